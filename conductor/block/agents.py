@@ -12,7 +12,7 @@ from pathlib import Path
 from conductor import wire
 from conductor.agent.agent import node_name
 from conductor.block.allocation import Allocation
-from conductor.block.hub import FILES, Hub
+from conductor.block.hub import FILES_BESIDES_AGENTS, Hub
 from records import processes
 from records.block_plan import BlockPlan
 from records.checkout import python_main
@@ -25,15 +25,15 @@ _LOOPBACK = "127.0.0.1"
 
 
 @asynccontextmanager
-async def connected(plan: BlockPlan, allocation: Allocation) -> AsyncIterator[Hub]:
-    """A hub to which an agent on every node of the block is connected.
+async def connected_hub(plan: BlockPlan, allocation: Allocation) -> AsyncIterator[Hub]:
+    """Yield a hub to which an agent on every node of the block is connected.
 
     At the end of the context all agents have ended. Raises MachineError if they do not connect.
     """
-    require_files(allocation)
+    require_open_files(allocation)
     secret = wire.new_secret()
     hub = Hub(secret)
-    address = own_address(plan)
+    address = conductor_address(plan)
     port = await hub.listen(address)
     launcher = await _start_agents(plan, allocation, f"{address}:{port}", secret)
     try:
@@ -46,10 +46,11 @@ async def connected(plan: BlockPlan, allocation: Allocation) -> AsyncIterator[Hu
         await processes.stop(launcher)
 
 
-def require_files(allocation: Allocation) -> None:
+def require_open_files(allocation: Allocation) -> None:
     """Raise MachineError if the limit of open files is too low for a connection to each agent."""
     n_nodes = len(allocation.nodes)
-    needed, allowed = n_nodes + FILES, processes.allow_files()
+    needed = n_nodes + FILES_BESIDES_AGENTS
+    allowed = processes.allow_files()
     if needed > allowed:
         raise MachineError(
             f"{node_name()}: agents on {n_nodes} nodes need {needed} open files; the hard"
@@ -72,7 +73,7 @@ async def _start_agents(
     if plan.interface and plan.origin_policy != "same_host":
         environment[wire.INTERFACE_VARIABLE] = plan.interface
     if plan.origin_policy in ("hetjob", "reservation"):
-        environment |= tasks_of_agents(allocation)
+        environment |= agent_task_counts(allocation)
     with (plan.logs / "agents.log").open("ab") as log:
         return await processes.spawn(command, environment, plan.origin_cpus, log, log)
 
@@ -82,7 +83,7 @@ async def _gather(
 ) -> None:
     """Wait until all agents are connected.
 
-    Raises MachineError, with the last lines of their launcher, if they are not in time.
+    Raises MachineError, with the last lines of their launcher, if one is not connected in time.
     """
     connections = asyncio.ensure_future(hub.gather(allocation.nodes, _AGENTS_TIMEOUT_S))
     launcher_end = asyncio.ensure_future(launcher.wait())
@@ -99,11 +100,11 @@ async def _gather(
         launcher_end.cancel()
 
 
-def tasks_of_agents(allocation: Allocation) -> dict[str, str]:
-    """Environment in which `srun` starts one agent per node of both components.
+def agent_task_counts(allocation: Allocation) -> dict[str, str]:
+    """Return variables with which `srun` starts one agent per node of both components.
 
-    By default srun takes over the number of tasks that the job requested for the application. If
-    that is more than the nodes, it ignores `--ntasks-per-node` and starts an agent per rank.
+    By default srun uses the number of tasks that the job requested for the application. If there
+    are more tasks than nodes, it ignores `--ntasks-per-node` and starts an agent per rank.
     """
     return {
         "SLURM_NTASKS_HET_GROUP_0": str(len(allocation.targets)),
@@ -111,8 +112,11 @@ def tasks_of_agents(allocation: Allocation) -> dict[str, str]:
     }
 
 
-def own_address(plan: BlockPlan) -> str:
-    """Address that agents connect to. Raises MachineError if other nodes cannot reach it."""
+def conductor_address(plan: BlockPlan) -> str:
+    """Return the address that agents connect to.
+
+    Raises MachineError if other nodes cannot reach it.
+    """
     if plan.origin_policy == "same_host":
         return _LOOPBACK
     try:

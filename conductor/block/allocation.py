@@ -21,14 +21,14 @@ class Allocation:
 
     @property
     def nodes(self) -> list[str]:
-        """Every node once; each runs an agent."""
+        """Return every node once; each runs an agent."""
         return list(dict.fromkeys(self.targets + self.origins))
 
 
 def resolve(plan: BlockPlan, environment: Mapping[str, str] = os.environ) -> Allocation:
-    """The targets and origins of this job.
+    """Return the targets and origins of this job.
 
-    Raises MachineError if there are too few nodes, or one would be both.
+    Raises MachineError if there are too few nodes, or a node would be both.
     """
     if plan.origin_policy == "same_host":
         nodes = [node_name()]

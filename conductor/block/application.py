@@ -18,16 +18,16 @@ from records.machine.node_counters import NodeCounter
 from records.sample import NodeConditions, Outcome, TimetableRecord, WriterRecord
 from records.treatment import Start, Treatment, Writes
 
-#: The lead-in as a multiple of the longest time needed, so that a slightly slower start-up fits.
+#: The lead-in as a multiple of the longest time needed, so that a slightly slower start fits.
 _LEAD_IN_MARGIN = 1.05
-#: A start that takes this many times as long as the next slowest of the same writes was delayed. It
-#: counts if there is another: one delay must not lengthen all later runs of the block.
+#: A start was delayed if it takes this many times as long as the second slowest of the same writes.
+#: A single delayed start does not count, since it would lengthen all later lead-ins of the block.
 _DELAYED = 2.0
 
 
 @dataclass(kw_only=True)
 class Run:
-    """One run: which it is, and what has come of it; see `records.sample.Sample` for the fields."""
+    """One run: its identity and its results. `records.sample.Sample` explains the fields."""
 
     treatment: Treatment
     pair: int
@@ -44,11 +44,11 @@ class Run:
     timetable: TimetableRecord | None = None
     conditions: list[NodeConditions] = field(default_factory=list)
     notes: list[str] = field(default_factory=list)
-    #: Node -> name -> what its counters gained.
+    #: Node -> name of a counter -> increase during the run.
     node_counters: Mapping[str, Mapping[str, NodeCounter]] = field(default_factory=dict)
 
     def fail(self, outcome: Outcome, reason: str) -> None:
-        """Record the first failure; later ones follow from it and are ignored."""
+        """Record the first failure. Later ones are ignored, since they follow from it."""
         if self.accepted:
             self.outcome, self.reason = outcome, reason
 
@@ -63,7 +63,7 @@ class Run:
         return self.start_s, self.start_s + self.elapsed_s
 
 
-class Files(NamedTuple):
+class RunFiles(NamedTuple):
     """Paths of one run's files: the application's outputs, a tool's folder, and the series."""
 
     out: Path
@@ -73,7 +73,7 @@ class Files(NamedTuple):
 
 
 def _filled(text: str, values: Mapping[str, str]) -> str:
-    """A word of a command with its placeholders replaced."""
+    """Return a word of a command with its placeholders replaced."""
     for name, value in values.items():
         text = text.replace(name, value)
     return text
@@ -83,13 +83,13 @@ async def run_application(
     run: Run,
     start: Start,
     nodes: Allocation,
-    files: Files,
+    files: RunFiles,
     hub: Hub,
     states: list[WriterState],
     timeout_s: float,
     folder: str = "",
 ) -> None:
-    """Run the application; stop it early if a writer dies, since the run is then rejected."""
+    """Run the application. If a writer dies it is stopped, since the run is then rejected."""
     if start.tool:
         files.counters.mkdir(parents=True, exist_ok=True)
     values = {
@@ -101,7 +101,8 @@ async def run_application(
     command = [_filled(word, values) for word in start.command]
     environment = {name: _filled(text, values) for name, text in start.environment.items()}
     with files.out.open("wb") as out, files.err.open("wb") as err:
-        run.start_s, began_s = clock.now_s(), time.monotonic()
+        run.start_s = clock.now_s()
+        began_s = time.monotonic()
         try:
             process = await processes.spawn(
                 command, environment, start.cpus, out, err, folder=folder or None
@@ -110,7 +111,7 @@ async def run_application(
             missing = folder if folder and not Path(folder).is_dir() else command[0]
             run.fail("application_failed", f"{missing}: {error.strerror}")
             return
-        await _until_end(process, hub, states, run, timeout_s)
+        await _await_end(process, hub, states, run, timeout_s)
         run.elapsed_s = time.monotonic() - began_s
         code = await processes.stop(process)
     if run.accepted and code != 0:
@@ -118,33 +119,34 @@ async def run_application(
         run.fail("application_failed", f"exit status {code}: {words or 'it printed nothing'}")
 
 
-async def _until_end(
+async def _await_end(
     process: asyncio.subprocess.Process,
     hub: Hub,
     states: list[WriterState],
     run: Run,
     timeout_s: float,
 ) -> None:
+    """Wait until the application or a writer ends, or for the timeout."""
     end = asyncio.ensure_future(process.wait())
-    death = asyncio.ensure_future(
+    writer_end = asyncio.ensure_future(
         hub.wait_for(lambda: any(state.ended for state in states), timeout_s)
     )
-    waiting: set[asyncio.Future[int] | asyncio.Future[bool]] = {end, death}
+    waiting: set[asyncio.Future[int] | asyncio.Future[bool]] = {end, writer_end}
     done, _ = await asyncio.wait(waiting, timeout=timeout_s, return_when=asyncio.FIRST_COMPLETED)
-    death.cancel()
+    writer_end.cancel()
     if end in done:
         return
     end.cancel()
-    if death in done and death.exception() is not None:
-        await death
+    if writer_end in done and writer_end.exception() is not None:
+        await writer_end
     for state in states:
         if state.ended:
             run.fail("injector_died", f"writer {state.number}: {state.ended}")
     run.fail("application_hung", f"did not end within {timeout_s:g} s")
 
 
-def read_fom(run: Run, start: Start, files: Files, readers: Readers) -> None:
-    """The figure of merit of a run that succeeded, if the workload has a parser."""
+def read_fom(run: Run, start: Start, files: RunFiles, readers: Readers) -> None:
+    """Read the figure of merit of a run that succeeded, if the workload has a parser."""
     if not run.accepted or readers.fom is None:
         return
     try:
@@ -158,47 +160,49 @@ def read_fom(run: Run, start: Start, files: Files, readers: Readers) -> None:
 class LeadIn:
     """The time from the end of one application to the start of the next, the same before every run.
 
-    It is the longest that any kind of writes needs: without waiting, the processor would rest
-    longer before runs with writers, which start and stop, than before others. It is no shorter than
-    the rest that a campaign asks for, so that runs leave less to the next one. Times are those of
-    `clock.now_s`.
+    It is as long as the slowest kind of writes needs. Otherwise the processor would rest longer
+    before runs with writers, which start and stop, than before other runs. It is at least the rest
+    that a campaign requests against carry-over. Times are those of `clock.now_s`.
     """
 
     def __init__(self, rest_s: float = 0.0) -> None:
         self._rest_s = rest_s
         self._needed_s: dict[Writes, list[float]] = {}
-        self._ended_s: float | None = None
+        self._last_end_s: float | None = None
 
     @property
-    def longest_s(self) -> float:
-        """The lead-in of the next run, at least."""
+    def required_s(self) -> float:
+        """Return the minimum lead-in of the next run."""
         needed_s = max(map(_longest_undelayed, self._needed_s.values()), default=0.0)
         return max(self._rest_s, _LEAD_IN_MARGIN * needed_s)
 
     def expect(self, writes: Writes, needed_s: float) -> None:
-        """Note what writers needed, or will need."""
+        """Record how long writers needed between two runs, or will need."""
         self._needed_s.setdefault(writes, []).append(needed_s)
 
-    def left_s(self, now_s: float, writes: Writes | None = None) -> float:
-        """Return how long a run that is ready at `now_s` waits; 0 for the first of the block."""
-        if self._ended_s is None:
+    def wait_s(self, now_s: float, writes: Writes | None = None) -> float:
+        """Return how long a run that is ready at `now_s` must wait; 0 for the block's first.
+
+        If `writes` are given, the time that they needed is recorded.
+        """
+        if self._last_end_s is None:
             return 0.0
-        needed_s = now_s - self._ended_s
+        needed_s = now_s - self._last_end_s
         if writes is not None:
             self.expect(writes, needed_s)
-        return max(self.longest_s - needed_s, 0.0)
+        return max(self.required_s - needed_s, 0.0)
 
     def length_s(self, start_s: float) -> float | None:
-        """The lead-in of an application that started at `start_s`; None for the block's first."""
-        return None if self._ended_s is None else start_s - self._ended_s
+        """Return the lead-in of the application that started then; None for the block's first."""
+        return None if self._last_end_s is None else start_s - self._last_end_s
 
-    def ended(self, at_s: float) -> None:
-        """The application has ended, or the run has, if its application never started."""
-        self._ended_s = at_s
+    def record_end(self, end_s: float) -> None:
+        """Record the end of the application, or of a run whose application never started."""
+        self._last_end_s = end_s
 
 
 def _longest_undelayed(needed_s: Iterable[float]) -> float:
-    """The longest of one time or more, or the second longest if the longest was delayed."""
+    """Return the longest time, or the second longest if the longest was delayed."""
     longest_s, *others_s = sorted(needed_s, reverse=True)
     if others_s and 0.0 < _DELAYED * others_s[0] <= longest_s:
         return others_s[0]

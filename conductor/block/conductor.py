@@ -2,7 +2,7 @@
 
 For each run it starts or resumes the writers, waits until they are at speed, starts the
 application, watches both, holds the writers, and appends the sample. At the end it writes the state
-of the block to `block.json` in the block's logs, and leaves no process behind.
+of the block to `block.json` in the block's logs, and ends all processes that it started.
 
 Its caller (`reframe_tests/conduct.py`) passes the readers of the application's output.
 """
@@ -22,13 +22,13 @@ from typing import Any
 from conductor import wire
 from conductor.agent.agent import node_name
 from conductor.block import allocation
-from conductor.block.agents import connected
-from conductor.block.alone import AloneRates
+from conductor.block.agents import connected_hub
+from conductor.block.alone_rates import AloneRates
 from conductor.block.application import Run
 from conductor.block.hub import AgentGoneError
 from conductor.block.readers import Readers
 from conductor.block.runs import BlockError, BlockRunner
-from conductor.block.store import Store, note, noted
+from conductor.block.store import Store, read_notes, write_note
 from conductor.judge import length
 from records import clock, processes
 from records.block_plan import UNREAD, BlockPlan
@@ -42,19 +42,18 @@ from records.sample import Sample
 _TOO_SHORT = "this check cannot be lengthened: set a larger problem"
 #: How often the owner process is checked, seconds.
 OWNER_S = 0.5
-#: Outcomes that end the block if repeating the run did not help.
-_HOPELESS = {
+#: Outcomes that end the block if the last repetition of a run has one.
+_FATAL_OUTCOMES = {
     "injector_never_ready",
     "injector_died",
     "application_failed",
     "application_hung",
     "no_fom",
 }
-
-
-#: A block ends if so many runs, its first, are rejected: others would be as well.
-_FIRST = 8
-#: Words in the reason of a rejected run -> what to do. The first words that the reason has decide.
+#: A block ends if all of its first runs are rejected: later runs would be rejected as well. Their
+#: number is at least this.
+_FIRST_RUNS = 8
+#: Words in the reason of a rejected run -> what to do. The first entry that fits is used.
 ADVICE = {
     "foreign processes": "wait until they end, or raise the limit foreign_cpus",
     "hypervisor": "take a host of your own, or raise the limit steal_share",
@@ -65,23 +64,21 @@ ADVICE = {
     "of its rate alone": "leave the writers a core, or lower the limit min_share",
     "": "docs/reliability.md has what each reason means",
 }
-
-
 #: The work in an allocation.
 Work = Callable[[], Coroutine[Any, Any, None]]
 
 
 async def conduct(plan: BlockPlan, readers: Readers) -> None:
-    """Run the whole block; raises BlockError if it cannot be finished."""
+    """Run the whole block. Raises BlockError if it cannot be finished."""
     plan.logs.mkdir(parents=True, exist_ok=True)
-    # Runs whose output the check itself reads become samples only once it has read them.
+    # If the check itself reads the outputs, runs become samples only after the block.
     samples = plan.logs / UNREAD if readers.fom is None else None
     store = Store(Path(plan.nimc_dir), plan.case, samples)
     nodes = allocation.resolve(plan)
     program.require_modules(plan.modules, os.environ, node_name())
     application = program.application(plan.program, plan.folder)
     programs = program.detect_versions()
-    async with connected(plan, nodes) as hub:
+    async with connected_hub(plan, nodes) as hub:
         clock.require_near(nodes.targets[0], hub.clock_offsets_s)
         provenance = store.keep_provenance(
             {
@@ -98,10 +95,10 @@ async def conduct(plan: BlockPlan, readers: Readers) -> None:
         for treatment in plan.treatments:
             if treatment.writes:
                 await rates.learn(treatment.writes)
-        earlier = store.pairs_made()
+        earlier_pairs = store.count_pairs()
         await warm_up(runner, store, rates)
         for pair in range(plan.pairs):
-            for position, treatment in enumerate(plan.order(earlier + pair)):
+            for position, treatment in enumerate(plan.order(earlier_pairs + pair)):
                 await repeat_until_accepted(
                     Run(treatment=treatment, pair=pair, position=position, attempt=0),
                     runner,
@@ -111,63 +108,71 @@ async def conduct(plan: BlockPlan, readers: Readers) -> None:
 
 
 async def warm_up(runner: BlockRunner, store: Store, rates: AloneRates) -> None:
-    """Warm up, and once more at each new length, until the writers' rows fit into a run.
+    """Make the warm-up runs, and double the length of runs until the writers' rows fit into one.
 
-    Raises BlockError if the check's runs cannot be made so long.
+    Each new length has a warm-up run of its own. Raises BlockError if the check's runs cannot be
+    made long enough.
     """
     plan = runner.plan
-    earlier = noted(plan.logs.parent, length.FILE, length.Lengthening)
-    runner.doublings = max((block.doublings for block in earlier), default=0)
-    least_s = length.LEAST_ROWS * runner.row_s
-    left, pair = plan.warmups, -1
-    while left:
+    earlier_blocks = read_notes(plan.logs.parent, length.FILE, length.Lengthening)
+    runner.doublings = max((block.doublings for block in earlier_blocks), default=0)
+    shortest_s = length.LEAST_ROWS * runner.row_s
+    warmups_left = plan.warmups
+    pair = -1
+    while warmups_left:
         run = Run(treatment=plan.baseline, pair=pair, position=0, attempt=0, warmup=True)
-        run_s = (await repeat_until_accepted(run, runner, store, rates)).elapsed_s
-        left, pair = left - 1, pair - 1
-        if not left and (more := length.doublings_needed(run_s, least_s)):
-            runner.doublings += more
-            left = 1
-            if runner.doublings > len(plan.baseline.longer):
-                by = plan.lengthened_by
-                least = f"{length.LEAST_ROWS} rows of the writers {least_s:.2g} s"
-                advice = f"set {by} higher" if by else _TOO_SHORT
-                raise BlockError(
-                    "run_too_short", f"a run takes {run_s:.2g} s, and {least}; {advice}"
-                )
+        sample = await repeat_until_accepted(run, runner, store, rates)
+        warmups_left -= 1
+        pair -= 1
+        if warmups_left:
+            continue
+        doublings = length.doublings_needed(sample.elapsed_s, shortest_s)
+        if not doublings:
+            break
+        runner.doublings += doublings
+        warmups_left = 1
+        if runner.doublings > len(plan.baseline.longer):
+            variable = plan.lengthened_by
+            rows = f"{length.LEAST_ROWS} rows of the writers {shortest_s:.2g} s"
+            advice = f"set {variable} higher" if variable else _TOO_SHORT
+            raise BlockError(
+                "run_too_short", f"a run takes {sample.elapsed_s:.2g} s, and {rows}; {advice}"
+            )
     if runner.doublings:
-        note(plan.logs, length.FILE, {"doublings": runner.doublings})
+        write_note(plan.logs, length.FILE, {"doublings": runner.doublings})
 
 
 async def repeat_until_accepted(
     run: Run, runner: BlockRunner, store: Store, rates: AloneRates
 ) -> Sample:
-    """Repeat the run until it is accepted, or until no retries are left; returns the last one.
+    """Repeat a run until it is accepted or no retries are left; return its last sample.
 
-    A rate alone that a run shows to have been disturbed is measured again. Raises BlockError if
-    repeating a failure did not help, or if all first runs of the block were rejected.
+    If a run shows that a rate alone was disturbed, the rate is measured again. Raises BlockError if
+    the last repetition failed, or if all first runs of the block were rejected.
     """
     for attempt in range(runner.plan.limits.retries + 1):
-        again = Run(
+        repetition = Run(
             treatment=run.treatment,
             pair=run.pair,
             position=run.position,
             attempt=attempt,
             warmup=run.warmup,
         )
-        sample, counters, outputs = await runner.measure(again)
+        sample, counters, outputs = await runner.measure(repetition)
         store.append(sample, counters, outputs)
         result = f"{sample.outcome}: {sample.reason}"
         if sample.outcome == "accepted":
-            unread = sample.fom is None
-            result = "to be read by the check" if unread else f"{sample.fom:.6g} {sample.fom_unit}"
+            result = "to be read by the check"
+            if sample.fom is not None:
+                result = f"{sample.fom:.6g} {sample.fom_unit}"
             result += f" in {sample.elapsed_s:.3f} s"
         print(f"{sample.key} {result}", flush=True)
-        while runner.disturbed_alone:
-            await rates.learn_anew(runner.disturbed_alone.pop())
+        while runner.writes_to_remeasure:
+            await rates.measure_again(runner.writes_to_remeasure.pop())
         stop_if_all_rejected(runner.plan, runner.outcomes, sample)
         if sample.outcome == "accepted":
             return sample
-    if sample.outcome in _HOPELESS:
+    if sample.outcome in _FATAL_OUTCOMES:
         raise BlockError(sample.outcome, f"{sample.key}: {sample.reason}")
     return sample
 
@@ -178,10 +183,11 @@ def stop_if_all_rejected(plan: BlockPlan, outcomes: list[str], sample: Sample) -
     `outcomes` has the outcomes of the earlier runs; that of this run is appended.
     """
     outcomes.append(sample.outcome)
-    # Of more than one run, each repeated.
-    if len(outcomes) == max(_FIRST, 2 * (plan.limits.retries + 1)) and {*outcomes} == {"rejected"}:
+    # At least two runs with all their repetitions.
+    first_runs = max(_FIRST_RUNS, 2 * (plan.limits.retries + 1))
+    if len(outcomes) == first_runs and set(outcomes) == {"rejected"}:
         reason = sample.reason or "no reason given"
-        advice = next(text for sign, text in ADVICE.items() if sign in reason)
+        advice = next(text for words, text in ADVICE.items() if words in reason)
         number = len(outcomes)
         raise BlockError(
             "all_rejected", f"{number} of {number} runs rejected, the last as {reason}; {advice}"
@@ -189,36 +195,39 @@ def stop_if_all_rejected(plan: BlockPlan, outcomes: list[str], sample: Sample) -
 
 
 async def watch_owner(pid: int) -> None:
-    """Return when the process `pid` is gone, or another one has its number.
+    """Return when the process `pid` has ended, or another process has its id.
 
-    Nothing shows that but the kernel, which does not know the process any more.
+    The owner is no child of this process, whose end would be announced: it is looked at regularly.
     """
-    born: int | None = None
+    owner_start: int | None = None
     while True:
-        with suppress(OSError):  # of this process, which says nothing of the owner
-            now = processes.start_time(pid)
-            if now is None or (born is not None and now != born):
+        with suppress(OSError):  # such as too many open files: this says nothing of the owner
+            start = processes.start_time(pid)
+            if start is None or (owner_start is not None and start != owner_start):
                 return
-            born = now
+            owner_start = start
         await asyncio.sleep(OWNER_S)
 
 
-async def _supervise(plan: BlockPlan, do: Work) -> tuple[int, str, str | None]:
-    """Work until done, stopped by a signal, or orphaned. Returns exit status, state, reason."""
+async def _supervise(plan: BlockPlan, work: Work) -> tuple[int, str, str | None]:
+    """Do the work until it is done, a signal stops it, or its owner process ends.
+
+    Returns exit status, state of the block, and reason.
+    """
     loop = asyncio.get_running_loop()
     loop.set_exception_handler(wire.in_one_line)
-    work = asyncio.ensure_future(do())
+    task = asyncio.ensure_future(work())
     stopping = False
 
     def stop() -> None:
-        """Only once: a second time would interrupt the clean-up."""
+        """Cancel the work once: a second time would interrupt the clean-up."""
         nonlocal stopping
         if not stopping:
             stopping = True
             # On one host, ReFrame kills the job's group two seconds after it has asked it to end.
-            with suppress(PermissionError):  # of the leader of a session
+            with suppress(PermissionError):  # the leader of a session has a group of its own
                 os.setpgid(0, 0)
-            work.cancel()
+            task.cancel()
 
     for signum in STOPPING:
         loop.add_signal_handler(signum, stop)
@@ -226,7 +235,7 @@ async def _supervise(plan: BlockPlan, do: Work) -> tuple[int, str, str | None]:
         owner = asyncio.ensure_future(watch_owner(plan.owner_pid))
         owner.add_done_callback(lambda _: stop())
     try:
-        await work
+        await task
     except asyncio.CancelledError:
         return 143, "cancelled", "stopped by a signal, or the owner process ended"
     except BlockError as error:
@@ -239,16 +248,16 @@ async def _supervise(plan: BlockPlan, do: Work) -> tuple[int, str, str | None]:
     return 0, "done", None
 
 
-def main(plan: BlockPlan, do: Work) -> None:
+def main(plan: BlockPlan, work: Work) -> None:
     """Do the work of a block, such as `conduct`, and exit.
 
     Exit status: 0 done, 1 the block could not be finished, 3 the machine failed.
     """
     processes.become_subreaper()
-    os.environ[BLOCK_VARIABLE] = secrets.token_hex(8)  # inherited by everything that it starts
+    os.environ[BLOCK_VARIABLE] = secrets.token_hex(8)  # all child processes inherit it
     started_s = clock.now_s()
     try:
-        code, state, reason = asyncio.run(_supervise(plan, do))
+        code, state, reason = asyncio.run(_supervise(plan, work))
     finally:
         processes.end_descendants()
     report = {

@@ -1,4 +1,4 @@
-"""What a run must show at its targets, by the plan of its block."""
+"""What the devices of a run's targets must count, by the plan of its block."""
 
 from __future__ import annotations
 
@@ -18,31 +18,38 @@ class Demands:
         self._assignment = assignment
         self._rails = plan.rails
         self._on_one_host = plan.origin_policy == "same_host"
-        kinds = [treatment.writes for treatment in plan.treatments if treatment.writes]
-        #: All kinds of writes of the block, without its control.
-        self._writing = [writes for writes in kinds if _writes(writes)]
+        #: All kinds of writes of the block, without those of its control.
+        self._kinds = [
+            treatment.writes
+            for treatment in plan.treatments
+            if treatment.writes and not _is_control(treatment.writes)
+        ]
 
     @property
     def devices(self) -> list[str]:
-        """Devices of the targets whose bytes are counted; on one host writes pass none."""
+        """Return the targets' devices whose bytes are counted; on one host writes pass none."""
         if self._on_one_host:
             return []
-        named = dict.fromkeys(device for writes in self._writing for device in writes.devices)
-        return self._rails or list(named)
+        if self._rails:
+            return self._rails
+        return list(dict.fromkeys(device for writes in self._kinds for device in writes.devices))
 
     def silent_directions(self, treatment: Treatment) -> list[Passed]:
-        """The directions of the block's writes at the targets, if this treatment writes nothing."""
+        """Return the directions in which no bytes of the block's writes may pass the targets.
+
+        They are empty if this treatment writes.
+        """
         writes = treatment.writes
-        if writes and _writes(writes) and writes.scheduled != 0:
+        if writes and not _is_control(writes) and writes.scheduled != 0:
             return []
-        at_targets = (PASSES[INJECTORS[planned.injector].direction][1] for planned in self._writing)
+        at_targets = (PASSES[INJECTORS[kind.injector].direction][1] for kind in self._kinds)
         return list(dict.fromkeys(at_targets))
 
     def rails(self, treatment: Treatment) -> Rails | None:
-        """The devices that a treatment names; None if rails are not judged.
+        """Return the devices that must pass bytes, and those that may; None if they are not judged.
 
-        An application on one node sends nothing over them, and one whose MPI chooses by itself may
-        use any. Each writer takes the next device; a timetable uses the first.
+        An application on one node sends nothing over them. An MPI that chooses by itself may use
+        any device. Each writer takes the next device; a timetable uses the first.
         """
         if not self._rails or self._on_one_host:
             return None
@@ -51,13 +58,14 @@ class Demands:
         if writes and writes.scheduled != 0:
             writers = 1 if writes.scheduled else self._assignment.number(writes)
             required |= set(writes.devices[:writers])
-        between = len(self._assignment.targets) > 1 and bool(start.ranks)
-        if between:
+        mpi_between_nodes = len(self._assignment.targets) > 1 and bool(start.ranks)
+        if mpi_between_nodes:
             required |= set(start.devices)
-        allowed = set(self._rails) if between and not start.devices else required
+        mpi_chooses = mpi_between_nodes and not start.devices
+        allowed = set(self._rails) if mpi_chooses else required
         return Rails(self._rails, sorted(required), sorted(allowed))
 
 
-def _writes(writes: Writes) -> bool:
-    """Return whether these are writes, not the control's."""
-    return INJECTORS[writes.injector].writes
+def _is_control(writes: Writes) -> bool:
+    """Return whether the injector is a control, which writes nothing."""
+    return not INJECTORS[writes.injector].writes

@@ -21,28 +21,28 @@ from records.clock import Exchange, Offset, measure
 from records.errors import MachineError
 from records.text import some
 
-#: Calls that the kernel keeps until they are accepted: with fewer, agents of many nodes would wait
-#: for seconds.
-_WAITING = 4096
-#: Most callers at a time that have not proved yet that they are agents; of more than so many, those
-#: are sent away that have taken so long, seconds.
-CALLERS, CROWD, PATIENCE_S = 256, 64, 1.0
-#: Files that the conductor may have open besides one for each agent.
-FILES = 2 * CALLERS
-#: Nodes without an agent that are named.
-_NAMED = 8
-#: How long to wait before a call is accepted if that has failed, seconds.
-_AGAIN_S = 0.1
+#: Connections that the kernel keeps until they are accepted. With fewer, agents of many nodes would
+#: wait for seconds.
+_BACKLOG = 4096
+#: A caller has connected, and has not yet proved that it is an agent. Maximum callers at a time.
+MOST_CALLERS = 256
+#: With more callers than this, each has a limited time to prove it, seconds.
+MOST_UNTIMED_CALLERS, PATIENCE_S = 64, 1.0
+#: Maximum files that the conductor has open besides one for each agent.
+FILES_BESIDES_AGENTS = 2 * MOST_CALLERS
+#: Maximum nodes without an agent that a message names.
+_MOST_NAMED = 8
+#: Time between a connection that could not be accepted and the next attempt, seconds.
+_RETRY_S = 0.1
 #: Round trips for one measurement of a clock offset.
 _PINGS = 8
 #: Time over which a control's share of a core is counted, seconds.
 _CONTROL_S = 0.5
-#: How many periods of a paced writer make a rate.
+#: Periods of a paced writer over which its rate is counted.
 _PERIODS = 4
-#: How long an agent may take to read the processes of its node, to stop its writers, and to tell
-#: its time, seconds.
+#: How long an agent may take to answer an order, such as to stop its writers, seconds.
 _ANSWER_S = 30.0
-_UNKNOWN = Offset(0.0, 0.0, 0.0)
+_UNKNOWN_OFFSET = Offset(0.0, 0.0, 0.0)
 _Answer = TypeVar("_Answer", bound=messages.Answer)
 
 
@@ -53,49 +53,50 @@ class AgentGoneError(MachineError):
 
 
 class NodeGoneError(AgentGoneError):
-    """The node of an agent does not answer any more."""
+    """The node of an agent no longer answers."""
 
     outcome = "node_failed"
 
 
 @dataclass
 class WriterState:
-    """The state of one running writer, as far as it is known."""
+    """The state of one running writer, as its agents have reported it."""
 
     series: WriterSeries
-    #: True if its passive side is suspended at the first row, unless it has been.
+    #: True if its passive side must be suspended at the first row, and has not been.
     freezes: bool = False
     listening: bool = False
-    #: Why it ended, once either end has.
+    #: Why an end of it ended; None while both run.
     ended: str | None = None
 
     @property
     def writer(self) -> Writer:
-        """Return what was planned of it."""
+        """Return the plan of the writer."""
         return self.series.writer
 
     @property
     def number(self) -> int:
-        """Its number among the writers of one kind, for people."""
+        """Return its number among the writers of one kind, for people."""
         return self.series.number
 
     @property
     def rows(self) -> list[RateRow]:
-        """Return what it has reported since it was started or resumed."""
+        """Return the rows that it has reported since it was started or resumed."""
         return self.series.rows
 
 
 @dataclass(kw_only=True)
 class _Link:
-    """One agent."""
+    """The connection of one agent."""
 
     wire: wire.Wire
     node: str
     facts: dict[str, Any]
-    #: Its clock minus ours.
-    clock: Offset = _UNKNOWN
-    #: The last answer of each kind, none while one is pending; when it was asked, and when it came.
+    #: Its node's clock minus the conductor's.
+    clock: Offset = _UNKNOWN_OFFSET
+    #: Kind -> the last answer; none while an answer of the kind is pending.
     answers: dict[type, Any] = field(default_factory=dict)
+    #: When an answer was last requested, and when one last arrived.
     asked_s: float = 0.0
     answered_s: float = 0.0
 
@@ -110,8 +111,9 @@ class Hub:
         self._secret = secret
         self._listener: socket.socket | None = None
         self._accepting: list[asyncio.Task[None]] = []
-        #: Those that greet a caller, and since when, the first first; those that serve an agent.
+        #: Task that admits a caller -> time of its connection; the oldest comes first.
         self.callers: dict[asyncio.Task[None], float] = {}
+        #: Tasks that receive the reports of an agent.
         self._serving: list[asyncio.Task[None]] = []
         self._links: dict[str, _Link] = {}
         self._states: dict[int, WriterState] = {}
@@ -119,44 +121,45 @@ class Hub:
         self._lost: MachineError | None = None
 
     async def listen(self, address: str) -> int:
-        """Listen on one address only, until all agents are connected; returns the port."""
-        self._listener = socket.create_server((address, 0), backlog=_WAITING)
+        """Listen on one address only, until all agents are connected; return the port."""
+        self._listener = socket.create_server((address, 0), backlog=_BACKLOG)
         self._listener.setblocking(False)
         self._accepting = [asyncio.create_task(self._accept(self._listener))]
         port: int = self._listener.getsockname()[1]
         return port
 
     async def _accept(self, listener: socket.socket) -> None:
-        """Accept calls; strangers can neither keep agents out nor take all files."""
+        """Accept connections; strangers can neither keep agents out nor use up all files."""
         loop = asyncio.get_running_loop()
         while True:
             await self._make_room()
             try:
                 connection, _ = await loop.sock_accept(listener)
-            except OSError:  # the caller has gone, or there is no file left
-                await asyncio.sleep(_AGAIN_S)
+            except OSError:  # the caller has closed it, or no file can be opened
+                await asyncio.sleep(_RETRY_S)
                 continue
-            caller = asyncio.create_task(self._greet(connection))
+            caller = asyncio.create_task(self._admit(connection))
             self.callers[caller] = clock.now_s()
             caller.add_done_callback(lambda ended: self.callers.pop(ended, None))
-            await asyncio.sleep(0)  # those that wait for an answer get it first
+            await asyncio.sleep(0)  # earlier callers are answered first
 
     async def _make_room(self) -> None:
-        """Send the slowest of too many callers away."""
-        while len(self.callers) > CROWD:
+        """If there are too many callers, disconnect those that take too long."""
+        while len(self.callers) > MOST_UNTIMED_CALLERS:
             oldest, since_s = next(iter(self.callers.items()))
             left_s = since_s + PATIENCE_S - clock.now_s()
             if left_s <= 0:
                 oldest.cancel()
                 self.callers.pop(oldest)
-            elif len(self.callers) < CALLERS:
+            elif len(self.callers) < MOST_CALLERS:
                 return
             else:
-                some = asyncio.FIRST_COMPLETED
-                await asyncio.wait(self.callers, timeout=left_s, return_when=some)
+                await asyncio.wait(
+                    self.callers, timeout=left_s, return_when=asyncio.FIRST_COMPLETED
+                )
 
     def _close_port(self) -> None:
-        """Accept no more calls, and send all callers away."""
+        """Accept no more connections, and disconnect all callers."""
         for task in (*self._accepting, *self.callers):
             task.cancel()
         if self._listener:
@@ -164,7 +167,6 @@ class Hub:
 
     async def wait_for(self, condition: Callable[[], bool], timeout_s: float) -> bool:
         """Wait until `condition()` is true; False on timeout. MachineError if an agent is lost."""
-
         with suppress(asyncio.TimeoutError):
             async with self._changed:
                 waiting = self._changed.wait_for(lambda: self._lost is not None or condition())
@@ -175,45 +177,47 @@ class Hub:
 
     async def gather(self, nodes: list[str], timeout_s: float) -> None:
         """Wait until every node's agent is connected, and measure its clock."""
+        expected = [*nodes]
 
-        left = [*nodes]
+        def all_connected() -> bool:
+            # A connected node is dropped, so that it is looked at only once.
+            while expected and expected[-1] in self._links:
+                expected.pop()
+            return not expected
 
-        def are_here() -> bool:
-            while left and left[-1] in self._links:
-                left.pop()
-            return not left
-
-        if not await self.wait_for(are_here, timeout_s):
+        if not await self.wait_for(all_connected, timeout_s):
             missing = [node for node in nodes if node not in self._links]
-            raise MachineError(f"no agent from {some(missing, _NAMED)} after {timeout_s:.0f} s")
+            names = some(missing, _MOST_NAMED)
+            raise MachineError(f"no agent from {names} after {timeout_s:.0f} s")
         self._close_port()
-        await self.clocks(nodes)
+        await self.measure_clocks(nodes)
 
     @property
     def addresses(self) -> dict[str, str]:
-        """Node -> the address that its agent connected from."""
+        """Return node -> the address that its agent connected from."""
         return {node: link.wire.peer for node, link in self._links.items()}
 
     @property
     def facts(self) -> dict[str, Any]:
-        """Node -> facts of the host, as its agent detected them."""
+        """Return node -> facts of the host, as its agent detected them."""
         return {node: link.facts for node, link in self._links.items()}
 
     @property
     def clock_offsets_s(self) -> dict[str, float]:
-        """Node -> its clock minus the conductor's, seconds."""
+        """Return node -> its clock minus the conductor's, seconds."""
         return {node: link.clock.offset_s for node, link in self._links.items()}
 
-    async def clocks(self, nodes: list[str]) -> dict[str, Offset]:
-        """Measure clocks. Node -> how far its clock is ahead of ours, with its error."""
+    async def measure_clocks(self, nodes: list[str]) -> dict[str, Offset]:
+        """Measure clocks; return node -> its clock minus the conductor's, with the error."""
         exchanges: dict[str, list[Exchange]] = {node: [] for node in nodes}
         for _ in range(_PINGS):
             orders = dict.fromkeys(nodes, messages.Ping())
-            for node, pong in (await self.ask(orders, Pong, "tell its time")).items():
+            answers = await self.ask(orders, Pong, "tell its time")
+            for node, pong in answers.items():
                 link = self._links[node]
                 exchanges[node].append(Exchange(link.asked_s, pong.now_s, link.answered_s))
-        for node, trips in exchanges.items():
-            self._links[node].clock = measure(trips, node)
+        for node, round_trips in exchanges.items():
+            self._links[node].clock = measure(round_trips, node)
         return {node: self._links[node].clock for node in nodes}
 
     def send(self, node: str, order: messages.Order) -> None:
@@ -224,15 +228,15 @@ class Hub:
         self, injector: Injector, writers: list[Writer], timeout_s: float
     ) -> list[WriterState]:
         """Start writers: passive sides first, then, once they listen, the origins."""
-        states = await self.stand_by(injector, writers, timeout_s)
+        states = await self.start_passive_sides(injector, writers, timeout_s)
         if not any(state.ended for state in states):
-            self._start("origin", injector, writers)
+            self._start_ends("origin", injector, writers)
         return states
 
-    async def stand_by(
+    async def start_passive_sides(
         self, injector: Injector, writers: list[Writer], timeout_s: float
     ) -> list[WriterState]:
-        """Start passive sides, of short writes these alone, and wait until they listen."""
+        """Start passive sides and wait until they listen; short writes need no other start."""
         counted_s = shortest_counts_s(injector, writers)
         states = [
             WriterState(
@@ -250,7 +254,7 @@ class Hub:
             for number, writer in enumerate(writers)
         ]
         self._states |= {state.writer.index: state for state in states}
-        self._start("target", injector, writers)
+        self._start_ends("target", injector, writers)
 
         def listening() -> bool:
             return all(state.listening or state.ended for state in states)
@@ -261,37 +265,37 @@ class Hub:
                     state.ended = f"its passive side did not listen within {timeout_s:.0f} s"
         return states
 
-    def _start(self, role: EndRole, injector: Injector, writers: list[Writer]) -> None:
+    def _start_ends(self, role: EndRole, injector: Injector, writers: list[Writer]) -> None:
         for writer in writers:
             node = writer.target if role == "target" else writer.origin
             self.send(node, messages.StartEnd(role, injector.name, writer))
 
     async def stop(self, states: Sequence[WriterState]) -> None:
-        """Stop these writers and wait for it."""
+        """Stop these writers and wait until they have stopped."""
         for state in states:
             self._states.pop(state.writer.index, None)
-        await self._silence("stop", states)
+        await self._control("stop", states)
 
     async def hold(self, states: Sequence[WriterState]) -> None:
-        """Suspend these writers until `resume`."""
-        await self._silence("hold", states)
+        """Suspend these writers until `resume`, and wait until they are suspended."""
+        await self._control("hold", states)
 
-    async def _silence(self, do: Do, states: Sequence[WriterState]) -> None:
-        answers = await self.ask(_controls(do, states), WritersStopped, "stop its writers")
+    async def _control(self, do: Do, states: Sequence[WriterState]) -> None:
+        answers = await self.ask(_control_orders(do, states), WritersStopped, "stop its writers")
         placed = [end for answer in answers.values() for end in answer.placed]
         for state in states:
             index = state.writer.index
             state.series.placed = [end for end in placed if end.writer == index]
 
     def resume(self, states: Sequence[WriterState]) -> None:
-        """Let held writers continue; what was recorded of them before is forgotten."""
+        """Let held writers continue, and drop what was recorded of them before."""
         for state in states:
             series = state.series
             series.rows = []
             series.samples = []
             series.placed = []
             series.meter = Metered(state.writer.index)
-        for node, order in _controls("resume", states).items():
+        for node, order in _control_orders("resume", states).items():
             self.send(node, order)
 
     async def ask(
@@ -301,32 +305,35 @@ class Hub:
         action: str,
         timeout_s: float = _ANSWER_S,
     ) -> dict[str, _Answer]:
-        """Send nodes their orders. Node -> its answer; MachineError if one did not do `action`."""
+        """Send nodes their orders; return node -> its answer.
+
+        Raises MachineError if an agent does not answer; the message says that it did not `action`.
+        """
         links = [self._links[node] for node in orders]
         for link in links:
             link.answers.pop(kind, None)
             link.asked_s = clock.now_s()
             self.send(link.node, orders[link.node])
-        left = [*links]
+        pending = [*links]
 
-        def answered() -> bool:
-            """Each is looked at once, as of thousands each answer is one more question."""
-            while left and kind in left[-1].answers:
-                left.pop()
-            return not left
+        def all_answered() -> bool:
+            # This runs at each of thousands of answers: an answered link is looked at only once.
+            while pending and kind in pending[-1].answers:
+                pending.pop()
+            return not pending
 
-        if not await self.wait_for(answered, timeout_s):
+        if not await self.wait_for(all_answered, timeout_s):
             raise MachineError(f"an agent did not {action} within {timeout_s:.0f} s")
         return {link.node: link.answers[kind] for link in links}
 
     def close(self) -> None:
-        """Close all connections; agents exit when theirs is closed."""
+        """Close all connections; an agent exits when its connection is closed."""
         self._close_port()
         for link in self._links.values():
             link.wire.close()
 
-    async def _greet(self, call: socket.socket) -> None:
-        """Serve a caller that is an agent of this job; another one gets no answer."""
+    async def _admit(self, call: socket.socket) -> None:
+        """Serve a caller that is an agent of this job; disconnect any other."""
         try:
             await wire.admit(call, self._secret)
         except (wire.WireError, OSError):
@@ -335,43 +342,46 @@ class Hub:
         except asyncio.CancelledError:
             call.close()
             raise
-        # In another task, which nobody sends away.
+        # In a task of its own, since that of a caller may be cancelled.
         self._serving.append(asyncio.create_task(self._serve(call)))
 
     async def _serve(self, call: socket.socket) -> None:
-        """Take what an agent reports until it is gone."""
+        """Receive the reports of an agent until its connection is closed."""
         connection = await wire.wired(call)
         try:
             hello = messages.report(await connection.receive())
         except wire.WireError:
             hello = None
-        if not isinstance(hello, messages.Hello) or hello.node in self._links:  # one for each node
+        # Each node has one agent.
+        if not isinstance(hello, messages.Hello) or hello.node in self._links:
             connection.close()
             return
         link = self._links[hello.node] = _Link(wire=connection, node=hello.node, facts=hello.facts)
-        await self._tell()
+        await self._notify_waiters()
         try:
             while True:
-                self._reported(link, messages.report(await connection.receive()))
-                await self._tell()
+                self._take_report(link, messages.report(await connection.receive()))
+                await self._notify_waiters()
         except wire.WireError as error:
-            lost = NodeGoneError if isinstance(error, wire.SilentNodeError) else AgentGoneError
-            self._lost = lost(f"the agent on {link.node} is gone: {error}")
-        await self._tell()
+            is_silent = isinstance(error, wire.SilentNodeError)
+            error_type = NodeGoneError if is_silent else AgentGoneError
+            self._lost = error_type(f"the agent on {link.node} is gone: {error}")
+        await self._notify_waiters()
 
-    async def _tell(self) -> None:
+    async def _notify_waiters(self) -> None:
         async with self._changed:
             self._changed.notify_all()
 
-    def _reported(self, link: _Link, report: messages.Report) -> None:
+    def _take_report(self, link: _Link, report: messages.Report) -> None:
         if isinstance(report, messages.News):
             if state := self._states.get(report.writer):
-                self._news(state, report, link.clock.offset_s)
+                self._take_news(state, report, link.clock.offset_s)
         else:
-            link.answers[type(report)], link.answered_s = report, clock.now_s()
+            link.answers[type(report)] = report
+            link.answered_s = clock.now_s()
 
-    def _news(self, state: WriterState, news: messages.News, ahead_s: float) -> None:
-        """Take what is new of a writer; `ahead_s`: its agent's clock minus ours."""
+    def _take_news(self, state: WriterState, news: messages.News, ahead_s: float) -> None:
+        """Record news of a writer; `ahead_s` is its agent's clock minus the conductor's."""
         series = state.series
         state.listening |= news.listening
         state.ended = state.ended or news.ended
@@ -382,13 +392,15 @@ class Hub:
             if state.freezes:
                 state.freezes = False
                 self.send(state.writer.target, messages.Control("freeze", [state.writer.index]))
-            # It does not start before the end of the previous row.
-            start_s = max([row.start_s - ahead_s, *(last.end_s for last in series.rows[-1:])])
+            start_s = row.start_s - ahead_s
+            if series.rows:
+                # A row does not start before the end of the previous row.
+                start_s = max(start_s, series.rows[-1].end_s)
             series.rows.append(row._replace(start_s=start_s, end_s=row.end_s - ahead_s))
 
 
-def _controls(do: Do, states: Sequence[WriterState]) -> dict[str, messages.Control]:
-    """Node -> the order for the writers that have an end on it."""
+def _control_orders(do: Do, states: Sequence[WriterState]) -> dict[str, messages.Control]:
+    """Return node -> the order for the writers that have an end on it."""
     orders: dict[str, messages.Control] = {}
     for state in states:
         for node in dict.fromkeys((state.writer.target, state.writer.origin)):
@@ -398,20 +410,19 @@ def _controls(do: Do, states: Sequence[WriterState]) -> dict[str, messages.Contr
 
 
 def shortest_counts_s(injector: Injector, writers: Sequence[Writer]) -> list[float | None]:
-    """Shortest time over which the count of each writer is its rate, seconds.
+    """Return the shortest time over which the count of each writer gives its rate, seconds.
 
-    None for a writer without a count of its own: another one passes the same device.
+    None for a writer that shares its device with another, and so has no count of its own.
     """
     if not injector.writes:
         return [_CONTROL_S] * len(writers)
-    sharing = Counter((writer.origin, writer.device) for writer in writers)
-
-    def paced_s(writer: Writer) -> float:
-        return pace(writer).period_s if injector.is_paced(writer) else 0.0
-
-    return [
-        max(COUNTED_S, _PERIODS * paced_s(writer))
-        if sharing[writer.origin, writer.device] == 1 or injector.reports_arrivals
-        else None
-        for writer in writers
-    ]
+    users = Counter((writer.origin, writer.device) for writer in writers)
+    shortest_s: list[float | None] = []
+    for writer in writers:
+        if users[writer.origin, writer.device] > 1 and not injector.reports_arrivals:
+            shortest_s.append(None)
+        elif injector.is_paced(writer):
+            shortest_s.append(max(COUNTED_S, _PERIODS * pace(writer).period_s))
+        else:
+            shortest_s.append(COUNTED_S)
+    return shortest_s

@@ -1,4 +1,4 @@
-"""Writers for an application that somebody else starts: beside a command, or for a time.
+"""Writers without a check: beside a command that the user gives, or for a time.
 
     python -m conductor.block.injection REQUEST.json
 
@@ -23,9 +23,9 @@ from functools import partial
 from pathlib import Path
 
 from conductor.block import allocation, conductor, trial
-from conductor.block.agents import connected
+from conductor.block.agents import connected_hub
 from conductor.block.allocation import Allocation
-from conductor.block.alone import AloneRates
+from conductor.block.alone_rates import AloneRates
 from conductor.block.hub import Hub, WriterState
 from conductor.block.runs import BlockError, BlockRunner
 from conductor.judge import length
@@ -44,15 +44,15 @@ from records.treatment import Writes
 
 #: The longest time between two readings, seconds.
 PERIOD_S = 10.0
-#: How often the command and the request to stop are looked at, seconds.
-_TICK_S = 0.1
-#: How long the last rows of a reading may take, seconds.
-_LAST_ROWS_S = 10.0
-#: A requested rate is reached from this share of it on: limiters scatter.
-_REACHED = 0.9
-#: Rows reported so long before a reading are of no more use, seconds.
-_OLD_S = 5.0
-#: Files in the logs: the request to stop, and what the command prints if nobody takes it.
+#: Time between two looks at the command and the request to stop, seconds.
+_POLL_S = 0.1
+#: Timeout for the rows that cover the end of a reading, seconds.
+_LAST_ROWS_TIMEOUT_S = 10.0
+#: A requested rate counts as reached from this share of it, since limiters are imprecise.
+_REACHED_SHARE = 0.9
+#: Age of rows at which they are dropped, before the end of a reading, seconds.
+_OLD_ROWS_S = 5.0
+#: Files in the logs: the request to stop, and the command's output if there are no `streams`.
 STOP, OUT, ERR = "stop", "command.out", "command.err"
 
 
@@ -62,7 +62,7 @@ class InjectionRequest:
 
     #: Its only treatment has the writes.
     block: BlockPlan
-    #: The head known before the writes: the command is in it.
+    #: The head of the record, with the command, as known before the writes.
     head: Head
     #: Nodes; empty: those of the block's policy.
     targets: list[str]
@@ -75,9 +75,9 @@ class InjectionRequest:
     length_s: float | None = None
     #: Descriptors of this process that the command prints to; empty: files in the logs.
     streams: list[int] = field(default_factory=list)
-    #: Process group in the foreground of a terminal, which the command joins; None: its own.
+    #: The terminal's foreground process group, which the command joins; None: a group of its own.
     group: int | None = None
-    #: Process that removes the folder of the logs; None: another host does.
+    #: Process of this host that removes the folder of the logs; None if it is on another host.
     owner: int | None = None
 
     @staticmethod
@@ -88,17 +88,17 @@ class InjectionRequest:
         return TypeAdapter(InjectionRequest).validate_json(path.read_bytes())
 
     def save(self, path: Path) -> None:
-        """Write it as JSON."""
+        """Write the request as JSON."""
         replace_text(path, json.dumps(asdict(self), indent=1))
 
 
 class Command:
-    """The command beside the writes; without one it has ended before it began."""
+    """The command beside the writes, if there is one."""
 
     def __init__(self, request: InjectionRequest) -> None:
         self._request = request
         self._logs = request.block.logs
-        self._end: asyncio.Task[None] | None = None
+        self._end_task: asyncio.Task[None] | None = None
         self._interrupted = False
         self.process: asyncio.subprocess.Process | None = None
         self.start_s: float | None = None
@@ -106,12 +106,12 @@ class Command:
         self.status: int | None = None
 
     @property
-    def runs(self) -> bool:
-        """Return whether it has begun and not ended."""
+    def is_running(self) -> bool:
+        """Return whether the command has begun and not ended."""
         return self.start_s is not None and self.end_s is None
 
     async def start(self) -> None:
-        """Start it, if there is one. Raises MachineError if it cannot be started."""
+        """Start the command, if there is one. Raises MachineError if it cannot be started."""
         words = self._request.head.command
         if not words:
             return
@@ -135,25 +135,26 @@ class Command:
             except OSError as error:
                 self.start_s = None
                 raise MachineError(f"{words[0]}: {error.strerror}") from None
-        self._end = asyncio.create_task(self._await_end(self.process))
+        self._end_task = asyncio.create_task(self._await_end(self.process))
 
     @staticmethod
     def _environment() -> dict[str, str]:
-        """Of this process, without what marks the writers' processes."""
+        """Return this process's environment without the mark of the block's processes."""
         return {name: value for name, value in os.environ.items() if name != BLOCK_VARIABLE}
 
     async def _await_end(self, process: asyncio.subprocess.Process) -> None:
         code = await process.wait()
-        self.end_s, self.status = clock.now_s(), code if code >= 0 else 128 - code
+        self.end_s = clock.now_s()
+        self.status = code if code >= 0 else 128 - code  # as a shell reports a signal
 
     def interrupt(self) -> None:
-        """Send it SIGINT, once."""
-        if self.process and self.runs and not self._interrupted:
+        """Send the command SIGINT, once."""
+        if self.process and self.is_running and not self._interrupted:
             self._interrupted = True
             self._signal(signal.SIGINT)
 
     def _signal(self, signum: signal.Signals) -> None:
-        """Send its process group a signal; only itself if the group is that of the terminal."""
+        """Send a signal to the command's process group; in the terminal's group, to it alone."""
         if self.process is None:
             return
         with suppress(ProcessLookupError):
@@ -163,18 +164,18 @@ class Command:
                 self.process.send_signal(signum)
 
     async def wait(self) -> None:
-        """Wait for its end; a request to stop interrupts it."""
-        while self.runs:
+        """Wait for the end of the command; a request to stop interrupts it."""
+        while self.is_running:
             if (self._logs / STOP).exists():
                 self.interrupt()
-            await asyncio.sleep(_TICK_S)
+            await asyncio.sleep(_POLL_S)
 
     async def stop(self) -> None:
-        """End it; what it has started ends with this process."""
-        if self._end and self.runs:
+        """End the command; its child processes end with this process."""
+        if self._end_task and self.is_running:
             self._signal(signal.SIGTERM)
             self._signal(signal.SIGCONT)
-            await asyncio.wait([self._end], timeout=processes.GRACE_S)
+            await asyncio.wait([self._end_task], timeout=processes.GRACE_S)
 
 
 class InjectionConductor:
@@ -186,19 +187,19 @@ class InjectionConductor:
         self._logs = request.block.logs
         self.command = Command(request)
         self._head = request.head
-        #: When the reading that goes on began, Unix time.
-        self._since_s = 0.0
+        #: Begin of the current reading, Unix time.
+        self._reading_start_s = 0.0
         self._noted_disturbed_alone = False
 
     async def write(self) -> None:
         """Write until something ends it. Raises BlockError or MachineError."""
         launched, nodes = self._nodes()
-        self._note(targets=nodes.targets, origins=nodes.origins)
+        self._update_head(targets=nodes.targets, origins=nodes.origins)
         writes = self._plan.treatments[0].writes
         assert writes, "the only treatment writes"
-        async with connected(self._plan, launched) as hub:
+        async with connected_hub(self._plan, launched) as hub:
             clock.require_near(nodes.targets[0], hub.clock_offsets_s)
-            runner = trial.runner_of(self._plan, nodes, hub)
+            runner = trial.writer_runner(self._plan, nodes, hub)
             rates = AloneRates(runner)
             await self._measure_alone(rates, writes)
             states = await self.start_writers(runner, rates, writes)
@@ -211,52 +212,55 @@ class InjectionConductor:
 
     async def _measure_alone(self, rates: AloneRates, writes: Writes) -> None:
         """Measure the rates alone. Raises BlockError if a writer cannot write."""
-        attempt = await trial.attempt(self._plan.treatments[0], writes, rates, self._plan.limits)
+        attempt = await trial.try_writes(self._plan.treatments[0], writes, rates, self._plan.limits)
         transports = [record.transport for record in attempt.writers]
-        self._note(notes=[*self._plan.notes, *transport_notes.caveats(transports)])
+        self._update_head(notes=[*self._plan.notes, *transport_notes.caveats(transports)])
         if attempt.failure:
             trial.save([attempt], self._logs)
             raise BlockError("injector_never_ready", attempt.failure)
 
     def _save_trial(self, rates: AloneRates, writes: Writes) -> None:
-        """Save what the writers reached alone when it was measured last."""
+        """Save the last measurement of the rates alone."""
         name = self._plan.treatments[0].name
-        trial.save([trial.outcome(name, writes, rates, self._plan.limits)], self._logs)
+        trial.save([trial.judged(name, writes, rates, self._plan.limits)], self._logs)
 
     async def start_writers(
         self, runner: BlockRunner, rates: AloneRates, writes: Writes
     ) -> list[WriterState]:
-        """Start the writers. A rate alone that they show to be disturbed is measured again."""
+        """Start the writers. If they show that a rate alone was disturbed, it is measured again."""
         for _ in range(self._plan.limits.retries):
             states = await self._start_at_speed(runner, writes)
             if not await self._shows_disturbed_alone(runner, states):
                 return states
-            await runner.writers.silence(writes, states)
-            await rates.learn_anew(writes)
+            await runner.writers.hold_or_stop(writes, states)
+            await rates.measure_again(writes)
         return await self._start_at_speed(runner, writes)
 
     async def _start_at_speed(self, runner: BlockRunner, writes: Writes) -> list[WriterState]:
+        """Start the writers and wait until they are at speed. Raises BlockError."""
         states = await runner.writers.start(writes)
-        fast = await runner.writers.reach_speed(states)
-        if (ended := _ended(states)) or not fast:
-            await runner.hub.stop(states)
+        at_speed = await runner.writers.reach_speed(states)
+        reason = _why_ended(states)
+        if reason is None and not at_speed:
             timeout_s = self._plan.limits.ready_timeout_s
-            reason = ended or f"writers not at speed within {timeout_s:.0f} s"
+            reason = f"writers not at speed within {timeout_s:.0f} s"
+        if reason:
+            await runner.hub.stop(states)
             raise BlockError("injector_never_ready", reason)
         return states
 
     async def _shows_disturbed_alone(self, runner: BlockRunner, states: list[WriterState]) -> bool:
-        """Return whether the writers exceed their rates alone before the command starts."""
+        """Return whether the writers, without the command, exceed their rates alone."""
         start_s = clock.now_s()
-        await _until(runner.hub, states, start_s + length.LEAST_ROWS * runner.row_s)
+        await _wait_until(runner.hub, states, start_s + length.LEAST_ROWS * runner.row_s)
         window_s = start_s, clock.now_s()
-        await _cover(runner.hub, states, window_s[1])
+        await _await_covering_rows(runner.hub, states, window_s[1])
         series = Series(writers=[state.series.copy() for state in states])
         limits = self._plan.limits
         return judge(series, window_s, limits).share_of_alone > limits.max_share
 
     def note_rate_not_reached(self, states: Sequence[WriterState]) -> None:
-        """Note the writer that is furthest below its requested rate when it is alone."""
+        """Note the rate alone that is furthest below its requested rate, if one is below it."""
         rates_b_s = [
             (state.series.alone_b_s, state.writer.rate_b_s)
             for state in states
@@ -265,62 +269,66 @@ class InjectionConductor:
         if not rates_b_s:
             return
         reached_b_s, requested_b_s = min(rates_b_s, key=lambda rates: rates[0] / rates[1])
-        if reached_b_s < _REACHED * requested_b_s:
+        if reached_b_s < _REACHED_SHARE * requested_b_s:
             self._add_note(
                 Note.RATE_NOT_REACHED(rate=self._head.rate, reached_gb_s=reached_b_s / 1e9)
             )
 
     def _nodes(self) -> tuple[Allocation, Allocation]:
-        """The nodes that have an agent, and those that write and are written to."""
+        """Return the nodes that have an agent, and the targets and origins among them."""
         chosen = Allocation(self._request.targets, self._request.origins)
         if chosen.nodes and self._plan.origin_policy == "same_job":
             return chosen, chosen
         launched = allocation.resolve(self._plan)
         if not chosen.nodes:
             return launched, launched
-        if absent := sorted(set(chosen.nodes) - set(launched.nodes)):
-            raise MachineError(f"{', '.join(absent)}: not in the job")
+        foreign = sorted(set(chosen.nodes) - set(launched.nodes))
+        if foreign:
+            raise MachineError(f"{', '.join(foreign)}: not in the job")
         return launched, chosen
 
     async def _check(self, runner: BlockRunner, states: list[WriterState]) -> None:
         """Start the command, and check the writers until something ends them."""
         await runner.observer.begin([])
-        self._since_s = clock.now_s()
-        # Before the command may be interrupted, so that a key of the terminal is the command's.
-        self._note(start_s=self._since_s, end_s=self._since_s)
+        self._reading_start_s = clock.now_s()
+        # Noted before the command starts: from then on Ctrl-C is for the command.
+        self._update_head(start_s=self._reading_start_s, end_s=self._reading_start_s)
         await self.command.start()
-        self._note(command_start_s=self.command.start_s)
-        until_s = self._since_s + (self._request.length_s or math.inf)
-        least_s = length.LEAST_ROWS * runner.row_s
+        self._update_head(command_start_s=self.command.start_s)
+        stop_s = self._reading_start_s + (self._request.length_s or math.inf)
+        shortest_s = length.LEAST_ROWS * runner.row_s
         ended_by: EndedBy | None = None
         while ended_by is None:
-            await self._wait(runner.hub, states, min(self._since_s + PERIOD_S, until_s))
-            ended_by = self._ended_by(states, until_s)
-            if ended_by:  # what is shorter than the writers' rows is in none of them
-                await _until(runner.hub, states, self._since_s + least_s)
-            window_s = self._since_s, clock.now_s()
+            await self._wait(runner.hub, states, min(self._reading_start_s + PERIOD_S, stop_s))
+            ended_by = self._ended_by(states, stop_s)
+            if ended_by:  # a reading shorter than the writers' rows has no row
+                await _wait_until(runner.hub, states, self._reading_start_s + shortest_s)
+            window_s = self._reading_start_s, clock.now_s()
             observed, _ = await runner.observer.end()
             if ended_by is None:
                 await runner.observer.begin([])
-            await _cover(runner.hub, states, window_s[1])
+            await _await_covering_rows(runner.hub, states, window_s[1])
             self.add(observed, states, window_s)
-        self._note(ended_by=ended_by)
+        self._update_head(ended_by=ended_by)
 
-    async def _wait(self, hub: Hub, states: list[WriterState], until_s: float) -> None:
-        """Until a time, or something ends the writes."""
-        while (now_s := clock.now_s()) < until_s and not self._ended_by(states, math.inf):
-            await hub.wait_for(lambda: bool(_ended(states)), min(until_s - now_s, _TICK_S))
+    async def _wait(self, hub: Hub, states: list[WriterState], end_s: float) -> None:
+        """Wait until a time, or until something ends the writes."""
+        while (now_s := clock.now_s()) < end_s and not self._ended_by(states, math.inf):
+            await hub.wait_for(lambda: bool(_why_ended(states)), min(end_s - now_s, _POLL_S))
 
-    def _ended_by(self, states: Sequence[WriterState], until_s: float) -> EndedBy | None:
-        """Return what ends the writes by now. A request to stop ends a command first."""
-        if _ended(states):
+    def _ended_by(self, states: Sequence[WriterState], stop_s: float) -> EndedBy | None:
+        """Return what has ended the writes; None if nothing has.
+
+        A request to stop first interrupts a running command, whose end then ends the writes.
+        """
+        if _why_ended(states):
             return "failure"
         if self.command.end_s is not None:
             return "command"
-        if clock.now_s() >= until_s:
+        if clock.now_s() >= stop_s:
             return "time"
         if (self._logs / STOP).exists():
-            if not self.command.runs:
+            if not self.command.is_running:
                 return "stop"
             self.command.interrupt()
         return None
@@ -328,14 +336,14 @@ class InjectionConductor:
     def add(self, observed: Series, states: Sequence[WriterState], window_s: Window) -> None:
         """Judge the writers of a window as those of a run, and record what they wrote in it.
 
-        A rate alone that was disturbed refutes no writes: it is noted.
+        A disturbed rate alone is noted only, since it refutes no writes.
         """
         series = replace(observed, writers=[state.series.copy() for state in states])
         limits = replace(self._plan.limits, max_share=math.inf)
         judgement = judge(series, window_s, limits, others=True)
         self._note_disturbed_alone(judgement.share_of_alone)
         first_reason = next(iter(judgement.reasons), None)
-        reason = _ended(states) or first_reason or judgement.unproven
+        reason = _why_ended(states) or first_reason or judgement.unproven
         start_s, end_s = window_s
         rows = [
             WrittenRow(index, row.start_s, row.end_s, row.bytes_b)
@@ -354,7 +362,7 @@ class InjectionConductor:
             )
         )
         for state in states:
-            _forget(state, end_s - _OLD_S)
+            _drop_reports(state, end_s - _OLD_ROWS_S)
 
     def _note_disturbed_alone(self, share: float) -> None:
         """Note, once, that writers exceed their rates alone: they reach `share` of them."""
@@ -364,71 +372,77 @@ class InjectionConductor:
 
     def _append(self, reading: Reading) -> None:
         injected.add_reading(self._logs, reading)
-        self._since_s, head = reading.end_s, self._head
-        first = not head.proven_s and head.reason is None
+        self._reading_start_s = reading.end_s
+        head = self._head
+        is_first = not head.proven_s and head.reason is None
         proven_s = reading.end_s - reading.start_s if reading.proven else 0.0
-        self._note(
+        self._update_head(
             end_s=reading.end_s,
             bytes_b=head.bytes_b + sum(record.bytes_b for record in reading.writers),
-            proven=reading.proven and (head.proven or first),
+            proven=reading.proven and (head.proven or is_first),
             reason=head.reason or reading.reason,
             proven_s=head.proven_s + proven_s,
         )
 
     def fail(self, reason: str, ended_by: EndedBy = "failure") -> None:
-        """Note what ended the writes, if they had not ended; a reading that goes on is lost."""
+        """Record what ended the writes, unless they had ended; the last reading is not proven."""
         if self._head.ended_by:
             return
         if self._head.start_s is not None:
             self._append(
-                Reading(start_s=self._since_s, end_s=clock.now_s(), proven=False, reason=reason)
+                Reading(
+                    start_s=self._reading_start_s,
+                    end_s=clock.now_s(),
+                    proven=False,
+                    reason=reason,
+                )
             )
-        self._note(ended_by=ended_by, proven=False, reason=self._head.reason or reason)
+        self._update_head(ended_by=ended_by, proven=False, reason=self._head.reason or reason)
 
     def close(self) -> None:
         """Write the record."""
         command = self.command
-        self._note(command_end_s=command.end_s, exit_status=command.status)
+        self._update_head(command_end_s=command.end_s, exit_status=command.status)
         injected.save(self._logs, Path(self._request.output))
 
     def _add_note(self, note: str) -> None:
-        self._note(notes=[*self._head.notes, note])
+        self._update_head(notes=[*self._head.notes, note])
 
-    def _note(self, **changes: object) -> None:
+    def _update_head(self, **changes: object) -> None:
         self._head = replace(self._head, **changes)  # type: ignore[arg-type]
         injected.save_head(self._logs, self._head)
 
 
-def _ended(states: Sequence[WriterState]) -> str | None:
+def _why_ended(states: Sequence[WriterState]) -> str | None:
     """Return why a writer has ended; None while all write."""
     return next((f"writer {state.number}: {state.ended}" for state in states if state.ended), None)
 
 
-async def _until(hub: Hub, states: Sequence[WriterState], until_s: float) -> None:
-    """Until a time, or until a writer ends."""
-    await hub.wait_for(lambda: bool(_ended(states)), max(until_s - clock.now_s(), 0.0))
+async def _wait_until(hub: Hub, states: Sequence[WriterState], end_s: float) -> None:
+    """Wait until a time, or until a writer ends."""
+    await hub.wait_for(lambda: bool(_why_ended(states)), max(end_s - clock.now_s(), 0.0))
 
 
-async def _cover(hub: Hub, states: Sequence[WriterState], end_s: float) -> None:
+async def _await_covering_rows(hub: Hub, states: Sequence[WriterState], end_s: float) -> None:
     """Wait for the rows that cover the end of a window."""
 
-    def covered() -> bool:
+    def is_covered() -> bool:
         return all(state.ended or (until_s(state.series) or 0.0) >= end_s for state in states)
 
-    await hub.wait_for(covered, _LAST_ROWS_S)
+    await hub.wait_for(is_covered, _LAST_ROWS_TIMEOUT_S)
 
 
-def _forget(state: WriterState, before_s: float) -> None:
+def _drop_reports(state: WriterState, before_s: float) -> None:
     """Drop what a writer reported before a time, except its last two rows and samples."""
     series = state.series
-    old = sum(row.end_s < before_s for row in series.rows[:-2])
-    del series.rows[:old]
-    old = sum(sample.at_s < before_s for sample in series.samples[:-2])
-    del series.samples[:old]
+    old_rows = sum(row.end_s < before_s for row in series.rows[:-2])
+    del series.rows[:old_rows]
+    old_samples = sum(sample.at_s < before_s for sample in series.samples[:-2])
+    del series.samples[:old_samples]
 
 
 async def conduct(request: InjectionRequest) -> None:
-    """Inject; a command that has begun ends by itself whatever becomes of the writers.
+    """Inject writes. If the writers fail, a running command still runs to its own end.
 
     Raises BlockError or MachineError if writers cannot be started.
     """
@@ -453,7 +467,7 @@ async def conduct(request: InjectionRequest) -> None:
 
 
 def main() -> None:
-    """Entry point; the exit status is as that of `conductor.block.conductor.main`."""
+    """Inject as requested; exits with the status of `conductor.block.conductor.main`."""
     request = InjectionRequest.load(Path(sys.argv[1]))
     try:
         conductor.main(request.block, partial(conduct, request))

@@ -1,4 +1,4 @@
-"""The conductor's side of the watches: what all agents record of a run."""
+"""The conductor's observation of a run: what all agents record of their nodes."""
 
 from __future__ import annotations
 
@@ -16,11 +16,11 @@ from conductor.judge.series import Series
 from records.machine.node_counters import NodeCounter
 from records.sample import NodeConditions
 
-#: Time between two beats, seconds.
+#: Time between two looks at this process's own clock, seconds.
 _PERIOD_S = 0.2
-#: Orders to agents.
+#: What agents are asked to do, in the message of a failure.
 _WATCH = "read its node's load"
-#: Fewer accepted runs say nothing on the usual frequency.
+#: Minimum accepted runs for a usual frequency.
 _LEAST_RUNS = 3
 
 
@@ -30,8 +30,9 @@ class Observer:
     def __init__(
         self, allocation: Allocation, hub: Hub, devices: Sequence[str], owner_pid: int | None
     ) -> None:
-        """Observe the `devices` of targets; the process `owner_pid` of this host is none of ours,
-        and disturbs nothing.
+        """Observe the `devices` of targets.
+
+        The process `owner_pid` of this host does not belong to the block, but is no disturbance.
         """
         self._allocation = allocation
         self._hub = hub
@@ -39,12 +40,13 @@ class Observer:
         self._roots = {node_name(): [os.getpid()]}
         self._exempt = {node_name(): [owner_pid]} if owner_pid else {}
         self._pulse: asyncio.Task[None] | None = None
-        #: When this process last ran, the longest time that it did not, and by how much the wall
-        #: clock was ahead of the monotonic one at first, seconds.
-        self._beat_s = self._stood_still_s = self._ahead_s = 0.0
+        #: Time of the last beat, and the longest delay of a beat, seconds.
+        self._beat_s = self._stood_still_s = 0.0
+        #: Wall clock minus monotonic clock at the beginning, seconds.
+        self._clock_difference_s = 0.0
 
     async def begin(self, cpus: list[int]) -> None:
-        """Begin to watch all nodes; `cpus` are those of the application, empty for all."""
+        """Begin to watch all nodes; `cpus` are the application's, empty for all."""
         orders = {
             node: messages.BeginWatch(
                 self._devices if node in self._allocation.targets else [],
@@ -56,26 +58,26 @@ class Observer:
         }
         await self._hub.ask(orders, messages.Watching, _WATCH)
         self._beat_s, self._stood_still_s = time.monotonic(), 0.0
-        self._ahead_s = time.time() - self._beat_s
+        self._clock_difference_s = time.time() - self._beat_s
         self._pulse = asyncio.create_task(self._beat())
 
     async def _beat(self) -> None:
-        """Wake up again and again, which shows whether this process runs all the time."""
+        """Wake up regularly: a late beat shows that this process did not run."""
         while True:
             await asyncio.sleep(_PERIOD_S)
-            self._ran()
+            self._record_beat()
 
-    def _ran(self) -> None:
+    def _record_beat(self) -> None:
         now_s = time.monotonic()
         self._stood_still_s = max(self._stood_still_s, now_s - self._beat_s - _PERIOD_S)
         self._beat_s = now_s
 
     async def end(self) -> tuple[Series, dict[str, dict[str, NodeCounter]]]:
-        """End the watch; what was recorded, and what the counters of each node gained, by name."""
+        """End the watch; return what was recorded, and node -> name -> increase of a counter."""
         if self._pulse:
             self._pulse.cancel()
-        self._ran()
-        clock_moved_s = time.time() - time.monotonic() - self._ahead_s
+        self._record_beat()
+        clock_moved_s = time.time() - time.monotonic() - self._clock_difference_s
         orders = dict.fromkeys(self._allocation.nodes, messages.EndWatch())
         answers = await self._hub.ask(orders, messages.Observed, _WATCH)
         series = Series(
@@ -88,7 +90,7 @@ class Observer:
 
 
 def usual_hz(node: str, accepted: Sequence[Sequence[NodeConditions]]) -> float | None:
-    """Median frequency of a node in the accepted runs of a block; None if they are too few."""
+    """Return the median frequency of a node in accepted runs of a block; None for too few runs."""
     frequencies_hz = [
         target.frequency_hz
         for run in accepted

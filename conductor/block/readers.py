@@ -31,10 +31,10 @@ class FomError(Exception):
 
 
 def require_ranks(fom: Fom, requested: int | None) -> Fom:
-    """`fom`; raises FomError if the program reports another number of ranks than requested.
+    """Return `fom`. Raises FomError if the program reports another number of ranks than requested.
 
-    A launcher of another MPI than the program's starts independent copies of one rank each, and
-    each copy gives the right answer.
+    If launcher and program use different MPIs, independent copies of one rank each are started.
+    Each copy gives a right answer, so nothing else shows this.
     """
     ranks = fom.extra.get("ranks")
     if None not in (requested, ranks) and ranks != requested:

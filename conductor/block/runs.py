@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import asdict, replace
 from math import fsum
 from pathlib import Path
@@ -12,7 +12,7 @@ from typing import Any
 
 from conductor.block import application
 from conductor.block.allocation import Allocation
-from conductor.block.application import Files, LeadIn, Run
+from conductor.block.application import LeadIn, Run, RunFiles
 from conductor.block.assignment import Assignment
 from conductor.block.demands import Demands
 from conductor.block.hub import Hub, WriterState
@@ -45,11 +45,14 @@ from records.sample import (
 )
 from records.treatment import Writes
 
-#: A timetable is planned for this many times the longest run of the block so far.
-_ROOM = 10.0
+#: Length of a timetable, in longest runs of the block so far.
+_TIMETABLE_RUNS = 10.0
 #: Timeout for the rows that cover the end of the window, seconds: on an emulated processor a row
 #: of one second may come several seconds late.
-_LAST_ROWS_S = 10.0
+_LAST_ROWS_TIMEOUT_S = 10.0
+#: The largest number of nodes that have counter rows each. With more nodes, these rows would be
+#: larger than all else that is stored of a run.
+MOST_NODES_WITH_ROWS = 64
 
 
 class BlockError(Exception):
@@ -90,21 +93,22 @@ class BlockRunner:
         self.observer = Observer(nodes, hub, self._demands.devices, plan.owner_pid)
         #: Conditions of the accepted runs.
         self._accepted: list[list[NodeConditions]] = []
-        #: Whose rate alone was disturbed when it was measured, as their later rates show.
-        self.disturbed_alone: set[Writes] = set()
+        #: Writes whose rate alone must be measured again: later rates show that it was disturbed.
+        self.writes_to_remeasure: set[Writes] = set()
         #: Time from one row to the next of the slowest writer; 0 if none reports rows.
         self.row_s = 0.0
         #: How often the length of the check's runs is doubled.
         self.doublings = 0
-        #: How its runs ended, in their order.
+        #: Outcomes of the runs, in their order.
         self.outcomes: list[str] = []
 
     async def measure(self, run: Run) -> tuple[Sample, list[dict[str, Any]], list[Path]]:
-        """One run, until its application has ended and its writers are held or stopped.
+        """Make one run; at its end its writers are held or stopped.
 
-        Returns its sample, the rows (JSON) that were counted in it, and the outputs to store.
+        Returns its sample, its counter rows (JSON), and the output files to store.
         """
-        writes, run.start_s = run.treatment.writes, clock.now_s()
+        writes = run.treatment.writes
+        run.start_s = clock.now_s()
         self.writers.restarted = False
         if writes is None:
             recorded = await self._without_writers(run)
@@ -113,7 +117,7 @@ class BlockRunner:
         else:
             recorded = await self._under_writers(run, writes)
         if not run.elapsed_s:
-            self.lead_in.ended(clock.now_s())
+            self.lead_in.record_end(clock.now_s())
         self._judge(run, recorded)
         # In a thread, since a tool may take seconds to gather its files.
         counters = await asyncio.to_thread(self._counters, run)
@@ -123,15 +127,18 @@ class BlockRunner:
         if run.accepted:
             self._accepted.append(run.conditions)
             counters += node_rows(self.nodes, run.node_counters)
-            if (nodes := len(self.nodes.targets)) > EACH_NODE:
+            nodes = len(self.nodes.targets)
+            if nodes > MOST_NODES_WITH_ROWS:
                 run.notes.append(Note.SUMMED(nodes=nodes))
-        sample, files = self._sample(run), self._files(run)
+        sample, files = self._sample(run), self._run_files(run)
         if run.elapsed_s:
             series.save(recorded, self.plan.limits, files.series)
-        # The outputs that a check of others reads after the block are stored then.
-        read_here = [files.out] if self._readers.fom is not None else []
-        outputs = [path for path in (*read_here, files.series) if path.exists()]
-        return sample, [{"key": sample.key, **row} for row in counters], outputs
+        outputs = [files.series]
+        # If the check itself reads the application's output, it stores the output after the block.
+        if self._readers.fom is not None:
+            outputs = [files.out, files.series]
+        existing = [path for path in outputs if path.exists()]
+        return sample, [{"key": sample.key, **row} for row in counters], existing
 
     def _judge(self, run: Run, recorded: Series) -> None:
         """Record what each writer did, and reject the run if it does not count."""
@@ -141,28 +148,28 @@ class BlockRunner:
         if run.accepted and judgement.reasons:
             run.fail("rejected", judgement.reasons[0])
         if run.treatment.writes and judgement.share_of_alone > limits.max_share:
-            self.disturbed_alone.add(run.treatment.writes)
+            self.writes_to_remeasure.add(run.treatment.writes)
         if run.accepted and judgement.unproven:
             run.notes.append(judgement.unproven)
 
     async def _without_writers(self, run: Run) -> Series:
         await self._lead_in()
-        return self._series(run, await self._application(run, []))
+        return self._series(run, await self._run_application(run, []))
 
     async def _under_writers(self, run: Run, writes: Writes) -> Series:
         states = await self._writers_at_speed(run, writes)
         observed = Series()
         if run.accepted:
-            observed = await self._application(run, states)
+            observed = await self._run_application(run, states)
             await self.await_last_rows(run, states)
-        why_not_held = await self.writers.silence(writes, states)
+        why_not_held = await self.writers.hold_or_stop(writes, states)
         if self.writers.restarted and why_not_held:
             run.notes.append(f"writers were started for this run: {why_not_held}")
-        # News that come late are not of this run.
+        # Copies, since reports that arrive later do not belong to this run.
         return self._series(run, observed, writers=[state.series.copy() for state in states])
 
     async def _under_timetable(self, run: Run, writes: Writes) -> Series:
-        """The application under short writes; without writers if the number of writers is 0."""
+        """Run the application under short writes; without writers if their number is 0."""
         assert self.plan.short
         if not writes.scheduled:
             run.timetable = without_writers(self.plan.short)
@@ -170,24 +177,26 @@ class BlockRunner:
             run.notes.append(Note.WITHOUT_WRITERS(treatment=run.treatment.name, nodes=nodes))
             return await self._without_writers(run)
         schedule = self.schedules[writes]
-        if note := schedule.other_length():
+        if note := schedule.length_note():
             run.notes.append(note)
-        most_s = self.plan.limits.run_timeout_s
-        run_s = min(_ROOM * self.longest_s or most_s, most_s) + self.lead_in.longest_s
+        run_s = self.plan.limits.run_timeout_s
+        if self.longest_s:
+            run_s = min(_TIMETABLE_RUNS * self.longest_s, run_s)
+        run_s += self.lead_in.required_s
         try:
             name = f"{run.pair}/{run.treatment.name}"
-            begun = await schedule.begin(run_s, name, self.writers.next_turn())
+            timetable = await schedule.begin(run_s, name, self.writers.next_start_number())
         except NotReadyError as error:
             run.fail("injector_never_ready", str(error))
             return Series()
         await self._lead_in(writes)
-        observed = await self._application(run, [])
-        path = self._files(run).out.with_suffix(".writes.json")
-        run.timetable, claims, reason = await schedule.end(begun, run.window_s, path)
+        observed = await self._run_application(run, [])
+        path = self._run_files(run).out.with_suffix(".writes.json")
+        run.timetable, claims, reason = await schedule.end(timetable, run.window_s, path)
         return self._series(run, observed, claims=claims, off_plan=[reason] if reason else [])
 
     def _series(self, run: Run, observed: Series, **writer_fields: Any) -> Series:
-        """Return what was recorded of a run, with what it is measured against."""
+        """Add to what was recorded of a run what it is judged by."""
         return replace(
             observed,
             nodes=[
@@ -201,14 +210,12 @@ class BlockRunner:
         )
 
     def _alone_b_s(self) -> float:
-        """The highest rate of all writers of a treatment together, without an application."""
-        writing = [
-            sum(rates)
-            for writes, rates in self.writers.alone.items()
-            if INJECTORS[writes.injector].writes
-        ]
-        scheduled = [schedule.alone_b_s for schedule in self.schedules.values()]
-        return max([*writing, *scheduled], default=0.0)
+        """Return the highest sum of the rates alone of all writers of one treatment."""
+        totals_b_s = [schedule.alone_b_s for schedule in self.schedules.values()]
+        for writes, rates_b_s in self.writers.alone_b_s.items():
+            if INJECTORS[writes.injector].writes:
+                totals_b_s.append(sum(rates_b_s))
+        return max(totals_b_s, default=0.0)
 
     async def _writers_at_speed(self, run: Run, writes: Writes) -> list[WriterState]:
         states = await self.writers.start(writes)
@@ -233,14 +240,14 @@ class BlockRunner:
 
         Ends early if one of them dies: the run then ends as it does if one dies later.
         """
-        # A restart is no reason to wait for as long before all later runs.
+        # A restart of writers that are otherwise held must not lengthen all later lead-ins.
         restarted = self.writers.restarted and writes and self.writers.holds(writes)
-        left_s = self.lead_in.left_s(clock.now_s(), None if restarted else writes)
-        await self.hub.wait_for(lambda: any(state.ended for state in states), left_s)
+        wait_s = self.lead_in.wait_s(clock.now_s(), None if restarted else writes)
+        await self.hub.wait_for(lambda: any(state.ended for state in states), wait_s)
 
-    async def _application(self, run: Run, states: list[WriterState]) -> Series:
-        """Run the application, observed, and read its output."""
-        start, files = run.treatment.start_of(self.doublings), self._files(run)
+    async def _run_application(self, run: Run, states: list[WriterState]) -> Series:
+        """Run the application, observe it, and read its output."""
+        start, files = run.treatment.start_of(self.doublings), self._run_files(run)
         await self.observer.begin(start.cpus)
         await application.run_application(
             run,
@@ -254,7 +261,7 @@ class BlockRunner:
         )
         observed, run.node_counters = await self.observer.end()
         run.lead_in_s = self.lead_in.length_s(run.start_s)
-        self.lead_in.ended(run.window_s[1])
+        self.lead_in.record_end(run.window_s[1])
         self.longest_s = max(self.longest_s, run.elapsed_s)
         application.read_fom(run, start, files, self._readers)
         return observed
@@ -271,7 +278,8 @@ class BlockRunner:
 
         if run.accepted:
             await self.hub.wait_for(
-                lambda: all(state.ended or is_covered(state) for state in states), _LAST_ROWS_S
+                lambda: all(state.ended or is_covered(state) for state in states),
+                _LAST_ROWS_TIMEOUT_S,
             )
             for state in states:
                 if state.ended and not is_covered(state):
@@ -283,7 +291,9 @@ class BlockRunner:
         if start.tool is None or not run.accepted:
             return []
         try:
-            rows = self._readers.counters(start.tool, self._files(run).counters, start.ranks or 1)
+            rows = self._readers.counters(
+                start.tool, self._run_files(run).counters, start.ranks or 1
+            )
         except ToolError as error:
             run.fail("rejected", f"{start.tool}: {error}")
             return []
@@ -309,8 +319,8 @@ class BlockRunner:
             start_s=run.start_s,
             elapsed_s=run.elapsed_s,
             fom=fom.value if fom else None,
-            fom_unit=(fom and fom.unit) or readers.unit,
-            fom_better=(fom and fom.better) or readers.better,
+            fom_unit=fom.unit if fom and fom.unit else readers.unit,
+            fom_better=fom.better if fom and fom.better else readers.better,
             nodes=self.nodes.targets,
             origin_nodes=self.nodes.origins,
             provenance=self._provenance,
@@ -322,8 +332,8 @@ class BlockRunner:
                 *plan.notes,
                 *treatment.notes,
                 *run.notes,
-                *unreserved(treatment.factors, run.conditions),
-                *unjudged(plan.limits),
+                *unbound_notes(treatment.factors, run.conditions),
+                *not_judged_notes(plan.limits),
             ],
             role=treatment.role,
             baseline=treatment.baseline,
@@ -333,9 +343,10 @@ class BlockRunner:
             conditions=run.conditions,
         )
 
-    def _files(self, run: Run) -> Files:
-        name, logs = stem_of(run.pair, run.treatment.name, run.attempt), self.plan.logs
-        return Files(
+    def _run_files(self, run: Run) -> RunFiles:
+        name = stem_of(run.pair, run.treatment.name, run.attempt)
+        logs = self.plan.logs
+        return RunFiles(
             out=logs / f"{name}.out",
             err=logs / f"{name}.err",
             counters=logs / "counters" / name,
@@ -343,55 +354,56 @@ class BlockRunner:
         )
 
 
-#: Nodes of which each has rows of its own; of more, their counters would be larger than all else
-#: that is stored of a run.
-EACH_NODE = 64
-
-
 def node_rows(
     nodes: Allocation, counters: Mapping[str, Mapping[str, NodeCounter]]
 ) -> list[dict[str, Any]]:
-    """The counts of nodes as JSON, one row per node and counter; `rank` is the node's index.
+    """Return the counts of nodes as JSON, one row per node and counter; `rank` is a node's index.
 
-    Of many nodes there is one row per counter (`NodesRow`). Of origins that are not targets, only
-    the processor time that writing may take.
+    Many nodes have one row per counter together (`NodesRow`). Origins that are not targets have
+    rows of the processor time that writing may take, and no others.
     """
     rows = []
-    for tool, names in ((NODE, nodes.targets), (ORIGIN, nodes.origins)):
+    for tool, node_names in ((NODE, nodes.targets), (ORIGIN, nodes.origins)):
         counters_by_node = {
             index: {
                 name: counter
                 for name, counter in counters.get(node, {}).items()
                 if tool == NODE or name in PROCESSING
             }
-            for index, node in enumerate(names)
+            for index, node in enumerate(node_names)
             if tool == NODE or node not in nodes.targets
         }
-        rows_of = summed if len(names) > EACH_NODE else single
-        rows += [{"tool": tool, **asdict(row)} for row in rows_of(counters_by_node)]
+        counter_rows: Iterable[CounterRow] = rows_per_node(counters_by_node)
+        if len(node_names) > MOST_NODES_WITH_ROWS:
+            counter_rows = rows_over_nodes(counters_by_node)
+        rows += [{"tool": tool, **asdict(row)} for row in counter_rows]
     return rows
 
 
-def single(counters_by_node: Mapping[int, Mapping[str, NodeCounter]]) -> Iterator[CounterRow]:
-    """A row per node and counter."""
+def rows_per_node(
+    counters_by_node: Mapping[int, Mapping[str, NodeCounter]],
+) -> Iterator[CounterRow]:
+    """Yield a row per node and counter."""
     for index, counters in counters_by_node.items():
         for name, counter in counters.items():
             yield CounterRow(rank=index, event=name, value=counter.value, unit=counter.unit)
 
 
-def summed(counters_by_node: Mapping[int, Mapping[str, NodeCounter]]) -> Iterator[NodesRow]:
-    """A row per counter, of all nodes that have it."""
-    for name in dict.fromkeys(name for counters in counters_by_node.values() for name in counters):
-        having = {
-            index: counters[name]
-            for index, counters in counters_by_node.items()
-            if name in counters
-        }
-        values = {index: counter.value for index, counter in having.items()}
-        unit = next(iter(having.values())).unit
+def rows_over_nodes(
+    counters_by_node: Mapping[int, Mapping[str, NodeCounter]],
+) -> Iterator[NodesRow]:
+    """Yield a row per counter: its sum, or mean, over all nodes that have it."""
+    units: dict[str, str] = {}
+    values_by_name: dict[str, dict[int, float]] = {}
+    for index, counters in counters_by_node.items():
+        for name, counter in counters.items():
+            units.setdefault(name, counter.unit)
+            values_by_name.setdefault(name, {})[index] = counter.value
+    for name, values in values_by_name.items():
+        unit = units[name]
         total = fmean(values.values()) if unit in AVERAGED else fsum(values.values())
-        least = min(values, key=values.__getitem__)
-        most = max(values, key=values.__getitem__)
+        least_node = min(values, key=values.__getitem__)
+        most_node = max(values, key=values.__getitem__)
         yield NodesRow(
             rank=-1,
             event=name,
@@ -399,24 +411,27 @@ def summed(counters_by_node: Mapping[int, Mapping[str, NodeCounter]]) -> Iterato
             unit=unit,
             nodes=len(values),
             median=median(values.values()),
-            least=values[least],
-            least_node=least,
-            most=values[most],
-            most_node=most,
+            least=values[least_node],
+            least_node=least_node,
+            most=values[most_node],
+            most_node=most_node,
         )
 
 
-def unreserved(factors: Mapping[str, Level], conditions: Sequence[NodeConditions]) -> Iterator[str]:
-    """A note if cores were to be left free, and the application may run on all CPUs all the same.
+def unbound_notes(
+    factors: Mapping[str, Level], conditions: Sequence[NodeConditions]
+) -> Iterator[str]:
+    """Yield a note if cores were to be left free, but the application may run on all CPUs.
 
-    Launchers of other hosts than this one bind as they are configured.
+    The launcher binds the application, and it may be configured otherwise.
     """
-    full = [condition.node for condition in conditions if condition.free_cpus == ""]
-    if factors.get("reserved_cores") and full:
-        yield Note.UNBOUND(nodes=", ".join(full))
+    unbound = [condition.node for condition in conditions if condition.free_cpus == ""]
+    if factors.get("reserved_cores") and unbound:
+        yield Note.UNBOUND(nodes=", ".join(unbound))
 
 
-def unjudged(limits: AcceptanceLimits) -> Iterator[str]:
-    """A note on the conditions that are recorded but not judged, if there are any."""
-    if names := [name for name in LIMITS if getattr(limits, name) is None]:
+def not_judged_notes(limits: AcceptanceLimits) -> Iterator[str]:
+    """Yield a note on the conditions that are recorded but not judged, if there are any."""
+    names = [name for name in LIMITS if getattr(limits, name) is None]
+    if names:
         yield Note.NOT_JUDGED(limits=", ".join(names))

@@ -14,7 +14,7 @@ from pathlib import Path
 from statistics import median
 from typing import NamedTuple
 
-from conductor.block.assignment import MOST_SIDES, Assignment, first_port
+from conductor.block.assignment import MOST_PASSIVE_SIDES, Assignment, first_port
 from conductor.block.hub import Hub, WriterState
 from conductor.injectors import INJECTORS
 from conductor.injectors.base import Writer
@@ -31,23 +31,23 @@ from records.timetable import Staggered, longest_rest_s, staggered
 from records.treatment import Writes
 
 #: Bytes of a write in the first rehearsal, when no rate is known yet.
-_FIRST_B = 16 * 2**20
-#: Most rehearsals; two are enough if writes last as long as requested to within `_NEAR`, a share.
+_FIRST_WRITE_B = 16 * 2**20
+#: Maximum rehearsals. Two are enough if the length of writes is within a tolerance, a share.
 _REHEARSALS = 4
-_NEAR = 0.1
+_LENGTH_TOLERANCE = 0.1
 #: Rounds of writes in a rehearsal. The first rehearsal has one: the set-up time is not known yet,
 #: so writes of a second round would collide.
 _ROUNDS = 3
 #: Assumed set-up time of a write before it was measured, seconds.
-_LEAD_S = 0.1
-#: Time between handing out and the first write, in addition to its set-up, seconds.
-_AHEAD_S = 0.3
+_ASSUMED_SETUP_S = 0.1
+#: Time for handing out the timetable before the set-up of the first write, seconds.
+_HANDOUT_S = 0.3
 #: Margin for the last writes of a run, seconds.
-_FINISH_S = 30.0
-#: Fewest passive sides of a target; each needs a port. They have indices from here on, so that they
-#: are no held writer's.
-_LEAST_SIDES = 2
-_FIRST_SIDE = 1_000_000
+_FINISH_MARGIN_S = 30.0
+#: Minimum passive sides of a target; each needs a port.
+_LEAST_PASSIVE_SIDES = 2
+#: Indices of passive sides begin here, so that no held writer has the same index.
+_FIRST_SIDE_INDEX = 1_000_000
 
 
 class NotReadyError(Exception):
@@ -58,29 +58,29 @@ class RunningTimetable(NamedTuple):
     """A timetable that agents are carrying out."""
 
     table: Staggered
-    #: Its time 0, by the conductor's clock (Unix time).
+    #: Time 0 of the timetable, by the conductor's clock (Unix time).
     zero_s: float
     clocks: dict[str, Offset]
 
 
-def messages_of(short: ShortWrites, rate_b_s: float, message_b: int) -> int:
-    """Messages of a write: as requested, else as many as last `fill` times its length."""
+def messages_per_write(short: ShortWrites, rate_b_s: float, message_b: int) -> int:
+    """Return the messages of a write: as requested, or as many as last `fill` of its length."""
     return short.messages or max(round(short.fill * short.length_s * rate_b_s / message_b), 1)
 
 
-def sides(lead_s: float, table: Staggered) -> int:
-    """Passive sides that a target needs so that one listens whenever a connection is set up.
+def passive_sides_needed(lead_s: float, table: Staggered) -> int:
+    """Return how many passive sides a target needs so that one always listens.
 
-    A side is in use from the set-up of a write to its end, and its replacement needs about one
-    set-up time until it listens. The next write to the target starts after its rest.
+    A side is in use from the set-up of a write to its end. Its replacement needs about one set-up
+    time until it listens. The next write to the target starts after a rest.
     """
-    taken_s = lead_s + table.length_s + lead_s
-    needed = math.ceil(taken_s / (table.length_s + table.rest_s))
-    return min(max(needed, _LEAST_SIDES), MOST_SIDES)
+    used_s = lead_s + table.length_s + lead_s
+    needed = math.ceil(used_s / (table.length_s + table.rest_s))
+    return min(max(needed, _LEAST_PASSIVE_SIDES), MOST_PASSIVE_SIDES)
 
 
 class ScheduleControl:
-    """Carries out the timetables of short writes of one kind, one at a time."""
+    """Carries out timetables of short writes of one kind, one timetable at a time."""
 
     def __init__(self, plan: BlockPlan, writes: Writes, assignment: Assignment, hub: Hub) -> None:
         assert plan.short, "a plan with scheduled writes sets `short`"
@@ -88,96 +88,114 @@ class ScheduleControl:
         self._plan = plan
         self._short = plan.short
         self._writes = writes
-        self._writers = writes.scheduled
+        self._n_writers = writes.scheduled
         self._injector = INJECTORS[writes.injector]
         self._targets, self._origins = assignment.targets, assignment.origins
-        self._shared = assignment.shared(writes)
+        self._template = assignment.template(writes)
         self._hub = hub
-        #: Messages, length and set-up time of a write, seconds, and the rate of a writer while all
-        #: write and no application runs, bytes per second: found in rehearsals, the same in every
-        #: run of the block.
-        self.messages = self._short.messages or max(_FIRST_B // writes.message_b, 1)
+        # The next four are measured in rehearsals, and are the same in every run of the block.
+        #: Messages of a write.
+        self.messages = self._short.messages or max(_FIRST_WRITE_B // writes.message_b, 1)
+        #: Length and set-up time of a write, seconds.
         self.length_s = self._short.length_s
-        self.lead_s = _LEAD_S
+        self.lead_s = _ASSUMED_SETUP_S
+        #: Rate of a writer while all write and no application runs, bytes per second.
         self._rate_alone_b_s = 0.0
-        self._sides: list[WriterState] = []
-        #: Time from its beginning until all writers were writing, the longest seen, seconds.
+        self._passive_sides: list[WriterState] = []
+        #: Longest time from the begin of a timetable until all writers were writing, seconds.
         self.start_up_s = 0.0
 
     @property
     def alone_b_s(self) -> float:
-        """Rate of all its writers together, without an application; 0 before the rehearsal."""
-        return self._writers * self._rate_alone_b_s
+        """Return the rate of all writers together, without an application; 0 before a rehearsal."""
+        return self._n_writers * self._rate_alone_b_s
 
-    async def rehearse(self, turn: int) -> None:
+    async def rehearse(self, start_number: int) -> None:
         """Find the size of a write of the requested length, once. Raises NotReadyError."""
-        for attempt in range(0 if self.alone_b_s else _REHEARSALS):
-            known = bool(self.alone_b_s)
-            run_s = self.length_s * (_ROUNDS if known else 1)
+        if self.alone_b_s:
+            return
+        for attempt in range(_REHEARSALS):
+            is_rate_known = self.alone_b_s > 0
+            run_s = self.length_s * (_ROUNDS if is_rate_known else 1)
             started_s = clock.now_s()
-            begun = await self.begin(run_s, f"rehearsal/{self._writers}/{attempt}", turn)
+            name = f"rehearsal/{self._n_writers}/{attempt}"
+            running = await self.begin(run_s, name, start_number)
             self.start_up_s = max(self.start_up_s, clock.now_s() - started_s)
-            last_s = begun.zero_s + begun.table.start_s(len(begun.table) - 1)
+            last_s = running.zero_s + running.table.start_s(len(running.table) - 1)
             await asyncio.sleep(max(last_s - clock.now_s(), 0.0))
             reports = await self._end()
             finished = [write for written in reports.values() for write in written.finished]
             if not finished:
-                if fault := _most_frequent(reports):
+                if fault := _most_frequent_fault(reports):
                     raise NotReadyError(f"no write was done: {fault}")
                 continue  # the origins stood still when their writes were due
             self._rate_alone_b_s = median(write.rate_b_s for write in finished)
             self.lead_s = median(write.setup_s for write in finished)
-            if self._is_sized() and known:
+            keeps_size = self._resize()
+            if is_rate_known and keeps_size:
                 break
         if not self.alone_b_s:
             raise NotReadyError(f"no write was begun in time in {_REHEARSALS} rehearsals")
 
-    def _is_sized(self) -> bool:
-        """Size a write by the rate that was found; whether it was of that size before, nearly."""
-        before, before_s, message_b = self.messages, self.length_s, self._writes.message_b
-        self.messages = messages_of(self._short, self._rate_alone_b_s, message_b)
+    def _resize(self) -> bool:
+        """Size a write by the measured rate; return whether its size stays within a tolerance."""
+        previous_messages = self.messages
+        previous_s = self.length_s
+        message_b = self._writes.message_b
+        self.messages = messages_per_write(self._short, self._rate_alone_b_s, message_b)
         if self._short.messages:
             self.length_s = self.messages * message_b / self._rate_alone_b_s
-        same = abs(self.messages - before) <= max(_NEAR * self.messages, 1)
-        return same and abs(self.length_s - before_s) <= _NEAR * self.length_s
+        allowed_messages = max(_LENGTH_TOLERANCE * self.messages, 1)
+        return (
+            abs(self.messages - previous_messages) <= allowed_messages
+            and abs(self.length_s - previous_s) <= _LENGTH_TOLERANCE * self.length_s
+        )
 
-    def other_length(self) -> str | None:
-        """A note if counted messages do not last as long as was planned; None if they do."""
+    def length_note(self) -> str | None:
+        """Return a note if counted messages do not last as long as planned; None if they do."""
         short = self._short
-        if not short.messages or abs(self.length_s / short.length_s - 1) <= _NEAR:
+        if not short.messages or abs(self.length_s / short.length_s - 1) <= _LENGTH_TOLERANCE:
             return None
         return Note.WRITE_LENGTH(
             messages=short.messages, done_s=self.length_s, planned_s=short.length_s
         )
 
-    async def begin(self, run_s: float, name: str, turn: int) -> RunningTimetable:
-        """Plan for a run of at most `run_s`, hand out, and wait until all writers are writing.
+    async def begin(self, run_s: float, name: str, start_number: int) -> RunningTimetable:
+        """Plan writes for at most `run_s`, hand them out, and wait until all writers are writing.
 
         The seed derives from `name`. Raises NotReadyError.
         """
         try:
-            table = self._table(run_s, name)
+            table = self._plan_timetable(run_s, name)
         except InputError as error:
             raise NotReadyError(str(error)) from None
         writes = {origin: table.writes_of(origin) for origin in table.origins}
-        template = self._writer(first_port(turn))
-        n_sides = sides(self.lead_s, table)
+        template = self._writer(first_port(start_number))
+        n_sides = passive_sides_needed(self.lead_s, table)
         passive = [
-            replace(template, index=_FIRST_SIDE + number, target=target, port=template.port + side)
+            replace(
+                template,
+                index=_FIRST_SIDE_INDEX + number,
+                target=target,
+                port=template.port + side,
+            )
             for number, (target, side) in enumerate(product(table.targets, range(n_sides)))
         ]
         timeout_s = self._plan.limits.ready_timeout_s
-        self._sides = await self._hub.stand_by(self._injector, passive, timeout_s)
-        if ended := [side for side in self._sides if side.ended]:
-            await self._hub.stop(self._sides)
+        self._passive_sides = await self._hub.start_passive_sides(
+            self._injector, passive, timeout_s
+        )
+        ended = [side for side in self._passive_sides if side.ended]
+        if ended:
+            await self._hub.stop(self._passive_sides)
             raise NotReadyError(f"{ended[0].writer.target}: {ended[0].ended}")
-        clocks = await self._hub.clocks(self._origins)
-        zero_s = clock.now_s() + self.lead_s + _AHEAD_S
+        clocks = await self._hub.measure_clocks(self._origins)
+        zero_s = clock.now_s() + self.lead_s + _HANDOUT_S
         for origin in table.origins:
             order = Perform(
                 injector=self._injector.name,
                 writer=replace(template, origin=origin),
-                targets=[(name, self._hub.addresses[name]) for name in table.targets],
+                targets=[(target, self._hub.addresses[target]) for target in table.targets],
                 sides=n_sides,
                 zero_s=zero_s + clocks[origin].offset_s,
                 lead_s=self.lead_s,
@@ -189,20 +207,22 @@ class ScheduleControl:
         return RunningTimetable(table, zero_s, clocks)
 
     async def end(
-        self, begun: RunningTimetable, window_s: tuple[float, float], path: Path
+        self, running: RunningTimetable, window_s: tuple[float, float], path: Path
     ) -> tuple[TimetableRecord, list[WriterRecord], str | None]:
         """Collect the writes that were made, store them in `path`, compare them with the plan.
 
-        Returns the records for the sample, and why that is rejected (None if accepted).
+        Returns the records for the sample, and why it is rejected (None if it is accepted).
         `window_s` is when the application started and ended, by the conductor's clock.
         """
         reports = await self._end()
-        after = await self._hub.clocks(self._origins)
+        after = await self._hub.measure_clocks(self._origins)
         middle_s = sum(window_s) / 2
-        offsets = {n: clock.interpolated(begun.clocks[n], after[n], middle_s) for n in after}
+        offsets = {
+            node: clock.interpolated(running.clocks[node], after[node], middle_s) for node in after
+        }
         document = {
-            "zero_s": begun.zero_s,
-            "timetable": begun.table.as_dict(),
+            "zero_s": running.zero_s,
+            "timetable": running.table.as_dict(),
             "clocks": {node: asdict(offset) for node, offset in offsets.items()},
             "written": {
                 node: {
@@ -218,13 +238,14 @@ class ScheduleControl:
             for node, written in reports.items()
             for write in written.finished
         ]
-        table, alone_b_s = begun.table, self._rate_alone_b_s
+        table = running.table
+        alone_b_s = self._rate_alone_b_s
         errors_s = {node: offset.error_s for node, offset in offsets.items()}
         least_b_s = self._plan.limits.min_share * alone_b_s
         record, fault = check(
             table,
             finished,
-            zero_s=begun.zero_s,
+            zero_s=running.zero_s,
             run_s=window_s,
             clock_errors_s=errors_s,
             allowed=self._short,
@@ -234,37 +255,43 @@ class ScheduleControl:
         writers = slot_records(
             table, finished, window_s, alone_b_s, self._writer(0), self._injector
         )
-        return record, writers, fault and "; ".join(filter(None, [fault, _most_frequent(reports)]))
+        if fault and (frequent := _most_frequent_fault(reports)):
+            fault = f"{fault}; {frequent}"
+        return record, writers, fault
 
     async def _end(self) -> dict[str, Written]:
+        """End the timetable at all origins; return node -> its report."""
         # A write in progress may take as long as the slowest one that counts, and a margin.
         longest_s = self.length_s / self._plan.limits.min_share
-        timeout_s = longest_s + _FINISH_S
+        timeout_s = longest_s + _FINISH_MARGIN_S
         orders = dict.fromkeys(self._origins, Finish(timeout_s))
         reports = await self._hub.ask(orders, Written, "report what it wrote", 2 * timeout_s)
-        await self._hub.stop(self._sides)
+        await self._hub.stop(self._passive_sides)
         return reports
 
-    def _table(self, run_s: float, name: str) -> Staggered:
-        plan, length_s, targets = self._plan, self.length_s, self._targets
+    def _plan_timetable(self, run_s: float, name: str) -> Staggered:
+        plan = self._plan
         digest = hashlib.sha256(f"{plan.seed}/{plan.case}/{plan.block}/{name}".encode()).digest()
         return staggered(
-            targets,
+            self._targets,
             self._origins,
-            self._writers,
-            length_s,
+            self._n_writers,
+            self.length_s,
             run_s,
             int.from_bytes(digest[:8], "big"),
-            rest_s=longest_rest_s(len(targets), self._writers, length_s),
+            rest_s=longest_rest_s(len(self._targets), self._n_writers, self.length_s),
         )
 
     def _writer(self, port: int) -> Writer:
-        return replace(self._shared, port=port, messages=self.messages)
+        return replace(self._template, port=port, messages=self.messages)
 
 
-def _most_frequent(reports: Mapping[str, Written]) -> str:
-    """The most frequent fault, in words; empty if there are none."""
+def _most_frequent_fault(reports: Mapping[str, Written]) -> str:
+    """Return the most frequent fault of all reports, in words; empty if there are none."""
     faults: Counter[str] = Counter()
     for written in reports.values():
         faults.update(written.faults)
-    return next((f"{times} times: {fault}" for fault, times in faults.most_common(1)), "")
+    if not faults:
+        return ""
+    ((fault, times),) = faults.most_common(1)
+    return f"{times} times: {fault}"

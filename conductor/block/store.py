@@ -1,10 +1,11 @@
-"""Files that a block stores of its case: samples, counts, provenance, notes for its next blocks.
+"""Files that a block stores: samples, counts, provenance, and notes for later blocks of the case.
 
 Samples are appended, flushed to disk, and never rewritten.
 """
 
 from __future__ import annotations
 
+import errno
 import json
 import os
 from collections.abc import Iterable, Iterator, Mapping, Sequence
@@ -25,9 +26,9 @@ class Store:
     """Samples and counters of one case, and provenance of the run (layout: `records.run`)."""
 
     def __init__(self, nimc_dir: Path, case: str, samples: Path | None = None) -> None:
-        """`samples` names another file for the samples."""
-        self._case = nimc_dir / "samples" / f"{case}.jsonl"
-        self._samples = samples or self._case
+        """Open the files of a case; `samples` is another file for the samples."""
+        self._case_samples = nimc_dir / "samples" / f"{case}.jsonl"
+        self._samples = samples or self._case_samples
         self._counters = nimc_dir / "counters" / f"{case}.jsonl"
         self._provenance = nimc_dir / "provenance"
         self._samples.parent.mkdir(exist_ok=True)
@@ -35,23 +36,28 @@ class Store:
         _cut_torn_line(self._samples)
         _cut_torn_line(self._counters)
         self._logs = KeptLogs(nimc_dir)
-        #: The value in the chain of the last sample.
+        #: The last sample's value in the chain.
         self._last = chain.genesis(chain.header_digest(chain.header_of(nimc_dir)), case)
         if self._samples.exists():
             self._last = chain.walk(self._samples, self._last).last
 
-    def pairs_made(self) -> int:
-        """Pairs of the case with a run of any outcome: those of earlier blocks, as one begins."""
-        return sum(pair >= 0 for _, pair in {row[1:] for row in self._rows()})
+    def count_pairs(self) -> int:
+        """Return the number of pairs of the case that have a run of any outcome.
+
+        Warm-up runs have negative numbers of pairs and do not count.
+        """
+        return len({(block, pair) for _, block, pair in self._rows() if pair >= 0})
 
     def keys(self) -> set[str]:
-        """Keys of the case's samples."""
+        """Return the keys of the case's samples."""
         return {key for key, _, _ in self._rows()}
 
     def _rows(self) -> Iterator[tuple[str, int, int]]:
-        """Key, block and pair of each sample of the case."""
-        for line in self._case.read_bytes().splitlines() if self._case.exists() else []:
-            with suppress(ValueError, LookupError, TypeError):  # of a power failure
+        """Yield key, block and pair of each sample of the case."""
+        if not self._case_samples.exists():
+            return
+        for line in self._case_samples.read_bytes().splitlines():
+            with suppress(ValueError, LookupError, TypeError):  # a power failure may damage lines
                 row = json.loads(line)
                 yield str(row["key"]), row["block"], row["pair"]
 
@@ -61,19 +67,19 @@ class Store:
         counters: Sequence[Mapping[str, Any]] = (),
         outputs: Iterable[Path] = (),
     ) -> None:
-        """Append a sample with what a tool counted in its run, and keep its outputs.
+        """Append a sample with the rows of its counters, and keep its outputs.
 
-        It is on disk when this returns; if this raises, no sample was added.
+        The sample is on disk when this returns. If this raises, no sample was added.
         """
-        # Counters come first: a sample without its counters would look complete.
+        # Counters are written first: a sample without its counters would look complete.
         if counters:
             dump = partial(json.dumps, separators=(",", ":"), allow_nan=False)
             lines = "".join(f"{dump(row)}\n" for row in counters).encode()
             self._counters.parent.mkdir(exist_ok=True)
             _append(self._counters, lines)
             sample = replace(sample, counters_sha256=chain.digest(lines))
-        needed = sample.outcome != "accepted"
-        kept = {path: self._logs.keep(path, needed=needed) for path in outputs}
+        not_accepted = sample.outcome != "accepted"
+        kept = {path: self._logs.keep(path, needed=not_accepted) for path in outputs}
         logs = sample.logs | {log.name: log.sha256 for log in kept.values()}
         line, value = chain.chained(replace(sample, logs=logs).as_dict(), self._last)
         _append(self._samples, line)
@@ -83,7 +89,7 @@ class Store:
                 path.unlink()
 
     def keep_provenance(self, record: dict[str, Any]) -> str:
-        """Store the provenance of runs under the SHA-256 of its text; returns that name."""
+        """Store the provenance of runs under the SHA-256 of its text; return that name."""
         text = json.dumps(record, indent=1, sort_keys=True)
         name = chain.digest(text.encode())
         path = self._provenance / f"{name}.json"
@@ -92,15 +98,15 @@ class Store:
         return name
 
 
-def note(logs: Path, name: str, value: Any) -> None:
-    """Write a JSON value into a file of a block's logs, for the case's next blocks."""
+def write_note(logs: Path, name: str, value: Any) -> None:
+    """Write a JSON value into a file of a block's logs, for later blocks of the case."""
     replace_text(logs / name, json.dumps(value, indent=1))
 
 
-def noted(case_logs: Path, name: str, kind: Any) -> list[Any]:
-    """Return what each earlier block of the case noted.
+def read_notes(case_logs: Path, name: str, kind: Any) -> list[Any]:
+    """Return the notes of this name of all earlier blocks of the case.
 
-    Raises MachineError for what is no `kind`.
+    Raises MachineError for a note that is no `kind`.
     """
     from pydantic import TypeAdapter  # the block has read its plan with it
 
@@ -115,13 +121,13 @@ def noted(case_logs: Path, name: str, kind: Any) -> list[Any]:
 
 def _append(path: Path, text: bytes) -> None:
     with path.open("ab", buffering=0) as file:
-        before = file.tell()
+        size_b = file.tell()
         try:
             if file.write(text) != len(text):
-                raise OSError(28, os.strerror(28), str(path))
+                raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC), str(path))
             os.fsync(file.fileno())
         except OSError:
-            file.truncate(before)
+            file.truncate(size_b)
             raise
 
 
@@ -129,5 +135,5 @@ def _cut_torn_line(path: Path) -> None:
     """Remove a last line that a crash left incomplete."""
     if path.exists():
         with path.open("rb+") as file:
-            whole = file.read().rpartition(b"\n")
-            file.truncate(len(whole[0]) + len(whole[1]))
+            complete_b = file.read().rfind(b"\n") + 1
+            file.truncate(complete_b)

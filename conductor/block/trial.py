@@ -1,4 +1,4 @@
-"""A trial of writes: what writers of each kind reach in an allocation where no application runs.
+"""A trial of writes: what writers of each kind reach while no application runs.
 
     python -m conductor.block.trial PLAN.json
 
@@ -16,9 +16,9 @@ from functools import partial
 from pathlib import Path
 
 from conductor.block import allocation, conductor
-from conductor.block.agents import connected
+from conductor.block.agents import connected_hub
 from conductor.block.allocation import Allocation
-from conductor.block.alone import Alone, AloneRates
+from conductor.block.alone_rates import AloneRates, MeasuredRates
 from conductor.block.hub import Hub
 from conductor.block.readers import Readers
 from conductor.block.runs import BlockError, BlockRunner
@@ -36,21 +36,23 @@ from records.treatment import Treatment, Writes
 
 #: The file in the block's logs.
 FILE = "trial.json"
-_NOTHING_READ = Readers("", "lower", None, lambda *_: [])
+#: Readers of no output, since no application runs.
+_NO_READERS = Readers("", "lower", None, lambda *_: [])
 
 
 @dataclass(frozen=True)
 class Trial:
-    """The outcome of one kind of writes."""
+    """The result of one kind of writes."""
 
-    #: Name of the treatment that has them.
+    #: Name of the treatment that has these writes.
     name: str
-    #: Why nothing was written; or else, why a run under these writes would be rejected. One line.
+    #: Why nothing was written, in one line.
     failure: str | None
+    #: Why a run under these writes would be rejected, in one line.
     rejection: str | None = None
-    #: One for each writer, as in a sample.
+    #: A record for each writer, as in a sample.
     writers: list[WriterRecord] = field(default_factory=list)
-    #: Rates that the origins' devices counted of each writer, bytes per second; None: no count.
+    #: Rate of each writer as its origin's device counted it, bytes per second; None: no count.
     sent_b_s: list[float | None] = field(default_factory=list)
 
 
@@ -58,17 +60,17 @@ async def conduct(plan: BlockPlan) -> None:
     """Try all writes of a plan. Raises MachineError if agents cannot be started."""
     plan.logs.mkdir(parents=True, exist_ok=True)
     nodes = allocation.resolve(plan)
-    async with connected(plan, nodes) as hub:
+    async with connected_hub(plan, nodes) as hub:
         clock.require_near(nodes.targets[0], hub.clock_offsets_s)
-        rates = AloneRates(runner_of(plan, nodes, hub))
+        rates = AloneRates(writer_runner(plan, nodes, hub))
         trials = []
-        for treatment, writes in tried(plan):
-            trials.append(await attempt(treatment, writes, rates, plan.limits))
-            save(trials, plan.logs)  # after each, since the job's time may end
+        for treatment, writes in treatments_tried(plan):
+            trials.append(await try_writes(treatment, writes, rates, plan.limits))
+            save(trials, plan.logs)  # after each trial, since the job may reach its time limit
 
 
-def tried(plan: BlockPlan) -> list[tuple[Treatment, Writes]]:
-    """Return the treatments that are tried, in their order, with their writes."""
+def treatments_tried(plan: BlockPlan) -> list[tuple[Treatment, Writes]]:
+    """Return the treatments whose writes are tried, in the plan's order, and these writes."""
     return [
         (treatment, treatment.writes)
         for treatment in plan.treatments
@@ -76,44 +78,44 @@ def tried(plan: BlockPlan) -> list[tuple[Treatment, Writes]]:
     ]
 
 
-def runner_of(plan: BlockPlan, nodes: Allocation, hub: Hub) -> BlockRunner:
-    """A runner of writers without an application."""
-    return BlockRunner(plan, nodes, hub, "", _NOTHING_READ)
+def writer_runner(plan: BlockPlan, nodes: Allocation, hub: Hub) -> BlockRunner:
+    """Return a runner of writers without an application."""
+    return BlockRunner(plan, nodes, hub, "", _NO_READERS)
 
 
 def save(trials: Sequence[Trial], logs: Path) -> None:
-    """Write what came of them."""
+    """Write the trials to their file."""
     replace_text(logs / FILE, json.dumps([asdict(trial) for trial in trials], indent=1))
 
 
 def _can_write(writes: Writes) -> bool:
     """Return whether the injector can write over the fabric of its devices."""
-    over = map(devices.fabric, writes.devices)
-    return not any(INJECTORS[writes.injector].missing_for(fabric) for fabric in over)
+    fabrics = map(devices.fabric, writes.devices)
+    return not any(INJECTORS[writes.injector].missing_for(fabric) for fabric in fabrics)
 
 
-async def attempt(
+async def try_writes(
     treatment: Treatment, writes: Writes, rates: AloneRates, limits: AcceptanceLimits
 ) -> Trial:
-    """Try one kind of writes; its writers are held then, if they can be.
+    """Try one kind of writes; afterwards its writers are held, if possible.
 
-    A try that would reject a run is made once more, as a campaign repeats such a run.
+    A trial that would reject a run is repeated once, as a campaign repeats such a run.
     """
     try:
         await rates.learn(writes)
-        trial = outcome(treatment.name, writes, rates, limits)
+        trial = judged(treatment.name, writes, rates, limits)
         if trial.rejection:
-            await rates.learn_anew(writes)
-            trial = outcome(treatment.name, writes, rates, limits)
+            await rates.measure_again(writes)
+            trial = judged(treatment.name, writes, rates, limits)
     except BlockError as error:
         return Trial(treatment.name, str(error))
     return trial
 
 
-def outcome(name: str, writes: Writes, rates: AloneRates, limits: AcceptanceLimits) -> Trial:
-    """Return what the series that was recorded last shows."""
-    series = _against(rates.measured[writes], rates.series[writes])
-    # The window is as of a run: from the end of the first row, at speed, to the last row.
+def judged(name: str, writes: Writes, rates: AloneRates, limits: AcceptanceLimits) -> Trial:
+    """Judge the series of the last measurement of the rates alone."""
+    series = _with_rates_alone(rates.series[writes], rates.measured[writes])
+    # As in a run, the window begins at full speed: at the end of the first row.
     window_s = (
         max(writer.rows[0].end_s for writer in series.writers),
         min(writer.rows[-1].end_s for writer in series.writers),
@@ -128,8 +130,8 @@ def outcome(name: str, writes: Writes, rates: AloneRates, limits: AcceptanceLimi
     )
 
 
-def _against(alone: Alone, series: Series) -> Series:
-    """The series, whose writers are measured against the rates that were found."""
+def _with_rates_alone(series: Series, alone: MeasuredRates) -> Series:
+    """Return the series with the rates alone, by which its writers are judged."""
     writers = [
         replace(
             writer,
@@ -142,29 +144,27 @@ def _against(alone: Alone, series: Series) -> Series:
 
 
 def _sent_b_s(writer: WriterSeries) -> float | None:
-    """Return what the origin's device counted while the writer reported rows, or None."""
+    """Return the rate that the origin's device counted while the writer reported rows, or None."""
     if writer.meter.memory or not writer.meter.at or not writer.samples:
         return None
     first, last = writer.samples[0], writer.samples[-1]
     start_s, end_s = max(writer.rows[0].end_s, first.at_s), last.at_s
     before_b = passed_at(writer.samples, start_s)
-    return (
-        None
-        if before_b is None or end_s <= start_s
-        else (last.total - before_b) / (end_s - start_s)
-    )
+    if before_b is None or end_s <= start_s:
+        return None
+    return (last.total - before_b) / (end_s - start_s)
 
 
 def read(logs: Path) -> Sequence[Trial]:
-    """Return what a trial wrote. Raises OSError without such a file."""
-    from pydantic import TypeAdapter  # nodes only write
+    """Return the trials of a file. Raises OSError without the file."""
+    from pydantic import TypeAdapter  # nodes, which only write the file, do without
 
     trials: Sequence[Trial] = TypeAdapter(list[Trial]).validate_json((logs / FILE).read_bytes())
     return trials
 
 
 def main() -> None:
-    """Entry point; the exit status is as that of `conductor.block.conductor.main`."""
+    """Try the writes of a plan; exits with the status of `conductor.block.conductor.main`."""
     plan = BlockPlan.load(Path(sys.argv[1]))
     conductor.main(plan, partial(conduct, plan))
 

@@ -1,11 +1,11 @@
-"""The writers of a block: started once, held between runs where they can be."""
+"""The writers of a block: started once, and held between runs if possible."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import replace
 
-from conductor.block.assignment import UNFIT, Assignment
+from conductor.block.assignment import BUFFERS_TOO_LARGE, Assignment
 from conductor.block.hub import Hub, WriterState
 from conductor.injectors import INJECTORS
 from conductor.judge.rates import all_rows, expected
@@ -14,39 +14,40 @@ from records.treatment import Writes
 
 
 class Writers:
-    """Starts, holds and stops the writers of one block; of each kind, those of its runs."""
+    """Starts, holds and stops the writers of one block."""
 
     def __init__(self, plan: BlockPlan, assignment: Assignment, hub: Hub) -> None:
         self._plan = plan
         self._assignment = assignment
         self._hub = hub
-        self._turn = 0
-        #: The writers that are held, and the number of each kind of writes.
+        self._starts = 0
+        #: The writers that are held.
         self._held: dict[Writes, list[WriterState]] = {}
+        #: Kind of writes -> its number in the block.
         self._kinds: dict[Writes, int] = {}
-        #: Queue pairs of the writers of each kind at full rate that are to have as many as help.
+        #: Kind of writes at full rate -> queue pairs of each writer, if the plan leaves them open.
         self._queue_pairs: dict[Writes, int] = {}
         #: True if writers were started, not resumed, since this was set to False.
         self.restarted = False
-        #: Rate alone of each writer, bytes per second (of a control 0: none is required).
-        self.alone: dict[Writes, list[float]] = {}
-        #: Target -> what its devices then counted, bytes per second.
+        #: Rate alone of each writer, bytes per second; 0 for a control, of which none is required.
+        self.alone_b_s: dict[Writes, list[float]] = {}
+        #: Target -> what its devices counted at these rates, bytes per second.
         self.counted_alone_b_s: dict[Writes, dict[str, float]] = {}
 
-    def next_turn(self) -> int:
-        """Running number of the starts of writers."""
-        self._turn += 1
-        return self._turn
+    def next_start_number(self) -> int:
+        """Return the number of the next start of writers."""
+        self._starts += 1
+        return self._starts
 
     def queue_pairs(self, writes: Writes) -> int | None:
-        """Queue pairs of each writer: as planned, or as were found to help; None: not yet known."""
+        """Return the queue pairs of each writer, planned or measured; None: not yet measured."""
         return writes.queue_pairs or self._queue_pairs.get(writes.at_full_rate())
 
     async def set_queue_pairs(self, writes: Writes, number: int) -> None:
-        """Start the next writers of this kind, throttled or not, with so many queue pairs."""
+        """Let later writers of this kind, throttled or not, start with so many queue pairs."""
         differs = self._queue_pairs.get(writes.at_full_rate(), 1) != number
-        if differs and (states := self._held.pop(writes, None)):
-            await self._hub.stop(states)
+        if differs and writes in self._held:
+            await self._hub.stop(self._held.pop(writes))
         self._queue_pairs[writes.at_full_rate()] = number
 
     async def start(self, writes: Writes) -> list[WriterState]:
@@ -59,7 +60,7 @@ class Writers:
                 await self._hub.stop(states)
             states = await self._start(writes)
         counted_b_s = self.counted_alone_b_s.get(writes, {})
-        for state, alone_b_s in zip(states, self.alone.get(writes, ()), strict=False):
+        for state, alone_b_s in zip(states, self.alone_b_s.get(writes, ()), strict=False):
             state.series.alone_b_s = alone_b_s
             state.series.counted_alone_b_s = counted_b_s.get(state.writer.target)
         return states
@@ -69,33 +70,33 @@ class Writers:
         writers = self._assignment.writers(
             writes,
             self._hub.addresses,
-            self.next_turn(),
-            full_b_s=self.alone.get(writes.at_full_rate()),
+            self.next_start_number(),
+            full_b_s=self.alone_b_s.get(writes.at_full_rate()),
             kind=self._kinds.setdefault(writes, len(self._kinds)),
             queue_pairs=self.queue_pairs(writes) or 1,
         )
         timeout_s = self._plan.limits.ready_timeout_s
         return await self._hub.start(INJECTORS[writes.injector], writers, timeout_s)
 
-    async def silence(self, writes: Writes, states: list[WriterState]) -> str | None:
-        """Hold the writers until their next run, or stop them; returns why they cannot be held.
+    async def hold_or_stop(self, writes: Writes, states: list[WriterState]) -> str | None:
+        """Hold the writers until their next run, or stop them; return why they cannot be held.
 
-        Of several kinds of writes those are held whose buffers fit into memory together.
+        Writers of several kinds are held as long as their buffers fit into memory together.
         """
-        has_runs, why = self._has_runs(writes), self.why_not_held(writes)
-        if why or not has_runs or any(state.ended for state in states):
+        reason = self.why_not_held(writes)
+        if reason or not self._has_runs(writes) or any(state.ended for state in states):
             await self._hub.stop(states)
         else:
             await self._hub.hold(states)
             self._held[writes] = states
-        return why
+        return reason
 
     def holds(self, writes: Writes) -> bool:
         """Return whether the writers of one kind of writes are held between runs."""
         return self._has_runs(writes) and self.why_not_held(writes) is None
 
     def _has_runs(self, writes: Writes) -> bool:
-        """Return whether a treatment of the block has such writes."""
+        """Return whether a treatment of the block has these writes."""
         return writes in [treatment.writes for treatment in self._plan.treatments]
 
     def why_not_held(self, writes: Writes) -> str | None:
@@ -107,21 +108,21 @@ class Writers:
         kinds = [
             replace(kind, queue_pairs=self.queue_pairs(kind) or 1) for kind in [*self._held, writes]
         ]
-        return None if self._assignment.buffers_fit(kinds, self._hub.facts) else UNFIT
+        return None if self._assignment.buffers_fit(kinds, self._hub.facts) else BUFFERS_TOO_LARGE
 
     async def reach_speed(self, states: Sequence[WriterState]) -> bool:
-        """Wait until all write as fast as a run requires, or one has ended; False if in vain."""
+        """Wait until all write as fast as a run requires, or one has ended; False on timeout."""
         limits = self._plan.limits
 
         def is_slow(state: WriterState) -> bool:
             series = state.series
-            # Bytes counted since a held writer went on stand for one row, but not for several.
-            counted = limits.ready_rows == 1 or not INJECTORS[series.injector].writes
-            rows = all_rows(series) if counted else series.rows
-            last_b_s = rows[-1].rate_b_s if rows else 0.0
-            return len(rows) < limits.ready_rows or not (
-                0 < last_b_s >= limits.min_share * expected(series).rate_b_s
-            )
+            # Bytes that were counted since a writer was resumed are one row, never several.
+            counts_suffice = limits.ready_rows == 1 or not INJECTORS[series.injector].writes
+            rows = all_rows(series) if counts_suffice else series.rows
+            if not rows or len(rows) < limits.ready_rows:
+                return True
+            last_b_s = rows[-1].rate_b_s
+            return last_b_s <= 0 or last_b_s < limits.min_share * expected(series).rate_b_s
 
         return await self._hub.wait_for(
             lambda: any(state.ended for state in states) or not any(map(is_slow, states)),

@@ -86,7 +86,7 @@ def begun(plan: BlockPlan, folder: Path) -> list[str]:
     """Return what has been tried of a plan, and what is being tried, as a line each."""
     if not logs_of(folder).exists():
         return []
-    names = [treatment.name for treatment, _ in block_trial.tried(plan)]
+    names = [treatment.name for treatment, _ in block_trial.treatments_tried(plan)]
     lines = [
         f"tries {_subject(name)} ({number} of {len(names)})" for number, name in enumerate(names, 1)
     ]

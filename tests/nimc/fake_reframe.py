@@ -70,7 +70,7 @@ def measure(plan: BlockPlan) -> bool:
     store.append(replace(reported(crossed(plan, treatments[0], -1), 1.0), warmup=True))
     while "held" in faults():
         time.sleep(1)
-    before = store.pairs_made()
+    before = store.count_pairs()
     for pair in range(plan.pairs):
         while "stuck" in faults() and pair == 2:
             time.sleep(1)

@@ -31,17 +31,17 @@ def other_interface() -> tuple[str, str]:
 
 
 def test_the_address_of_the_interface_asked_for():
-    assert agents.own_address(replace(APART, interface="lo")) == "127.0.0.1"
+    assert agents.conductor_address(replace(APART, interface="lo")) == "127.0.0.1"
     with pytest.raises(MachineError, match="interface no-such: No such device"):
-        agents.own_address(replace(APART, interface="no-such"))
+        agents.conductor_address(replace(APART, interface="no-such"))
 
 
 def test_a_name_that_only_this_host_finds_is_refused(monkeypatch):
     # As Debian's installer writes /etc/hosts.
     monkeypatch.setattr(socket, "gethostbyname", lambda _: "127.0.1.1")
     with pytest.raises(MachineError, match=r"resolves to 127\.0\.1\.1, .*'interface'"):
-        agents.own_address(APART)
-    assert agents.own_address(replace(APART, origin_policy="same_host")) == "127.0.0.1"
+        agents.conductor_address(APART)
+    assert agents.conductor_address(replace(APART, origin_policy="same_host")) == "127.0.0.1"
 
 
 def test_agents_call_from_the_interface_asked_for(monkeypatch):
@@ -69,7 +69,7 @@ def test_a_job_of_many_ranks_starts_one_agent_a_node():
     # By the source of srun, a number of tasks, also one from the environment, undoes
     # --ntasks-per-node where the two do not agree; that of a component goes before the job's.
     nodes = Allocation(["n1", "n2", "n3"], ["n8", "n9"])
-    assert agents.tasks_of_agents(nodes) == {
+    assert agents.agent_task_counts(nodes) == {
         "SLURM_NTASKS_HET_GROUP_0": "3",
         "SLURM_NTASKS_HET_GROUP_1": "2",
     }

@@ -15,7 +15,7 @@ def test_writers_are_dealt_to_origins_and_targets_in_turn():
     nodes = Allocation(["n1", "n2", "n3"], ["n8", "n9"])
     addresses = {"n1": "10.0.0.1", "n2": "10.0.0.2", "n3": "10.0.0.3"}
     writes = Writes(injector="perftest", message_b=65536)
-    writers = Assignment(plan, nodes).writers(writes, addresses, turn=1)
+    writers = Assignment(plan, nodes).writers(writes, addresses, start_number=1)
     assert [(writer.index, writer.origin, writer.target) for writer in writers] == [
         (0, "n8", "n1"),
         (1, "n9", "n2"),
@@ -33,10 +33,10 @@ def test_each_target_has_the_clients_asked_for_beside_other_writes():
     addresses = dict.fromkeys(nodes.targets, "10.0.0.1")
     ends = [("n8", "n1"), ("n9", "n2"), ("n8", "n3"), ("n9", "n1"), ("n8", "n2"), ("n9", "n3")]
     assignment = Assignment(plan, nodes)
-    writers = assignment.writers(two, addresses, turn=1)
+    writers = assignment.writers(two, addresses, start_number=1)
     assert [(writer.origin, writer.target) for writer in writers] == ends
     one = Writes(injector="perftest", message_b=65536)
-    others = assignment.writers(one, addresses, turn=2, kind=1)
+    others = assignment.writers(one, addresses, start_number=2, kind=1)
     assert [writer.index for writer in writers + others] == [0, 1, 2, 3, 4, 5, 6, 7, 8]
     assert len({writer.port for writer in writers + others}) == 9
 

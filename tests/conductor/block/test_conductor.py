@@ -14,7 +14,7 @@ from pathlib import Path
 
 import pytest
 
-from conductor.block.agents import require_files
+from conductor.block.agents import require_open_files
 from conductor.block.allocation import Allocation
 from conductor.block.conductor import watch_owner
 from records.block_plan import ShortWrites
@@ -271,10 +271,10 @@ def test_an_owner_is_gone_when_the_kernel_says_so_and_not_when_no_file_is_left(m
 
 def test_agents_that_need_more_files_than_are_allowed_are_refused(monkeypatch):
     monkeypatch.setattr("records.processes.allow_files", lambda: 1024)
-    require_files(Allocation([f"n{index}" for index in range(512)], []))
+    require_open_files(Allocation([f"n{index}" for index in range(512)], []))
     many = Allocation([f"n{index}" for index in range(513)], [])
     with pytest.raises(MachineError, match=r"513 nodes need 1025 open files; .* 1024"):
-        require_files(many)
+        require_open_files(many)
 
 
 def test_a_block_does_not_go_on_without_its_owner(block):

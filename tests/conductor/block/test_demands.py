@@ -95,5 +95,5 @@ def test_rails_that_a_treatment_names(treatment, targets, required, allowed):
     plan = replace(APART, rails=RAILS, n_origins=1)
     nodes = Allocation([f"n{number}" for number in range(targets)], ["o1"])
     assert demands(plan, nodes).rails(treatment) == Rails(RAILS, required, allowed)
-    for unjudged in (APART, replace(plan, origin_policy="same_host")):
-        assert demands(unjudged, nodes).rails(treatment) is None
+    for without_rails in (APART, replace(plan, origin_policy="same_host")):
+        assert demands(without_rails, nodes).rails(treatment) is None

@@ -80,7 +80,7 @@ def test_a_count_is_a_rate_over_a_quarter_of_a_second_or_four_periods():
 
 def test_a_crowd_of_silent_callers_keeps_no_agent_out_and_is_sent_away(monkeypatch):
     """Ten times as many as may wait; once all agents are there, nobody may call any more."""
-    for name, value in {"CALLERS": 16, "CROWD": 8, "PATIENCE_S": 0.05}.items():
+    for name, value in {"MOST_CALLERS": 16, "MOST_UNTIMED_CALLERS": 8, "PATIENCE_S": 0.05}.items():
         monkeypatch.setattr(f"conductor.block.hub.{name}", value)
     most = []
 
@@ -158,7 +158,7 @@ def test_rows_of_an_agent_whose_clock_is_ahead_are_at_our_time():
         writer = made_writers.writer(origin="n7", target="n7")
         (state,) = await hub.start(INJECTORS["ucx"], [writer], 10.0)
         assert await hub.wait_for(lambda: bool(state.rows), 10.0)
-        clocks = await hub.clocks(["n7"])
+        clocks = await hub.measure_clocks(["n7"])
         return before_s, time.time(), state, hub.clock_offsets_s["n7"], clocks["n7"]
 
     before_s, after_s, state, offset_s, clock = with_agents(["n7"], answer, talk, ahead_s=100.0)
@@ -200,7 +200,7 @@ def test_origins_start_once_all_passive_sides_listen(reports, ended, allowed_s):
         sides = [
             replace(ONE, index=10 + number, target=("n7", "o1")[number]) for number in range(2)
         ]
-        return [state, *await hub.stand_by(PERFTEST, sides, allowed_s)]
+        return [state, *await hub.start_passive_sides(PERFTEST, sides, allowed_s)]
 
     states = with_agents(["o1", "n7"], answer, talk)
     assert sorted(starts) == sorted(

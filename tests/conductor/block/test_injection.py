@@ -109,9 +109,9 @@ class Rig:
         await asyncio.sleep(min(timeout_s, 0.02))
         return True
 
-    async def silence(self, _writes: Any, _states: Any) -> None: ...
+    async def hold_or_stop(self, _writes: Any, _states: Any) -> None: ...
 
-    async def learn_anew(self, _writes: Any) -> None:
+    async def measure_again(self, _writes: Any) -> None:
         self.learned += 1
         del self._alone_b_s[0]
 

@@ -13,14 +13,14 @@ from pydantic import TypeAdapter
 
 from conductor.block import application
 from conductor.block.allocation import Allocation
-from conductor.block.alone import Alone, AloneRates, interval_s
-from conductor.block.application import Files, LeadIn, Run
+from conductor.block.alone_rates import AloneRates, MeasuredRates, interval_s
+from conductor.block.application import LeadIn, Run, RunFiles
 from conductor.block.conductor import repeat_until_accepted, stop_if_all_rejected, warm_up
 from conductor.block.hub import WriterState
 from conductor.block.readers import Fom, FomError, Readers, ToolError
-from conductor.block.runs import BlockError, BlockRunner, node_rows, unreserved
+from conductor.block.runs import BlockError, BlockRunner, node_rows, unbound_notes
 from conductor.block.schedule import NotReadyError
-from conductor.block.store import Store, note, noted
+from conductor.block.store import Store, read_notes, write_note
 from conductor.judge import length
 from conductor.judge.judge import judge
 from conductor.judge.series import WriterSeries, read
@@ -59,36 +59,36 @@ def after_runs(*needed_s, expected_s=3.0):
     """The lead-in after runs whose writers needed these times; `expected_s` were planned."""
     lead = lead_in(long=expected_s)
     for each_s in needed_s:
-        lead.ended(100.0)
-        lead.left_s(100.0 + each_s, WRITES)
+        lead.record_end(100.0)
+        lead.wait_s(100.0 + each_s, WRITES)
     return lead
 
 
 def test_a_silent_run_waits_as_long_as_writers_need():
     lead = lead_in(long=3.0)  # and a twentieth more
-    assert (lead.left_s(100.0, WRITES), lead.length_s(100.0)) == (0.0, None)  # the block's first
+    assert (lead.wait_s(100.0, WRITES), lead.length_s(100.0)) == (0.0, None)  # the block's first
     lead = lead_in(long=3.0)
-    lead.ended(100.0)
-    assert lead.left_s(100.1) == pytest.approx(3.05)  # nothing to start: ready at once
-    assert lead.left_s(102.9, WRITES) == pytest.approx(0.25)  # at speed a little earlier
+    lead.record_end(100.0)
+    assert lead.wait_s(100.1) == pytest.approx(3.05)  # nothing to start: ready at once
+    assert lead.wait_s(102.9, WRITES) == pytest.approx(0.25)  # at speed a little earlier
     assert lead.length_s(103.15) == pytest.approx(3.15)
     resting = LeadIn(2.0)
-    resting.ended(100.0)
-    assert resting.left_s(100.5) == 1.5
+    resting.record_end(100.0)
+    assert resting.wait_s(100.5) == 1.5
     resting.expect(WRITES, 3.0)  # longer than the rest
-    assert resting.left_s(100.5) == pytest.approx(1.05 * 3.0 - 0.5)
+    assert resting.wait_s(100.5) == pytest.approx(1.05 * 3.0 - 0.5)
     nothing_needed = lead_in()
-    nothing_needed.ended(100.0)
-    assert nothing_needed.left_s(100.002) == 0.0
+    nothing_needed.record_end(100.0)
+    assert nothing_needed.wait_s(100.002) == 0.0
 
 
 def test_a_slower_start_is_given_to_all_runs_after_it_and_waits_no_longer_itself():
     lead = lead_in(long=3.0, short=1.0)
-    lead.ended(100.0)
-    assert lead.left_s(105.0, WRITES) == pytest.approx(0.25)
-    lead.ended(200.0)
-    assert lead.left_s(200.0) == pytest.approx(5.25)
-    assert lead.left_s(213.0, WRITES) == 0.0
+    lead.record_end(100.0)
+    assert lead.wait_s(105.0, WRITES) == pytest.approx(0.25)
+    lead.record_end(200.0)
+    assert lead.wait_s(200.0) == pytest.approx(5.25)
+    assert lead.wait_s(213.0, WRITES) == 0.0
 
 
 @pytest.mark.parametrize(
@@ -103,7 +103,7 @@ def test_a_slower_start_is_given_to_all_runs_after_it_and_waits_no_longer_itself
     ],
 )
 def test_the_lead_in_is_what_writers_usually_need_and_a_twentieth(lead, needed_s):
-    assert lead.longest_s == pytest.approx(1.05 * needed_s)
+    assert lead.required_s == pytest.approx(1.05 * needed_s)
 
 
 # The length of runs.
@@ -140,7 +140,7 @@ def test_the_lengths_that_a_check_plans_are_those_that_a_block_can_note():
             TypeAdapter(length.Lengthening).validate_python({"doublings": doublings})
 
 
-ALONE = Alone(
+ALONE = MeasuredRates(
     targets=["n1"],
     origins=["n9"],
     writes=replace(WRITES, rate_share=0.25),
@@ -155,19 +155,23 @@ ALONE = Alone(
     ("kind", "values", "damaged"),
     [
         (length.Lengthening, [length.Lengthening(2), length.Lengthening(3)], '{"doublings": 7}'),
-        (list[Alone], [[ALONE], [ALONE, replace(ALONE, targets=["n2"])]], '[{"targets": ["n1"]}]'),
+        (
+            list[MeasuredRates],
+            [[ALONE], [ALONE, replace(ALONE, targets=["n2"])]],
+            '[{"targets": ["n1"]}]',
+        ),
     ],
 )
 def test_what_blocks_noted_comes_back_in_their_order(tmp_path, kind, values, damaged):
-    assert noted(tmp_path, "note.json", kind) == []
+    assert read_notes(tmp_path, "note.json", kind) == []
     for block, value in enumerate(values):
         (tmp_path / str(block)).mkdir()
-        note(tmp_path / str(block), "note.json", TypeAdapter(kind).dump_python(value))
-    assert noted(tmp_path, "note.json", kind) == values
+        write_note(tmp_path / str(block), "note.json", TypeAdapter(kind).dump_python(value))
+    assert read_notes(tmp_path, "note.json", kind) == values
     for text in ("", "3", damaged):
         (tmp_path / "0/note.json").write_text(text)
         with pytest.raises(MachineError, match=r"0/note\.json: not what a block wrote; remove the"):
-            noted(tmp_path, "note.json", kind)
+            read_notes(tmp_path, "note.json", kind)
 
 
 # The application.
@@ -271,7 +275,7 @@ def a_run(**changes):
 )
 def test_how_an_application_ends(tmp_path, command, ranks, outcome, reason):
     start, run = Start(command=command, ranks=ranks), a_run()
-    files = Files(*(tmp_path / name for name in Files._fields))
+    files = RunFiles(*(tmp_path / name for name in RunFiles._fields))
     allowed_s = 0.5 if outcome == "application_hung" else 60.0
     asyncio.run(application.run_application(run, start, HERE, files, Hub(), [], allowed_s))
     application.read_fom(run, start, files, READERS)
@@ -280,7 +284,7 @@ def test_how_an_application_ends(tmp_path, command, ranks, outcome, reason):
 
 
 def test_an_application_ends_with_its_writers_unless_it_has_ended_before(tmp_path):
-    files = Files(*(tmp_path / name for name in Files._fields))
+    files = RunFiles(*(tmp_path / name for name in RunFiles._fields))
     state = WriterState(writer_series(number=3), ended="exit status 1")
     for command, reason in ((["sleep", "60"], "writer 3: exit status 1"), (["true"], None)):
         run, states = a_run(), [state] if reason else []
@@ -423,13 +427,13 @@ def test_the_next_block_on_the_same_nodes_takes_over_the_rate_alone(tmp_path, mo
         hub.hold_s = 0.3
         passes_in_holds(monkeypatch, hub)
         asyncio.run(rates.learn(WRITES))
-        assert runner.writers.alone == {WRITES: [100.0]}  # although they write less now
+        assert runner.writers.alone_b_s == {WRITES: [100.0]}  # although they write less now
         assert hub.orders == ["start", "hold"]
         assert runner.row_s == 1.0
         # Between two runs, writers are suspended, and report two rows, of which one counts.
-        assert runner.lead_in.longest_s == pytest.approx(1.05 * 2.3)
-    asyncio.run(rates.learn_anew(WRITES))
-    assert runner.writers.alone == {WRITES: [70.0]}
+        assert runner.lead_in.required_s == pytest.approx(1.05 * 2.3)
+    asyncio.run(rates.measure_again(WRITES))
+    assert runner.writers.alone_b_s == {WRITES: [70.0]}
 
 
 class Link(Hub):
@@ -470,7 +474,7 @@ def test_queue_pairs_are_added_while_they_raise_the_rate(
         runner, rates = block(tmp_path, hub, full, number=number, link_rate_b_s=link_b_s)
         asyncio.run(rates.learn(full))
         assert hub.started == ([started[-1]] if number else started)
-        assert runner.writers.alone[full] == alone_b_s
+        assert runner.writers.alone_b_s[full] == alone_b_s
     asyncio.run(rates.learn(half))
     assert hub.started == [started[-1]] * 2
     (sample,) = measured(runner, "on")
@@ -490,7 +494,7 @@ def test_queue_pairs_that_the_device_refuses_are_not_used(tmp_path, monkeypatch)
     writes = Writes(injector="perftest", message_b=1 << 16, devices=("mlx5_0",), queue_pairs=None)
     runner, rates = block(tmp_path, hub := Small({1: 50.0, 2: 100.0, 4: 200.0}), writes)
     asyncio.run(rates.learn(writes))
-    assert (hub.started, runner.writers.alone[writes]) == ([1, 2, 4, 2], [100.0])
+    assert (hub.started, runner.writers.alone_b_s[writes]) == ([1, 2, 4, 2], [100.0])
 
 
 @pytest.mark.parametrize("devices", [(), ("eth0",)])
@@ -498,13 +502,13 @@ def test_one_queue_pair_where_no_rdma_device_is_named(tmp_path, devices):
     writes = Writes(injector="ucx", message_b=1 << 16, devices=devices, queue_pairs=None)
     runner, rates = block(tmp_path, hub := Link({1: 100.0}), writes)
     asyncio.run(rates.learn(writes))
-    assert (hub.started, runner.writers.alone[writes]) == ([1], [100.0])
+    assert (hub.started, runner.writers.alone_b_s[writes]) == ([1], [100.0])
 
 
 def passes_in_holds(monkeypatch, hub):
     """Time passes only while this hub's writers are held."""
     passed = SimpleNamespace(monotonic=lambda: hub.held_s)
-    monkeypatch.setattr("conductor.block.alone.time", passed)
+    monkeypatch.setattr("conductor.block.alone_rates.time", passed)
 
 
 @pytest.mark.parametrize(
@@ -529,7 +533,7 @@ def test_what_writers_need_between_two_runs(
     passes_in_holds(monkeypatch, hub)
     runner, rates = block(tmp_path, hub, limits={"ready_rows": ready_rows})
     asyncio.run(rates.learn(WRITES))
-    assert runner.lead_in.longest_s == pytest.approx(1.05 * needed_s)
+    assert runner.lead_in.required_s == pytest.approx(1.05 * needed_s)
 
 
 @pytest.mark.parametrize(
@@ -543,7 +547,7 @@ def test_what_writers_need_between_two_runs(
 @pytest.mark.parametrize("writes", [WRITES, replace(WRITES, rate_b_s=100.0)])
 def test_a_run_needs_writers_at_speed(tmp_path, rate_b_s, ended, outcome, reason, writes):
     runner, _ = block(tmp_path, hub := Hub(rate_b_s, ended=ended), writes)
-    runner.writers.alone[writes] = [100.0]
+    runner.writers.alone_b_s[writes] = [100.0]
     (sample,) = measured(runner, "on")
     assert (sample.outcome, sample.reason) == (outcome, reason)
     assert hub.orders == ["start", "stop" if ended else "hold"]
@@ -585,7 +589,7 @@ def test_a_timetable_has_room_for_longer_runs_and_says_why_it_cannot_begin(tmp_p
             self.runs_s.append(run_s)
             raise NotReadyError("n1: no port")
 
-        def other_length(self):
+        def length_note(self):
             return None
 
     runner.schedules = {scheduled: Schedule()}
@@ -615,11 +619,11 @@ def test_a_disturbed_rate_alone_is_measured_as_often_as_it_is_disturbed(
 ):
     """The writers now reach 100 B/s; 125 % of their rate alone are allowed."""
     runner, _ = block(tmp_path, Hub(100.0), limits={"max_share": 1.25})
-    runner.writers.alone[WRITES], anew = [alone_b_s], []
+    runner.writers.alone_b_s[WRITES], anew = [alone_b_s], []
 
     class Rates:
-        async def learn_anew(self, writes):
-            runner.writers.alone[writes] = [anew_b_s]
+        async def measure_again(self, writes):
+            runner.writers.alone_b_s[writes] = [anew_b_s]
             anew.append(writes)
 
     run = Run(treatment=runner.plan.treatments[1], pair=0, position=0, attempt=0)
@@ -734,7 +738,7 @@ def test_writers_over_tcp_that_never_report_are_started_up_to_four_times(tmp_pat
         return
     asyncio.run(AloneRates(runner).learn(WRITES))
     assert hub.orders == [*["start", "stop"] * hangs, "start", "hold"]
-    assert runner.writers.alone == {WRITES: [100.0]}
+    assert runner.writers.alone_b_s == {WRITES: [100.0]}
 
 
 # What is stored next to what was measured.
@@ -756,7 +760,7 @@ def test_a_reserved_core_on_which_the_application_may_run_is_noted(cores, free, 
         NodeConditions(node=f"n{number}", over_s=9.0, free_cpus=cpus)
         for number, cpus in enumerate(free)
     ]
-    notes = list(unreserved(factors, nodes))
+    notes = list(unbound_notes(factors, nodes))
     assert len(notes) == noted
     assert not noted or "n0" in notes[0]
 

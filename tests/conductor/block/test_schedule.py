@@ -9,7 +9,12 @@ import pytest
 
 from conductor.block.allocation import Allocation
 from conductor.block.assignment import Assignment
-from conductor.block.schedule import NotReadyError, ScheduleControl, messages_of, sides
+from conductor.block.schedule import (
+    NotReadyError,
+    ScheduleControl,
+    messages_per_write,
+    passive_sides_needed,
+)
 from conductor.messages import Finish, Perform, Written
 from conductor.readings import FinishedWrite
 from records.block_plan import ShortWrites
@@ -33,10 +38,10 @@ class Hub:
         self.writes, self.parts, self.listening, self.ended = writes, {}, [], 0
         self.lasts_s = []
 
-    async def clocks(self, nodes):
+    async def measure_clocks(self, nodes):
         return {node: Offset(AHEAD_S[node], 0.0, 0.0) for node in nodes}
 
-    async def stand_by(self, injector, passive, timeout_s):
+    async def start_passive_sides(self, injector, passive, timeout_s):
         self.listening = [(side.target, side.port) for side in passive]
         assert {side.options for side in passive} == {OPTIONS}
         return [SimpleNamespace(writer=side, ended=self.fault) for side in passive]
@@ -96,7 +101,7 @@ def test_writes_are_found_sized_handed_out_and_judged_by_the_clocks_of_their_ori
     # By hand: 0.1 s at 1 MB/s are 100 messages of 1 kB.
     assert (schedule.messages, schedule.lead_s) == (100, 0.01)
     assert schedule.alone_b_s == pytest.approx(2 * RATE_B_S)
-    assert schedule.other_length() is None
+    assert schedule.length_note() is None
     assert schedule.start_up_s > 0.1  # the lead of the first rehearsal
     for origin, part in hub.parts.items():
         assert part.zero_s - begun.zero_s == pytest.approx(AHEAD_S[origin])
@@ -128,7 +133,7 @@ def test_a_counted_write_lasts_as_long_as_its_messages_take_at_the_measured_rate
     assert (schedule.messages, record.messages, reason) == (150, 150, None)
     assert schedule.length_s == pytest.approx(0.15)
     assert record.length_s == pytest.approx(0.15)
-    assert schedule.other_length() == (
+    assert schedule.length_note() == (
         "a write of 150 messages takes 0.15 s at the rate measured alone; Daly's interval was"
         " planned for 0.1 s"
     )
@@ -157,10 +162,10 @@ def test_a_rehearsal_in_which_no_write_was_begun_is_repeated():
 
 def test_messages_that_last_as_long_as_asked():
     # The paper's 46,000 messages of 64 KiB are about 1 s at the 3.2 GB/s that QDR carries.
-    assert messages_of(ShortWrites(1.0), 3.2e9, 65536) == 48828
-    assert messages_of(ShortWrites(0.001), 1e6, 65536) == 1
-    assert messages_of(ShortWrites(2.0, fill=0.25), 3.2e9, 65536) == 24414
-    assert messages_of(ShortWrites(1.0, messages=46000), 1.0, 65536) == 46000
+    assert messages_per_write(ShortWrites(1.0), 3.2e9, 65536) == 48828
+    assert messages_per_write(ShortWrites(0.001), 1e6, 65536) == 1
+    assert messages_per_write(ShortWrites(2.0, fill=0.25), 3.2e9, 65536) == 24414
+    assert messages_per_write(ShortWrites(1.0, messages=46000), 1.0, 65536) == 46000
 
 
 @pytest.mark.parametrize(
@@ -178,4 +183,4 @@ def test_a_passive_side_waits_whenever_a_connection_is_set_up(lead_s, length_s, 
     rest_s = longest_rest_s(targets, 1, length_s)
     names = [f"t{i}" for i in range(targets)]
     table = staggered(names, ["o"], 1, length_s, 60.0, 1, rest_s=rest_s)
-    assert sides(lead_s, table) == expected
+    assert passive_sides_needed(lead_s, table) == expected

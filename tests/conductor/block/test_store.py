@@ -21,7 +21,7 @@ from tests.conductor.made_sample import SAMPLE
 
 def test_pairs_that_were_made_are_of_all_blocks_and_outcomes(tmp_path):
     store = Store(tmp_path, "stream")
-    assert store.pairs_made() == 0
+    assert store.count_pairs() == 0
     store.append(dataclasses.replace(SAMPLE, pair=-1, warmup=True))
     for block, pair, arm in ((0, 0, "off"), (0, 0, "on"), (0, 1, "on"), (3, 0, "off")):
         store.append(dataclasses.replace(SAMPLE, block=block, pair=pair, arm=arm))
@@ -29,9 +29,9 @@ def test_pairs_that_were_made_are_of_all_blocks_and_outcomes(tmp_path):
     (tmp_path / "samples" / "lammps.jsonl").write_text("{}\n")
     with (tmp_path / "samples" / "stream.jsonl").open("ab") as file:
         file.write(b"\0" * 40 + b"\n{}\n[]\n")  # after a power failure
-    assert store.pairs_made() == 4
+    assert store.count_pairs() == 4
     # Samples that the check has yet to read are not of the case before it has read them.
-    assert Store(tmp_path, "stream", tmp_path / "unread.jsonl").pairs_made() == 4
+    assert Store(tmp_path, "stream", tmp_path / "unread.jsonl").count_pairs() == 4
 
 
 @contextmanager

@@ -31,12 +31,12 @@ class Rates:
             raise rows
         self.series[writes] = Series(writers=[planted.writer(planted.rows(*rows))])
 
-    learn_anew = learn
+    measure_again = learn
 
 
 def attempt(rates: Any) -> trial.Trial:
     treatment = Treatment(name="on", writes=WRITES)
-    return asyncio.run(trial.attempt(treatment, WRITES, rates, AcceptanceLimits()))
+    return asyncio.run(trial.try_writes(treatment, WRITES, rates, AcceptanceLimits()))
 
 
 def test_a_try_that_was_disturbed_is_made_once_more():

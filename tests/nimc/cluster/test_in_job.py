@@ -56,7 +56,7 @@ def test_nodes_that_have_everything():
 
 def test_the_start_of_the_job_and_of_each_trial_is_told_once(tmp_path: Path) -> None:
     plan = tried_writes.plan_of(machine_of(origins=HETJOB), tmp_path)
-    names = [treatment.name for treatment, _ in trial.tried(plan)]
+    names = [treatment.name for treatment, _ in trial.treatments_tried(plan)]
     assert names[0] == "perftest"
     lines: list[str] = []
     tick = in_job.progress_teller(tmp_path, plan, lines.append, (tmp_path / "0.json").exists)

@@ -1,7 +1,7 @@
-"""The rate that each writer reaches without an application, measured once a case on the same nodes.
+"""The rate alone of each writer: what it reaches without an application.
 
-It is stored in the logs of the block that measured it; later blocks of the case on these nodes only
-start their writers, and hold them.
+It is measured once for a case on the same nodes, and stored in the logs of the block that measured
+it. Later blocks of the case on these nodes only start their writers, and hold them.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from conductor.block.allocation import Allocation
 from conductor.block.hub import WriterState
 from conductor.block.runs import BlockError, BlockRunner
 from conductor.block.schedule import NotReadyError
-from conductor.block.store import note, noted
+from conductor.block.store import read_notes, write_note
 from conductor.injectors import INJECTORS
 from conductor.injectors.base import MOST_QUEUE_PAIRS, PASSES
 from conductor.judge.rates import whole_rows
@@ -31,83 +31,85 @@ from records.treatment import Writes
 
 #: Length of the rows, after the first, from which a writer's rate alone is computed, seconds.
 _ROWS_S = 3.0
-#: How often a program that may hang is started: where one start in six hangs, all do once in 1,300.
-#: All but the last share the time that one start has.
+#: How often a program that may hang is started. If one start in six hangs, all four do once in
+#: 1,300. All but the last start share the time that one start may take.
 _STARTS = 4
-#: Queue pairs are added while they raise the rate by at least this share, and it is further than
-#: that from the link's rate.
+#: Queue pairs are added while they raise the rate by at least this share, and while the rate is at
+#: least this share below the link's.
 _GROWTH = 0.05
 #: File in the logs of a block that measured.
 _FILE = "alone.json"
 
 
 @dataclass(frozen=True, kw_only=True)
-class Alone:
-    """The rates of the writers of one kind without an application."""
+class MeasuredRates:
+    """The rates alone of the writers of one kind."""
 
     targets: list[str]
     origins: list[str]
     writes: Writes
     #: Rate of each writer, bytes per second.
     rates_b_s: list[float]
-    #: Target -> what its devices counted meanwhile, bytes per second.
+    #: Target -> what its devices counted during the measurement, bytes per second.
     counted_b_s: dict[str, float]
-    #: Time from one row to the next of the slowest writer, and what writers need between two runs
-    #: at least, seconds.
+    #: Time from one row to the next of the slowest writer, seconds.
     row_s: float
+    #: Minimum time that writers need between two runs, seconds.
     needed_s: float
     #: Queue pairs of each writer.
     queue_pairs: int = 1
 
 
 def interval_s(rows: Sequence[RateRow], row_s: float) -> float:
-    """Time from one row to the next: as declared, or longer, since programs pause between them."""
+    """Return the time from one row to the next, at least `row_s`: programs pause between rows."""
     return max(row_s, median(later.end_s - row.end_s for row, later in pairwise(rows)))
 
 
 class AloneRates:
-    """Learns the rates of one block's writers, by measuring or from earlier blocks."""
+    """Measures the rates alone of one block's writers, or reads those of earlier blocks."""
 
     def __init__(self, runner: BlockRunner) -> None:
-        """Raises MachineError for a damaged file of an earlier block."""
+        """Read the rates of earlier blocks. Raises MachineError for a damaged file of theirs."""
         self._runner = runner
         nodes, case_logs = runner.nodes, runner.plan.logs.parent
         self._stored = {
             rates.writes: rates
-            for block in noted(case_logs, _FILE, list[Alone])
+            for block in read_notes(case_logs, _FILE, list[MeasuredRates])
             for rates in block
             if Allocation(rates.targets, rates.origins) == nodes
         }
-        #: The rates measured in this block, and the series recorded meanwhile.
-        self.measured: dict[Writes, Alone] = {}
+        #: The rates measured in this block, and the series recorded during the measurement.
+        self.measured: dict[Writes, MeasuredRates] = {}
         self.series: dict[Writes, Series] = {}
 
     async def learn(self, writes: Writes) -> None:
-        """Learn the rates of one kind of writes, at full rate first; its writers are held then.
+        """Learn the rates of one kind of writes, at full rate first; then hold its writers.
 
         Raises BlockError if a writer cannot write.
         """
         runner = self._runner
-        if writes in runner.writers.alone or writes.scheduled == 0:
+        if writes in runner.writers.alone_b_s or writes.scheduled == 0:
             return
         if writes.scheduled is not None:
             await self._rehearse(writes)
             return
-        if INJECTORS[writes.injector].row_s is None:  # no share of a core is required of a control
-            runner.writers.alone[writes] = [0.0] * runner.assignment.number(writes)
+        if INJECTORS[writes.injector].row_s is None:  # a control, of which no rate is required
+            runner.writers.alone_b_s[writes] = [0.0] * runner.assignment.number(writes)
             return
         if writes.throttled:
             await self.learn(writes.at_full_rate())
         measured = self._stored.get(writes)
         if measured is None:
-            known = runner.writers.queue_pairs(writes) or not self._over_rdma(writes)
-            measured = await (self._measure if known else self._add_queue_pairs)(writes)
+            if runner.writers.queue_pairs(writes) or not self._over_rdma(writes):
+                measured = await self._measure(writes)
+            else:
+                measured = await self._add_queue_pairs(writes)
             self.measured[writes] = measured
-            note(runner.plan.logs, _FILE, [asdict(rates) for rates in self.measured.values()])
+            write_note(runner.plan.logs, _FILE, [asdict(rates) for rates in self.measured.values()])
         else:
             await runner.writers.set_queue_pairs(writes, measured.queue_pairs)
             await self._start_again(writes)
-        runner.writers.alone[writes] = measured.rates_b_s
+        runner.writers.alone_b_s[writes] = measured.rates_b_s
         runner.writers.counted_alone_b_s[writes] = measured.counted_b_s
         runner.lead_in.expect(writes, measured.needed_s)
         runner.row_s = max(runner.row_s, measured.row_s)
@@ -116,74 +118,85 @@ class AloneRates:
     def _over_rdma(writes: Writes) -> bool:
         return bool(writes.devices) and all(map(devices.is_rdma, writes.devices))
 
-    async def _add_queue_pairs(self, writes: Writes) -> Alone:
-        """Measure with 1, 2, 4, ... queue pairs until they help no more; returns the last that did.
+    async def _add_queue_pairs(self, writes: Writes) -> MeasuredRates:
+        """Measure with 1, 2, 4, ... queue pairs as long as they raise the rate; return the best.
 
-        One may carry half of a link or less, and `full` means the link's rate.
+        One queue pair may carry half of a link or less, and `full` means the link's rate.
         """
-        writers, nodes = self._runner.writers, self._runner.nodes
-        link_b_s = (self._runner.plan.link_rate_b_s or math.inf) * len(nodes.targets)
-        best, number = await self._measure(writes), 1
-        series = self.series[writes]
+        writers = self._runner.writers
+        n_targets = len(self._runner.nodes.targets)
+        link_b_s = (self._runner.plan.link_rate_b_s or math.inf) * n_targets
+        best = await self._measure(writes)
+        best_series = self.series[writes]
+        number = 1
         while number < MOST_QUEUE_PAIRS and sum(best.rates_b_s) < (1 - _GROWTH) * link_b_s:
             number *= 2
             await writers.set_queue_pairs(writes, number)
             try:
                 wider = await self._measure(writes)
-            except BlockError:  # a device may not have room for so many
+            except BlockError:  # the device may not have room for so many queue pairs
                 break
             if sum(wider.rates_b_s) < (1 + _GROWTH) * sum(best.rates_b_s):
                 break
-            best, series = wider, self.series[writes]
-        self.series[writes] = series
+            best = wider
+            best_series = self.series[writes]
+        self.series[writes] = best_series
         if number != best.queue_pairs:
             await writers.set_queue_pairs(writes, best.queue_pairs)
             await self._start_again(writes)
         return best
 
     async def _start_again(self, writes: Writes) -> None:
-        """Start writers whose rate is known, and hold them, if they can be held."""
+        """Start writers whose rate is known and hold them; do nothing if they cannot be held."""
         writers = self._runner.writers
         if writers.holds(writes):
             states, _ = await self._start(writes)
-            await writers.silence(writes, states)
-            self._require(writes, states, 0)
+            await writers.hold_or_stop(writes, states)
+            self._require_rows(writes, states, 0)
 
-    async def learn_anew(self, writes: Writes) -> None:
+    async def measure_again(self, writes: Writes) -> None:
         """Measure the rates again, since a run has shown that they were disturbed."""
         self._stored.pop(writes, None)
-        del self._runner.writers.alone[writes]
+        del self._runner.writers.alone_b_s[writes]
         await self.learn(writes)
 
     async def _rehearse(self, writes: Writes) -> None:
-        runner, schedule = self._runner, self._runner.schedules[writes]
+        """Rehearse short writes. Raises BlockError if they cannot begin."""
+        runner = self._runner
+        schedule = runner.schedules[writes]
         try:
-            await schedule.rehearse(runner.writers.next_turn())
+            await schedule.rehearse(runner.writers.next_start_number())
         except NotReadyError as error:
             raise BlockError(
                 "injector_never_ready", f"{writes.scheduled} writers at a time: {error}"
             ) from None
-        # Between two runs, the first one's last write ends; then the second one's begin.
+        # Between two runs, the last write of the first run ends; then those of the second begin.
         runner.lead_in.expect(writes, schedule.length_s + schedule.start_up_s)
 
     async def _start(self, writes: Writes) -> tuple[list[WriterState], float]:
-        """Start writers, and wait for a row of each; returns how long that took as well.
+        """Start writers, wait for a row of each, and return also how long that took, seconds.
 
-        The first row ramps up: it counts neither for the rate alone nor for the device count.
+        The rate rises during the first row, so the row counts neither for the rate alone nor for
+        the devices' counts.
         """
         may_hang = INJECTORS[writes.injector].may_hang
-        for left in reversed(range(_STARTS)):
+        for start in range(_STARTS):
             started_s = time.monotonic()
             states = await self._runner.writers.start(writes)
-            restart = left > 0 and all(may_hang(state.writer) for state in states)
-            timeout_s = self._timeout_s(states, 1) / (_STARTS - 1 if restart else 1)
-            if await self._rows(states, 1, timeout_s) or not restart:
+            is_last = start == _STARTS - 1
+            may_restart = not is_last and all(may_hang(state.writer) for state in states)
+            timeout_s = self._timeout_s(states, 1)
+            if may_restart:
+                timeout_s /= _STARTS - 1
+            if await self._await_rows(states, 1, timeout_s) or not may_restart:
                 break
             await self._runner.hub.stop(states)
         return states, time.monotonic() - started_s
 
-    async def _rows(self, states: Sequence[WriterState], number: int, timeout_s: float) -> bool:
-        """Wait for so many rows of each writer; returns whether all have them, or have ended."""
+    async def _await_rows(
+        self, states: Sequence[WriterState], number: int, timeout_s: float
+    ) -> bool:
+        """Wait for so many rows of each writer; return whether all have them, or have ended."""
         return await self._runner.hub.wait_for(
             lambda: all(len(state.rows) >= number or state.ended for state in states), timeout_s
         )
@@ -191,37 +204,42 @@ class AloneRates:
     def _timeout_s(self, states: Sequence[WriterState], rows: int) -> float:
         return self._runner.plan.limits.ready_timeout_s + rows * states[0].series.row_s
 
-    async def _measure(self, writes: Writes) -> Alone:
-        runner, injector = self._runner, INJECTORS[writes.injector]
+    async def _measure(self, writes: Writes) -> MeasuredRates:
+        """Measure the rates alone. Raises BlockError if a writer does not write."""
+        runner = self._runner
+        injector = INJECTORS[writes.injector]
         assert injector.row_s, "a control is not measured"
         states, ramp_s = await self._start(writes)
         await runner.observer.begin([])
-        # A slow node begins to count long after the first row: what came before shows no rate.
-        before = [len(state.rows) for state in states]
-        number = max(before) + math.ceil(_ROWS_S / injector.row_s)
-        await self._rows(states, number, self._timeout_s(states, number))
+        # A slow node may begin to count long after the first row. Earlier rows are left out.
+        uncounted_rows = [len(state.rows) for state in states]
+        number = max(uncounted_rows) + math.ceil(_ROWS_S / injector.row_s)
+        await self._await_rows(states, number, self._timeout_s(states, number))
         at_target = PASSES[injector.direction][1]
         observed, _ = await runner.observer.end()
         counts = {node.node: passed(node, at_target) for node in observed.nodes}
-        held, ending_s = runner.writers.holds(writes), time.monotonic()
-        await runner.writers.silence(writes, states)
-        ended_s = time.monotonic() - ending_s
-        self._require(writes, states, number)
+        held = runner.writers.holds(writes)
+        ending_s = time.monotonic()
+        await runner.writers.hold_or_stop(writes, states)
+        end_took_s = time.monotonic() - ending_s
+        self._require_rows(writes, states, number)
         self._require_bytes(writes, states)
         series = [
-            state.series.copy(first_row=ended - 1)
-            for state, ended in zip(states, before, strict=True)
+            state.series.copy(first_row=uncounted - 1)
+            for state, uncounted in zip(states, uncounted_rows, strict=True)
         ]
         self.series[writes] = replace(observed, writers=series)
-        # Between two runs, the first one's writers stop; then the second's start, or go on, and
-        # report what they must. A start has one row; of held writers the first does not count.
+        # Between two runs, the writers of the first stop. Then those of the second start or are
+        # resumed, and report the required rows. `ramp_s` includes one row of a start; the first row
+        # of resumed writers does not count.
         ready_rows = runner.plan.limits.ready_rows
         needed_s = ramp_s + (ready_rows - 1) * injector.row_s
         if held:
-            are_counted = all(state.series.counted_s and state.series.samples for state in states)
-            by_count = ready_rows == 1 and are_counted
-            needed_s = COUNTED_S if by_count else (1 + ready_rows) * injector.row_s
-        return Alone(
+            have_counts = all(state.series.counted_s and state.series.samples for state in states)
+            needed_s = (1 + ready_rows) * injector.row_s
+            if ready_rows == 1 and have_counts:
+                needed_s = COUNTED_S
+        return MeasuredRates(
             targets=runner.nodes.targets,
             origins=runner.nodes.origins,
             writes=writes,
@@ -233,7 +251,7 @@ class AloneRates:
             },
             queue_pairs=runner.writers.queue_pairs(writes) or 1,
             row_s=max(interval_s(state.rows, injector.row_s) for state in states),
-            needed_s=ended_s + needed_s,
+            needed_s=end_took_s + needed_s,
         )
 
     def _require_bytes(self, writes: Writes, states: Sequence[WriterState]) -> None:
@@ -244,7 +262,7 @@ class AloneRates:
                 reason = f"{writer} wrote nothing in its first rows ({rows} of 0 B/s)"
                 raise BlockError("injector_never_ready", reason)
 
-    def _require(self, writes: Writes, states: Sequence[WriterState], rows: int) -> None:
+    def _require_rows(self, writes: Writes, states: Sequence[WriterState], rows: int) -> None:
         """Raise BlockError if a writer has ended, or has not reported so many rows."""
         for state in states:
             writer = _writer_words(writes, state)
@@ -253,10 +271,13 @@ class AloneRates:
             if len(state.rows) < rows:
                 over_s = self._timeout_s(states, rows)
                 log = log_of(self._runner.plan.logs, state.writer, "origin")
-                words = quoted(log.read_text(errors="replace")) if log.is_file() else ""
-                reason = f"{writer} reported no rate in {over_s:.0f} s{words and f': {words}'}"
+                last_words = quoted(log.read_text(errors="replace")) if log.is_file() else ""
+                reason = f"{writer} reported no rate in {over_s:.0f} s"
+                if last_words:
+                    reason += f": {last_words}"
                 raise BlockError("injector_never_ready", reason)
 
 
 def _writer_words(writes: Writes, state: WriterState) -> str:
+    """Return the name of a writer for people."""
     return f"writer {state.number} ({writes.injector}, {state.writer.origin})"
