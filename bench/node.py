@@ -97,7 +97,7 @@ def _windows(folder: Path) -> list[dict[str, float]]:
 def _times_s(campaign: int) -> dict[str, float]:
     """Part -> processor time of its processes, which descend from the campaign's."""
     times_s: dict[str, float] = {}
-    for pid in kernel_text.below([campaign], dict(kernel_text.stats())):
+    for pid in kernel_text.with_descendants([campaign], dict(kernel_text.stats())):
         process = Path("/proc", str(pid))
         command = kernel_text.read(process / "cmdline").replace("\0", " ")
         for words, part in _PARTS.items():

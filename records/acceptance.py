@@ -1,7 +1,7 @@
 """The limits within which a run is accepted.
 
 Their names, defaults and bounds stand here alone; a machine's file (`proof`), a campaign (`verify`)
-and a check set them. Standard library only, but for `limit`.
+and a check set them. Standard library only, but for `limit_field`.
 """
 
 from __future__ import annotations
@@ -99,7 +99,7 @@ RULES = {
 }
 
 
-def limit(name: str, **changes: Any) -> Any:
+def limit_field(name: str, **changes: Any) -> Any:
     """The field of a record that is read, for a limit: with its default, bounds and rule."""
     from pydantic import Field  # not on compute nodes
 

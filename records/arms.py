@@ -86,14 +86,14 @@ ARMS: dict[str, Arm] = {arm.name: arm for arm in _TABLE}
 #: Arms whose writers follow a timetable.
 SCHEDULED = tuple(arm.name for arm in _TABLE if arm.scheduled)
 #: Used for an unknown arm, for instance of a later version: it is taken to write.
-_OTHER = Arm(
+_UNKNOWN_ARM = Arm(
     name="", role="effect", writing="continuous", colours=("#b0479a", "#e08fd0"), marker="p"
 )
 
 #: The default baseline.
 BASELINE = "off"
 #: Separates the arm from its levels in a treatment's name.
-_LEVELS = "@"
+_LEVELS_MARK = "@"
 
 
 def standard_arms(*, same_host: bool) -> list[str]:
@@ -107,22 +107,22 @@ def level_text(level: object) -> str:
     return str(level).lower() if isinstance(level, bool) else str(level)
 
 
-def named_level(level: object) -> str:
+def level_in_name(level: object) -> str:
     """A level as it stands in the name of a treatment."""
     return level_text(level).replace("/", "_")
 
 
-def name_of(arm: str, levels: Mapping[str, str]) -> str:
+def treatment_name(arm: str, levels: Mapping[str, str]) -> str:
     """A treatment's name: `on@rate=25%,tool=mpip`. Names are made and read in this module only."""
-    return arm + (_LEVELS + ",".join(map("=".join, levels.items())) if levels else "")
+    return arm + (_LEVELS_MARK + ",".join(map("=".join, levels.items())) if levels else "")
 
 
-def parts_of(treatment: str) -> tuple[str, dict[str, str]]:
+def arm_and_levels(treatment: str) -> tuple[str, dict[str, str]]:
     """The arm and the named levels of a treatment: `on` and {rate: `25%`} for `on@rate=25%`.
 
     Names leave out first levels. Values of levels are in the sample's `factors`.
     """
-    arm, _, levels = treatment.partition(_LEVELS)
+    arm, _, levels = treatment.partition(_LEVELS_MARK)
     named = (level.partition("=") for level in levels.split(",") if level)
     return arm, {factor: level for factor, _, level in named}
 
@@ -130,21 +130,21 @@ def parts_of(treatment: str) -> tuple[str, dict[str, str]]:
 @cache  # asked for each of thousands of cases
 def arm_of(treatment: str) -> Arm:
     """The arm of a treatment: `on` for `on@rate=25%`."""
-    return ARMS.get(parts_of(treatment)[0], _OTHER)
+    return ARMS.get(arm_and_levels(treatment)[0], _UNKNOWN_ARM)
 
 
-def natural(name: str) -> list[tuple[float, str]]:
+def natural_key(name: str) -> list[tuple[float, str]]:
     """Sorts names as people do, by the numbers in them: `stream@2` before `stream@10`."""
     parts = re.split(r"(\d+(?:\.\d+)?)", name)
     return [(float(part), "") if index % 2 else (0.0, part) for index, part in enumerate(parts)]
 
 
-def in_order(treatments: Iterable[str]) -> list[str]:
+def in_table_order(treatments: Iterable[str]) -> list[str]:
     """Treatments in the order used by tables and figures; unknown arms come last."""
     positions = {name: position for position, name in enumerate(ARMS)}
 
     def key(name: str) -> tuple[int, str, bool, list[tuple[float, str]]]:
-        arm, levels = parts_of(name)
-        return positions.get(arm, len(positions)), arm, bool(levels), natural(name)
+        arm, levels = arm_and_levels(name)
+        return positions.get(arm, len(positions)), arm, bool(levels), natural_key(name)
 
     return sorted(treatments, key=key)

@@ -23,11 +23,11 @@ OriginPolicy = Literal["same_host", "same_job", "hetjob", "reservation"]
 
 
 #: Most nodes of an allocation, each of which has an agent (`bench/nodes.py`).
-MOST_NODES = 10_000
+MAX_NODES = 10_000
 
 
 #: Beside the plan of a campaign's block: why the check skipped a place, a list of lines (JSON).
-SKIPPED = "skipped.json"
+SKIPPED_FILE = "skipped.json"
 
 
 @dataclass(frozen=True)
@@ -72,7 +72,7 @@ class Scale:
 
 
 #: File in the block's logs: samples whose figures of merit the check has yet to read.
-UNREAD = "unread.jsonl"
+UNREAD_FILE = "unread.jsonl"
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -17,9 +17,9 @@ from records.files import replace_text
 from records.json_limits import read_json
 
 #: The campaign in a crate, which those on other hosts have.
-PACKED = "campaign.yaml"
+PACKED_CAMPAIGN = "campaign.yaml"
 #: In a run's folder; it is about this host alone, and in no crate.
-_CALL = "call.json"
+_CALL_FILE = "call.json"
 
 
 @dataclass(frozen=True)
@@ -47,24 +47,24 @@ class Call:
         ]
         kept = {"subject": subject, "options": self.options, "tail": self.tail}
         kept |= {"folder": str(self.folder)} if self.folder else {}
-        replace_text(run / _CALL, f"{json.dumps(kept, indent=1)}\n")
+        replace_text(run / _CALL_FILE, f"{json.dumps(kept, indent=1)}\n")
 
 
-def call_of(run: Path, campaign: str) -> Call:
+def load_call(run: Path, campaign: str) -> Call:
     """Return what a run was called with.
 
     Of earlier versions only the name of the `campaign` is known.
     """
     with suppress(OSError, InputError, KeyError, TypeError):
-        kept = read_json(run / _CALL)
+        kept = read_json(run / _CALL_FILE)
         subject = tuple(Path(word) if os.path.isabs(word) else word for word in kept["subject"])
         folder = Path(kept["folder"]) if "folder" in kept else None
         options, tail = (tuple(map(str, kept.get(name, ()))) for name in ("options", "tail"))
         return Call(subject, options, tail, folder)
-    return Call(("run", _shipped(campaign) or f"{campaign}.yaml"))
+    return Call(("run", _shipped_name(campaign) or f"{campaign}.yaml"))
 
 
-def _shipped(campaign: str) -> str:
+def _shipped_name(campaign: str) -> str:
     """The name of a campaign if it is one of `campaigns/`."""
     return campaign if (ROOT / "campaigns" / f"{campaign}.yaml").exists() else ""
 
@@ -80,8 +80,8 @@ class RunCommands:
 
     def again(self, *options: str) -> str:
         """Resumes the run, or with other options continues or repeats it."""
-        elsewhere = Call(("run", _shipped(self.campaign) or PACKED))
-        call = call_of(self.run, self.campaign) if self.shell else elsewhere
+        elsewhere = Call(("run", _shipped_name(self.campaign) or PACKED_CAMPAIGN))
+        call = load_call(self.run, self.campaign) if self.shell else elsewhere
         if self.shell and call.typed_in not in (None, self.shell.folder):
             moved = replace(self, shell=Shell(call.typed_in))
             return f"cd {shlex.quote(str(call.typed_in))} && {moved.again(*options)}"

@@ -14,7 +14,7 @@ from typing import Annotated, Any, Literal
 from pydantic import AfterValidator, BeforeValidator, Field, PrivateAttr, ValidationInfo
 
 from records import units
-from records.acceptance import AcceptanceLimits, limit
+from records.acceptance import AcceptanceLimits, limit_field
 from records.arms import ARMS, BASELINE, level_text
 from records.block_plan import Scale
 from records.marked_yaml import Duration, Fraction, Record, quantity
@@ -22,25 +22,26 @@ from records.run import CAP, FLOOR, MARGIN
 from records.sample import Level
 
 #: Fewer pairs give no interval of 95 % (`docs/method.md`); more, no case gets.
-LEAST_PAIRS, MOST_PAIRS = 6, 100_000
+MIN_PAIRS, MAX_PAIRS = 6, 100_000
 
 #: Variables of a check that a sweep sets.
-SWEPT = frozenset({"cores", "node", "comm_node"})
+SWEEP_VARIABLES = frozenset({"cores", "node", "comm_node"})
 
 #: Warm-up runs of a block unless a campaign sets them (`warmups` of the mixin).
 WARMUPS = 1
 
-_TREATED = [arm for arm in ARMS if arm != BASELINE]
+_OTHER_ARMS = [arm for arm in ARMS if arm != BASELINE]
 
 
 #: A variable of a check, or FIXTURE.PARAMETER.
 VARIABLE = re.compile(r"[A-Za-z_]\w*(\.[A-Za-z_]\w*)*", re.ASCII)
 #: Longest level, characters; it becomes part of file names.
-_LONGEST = 40
+_MAX_LEVEL_LENGTH = 40
 
 FACTORS_RULE = (
     "a mapping of factors to lists of levels, such as rate: [0, 25%, full]; each level once: a"
-    f" number, true, false, or a word of at most {_LONGEST} characters without , ; = quotes, spaces"
+    f" number, true, false, or a word of at most {_MAX_LEVEL_LENGTH} characters without , ; ="
+    " quotes, spaces"
 )
 CELLS_RULE = "a list of mappings of factors, or arm, to one level each, such as {workers: free}"
 
@@ -82,7 +83,7 @@ def _check_level(level: Any) -> None:
         raise ValueError(f"{level} is not a finite number")
     text = level_text(level)
     plain = text.isprintable() and not any(c in ',;="\\' or c.isspace() for c in text)
-    if not 0 < len(text) <= _LONGEST or not plain:
+    if not 0 < len(text) <= _MAX_LEVEL_LENGTH or not plain:
         raise ValueError(f"{text!r:.60} is an invalid level")
     if isinstance(level, str):
         try:
@@ -93,7 +94,7 @@ def _check_level(level: Any) -> None:
         raise ValueError(f"{text!r} is an invalid word: it reads as a number or a truth value")
 
 
-def _text_of(read: Callable[[str, str], float], *words: str) -> Callable[[Any], str]:
+def _word_or_quantity(read: Callable[[str, str], float], *words: str) -> Callable[[Any], str]:
     """A check that a text is one of `words` or a quantity; the text is not changed."""
 
     def check(text: Any) -> str:
@@ -104,7 +105,7 @@ def _text_of(read: Callable[[str, str], float], *words: str) -> Callable[[Any], 
     return check
 
 
-def _settings(settings: dict[str, Any]) -> dict[str, Any]:
+def _check_settings(settings: dict[str, Any]) -> dict[str, Any]:
     for name, value in settings.items():
         if not VARIABLE.fullmatch(name):
             raise ValueError(f"{name!r} is an invalid name of a variable")
@@ -113,7 +114,7 @@ def _settings(settings: dict[str, Any]) -> dict[str, Any]:
     return settings
 
 
-def _arms(arms: list[str]) -> list[str]:
+def _check_arms(arms: list[str]) -> list[str]:
     for arm in arms:
         if arm not in ARMS:
             raise ValueError(f"unknown arm {arm!r}")
@@ -159,7 +160,7 @@ class Entry(Record):
     sweep: SweepRequest | None = Field(
         default=None, description="a mapping of cores and placements"
     )
-    set: Annotated[dict[str, Any], AfterValidator(_settings)] = Field(
+    set: Annotated[dict[str, Any], AfterValidator(_check_settings)] = Field(
         default_factory=dict,
         description="variables of the check, each with one number, text, true or false",
     )
@@ -217,7 +218,7 @@ class Entry(Record):
         return self.model_copy(update=changes)
 
 
-def _least(cap: int | None, info: ValidationInfo) -> int | None:
+def _check_cap(cap: int | None, info: ValidationInfo) -> int | None:
     if cap is not None and cap < info.data.get("floor", cap):
         raise ValueError(f"{cap} is below pairs.floor")
     return cap
@@ -228,13 +229,13 @@ class Pairs(Record):
 
     floor: int = Field(
         default=FLOOR,
-        ge=LEAST_PAIRS,
-        le=MOST_PAIRS,
-        description=f"a whole number from {LEAST_PAIRS}",
+        ge=MIN_PAIRS,
+        le=MAX_PAIRS,
+        description=f"a whole number from {MIN_PAIRS}",
     )
     #: None: enough to show that the typical run is within the margin (`records.run.CAP`).
-    cap: Annotated[int | None, AfterValidator(_least)] = Field(
-        default=None, le=MOST_PAIRS, description="a whole number, at least 'floor'"
+    cap: Annotated[int | None, AfterValidator(_check_cap)] = Field(
+        default=None, le=MAX_PAIRS, description="a whole number, at least 'floor'"
     )
     #: Half-width of the slowdown's interval, relative to it, at which a case is done.
     precision: Fraction | None = Field(
@@ -254,10 +255,10 @@ class InjectorChoice(Record):
 
     #: `auto` takes the one in the machine's file.
     name: str = Field(default="auto", description="auto, or the name of an injector")
-    message: Annotated[str, BeforeValidator(_text_of(units.size_b, "auto", "dram"))] = Field(
-        default="auto", description="auto, dram, or a size with its unit, such as 64KiB"
+    message: Annotated[str, BeforeValidator(_word_or_quantity(units.size_b, "auto", "dram"))] = (
+        Field(default="auto", description="auto, dram, or a size with its unit, such as 64KiB")
     )
-    rate: Annotated[str, BeforeValidator(_text_of(units.rate_b_s, "full"))] = Field(
+    rate: Annotated[str, BeforeValidator(_word_or_quantity(units.rate_b_s, "full"))] = Field(
         default="full", description="full, or a rate with its unit, such as 500MB/s"
     )
     queue_pairs: Literal["auto"] | Annotated[int, Field(ge=1)] = Field(
@@ -269,13 +270,13 @@ class Verify(Record):
     """Limits that a run must keep to be accepted: writes, and silence around it."""
 
     #: None: the machine's (`proof.min_share`).
-    min_share: Fraction | None = limit("min_share", default=None)
-    retries: int = limit("retries")
+    min_share: Fraction | None = limit_field("min_share", default=None)
+    retries: int = limit_field("retries")
     #: Limits of disturbance, for runs of every arm; null: no limit.
-    foreign_cpus: float | None = limit("foreign_cpus")
-    steal_share: Fraction | None = limit("steal_share")
-    frequency_drop: Fraction | None = limit("frequency_drop")
-    foreign_share: Fraction | None = limit("foreign_share")
+    foreign_cpus: float | None = limit_field("foreign_cpus")
+    steal_share: Fraction | None = limit_field("steal_share")
+    frequency_drop: Fraction | None = limit_field("frequency_drop")
+    foreign_share: Fraction | None = limit_field("foreign_share")
 
 
 class Campaign(Record):
@@ -288,9 +289,9 @@ class Campaign(Record):
         min_length=1, description="a list of entries, each with at least 'check'"
     )
     #: Empty: the standard arms of the machine.
-    arms: Annotated[list[str], AfterValidator(_arms)] = Field(
+    arms: Annotated[list[str], AfterValidator(_check_arms)] = Field(
         default=[],
-        description=f"a list with off and at least one more of: {' '.join(_TREATED)}",
+        description=f"a list with off and at least one more of: {' '.join(_OTHER_ARMS)}",
     )
     #: Factors of every workload, and cells to exclude, or to keep alone.
     factors: Factors = Field(default={}, description=FACTORS_RULE)

@@ -21,7 +21,7 @@ from pathlib import Path
 from typing import Any
 
 #: Fields of `run.json` that are set after its first sample, which cannot cover them.
-_SET_LATER = ("finished_s", "head", "pairs_raised")
+_FIELDS_SET_LATER = ("finished_s", "head", "pairs_raised")
 #: Before the value, the last field of a line.
 MARK = b',"chain":'
 _PIECE_B = 1 << 20
@@ -54,7 +54,7 @@ def header_digest(header: Mapping[str, Any] | None) -> str:
     """
     if header is None:
         return ""
-    begun = {name: value for name, value in header.items() if name not in _SET_LATER}
+    begun = {name: value for name, value in header.items() if name not in _FIELDS_SET_LATER}
     return digest(json.dumps(begun, sort_keys=True, separators=(",", ":")).encode())
 
 
@@ -72,7 +72,7 @@ def head(header_sha256: str, last: Mapping[str, str]) -> str:
     return digest("".join(f"{line}\n" for line in lines).encode())
 
 
-def chained(record: Mapping[str, Any], before: str) -> tuple[bytes, str]:
+def chained_line(record: Mapping[str, Any], before: str) -> tuple[bytes, str]:
     """The line of a record after the value `before`, with its end of line; and its own value.
 
     Raises ValueError for a figure that is not finite.
@@ -83,7 +83,7 @@ def chained(record: Mapping[str, Any], before: str) -> tuple[bytes, str]:
 
 
 @dataclass(frozen=True)
-class Walked:
+class FileChain:
     """The findings of a walk along the chain of one file."""
 
     #: Whole lines, and the value that the last one has; that before the first line if none has.
@@ -93,7 +93,7 @@ class Walked:
     broken: tuple[int, ...]
 
 
-def walk(path: Path, first: str) -> Walked:
+def walk(path: Path, first: str) -> FileChain:
     """Walk along the chain of a file, which begins after the value `first`.
 
     The walk goes on after a broken line with the value which that line states, so that a changed
@@ -115,7 +115,7 @@ def walk(path: Path, first: str) -> Walked:
                 stated = _VALUE.fullmatch(end)
                 value = stated[1] if stated else last
             last = value
-    return Walked(lines, last.decode(), tuple(broken))
+    return FileChain(lines, last.decode(), tuple(broken))
 
 
 def _is_whole(line: bytes) -> bool:
@@ -131,7 +131,7 @@ class RunChain:
 
     head: str
     #: File of each case's samples -> what was found along its chain.
-    cases: dict[Path, Walked]
+    cases: dict[Path, FileChain]
 
 
 def header_of(run: Path) -> dict[str, Any] | None:

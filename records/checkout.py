@@ -17,9 +17,9 @@ from records.programs import ProgramAnswer, ask
 #: Folder of the checkout.
 ROOT = Path(__file__).resolve().parents[1]
 #: Python 3.13 imports a module before the code of `-c` can set the path; 3.10 lacks this option.
-_SAFE = ["-P"] if sys.version_info >= (3, 11) else []
-_OWN_PATH = f"import sys; sys.path[:] = [{str(ROOT)!r}, *filter(None, sys.path)]"
-_MAIN = "from importlib import import_module; sys.exit(import_module(sys.argv.pop(1)).main())"
+_SAFE_PATH = ["-P"] if sys.version_info >= (3, 11) else []
+_SET_PATH = f"import sys; sys.path[:] = [{str(ROOT)!r}, *filter(None, sys.path)]"
+_CALL_MAIN = "from importlib import import_module; sys.exit(import_module(sys.argv.pop(1)).main())"
 
 
 def commit(root: Path = ROOT) -> str | None:
@@ -47,12 +47,12 @@ def _git(root: Path, *words: str, stdin: str | None = None) -> ProgramAnswer:
 
 def python_code(code: str, *words: str) -> list[str]:
     """Command that runs `code`, which may use `sys`, with the arguments `words`."""
-    return [sys.executable, *_SAFE, "-c", f"{_OWN_PATH}; {code}", *words]
+    return [sys.executable, *_SAFE_PATH, "-c", f"{_SET_PATH}; {code}", *words]
 
 
 def python_main(module: str, *words: str) -> list[str]:
     """Command that calls `main` of a module of this checkout."""
-    return python_code(_MAIN, module, *words)
+    return python_code(_CALL_MAIN, module, *words)
 
 
 def python_path(*first: Path) -> str:

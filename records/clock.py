@@ -21,20 +21,20 @@ from typing import NamedTuple
 from records.errors import MachineError
 
 #: The wall clock minus the monotonic one, when this process started.
-_AHEAD_S = time.time() - time.monotonic()
+_WALL_OFFSET_S = time.time() - time.monotonic()
 #: How far the clocks of a campaign may be apart, seconds; reading a run allows as much.
-_APART_S = 60.0
+_MAX_OFFSET_S = 60.0
 
 
 def now_s() -> float:
     """Unix time, which no setting of the wall clock since this process's start has moved."""
-    return time.monotonic() + _AHEAD_S
+    return time.monotonic() + _WALL_OFFSET_S
 
 
-def require_near(node: str, offsets_s: Mapping[str, float]) -> None:
+def require_close_clocks(node: str, offsets_s: Mapping[str, float]) -> None:
     """Raise MachineError if another node's clock is far from this one's: one of them is wrong."""
     for other_node, offset_s in offsets_s.items():
-        if abs(offset_s) > _APART_S:
+        if abs(offset_s) > _MAX_OFFSET_S:
             direction = "ahead of" if offset_s > 0 else "behind"
             raise MachineError(
                 f"{other_node}: its clock is {abs(offset_s):.0f} s {direction} that of {node}"
@@ -58,7 +58,7 @@ class Offset:
     at_s: float
 
 
-def measure(exchanges: Iterable[Exchange], node: str) -> Offset:
+def offset_from(exchanges: Iterable[Exchange], node: str) -> Offset:
     """Offset of the clock of `node`. Raises MachineError if the bounds contradict each other.
 
     That happens if a clock was set, or ran much faster than ours, during the exchanges.
@@ -78,7 +78,7 @@ def measure(exchanges: Iterable[Exchange], node: str) -> Offset:
     )
 
 
-def interpolated(first: Offset, last: Offset, at_s: float) -> Offset:
+def interpolated_offset(first: Offset, last: Offset, at_s: float) -> Offset:
     """The offset at a time of ours, from one measured before it and one measured after it.
 
     Its error assumes that the clocks drift evenly; outside the two times the nearer one is used.

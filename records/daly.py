@@ -97,7 +97,7 @@ def concurrent_writers(counted: int, one_mtti_s: float, write_s: float) -> DalyW
     )
 
 
-def rule(one_mtti_s: float, write_s: float) -> str:
+def rule_text(one_mtti_s: float, write_s: float) -> str:
     """Return what `concurrent_writers` counts, in words; printed with its results."""
     years = f"{one_mtti_s / units.SECONDS['y']:.3g} years"
     return (

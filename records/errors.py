@@ -37,7 +37,7 @@ class MachineError(NimcError):
 # One style for what is wrong with a value: `FIELD: VALUE found; allowed: ...`.
 
 
-def show(value: Any) -> str:
+def shown_value(value: Any) -> str:
     """A value as its author wrote it, shortened."""
     if isinstance(value, dict):
         return "a mapping"
@@ -78,7 +78,7 @@ def fault_of(error: ErrorDetails, *location: str) -> str:
     allowed = _ALLOWED.get(error["type"], words)
     if error["type"] == "too_short":
         allowed = f"at least {error['ctx']['min_length']}"
-    return f"{field}: {show(error['input'])} found; allowed: {allowed}"
+    return f"{field}: {shown_value(error['input'])} found; allowed: {allowed}"
 
 
 def first_fault(error: ValidationError, *location: str) -> str:

@@ -25,12 +25,12 @@ from records.errors import InputError, MachineError
 
 #: Ending of the name of a file that is being written.
 PARTIAL = ".partial"
-_FOLDER = os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC
-_NEW_FILE = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC
-_ALLOWED = "allowed: a real folder"
+_FOLDER_FLAGS = os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC
+_NEW_FILE_FLAGS = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC
+_ALLOWED_FOLDER = "allowed: a real folder"
 
 
-def named_output(path: Path) -> Path:
+def resolved_output(path: Path) -> Path:
     """A file or folder to write to that the user has named: links of the user or root are followed.
 
     Raises InputError for a link that another user made.
@@ -38,7 +38,7 @@ def named_output(path: Path) -> Path:
     links = [part for part in (path.parent, path) if part.is_symlink()]
     for link in links:
         if link.lstat().st_uid not in (os.geteuid(), 0):
-            raise InputError(f"{link}: is a symbolic link of another user; {_ALLOWED}")
+            raise InputError(f"{link}: is a symbolic link of another user; {_ALLOWED_FOLDER}")
     return Path(os.path.realpath(path)) if links else path
 
 
@@ -48,9 +48,9 @@ def make_named_folder(folder: Path) -> None:
     Its path stays: where links lead to may have another name on other nodes. Raises InputError for
     a link that another user made.
     """
-    named_output(folder)
+    resolved_output(folder)
     folder.mkdir(parents=True, exist_ok=True)
-    named_output(folder)  # it may have become a link meanwhile
+    resolved_output(folder)  # it may have become a link meanwhile
 
 
 def require_output(path: Path, *, folder: bool = False) -> None:
@@ -58,14 +58,14 @@ def require_output(path: Path, *, folder: bool = False) -> None:
     if not folder:
         _require_regular(path)
     elif os.path.lexists(path):
-        os.close(_opened(path))
+        os.close(_open_folder(path))
 
 
 def make_folder(folder: Path) -> None:
     """Create a folder for outputs and those above it. Raises InputError if it is a link."""
     with suppress(FileExistsError):
         folder.mkdir(parents=True)
-    os.close(_opened(folder))
+    os.close(_open_folder(folder))
 
 
 def replace_text(path: Path, text: str, mode: int | None = None) -> None:
@@ -78,12 +78,14 @@ def replace_bytes(path: Path, content: bytes, mode: int | None = None) -> None:
 
     Raises InputError for what may not be written, and OSError, with the file's name, if it fails.
     """
-    folder = _opened(path.parent)
+    folder = _open_folder(path.parent)
     partial = f".{secrets.token_hex(8)}{PARTIAL}"
     try:
         _require_regular(path, folder)
         try:
-            handle = os.open(partial, _NEW_FILE, 0o666 if mode is None else 0o600, dir_fd=folder)
+            handle = os.open(
+                partial, _NEW_FILE_FLAGS, 0o666 if mode is None else 0o600, dir_fd=folder
+            )
             with os.fdopen(handle, "wb") as file:
                 file.write(content)
                 if mode is not None:
@@ -102,14 +104,14 @@ def replace_bytes(path: Path, content: bytes, mode: int | None = None) -> None:
         os.close(folder)
 
 
-def _opened(folder: Path) -> int:
+def _open_folder(folder: Path) -> int:
     try:
-        return os.open(folder, _FOLDER)
+        return os.open(folder, _FOLDER_FLAGS)
     except OSError as error:
         if folder.is_symlink():
-            raise InputError(f"{folder}: is a symbolic link; {_ALLOWED}") from None
+            raise InputError(f"{folder}: is a symbolic link; {_ALLOWED_FOLDER}") from None
         if isinstance(error, NotADirectoryError):
-            raise InputError(f"{folder}: is not a folder; {_ALLOWED}") from None
+            raise InputError(f"{folder}: is not a folder; {_ALLOWED_FOLDER}") from None
         raise
 
 
@@ -147,7 +149,7 @@ def read_regular(path: Path, most_b: int, *, follow: bool = False) -> bytes:
 # Files that may be read as the user's own: others on a machine can plant folders and files.
 
 
-def distrust(path: Path, *, or_root: bool = False) -> str | None:
+def reason_to_distrust(path: Path, *, or_root: bool = False) -> str | None:
     """Return why another user may have made the file or folder `path`; None if it is one's own.
 
     One's own is real (not a link), owned by this user (or, with `or_root`, by root), and not
@@ -161,13 +163,13 @@ def distrust(path: Path, *, or_root: bool = False) -> str | None:
         return "is neither a file nor a folder"
     if status.st_uid != os.geteuid() and not (or_root and status.st_uid == 0):
         return f"belongs to {user_name(status.st_uid)}"
-    by_group = status.st_mode & stat.S_IWGRP and not _only_owner(path, status)
+    by_group = status.st_mode & stat.S_IWGRP and not _is_private_group(path, status)
     if by_group or status.st_mode & stat.S_IWOTH:
         return f"can be written by others (mode {stat.S_IMODE(status.st_mode):o})"
     return None
 
 
-def _only_owner(path: Path, status: os.stat_result) -> bool:
+def _is_private_group(path: Path, status: os.stat_result) -> bool:
     """Return whether a file's group is its owner's private one, and no list of access adds users.
 
     A directory service may not list whose primary group it is, so name or number must be equal.
@@ -183,10 +185,10 @@ def _only_owner(path: Path, status: os.stat_result) -> bool:
     return user.pw_gid == group.gr_gid and named_alike and {*group.gr_mem} <= {user.pw_name}
 
 
-def require_own(path: Path, field: str, *, or_root: bool = False) -> None:
+def require_owned(path: Path, field: str, *, or_root: bool = False) -> None:
     """Raise InputError that begins with `field` unless `path` is absent or the user's own."""
     with suppress(FileNotFoundError):
-        if reason := distrust(path, or_root=or_root):
+        if reason := reason_to_distrust(path, or_root=or_root):
             raise InputError(
                 f"{field}: {path} {reason}; allowed: no link, your own, and not writable by others"
             )
@@ -265,7 +267,7 @@ def private_lock(path: Path) -> Iterator[PrivateLock]:
 
     Raises InputError if it is another user's, MachineError if it cannot be opened.
     """
-    require_own(path, "lock")
+    require_owned(path, "lock")
     flags = os.O_RDWR | os.O_CREAT | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC
     try:
         handle = os.open(path, flags, 0o600)

@@ -16,7 +16,7 @@ from records.sample import WriterRecord
 #: It rises if a key goes or changes its meaning.
 SCHEMA = 1
 #: The readings of an injection that goes on, a line each, and all else that is known of it.
-READINGS, HEAD = "readings.jsonl", "head.json"
+READINGS_FILE, HEAD_FILE = "readings.jsonl", "head.json"
 
 #: The end of the writes: the end of the command, the time of `--for`, Ctrl-C or a signal, or a
 #: failure of a writer or of the machine.
@@ -101,13 +101,13 @@ class Injection(Head):
 
 def add_reading(folder: Path, reading: Reading) -> None:
     """Append a reading."""
-    with (folder / READINGS).open("a") as file:
+    with (folder / READINGS_FILE).open("a") as file:
         file.write(json.dumps(asdict(reading), separators=(",", ":"), allow_nan=False) + "\n")
 
 
 def save_head(folder: Path, head: Head) -> None:
     """Write what is known by now."""
-    replace_text(folder / HEAD, json.dumps(asdict(head), allow_nan=False))
+    replace_text(folder / HEAD_FILE, json.dumps(asdict(head), allow_nan=False))
 
 
 def save(folder: Path, output: Path) -> None:
@@ -115,13 +115,13 @@ def save(folder: Path, output: Path) -> None:
 
     Raises OSError without a head, or if the file cannot be written.
     """
-    head = json.loads((folder / HEAD).read_bytes())
+    head = json.loads((folder / HEAD_FILE).read_bytes())
     begin = json.dumps({"schema": SCHEMA, **head}, indent=1).removesuffix("\n}")
-    lines = (folder / READINGS).read_text().splitlines(keepends=True)
+    lines = (folder / READINGS_FILE).read_text().splitlines(keepends=True)
     whole = [f"  {line.rstrip()}" for line in lines if line.endswith("\n")]
     replace_text(output, f'{begin},\n "readings": [\n' + ",\n".join(whole) + "\n ]\n}\n")
 
 
 def begin(folder: Path) -> None:
     """Begin a record without readings."""
-    (folder / READINGS).touch()
+    (folder / READINGS_FILE).touch()

@@ -16,7 +16,7 @@ from types import FrameType
 from typing import Any
 
 #: The signals that ask to stop. Without a handler they end a process without a message.
-STOPPING = (
+STOP_SIGNALS = (
     signal.SIGINT,
     signal.SIGTERM,
     signal.SIGHUP,
@@ -26,7 +26,7 @@ STOPPING = (
     signal.SIGXCPU,
 )
 #: How often Stopped is raised again, seconds.
-_AGAIN_S = 1.0
+_REPEAT_S = 1.0
 
 
 class Stopped(BaseException):
@@ -37,9 +37,9 @@ class Stopped(BaseException):
         self.signum = signum
 
 
-def _stop_signals() -> list[signal.Signals]:
+def _unignored_stop_signals() -> list[signal.Signals]:
     """The signals that stop, without those that were ignored before, as under `nohup`."""
-    return [signum for signum in STOPPING if signal.getsignal(signum) is not signal.SIG_IGN]
+    return [signum for signum in STOP_SIGNALS if signal.getsignal(signum) is not signal.SIG_IGN]
 
 
 @contextmanager
@@ -59,7 +59,7 @@ def stopped_after_clean_up() -> Iterator[None]:
     def stop(signum: int, _frame: FrameType | None) -> None:
         raise Stopped(signum)
 
-    signums = [signum for signum in _stop_signals() if signum != signal.SIGINT]
+    signums = [signum for signum in _unignored_stop_signals() if signum != signal.SIGINT]
     before = {signum: signal.signal(signum, stop) for signum in signums}
     try:
         yield
@@ -79,10 +79,13 @@ def stopped_at_once() -> Iterator[None]:
 
     def stop(signum: int, _frame: FrameType | None) -> None:
         first.append(signum)
-        signal.setitimer(signal.ITIMER_REAL, _AGAIN_S, _AGAIN_S)
+        signal.setitimer(signal.ITIMER_REAL, _REPEAT_S, _REPEAT_S)
         raise Stopped(first[0])
 
-    before = {signum: signal.signal(signum, stop) for signum in (*_stop_signals(), signal.SIGALRM)}
+    before = {
+        signum: signal.signal(signum, stop)
+        for signum in (*_unignored_stop_signals(), signal.SIGALRM)
+    }
     try:
         yield
     finally:
@@ -107,7 +110,7 @@ class Interrupts:
     def __enter__(self) -> Interrupts:
         self._read, self._write = os.pipe2(os.O_NONBLOCK | os.O_CLOEXEC)
         self._wakeup = signal.set_wakeup_fd(self._write, warn_on_full_buffer=False)
-        for signum in (*_stop_signals(), signal.SIGCHLD):
+        for signum in (*_unignored_stop_signals(), signal.SIGCHLD):
             self._before[signum] = signal.signal(signum, self._note)
         return self
 
@@ -121,7 +124,7 @@ class Interrupts:
     def _note(self, signum: int, _frame: FrameType | None) -> None:
         if signum in (signal.SIGINT, signal.SIGQUIT) and self._takes_key():
             return
-        if signum in STOPPING:
+        if signum in STOP_SIGNALS:
             self.signum = self.signum or signum
             self.count += 1
 

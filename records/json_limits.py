@@ -15,25 +15,25 @@ from records.files import read_regular
 
 _T = TypeVar("_T")
 #: Longest line, and largest file with one document, bytes.
-LONGEST_B = 16 << 20
+MAX_JSON_B = 16 << 20
 #: Lines with no more brackets cannot be nested deeper than pydantic's parser allows, 200 levels.
-_SHALLOW = 200
+_MAX_DEPTH = 200
 #: All bytes but brackets and quotation marks; rounds in which pairs of them are removed.
-_BETWEEN = bytes(set(range(256)) - set(b'[]{}"'))
+_NO_BRACKETS = bytes(set(range(256)) - set(b'[]{}"'))
 _ROUNDS = 20
 
 
 def read_json(path: Path) -> Any:
     """The document in a file. Raises InputError if it is invalid or too long."""
-    return parsed(read_text(path), str(path))
+    return parse_document(read_document(path), str(path))
 
 
-def read_text(path: Path) -> bytes:
+def read_document(path: Path) -> bytes:
     """The file with one document. Raises InputError if it is too long."""
-    return read_regular(path, LONGEST_B, follow=True)
+    return read_regular(path, MAX_JSON_B, follow=True)
 
 
-def parsed(text: bytes, location: str) -> Any:
+def parse_document(text: bytes, location: str) -> Any:
     """The value of a document. Raises InputError, beginning with `location`, for an invalid one."""
     try:
         value = from_json(text, allow_inf_nan=False)
@@ -76,8 +76,8 @@ def refuse_deep(text: bytes, path: Path, first_line: int) -> None:
     if _is_shallow(text):
         return
     for number, line in enumerate(text.split(b"\n"), first_line):
-        if line.count(b"[") + line.count(b"{") > _SHALLOW:
-            parsed(line, f"{path}:{number}")
+        if line.count(b"[") + line.count(b"{") > _MAX_DEPTH:
+            parse_document(line, f"{path}:{number}")
 
 
 def _is_shallow(text: bytes) -> bool:
@@ -85,7 +85,7 @@ def _is_shallow(text: bytes) -> bool:
 
     Each round removes the innermost pairs. A bracket in a string leaves a quotation mark.
     """
-    rest = b"\\" if b"\\" in text else text.translate(None, _BETWEEN).replace(b'""', b"")
+    rest = b"\\" if b"\\" in text else text.translate(None, _NO_BRACKETS).replace(b'""', b"")
     for _ in range(_ROUNDS):
         rest = rest.replace(b"[]", b"").replace(b"{}", b"")
     return not rest
@@ -93,5 +93,5 @@ def _is_shallow(text: bytes) -> bool:
 
 def refuse_long(text: bytes, location: str) -> None:
     """Raises InputError for a line that is too long."""
-    if len(text) > LONGEST_B:
-        raise InputError(f"{location}: is longer than allowed: {LONGEST_B >> 20} MiB")
+    if len(text) > MAX_JSON_B:
+        raise InputError(f"{location}: is longer than allowed: {MAX_JSON_B >> 20} MiB")

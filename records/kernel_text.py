@@ -13,13 +13,13 @@ from typing import NamedTuple
 #: The kernel's numbers have 64 bits.
 _NUMBER = re.compile(r"\s*(-?[0-9]{1,20})\s*")
 #: More CPUs than any kernel is built for.
-_MOST_CPUS = 1 << 16
+_MAX_CPUS = 1 << 16
 #: Columns of /proc/PID/stat after the name: parent, flags, times (own, then of children that were
 #: waited for; each in user and in system mode), start.
-_COLUMNS = (1, 6, 11, 12, 13, 14, 19)
-_CPU = 36
+_STAT_COLUMNS = (1, 6, 11, 12, 13, 14, 19)
+_CPU_COLUMN = 36
 #: Errors of this process, which say nothing of the file.
-_OWN = (errno.EMFILE, errno.ENFILE, errno.ENOMEM)
+_OWN_ERRORS = (errno.EMFILE, errno.ENFILE, errno.ENOMEM)
 
 
 def read(path: Path | str) -> str:
@@ -32,7 +32,7 @@ def read(path: Path | str) -> str:
         with open(path, "rb", buffering=0) as file:
             return file.read().decode(errors="replace").strip()
     except OSError as error:
-        if error.errno in _OWN:
+        if error.errno in _OWN_ERRORS:
             raise
         return ""
 
@@ -66,13 +66,13 @@ def cpu_list(text: str) -> list[int]:
         if part:
             first, _, last = part.partition("-")
             low, high = number(first), number(last or first)
-            if low is None or high is None or not 0 <= low <= high < _MOST_CPUS:
+            if low is None or high is None or not 0 <= low <= high < _MAX_CPUS:
                 raise ValueError(f"{part!r} found; allowed: CPUs such as 0-3,8")
             cpus += range(low, high + 1)
     return cpus
 
 
-def as_list(cpus: Collection[int]) -> str:
+def cpu_list_text(cpus: Collection[int]) -> str:
     """[0, 1, 2, 8] as `0-2,8`."""
     parts: list[list[int]] = []
     for cpu in sorted(cpus):
@@ -111,7 +111,7 @@ def stat_of(process: Path | str) -> ProcessStat | None:
     head, _, rest = read(f"{process}/stat").rpartition(")")
     fields = rest.split()
     try:
-        columns = [int(fields[column]) for column in _COLUMNS]
+        columns = [int(fields[column]) for column in _STAT_COLUMNS]
     except (IndexError, ValueError):
         return None
     parent, flags, user, system, children_user, children_system, started = columns
@@ -123,7 +123,7 @@ def stat_of(process: Path | str) -> ProcessStat | None:
         used=user + system,
         children=children_user + children_system,
         started=started,
-        cpu=number("".join(fields[_CPU : _CPU + 1])),
+        cpu=number("".join(fields[_CPU_COLUMN : _CPU_COLUMN + 1])),
     )
 
 
@@ -141,7 +141,7 @@ def stats(proc: Path = Path("/proc")) -> Iterator[tuple[int, ProcessStat]]:
             yield pid, stat
 
 
-def below(roots: Iterable[int], processes: Mapping[int, ProcessStat]) -> set[int]:
+def with_descendants(roots: Iterable[int], processes: Mapping[int, ProcessStat]) -> set[int]:
     """The `processes` that descend from `roots`, and these."""
     children: dict[int, list[int]] = {}
     for pid, process in processes.items():

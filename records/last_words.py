@@ -23,7 +23,7 @@ _TAG = re.compile(
 #: Slurm's, and `-prepend-rank` of MPICH, which Intel MPI adds to its own.
 _RANK = re.compile(rf"^(?: *(?:{parse.LABEL}|\[\d+\] ))+", re.MULTILINE)
 #: More of a line, or more lines before its end, say no more of a cause, and take long to search.
-_LONGEST, _LINES = 4096, 10_000
+_MAX_LINE, _MAX_LINES = 4096, 10_000
 _COLOUR = re.compile(r"\x1b\[[0-9;]*m")
 
 
@@ -38,9 +38,9 @@ def unlabelled(text: str) -> str:
     return _RANK.sub("", text) if 2 * labelled > len(lines) else text
 
 
-def plain(line: str) -> str:
+def without_marks(line: str) -> str:
     """A line without labels and colours."""
-    return _RANK.sub("", _TAG.sub("", _COLOUR.sub("", line[:_LONGEST].rstrip())))
+    return _RANK.sub("", _TAG.sub("", _COLOUR.sub("", line[:_MAX_LINE].rstrip())))
 
 
 # Lines that only warn, that follow from a failure, and that state a cause.
@@ -52,7 +52,7 @@ _WARNING = re.compile(r"\bwarn(ing)?s?\b|falling back to|, changing to ", re.IGN
 _ERROR = re.compile(r"\b(error|fatal|abort(ed|ing)?)\b", re.IGNORECASE)
 
 #: Lines that say that something failed, or where, and not why.
-_FOLLOWS = re.compile(
+_CONSEQUENCE = re.compile(
     "|".join(
         [
             *parse.FOLLOWS,
@@ -109,28 +109,28 @@ _SENTENCES = (
 )
 _CAUSE = re.compile("|".join(f"(?:{pattern})" for pattern in _CAUSES.values()))
 _SENTENCE = re.compile(f"^(?:{'|'.join(_SENTENCES)})")
-_ENDS = (".", ":", "!")
+_SENTENCE_ENDS = (".", ":", "!")
 
 
-def warns(line: str) -> bool:
+def is_warning(line: str) -> bool:
     """Return whether a line of a program is a warning."""
     return bool(_WARNING.search(line))
 
 
-def errs(line: str) -> bool:
+def is_error(line: str) -> bool:
     """Return whether a line of a program is of an error, and no warning."""
-    return bool(_ERROR.search(line)) and not warns(line)
+    return bool(_ERROR.search(line)) and not is_warning(line)
 
 
-def follows(line: str) -> bool:
+def is_consequence(line: str) -> bool:
     """Return whether a line, without labels, only says that something failed."""
     frame = _FRAME.match(line)
-    return bool(_CALL.fullmatch(frame[1]) if frame else _FOLLOWS.search(line))
+    return bool(_CALL.fullmatch(frame[1]) if frame else _CONSEQUENCE.search(line))
 
 
 def cause_in(line: str) -> str | None:
     """The cause that a line, without labels, states."""
-    if warns(line) or follows(line):
+    if is_warning(line) or is_consequence(line):
         return None
     if frame := _FRAME.match(line):
         return frame[1]
@@ -162,15 +162,15 @@ class Gist:
 
     def add(self, line: str) -> None:
         """The next line."""
-        line = plain(line)
+        line = without_marks(line)
         self._find(line)
         self._note(line)
 
     def _note(self, line: str) -> None:
         if not any(map(str.isalnum, line)):
             return
-        is_consequence, words = follows(line), one_line(" ".join(line.split()))
-        if is_consequence:
+        words = one_line(" ".join(line.split()))
+        if is_consequence(line):
             self._other = self._other or words
             return
         self._last = words
@@ -189,7 +189,7 @@ class Gist:
                 self._before_cause = len(self._faults)
             self._cause = one_line(" ".join(cause.split()))
             self._deeper = frame
-            self._open = bool(_SENTENCE.match(line)) and not cause.endswith(_ENDS)
+            self._open = bool(_SENTENCE.match(line)) and not cause.endswith(_SENTENCE_ENDS)
         elif not frame:
             self._deeper = False
 
@@ -220,16 +220,19 @@ class Gist:
         return _cut(self._first, first) + between + _cut(self._last, last)
 
 
-def quoted(*texts: str) -> str:
+def cause_or_gist(*texts: str) -> str:
     """The cause, or the gist from the first error on, of the first text that has one.
 
     Else of the first text with more than warnings and what follows from a failure, or at all.
     """
-    every = [[plain(line) for line in text.split("\n")[-_LINES:]] for text in texts]
-    telling = [[line for line in lines if not (warns(line) or follows(line))] for lines in every]
+    every = [[without_marks(line) for line in text.split("\n")[-_MAX_LINES:]] for text in texts]
+    telling = [
+        [line for line in lines if not (is_warning(line) or is_consequence(line))]
+        for lines in every
+    ]
     for listed in [*telling, *every]:
         first = next(
-            (index for index, line in enumerate(listed) if cause_in(line) or errs(line)), 0
+            (index for index, line in enumerate(listed) if cause_in(line) or is_error(line)), 0
         )
         gist = Gist()
         for line in listed[first:]:
@@ -240,7 +243,7 @@ def quoted(*texts: str) -> str:
     return ""
 
 
-def failure(code: int, gist: Gist) -> str:
+def failure_reason(code: int, gist: Gist) -> str:
     """Return why a program failed by its own words; how it ended if it says no fault."""
     words = gist.quoted(80, 100)
     return gist.reason() or f"exit status {code}{words and ': '}{words}"

@@ -19,16 +19,16 @@ from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, ValidationEr
 from pydantic.fields import FieldInfo
 
 from records import units
-from records.errors import InputError, fault_of, show, suggestion
+from records.errors import InputError, fault_of, shown_value, suggestion
 from records.files import read_regular
 from records.text import one_line
 
 #: Keys and list indices that lead to a value.
-Place = tuple[str | int, ...]
+Keys = tuple[str | int, ...]
 
 _TAG = "tag:yaml.org,2002:"
 #: YAML type -> pattern of a plain scalar, and the characters it may begin with.
-_PLAIN = {
+_PLAIN_SCALARS = {
     "null": (r"~|null|", ["~", "n", ""]),
     "bool": (r"true|false", ["t", "f"]),
     # Longer ones stay text: they are mistakes, and Python refuses to convert very long ones.
@@ -39,16 +39,16 @@ _PLAIN = {
     ),
 }
 #: The largest file, bytes.
-_MOST_B = 16 * 2**20
+_MAX_B = 16 * 2**20
 #: Levels of mappings and lists in each other.
-_DEEPEST = 100
+_MAX_DEPTH = 100
 
 
 class _Loader(getattr(yaml, "CSafeLoader", yaml.SafeLoader)):  # type: ignore[misc]
     yaml_implicit_resolvers: dict[str, Any] = {}  # noqa: RUF012  # PyYAML's own interface
 
 
-for _name, (_pattern, _starts) in _PLAIN.items():
+for _name, (_pattern, _starts) in _PLAIN_SCALARS.items():
     _Loader.add_implicit_resolver(_TAG + _name, re.compile(f"^(?:{_pattern})$"), _starts)
 
 
@@ -59,18 +59,18 @@ class Marked:
     path: Path
     text: str = ""
     data: Any = None
-    lines: dict[Place, int] = field(default_factory=dict)
-    key_lines: dict[Place, int] = field(default_factory=dict)
+    lines: dict[Keys, int] = field(default_factory=dict)
+    key_lines: dict[Keys, int] = field(default_factory=dict)
     #: Of a text that a command makes of its options: what each value comes from.
-    options: dict[Place, str] = field(default_factory=dict)
+    options: dict[Keys, str] = field(default_factory=dict)
 
-    def line(self, keys: Place) -> int:
+    def line(self, keys: Keys) -> int:
         """Line of a value, or of the nearest one that contains it."""
         while keys and keys not in self.lines:
             keys = keys[:-1]
         return self.lines.get(keys, 1)
 
-    def option(self, keys: Place) -> str:
+    def option(self, keys: Keys) -> str:
         """The option that a value comes from, or the nearest one that contains it."""
         while keys and keys not in self.options:
             keys = keys[:-1]
@@ -115,14 +115,16 @@ def _refuse_deep(text: str, marked: Marked) -> None:
             depth += 1
         elif isinstance(event, yaml.CollectionEndEvent):
             depth -= 1
-        if depth > _DEEPEST:
+        if depth > _MAX_DEPTH:
             line = event.start_mark.line + 1 if event.start_mark else 1
-            raise InputError(f"{marked.path}:{line}: nested deeper than allowed: {_DEEPEST} levels")
+            raise InputError(
+                f"{marked.path}:{line}: nested deeper than allowed: {_MAX_DEPTH} levels"
+            )
 
 
 def _text(path: Path) -> str:
     try:
-        content = read_regular(path, _MOST_B, follow=True)
+        content = read_regular(path, _MAX_B, follow=True)
     except (OSError, ValueError) as error:  # ValueError: a zero byte in the path
         reason = error.strerror if isinstance(error, OSError) else str(error)
         raise InputError(one_line(f"{path}: {reason}")) from error
@@ -133,7 +135,7 @@ def _text(path: Path) -> str:
         raise InputError(f"{path}:{line}: not UTF-8 text") from error
 
 
-def _value(node: yaml.Node, keys: Place, marked: Marked, loader: _Loader, visited: set[int]) -> Any:
+def _value(node: yaml.Node, keys: Keys, marked: Marked, loader: _Loader, visited: set[int]) -> Any:
     """A value; notes its line and those of all within it. Raises InputError for what is refused."""
     marked.lines[keys] = node.start_mark.line + 1
     if id(node) in visited:
@@ -145,7 +147,7 @@ def _value(node: yaml.Node, keys: Place, marked: Marked, loader: _Loader, visite
         for key, value in node.value:
             if key.tag != f"{_TAG}str" or not isinstance(key.value, str):
                 _refuse(marked, key, "a key must be a word")
-            inner: Place = (*keys, key.value)
+            inner: Keys = (*keys, key.value)
             if first := marked.key_lines.get(inner):
                 _refuse(marked, key, f"duplicate key '{key.value}', first in line {first}")
             marked.key_lines[inner] = key.start_mark.line + 1
@@ -156,11 +158,11 @@ def _value(node: yaml.Node, keys: Place, marked: Marked, loader: _Loader, visite
             _value(item, (*keys, index), marked, loader, visited)
             for index, item in enumerate(node.value)
         ]
-    if not isinstance(node, yaml.ScalarNode) or kind not in ("str", *_PLAIN):
+    if not isinstance(node, yaml.ScalarNode) or kind not in ("str", *_PLAIN_SCALARS):
         _refuse(marked, node, f"the tag {node.tag!r} is not allowed; write plain values")
     if kind == "str":
         return node.value
-    if not re.fullmatch(_PLAIN[kind][0], node.value):  # as of !!int x
+    if not re.fullmatch(_PLAIN_SCALARS[kind][0], node.value):  # as of !!int x
         _refuse(marked, node, f"{node.value!r} is not of type {kind}")
     return loader.construct_object(node)
 
@@ -172,15 +174,15 @@ def _refuse(marked: Marked, node: yaml.Node, fault: str) -> NoReturn:
 # Errors in a site file and the file that it includes, with their lines.
 
 
-def read(path: Path) -> Marked:
+def load_mapping(path: Path) -> Marked:
     """A file that is a mapping. Raises InputError."""
     marked = load(path)
     if not isinstance(marked.data, dict):
-        raise InputError(f"{path}:1: {show(marked.data)} found; allowed: a mapping of keys")
+        raise InputError(f"{path}:1: {shown_value(marked.data)} found; allowed: a mapping of keys")
     return marked
 
 
-def line_of(files: Sequence[Marked], keys: Place) -> str:
+def line_of(files: Sequence[Marked], keys: Keys) -> str:
     """`FILE:LINE` of a value: the last file that has its first key."""
     with_key = [file for file in files if keys and keys[0] in file.data]
     marked = with_key[-1] if with_key else files[0]
@@ -192,16 +194,16 @@ def first_fault_line(
 ) -> str:
     """The first error in a line: file, line, field, what was found and what is allowed."""
     details = error.errors(include_url=False)[0]
-    keys: Place = details["loc"]
+    keys: Keys = details["loc"]
     fault = fault_of(details)
     if details["type"] == "extra_forbidden":
-        fields = model_around(model, keys).model_fields.items()
+        fields = containing_model(model, keys).model_fields.items()
         names = [field.alias or name for name, field in fields]
         fault += f"{suggestion(str(keys[-1]), names)}; allowed: {', '.join(names)}"
     return one_line(f"{line_of(files, keys)}: {fault}")
 
 
-def field_at(model: type[BaseModel], keys: Place) -> FieldInfo:
+def field_at(model: type[BaseModel], keys: Keys) -> FieldInfo:
     """The field at these keys, or the list around it."""
     field = FieldInfo()
     for part in keys:
@@ -211,7 +213,7 @@ def field_at(model: type[BaseModel], keys: Place) -> FieldInfo:
     return field
 
 
-def model_around(model: type[BaseModel], keys: Place) -> type[BaseModel]:
+def containing_model(model: type[BaseModel], keys: Keys) -> type[BaseModel]:
     """The mapping that contains a key."""
     return _model_in(field_at(model, keys[:-1]).annotation) or model
 

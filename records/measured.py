@@ -12,11 +12,11 @@ from records.run import RunHeader, entries_of
 from records.text import one_line
 
 #: The check of a user's own command, which says nothing of a machine.
-COMMAND = "command"
+COMMAND_CHECK = "command"
 #: How the name of its campaign and case ends: with the beginning of a digest (`nimc measure`).
 _NAME = re.compile(r".-[0-9a-f]{6}$")
 #: Most characters of a command in a heading.
-_HEADED = 72
+_HEADING_WIDTH = 72
 _CAMPAIGN_OF_IT = "in a campaign of this command (docs/your-application.md)"
 #: What is said of campaigns, their keys and a check's variables -> of options.
 _WORDS = {
@@ -63,17 +63,17 @@ def command_of(header: RunHeader) -> str:
     if len(entries) != 1 or not _NAME.search(header.campaign):
         return ""
     (entry,) = entries
-    is_measured = entry.check == COMMAND and entry.case == header.campaign
+    is_measured = entry.check == COMMAND_CHECK and entry.case == header.campaign
     return str(entry.set.get("command", "")) if is_measured else ""
 
 
 def heading_of(header: RunHeader) -> str:
     """The command of a run of `nimc measure` on one line, cut if it is long; else empty."""
     command = " ".join(one_line(command_of(header)).split())
-    return command if len(command) <= _HEADED else f"{command[:_HEADED].rstrip()} ..."
+    return command if len(command) <= _HEADING_WIDTH else f"{command[:_HEADING_WIDTH].rstrip()} ..."
 
 
-def in_options(text: str) -> str:
+def reworded(text: str) -> str:
     """Return a text that is written for campaigns, in the words of `nimc measure`."""
     for words, option in _WORDS.items():
         text = text.replace(words, option)
@@ -82,4 +82,4 @@ def in_options(text: str) -> str:
 
 def rewording(header: RunHeader) -> Callable[[str], str]:
     """Return a function that gives a text the words of the command that made the run."""
-    return in_options if command_of(header) else str
+    return reworded if command_of(header) else str

@@ -208,19 +208,21 @@ def remedy_of(text: str) -> str | None:
 
 
 #: How a note on other runs begins, before their names.
-_BESIDE = Note.BESIDE.text.partition("{")[0]
+_CONCURRENT_RUN = Note.BESIDE.text.partition("{")[0]
 
 
-def beside_in_one(notes: Iterable[str], most: int = sys.maxsize) -> Callable[[str], str]:
+def merged_concurrent_runs(notes: Iterable[str], most: int = sys.maxsize) -> Callable[[str], str]:
     """Return a function that replaces each note on other runs by one on those of all `notes`.
 
     Blocks that began beside different runs would each have a note of their own. The one note names
     at `most` so many runs, and says how many more there are. Other notes are returned as they are.
     """
-    lists = (note.removeprefix(_BESIDE) for note in notes if note.startswith(_BESIDE))
+    lists = (
+        note.removeprefix(_CONCURRENT_RUN) for note in notes if note.startswith(_CONCURRENT_RUN)
+    )
     names = dict.fromkeys(name for names in lists for name in names.split(", "))
     text = Note.BESIDE(run=some(names, most))
-    return lambda note: text if note.startswith(_BESIDE) else note
+    return lambda note: text if note.startswith(_CONCURRENT_RUN) else note
 
 
 @cache

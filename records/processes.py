@@ -277,7 +277,7 @@ def descendants(pid: int | None = None) -> set[int]:
     """All live descendants of a process; None is this one."""
     root = os.getpid() if pid is None else pid
     alive = {process: stat for process, stat in kernel_text.stats() if stat.state != "Z"}
-    return kernel_text.below([root], alive) - {root}
+    return kernel_text.with_descendants([root], alive) - {root}
 
 
 def launched(pid: int) -> list[int]:

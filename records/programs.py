@@ -17,7 +17,7 @@ from pathlib import Path
 from typing import IO
 
 from records.errors import MachineError
-from records.last_words import warns
+from records.last_words import is_warning
 
 #: How long a program may take unless its caller says otherwise, seconds.
 TIMEOUT_S = 60.0
@@ -135,7 +135,7 @@ def last_line(text: str) -> str:
 def _lines(text: str) -> list[str]:
     plain = re.sub(r"\x1b\[[0-9;]*m", "", text)
     lines = [line.strip() for line in plain.splitlines() if line.strip()]
-    return [line for line in lines if not warns(line)] or lines
+    return [line for line in lines if not is_warning(line)] or lines
 
 
 def find_program(name: str) -> str | None:

@@ -23,11 +23,11 @@ from typing import Annotated, Any
 
 from pydantic import AfterValidator, BaseModel, Field, field_validator
 
-from records.errors import InputError, show
+from records.errors import InputError, shown_value
 from records.files import replace_text
 from records.json_limits import read_json, validated
 from records.order import run_seed
-from records.run_folder import distrust_run
+from records.run_folder import reason_to_distrust_run
 from records.sample import OLDER
 
 # Rules for free facts in `run.json` and provenance that are computed with, or name files.
@@ -42,7 +42,7 @@ def plain_name(name: str) -> str:
     """
     if name in ("", ".", "..") or "/" in name or any(map(_is_control, name)):
         raise ValueError(
-            f"{show(name)} found; allowed: plain names without '/' and control characters"
+            f"{shown_value(name)} found; allowed: plain names without '/' and control characters"
         )
     return name
 
@@ -247,7 +247,7 @@ def own_runs(results: Path) -> Iterator[tuple[Path, RunHeader]]:
     """All runs of this user that this version reads, with their headers."""
     for path in results.glob("*"):
         with suppress(InputError, OSError):  # of another version, or not a run
-            if not distrust_run(path):
+            if not reason_to_distrust_run(path):
                 yield path, load_header(path)
 
 

@@ -14,7 +14,7 @@ from typing import NamedTuple
 
 from records.chain import digest, file_digest
 from records.errors import InputError
-from records.files import distrust, open_regular, replace_bytes
+from records.files import open_regular, reason_to_distrust, replace_bytes
 
 _MISSING = (FileNotFoundError, NotADirectoryError)
 
@@ -42,7 +42,7 @@ def require_results(folder: Path) -> None:
         raise InputError(f"{folder}: is a run; allowed: the folder that it is in")
 
 
-def distrust_run(run: Path) -> str | None:
+def reason_to_distrust_run(run: Path) -> str | None:
     """Return why another user may have made a part of a run; None if all is the user's own."""
     samples = run / "samples"
     parts = [
@@ -53,12 +53,12 @@ def distrust_run(run: Path) -> str | None:
         parts += [samples, *samples.iterdir()]
     for part in parts:
         with suppress(*_MISSING):
-            if reason := distrust(part):
+            if reason := reason_to_distrust(part):
                 return reason if part == run else f"is not all your own: {part.name} {reason}"
     return None
 
 
-def size_of(run: Path) -> int:
+def run_size_b(run: Path) -> int:
     """Bytes of all files in the run's folder; one that is removed in the meantime has none."""
     size_b = 0
     for folder, _, names in os.walk(run):
@@ -70,18 +70,18 @@ def size_of(run: Path) -> int:
 
 # The outputs of an application that a run keeps: compressed, next to where they were written.
 #
-# A figure of merit can then be re-read (`nimc verify`). An output that is larger than `LOG_B`, or
-# for which `RUN_B` leaves no room, is not kept once its figure was read.
+# So `nimc verify` can read a figure of merit again. An output larger than `MAX_LOG_B` is not kept
+# once its figure was read, nor is one for which `MAX_RUN_LOGS_B` leaves no room.
 
 
 #: Largest output that is kept, and most that those of a run take once compressed, bytes.
-LOG_B = 4 << 20
-RUN_B = 256 << 20
+MAX_LOG_B = 4 << 20
+MAX_RUN_LOGS_B = 256 << 20
 #: Added to the name of an output that is kept.
-ENDING = ".gz"
+COMPRESSED_ENDING = ".gz"
 
 
-def stem_of(pair: int, arm: str, attempt: int) -> str:
+def log_stem(pair: int, arm: str, attempt: int) -> str:
     """Name of a run's files in the logs of its block, without ending."""
     return f"{pair}-{arm}-{attempt}"
 
@@ -100,8 +100,8 @@ class KeptLogs:
 
     def __init__(self, run: Path) -> None:
         self._run = run
-        stored = (run / "logs").glob(f"*/*/*{ENDING}")
-        self._left_b = RUN_B - sum(path.lstat().st_size for path in stored)
+        stored = (run / "logs").glob(f"*/*/*{COMPRESSED_ENDING}")
+        self._left_b = MAX_RUN_LOGS_B - sum(path.lstat().st_size for path in stored)
 
     def keep(self, path: Path, *, needed: bool) -> KeptLog:
         """Compress an output, which its sample then names.
@@ -110,14 +110,14 @@ class KeptLogs:
         caller removes the others once their sample is on disk: until then they may be read again.
         """
         name = path.relative_to(self._run).as_posix()
-        if path.stat().st_size > LOG_B:
+        if path.stat().st_size > MAX_LOG_B:
             sha256, text = file_digest(path), None
         else:
             content = path.read_bytes()
             # Without a time, so that equal outputs have equal files.
             sha256, text = digest(content), gzip.compress(content, mtime=0)
         if text is not None and len(text) <= self._left_b:
-            replace_bytes(path.with_name(path.name + ENDING), text)
+            replace_bytes(path.with_name(path.name + COMPRESSED_ENDING), text)
             self._left_b -= len(text)
             needed = False
         return KeptLog(name, sha256, needed)
@@ -130,20 +130,20 @@ def read_log(run: Path, name: str) -> bytes:
     InputError for what no run keeps: a link, a damaged or an endless file.
     """
     path = run / name
-    compressed = path.with_name(path.name + ENDING)
+    compressed = path.with_name(path.name + COMPRESSED_ENDING)
     packed = os.path.lexists(compressed)
     source = compressed if packed else path
     try:
         with open_regular(source) as file:
-            content = _unpacked(file.read(2 * LOG_B)) if packed else file.read(LOG_B + 1)
+            content = _unpacked(file.read(2 * MAX_LOG_B)) if packed else file.read(MAX_LOG_B + 1)
     except FileNotFoundError:
         raise
     except (OSError, EOFError, zlib.error) as error:
         reason = getattr(error, "strerror", None) or error
         raise InputError(f"{source}: cannot be read: {reason}") from None
-    if len(content) > LOG_B:
+    if len(content) > MAX_LOG_B:
         if packed:
-            raise InputError(f"{source}: is longer than allowed: {LOG_B >> 20} MiB")
+            raise InputError(f"{source}: is longer than allowed: {MAX_LOG_B >> 20} MiB")
         raise FileNotFoundError(str(source))
     return content
 
@@ -151,7 +151,7 @@ def read_log(run: Path, name: str) -> bytes:
 def _unpacked(packed: bytes) -> bytes:
     """At most a byte more than is allowed. Raises zlib.error or EOFError for a damaged file."""
     stream = zlib.decompressobj(zlib.MAX_WBITS | 16)  # of gzip's format
-    content = stream.decompress(packed, LOG_B + 1)
-    if len(content) <= LOG_B and (not stream.eof or stream.unused_data):
+    content = stream.decompress(packed, MAX_LOG_B + 1)
+    if len(content) <= MAX_LOG_B and (not stream.eof or stream.unused_data):
         raise EOFError("not one whole file of gzip")
     return content

@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import Any
 
 from records import marked_yaml
-from records.arms import ARMS, BASELINE, arm_of, name_of, named_level
+from records.arms import ARMS, BASELINE, arm_of, level_in_name, treatment_name
 from records.campaign import CELLS_RULE, FACTORS_RULE, check_cells, check_factors
 from records.errors import InputError
 from records.sample import Level
@@ -101,11 +101,11 @@ def is_nothing(rate: Level) -> bool:
 
 def _name(arm: str, levels: Mapping[str, Level], factors: Factors) -> str:
     shown = {
-        name: named_level(level)
+        name: level_in_name(level)
         for name, level in levels.items()
         if level != (FULL if name == RATE else factors[name][0])
     }
-    return name_of(arm, shown)
+    return treatment_name(arm, shown)
 
 
 def _wanted(treatment: Treatment, exclude: Sequence[Cell], only: Sequence[Cell]) -> bool:

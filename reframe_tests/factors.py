@@ -16,7 +16,7 @@ from typing import Any, Literal, get_args
 from conductor.injectors import INJECTORS
 from conductor.injectors.base import MOST_QUEUE_PAIRS
 from records import units
-from records.block_plan import MOST_NODES
+from records.block_plan import MAX_NODES
 from records.errors import InputError
 from records.machine.site import Machine
 from records.sample import Direction, Level
@@ -342,8 +342,8 @@ def changes_within_jobs(name: str) -> bool:
 
 def missing_nodes(machine: Machine, targets: int) -> str | None:
     """Return why a machine cannot give an application so many nodes; None if its file allows it."""
-    if targets + machine.origins.nodes > MOST_NODES:
-        return f"{targets} and {machine.origins.nodes} of origins are more than {MOST_NODES} nodes"
+    if targets + machine.origins.nodes > MAX_NODES:
+        return f"{targets} and {machine.origins.nodes} of origins are more than {MAX_NODES} nodes"
     if targets > 1 and machine.origins.policy == "same_host":
         return f"origins and target of {machine.name} share one host (origins.policy: same_host)"
     return None

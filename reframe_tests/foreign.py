@@ -28,10 +28,10 @@ from reframe.core.exceptions import ReframeError
 from conductor.block.readers import FomError
 from conductor.block.store import Store
 from records import units
-from records.block_plan import UNREAD
+from records.block_plan import UNREAD_FILE
 from records.chain import file_digest
 from records.notes import Note
-from records.run_folder import stem_of
+from records.run_folder import log_stem
 from records.sample import Better, Sample, renewed
 from reframe_tests import internals
 
@@ -236,7 +236,7 @@ def read_block(reader: OutputReader, run_dir: Path, case: str, logs: Path) -> No
 
     Those that were moved before a reading was killed are not moved again.
     """
-    unread = logs / UNREAD
+    unread = logs / UNREAD_FILE
     if not unread.exists():
         return
     whole, _, _ = unread.read_text().rpartition("\n")  # a crash leaves a part of a line
@@ -247,7 +247,7 @@ def read_block(reader: OutputReader, run_dir: Path, case: str, logs: Path) -> No
         sample = _SAMPLE.validate_python(renewed(json.loads(line)))
         if sample.key in moved:
             continue
-        stem = stem_of(sample.pair, sample.arm, sample.attempt)
+        stem = log_stem(sample.pair, sample.arm, sample.attempt)
         outputs = logs / f"{stem}.out", logs / f"{stem}.err"
         accepted = sample.outcome == "accepted"
         samples.append((reader.completed(sample, *outputs) if accepted else sample, outputs))

@@ -31,7 +31,7 @@ from reframe.core.runtime import runtime, valid_sysenv_comb
 from records import checkout
 from records.acceptance import LIMITS, AcceptanceLimits
 from records.arms import ARMS, BASELINE, standard_arms
-from records.block_plan import SKIPPED, BlockPlan
+from records.block_plan import SKIPPED_FILE, BlockPlan
 from records.checkout import python_main
 from records.errors import InputError
 from records.files import replace_text
@@ -78,7 +78,7 @@ def requested_modules(check: rfm.RegressionTest) -> list[str]:
 def told_skip(check: rfm.RegressionTest, msg: str | None = None) -> None:
     """Skip a check; of a campaign's block, leave the reason beside its plan."""
     if check.block_file:
-        path = Path(check.block_file).with_name(SKIPPED)
+        path = Path(check.block_file).with_name(SKIPPED_FILE)
         reasons = json.loads(path.read_text()) if path.is_file() else []
         replace_text(path, json.dumps([*reasons, msg or "no reason given"], indent=1))
     rfm.RegressionTest.skip(check, msg)

@@ -15,7 +15,7 @@ from tempfile import TemporaryDirectory
 
 from analysis.report.data import load_run
 from analysis.report.page import render
-from records.calls import call_of
+from records.calls import load_call
 from records.chain import file_digest
 from records.files import replace_text
 from scripts.browser import CHROMIUM, LIGHT
@@ -40,7 +40,7 @@ def sample_run() -> Path:
 
 def take(run: Path) -> None:
     """Make a finished run the sample; its records are chained again, since paths in them change."""
-    checkout = call_of(run, "").folder
+    checkout = load_call(run, "").folder
     assert checkout, "the run does not say where its checkout is"
     shutil.rmtree(SAMPLES, ignore_errors=True)
     copy = SAMPLES / run.name

@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Literal, get_args
 
 from records.errors import InputError
-from records.files import distrust, require_own
+from records.files import reason_to_distrust, require_owned
 
 Fabric = Literal["veth", "rxe"]
 Role = Literal["target", "origin"]
@@ -101,7 +101,7 @@ _UNIX_PATH_MAX = 107
 def default_state() -> Path:
     """The default state folder, one for each user."""
     runtime = os.environ.get("XDG_RUNTIME_DIR")
-    if runtime and os.path.isdir(runtime) and not distrust(Path(runtime)):
+    if runtime and os.path.isdir(runtime) and not reason_to_distrust(Path(runtime)):
         return Path(runtime) / "nimc-minicluster"
     return Path("/tmp") / f"nimc-minicluster-{os.getuid()}"
 
@@ -123,7 +123,7 @@ class ClusterLayout:
         `InputError` if its path is not allowed, or if it is not the user's own: who can write to it
         can run programs as root.
         """
-        require_own(state, "--state")
+        require_owned(state, "--state")
         state = Path(os.path.realpath(state))
         if len(str(state)) + _LONGEST_SOCKET > _UNIX_PATH_MAX:
             raise InputError(

@@ -13,7 +13,7 @@ from typing import Any, Literal
 from pydantic import TypeAdapter
 
 from records.errors import InputError
-from records.files import private_lock, replace_text, require_own
+from records.files import private_lock, replace_text, require_owned
 from testbed.spec import ClusterLayout, Spec
 
 #: The first file in a state folder: only a folder with it is removed.
@@ -79,7 +79,7 @@ def claim(folder: Path) -> None:
     require_cluster(folder)
     folder.mkdir(mode=0o755, parents=True, exist_ok=True)
     folder.chmod(0o755)  # the umask of a group would let it write here
-    require_own(folder, "--state")  # it may have been made since the path was checked
+    require_owned(folder, "--state")  # it may have been made since the path was checked
     (folder / MARKER).touch(mode=0o600)
 
 

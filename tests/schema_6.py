@@ -27,7 +27,7 @@ def rewrite_as_schema_6(run: Path) -> None:
         for line in text.splitlines():
             sample = as_schema_6(json.loads(line))
             del sample["chain"]
-            written, last = chain.chained(sample, last)
+            written, last = chain.chained_line(sample, last)
             lines.append(written)
         path.write_bytes(b"".join(lines) + torn)
     if header["head"] is not None:

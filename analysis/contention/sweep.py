@@ -23,7 +23,7 @@ from analysis.samples.columns import read_run
 from analysis.samples.pairs import extra_figure, factor_level, judge_samples, parsed_levels
 from analysis.samples.provenance import hosts_of, mapping_or_empty
 from analysis.statistics.interval import median_of
-from records.arms import parts_of
+from records.arms import arm_and_levels
 from records.errors import InputError
 from records.json_limits import read_json, validated
 from records.run import RunHeader, load_header
@@ -271,7 +271,7 @@ def _runs_of_kernel(samples: pl.DataFrame, kernel: str | None, run: Path) -> pl.
 
     def is_used(arm: str) -> bool:
         # An arm names only the factors that are not at their first level.
-        changed = parts_of(arm)[1].keys() - _POINT_FACTORS
+        changed = arm_and_levels(arm)[1].keys() - _POINT_FACTORS
         if kernel is None:
             return not changed
         return kernels[arm] == kernel and changed <= {"kernel"}

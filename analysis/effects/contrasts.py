@@ -23,7 +23,7 @@ from analysis.samples.pairs import counted_runs, parsed_levels
 from analysis.statistics import evidence
 from analysis.statistics.aligned_ranks import slowdown, with_zero_baselines
 from analysis.statistics.interval import Estimate, Interval
-from records.arms import in_order, name_of, parts_of
+from records.arms import arm_and_levels, in_table_order, treatment_name
 from records.groups import grouped
 from records.sample import Level
 
@@ -115,7 +115,7 @@ def _treatments(case_samples: pl.LazyFrame) -> dict[str, _Treatment]:
         arm: _Treatment(arm, baseline, parsed_levels(factors), unit, better == "higher")
         for arm, baseline, factors, unit, better in kinds.collect().iter_rows()
     }
-    return {name: by_name[name] for name in in_order(by_name)}
+    return {name: by_name[name] for name in in_table_order(by_name)}
 
 
 def _comparisons(treatments: Mapping[str, _Treatment]) -> Iterator[_Comparison]:
@@ -125,9 +125,9 @@ def _comparisons(treatments: Mapping[str, _Treatment]) -> Iterator[_Comparison]:
     factors = [name for name in (*baseline_factors, *_PLACES) if name != _RATE]
     for factor in factors:
         for treatment in treatments.values():
-            arm, named = parts_of(treatment.name)
+            arm, named = arm_and_levels(treatment.name)
             others = {name: level for name, level in named.items() if name != factor}
-            against = treatments.get(name_of(arm, others))
+            against = treatments.get(treatment_name(arm, others))
             if factor in named and against and against.unit == treatment.unit:
                 other_levels = {name: treatment.factors[name] for name in others if name in factors}
                 yield treatment, against, factor, other_levels

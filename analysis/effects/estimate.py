@@ -41,8 +41,8 @@ from analysis.statistics.interval import (
 )
 from analysis.statistics.location import hit_share
 from analysis.statistics.scatter import widening
-from records.arms import Role, arm_of, in_order, natural
-from records.notes import Note, beside_in_one
+from records.arms import Role, arm_of, in_table_order, natural_key
+from records.notes import Note, merged_concurrent_runs
 from records.run import MARGIN, RunHeader
 from records.sample import Level
 from records.units import plural
@@ -108,7 +108,7 @@ def results_of(marked: pl.DataFrame, pairs: pl.DataFrame, requested: StoppingRul
     """Return the same as `results`, from `pairs.judge_samples` samples and their `pair_table`."""
     first_pairs = pair_table(first_attempts(marked))
     rows: list[Result] = []
-    for case in sorted(marked["case"].unique(), key=natural):
+    for case in sorted(marked["case"].unique(), key=natural_key):
         is_case = pl.col("case") == case
         case_pairs, first = (frame.filter(is_case) for frame in (pairs, first_pairs))
         # Not copied: of a million samples, few columns are used.
@@ -182,7 +182,7 @@ def _case_results(
         arm: (role, baseline, parsed_levels(str(factors))) for arm, role, baseline, factors in rows
     }
     treatments = []
-    for arm in in_order(by_arm):
+    for arm in in_table_order(by_arm):
         chosen, first_attempts = (frame.filter(pl.col("arm") == arm) for frame in (pairs, first))
         chosen = chosen.sort("block", maintain_order=True)
         times = log_times(chosen)
@@ -331,7 +331,7 @@ def _caveats(
 ) -> list[str]:
     """Return what a reader needs next to the figures: of the runs, their writers and the pairs."""
     notes = runs["notes"].explode(empty_as_null=False).unique(maintain_order=True).to_list()
-    in_one = beside_in_one(notes)
+    in_one = merged_concurrent_runs(notes)
     caveats = [*dict.fromkeys(map(in_one, notes)), *emulation_caveats(runs["transport"])]
     if 0 < blocks < MIN_BLOCKS:
         caveats.append(Note.NEXT_ALLOCATION(blocks=blocks, needed=MIN_BLOCKS))

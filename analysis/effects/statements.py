@@ -16,7 +16,7 @@ from typing import NamedTuple
 from analysis.effects.result import Result
 from analysis.statistics import evidence
 from records import units
-from records.arms import level_text, parts_of
+from records.arms import arm_and_levels, level_text
 from records.errors import InputError
 from records.groups import grouped
 
@@ -42,7 +42,7 @@ class Hypothesis(NamedTuple):
     @classmethod
     def from_effect(cls, case: str, treatment: str) -> Hypothesis:
         """Return the hypothesis of a case and the name of a treatment."""
-        arm, levels = parts_of(treatment)
+        arm, levels = arm_and_levels(treatment)
         unordered = ((name, level) for name, level in levels.items() if name not in ORDERED)
         return cls(case, arm, tuple(unordered))
 

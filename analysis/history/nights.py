@@ -15,7 +15,7 @@ import polars as pl
 
 from analysis.report.table import COLUMNS, SCHEMA
 from records.errors import InputError
-from records.files import distrust
+from records.files import reason_to_distrust
 from records.run_folder import require_results
 
 #: The columns that name a watched quantity on a machine.
@@ -124,7 +124,7 @@ def _tables(folders: Iterable[Path]) -> Iterator[Path]:
 def _read(path: Path) -> pl.DataFrame:
     """The columns of a table that the history reads. Raises InputError for one to be left out."""
     for part in (path.parent.parent, path.parent, path):
-        if reason := distrust(part):
+        if reason := reason_to_distrust(part):
             raise InputError(reason)
     try:
         columns = pl.read_parquet_schema(path)

@@ -18,7 +18,7 @@ from analysis.samples.columns import write_table
 from records.errors import InputError
 from records.files import make_folder, replace_text
 from records.run import load_header
-from records.run_folder import distrust_run
+from records.run_folder import reason_to_distrust_run
 
 #: Number of the schema of index.json.
 INDEX_SCHEMA = 2
@@ -70,7 +70,7 @@ def gather(folders: Sequence[Path], output: Path) -> tuple[list[MachineHistory],
 def _facts(run: Path | None) -> Mapping[str, Any]:
     """Facts of the run's header; none if the run is gone, spoilt or another user's."""
     with suppress(InputError, OSError):
-        if run and not distrust_run(run):
+        if run and not reason_to_distrust_run(run):
             return load_header(run).facts
     return {}
 

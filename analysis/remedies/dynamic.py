@@ -23,7 +23,7 @@ from analysis.remedies.throttling import RESERVED, THROTTLING
 from analysis.report.data import RunData
 from analysis.statistics.interval import Estimate
 from analysis.statistics.location import location
-from records.arms import parts_of
+from records.arms import arm_and_levels
 from records.groups import grouped
 
 #: The columns that tell the reserved cores of a run apart.
@@ -48,7 +48,7 @@ def _relative_speeds(run: RunData) -> pl.DataFrame:
     if complete.is_empty():
         return complete
     rates = _break_even_rates_b_s(run)
-    arms = [parts_of(name)[0] for name in complete["traffic"]]
+    arms = [arm_and_levels(name)[0] for name in complete["traffic"]]
     keys = zip(complete["case"], arms, complete["level"], strict=True)
     from_b_s = pl.Series("from_b_s", [rates.get(key) for key in keys], pl.Float64)
     off = pl.col("off")

@@ -20,7 +20,7 @@ from analysis.remedies.throttling import PAIR, RATE, by_level
 from analysis.report.data import RunData
 from analysis.samples.pairs import treatment_rows
 from analysis.statistics.interval import Estimate
-from records.arms import BASELINE, arm_of, level_text, name_of, parts_of
+from records.arms import BASELINE, arm_and_levels, arm_of, level_text, treatment_name
 from records.groups import grouped
 from records.notes import Note
 from records.sample import Level
@@ -158,7 +158,7 @@ def _writer_levels(run: RunData) -> Iterator[_Remedy]:
     candidates = [
         row
         for row in run.results
-        if not parts_of(row.baseline)[1] and arm_of(row.arm).writing == "continuous"
+        if not arm_and_levels(row.baseline)[1] and arm_of(row.arm).writing == "continuous"
     ]
     sweeps = [(factor, rows) for factor in REMEDIES for rows in by_level(candidates, factor)]
     for factor, rows in sorted(sweeps, key=lambda sweep: candidates.index(sweep[1][0])):
@@ -179,7 +179,7 @@ def _reference_row(rows: Sequence[Result], factor: str) -> Result:
     """Return the effect at the highest rate or, of other factors, at the level not in its name."""
     if factor == RATE:
         return max(rows, key=lambda row: row.writer_rate_b_s or 0.0)
-    return min(rows, key=lambda row: factor in parts_of(row.arm)[1])
+    return min(rows, key=lambda row: factor in arm_and_levels(row.arm)[1])
 
 
 def _job_levels(run: RunData) -> Iterator[_Remedy]:
@@ -187,9 +187,9 @@ def _job_levels(run: RunData) -> Iterator[_Remedy]:
     effects = [row for row in run.results if row.role == "effect" and row.baseline == BASELINE]
     cases = list(dict.fromkeys(row.case for row in effects))
     for factor in REMEDIES:
-        case_parts = ((case, *parts_of(case)) for case in cases)
+        case_parts = ((case, *arm_and_levels(case)) for case in cases)
         groups = grouped(
-            (name_of(name, levels), (case, level))
+            (treatment_name(name, levels), (case, level))
             for case, name, levels in case_parts
             if (level := levels.pop(factor, None)) is not None
         )

@@ -18,7 +18,7 @@ from analysis.questions.question import PER_RATE, Limit, Question, shared
 from analysis.questions.shown import answered
 from analysis.report.data import RunData
 from analysis.samples.pairs import treatment_rows
-from records.arms import arm_of, parts_of
+from records.arms import arm_and_levels, arm_of
 from records.groups import grouped
 from records.sample import Level
 
@@ -32,7 +32,7 @@ def by_level(rows: Iterable[Result], factor: str) -> list[list[Result]]:
 
     def sweep(row: Result) -> tuple[object, ...]:
         levels = sorted((name, level) for name, level in row.factors.items() if name != factor)
-        return row.case, parts_of(row.arm)[0], *levels
+        return row.case, arm_and_levels(row.arm)[0], *levels
 
     effects = (row for row in rows if row.role == "effect" and factor in row.factors)
     sweeps = grouped((sweep(row), row) for row in effects)
@@ -68,7 +68,7 @@ def _sweep(rows: Sequence[Result], pairs: pl.DataFrame) -> pl.DataFrame:
     runs = treatment_rows(pairs, first.case, *(row.arm for row in rows))
     runs = runs.filter(pl.col("writer_rate_b_s") > 0).select(
         pl.lit(first.case).alias("case"),
-        pl.lit(parts_of(first.arm)[0]).alias("arm"),
+        pl.lit(arm_and_levels(first.arm)[0]).alias("arm"),
         pl.lit(_levels_text(levels)).alias("at"),
         pl.lit(_levels_text({**levels, RESERVED: ""})).alias("others"),
         pl.lit(reserved if isinstance(reserved, int) else None, pl.Int64).alias("cores"),

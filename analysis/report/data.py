@@ -27,12 +27,12 @@ from analysis.samples.integrity import Integrity, check_run, refuse_faults
 from analysis.samples.pairs import judge_samples, pair_table
 from analysis.samples.provenance import read_provenance
 from analysis.statistics.interval import flat_record
-from records.block_plan import UNREAD
+from records.block_plan import UNREAD_FILE
 from records.calls import RunCommands
 from records.commands import Shell
 from records.errors import InputError
 from records.json_limits import read_json
-from records.measured import command_of, in_options, rewording
+from records.measured import command_of, reworded, rewording
 from records.run import RunHeader, load_header
 from records.run_folder import run_folders
 from records.units import plural
@@ -69,7 +69,7 @@ def unread_runs(run: Path) -> list[str]:
     counted.
     """
     lines = []
-    for file in sorted((run / "logs").glob(f"*/*/{UNREAD}")):
+    for file in sorted((run / "logs").glob(f"*/*/{UNREAD_FILE}")):
         case, block = file.parts[-3:-1]
         with suppress(OSError):
             runs = plural(file.read_bytes().count(b"\n"), "run")
@@ -198,7 +198,7 @@ class RunData:
 
 def page_rewording(runs: Sequence[RunData]) -> Callable[[str], str]:
     """A function that names options in a text, not keys, if `nimc measure` made all runs."""
-    return in_options if all(command_of(run.header) for run in runs) else str
+    return reworded if all(command_of(run.header) for run in runs) else str
 
 
 @dataclass(frozen=True)

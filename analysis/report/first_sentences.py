@@ -18,7 +18,7 @@ from analysis.samples.provenance import all_hosts
 from analysis.statistics.evidence import pairs_of_next_interim
 from analysis.statistics.interval import ends_text, estimate_text
 from records.acceptance import AcceptanceLimits
-from records.arms import arm_of, parts_of
+from records.arms import arm_and_levels, arm_of
 from records.calls import RunCommands
 from records.commands import Shell
 from records.measured import rewording
@@ -247,7 +247,7 @@ def _is_undecided(row: Result) -> bool:
 
 def _is_remedy(row: Result) -> bool:
     """Return whether a row is of slower writers, or of another level of the application."""
-    return "rate" in parts_of(row.arm)[1] or bool(parts_of(row.baseline)[1])
+    return "rate" in arm_and_levels(row.arm)[1] or bool(arm_and_levels(row.baseline)[1])
 
 
 def _more(

@@ -25,7 +25,7 @@ from analysis.samples.columns import write_table
 from analysis.statistics.interval import ends_text
 from records.commands import Shell
 from records.errors import InputError
-from records.files import distrust, make_folder, replace_text
+from records.files import make_folder, reason_to_distrust, replace_text
 from records.groups import grouped
 from records.measured import heading_of
 
@@ -128,7 +128,7 @@ def make_reports(
     if output is None:
         for path in (folders[0], target):
             with suppress(FileNotFoundError, NotADirectoryError):
-                if reason := distrust(path):
+                if reason := reason_to_distrust(path):
                     raise InputError(f"{path}: {reason}; allowed: --output with another folder")
     loaded = (load_run(folder, force=force) for folder in folders)
     runs_by_machine = grouped((run.header.machine, run) for run in loaded)

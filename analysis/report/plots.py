@@ -20,7 +20,7 @@ from markupsafe import Markup, escape
 
 from analysis.effects.result import Result
 from analysis.statistics.interval import Estimate, Interval
-from records.arms import ARMS, arm_of, parts_of
+from records.arms import ARMS, arm_and_levels, arm_of
 from records.programs import START_FOLDER
 from records.text import one_line
 
@@ -275,7 +275,7 @@ SLOWDOWN_AXIS = "slowdown (1 is no effect)"
 
 def label(treatment: str) -> str:
     """A treatment's axis label: its arm with the arm's label, and its levels below."""
-    (arm, levels), arm_label = parts_of(treatment), arm_of(treatment).label
+    (arm, levels), arm_label = arm_and_levels(treatment), arm_of(treatment).label
     if not levels:
         return f"{arm}\n{arm_label}".rstrip()
     named = ", ".join(f"{name.replace('_', ' ')}={level}" for name, level in levels.items())

@@ -12,7 +12,7 @@ from analysis.display import figures
 from analysis.effects.result import Result
 from analysis.statistics.interval import Estimate, Interval, ends_text
 from records.groups import grouped
-from records.notes import beside_in_one, remedy_of
+from records.notes import merged_concurrent_runs, remedy_of
 from records.units import SECONDS
 
 #: Most other runs that a note names.
@@ -48,7 +48,7 @@ def with_remedy(note: str, in_words: Callable[[str], str] = str) -> str:
 
 def notes_of(rows: Sequence[Result]) -> list[str]:
     """The notes of a case's rows, each once; one that not all rows have names those that do."""
-    in_one = beside_in_one((note for row in rows for note in row.notes), _BESIDE)
+    in_one = merged_concurrent_runs((note for row in rows for note in row.notes), _BESIDE)
     arms_with = grouped(
         (note, row.arm) for row in rows for note in dict.fromkeys(map(in_one, row.notes))
     )

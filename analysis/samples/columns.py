@@ -34,7 +34,7 @@ from typing import Annotated, Any, Literal, Union, get_args, get_origin, get_typ
 import polars as pl
 from pydantic_core import from_json
 
-from records.arms import natural
+from records.arms import natural_key
 from records.errors import InputError
 from records.files import replace_bytes
 from records.json_limits import refuse_deep, refuse_long
@@ -172,7 +172,7 @@ def read_samples(paths: Iterable[Path], piece_b: int = _PIECE_B) -> Samples:
 
 
 def _files(run: Path) -> list[Path]:
-    return sorted((run / "samples").glob("*.jsonl"), key=lambda path: natural(path.stem))
+    return sorted((run / "samples").glob("*.jsonl"), key=lambda path: natural_key(path.stem))
 
 
 def _parts(

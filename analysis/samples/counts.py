@@ -15,9 +15,9 @@ import polars as pl
 
 from analysis.samples.columns import column_type
 from analysis.samples.pairs import factor_level
-from records.arms import name_of, parts_of
+from records.arms import arm_and_levels, treatment_name
 from records.errors import InputError
-from records.json_limits import LONGEST_B, refuse_deep, refuse_long
+from records.json_limits import MAX_JSON_B, refuse_deep, refuse_long
 from records.roles import COUNTS, ROLES, SHARES
 from records.sample import AVERAGED, NODE, NodesRow, State, event_parts
 from records.sample_rules import refuse_broken
@@ -44,7 +44,7 @@ def read_counts(run: Path) -> pl.DataFrame:
 def _read(path: Path) -> pl.DataFrame:
     text = path.read_bytes()
     whole = text[: text.rfind(b"\n") + 1]
-    if len(whole) > LONGEST_B:
+    if len(whole) > MAX_JSON_B:
         for number, line in enumerate(whole.split(b"\n"), 1):
             refuse_long(line, f"{path}:{number}")
     if not whole:
@@ -246,9 +246,9 @@ def beside_baselines(counters: pl.DataFrame, samples: pl.DataFrame, *roles: str)
 
 def without_tool(treatment: str) -> str:
     """A treatment's name without the level of its tool: `off@tool=mpip` becomes `off`."""
-    arm, levels = parts_of(treatment)
+    arm, levels = arm_and_levels(treatment)
     levels.pop(_TOOL, None)
-    return name_of(arm, levels)
+    return treatment_name(arm, levels)
 
 
 def _events() -> pl.DataFrame:

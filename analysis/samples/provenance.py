@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any
 
 from records.errors import InputError
-from records.json_limits import parsed, read_text, validated
+from records.json_limits import parse_document, read_document, validated
 from records.run import NumaFacts
 
 
@@ -28,8 +28,8 @@ def read_provenance(run: Path) -> Provenance:
     """The records of the run in folder `run`. Raises InputError for one that cannot be used."""
     records, misnamed = {}, {}
     for path in sorted((run / "provenance").glob("*.json")):
-        text = read_text(path)
-        record = parsed(text, str(path))
+        text = read_document(path)
+        record = parse_document(text, str(path))
         if not isinstance(record, dict):
             raise InputError(f"{path}: {type(record).__name__} found; allowed: an object")
         if "numa" in record:

@@ -11,7 +11,7 @@ from analysis.report.plots import View
 from analysis.report.sections import Section
 from analysis.report.sentences import MEANING
 from records.groups import grouped
-from records.measured import command_of, in_options
+from records.measured import command_of, reworded
 from records.text import some
 
 #: Most blocks named in one line.
@@ -57,7 +57,7 @@ def _method(runs: Sequence[RunData]) -> View:
     emulated = any(case.emulated for run in runs for case in run.cases)
     reword = page_rewording(runs)
     return View(
-        measured=reword is in_options,
+        measured=reword is reworded,
         meaning={
             verdict: reword(text)
             for verdict, text in MEANING.items()

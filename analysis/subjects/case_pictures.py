@@ -31,7 +31,7 @@ from analysis.report.plots import (
 )
 from analysis.report.sections import Section
 from analysis.statistics.interval import median_of
-from records.arms import in_order
+from records.arms import in_table_order
 from records.text import one_line
 
 if TYPE_CHECKING:
@@ -62,7 +62,7 @@ def samples_plot(samples: pl.DataFrame, unit: str, name: str = "runs") -> Pictur
     at the left edge. Runs that do not count are drawn at the edge if they lie beyond it, so that
     they do not squeeze those that do.
     """
-    treatments = in_order(str(name) for name in samples["arm"].unique(maintain_order=True))
+    treatments = in_table_order(str(name) for name in samples["arm"].unique(maintain_order=True))
     divisor, scaled = divisor_and_unit(median_of(samples["fom"].drop_nulls()), one_line(unit))
     counted = samples.select("arm", "fom", "status").filter(status="counts")
     medians = dict(counted.group_by("arm").agg(pl.median("fom") / divisor).iter_rows())

@@ -13,7 +13,7 @@ from analysis.report.sections import Files
 from analysis.samples.counts import counter_medians
 from analysis.samples.provenance import all_hosts, hosts_of, mapping_or_empty
 from analysis.subjects.paired_roles import OF_TOOLS, values_of_roles
-from records.arms import in_order
+from records.arms import in_table_order
 from records.groups import grouped
 from records.machine.host import processor_family, processor_words
 from records.roles import COUNTS, missing_roles
@@ -27,7 +27,7 @@ def _counters(run: RunData) -> pl.DataFrame:
     used = (pl.col("value") != 0).any().over("case", "tool", "event")
     rows = counter_medians(run.counters).with_columns(names)
     rows = rows.filter(OF_TOOLS | ((pl.col("tool") == NODE) & used))
-    arms = in_order(rows["arm"].unique(maintain_order=True))
+    arms = in_table_order(rows["arm"].unique(maintain_order=True))
     places = {arm: position for position, arm in enumerate(arms)}
     return rows.sort(pl.col("arm").replace_strict(places, default=0), maintain_order=True)
 

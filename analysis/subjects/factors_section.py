@@ -20,7 +20,7 @@ from analysis.questions.estimators import stated
 from analysis.questions.question import Question, columns_of, ends_of, shared
 from analysis.questions.shown import section
 from analysis.report.data import RunData
-from records.arms import level_text, name_of, parts_of
+from records.arms import arm_and_levels, level_text, treatment_name
 from records.groups import grouped
 
 #: The factor whose levels are requested rates.
@@ -75,7 +75,9 @@ def _case_figures(effects: Sequence[Result], sizes: Sizes) -> list[dict[str, Any
             "reached_b_s": row.writer_rate_b_s,
             "factor": factor,
             "at": ", ".join(f"{name} {_level(row, name)}" for name in others[1:]),
-            "line": name_of(parts_of(row.arm)[0], {name: _level(row, name) for name in others[:1]}),
+            "line": treatment_name(
+                arm_and_levels(row.arm)[0], {name: _level(row, name) for name in others[:1]}
+            ),
             "level": _level(row, factor),
             "verdict": row.verdict_text,
         }
@@ -98,7 +100,7 @@ def _place(row: Result, factor: str, sizes: Sizes) -> tuple[float, bool, str]:
     """Place of a row's level: by its quantity; words after the first level, which names omit."""
     level = _level(row, factor)
     position = sizes.get((row.case, row.arm, factor), level_value(level))
-    return position, factor in parts_of(row.arm)[1], level
+    return position, factor in arm_and_levels(row.arm)[1], level
 
 
 _FLOOR = ("noise_floor_low", "noise_floor_high")

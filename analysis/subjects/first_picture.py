@@ -30,7 +30,7 @@ from analysis.report.sections import Section
 from analysis.statistics.interval import estimate_text
 from analysis.subjects.paper_estimators import cases_on_one_node, writes_as_the_paper
 from analysis.subjects.published import MACHINE, NAMES, normalised
-from records.arms import in_order, parts_of
+from records.arms import arm_and_levels, in_table_order
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
@@ -50,7 +50,9 @@ def picture(run: RunData) -> View | None:
     labels = [text for row in rows for text in label(row.arm).split("\n")]
     if len(rows) > _MOST_ROWS or max(map(len, labels), default=0) > _LONGEST:
         effects_of_case = Counter(row.case for row in rows)
-        rows = [row for row in rows if effects_of_case[row.case] == 1 or not parts_of(row.arm)[1]]
+        rows = [
+            row for row in rows if effects_of_case[row.case] == 1 or not arm_and_levels(row.arm)[1]
+        ]
     if not rows:
         return None
     on_one_node = cases_on_one_node(run)
@@ -66,7 +68,7 @@ def picture(run: RunData) -> View | None:
         pictures=[overview_plot(rows, slowdowns, "slowdown")],
         wide_in=WIDE_IN,
         unsteady=[row.case for row in rows if not is_steady(row.noise_floor)],
-        arms=in_order({parts_of(row.arm)[0] for row in rows}),
+        arms=in_table_order({arm_and_levels(row.arm)[0] for row in rows}),
         controlled=any(row.control for row in rows),
         following=any(row.next for row in rows),
         published=[

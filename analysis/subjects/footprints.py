@@ -26,7 +26,7 @@ from analysis.samples.counts import beside_baselines
 from analysis.samples.provenance import all_hosts
 from analysis.statistics import evidence
 from analysis.statistics.interval import holm
-from records.arms import parts_of
+from records.arms import arm_and_levels
 
 Values = NDArray[np.float64]
 
@@ -63,7 +63,9 @@ def _pairs(run: RunData) -> pl.DataFrame:
         return pl.DataFrame()
     names = ("fom", "fom_better", "writers", "nodes", "working_set_b", "footprint_b")
     runs = runs_that_count(run.samples, *names, "writer_rate_b_s")
-    compared_arms = [arm for arm in runs["arm"].unique() if parts_of(arm)[1].keys() <= _FACTORS]
+    compared_arms = [
+        arm for arm in runs["arm"].unique() if arm_and_levels(arm)[1].keys() <= _FACTORS
+    ]
     writers_of_target = pl.col("writers") / (
         pl.col("nodes").cast(pl.String).str.count_matches(",") + 1
     )

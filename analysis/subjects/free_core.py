@@ -17,7 +17,7 @@ from analysis.questions.shown import section
 from analysis.report.data import RunData
 from analysis.samples.columns import read_nested
 from analysis.samples.provenance import hosts_of, mapping_or_empty
-from records.arms import arm_of, name_of, parts_of
+from records.arms import arm_and_levels, arm_of, treatment_name
 from records.kernel_text import cpu_list
 from records.machine.node_counters import ON_FREE_CPUS
 from records.sample import NODE, THREADS
@@ -32,16 +32,16 @@ def _fabric(run: RunData) -> pl.DataFrame:
     results = {(row.case, row.arm): row for row in run.results}
     rows = []
     for row in run.results:
-        arm, levels = parts_of(row.arm)
+        arm, levels = arm_and_levels(row.arm)
         cores = {name: level for name, level in levels.items() if name in _FREES}
         others = {name: level for name, level in levels.items() if name not in _FREES}
-        full = results.get((row.case, name_of(arm, others)))
+        full = results.get((row.case, treatment_name(arm, others)))
         if row.role != "effect" or not arm_of(row.arm).scheduled or not (cores and full):
             continue
         rows.append(
             {
                 "case": row.case,
-                "arm": name_of(arm, others),
+                "arm": treatment_name(arm, others),
                 "cores": ", ".join(map("=".join, cores.items())),
                 "n": row.pairs,
                 "verdict": row.verdict.value,
@@ -112,7 +112,7 @@ def _served(run: RunData) -> pl.DataFrame:
     named, counted = _devices(run), _counted(run)
     rows = []
     for record in runs.join(counts, on="key", maintain_order="left").iter_rows(named=True):
-        cores = parts_of(str(record["arm"]))[1].keys() & _FREES
+        cores = arm_and_levels(str(record["arm"]))[1].keys() & _FREES
         hosts = hosts_of(run.provenance.get(str(record["provenance"])))
         if not (cores and record["free_cpus"] and record["node"] in hosts):
             continue

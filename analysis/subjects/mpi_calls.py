@@ -15,7 +15,7 @@ from analysis.report.data import RunData
 from analysis.samples.counts import over_ranks
 from analysis.samples.pairs import factor_level
 from analysis.subjects.multirail import MPI, RULE, TOOL, beside_published, limits_of
-from records.arms import parts_of
+from records.arms import arm_and_levels
 
 KINDS = ("point-to-point", "collective")
 _APPLICATION_TIME = "application-time"
@@ -42,7 +42,7 @@ def _quiet_runs(run: RunData) -> pl.DataFrame:
     wide = runs.group_by(*identity, "ranks").agg(**event_values)
     # The factors that are not at their first level, without the tool.
     changed = pl.col("arm").map_elements(
-        lambda arm: [factor for factor in parts_of(arm)[1] if factor != TOOL],
+        lambda arm: [factor for factor in arm_and_levels(arm)[1] if factor != TOOL],
         return_dtype=pl.List(pl.String),
     )
     return (

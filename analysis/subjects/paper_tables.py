@@ -24,7 +24,7 @@ from analysis.subjects.paper_estimators import (
     writes_as_the_paper,
 )
 from analysis.subjects.published import NAMES, Published, normalised, triad
-from records.arms import parts_of
+from records.arms import arm_and_levels
 
 
 def _beside(run: RunData, published: Mapping[str, Sequence[Published]]) -> pl.DataFrame:
@@ -52,7 +52,7 @@ def _measured(run: RunData, row: Result) -> dict[str, Any]:
     off, on = (mean_sd(values, row.better) for values in sides)
     transports = arms[1]["transport"].unique(maintain_order=True)
     emulated = emulation_caveats(transports)
-    levels = ",".join(map("=".join, parts_of(row.arm)[1].items()))
+    levels = ",".join(map("=".join, arm_and_levels(row.arm)[1].items()))
     size_b = arms[1].select(pl.col("working_set_b").max()).item()
     notes = [note for note in row.notes if note not in emulated]
     if row.better == "higher" and row.workload != "stream":

@@ -12,7 +12,7 @@ from analysis.questions.shown import section
 from analysis.report.data import RunData
 from analysis.statistics.interval import Interval
 from analysis.subjects.multirail import MPI, RULE, TOOL, beside_published, limits_of
-from records.arms import level_text, parts_of
+from records.arms import arm_and_levels, level_text
 
 WRITERS = "writer_rail"
 
@@ -42,7 +42,7 @@ def _policies(run: RunData) -> pl.DataFrame:
             "n": contrast.pairs,
             "policy": level_text(contrast.level),
             "reference": level_text(contrast.reference),
-            "arm": parts_of(contrast.treatment)[0],
+            "arm": arm_and_levels(contrast.treatment)[0],
             "fom": medians.get((contrast.case, contrast.treatment)),
             "fom_reference": medians.get((contrast.case, contrast.against)),
             "margin": run.header.margin,

@@ -26,7 +26,7 @@ from analysis.samples.pairs import extra_figure
 from analysis.statistics.interval import median_of
 from analysis.subjects.paper_estimators import RUNS_BEST
 from analysis.subjects.published import paper
-from records.arms import BASELINE, in_order, parts_of
+from records.arms import BASELINE, arm_and_levels, in_table_order
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -91,7 +91,7 @@ def sides_plot(
         axes = figure.subplots()
         for side, (colour, runs) in enumerate(zip(names, runs_of_sides, strict=True)):
             best = best_of_five(runs.with_columns(pl.col("fom") / divisor)).sort("ranks")
-            for arm in in_order(best["arm"].unique(maintain_order=True)):
+            for arm in in_table_order(best["arm"].unique(maintain_order=True)):
                 line = best.filter(arm=arm)
                 style = "-" if arm == BASELINE else "--"
                 label = f"{arm}, {('reference', 'this side')[side]}"
@@ -117,7 +117,7 @@ def _plot(runs: pl.DataFrame) -> Picture:
     divisor, unit = divisor_and_unit(median_of(runs["fom"]), str(runs["fom_unit"][0]))
     runs = runs.with_columns(pl.col("fom") / divisor)
     best = best_of_five(runs).sort("ranks")
-    arms = in_order(runs["arm"].unique(maintain_order=True))
+    arms = in_table_order(runs["arm"].unique(maintain_order=True))
 
     def draw(figure: Figure) -> Hover:
         axes = figure.subplots()
@@ -127,7 +127,7 @@ def _plot(runs: pl.DataFrame) -> Picture:
             shift = 1.04 ** (index - (len(arms) - 1) / 2)
             drawn = arm_runs["ranks"] * shift, arm_runs["fom"]
             draw_points(axes, *drawn, arm, marker(arm), 4.8, alpha=0.5, mew=0)
-            style = "--" if parts_of(arm)[1] else "-"
+            style = "--" if arm_and_levels(arm)[1] else "-"
             axes.plot(line["ranks"], line["fom"], style, color=light_colour(arm), lw=1.6, label=arm)
         off = best.filter(arm=BASELINE)["fom"]
         style_of_published: dict[str, Any] = {"ls": "none", "ms": 7, "mfc": "none", "mew": 1.4}

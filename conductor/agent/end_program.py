@@ -18,7 +18,7 @@ from conductor.injectors.base import (
     Writer,
 )
 from records import processes
-from records.last_words import Gist, failure
+from records.last_words import Gist, failure_reason
 
 #: The meaning of a program's line, besides a fault.
 Meaning = Row | Total | Arrived
@@ -70,4 +70,4 @@ async def read(
             gist.add(line)
         else:
             take(meaning)
-    return failure(await process.wait(), gist)
+    return failure_reason(await process.wait(), gist)

@@ -17,7 +17,7 @@ from records import processes
 from records.block_plan import BlockPlan
 from records.checkout import python_main
 from records.errors import MachineError
-from records.last_words import quoted
+from records.last_words import cause_or_gist
 
 #: How long agents may take to connect, seconds; srun takes long in a large job.
 _AGENTS_TIMEOUT_S = 120.0
@@ -93,7 +93,7 @@ async def _gather(
             raise MachineError("the agents' launcher ended before all agents had connected")
         await connections
     except MachineError as error:
-        last_lines = quoted(log.read_text(errors="replace")) or "no output"
+        last_lines = cause_or_gist(log.read_text(errors="replace")) or "no output"
         raise type(error)(f"{error}; {log}: {last_lines}") from None
     finally:
         connections.cancel()

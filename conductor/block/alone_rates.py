@@ -25,7 +25,7 @@ from conductor.judge.rates import whole_rows
 from conductor.judge.series import Series
 from conductor.judge.series_figures import passed
 from conductor.readings import COUNTED_S, RateRow
-from records.last_words import quoted
+from records.last_words import cause_or_gist
 from records.machine import devices
 from records.treatment import Writes
 
@@ -271,7 +271,7 @@ class AloneRates:
             if len(state.rows) < rows:
                 over_s = self._timeout_s(states, rows)
                 log = log_of(self._runner.plan.logs, state.writer, "origin")
-                last_words = quoted(log.read_text(errors="replace")) if log.is_file() else ""
+                last_words = cause_or_gist(log.read_text(errors="replace")) if log.is_file() else ""
                 reason = f"{writer} reported no rate in {over_s:.0f} s"
                 if last_words:
                     reason += f": {last_words}"

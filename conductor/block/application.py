@@ -13,7 +13,7 @@ from conductor.block.allocation import Allocation
 from conductor.block.hub import Hub, WriterState
 from conductor.block.readers import Fom, FomError, Readers, require_ranks
 from records import clock, processes
-from records.last_words import quoted
+from records.last_words import cause_or_gist
 from records.machine.node_counters import NodeCounter
 from records.sample import NodeConditions, Outcome, TimetableRecord, WriterRecord
 from records.treatment import Start, Treatment, Writes
@@ -115,7 +115,9 @@ async def run_application(
         run.elapsed_s = time.monotonic() - began_s
         code = await processes.stop(process)
     if run.accepted and code != 0:
-        words = quoted(*(path.read_text(errors="replace") for path in (files.err, files.out)))
+        words = cause_or_gist(
+            *(path.read_text(errors="replace") for path in (files.err, files.out))
+        )
         run.fail("application_failed", f"exit status {code}: {words or 'it printed nothing'}")
 
 

@@ -31,10 +31,10 @@ from conductor.block.runs import BlockError, BlockRunner
 from conductor.block.store import Store, read_notes, write_note
 from conductor.judge import length
 from records import clock, processes
-from records.block_plan import UNREAD, BlockPlan
+from records.block_plan import UNREAD_FILE, BlockPlan
 from records.errors import MachineError
 from records.files import replace_text
-from records.interrupts import STOPPING
+from records.interrupts import STOP_SIGNALS
 from records.machine import program
 from records.machine.cpu_load import BLOCK_VARIABLE
 from records.sample import Sample
@@ -72,14 +72,14 @@ async def conduct(plan: BlockPlan, readers: Readers) -> None:
     """Run the whole block. Raises BlockError if it cannot be finished."""
     plan.logs.mkdir(parents=True, exist_ok=True)
     # If the check itself reads the outputs, runs become samples only after the block.
-    samples = plan.logs / UNREAD if readers.fom is None else None
+    samples = plan.logs / UNREAD_FILE if readers.fom is None else None
     store = Store(Path(plan.nimc_dir), plan.case, samples)
     nodes = allocation.resolve(plan)
     program.require_modules(plan.modules, os.environ, node_name())
     application = program.application(plan.program, plan.folder)
     programs = program.detect_versions()
     async with connected_hub(plan, nodes) as hub:
-        clock.require_near(nodes.targets[0], hub.clock_offsets_s)
+        clock.require_close_clocks(nodes.targets[0], hub.clock_offsets_s)
         provenance = store.keep_provenance(
             {
                 **plan.provenance,
@@ -229,7 +229,7 @@ async def _supervise(plan: BlockPlan, work: Work) -> tuple[int, str, str | None]
                 os.setpgid(0, 0)
             task.cancel()
 
-    for signum in STOPPING:
+    for signum in STOP_SIGNALS:
         loop.add_signal_handler(signum, stop)
     if plan.owner_pid:
         owner = asyncio.ensure_future(watch_owner(plan.owner_pid))

@@ -17,7 +17,7 @@ from conductor.judge.series import WriterSeries
 from conductor.messages import Do, Pong, WritersStopped
 from conductor.readings import COUNTED_S, Metered, RateRow
 from records import clock
-from records.clock import Exchange, Offset, measure
+from records.clock import Exchange, Offset, offset_from
 from records.errors import MachineError
 from records.text import some
 
@@ -217,7 +217,7 @@ class Hub:
                 link = self._links[node]
                 exchanges[node].append(Exchange(link.asked_s, pong.now_s, link.answered_s))
         for node, round_trips in exchanges.items():
-            self._links[node].clock = measure(round_trips, node)
+            self._links[node].clock = offset_from(round_trips, node)
         return {node: self._links[node].clock for node in nodes}
 
     def send(self, node: str, order: messages.Order) -> None:

@@ -198,7 +198,7 @@ class InjectionConductor:
         writes = self._plan.treatments[0].writes
         assert writes, "the only treatment writes"
         async with connected_hub(self._plan, launched) as hub:
-            clock.require_near(nodes.targets[0], hub.clock_offsets_s)
+            clock.require_close_clocks(nodes.targets[0], hub.clock_offsets_s)
             runner = trial.writer_runner(self._plan, nodes, hub)
             rates = AloneRates(runner)
             await self._measure_alone(rates, writes)

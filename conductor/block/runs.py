@@ -31,7 +31,7 @@ from records.acceptance import LIMITS, AcceptanceLimits
 from records.block_plan import BlockPlan
 from records.machine.node_counters import NodeCounter
 from records.notes import Note
-from records.run_folder import stem_of
+from records.run_folder import log_stem
 from records.sample import (
     AVERAGED,
     NODE,
@@ -344,7 +344,7 @@ class BlockRunner:
         )
 
     def _run_files(self, run: Run) -> RunFiles:
-        name = stem_of(run.pair, run.treatment.name, run.attempt)
+        name = log_stem(run.pair, run.treatment.name, run.attempt)
         logs = self.plan.logs
         return RunFiles(
             out=logs / f"{name}.out",

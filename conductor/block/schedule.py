@@ -218,7 +218,8 @@ class ScheduleControl:
         after = await self._hub.measure_clocks(self._origins)
         middle_s = sum(window_s) / 2
         offsets = {
-            node: clock.interpolated(running.clocks[node], after[node], middle_s) for node in after
+            node: clock.interpolated_offset(running.clocks[node], after[node], middle_s)
+            for node in after
         }
         document = {
             "zero_s": running.zero_s,

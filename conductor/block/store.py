@@ -81,7 +81,7 @@ class Store:
         not_accepted = sample.outcome != "accepted"
         kept = {path: self._logs.keep(path, needed=not_accepted) for path in outputs}
         logs = sample.logs | {log.name: log.sha256 for log in kept.values()}
-        line, value = chain.chained(replace(sample, logs=logs).as_dict(), self._last)
+        line, value = chain.chained_line(replace(sample, logs=logs).as_dict(), self._last)
         _append(self._samples, line)
         self._last = value
         for path, log in kept.items():

@@ -61,7 +61,7 @@ async def conduct(plan: BlockPlan) -> None:
     plan.logs.mkdir(parents=True, exist_ok=True)
     nodes = allocation.resolve(plan)
     async with connected_hub(plan, nodes) as hub:
-        clock.require_near(nodes.targets[0], hub.clock_offsets_s)
+        clock.require_close_clocks(nodes.targets[0], hub.clock_offsets_s)
         rates = AloneRates(writer_runner(plan, nodes, hub))
         trials = []
         for treatment, writes in treatments_tried(plan):

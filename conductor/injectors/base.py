@@ -16,7 +16,7 @@ from dataclasses import dataclass, field
 from typing import Literal, Protocol
 
 from conductor.counters import Passed
-from records.last_words import warns
+from records.last_words import is_warning
 from records.machine import devices
 from records.machine.fabrics import Fabric
 from records.sample import Direction
@@ -125,8 +125,8 @@ class Faults:
         """The fault that a line is."""
         message = line.strip()
         cause = self._cause.search(message) if self._cause else None
-        if warns(message) or not (fault := self._fault.search(message)):
-            if warns(message) or cause:
+        if is_warning(message) or not (fault := self._fault.search(message)):
+            if is_warning(message) or cause:
                 self._before = [*self._before, _shown(cause, message)][-_CAUSES:]
             return None
         text, before = _shown(fault, message), "; ".join(self._before)

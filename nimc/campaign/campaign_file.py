@@ -17,10 +17,10 @@ from nimc.campaign import cases, layouts
 from nimc.campaign.scales import scheduled
 from nimc.readiness.checks import UNLISTED, CheckVariables, third_party_check
 from records.arms import ARMS, level_text
-from records.campaign import SWEPT, Campaign, Entry
-from records.errors import InputError, MachineError, show, suggestion
+from records.campaign import SWEEP_VARIABLES, Campaign, Entry
+from records.errors import InputError, MachineError, shown_value, suggestion
 from records.machine.site import Machine
-from records.marked_yaml import Marked, Place, field_at, model_around
+from records.marked_yaml import Keys, Marked, containing_model, field_at
 from records.sample import Level
 from records.text import one_line
 from reframe_tests.crossing import ARM, FULL, RATE
@@ -43,14 +43,14 @@ _LONGEST_CASE = 160
 class FieldFault:
     """A fault of the field at a place."""
 
-    location: Place
+    location: Keys
     #: The fault, and what is allowed.
     text: str
     #: The field whose line is shown if it is not this one.
-    line_of: Place | None = None
+    line_of: Keys | None = None
 
 
-def unknown_key(kind: str, location: Place, allowed: Iterable[str], owner: str = "") -> FieldFault:
+def unknown_key(kind: str, location: Keys, allowed: Iterable[str], owner: str = "") -> FieldFault:
     """Return the fault of a key, called a `kind` such as 'factor', that is not allowed there."""
     return FieldFault(location, unknown_text(kind, location[-1], allowed, owner))
 
@@ -62,7 +62,7 @@ def unknown_text(kind: str, name: object, allowed: Iterable[str], owner: str = "
     return f"unknown {kind} '{name}'{owner}{hint}; allowed: {', '.join(names) or 'none'}"
 
 
-def dotted(location: Place) -> str:
+def dotted(location: Keys) -> str:
     """Return a place as users write it, such as `workloads[2].set.ranks`."""
     return "".join(f"[{p}]" if isinstance(p, int) else f".{p}" for p in location).removeprefix(".")
 
@@ -77,7 +77,7 @@ def load_campaign(
     if not isinstance(marked.data, dict):
         keys = ", ".join(Campaign.model_fields)
         raise InputError(
-            f"{marked.path}:1: {show(marked.data)} found; a campaign is a mapping of {keys}"
+            f"{marked.path}:1: {shown_value(marked.data)} found; a campaign is a mapping of {keys}"
         )
     try:
         campaign = Campaign.model_validate(marked.data)
@@ -94,7 +94,7 @@ def load_campaign(
     faults = list(_length_faults(requests, machine))
 
     def add_fault(index: int, key: str, error: InputError) -> None:
-        location: Place = ("workloads", index, key) if key else ("workloads", index)
+        location: Keys = ("workloads", index, key) if key else ("workloads", index)
         faults.append(FieldFault(location, str(error)))
 
     expanded = cases.expand(campaign, checks, machine, add_fault)
@@ -123,21 +123,21 @@ def refuse(marked: Marked, faults: Iterable[FieldFault]) -> None:
         raise InputError(*lines)
 
 
-def _line_of(marked: Marked, location: Place) -> int:
+def _line_of(marked: Marked, location: Keys) -> int:
     """The line of a field: that of its key, if it has one."""
     return marked.key_lines.get(location) or marked.line(location)
 
 
 def _schema_fault(error: ErrorDetails) -> FieldFault:
-    location: Place = error["loc"]
+    location: Keys = error["loc"]
     if error["type"] == "extra_forbidden":
-        return unknown_key("key", location, model_around(Campaign, location).model_fields)
+        return unknown_key("key", location, containing_model(Campaign, location).model_fields)
     if error["type"] == "missing":
         fault = "missing"
     elif error["type"] == "value_error":
         fault = str(error["ctx"]["error"])
     else:
-        fault = f"{show(error['input'])} found"
+        fault = f"{shown_value(error['input'])} found"
     return FieldFault(location, f"{fault}; allowed: {field_at(Campaign, location).description}")
 
 
@@ -152,7 +152,7 @@ def _unvalidated_entries(marked: Marked) -> list[dict[str, object]]:
 # Rules that the schema cannot have: of fields, of checks and of a machine.
 
 
-def _conflict(location: Place, other_key: str) -> FieldFault:
+def _conflict(location: Keys, other_key: str) -> FieldFault:
     return FieldFault(location, f"cannot be combined with {other_key}; allowed: one of the two")
 
 
@@ -162,7 +162,7 @@ class _EntryRequest:
 
     campaign: Campaign
     entry: Entry
-    location: Place
+    location: Keys
     check: CheckVariables
 
     @cached_property
@@ -175,11 +175,11 @@ class _EntryRequest:
         """Its cases, before a sweep is resolved."""
         return cases.cases_of(self.campaign, self.entry, self.check)
 
-    def key_location(self, *keys: str | int) -> Place:
+    def key_location(self, *keys: str | int) -> Keys:
         """Where in the file a key of the entry is."""
         return (*self.location, *keys)
 
-    def location_of(self, factor: str) -> Place:
+    def location_of(self, factor: str) -> Keys:
         """Return where the levels of a factor are given: in the entry, or for the campaign."""
         if factor in self.entry.factors:
             return self.key_location("factors", factor)
@@ -200,7 +200,7 @@ def _field_faults(
         }
         meant = programs.get(name)
         hint = f", did you mean '{meant}'?" if meant else suggestion(name, writing)
-        text = f"{show(name)} found{hint}; allowed: {' '.join(writing)}"
+        text = f"{shown_value(name)} found{hint}; allowed: {' '.join(writing)}"
         yield FieldFault(("injector", "name"), text)
     for request in entries:
         if request.entry.check not in checks:
@@ -228,18 +228,18 @@ def _sweep(request: _EntryRequest) -> Iterator[FieldFault]:
     entry, check = request.entry, request.check
     if entry.sweep is None:
         return
-    swept = ", ".join(sorted(SWEPT))
-    if not check.settable >= SWEPT:
+    swept = ", ".join(sorted(SWEEP_VARIABLES))
+    if not check.settable >= SWEEP_VARIABLES:
         yield FieldFault(
             request.key_location("sweep"),
             f"'{entry.check}' has no variables {swept}; allowed: none",
         )
     for name in request.factors:
-        if name in SWEPT or not check.changes_within(name):
+        if name in SWEEP_VARIABLES or not check.changes_within(name):
             allowed = f"factors that change within a block, but {swept}"
             text = f"cannot be combined with the factor '{name}'; allowed: {allowed}"
             yield FieldFault(request.key_location("sweep"), text)
-    for name in sorted(SWEPT & entry.set.keys()):
+    for name in sorted(SWEEP_VARIABLES & entry.set.keys()):
         yield _conflict(request.key_location("set", name), "'sweep'")
 
 
@@ -293,7 +293,7 @@ def _cell_faults(entries: Sequence[_EntryRequest]) -> Iterator[FieldFault]:
 
 
 def _cells_in(
-    location: Place, requested: Campaign | Entry, levels: Mapping[str, Sequence[Level]]
+    location: Keys, requested: Campaign | Entry, levels: Mapping[str, Sequence[Level]]
 ) -> Iterator[FieldFault]:
     for key, cells in (("exclude", requested.exclude), ("only", requested.only)):
         for index, cell in enumerate(cells):

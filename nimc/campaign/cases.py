@@ -16,7 +16,7 @@ from conductor.judge.length import LEAST_ROWS
 from nimc.readiness.checks import CheckVariables
 from nimc.readiness.diagnosis import OmittedCase
 from records.arms import ARMS, level_text, standard_arms
-from records.block_plan import MOST_NODES
+from records.block_plan import MAX_NODES
 from records.campaign import Campaign, Entry
 from records.errors import InputError
 from records.groups import grouped
@@ -209,9 +209,9 @@ def origins_taken(case: Entry, machine: Machine) -> int:
 def nodes_taken(case: Entry, machine: Machine) -> int:
     """Target and origin nodes of an allocation. Raises InputError if that is impossible."""
     origins = origins_taken(case, machine)
-    if (nodes := case.nodes + origins) > MOST_NODES:
+    if (nodes := case.nodes + origins) > MAX_NODES:
         raise InputError(
-            f"nodes: {case.nodes} and {origins} of origins found; allowed: {MOST_NODES} together"
+            f"nodes: {case.nodes} and {origins} of origins found; allowed: {MAX_NODES} together"
         )
     return nodes
 

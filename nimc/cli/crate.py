@@ -31,7 +31,7 @@ from nimc.run.verify import Verified, verify
 from records import marked_yaml
 from records.calls import Call
 from records.errors import InputError
-from records.measured import COMMAND
+from records.measured import COMMAND_CHECK
 from records.run import Reproduced, RunHeader, entries_of
 from records.units import plural
 
@@ -114,7 +114,7 @@ def reproduce_command(
             raise InputError(
                 f"{others[0]}: a check of others is not in a crate; allowed: --analysis-only"
             )
-        if any(entry.check == COMMAND for entry in entries_of(packed.header) or ()):
+        if any(entry.check == COMMAND_CHECK for entry in entries_of(packed.header) or ()):
             raise InputError("a command that the packer chose is not run; allowed: --analysis-only")
         if packed.header.seed is None:
             raise InputError(f"{packed.header.run}: has no seed: the order of its runs is unknown")

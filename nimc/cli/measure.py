@@ -23,7 +23,7 @@ from records import marked_yaml, units
 from records.acceptance import LIMITS
 from records.calls import Call
 from records.errors import InputError
-from records.measured import COMMAND, in_options
+from records.measured import COMMAND_CHECK, reworded
 from records.run import CAP, FLOOR
 
 #: Characters that the name of a case may not have, and its longest part of a program's name.
@@ -31,7 +31,7 @@ _UNSAFE, _LONGEST = re.compile(r"[^A-Za-z0-9._+]+"), 40
 #: Limits of disturbance that `--busy` leaves out: the host's. Writes and their proof are judged.
 _OF_HOST = tuple(name for name in LIMITS if name != "foreign_share")
 #: The campaign's values -> the options that they come from; of others the command alone.
-_OPTIONS: dict[marked_yaml.Place, str] = {
+_OPTIONS: dict[marked_yaml.Keys, str] = {
     (): "measure",
     ("injector", "rate"): "--rate",
     ("factors", "rate"): "--rate",
@@ -123,7 +123,7 @@ def measure_command(
     options_given = options.words_given(*_OF_THIS_CALL)
     call = Call(("measure",), options_given, ("--", *program), Path.cwd())
     parts = prepared, call, results, progress
-    return reported(*parts, fresh=fresh, pairs=pairs, in_words=in_options)
+    return reported(*parts, fresh=fresh, pairs=pairs, in_words=reworded)
 
 
 def campaign_of(program: Sequence[str], **request: Any) -> marked_yaml.Marked:
@@ -144,7 +144,7 @@ def campaign_of(program: Sequence[str], **request: Any) -> marked_yaml.Marked:
     campaign: dict[str, Any] = {
         "name": name,
         "title": words,
-        "workloads": [{"check": COMMAND, "case": name, "set": settings, "expect": "5s"}],
+        "workloads": [{"check": COMMAND_CHECK, "case": name, "set": settings, "expect": "5s"}],
         **_rate(request["rate"]),
     }
     if request["busy"]:
@@ -177,7 +177,7 @@ def _name(program: str, settings: Mapping[str, Any]) -> str:
 
     So two commands never share a name, nor does one share that of a workload, with its references.
     """
-    plain = _UNSAFE.sub("_", os.path.basename(program)).lstrip("._+")[:_LONGEST] or COMMAND
+    plain = _UNSAFE.sub("_", os.path.basename(program)).lstrip("._+")[:_LONGEST] or COMMAND_CHECK
     digest = hashlib.sha256(json.dumps(settings, sort_keys=True).encode()).hexdigest()
     return f"{plain}-{digest[:6]}"
 

@@ -30,7 +30,7 @@ from nimc.nights import summary
 from nimc.nights.night import NightRun, night_until
 from nimc.nights.summary import Outcome, Summary
 from records.errors import InputError
-from records.files import require_own
+from records.files import require_owned
 from records.groups import grouped
 from records.run_folder import require_results
 from records.text import one_line
@@ -260,7 +260,7 @@ def pages(folders: tuple[Path, ...], output: Path | None) -> Answer:
     """
     if output is None:
         output = folders[0] / "pages"
-        require_own(output, "--output")
+        require_owned(output, "--output")
     histories, left_out = gather(folders, output)
     summaries, unread = summary.load_all(folders)
     for line in [*left_out, *unread]:

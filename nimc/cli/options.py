@@ -19,7 +19,7 @@ from nimc.cli.answer import log
 from records import units
 from records.checkout import ROOT
 from records.errors import InputError, suggestion
-from records.files import named_output, require_output
+from records.files import require_output, resolved_output
 
 # An argument that is a campaign: a file, or the name of one of `campaigns/`.
 
@@ -107,7 +107,7 @@ class OutputPath(click.Path):
         if not text or "\0" in text:
             option = max(param.opts, key=len) if param else self.name
             raise InputError(f"{option}: {text!r} found; allowed: a path")
-        path = named_output(Path(text))
+        path = resolved_output(Path(text))
         require_output(path, folder=not self.file_okay)
         return path
 

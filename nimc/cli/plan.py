@@ -28,7 +28,7 @@ from records import marked_yaml
 from records.arms import level_text
 from records.checkout import ROOT
 from records.commands import Shell, campaign_word, command
-from records.daly import rule
+from records.daly import rule_text
 from records.errors import InputError
 from records.groups import grouped
 from records.machine.site import load as load_machine
@@ -176,7 +176,7 @@ def _scales(rows: list[ScaleRow], machine: str, nodes: int | None) -> list[str |
     if not rows:
         return []
     parts: list[str | Table] = [Table(_SCALE_HEADER, list(map(_scale, rows)), [0, 1]), _SCALE_FOOT]
-    rules = [rule(row.mtti_s, row.write_s) for row in rows if row.counted is not None]
+    rules = [rule_text(row.mtti_s, row.write_s) for row in rows if row.counted is not None]
     parts += map(wrapped, dict.fromkeys(rules))
     if any(row.writers == 0 for row in rows):
         parts.append(wrapped(_NO_WRITERS))

@@ -34,7 +34,7 @@ from records.commands import Shell
 from records.errors import InputError
 from records.groups import grouped
 from records.measured import heading_of, rewording
-from records.notes import beside_in_one
+from records.notes import merged_concurrent_runs
 from records.run import RunHeader
 from records.units import plural
 
@@ -255,7 +255,7 @@ def _price(contrast: Contrast) -> Line:
 
 def _notes(rows: Sequence[Result]) -> list[str]:
     """Caveats, each once; those that not all cases have name the cases."""
-    in_one = beside_in_one(note for row in rows for note in row.notes)
+    in_one = merged_concurrent_runs(note for row in rows for note in row.notes)
     alike = (replace(row, notes=list(map(in_one, row.notes))) for row in rows)
     cases = grouped((row.case, row) for row in alike)
     noted = grouped(

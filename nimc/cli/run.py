@@ -30,8 +30,8 @@ from nimc.run.folder import (
 )
 from nimc.run.progress import Progress, display
 from nimc.run.runner import CampaignRunner, Failure
-from records.calls import Call, RunCommands, call_of
-from records.campaign import MOST_PAIRS
+from records.calls import Call, RunCommands, load_call
+from records.campaign import MAX_PAIRS
 from records.commands import Shell, campaign_word, command
 from records.errors import InputError, MachineError
 from records.interrupts import Interrupts, Stopped, stopped_at_once
@@ -44,7 +44,7 @@ if TYPE_CHECKING:
 
 def _look(_ctx: click.Context, _param: click.Parameter, pairs: int | None) -> int | None:
     """So many pairs, if verdicts are reached at them. Raises InputError."""
-    allowed = [interim.pairs for interim in interim_analyses(MOST_PAIRS)]
+    allowed = [interim.pairs for interim in interim_analyses(MAX_PAIRS)]
     if pairs is not None and pairs not in allowed:
         first = ", ".join(map(str, allowed[:9]))
         raise InputError(f"--pairs: {pairs} found; allowed, as verdicts need: {first}, ...")
@@ -184,7 +184,7 @@ def measured(
             differences = ", ".join(differing(header, old_header)) or "version of nimc"
             remark(f"does not resume {path}: different {differences}")
         if folder.resumed:  # a user's own command runs where it did
-            began_in = call_of(folder.path, header.campaign).folder
+            began_in = load_call(folder.path, header.campaign).folder
             call = replace(call, folder=began_in or call.folder)
         elif elsewhere and not fresh:
             remark(f"does not resume {elsewhere}: it was started in another folder")
@@ -248,7 +248,7 @@ def _begun_elsewhere(results: Path, header: RunHeader, typed_in: Path | None) ->
     if latest is None or latest[1].finished_s is not None:
         return None
     path, _ = latest
-    return path if call_of(path, header.campaign).folder != typed_in else None
+    return path if load_call(path, header.campaign).folder != typed_in else None
 
 
 def _how_to_go_on(folder: RunFolder) -> str:

@@ -15,7 +15,7 @@ from nimc.cli import options
 from nimc.cli.answer import Answer, answers, prose
 from records.errors import InputError
 from records.run import load_header
-from records.run_folder import distrust_run, run_folders, size_of
+from records.run_folder import reason_to_distrust_run, run_folders, run_size_b
 
 #: Fields that are read of a run.
 _READ = ("machine", "campaign", "started_s", "samples", "rejected")
@@ -37,7 +37,7 @@ def _listed_run(run: Path) -> dict[str, Any]:
     """One run; what cannot be read of it is null."""
     row: dict[str, Any] = {"run": run.name, **dict.fromkeys(_READ)}
     try:
-        if reason := distrust_run(run):
+        if reason := reason_to_distrust_run(run):
             raise InputError(reason)
         header = load_header(run)
         samples = judge_samples(read_run(run).frame)
@@ -50,7 +50,7 @@ def _listed_run(run: Path) -> dict[str, Any]:
         row["samples"] = samples.height
         row["rejected"] = samples.filter(status="rejected").height
         row["state"] = "unfinished" if header.finished_s is None else "finished"
-    return {**row, "size_b": size_of(run)}
+    return {**row, "size_b": run_size_b(run)}
 
 
 def _run_cells(row: dict[str, Any]) -> list[str]:

@@ -19,7 +19,7 @@ from records.daly import (
     PAPER_MTTI_S,
     PAPER_SHARE,
     concurrent_writers,
-    rule,
+    rule_text,
     write_of,
 )
 from records.errors import InputError
@@ -78,7 +78,7 @@ def _simulated(
     }
     whole = ("ranks", "nodes", "writers")
     cells = [[*(str(row[name]) for name in whole), f"{row['slowdown']:.3f}"] for row in rows]
-    computed = [] if writers.isdecimal() else [wrapped(rule(PAPER_MTTI_S, WRITE_S))]
+    computed = [] if writers.isdecimal() else [wrapped(rule_text(PAPER_MTTI_S, WRITE_S))]
     return {"model": model, "rows": rows}, [Table([*whole, "slowdown"], cells), *computed]
 
 
@@ -151,7 +151,7 @@ def writers_command(ranks: str, mtti_s: float, write: str, published: bool) -> A
         for row in rows
     ]
     document = {"mtti_s": mtti_s, "write_s": write_s, "rows": list(map(asdict, rows))}
-    about = [rule(mtti_s, write_s)]
+    about = [rule_text(mtti_s, write_s)]
     if beyond := [f"{row.counted}" for row in rows if not row.in_range]:
         about.append(
             "Out of range of Daly's series (a write takes twice the system's mean time to"

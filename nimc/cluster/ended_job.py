@@ -7,7 +7,7 @@ from pathlib import Path
 import reframe as rfm
 
 from nimc.cluster.node_look import NOT_STARTED
-from records.last_words import quoted
+from records.last_words import cause_or_gist
 
 
 def ended_job(check: rfm.RegressionTest) -> str:
@@ -16,7 +16,7 @@ def ended_job(check: rfm.RegressionTest) -> str:
     texts = [path.read_text(errors="replace") for path in outputs if path.exists()]
     state = str(check.job.state)
     if texts:
-        why = quoted(*reversed(texts)) or "no output"
+        why = cause_or_gist(*reversed(texts)) or "no output"
     elif state.startswith(("CANCELLED", "PENDING")):
         why = f"{NOT_STARTED} {check.max_pending_time:g} s"
     else:

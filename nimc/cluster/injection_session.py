@@ -32,7 +32,7 @@ from records.errors import InputError, MachineError
 from records.files import make_named_folder
 from records.injected import EndedBy, Head
 from records.interrupts import Interrupts, Stopped
-from records.last_words import quoted
+from records.last_words import cause_or_gist
 from records.machine.site import Machine
 from records.slurm.client import hostnames
 from records.slurm.options import agent_launcher
@@ -309,7 +309,7 @@ class Progress:
 
     def _read_head(self) -> None:
         with suppress(OSError, ValueError):
-            self.head = _HEAD.validate_json((self.logs / injected.HEAD).read_bytes())
+            self.head = _HEAD.validate_json((self.logs / injected.HEAD_FILE).read_bytes())
 
     def _show(self, name: str, stream: TextIO) -> None:
         """Show what is new in a file of the command's output, which has none in a terminal."""
@@ -340,7 +340,7 @@ class Progress:
         if self.head and self.head.reason:
             return self.head.reason
         log = self._folder / LOG
-        return quoted(log.read_text(errors="replace")) if log.exists() else "no word"
+        return cause_or_gist(log.read_text(errors="replace")) if log.exists() else "no word"
 
 
 def _in_allocation(plan: BlockPlan, machine: Machine, nodes: Sequence[str]) -> BlockPlan:

@@ -12,7 +12,7 @@ from typing import Literal, get_args
 import yaml
 
 from records.errors import InputError
-from records.kernel_text import as_list, cpu_list
+from records.kernel_text import cpu_list, cpu_list_text
 
 #: A prolog and an epilog for Slurm, and a unit for systemd.
 Part = Literal["prolog", "epilog", "unit"]
@@ -56,7 +56,7 @@ def _device(text: str) -> str | None:
 def _cpus(text: str) -> str | None:
     """A list of CPUs as the kernel prints it: `0,1,2,8` as `0-2,8`."""
     try:
-        return as_list(set(cpu_list(text))) or None
+        return cpu_list_text(set(cpu_list(text))) or None
     except ValueError:
         return None
 

@@ -12,12 +12,12 @@ from collections.abc import Sequence
 from datetime import datetime, timezone
 from typing import Any
 
-from records.calls import PACKED
+from records.calls import PACKED_CAMPAIGN
 from records.run import RunHeader
 
 METADATA = "ro-crate-metadata.json"
 #: Parts of a crate besides its descriptions: the folders of the run and of its report, a file.
-RUN, REPORT, CAMPAIGN = "run/", "report/", PACKED
+RUN, REPORT, CAMPAIGN = "run/", "report/", PACKED_CAMPAIGN
 _CONTEXT = "https://w3id.org/ro/crate/1.3"
 _PROFILE = "https://w3id.org/ro/wfrun/process/0.6"
 #: Licence of data, by its SPDX name -> its text.

@@ -18,7 +18,7 @@ from nimc.run.verify import IntegrityFinding, Verified, verify
 from records import chain, files
 from records.errors import InputError, NimcError
 from records.run import load_header
-from records.run_folder import distrust_run
+from records.run_folder import reason_to_distrust_run
 
 #: Files of a run's folder that go into its crate. Not: output of writers and of ReFrame.
 _OF_A_RUN = (
@@ -76,7 +76,7 @@ def pack(
     finished. Raises InputError for a run that is another user's, is being measured, or does not
     verify.
     """
-    if reason := distrust_run(run):
+    if reason := reason_to_distrust_run(run):
         raise InputError(f"{run}: {reason}; allowed: your own run")
     finished = load_header(run).finished_s is not None
     # Samples added between two reads would have no counts, or not the head that is printed.

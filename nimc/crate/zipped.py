@@ -17,7 +17,7 @@ from pathlib import Path
 from typing import NoReturn
 
 from records.chain import digest
-from records.errors import InputError, MachineError, show
+from records.errors import InputError, MachineError, shown_value
 from records.programs import ProgramAnswer, ask, find_program
 
 #: Name of a file in the crate, with `/` between folders -> its content.
@@ -61,7 +61,9 @@ def _refuse_large() -> NoReturn:
 def _require_plain(name: str) -> None:
     outside = any(part in ("", ".", "..") for part in name.split("/"))
     if outside or "\\" in name or not name.isprintable():
-        raise InputError(f"{show(name)} found; allowed: plain names of files within the crate")
+        raise InputError(
+            f"{shown_value(name)} found; allowed: plain names of files within the crate"
+        )
 
 
 def unzipped(raw: bytes) -> dict[str, bytes]:

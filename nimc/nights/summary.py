@@ -18,7 +18,7 @@ from analysis.display.document import json_file
 from analysis.effects.result import Verdict
 from nimc.run.runner import Failure
 from records.errors import InputError
-from records.files import make_named_folder, require_own
+from records.files import make_named_folder, require_owned
 from records.json_limits import read_json, validated
 from records.run import PlainName
 
@@ -91,14 +91,14 @@ def path_of(results: Path, campaign: str, machine: str, night: date) -> Path:
     """File of a night's summary; the folder is made. Raises InputError for one of another user."""
     make_named_folder(results)
     folder = results / "nights"
-    require_own(folder, "results")
+    require_owned(folder, "results")
     folder.mkdir(exist_ok=True)
     return folder / f"{campaign}-{machine}-{night.isoformat()}.json"
 
 
 def paths_of(results: Path, campaigns: Iterable[str], machine: str) -> list[Path]:
     """Files of the summaries of nights on a machine, by the names of campaigns and their dates."""
-    require_own(results / "nights", "results")
+    require_owned(results / "nights", "results")
     begins = sorted(glob.escape(f"{campaign}-{machine}") for campaign in campaigns)
     files = (sorted(results.glob(f"nights/{begin}-????-??-??.json")) for begin in begins)
     return list(chain.from_iterable(files))
@@ -113,7 +113,7 @@ def load_all(folders: Iterable[Path]) -> tuple[list[Summary], list[str]]:
     """All summaries of results folders by start, and a line for each that cannot be read."""
     summaries, left_out = [], []
     for results in folders:
-        require_own(results / "nights", "results")
+        require_owned(results / "nights", "results")
         for path in sorted(results.glob("nights/*-????-??-??.json")):
             try:
                 summaries.append(load(path))

@@ -30,7 +30,7 @@ from records.arms import level_text
 from records.chain import file_digest
 from records.checkout import python_main, python_path
 from records.errors import InputError, MachineError
-from records.files import distrust, replace_text, require_own
+from records.files import reason_to_distrust, replace_text, require_owned
 from records.machine.site import Machine
 from records.programs import ask
 from records.sample import Level
@@ -217,7 +217,7 @@ def cached_checks(folder: Path, digest: str) -> Mapping[str, CheckVariables]:
     """
     cache = _cache_file()
     with suppress(OSError, ValueError, KeyError, TypeError):  # no cache, or not a valid one
-        if cache and not distrust(cache):
+        if cache and not reason_to_distrust(cache):
             record = json.loads(cache.read_bytes())
             if record["digest"] == digest:
                 return _CHECKS.validate_python(record["checks"])
@@ -234,7 +234,7 @@ def _cache_file() -> Path | None:
     with suppress(OSError, RuntimeError):  # RuntimeError: a user without a home
         folder = Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "nimc"
         folder.mkdir(mode=0o700, parents=True, exist_ok=True)
-        return None if distrust(folder) else folder / "checks.json"
+        return None if reason_to_distrust(folder) else folder / "checks.json"
     return None
 
 
@@ -246,7 +246,7 @@ def third_party_check(path: Path, name: str, config: Path, system: str) -> Check
     """
     path = Path(os.path.realpath(path.parent), path.name)
     for location in (path.parent, path):  # it runs as this user, and imports what lies next to it
-        require_own(location, "file", or_root=True)
+        require_owned(location, "file", or_root=True)
     if not path.is_file():
         raise InputError(f"{path}: no such file; allowed: a file")
     return _CHECKS.validate_python(_ask(path, name, str(config), system))[name]

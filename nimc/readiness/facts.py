@@ -21,7 +21,7 @@ from records.machine import host
 from records.machine import site as site_files
 from records.machine.host import Host
 from records.machine.site import Machine
-from records.measured import COMMAND
+from records.measured import COMMAND_CHECK
 from records.slurm.options import SCHEDULERS
 
 
@@ -67,7 +67,7 @@ class Facts:
             return {}, ""
         try:
             checks = dict(checks_in(self.folder))
-            checks.pop(COMMAND, None)
+            checks.pop(COMMAND_CHECK, None)
             if self.machine:
                 require_known_programs(self.machine, checks)
         except NimcError as error:

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 
 from nimc.campaign.plan import Lengths, Request
 from nimc.run.session import processes_of
-from records.calls import call_of
+from records.calls import load_call
 from records.campaign import Campaign
 from records.chain import walk_run
 from records.checkout import commit
@@ -159,7 +159,7 @@ def find_latest(
         (path, header)
         for path, header in own_runs(results)
         if (header.digest, header.reproduces) == (digest, reproduces)
-        and typed_in in (None, call_of(path, header.campaign).folder)
+        and typed_in in (None, load_call(path, header.campaign).folder)
     ]
     return max(runs, key=lambda run: run[1].started_s, default=None)
 

@@ -33,8 +33,8 @@ from nimc.run.progress import Display, Expected, NewSamples, RunCounter, Session
 from nimc.run.session import concurrent_runs, run_session
 from records import kernel_text, processes
 from records.arms import arm_of
-from records.block_plan import SKIPPED, UNREAD, BlockPlan
-from records.calls import call_of
+from records.block_plan import SKIPPED_FILE, UNREAD_FILE, BlockPlan
+from records.calls import load_call
 from records.campaign import Campaign, Entry, Pairs
 from records.chain import walk_run
 from records.errors import InputError, MachineError
@@ -193,7 +193,7 @@ def is_done(logs: Path) -> bool:
 
 def is_read(logs: Path) -> bool:
     """Return whether ReFrame has no output of a check of others left to read."""
-    return not (logs / UNREAD).exists()
+    return not (logs / UNREAD_FILE).exists()
 
 
 def _read(path: Path) -> dict[str, Any]:
@@ -229,7 +229,7 @@ def _skipped(logs: Path) -> str | None:
         return None
     reasons: list[str] = []
     with suppress(OSError, ValueError, RecursionError):
-        reasons = [str(reason) for reason in json.loads((logs / SKIPPED).read_bytes())]
+        reasons = [str(reason) for reason in json.loads((logs / SKIPPED_FILE).read_bytes())]
     if reasons:
         return _line(f"skipped: {'; '.join(dict.fromkeys(reasons))}")
     if results:
@@ -394,13 +394,13 @@ class CampaignRunner:
         logs.mkdir(parents=True, exist_ok=True)
         treated = self.request.treatments[entry.name]
         plan = block_plan(self.request, entry, block, pairs, self.run, seed=self.seed)
-        folder = call_of(self.run, self.campaign.name).folder
+        folder = load_call(self.run, self.campaign.name).folder
         notes = [*plan.notes, *notes, *self._beside()]
         plan = replace(plan, notes=notes, folder=str(folder or ""))
         plan.save(logs / PLAN)
         samples = self.run / "samples" / f"{entry.name}.jsonl"
         # Runs of a check of others are no samples until it has read their figures.
-        ended = logs / UNREAD if self.request.check(entry).file else samples
+        ended = logs / UNREAD_FILE if self.request.check(entry).file else samples
         counter = RunCounter(
             later=later,
             block_runs=entry.warmups + pairs * len(treated),
@@ -443,7 +443,7 @@ class CampaignRunner:
 
     def _unread(self, entry: Entry) -> list[int]:
         """Blocks that ended before the check had read all of their runs."""
-        left = (self.run / "logs" / entry.name).glob(f"*/{UNREAD}")
+        left = (self.run / "logs" / entry.name).glob(f"*/{UNREAD_FILE}")
         return sorted(int(path.parent.name) for path in left)
 
     def _read_left(self, entry: Entry, interrupts: Interrupts) -> None:

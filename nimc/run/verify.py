@@ -27,7 +27,7 @@ from conductor.judge import series
 from conductor.judge.judge import judge
 from records import chain, run_folder
 from records.errors import InputError
-from records.json_limits import parsed, validated
+from records.json_limits import parse_document, validated
 from records.run import load_header
 from records.sample import Sample, renewed
 from reframe_tests import workload
@@ -129,7 +129,7 @@ def _samples(path: Path, count: int) -> Iterator[tuple[str, Sample]]:
     with path.open("rb") as file:
         for number, line in enumerate(islice(file, count), 1):
             location = f"{path}:{number}"
-            yield location, validated(Sample, renewed(parsed(line, location)), location)
+            yield location, validated(Sample, renewed(parse_document(line, location)), location)
 
 
 def _digests(path: Path) -> dict[str, str]:
@@ -149,7 +149,7 @@ def _sample_findings(
     verified: Verified, sample: Sample, location: str, unproven: Counter[str]
 ) -> Iterator[IntegrityFinding]:
     """Yield what is kept of a sample is what was written, and says what the sample says."""
-    stem = run_folder.stem_of(sample.pair, sample.arm, sample.attempt)
+    stem = run_folder.log_stem(sample.pair, sample.arm, sample.attempt)
     contents: dict[str, bytes] = {}
     for ending in (".out", ".err", series.ENDING):
         name = f"logs/{sample.case}/{sample.block}/{stem}{ending}"

@@ -16,7 +16,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from records import kernel_text
-from records.kernel_text import TICKS_PER_S, ProcessStat, as_list, cpu_list
+from records.kernel_text import TICKS_PER_S, ProcessStat, cpu_list, cpu_list_text
 
 # Processor time of kernel threads. Drivers and network stacks do part of their work in them.
 
@@ -139,7 +139,7 @@ def read(
         if pid not in ours and (pid, process.started, process.name) not in unchanged
     ]
     ours |= {pid for pid in new if _marked(proc / str(pid), mark)}
-    ours |= kernel_text.below(roots, processes)
+    ours |= kernel_text.with_descendants(roots, processes)
     others = {pid: process for pid, process in processes.items() if pid not in ours}
     # If a process has ended, nothing shows whether it was the block's.
     ended = {
@@ -294,4 +294,4 @@ def free_cpus(busy: Collection[int], root: Path = Path("/")) -> str | None:
         online = cpu_list(kernel_text.read(root / "sys/devices/system/cpu/online"))
     except ValueError:
         return None
-    return as_list(set(online) - set(busy))
+    return cpu_list_text(set(online) - set(busy))

@@ -14,7 +14,7 @@ from fnmatch import fnmatchcase
 from pathlib import Path
 from typing import Any
 
-from records.kernel_text import as_list, cpu_list, number
+from records.kernel_text import cpu_list, cpu_list_text, number
 from records.kernel_text import read as _read
 from records.machine import devices
 
@@ -439,7 +439,7 @@ def _cpu_set(folder: Path, name: str) -> str:
         digits = _read(folder / file).replace(",", "")
         if re.fullmatch(r"[0-9a-f]{1,16384}", digits):
             mask = int(digits, 16)
-            return as_list([cpu for cpu in range(mask.bit_length()) if mask >> cpu & 1])
+            return cpu_list_text([cpu for cpu in range(mask.bit_length()) if mask >> cpu & 1])
     return ""
 
 

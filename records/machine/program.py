@@ -19,7 +19,7 @@ from typing import Any
 from records.chain import file_digest
 from records.checkout import callers_environment
 from records.errors import MachineError
-from records.last_words import warns
+from records.last_words import is_warning
 from records.programs import ask
 from records.slurm.options import LAUNCHER
 
@@ -123,7 +123,7 @@ def version_of(program: str, option: str = "--version") -> str | None:
     """
     lines = ask([program, option], timeout_s=_VERSION_TIMEOUT_S).text.splitlines()
     candidates = (" ".join(line.split()) for line in lines if _VERSION.search(line))
-    return next((line for line in candidates if not warns(line)), None)
+    return next((line for line in candidates if not is_warning(line)), None)
 
 
 def package_versions(names: Iterable[str]) -> dict[str, str]:

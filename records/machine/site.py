@@ -20,11 +20,11 @@ from pydantic import (
 )
 
 from records import marked_yaml, units
-from records.acceptance import AcceptanceLimits, limit
+from records.acceptance import AcceptanceLimits, limit_field
 from records.block_plan import OriginPolicy, ShortWrites
 from records.checkout import ROOT
-from records.errors import InputError, show, suggestion
-from records.files import require_own
+from records.errors import InputError, shown_value, suggestion
+from records.files import require_owned
 from records.machine import devices, host
 from records.machine.fabrics import InjectorName
 from records.marked_yaml import Duration, Fraction, Rate, Record, Size
@@ -35,13 +35,13 @@ LEAST_DRAM_B = 64 * 2**20
 
 def _word(text: str) -> str:
     if not text.isprintable() or len(text.split()) != 1 or text != text.strip():
-        raise ValueError(f"{show(text)} found; allowed: a word without blanks")
+        raise ValueError(f"{shown_value(text)} found; allowed: a word without blanks")
     return text
 
 
 def _absolute(text: str) -> str:
     if not text.startswith("/"):
-        raise ValueError(f"{show(text)} found; allowed: an absolute path")
+        raise ValueError(f"{shown_value(text)} found; allowed: an absolute path")
     return text
 
 
@@ -56,7 +56,7 @@ _WRITER_OPTIONS = re.compile(
 def _perftest_option(text: str) -> str:
     if _WRITER_OPTIONS.fullmatch(_word(text)):
         allowed = "options that writers do not set, and that leave output and duration alone"
-        raise ValueError(f"{show(text)} found; allowed: {allowed}")
+        raise ValueError(f"{shown_value(text)} found; allowed: {allowed}")
     return text
 
 
@@ -121,13 +121,13 @@ class Proof(Record):
     small one if the application takes the writers' processors.
     """
 
-    min_share: Fraction = limit("min_share")
-    max_share: Fraction = limit("max_share")
-    counter_share: Fraction = limit("counter_share")
-    late_rows: float = limit("late_rows")
-    silent_s: Duration = limit("silent_s", alias="silent")
-    pause_s: Duration = limit("pause_s", alias="pause")
-    rail_share: Fraction = limit("rail_share")
+    min_share: Fraction = limit_field("min_share")
+    max_share: Fraction = limit_field("max_share")
+    counter_share: Fraction = limit_field("counter_share")
+    late_rows: float = limit_field("late_rows")
+    silent_s: Duration = limit_field("silent_s", alias="silent")
+    pause_s: Duration = limit_field("pause_s", alias="pause")
+    rail_share: Fraction = limit_field("rail_share")
     #: How late or early a short write may start or end, seconds; and the share of the planned
     #: writing that may be missing, or be written beyond the plan. docs/scale.md explains both.
     write_tolerance_s: Duration = Field(default=ShortWrites.tolerance_s, alias="write_tolerance")
@@ -182,7 +182,7 @@ class NodeFacts(Record):
         all_nodes = [*info.data.get("numa_nodes", []), *nodes]
         if len(set(all_nodes)) < len(all_nodes):
             allowed = "each node once, and none that numa_nodes names"
-            raise ValueError(f"{show(nodes)} found; allowed: {allowed}")
+            raise ValueError(f"{shown_value(nodes)} found; allowed: {allowed}")
         return nodes
 
     def bindable_nodes(self) -> list[int]:
@@ -253,7 +253,9 @@ class Machine(Record):
         names, device = [rail.device for rail in rails], info.data.get("device")
         if len(set(names)) < len(names) or (names and device not in names):
             allowed = "allowed: each rail once, and a device that is one of them"
-            raise ValueError(f"{', '.join(names)} found, and device {show(device)}; {allowed}")
+            raise ValueError(
+                f"{', '.join(names)} found, and device {shown_value(device)}; {allowed}"
+            )
         return rails
 
     @property
@@ -418,14 +420,14 @@ def load(name: str, root: Path = ROOT) -> Machine:
             f"; known machines: {', '.join(machines) or 'none'}"
         )
     path = root / "site" / f"{name}.yaml"
-    files = [marked_yaml.read(path)]
+    files = [marked_yaml.load_mapping(path)]
     data = {"name": name, **files[0].data}
     if include := files[0].data.get("include"):
         included = path.parent / os.path.expandvars(str(include))
         for part in (included.parent, included):
-            require_own(part, f"{path}: include", or_root=True)
+            require_owned(part, f"{path}: include", or_root=True)
         if included.exists():
-            files.append(marked_yaml.read(included))
+            files.append(marked_yaml.load_mapping(included))
             data |= files[1].data
     try:
         machine = Machine.model_validate(data)
@@ -433,7 +435,8 @@ def load(name: str, root: Path = ROOT) -> Machine:
         raise InputError(marked_yaml.first_fault_line(files, error, Machine)) from None
     if machine.name != name:
         location = marked_yaml.line_of(files, ("name",))
+        shown_name = shown_value(machine.name)
         raise InputError(
-            f"{location}: name: {show(machine.name)} found; allowed: the file's name, {name!r}"
+            f"{location}: name: {shown_name} found; allowed: the file's name, {name!r}"
         )
     return machine

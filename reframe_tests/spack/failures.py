@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Sequence
 
-from records.last_words import errs
+from records.last_words import is_error
 from records.programs import last_line
 
 #: An error of Spack's; the package that it has begun; a line of a build's log that it quotes.
@@ -29,7 +29,7 @@ def _new_reason_in(lines: Sequence[str]) -> str | None:
     header = next((index for index, line in enumerate(lines) if _LOG_LINES.match(line)), len(lines))
     log = [*filter(None, map(_LOG_LINE.match, lines[header + 1 :]))]
     marked = [line[2] for line in log if line[1] == ">"]
-    errors = marked or [line[2] for line in log if errs(line[2])]
+    errors = marked or [line[2] for line in log if is_error(line[2])]
     why = errors[0].strip() if errors else f"failed; its log is {failed[2] or 'not kept'}"
     return f"{failed[1]}: {why}"
 

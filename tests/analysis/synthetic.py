@@ -21,7 +21,7 @@ from analysis.effects.result import Result, Verdict
 from analysis.questions.question import Question, answer
 from analysis.report.data import RunData, load_run
 from analysis.samples.columns import read_samples
-from records.arms import BASELINE, arm_of, name_of, natural, parts_of
+from records.arms import BASELINE, arm_and_levels, arm_of, natural_key, treatment_name
 from records.calls import RunCommands
 from records.groups import grouped
 from records.run import Requirements, RunHeader, save_header
@@ -115,13 +115,13 @@ def crossed(
         writer_levels = writers if arm_of(name).role == "effect" else zero
         named = {
             key: int(level) if level.isdigit() else level
-            for key, level in parts_of(name)[1].items()
+            for key, level in arm_and_levels(name)[1].items()
         }
         return {**application, **writer_levels, **named}
 
     def baseline(name: str) -> str:
-        return name_of(
-            BASELINE, {k: level for k, level in parts_of(name)[1].items() if k in application}
+        return treatment_name(
+            BASELINE, {k: level for k, level in arm_and_levels(name)[1].items() if k in application}
         )
 
     names = {BASELINE: 1.0, **case.effects}
@@ -434,7 +434,7 @@ def write_run(
 def _write_samples(folder: Path, runs: list[Sample]) -> list[Path]:
     """One file for each case, in the order of their names."""
     by_case = grouped((sample.case, sample) for sample in runs)
-    paths = {case: folder / f"{case}.jsonl" for case in sorted(by_case, key=natural)}
+    paths = {case: folder / f"{case}.jsonl" for case in sorted(by_case, key=natural_key)}
     for case, path in paths.items():
         lines = (json.dumps(sample, default=vars) + "\n" for sample in by_case[case])
         path.write_text("".join(lines), encoding="utf-8")

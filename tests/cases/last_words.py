@@ -5,7 +5,7 @@ from pathlib import Path
 
 from conductor.injectors import INJECTORS
 from conductor.injectors.base import Fault
-from records.last_words import Gist, failure
+from records.last_words import Gist, failure_reason
 from tests.conductor.injectors.printed import writer
 
 
@@ -17,6 +17,6 @@ def why(injector: str) -> Callable[[str, Path], str]:
         for line in text.splitlines():
             meaning = parser.parse(line)
             gist.fault(meaning.text) if isinstance(meaning, Fault) else gist.add(line)
-        return failure(1, gist)
+        return failure_reason(1, gist)
 
     return read

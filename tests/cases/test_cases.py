@@ -18,7 +18,7 @@ from conductor.injectors.base import Fault, Row, Total
 from nimc.cluster import learn
 from records import processes
 from records.errors import InputError
-from records.last_words import quoted
+from records.last_words import cause_or_gist
 from records.machine import host, node_counters
 from records.programs import first_line, last_line
 from reframe_tests.spack.externals import packages_in
@@ -194,7 +194,7 @@ OUTPUTS = [
     ),
     Case(
         "an error of LAMMPS, after what it always prints, with the command in the next line",
-        lambda text, _: quoted(*text.split("\f")),
+        lambda text, _: cause_or_gist(*text.split("\f")),
         "ERROR: Unknown pair style (src/force.cpp:275) / Last command: pair_style none_such",
         f"{LIBFABRIC}\n\fLAMMPS (2 Aug 2023)\nOMP_NUM_THREADS environment is not set.\n"
         "ERROR: Unknown pair style (src/force.cpp:275)\nLast command: pair_style none_such\n",

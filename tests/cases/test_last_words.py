@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from records.last_words import Gist, quoted, unlabelled
+from records.last_words import Gist, cause_or_gist, unlabelled
 from reframe_tests.workload import load
 from tests.captures import CAPTURES
 from tests.cases.last_words import why
@@ -435,7 +435,7 @@ def test_an_application_ends_for_the_same_reason(right, text):
         ("", before + text),
         (f"perl: warning: no locale\n{text}", ""),
     ):
-        assert quoted(err, out) == right
+        assert cause_or_gist(err, out) == right
 
 
 @pytest.mark.parametrize("label", ["0: ", " 7: ", "[3] ", "[1,0]<stderr>:", "[1,12]<stdout>: ",
@@ -444,7 +444,7 @@ def test_an_application_ends_for_the_same_reason(right, text):
 def test_labels_hide_no_cause(label):
     for right, text in [*MPICH.items(), *SRUN.items()]:
         labelled = "".join(f"{label}{line}\n" for line in text.splitlines())
-        assert quoted(labelled) == right
+        assert cause_or_gist(labelled) == right
 
 
 LABELS = ["0: ", "[0] ", "[1,0]<stdout>:", "[prterun-n1-4242@1,0]<stdout>: "]

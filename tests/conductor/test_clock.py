@@ -6,7 +6,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from records import clock
-from records.clock import Exchange, Offset, interpolated, measure
+from records.clock import Exchange, Offset, interpolated_offset, offset_from
 from records.errors import MachineError
 
 
@@ -26,33 +26,33 @@ def exchanges(offset_s: float, rng: random.Random, number: int, there_s: float) 
 )
 @settings(max_examples=100, deadline=None)
 def test_the_bound_holds(offset_s: float, seed: int, number: int, there_s: float) -> None:
-    offset = measure(exchanges(offset_s, random.Random(seed), number, there_s), "n1")
+    offset = offset_from(exchanges(offset_s, random.Random(seed), number, there_s), "n1")
     # Unix times are known to a quarter of a microsecond.
     assert abs(offset.offset_s - offset_s) <= offset.error_s + 1e-6
 
 
 def test_by_hand() -> None:
     with pytest.raises(MachineError, match="n1: no message came back"):
-        measure([], "n1")
+        offset_from([], "n1")
     # Ahead by 10 s: 2 s there and 1 s back, then 1 s there and 5 s back; the quickest are 1 and 1.
     slow_there = Exchange(0.0, 12.0, 3.0)
     slow_back = Exchange(5.0, 16.0, 11.0)
-    assert measure([slow_there, slow_back], "n1") == Offset(10.0, 1.0, 5.5)
+    assert offset_from([slow_there, slow_back], "n1") == Offset(10.0, 1.0, 5.5)
 
 
 def test_a_clock_that_was_set_meanwhile_is_reported() -> None:
     before, after = Exchange(0.0, 1.0, 2.0), Exchange(10.0, 111.0, 12.0)
     with pytest.raises(MachineError, match="n1: its clock moved by 98 s"):
-        measure([before, after], "n1")
+        offset_from([before, after], "n1")
 
 
 def test_between_two_measurements() -> None:
     first, last = Offset(1.0, 0.1, 100.0), Offset(3.0, 0.3, 200.0)
-    middle = interpolated(first, last, 150.0)
+    middle = interpolated_offset(first, last, 150.0)
     assert (middle.offset_s, middle.error_s) == pytest.approx((2.0, 0.2))
-    assert interpolated(first, last, 50.0).offset_s == 1.0
-    assert interpolated(first, last, 900.0).offset_s == 3.0
-    assert interpolated(first, first, 900.0) == first
+    assert interpolated_offset(first, last, 50.0).offset_s == 1.0
+    assert interpolated_offset(first, last, 900.0).offset_s == 3.0
+    assert interpolated_offset(first, first, 900.0) == first
 
 
 def test_a_step_of_the_wall_clock_moves_no_time(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -63,8 +63,8 @@ def test_a_step_of_the_wall_clock_moves_no_time(monkeypatch: pytest.MonkeyPatch)
 
 
 def test_clocks_that_are_far_apart_are_named() -> None:
-    clock.require_near("n7", {"n7": 0.0, "n8": -60.0, "n9": 60.0})
+    clock.require_close_clocks("n7", {"n7": 0.0, "n8": -60.0, "n9": 60.0})
     with pytest.raises(MachineError, match="n8: its clock is 61 s behind that of n7"):
-        clock.require_near("n7", {"n7": 0.0, "n8": -61.0})
+        clock.require_close_clocks("n7", {"n7": 0.0, "n8": -61.0})
     with pytest.raises(MachineError, match="n9: its clock is 600 s ahead of that of n7"):
-        clock.require_near("n7", {"n9": 600.0})
+        clock.require_close_clocks("n7", {"n9": 600.0})

@@ -29,7 +29,7 @@ from nimc.run import runner
 from records import kernel_text, processes, units
 from records.checkout import ROOT
 from records.errors import InputError, MachineError
-from records.last_words import quoted, unlabelled
+from records.last_words import cause_or_gist, unlabelled
 from records.machine import cpu_load, host, node_counters, site
 from records.machine.cpu_load import KernelThreads
 from records.machine.program import compilers_in, images_in, mpi_library
@@ -475,7 +475,9 @@ _FILES = [
     _input("file.compilers", _compilers, _COMPILERS),
     _input("file.spack", _spack, *_SPACK),
     _input("spack's log", text_parser(failures.reason_in), _LOG, _LOG_SINCE_1_2),
-    _input("last words", text_parser(lambda text: (quoted(text), unlabelled(text))), *_ENDINGS),
+    _input(
+        "last words", text_parser(lambda text: (cause_or_gist(text), unlabelled(text))), *_ENDINGS
+    ),
     Target(
         name="file.boot image",
         read=lambda image, _: vm.payload(image),

@@ -24,7 +24,7 @@ from pydantic import TypeAdapter
 
 from conductor.block.store import Store
 from records.arms import ARMS, BASELINE
-from records.block_plan import UNREAD, BlockPlan
+from records.block_plan import UNREAD_FILE, BlockPlan
 from records.sample import Sample, WriterRecord
 from records.treatment import Treatment
 from reframe_tests import workload
@@ -60,11 +60,13 @@ def main(words: Sequence[str]) -> int:
 def measure(plan: BlockPlan) -> bool:
     """Whether it came to its end."""
     run = Path(plan.nimc_dir)
-    unread = run / "logs" / plan.case / str(plan.block) / UNREAD if "unread" in faults() else None
+    unread = (
+        run / "logs" / plan.case / str(plan.block) / UNREAD_FILE if "unread" in faults() else None
+    )
     store = Store(run, plan.case, unread)
     if not plan.pairs:
         if not unread:
-            read_left(run / "logs" / plan.case / str(plan.block) / UNREAD, store)
+            read_left(run / "logs" / plan.case / str(plan.block) / UNREAD_FILE, store)
         return True
     treatments = plan.treatments
     store.append(replace(reported(crossed(plan, treatments[0], -1), 1.0), warmup=True))

@@ -34,7 +34,7 @@ def test_an_output_is_kept_compressed_without_a_time(tmp_path, needed):
 
 
 def test_a_large_output_is_not_kept_unless_it_is_needed(tmp_path):
-    text = b"x" * (run_folder.LOG_B + 1)
+    text = b"x" * (run_folder.MAX_LOG_B + 1)
     for needed in (False, True):
         path = output(tmp_path, text)
         named = KeptLogs(tmp_path).keep(path, needed=needed)
@@ -47,7 +47,7 @@ def test_a_large_output_is_not_kept_unless_it_is_needed(tmp_path):
 def test_all_outputs_together_have_a_limit(tmp_path, monkeypatch):
     names = [f"logs/{case}/0/0-on-{attempt}.out" for case in "ab" for attempt in range(2)]
     room_b = 3 * len(gzip.compress(b"Triad\n", mtime=0))
-    monkeypatch.setattr(run_folder, "RUN_B", room_b)
+    monkeypatch.setattr(run_folder, "MAX_RUN_LOGS_B", room_b)
     for case in "ab":  # a block each
         kept = KeptLogs(tmp_path)
         for name in (log for log in names if f"/{case}/" in log):
@@ -58,7 +58,7 @@ def test_all_outputs_together_have_a_limit(tmp_path, monkeypatch):
 def test_what_no_run_keeps_is_not_read(tmp_path):
     path = output(tmp_path, b"", f"{NAME}.gz")
     whole = gzip.compress(b"x" * 99)
-    endless = gzip.compress(bytes(run_folder.LOG_B + 1))
+    endless = gzip.compress(bytes(run_folder.MAX_LOG_B + 1))
     for text in (b"", b"x", whole[:-9], whole[:-1], whole + b"y", endless):
         path.write_bytes(text)
         with pytest.raises(InputError, match=r"cannot be read|is longer than"):

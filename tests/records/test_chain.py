@@ -35,7 +35,7 @@ def lines(*contents: bytes, before: str = GENESIS) -> list[bytes]:
 FOUR = lines(FIRST, b'{"key":"b","fom":3.0', b'{"key":"c","fom":3.5', b'{"key":"d","fom":4.0')
 
 
-def walked(folder: Path, *parts: bytes) -> chain.Walked:
+def walked(folder: Path, *parts: bytes) -> chain.FileChain:
     path = folder / "stream.jsonl"
     path.write_bytes(b"".join(parts))
     return chain.walk(path, GENESIS)
@@ -44,9 +44,9 @@ def walked(folder: Path, *parts: bytes) -> chain.Walked:
 def test_values_are_those_of_sha256sum() -> None:
     assert chain.header_digest(HEADER) == OF_HEADER
     assert chain.genesis(OF_HEADER, "stream") == GENESIS
-    line, value = chain.chained({"key": "a", "fom": 2.5}, GENESIS)
+    line, value = chain.chained_line({"key": "a", "fom": 2.5}, GENESIS)
     assert (line, value) == (FIRST + b',"chain":"' + VALUES[0].encode() + b'"}\n', VALUES[0])
-    line, value = chain.chained({"key": "b", "fom": 3.0}, value)
+    line, value = chain.chained_line({"key": "b", "fom": 3.0}, value)
     assert value == VALUES[1]
     assert json.loads(line) == {"key": "b", "fom": 3.0, "chain": VALUES[1]}
     assert chain.head(OF_HEADER, {"stream": VALUES[1], "lammps": OF_LAMMPS}) == HEAD
@@ -55,7 +55,7 @@ def test_values_are_those_of_sha256sum() -> None:
 def test_a_figure_that_is_not_finite_is_no_sample() -> None:
     for figure in (float("nan"), float("inf")):
         with pytest.raises(ValueError, match="not JSON compliant"):
-            chain.chained({"fom": figure}, GENESIS)
+            chain.chained_line({"fom": figure}, GENESIS)
 
 
 def test_a_case_without_a_header_begins_with_its_name() -> None:

@@ -7,8 +7,8 @@ from typing import Annotated, Any, Literal
 import pytest
 from pydantic import AfterValidator, Field, ValidationError, create_model
 
-from records.errors import InputError, first_fault, show, suggestion
-from records.json_limits import parsed, read_json, read_text, refuse_long, validated
+from records.errors import InputError, first_fault, shown_value, suggestion
+from records.json_limits import parse_document, read_document, read_json, refuse_long, validated
 from records.marked_yaml import Duration, Rate, Record, Size
 from records.sample import DeviceBytes
 
@@ -59,8 +59,8 @@ def test_a_fault_is_within_its_record(value: object, fault: str) -> None:
 
 
 def test_values_are_shortened_and_words_recognised() -> None:
-    assert show("x" * 58) == f"'{'x' * 58}'"
-    assert show("x" * 59) == f"'{'x' * 56}..."
+    assert shown_value("x" * 58) == f"'{'x' * 58}'"
+    assert shown_value("x" * 59) == f"'{'x' * 56}..."
     assert suggestion("quik", ["numa", "quick"]) == ", did you mean 'quick'?"
     assert suggestion("other", ["numa", "quick"]) == ""
 
@@ -76,7 +76,7 @@ def test_values_are_shortened_and_words_recognised() -> None:
 )
 def test_documents_that_no_record_needs_are_refused(text: bytes, fault: str) -> None:
     with pytest.raises(InputError, match=f"^here: .*{fault}"):
-        parsed(text, "here")
+        parse_document(text, "here")
 
 
 def test_limits_of_documents(tmp_path: Path) -> None:
@@ -91,4 +91,4 @@ def test_limits_of_documents(tmp_path: Path) -> None:
         validated(DeviceBytes, {"device": "m0", "received_b": 1}, tmp_path / "f", "bins")
     os.truncate(tmp_path / "f", (16 << 20) + 1)
     with pytest.raises(InputError, match="longer than allowed"):
-        read_text(tmp_path / "f")
+        read_document(tmp_path / "f")

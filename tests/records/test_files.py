@@ -18,19 +18,19 @@ import pytest
 from records import files
 from records.errors import InputError, MachineError
 from records.files import (
-    distrust,
     make_folder,
     make_named_folder,
-    named_output,
     private_lock,
     read_regular,
+    reason_to_distrust,
     replace_bytes,
     replace_text,
     require_output,
-    require_own,
+    require_owned,
+    resolved_output,
 )
 from records.run import own_runs
-from records.run_folder import distrust_run
+from records.run_folder import reason_to_distrust_run
 from tests.analysis.history.made import made_run
 
 only_root = pytest.mark.skipif(os.geteuid() != 0, reason="only root can give a file away")
@@ -177,13 +177,13 @@ def test_a_folder_for_runs_may_be_ones_own_link_and_keeps_its_name(tmp_path: Pat
 def test_ones_own_links_to_an_output_are_followed_and_others_are_not(tmp_path: Path) -> None:
     (tmp_path / "disk").mkdir()
     (tmp_path / "own").symlink_to("disk")
-    assert named_output(tmp_path / "own") == tmp_path / "disk"
-    assert named_output(tmp_path / "own" / "file") == tmp_path / "disk" / "file"
-    assert named_output(Path("new")) == Path("new")
+    assert resolved_output(tmp_path / "own") == tmp_path / "disk"
+    assert resolved_output(tmp_path / "own" / "file") == tmp_path / "disk" / "file"
+    assert resolved_output(Path("new")) == Path("new")
     theirs = link_of_another(tmp_path / "theirs", "disk")
     for path in (theirs, theirs / "file"):
         with pytest.raises(InputError, match="theirs: is a symbolic link of another user"):
-            named_output(path)
+            resolved_output(path)
 
 
 # Whom it belongs to.
@@ -205,8 +205,8 @@ def test_whom_a_path_belongs_to_and_what_it_is(tmp_path: Path) -> None:
     ):
         if mode:
             (folder / name).chmod(mode)
-        assert distrust(folder / name) == reason
-    require_own(folder / "none", "--state")  # what does not exist is nobody's
+        assert reason_to_distrust(folder / name) == reason
+    require_owned(folder / "none", "--state")  # what does not exist is nobody's
 
 
 @only_root
@@ -237,9 +237,11 @@ def test_a_group_of_nobody_else_may_write(
     monkeypatch.setattr(os, "geteuid", lambda: 4242)
     monkeypatch.setattr(pwd, "getpwuid", {4242: user}.__getitem__)
     monkeypatch.setattr(grp, "getgrgid", {gid: grp.struct_group((group, "x", gid, members))}.get)
-    assert distrust(path) == (None if is_private else "can be written by others (mode 664)")
+    assert reason_to_distrust(path) == (
+        None if is_private else "can be written by others (mode 664)"
+    )
     path.chmod(0o666)
-    assert distrust(path) == "can be written by others (mode 666)"
+    assert reason_to_distrust(path) == "can be written by others (mode 666)"
     path.chmod(0o664)
     # setfacl -m u:bob:rw, as the kernel has it: version, then tag, rights and user of each entry.
     entries = [(1, 6, -1), (2, 6, 4243), (4, 6, -1), (16, 6, -1), (32, 4, -1)]
@@ -248,7 +250,7 @@ def test_a_group_of_nobody_else_may_write(
         os.setxattr(path, "system.posix_acl_access", listed)
     except OSError as error:
         pytest.skip(f"{tmp_path}: no lists of access: {error}")
-    assert distrust(path) == "can be written by others (mode 664)"
+    assert reason_to_distrust(path) == "can be written by others (mode 664)"
 
 
 @only_root
@@ -262,7 +264,7 @@ def test_the_primary_group_of_others_may_not_write(
     monkeypatch.setattr(os, "geteuid", lambda: 4242)
     monkeypatch.setattr(pwd, "getpwuid", lambda _: user)
     monkeypatch.setattr(grp, "getgrgid", lambda gid: grp.struct_group(("alice", "x", gid, [])))
-    assert distrust(tmp_path) == "can be written by others (mode 775)"
+    assert reason_to_distrust(tmp_path) == "can be written by others (mode 775)"
 
 
 @pytest.mark.parametrize(
@@ -278,10 +280,10 @@ def test_somebody_elses(
         path.write_text("x")
         os.chown(path, uid, uid)
     monkeypatch.setattr(os, "geteuid", lambda: 4242)
-    assert distrust(path) == f"belongs to {name}"
-    assert distrust(path, or_root=True) == (f"belongs to {name}" if uid else None)
+    assert reason_to_distrust(path) == f"belongs to {name}"
+    assert reason_to_distrust(path, or_root=True) == (f"belongs to {name}" if uid else None)
     with pytest.raises(InputError, match=f"^--state: {path} belongs to {name}; allowed: no link"):
-        require_own(path, "--state")
+        require_owned(path, "--state")
 
 
 @only_root
@@ -290,7 +292,7 @@ def test_a_run_with_a_part_of_somebody_else_is_not_resumed(tmp_path: Path) -> No
     assert [path for path, _ in own_runs(tmp_path)] == [run]
     os.chown(run / "samples" / os.listdir(run / "samples")[0], 65001, -1)
     assert list(own_runs(tmp_path)) == []
-    assert "belongs to 65001" in str(distrust_run(run))
+    assert "belongs to 65001" in str(reason_to_distrust_run(run))
 
 
 # Locks.

@@ -19,7 +19,7 @@ def test_a_record_has_all_whole_readings(tmp_path: Path) -> None:
     injected.add_reading(
         tmp_path, Reading(start_s=3.0, end_s=4.0, proven=False, reason="writer 0 ended")
     )
-    with (tmp_path / injected.READINGS).open("a") as file:
+    with (tmp_path / injected.READINGS_FILE).open("a") as file:
         file.write('{"start_s": 4.0, "en')  # whoever wrote it was killed
     injected.save(tmp_path, tmp_path / "record.json")
     record = json.loads((tmp_path / "record.json").read_bytes())

@@ -6,15 +6,15 @@ import pytest
 
 from records.kernel_text import (
     ProcessStat,
-    as_list,
-    below,
     cpu_list,
+    cpu_list_text,
     numa_node_of,
     number,
     pids,
     read,
     stat_of,
     stats,
+    with_descendants,
 )
 
 #: The columns after the name: the state, which is the third of all, then 101, 102, ... of index
@@ -37,7 +37,7 @@ def test_numbers(text: str, value: int | None) -> None:
 def test_lists_of_cpus() -> None:
     texts = {"": [], "5": [5], "0-2,8": [0, 1, 2, 8], "1,3": [1, 3], "65535": [65535]}
     for text, cpus in texts.items():
-        assert (cpu_list(text), as_list(reversed(cpus))) == (cpus, text)
+        assert (cpu_list(text), cpu_list_text(reversed(cpus))) == (cpus, text)
     assert cpu_list(" 0-0,,3-4,\n") == [0, 3, 4]
     for text in ("3-1", "-1", "x", "65536", "0-65536", "0-3-5"):
         with pytest.raises(ValueError, match="allowed: CPUs such as 0-3,8"):
@@ -64,7 +64,12 @@ def test_processes_and_their_descendants(tmp_path: Path) -> None:
     assert sorted(pids(tmp_path)) == [1, 2, 3, 4, 5, 6, 7]
     processes = dict(stats(tmp_path))
     assert sorted(processes) == [1, 2, 3, 4, 5, 6]
-    assert [below([root], processes) for root in (1, 2, 5, 9)] == [{1, 2, 3}, {2, 3}, {5, 6}, set()]
+    assert [with_descendants([root], processes) for root in (1, 2, 5, 9)] == [
+        {1, 2, 3},
+        {2, 3},
+        {5, 6},
+        set(),
+    ]
 
 
 @pytest.mark.parametrize(("text", "node"), [("1\n", 1), ("0\n", 0), ("-1\n", None), (None, None)])

@@ -2,7 +2,7 @@
 
 import pytest
 
-from records.last_words import Gist, failure, quoted
+from records.last_words import Gist, cause_or_gist, failure_reason
 
 
 @pytest.mark.parametrize(
@@ -21,11 +21,11 @@ from records.last_words import Gist, failure, quoted
 def test_the_first_and_the_last_line_with_words_say_what_went_wrong(
     printed: str, gist: str
 ) -> None:
-    assert quoted(printed) == gist
+    assert cause_or_gist(printed) == gist
 
 
 def test_a_failure_is_told_in_the_programs_own_words() -> None:
     gist = Gist()
-    assert failure(3, gist) == "exit status 3"
+    assert failure_reason(3, gist) == "exit status 3"
     gist.add("x" * 181)
-    assert failure(3, gist) == f"exit status 3: {'x' * 177}..."
+    assert failure_reason(3, gist) == f"exit status 3: {'x' * 177}..."

@@ -6,7 +6,7 @@ import pytest
 
 from analysis.effects.result import Verdict
 from analysis.report.sentences import SENTENCES
-from records.measured import command_of, heading_of, in_options, rewording
+from records.measured import command_of, heading_of, reworded, rewording
 from records.notes import Note
 from records.run import RunHeader
 from tests.analysis.synthetic import header
@@ -49,13 +49,13 @@ def test_a_heading_is_one_line_without_the_end_of_a_long_command() -> None:
 def test_no_verdict_speaks_of_a_campaign_to_who_has_none(verdict: Verdict) -> None:
     sentences = SENTENCES[verdict]
     for text in (sentences.meaning, sentences.do):
-        assert "campaign" not in in_options(text).replace(CAMPAIGN_OF_IT, "")
+        assert "campaign" not in reworded(text).replace(CAMPAIGN_OF_IT, "")
 
 
 @pytest.mark.parametrize("note", [note for note in Note if note not in OTHERS])
 def test_no_note_speaks_of_a_campaign_to_who_has_none(note: Note) -> None:
     for text in (note.text, note.remedy):
-        words = in_options(text).replace(CAMPAIGN_OF_IT, "")
+        words = reworded(text).replace(CAMPAIGN_OF_IT, "")
         assert not [word for word in ("campaign", "verify", "queue_pairs") if word in words]
 
 
@@ -74,5 +74,5 @@ def test_no_note_speaks_of_a_campaign_to_who_has_none(note: Note) -> None:
     ],
 )
 def test_remedies_are_options(text: str, words: str) -> None:
-    assert words in in_options(text)
+    assert words in reworded(text)
     assert words not in text

@@ -7,10 +7,18 @@ from typing import Any
 import pytest
 
 from records.acceptance import LIMITS, AcceptanceLimits
-from records.arms import arm_of, in_order, level_text, name_of, named_level, parts_of, standard_arms
+from records.arms import (
+    arm_and_levels,
+    arm_of,
+    in_table_order,
+    level_in_name,
+    level_text,
+    standard_arms,
+    treatment_name,
+)
 from records.errors import InputError
 from records.run import MARGIN, load_header
-from records.run_folder import run_folders, size_of, stem_of
+from records.run_folder import log_stem, run_folders, run_size_b
 from records.sample import event_parts
 from tests.analysis.synthetic import header
 
@@ -27,8 +35,8 @@ def test_runs_of_a_folder_their_size_and_their_digest(tmp_path: Path) -> None:
         run_folders(tmp_path / "none")
     for name, text in (("y.jsonl", "1\n"), ("x.jsonl", "22\n"), ("z.txt", "")):
         (tmp_path / "a" / "samples" / name).write_text(text)
-    assert size_of(tmp_path / "a") == 2 + 2 + 3
-    assert stem_of(3, "on@rate=25%", 1) == "3-on@rate=25%-1"
+    assert run_size_b(tmp_path / "a") == 2 + 2 + 3
+    assert log_stem(3, "on@rate=25%", 1) == "3-on@rate=25%-1"
 
 
 @pytest.mark.parametrize(
@@ -114,17 +122,17 @@ def test_names_of_treatments() -> None:
     assert standard_arms(same_host=True) == ["off", "on", "spin", "aa"]
     assert standard_arms(same_host=False) == ["off", "on", "aa"]
     levels = {"rate": "25%", "tool": "mpip"}
-    assert name_of("on", levels) == "on@rate=25%,tool=mpip"
-    assert name_of("on", {}) == "on"
-    assert parts_of("on@rate=25%,tool=mpip") == ("on", levels)
-    assert parts_of("off") == ("off", {})
+    assert treatment_name("on", levels) == "on@rate=25%,tool=mpip"
+    assert treatment_name("on", {}) == "on"
+    assert arm_and_levels("on@rate=25%,tool=mpip") == ("on", levels)
+    assert arm_and_levels("off") == ("off", {})
     assert [level_text(level) for level in (True, 1, "a/b")] == ["true", "1", "a/b"]
-    assert named_level("a/b") == "a_b"
+    assert level_in_name("a/b") == "a_b"
     named = ["aa", "mine", "full", "spin", "daly", "on", "constant", "also", "off"]
-    assert " ".join(in_order(named)) == "off on constant daly full spin aa also mine"
+    assert " ".join(in_table_order(named)) == "off on constant daly full spin aa also mine"
     named = ["on@rate=75%", "aa", "on@rate=5%", "on", "off@cores=10", "off@cores=9", "on@rate=25%"]
     expected = "off@cores=9 off@cores=10 on on@rate=5% on@rate=25% on@rate=75% aa"
-    assert " ".join(in_order(named)) == expected
+    assert " ".join(in_table_order(named)) == expected
     arms = [arm_of(f"{name}@a=1") for name in ("off", "on", "daly", "spin", "later")]
     continuous = "continuous"  # an arm of a later version is taken to write
     assert [arm.writing for arm in arms] == ["none", continuous, "scheduled", "none", continuous]

@@ -4,7 +4,7 @@ from pathlib import Path
 
 import numpy as np
 
-from records.arms import name_of
+from records.arms import treatment_name
 from records.sample import Better, Sample
 from tests.analysis.made_counters import counter_row, write_rows
 from tests.analysis.synthetic import Case, crossed, samples, write_run
@@ -37,9 +37,9 @@ def treatments() -> dict[str, float]:
     for policy, time in TIMES.items():
         level = {} if policy == "default" else {"mpi_rail": policy}
         for arm, factor in (("off", 1.0), ("on", SLOWDOWN), ("aa", 1.0)):
-            times[name_of(arm, level)] = time * factor
+            times[treatment_name(arm, level)] = time * factor
             if arm != "on":
-                times[name_of(arm, {**level, "tool": TOOL})] = time * factor
+                times[treatment_name(arm, {**level, "tool": TOOL})] = time * factor
     times["on@writer_rail=nic0"] = SLOWDOWN * WRITERS["nic0"]
     del times["off"]
     return times

@@ -7,7 +7,7 @@ as fast at the same rate at 6 GB/s. Writers reach nine tenths of what is asked o
 
 import numpy as np
 
-from records.arms import name_of
+from records.arms import treatment_name
 from records.sample import Sample
 from tests.analysis.synthetic import Case, at_rate, crossed, samples
 
@@ -24,9 +24,9 @@ def sweep(noise: float = 0.01, square: float = 0.0, transport: str = "InfiniBand
     for cores in (0, 1):
         levels = {"reserved_cores": "1"} if cores else {}
         base_b_s = OFF_B_S - cores * PRICE_B_S
-        effects |= {name_of(arm, levels): OFF_B_S / base_b_s for arm in ("off", "aa")}
+        effects |= {treatment_name(arm, levels): OFF_B_S / base_b_s for arm in ("off", "aa")}
         for rate, share in SHARES.items():
-            name = name_of("on", levels if rate == "full" else {**levels, "rate": rate})
+            name = treatment_name("on", levels if rate == "full" else {**levels, "rate": rate})
             line = (RESERVED_SLOPE if cores else SLOPE) * share * REACHED * ALONE_B_S
             bent = square * SLOPE * REACHED * ALONE_B_S * (share**2 - share)
             effects[name] = OFF_B_S / (base_b_s - line - bent)

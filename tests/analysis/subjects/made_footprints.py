@@ -3,7 +3,7 @@
 from dataclasses import replace
 from pathlib import Path
 
-from records.arms import name_of, parts_of
+from records.arms import arm_and_levels, treatment_name
 from tests.analysis.made_counters import counter_row, write_rows
 from tests.analysis.synthetic import Case, crossed, header, samples, write_run
 from tests.studies.footprints import MIB
@@ -17,7 +17,7 @@ SETS = {"512KiB": 512.0 * KIB, "64MiB": 64.0 * MIB}
 
 def treated(arm: str) -> tuple[str, str]:
     """Its footprint and working set; names leave out first levels."""
-    levels = parts_of(arm)[1]
+    levels = arm_and_levels(arm)[1]
     return levels.get("footprint", "64KiB"), levels.get("working_set", "512KiB")
 
 
@@ -31,7 +31,7 @@ def made_run(folder: Path, transport: str = "InfiniBand", *, counted: bool = Tru
     first = {"footprint": "64KiB", "working_set": "512KiB"}
     silent = [cell for cell in levels if cell["footprint"] == "64KiB"]
     names = [
-        name_of(arm, {key: level for key, level in cell.items() if level != first[key]})
+        treatment_name(arm, {key: level for key, level in cell.items() if level != first[key]})
         for arm, cells in (("on", levels), ("off", silent), ("aa", silent))
         for cell in cells
     ]

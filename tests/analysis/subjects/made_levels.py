@@ -2,7 +2,7 @@
 
 from dataclasses import replace
 
-from records.arms import named_level
+from records.arms import level_in_name
 from records.sample import Level
 from tests.analysis.synthetic import STREAM, Case
 
@@ -14,6 +14,6 @@ def case_of_levels(factors: dict[str, list[Level]]) -> Case:
         combined = [{**combination, name: level} for combination in combined for level in levels]
     own = {}
     for combination in combined:
-        later = [f"{k}={named_level(v)}" for k, v in combination.items() if v != factors[k][0]]
+        later = [f"{k}={level_in_name(v)}" for k, v in combination.items() if v != factors[k][0]]
         own["on" + ("@" if later else "") + ",".join(later)] = combination
     return replace(STREAM, effects={**dict.fromkeys(own, 1.2), "aa": 1.0}, factors=own)

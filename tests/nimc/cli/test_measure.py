@@ -13,11 +13,11 @@ import yaml
 
 from conductor.block.conductor import ADVICE
 from nimc.cli.measure import campaign_of
-from records.calls import RunCommands, call_of
+from records.calls import RunCommands, load_call
 from records.checkout import ROOT
 from records.commands import Shell
 from records.errors import InputError
-from records.measured import in_options
+from records.measured import reworded
 from records.run import load_header
 from tests.commands import Command, Nimc
 from tests.nimc.documented import assert_documented
@@ -148,7 +148,7 @@ def test_it_is_resumed_by_the_command_that_is_printed_from_any_folder(nimc: Nimc
     line = err.splitlines()[-1].partition("to resume: ")[2]
     (run,) = nimc.runs()
     assert shlex.split(line)[-len(words) :] == words
-    assert call_of(run, "").folder == nimc.folder
+    assert load_call(run, "").folder == nimc.folder
     away = RunCommands(run, "", "localhost", Shell(Path("/"))).again("--pairs", "12")
     to, _, typed = away.partition(" && ")
     assert to == f"cd {nimc.folder}"
@@ -180,8 +180,8 @@ def test_the_same_words_in_another_folder_are_another_run(nimc: Nimc) -> None:
         status, _, err = measured(nimc, "./solver", folder=nimc.folder / name, fake="torn")
         assert (status, "starts" in err) == (3, True), err
     assert f"does not resume {before[0]}: it was started in another folder" in err
-    one, two = sorted(nimc.runs(), key=lambda run: str(call_of(run, "").folder))
-    assert [call_of(run, "").folder for run in (one, two)] == [
+    one, two = sorted(nimc.runs(), key=lambda run: str(load_call(run, "").folder))
+    assert [load_call(run, "").folder for run in (one, two)] == [
         nimc.folder / name for name in ("one", "two")
     ]
     assert load_header(one).digest == load_header(two).digest
@@ -211,7 +211,7 @@ def test_a_crate_does_not_say_where_it_ran_and_is_not_run_again(
 
 
 def test_failures_are_in_the_words_of_options() -> None:
-    advised = [in_options(f"8 runs rejected; {advice}") for advice in ADVICE.values()]
+    advised = [reworded(f"8 runs rejected; {advice}") for advice in ADVICE.values()]
     assert not [text for text in advised if "limit" in text]
     assert advised[0].endswith("wait until they end, or give --busy")
 

@@ -20,7 +20,7 @@ import pytest
 
 from nimc.run.session import NIMC, processes_of
 from nimc.run.verify import verify
-from records.block_plan import UNREAD
+from records.block_plan import UNREAD_FILE
 from tests.faults.host import Process, having, read
 from tests.undisturbed import VERIFY
 
@@ -41,7 +41,7 @@ SIGNALS = signal.SIGTERM, signal.SIGKILL
 
 def keys(run: Path) -> Counter[str]:
     """Keys of all samples, and of those that a check has yet to read; half a line is none."""
-    files = [*run.glob("samples/*.jsonl"), *run.glob(f"logs/*/*/{UNREAD}")]
+    files = [*run.glob("samples/*.jsonl"), *run.glob(f"logs/*/*/{UNREAD_FILE}")]
     counted = Counter[str]()
     for file in files:
         whole, _, _ = file.read_bytes().rpartition(b"\n")
@@ -131,7 +131,7 @@ def assert_whole(run: Path, before: Counter[str]) -> None:
     # Every output was there when the check read it.
     assert [sample["key"] for sample in samples if sample["fom"] is None] == []
     assert {sample["fom"] for sample in samples if sample["case"] == "theirs"} == {0.0025}
-    assert not list(run.glob(f"logs/*/*/{UNREAD}"))
+    assert not list(run.glob(f"logs/*/*/{UNREAD_FILE}"))
     assert [finding.text for finding in verify(run).findings if finding.kind != "unproven"] == []
 
 

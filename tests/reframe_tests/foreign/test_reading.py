@@ -12,7 +12,7 @@ import pytest
 from reframe.core.exceptions import ReframeError
 
 from records import chain
-from records.block_plan import UNREAD
+from records.block_plan import UNREAD_FILE
 from records.units import si
 from reframe_tests import foreign
 from reframe_tests.foreign import direction
@@ -46,7 +46,7 @@ def read(check: Any, tmp_path: Path, *outputs: str, errors: str = "") -> list[di
     check.put_conductor()
     logs = tmp_path / "run/logs/case/0"
     logs.mkdir(parents=True)
-    with (logs / UNREAD).open("w") as unread:
+    with (logs / UNREAD_FILE).open("w") as unread:
         for pair, output in enumerate(outputs):
             key, outcome = f"case/0/{pair}/off/0", "accepted" if output else "rejected"
             sample = replace(UNREAD_SAMPLE, key=key, pair=pair, outcome=outcome)
@@ -55,7 +55,7 @@ def read(check: Any, tmp_path: Path, *outputs: str, errors: str = "") -> list[di
             (logs / f"{pair}-off-0.err").write_text(errors)
         unread.write(json.dumps(UNREAD_SAMPLE.as_dict())[:40])
     foreign.read_block(check.output_reader, tmp_path / "run", "case", logs)
-    assert not (logs / UNREAD).exists()
+    assert not (logs / UNREAD_FILE).exists()
     text = (tmp_path / "run/samples/case.jsonl").read_text()
     return [json.loads(line) for line in text.splitlines()]
 
@@ -82,14 +82,14 @@ def test_each_run_is_read_from_its_own_output(reframe, tmp_path):
 @pytest.mark.parametrize("moved", [0, 1, 2])
 def test_a_reading_that_was_killed_is_done_again(reframe, tmp_path, monkeypatch, moved):
     """As it has compressed an output whose sample is not on disk yet."""
-    check, link, killed = reframe(victim), chain.chained, iter([True] * moved + [False])
+    check, link, killed = reframe(victim), chain.chained_line, iter([True] * moved + [False])
 
     def chained(*records):
         if not next(killed, True):
             raise KeyboardInterrupt
         return link(*records)
 
-    monkeypatch.setattr("records.chain.chained", chained)
+    monkeypatch.setattr("records.chain.chained_line", chained)
     outputs = [GOOD, GOOD.replace("2.5", "4"), GOOD.replace("2.5", "7")]
     with pytest.raises(KeyboardInterrupt):
         read(check, tmp_path, *outputs)
@@ -108,7 +108,7 @@ def test_runs_that_schema_6_left_unread_become_samples_of_today(reframe, tmp_pat
     check.put_conductor()
     logs = tmp_path / "run/logs/case/0"
     logs.mkdir(parents=True)
-    (logs / UNREAD).write_text(json.dumps(as_schema_6(UNREAD_SAMPLE.as_dict())) + "\n")
+    (logs / UNREAD_FILE).write_text(json.dumps(as_schema_6(UNREAD_SAMPLE.as_dict())) + "\n")
     (logs / "0-off-0.out").write_text(GOOD)
     (logs / "0-off-0.err").touch()
     foreign.read_block(check.output_reader, tmp_path / "run", "case", logs)
