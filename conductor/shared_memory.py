@@ -1,9 +1,9 @@
 """A folder in shared memory for an agent's writers: the next agent removes that of a killed one.
 
-`ucx_perftest` keeps its buffers in files that have a name for a few tenths of a second, programs of
-Open MPI in files that have one until they end. If a program is killed while its file has a name,
-the file stays, and its memory is lost to the node. Other files there may belong to anybody, so
-nothing else is removed.
+`ucx_perftest` and `mpi_put` with MPICH keep their buffers in files that have a name for a few
+tenths of a second, programs of Open MPI in files that have one until they end. If a program is
+killed while its file has a name, the file stays, and its memory is lost to the node. Other files
+there may belong to anybody, so nothing else is removed.
 """
 
 from __future__ import annotations

@@ -6,6 +6,7 @@
 // are complete. Where nothing arrives like this, MPI emulates one-sided calls by messages that the
 // target has to receive: then it polls, and says so.
 #define _GNU_SOURCE
+#include <fcntl.h>
 #include <getopt.h>
 #include <limits.h>
 #include <mpi.h>
@@ -16,6 +17,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/mman.h>
 #include <sys/prctl.h>
 #include <sys/resource.h>
 #include <sys/syscall.h>
@@ -260,14 +262,39 @@ static bool share_memory(bool is_target, int target, const void *memory)
     return shared;
 }
 
-// MPICH gives the memory that its ranks share a name until they end by themselves, which a writer
-// that is killed does not. All ranks have mapped it.
-static void forget_names(void)
+// Puts named shared memory into the agent's folder, if there is one: the folder is removed even if
+// both ranks are killed. The two functions replace those of the C library for MPICH, which shares
+// memory only between ranks of one host.
+static void shared_path(const char *name, char path[PATH_MAX])
+{
+    const char *folder = getenv("NIMC_SHARED_MEMORY");
+    if (folder == NULL || access(folder, W_OK) != 0) // that of another host
+        folder = "/dev/shm";
+    snprintf(path, PATH_MAX, "%s/%s", folder, name + (*name == '/'));
+}
+
+int shm_open(const char *name, int flags, mode_t mode)
+{
+    char path[PATH_MAX];
+    shared_path(name, path);
+    return open(path, flags | O_CLOEXEC | O_NOFOLLOW, mode);
+}
+
+int shm_unlink(const char *name)
+{
+    char path[PATH_MAX];
+    shared_path(name, path);
+    return unlink(path);
+}
+
+// Removes the names of MPICH's shared memory once all ranks have mapped it: MPICH itself would do so
+// at the end, which a writer that is killed does not reach.
+static void remove_names(void)
 {
     FILE *in = fopen("/proc/self/maps", "r");
     char line[LINE], *path;
     while (in != NULL && fgets(line, sizeof line, in) != NULL)
-        if ((path = strstr(line, "/dev/shm/mpich_shm_")) != NULL) {
+        if ((path = strchr(line, '/')) != NULL && strstr(path, "/mpich_shm_") != NULL) {
             path[strcspn(path, " \n")] = '\0';
             unlink(path);
         }
@@ -463,7 +490,7 @@ int main(int argc, char **argv)
     if (!given || *model != MPI_WIN_UNIFIED)
         quit(3, "this MPI keeps a second copy of a window: its memory cannot be looked at");
     const bool shared = share_memory(rank == target, target, memory);
-    forget_names();
+    remove_names();
     if (rank == target && o.receive)
         receive_messages(&o, memory, !target);
     else if (rank == target)

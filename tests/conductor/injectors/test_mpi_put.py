@@ -3,6 +3,7 @@
 import os
 import re
 import shutil
+import signal
 import subprocess
 from dataclasses import replace
 from pathlib import Path
@@ -11,7 +12,7 @@ import pytest
 
 from conductor.injectors import mpi_put
 from conductor.injectors.base import Arrived, Fault, Row
-from conductor.shared_memory import folder
+from conductor.shared_memory import FOLDER_VARIABLE, folder
 from records.kernel_text import read
 from records.processes import descendants
 from records.programs import find_program
@@ -187,6 +188,22 @@ def test_shared_memory_without_room_is_said_in_one_line(program_of):
         meaning for meaning in meanings("mpi_put", done.stderr) if isinstance(meaning, Fault)
     }
     assert "/dev/shm) is full" in fault.text
+
+
+def test_shared_memory_of_mpich_is_in_the_agents_folder_from_the_first(program_of, tmp_path):
+    before = set(NAMED.glob("mpich_*"))
+    process = subprocess.Popen(
+        start(program_of("mpich")),
+        env={**os.environ, FOLDER_VARIABLE: str(tmp_path)},
+        stdout=subprocess.DEVNULL,
+        start_new_session=True,
+    )
+    try:
+        wait_until(lambda: list(tmp_path.glob("mpich_shm_*")), 30, every_s=0.001)
+    finally:
+        os.killpg(process.pid, signal.SIGKILL)
+        process.wait()
+    assert set(NAMED.glob("mpich_*")) - before == set()
 
 
 # Blocks.
