@@ -107,19 +107,19 @@ async def _agent(node: str, facts: dict[str, Any]) -> None:
     connection.send(messages.encode(messages.Hello(node, facts)))
     while True:
         try:
-            order = messages.order(await connection.receive())
+            order = messages.decode_order(await connection.receive())
         except wire.WireError:
             return
         match order:
             case messages.Ping():
                 connection.send(messages.encode(messages.Pong(clock.now_s())))
             case messages.BeginWatch():
-                connection.send(messages.encode(messages.Watching()))
+                connection.send(messages.encode(messages.WatchBegun()))
             case messages.EndWatch():
                 connection.send(messages.encode(_observed(node)))
 
 
-def _observed(node: str) -> messages.Observed:
+def _observed(node: str) -> messages.WatchRecord:
     now_s = time.monotonic()
     loads = [
         LoadSample(now_s - _RUN_S + number, 0.01 * number, 0, 100 * number) for number in range(3)
@@ -129,7 +129,7 @@ def _observed(node: str) -> messages.Observed:
         for number in range(_COUNTERS)
     }
     series = NodeSeries(node=node, loads=loads, busiest="python", frequencies_hz=[2.1e9, 2.1e9])
-    return messages.Observed(series, counters)
+    return messages.WatchRecord(series, counters)
 
 
 async def _agents() -> None:

@@ -18,8 +18,8 @@ from records.machine.fabrics import FABRICS, Counter
 from records.text import one_line
 
 #: Direction of the bytes, seen from the host of the device.
-Passed = Literal["received", "sent"]
-DIRECTIONS: tuple[Passed, ...] = ("received", "sent")
+TrafficDirection = Literal["received", "sent"]
+DIRECTIONS: tuple[TrafficDirection, ...] = ("received", "sent")
 
 
 #: Slingshot's driver prints the time of a reading after it.
@@ -36,7 +36,9 @@ class CounterReading:
     bytes_b: int | None
 
 
-def read(device: str | None, passed: Passed, root: Path = Path("/")) -> CounterReading | None:
+def read(
+    device: str | None, passed: TrafficDirection, root: Path = Path("/")
+) -> CounterReading | None:
     """Bytes that a device or a network interface has received or sent so far.
 
     None if there is no such device, or it has no counter. The first row of its fabric whose files
@@ -55,7 +57,7 @@ def read(device: str | None, passed: Passed, root: Path = Path("/")) -> CounterR
     return None
 
 
-def read_one_sided(device: str, passed: Passed, root: Path = Path("/")) -> int | None:
+def read_one_sided(device: str, passed: TrafficDirection, root: Path = Path("/")) -> int | None:
     """Bytes of RDMA writes that a device has received, or of RDMA reads that it has answered.
 
     None if it does not say, or its fabric has no other writes.
@@ -69,7 +71,7 @@ def read_one_sided(device: str, passed: Passed, root: Path = Path("/")) -> int |
     return _number(root, file.format(**_names(device, root)), "")
 
 
-def why_none(device: str, root: Path = Path("/")) -> str:
+def why_no_count(device: str, root: Path = Path("/")) -> str:
     """Return what the files say in which a device would count what it receives, in a few words."""
     names, contents = _names(device, root), list[str]()
     for row in _rows(device, root):

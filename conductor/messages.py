@@ -11,14 +11,21 @@ from dataclasses import asdict, dataclass, field, replace
 from typing import Any, Literal, cast, get_args
 
 from conductor.injectors.base import EndRole, Writer
-from conductor.readings import CounterSample, FinishedWrite, Metered, NodeSeries, Placed, RateRow
+from conductor.readings import (
+    CounterSample,
+    FinishedWrite,
+    MeterRecord,
+    NodeSeries,
+    Placement,
+    RateRow,
+)
 from conductor.wire import WireError
 from records.errors import first_fault
 from records.machine.node_counters import NodeCounter
 from records.timetable import PlannedWrite
 
 #: The action on writers: `freeze` suspends the passive side, which is needed no more.
-Do = Literal["stop", "hold", "resume", "freeze"]
+Action = Literal["stop", "hold", "resume", "freeze"]
 #: How much of an invalid message an error quotes, characters.
 _QUOTE = 60
 
@@ -39,12 +46,12 @@ class Control:
     `stop` and `hold` are answered by `WritersStopped`. A row that spans a pause is not reported.
     """
 
-    do: Do
+    action: Action
     writers: list[int]
 
 
 @dataclass(frozen=True, kw_only=True)
-class Perform:
+class MakeWrites:
     """Make the short writes of this origin when they are due."""
 
     injector: str
@@ -71,15 +78,15 @@ class Perform:
 
 
 @dataclass(frozen=True)
-class Finish:
-    """Start no more writes, wait for those in progress; answered by `Written`."""
+class FinishWrites:
+    """Start no more writes, wait for those in progress; answered by `WritesMade`."""
 
     timeout_s: float
 
 
 @dataclass(frozen=True)
 class BeginWatch:
-    """Watch this node and its writers until `EndWatch`; answered by `Watching`."""
+    """Watch this node and its writers until `EndWatch`; answered by `WatchBegun`."""
 
     #: RDMA devices or network interfaces to count.
     devices: list[str]
@@ -93,7 +100,7 @@ class BeginWatch:
 
 @dataclass(frozen=True)
 class EndWatch:
-    """Watch no more; answered by `Observed`."""
+    """Watch no more; answered by `WatchRecord`."""
 
 
 @dataclass(frozen=True)
@@ -110,7 +117,7 @@ class Hello:
 
 
 @dataclass(frozen=True, kw_only=True)
-class News:
+class WriterNews:
     """News of a writer; times are Unix time by the agent's clock."""
 
     writer: int
@@ -122,7 +129,7 @@ class News:
     #: The transport of its bytes, as was found out while it writes.
     transport: str | None = None
     #: The counter of its bytes, at the end of a watch.
-    meter: Metered | None = None
+    meter: MeterRecord | None = None
     #: Why one of its ends has ended.
     ended: str | None = None
 
@@ -138,16 +145,16 @@ class Pong:
 class WritersStopped:
     """All those ends have been stopped or suspended; the placement of their buffers before that."""
 
-    placed: list[Placed]
+    placed: list[Placement]
 
 
 @dataclass(frozen=True)
-class Watching:
+class WatchBegun:
     """A watch has begun."""
 
 
 @dataclass(frozen=True)
-class Observed:
+class WatchRecord:
     """The record since the beginning of a watch."""
 
     node: NodeSeries
@@ -158,7 +165,7 @@ class Observed:
 
 
 @dataclass(frozen=True)
-class Written:
+class WritesMade:
     """The writes that an origin made of its part of a timetable, by its own clock."""
 
     finished: list[FinishedWrite]
@@ -166,9 +173,9 @@ class Written:
     faults: dict[str, int]
 
 
-Order = StartEnd | Control | Perform | Finish | BeginWatch | EndWatch | Ping
-Answer = Pong | WritersStopped | Watching | Observed | Written
-Report = Hello | News | Answer
+Order = StartEnd | Control | MakeWrites | FinishWrites | BeginWatch | EndWatch | Ping
+Answer = Pong | WritersStopped | WatchBegun | WatchRecord | WritesMade
+Report = Hello | WriterNews | Answer
 
 
 def encode(message: Order | Report) -> list[Any]:
@@ -176,12 +183,12 @@ def encode(message: Order | Report) -> list[Any]:
     return [type(message).__name__, asdict(message)]
 
 
-def order(data: Any) -> Order:
+def decode_order(data: Any) -> Order:
     """The order encoded in these values. Raises WireError if they are not an order."""
     return cast(Order, _decode(data, Order))
 
 
-def report(data: Any) -> Report:
+def decode_report(data: Any) -> Report:
     """The report encoded in these values. Raises WireError if they are not a report."""
     return cast(Report, _decode(data, Report))
 

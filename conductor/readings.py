@@ -11,7 +11,7 @@ from typing import NamedTuple
 from conductor.injectors.base import EndRole
 
 #: Shortest time over which counted bytes are taken for a rate, seconds.
-COUNTED_S = 0.25
+COUNT_SPAN_S = 0.25
 
 
 class RateRow(NamedTuple):
@@ -48,7 +48,7 @@ class FinishedWrite(NamedTuple):
         """Its rate, bytes per second."""
         return self.bytes_b / (self.end_s - self.start_s)
 
-    def earlier(self, by_s: float) -> FinishedWrite:
+    def moved_earlier(self, by_s: float) -> FinishedWrite:
         """The same write by a clock that is behind this one."""
         return self._replace(start_s=self.start_s - by_s, end_s=self.end_s - by_s)
 
@@ -64,7 +64,7 @@ class CounterSample(NamedTuple):
 
 
 @dataclass(frozen=True)
-class Metered:
+class MeterRecord:
     """The counter of a writer's bytes, besides its own rows."""
 
     writer: int
@@ -77,7 +77,7 @@ class Metered:
 
 
 @dataclass(frozen=True, kw_only=True)
-class Placed:
+class Placement:
     """Placement of one end of a writer, read by its agent just before stopping it."""
 
     writer: int

@@ -102,7 +102,7 @@ class Wire:
         self.writer.close()
 
 
-def in_one_line(_: asyncio.AbstractEventLoop, context: dict[str, Any]) -> None:
+def print_in_one_line(_: asyncio.AbstractEventLoop, context: dict[str, Any]) -> None:
     """Say in one line what asyncio could not give to anybody, in place of its traceback."""
     error = context.get("exception")
     why = f": {type(error).__name__}: {error}" if error else ""
@@ -157,7 +157,7 @@ def _require(proof: bytes, expected: bytes) -> None:
         raise StrangerError("the other end does not have the job's secret")
 
 
-async def wired(connection: socket.socket) -> Wire:
+async def open_wire(connection: socket.socket) -> Wire:
     """One end of a connection whose ends have proved that they have the secret."""
     reader, writer = await asyncio.open_connection(sock=connection, limit=LIMIT_B)
     return Wire(reader=reader, writer=writer)
@@ -225,4 +225,4 @@ async def _introduced(connection: socket.socket, secret: str) -> Wire:
         await loop.sock_sendall(connection, _answer(secret, "agent", challenges))
     except OSError:
         raise WireError("the connection closed") from None
-    return await wired(connection)
+    return await open_wire(connection)

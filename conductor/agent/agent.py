@@ -53,7 +53,7 @@ class Agent:
                     data = await self._wire.receive()
                 except wire.WireError:
                     return
-                await self.execute(messages.order(data))
+                await self.execute(messages.decode_order(data))
         finally:
             await self.stop()
 
@@ -68,10 +68,10 @@ class Agent:
                 await self._start(order)
             case messages.Control():
                 await self._control(order)
-            case messages.Perform():
+            case messages.MakeWrites():
                 log = self._logs / f"writes-{node_name()}.log"
                 self._short_writer = ShortWriter(order, log)
-            case messages.Finish():
+            case messages.FinishWrites():
                 self._send(await self._finish(order.timeout_s))
             case messages.BeginWatch():
                 await self._begin_watch(order)
@@ -85,11 +85,13 @@ class Agent:
         writer = order.writer
         role = order.role
         if role == "target" and injector.target_command(writer) is None:
-            self._send(messages.News(writer=writer.index, listening=True))
+            self._send(messages.WriterNews(writer=writer.index, listening=True))
             return
         process = await start_writer_end(injector, writer, role, asyncio.subprocess.PIPE)
         if isinstance(process, str):
-            self._send(messages.News(writer=writer.index, ended=f"{role} side ended: {process}"))
+            self._send(
+                messages.WriterNews(writer=writer.index, ended=f"{role} side ended: {process}")
+            )
             return
         end = End(writer, role, injector, process, self._send, self.writes_alone)
         end.begin(log_of(self._logs, writer, role).open("ab", buffering=0))  # the end closes it
@@ -105,8 +107,10 @@ class Agent:
         chosen = [end for end in self.ends if end.index in order.writers]
         origins_first = sorted(chosen, key=lambda end: end.role)
         # Read before the ends stop: the buffers of a process go with it.
-        buffers = [end.placed() for end in origins_first] if order.do in ("stop", "hold") else []
-        match order.do:
+        buffers = (
+            [end.placed() for end in origins_first] if order.action in ("stop", "hold") else []
+        )
+        match order.action:
             case "freeze":
                 for end in chosen:
                     end.freeze()
@@ -140,7 +144,7 @@ class Agent:
         )
         for end in self.ends:  # last, so that the counts span little more than the run
             end.count()
-        self._send(messages.Watching())
+        self._send(messages.WatchBegun())
 
     async def _end_watch(self) -> None:
         assert self._watch, "EndWatch without BeginWatch"
@@ -151,12 +155,12 @@ class Agent:
         watch, self._watch = self._watch, None
         self._send(await watch.end())
 
-    async def _finish(self, timeout_s: float) -> messages.Written:
+    async def _finish(self, timeout_s: float) -> messages.WritesMade:
         short_writer, self._short_writer = self._short_writer, None
         if short_writer is None:
-            return messages.Written([], {})
+            return messages.WritesMade([], {})
         await short_writer.finish(timeout_s)
-        return messages.Written(short_writer.finished, dict(short_writer.faults))
+        return messages.WritesMade(short_writer.finished, dict(short_writer.faults))
 
     async def stop(self) -> None:
         """Stop all ends, short writes and watching."""
@@ -176,7 +180,7 @@ class Agent:
 
 async def run() -> None:
     """Connect to the conductor named in the environment, and serve it."""
-    asyncio.get_running_loop().set_exception_handler(wire.in_one_line)
+    asyncio.get_running_loop().set_exception_handler(wire.print_in_one_line)
     host, _, port = os.environ.pop(wire.ADDRESS_VARIABLE).rpartition(":")
     secret = os.environ.pop(wire.SECRET_VARIABLE)
     interface = os.environ.get(wire.INTERFACE_VARIABLE)

@@ -14,9 +14,9 @@ from conductor import counters
 from conductor.agent.end_program import Meaning, read, start_writer_end
 from conductor.agent.pacer import Pacer, first_full_b_s, pace
 from conductor.agent.watch import Meter
-from conductor.injectors.base import PASSES, Arrived, EndRole, Injector, Row, Writer
-from conductor.messages import News
-from conductor.readings import Placed, RateRow
+from conductor.injectors.base import TRAFFIC, Arrived, EndRole, Injector, Row, Writer
+from conductor.messages import WriterNews
+from conductor.readings import Placement, RateRow
 from records import clock, processes
 
 #: How often the byte counter of the origin's device is read if a writer prints no rows, seconds.
@@ -47,7 +47,7 @@ class End:
         role: EndRole,
         injector: Injector,
         process: asyncio.subprocess.Process,
-        send: Callable[[News], None],
+        send: Callable[[WriterNews], None],
         writes_alone: Callable[[End], bool] = lambda _: False,
     ) -> None:
         """`writes_alone`: whether an origin is the only one here that writes."""
@@ -178,14 +178,14 @@ class End:
                 return
             await asyncio.sleep(LISTEN_S)
 
-    def placed(self) -> Placed:
+    def placed(self) -> Placement:
         """Return where its buffers are; unknown if the process has ended."""
         buffers_b: Counter[int] = Counter()
         pids = (self.process.pid, *processes.descendants(self.process.pid))
         for pid in pids:
             buffers_b.update(processes.buffers_b(pid, self.writer.message_b))
         huge_b = [size_b for pid in pids if (size_b := processes.huge_b(pid)) is not None]
-        return Placed(
+        return Placement(
             writer=self.index,
             role=self.role,
             own_binding=self.injector.own_binding(),
@@ -229,12 +229,12 @@ class End:
     def report_count(self) -> None:
         """Report what was counted of it since the last report."""
         if self.meter and (samples := self.meter.take_samples()):
-            self._send(News(writer=self.index, samples=samples))
+            self._send(WriterNews(writer=self.index, samples=samples))
 
     def report_meter(self) -> None:
         """Report what was counted of an origin that is not held, and by what."""
         if self.meter and not self.held:
-            news = News(
+            news = WriterNews(
                 writer=self.index, samples=self.meter.take_samples(), meter=self.meter.metered()
             )
             self._send(news)
@@ -265,7 +265,9 @@ class End:
         if self.meter:
             self.meter.start()
             self.report_count()
-        self._send(News(writer=self.index, row=RateRow(ended_s - over_s, ended_s, row.rate_b_s)))
+        self._send(
+            WriterNews(writer=self.index, row=RateRow(ended_s - over_s, ended_s, row.rate_b_s))
+        )
 
     def report_arrived(self, arrived: Arrived) -> None:
         """Count the bytes that have arrived, and report their transport if it is another one."""
@@ -273,10 +275,10 @@ class End:
             self.meter.arrived(arrived.bytes_b)
         if arrived.transport != self._transport:
             self._transport = arrived.transport
-            self._send(News(writer=self.index, transport=arrived.transport))
+            self._send(WriterNews(writer=self.index, transport=arrived.transport))
 
     def _ended(self, why: str) -> None:
-        self._send(News(writer=self.index, ended=f"{self.role} side ended: {why}"))
+        self._send(WriterNews(writer=self.index, ended=f"{self.role} side ended: {why}"))
 
     async def _watch(self, log: IO[bytes]) -> None:
         """Read what it prints until it ends; start another passive side if short writes need it."""
@@ -320,7 +322,7 @@ class End:
                 return
             if state == "own" or (not shown and clock.now_s() - began_s > UNSEEN_S):
                 self.listened = True
-                self._send(News(writer=self.index, listening=True))
+                self._send(WriterNews(writer=self.index, listening=True))
                 return
             await asyncio.sleep(LISTEN_S)
 
@@ -337,7 +339,7 @@ class End:
 
     async def _report_counted_rows(self) -> None:
         """Report rows of a writer that prints none, from the bytes that passed its device."""
-        read_now = partial(counters.read, self.writer.device, PASSES[self.injector.direction][0])
+        read_now = partial(counters.read, self.writer.device, TRAFFIC[self.injector.direction][0])
         then_s, then = clock.now_s(), read_now()
         if then is None:
             device = self.writer.device

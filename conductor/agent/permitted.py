@@ -31,7 +31,7 @@ def _against(order: messages.Order) -> Iterator[str]:
         case messages.StartEnd():
             yield from _against_injector(order.injector)
             yield from _against_writer(order.writer)
-        case messages.Perform():
+        case messages.MakeWrites():
             yield from _against_injector(order.injector)
             yield from _against_writer(order.writer)
             for _, address in order.targets:

@@ -16,7 +16,7 @@ from statistics import median
 from conductor.agent.end_program import Meaning, read, start_writer_end
 from conductor.injectors import INJECTORS
 from conductor.injectors.base import Total, Writer
-from conductor.messages import Perform
+from conductor.messages import MakeWrites
 from conductor.readings import FinishedWrite
 from records import clock, processes
 from records.timetable import PlannedWrite
@@ -31,7 +31,7 @@ _RECENT = 3
 class ShortWriter:
     """Makes the short writes of one origin when they are due."""
 
-    def __init__(self, part: Perform, log: Path) -> None:
+    def __init__(self, part: MakeWrites, log: Path) -> None:
         """`log`: the file that faults of its writes are appended to."""
         self._injector = INJECTORS[part.injector]
         self._part = part

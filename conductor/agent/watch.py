@@ -18,16 +18,16 @@ from contextlib import suppress
 from statistics import fmean
 
 from conductor import counters
-from conductor.counters import DIRECTIONS, Passed
-from conductor.injectors.base import PASSES, Injector, Writer
-from conductor.messages import BeginWatch, Observed
+from conductor.counters import DIRECTIONS, TrafficDirection
+from conductor.injectors.base import TRAFFIC, Injector, Writer
+from conductor.messages import BeginWatch, WatchRecord
 from conductor.readings import (
-    COUNTED_S,
+    COUNT_SPAN_S,
     CounterSample,
     DeviceSample,
     DeviceSeries,
     LoadSample,
-    Metered,
+    MeterRecord,
     NodeSeries,
 )
 from records import clock, kernel_text, processes
@@ -41,10 +41,10 @@ class MeterError(Exception):
 
 
 #: Time between two counts of a meter, seconds: long enough for a rate.
-METER_S = COUNTED_S
+METER_S = COUNT_SPAN_S
 
 
-def _device_counter(device: str | None, passed: Passed) -> Callable[[], float]:
+def _device_counter(device: str | None, passed: TrafficDirection) -> Callable[[], float]:
     """A function that reads the bytes an origin's device has passed on; MeterError if it cannot."""
     if device is None:
         raise MeterError("the machine's file names no device")
@@ -156,7 +156,7 @@ class Meter:
         elif injector.reports_arrivals:
             self._counted_by = "the target's memory"
         elif injector.transport(writer) != "shared memory":
-            self._total = _device_counter(writer.device, PASSES[injector.direction][0])
+            self._total = _device_counter(writer.device, TRAFFIC[injector.direction][0])
             self._counted_by = f"sent by {writer.device}"
         else:
             raise MeterError("nothing counts what passes over shared memory")
@@ -176,10 +176,10 @@ class Meter:
                 return self._total()
         return None
 
-    def metered(self) -> Metered:
+    def metered(self) -> MeterRecord:
         """Return what the meter counts by, and why it does not count, if so."""
         memory = self._injector.reports_arrivals
-        return Metered(
+        return MeterRecord(
             self._writer.index, self._counted_by, memory and bool(self._counted_by), self._fault
         )
 
@@ -228,7 +228,7 @@ class Watch:
         self._devices: dict[str, list[DeviceSample]] = {device: [] for device in order.devices}
         self._read_devices()
 
-    async def end(self) -> Observed:
+    async def end(self) -> WatchRecord:
         """End the watch and return what it has recorded."""
         self._read_devices()
         gained = node_counters.gain(self._counters, self._read_counters())
@@ -258,7 +258,7 @@ class Watch:
             for writer, pid, before_s in self._held
             if processes.ran_s(pid) not in (None, before_s)
         }
-        return Observed(node, gained, sorted(ran))
+        return WatchRecord(node, gained, sorted(ran))
 
     async def cancel(self) -> None:
         """Stop reading the load; nothing is returned."""

@@ -20,11 +20,11 @@ from conductor.block.runs import BlockError, BlockRunner
 from conductor.block.schedule import NotReadyError
 from conductor.block.store import read_notes, write_note
 from conductor.injectors import INJECTORS
-from conductor.injectors.base import MOST_QUEUE_PAIRS, PASSES
-from conductor.judge.rates import whole_rows
+from conductor.injectors.base import MOST_QUEUE_PAIRS, TRAFFIC
+from conductor.judge.rates import gapless_rows
 from conductor.judge.series import Series
-from conductor.judge.series_figures import passed
-from conductor.readings import COUNTED_S, RateRow
+from conductor.judge.series_figures import counted_bytes
+from conductor.readings import COUNT_SPAN_S, RateRow
 from records.last_words import cause_or_gist
 from records.machine import devices
 from records.treatment import Writes
@@ -215,9 +215,9 @@ class AloneRates:
         uncounted_rows = [len(state.rows) for state in states]
         number = max(uncounted_rows) + math.ceil(_ROWS_S / injector.row_s)
         await self._await_rows(states, number, self._timeout_s(states, number))
-        at_target = PASSES[injector.direction][1]
+        at_target = TRAFFIC[injector.direction][1]
         observed, _ = await runner.observer.end()
-        counts = {node.node: passed(node, at_target) for node in observed.nodes}
+        counts = {node.node: counted_bytes(node, at_target) for node in observed.nodes}
         held = runner.writers.holds(writes)
         ending_s = time.monotonic()
         await runner.writers.hold_or_stop(writes, states)
@@ -238,12 +238,14 @@ class AloneRates:
             have_counts = all(state.series.counted_s and state.series.samples for state in states)
             needed_s = (1 + ready_rows) * injector.row_s
             if ready_rows == 1 and have_counts:
-                needed_s = COUNTED_S
+                needed_s = COUNT_SPAN_S
         return MeasuredRates(
             targets=runner.nodes.targets,
             origins=runner.nodes.origins,
             writes=writes,
-            rates_b_s=[median(row.rate_b_s for row in whole_rows(writer)[1:]) for writer in series],
+            rates_b_s=[
+                median(row.rate_b_s for row in gapless_rows(writer)[1:]) for writer in series
+            ],
             counted_b_s={
                 node: count.bytes_b / count.over_s
                 for node, count in counts.items()

@@ -215,7 +215,7 @@ async def _supervise(plan: BlockPlan, work: Work) -> tuple[int, str, str | None]
     Returns exit status, state of the block, and reason.
     """
     loop = asyncio.get_running_loop()
-    loop.set_exception_handler(wire.in_one_line)
+    loop.set_exception_handler(wire.print_in_one_line)
     task = asyncio.ensure_future(work())
     stopping = False
 

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from conductor.block.assignment import Assignment
-from conductor.counters import Passed
+from conductor.counters import TrafficDirection
 from conductor.injectors import INJECTORS
-from conductor.injectors.base import PASSES
+from conductor.injectors.base import TRAFFIC
 from conductor.judge.series import Rails
 from records.block_plan import BlockPlan
 from records.treatment import Treatment, Writes
@@ -34,7 +34,7 @@ class Demands:
             return self._rails
         return list(dict.fromkeys(device for writes in self._kinds for device in writes.devices))
 
-    def silent_directions(self, treatment: Treatment) -> list[Passed]:
+    def silent_directions(self, treatment: Treatment) -> list[TrafficDirection]:
         """Return the directions in which no bytes of the block's writes may pass the targets.
 
         They are empty if this treatment writes.
@@ -42,7 +42,7 @@ class Demands:
         writes = treatment.writes
         if writes and not _is_control(writes) and writes.scheduled != 0:
             return []
-        at_targets = (PASSES[INJECTORS[kind.injector].direction][1] for kind in self._kinds)
+        at_targets = (TRAFFIC[INJECTORS[kind.injector].direction][1] for kind in self._kinds)
         return list(dict.fromkeys(at_targets))
 
     def rails(self, treatment: Treatment) -> Rails | None:

@@ -14,8 +14,8 @@ from conductor import messages, wire
 from conductor.agent.pacer import pace
 from conductor.injectors.base import EndRole, Injector, Writer
 from conductor.judge.series import WriterSeries
-from conductor.messages import Do, Pong, WritersStopped
-from conductor.readings import COUNTED_S, Metered, RateRow
+from conductor.messages import Action, Pong, WritersStopped
+from conductor.readings import COUNT_SPAN_S, MeterRecord, RateRow
 from records import clock
 from records.clock import Exchange, Offset, offset_from
 from records.errors import MachineError
@@ -247,7 +247,7 @@ class Hub:
                     transport=injector.transport(writer),
                     row_s=injector.row_s or _CONTROL_S,
                     counted_s=counted_s[number],
-                    meter=Metered(writer.index),
+                    meter=MeterRecord(writer.index),
                 ),
                 freezes=injector.freezes_target(writer),
             )
@@ -280,8 +280,10 @@ class Hub:
         """Suspend these writers until `resume`, and wait until they are suspended."""
         await self._control("hold", states)
 
-    async def _control(self, do: Do, states: Sequence[WriterState]) -> None:
-        answers = await self.ask(_control_orders(do, states), WritersStopped, "stop its writers")
+    async def _control(self, action: Action, states: Sequence[WriterState]) -> None:
+        answers = await self.ask(
+            _control_orders(action, states), WritersStopped, "stop its writers"
+        )
         placed = [end for answer in answers.values() for end in answer.placed]
         for state in states:
             index = state.writer.index
@@ -294,7 +296,7 @@ class Hub:
             series.rows = []
             series.samples = []
             series.placed = []
-            series.meter = Metered(state.writer.index)
+            series.meter = MeterRecord(state.writer.index)
         for node, order in _control_orders("resume", states).items():
             self.send(node, order)
 
@@ -347,9 +349,9 @@ class Hub:
 
     async def _serve(self, call: socket.socket) -> None:
         """Receive the reports of an agent until its connection is closed."""
-        connection = await wire.wired(call)
+        connection = await wire.open_wire(call)
         try:
-            hello = messages.report(await connection.receive())
+            hello = messages.decode_report(await connection.receive())
         except wire.WireError:
             hello = None
         # Each node has one agent.
@@ -360,7 +362,7 @@ class Hub:
         await self._notify_waiters()
         try:
             while True:
-                self._take_report(link, messages.report(await connection.receive()))
+                self._take_report(link, messages.decode_report(await connection.receive()))
                 await self._notify_waiters()
         except wire.WireError as error:
             is_silent = isinstance(error, wire.SilentNodeError)
@@ -373,14 +375,14 @@ class Hub:
             self._changed.notify_all()
 
     def _take_report(self, link: _Link, report: messages.Report) -> None:
-        if isinstance(report, messages.News):
+        if isinstance(report, messages.WriterNews):
             if state := self._states.get(report.writer):
                 self._take_news(state, report, link.clock.offset_s)
         else:
             link.answers[type(report)] = report
             link.answered_s = clock.now_s()
 
-    def _take_news(self, state: WriterState, news: messages.News, ahead_s: float) -> None:
+    def _take_news(self, state: WriterState, news: messages.WriterNews, ahead_s: float) -> None:
         """Record news of a writer; `ahead_s` is its agent's clock minus the conductor's."""
         series = state.series
         state.listening |= news.listening
@@ -399,12 +401,12 @@ class Hub:
             series.rows.append(row._replace(start_s=start_s, end_s=row.end_s - ahead_s))
 
 
-def _control_orders(do: Do, states: Sequence[WriterState]) -> dict[str, messages.Control]:
+def _control_orders(action: Action, states: Sequence[WriterState]) -> dict[str, messages.Control]:
     """Return node -> the order for the writers that have an end on it."""
     orders: dict[str, messages.Control] = {}
     for state in states:
         for node in dict.fromkeys((state.writer.target, state.writer.origin)):
-            order = orders.setdefault(node, messages.Control(do, []))
+            order = orders.setdefault(node, messages.Control(action, []))
             order.writers.append(state.writer.index)
     return orders
 
@@ -422,7 +424,7 @@ def shortest_counts_s(injector: Injector, writers: Sequence[Writer]) -> list[flo
         if users[writer.origin, writer.device] > 1 and not injector.reports_arrivals:
             shortest_s.append(None)
         elif injector.is_paced(writer):
-            shortest_s.append(max(COUNTED_S, _PERIODS * pace(writer).period_s))
+            shortest_s.append(max(COUNT_SPAN_S, _PERIODS * pace(writer).period_s))
         else:
-            shortest_s.append(COUNTED_S)
+            shortest_s.append(COUNT_SPAN_S)
     return shortest_s

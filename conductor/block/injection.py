@@ -30,7 +30,7 @@ from conductor.block.hub import Hub, WriterState
 from conductor.block.runs import BlockError, BlockRunner
 from conductor.judge import length
 from conductor.judge.judge import judge
-from conductor.judge.rates import until_s, whole_rows
+from conductor.judge.rates import gapless_rows, last_end_s
 from conductor.judge.series import Series, Window
 from records import clock, injected, processes
 from records.block_plan import BlockPlan
@@ -343,12 +343,12 @@ class InjectionConductor:
         judgement = judge(series, window_s, limits, others=True)
         self._note_disturbed_alone(judgement.share_of_alone)
         first_reason = next(iter(judgement.reasons), None)
-        reason = _why_ended(states) or first_reason or judgement.unproven
+        reason = _why_ended(states) or first_reason or judgement.unproven_note
         start_s, end_s = window_s
         rows = [
             WrittenRow(index, row.start_s, row.end_s, row.bytes_b)
             for index, writer in enumerate(series.writers)
-            for row in whole_rows(writer)
+            for row in gapless_rows(writer)
             if start_s < row.end_s <= end_s
         ]
         self._append(
@@ -427,7 +427,7 @@ async def _await_covering_rows(hub: Hub, states: Sequence[WriterState], end_s: f
     """Wait for the rows that cover the end of a window."""
 
     def is_covered() -> bool:
-        return all(state.ended or (until_s(state.series) or 0.0) >= end_s for state in states)
+        return all(state.ended or (last_end_s(state.series) or 0.0) >= end_s for state in states)
 
     await hub.wait_for(is_covered, _LAST_ROWS_TIMEOUT_S)
 

@@ -56,7 +56,7 @@ class Observer:
             )
             for node in self._allocation.nodes
         }
-        await self._hub.ask(orders, messages.Watching, _WATCH)
+        await self._hub.ask(orders, messages.WatchBegun, _WATCH)
         self._beat_s, self._stood_still_s = time.monotonic(), 0.0
         self._clock_difference_s = time.time() - self._beat_s
         self._pulse = asyncio.create_task(self._beat())
@@ -79,7 +79,7 @@ class Observer:
         self._record_beat()
         clock_moved_s = time.time() - time.monotonic() - self._clock_difference_s
         orders = dict.fromkeys(self._allocation.nodes, messages.EndWatch())
-        answers = await self._hub.ask(orders, messages.Observed, _WATCH)
+        answers = await self._hub.ask(orders, messages.WatchRecord, _WATCH)
         series = Series(
             nodes=[answers[node].node for node in self._allocation.targets],
             ran=sorted({writer for answer in answers.values() for writer in answer.ran}),

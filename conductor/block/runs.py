@@ -23,9 +23,9 @@ from conductor.block.writers import Writers
 from conductor.injectors import INJECTORS
 from conductor.judge import series
 from conductor.judge.judge import judge
-from conductor.judge.rates import until_s
+from conductor.judge.rates import last_end_s
 from conductor.judge.series import Series
-from conductor.judge.short_writes import without_writers
+from conductor.judge.short_writes import record_without_writers
 from records import clock
 from records.acceptance import LIMITS, AcceptanceLimits
 from records.block_plan import BlockPlan
@@ -149,8 +149,8 @@ class BlockRunner:
             run.fail("rejected", judgement.reasons[0])
         if run.treatment.writes and judgement.share_of_alone > limits.max_share:
             self.writes_to_remeasure.add(run.treatment.writes)
-        if run.accepted and judgement.unproven:
-            run.notes.append(judgement.unproven)
+        if run.accepted and judgement.unproven_note:
+            run.notes.append(judgement.unproven_note)
 
     async def _without_writers(self, run: Run) -> Series:
         await self._lead_in()
@@ -172,7 +172,7 @@ class BlockRunner:
         """Run the application under short writes; without writers if their number is 0."""
         assert self.plan.short
         if not writes.scheduled:
-            run.timetable = without_writers(self.plan.short)
+            run.timetable = record_without_writers(self.plan.short)
             nodes = len(self.nodes.targets)
             run.notes.append(Note.WITHOUT_WRITERS(treatment=run.treatment.name, nodes=nodes))
             return await self._without_writers(run)
@@ -224,7 +224,7 @@ class BlockRunner:
             if state.ended:
                 run.fail("injector_never_ready", f"writer {state.number}: {state.ended}")
         if not in_time:
-            silent = any(until_s(state.series) is None for state in states)
+            silent = any(last_end_s(state.series) is None for state in states)
             run.fail(
                 "injector_never_ready" if silent else "rejected",
                 f"not at speed within {self.plan.limits.ready_timeout_s:.0f} s",
@@ -274,7 +274,7 @@ class BlockRunner:
         _, end_s = run.window_s
 
         def is_covered(state: WriterState) -> bool:
-            return (until_s(state.series) or 0.0) >= end_s
+            return (last_end_s(state.series) or 0.0) >= end_s
 
         if run.accepted:
             await self.hub.wait_for(

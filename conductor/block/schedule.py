@@ -18,8 +18,8 @@ from conductor.block.assignment import MOST_PASSIVE_SIDES, Assignment, first_por
 from conductor.block.hub import Hub, WriterState
 from conductor.injectors import INJECTORS
 from conductor.injectors.base import Writer
-from conductor.judge.short_writes import check, slot_records
-from conductor.messages import Finish, Perform, Written
+from conductor.judge.short_writes import check_writes, slot_records
+from conductor.messages import FinishWrites, MakeWrites, WritesMade
 from records import clock
 from records.block_plan import BlockPlan, ShortWrites
 from records.clock import Offset
@@ -192,7 +192,7 @@ class ScheduleControl:
         clocks = await self._hub.measure_clocks(self._origins)
         zero_s = clock.now_s() + self.lead_s + _HANDOUT_S
         for origin in table.origins:
-            order = Perform(
+            order = MakeWrites(
                 injector=self._injector.name,
                 writer=replace(template, origin=origin),
                 targets=[(target, self._hub.addresses[target]) for target in table.targets],
@@ -235,7 +235,7 @@ class ScheduleControl:
         }
         replace_text(path, json.dumps(document, separators=(",", ":")))
         finished = [
-            write.earlier(offsets[node].offset_s)
+            write.moved_earlier(offsets[node].offset_s)
             for node, written in reports.items()
             for write in written.finished
         ]
@@ -243,7 +243,7 @@ class ScheduleControl:
         alone_b_s = self._rate_alone_b_s
         errors_s = {node: offset.error_s for node, offset in offsets.items()}
         least_b_s = self._plan.limits.min_share * alone_b_s
-        record, fault = check(
+        record, fault = check_writes(
             table,
             finished,
             zero_s=running.zero_s,
@@ -260,13 +260,13 @@ class ScheduleControl:
             fault = f"{fault}; {frequent}"
         return record, writers, fault
 
-    async def _end(self) -> dict[str, Written]:
+    async def _end(self) -> dict[str, WritesMade]:
         """End the timetable at all origins; return node -> its report."""
         # A write in progress may take as long as the slowest one that counts, and a margin.
         longest_s = self.length_s / self._plan.limits.min_share
         timeout_s = longest_s + _FINISH_MARGIN_S
-        orders = dict.fromkeys(self._origins, Finish(timeout_s))
-        reports = await self._hub.ask(orders, Written, "report what it wrote", 2 * timeout_s)
+        orders = dict.fromkeys(self._origins, FinishWrites(timeout_s))
+        reports = await self._hub.ask(orders, WritesMade, "report what it wrote", 2 * timeout_s)
         await self._hub.stop(self._passive_sides)
         return reports
 
@@ -287,7 +287,7 @@ class ScheduleControl:
         return replace(self._template, port=port, messages=self.messages)
 
 
-def _most_frequent_fault(reports: Mapping[str, Written]) -> str:
+def _most_frequent_fault(reports: Mapping[str, WritesMade]) -> str:
     """Return the most frequent fault of all reports, in words; empty if there are none."""
     faults: Counter[str] = Counter()
     for written in reports.values():

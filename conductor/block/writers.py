@@ -8,7 +8,7 @@ from dataclasses import replace
 from conductor.block.assignment import BUFFERS_TOO_LARGE, Assignment
 from conductor.block.hub import Hub, WriterState
 from conductor.injectors import INJECTORS
-from conductor.judge.rates import all_rows, expected
+from conductor.judge.rates import all_rows, expected_rate
 from records.block_plan import BlockPlan
 from records.treatment import Writes
 
@@ -122,7 +122,7 @@ class Writers:
             if not rows or len(rows) < limits.ready_rows:
                 return True
             last_b_s = rows[-1].rate_b_s
-            return last_b_s <= 0 or last_b_s < limits.min_share * expected(series).rate_b_s
+            return last_b_s <= 0 or last_b_s < limits.min_share * expected_rate(series).rate_b_s
 
         return await self._hub.wait_for(
             lambda: any(state.ended for state in states) or not any(map(is_slow, states)),

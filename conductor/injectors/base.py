@@ -15,7 +15,7 @@ from abc import ABC, abstractmethod
 from dataclasses import dataclass, field
 from typing import Literal, Protocol
 
-from conductor.counters import Passed
+from conductor.counters import TrafficDirection
 from records.last_words import is_warning
 from records.machine import devices
 from records.machine.fabrics import Fabric
@@ -159,7 +159,7 @@ RowSource = Literal["output", "counter"]
 Holds = Literal["never", "anytime", "on one host", "after a row"]
 
 #: Direction -> what the devices of (origin, target) count.
-PASSES: dict[Direction, tuple[Passed, Passed]] = {
+TRAFFIC: dict[Direction, tuple[TrafficDirection, TrafficDirection]] = {
     "write": ("sent", "received"),
     "read": ("received", "sent"),
     "both": ("sent", "received"),  # of what is written

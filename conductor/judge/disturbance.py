@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 
-from conductor.counters import Passed
+from conductor.counters import TrafficDirection
 from conductor.judge.series import Rails
 from conductor.readings import NodeSeries
 from records.acceptance import AcceptanceLimits
@@ -15,7 +15,9 @@ from records.sample import NodeConditions
 from records.units import distinct
 
 
-def disturbed(target: NodeConditions, node: NodeSeries, limits: AcceptanceLimits) -> Iterator[str]:
+def exceeded_limits(
+    target: NodeConditions, node: NodeSeries, limits: AcceptanceLimits
+) -> Iterator[str]:
     """The limits that a target's conditions exceed, the same ones in all arms."""
     usual_hz = node.usual_hz
     if beyond := _beyond(target.foreign_cpus, limits.foreign_cpus):
@@ -42,9 +44,9 @@ def _beyond(value: float | None, limit: float | None) -> tuple[float, float] | N
     return value, limit
 
 
-def foreign_bytes(
+def foreign_traffic(
     targets: Sequence[NodeConditions],
-    direction: Passed,
+    direction: TrafficDirection,
     alone_b_s: float,
     limits: AcceptanceLimits,
 ) -> Iterator[str]:
@@ -69,7 +71,9 @@ def foreign_bytes(
         )
 
 
-def _passed_b(target: NodeConditions, direction: Passed, *, several: bool) -> float | None:
+def _passed_b(
+    target: NodeConditions, direction: TrafficDirection, *, several: bool
+) -> float | None:
     """Bytes that passed in a direction, of several targets less those of the other one."""
     both_b_s = target.received_b_s, target.sent_b_s
     this_b_s, other_b_s = both_b_s if direction == "received" else reversed(both_b_s)
@@ -78,7 +82,7 @@ def _passed_b(target: NodeConditions, direction: Passed, *, several: bool) -> fl
     return (this_b_s - (other_b_s if several else 0.0)) * target.over_s
 
 
-def misrouted(
+def misrouted_traffic(
     targets: Sequence[NodeConditions], rails: Rails | None, limits: AcceptanceLimits
 ) -> Iterator[str]:
     """Rails that passed bytes against the policy, or none although it names them.

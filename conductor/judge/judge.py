@@ -10,11 +10,11 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
 from conductor.injectors import INJECTORS
-from conductor.judge.disturbance import disturbed, foreign_bytes, misrouted
-from conductor.judge.rates import in_window
-from conductor.judge.refutation import disagreements, misplaced, silences
+from conductor.judge.disturbance import exceeded_limits, foreign_traffic, misrouted_traffic
+from conductor.judge.rates import window_figures
+from conductor.judge.refutation import disagreements, misplaced_buffers, silences
 from conductor.judge.series import Series, Window
-from conductor.judge.series_figures import conditions, unproven, writer_records
+from conductor.judge.series_figures import conditions, unproven_note, writer_records
 from conductor.judge.writing import share_of_alone, why_not_writing
 from records.acceptance import AcceptanceLimits
 from records.sample import NodeConditions, WriterRecord
@@ -35,7 +35,7 @@ class Judgement:
     #: above 1 shows that the measurement of the rate alone was disturbed.
     share_of_alone: float
     #: A note on the targets whose writes nothing but the writers' reports shows, if there are any.
-    unproven: str | None
+    unproven_note: str | None
 
 
 def judge(
@@ -51,7 +51,7 @@ def judge(
     reasons = [*_disturbances(series, targets, limits)]
     shares = [0.0]
     for writer in series.writers:
-        observed = in_window(writer, window_s)
+        observed = window_figures(writer, window_s)
         shares.append(share_of_alone(writer, observed))
         kind = "writer" if INJECTORS[writer.injector].writes else "control"
         why = why_not_writing(writer, observed, window_s, limits)
@@ -61,13 +61,13 @@ def judge(
         if INJECTORS[writer.injector].writes:
             reasons += silences(writer, window_s, limits)
     reasons += disagreements(records, limits, alone=len(series.nodes) == 1 and not others)
-    reasons += misplaced(records)
+    reasons += misplaced_buffers(records)
     return Judgement(
         conditions=targets,
         writers=records,
         reasons=reasons,
         share_of_alone=max(shares),
-        unproven=unproven(series, records),
+        unproven_note=unproven_note(series, records),
     )
 
 
@@ -81,9 +81,9 @@ def _disturbances(
         moved = f"{series.clock_moved_s:+.1f} s"
         yield f"the wall clock moved by {moved} against the monotonic clock"
     for target, node in zip(targets, series.nodes, strict=True):
-        yield from disturbed(target, node, limits)
+        yield from exceeded_limits(target, node, limits)
     if series.ran:
         yield f"{plural(len(series.ran), 'held writer')} ran within the run"
     for direction in series.silent:
-        yield from foreign_bytes(targets, direction, series.alone_b_s, limits)
-    yield from misrouted(targets, series.rails, limits)
+        yield from foreign_traffic(targets, direction, series.alone_b_s, limits)
+    yield from misrouted_traffic(targets, series.rails, limits)

@@ -68,18 +68,18 @@ def _filled(
     return [*before, *rows, *after]
 
 
-def whole_rows(writer: WriterSeries) -> list[RateRow]:
+def gapless_rows(writer: WriterSeries) -> list[RateRow]:
     """A writer's rows, each with the time since the one before it if that was counted."""
     return writer.rows if writer.counted_s is None else _joined(writer.rows, writer.samples)
 
 
 def all_rows(writer: WriterSeries) -> list[RateRow]:
     """A writer's rows, and what was counted between, before and after them."""
-    rows, least_s = whole_rows(writer), writer.counted_s
+    rows, least_s = gapless_rows(writer), writer.counted_s
     return rows if least_s is None else _filled(rows, writer.samples, least_s)
 
 
-def until_s(writer: WriterSeries) -> float | None:
+def last_end_s(writer: WriterSeries) -> float | None:
     """The end of the last of them, which depends on no time between rows; None without any."""
     rows, least_s = writer.rows[-1:], writer.counted_s
     rows = rows if least_s is None else _filled(rows, writer.samples, least_s)
@@ -132,7 +132,7 @@ def bytes_within(
     return row.bytes_b * min(max((leaves - enters) / (last - first), 0.0), 1.0)
 
 
-class Expected(NamedTuple):
+class ExpectedRate(NamedTuple):
     """The rate that a writer's own is compared with, what it is called, and what a writer does."""
 
     rate_b_s: float
@@ -142,7 +142,7 @@ class Expected(NamedTuple):
     alone_b_s: float | None = None
 
 
-def expected(writer: WriterSeries) -> Expected:
+def expected_rate(writer: WriterSeries) -> ExpectedRate:
     """Return what the rows of a writer are compared with.
 
     That is the requested rate, unless there is none or it is not reached even alone.
@@ -153,10 +153,10 @@ def expected(writer: WriterSeries) -> Expected:
     """
     alone_b_s, asked_b_s = writer.alone_b_s, writer.writer.rate_b_s
     if not INJECTORS[writer.injector].writes:
-        return Expected(0.0, "a core", "computed")
+        return ExpectedRate(0.0, "a core", "computed")
     if asked_b_s is None or alone_b_s < asked_b_s:
-        return Expected(alone_b_s, "its rate alone", alone_b_s=alone_b_s)
-    return Expected(asked_b_s, "the requested rate", alone_b_s=alone_b_s)
+        return ExpectedRate(alone_b_s, "its rate alone", alone_b_s=alone_b_s)
+    return ExpectedRate(asked_b_s, "the requested rate", alone_b_s=alone_b_s)
 
 
 def rate_before(rows: list[RateRow], start_s: float) -> float | None:
@@ -169,7 +169,7 @@ def rate_before(rows: list[RateRow], start_s: float) -> float | None:
     return sum(row.bytes_b for row in early) / over_s if over_s else None
 
 
-class InWindow(NamedTuple):
+class WindowFigures(NamedTuple):
     """A writer's work in a window; rates and bytes are of the time that rows cover."""
 
     #: Its rows that overlap the window.
@@ -182,20 +182,20 @@ class InWindow(NamedTuple):
     unobserved_s: float = 0.0
 
 
-def in_window(writer: WriterSeries, window_s: tuple[float, float]) -> InWindow:
+def window_figures(writer: WriterSeries, window_s: tuple[float, float]) -> WindowFigures:
     """Return what all rows of a writer show of a window."""
     rows, (start_s, end_s) = all_rows(writer), window_s
     inside = [row for row in rows if row.end_s > start_s and row.start_s < end_s]
     if not inside or end_s <= start_s:
-        return InWindow([], unobserved_s=max(end_s - start_s, 0.0))
+        return WindowFigures([], unobserved_s=max(end_s - start_s, 0.0))
     spans_s = [min(row.end_s, end_s) - max(row.start_s, start_s) for row in inside]
     before_b_s = rate_before(rows, start_s)
-    outside_b_s = expected(writer).rate_b_s if before_b_s is None else before_b_s
+    outside_b_s = expected_rate(writer).rate_b_s if before_b_s is None else before_b_s
     bytes_b = sum(bytes_within(row, *window_s, writer.samples, outside_b_s) for row in inside)
     rate_b_s = bytes_b / sum(spans_s)
     ends_s = [start_s, *(row.end_s for row in inside)]
     starts_s = [*(row.start_s for row in inside), end_s]
-    return InWindow(
+    return WindowFigures(
         rows=inside,
         rate_b_s=rate_b_s,
         rate_min_b_s=min(rate_b_s, *(row.rate_b_s for row in inside)),

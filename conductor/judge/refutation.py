@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 
-from conductor.judge.rates import expected
+from conductor.judge.rates import expected_rate
 from conductor.judge.series import Window, WriterSeries
 from conductor.judge.series_figures import Span, spans
 from records.acceptance import AcceptanceLimits
@@ -23,7 +23,7 @@ def silences(writer: WriterSeries, window_s: Window, limits: AcceptanceLimits) -
     """Times in which nothing of a writer was counted, and memory that it did not write."""
     counts = spans(writer, window_s)
     source = writer.meter.at
-    usual_b_s = expected(writer).rate_b_s
+    usual_b_s = expected_rate(writer).rate_b_s
     message_s = writer.writer.message_b / usual_b_s if usual_b_s else 0.0
     allowed_s = max(limits.silent_s, _MESSAGES * message_s)
     silent_s = longest_silence_s(counts)
@@ -77,7 +77,7 @@ def disagreements(
             )
 
 
-def misplaced(records: Sequence[WriterRecord]) -> Iterator[str]:
+def misplaced_buffers(records: Sequence[WriterRecord]) -> Iterator[str]:
     """Buffers outside the node that they were bound to.
 
     Those whose placement is unknown do not reject the run: their binding is unverified.

@@ -12,9 +12,9 @@ from functools import cache
 from pathlib import Path
 from typing import Any
 
-from conductor.counters import Passed
+from conductor.counters import TrafficDirection
 from conductor.injectors.base import Writer
-from conductor.readings import CounterSample, Metered, NodeSeries, Placed, RateRow
+from conductor.readings import CounterSample, MeterRecord, NodeSeries, Placement, RateRow
 from records.acceptance import AcceptanceLimits
 from records.files import replace_text
 from records.sample import WriterRecord
@@ -45,8 +45,8 @@ class WriterSeries:
     #: what its target's device then counted, of all its writers; None: not counted.
     alone_b_s: float = 0.0
     counted_alone_b_s: float | None = None
-    meter: Metered = field(default_factory=lambda: Metered(0))
-    placed: list[Placed] = field(default_factory=list)
+    meter: MeterRecord = field(default_factory=lambda: MeterRecord(0))
+    placed: list[Placement] = field(default_factory=list)
 
     def copy(self, first_row: int = 0) -> WriterSeries:
         """The series as it is now, from a row on; what the writer reports later is not in it."""
@@ -75,7 +75,7 @@ class Series:
     off_plan: list[str] = field(default_factory=list)
     #: Directions at the targets in which nothing of the run's treatment goes, and the rate of all
     #: writers of the block together without an application, bytes per second.
-    silent: list[Passed] = field(default_factory=list)
+    silent: list[TrafficDirection] = field(default_factory=list)
     alone_b_s: float = 0.0
     #: None: not judged.
     rails: Rails | None = None

@@ -8,12 +8,12 @@ from itertools import pairwise
 from statistics import fmean
 from typing import NamedTuple
 
-from conductor.counters import DIRECTIONS, Passed
+from conductor.counters import DIRECTIONS, TrafficDirection
 from conductor.injectors import INJECTORS
-from conductor.injectors.base import PASSES
-from conductor.judge.rates import all_rows, in_window, passed_at, rate_before
+from conductor.injectors.base import TRAFFIC
+from conductor.judge.rates import all_rows, passed_at, rate_before, window_figures
 from conductor.judge.series import Series, WriterSeries
-from conductor.readings import COUNTED_S, CounterSample, DeviceSeries, NodeSeries, Placed
+from conductor.readings import COUNT_SPAN_S, CounterSample, DeviceSeries, NodeSeries, Placement
 from records.machine import fabrics, transport_notes
 from records.notes import Note
 from records.sample import (
@@ -48,7 +48,7 @@ class Span(NamedTuple):
 
 
 #: Direction -> fields of a sample: all bytes, and those of RDMA writes or reads.
-_FIELDS: dict[Passed, tuple[str, str]] = {
+_FIELDS: dict[TrafficDirection, tuple[str, str]] = {
     "received": ("received_b", "written_b"),
     "sent": ("sent_b", "read_b"),
 }
@@ -60,7 +60,7 @@ def _gone_b(device: DeviceSeries, name: str) -> int | None:
     return None if first_b is None or last_b is None or last_b < first_b else last_b - first_b
 
 
-def passed(node: NodeSeries, direction: Passed) -> Count | None:
+def counted_bytes(node: NodeSeries, direction: TrafficDirection) -> Count | None:
     """Bytes that all devices of a node counted; None if there is none, or one lacks a count.
 
     Devices that share a counter, as soft-RoCE and the interface below, are counted once.
@@ -81,7 +81,7 @@ def passed(node: NodeSeries, direction: Passed) -> Count | None:
 def conditions(node: NodeSeries) -> NodeConditions:
     """Return what disturbed a target from its first reading to its last."""
     over_s = node.loads[-1].at_s - node.loads[0].at_s if node.loads else 0.0
-    received_b_s, sent_b_s = (_rate_b_s(passed(node, direction)) for direction in DIRECTIONS)
+    received_b_s, sent_b_s = (_rate_b_s(counted_bytes(node, direction)) for direction in DIRECTIONS)
     counters = dict.fromkeys(device.counter for device in node.devices)
     return NodeConditions(
         node=node.node,
@@ -178,7 +178,7 @@ def _as_shown(
 
 def _writer_record(series: WriterSeries, window_s: tuple[float, float]) -> WriterRecord:
     injector, writer = INJECTORS[series.injector], series.writer
-    observed, factor = in_window(series, window_s), 1.0 if injector.writes else 0.0
+    observed, factor = window_figures(series, window_s), 1.0 if injector.writes else 0.0
     limiter = "agent" if injector.paced_by == "agent" else "software"
     return WriterRecord(
         injector=injector.name,
@@ -205,8 +205,8 @@ def _writer_record(series: WriterSeries, window_s: tuple[float, float]) -> Write
 
 def _counted(series: Series, records: Sequence[WriterRecord]) -> dict[str, Count]:
     """Target -> what its devices counted; under `MANY` the sum, if each of them counted."""
-    direction = PASSES[records[0].direction][1] if records else "received"
-    counts = {node.node: passed(node, direction) for node in series.nodes}
+    direction = TRAFFIC[records[0].direction][1] if records else "received"
+    counts = {node.node: counted_bytes(node, direction) for node in series.nodes}
     counted = {node: count for node, count in counts.items() if count}
     if counted and len(counted) == len(counts):
         counted[MANY] = Count(
@@ -261,11 +261,11 @@ def _found_share(
     before, after = passed_at(samples, since_s), passed_at(samples, until_s)
     if before is None or after is None:
         return 0.0
-    over_s = max(until_s - since_s, end_s - start_s - 2 * COUNTED_S)
+    over_s = max(until_s - since_s, end_s - start_s - 2 * COUNT_SPAN_S)
     return min((after - before) / (claimed_b_s * over_s), 1.0)
 
 
-def _with_placement(record: WriterRecord, placed: Sequence[Placed]) -> WriterRecord:
+def _with_placement(record: WriterRecord, placed: Sequence[Placement]) -> WriterRecord:
     """The record with the placement of both ends' buffers."""
     ends = {end.role: end for end in placed}
     target, origin = ends.get("target"), ends.get("origin")
@@ -289,7 +289,7 @@ def _with_placement(record: WriterRecord, placed: Sequence[Placed]) -> WriterRec
     )
 
 
-def unproven(series: Series, records: Sequence[WriterRecord]) -> str | None:
+def unproven_note(series: Series, records: Sequence[WriterRecord]) -> str | None:
     """A note on the targets whose writes nothing but the writers' reports shows; None if none."""
     targets = [record.target for record in records if record.proof == "unproven"]
     if not targets:

@@ -23,7 +23,7 @@ def overlap_s(one: Span, other: Span) -> float:
     return max(min(one[1], other[1]) - max(one[0], other[0]), 0.0)
 
 
-def without_writers(short: ShortWrites) -> TimetableRecord:
+def record_without_writers(short: ShortWrites) -> TimetableRecord:
     """The record of an arm whose number of writers is 0."""
     return TimetableRecord(
         writers=0,
@@ -57,7 +57,7 @@ class _Done(NamedTuple):
         return first_s, min(self.finished.end_s, self.planned.end_s + self.near_s)
 
 
-def check(
+def check_writes(
     plan: Staggered,
     finished: Iterable[FinishedWrite],
     zero_s: float,
@@ -78,7 +78,7 @@ def check(
     run = (run_s[0] - zero_s, run_s[1] - zero_s)
     first, repeated, strange = dict[int, _Done](), list[FinishedWrite](), 0
     for report in finished:
-        write, number = report.earlier(zero_s), report.number
+        write, number = report.moved_earlier(zero_s), report.number
         if not 0 <= number < len(plan):
             strange += 1
         elif number in first:

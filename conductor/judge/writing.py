@@ -7,7 +7,7 @@ from collections.abc import Iterator, Sequence
 from itertools import pairwise
 
 from conductor.injectors import INJECTORS
-from conductor.judge.rates import Expected, InWindow, all_rows, expected
+from conductor.judge.rates import ExpectedRate, WindowFigures, all_rows, expected_rate
 from conductor.judge.series import Window, WriterSeries
 from conductor.readings import RateRow
 from records.acceptance import AcceptanceLimits
@@ -16,7 +16,7 @@ from records.units import distinct
 
 
 def why_not_writing(
-    writer: WriterSeries, observed: InWindow, window_s: Window, limits: AcceptanceLimits
+    writer: WriterSeries, observed: WindowFigures, window_s: Window, limits: AcceptanceLimits
 ) -> Iterator[str]:
     """Yield why a writer's rows reject a run; `observed` is what they show of the window.
 
@@ -25,7 +25,7 @@ def why_not_writing(
     at most `max_share` of the rate alone, and at most the limit of a throttled writer.
     """
     rows = all_rows(writer)
-    wanted = expected(writer)
+    wanted = expected_rate(writer)
     start_s, end_s = window_s
     if not observed.rows:
         rows_span_window = bool(rows) and rows[0].start_s <= start_s < end_s <= rows[-1].end_s
@@ -75,7 +75,7 @@ def _gaps(rows: Sequence[RateRow], window_s: Window, late_s: float) -> Iterator[
 
 
 def _too_slow(
-    observed: InWindow, start_s: float, wanted: Expected, min_share: float
+    observed: WindowFigures, start_s: float, wanted: ExpectedRate, min_share: float
 ) -> Iterator[str]:
     slowest = min(observed.rows, key=lambda row: row.rate_b_s)
     least_b_s = min(slowest.rate_b_s, observed.rate_b_s)
@@ -88,13 +88,13 @@ def _too_slow(
         yield f"{wanted.verb} at {share} of {wanted.name} {moment}; at least {least} is required"
 
 
-def share_of_alone(writer: WriterSeries, observed: InWindow) -> float:
+def share_of_alone(writer: WriterSeries, observed: WindowFigures) -> float:
     """Return the mean rate as a share of the rate alone; 0 if the rate alone is not known.
 
     In a window that is short compared with a row, the rate within it is uncertain. So the smaller
     of that rate and the rate of whole rows is taken.
     """
-    alone_b_s = expected(writer).alone_b_s
+    alone_b_s = expected_rate(writer).alone_b_s
     if not alone_b_s or not observed.rows:
         return 0.0
     over_s = sum(row.end_s - row.start_s for row in observed.rows)

@@ -103,7 +103,7 @@ def look_at_node(
 
 def _why_uncounted(device: str, reading: CounterReading | None) -> str:
     if reading is None:
-        return counters.why_none(device)
+        return counters.why_no_count(device)
     return f"{reading.name} has stopped at its largest value (`perfquery -R` resets it)"
 
 

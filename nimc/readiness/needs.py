@@ -283,7 +283,7 @@ def rdma(this_host: Host, machine: Machine) -> list[HostFinding]:
         subject = f"RDMA device {device.name}"
         words = [port_words(port) for port in device.ports]
         reading = counters.read(device.name, "received")
-        counted = reading.name if reading else f"none ({counters.why_none(device.name)})"
+        counted = reading.name if reading else f"none ({counters.why_no_count(device.name)})"
         counted = f"byte counter: {counted}"
         about = [device.transport, f"firmware {device.firmware or 'unknown'}", *words, counted]
         detail = ", ".join(about)

@@ -292,7 +292,7 @@ def test_a_look_at_a_node_reads_the_counters_of_its_devices(
     root = host_of(BROADCOM + silent, tmp_path)
     detected_host = replace(made.HERE, rdma=devices.detect(root / "sys"), interfaces=[])
     monkeypatch.setattr(node_look.host, "detect", lambda: detected_host)
-    for asks in (counters.read, counters.why_none):
+    for asks in (counters.read, counters.why_no_count):
         monkeypatch.setattr(asks, "__defaults__", (root,))
     monkeypatch.setattr("sys.argv", ["node_look", str(tmp_path), "bnxt_re0", ""])
     monkeypatch.delenv("SLURM_PROCID", raising=False)

@@ -64,7 +64,7 @@ class Sent:
         self.sent = []
 
     def send(self, data):
-        self.sent.append(messages.report(data))
+        self.sent.append(messages.decode_report(data))
 
 
 #: The folder of logs that an agent is told.

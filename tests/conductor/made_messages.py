@@ -7,9 +7,9 @@ from conductor.readings import (
     DeviceSeries,
     FinishedWrite,
     LoadSample,
-    Metered,
+    MeterRecord,
     NodeSeries,
-    Placed,
+    Placement,
     RateRow,
 )
 from records.machine.node_counters import NodeCounter
@@ -30,7 +30,7 @@ WRITER = made_writers.writer(
     cpus=[0, 1],
 )
 
-PART = messages.Perform(
+PART = messages.MakeWrites(
     injector="perftest",
     writer=WRITER,
     targets=[("t1", "10.0.0.1"), ("t2", "10.0.0.2")],
@@ -51,7 +51,7 @@ NODE = NodeSeries(
     free_cpus="0-3",
 )
 
-NEWS = messages.News(
+NEWS = messages.WriterNews(
     writer=3,
     row=RateRow(1.7e9, 1.7e9 + 1, 2e9),
     samples=[CounterSample(1.7e9 - 0.25, 5e8), CounterSample(1.7e9, 1e9)],
@@ -61,7 +61,7 @@ ORDERS = [
     messages.StartEnd("origin", "ucx", WRITER),
     messages.Control("hold", [0, 1]),
     PART,
-    messages.Finish(2.5),
+    messages.FinishWrites(2.5),
     messages.BeginWatch(["mlx5_0", "mlx5_1"], [0, 1], [4711], []),
     messages.EndWatch(),
     messages.Ping(),
@@ -70,18 +70,18 @@ ORDERS = [
 REPORTS = [
     messages.Hello("n7", {"cpus": 4, "numa": [{"id": 0}], "governor": None}),
     messages.Pong(1.7e9 + 0.5),
-    messages.News(writer=3, listening=True, transport="shared memory", ended="exit status 1"),
+    messages.WriterNews(writer=3, listening=True, transport="shared memory", ended="exit status 1"),
     NEWS,
     messages.WritersStopped(
         [
-            Placed(
+            Placement(
                 writer=3, role="target", own_binding="none", buffers_b={"0": 1 << 26}, pinned_b=None
             )
         ]
     ),
-    messages.Watching(),
-    messages.News(writer=3, meter=Metered(3, "sent by mlx5_0", False, "it stopped")),
-    messages.Observed(NODE, {"e:stalled": NodeCounter(0.25, "1", "gauge")}, [3]),
-    messages.Observed(NodeSeries(node="n7")),
-    messages.Written([FinishedWrite(0, 1.5, 2.5, 6.4e9, 0.25)], {"nobody there": 2}),
+    messages.WatchBegun(),
+    messages.WriterNews(writer=3, meter=MeterRecord(3, "sent by mlx5_0", False, "it stopped")),
+    messages.WatchRecord(NODE, {"e:stalled": NodeCounter(0.25, "1", "gauge")}, [3]),
+    messages.WatchRecord(NodeSeries(node="n7")),
+    messages.WritesMade([FinishedWrite(0, 1.5, 2.5, 6.4e9, 0.25)], {"nobody there": 2}),
 ]

@@ -12,14 +12,14 @@ from conductor.readings import (
     DeviceSample,
     DeviceSeries,
     LoadSample,
-    Metered,
+    MeterRecord,
     NodeSeries,
     RateRow,
 )
 from records.acceptance import AcceptanceLimits
 from records.sample import WriterRecord
 
-MEMORY = Metered(0, "the target's memory", memory=True)
+MEMORY = MeterRecord(0, "the target's memory", memory=True)
 
 
 def rows(*rates_b_s: float, start_s: float = 0.0) -> list[RateRow]:

@@ -15,11 +15,11 @@ def over_the_wire(message):
 
 def test_messages_arrive_as_they_were_sent():
     for sent in ORDERS:
-        assert messages.order(over_the_wire(sent)) == sent
+        assert messages.decode_order(over_the_wire(sent)) == sent
     for sent in REPORTS:
-        assert messages.report(over_the_wire(sent)) == sent
+        assert messages.decode_report(over_the_wire(sent)) == sent
     # A named tuple equals a plain one.
-    news = messages.report(over_the_wire(NEWS))
+    news = messages.decode_report(over_the_wire(NEWS))
     assert (news.samples[1].total, news.row.rate_b_s) == (1e9, 2e9)
     assert {type(message) for message in ORDERS} == set(messages.get_args(messages.Order))
     assert {type(message) for message in REPORTS} == set(messages.get_args(messages.Report))
@@ -34,16 +34,16 @@ def test_messages_arrive_as_they_were_sent():
         (["Ping", {}], "unknown message 'Ping'"),  # an order is no report
         (["Pong", {}], "malformed message Pong: now_s: missing"),
         (["Pong", {"now_s": "now"}], "malformed message Pong: now_s: 'now' found"),
-        (["News", {"writer": "me"}], "writer: 'me' found"),
+        (["WriterNews", {"writer": "me"}], "writer: 'me' found"),
         (
-            ["Written", {"finished": [[1, 2.0]], "faults": {}}],
-            "Written: finished.0",
+            ["WritesMade", {"finished": [[1, 2.0]], "faults": {}}],
+            "WritesMade: finished.0",
         ),
-        (["Written", {"finished": [], "faults": {"x": None}}], "faults.x: nothing found"),
+        (["WritesMade", {"finished": [], "faults": {"x": None}}], "faults.x: nothing found"),
         (["WritersStopped", {"placed": None}], "placed: nothing found; allowed: a list"),
     ],
 )
 def test_what_is_no_report_is_refused_in_one_line(data, text):
     with pytest.raises(WireError, match=text) as error:
-        messages.report(data)
+        messages.decode_report(data)
     assert "\n" not in str(error.value)

@@ -54,7 +54,7 @@ def _meet(talk):
 
         async def serve(connection):
             await wire.admit(connection, secret)
-            met.set_result(await wire.wired(connection))
+            met.set_result(await wire.open_wire(connection))
 
         async def call(port):
             client = await wire.connect("127.0.0.1", port, secret, None)
@@ -147,7 +147,7 @@ def test_an_agent_that_was_sent_away_from_a_crowd_calls_again(monkeypatch):
             connection.close()
         else:
             await wire.admit(connection, SECRET)
-            server = await wire.wired(connection)
+            server = await wire.open_wire(connection)
             server.send({"n": 3})
 
     async def talk(port):

@@ -333,8 +333,8 @@ _SLURM = [
         read=_failure,
         seeds=[tree(_LOGS), tree(_LOGS | {"block.json": "{}"})],
     ),
-    _message("order", messages.order),
-    _message("report", messages.report),
+    _message("order", messages.decode_order),
+    _message("report", messages.decode_report),
     Target(
         name="wire.line",
         read=_line,

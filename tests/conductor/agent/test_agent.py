@@ -14,7 +14,7 @@ from conductor.agent.end import End
 from conductor.agent.pacer import first_full_b_s
 from conductor.injectors import INJECTORS
 from conductor.injectors.base import Arrived
-from conductor.readings import Placed
+from conductor.readings import Placement
 from records import clock
 from tests import made_writers
 from tests.conductor.conftest import LOGS, Sent
@@ -98,7 +98,7 @@ def test_origins_are_held_before_their_targets_and_continue_after_them(monkeypat
             role=role,
             hold=hold,
             after_a_row=after_a_row,
-            placed=lambda: Placed(writer=index, role=role, own_binding="none", buffers_b={}),
+            placed=lambda: Placement(writer=index, role=role, own_binding="none", buffers_b={}),
             resume=lambda: done.append(("resume", role)),
         )
 
@@ -119,7 +119,7 @@ def test_origins_are_held_before_their_targets_and_continue_after_them(monkeypat
         ("resume", "target"),
         ("resume", "origin"),
     ]
-    placed = [Placed(writer=1, role=role, own_binding="none", buffers_b={}) for role in roles]
+    placed = [Placement(writer=1, role=role, own_binding="none", buffers_b={}) for role in roles]
     assert wire.sent == [messages.WritersStopped(placed)]  # nobody waits for a resumption
 
 
@@ -141,7 +141,9 @@ def test_a_suspended_target_stays_so_and_a_transport_is_reported_once(monkeypatc
     assert signals == ["suspend", "resume", "resume"]
     for name in ("tcp", "tcp", "shared memory"):
         origin.report_arrived(Arrived(5, name))
-    assert sent == [messages.News(writer=1, transport=name) for name in ("tcp", "shared memory")]
+    assert sent == [
+        messages.WriterNews(writer=1, transport=name) for name in ("tcp", "shared memory")
+    ]
 
 
 @pytest.mark.parametrize(
@@ -157,7 +159,7 @@ def test_a_suspended_target_stays_so_and_a_transport_is_reported_once(monkeypatc
 def test_a_target_that_listens_unseen_is_given_time(monkeypatch, options, sockets, listens):
     monkeypatch.setattr("conductor.agent.end.UNSEEN_S", 0.05)
     monkeypatch.setattr("conductor.agent.end.processes.listener", lambda *_: sockets)
-    sent: list[messages.News] = []
+    sent: list[messages.WriterNews] = []
     one = end(role="target", injector="perftest", sent=sent, options=options)
     began_s = clock.now_s()
 

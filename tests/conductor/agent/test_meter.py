@@ -17,7 +17,7 @@ from conductor.agent.watch import Meter
 from conductor.counters import CounterReading
 from conductor.injectors import INJECTORS
 from conductor.injectors.base import Row
-from conductor.readings import Metered
+from conductor.readings import MeterRecord
 from records import clock
 from tests import made_writers
 
@@ -82,7 +82,7 @@ def test_a_device_is_counted_four_times_a_second():
     before_b = passed_loopback()
     samples, seen = counted(beside=send_over_loopback)
     passed_b = passed_loopback() - before_b
-    assert seen == Metered(0, "sent by lo")
+    assert seen == MeterRecord(0, "sent by lo")
     first, second, third = samples
     assert second.at_s - first.at_s > 0.2
     for earlier, later in [(first, second), (second, third)]:
@@ -121,7 +121,7 @@ def test_what_cannot_be_counted_is_told(writer, injector, fault):
         return meter.take_samples(), meter.metered()
 
     samples, seen = asyncio.run(metering())
-    assert (samples, seen) == ([], Metered(0, fault=fault))
+    assert (samples, seen) == ([], MeterRecord(0, fault=fault))
 
 
 def test_what_the_target_tells_is_counted_and_what_it_does_not_tell_has_not_arrived(monkeypatch):
@@ -148,7 +148,7 @@ def test_what_the_target_tells_is_counted_and_what_it_does_not_tell_has_not_arri
     assert [sample.total for sample in reported] == [6e6, 8e6]
     assert [sample.total for sample in silent] == [8e6, 8e6]
     assert silent[0].at_s - reported[1].at_s >= 0.15  # a target may miss a report
-    assert seen == Metered(0, "the target's memory", memory=True)
+    assert seen == MeterRecord(0, "the target's memory", memory=True)
 
 
 def test_a_row_begins_when_the_one_before_it_is_printed(monkeypatch):

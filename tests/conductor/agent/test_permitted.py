@@ -14,7 +14,7 @@ WRITER = made_writers.writer(
     index=3, origin="o1", target="t1", address="10.0.0.1", device="mlx5_0:1"
 )
 START = messages.StartEnd("origin", "ucx", WRITER)
-PART = messages.Perform(
+PART = messages.MakeWrites(
     injector="ucx",
     writer=WRITER,
     targets=[("t1", "fd00::1")],
@@ -69,4 +69,4 @@ def test_no_order_sets_a_variable_or_names_a_file():
     name, fields = messages.encode(START)
     fields["writer"]["environment"] = [["LD_PRELOAD", "/x.so"]]
     fields["log"] = "/home/user/.bashrc"
-    assert messages.order([name, fields]) == START
+    assert messages.decode_order([name, fields]) == START

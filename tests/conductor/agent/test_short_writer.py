@@ -13,7 +13,7 @@ from conductor.agent.end_program import start_writer_end
 from conductor.agent.short_writer import ShortWriter
 from conductor.injectors import INJECTORS
 from conductor.injectors.base import Fault, Total
-from conductor.messages import Perform, StartEnd
+from conductor.messages import MakeWrites, StartEnd
 from records import processes
 from records.timetable import PlannedWrite, staggered
 from tests import made_writers
@@ -101,14 +101,14 @@ def part(port, starts, **changes):
             PlannedWrite(number, 0, start_s, start_s + 0.2) for number, start_s in enumerate(starts)
         ],
     }
-    return Perform(**{**fields, **changes})
+    return MakeWrites(**{**fields, **changes})
 
 
 def test_passive_sides_of_a_target_take_turns():
     plan = staggered(["a", "b", "c"], ["o"], 1, 1.0, 12.0, 3)
     writer = made_writers.writer(target="", address="", message_b=100)
     targets = [(n, f"at {n}") for n in "abc"]
-    handed = Perform(
+    handed = MakeWrites(
         injector="ucx",
         writer=writer,
         targets=targets,

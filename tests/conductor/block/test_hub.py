@@ -11,7 +11,7 @@ from conductor import messages, wire
 from conductor.agent.agent import Agent
 from conductor.block.hub import AgentGoneError, Hub, shortest_counts_s
 from conductor.injectors import INJECTORS
-from conductor.readings import CounterSample, Metered, Placed, RateRow
+from conductor.readings import CounterSample, MeterRecord, Placement, RateRow
 from records.errors import MachineError
 from tests import made_writers
 from tests.conductor.conftest import LOGS, Sent
@@ -36,7 +36,7 @@ async def connected():
 
 
 @pytest.mark.parametrize(
-    "message", [None, ["Dance"], ["News", {"writer": "soon"}], {"event": "row"}]
+    "message", [None, ["Dance"], ["WriterNews", {"writer": "soon"}], {"event": "row"}]
 )
 def test_an_agent_that_hangs_up_or_says_what_nobody_knows_is_gone(message):
     async def talk():
@@ -116,7 +116,7 @@ async def agent_that_answers(port, node, answer, ahead_s=0.0):
     agent.send(messages.encode(messages.Hello(node, {})))
     with closing(agent), suppress(wire.WireError):
         while True:
-            order = messages.order(await agent.receive())
+            order = messages.decode_order(await agent.receive())
             if isinstance(order, messages.Ping):
                 agent.send(messages.encode(messages.Pong(time.time() + ahead_s)))
             for report in answer(node, order):
@@ -147,11 +147,11 @@ def test_rows_of_an_agent_whose_clock_is_ahead_are_at_our_time():
         if not isinstance(order, messages.StartEnd):
             return []
         if order.role == "target":
-            return [messages.News(writer=order.writer.index, listening=True)]
+            return [messages.WriterNews(writer=order.writer.index, listening=True)]
         now_s = time.time() + 100.0
         counted = [CounterSample(now_s - 0.5, 7.0), CounterSample(now_s, 9.0)]
         row = RateRow(now_s - 1, now_s, 5.0)
-        return [messages.News(writer=order.writer.index, row=row, samples=counted)]
+        return [messages.WriterNews(writer=order.writer.index, row=row, samples=counted)]
 
     async def talk(hub):
         before_s = time.time()
@@ -174,16 +174,16 @@ def test_rows_of_an_agent_whose_clock_is_ahead_are_at_our_time():
 
 
 PERFTEST = INJECTORS["perftest"]
-COUNTED = Metered(0, "sent by mlx5_0")
+COUNTED = MeterRecord(0, "sent by mlx5_0")
 ONE = made_writers.writer(origin="o1", target="n7")
 
 
 @pytest.mark.parametrize(
     ("reports", "ended", "allowed_s"),
     [
-        ([lambda index: messages.News(writer=index, ended="no port")], "no port", 60.0),
+        ([lambda index: messages.WriterNews(writer=index, ended="no port")], "no port", 60.0),
         ([], "passive side did not listen within 0 s", 0.1),
-        ([lambda index: messages.News(writer=index, listening=True)], None, 60.0),
+        ([lambda index: messages.WriterNews(writer=index, listening=True)], None, 60.0),
     ],
 )
 def test_origins_start_once_all_passive_sides_listen(reports, ended, allowed_s):
@@ -220,22 +220,22 @@ def test_what_a_writer_reports_and_is_told(monkeypatch):
             orders.append((node, order))
         match order:
             case messages.StartEnd("target"):
-                return [messages.News(writer=0, listening=True)]
+                return [messages.WriterNews(writer=0, listening=True)]
             case messages.StartEnd():
                 # The second begins with the first one's end.
                 spans_s = [(-1, 0, 5.0), (-1, 2, 6.0), (4, 5, 7.0)]
                 rows = [RateRow(begun_s + start, begun_s + to, rate) for start, to, rate in spans_s]
                 return [
-                    messages.News(writer=1, row=rows[0], transport="tcp"),
-                    *(messages.News(writer=0, row=row, transport="RoCE") for row in rows),
-                    messages.News(writer=0, meter=COUNTED),
-                    messages.News(writer=0, ended="first"),
-                    messages.News(writer=0, ended="second"),
+                    messages.WriterNews(writer=1, row=rows[0], transport="tcp"),
+                    *(messages.WriterNews(writer=0, row=row, transport="RoCE") for row in rows),
+                    messages.WriterNews(writer=0, meter=COUNTED),
+                    messages.WriterNews(writer=0, ended="first"),
+                    messages.WriterNews(writer=0, ended="second"),
                 ]
-            case messages.Control(do) if do != "resume":
+            case messages.Control(action) if action != "resume":
                 return [
                     messages.WritersStopped(
-                        [Placed(writer=0, role="target", own_binding=node, buffers_b={})]
+                        [Placement(writer=0, role="target", own_binding=node, buffers_b={})]
                     )
                 ]
         return []
@@ -249,7 +249,7 @@ def test_what_a_writer_reports_and_is_told(monkeypatch):
         placed = state.series.placed
         hub.resume(states)
         assert (state.rows, state.series.samples, state.series.placed) == ([], [], [])
-        assert state.series.meter == Metered(0)
+        assert state.series.meter == MeterRecord(0)
         await hub.stop(states)
         assert state.series.placed == placed
         return state, rows, placed, meter
@@ -260,7 +260,7 @@ def test_what_a_writer_reports_and_is_told(monkeypatch):
     assert (state.ended, state.series.transport, meter) == ("first", "RoCE", COUNTED)
     assert sorted(end.own_binding for end in placed) == ["n7", "o1"]
     node_orders = {name: [order for node, order in orders if node == name] for name in ("o1", "n7")}
-    controls = [messages.Control(do, [0]) for do in ("hold", "resume", "stop")]
+    controls = [messages.Control(action, [0]) for action in ("hold", "resume", "stop")]
     assert node_orders["o1"][1:] == controls
     assert node_orders["n7"][1:] == [messages.Control("freeze", [0]), *controls]  # once
 
@@ -273,7 +273,7 @@ def test_who_does_not_answer_is_named_with_what_it_did_not_do():
         with pytest.raises(MachineError, match="no agent from n8, n9 after 0 s"):
             await hub.gather(["n8", "n7", "n9"], 0.1)
         with pytest.raises(MachineError, match="did not read its node's load within 0 s"):
-            await hub.ask({"n7": messages.EndWatch()}, messages.Observed, ASKED, 0.1)
+            await hub.ask({"n7": messages.EndWatch()}, messages.WatchRecord, ASKED, 0.1)
 
     with_agents(["n7"], lambda *_: [], talk)
 
@@ -296,8 +296,8 @@ def test_a_second_agent_of_a_node_is_hung_up_on():
             with pytest.raises(wire.WireError):
                 await asyncio.wait_for(second.receive(), 60.0)
             second.close()
-            first.send(messages.encode(messages.Written([], {})))
-            orders = {"n7": messages.Finish(60.0)}
-            return hub.facts, list(await hub.ask(orders, messages.Written, "finish", 60.0))
+            first.send(messages.encode(messages.WritesMade([], {})))
+            orders = {"n7": messages.FinishWrites(60.0)}
+            return hub.facts, list(await hub.ask(orders, messages.WritesMade, "finish", 60.0))
 
     assert asyncio.run(talk()) == ({"n7": {"which": 1}}, ["n7"])

@@ -15,7 +15,7 @@ from conductor.agent.watch import Watch
 from conductor.block.allocation import Allocation
 from conductor.block.observer import Observer, usual_hz
 from conductor.counters import CounterReading
-from conductor.messages import Observed
+from conductor.messages import WatchRecord
 from conductor.readings import DeviceSample, DeviceSeries, LoadSample, NodeSeries
 from records.machine.cpu_load import HostLoad
 from records.machine.node_counters import NodeCounter
@@ -38,15 +38,15 @@ class Hub:
         self.orders = {}
 
     async def ask(self, orders, kind, action):
-        if kind is messages.Watching:
+        if kind is messages.WatchBegun:
             self.orders = orders
             return {}
         assert orders == dict.fromkeys(self.orders, messages.EndWatch())
         here = NodeSeries(node=node_name())
         irqs = {"irq": NodeCounter(7, "1")}
         return {
-            "n1": Observed(NodeSeries(node="n1", busiest="cc1"), {}, [4, 2]),
-            node_name(): Observed(here, irqs, [2]),
+            "n1": WatchRecord(NodeSeries(node="n1", busiest="cc1"), {}, [4, 2]),
+            node_name(): WatchRecord(here, irqs, [2]),
         }
 
 

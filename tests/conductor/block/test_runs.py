@@ -24,8 +24,8 @@ from conductor.block.store import Store, read_notes, write_note
 from conductor.judge import length
 from conductor.judge.judge import judge
 from conductor.judge.series import WriterSeries, read
-from conductor.messages import Observed
-from conductor.readings import CounterSample, Metered, NodeSeries, RateRow
+from conductor.messages import WatchRecord
+from conductor.readings import CounterSample, MeterRecord, NodeSeries, RateRow
 from records import clock
 from records.acceptance import AcceptanceLimits
 from records.block_plan import ShortWrites
@@ -241,8 +241,8 @@ class Hub:
 
     async def ask(self, orders, kind, action):
         for state in self.states:
-            state.series.meter = Metered(0, "the target's memory", memory=True)
-        return {name: Observed(self.node) for name in orders}
+            state.series.meter = MeterRecord(0, "the target's memory", memory=True)
+        return {name: WatchRecord(self.node) for name in orders}
 
 
 def figure_of(text):

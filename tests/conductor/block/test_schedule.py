@@ -15,7 +15,7 @@ from conductor.block.schedule import (
     messages_per_write,
     passive_sides_needed,
 )
-from conductor.messages import Finish, Perform, Written
+from conductor.messages import FinishWrites, MakeWrites, WritesMade
 from conductor.readings import FinishedWrite
 from records.block_plan import ShortWrites
 from records.clock import Offset
@@ -47,23 +47,23 @@ class Hub:
         return [SimpleNamespace(writer=side, ended=self.fault) for side in passive]
 
     def send(self, node, order):
-        assert isinstance(order, Perform)
+        assert isinstance(order, MakeWrites)
         self.parts[node] = order
         self.lasts_s += [write.start_s for write in order.writes[-1:]]
 
     async def ask(self, orders, kind, action, timeout_s):
-        assert (kind, {type(order) for order in orders.values()}) == (Written, {Finish})
+        assert (kind, {type(order) for order in orders.values()}) == (WritesMade, {FinishWrites})
         if self.late:
             self.late -= 1
-            return dict.fromkeys(orders, Written([], {}))
+            return dict.fromkeys(orders, WritesMade([], {}))
         return {node: self.written(self.parts[node]) for node in orders}
 
     def written(self, part):
         if not self.writes:
-            return Written([], {"nobody there": len(part.writes)})
+            return WritesMade([], {"nobody there": len(part.writes)})
         bytes_b = part.writer.messages * part.writer.message_b
         starts = [(write.number, part.zero_s + write.start_s) for write in part.writes]
-        return Written(
+        return WritesMade(
             [
                 FinishedWrite(n, at_s, at_s + bytes_b / RATE_B_S, bytes_b, 0.01)
                 for n, at_s in starts

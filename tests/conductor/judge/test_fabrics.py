@@ -13,7 +13,7 @@ from conductor import counters
 from conductor.counters import CounterReading
 from conductor.judge.judge import judge
 from conductor.judge.series import Series
-from conductor.judge.series_figures import conditions, passed, writer_records
+from conductor.judge.series_figures import conditions, counted_bytes, writer_records
 from conductor.readings import DeviceSample, DeviceSeries, NodeSeries
 from records.acceptance import AcceptanceLimits
 from records.machine import devices
@@ -77,7 +77,7 @@ def test_numbers_in_the_devices_unit_prove_the_writes(tmp_path, fabric):
     after = 7 * 10**9 + fabric.per_gb * 103 // 100
     assert judged(tmp_path, fabric, 7 * 10**9, after) == ("device", None)
     here = target(tmp_path, fabric, (7 * 10**9,), (after,))
-    assert passed(here, "received")[:3] == (fabric.name, 1_030_000_000, 1.0)
+    assert counted_bytes(here, "received")[:3] == (fabric.name, 1_030_000_000, 1.0)
 
 
 @pytest.mark.parametrize(("times", "counted_mb"), [(0.25, "250.0"), (4, "4000.0"), (0, "0.0")])
@@ -193,7 +193,7 @@ def test_a_device_of_chelsio_counts_at_its_ports_interface(tmp_path):
     assert devices.transport("cxgb4_0", root / "sys") == "iWARP"
     assert counters.read("cxgb4_0:2", "received", root) == CounterReading("net:eth2", 7)
     assert counters.read("cxgb4_0", "received", root) is None
-    assert counters.why_none("cxgb4_0", root) == "net/dev: no eth1"
+    assert counters.why_no_count("cxgb4_0", root) == "net/dev: no eth1"
     # Of other drivers, interfaces do not count what RDMA passes.
     driven(root, "mlx5_9", "mlx5_core", device__net__eth2__dev_port="0")
     assert counters.read("mlx5_9", "received", root) is None
@@ -213,13 +213,13 @@ def test_why_nothing_counts_is_said_by_the_files(tmp_path, files, why):
     about = {"ports__1__link_layer": "Ethernet", **files}
     root = driven(tmp_path, "bnxt_re0", "bnxt_re", **about)
     assert counters.read("bnxt_re0", "received", root) is None
-    assert counters.why_none("bnxt_re0", root) == why
+    assert counters.why_no_count("bnxt_re0", root) == why
 
 
 def test_a_counter_that_the_kernel_refuses_is_none_in_its_words(tmp_path):
     root = driven(tmp_path, "mlx5_0", "mlx5_core", ports__1__link_layer="InfiniBand")
     (root / _IB / "mlx5_0/ports/1/counters/port_rcv_data").mkdir(parents=True)
-    assert counters.why_none("mlx5_0", root) == "counters/port_rcv_data: Is a directory"
+    assert counters.why_no_count("mlx5_0", root) == "counters/port_rcv_data: Is a directory"
 
 
 @pytest.mark.parametrize(

@@ -7,10 +7,10 @@ import pytest
 from conductor.judge.rates import (
     all_rows,
     bytes_within,
-    in_window,
+    gapless_rows,
     passed_at,
     rate_before,
-    whole_rows,
+    window_figures,
 )
 from conductor.readings import CounterSample, RateRow
 from tests.conductor.planted import PERFTEST, SHORT, counted, rows, writer
@@ -18,7 +18,7 @@ from tests.conductor.planted import PERFTEST, SHORT, counted, rows, writer
 
 def within(reported, start_s, end_s, alone_b_s=100.0, samples=()):
     seen = writer(reported, alone_b_s=alone_b_s, samples=list(samples))
-    return in_window(seen, (start_s, end_s))
+    return window_figures(seen, (start_s, end_s))
 
 
 def filled(reported, samples, least_s=0.25):
@@ -27,7 +27,7 @@ def filled(reported, samples, least_s=0.25):
 
 
 def joined(reported, samples):
-    return whole_rows(writer(reported, samples=samples, counted_s=0.25))
+    return gapless_rows(writer(reported, samples=samples, counted_s=0.25))
 
 
 def test_a_steady_writer_counts_and_its_rate_is_weighted_by_time():

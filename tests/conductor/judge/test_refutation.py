@@ -11,7 +11,7 @@ from conductor.judge.rates import all_rows
 from conductor.judge.refutation import longest_silence_s
 from conductor.judge.series import Series
 from conductor.judge.series_figures import Span, spans
-from conductor.readings import CounterSample, Metered, Placed
+from conductor.readings import CounterSample, MeterRecord, Placement
 from records.acceptance import AcceptanceLimits
 from records.sample import MANY
 from tests.conductor.planted import (
@@ -41,7 +41,7 @@ def looked(
     )
 
 
-_SENT = Metered(0, "sent by m0")
+_SENT = MeterRecord(0, "sent by m0")
 
 
 @pytest.mark.parametrize(
@@ -123,7 +123,7 @@ def test_looks_enclose_the_window_and_are_apart() -> None:
 
 def test_a_count_that_stopped_tells_no_silence() -> None:
     samples = counted(100, 100)
-    stopped = Metered(0, "sent by m0", fault="device m0: its counter stopped or was set back")
+    stopped = MeterRecord(0, "sent by m0", fault="device m0: its counter stopped or was set back")
     seen = writer(rows(100, 100, 100), samples=samples, meter=stopped)
     assert reasons(Series(writers=[seen]), (0.0, 3.0)) == []
     assert all_rows(seen) == seen.rows
@@ -203,8 +203,8 @@ def test_buffers_elsewhere_reject_the_run_and_unseen_ones_do_not(
     target_b: dict[str, int], origin_b: dict[str, int], bound: int | None, reason: str | None
 ) -> None:
     ends = [
-        Placed(writer=0, role="target", own_binding="none", buffers_b=target_b),
-        Placed(writer=0, role="origin", own_binding="none", buffers_b=origin_b),
+        Placement(writer=0, role="target", own_binding="none", buffers_b=target_b),
+        Placement(writer=0, role="origin", own_binding="none", buffers_b=origin_b),
     ]
     seen = writer(rows(100, 100, 100), placed=ends, fields={"buffer_node": bound})
     assert_named(reasons(Series(writers=[seen]), (0.0, 3.0)), reason)

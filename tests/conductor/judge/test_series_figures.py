@@ -6,15 +6,21 @@ from typing import Any
 import pytest
 
 from conductor.judge.series import Series
-from conductor.judge.series_figures import Count, conditions, passed, unproven, writer_records
+from conductor.judge.series_figures import (
+    Count,
+    conditions,
+    counted_bytes,
+    unproven_note,
+    writer_records,
+)
 from conductor.readings import (
     CounterSample,
     DeviceSample,
     DeviceSeries,
     LoadSample,
-    Metered,
+    MeterRecord,
     NodeSeries,
-    Placed,
+    Placement,
 )
 from records.sample import MANY, DeviceBytes, NodeConditions, WriterRecord
 from tests.conductor.planted import MEMORY, claim, counted, device, node, rows, writer
@@ -88,13 +94,13 @@ def test_counts_that_fall_are_none_used() -> None:
 
 def test_devices_are_counted_together_if_each_of_them_counts() -> None:
     one, other = device(400, 4), device(30, 3, "m1")
-    assert passed(node(one, other), "received") == Count("rdma:m0/1+rdma:m1/1", 430, 10.0)
-    assert passed(node(one, other), "sent") == Count("rdma:m0/1+rdma:m1/1", 7, 10.0)
+    assert counted_bytes(node(one, other), "received") == Count("rdma:m0/1+rdma:m1/1", 430, 10.0)
+    assert counted_bytes(node(one, other), "sent") == Count("rdma:m0/1+rdma:m1/1", 7, 10.0)
     for unknown in (device(None, None, "m1"), device(-1, -1, "m1")):  # stopped; set back
-        assert passed(node(one, unknown), "received") is None
-    assert passed(node(), "received") is None
+        assert counted_bytes(node(one, unknown), "received") is None
+    assert counted_bytes(node(), "received") is None
     # Soft devices share the counter of the interface below.
-    assert passed(node(one, replace(one, device="rxe1")), "received") == Count(
+    assert counted_bytes(node(one, replace(one, device="rxe1")), "received") == Count(
         "rdma:m0/1", 400, 10.0
     )
 
@@ -120,7 +126,7 @@ def test_a_control_has_a_share_of_a_core_and_no_bytes_nor_proof() -> None:
     assert (stored.cpu_share, stored.observed_share) == (pytest.approx(0.35), 1.0)
     assert (stored.message_b, stored.bytes_b, stored.rate_b_s, stored.rate_min_b_s) == (0, 0, 0, 0)
     assert (stored.rate_alone_b_s, stored.rate_before_b_s, stored.transport) == (0, None, "none")
-    assert (stored.counted_b, stored.proof, unproven(Series(), [stored])) == (None, None, None)
+    assert (stored.counted_b, stored.proof, unproven_note(Series(), [stored])) == (None, None, None)
 
 
 @pytest.mark.parametrize(
@@ -166,27 +172,27 @@ def test_memory_proves_if_it_has_most_of_the_bytes_claimed(
     seen = writer(rows(*[100] * 9), samples=samples, meter=MEMORY)
     (stored,) = writer_records(Series(writers=[seen]), (0.0, 5.0))
     assert (stored.proof, stored.overwritten_share) == (proof, pytest.approx(share))
-    note = unproven(Series(writers=[seen]), [stored]) or ""
+    note = unproven_note(Series(writers=[seen]), [stored]) or ""
     doubt = f"its memory shows {share:.0%} of what they claim, where 75% are needed"
     assert (doubt in note) == (proof == "unproven")
-    by_device = replace(seen, meter=Metered(0, "sent by eth0"))
+    by_device = replace(seen, meter=MeterRecord(0, "sent by eth0"))
     assert record(by_device, node(device(160))).proof == "device"
     assert record(by_device).overwritten_share is None
 
 
 def test_what_nothing_shows_is_noted_with_the_reason() -> None:
-    uncounted = Metered(0, fault="nothing counts what passes over shared memory")
+    uncounted = MeterRecord(0, fault="nothing counts what passes over shared memory")
     seen = [
         writer(rows(100, 100, 100), meter=uncounted, fields={"target": target})
         for target in ("n1", "n2", "n3")
     ]
     series = Series(nodes=[node(device(160))], writers=seen)
-    note = str(unproven(series, writer_records(series, WINDOW)))
+    note = str(unproven_note(series, writer_records(series, WINDOW)))
     assert "n2, n3" in note
     assert "n1" not in note
     assert "(nothing counts what passes over shared memory)" in note
     shared_claim = Series(claims=[claim(1000, MANY)])
-    assert "the targets" in str(unproven(shared_claim, writer_records(shared_claim, WINDOW)))
+    assert "the targets" in str(unproven_note(shared_claim, writer_records(shared_claim, WINDOW)))
 
 
 def test_writers_of_many_targets_share_all_their_counts() -> None:
@@ -206,7 +212,7 @@ def test_writers_of_many_targets_share_all_their_counts() -> None:
 
 def test_both_ends_stand_in_the_record() -> None:
     ends = [
-        Placed(
+        Placement(
             writer=1,
             role="target",
             own_binding="off",
@@ -214,7 +220,7 @@ def test_both_ends_stand_in_the_record() -> None:
             pinned_b=2048,
             huge_b=4096,
         ),
-        Placed(writer=1, role="origin", own_binding="off", buffers_b={"1": 7}),
+        Placement(writer=1, role="origin", own_binding="off", buffers_b={"1": 7}),
     ]
     stored = record(writer([], placed=ends))
     assert stored.own_binding == "off"
@@ -231,14 +237,14 @@ def test_both_ends_stand_in_the_record() -> None:
 
 def test_options_of_both_ends_are_recorded() -> None:
     ends = [
-        Placed(
+        Placement(
             writer=0,
             role="target",
             own_binding="none",
             buffers_b={},
             options=["-x", "3", "--tclass=106"],
         ),
-        Placed(
+        Placement(
             writer=0,
             role="origin",
             own_binding="none",
@@ -266,8 +272,8 @@ def test_how_much_of_the_targets_buffer_lay_on_its_node(
     transport: str, target_b: dict[str, int], origin_b: dict[str, int], share: float | None
 ) -> None:
     ends = [
-        Placed(writer=0, role="target", own_binding="none", buffers_b=target_b),
-        Placed(writer=0, role="origin", own_binding="none", buffers_b=origin_b),
+        Placement(writer=0, role="target", own_binding="none", buffers_b=target_b),
+        Placement(writer=0, role="origin", own_binding="none", buffers_b=origin_b),
     ]
     seen = writer([], transport=transport, placed=ends, fields={"buffer_node": 1})
     assert record(seen).target_on_node_share == share

@@ -8,7 +8,7 @@ import pytest
 
 from conductor.injectors import INJECTORS
 from conductor.judge import short_writes
-from conductor.judge.short_writes import slot_records, without_writers
+from conductor.judge.short_writes import record_without_writers, slot_records
 from conductor.readings import FinishedWrite
 from records.block_plan import ShortWrites
 from records.timetable import staggered
@@ -33,7 +33,7 @@ def moved(start_s: float = 0.0, end_s: float = 0.0) -> list[FinishedWrite]:
 
 def check(*arguments: Any) -> SimpleNamespace:
     """The record and the reason, in one."""
-    record, reason = short_writes.check(*arguments)
+    record, reason = short_writes.check_writes(*arguments)
     return SimpleNamespace(**vars(record), reason=reason)
 
 
@@ -130,7 +130,7 @@ def test_no_writers_asked_and_none_seen() -> None:
     empty = staggered(["a"], [], 0, 1.0, 10.0, 4)
     record = check(empty, [], ZERO_S, RUN, {}, *ALLOWED)
     assert (record.planned, record.missing_share, record.reason) == (0, 0.0, None)
-    assert vars(without_writers(ALLOWED[0])).items() <= vars(record).items()
+    assert vars(record_without_writers(ALLOWED[0])).items() <= vars(record).items()
 
 
 def test_what_each_writer_did_within_the_window() -> None:
