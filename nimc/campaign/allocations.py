@@ -38,13 +38,16 @@ class Variation:
 
 
 def variation(pairs: pl.DataFrame) -> Variation | None:
-    """From a `pair_table`; None unless an effect has two allocations of two pairs or more."""
+    """Estimate the variation from a `pair_table`.
+
+    None unless an effect has two allocations of two pairs or more.
+    """
     import polars as pl
 
-    names = [arm for arm in pairs["arm"].cast(pl.String).unique() if not arm_of(arm).silent]
+    effects = [arm for arm in pairs["arm"].cast(pl.String).unique() if not arm_of(arm).silent]
     ratio = pl.col("ratio").log()
     block_ratios = (
-        pairs.filter(pl.col("arm").cast(pl.String).is_in(names))
+        pairs.filter(pl.col("arm").cast(pl.String).is_in(effects))
         .group_by(pl.col("case", "arm").cast(pl.String), "block")
         .agg(n=pl.len(), mean=ratio.mean(), within=ratio.var())
         .filter(pl.col("n") > 1)
@@ -54,43 +57,44 @@ def variation(pairs: pl.DataFrame) -> Variation | None:
         .agg(
             blocks=pl.len(),
             within=(pl.col("within") * (pl.col("n") - 1)).sum() / (pl.col("n") - 1).sum(),
-            apart=pl.col("mean").var(),
-            share=(1 / pl.col("n")).mean(),
+            mean_variance=pl.col("mean").var(),
+            inverse_pairs=(1 / pl.col("n")).mean(),
         )
         .filter(pl.col("blocks") > 1)
     )
     if effect_ratios.is_empty():
         return None
     weight = pl.col("blocks") - 1
-    figures = pl.col("within", "apart", "explained")
-    within, apart, explained = (
-        effect_ratios.with_columns(explained=pl.col("within") * pl.col("share"))
-        .select((figures * weight).sum() / weight.sum())
+    variances = pl.col("within", "mean_variance", "explained")
+    # The pairs alone explain this much of the variance of means.
+    within, mean_variance, explained = (
+        effect_ratios.with_columns(explained=pl.col("within") * pl.col("inverse_pairs"))
+        .select((variances * weight).sum() / weight.sum())
         .row(0)
     )
-    return Variation(math.sqrt(max(apart - explained, 0.0)), math.sqrt(within))
+    return Variation(math.sqrt(max(mean_variance - explained, 0.0)), math.sqrt(within))
 
 
-def text(variation: Variation | None, case: Case) -> str:
+def advice(variation: Variation | None, case: Case) -> str:
     """Return what would narrow the interval of the next allocation, for a case at its floor."""
-    blocks = [block for block in case.blocks if block.needed == "always"]
-    number, pairs = len(blocks), case.pairs_least / len(blocks)
-    if number < MIN_BLOCKS:
+    allocations = sum(block.needed == "always" for block in case.blocks)
+    pairs = case.pairs_least / allocations
+    if allocations < MIN_BLOCKS:
         return (
-            f"The fewest pairs of a case take {plural(number, 'allocation')}. An interval that"
+            f"The fewest pairs of a case take {plural(allocations, 'allocation')}. An interval that"
             f" covers the next allocation takes {MIN_BLOCKS}: set pairs.block to"
             f" {case.pairs_least // MIN_BLOCKS}."
         )
     if variation is None:
         return "How much allocations differ is not known: no run here has two of a case."
-    now = variation.half_width(number, pairs)
-    more_of_them = variation.half_width(number + 1, pairs)
-    more_pairs = variation.half_width(number, pairs * (number + 1) / number)
-    pays = "allocations" if more_of_them < more_pairs else "pairs in each"
-    percent = [f"{100 * half:.2g} %" for half in (now, more_of_them, more_pairs)]
+    half_width = variation.half_width(allocations, pairs)
+    with_allocation = variation.half_width(allocations + 1, pairs)
+    with_pairs = variation.half_width(allocations, pairs * (allocations + 1) / allocations)
+    better = "allocations" if with_allocation < with_pairs else "pairs in each"
+    percent = [f"{100 * half:.2g} %" for half in (half_width, with_allocation, with_pairs)]
     return (
         f"The slowdown varies by {100 * variation.between:.2g} % between allocations and by"
-        f" {100 * variation.within:.2g} % between pairs. With {number} allocations the interval of"
-        f" the next one is {percent[0]} to either side. One more makes it {percent[1]}, as many"
-        f" pairs more in these {percent[2]}: more {pays} pay."
+        f" {100 * variation.within:.2g} % between pairs. With {allocations} allocations the"
+        f" interval of the next one is {percent[0]} to either side. One more makes it {percent[1]},"
+        f" as many pairs more in these {percent[2]}: more {better} pay."
     )

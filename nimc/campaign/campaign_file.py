@@ -29,7 +29,7 @@ from reframe_tests.planning import level_faults
 #: No more errors than this are listed.
 _MOST_FAULTS = 10
 #: Factor -> the key of `injector` that sets the same for the whole campaign.
-_OF_INJECTOR = {
+_INJECTOR_KEYS = {
     RATE: "rate",
     "message": "message",
     "queue_pairs": "queue_pairs",
@@ -46,8 +46,8 @@ class FieldFault:
     location: Keys
     #: The fault, and what is allowed.
     text: str
-    #: The field whose line is shown if it is not this one.
-    line_of: Keys | None = None
+    #: The field whose line is shown; None: that of `location`.
+    line_location: Keys | None = None
 
 
 def unknown_key(kind: str, location: Keys, allowed: Iterable[str], owner: str = "") -> FieldFault:
@@ -110,7 +110,7 @@ def refuse(marked: Marked, faults: Iterable[FieldFault]) -> None:
     else:
         texts = {
             (
-                _line_of(marked, fault.line_of or fault.location),
+                _line_of(marked, fault.line_location or fault.location),
                 f"{dotted(fault.location)}: {fault.text}",
             )
             for fault in faults
@@ -209,11 +209,11 @@ def _field_faults(
             continue
         for name in request.entry.set.keys() - request.check.settable:
             yield unknown_key("variable", request.key_location("set", name), request.check.settable)
-        for rule in (_arms, _sweep, _factors, _levels):
+        for rule in (_arm_faults, _sweep_faults, _factor_faults, _value_faults):
             yield from rule(request)
 
 
-def _arms(request: _EntryRequest) -> Iterator[FieldFault]:
+def _arm_faults(request: _EntryRequest) -> Iterator[FieldFault]:
     """Scheduled arms of a check that has no timetable, or that writes at several rates."""
     for arm in scheduled(request.campaign.arms)[:1]:  # one is enough for a message
         if "write" not in request.check.variables:
@@ -223,7 +223,7 @@ def _arms(request: _EntryRequest) -> Iterator[FieldFault]:
             yield _conflict(request.location_of(RATE), f"the arm '{arm}'")
 
 
-def _sweep(request: _EntryRequest) -> Iterator[FieldFault]:
+def _sweep_faults(request: _EntryRequest) -> Iterator[FieldFault]:
     """A sweep of a check without its variables, or combined with factors or their values."""
     entry, check = request.entry, request.check
     if entry.sweep is None:
@@ -243,7 +243,7 @@ def _sweep(request: _EntryRequest) -> Iterator[FieldFault]:
         yield _conflict(request.key_location("set", name), "'sweep'")
 
 
-def _factors(request: _EntryRequest) -> Iterator[FieldFault]:
+def _factor_faults(request: _EntryRequest) -> Iterator[FieldFault]:
     """Factors that the check lacks, or that are also set."""
     entry, check = request.entry, request.check
     if layouts.is_to_be_chosen(entry) and "reserved_cores" in request.factors:
@@ -255,19 +255,21 @@ def _factors(request: _EntryRequest) -> Iterator[FieldFault]:
             continue
         if name in entry.set:
             yield _conflict(location, dotted(request.key_location("set", name)))
-        key = _OF_INJECTOR.get(name)
+        key = _INJECTOR_KEYS.get(name)
         if key and getattr(request.campaign.injector, key) not in ("auto", FULL):
             yield _conflict(location, f"injector.{key}")
 
 
-def _levels(request: _EntryRequest) -> Iterator[FieldFault]:
+def _value_faults(request: _EntryRequest) -> Iterator[FieldFault]:
     """Values of variables and levels of factors that are not allowed."""
     entry, check = request.entry, request.check
     set_levels = {name: value for name, value in entry.set.items() if name in check.settable}
-    levels = {**cases.requested(request.campaign, entry, check).levels, **set_levels}
-    across = check.comparable_across_cores
+    levels = {**cases.case_request(request.campaign, entry, check).levels, **set_levels}
     for name, index, text in level_faults(
-        levels, request.factors, comparable_across_cores=across, check=check.check_level
+        levels,
+        request.factors,
+        comparable_across_cores=check.comparable_across_cores,
+        check=check.check_level,
     ):
         location = request.key_location("check")
         if name in request.factors:
@@ -275,8 +277,8 @@ def _levels(request: _EntryRequest) -> Iterator[FieldFault]:
             text = text if index is not None else f"of '{entry.check}', {text}"
         elif name in request.entry.set:
             location = request.key_location("set", name)
-        elif name in _OF_INJECTOR:
-            location = ("injector", _OF_INJECTOR[name])
+        elif name in _INJECTOR_KEYS:
+            location = ("injector", _INJECTOR_KEYS[name])
         yield FieldFault(location, text, None if index is None else (*location, index))
 
 
@@ -288,11 +290,11 @@ def _cell_faults(entries: Sequence[_EntryRequest]) -> Iterator[FieldFault]:
     for request in entries:
         for name, levels in request.factors.items():
             all_levels[name] = [*all_levels.get(name, []), *levels]
-        yield from _cells_in(request.location, request.entry, {ARM: arms, **request.factors})
-    yield from _cells_in((), campaign, all_levels)
+        yield from _cell_faults_in(request.location, request.entry, {ARM: arms, **request.factors})
+    yield from _cell_faults_in((), campaign, all_levels)
 
 
-def _cells_in(
+def _cell_faults_in(
     location: Keys, requested: Campaign | Entry, levels: Mapping[str, Sequence[Level]]
 ) -> Iterator[FieldFault]:
     for key, cells in (("exclude", requested.exclude), ("only", requested.only)):
@@ -345,22 +347,22 @@ def _length_faults(entries: Sequence[_EntryRequest], machine: Machine) -> Iterat
 
 # Checks of others: `check: PATH.py:Class`, a class on the mixin in their file.
 
-_NAMED = re.compile(r"[^\x00-\x1f]+\.py:[A-Za-z_]\w*", re.ASCII)
+_FILE_AND_CLASS = re.compile(r"[^\x00-\x1f]+\.py:[A-Za-z_]\w*", re.ASCII)
 
 
-def others_in(
+def load_checks_of_others(
     marked: Marked, ours: Collection[str], config: Path, system: str
 ) -> dict[str, CheckVariables]:
-    """Return the checks of others in a campaign file: name of the class -> its variables.
+    """Return the checks of others that a campaign file names: name of the class -> its variables.
 
     ReFrame describes each. In `marked` the name of the class replaces `PATH.py:Class`. Raises
-    InputError with a line for each that cannot be used, as when one of `ours` has the same name.
+    InputError with a line for each check that cannot be used, such as one with a name of `ours`.
     """
     others: dict[str, CheckVariables] = {}
     files: dict[str, str] = {}
     faults = []
-    for index, named in named_in(marked):
-        path, name = named.rsplit(":", 1)
+    for index, file_and_class in named_checks_of_others(marked):
+        path, name = file_and_class.rsplit(":", 1)
         try:
             if name in ours or files.get(name, path) != path:
                 raise InputError("another check has the same name; allowed: such as a subclass")
@@ -369,12 +371,14 @@ def others_in(
             files[name] = path
             marked.data["workloads"][index]["check"] = name
         except (InputError, MachineError) as error:
-            faults.append(FieldFault(("workloads", index, "check"), f"{named} found: {error}"))
+            faults.append(
+                FieldFault(("workloads", index, "check"), f"{file_and_class} found: {error}")
+            )
     refuse(marked, faults)
     return others
 
 
-def named_in(marked: Marked) -> list[tuple[int, str]]:
+def named_checks_of_others(marked: Marked) -> list[tuple[int, str]]:
     """Index and `PATH.py:Class` of each workload that is a check of others.
 
     The campaign need not be valid.
@@ -383,5 +387,5 @@ def named_in(marked: Marked) -> list[tuple[int, str]]:
     return [
         (index, check)
         for index, check in enumerate(checks)
-        if isinstance(check, str) and _NAMED.fullmatch(check)
+        if isinstance(check, str) and _FILE_AND_CLASS.fullmatch(check)
     ]

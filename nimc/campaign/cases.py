@@ -27,8 +27,8 @@ from reframe_tests.crossing import Cell, cross
 from reframe_tests.factors import app_cores, missing_level
 from reframe_tests.planning import CHOSEN_BY_MACHINE, CaseRequest, resolved_scale
 
-#: Numbers of cores of a sweep of few.
-_FEW = 8
+#: How many numbers of cores a sweep with `cores: few` measures.
+_FEW_CORE_COUNTS = 8
 #: Characters that are not allowed in the name of a case, which names files.
 _UNSAFE = re.compile(r"[^A-Za-z0-9._@+%=,-]")
 
@@ -69,13 +69,13 @@ def expand(
                     on_error(index, "", InputError(f"{case.name}: {error}"))
                     continue
             try:
-                resolved = resolved_scale(requested(campaign, case, check), machine)
+                resolved = resolved_scale(case_request(campaign, case, check), machine)
                 scaled = case.scaled(resolved)
                 nodes_taken(scaled, machine)
             except InputError as error:
                 on_error(index, "set", error)
                 continue
-            cases += swept(scaled, machine)
+            cases += sweep_cases(scaled, machine)
     crossed = {"workloads": cases, "factors": {}, "exclude": [], "only": []}
     return campaign.model_copy(update=crossed)
 
@@ -96,21 +96,22 @@ def cases_of(campaign: Campaign, entry: Entry, check: CheckVariables) -> list[En
     cases = []
     for combination in product(*between.values()):
         levels = dict(zip(between, combination, strict=True))
-        excluded, wanted = _remaining(exclude, levels), _remaining(only, levels)
-        if {} in excluded or (only and not wanted):
+        excluded_cells = _matching_cells(exclude, levels)
+        only_cells = _matching_cells(only, levels)
+        if {} in excluded_cells or (only and not only_cells):
             continue
-        words = (  # `lammps@4`: that of nodes without its name
+        level_names = (  # a number of nodes stands alone: `lammps@4`
             level_text(level) if name == "nodes" else f"{name}={level_text(level)}"
             for name, level in levels.items()
         )
-        case = entry.at_levels(_UNSAFE.sub("_", ",".join(words)), levels) if levels else entry
-        cells = {"exclude": excluded, "only": [] if {} in wanted else wanted}
+        case = entry.at_levels(_UNSAFE.sub("_", ",".join(level_names)), levels) if levels else entry
+        cells = {"exclude": excluded_cells, "only": [] if {} in only_cells else only_cells}
         cases.append(case.but({"factors": within, **cells}))
     return cases
 
 
-def _remaining(cells: Sequence[Cell], levels: Mapping[str, Level]) -> list[dict[str, Level]]:
-    """The rest of each cell that matches these levels of a case; other cells are dropped."""
+def _matching_cells(cells: Sequence[Cell], levels: Mapping[str, Level]) -> list[dict[str, Level]]:
+    """Return the cells that match these levels of a case, each without the factors of `levels`."""
     return [
         {name: level for name, level in cell.items() if name not in levels}
         for cell in cells
@@ -118,21 +119,21 @@ def _remaining(cells: Sequence[Cell], levels: Mapping[str, Level]) -> list[dict[
     ]
 
 
-def requested(campaign: Campaign, case: Entry, check: CheckVariables) -> CaseRequest:
+def case_request(campaign: Campaign, case: Entry, check: CheckVariables) -> CaseRequest:
     """Return what a case asks of its check."""
-    chosen = campaign.injector
+    injector = campaign.injector
     settings = {
         name: check.typed(name, value) for name, value in case.set.items() if name in check.levels
     }
-    injector = {
-        "injector": chosen.name,
-        "message": chosen.message,
-        "rate": chosen.rate,
-        "queue_pairs": chosen.queue_pairs,
+    injector_levels = {
+        "injector": injector.name,
+        "message": injector.message,
+        "rate": injector.rate,
+        "queue_pairs": injector.queue_pairs,
     }
     return CaseRequest(
         arms=campaign.arms,
-        levels={**check.levels, **settings, **injector},
+        levels={**check.levels, **settings, **injector_levels},
         factors=case.factors,
         exclude=case.exclude,
         only=case.only,
@@ -152,48 +153,55 @@ def treatments(arms: Sequence[str], case: Entry) -> list[Treatment]:
 # the communication's buffers.
 
 
-def swept(entry: Entry, machine: Machine) -> list[Entry]:
-    """The entry, or with a sweep once for each number of cores and placement. Raises InputError."""
+def sweep_cases(entry: Entry, machine: Machine) -> list[Entry]:
+    """Return the entry, with a sweep once for each number of cores and placement.
+
+    Raises InputError.
+    """
     if entry.sweep is None:
         return [entry]
     facts = machine.node_facts()
     reserved = entry.set.get("reserved_cores", -1)
-    cores = app_cores(machine, reserved if isinstance(reserved, int) else -1)
-    most_cores = max(1, cores // facts.sockets)
+    node_cores = app_cores(machine, reserved if isinstance(reserved, int) else -1)
+    most_cores = max(1, node_cores // facts.sockets)
     if entry.set.get("socket") == "all":
         most_cores *= facts.sockets
     few = entry.sweep.cores == "few"
     core_counts = evenly_spaced(most_cores) if few else range(1, most_cores + 1)
     return [
-        entry.at_levels(f"n{n}-c{comp}-m{comm}", {"cores": n, "node": comp, "comm_node": comm})
-        for comp, comm in placements(machine, entry.sweep.placements)
-        for n in core_counts
+        entry.at_levels(
+            f"n{cores}-c{comp_node}-m{comm_node}",
+            {"cores": cores, "node": comp_node, "comm_node": comm_node},
+        )
+        for comp_node, comm_node in placements(machine, entry.sweep.placements)
+        for cores in core_counts
     ]
 
 
-def evenly_spaced(most: int) -> list[int]:
-    """Eight of the numbers from 1 to `most`, with both ends; all if there are fewer.
+def evenly_spaced(largest: int) -> list[int]:
+    """Return eight of the numbers from 1 to `largest`, with both ends; all if there are fewer.
 
     A model that is fitted to them predicts nearly as well as one of all (docs/benchmarks.md).
     """
-    gaps = _FEW - 1
-    return sorted({1 + round(gap * (most - 1) / gaps) for gap in range(_FEW)})
+    gaps = _FEW_CORE_COUNTS - 1
+    return sorted({1 + round(gap * (largest - 1) / gaps) for gap in range(gaps + 1)})
 
 
 def placements(machine: Machine, requested: str) -> list[tuple[int, int]]:
-    """Pairs of NUMA nodes: `all`; `calibration`: both on the first node of a socket, of the first
-    two sockets; `local`: of the first socket only.
+    """Return the pairs of NUMA nodes of a sweep.
 
-    Those two always come first, so that a run that is stopped can still be fitted.
+    `local` has data and buffers on the first node of the first socket. `calibration` also has both
+    on the first node of the second socket. `all` also has all other pairs. Those of `calibration`
+    come first, so that a run that is stopped can still be fitted.
     """
     facts = machine.node_facts()
-    first = [(node, node) for node in facts.numa_nodes[:: facts.numa_nodes_per_socket][:2]]
+    calibration = [(node, node) for node in facts.numa_nodes[:: facts.numa_nodes_per_socket][:2]]
     if requested == "local":
-        return first[:1]
+        return calibration[:1]
     if requested == "calibration":
-        return first
+        return calibration
     nodes = facts.bindable_nodes()
-    return list(dict.fromkeys([*first, *product(nodes, nodes)]))
+    return list(dict.fromkeys([*calibration, *product(nodes, nodes)]))
 
 
 # How many nodes a case needs on a machine.
@@ -227,48 +235,49 @@ def shortest_run_s(campaign: Campaign, machine: Machine) -> float:
 
 
 def slowest_injector(campaign: Campaign, machine: Machine) -> str:
-    """The injector of a campaign: of several, the one with the longest rows."""
-    named = machine.injector if campaign.injector.name == "auto" else campaign.injector.name
-    levels = [
+    """Return the injector of a campaign; if it has several, the one with the longest rows."""
+    default = machine.injector if campaign.injector.name == "auto" else campaign.injector.name
+    names = [
         str(level)
         for factors in (campaign.factors, *(entry.factors for entry in campaign.workloads))
         for level in factors.get("injector", [])
         if level in INJECTORS
     ]
-    return max(levels or [named], key=lambda name: INJECTORS[name].row_s or 0.0)
+    return max(names or [default], key=lambda name: INJECTORS[name].row_s or 0.0)
 
 
 # Cases and levels that a machine cannot run: left out before anything runs, with the reason.
 
 
 def leave_out(
-    campaign: Campaign, machine: Machine, only: Sequence[str] = ()
+    campaign: Campaign, machine: Machine, case_names: Sequence[str] = ()
 ) -> tuple[Campaign, list[OmittedCase]]:
-    """The campaign without cases and levels that the machine cannot run, and a list of those.
+    """Return the campaign without what the machine cannot run, and the cases and levels left out.
 
-    Of the cases that are left, `only` these if any is named. Raises InputError if no case is left.
+    With `case_names`, the campaign has only these cases. Raises InputError if no case is left.
     """
-    left: dict[str, Entry] = {}
+    runnable_cases: dict[str, Entry] = {}
     omissions: list[OmittedCase] = []
     for case in campaign.cases:
-        possible, omitted = _possible_part(campaign, case, machine)
-        if possible:
-            left[possible.name] = possible
-        omissions += omitted
-    if not left:
+        runnable, case_omissions = _runnable_part(campaign, case, machine)
+        if runnable:
+            runnable_cases[runnable.name] = runnable
+        omissions += case_omissions
+    if not runnable_cases:
         first = omissions[0]
         raise InputError(f"{campaign.name}: no case is left: {first.case}: {first.reason}")
-    for name in only:
-        if name not in left:
-            raise InputError(f"--case: {name!r} found; allowed: {', '.join(left)}")
-    named = [case for name, case in left.items() if name in (only or left)]
-    return campaign.model_copy(update={"workloads": named}), omissions
+    for name in case_names:
+        if name not in runnable_cases:
+            raise InputError(f"--case: {name!r} found; allowed: {', '.join(runnable_cases)}")
+    kept_names = case_names or runnable_cases
+    kept_cases = [case for name, case in runnable_cases.items() if name in kept_names]
+    return campaign.model_copy(update={"workloads": kept_cases}), omissions
 
 
-def _possible_part(
+def _runnable_part(
     campaign: Campaign, case: Entry, machine: Machine
 ) -> tuple[Entry | None, list[OmittedCase]]:
-    """A case with the levels that the machine has, or None; and what is left out."""
+    """Return a case with the levels that the machine has, or None, and what is left out."""
     if machine.nodes is not None and nodes_taken(case, machine) > machine.nodes:
         too_many = (
             f"more nodes with its origins than the {machine.nodes} of site/{machine.name}.yaml"
@@ -285,24 +294,24 @@ def _possible_part(
     ]
     if not omissions:
         return case, []
-    gone = [(omitted.factor, omitted.level) for omitted in omissions]
+    omitted_levels = [(omitted.factor, omitted.level) for omitted in omissions]
     factors = {
-        name: [level for level in levels if (name, level) not in gone]
+        name: [level for level in levels if (name, level) not in omitted_levels]
         for name, levels in case.factors.items()
     }
-    possible = case.but({"factors": factors})
-    with suppress(InputError):  # `exclude` and `only` may remove the rest
-        if all(factors.values()) and treatments(campaign.arms, possible):
-            return possible, omissions
+    runnable = case.but({"factors": factors})
+    with suppress(InputError):  # `exclude` and `only` may leave no treatment
+        if all(factors.values()) and treatments(campaign.arms, runnable):
+            return runnable, omissions
     return None, [OmittedCase(case.name, omissions[0].reason)]
 
 
 def omission_lines(omissions: Sequence[OmittedCase]) -> list[str]:
     """A line for each reason, with the cases and levels it applies to."""
-    names = grouped((omitted.reason, _with_level(omitted)) for omitted in omissions)
-    return [f"left out ({reason}): {', '.join(left_out)}" for reason, left_out in names.items()]
+    names_by_reason = grouped((omitted.reason, _case_and_level(omitted)) for omitted in omissions)
+    return [f"left out ({reason}): {', '.join(names)}" for reason, names in names_by_reason.items()]
 
 
-def _with_level(omitted: OmittedCase) -> str:
+def _case_and_level(omitted: OmittedCase) -> str:
     level = "" if omitted.level is None else f" {omitted.factor}={level_text(omitted.level)}"
     return f"{omitted.case}{level}"

@@ -39,11 +39,11 @@ def candidates(case: Entry, check: CheckVariables, machine: Machine) -> list[str
     reserved = case.set.get("reserved_cores", -1)
     core_spec = case.set.get("core_spec", 0)
     cores = case.set.get("layout_cores") or app_cores(machine, reserved, core_spec)
-    allowed = check.rank_counts
+    rank_counts = check.rank_counts
     layouts = [
         f"{ranks}x{cores // ranks}"
         for ranks in range(cores, 0, -1)
-        if (ranks * case.nodes in allowed if allowed else cores % ranks == 0)
+        if (ranks * case.nodes in rank_counts if rank_counts else cores % ranks == 0)
     ]
     if not layouts:
         raise InputError(

@@ -11,8 +11,8 @@ from typing import Any, Literal
 from analysis.statistics.evidence import pairs_of_next_interim
 from conductor.injectors import INJECTORS
 from conductor.judge.length import doublings_needed
-from nimc.campaign import layouts
-from nimc.campaign.cases import nodes_taken, origins_taken, requested
+from nimc.campaign import cases, layouts
+from nimc.campaign.cases import nodes_taken, origins_taken
 from nimc.readiness.checks import UNLISTED, CheckVariables
 from nimc.readiness.diagnosis import CaseNeeds, Feasibility, OmittedCase, feasibility_of
 from nimc.readiness.facts import Facts
@@ -30,24 +30,23 @@ from reframe_tests.planning import CaseRequest, block, treatments
 
 #: Placeholder in planned commands for the folder of a run that has no name yet.
 RUN = "$RUN"
-#: Time of a block without its runs: ReFrame's start, the build, the writers' rate alone; seconds.
+#: Time of a block without its runs, seconds: ReFrame starts and builds, writers are measured alone.
 _BLOCK_S = 8.0
 # Time from one run to the next without the application, seconds. All runs of a block have the
 # lead-in of its slowest writers (docs/method.md).
-#: What the conductor takes itself.
-_RUN_S = 0.2
+#: Time that the conductor takes between two runs.
+_CONDUCTOR_S = 0.2
 #: The lead-in of a control, of short writes, and of held writers whose bytes are counted.
 _LEAD_IN_S = 0.7
 #: The time in which writers that cannot be held end and start again.
 _START_S = 1.1
 #: Lead-ins of writers are a twentieth longer than computed.
 _MARGIN = 1.05
-#: Time that a block takes for each further rate and message, of which the writers' rate alone is
-#: measured; seconds.
+#: Time to measure the writers alone for each further combination of rate and message, seconds.
 _ALONE_S = 4.0
 
 #: Fields of a treatment in JSON.
-_OF_TREATMENT = ("name", "arm", "role", "baseline", "factors")
+_TREATMENT_KEYS = ("name", "arm", "role", "baseline", "factors")
 
 #: When a block is run.
 Needed = Literal["always", "until decided"]
@@ -70,8 +69,8 @@ class Request:
     machine: Machine
     #: ReFrame's settings file, and the folder of the checks.
     config: Path
-    folder: Path
-    #: What was read of them: the settings, and the variables of the campaign's checks.
+    checks_folder: Path
+    #: The content of the settings file, and the variables of the campaign's checks.
     settings: ReframeSettings
     checks: Mapping[str, CheckVariables]
     #: Cases and levels that this machine cannot run.
@@ -94,17 +93,20 @@ class Request:
     @cached_property
     def treatments(self) -> dict[str, list[Treatment]]:
         """Case -> the treatments of a pair. Raises InputError for writes that cannot be made."""
-        decided, by_request = {}, dict[str, list[Treatment]]()
+        treatments_by_case: dict[str, list[Treatment]] = {}
+        treatments_by_request: dict[str, list[Treatment]] = {}
         for case in self.campaign.cases:
             case_request = self.case_request(case)
             request_text = repr(case_request)  # `==` would not tell levels such as 1 and 1.0 apart
             try:
-                if request_text not in by_request:  # most cases of thousands are alike
-                    by_request[request_text] = treatments(case_request, self.machine, case.scale)
-                decided[case.name] = by_request[request_text]
+                if request_text not in treatments_by_request:  # most cases of thousands are alike
+                    treatments_by_request[request_text] = treatments(
+                        case_request, self.machine, case.scale
+                    )
+                treatments_by_case[case.name] = treatments_by_request[request_text]
             except InputError as error:
                 raise InputError(f"{self.campaign.name}: {case.name}: {error}") from None
-        return decided
+        return treatments_by_case
 
     def check(self, case: Entry) -> CheckVariables:
         """Return what is known of the check of a case."""
@@ -112,7 +114,7 @@ class Request:
 
     def case_request(self, case: Entry) -> CaseRequest:
         """Return what a case asks of its check."""
-        return requested(self.campaign, case, self.check(case))
+        return cases.case_request(self.campaign, case, self.check(case))
 
     @cached_property
     def searches(self) -> dict[str, Request]:
@@ -134,18 +136,20 @@ class Request:
 
     @property
     def most_origin_nodes(self) -> int:
-        """Origin nodes that its largest case takes."""
-        taken = (origins_taken(case, self.machine) for case in self.campaign.cases)
-        return max(taken, default=0)
+        """Return the origin nodes that the largest case takes."""
+        origin_nodes = (origins_taken(case, self.machine) for case in self.campaign.cases)
+        return max(origin_nodes, default=0)
 
-    def plan(self, without: Collection[str] = ()) -> Plan:
-        """Plan of the cases in the order they are run; `without` has the names to leave out."""
-        cases = [_plan_case(self, case) for case in self.campaign.cases if case.name not in without]
+    def plan(self, omitted_cases: Collection[str] = ()) -> Plan:
+        """Plan all cases but the omitted ones, in the order in which they are run."""
+        planned_cases = [
+            _plan_case(self, case) for case in self.campaign.cases if case.name not in omitted_cases
+        ]
         cores = self.machine.node_facts().cores
-        return Plan(self.campaign.name, self.machine.name, cores, cases)
+        return Plan(self.campaign.name, self.machine.name, cores, planned_cases)
 
     def with_pairs_cap(self, pairs: int) -> Request:
-        """The same request, but each case ends after so many pairs, decided or not."""
+        """Return the request with this cap: each case ends after so many pairs, decided or not."""
         capped = self.campaign.pairs.model_copy(update={"cap": pairs})
         return replace(self, campaign=self.campaign.model_copy(update={"pairs": capped}))
 
@@ -156,13 +160,16 @@ class Request:
         return offers_of(self.settings, machine.name, machine.partition, machine.programs)
 
     def feasibility(self) -> Feasibility:
-        """Return what of the campaign can run now; asks this host and Slurm. Raises InputError."""
+        """Return which parts of the campaign can run now; asks this host and Slurm.
+
+        Raises InputError.
+        """
         machine = self.machine
         facts = Facts(
             name=machine.name,
             config=self.config,
             settings=self.settings,
-            folder=self.folder,
+            folder=self.checks_folder,
             machine=machine,
         )
         return feasibility_of(facts, self.needs(), self.checks, self.offers, in_jobs=self.slurm)
@@ -224,7 +231,7 @@ class Case:
         """The case as in JSON. `asdict` would copy every word of every command."""
         return vars(self) | {
             "treatments": [
-                {name: getattr(treatment, name) for name in _OF_TREATMENT}
+                {name: getattr(treatment, name) for name in _TREATMENT_KEYS}
                 for treatment in self.treatments
             ],
             "blocks": [vars(block) for block in self.blocks],
@@ -266,11 +273,11 @@ def _plan_case(request: Request, entry: Entry) -> Case:
     blocks: list[Block] = []
     pairs_planned = 0
     sizes = block_sizes(pairs)
-    length_s = blocks_s(request, entry, case_treatments, {*sizes})
+    length_s_by_size = blocks_s(request, entry, case_treatments, {*sizes})
     for index, size in enumerate(sizes):
         needed: Needed = "always" if pairs_planned < pairs.floor else "until decided"
         command = reframe_command(request, entry, index, RUN)
-        blocks.append(Block(index, size, needed, length_s[size], command))
+        blocks.append(Block(index, size, needed, length_s_by_size[size], command))
         pairs_planned += size
     search_s = 0.0
     if search := request.searches.get(entry.name):
@@ -295,7 +302,7 @@ def _plan_case(request: Request, entry: Entry) -> Case:
 
 @cache  # the same for all cases of a campaign
 def block_sizes(pairs: Pairs, complete: int = 0) -> tuple[int, ...]:
-    """Pairs of each block to come if `complete` pairs are there and the case goes on to its cap."""
+    """Return the pairs of each further block, up to the cap, of a case with `complete` pairs."""
     sizes: list[int] = []
     while size := next_block_pairs(complete + sum(sizes), pairs, done=False):
         sizes.append(size)
@@ -303,43 +310,48 @@ def block_sizes(pairs: Pairs, complete: int = 0) -> tuple[int, ...]:
 
 
 def next_block_pairs(complete: int, pairs: Pairs, *, done: bool) -> int:
-    """Pairs of the next block after `complete` pairs; 0 when no more are needed."""
+    """Return the pairs of the next block after `complete` pairs; 0 if no more are needed."""
     if complete < pairs.floor:
-        until = pairs.floor
+        goal = pairs.floor
     elif done or complete >= pairs.most:
         return 0
     else:  # verdicts change at interim analyses only
-        until = min(pairs_of_next_interim(complete + 1), pairs.most)
-    return min(pairs.block or until, until - complete)
+        goal = min(pairs_of_next_interim(complete + 1), pairs.most)
+    return min(pairs.block or goal, goal - complete)
 
 
-def block_s(request: Request, entry: Entry, treated: Sequence[Treatment], pairs: int) -> float:
-    """Expected length of a block of so many pairs, seconds."""
-    return blocks_s(request, entry, treated, [pairs])[pairs]
+def block_s(
+    request: Request, entry: Entry, case_treatments: Sequence[Treatment], pairs: int
+) -> float:
+    """Return the expected length of a block of so many pairs, seconds."""
+    return blocks_s(request, entry, case_treatments, [pairs])[pairs]
 
 
 def blocks_s(
-    request: Request, entry: Entry, treated: Sequence[Treatment], sizes: Iterable[int]
+    request: Request, entry: Entry, case_treatments: Sequence[Treatment], sizes: Iterable[int]
 ) -> dict[int, float]:
     """Pairs of a block -> its expected length, seconds."""
-    writes = {treatment.writes for treatment in treated if treatment.role == "effect"}
-    # A search for the number of queue pairs measures the rate alone at least once more.
-    searched = [
-        planned for planned in writes if planned and planned.queue_pairs is None and planned.devices
-    ]
-    alone_s = _ALONE_S * (
-        max(0, len(writes) - 1) + len({planned.at_full_rate() for planned in searched})
-    )
-    run_s = run_length_s(request, entry, treated)
-    runs = {pairs: entry.warmups + pairs * len(treated) for pairs in sizes}
-    return {pairs: _BLOCK_S + alone_s + run_count * run_s for pairs, run_count in runs.items()}
+    writes = {treatment.writes for treatment in case_treatments if treatment.role == "effect"}
+    # A search for the number of queue pairs measures the writers alone at least once more.
+    searches = {
+        planned.at_full_rate()
+        for planned in writes
+        if planned and planned.queue_pairs is None and planned.devices
+    }
+    alone_s = _ALONE_S * (max(0, len(writes) - 1) + len(searches))
+    run_s = run_length_s(request, entry, case_treatments)
+    length_s_by_size = {}
+    for pairs in sizes:
+        run_count = entry.warmups + pairs * len(case_treatments)
+        length_s_by_size[pairs] = _BLOCK_S + alone_s + run_count * run_s
+    return length_s_by_size
 
 
-def run_length_s(request: Request, entry: Entry, treated: Sequence[Treatment]) -> float:
-    """Expected time of one accepted run: as measured before, else as expected with its lead-in."""
+def run_length_s(request: Request, entry: Entry, case_treatments: Sequence[Treatment]) -> float:
+    """Return the time of an accepted run: as measured before, else as expected, with lead-in."""
     if measured_s := request.lengths.run_s_by_case.get(entry.name):
         return measured_s
-    lead_ins_s = [_lead_in_s(request, entry, treatment) for treatment in treated]
+    lead_ins_s = [_lead_in_s(request, entry, treatment) for treatment in case_treatments]
     lead_in_s = max(*lead_ins_s, request.campaign.rest or 0.0)
     doublings = doublings_needed(entry.expect, request.shortest_run_s)
     return entry.expect * float(2**doublings) + lead_in_s
@@ -348,7 +360,7 @@ def run_length_s(request: Request, entry: Entry, treated: Sequence[Treatment]) -
 def _lead_in_s(request: Request, entry: Entry, treatment: Treatment) -> float:
     """Return what the writers of a treatment need from one run to the next, seconds."""
     if treatment.role not in ("effect", "control"):
-        return _RUN_S
+        return _CONDUCTOR_S
     if treatment.writes is None or ARMS[treatment.arm].writing != "continuous":
         return _LEAD_IN_S
     machine, injector = request.machine, INJECTORS[treatment.writes.injector]
@@ -356,10 +368,10 @@ def _lead_in_s(request: Request, entry: Entry, treatment: Treatment) -> float:
     between_hosts = machine.origins.policy != "same_host"
     if injector.holds == "never" or (injector.holds == "on one host" and between_hosts):
         return _MARGIN * (_START_S + (rows - 1) * row_s)
-    counted = between_hosts and bool(machine.device) and entry.nodes <= machine.origins.nodes
-    if rows == 1 and (counted or injector.reports_arrivals):
+    device_counts = between_hosts and bool(machine.device) and entry.nodes <= machine.origins.nodes
+    if rows == 1 and (device_counts or injector.reports_arrivals):
         return _LEAD_IN_S
-    # In part of the first row the writer was held, so one more is needed.
+    # The writer was held during part of the first row, so one more row is needed.
     return _MARGIN * (1 + rows) * row_s
 
 
@@ -372,7 +384,7 @@ def block_plan(
     *,
     seed: int,
 ) -> BlockPlan:
-    """All that is decided of one block."""
+    """Return the plan of one block, in which everything is decided."""
     campaign, check = request.campaign, request.check(entry)
     verify = campaign.verify
     limits = {
@@ -409,12 +421,12 @@ def _logs(run: Path | str, entry: Entry, index: int) -> str:
 
 
 def folder_options(folder: Path | str) -> list[str]:
-    """ReFrame's options for all of its folders; settings of a site override `--prefix`."""
+    """Return an option for each of ReFrame's folders: a site's settings override `--prefix`."""
     names = {"stage": "stage", "output": "output", "perflogdir": "perflogs"}
     return [f"--{option}={folder}/{name}" for option, name in names.items()]
 
 
-#: The plans of a block: what is measured, and, if that was interrupted, what only reads its runs.
+#: Plan files of a block: one to measure it, one only to read its runs after an interruption.
 PLAN, READING = "plan.json", "reading.json"
 
 
@@ -423,10 +435,10 @@ def reframe_command(
 ) -> list[str]:
     """The ReFrame session of one block; its output goes to the block's folder in `run`."""
     logs = _logs(run, entry, index)
-    own_file = request.check(entry).file
-    checks = own_file or f"{request.folder}/{entry.check}.py"
+    check_file = request.check(entry).file
+    checks = check_file or f"{request.checks_folder}/{entry.check}.py"
     # ReFrame adds parameters to a check's name, even one that has a single value.
-    named = f"^{entry.check}(%.*)?$" if own_file else f"^{entry.check}$"
+    name_pattern = f"^{entry.check}(%.*)?$" if check_file else f"^{entry.check}$"
     return [
         request.reframe,
         "-C",
@@ -436,7 +448,7 @@ def reframe_command(
         checks,
         "-r",
         "-n",
-        named,
+        name_pattern,
         *folder_options(f"{logs}/reframe"),
         f"--report-file={logs}/reframe.json",
         "-S",

@@ -8,7 +8,7 @@ from pathlib import Path
 
 from analysis.display.lines import duration
 from nimc.campaign import cases
-from nimc.campaign.campaign_file import load_campaign, others_in
+from nimc.campaign.campaign_file import load_campaign, load_checks_of_others
 from nimc.campaign.plan import Plan, Request
 from nimc.readiness.checks import CheckVariables, checks_in, require_known_programs
 from nimc.readiness.reframe_config import (
@@ -29,7 +29,7 @@ from records.programs import find_program
 from records.slurm.options import SCHEDULERS
 
 #: A time limit as ReFrame spells it.
-_LIMIT = re.compile(r"(?:(\d+)d)?(?:(\d+)h)?(?:(\d+)m)?(?:(\d+)s)?")
+_TIME_LIMIT = re.compile(r"(?:(\d+)d)?(?:(\d+)h)?(?:(\d+)m)?(?:(\d+)s)?")
 #: Names of nodes as Slurm takes them; no ranges, which name several.
 _NODELIST = re.compile(r"[A-Za-z0-9][\w.-]*(,[A-Za-z0-9][\w.-]*)*", re.ASCII)
 
@@ -39,13 +39,13 @@ def prepare(
     machine_name: str,
     root: Path = checkout.ROOT,
     nodelist: str | None = None,
-    only: Sequence[str] = (),
+    case_names: Sequence[str] = (),
 ) -> Request:
     """Read a campaign for a machine, and check all that can be checked before it runs.
 
-    `nodelist` pins the targets. `only` names the cases to run; empty runs all. Raises InputError.
+    `nodelist` pins the targets. Without `case_names` all cases run. Raises InputError.
     """
-    return prepare_read(marked_yaml.load(campaign_file), machine_name, root, nodelist, only)
+    return prepare_read(marked_yaml.load(campaign_file), machine_name, root, nodelist, case_names)
 
 
 def prepare_read(
@@ -53,17 +53,19 @@ def prepare_read(
     machine_name: str,
     root: Path = checkout.ROOT,
     nodelist: str | None = None,
-    only: Sequence[str] = (),
+    case_names: Sequence[str] = (),
 ) -> Request:
     """As `prepare`, for a campaign that is read already."""
     machine = load_machine(machine_name, root)
-    config, folder = root / "configs" / f"{machine_name}.py", root / "reframe_tests"
+    config, checks_folder = root / "configs" / f"{machine_name}.py", root / "reframe_tests"
     if not config.is_file():
         raise InputError(f"machine {machine_name!r}: configs/{machine_name}.py does not exist")
-    checks = dict(checks_in(folder))
+    checks = dict(checks_in(checks_folder))
     require_known_programs(machine, checks)
-    checks |= others_in(marked, checks, config, machine.system)
-    campaign, omissions = cases.leave_out(load_campaign(marked, checks, machine), machine, only)
+    checks |= load_checks_of_others(marked, checks, config, machine.system)
+    campaign, omissions = cases.leave_out(
+        load_campaign(marked, checks, machine), machine, case_names
+    )
     used = {name: checks[name] for name in sorted({case.check for case in campaign.cases})}
     settings = settings_of(config)
     targets = _targets(config, settings, machine, used, root)
@@ -71,7 +73,7 @@ def prepare_read(
         campaign=campaign,
         machine=machine,
         config=config,
-        folder=folder,
+        checks_folder=checks_folder,
         settings=settings,
         checks=used,
         omissions=omissions,
@@ -126,17 +128,17 @@ def time_limit_s(partitions: Partitions) -> float | None:
 
     ReFrame's form is `1d2h3m4s`, or a number of seconds; 0 is none.
     """
-    limits = []
+    limits_s = []
     for limit in (part.get("time_limit") for part in partitions):
-        if parts := _LIMIT.fullmatch(limit) if isinstance(limit, str) else None:
+        if isinstance(limit, int | float):
+            limits_s.append(float(limit))
+        elif isinstance(limit, str) and (parts := _TIME_LIMIT.fullmatch(limit)):
             numbers = zip(parts.groups(default="0"), (86400, 3600, 60, 1), strict=True)
-            limits.append(float(sum(int(number) * unit for number, unit in numbers)))
-        elif isinstance(limit, int | float):
-            limits.append(float(limit))
-    return min(filter(None, limits), default=None)
+            limits_s.append(float(sum(int(number) * unit_s for number, unit_s in numbers)))
+    return min(filter(None, limits_s), default=None)
 
 
-def too_long(planned: Plan, limit_s: float | None) -> list[str]:
+def time_limit_warnings(planned: Plan, limit_s: float | None) -> list[str]:
     """A line for each case whose blocks are expected to exceed the time limit of their job."""
     if limit_s is None:
         return []

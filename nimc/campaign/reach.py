@@ -27,12 +27,14 @@ from records.units import plural
 if TYPE_CHECKING:
     import polars as pl
 
-#: Spread of runs where no run of the machine says it.
-_USUAL = 0.01
-#: Runs of the machine that are read for its spreads, from the last one back.
-_LAST = 10
-#: Names of cases in a line; pairs that show a large effect in any campaign.
-_MOST_NAMES, _MOST_PAIRS = 6, 96
+#: Spread of runs if no run of the machine has one.
+_DEFAULT_SPREAD = 0.01
+#: The latest runs of the machine, so many, are read for its spreads.
+_MOST_RUNS = 10
+#: Names of cases in a line.
+_MOST_NAMES = 6
+#: So many pairs show a large effect in any campaign.
+_MOST_PAIRS = 96
 
 
 @dataclass(frozen=True)
@@ -45,12 +47,13 @@ class Spreads:
     variation: Variation | None = None
 
     def spread_of(self, case: str) -> float:
-        """Of a case, else the median of those that were measured, else 1 %."""
-        return self.spread_by_case.get(case) or median(self.spread_by_case.values() or [_USUAL])
+        """Return the spread of a case, else the median of all measured cases, else 1 %."""
+        spreads = self.spread_by_case.values() or [_DEFAULT_SPREAD]
+        return self.spread_by_case.get(case) or median(spreads)
 
     @property
-    def text(self) -> str:
-        """Return where they come from."""
+    def source(self) -> str:
+        """Return where the spreads come from."""
         return f"of {self.run}" if self.run else "of 1 %, as no run here repeated its baseline"
 
 
@@ -58,7 +61,9 @@ def last_spreads(results: Path, machine: str) -> Spreads:
     """Spreads of the machine's last run with repeated baselines (A/A)."""
     machine_runs = [run for run in own_runs(results) if run[1].machine == machine]
     latest = Spreads()
-    for path, _ in sorted(machine_runs, key=lambda run: run[1].started_s, reverse=True)[:_LAST]:
+    for path, _ in sorted(machine_runs, key=lambda run: run[1].started_s, reverse=True)[
+        :_MOST_RUNS
+    ]:
         with suppress(InputError, OSError):
             pairs = _pairs_in(path)
             if not latest.run and (spread_by_case := spreads(pairs)):
@@ -82,8 +87,8 @@ def spreads(pairs: pl.DataFrame) -> dict[str, float]:
     """Case -> standard deviation of the logarithm of a run's time, from its A/A pairs."""
     import polars as pl
 
-    names = [arm for arm in pairs["arm"].cast(pl.String).unique() if arm_of(arm).role == "floor"]
-    repeated = pairs.filter(pl.col("arm").cast(pl.String).is_in(names))
+    floors = [arm for arm in pairs["arm"].cast(pl.String).unique() if arm_of(arm).role == "floor"]
+    repeated = pairs.filter(pl.col("arm").cast(pl.String).is_in(floors))
     rows = repeated.group_by(pl.col("case").cast(pl.String)).agg(
         spread=pl.col("ratio").log().std() / math.sqrt(2), pairs=pl.len()
     )
@@ -110,15 +115,15 @@ class Reach:
 
     @property
     def text(self) -> str:
-        """In one line, without the case."""
-        by: dict[float, int] = {}
+        """Return the reach in one line, without the case."""
+        pairs_by_effect: dict[float, int] = {}
         for pairs, effect in zip(self.pairs, self.least_effects, strict=True):
             if effect is not None:
-                by.setdefault(effect, pairs)
-        least = ", ".join(
-            f"by {100 * effect:.2g} % in {pairs} pairs" for effect, pairs in by.items()
+                pairs_by_effect.setdefault(effect, pairs)
+        effects = ", ".join(
+            f"by {100 * effect:.2g} % in {pairs} pairs" for effect, pairs in pairs_by_effect.items()
         )
-        slower = f"slower {least}" if by else f"no slowdown in {self.pairs[1]} pairs"
+        slower = f"slower {effects}" if effects else f"no slowdown in {self.pairs[1]} pairs"
         none = self.pairs_for_none
         beyond = "" if none and none <= self.pairs[1] else ", beyond the cap"
         return (
@@ -128,9 +133,9 @@ class Reach:
 
 
 def reach(planned: Plan, campaign: Campaign, spread: Spreads) -> list[Reach]:
-    """Return what each case can show that ends in a verdict; one without effects does not.
+    """Return the reach of each case that ends in a verdict.
 
-    Nor does a sweep, which ends in a model.
+    A case without effects has no verdict, and a sweep ends in a model.
     """
     swept = {entry.name for entry in campaign.cases if entry.sweep}
     case_treatments = [
@@ -179,32 +184,34 @@ def _after_writes(case: Case) -> float:
 
 
 def lines(reached: Iterable[Reach]) -> list[str]:
-    """Return what can be shown, a line for all cases alike."""
-    alike = grouped((row.text, row.case) for row in reached)
-    return [f"{some(cases, _MOST_NAMES)}: {text}" for text, cases in alike.items()]
+    """Return a line for each reach, with the cases that have it."""
+    cases_by_text = grouped((row.text, row.case) for row in reached)
+    return [f"{some(cases, _MOST_NAMES)}: {text}" for text, cases in cases_by_text.items()]
 
 
 def warnings(reached: Sequence[Reach]) -> Iterator[str]:
     """A line for the cases that can never have a verdict, or name no loss."""
-    bare = [row.case for row in reached if "floor" not in row.roles]
-    if bare:
-        yield f"{some(bare, _MOST_NAMES)}: no verdict, as the arm aa does not repeat the baseline"
+    without_aa = [row.case for row in reached if "floor" not in row.roles]
+    if without_aa:
+        names = some(without_aa, _MOST_NAMES)
+        yield f"{names}: no verdict, as the arm aa does not repeat the baseline"
     uncontrolled = [row.case for row in reached if row.one_host and "control" not in row.roles]
     if uncontrolled:
         yield (
             f"{some(uncontrolled, _MOST_NAMES)}: a loss ends as 'control missing', as origin and"
             " target share a host: add spin to arms"
         )
-    short = [row for row in reached if row.least_effects[1] is None]
-    if short:
-        family = short[0].family
-        controlled = "control" in short[0].roles
-        least = next(
+    effectless = [row for row in reached if row.least_effects[1] is None]
+    if effectless:
+        family = effectless[0].family
+        controlled = "control" in effectless[0].roles
+        enough_pairs = next(
             interim.pairs
             for interim in interim_analyses(_MOST_PAIRS)
             if min_loss(interim.pairs, family, controlled=controlled) is not None
         )
         yield (
-            f"{some([row.case for row in short], _MOST_NAMES)}: {short[0].pairs[1]} pairs show no"
-            f" effect of any size among {plural(family, 'question')}: raise pairs.cap to {least}"
+            f"{some([row.case for row in effectless], _MOST_NAMES)}: {effectless[0].pairs[1]} pairs"
+            f" show no effect of any size among {plural(family, 'question')}: raise pairs.cap to"
+            f" {enough_pairs}"
         )

@@ -50,9 +50,9 @@ def scales(campaign: Campaign, machine: Machine) -> Iterator[ScaleRow]:
         resolved = case.scale
         if resolved is None:
             continue
-        write_b, per_s = resolved.write_b, resolved.writes_per_s[arm]
-        length_s, writers = resolved.short.length_s, resolved.writers[arm]
-        busiest = -(-writers // max(resolved.origins, 1))
+        write_b, writes_per_s = resolved.write_b, resolved.writes_per_s[arm]
+        write_s, writers = resolved.short.length_s, resolved.writers[arm]
+        writers_of_busiest = math.ceil(writers / max(resolved.origins, 1))
         yield ScaleRow(
             case=case.name,
             arm=arm,
@@ -63,26 +63,27 @@ def scales(campaign: Campaign, machine: Machine) -> Iterator[ScaleRow]:
             messages=resolved.short.messages,
             tolerance_s=resolved.short.tolerance_s,
             writers=writers,
-            write_s=length_s,
-            writes_per_s=per_s,
+            write_s=write_s,
+            writes_per_s=writes_per_s,
             write_b=write_b,
-            run_b=write_b and write_b * per_s * case.expect,
-            link_share=write_b and link_b_s and busiest * write_b / length_s / link_b_s,
+            run_b=write_b and write_b * writes_per_s * case.expect,
+            link_share=write_b and link_b_s and writers_of_busiest * write_b / write_s / link_b_s,
         )
 
 
 def short_write_warnings(rows: Iterable[ScaleRow]) -> list[str]:
-    """Writes so short that their tolerance says nothing of when they are made."""
-    short = {
-        (row.messages, row.write_s, row.tolerance_s): row
+    """Return a line for each kind of write that is shorter than its tolerance."""
+    short_writes = dict.fromkeys(
+        (row.messages, row.write_s, row.tolerance_s)
         for row in rows
         if row.write_s < row.tolerance_s
-    }
+    )
     warnings = []
-    for messages, write_s, tolerance_s in short:
-        text = f"a write lasts {write_s:.3g} s, less than its tolerance of {tolerance_s:.3g} s"
+    for messages, write_s, tolerance_s in short_writes:
+        length = f"lasts {write_s:.3g} s, less than its tolerance of {tolerance_s:.3g} s"
         if messages:
             needed = math.ceil(messages * tolerance_s / write_s)
-            text = f"a write of {messages} messages{text[len('a write') :]}: {needed} last as long"
-        warnings.append(text)
+            warnings.append(f"a write of {messages} messages {length}: {needed} last as long")
+        else:
+            warnings.append(f"a write {length}")
     return warnings

@@ -14,7 +14,7 @@ from analysis.display.figures import quantity
 from analysis.display.lines import visible
 from analysis.report.data import RunData, load_run
 from analysis.statistics.interval import flat_record
-from nimc.campaign.campaign_file import named_in
+from nimc.campaign.campaign_file import named_checks_of_others
 from nimc.campaign.plan import Request
 from nimc.campaign.prepare import prepare
 from nimc.cli import options
@@ -110,7 +110,7 @@ def reproduce_command(
         campaign = unpacked.with_name(f"{packed.header.campaign}.yaml")
         campaign.write_text(packed.header.campaign_text, encoding="utf-8")
         # The packer must not choose which file of this user is imported.
-        if others := [named for _, named in named_in(marked_yaml.load(campaign))]:
+        if others := [named for _, named in named_checks_of_others(marked_yaml.load(campaign))]:
             raise InputError(
                 f"{others[0]}: a check of others is not in a crate; allowed: --analysis-only"
             )
@@ -132,7 +132,7 @@ def runnable_request(packed: RunHeader, campaign: Path, machine: str) -> Request
     wanted = [case.name for case in cases if case.name in packed.asked.cases]
     if not wanted:
         raise InputError(f"{machine}: cannot run any case of {packed.run}")
-    return prepare(campaign, machine, only=wanted)
+    return prepare(campaign, machine, case_names=wanted)
 
 
 def comparison_answer(

@@ -17,7 +17,7 @@ from analysis.display.lines import Line, broken, duration, wrapped
 from nimc.campaign import allocations
 from nimc.campaign.cases import omission_lines
 from nimc.campaign.plan import RUN, Case, Plan, Request
-from nimc.campaign.prepare import prepare, too_long
+from nimc.campaign.prepare import prepare, time_limit_warnings
 from nimc.campaign.reach import Reach, Spreads, last_spreads, lines, reach, warnings
 from nimc.campaign.scales import ScaleRow, scales, short_write_warnings
 from nimc.cli.answer import Answer, Listing, answers, prose
@@ -66,7 +66,11 @@ def plan_command(campaign: Path, machine: str, results: Path, details: bool) -> 
     whole_plan = request.plan() if feasibility.omission_reasons else planned
     reached = reach(whole_plan, request.campaign, spreads)
     reached = [row for row in reached if row.case not in feasibility.omission_reasons]
-    long = [*feasibility.doubts, *too_long(planned, request.time_limit_s), *warnings(reached)]
+    long = [
+        *feasibility.doubts,
+        *time_limit_warnings(planned, request.time_limit_s),
+        *warnings(reached),
+    ]
     long += short_write_warnings(every_scale)
     document = planned.as_dict() | {
         "machine_nodes": request.machine.nodes,
@@ -88,7 +92,7 @@ def plan_command(campaign: Path, machine: str, results: Path, details: bool) -> 
         yield from _reach(reached, spreads)
         shown = {row.case for row in reached if not row.one_host}
         if effects := [case for case in planned.cases if case.case in shown]:
-            yield from (wrapped(allocations.text(spreads.variation, effects[0])), "")
+            yield from (wrapped(allocations.advice(spreads.variation, effects[0])), "")
         yield from ("What runs where:", "", feasibility.matrix.text, "")
         yield from _scales(every_scale, machine, request.machine.nodes)
         if planned.cases:
@@ -200,7 +204,7 @@ def _commands(planned: Plan) -> list[str]:
 
 def _reach(reached: list[Reach], spreads: Spreads) -> list[str]:
     """Return what each case shows in nine of ten runs; nothing of a campaign without effects."""
-    title = f"What is shown in 90 % of runs, with a spread of single runs {spreads.text}:"
+    title = f"What is shown in 90 % of runs, with a spread of single runs {spreads.source}:"
     return [wrapped(title), "", *map(wrapped, lines(reached)), ""] if reached else []
 
 

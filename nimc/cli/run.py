@@ -14,14 +14,14 @@ from analysis.statistics.evidence import interim_analyses
 from analysis.statistics.interval import flat_record
 from nimc.campaign.cases import omission_lines
 from nimc.campaign.plan import Request
-from nimc.campaign.prepare import prepare, too_long
+from nimc.campaign.prepare import prepare, time_limit_warnings
 from nimc.cli import options
 from nimc.cli.answer import Answer, Listing, answers, log, silent
 from nimc.readiness import reservation
 from nimc.readiness.reframe import find_reframe
 from nimc.run.folder import (
     RunFolder,
-    differing,
+    differing_parts,
     find_differing_run,
     find_latest,
     new_header,
@@ -96,7 +96,7 @@ def run_command(
 
     With --pairs, a finished run is resumed as well: its cases that are not decided get more pairs.
     """
-    request = prepare(campaign, machine, nodelist=nodelist, only=cases)
+    request = prepare(campaign, machine, nodelist=nodelist, case_names=cases)
     options = ["--nodelist", nodelist] if nodelist else []
     options += [word for case in cases for word in ("--case", case)]
     call = Call(("run", campaign_word(campaign)), tuple(options), folder=Path.cwd())
@@ -181,7 +181,7 @@ def measured(
         is_new = not (folder.resumed or fresh)
         if is_new and (old_run := find_differing_run(folder.path.parent, header)):
             path, old_header = old_run
-            differences = ", ".join(differing(header, old_header)) or "version of nimc"
+            differences = ", ".join(differing_parts(header, old_header)) or "version of nimc"
             remark(f"does not resume {path}: different {differences}")
         if folder.resumed:  # a user's own command runs where it did
             began_in = load_call(folder.path, header.campaign).folder
@@ -195,7 +195,7 @@ def measured(
             remark(f"head of its chain: {folder.head}")
         if header.commit is None:
             remark("git does not give the commit of this project: samples will not record it")
-        long = too_long(request.plan(feasibility.omission_reasons), request.time_limit_s)
+        long = time_limit_warnings(request.plan(feasibility.omission_reasons), request.time_limit_s)
         for line in [
             *omission_lines([*request.omissions, *feasibility.omissions]),
             *feasibility.doubts,
@@ -214,7 +214,7 @@ def measured(
                         seed=seed,
                         interrupts=interrupts,
                         display=shown,
-                        cannot=feasibility.omission_reasons,
+                        omission_reasons=feasibility.omission_reasons,
                     )
                     with closing(runner):
                         least_s = runner.least_s()

@@ -35,12 +35,12 @@ from records.slurm.client import cancel as cancel_jobs
 if TYPE_CHECKING:
     import polars as pl
 
-#: How long processes of a killed campaign may take to end by themselves, and once they are killed,
-#: seconds.
+#: How long processes of a killed campaign may take to end by themselves, seconds.
 LEFTOVERS_S = 60.0
+#: How long they may take to end after they are killed, seconds.
 KILLED_S = 10.0
-#: Parts of `RunHeader.resolved` besides campaign and machine, as a user knows them.
-_OF_CALL = {"hostname": "host", "nodelist": "--nodelist", "checks": "checks"}
+#: Parts of `RunHeader.resolved` besides campaign and machine -> their names for users.
+_CALL_PARTS = {"hostname": "host", "nodelist": "--nodelist", "checks": "checks"}
 #: How long another process may take to find or make its run, seconds.
 _BEGIN_S = 30.0
 
@@ -74,26 +74,28 @@ def open_run(
     pairs: int | None = None,
     typed_in: Path | None = None,
 ) -> Iterator[RunFolder]:
-    """The latest run of the same request in `results`, or a new one; if `typed_in` that folder.
+    """Open the latest run of the same request in `results`, or a new one, and lock it.
 
-    That is a new one if it is `fresh`, or if the latest is finished, unless it goes on up to so
-    many `pairs` a case. `--fresh` so gives up those before it.
+    The run is new if it is `fresh`, or if the latest one is finished; with `pairs`, a finished run
+    continues up to so many pairs a case. With `typed_in`, only runs of commands that were typed in
+    that folder are the same request.
 
-    `latest` leads to it from then on. Waits for processes that an earlier session left, and cancels
-    its jobs if the machine uses `slurm`. Locked until the context ends. Raises InputError if
-    another process has the lock or a stranger's link leads to `results`, OSError if the folder
-    cannot be written, MachineError if processes of an earlier session do not end.
+    The link `latest` then leads to the run. Processes that an earlier session left are awaited, and
+    its jobs are cancelled if the machine uses `slurm`. Raises InputError if another process has the
+    lock or a stranger's link leads to `results`, OSError if the folder cannot be written,
+    MachineError if processes of an earlier session do not end.
     """
     results = results.absolute()
     make_named_folder(results)
-    with ExitStack() as held:
-        with _beginning(results):
-            request_key = header.digest, header.reproduces, typed_in
-            latest = None if fresh else find_latest(results, *request_key)
-            resumed = latest is not None and _goes_on(latest[1], pairs)
+    with ExitStack() as exits:
+        with _locked_results(results):
+            latest = None
+            if not fresh:
+                latest = find_latest(results, header.digest, header.reproduces, typed_in)
+            resumed = latest is not None and _is_resumable(latest[1], pairs)
             path = latest[0] if latest and resumed else _create(results, header.run)
-            held.callback(_remove_empty, path)
-            held.enter_context(locked(path))
+            exits.callback(_remove_empty, path)
+            exits.enter_context(locked(path))
             if not resumed:
                 new = replace(header, run=path.name, pairs_cap=pairs or header.pairs_cap)
                 save_header(path, replace(new, seed=new.drawn_seed))
@@ -108,10 +110,10 @@ def open_run(
 
 
 @contextmanager
-def _beginning(results: Path) -> Iterator[None]:
-    """No other process of this user begins a run in `results` meanwhile.
+def _locked_results(results: Path) -> Iterator[None]:
+    """Keep other processes of this user from beginning a run in `results`.
 
-    One that finds no run yet would make another.
+    Two processes that find no run would each make one.
     """
     with private_lock(results / f".nimc-{os.geteuid()}.lock") as lock:
         if not lock.take(_BEGIN_S):
@@ -120,19 +122,19 @@ def _beginning(results: Path) -> Iterator[None]:
 
 
 def _remove_empty(path: Path) -> None:
-    """Remove a folder of a run that could not begin, as on a full disk."""
+    """Remove the folder of a run that could not begin, such as on a full disk."""
     if not (path / "run.json").exists():
         with suppress(OSError):  # a folder with anything else in it stays
             (path / "lock").unlink(missing_ok=True)
             path.rmdir()
 
 
-def _goes_on(header: RunHeader, pairs: int | None) -> bool:
+def _is_resumable(header: RunHeader, pairs: int | None) -> bool:
     return header.finished_s is None or pairs is not None
 
 
 def _raise_cap(run: Path, pairs: int) -> None:
-    """Let a run go on up to so many pairs a case. Raises InputError if a case has more."""
+    """Let a run continue up to so many pairs a case. Raises InputError if a case has more."""
     from analysis.samples.columns import read_run
     from analysis.samples.pairs import judge_samples, pair_table
 
@@ -151,9 +153,9 @@ def find_latest(
     reproduces: Reproduced | None = None,
     typed_in: Path | None = None,
 ) -> tuple[Path, RunHeader] | None:
-    """The latest run of that digest, with its header; of those that reproduce the same, or none.
+    """Return the latest run of a digest that reproduces the same, or nothing; and its header.
 
-    If a folder is given, of those that were called in it.
+    With `typed_in`, only runs of commands that were typed in that folder are considered.
     """
     runs = [
         (path, header)
@@ -165,14 +167,14 @@ def find_latest(
 
 
 def with_past_lengths(request: Request, results: Path) -> Request:
-    """The request with the lengths that its runs had in its latest run there, if there is one."""
+    """Return the request with the lengths of runs from its latest run, if there is one."""
     if not results.is_dir():
         return request
     return replace(request, lengths=past_lengths(results, new_header(request).digest))
 
 
 def past_lengths(results: Path, digest: str) -> Lengths:
-    """Return how long runs took in the latest run of that digest; nothing without one."""
+    """Return how long runs took in the latest run of that digest; empty without one."""
     with suppress(InputError, OSError):
         if latest := find_latest(results, digest):
             from analysis.samples.columns import read_run
@@ -186,20 +188,20 @@ def lengths_of(samples: pl.DataFrame) -> dict[str, float]:
     import polars as pl  # takes 0.2 s, and most plans have no earlier run
 
     blocks = samples.group_by("case", "block").agg(
-        over_s=pl.col("start_s").max() - pl.col("start_s").min(),
+        span_s=pl.col("start_s").max() - pl.col("start_s").min(),
         runs=pl.len(),
         accepted=(pl.col("outcome").cast(pl.String) == "accepted").sum(),
     )
     cases = blocks.group_by(pl.col("case").cast(pl.String)).agg(
-        pl.col("over_s", "runs", "accepted").sum(), starts=(pl.col("runs") - 1).sum()
+        pl.col("span_s", "runs", "accepted").sum(), starts=(pl.col("runs") - 1).sum()
     )
     measured = cases.filter((pl.col("starts") > 0) & (pl.col("accepted") > 0))
-    a_run_s = pl.col("over_s") / pl.col("starts") * pl.col("runs") / pl.col("accepted")
-    return dict(measured.select("case", a_run_s).iter_rows())
+    run_s = pl.col("span_s") / pl.col("starts") * pl.col("runs") / pl.col("accepted")
+    return dict(measured.select("case", run_s).iter_rows())
 
 
 def find_differing_run(results: Path, header: RunHeader) -> tuple[Path, RunHeader] | None:
-    """The latest unfinished run of that campaign and machine with another digest."""
+    """Return the latest unfinished run of that campaign and machine with another digest."""
     unfinished = [
         (path, old)
         for path, old in own_runs(results)
@@ -210,8 +212,8 @@ def find_differing_run(results: Path, header: RunHeader) -> tuple[Path, RunHeade
     return max(unfinished, key=lambda run: run[1].started_s, default=None)
 
 
-def differing(header: RunHeader, old_header: RunHeader) -> list[str]:
-    """Return what keeps a run from being resumed by another one of its campaign and machine."""
+def differing_parts(header: RunHeader, old_header: RunHeader) -> list[str]:
+    """Return the parts in which two requests for the same campaign and machine differ."""
     new, old = (run.resolved or {} for run in (header, old_header))
 
     def keys(part: str) -> list[str]:
@@ -222,14 +224,15 @@ def differing(header: RunHeader, old_header: RunHeader) -> list[str]:
     return [
         *keys("campaign"),
         *(f"{name} of the machine's file" for name in keys("machine")),
-        *(name for part, name in _OF_CALL.items() if new.get(part) != old.get(part)),
+        *(name for part, name in _CALL_PARTS.items() if new.get(part) != old.get(part)),
     ]
 
 
 def _create(results: Path, name: str) -> Path:
-    for more in ("", *(f"-{number}" for number in range(2, 1000))):
+    for suffix in ("", *(f"-{number}" for number in range(2, 1000))):
+        path = results / f"{name}{suffix}"
         with suppress(FileExistsError):
-            (path := results / f"{name}{more}").mkdir()
+            path.mkdir()
             return path
     raise MachineError(f"{results / name}: a thousand runs of that name exist already")
 
@@ -250,23 +253,23 @@ def locked(path: Path, allowed: str = "wait for it, or another --results") -> It
 def await_leftovers(path: Path) -> None:
     """Wait until the last block of a killed campaign has ended, so that it disturbs no run.
 
-    ReFrame does not end while it waits for a Slurm that is gone: then it is killed. Raises
-    MachineError if a process does not end.
+    ReFrame never ends while it waits for a Slurm that is gone, so processes are killed in the end.
+    Raises MachineError if a process remains.
     """
     until_s = time.monotonic() + LEFTOVERS_S
-    while left := processes_of(path):
+    while pids := processes_of(path):
         if time.monotonic() > until_s:
-            for pid in left:
+            for pid in pids:
                 with suppress(ProcessLookupError):
                     os.kill(pid, signal.SIGKILL)
         if time.monotonic() > until_s + KILLED_S:
-            pids = " ".join(map(str, left))
-            raise MachineError(f"{path}: processes of an earlier run do not end: {pids}")
+            pid_list = " ".join(map(str, pids))
+            raise MachineError(f"{path}: processes of an earlier run do not end: {pid_list}")
         time.sleep(0.2)
 
 
 def link_latest(run: Path) -> None:
-    """Let `latest`, next to the run, lead to it; what is not a link, or not possible, is left."""
+    """Let the link `latest` beside the run lead to it; anything but a link of that name stays."""
     link = run.with_name("latest")
     partial = run.with_name(f".latest-{os.getpid()}")
     with suppress(OSError):
@@ -277,27 +280,29 @@ def link_latest(run: Path) -> None:
 
 
 def require_folder(run: Path) -> None:
-    """Raise MachineError, which names it, if the folder of a run is gone."""
+    """Raise MachineError if the folder of a run is gone."""
     if not (run / "run.json").exists():
         raise MachineError(f"{run}: this folder is gone: deleted, or not mounted any more")
 
 
 def new_header(request: Request) -> RunHeader:
-    """The header of a run that starts now; the name of its folder may still change."""
+    """Return the header of a run that starts now; its folder may get another name."""
     started_s = time.time()
     this_host = host.detect().as_dict()
     stamp = time.strftime("%Y%m%d-%H%M%S", time.gmtime(started_s))
     campaign, machine = request.campaign, request.machine
-    others = {name: check.sha256 for name, check in request.checks.items() if check.file}
-    resolved_campaign = resolved(campaign, machine, this_host["hostname"], request.nodelist, others)
+    digest_by_check = {name: check.sha256 for name, check in request.checks.items() if check.file}
+    resolved = resolved_request(
+        campaign, machine, this_host["hostname"], request.nodelist, digest_by_check
+    )
     return RunHeader(
         run=f"{campaign.name}-{machine.name}-{stamp}",
         campaign=campaign.name,
         machine=machine.name,
         started_s=started_s,
         finished_s=None,
-        digest=digest_of(resolved_campaign),
-        resolved=resolved_campaign,
+        digest=digest_of(resolved),
+        resolved=resolved,
         campaign_text=request.campaign_text,
         pairs_floor=campaign.pairs.floor,
         pairs_cap=campaign.pairs.most,
@@ -311,32 +316,32 @@ def new_header(request: Request) -> RunHeader:
 
 
 def requirements_of(request: Request) -> Requirements:
-    """Return the requirements of a campaign on every run."""
+    """Return what a campaign requires of every run."""
     campaign = request.campaign
-    treated = dict(request.treatments)
+    treatments_by_case = dict(request.treatments)
     for search in request.searches.values():
-        treated |= search.treatments
+        treatments_by_case |= search.treatments
     return Requirements(
         cases={
             case: [treatment.name for treatment in treatments]
-            for case, treatments in treated.items()
+            for case, treatments in treatments_by_case.items()
         },
         min_share=campaign.verify.min_share or request.machine.proof.min_share,
         retries=campaign.verify.retries,
     )
 
 
-def resolved(
+def resolved_request(
     campaign: Campaign,
     machine: Machine,
     hostname: str,
     nodelist: str | None = None,
-    others: Mapping[str, str] | None = None,
+    digest_by_check: Mapping[str, str] | None = None,
 ) -> dict[str, Any]:
-    """All that must be the same for a run to be resumed.
+    """Return all that must be the same for a run to be resumed.
 
-    Title, description and `expect` are not included, nor are defaults: a new option of a later
-    version does not prevent resuming. The host's name is included if the machine is this host.
+    Title, description and `expect` are not included. Nor are defaults, so that a run can be resumed
+    by a version with new options. The host's name is included if the machine is this host.
     """
     requested = campaign.model_dump(
         mode="json",
@@ -345,6 +350,6 @@ def resolved(
     )
     site = machine.model_dump(mode="json", exclude_defaults=True)
     fixed_host = hostname if machine.origins.policy == "same_host" else None
-    more = {"hostname": fixed_host, "nodelist": nodelist, "checks": others or None}
-    selection = {name: value for name, value in more.items() if value is not None}
-    return {"campaign": requested, "machine": site, **selection}
+    call = {"hostname": fixed_host, "nodelist": nodelist, "checks": digest_by_check or None}
+    call_parts = {name: value for name, value in call.items() if value is not None}
+    return {"campaign": requested, "machine": site, **call_parts}

@@ -23,7 +23,7 @@ _NUMBER = re.compile(r"\d+(?:\.\d+)?")
 
 
 class NewSamples:
-    """Samples appended to a file from now on."""
+    """Reads the samples that are appended to a file from now on."""
 
     def __init__(self, path: Path) -> None:
         self._path = path
@@ -31,12 +31,12 @@ class NewSamples:
         self._offset = text.rfind(b"\n") + 1  # a torn line is cut off before the next is written
 
     def new(self) -> list[Mapping[str, Any]]:
-        """Complete samples since the last call."""
+        """Return the complete samples since the last call."""
         try:
             with self._path.open("rb") as file:
                 file.seek(self._offset)
                 whole, end, _ = file.read().rpartition(b"\n")
-        except FileNotFoundError:  # not yet, or not any more
+        except FileNotFoundError:  # it is not yet there, or was removed
             return []
         self._offset += len(whole) + len(end)
         return [json.loads(line) for line in whole.splitlines()]
@@ -44,30 +44,30 @@ class NewSamples:
 
 @dataclass
 class SessionPace:
-    """The time that a session's runs took and were planned to take, from block to block."""
+    """The time that the runs of a session took, and the time that was planned for them."""
 
     took_s: float = 0.0
     planned_s: float = 0.0
 
     @property
     def factor(self) -> float:
-        """The one by the other; 1 before the first runs."""
+        """Return the time taken, divided by the time planned; 1 before the first runs."""
         return self.took_s / self.planned_s if self.took_s and self.planned_s else 1.0
 
-    def with_more(self, took_s: float, planned_s: float) -> SessionPace:
-        """The same with more runs."""
+    def with_runs(self, took_s: float, planned_s: float) -> SessionPace:
+        """Return the pace with further runs."""
         return SessionPace(self.took_s + took_s, self.planned_s + planned_s)
 
 
 class Expected(NamedTuple):
-    """How long blocks are expected to take, seconds: up to the floor of each case, and the cap."""
+    """How long blocks are expected to take up to each case's floor and up to its cap, seconds."""
 
     least_s: float
     most_s: float
 
 
 def expected_total(parts: Iterable[Expected]) -> Expected:
-    """Length of all parts, one after another."""
+    """Return the length of all parts, one after another."""
     parts = list(parts)
     return Expected(sum(part.least_s for part in parts), sum(part.most_s for part in parts))
 
@@ -76,79 +76,81 @@ def expected_total(parts: Iterable[Expected]) -> Expected:
 class RunCounter:
     """Counts the runs of a block and estimates the remaining time. The time is an argument.
 
-    What a block does before its first run is not taken for the length of a run: time is counted
-    from the end of the first one.
+    Time is counted from the end of the first run, since a block also builds and starts before it.
     """
 
-    #: Everything after the block. The most is reached if no case is decided before its cap.
+    #: The time after the block; its maximum is reached if no case is decided before its cap.
     later: Expected
     #: Runs of the block, its expected length, and that of a run, seconds.
     block_runs: int
     block_s: float
     run_s: float
     started_s: float
-    #: The pace of the blocks before.
-    before: SessionPace = field(default_factory=SessionPace)
-    done: int = 0
+    #: The pace of the earlier blocks.
+    earlier_pace: SessionPace = field(default_factory=SessionPace)
+    accepted: int = 0
     rejected: int = 0
     #: Clock time of the first and of the last sample.
     first_s: float | None = None
     last_s: float = 0.0
-    #: Accepted runs since the first sample.
-    since_first: int = 0
+    #: Accepted runs after the first sample.
+    accepted_after_first: int = 0
     #: Why the block's job has not started; empty if it has.
-    waits: str = ""
+    pending_reason: str = ""
 
-    def wait(self, why: str, now_s: float) -> None:
-        """Note why the block waits in the queue, which is no part of its length; empty if not."""
-        self.waits = why
-        if why:
+    def wait(self, reason: str, now_s: float) -> None:
+        """Note why the block waits in the queue, empty if it does not; waiting is not counted."""
+        self.pending_reason = reason
+        if reason:
             self.started_s = now_s
 
     def add(self, sample: Mapping[str, Any], now_s: float) -> None:
         """Count one sample; rejected runs are repeated."""
-        accepted = sample["outcome"] == "accepted"
-        if accepted:
-            self.done += 1
-            # A warm-up that was too short is repeated, and not in the plan.
-            self.block_runs = max(self.block_runs, self.done)
+        is_accepted = sample["outcome"] == "accepted"
+        if is_accepted:
+            self.accepted += 1
+            # A warm-up that was too short is repeated: the plan does not have the second one.
+            self.block_runs = max(self.block_runs, self.accepted)
         else:
             self.rejected += 1
         if self.first_s is None:
             self.first_s = now_s
         else:
-            self.since_first += accepted
+            self.accepted_after_first += is_accepted
         self.last_s = now_s
 
     @property
     def is_known(self) -> bool:
-        """Return whether the block itself shows how long its runs take: two of them are done."""
-        return self.done > 1
+        """Return whether the block shows how long its runs take: two have been accepted."""
+        return self.accepted > 1
 
     @property
     def pace(self) -> SessionPace:
         """Return the pace of the session so far."""
         if self.first_s is None:
-            return self.before
-        return self.before.with_more(self.last_s - self.first_s, self.since_first * self.run_s)
+            return self.earlier_pace
+        planned_s = self.accepted_after_first * self.run_s
+        return self.earlier_pace.with_runs(self.last_s - self.first_s, planned_s)
 
-    def left(self, now_s: float) -> Expected:
-        """Remaining time; unless `is_known`, the block itself may take longer."""
-        left, factor = self.block_runs - self.done, self.pace.factor
+    def remaining(self, now_s: float) -> Expected:
+        """Return the remaining time; unless `is_known`, the block may take longer."""
+        remaining_runs, factor = self.block_runs - self.accepted, self.pace.factor
         if self.is_known and self.first_s is not None:
-            run_s = (self.last_s - self.first_s) / self.since_first
-            block_s = max(0.0, left * run_s - (now_s - self.last_s))
+            run_s = (self.last_s - self.first_s) / self.accepted_after_first
+            block_s = max(0.0, remaining_runs * run_s - (now_s - self.last_s))
         else:
             planned_s = factor * self.block_s - (now_s - self.started_s)
-            block_s = max(planned_s, factor * left * self.run_s)
+            block_s = max(planned_s, factor * remaining_runs * self.run_s)
         least_s, most_s = (block_s + factor * later_s for later_s in self.later)
         return Expected(least_s, most_s)
 
 
 class Display:
-    """Lines for a log file: at the start of a block and twice a minute; of every run if verbose.
+    """Prints the progress of a campaign.
 
-    On a `terminal` one line, redrawn in place. It wakes no thread, which would disturb runs.
+    A log file gets a line at the start of a block and twice a minute, and one for every run if
+    output is verbose. A `terminal` has one line that is redrawn. There is no thread, which would
+    disturb runs.
     """
 
     def __init__(self, progress: Progress = "normal", *, terminal: bool = False) -> None:
@@ -161,7 +163,7 @@ class Display:
 
     def show(self, block_name: str, counter: RunCounter, now_s: float) -> None:
         """Print or redraw how far a block is, if a line is due."""
-        text = one_line(_words(block_name, counter, now_s))
+        text = one_line(_progress_text(block_name, counter, now_s))
         if self._terminal:
             self._draw(text[: shutil.get_terminal_size().columns - 1])
         elif self._progress != "quiet" and (
@@ -181,7 +183,7 @@ class Display:
             self.tell(text)
 
     def tell_run(self, sample: Mapping[str, Any]) -> None:
-        """Print a run if output is verbose, else only the first of its case with that reason."""
+        """Print a run if output is verbose, else the first rejected run of each case and reason."""
         kind = (str(sample.get("case")), _NUMBER.sub("0", str(sample.get("reason"))))
         is_new = sample["outcome"] != "accepted" and kind not in self._rejected
         if self._progress == "verbose" or (is_new and self._progress == "normal"):
@@ -189,7 +191,7 @@ class Display:
             self.tell(run_line(sample))
 
     def close(self) -> None:
-        """Remove what would be out of date."""
+        """Remove the line on the terminal, which would be out of date."""
         if self._terminal:
             self._draw("")
 
@@ -198,27 +200,27 @@ class Display:
 
 
 def display(progress: Progress = "normal") -> Display:
-    """One line on a terminal, several elsewhere and if verbose."""
+    """Return a display of one line on a terminal, else, and if verbose, of several."""
     return Display(progress, terminal=progress == "normal" and sys.stderr.isatty())
 
 
-def _words(block_name: str, counter: RunCounter, now_s: float) -> str:
-    if counter.waits:
-        return f"{block_name}: {counter.waits}"
+def _progress_text(block_name: str, counter: RunCounter, now_s: float) -> str:
+    if counter.pending_reason:
+        return f"{block_name}: {counter.pending_reason}"
     rejected = f", {counter.rejected} rejected" if counter.rejected else ""
-    runs = f"{block_name}: {counter.done} of {counter.block_runs} runs{rejected}"
-    return f"{runs}, {_left(counter, now_s)} left"
+    runs = f"{block_name}: {counter.accepted} of {counter.block_runs} runs{rejected}"
+    return f"{runs}, {_remaining_text(counter, now_s)} left"
 
 
-def _left(counter: RunCounter, now_s: float) -> str:
-    least, most = map(duration, counter.left(now_s))
+def _remaining_text(counter: RunCounter, now_s: float) -> str:
+    least, most = map(duration, counter.remaining(now_s))
     if not counter.is_known:
         return f"at least {least}"
     return f"about {least}" if least == most else f"{least} to {most}"
 
 
 def run_line(sample: Mapping[str, Any]) -> str:
-    """A run in one line: its key, and its figure of merit or why it was rejected."""
+    """Return a run in one line: its key, and its figure of merit or why it was rejected."""
     if sample["outcome"] != "accepted":
         return f"{sample['key']} {sample['outcome']}: {sample.get('reason')}"
     warmup = " (warm-up)" if sample.get("warmup") else ""

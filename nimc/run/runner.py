@@ -57,49 +57,55 @@ if TYPE_CHECKING:
 class CaseState:
     """Progress of a case."""
 
-    #: Treatment -> its complete pairs; each may lack others.
-    pairs_of: dict[str, int]
+    #: Treatment -> its complete pairs; a pair may be complete for one treatment only.
+    pairs_by_treatment: dict[str, int]
     #: Index of the next block; indices are never reused.
     next_block_index: int
     #: Pairs in which all runs of some treatment were rejected.
-    rejected: int = 0
+    rejected_pairs: int = 0
     #: Why the last rejected run was rejected; None if there is none.
     last_reason: str | None = None
-    #: Every effect is decided, or not to be decided by more pairs, and as precise as requested.
-    #: Not judged below the floor, nor at the cap.
+    #: More pairs would decide no further effect, and all effects are as precise as requested. This
+    #: is not judged below the floor, nor at the cap.
     done: bool = False
 
     @property
     def pairs(self) -> int:
         """Complete pairs of the treatment with the fewest."""
-        return min(self.pairs_of.values())
+        return min(self.pairs_by_treatment.values())
 
     @property
     def pairs_without_control(self) -> int:
-        """The same of all treatments but controls, if there are others."""
-        others = [n for name, n in self.pairs_of.items() if arm_of(name).role != "control"]
-        return min(others, default=self.pairs)
+        """Complete pairs of the treatment with the fewest, without controls if there are others."""
+        pairs_of_others = [
+            pairs
+            for name, pairs in self.pairs_by_treatment.items()
+            if arm_of(name).role != "control"
+        ]
+        return min(pairs_of_others, default=self.pairs)
 
-    def missing(self, requested: Pairs, rejected_before: int = 0) -> int:
-        """Pairs of the next block; 0 if the case is done, or too many were rejected.
+    def pairs_to_measure(self, requested: Pairs, rejected_before: int = 0) -> int:
+        """Return the pairs of the next block; 0 if the case is done, or too many were rejected.
 
         As many pairs may be rejected as `pairs.cap` allows to be accepted, so a machine on which
-        every run is rejected ends with `too few pairs` instead of never. Those that were rejected
-        before this session do not count, so that the next one tries again.
+        every run is rejected ends with `too few pairs` instead of never. Pairs that were rejected
+        before this session do not count, so that each session tries again.
         """
-        if self.rejected - rejected_before >= requested.most:
+        if self.rejected_pairs - rejected_before >= requested.most:
             return 0
-        # For a control that lacks pairs, the other treatments are not measured beyond the cap.
-        left = max(0, requested.most - self.pairs_without_control)
-        return min(next_block_pairs(self.pairs, requested, done=self.done), left)
+        # If only a control lacks pairs, the other treatments are not measured beyond the cap.
+        pairs_below_cap = max(0, requested.most - self.pairs_without_control)
+        next_pairs = next_block_pairs(self.pairs, requested, done=self.done)
+        return min(next_pairs, pairs_below_cap)
 
 
-def case_state(run: Path, case: str, treated: Sequence[str], rule: StoppingRule) -> CaseState:
-    """Read the progress of a case; `treated` are its treatments that have a baseline."""
-    started = [int(p.name) for p in (run / "logs" / case).glob("[0-9]*") if p.name.isdigit()]
+def case_state(run: Path, case: str, treatments: Sequence[str], rule: StoppingRule) -> CaseState:
+    """Read the progress of a case; `treatments` are the names of those with a baseline."""
+    folders = (run / "logs" / case).glob("[0-9]*")
+    started_blocks = [int(folder.name) for folder in folders if folder.name.isdigit()]
     file = run / "samples" / f"{case}.jsonl"
     if not file.exists() or not file.stat().st_size:
-        return CaseState(dict.fromkeys(treated, 0), max(started, default=-1) + 1)
+        return CaseState(dict.fromkeys(treatments, 0), max(started_blocks, default=-1) + 1)
 
     import polars as pl
 
@@ -107,24 +113,24 @@ def case_state(run: Path, case: str, treated: Sequence[str], rule: StoppingRule)
 
     frame = _samples([file])
     pairs = pair_table(frame)
-    pairs_of = {name: pairs.filter(pl.col("arm") == name).height for name in treated}
+    pairs_by_treatment = {name: pairs.filter(pl.col("arm") == name).height for name in treatments}
     runs = frame.filter(pl.col("pair") >= 0).group_by("block", "pair", "arm")
-    lost = runs.agg(
+    rejected = runs.agg(
         counts=(pl.col("status") == "counts").any(),
         rejected=(pl.col("outcome") == "rejected").any(),
     ).filter(~pl.col("counts") & pl.col("rejected"))
     reasons = frame.filter(status="rejected")["reason"].drop_nulls()
     return CaseState(
-        pairs_of=pairs_of,
-        next_block_index=max([-1, *started, *frame["block"].unique().to_list()]) + 1,
-        rejected=lost.n_unique(["block", "pair"]),
+        pairs_by_treatment=pairs_by_treatment,
+        next_block_index=max([-1, *started_blocks, *frame["block"].unique().to_list()]) + 1,
+        rejected_pairs=rejected.n_unique(["block", "pair"]),
         last_reason=str(reasons[-1]) if len(reasons) else None,
-        done=rule.asks_of(min(pairs_of.values())) and case_is_done(run, case, rule),
+        done=rule.asks_of(min(pairs_by_treatment.values())) and case_is_done(run, case, rule),
     )
 
 
 def case_is_done(run: Path, case: str, rule: StoppingRule) -> bool:
-    """Return whether a case needs no more pairs, judged as in the report by all measured."""
+    """Return whether a case needs no more pairs, judged with all cases as in the report."""
     from analysis.effects.estimate import results_of
     from analysis.samples.pairs import pair_table
 
@@ -150,45 +156,45 @@ def _samples(files: Sequence[Path]) -> pl.DataFrame:
 # Why a block failed, in one line: from the conductor, ReFrame and the disk.
 
 
-#: A disk with less room than this cannot take another sample, bytes.
-_FULL_B = 64 * 1024
+#: A disk with less space than this cannot take another sample, bytes.
+_LEAST_SPACE_B = 64 * 1024
 #: Escape sequences with which ReFrame colours its output.
 _COLOURS = re.compile(r"\x1b\[[\d;]*m")
 #: Longest reason that is printed, characters.
-_LONGEST = 400
+_LONGEST_REASON = 400
 
 
 def why_failed(status: int, logs: Path) -> str | None:
-    """None if the session with exit status `status` and the folder `logs` succeeded."""
-    job, block = _read(logs / "job.json"), _read(logs / "block.json")
+    """Return why a session with that exit status failed, by its `logs`; None if it did not."""
+    job, block = _read_record(logs / "job.json"), _read_record(logs / "block.json")
     if job.get("outcome", "done") != "done":
-        return _line(f"{job['outcome']}: {job.get('reason') or 'no reason given'}")
-    ended = block.get("state", "done")
-    if status == 0 and ended == "done":
-        return None if block else _skipped(logs)
+        return _one_line(f"{job['outcome']}: {job.get('reason') or 'no reason given'}")
+    state = block.get("state", "done")
+    if status == 0 and state == "done":
+        return None if block else _skip_reason(logs)
     space = os.statvfs(logs)
-    if space.f_bavail * space.f_frsize < _FULL_B:
+    if space.f_bavail * space.f_frsize < _LEAST_SPACE_B:
         return f"{logs}: No space left on device"
-    if ended != "done":
-        return _line(f"{ended}: {block.get('reason') or 'no reason given'}")
+    if state != "done":
+        return _one_line(f"{state}: {block.get('reason') or 'no reason given'}")
     failed = [case for case in reported_cases(logs) if case.get("result") not in ("pass", "skip")]
     phases = {case.get("fail_phase", "run") for case in failed}
     if block and failed and phases <= {"sanity", "performance"}:
         return None  # no pair of an arm, or slower than its reference: results, reported elsewhere
-    for case in failed:
-        why = case.get("fail_reason") or "no reason given"
-        return _line(f"ReFrame failed in '{case.get('fail_phase', 'run')}': {why}")
+    if failed:
+        why = failed[0].get("fail_reason") or "no reason given"
+        return _one_line(f"ReFrame failed in '{failed[0].get('fail_phase', 'run')}': {why}")
     log = logs / "reframe.log"
-    if status < 0:  # what it printed last is no reason
-        return _line(
+    if status < 0:  # its last line does not say why it was killed
+        return _one_line(
             f"ReFrame was killed by {Signals(-status).name}, as for lack of memory ({log})"
         )
-    return _line(f"ReFrame ended with status {status}: {_last_words(log)}")
+    return _one_line(f"ReFrame ended with status {status}: {_last_words(log)}")
 
 
 def is_done(logs: Path) -> bool:
     """Return whether the conductor has finished the block, whatever ReFrame knows of it."""
-    return bool(_read(logs / "block.json").get("state") == "done")
+    return bool(_read_record(logs / "block.json").get("state") == "done")
 
 
 def is_read(logs: Path) -> bool:
@@ -196,7 +202,7 @@ def is_read(logs: Path) -> bool:
     return not (logs / UNREAD_FILE).exists()
 
 
-def _read(path: Path) -> dict[str, Any]:
+def _read_record(path: Path) -> dict[str, Any]:
     with suppress(OSError, ValueError, RecursionError):
         record = json.loads(path.read_text(encoding="utf-8"))
         if isinstance(record, dict):
@@ -205,25 +211,25 @@ def _read(path: Path) -> dict[str, Any]:
 
 
 def reported_cases(logs: Path) -> list[dict[str, str]]:
-    """Test cases of ReFrame's report, without fields that are null; none of what is no report."""
+    """Return the test cases of ReFrame's report without null fields; empty if it has none."""
     with suppress(KeyError, TypeError, AttributeError):
         return [
             {key: str(value) for key, value in case.items() if value is not None}
-            for run in _read(logs / "reframe.json")["runs"]
+            for run in _read_record(logs / "reframe.json")["runs"]
             for case in run["testcases"]
         ]
     return []
 
 
 def _last_words(log: Path) -> str:
-    """The last error in ReFrame's output, else its last line."""
+    """Return the last error in ReFrame's output, else its last line."""
     lines = list(filter(str.strip, _COLOURS.sub("", kernel_text.read(log)).splitlines()))
     last = ([line for line in lines if "error" in line.lower()] or lines)[-1:]
     return f"{last[0].strip()} ({log})" if last else f"it printed nothing to {log}"
 
 
-def _skipped(logs: Path) -> str | None:
-    """Return why the check was skipped everywhere, as it says itself, or why ReFrame ran none."""
+def _skip_reason(logs: Path) -> str | None:
+    """Return why the check was skipped everywhere, or why ReFrame ran none; None if one ran."""
     results = {case.get("result") for case in reported_cases(logs)}
     if results - {"skip"}:
         return None
@@ -231,16 +237,16 @@ def _skipped(logs: Path) -> str | None:
     with suppress(OSError, ValueError, RecursionError):
         reasons = [str(reason) for reason in json.loads((logs / SKIPPED_FILE).read_bytes())]
     if reasons:
-        return _line(f"skipped: {'; '.join(dict.fromkeys(reasons))}")
+        return _one_line(f"skipped: {'; '.join(dict.fromkeys(reasons))}")
     if results:
         return "skipped by ReFrame"
     log = logs / "reframe.log"
-    return _line(f"ReFrame ran no check: {_last_words(log)}") if log.exists() else None
+    return _one_line(f"ReFrame ran no check: {_last_words(log)}") if log.exists() else None
 
 
-def _line(text: str) -> str:
+def _one_line(text: str) -> str:
     line = " ".join(text.split())
-    return line if len(line) <= _LONGEST else f"{line[: _LONGEST - 3]}..."
+    return line if len(line) <= _LONGEST_REASON else f"{line[: _LONGEST_REASON - 3]}..."
 
 
 @dataclass(frozen=True)
@@ -261,23 +267,23 @@ class _CaseError(Exception):
 
 @dataclass(frozen=True, kw_only=True)
 class CampaignRunner:
-    """Runs the blocks of a campaign; holds what is the same for all of them."""
+    """Runs the blocks of a campaign."""
 
     request: Request
     #: Folder of the run, and path of ReFrame.
     run: Path
     reframe: str
-    #: Of the order of runs.
+    #: Seed of the order of runs.
     seed: int
     interrupts: Interrupts
     display: Display
     #: Case -> why it cannot run here (`Request.feasibility`).
-    cannot: Mapping[str, str] = field(default_factory=dict)
+    omission_reasons: Mapping[str, str] = field(default_factory=dict)
     #: Case -> pairs that were rejected before this session.
     rejected_before: dict[str, int] = field(default_factory=dict)
-    #: Other runs on this host that were named on standard error.
-    told_beside: set[str] = field(default_factory=set)
-    #: The pace of the blocks so far, the last of which has that of all.
+    #: Concurrent runs on this host that were named on standard error.
+    announced_runs: set[str] = field(default_factory=set)
+    #: The pace of the session after each of its blocks.
     paces: list[SessionPace] = field(default_factory=lambda: [SessionPace()])
 
     @property
@@ -288,7 +294,7 @@ class CampaignRunner:
     @property
     def _cases(self) -> list[Entry]:
         """Cases that can run."""
-        return [case for case in self.campaign.cases if case.name not in self.cannot]
+        return [case for case in self.campaign.cases if case.name not in self.omission_reasons]
 
     @cached_property
     def slurm(self) -> SlurmWatch | None:
@@ -296,14 +302,14 @@ class CampaignRunner:
         return SlurmWatch(self.run, self.display.tell) if self.request.slurm else None
 
     def close(self) -> None:
-        """Ask Slurm no more."""
+        """Stop asking Slurm."""
         if self.slurm:
             self.slurm.close()
 
     def run_all(self) -> list[Failure]:
         """Measure every case, also after one that failed. Raises Stopped on a signal."""
         processes.become_subreaper()
-        failures = dict(self.cannot)
+        failures = dict(self.omission_reasons)
         for cases in self._rounds(failures):
             for index, entry in enumerate(cases, 1):
                 try:
@@ -313,20 +319,23 @@ class CampaignRunner:
         return [Failure(name, reason) for name, reason in failures.items()]
 
     def _rounds(self, failed: Collection[str]) -> Iterator[list[Entry]]:
-        """The cases, then those that a later one opens again: all are judged together."""
+        """Yield all cases, then those that need more blocks since verdicts hold over all cases."""
         yield self._cases
-        while reopened := [case for case in self._cases if self._goes_on(case, failed)]:
+        while reopened := [case for case in self._cases if self._needs_block(case, failed)]:
             yield reopened
 
-    def _goes_on(self, case: Entry, failed: Collection[str]) -> bool:
+    def _needs_block(self, case: Entry, failed: Collection[str]) -> bool:
         """Return whether a case of this session needs another block."""
         if case.name in failed:
             return False
-        before = self.rejected_before[case.name]
-        return bool(self._state(case).missing(self.campaign.pairs, before))
+        rejected_before = self.rejected_before[case.name]
+        return self._state(case).pairs_to_measure(self.campaign.pairs, rejected_before) > 0
 
     def _run_case(self, entry: Entry, later: Expected) -> None:
-        """Run blocks of a case until it is decided, `later` those of others. Raises _CaseError."""
+        """Run blocks of a case until it is decided. Raises _CaseError.
+
+        `later` is the expected time of the cases after it.
+        """
         notes = []
         if layouts.is_to_be_chosen(entry):
             chosen = self._layout(entry, later)
@@ -334,83 +343,88 @@ class CampaignRunner:
             others = [layout for layout in self.request.layouts_of(entry) if layout != chosen]
             notes = [Note.LAYOUT(layout=chosen, others=", ".join(others))] if others else []
             entry = layouts.with_layout(entry, chosen)
-        self._read_left(entry, self.interrupts)
-        now = self._state(entry)
-        rejected_before = self.rejected_before.setdefault(entry.name, now.rejected)
-        while pairs := now.missing(self.campaign.pairs, rejected_before):
-            after = expected_total([self._expected_from(entry, now.pairs + pairs), later])
-            self._run_block(entry, now.next_block_index, pairs, after, notes)
-            before, now = now, self._state(entry)
-            if (now.pairs, now.rejected) == (before.pairs, before.rejected):
-                logs = logs_of(self.run, entry, now.next_block_index - 1)
-                why = now.last_reason or f"no run was started; see {logs}"
-                raise _CaseError(f"block {before.next_block_index} added no pair: {why}")
-        if not now.pairs_without_control:
+        self._read_unread_blocks(entry, self.interrupts)
+        state = self._state(entry)
+        rejected_before = self.rejected_before.setdefault(entry.name, state.rejected_pairs)
+        while pairs := state.pairs_to_measure(self.campaign.pairs, rejected_before):
+            after_block = expected_total([self._expected_from(entry, state.pairs + pairs), later])
+            self._run_block(entry, state.next_block_index, pairs, after_block, notes)
+            previous, state = state, self._state(entry)
+            if (state.pairs, state.rejected_pairs) == (previous.pairs, previous.rejected_pairs):
+                logs = logs_of(self.run, entry, state.next_block_index - 1)
+                why = state.last_reason or f"no run was started; see {logs}"
+                raise _CaseError(f"block {previous.next_block_index} added no pair: {why}")
+        if not state.pairs_without_control:
             raise _CaseError(
-                f"no pair was accepted: {now.last_reason}; the same command makes as many more"
+                f"no pair was accepted: {state.last_reason}; the same command makes as many more"
             )
 
     def _layout(self, entry: Entry, later: Expected) -> str:
-        """The fastest layout of a case, which is measured first. Raises _CaseError."""
+        """Return the fastest layout of a case; measures all of them first. Raises _CaseError."""
         search = self.request.search(entry)
-        (compared,) = search.campaign.cases
-        treated = search.treatments[compared.name]
-        if layout := layouts.fastest(self.run, compared, treated):
+        (search_entry,) = search.campaign.cases
+        treatments = search.treatments[search_entry.name]
+        if layout := layouts.fastest(self.run, search_entry, treatments):
             return layout
-        block = len(list((self.run / "logs" / compared.name).glob("[0-9]*")))
-        after = expected_total([self.expected(entry), later])
+        block = len(list((self.run / "logs" / search_entry.name).glob("[0-9]*")))
+        after_block = expected_total([self.expected(entry), later])
         try:
-            with closing(replace(self, request=search)) as searching:
-                searching._run_block(compared, block, layouts.RUNS, after)
+            with closing(replace(self, request=search)) as search_runner:
+                search_runner._run_block(search_entry, block, layouts.RUNS, after_block)
         except _CaseError as error:
-            raise _CaseError(f"{compared.name}: {error}") from None
-        layout = layouts.fastest(self.run, compared, treated)
+            raise _CaseError(f"{search_entry.name}: {error}") from None
+        layout = layouts.fastest(self.run, search_entry, treatments)
         if layout is None:
-            few = f"a layout has fewer than {layouts.RUNS} accepted runs"
-            raise _CaseError(f"{compared.name}: {few}")
+            reason = f"a layout has fewer than {layouts.RUNS} accepted runs"
+            raise _CaseError(f"{search_entry.name}: {reason}")
         return layout
 
     def _run_block(
         self, entry: Entry, block: int, pairs: int, later: Expected, notes: Sequence[str] = ()
     ) -> None:
-        """Run a block, and have its check read what it left unread. Raises _CaseError."""
+        """Run a block, and have its check read the runs that are unread. Raises _CaseError."""
         try:
             self._measure_block(entry, block, pairs, later, notes)
         except Stopped:
-            with Interrupts() as once_more:
-                self._read_or_tell(entry, once_more)
+            with Interrupts() as reading_interrupts:
+                self._try_to_read(entry, reading_interrupts)
             raise
         except (_CaseError, SilentError):
-            self._read_or_tell(entry, self.interrupts)
+            self._try_to_read(entry, self.interrupts)
             raise
-        self._read_left(entry, self.interrupts)
+        self._read_unread_blocks(entry, self.interrupts)
 
     def _measure_block(
         self, entry: Entry, block: int, pairs: int, later: Expected, notes: Sequence[str]
     ) -> None:
         """Run one ReFrame session. Raises _CaseError."""
-        require_folder(self.run)  # one that was renamed is not made again
+        require_folder(self.run)  # else `mkdir` would make a renamed folder again
         logs = logs_of(self.run, entry, block)
         logs.mkdir(parents=True, exist_ok=True)
-        treated = self.request.treatments[entry.name]
+        treatments = self.request.treatments[entry.name]
         plan = block_plan(self.request, entry, block, pairs, self.run, seed=self.seed)
         folder = load_call(self.run, self.campaign.name).folder
-        notes = [*plan.notes, *notes, *self._beside()]
+        notes = [*plan.notes, *notes, *self._concurrency_notes()]
         plan = replace(plan, notes=notes, folder=str(folder or ""))
         plan.save(logs / PLAN)
         samples = self.run / "samples" / f"{entry.name}.jsonl"
-        # Runs of a check of others are no samples until it has read their figures.
-        ended = logs / UNREAD_FILE if self.request.check(entry).file else samples
+        # A run of a check of others becomes a sample only when the check has read its figures.
+        ended_runs = logs / UNREAD_FILE if self.request.check(entry).file else samples
         counter = RunCounter(
             later=later,
-            block_runs=entry.warmups + pairs * len(treated),
-            block_s=block_s(self.request, entry, treated, pairs),
-            run_s=run_length_s(self.request, entry, treated),
+            block_runs=entry.warmups + pairs * len(treatments),
+            block_s=block_s(self.request, entry, treatments, pairs),
+            run_s=run_length_s(self.request, entry, treatments),
             started_s=time.monotonic(),
-            before=self.paces[-1],
+            earlier_pace=self.paces[-1],
         )
-        new = NewSamples(ended), NewSamples(samples)
-        tick = self._tick(f"{entry.name}, block {block}", logs, *new, counter)
+        tick = self._tick(
+            f"{entry.name}, block {block}",
+            logs,
+            NewSamples(ended_runs),
+            NewSamples(samples),
+            counter,
+        )
         tick()
         log = logs / "reframe.log"
         self.display.detail(f"{entry.name}, block {block}: ReFrame's output is in {log}")
@@ -439,16 +453,16 @@ class CampaignRunner:
         head = walk_run(self.run).head
         return [self.reframe, *arguments, f"--session-extras=nimc_head={head}"]
 
-    # Runs of a check of others, which is what reads their figures once a block has ended.
+    # A check of others reads the figures of its runs itself, when a block has ended.
 
-    def _unread(self, entry: Entry) -> list[int]:
-        """Blocks that ended before the check had read all of their runs."""
-        left = (self.run / "logs" / entry.name).glob(f"*/{UNREAD_FILE}")
-        return sorted(int(path.parent.name) for path in left)
+    def _unread_blocks(self, entry: Entry) -> list[int]:
+        """Return the blocks that ended before the check had read all of their runs."""
+        unread = (self.run / "logs" / entry.name).glob(f"*/{UNREAD_FILE}")
+        return sorted(int(path.parent.name) for path in unread)
 
-    def _read_left(self, entry: Entry, interrupts: Interrupts) -> None:
-        """Have the check read them now. Raises _CaseError if it cannot, Stopped on a signal."""
-        for block in self._unread(entry):
+    def _read_unread_blocks(self, entry: Entry, interrupts: Interrupts) -> None:
+        """Have the check read its unread runs. Raises _CaseError if it cannot, Stopped."""
+        for block in self._unread_blocks(entry):
             logs = logs_of(self.run, entry, block)
             replace(BlockPlan.load(logs / PLAN), pairs=0).save(logs / READING)
             log = logs / "reading.log"
@@ -459,21 +473,21 @@ class CampaignRunner:
                 why = _last_words(log)
                 raise _CaseError(f"the check has not read the runs of block {block}: {why}")
 
-    def _read_or_tell(self, entry: Entry, interrupts: Interrupts) -> None:
-        """The same after a failure, which it does not hide; a signal leaves it for later."""
+    def _try_to_read(self, entry: Entry, interrupts: Interrupts) -> None:
+        """Have the check read its unread runs after a failure; if it cannot, only print why."""
         try:
-            self._read_left(entry, interrupts)
+            self._read_unread_blocks(entry, interrupts)
         except (_CaseError, Stopped) as error:
             self.display.tell(f"{entry.name}: {error}; the next session reads them")
 
-    def _beside(self) -> list[str]:
-        """Notes on other runs on this host, each printed once; none if the checks run elsewhere."""
-        others = [] if self.request.slurm else concurrent_runs(self.run)
-        if not others:
+    def _concurrency_notes(self) -> list[str]:
+        """Return notes on other runs on this host, and print each once; none if Slurm runs jobs."""
+        runs = [] if self.request.slurm else concurrent_runs(self.run)
+        if not runs:
             return []
-        note = Note.BESIDE(run=", ".join(others))
-        if not self.told_beside.issuperset(others):
-            self.told_beside.update(others)
+        note = Note.BESIDE(run=", ".join(runs))
+        if not self.announced_runs.issuperset(runs):
+            self.announced_runs.update(runs)
             self.display.tell(f"{note}; {Note.BESIDE.remedy}")
         return [note]
 
@@ -481,18 +495,18 @@ class CampaignRunner:
         self,
         block_name: str,
         logs: Path,
-        ended: NewSamples,
+        ended_runs: NewSamples,
         samples: NewSamples,
         counter: RunCounter,
     ) -> Callable[[], None]:
-        """Return what is done once a second during a block: runs that have `ended` are counted."""
+        """Return what is done once a second during a block: it counts runs, and watches Slurm."""
         if self.slurm:
             self.slurm.next_block()
 
         def tick() -> None:
             require_folder(self.run)
             now_s = time.monotonic()
-            for run in ended.new():
+            for run in ended_runs.new():
                 counter.add(run, now_s)
             for sample in samples.new():
                 self.display.tell_run(sample)
@@ -521,9 +535,12 @@ class CampaignRunner:
                 self.display.tell(f"{error}; jobs of this run may go on: {cancel}")
 
     def _state(self, entry: Entry) -> CaseState:
-        treatments = self.request.treatments[entry.name]
-        treated = [treatment.name for treatment in treatments if treatment.baseline is not None]
-        return case_state(self.run, entry.name, treated, self.rule)
+        names = [
+            treatment.name
+            for treatment in self.request.treatments[entry.name]
+            if treatment.baseline is not None
+        ]
+        return case_state(self.run, entry.name, names, self.rule)
 
     @cached_property
     def rule(self) -> StoppingRule:
@@ -541,22 +558,23 @@ class CampaignRunner:
         )
 
     def least_s(self) -> float:
-        """Expected time that the campaign needs at least, seconds."""
+        """Return the time that the campaign is expected to need at least, seconds."""
         return expected_total(map(self.expected, self._cases)).least_s
 
     def expected(self, entry: Entry) -> Expected:
-        """How long a case is expected to take from now on."""
-        now = self._state(entry)
-        return Expected(0.0, 0.0) if now.done else self._expected_from(entry, now.pairs)
+        """Return how long a case is expected to take from now on."""
+        state = self._state(entry)
+        return Expected(0.0, 0.0) if state.done else self._expected_from(entry, state.pairs)
 
     def _expected_from(self, entry: Entry, complete: int) -> Expected:
-        """The same after so many complete pairs, if they decide nothing."""
-        pairs, treated = self.campaign.pairs, self.request.treatments[entry.name]
+        """Return how long a case is expected to take after `complete` undecided pairs."""
+        pairs, treatments = self.campaign.pairs, self.request.treatments[entry.name]
         sizes = block_sizes(pairs, complete)
-        length_s = blocks_s(self.request, entry, treated, {*sizes})
+        length_s_by_size = blocks_s(self.request, entry, treatments, {*sizes})
         least_s = most_s = 0.0
         for size in sizes:
-            least_s += length_s[size] if complete < pairs.floor else 0.0
-            most_s += length_s[size]
+            if complete < pairs.floor:
+                least_s += length_s_by_size[size]
+            most_s += length_s_by_size[size]
             complete += size
         return Expected(least_s, most_s)

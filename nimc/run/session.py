@@ -26,12 +26,12 @@ _END_BLOCK_S = 3 * processes.GRACE_S
 def run_session(
     argv: Sequence[str], run: Path, log: Path, interrupts: Interrupts, tick: Callable[[], None]
 ) -> int:
-    """Run a command, its output in `log`; calls `tick` once a second.
+    """Run a command, its output in `log`, and call `tick` once a second.
 
-    Returns its exit status. Raises Stopped after a signal. No process that it started is left when
-    this returns or raises, provided that this process is a subreaper.
+    Returns its exit status. Raises Stopped after a signal. If this process is a subreaper, no
+    process that the command started is left when this returns or raises.
     """
-    # The user's own settings of ReFrame are left out: jobs are found by the stage folder.
+    # Jobs are found by the stage folder, so a user's settings of ReFrame must not change it.
     environment = {key: value for key, value in os.environ.items() if not key.startswith("RFM_")}
     # The run's folder has its results: ReFrame's own database, which the configuration may turn on,
     # is for sessions without a campaign.
@@ -43,7 +43,7 @@ def run_session(
         while child.poll() is None:
             interrupts.wait(_TICK_S)
             if interrupts.signum is not None:
-                _end(child, interrupts)
+                _end_session(child, interrupts)
             else:
                 tick()
     finally:
@@ -76,7 +76,7 @@ def start(
     )
 
 
-def _end(child: subprocess.Popen[bytes], interrupts: Interrupts) -> None:
+def _end_session(child: subprocess.Popen[bytes], interrupts: Interrupts) -> None:
     """Let ReFrame cancel its jobs; kill it on a second signal or after the grace period."""
     child.terminate()
     until_s = time.monotonic() + GRACE_S
@@ -86,33 +86,33 @@ def _end(child: subprocess.Popen[bytes], interrupts: Interrupts) -> None:
     child.wait()
 
 
-#: Begins the name of the folder of a job that looks at nodes (`nimc.cluster.in_job`).
+#: Prefix of the folder of a job that looks at nodes (`nimc.cluster.in_job`).
 LOOK_PREFIX = ".nimc-look-"
 
 
 def processes_of(run: Path) -> list[int]:
-    """This user's processes on this host that a run has started and that still exist."""
+    """Return this user's processes on this host that a run has started."""
     return [pid for pid, path in run_processes() if path == str(run)]
 
 
 def concurrent_runs(run: Path) -> list[str]:
-    """Names of this user's other runs that have processes on this host."""
+    """Return the names of this user's other runs that have processes on this host."""
     names = {Path(path).name for _, path in run_processes() if path != str(run)}
     looks = [name for name in names if name.startswith(LOOK_PREFIX)]
     return [*sorted(names.difference(looks)), *(["a look at nodes"] if looks else [])]
 
 
 def run_processes() -> Iterator[tuple[int, str]]:
-    """This user's other processes that a run has started, and its folder."""
-    mark = f"{RUN_VARIABLE}=".encode()
+    """Yield each other process of this user that a run has started, and the run's folder."""
+    prefix = f"{RUN_VARIABLE}=".encode()
     for pid in set(kernel_text.pids()) - {os.getpid()}:
         with kernel_text.gone_or_hidden():
             process = Path(f"/proc/{pid}")
             if process.stat().st_uid != os.geteuid():
                 continue  # anyone can name a run in the environment of their own process
             for entry in (process / "environ").read_bytes().split(b"\0"):
-                if entry.startswith(mark):
-                    yield pid, os.fsdecode(entry.removeprefix(mark))
+                if entry.startswith(prefix):
+                    yield pid, os.fsdecode(entry.removeprefix(prefix))
 
 
 #: `nimc` with this Python, whatever is installed.

@@ -1,8 +1,8 @@
-"""Verifies a stored run: its checks, what samples name by digest, and what they say of it again.
+"""Verifies a stored run: its chain, the files that its samples name, and the samples themselves.
 
-Every sample names the SHA-256 of its counters, outputs and series. What is kept is read again: by
-the workload's parser, which must give the figures that the sample has, and by the judge of runs,
-which must find the same of its writers and conditions, and accept what was accepted.
+Every sample names the SHA-256 of its counters, outputs and series. The workload's parser reads a
+stored output again, and must get the sample's figures. The judge of runs judges a stored series
+again: it must find the same writers and conditions, and accept what was accepted.
 """
 
 from __future__ import annotations
@@ -33,17 +33,17 @@ from records.sample import Sample, renewed
 from reframe_tests import workload
 from reframe_tests.workload import Workload
 
-#: `broken`: not what was written, by the chain or a digest. `contradicted`: by another record, by
-#: the output when it is re-read, or by the series when they are judged again. `unproven`: cannot be
-#: verified; no fault.
+#: `broken`: chain or digest show that it is not what was written. `contradicted`: another record,
+#: the output or the series says otherwise. `unproven`: it cannot be verified, which is no fault.
 Kind = Literal["broken", "contradicted", "unproven"]
 
 
 @dataclass(frozen=True)
 class IntegrityFinding:
-    """A fault, or what cannot be verified, in one line."""
+    """A fault of a run, or something that cannot be verified."""
 
     kind: Kind
+    #: One line.
     text: str
 
 
@@ -52,11 +52,11 @@ class Verified:
     """The findings on one run."""
 
     run: Path
-    #: Samples, those of them whose figure was re-read, and those that were judged again.
+    #: Numbers of samples, of those whose figure was re-read, and of those judged again.
     samples: int = 0
     reread: int = 0
     judged: int = 0
-    #: Of its chain; None if it has none, or cannot be read.
+    #: Head of its chain; None if there is no chain, or it cannot be read.
     head: str | None = None
     findings: list[IntegrityFinding] = field(default_factory=list)
     #: Further remarks: on a crate, its manifest and who signed it.
@@ -73,7 +73,7 @@ class Verified:
 
 
 def verify(run: Path, head: str | None = None) -> Verified:
-    """Verify a run; with `head`, against what was kept of it elsewhere. Raises InputError."""
+    """Verify a run, also against the `head` that was kept elsewhere, if any. Raises InputError."""
     if not (run / "run.json").exists():
         load_header(run)  # raises
     verified = Verified(run=run)
@@ -83,19 +83,20 @@ def verify(run: Path, head: str | None = None) -> Verified:
         verified.findings += [IntegrityFinding("broken", line) for line in str(error).splitlines()]
     if head is not None and head != verified.head:
         verified.findings.append(
-            _denied("broken", f"{run}: head", verified.head, f"{head}, as given")
+            _mismatch("broken", f"{run}: head", verified.head, f"{head}, as given")
         )
     return verified
 
 
-def _denied(kind: Kind, location: str, stated: object, allowed: object) -> IntegrityFinding:
+def _mismatch(kind: Kind, location: str, stated: object, allowed: object) -> IntegrityFinding:
+    """Return the finding that a stated value is not the allowed one."""
     return IntegrityFinding(
         kind, f"{location}: {'none' if stated is None else stated} found; allowed: {allowed}"
     )
 
 
 def _run_findings(verified: Verified) -> Iterator[IntegrityFinding]:
-    """Chain and checks of the run; then what each sample names and states."""
+    """Check the chain and the records of a run, then each sample and the files that it names."""
     run, unproven = verified.run, Counter[str]()
     header, samples = load_header(run), read_run(run)
     integrity = check_run(run, header, samples, read_provenance(run))
@@ -109,7 +110,7 @@ def _run_findings(verified: Verified) -> Iterator[IntegrityFinding]:
             counted = digests.get(sample.key)
             if sample.counters_sha256 != counted:
                 allowed = f"{counted or 'none'}, by counters/{path.name}"
-                yield _denied(
+                yield _mismatch(
                     "broken", f"{location}: counters_sha256", sample.counters_sha256, allowed
                 )
             yield from _sample_findings(verified, sample, location, unproven)
@@ -125,7 +126,7 @@ def _run_findings(verified: Verified) -> Iterator[IntegrityFinding]:
 
 
 def _samples(path: Path, count: int) -> Iterator[tuple[str, Sample]]:
-    """File and line of each of the first samples, and the sample; more may be added meanwhile."""
+    """Yield each of the first `count` samples after its file and line; others may be added now."""
     with path.open("rb") as file:
         for number, line in enumerate(islice(file, count), 1):
             location = f"{path}:{number}"
@@ -133,7 +134,7 @@ def _samples(path: Path, count: int) -> Iterator[tuple[str, Sample]]:
 
 
 def _digests(path: Path) -> dict[str, str]:
-    """Key of a sample -> SHA-256 of its lines in a file of counters, whose last may be torn."""
+    """Key of a sample -> SHA-256 of its lines in a file of counters, without a torn last line."""
     digests_by_key = defaultdict[str, "hashlib._Hash"](hashlib.sha256)
     lines = path.read_bytes().split(b"\n")[:-1] if path.exists() else []
     for number, line in enumerate(lines, 1):
@@ -148,7 +149,7 @@ def _digests(path: Path) -> dict[str, str]:
 def _sample_findings(
     verified: Verified, sample: Sample, location: str, unproven: Counter[str]
 ) -> Iterator[IntegrityFinding]:
-    """Yield what is kept of a sample is what was written, and says what the sample says."""
+    """Compare a sample with its stored output and series."""
     stem = run_folder.log_stem(sample.pair, sample.arm, sample.attempt)
     contents: dict[str, bytes] = {}
     for ending in (".out", ".err", series.ENDING):
@@ -164,11 +165,11 @@ def _sample_findings(
             contents[ending] = content
             if (digest := chain.digest(content)) != sample.logs[name]:
                 allowed = f"{sample.logs[name]}, named by {location}"
-                yield _denied("broken", f"{verified.run / name}: SHA-256", digest, allowed)
-    record, shown = _workload(sample.workload), sample
+                yield _mismatch("broken", f"{verified.run / name}: SHA-256", digest, allowed)
+    record, recomputed = _workload(sample.workload), sample
     if sample.fom is not None and record and ".out" in contents:
         verified.reread += 1
-        shown = _reread(shown, record, contents[".out"].decode(errors="replace"))
+        recomputed = _reread(recomputed, record, contents[".out"].decode(errors="replace"))
     elif sample.fom is not None:
         why = "whose output is not kept" if record else "of checks that read their own outputs"
         unproven[f"figures of merit {why}"] += 1
@@ -179,13 +180,13 @@ def _sample_findings(
             unproven["runs whose series are not kept, or of another version"] += 1
         else:
             verified.judged += 1
-            shown = _judged(shown, stored)
-    if shown != sample:
-        yield from _denials(asdict(sample), asdict(shown), location)
+            recomputed = _judged(recomputed, stored)
+    if recomputed != sample:
+        yield from _contradictions(asdict(sample), asdict(recomputed), location)
 
 
 def _reread(sample: Sample, record: Workload, output: str) -> Sample:
-    """The sample with the figures that the workload's parser gets from the output."""
+    """Return the sample with the figures that the workload's parser gets from the output."""
     try:
         fom = record.parse(output)
     except FomError as error:
@@ -196,7 +197,7 @@ def _reread(sample: Sample, record: Workload, output: str) -> Sample:
 
 
 def _judged(sample: Sample, stored: series.StoredSeries) -> Sample:
-    """The sample as the judge accepts it by its series, with their writers and conditions."""
+    """Return the sample with the verdict, writers and conditions that its series give."""
     window_s = (sample.start_s, sample.start_s + sample.elapsed_s)
     judgement = judge(stored.series, window_s, stored.limits)
     if sample.outcome == "accepted" and judgement.reasons:
@@ -204,24 +205,31 @@ def _judged(sample: Sample, stored: series.StoredSeries) -> Sample:
     return replace(sample, writers=judgement.writers, conditions=judgement.conditions)
 
 
-def _denials(
-    stated: Any, shown: Any, location: str, names: tuple[str, ...] = ()
+def _contradictions(
+    stated: Any, recomputed: Any, location: str, names: tuple[str, ...] = ()
 ) -> Iterator[IntegrityFinding]:
-    """A finding for each value within `stated` that differs from `shown` by more than rounding."""
-    if isinstance(stated, dict) and isinstance(shown, dict):
-        for name in stated | shown:
-            yield from _denials(stated.get(name), shown.get(name), location, (*names, name))
-    elif isinstance(stated, list) and isinstance(shown, list) and len(stated) == len(shown):
-        for number, pair in enumerate(zip(stated, shown, strict=True)):
-            yield from _denials(*pair, location, (*names, str(number)))
+    """Yield a finding for each value that differs from the recomputed one, beyond rounding."""
+    if isinstance(stated, dict) and isinstance(recomputed, dict):
+        for name in stated | recomputed:
+            yield from _contradictions(
+                stated.get(name), recomputed.get(name), location, (*names, name)
+            )
+    elif (
+        isinstance(stated, list) and isinstance(recomputed, list) and len(stated) == len(recomputed)
+    ):
+        for number, (value, new_value) in enumerate(zip(stated, recomputed, strict=True)):
+            yield from _contradictions(value, new_value, location, (*names, str(number)))
     else:
-        numbers = isinstance(stated, float) and isinstance(shown, float)
-        if not (isclose(stated, shown, rel_tol=ROUNDING) if numbers else stated == shown):
-            allowed = f"{shown}, by its output or series"
-            yield _denied("contradicted", f"{location}: {'.'.join(names)}", stated, allowed)
+        if isinstance(stated, float) and isinstance(recomputed, float):
+            agree = isclose(stated, recomputed, rel_tol=ROUNDING)
+        else:
+            agree = stated == recomputed
+        if not agree:
+            allowed = f"{recomputed}, by its output or series"
+            yield _mismatch("contradicted", f"{location}: {'.'.join(names)}", stated, allowed)
 
 
 @cache
 def _workload(name: str) -> Workload | None:
-    """The record of a workload; None of a check that reads its output itself."""
+    """Return the record of a workload; None for a check that reads its output itself."""
     return workload.load(name) if name in workload.names() else None

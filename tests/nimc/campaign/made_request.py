@@ -13,12 +13,12 @@ FACTS = {"cores": 16, "sockets": 2, "numa_nodes": 2, "llc": "40MiB", "memory": "
 
 
 def made_request(campaign: Campaign, machine: Machine, *, slurm: bool = False) -> Request:
-    config, folder = Path(f"/p/configs/{machine.name}.py"), Path("/p/reframe_tests")
+    config, checks_folder = Path(f"/p/configs/{machine.name}.py"), Path("/p/reframe_tests")
     return Request(
         campaign=campaign,
         machine=machine,
         config=config,
-        folder=folder,
+        checks_folder=checks_folder,
         settings=ReframeSettings(environment={}),
         checks={},
         slurm=slurm,

@@ -104,14 +104,14 @@ QUICK = ROOT / "campaigns/quick.yaml"
 def test_named_nodes_or_cases_make_another_run():
     free = prepare(QUICK, "example_slurm")
     pinned = prepare(QUICK, "example_slurm", nodelist="nid0001")
-    some = prepare(QUICK, "example_slurm", only=["lammps"])
+    some = prepare(QUICK, "example_slurm", case_names=["lammps"])
     for request, nodes in ((pinned, "nid0001"), (free, "")):
         for case in request.campaign.cases:
             assert block_plan(request, case, 0, 6, Path("/r"), seed=1).nodelist == nodes
     assert [case.case for case in some.plan().cases] == ["lammps"]
     assert len({new_header(prepared).digest for prepared in (free, pinned, some)}) == 3
     with pytest.raises(InputError, match="--case: 'amg' found; allowed: stream, lammps"):
-        prepare(QUICK, "example_slurm", only=["amg"])
+        prepare(QUICK, "example_slurm", case_names=["amg"])
 
 
 @pytest.mark.parametrize(

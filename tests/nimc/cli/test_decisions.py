@@ -183,8 +183,8 @@ def cases(*names: str) -> Any:
 
 
 def test_cases_that_this_machine_cannot_run_are_left_out(monkeypatch: Patch) -> None:
-    def prepare(path: Path, machine: str, only: Any = None) -> Any:
-        return (path, machine, only) if only else cases("stream", "lammps")
+    def prepare(path: Path, machine: str, case_names: Any = None) -> Any:
+        return (path, machine, case_names) if case_names else cases("stream", "lammps")
 
     monkeypatch.setattr(crate, "prepare", prepare)
     path, ask = Path("c.yaml"), crate.runnable_request

@@ -43,15 +43,15 @@ def test_a_pair_counts_when_every_arm_has_run(tmp_path, monkeypatch):
     assert (state(tmp_path).pairs, state(tmp_path).next_block_index) == (0, 0)
     write(tmp_path, 0, [(-1, "off"), (0, "off"), (0, "on"), (0, "aa"), (1, "on"), (1, "off")])
     now = state(tmp_path)
-    assert (now.pairs, now.next_block_index, now.rejected) == (1, 1, 0)
-    assert now.pairs_of == {"on": 2, "aa": 1}
-    assert now.missing(Pairs(floor=6)) == 5
+    assert (now.pairs, now.next_block_index, now.rejected_pairs) == (1, 1, 0)
+    assert now.pairs_by_treatment == {"on": 2, "aa": 1}
+    assert now.pairs_to_measure(Pairs(floor=6)) == 5
     (tmp_path / "logs/stream/3").mkdir(parents=True)  # a block that left no sample
     assert state(tmp_path).next_block_index == 4
     monkeypatch.setenv("FAKE", "reject")
     write(tmp_path, 4, [(pair, arm) for pair in range(2) for arm in ARMS])
     now = state(tmp_path)
-    assert (now.last_reason, now.rejected) == ("writer 0 wrote at 3%", 2)
+    assert (now.last_reason, now.rejected_pairs) == ("writer 0 wrote at 3%", 2)
     with (tmp_path / "samples/stream.jsonl").open("a") as file:
         file.write("garbage\n")
     with pytest.raises(InputError, match=r"stream.jsonl:13: .*remove that line .* --fresh$"):
@@ -63,8 +63,8 @@ def test_a_pair_counts_when_every_arm_has_run(tmp_path, monkeypatch):
     [(4, 5, 0, 2), (4, 6, 0, 0), (0, 6, 6, 6), (0, 11, 6, 6), (0, 12, 6, 0)],
 )
 def test_a_session_ends_when_as_many_pairs_are_lost_as_may_count(on, rejected, before, missing):
-    now = CaseState({"on": on}, next_block_index=1, rejected=rejected)
-    assert now.missing(Pairs(floor=6, cap=6), before) == missing
+    now = CaseState({"on": on}, next_block_index=1, rejected_pairs=rejected)
+    assert now.pairs_to_measure(Pairs(floor=6, cap=6), before) == missing
 
 
 ASKED = Pairs(floor=6, cap=20, precision=0.01, block=5)
@@ -87,7 +87,7 @@ ASKED = Pairs(floor=6, cap=20, precision=0.01, block=5)
     ],
 )
 def test_a_case_goes_on_until_it_is_done(pairs, done, missing):
-    assert CaseState(pairs, next_block_index=1, done=done).missing(ASKED) == missing
+    assert CaseState(pairs, next_block_index=1, done=done).pairs_to_measure(ASKED) == missing
 
 
 def test_a_case_is_done_when_its_effects_are_decided(tmp_path):

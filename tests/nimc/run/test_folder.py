@@ -20,13 +20,13 @@ from nimc.campaign.prepare import prepare
 from nimc.readiness.checks import checks_in
 from nimc.run import folder as folders
 from nimc.run.folder import (
-    differing,
+    differing_parts,
     find_differing_run,
     find_latest,
     new_header,
     open_run,
     requirements_of,
-    resolved,
+    resolved_request,
 )
 from records import marked_yaml
 from records import run as records
@@ -200,8 +200,8 @@ def test_what_keeps_a_run_from_being_resumed_is_named(header):
         ({"nodelist": "n1", "checks": {"x": "1"}}, ["--nodelist", "checks"]),
     ):
         assert (
-            differing(resolved_header(**changes), resolved_header())
-            == differing(resolved_header(), resolved_header(**changes))
+            differing_parts(resolved_header(**changes), resolved_header())
+            == differing_parts(resolved_header(), resolved_header(**changes))
             == named
         )
 
@@ -270,11 +270,11 @@ def test_runs_that_began_before_there_were_factors_are_resumed(tmp_path, text, r
     """Digests as commit 9b5889b made them, before campaigns had factors."""
     machine = Machine.model_validate(SITE)
     loaded = expanded(tmp_path, text, machine)
-    assert records.digest_of(resolved(loaded, machine, "n1")) == recorded
+    assert records.digest_of(resolved_request(loaded, machine, "n1")) == recorded
 
 
 def digest_of(request: Request, host: str = "n1") -> str:
-    return records.digest_of(resolved(request.campaign, request.machine, host))
+    return records.digest_of(resolved_request(request.campaign, request.machine, host))
 
 
 def test_what_is_as_by_default_may_be_spelled_or_not(quick):
@@ -284,7 +284,8 @@ def test_what_is_as_by_default_may_be_spelled_or_not(quick):
     bare = {"origins": {"policy": "same_host"}, **needed}
     spelled = {"origins": {"policy": "same_host", "access": [], "nodes": 1}, "nic": None, **needed}
     first, second = (
-        resolved(quick.campaign, machine.model_validate(text), "n1") for text in (bare, spelled)
+        resolved_request(quick.campaign, machine.model_validate(text), "n1")
+        for text in (bare, spelled)
     )
     assert first == second
 

@@ -11,9 +11,9 @@ REJECTED = {"outcome": "rejected"}
 Err = pytest.CaptureFixture[str]
 
 
-def counter(before: SessionPace | None = None) -> RunCounter:
+def counter(earlier_pace: SessionPace | None = None) -> RunCounter:
     """Ten runs of 4 s, after 10 s of preparation; 100 to 300 s of blocks after them."""
-    more = {"run_s": 4.0, "started_s": 1000.0, "before": before or SessionPace()}
+    more = {"run_s": 4.0, "started_s": 1000.0, "earlier_pace": earlier_pace or SessionPace()}
     return RunCounter(later=Expected(100.0, 300.0), block_runs=10, block_s=50.0, **more)
 
 
@@ -43,9 +43,9 @@ def test_the_time_left(runs, now_s, known, block_s, factor):
     for run in runs:
         at_work.add(*run)
     done = sum(sample == ACCEPTED for sample, _ in runs)
-    assert (at_work.done, at_work.rejected) == (done, len(runs) - done)
+    assert (at_work.accepted, at_work.rejected) == (done, len(runs) - done)
     left_s = (block_s + factor * 100, block_s + factor * 300)
-    assert (at_work.is_known, at_work.left(now_s)) == (known, pytest.approx(left_s))
+    assert (at_work.is_known, at_work.remaining(now_s)) == (known, pytest.approx(left_s))
 
 
 def test_the_next_block_begins_with_the_pace_of_those_before():
@@ -54,11 +54,11 @@ def test_the_next_block_begins_with_the_pace_of_those_before():
     for run in TWO:
         first.add(*run)
     second = counter(first.pace)
-    assert (second.is_known, second.left(1000.0)) == (False, (100 + 200, 100 + 600))
+    assert (second.is_known, second.remaining(1000.0)) == (False, (100 + 200, 100 + 600))
     for run in TWO:  # as long again
         second.add(*run)
-    assert second.left(1068.0) == (64 + 200, 64 + 600)
-    assert counter(second.pace).left(1000.0) == (300, 700)
+    assert second.remaining(1068.0) == (64 + 200, 64 + 600)
+    assert counter(second.pace).remaining(1000.0) == (300, 700)
 
 
 def test_the_end_of_a_block_does_not_say_that_nothing_is_left(capsys):
@@ -164,4 +164,4 @@ def test_while_the_job_waits_its_reason_is_shown_and_no_time_passes(capsys):
     Display().show("stream, block 0", at_work, 1600.0)
     assert capsys.readouterr().err == "nimc: stream, block 0: waits in the queue (Priority)\n"
     at_work.wait("", 1605.0)
-    assert at_work.left(1605.0).least_s == 145.0  # five seconds of its fifty have passed
+    assert at_work.remaining(1605.0).least_s == 145.0  # five seconds of its fifty have passed
