@@ -14,11 +14,11 @@ from nimc.cli.answer import Answer, answers
 from nimc.cli.options import FILE, completing, machine_option
 from records.errors import InputError
 from records.machine.site import require_known
-from reframe_tests.spack.build import Built, read, stored
+from reframe_tests.spack.build import Built, built_environments, read_built
 from reframe_tests.spack.build import build as build_environment
-from reframe_tests.spack.externals import LANGUAGES, compilers, without_compiler
+from reframe_tests.spack.externals import LANGUAGES, compilers, missing_compilers
 from reframe_tests.spack.folders import SpackLayout, layout
-from reframe_tests.spack.settings import known_environments, load, text_of
+from reframe_tests.spack.settings import environment_text, known_environments, load
 from reframe_tests.spack.setup import setup as set_up
 
 _jobs = click.option(
@@ -79,7 +79,7 @@ def setup(
     listed = ", ".join(f"{name} ({', '.join(languages)})" for name, languages in names.items())
     lines = [f"Spack {settings.version}{note} in {settings.spack}", f"files in {spack_layout.root}"]
     lines.append(f"compilers: {listed or 'none'}")
-    if missing := without_compiler(programs_by_compiler, machine):
+    if missing := missing_compilers(programs_by_compiler, machine):
         lines.append(": ".join(missing))
     document = {"root": str(spack_layout.root), **asdict(settings), "compilers": names}
     return Answer(document, map(wrapped, lines))
@@ -113,9 +113,13 @@ def info(stacks: tuple[str, ...], machine: str) -> Answer:
     """Show what is built: specs, hashes and folders of programs (--json: prefixes too)."""
     spack_layout = _spack_layout(machine)
     for name in stacks:
-        text_of(name)  # raises for one that there is not
+        environment_text(name)  # raises for one that there is not
     return built_answer(
-        [stack for name in stacks or stored(spack_layout) if (stack := read(spack_layout, name))]
+        [
+            stack
+            for name in stacks or built_environments(spack_layout)
+            if (stack := read_built(spack_layout, name))
+        ]
     )
 
 

@@ -35,7 +35,7 @@ from records.programs import ask
 from records.slurm import client
 from records.slurm.options import SCHEDULERS, option_values, partition_in
 from records.text import some
-from reframe_tests.spack.externals import compilers, without_compiler
+from reframe_tests.spack.externals import compilers, missing_compilers
 from reframe_tests.spack.folders import layout
 from reframe_tests.spack.settings import load
 from reframe_tests.spack.setup import find_spack
@@ -395,7 +395,7 @@ def spack(machine: str) -> HostFinding:
     if settings is None:
         return HostFinding("spack", "ok", f"{detail}, not set up for {machine}")
     try:
-        missing = without_compiler(compilers(spack_layout, settings), machine)
+        missing = missing_compilers(compilers(spack_layout, settings), machine)
     except InputError as error:
         return gap("spack", str(error), "correct the file")
     if missing:

@@ -14,9 +14,9 @@ from reframe_tests.spack.folders import SpackLayout, spack_setup_command
 from reframe_tests.spack.settings import ENVIRONMENTS, SpackSettings
 
 
-def has_external(layout: SpackLayout, settings: SpackSettings, package: str) -> bool:
+def has_host_package(layout: SpackLayout, settings: SpackSettings, package: str) -> bool:
     """Return whether Spack takes a package from the host."""
-    for path in (layout.packages, own_file(layout, settings)):
+    for path in (layout.packages, machine_packages_file(layout, settings)):
         if path.is_file() and packages_in(path, "packages").get(package, {}).get("externals"):
             return True
     return False
@@ -31,63 +31,67 @@ LANGUAGES = {
 
 
 def compilers(layout: SpackLayout, settings: SpackSettings) -> dict[str, dict[str, str]]:
-    """Compiler (spec without variants) -> its programs on this host by language (`LANGUAGES`).
+    """Return compiler (spec without variants) -> language (`LANGUAGES`) -> program on this host.
 
-    From what Spack found on this host, and the machine's file. Raises InputError if one of them
-    cannot be read.
+    Compilers are those that Spack found on this host, and those of the machine's file. Raises
+    InputError if a file cannot be read.
     """
     programs_of: dict[str, dict[str, str]] = {}
-    for path in (layout.packages, own_file(layout, settings)):
-        for rules in packages_in(path, "packages").values() if path.is_file() else ():
-            listed = rules.get("externals")
-            for external in listed if isinstance(listed, list) else ():
+    for path in (layout.packages, machine_packages_file(layout, settings)):
+        packages = packages_in(path, "packages") if path.is_file() else {}
+        for rules in packages.values():
+            externals = rules.get("externals")
+            if not isinstance(externals, list):
+                continue
+            for external in externals:
                 if programs := _programs(external):
                     name = str(external.get("spec")).partition(" ")[0]
                     programs_of[name] = programs | programs_of.get(name, {})
     return programs_of
 
 
-def own_file(layout: SpackLayout, settings: SpackSettings) -> Path:
-    """The machine's own packages; the file may be absent."""
+def machine_packages_file(layout: SpackLayout, settings: SpackSettings) -> Path:
+    """Return the path of the machine's file of packages; the file may be absent."""
     default = ENVIRONMENTS / "machines" / f"{layout.machine}.yaml"
     return Path(settings.machine_file or default)
 
 
 def c_compiler(layout: SpackLayout, settings: SpackSettings) -> str:
-    """The program of Spack's C compiler: GCC before others (`common.yaml`), the newest of them.
+    """Return the program of Spack's C compiler: the newest GCC, or else the newest compiler.
 
-    Raises InputError if it has none.
+    Raises InputError if Spack has none.
     """
     programs_of = compilers(layout, settings)
     with_c = [name for name, programs in programs_of.items() if "c" in programs]
     if not with_c:
-        raise InputError(": ".join(without_compiler(programs_of, layout.machine) or ()))
+        raise InputError(": ".join(missing_compilers(programs_of, layout.machine) or ()))
 
-    def rank(name: str) -> tuple[bool, list[int]]:
+    def preference(name: str) -> tuple[bool, list[int]]:
+        # `common.yaml` prefers GCC.
         version = name.partition("@")[2]
         return name.startswith("gcc@"), [int(number) for number in re.findall(r"\d+", version)]
 
-    return programs_of[max(with_c, key=rank)]["c"]
+    return programs_of[max(with_c, key=preference)]["c"]
 
 
 def _programs(external: object) -> dict[str, str]:
-    """Language -> the program of a compiler of the host for it, if that is there.
+    """Return language -> program of a compiler of the host, if the program exists.
 
-    What is no such package is Spack's to reject.
+    Other packages have none. Spack itself rejects invalid ones.
     """
     programs: Any = external
     for key in ("extra_attributes", "compilers"):
         programs = programs.get(key) if isinstance(programs, dict) else None
     if not isinstance(programs, dict):
         return {}
-    named = {key: programs[key] for key in LANGUAGES if isinstance(programs.get(key), str)}
-    return {key: program for key, program in named.items() if shutil.which(program)}
+    listed = {key: programs[key] for key in LANGUAGES if isinstance(programs.get(key), str)}
+    return {key: program for key, program in listed.items() if shutil.which(program)}
 
 
-def without_compiler(
+def missing_compilers(
     programs_of: dict[str, dict[str, str]], machine: str
 ) -> tuple[str, str] | None:
-    """The languages for which Spack has no compiler, and what to do; None if it has all."""
+    """Return for which languages Spack has no compiler, and what to do; None if it has all."""
     absent = [
         language
         for key, language in LANGUAGES.items()
@@ -104,16 +108,16 @@ def without_compiler(
 
 
 def packages_in(path: Path, field: str) -> dict[str, Any]:
-    """The packages in a file, by name. Raises InputError unless that is what it has."""
+    """Return the packages in a file, by name. Raises InputError if the file has no packages."""
     try:
         text = path.read_text()
     except (OSError, ValueError) as error:
         raise InputError(f"{field}: {path}: {' '.join(str(error).split())}") from None
-    return packages_of(text, path, field)
+    return packages_in_text(text, path, field)
 
 
-def packages_of(text: str, path: Path, field: str) -> dict[str, Any]:
-    """The same of a text, which is that of a file."""
+def packages_in_text(text: str, path: Path, field: str) -> dict[str, Any]:
+    """Return the packages in the text of a file, as `packages_in` does."""
     try:
         content = yaml.safe_load(text)
     except (ValueError, yaml.YAMLError, RecursionError) as error:
@@ -129,11 +133,11 @@ def packages_of(text: str, path: Path, field: str) -> dict[str, Any]:
     return {_MARK.sub("", str(name)): rules for name, rules in packages.items()}
 
 
-#: Suffixes that Spack takes off a name: it overrides what has less precedence, or comes before or
-#: after that (`packages::`, `openmpi+:`, `all-:`).
+#: A mark at the end of a name, which Spack removes. With it an entry replaces entries of less
+#: precedence, or comes before or after them (`packages::`, `openmpi+:`, `all-:`).
 _MARK = re.compile(r"[+-]?:?$")
 
 
 def section_name(content: dict[str, Any], name: str) -> str:
-    """The key of a section in Spack's configuration, which may have a mark."""
+    """Return the key of a section in Spack's configuration, which may have a mark."""
     return next((key for key in content if _MARK.sub("", str(key)) == name), name)

@@ -21,61 +21,64 @@ def spack_setup_command(machine: str) -> str:
 
 @dataclass(frozen=True)
 class SpackLayout:
-    """The folders under `root`, one root for each machine; nothing is in `~/.spack`."""
+    """Paths below the root of one machine's Spack."""
 
     root: Path
     machine: str
 
     @property
     def config(self) -> Path:
-        """Spack's user scope: install tree, caches, mirrors, compilers, externals."""
+        """Return the folder of Spack's user scope.
+
+        It configures install tree, caches, mirrors, compilers and externals.
+        """
         return self.root / "config"
 
     @property
     def packages(self) -> Path:
-        """Return what Spack found on this host, and what the user added."""
+        """Return the file of packages that Spack found on this host, or that the user added."""
         return self.config / "packages.yaml"
 
     @property
     def slurm_conf(self) -> Path:
-        """Return a file that Slurm's programs need to print their version if the host has none."""
+        """Return a configuration, without which Slurm's programs would not print their version."""
         return self.root / "slurm.conf"
 
     @property
     def store(self) -> Path:
-        """The install tree that all environments share."""
+        """Return the install tree that all environments share."""
         return self.root / "store"
 
     @property
     def settings(self) -> Path:
-        """Result of `setup`."""
+        """Return the file with the result of `setup`."""
         return self.root / "setup.json"
 
     def clone(self, name: str, commit: str) -> Path:
-        """A pinned clone of Spack or of its recipes."""
+        """Return the folder of a pinned clone of Spack or of its recipes."""
         return self.root / "pinned" / f"{name}-{commit[:12]}"
 
     def environment(self, name: str) -> Path:
-        """Folder of Spack's environment, with lock and view."""
+        """Return the folder of an environment, with its lock and view."""
         return self.root / "environments" / name
 
     def stamp(self, name: str) -> Path:
-        """Record of what was built, and from which inputs."""
+        """Return the file that says what was built, and from which inputs."""
         return self.environment(name) / "built.json"
 
     def lock(self, name: str) -> Path:
-        """Locked while an environment, or the setup, is changed."""
+        """Return the file that is locked while an environment, or the setup, is changed."""
         return self.root / "locks" / f"{name}.lock"
 
     def log(self, name: str) -> Path:
-        """Output of Spack."""
+        """Return the file of Spack's output."""
         return self.root / "logs" / f"{name}.log"
 
 
 def layout(machine: str, root: Path | None = None) -> SpackLayout:
-    """The layout of a machine's Spack. Raises InputError for a name that is a path.
+    """Return the layout of a machine's Spack. Raises InputError for a name that is a path.
 
-    `root`: by default `NIMC_SPACK_DIR`, else a folder in the user's cache.
+    The default of `root` is `NIMC_SPACK_DIR`, or a folder in the user's cache.
     """
     if not re.fullmatch(r"\w[\w.+-]*", machine):
         allowed = "letters, digits and ._+-, and none of .+- first"

@@ -15,24 +15,27 @@ from reframe_tests.spack.failures import reason_in
 from reframe_tests.spack.folders import SpackLayout, spack_setup_command
 
 
-def isolated(layout: SpackLayout, environ: dict[str, str]) -> dict[str, str]:
-    """The environment for Spack: its user scope and caches are under the layout's root.
+def isolated_environment(layout: SpackLayout, environ: dict[str, str]) -> dict[str, str]:
+    """Return the variables for Spack: its user scope and caches are under the layout's root.
 
     This Python's virtual environment is removed, since builds would find the MPI of its wheels.
     LOGNAME is set, since mpiP's build needs it and batch jobs and containers often lack it.
     """
-    rest = {
+    inherited = {
         name: value
         for name, value in environ.items()
         if not name.startswith("SPACK_") and name not in ("PYTHONPATH", "VIRTUAL_ENV")
     }
     if sys.prefix != sys.base_prefix:
-        wheels = Path(sys.prefix, "bin").resolve()  # PATH may have it by a link's name
-        folders = rest.get("PATH", os.defpath).split(":")
-        rest["PATH"] = ":".join(f for f in folders if Path(f).resolve() != wheels)
+        # PATH may name the folder of the virtual environment by a link.
+        own_programs = Path(sys.prefix, "bin").resolve()
+        folders = inherited.get("PATH", os.defpath).split(":")
+        inherited["PATH"] = ":".join(
+            folder for folder in folders if Path(folder).resolve() != own_programs
+        )
     return {
         "LOGNAME": user_name(os.getuid()),
-        **rest,
+        **inherited,
         "SLURM_CONF": str(layout.slurm_conf),
         "SPACK_PYTHON": sys.executable,
         "SPACK_USER_CONFIG_PATH": str(layout.config),
@@ -48,7 +51,10 @@ def spack(
     log: str,
     watch: Callable[[str], None] | None = None,
 ) -> str:
-    """Output of a Spack command, logged as it runs; `watch` gets each line. Raises MachineError."""
+    """Return the output of a Spack command, which is also logged; `watch` gets each line.
+
+    Raises MachineError.
+    """
     path = layout.log(log)
     path.parent.mkdir(parents=True, exist_ok=True)
     command = [str(root / "bin" / "spack"), "--color", "never", *words]
@@ -60,8 +66,8 @@ def spack(
     with path.open("a") as file:
         file.write(f"$ spack {' '.join(words)}\n")
         file.flush()
-        begin_b = file.tell()
-        environ = isolated(layout, dict(os.environ))
+        output_start_b = file.tell()
+        environ = isolated_environment(layout, dict(os.environ))
         with subprocess.Popen(
             command,
             cwd=START_FOLDER,
@@ -79,7 +85,7 @@ def spack(
                 file.flush()
     if process.returncode != 0:
         with path.open("rb") as log_file:
-            log_file.seek(begin_b)
+            log_file.seek(output_start_b)
             reason = reason_in(log_file.read().decode(errors="replace"))
         raise MachineError(f"Spack failed at {log}: {reason} (log: {path})")
     return "".join(printed)

@@ -1,4 +1,4 @@
-"""Settings of builds: pins, environments, and what `setup` settled."""
+"""Settings of builds: pins, environments, and the result of `setup`."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ class Pins(Record):
 
 
 def load_pins(folder: Path = ENVIRONMENTS) -> Pins:
-    """The pins; raises InputError if the file is invalid."""
+    """Return the pins. Raises InputError if the file is invalid."""
     path = folder / "pins.yaml"
     try:
         return Pins.model_validate(yaml.safe_load(path.read_text()))
@@ -42,24 +42,27 @@ def load_pins(folder: Path = ENVIRONMENTS) -> Pins:
         raise InputError(f"{path.name}: {first_fault(error)}") from None
 
 
-#: What stands for the size in an environment's file; what stands before it in the name.
-SIZE, _AT = "$NIMC_SIZE", "@"
+#: Placeholder for the size in an environment's file, and separator before the size in its name.
+SIZE, _SEPARATOR = "$NIMC_SIZE", "@"
 
 
 def known_environments() -> list[str]:
-    """Every environment, by its folder's name; with `@SIZE` those that are built for a size."""
+    """Return the names of all environments; those that are built for a size end with `@SIZE`."""
     texts = {path.parent.name: path.read_text() for path in ENVIRONMENTS.glob("*/spack.yaml")}
-    return sorted(f"{name}{_AT}SIZE" if SIZE in text else name for name, text in texts.items())
+    return sorted(
+        f"{name}{_SEPARATOR}SIZE" if SIZE in text else name for name, text in texts.items()
+    )
 
 
-def text_of(name: str) -> str:
-    """The file of an environment such as `proxyapps` or `stream@80000000`, its size filled in.
+def environment_text(name: str) -> str:
+    """Return the file of an environment such as `proxyapps` or `stream@80000000`, with its size.
 
     Raises InputError for other names.
     """
-    folder, separator, size = name.partition(_AT)
+    folder, separator, size = name.partition(_SEPARATOR)
+    known_name = f"{folder}{separator}SIZE" if separator else folder
     allowed = known_environments()
-    if (f"{folder}{separator}SIZE" if separator else folder) not in allowed:
+    if known_name not in allowed:
         raise InputError(f"environment {name!r}: allowed are {', '.join(allowed)}")
     if separator and not re.fullmatch(r"[1-9][0-9]*", size):
         raise InputError(f"environment {name!r}: SIZE is a whole number from 1")
@@ -86,7 +89,7 @@ _SETTINGS = TypeAdapter(SpackSettings)
 
 
 def load(layout: SpackLayout) -> SpackSettings:
-    """The settings; raises InputError if there are none."""
+    """Return the settings. Raises InputError if there are none."""
     if not layout.settings.is_file():
         raise InputError(
             f"Spack is not set up for {layout.machine}: `{spack_setup_command(layout.machine)}`"
@@ -101,6 +104,6 @@ def load(layout: SpackLayout) -> SpackSettings:
 
 
 def recipes(layout: SpackLayout, pins: Pins) -> Path:
-    """The builtin recipes within the pinned clone."""
+    """Return the folder of the builtin recipes in the pinned clone."""
     clone_path = layout.clone("packages", pins.packages.commit)
     return clone_path / "repos" / "spack_repo" / "builtin"

@@ -24,7 +24,7 @@ from reframe_tests.spack.folders import SpackLayout, locked
 from reframe_tests.spack.isolation import spack
 from reframe_tests.spack.settings import Source, SpackSettings, load, load_pins, recipes
 
-#: Build tools that every host has: never built.
+#: Build tools that are taken from the host and never built.
 BUILD_TOOLS = (
     "gmake",
     "m4",
@@ -40,14 +40,14 @@ BUILD_TOOLS = (
     "flex",
     "gettext",
 )
-#: Taken from the host if found, else built; but Slurm, which is never built.
-FOUND = ("cmake", "python", "openssl", "curl", "git", "slurm", "openssh", "rdma-core")
-#: Libraries of the host that Spack cannot find, by their names for pkg-config: Slurm's.
+#: Packages that are taken from the host if found, else built. Slurm is never built.
+HOST_PACKAGES = ("cmake", "python", "openssl", "curl", "git", "slurm", "openssh", "rdma-core")
+#: Libraries of Slurm, by their names for pkg-config; Spack itself does not find them.
 LIBRARIES = ("pmix", "munge")
 
 
 def find_spack() -> Path | None:
-    """The installed Spack: `SPACK_ROOT`, else the one on PATH."""
+    """Return the folder of the installed Spack: `SPACK_ROOT`, else the one on PATH."""
     if named := os.environ.get("SPACK_ROOT"):
         root = Path(named).absolute()
         if not (root / "bin" / "spack").is_file():
@@ -66,7 +66,7 @@ def setup(
 ) -> SpackSettings:
     """Set up Spack: clones, configuration, compilers and build tools. Raises InputError.
 
-    What is not given is as an earlier setup had it.
+    An argument that is None keeps the value of an earlier setup.
     """
     if importlib.util.find_spec("clingo") is None:
         raise MachineError(
@@ -75,14 +75,14 @@ def setup(
         )
     pins = load_pins()
     with locked(layout.lock("setup")):
-        before = None
+        previous = None
         with suppress(InputError):
-            before = load(layout)
-            packages = packages or (Path(before.packages) if before.packages else None)
-            machine_file = machine_file or (
-                Path(before.machine_file) if before.machine_file else None
-            )
-            mirror = mirror or before.mirror
+            previous = load(layout)
+            if not packages and previous.packages:
+                packages = Path(previous.packages)
+            if not machine_file and previous.machine_file:
+                machine_file = Path(previous.machine_file)
+            mirror = mirror or previous.mirror
         _check(packages, machine_file, mirror)
         root = find_spack() or _cloned(layout, "spack", pins.spack, say)
         if packages is None:
@@ -99,26 +99,30 @@ def setup(
             machine_file=str(machine_file.resolve()) if machine_file else None,
             mirror=mirror,
         )
-        if settings != before:  # until the search is over, nothing is set up
+        if settings != previous:  # without the file, nothing is set up until the search has ended
             layout.settings.unlink(missing_ok=True)
-        _search(layout, root, say)
+        _find_host_packages(layout, root, say)
         replace_text(layout.settings, json.dumps(asdict(settings), indent=1) + "\n")
     return settings
 
 
-def _search(layout: SpackLayout, root: Path, say: Callable[[str], None]) -> None:
-    """Add what the host has to the user scope, where Spack leaves what is there.
+def _find_host_packages(layout: SpackLayout, root: Path, say: Callable[[str], None]) -> None:
+    """Add the host's packages to the user scope; its present entries stay.
 
-    It is searched again each time, since the host changes.
+    Each setup searches again, since the host changes.
     """
     say(f"searching for compilers, build tools and Slurm (log: {layout.log('setup')})")
     find = ("external", "find", "--scope", "user")
     find_compilers(layout, root)
     spack(layout, root, *find, "--not-buildable", *BUILD_TOOLS, log="setup")
-    spack(layout, root, *find, *FOUND, log="setup")
+    spack(layout, root, *find, *HOST_PACKAGES, log="setup")
     known = packages_in(layout.packages, "user scope") if layout.packages.is_file() else {}
-    libraries = {name: external for name in LIBRARIES if (external := by_pkg_config(name))}
-    if added := {name: external for name, external in libraries.items() if name not in known}:
+    added = {}
+    for name in LIBRARIES:
+        external = pkg_config_external(name)
+        if external and name not in known:
+            added[name] = external
+    if added:
         text = yaml.safe_dump({"packages": known | added}, sort_keys=False)
         replace_text(layout.packages, text)
 
@@ -128,8 +132,8 @@ def find_compilers(layout: SpackLayout, root: Path) -> None:
     spack(layout, root, "compiler", "find", "--scope", "user", log="setup")
 
 
-def by_pkg_config(name: str) -> dict[str, Any] | None:
-    """Spack's entry of a library that the host can compile with; None without one."""
+def pkg_config_external(name: str) -> dict[str, Any] | None:
+    """Return Spack's entry of a library with headers on this host; None without the library."""
     version = ask(["pkg-config", "--modversion", name])
     prefix = ask(["pkg-config", "--variable=prefix", name])
     if not (version.ok and prefix.ok and prefix.stdout.strip()):
@@ -139,7 +143,7 @@ def by_pkg_config(name: str) -> dict[str, Any] | None:
 
 
 def _cloned(layout: SpackLayout, name: str, source: Source, say: Callable[[str], None]) -> Path:
-    """The pinned clone, made unless it is there."""
+    """Return the folder of the pinned clone; make the clone if it does not exist."""
     path = layout.clone(name, source.commit)
     if not path.is_dir():
         say(f"cloning {source.git} {source.tag}")
@@ -148,7 +152,7 @@ def _cloned(layout: SpackLayout, name: str, source: Source, say: Callable[[str],
 
 
 def _check(packages: Path | None, machine_file: Path | None, mirror: str | None) -> None:
-    """Raise InputError for what a build would fail with, or silently ignore, hours later."""
+    """Raise InputError for a value that would fail a build hours later, or be ignored."""
     if packages and not (packages / "repo.yaml").is_file():
         raise InputError(
             f"--packages: {packages} has no repo.yaml; allowed: the folder"
@@ -156,12 +160,12 @@ def _check(packages: Path | None, machine_file: Path | None, mirror: str | None)
         )
     if machine_file:
         packages_in(machine_file, "--machine-file")
-    scheme, colon, rest = (mirror or "").partition("://")
-    if mirror and not colon:
+    scheme, separator, location = (mirror or "").partition("://")
+    if mirror and not separator:
         raise InputError(f"--mirror: {mirror!r} is no URL; allowed: file:///FOLDER, https://...")
-    if scheme == "file" and not Path(rest).is_dir():
+    if scheme == "file" and not Path(location).is_dir():
         raise InputError(
-            f"--mirror: {rest} is not a folder; 'spack mirror create' makes one"
+            f"--mirror: {location} is not a folder; 'spack mirror create' makes one"
             " (docs/workloads.md#spacks-files-and-sites-without-a-network)"
         )
 
@@ -169,12 +173,12 @@ def _check(packages: Path | None, machine_file: Path | None, mirror: str | None)
 def write_config(layout: SpackLayout, mirror: str | None, builtin: Path) -> None:
     """Write Spack's user scope: one store, caches and stages next to it, no bootstrapping.
 
-    Without `builtin`, Spack would clone other recipes for what it does outside an environment, such
-    as finding compilers.
+    Without `builtin`, Spack would clone other recipes for commands outside an environment, such as
+    finding compilers.
     """
     root = layout.root
-    # The store's path is padded, so that a package built here can be moved to a store of any other
-    # path without a tool that Spack would have to bootstrap.
+    # The store's path is padded, so that a package can be moved to a store with another path.
+    # Without padding, Spack would have to bootstrap a tool for that.
     files = {
         "config": {
             "install_tree": {"root": str(layout.store), "padded_length": 128},

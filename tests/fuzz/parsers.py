@@ -423,7 +423,7 @@ def _spack(text: bytes, folder: Path) -> None:
     layout = SpackLayout(folder, "m")
     in_file(str(layout.stamp("proxyapps").relative_to(folder)), text, folder)
     with suppress(InputError):
-        build.read(layout, "proxyapps")
+        build.read_built(layout, "proxyapps")
     in_file(str(layout.settings.relative_to(folder)), text, folder)
     settings.load(layout)
 

@@ -12,7 +12,7 @@ import yaml
 from records.errors import InputError, MachineError
 from records.files import private_lock
 from reframe_tests.spack import folders
-from reframe_tests.spack.build import build, placed, without_network
+from reframe_tests.spack.build import build, relocated_environment, why_no_network
 from reframe_tests.spack.settings import ENVIRONMENTS
 from tests.reframe_tests.spack.fake import calls, install
 
@@ -162,14 +162,14 @@ def test_a_failed_build_names_its_package(spack_root, ready):
 
 
 def test_placed_environment_stands_anywhere(ready, tmp_path):
-    content = yaml.safe_load(placed(*ready, "proxyapps"))["spack"]
+    content = yaml.safe_load(relocated_environment(*ready, "proxyapps"))["spack"]
     assert content["repos"] == {"builtin": str(tmp_path)}
     assert content["include"][0]["path"] == str(ENVIRONMENTS / "machines/here.yaml")
     assert "$" not in json.dumps(content)
 
 
 def test_stream_is_built_for_the_size_in_its_name_and_names_no_folder(ready):
-    content = yaml.safe_load(placed(*ready, "stream@250000000"))["spack"]
+    content = yaml.safe_load(relocated_environment(*ready, "stream@250000000"))["spack"]
     (spec,) = content["specs"]
     assert " stream_array_size=250000000 " in spec
     (header,) = re.findall(r' -include ([^ "]+)', spec)
@@ -190,11 +190,11 @@ def test_the_network_is_required_of_what_the_machine_does_not_name(ready, tmp_pa
     file = tmp_path / "m.yaml"
     file.write_text(yaml.safe_dump({"packages": {name: {"buildable": False} for name in named}}))
     settings = replace(settings, machine_file=str(file))
-    packages = yaml.safe_load(placed(layout, settings, "tools"))["spack"]["packages"]
+    packages = yaml.safe_load(relocated_environment(layout, settings, "tools"))["spack"]["packages"]
     assert packages.keys() == {"openmpi", "ucx"} - set(named)
     assert all("require" in rule for rule in packages.values())
     # What an environment says of its packages stays.
-    kept = yaml.safe_load(placed(layout, settings, "proxyapps"))["spack"]["packages"]
+    kept = yaml.safe_load(relocated_environment(layout, settings, "proxyapps"))["spack"]["packages"]
     assert kept["snap"] == {"package_attributes": {"parallel": False}}
 
 
@@ -203,7 +203,7 @@ def test_mpi_knows_slurm_only_where_the_host_has_it(ready, tmp_path, source):
     layout, settings = ready
 
     def schedulers():
-        content = yaml.safe_load(placed(layout, settings, "proxyapps"))["spack"]
+        content = yaml.safe_load(relocated_environment(layout, settings, "proxyapps"))["spack"]
         return content["packages"]["openmpi"]["require"]
 
     assert schedulers() == ["fabrics=ucx schedulers=none"]
@@ -312,5 +312,5 @@ def ucx(verbs, rc):
     ],
 )
 def test_what_an_mpi_lacks_and_where_to_set_it(specs, words):
-    fault = without_network(specs, Path("machines/m.yaml"))
+    fault = why_no_network(specs, Path("machines/m.yaml"))
     assert fault is None if words is None else words in fault and "machines/m.yaml" in fault

@@ -37,7 +37,7 @@ def test_setup_takes_the_spack_at_hand_and_isolates_it(spack_root, tmp_path, mon
     inside = [path for name, path in seen.items() if name != "SPACK_PYTHON"]
     assert all(path.startswith(str(tree.root)) for path in inside)
     # srun does not say its version without a configuration, and may have one in jobs only.
-    conf = isolation.isolated(tree, {"SLURM_CONF": "/of/the/site"})["SLURM_CONF"]
+    conf = isolation.isolated_environment(tree, {"SLURM_CONF": "/of/the/site"})["SLURM_CONF"]
     assert "ClusterName=" in Path(conf).read_text()
     config = yaml.safe_load((tree.config / "config.yaml").read_text())["config"]
     assert config["install_tree"]["root"] == str(tree.store)
@@ -245,12 +245,15 @@ def test_builds_see_no_wheels_of_this_python_and_have_a_users_name(tmp_path, mon
     (tmp_path / "linked").symlink_to(sys.prefix)
     environment = {"PATH": f"/usr/bin:{own}:/bin", "VIRTUAL_ENV": sys.prefix, "HOME": "/root"}
     tree = layout("here", tmp_path)
-    seen = isolation.isolated(tree, environment)
+    seen = isolation.isolated_environment(tree, environment)
     in_venv = sys.prefix != sys.base_prefix
     assert seen["PATH"] == ("/usr/bin:/bin" if in_venv else f"/usr/bin:{own}:/bin")
     assert ("VIRTUAL_ENV" in seen, seen["HOME"]) == (False, "/root")
     assert seen["LOGNAME"] == pwd.getpwuid(os.getuid()).pw_name
-    assert isolation.isolated(tree, {"PATH": "/bin", "LOGNAME": "other"})["LOGNAME"] == "other"
+    assert (
+        isolation.isolated_environment(tree, {"PATH": "/bin", "LOGNAME": "other"})["LOGNAME"]
+        == "other"
+    )
 
 
 def test_setup_refuses_an_old_spack_and_an_empty_root(spack_root, tmp_path, monkeypatch):

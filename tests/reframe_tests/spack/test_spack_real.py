@@ -18,7 +18,7 @@ import yaml
 from conductor.block.readers import FomError
 from records.errors import MachineError
 from reframe_tests.spack import isolation, setup
-from reframe_tests.spack.build import build, placed, without_network
+from reframe_tests.spack.build import build, relocated_environment, why_no_network
 from reframe_tests.spack.folders import layout
 from reframe_tests.workload import load
 
@@ -64,7 +64,7 @@ def built(ready, tmp_path_factory):
 def concretized(tree, settings, stack, folder):
     """The concrete specs of an environment that is not built."""
     folder.mkdir(parents=True)
-    (folder / "spack.yaml").write_text(placed(tree, settings, stack))
+    (folder / "spack.yaml").write_text(relocated_environment(tree, settings, stack))
     isolation.spack(tree, Path(settings.spack), "-e", str(folder), "concretize", log="concretize")
     lock = json.loads((folder / "spack.lock").read_text())
     assert lock["roots"]
@@ -158,7 +158,7 @@ def test_an_mpi_without_a_machine_file_has_the_fast_network(ready, slurm):
     assert mpi["parameters"]["fabrics"] == ["ucx"]
     assert ucx["parameters"]["verbs"] is True
     assert ucx["parameters"]["rc"] is True
-    assert without_network(specs, Path("m.yaml")) is None
+    assert why_no_network(specs, Path("m.yaml")) is None
 
 
 def test_a_machine_file_that_takes_the_network_away_stops_the_build(ready, tmp_path):
