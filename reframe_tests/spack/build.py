@@ -152,12 +152,12 @@ def build(
         concretized_s = time.monotonic()
         say(f"{name}: building")
 
-        said: set[str] = set()
+        steps: set[str] = set()
 
         def say_step(line: str) -> None:
             step = _STEP.match(line)
-            if step and step[0] not in said:
-                said.add(step[0])
+            if step and step[0] not in steps:
+                steps.add(step[0])
                 say(f"{name}: {''.join(filter(None, step.groups()))}")
 
         install = ("-e", str(folder), "install", "-j", str(jobs), "--fail-fast")
