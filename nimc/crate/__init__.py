@@ -1,1 +1,1 @@
-"""Crates: a run as one file that a stranger can cite, verify and repeat (docs/publish-a-run.md)."""
+"""Crates: a run as one file that others can cite, verify and repeat (docs/publish-a-run.md)."""

@@ -1,1 +1,1 @@
-"""One night of a campaign under a scheduler: run until a time, judged, and told."""
+"""One night of a campaign under a scheduler: runs it until a time, judges it, sends its summary."""

@@ -1,4 +1,4 @@
-"""One night: `nimc run` as a child until a time of day, its outcome, and what follows it."""
+"""One night: starts `nimc run`, stops it at a time of day, judges its results, sends a summary."""
 
 from __future__ import annotations
 
@@ -29,6 +29,7 @@ from nimc.nights.summary import (
     UNFINISHED,
     EndedRun,
     NightAlarm,
+    Outcome,
     Summary,
     judge_night,
     prometheus_text,
@@ -44,31 +45,31 @@ from records.interrupts import Interrupts
 from records.programs import ask, last_line
 from records.text import one_line
 
-#: How often the end of the night is looked for, seconds.
-_LOOK_S = 5.0
-#: How often a night says how far it is, seconds.
-_REPEAT_S = 60.0
-#: An unfinished run that is older is not resumed: the night begins a new one.
+#: Interval between checks whether the night has to end, seconds.
+_CHECK_INTERVAL_S = 5.0
+#: Interval between signs of life of a night, seconds.
+_SIGN_OF_LIFE_INTERVAL_S = 60.0
+#: Age of an unfinished run above which it is not resumed, and the night begins a new one.
 FRESH_AFTER_S = 20 * 3600.0
 #: How long the site's command may take, seconds.
-_TELL_S = 60.0
-#: Outcomes after which a night is not tried again.
-_DONE = ("measured", "slower", "inconclusive")
+_TELL_TIMEOUT_S = 60.0
+#: Outcomes after which another start does not continue the night.
+_DONE_OUTCOMES = ("measured", "slower", "inconclusive")
 
 
 def night_until(until: str | None, now: datetime) -> tuple[float | None, date]:
-    """Until when a night may run, Unix time, and its date.
+    """Return when a night has to end, Unix time, and its date.
 
-    That is the next moment at which clocks show the time of day `until`. A start after midnight
-    belongs to the night that ends at the same time. Raises InputError.
+    It ends when clocks next show the time of day `until`. Its date is the day before its end, so
+    that starts before and after midnight belong to the same night. Raises InputError.
     """
     if until is None:
         return None, now.date()
     try:
-        wanted = datetime.strptime(until, "%H:%M").time()
+        time_of_day = datetime.strptime(until, "%H:%M").time()
     except ValueError:
         raise InputError(f"--until: {until} found; allowed: a time of day, such as 05:00") from None
-    end = now.replace(hour=wanted.hour, minute=wanted.minute, second=0, microsecond=0)
+    end = now.replace(hour=time_of_day.hour, minute=time_of_day.minute, second=0, microsecond=0)
     if end <= now:
         end += timedelta(days=1)
     return end.timestamp(), (end - timedelta(days=1)).date()
@@ -82,11 +83,12 @@ class NightRun:
     machine: str
     results: Path
     log: Callable[[str], None]
-    #: When it has to stop, Unix time.
+    #: When it has to end, Unix time; None if it may run on.
     end_s: float | None
     night: date
-    #: The site's command line, which gets the summary, and the folder of its metrics.
+    #: The site's command line, which gets the summary; empty if there is none.
     tell: str = ""
+    #: Folder for metrics of node_exporter.
     metrics: Path | None = None
 
     @property
@@ -96,7 +98,7 @@ class NightRun:
 
     @cached_property
     def name(self) -> str:
-        """Name of the campaign; of its file, if the file has no valid one."""
+        """Name of the campaign, or of its file if that has no valid name."""
         with suppress(InputError, OSError):
             data = marked_yaml.load(self.campaign).data
             if isinstance(data, dict) and is_name(data.get("name")):
@@ -104,36 +106,36 @@ class NightRun:
         return self.campaign.stem
 
     def run(self) -> Summary:
-        """Run the night, or report why not; write its summary and send its message.
+        """Run the night, write its summary, and send it to the site.
 
-        Raises InputError for a campaign that cannot be run, once the summary says so. Messages of
-        earlier nights that failed are sent first.
+        Messages of earlier nights that could not be sent are sent first. A night that could not run
+        has a summary, too; then InputError or another NimcError is raised.
         """
         self._tell_again()
-        before = None
-        with suppress(InputError, OSError):  # what an earlier start of the night has left
-            before = summary.load(self.path)
-        if before and is_done(before):
-            self.log(f"night {self.night} is done: {before.outcome}; {self.path}")
-            return before
-        if before:
-            self.log(f"night {self.night} goes on; so far: {before.outcome}: {before.reason}")
+        earlier_start = None
+        with suppress(InputError, OSError):
+            earlier_start = summary.load(self.path)
+        if earlier_start and is_done(earlier_start):
+            self.log(f"night {self.night} is done: {earlier_start.outcome}; {self.path}")
+            return earlier_start
+        if earlier_start:
+            so_far = f"{earlier_start.outcome}: {earlier_start.reason}"
+            self.log(f"night {self.night} goes on; so far: {so_far}")
         begun = Summary(
             night=self.night,
             machine=self.machine,
             campaign=self.name,
-            started_s=before.started_s if before else time.time(),
+            started_s=earlier_start.started_s if earlier_start else time.time(),
             finished_s=None,
             outcome="machine failed",
             reason=UNFINISHED,
-            alarms=earlier_alarms(before) if before else [],
+            alarms=earlier_alarms(earlier_start) if earlier_start else [],
         )
         try:
-            return self._end(self._measured(begun))
+            return self._end(self._measure(begun))
         except NimcError as error:
-            failed = replace(begun, reason=str(error).split("\n")[0])
-            not_run = isinstance(error, InputError)
-            self._end(replace(failed, outcome="not run") if not_run else failed)
+            outcome: Outcome = "not run" if isinstance(error, InputError) else "machine failed"
+            self._end(replace(begun, outcome=outcome, reason=str(error).split("\n")[0]))
             raise
 
     def _end(self, ended: Summary) -> Summary:
@@ -142,56 +144,60 @@ class NightRun:
         return self._tell(ended, self.path)
 
     def _tell(self, ended: Summary, path: Path) -> Summary:
-        """Write a summary, and tell it; it says whether that succeeded."""
+        """Write a summary and send it to the site; return it with `told` set accordingly."""
         undelivered, delivered = replace(ended, told=False), replace(ended, told=True)
         replace_text(path, undelivered.text)
-        if failed := tell(delivered, self.tell, self.metrics):
-            for line in failed:
-                self.log(line)
+        if failures := tell(delivered, self.tell, self.metrics):
+            for failure in failures:
+                self.log(failure)
             return undelivered
         replace_text(path, delivered.text)
         return delivered
 
     def _tell_again(self) -> None:
-        """Send the messages of earlier nights that failed, until one fails again."""
+        """Send the messages of earlier nights that could not be sent, until one fails again."""
         # Until 0.2.0 the name of the campaign's file named its summaries.
         for path in summary.paths_of(self.results, {self.name, self.campaign.stem}, self.machine):
             with suppress(InputError, OSError):
-                before = summary.load(path)
-                if before.finished_s is None or before.told or before.campaign != self.name:
+                earlier = summary.load(path)
+                if earlier.finished_s is None or earlier.told or earlier.campaign != self.name:
                     continue
-                self.log(f"sends the message of night {before.night} again")
-                if not self._tell(before, path).told:
+                self.log(f"sends the message of night {earlier.night} again")
+                if not self._tell(earlier, path).told:
                     return
 
-    def _measured(self, begun: Summary) -> Summary:
+    def _measure(self, begun: Summary) -> Summary:
+        """Run or resume the campaign; return the summary of the judged night."""
         request = prepare(self.campaign, self.machine)
         digest = new_header(request).digest
-        latest = find_latest(self.results, digest)
-        start_s = time.time()  # later than that of the night if it goes on
-        resumed = latest is not None and (
-            latest[1].finished_s is None and start_s - latest[1].started_s <= FRESH_AFTER_S
-        )
-        if latest and latest[1].finished_s is None and not resumed:
-            hours = f"{FRESH_AFTER_S / 3600:.0f} hours"
-            self.log(f"does not resume {latest[0]}: it began more than {hours} ago")
+        start_s = time.time()  # of this start; `begun` has that of the night
+        resumed = False
+        if latest := find_latest(self.results, digest):
+            path, header = latest
+            if header.finished_s is None:
+                resumed = start_s - header.started_s <= FRESH_AFTER_S
+                if not resumed:
+                    hours = f"{FRESH_AFTER_S / 3600:.0f} hours"
+                    self.log(f"does not resume {path}: it began more than {hours} ago")
         replace_text(self.path, begun.text)
-        ended = self._campaign([] if resumed else ["--fresh"])
-        latest = find_latest(self.results, digest)
+        ended = self._run_campaign([] if resumed else ["--fresh"])
         run = None
-        if latest and (resumed or latest[1].started_s >= start_s):
-            run = latest[0]
-            if ended.stopped and latest[1].finished_s is not None:
-                ended = replace(ended, status=0, stopped=None)  # at most its report is missing
+        if latest := find_latest(self.results, digest):
+            path, header = latest
+            if resumed or header.started_s >= start_s:
+                run = path
+                if ended.stopped and header.finished_s is not None:
+                    # It was stopped after its last sample: only its report may be missing.
+                    ended = replace(ended, status=0, stopped=None)
         samples = new_samples(run, begun.started_s) if run else 0
         if run and samples and not ended.document.get("report"):
-            make_reports([run], force=True)  # it was stopped before it made one
-        return self._judged(begun, ended, run, samples)
+            make_reports([run], force=True)
+        return self._judge(begun, ended, run, samples)
 
-    def _campaign(self, options: Sequence[str]) -> EndedRun:
-        """Run or resume the campaign until the night has no time left.
+    def _run_campaign(self, options: Sequence[str]) -> EndedRun:
+        """Run `nimc run` with these options until it ends or the night has to end.
 
-        Messages are appended to the night's log.
+        Its messages are appended to the night's log.
         """
         argv = [*NIMC, "run", str(self.campaign), "--machine", self.machine]
         argv += ["--results", str(self.results), "--json", *options]
@@ -201,55 +207,55 @@ class NightRun:
             tempfile.TemporaryFile() as output,
             Interrupts() as interrupts,
         ):
-            began = messages.tell()
+            log_start = messages.tell()
             self.log(f"its messages: {log}")
             child = start(argv, output, errors=messages, environment=environment(), cwd=Path.cwd())
-            stopped = self.attend(child, interrupts, lambda: _last_message(log, began))
+            stopped = self.attend(child, interrupts, lambda: _last_message(log, log_start))
             output.seek(0)
             document = {}
             with suppress(ValueError):  # it was killed, or failed before it printed a document
                 document = json.loads(output.read())
-        message = _last_message(log, began) or "it printed nothing"
+        message = _last_message(log, log_start) or "it printed nothing"
         return EndedRun(child.returncode, document, message, stopped)
 
     def attend(
         self, child: subprocess.Popen[bytes], interrupts: Interrupts, message: Callable[[], str]
     ) -> str | None:
-        """Wait for the child, or stop it; returns why it was stopped.
+        """Wait for the child. Stop it at the end of the night or on a signal, and return why.
 
-        Its last `message` is repeated once a minute, as a sign of life.
+        As a sign of life, its last `message` is logged once a minute.
         """
         next_s = 0.0
         while child.poll() is None:
-            interrupts.wait(_LOOK_S)
+            interrupts.wait(_CHECK_INTERVAL_S)
             if time.monotonic() >= next_s and (line := message()):
-                next_s = time.monotonic() + _REPEAT_S
+                next_s = time.monotonic() + _SIGN_OF_LIFE_INTERVAL_S
                 self.log(line)
-            late = self.end_s is not None and time.time() >= self.end_s
-            if (late or interrupts.signum is not None) and child.poll() is None:
+            has_to_end = self.end_s is not None and time.time() >= self.end_s
+            if (has_to_end or interrupts.signum is not None) and child.poll() is None:
                 stop(child)
                 return TIME_ENDED if interrupts.signum is None else BY_SIGNAL
         return None
 
-    def _judged(self, begun: Summary, ended: EndedRun, run: Path | None, samples: int) -> Summary:
+    def _judge(self, begun: Summary, ended: EndedRun, run: Path | None, samples: int) -> Summary:
+        """Return the summary with figures, alarms, outcome and reason."""
         results, left_out = read_results([self.results])
         for line in left_out:
             self.log(f"left out: {line}")
         results = results.filter(machine=self.machine)
         rows = results.filter(run=run.name) if run else results.clear()
         surveyed = survey(nights_of(results), results) if run else Survey([], [], [])
-        open_now = [
+        open_alarms = [
             alarm for alarm in surveyed.alarms if alarm.open and alarm.campaign == begun.campaign
         ]
         below = [case for case in surveyed.below_reference if run and case.run == run.name]
+        alarms = alarms_of(below, open_alarms, night_of(begun.started_s))
         judged = replace(
             begun,
             run=str(run) if run else None,
             figures=watched_quantities(rows).select(FIGURE).to_dicts(),
             stopped=ended.stopped,
-            alarms=marked_known(
-                alarms_of(below, open_now, night_of(begun.started_s)), begun.alarms
-            ),
+            alarms=marked_known(alarms, begun.alarms),
             failures=[Failure(**failure) for failure in ended.document.get("failures", [])],
         )
         outcome, reason = judge_night(ended, samples, judged)
@@ -257,10 +263,10 @@ class NightRun:
 
 
 def environment() -> dict[str, str]:
-    """The environment of the campaign's run.
+    """Return the environment for `nimc run`.
 
-    The night may be a Slurm job itself; the jobs that it submits do not inherit its variables, but
-    for the one that a site sets.
+    The night may itself be a job of Slurm. The jobs that `nimc run` submits must not inherit the
+    variables of this job; a site sets SLURM_CONF.
     """
     return {
         name: value
@@ -269,14 +275,14 @@ def environment() -> dict[str, str]:
     }
 
 
-def _last_message(log: Path, began: int) -> str:
-    """Return the last line of a log from a byte of it on; empty if there is none."""
-    text = log.read_bytes()[began:].decode(errors="replace").strip()
+def _last_message(log: Path, start: int) -> str:
+    """Return the last line of a log after its first `start` bytes; empty if there is none."""
+    text = log.read_bytes()[start:].decode(errors="replace").strip()
     return last_line(text).removeprefix("nimc: ") if text else ""
 
 
 def new_samples(run: Path, since_s: float) -> int:
-    """Samples of a run that have started since a moment; none of one that cannot be read."""
+    """Count the samples of a run that started at `since_s` or later; 0 if it cannot be read."""
     with suppress(InputError):
         return read_run(run).frame.filter(pl.col("start_s") >= since_s).height
     return 0
@@ -285,7 +291,7 @@ def new_samples(run: Path, since_s: float) -> int:
 def alarms_of(
     below: Iterable[BelowReference], history: Iterable[Alarm], night: date
 ) -> list[NightAlarm]:
-    """Baselines of the night below the site's references, then the history's alarms."""
+    """Return alarms for baselines below the site's references, then the history's alarms."""
     alarms = [
         NightAlarm(
             case=baseline.case,
@@ -297,7 +303,6 @@ def alarms_of(
         for baseline in below
     ]
     for alarm in history:
-        earlier = alarm.night < night.isoformat()
         _, case, arm, quantity = alarm.key
         alarms.append(
             NightAlarm(
@@ -306,7 +311,7 @@ def alarms_of(
                 quantity=quantity,
                 source="history",
                 text=alarm.text,
-                known=earlier,
+                known=alarm.night < night.isoformat(),
             )
         )
     return alarms
@@ -314,18 +319,18 @@ def alarms_of(
 
 def is_done(night: Summary) -> bool:
     """Return whether another start of the same night leaves its summary unchanged."""
-    ended = night.finished_s is not None and night.stopped != BY_SIGNAL
-    return ended and night.outcome in _DONE
+    ended_itself = night.finished_s is not None and night.stopped != BY_SIGNAL
+    return ended_itself and night.outcome in _DONE_OUTCOMES
 
 
-def earlier_alarms(before: Summary) -> list[NightAlarm]:
-    """Alarms of an earlier start of the same night, marked as known if it has reported them."""
-    delivered = before.told and before.finished_s is not None
-    return [replace(alarm, known=alarm.known or delivered) for alarm in before.alarms]
+def earlier_alarms(earlier_start: Summary) -> list[NightAlarm]:
+    """Return the alarms of an earlier start of a night, marked as known if they were sent."""
+    delivered = earlier_start.told and earlier_start.finished_s is not None
+    return [replace(alarm, known=alarm.known or delivered) for alarm in earlier_start.alarms]
 
 
 def marked_known(alarms: Iterable[NightAlarm], earlier: Iterable[NightAlarm]) -> list[NightAlarm]:
-    """The alarms of a night, marked as known if an earlier start of it has reported them."""
+    """Return the alarms of a night; those that are known in `earlier` are marked as known."""
     known = {_series(alarm) for alarm in earlier if alarm.known}
     return [replace(alarm, known=alarm.known or _series(alarm) in known) for alarm in alarms]
 
@@ -335,9 +340,9 @@ def _series(alarm: NightAlarm) -> tuple[str, str, str, str]:
 
 
 def tell(ended: Summary, command: str, metrics: Path | None) -> list[str]:
-    """Give the summary to the site's command line, and write the metrics; returns what failed.
+    """Write the metrics, and give the summary to the site's command line; return what failed.
 
-    The site has typed the line, so that it starts in its folder.
+    The command starts in the current folder, in which the site typed it.
     """
     failed = []
     if metrics:
@@ -348,7 +353,7 @@ def tell(ended: Summary, command: str, metrics: Path | None) -> list[str]:
             failed.append(f"--metrics: {error}")
     if command:
         shell = ["sh", "-c", command]
-        answer = ask(shell, timeout_s=_TELL_S, stdin=ended.text, folder=Path.cwd())
+        answer = ask(shell, timeout_s=_TELL_TIMEOUT_S, stdin=ended.text, folder=Path.cwd())
         if not answer.ok:
             failed.append(f"--tell: {command}: {one_line(answer.reason)}")
     return failed

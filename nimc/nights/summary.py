@@ -1,7 +1,7 @@
-"""The summary of a night: one JSON document, from which all else about the night is made.
+"""The summary of a night: a JSON document, from which metrics, lists and pages are made.
 
-It is first written when the night begins, as 'machine failed' and unfinished, and replaced when it
-ends. So a night that was killed has the right outcome, whoever looks.
+When the night begins, it is written with the outcome 'machine failed' and without an end. When the
+night ends, it is replaced. So the summary of a night that was killed has the right outcome.
 """
 
 from __future__ import annotations
@@ -10,7 +10,6 @@ import glob
 from collections.abc import Iterable, Mapping
 from dataclasses import asdict, dataclass, field
 from datetime import date
-from itertools import chain
 from pathlib import Path
 from typing import Any, Literal, get_args
 
@@ -22,10 +21,10 @@ from records.files import make_named_folder, require_owned
 from records.json_limits import read_json, validated
 from records.run import PlainName
 
-#: Why a night was stopped: only one that a signal stopped can be resumed.
+#: Why a night was stopped. Only a night that a signal stopped can be resumed.
 TIME_ENDED = "its time ended"
 BY_SIGNAL = "stopped by a signal"
-#: Reason of a night that has begun; if it is not running, that is how it ended.
+#: Reason in the summary that is written when the night begins.
 UNFINISHED = "has not ended: it is running, or was killed; its samples are saved"
 
 Outcome = Literal["measured", "slower", "not run", "inconclusive", "machine failed"]
@@ -37,7 +36,7 @@ FIGURE = ("case", "arm", "quantity", "unit", "better", "value", "low", "high", "
 
 @dataclass(frozen=True, kw_only=True)
 class NightAlarm:
-    """Something slower: than the site's reference, or than the machine's own history."""
+    """A quantity that is slower than the site's reference, or than the machine's own history."""
 
     case: PlainName
     arm: str
@@ -45,15 +44,15 @@ class NightAlarm:
     #: `reference` or `history`.
     source: str
     text: str
-    #: True if an earlier night, or this one before it was resumed, has raised and told it.
+    #: True if an earlier night raised it, or an earlier start of this night, which sent it.
     known: bool = False
 
 
 @dataclass(frozen=True, kw_only=True)
 class Summary:
-    """The end of one night."""
+    """How one night ended, and what it measured."""
 
-    #: Day on which it began (ISO date); up to the time at which it has to end, it is one night.
+    #: Day on which it began; in JSON an ISO date.
     night: date
     machine: PlainName
     campaign: PlainName
@@ -68,18 +67,18 @@ class Summary:
     stopped: str | None = None
     #: Folder of the run; null if none was begun.
     run: str | None = None
-    #: Each quantity of each treatment of a case (`FIGURE`).
+    #: Each quantity of each treatment of a case, with the keys of `FIGURE`.
     figures: list[dict[str, Any]] = field(default_factory=list)
     alarms: list[NightAlarm] = field(default_factory=list)
     failures: list[Failure] = field(default_factory=list)
-    #: True if the site's command and metrics have it; if not, the next start tries again.
+    #: True if the site's command and the metrics got it; if not, the next start tries again.
     told: bool = True
-    #: 1 had the name of a nightly, and node-hours.
+    #: Schema 1 had the name of a nightly, and node-hours.
     schema: Literal[2] = 2
 
     @property
     def text(self) -> str:
-        """The document."""
+        """The text of its file."""
         return json_file(self.as_dict())
 
     def as_dict(self) -> dict[str, Any]:
@@ -88,7 +87,10 @@ class Summary:
 
 
 def path_of(results: Path, campaign: str, machine: str, night: date) -> Path:
-    """File of a night's summary; the folder is made. Raises InputError for one of another user."""
+    """Return the file of a night's summary, and make its folder.
+
+    Raises InputError for a folder of another user.
+    """
     make_named_folder(results)
     folder = results / "nights"
     require_owned(folder, "results")
@@ -97,20 +99,24 @@ def path_of(results: Path, campaign: str, machine: str, night: date) -> Path:
 
 
 def paths_of(results: Path, campaigns: Iterable[str], machine: str) -> list[Path]:
-    """Files of the summaries of nights on a machine, by the names of campaigns and their dates."""
+    """Return the files of summaries of campaigns on a machine, by campaign and date."""
     require_owned(results / "nights", "results")
-    begins = sorted(glob.escape(f"{campaign}-{machine}") for campaign in campaigns)
-    files = (sorted(results.glob(f"nights/{begin}-????-??-??.json")) for begin in begins)
-    return list(chain.from_iterable(files))
+    paths: list[Path] = []
+    for prefix in sorted(glob.escape(f"{campaign}-{machine}") for campaign in campaigns):
+        paths += sorted(results.glob(f"nights/{prefix}-????-??-??.json"))
+    return paths
 
 
 def load(path: Path) -> Summary:
-    """Read a summary. Raises InputError if it is invalid or of another schema, and OSError."""
+    """Read a summary. Raises OSError, and InputError if it is invalid or of another schema."""
     return validated(Summary, read_json(path), path)
 
 
 def load_all(folders: Iterable[Path]) -> tuple[list[Summary], list[str]]:
-    """All summaries of results folders by start, and a line for each that cannot be read."""
+    """Read all summaries of results folders, the oldest first.
+
+    Also returns a line for each that cannot be read.
+    """
     summaries, left_out = [], []
     for results in folders:
         require_owned(results / "nights", "results")
@@ -127,55 +133,49 @@ def load_all(folders: Iterable[Path]) -> tuple[list[Summary], list[str]]:
 
 @dataclass(frozen=True)
 class EndedRun:
-    """The end of a `nimc run`."""
+    """How `nimc run` ended."""
 
+    #: Exit status; negative after a signal.
     status: int
     #: Its JSON document; empty if it printed none.
     document: dict[str, Any] = field(default_factory=dict)
-    #: Its last line.
+    #: Last line of its messages.
     message: str = ""
     #: Why it was stopped; None if it ended by itself.
     stopped: str | None = None
 
 
-_OPEN = {verdict.value for verdict in Verdict if verdict.is_open}
-_INPUT, _FAILED = 2, 3
+_OPEN_VERDICTS = {verdict.value for verdict in Verdict if verdict.is_open}
+#: Exit statuses of `nimc run`: invalid input, and a failure of the machine.
+_INPUT_ERROR, _FAILURE = 2, 3
 
 
 def judge_night(ended: EndedRun, samples: int, summary: Summary) -> tuple[Outcome, str]:
-    """Outcome and reason of a night with these figures, alarms and failures.
+    """Return outcome and reason of a night with these figures, alarms and failures.
 
-    `samples`: those that it has added.
-
-    What failed comes first, then what is slower: a loss is never hidden by an open case.
+    `samples`: number of samples that it added. Failures come first, then alarms, then cases that
+    are not decided, so that an undecided case never hides a loss.
     """
-    stopped = ended.stopped
-    status = ended.status
-    message = ended.message
+    stopped, status, message = ended.stopped, ended.status, ended.message
     alarms, failures = summary.alarms, summary.failures
     if stopped and not samples:
         return "not run", f"{stopped} before the first run: no node was free, or none worked"
     if failures and not stopped:
         return "machine failed", _and_more(str(failures[0]), len(failures) - 1)
-    if status == _INPUT and not samples:
+    if status == _INPUT_ERROR and not samples:
         return "not run", message
+    if status in (_INPUT_ERROR, _FAILURE) and not stopped:
+        return "machine failed", message
     if status not in (0, 1) and not stopped:
         ending = f"was killed by signal {-status}" if status < 0 else "ended"
-        text = (
-            message
-            if status in (_INPUT, _FAILED)
-            else f"the run {ending} (status {status}): {message}"
-        )
-        return "machine failed", text
+        return "machine failed", f"the run {ending} (status {status}): {message}"
     if alarms:
         return "slower", _and_more(alarms[0].text, len(alarms) - 1)
     if stopped:
         return "inconclusive", f"{stopped} before all cases were measured"
-    undecided = list(
-        dict.fromkeys(row["case"] for row in summary.figures if row["verdict"] in _OPEN)
-    )
+    undecided = [row["case"] for row in summary.figures if row["verdict"] in _OPEN_VERDICTS]
     if undecided:
-        return "inconclusive", f"undecided: {', '.join(undecided)}"
+        return "inconclusive", f"undecided: {', '.join(dict.fromkeys(undecided))}"
     return "measured", f"{samples} samples" if samples else "the night before had taken all samples"
 
 
@@ -184,7 +184,7 @@ def _and_more(text: str, more: int) -> str:
 
 
 def prometheus_text(summary: Summary) -> str:
-    """The text of a file for the textfile collector: each metric with its type and values."""
+    """Return the text of a file for node_exporter's textfile collector."""
     night_labels = {"machine": summary.machine, "campaign": summary.campaign}
     metrics: dict[str, list[tuple[Mapping[str, str], float | None]]] = {
         "night_outcome": [
@@ -204,10 +204,10 @@ def prometheus_text(summary: Summary) -> str:
     escapes = str.maketrans({"\\": r"\\", '"': r"\"", "\n": r"\n"})
     lines = []
     for metric, rows in metrics.items():
-        present = [(labels, value) for labels, value in rows if value is not None]
-        if present:
+        values = [(labels, value) for labels, value in rows if value is not None]
+        if values:
             lines.append(f"# TYPE nimc_{metric} gauge")
-        for labels, value in present:
-            inner = ",".join(f'{key}="{text.translate(escapes)}"' for key, text in labels.items())
-            lines.append(f"nimc_{metric}{{{inner}}} {float(value)!r}")
+        for labels, value in values:
+            pairs = [f'{key}="{text.translate(escapes)}"' for key, text in labels.items()]
+            lines.append(f"nimc_{metric}{{{','.join(pairs)}}} {float(value)!r}")
     return "\n".join([*lines, ""])
