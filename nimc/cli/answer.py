@@ -1,6 +1,7 @@
-"""What commands print: text, JSON with the number of its schema, or its tables in another form.
+"""What commands print: text, a JSON document, or only their tables in another form.
 
-Text is a line a case under a header, notes, and what to do next (docs/command-line.md#json).
+The text of most commands has a table with a line for each case, then notes, then what to do next.
+docs/command-line.md#json describes the documents.
 """
 
 from __future__ import annotations
@@ -20,20 +21,21 @@ from records.text import one_line
 
 @dataclass(frozen=True)
 class Answer:
-    """What a command gives: a document, or the same as text, and its exit status."""
+    """The result of a command: a document, the same as text, and the exit status."""
 
     document: Mapping[str, object]
-    #: Made only if they are printed.
+    #: The text. It is iterated only if it is printed, so that an iterator may compute it late.
     parts: Iterable[str | Tabular]
     status: int = 0
-    #: Of the document; it rises if a key goes or changes its meaning.
+    #: Schema number of the document; it rises if a key is removed or changes its meaning.
     schema: int = 1
 
 
 def answers(*, tables: bool = False) -> Callable[[Callable[..., Any]], Callable[..., int]]:
-    """Add `--json`, and with `tables` `--format`, to a command that gives an Answer, and print it.
+    """Return a decorator that prints the Answer of a command and returns its exit status.
 
-    A command that was stopped gives only its exit status.
+    It adds the option `--json` to the command and, with `tables`, `--format`. A command that was
+    stopped returns an exit status instead of an Answer, and nothing is printed.
     """
 
     def decorate(command: Callable[..., Answer | int]) -> Callable[..., int]:
@@ -68,39 +70,40 @@ _format_option = click.option(
 
 
 def log(line: str) -> None:
-    """Print progress, or a remark, which is no part of what a command gives."""
+    """Print progress or a remark on standard error; it is no part of the command's answer."""
     click.echo(f"nimc: {one_line(line)}", err=True)
 
 
-def silent(line: str) -> None:
-    """Print nothing, in place of `log`."""
+def discard(line: str) -> None:
+    """Print nothing. Takes the place of `log` where progress is not wanted."""
 
 
 # Text.
 
 
 def prose(text: str, **style: Any) -> str:
-    """Text that may name what others wrote, in lines of 80 columns, as `click.style` styles it."""
+    """Return text in lines of 80 columns, safe for the terminal, with a style of `click.style`."""
     return click.style(wrapped(visible(text)), **style)
 
 
 @dataclass(frozen=True, kw_only=True)
 class Listing:
-    """A line a case (`analysis.display.lines.sentences`), and notes, once."""
+    """A table with a line for each case (`analysis.display.lines.sentences`), then notes."""
 
-    #: Of the parts of each line.
+    #: Names of the parts of each line.
     header: Sequence[str]
     lines: Sequence[Line]
+    #: Each is shown once.
     notes: Iterable[str] = ()
-    #: What the header does not say.
+    #: Explains the header.
     legend: str = ""
-    #: Parts that are never left out.
+    #: How many of the first parts are shown in a narrow terminal too.
     needed: int = 3
-    #: What `details`, the option -v, adds.
-    more: str = ""
+    #: Names what `details`, the option -v, adds.
+    details_hint: str = ""
     details: bool = False
-    #: What to do next.
-    following: Iterable[str] = ()
+    #: Sentences after the notes: a summary, or what to do next.
+    conclusions: Iterable[str] = ()
 
     @property
     def rows(self) -> list[Sequence[str]]:
@@ -108,13 +111,23 @@ class Listing:
         return [line.parts for line in self.lines]
 
     def __str__(self) -> str:
-        width, lines = columns(), self.lines
-        headed = [Line(self.header), *lines] if lines else []
-        texts = sentences(headed, width, needed=self.needed, details=self.details)
-        styles: list[dict[str, Any]] = [{"bold": True}, *({"fg": line.colour} for line in lines)]
-        styled = [click.style(text, **style) for text, style in zip(texts, styles, strict=False)]
-        more = [f"-v adds: {self.more}"] if self.more and not self.details else []
-        about = [*filter(None, [self.legend]), *more] if lines else []
-        noted = [prose(note, dim=True) for note in dict.fromkeys([*about, *self.notes])]
-        parts = (styled, [*noted, *map(prose, self.following)])
-        return "\n\n".join("\n".join(part) for part in parts if part)
+        table: list[str] = []
+        explanations: list[str] = []
+        if self.lines:
+            header, *texts = sentences(
+                [Line(self.header), *self.lines],
+                columns(),
+                needed=self.needed,
+                details=self.details,
+            )
+            table.append(click.style(header, bold=True))
+            for line, text in zip(self.lines, texts, strict=True):
+                table.append(click.style(text, fg=line.colour))
+            if self.legend:
+                explanations.append(self.legend)
+            if self.details_hint and not self.details:
+                explanations.append(f"-v adds: {self.details_hint}")
+        notes = dict.fromkeys([*explanations, *self.notes])
+        remarks = [prose(note, dim=True) for note in notes]
+        remarks += map(prose, self.conclusions)
+        return "\n\n".join("\n".join(part) for part in (table, remarks) if part)

@@ -1,4 +1,4 @@
-"""`nimc pack`, `nimc verify`, `nimc reproduce`: a run as one file, checked, and repeated."""
+"""`nimc pack`, `nimc verify`, `nimc reproduce`: pack a run, verify it, and repeat it."""
 
 from __future__ import annotations
 
@@ -20,9 +20,9 @@ from nimc.campaign.prepare import prepare
 from nimc.cli import options
 from nimc.cli.answer import Answer, answers, prose
 from nimc.cli.results import comparison_parts
-from nimc.cli.run import measured
+from nimc.cli.run import run_campaign
 from nimc.crate.metadata import LICENSES
-from nimc.crate.pack import opened, pack, report_files, verify_crate
+from nimc.crate.pack import open_crate, pack, report_files, verify_crate
 from nimc.crate.reproduce import compared_files, outcome_of
 from nimc.run.folder import RunFolder, new_header
 from nimc.run.progress import Progress
@@ -100,19 +100,21 @@ def reproduce_command(
     Ends with a comparison of both runs and their machines, and a verdict: reproduced (exit code 0),
     differs, no difference shown, or cannot be compared, with the reasons (1).
     """
-    with opened(crate) as (content, unpacked):
+    with open_crate(crate) as (content, run):
         if analysis_only:
-            options.only_with("--analysis-only", "--json")
-            files = compared_files(content, report_files(unpacked))
+            options.allow_only("--analysis-only", "--json")
+            files = compared_files(content, report_files(run))
             lines = [f"{name}: {state}" for name, state in files.items()]
             return Answer({"files": files}, lines, int("differs" in files.values()))
-        packed = load_run(unpacked)
-        campaign = unpacked.with_name(f"{packed.header.campaign}.yaml")
+        packed = load_run(run)
+        campaign = run.with_name(f"{packed.header.campaign}.yaml")
         campaign.write_text(packed.header.campaign_text, encoding="utf-8")
         # The packer must not choose which file of this user is imported.
-        if others := [named for _, named in named_checks_of_others(marked_yaml.load(campaign))]:
+        if check_files := [
+            named for _, named in named_checks_of_others(marked_yaml.load(campaign))
+        ]:
             raise InputError(
-                f"{others[0]}: a check of others is not in a crate; allowed: --analysis-only"
+                f"{check_files[0]}: a check of others is not in a crate; allowed: --analysis-only"
             )
         if any(entry.check == COMMAND_CHECK for entry in entries_of(packed.header) or ()):
             raise InputError("a command that the packer chose is not run; allowed: --analysis-only")
@@ -123,22 +125,22 @@ def reproduce_command(
         header = replace(new_header(request), reproduces=origin)
         conclude = partial(comparison_answer, packed, details=progress == "verbose")
         call = Call(("reproduce", crate))
-        return measured(request, header, call, results, progress, conclude)
+        return run_campaign(request, header, call, results, progress, conclude)
 
 
 def runnable_request(packed: RunHeader, campaign: Path, machine: str) -> Request:
-    """The cases of the packed run that this machine can run. Raises InputError if none."""
+    """Return the cases of the packed run that this machine can run. Raises InputError if none."""
     cases = prepare(campaign, machine).campaign.cases
-    wanted = [case.name for case in cases if case.name in packed.asked.cases]
-    if not wanted:
+    runnable = [case.name for case in cases if case.name in packed.asked.cases]
+    if not runnable:
         raise InputError(f"{machine}: cannot run any case of {packed.run}")
-    return prepare(campaign, machine, case_names=wanted)
+    return prepare(campaign, machine, case_names=runnable)
 
 
 def comparison_answer(
     packed: RunData, run: RunFolder, failures: Sequence[Failure], *, details: bool
 ) -> Answer:
-    """How the repeated run compares with the packed one; its status is 0 only if reproduced."""
+    """Compare the repeated run with the packed one. The exit status is 0 only if reproduced."""
     compared = compare_sides([packed], [load_run(run.path)])
     outcome, reasons = outcome_of(compared)
     document = {
@@ -186,12 +188,12 @@ def verify_command(runs: tuple[Path, ...], head: str | None, allowed: Path | Non
         verify_crate(run, head, allowed) if run.suffix == ".zip" else verify(run, head)
         for run in dict.fromkeys(runs)
     ]
-    lines = [line for result in verified for line in _lines(result)]
+    lines = [line for result in verified for line in _verification_lines(result)]
     status = 0 if all(result.is_sound for result in verified) else 2
     return Answer({"runs": [result.as_dict() for result in verified]}, lines, status, schema=2)
 
 
-def _lines(verified: Verified) -> Iterator[str]:
+def _verification_lines(verified: Verified) -> Iterator[str]:
     faults = sum(finding.kind != "unproven" for finding in verified.findings)
     state = plural(faults, "fault") if faults else "no fault"
     figures, judged = plural(verified.reread, "figure"), plural(verified.judged, "run")

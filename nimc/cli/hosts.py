@@ -1,4 +1,4 @@
-"""`nimc doctor`, `nimc origins`, `nimc remedy`: machines, hosts, what operators do."""
+"""`nimc doctor`, `nimc origins`, `nimc remedy`: check hosts, reserve nodes, print root scripts."""
 
 from __future__ import annotations
 
@@ -34,6 +34,7 @@ from records.slurm.parse import Reservation
 # `nimc doctor`: what works on this host for a machine, and how to get what is missing.
 
 
+#: Widths of the columns of a finding, with the space after them.
 _SUBJECT_WIDTH, _STATE_WIDTH = 23, 9
 
 
@@ -59,48 +60,54 @@ def doctor_command(
     Exits with 0 if nothing that it needs is missing and a workload can run, else with 3.
     """
     if not in_job:
-        options.useless_without("--in-job", "--wait", "--results")
+        options.reject_without("--in-job", "--wait", "--results")
     node_findings: list[HostFinding] = []
     if in_job:
-        from nimc.cluster.in_job import findings, look_at_nodes  # loads what runs a campaign
+        # This import loads all that runs a campaign.
+        from nimc.cluster.in_job import findings, look_at_nodes
 
         with exit_when_stopped():
             looked = look_at_nodes(machine, results, wait_s, log, writes=True)
         node_findings = [*findings(looked, load_machine(machine))]
     diagnosis = examine(machine, node_findings)
-    shown = visible(text(diagnosis, verbose=verbose))
-    return Answer(diagnosis.as_dict(), [shown], 3 if diagnosis.why else 0, schema=2)
+    text = visible(diagnosis_text(diagnosis, verbose=verbose))
+    return Answer(diagnosis.as_dict(), [text], 3 if diagnosis.why else 0, schema=2)
 
 
-def text(diagnosis: Diagnosis, *, verbose: bool) -> str:
-    """The findings in 80 columns, then what runs where, the verdict last.
+def diagnosis_text(diagnosis: Diagnosis, *, verbose: bool) -> str:
+    """Return the findings in 80 columns, then what runs where, then the verdict.
 
-    Unless `verbose`, what works is only named, so is what is limited on a machine that is ready.
+    Unless `verbose`, what works is only named. On a machine that is ready, what is limited is only
+    named, too.
     """
     parts = [f"machine: {diagnosis.machine}"]
-    rows = diagnosis.findings
+    explained = diagnosis.findings
     if not verbose:
-        works = ", ".join(row.what for row in rows if row.state == "ok")
+        works = ", ".join(finding.what for finding in explained if finding.state == "ok")
         parts.append(wrapped(f"works: {works or 'nothing'}"))
-        rows = [row for row in rows if row.state != "ok"]
-        if rows and not diagnosis.why:
-            limited = ", ".join(row.what for row in rows)
+        explained = [finding for finding in explained if finding.state != "ok"]
+        if explained and not diagnosis.why:
+            limited = ", ".join(finding.what for finding in explained)
             parts.append(wrapped(f"limited: {limited} (-v says why, and how to get it)"))
-            rows = []
-    if rows:
-        parts.append("\n".join(line for row in rows for line in _lines(row)))
+            explained = []
+    if explained:
+        parts.append("\n".join(line for finding in explained for line in _finding_lines(finding)))
     if diagnosis.matrix.cells:
         parts += ["What runs where:", diagnosis.matrix.text]
     parts.append(wrapped(diagnosis.sentence))
     return "\n\n".join(parts)
 
 
-def _lines(row: HostFinding) -> Iterator[str]:
-    detail = row.detail + (f" -> {row.remedy}" if row.remedy else "")
-    subject = filled(row.what, _SUBJECT_WIDTH - 1, indent="")
-    details = filled(detail, WIDTH - _SUBJECT_WIDTH - _STATE_WIDTH, indent="")
-    for name, state, text in itertools.zip_longest(subject, [row.state], details, fillvalue=""):
-        yield f"{name:<{_SUBJECT_WIDTH}}{state:<{_STATE_WIDTH}}{text}".rstrip()
+def _finding_lines(finding: HostFinding) -> Iterator[str]:
+    """Yield the lines of a finding in three columns: subject, state, detail with remedy."""
+    detail = finding.detail
+    if finding.remedy:
+        detail += f" -> {finding.remedy}"
+    subject_lines = filled(finding.what, _SUBJECT_WIDTH - 1, indent="")
+    detail_lines = filled(detail, WIDTH - _SUBJECT_WIDTH - _STATE_WIDTH, indent="")
+    rows = itertools.zip_longest(subject_lines, [finding.state], detail_lines, fillvalue="")
+    for subject, state, text in rows:
+        yield f"{subject:<{_SUBJECT_WIDTH}}{state:<{_STATE_WIDTH}}{text}".rstrip()
 
 
 # `nimc origins`: the reservation of a machine's origin nodes.
@@ -121,7 +128,7 @@ def origins_command() -> None:
 def create(machine: str, length_s: float, nodes: str | None) -> Answer:
     """Reserve the origin nodes for you, from now."""
     minutes = max(1, round(length_s / 60))
-    return _shown(reservation.create(load_machine(machine), minutes, nodes))
+    return _reservation_answer(reservation.create(load_machine(machine), minutes, nodes))
 
 
 @origins_command.command()
@@ -134,7 +141,7 @@ def show(machine: str) -> Answer | int:
     if current is None:
         log(f"reservation {name} does not exist")
         return 3
-    return _shown(current)
+    return _reservation_answer(current)
 
 
 @origins_command.command()
@@ -144,13 +151,14 @@ def remove(machine: str) -> None:
     reservation.remove(load_machine(machine))
 
 
-def _shown(current: Reservation) -> Answer:
+def _reservation_answer(current: Reservation) -> Answer:
     lists = {"": current.users, "group ": current.groups, "account ": current.accounts}
     named = [f"{kind}{', '.join(names)}" for kind, names in lists.items() if names]
     users = "; ".join(named) or "everyone"
     nodes = f"{current.nodes} ({current.node_count} nodes)"
     text = f"{current.name}: {nodes} for {users}, {current.start} to {current.end}, {current.state}"
-    return Answer({**asdict(current), "start": str(current.start), "end": str(current.end)}, [text])
+    times = {"start": str(current.start), "end": str(current.end)}
+    return Answer(asdict(current) | times, [text])
 
 
 # `nimc remedy`: what an operator installs for a remedy that needs root, and how it is reverted.
@@ -165,11 +173,10 @@ def remedy_command() -> None:
 @answers()
 def list_remedies() -> Answer:
     """List the remedies."""
-    rows = [_facts_of_remedy(remedy) for remedy in ROOT_REMEDIES.values()]
-    lines = [Line([remedy.name, remedy.does]) for remedy in ROOT_REMEDIES.values()]
-    return Answer(
-        {"remedies": rows}, [Listing(header=["remedy", "what it does"], lines=lines, needed=2)]
-    )
+    remedies = ROOT_REMEDIES.values()
+    lines = [Line([remedy.name, remedy.does]) for remedy in remedies]
+    listing = Listing(header=["remedy", "what it does"], lines=lines, needed=2)
+    return Answer({"remedies": list(map(_remedy_facts, remedies))}, [listing])
 
 
 @remedy_command.command(name="show")
@@ -182,32 +189,30 @@ def list_remedies() -> Answer:
 def show_remedy(name: str, assignments: tuple[str, ...], part: Part | None) -> Answer:
     """Print prolog and epilog for Slurm, and a systemd unit that runs the epilog at boot."""
     if part:
-        options.only_with("--part", "--set")
+        options.allow_only("--part", "--set")
     remedy = ROOT_REMEDIES.get(name)
     if remedy is None:
         raise InputError(f"{name}: no such remedy; allowed: {', '.join(ROOT_REMEDIES)}")
     chosen = values(remedy, assignments)
-    texts: dict[str, str] = {file: render(remedy, chosen, file) for file in PARTS}
-    shown = texts[part].removesuffix("\n") if part else _remedy_text(remedy, chosen, texts)
-    return Answer({**_facts_of_remedy(remedy), "values": chosen, **texts}, [shown])
+    texts: dict[str, str] = {name: render(remedy, chosen, name) for name in PARTS}
+    text = texts[part].removesuffix("\n") if part else _remedy_text(remedy, chosen, texts)
+    return Answer({**_remedy_facts(remedy), "values": chosen, **texts}, [text])
 
 
-def _facts_of_remedy(remedy: RootRemedy) -> dict[str, object]:
+def _remedy_facts(remedy: RootRemedy) -> dict[str, object]:
     parameters = {name: parameter["allowed"] for name, parameter in remedy.parameters.items()}
     return asdict(remedy) | {"feature": remedy.feature, "parameters": parameters}
 
 
 def _remedy_text(remedy: RootRemedy, chosen: dict[str, str], texts: dict[str, str]) -> str:
-    about = [
+    facts = [
         f"{remedy.name}: {remedy.does}",
         f"needs: {remedy.needs}",
         f"price: {remedy.price}",
         f"trap: {remedy.trap}",
         f"request: {request_of(remedy.feature)} (docs/remedies.md)",
-        *(
-            f"value: {name}={chosen[name]} (--set {name}=...: {parameter['allowed']})"
-            for name, parameter in remedy.parameters.items()
-        ),
     ]
-    parts = [f"---- {path_of(remedy, part)} ----\n{texts[part]}" for part in PARTS]
-    return "\n".join(about) + "\n\n" + "\n".join(parts)
+    for name, parameter in remedy.parameters.items():
+        facts.append(f"value: {name}={chosen[name]} (--set {name}=...: {parameter['allowed']})")
+    files = [f"---- {path_of(remedy, part)} ----\n{texts[part]}" for part in PARTS]
+    return "\n".join(facts) + "\n\n" + "\n".join(files)

@@ -1,4 +1,4 @@
-"""`nimc init`: both files of a new machine."""
+"""`nimc init`: writes the site file and ReFrame's configuration of a new machine."""
 
 from __future__ import annotations
 
@@ -21,8 +21,8 @@ from records.errors import InputError, MachineError
 from records.interrupts import exit_when_stopped
 from records.machine.site import load as load_machine
 
-#: A module of Python and a system of ReFrame.
-_NAME = re.compile(r"[a-z][a-z0-9_]{0,39}", re.ASCII)
+#: Names of machines; each also names a module of Python and a system of ReFrame.
+_MACHINE_NAME = re.compile(r"[a-z][a-z0-9_]{0,39}", re.ASCII)
 
 
 @click.command()
@@ -37,8 +37,8 @@ def init_command(machine: str, no_job: bool, wait_s: float) -> None:
     ready, as `doctor` does.
     """
     if no_job:
-        options.only_with("--no-job")
-    if not _NAME.fullmatch(machine):
+        options.allow_only("--no-job")
+    if not _MACHINE_NAME.fullmatch(machine):
         raise InputError(
             f"MACHINE: {machine!r} found; allowed: up to 40 small letters, digits and _, a letter"
             " first"
@@ -46,7 +46,7 @@ def init_command(machine: str, no_job: bool, wait_s: float) -> None:
     site = ROOT / "site" / f"{machine}.yaml"
     config = ROOT / "configs" / f"{machine}.py"
     for path in (site, config):
-        if os.path.lexists(path):  # a link that leads nowhere, too
+        if os.path.lexists(path):  # a dangling link exists, too
             raise InputError(f"{path}: exists; allowed: a new name, or remove both files first")
         if not os.access(path.parent, os.W_OK):
             raise MachineError(f"{path.parent}: no permission to write; clone the project yourself")
@@ -56,9 +56,9 @@ def init_command(machine: str, no_job: bool, wait_s: float) -> None:
             facts = with_nodes(machine, facts, ROOT, wait_s, _print_line)
     site_file_text = site_text(facts)
     _write({config: config_text(machine, facts), site: site_file_text})
-    fill_in = ", ".join(to_fill_in(site_file_text)) or "nothing"
+    empty_keys = ", ".join(to_fill_in(site_file_text)) or "nothing"
     partitions = ", ".join(partition.name for partition in facts.partitions)
-    _print_line(f"wrote site/{machine}.yaml; to fill in, if wanted: {fill_in}")
+    _print_line(f"wrote site/{machine}.yaml; to fill in, if wanted: {empty_keys}")
     _print_line(f"wrote configs/{machine}.py; partitions: {partitions}")
     node_findings = [] if no_job else [*findings(facts.looked, load_machine(machine, ROOT))]
     _print_line(wrapped(examine(machine, node_findings, ROOT).sentence))
@@ -66,7 +66,7 @@ def init_command(machine: str, no_job: bool, wait_s: float) -> None:
 
 
 def _write(files: Mapping[Path, str]) -> None:
-    """Write all of these new files, or none. Raises MachineError."""
+    """Create these files, all or none. Raises MachineError."""
     created = []
     try:
         for path, text in files.items():
@@ -74,8 +74,8 @@ def _write(files: Mapping[Path, str]) -> None:
                 created.append(path)
                 file.write(text)
     except OSError as error:
-        for written in created:
-            written.unlink()
+        for new in created:
+            new.unlink()
         raise MachineError(f"{path}: {error.strerror}") from error
 
 

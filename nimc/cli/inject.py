@@ -1,4 +1,4 @@
-"""`nimc inject`: only the writers, beside an application that somebody else starts."""
+"""`nimc inject`: runs only the writers, beside an application that somebody else starts."""
 
 from __future__ import annotations
 
@@ -20,7 +20,11 @@ from records.machine.site import load as load_machine
 if TYPE_CHECKING:
     from nimc.cluster.injection_session import Injected
 
-_INJECTORS = [name for name, row in INJECTORS.items() if row.writes and row.direction == "write"]
+_INJECTORS = [
+    name
+    for name, injector in INJECTORS.items()
+    if injector.writes and injector.direction == "write"
+]
 
 
 @click.command(context_settings={"allow_interspersed_args": False})
@@ -55,7 +59,8 @@ def inject_command(
     terminal. If the writes were proven all the time, the exit code is that of COMMAND, or 0
     without one. Else it is 1.
     """
-    from nimc.cluster.injection_session import RequestedWrites, inject  # loads what runs a campaign
+    # This import loads all that runs a campaign.
+    from nimc.cluster.injection_session import RequestedWrites, inject
 
     if command and "--json" in options.names_given():
         raise InputError("--json: cannot be combined with a COMMAND, which prints; allowed: -o")
@@ -70,10 +75,10 @@ def inject_command(
         length_s=length_s,
         wait_s=wait_s,
     )
-    begun = time.strftime("%Y%m%d-%H%M%S", time.gmtime())
-    path = output or results / f"inject-{begun}.json"
+    start = time.strftime("%Y%m%d-%H%M%S", time.gmtime())
+    path = output or results / f"inject-{start}.json"
     outcome = inject(load_machine(machine), requested, results, path, log)
-    lines = [*_lines(outcome.head), f"record: {path}"]
+    lines = [*_summary_lines(outcome.head), f"record: {path}"]
     if not command:
         return Answer(_document(path), lines, exit_code(outcome), schema=SCHEMA)
     for line in lines:
@@ -82,7 +87,7 @@ def inject_command(
 
 
 def exit_code(outcome: Injected) -> int:
-    """128 + the signal that ended it, if any; 1 if writes were unproven; else the command's."""
+    """Return 128 + the signal that ended it, 1 if writes were not proven, else the command's."""
     if outcome.signum is not None:
         return 128 + outcome.signum
     if not outcome.head.proven:
@@ -91,6 +96,7 @@ def exit_code(outcome: Injected) -> int:
 
 
 def _document(path: Path) -> dict[str, object]:
+    """Return the record without its schema number, which printing an `Answer` adds."""
     import json
 
     document: dict[str, object] = json.loads(path.read_bytes())
@@ -98,7 +104,7 @@ def _document(path: Path) -> dict[str, object]:
     return {**document, "record": str(path)}
 
 
-def _lines(head: Head) -> Iterator[str]:
+def _summary_lines(head: Head) -> Iterator[str]:
     length_s = (head.end_s or 0.0) - (head.start_s or 0.0)
     rate_b_s = head.bytes_b / length_s if length_s else 0.0
     written = (

@@ -1,4 +1,4 @@
-"""The `nimc` command: finds the subcommand, and turns failures into one line and an exit code."""
+"""The `nimc` command: runs the subcommand, and turns a failure into one line and an exit code."""
 
 from __future__ import annotations
 
@@ -39,10 +39,10 @@ class Command:
     """One command of `nimc`."""
 
     group: str
-    #: The module of this package that has it, loaded when called.
+    #: Module of `nimc.cli` that defines it, imported when it is called.
     module: str
     help: str
-    #: Its subcommands, or "" for itself -> options and arguments of an example.
+    #: Name of each subcommand, or "" for the command itself -> words of an example.
     examples: Mapping[str, str]
 
 
@@ -196,16 +196,16 @@ EXIT_CODES = (
 )
 #: Exit status of a program whose reader is gone: 128 + SIGPIPE.
 _BROKEN_PIPE = 141
-#: The least address space, bytes. A report took 1.45 GB with 2 threads of the host, 1.74 GB with 16
-#: and 2.01 GB with 64.
-_LEAST_B = 2 << 30
-#: With many threads: so much, and so much for each thread.
-_MANY_THREADS_B = 3 << 29
-_THREAD_B = 10 << 20
+#: Address space that a command needs, bytes: the larger of a minimum and of a base with an addition
+#: for each hardware thread. A report took 1.45 GB with 2 threads, 1.74 GB with 16 and 2.01 GB with
+#: 64.
+_LEAST_ADDRESS_SPACE_B = 2 << 30
+_BASE_ADDRESS_SPACE_B = 3 << 29
+_ADDRESS_SPACE_PER_THREAD_B = 10 << 20
 #: The longest line of an error, characters.
-_LONGEST = 1000
-#: Errors that no state of the machine explains: the path that was given is wrong.
-_WRONG_PATH = (errno.ELOOP, errno.ENAMETOOLONG)
+_LONGEST_LINE = 1000
+#: Errors of the system that mean that the user gave a wrong path.
+_WRONG_PATH_ERRORS = (errno.ELOOP, errno.ENAMETOOLONG)
 
 
 class _Commands(click.Group):
@@ -214,7 +214,7 @@ class _Commands(click.Group):
 
     def get_command(self, ctx: click.Context, name: str) -> click.Command | None:
         if name not in COMMANDS:
-            if ctx.resilient_parsing:  # the shell completes
+            if ctx.resilient_parsing:  # called by the shell's completion
                 return None
             ctx.fail(f"no such command '{name}'{suggestion(name, COMMANDS)}")
         module = importlib.import_module(f"nimc.cli.{COMMANDS[name].module}")
@@ -234,13 +234,13 @@ class _Commands(click.Group):
 
     def make_context(self, *args: Any, **extra: Any) -> click.Context:
         """Parse the options; `--help` ends here."""
-        with _reader():
+        with _broken_pipe_exit():
             return super().make_context(*args, **extra)
 
     def invoke(self, ctx: click.Context) -> Any:
         """Run the subcommand; `--debug` shows where it failed."""
         try:
-            with _reader():
+            with _broken_pipe_exit():
                 return super().invoke(ctx)
         except (click.exceptions.Exit, click.exceptions.Abort, click.ClickException):
             raise
@@ -250,18 +250,19 @@ class _Commands(click.Group):
             raise
 
 
-def _add_examples(helped: click.Command, name: str) -> None:
+def _add_examples(parent: click.Command, name: str) -> None:
     """End the help of a command and of its subcommands with an example."""
-    helped.epilog = EXIT_CODES
-    subcommands = helped.commands if isinstance(helped, click.Group) else {"": helped}
-    for under, subcommand in subcommands.items():
-        example = command(*f"{name} {under} {COMMANDS[name].examples[under]}".split())
+    parent.epilog = EXIT_CODES
+    subcommands = parent.commands if isinstance(parent, click.Group) else {"": parent}
+    for subcommand_name, subcommand in subcommands.items():
+        words = COMMANDS[name].examples[subcommand_name]
+        example = command(*f"{name} {subcommand_name} {words}".split())
         subcommand.epilog = f"Example: {example}\n\n{EXIT_CODES}"
 
 
 @contextmanager
-def _reader() -> Iterator[None]:
-    """End as usual tools do if the reader of the output is gone; click would exit with 1."""
+def _broken_pipe_exit() -> Iterator[None]:
+    """Exit as after SIGPIPE if the reader of the output is gone; click would exit with 1."""
     try:
         yield
     except BrokenPipeError:
@@ -278,7 +279,8 @@ def _reader() -> Iterator[None]:
 @click.version_option(package_name="nimc")
 def cli(debug: bool) -> None:  # noqa: ARG001  # `_Commands.invoke` reads it
     """Measure network-induced memory contention on a machine."""
-    os.umask(os.umask(0) | 0o022)  # what others can write to is not trusted later (records.files)
+    # Nobody else may write to new files: `records.files` would refuse to read them later.
+    os.umask(os.umask(0) | 0o022)
     require_memory(resource.getrlimit(resource.RLIMIT_AS)[0], os.cpu_count() or 1)
     try:
         os.getcwd()
@@ -287,37 +289,41 @@ def cli(debug: bool) -> None:  # noqa: ARG001  # `_Commands.invoke` reads it
 
 
 def require_memory(limit_b: int, threads: int) -> None:
-    """Raise MachineError for a limit of the address space in which libraries end by SIGABRT."""
-    least_b = max(_LEAST_B, _MANY_THREADS_B + threads * _THREAD_B)
+    """Raise MachineError if the address space is so limited that libraries would abort."""
+    for_threads_b = _BASE_ADDRESS_SPACE_B + threads * _ADDRESS_SPACE_PER_THREAD_B
+    least_b = max(_LEAST_ADDRESS_SPACE_B, for_threads_b)
     if limit_b != resource.RLIM_INFINITY and limit_b < least_b:
-        allowed = f"from {least_b >> 20} MiB"
-        raise MachineError(f"ulimit -v: {limit_b >> 20} MiB of address space; needed: {allowed}")
+        found, needed = f"{limit_b >> 20} MiB", f"from {least_b >> 20} MiB"
+        raise MachineError(f"ulimit -v: {found} of address space; needed: {needed}")
 
 
 def main() -> None:
-    """Entry point. Exit codes: 0 done, 1 negative result, 2 invalid input, 3 failure.
+    """Run the command line and exit.
 
-    128 + its number after a signal, as 130 after Ctrl-C, and 141 if the reader of the output is
-    gone.
+    Exit codes: 0 done, 1 negative result, 2 invalid input, 3 failure, 128 + the number of the
+    signal that stopped it (130 after Ctrl-C), 141 if the reader of the output is gone.
     """
-    os.environ["MPLBACKEND"] = "Agg"  # Matplotlib does not start with that of a notebook
-    os.environ.setdefault("PYDANTIC_DISABLE_PLUGINS", "__all__")  # or it searches all packages
-    gc.set_threshold(100_000, 20)  # of what is loaded and drawn nearly nothing is garbage
+    os.environ["MPLBACKEND"] = "Agg"  # Matplotlib would fail to load a notebook's backend
+    # Pydantic would search all installed packages for plugins.
+    os.environ.setdefault("PYDANTIC_DISABLE_PLUGINS", "__all__")
+    gc.set_threshold(100_000, 20)  # nearly nothing that a command allocates becomes garbage
     try:
         status = _run()
         if signal.getsignal(signal.SIGINT) is signal.default_int_handler:
-            signal.signal(signal.SIGINT, signal.SIG_DFL)  # Python prints or drops it while it ends
+            # While Python exits, its own handler would print a traceback, or ignore the signal.
+            signal.signal(signal.SIGINT, signal.SIG_DFL)
         for stream in (sys.stdout, sys.stderr):
             if stream is not None and not stream.closed:
                 stream.flush()
-    except OSError as error:  # of the last output, which Python writes only when it ends
+    except OSError as error:  # the last output could not be written
         status = _BROKEN_PIPE if isinstance(error, BrokenPipeError) else 3
         _drop_output()
-    gc.freeze()  # or Python would search all objects for garbage as it ends
+    gc.freeze()  # while Python exits, it would search all objects for garbage
     sys.exit(status)
 
 
 def _run() -> int:
+    """Run the command line; return its exit code."""
     try:
         with stopped_after_clean_up():
             result = cli.main(standalone_mode=False)
@@ -331,18 +337,22 @@ def _run() -> int:
     except click.ClickException as error:
         message = io.StringIO()
         error.show(file=message)
-        click.echo(_shown(message.getvalue().rstrip("\n")), err=True)
+        click.echo(_shortened(message.getvalue().rstrip("\n")), err=True)
         return 2
     except SystemExit as stop:
-        return stop.code if isinstance(stop.code, int) else 3 if stop.code else 0
-    except BaseException as error:  # a panic of Polars is no Exception
-        click.echo(f"nimc: {_shown(_line(error))}", err=True)
-        wrong = isinstance(error, OSError) and error.errno in _WRONG_PATH
-        return error.exit_code if isinstance(error, NimcError) else 2 if wrong else 3
+        if isinstance(stop.code, int):
+            return stop.code
+        return 3 if stop.code else 0
+    except BaseException as error:  # a panic of Polars is not an Exception
+        click.echo(f"nimc: {_shortened(_error_text(error))}", err=True)
+        if isinstance(error, NimcError):
+            return error.exit_code
+        is_wrong_path = isinstance(error, OSError) and error.errno in _WRONG_PATH_ERRORS
+        return 2 if is_wrong_path else 3
 
 
-def _line(error: BaseException) -> str:
-    """Return what a user reads of a failure."""
+def _error_text(error: BaseException) -> str:
+    """Return the message for the user about a failure."""
     if isinstance(error, NimcError):
         return str(error)
     if isinstance(error, OSError) and error.filename is not None:
@@ -351,17 +361,19 @@ def _line(error: BaseException) -> str:
     return f"failed unexpectedly: {description}; to see where: {command('--debug', *sys.argv[1:])}"
 
 
-def _shown(text: str) -> str:
-    """An error for the terminal. What it quotes may be long: lines are cut in the middle."""
-    lines = visible(text).split("\n")
-    return "\n".join(
-        line if len(line) <= _LONGEST else f"{line[: _LONGEST // 2]} ... {line[-_LONGEST // 2 :]}"
-        for line in lines
-    )
+def _shortened(text: str) -> str:
+    """Return a message, safe for the terminal, with the middle of very long lines left out."""
+    lines = []
+    for line in visible(text).split("\n"):
+        if len(line) > _LONGEST_LINE:
+            begin, end = line[: _LONGEST_LINE // 2], line[-_LONGEST_LINE // 2 :]
+            line = f"{begin} ... {end}"
+        lines.append(line)
+    return "\n".join(lines)
 
 
 def _drop_output() -> None:
-    """Let Python end without another attempt to write."""
-    nowhere = os.open(os.devnull, os.O_WRONLY)
-    os.dup2(nowhere, 1)
-    os.dup2(nowhere, 2)
+    """Redirect output to /dev/null, so that Python does not try to write again while it exits."""
+    null = os.open(os.devnull, os.O_WRONLY)
+    os.dup2(null, 1)
+    os.dup2(null, 2)

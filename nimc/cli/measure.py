@@ -17,7 +17,7 @@ import yaml
 from nimc.campaign.prepare import prepare_read
 from nimc.cli import options
 from nimc.cli.answer import Answer, answers
-from nimc.cli.run import fresh_option, pairs_option, reported
+from nimc.cli.run import fresh_option, pairs_option, run_and_report
 from nimc.run.progress import Progress
 from records import marked_yaml, units
 from records.acceptance import LIMITS
@@ -26,11 +26,14 @@ from records.errors import InputError
 from records.measured import COMMAND_CHECK, reworded
 from records.run import CAP, FLOOR
 
-#: Characters that the name of a case may not have, and its longest part of a program's name.
-_UNSAFE, _LONGEST = re.compile(r"[^A-Za-z0-9._+]+"), 40
-#: Limits of disturbance that `--busy` leaves out: the host's. Writes and their proof are judged.
-_OF_HOST = tuple(name for name in LIMITS if name != "foreign_share")
-#: The campaign's values -> the options that they come from; of others the command alone.
+#: Characters that the name of a case may not have.
+_UNSAFE = re.compile(r"[^A-Za-z0-9._+]+")
+#: Most characters of the program's name in the name of a case.
+_LONGEST_NAME = 40
+#: Limits of disturbance that `--busy` turns off: those of other load on the host. The limit of
+#: foreign traffic, and the proof of the writes, remain.
+_HOST_LIMITS = tuple(name for name in LIMITS if name != "foreign_share")
+#: Place in the campaign -> the options that an error about its value names.
 _OPTIONS: dict[marked_yaml.Keys, str] = {
     (): "measure",
     ("injector", "rate"): "--rate",
@@ -40,8 +43,8 @@ _OPTIONS: dict[marked_yaml.Keys, str] = {
     ("workloads", 0, "set", "ranks_per_node"): "--ranks",
     ("workloads", 0, "set", "repeat"): "--repeat",
 }
-#: Options that a command that resumes a run does not repeat, or adds itself.
-_OF_THIS_CALL = (
+#: Options that are not stored with a run: the command that resumes it adds them, or omits them.
+_NOT_STORED = (
     "--machine",
     "--results",
     "--pairs",
@@ -109,84 +112,93 @@ def measure_command(
     progress: Progress,
     fresh: bool,
     pairs: int | None,
-    **request: Any,
+    **option_values: Any,
 ) -> Answer | int:
     """Measure how much writes slow PROGRAM, or resume the latest unfinished run of it.
 
     PROGRAM is started in the current folder, without a shell, and reads nothing: its standard input
     is /dev/null. It must end by itself, with exit status 0. What it prints is kept.
     """
-    if not request["figure"]:
-        options.useless_without("--figure", "--unit", "--higher", "--lower", "--worst")
-    prepared = prepare_read(campaign_of(program, **request), machine)
-    _require_program(program[0], in_job=prepared.slurm)
-    options_given = options.words_given(*_OF_THIS_CALL)
-    call = Call(("measure",), options_given, ("--", *program), Path.cwd())
-    parts = prepared, call, results, progress
-    return reported(*parts, fresh=fresh, pairs=pairs, in_words=reworded)
+    if not option_values["figure"]:
+        options.reject_without("--figure", "--unit", "--higher", "--lower", "--worst")
+    request = prepare_read(campaign_of(program, **option_values), machine)
+    _require_program(program[0], in_job=request.slurm)
+    words = options.words_given(*_NOT_STORED)
+    call = Call(("measure",), words, ("--", *program), Path.cwd())
+    return run_and_report(
+        request, call, results, progress, fresh=fresh, pairs=pairs, in_words=reworded
+    )
 
 
-def campaign_of(program: Sequence[str], **request: Any) -> marked_yaml.Marked:
-    """The campaign that a command stands for, as of a file. Raises InputError."""
-    nodes, ranks = request["nodes"], request["ranks"]
+def campaign_of(program: Sequence[str], **option_values: Any) -> marked_yaml.Marked:
+    """Return the campaign of one case that measures a command. Raises InputError."""
+    nodes, ranks = option_values["nodes"], option_values["ranks"]
     if nodes > 1 and not ranks:
         raise InputError(f"--nodes: {nodes} found; allowed: 1, or with --ranks")
+    command_line = shlex.join(program)
     try:
-        words = shlex.join(program).encode().decode()
+        command_line.encode()
     except UnicodeEncodeError:
         raise InputError("PROGRAM: not UTF-8 text; allowed: words of UTF-8") from None
     settings = {
-        "command": words,
-        **_figure(request),
-        **{key: value for key, value in _layout(request).items() if value is not None},
+        "command": command_line,
+        **_figure_settings(option_values),
+        **_layout_settings(option_values),
     }
     name = _name(program[0], settings)
     campaign: dict[str, Any] = {
         "name": name,
-        "title": words,
+        "title": command_line,
         "workloads": [{"check": COMMAND_CHECK, "case": name, "set": settings, "expect": "5s"}],
-        **_rate(request["rate"]),
+        **_rate_keys(option_values["rate"]),
     }
-    if request["busy"]:
-        campaign["verify"] = dict.fromkeys(_OF_HOST)
+    if option_values["busy"]:
+        campaign["verify"] = dict.fromkeys(_HOST_LIMITS)
     text = yaml.safe_dump(campaign, sort_keys=False, allow_unicode=True)
     marked = marked_yaml.parse(text, Path("measure"))
     marked.options = _OPTIONS
     return marked
 
 
-def _rate(rate: str) -> dict[str, Any]:
-    """The writers' rate; a share of the full one is a level, the only one. Raises InputError."""
+def _rate_keys(rate: str) -> dict[str, Any]:
+    """Return the campaign's keys for the writers' rate. Raises InputError.
+
+    A share of the full rate is a factor of one level.
+    """
     if not rate.endswith("%"):
         return {"injector": {"rate": rate}}
     units.share(rate, "--rate")
     return {"factors": {"rate": [rate]}}
 
 
-def _layout(request: Mapping[str, Any]) -> dict[str, int | None]:
-    """Variables of the check that differ from its own."""
-    return {
-        "nodes": request["nodes"] if request["nodes"] > 1 else None,
-        "ranks_per_node": request["ranks"],
-        "repeat": request["repeat"] if request["repeat"] > 1 else None,
-    }
+def _layout_settings(option_values: Mapping[str, Any]) -> dict[str, int]:
+    """Return the check's variables for nodes, ranks and repetitions, without those at default."""
+    settings = {}
+    if option_values["nodes"] > 1:
+        settings["nodes"] = option_values["nodes"]
+    if option_values["ranks"] is not None:
+        settings["ranks_per_node"] = option_values["ranks"]
+    if option_values["repeat"] > 1:
+        settings["repeat"] = option_values["repeat"]
+    return settings
 
 
 def _name(program: str, settings: Mapping[str, Any]) -> str:
-    """Of campaign and case: the program's, and the beginning of a digest of all that is run.
+    """Return the name of campaign and case: the program's name and a digest of the settings.
 
-    So two commands never share a name, nor does one share that of a workload, with its references.
+    With the digest, no two commands share a name, and no command has the name of a workload, to
+    which the references of a site would apply.
     """
-    plain = _UNSAFE.sub("_", os.path.basename(program)).lstrip("._+")[:_LONGEST] or COMMAND_CHECK
+    safe_name = _UNSAFE.sub("_", os.path.basename(program)).lstrip("._+")
     digest = hashlib.sha256(json.dumps(settings, sort_keys=True).encode()).hexdigest()
-    return f"{plain}-{digest[:6]}"
+    return f"{safe_name[:_LONGEST_NAME] or COMMAND_CHECK}-{digest[:6]}"
 
 
-def _figure(request: Mapping[str, Any]) -> dict[str, str]:
-    """Settings of the figure of merit. Raises InputError."""
-    pattern = request["figure"]
-    unit = request["unit"]
-    higher = request["higher"]
+def _figure_settings(option_values: Mapping[str, Any]) -> dict[str, str]:
+    """Return the check's variables for the figure of merit. Raises InputError."""
+    pattern = option_values["figure"]
+    unit = option_values["unit"]
+    higher = option_values["higher"]
     if not pattern:
         return {}
     try:
@@ -196,19 +208,22 @@ def _figure(request: Mapping[str, Any]) -> dict[str, str]:
     if unit is not None and unit.split() != [unit]:
         raise InputError(f"--unit: {unit!r} found; allowed: a word such as MB/s")
     _, si = units.si(unit or "1")
-    if higher is None and si != "s" and not si.endswith("/s"):
-        raise InputError(
-            "--figure: which numbers are better is not known; give --higher or --lower"
-        )
-    better = si.endswith("/s") if higher is None else higher
-    settings = {"figure": pattern, "unit": unit or "1", "better": "higher" if better else "lower"}
-    return {**settings, "which": "worst"} if request["worst"] else settings
+    if higher is None:
+        higher = si.endswith("/s")
+        if not higher and si != "s":
+            raise InputError(
+                "--figure: which numbers are better is not known; give --higher or --lower"
+            )
+    settings = {"figure": pattern, "unit": unit or "1", "better": "higher" if higher else "lower"}
+    if option_values["worst"]:
+        settings["which"] = "worst"
+    return settings
 
 
 def _require_program(program: str, *, in_job: bool) -> None:
-    """Raise InputError for a program that the shell would not find either.
+    """Raise InputError for a program that the shell would not find.
 
-    A name without `/` may be one that only a job of Slurm finds, with its modules.
+    A name without `/` is not looked up for a job: the job's modules may provide it.
     """
     if "/" in program or not in_job:
         options.require_program("PROGRAM", program)

@@ -15,7 +15,7 @@ from testbed import cluster
 from testbed.spec import ClusterLayout, Fabric, Spec, default_state
 from testbed.state import State
 
-_state = click.option(
+_state_option = click.option(
     "--state",
     "layout",
     type=click.Path(path_type=Path),
@@ -58,23 +58,23 @@ def minicluster_command() -> None:
     type=click.Path(exists=True, file_okay=False, resolve_path=True),
     help="Another folder that virtual machines may write to; may be repeated.",
 )
-@_state
+@_state_option
 @answers()
 def up(layout: ClusterLayout, **spec: Any) -> Answer:
     """Start a cluster and print how to use it. Keeps a running one with the same options."""
-    current, was_up = cluster.up(Spec(**spec), layout)
-    document = current.as_dict(layout) | {"was_up": was_up}
-    return Answer(document, [_started(layout, current, was_up)], schema=2)
+    state, was_up = cluster.up(Spec(**spec), layout)
+    document = state.as_dict(layout) | {"was_up": was_up}
+    return Answer(document, [_up_text(layout, state, was_up)], schema=2)
 
 
-def _started(layout: ClusterLayout, current: State, was_up: bool) -> str:
-    spec = current.spec
-    fabric = f"{spec.fabric} ({current.accelerator})" if current.accelerator else spec.fabric
-    state = "is already up" if was_up else f"up in {current.up_took_s:.1f} s"
-    parts = "; ".join(f"{name}: {', '.join(m)}" for name, m in spec.partitions().items())
+def _up_text(layout: ClusterLayout, state: State, was_up: bool) -> str:
+    spec = state.spec
+    fabric = f"{spec.fabric} ({state.accelerator})" if state.accelerator else spec.fabric
+    start = "is already up" if was_up else f"up in {state.up_took_s:.1f} s"
+    partitions = [f"{name}: {', '.join(nodes)}" for name, nodes in spec.partitions().items()]
     return (
-        f"minicluster {state}: {spec.nodes} nodes, fabric {fabric}, subnet {current.subnet}.0/24\n"
-        f"partitions: {parts}\n"
+        f"minicluster {start}: {spec.nodes} nodes, fabric {fabric}, subnet {state.subnet}.0/24\n"
+        f"partitions: {'; '.join(partitions)}\n"
         f"to use it:  . {layout.env_sh}\n"
         f"            (SLURM_CONF={layout.slurm_conf})\n"
         f"to stop it: {command('minicluster', 'down', '--state', layout.state)}"
@@ -82,7 +82,7 @@ def _started(layout: ClusterLayout, current: State, was_up: bool) -> str:
 
 
 @minicluster_command.command()
-@_state
+@_state_option
 @answers()
 def status(layout: ClusterLayout) -> Answer:
     """Show the state of a cluster. Exit code 3 unless all of it is up."""
@@ -90,26 +90,26 @@ def status(layout: ClusterLayout) -> Answer:
     document: dict[str, Any] = {"healthy": current.healthy, "state": str(layout.state)}
     if current.state is not None:
         document |= asdict(current) | {"state": current.state.as_dict(layout)}
-    return Answer(document, _described(layout, current), 0 if current.healthy else 3, schema=2)
+    return Answer(document, _status_parts(layout, current), 0 if current.healthy else 3, schema=2)
 
 
-def _described(layout: ClusterLayout, current: cluster.Status) -> list[str | Table]:
+def _status_parts(layout: ClusterLayout, current: cluster.Status) -> list[str | Table]:
     if current.state is None:
         return [f"no minicluster in {layout.state}"]
-    says = {True: "answers", False: "does not answer"}
+    answer_text = {True: "answers", False: "does not answer"}
     rows = [
         [node.name, node.role, current.nodes[node.name], str(current.pids[node.name] or "off")]
         for node in current.state.spec.members()
     ]
     return [
         f"minicluster in {layout.state}: {current.state.phase}, fabric {current.state.spec.fabric}",
-        f"slurmctld {says[current.controller]}, slurmdbd {says[current.accounting]}",
+        f"slurmctld {answer_text[current.controller]}, slurmdbd {answer_text[current.accounting]}",
         Table(["node", "role", "Slurm says", "process"], rows),
     ]
 
 
 @minicluster_command.command()
-@_state
+@_state_option
 @answers()
 def down(layout: ClusterLayout) -> Answer:
     """Stop a cluster and remove all its files and processes, also after a crash."""

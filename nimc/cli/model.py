@@ -28,7 +28,7 @@ from analysis.display.figures import NO_FIGURE, quantity
 from analysis.display.lines import Line, visible, wrapped
 from analysis.samples.integrity import require_sound
 from nimc.cli.answer import Answer, Listing, answers
-from nimc.cli.options import RunPath, completing, output_option, useless_without
+from nimc.cli.options import RunPath, completing, output_option, reject_without
 from records.errors import InputError
 from records.files import replace_text
 
@@ -38,8 +38,9 @@ platform_option = click.option(
     shell_complete=completing(published_names),
     help="A published machine, such as henri.",
 )
-file = RunPath()
-model_option = click.option("--model", "model_path", type=file, help="A fitted model.")
+#: A JSON file, or the folder of a run.
+_INPUT = RunPath()
+model_option = click.option("--model", "model_path", type=_INPUT, help="A fitted model.")
 
 
 @click.group()
@@ -59,24 +60,27 @@ def predict_command(
     """Print rates for every number of computing cores, for one placement or all; JSON in MB/s."""
     model = load_model(platform, model_path)
     nodes = sorted({node for node, _ in placements(model)})
-    chosen = ([node] if node is not None else nodes for node in (comp_node, comm_node))
-    predictions = [predict(model, *pair) for pair in product(*chosen)]
+    comp_nodes = nodes if comp_node is None else [comp_node]
+    comm_nodes = nodes if comm_node is None else [comm_node]
+    predictions = [predict(model, *placement) for placement in product(comp_nodes, comm_nodes)]
     parts: list[str | Table] = []
     for prediction in predictions:
-        parts += [*([""] if parts else []), *page.prediction_parts(model, prediction)]
-    return Answer(page.predictions_document(model, predictions), _plain(parts), schema=3)
+        if parts:
+            parts.append("")
+        parts += page.prediction_parts(model, prediction)
+    return Answer(page.predictions_document(model, predictions), _in_80_columns(parts), schema=3)
 
 
 def _run_options(function: Any) -> Any:
-    """Add the options that a run needs; `_load_sweep` takes them."""
-    node = "NUMA node of the writers' buffers in a run."
-    kernel = "Kernel of a run that varies it [default: the first]."
-    function = click.option("--comm-node", type=click.IntRange(min=0), help=node)(function)
-    return click.option("--kernel", metavar="NAME", help=kernel)(function)
+    """Add the options that select the sweep of a run; `_load_sweep` takes them."""
+    node_help = "NUMA node of the writers' buffers in a run."
+    kernel_help = "Kernel of a run that varies it [default: the first]."
+    function = click.option("--comm-node", type=click.IntRange(min=0), help=node_help)(function)
+    return click.option("--kernel", metavar="NAME", help=kernel_help)(function)
 
 
 @model_command.command("fit")
-@click.argument("sweep_file", type=file)
+@click.argument("sweep_file", type=_INPUT)
 @_run_options
 @output_option("File for the model.")
 @answers()
@@ -85,11 +89,11 @@ def fit_command(sweep_file: Path, output: Path | None, **run_options: Any) -> An
     model = calibrate(_load_sweep(sweep_file, **run_options)).model
     if output is not None:
         replace_text(output, json_file(model.as_dict()))
-    return Answer(model.as_dict(), _plain(page.fit_parts(model)), schema=4)
+    return Answer(model.as_dict(), _in_80_columns(page.fit_parts(model)), schema=4)
 
 
 @model_command.command("evaluate")
-@click.argument("sweep_file", type=file)
+@click.argument("sweep_file", type=_INPUT)
 @_run_options
 @platform_option
 @model_option
@@ -101,27 +105,28 @@ def evaluate_command(
     measured = _load_sweep(sweep_file, **run_options)
     notes = measured.notes
     if platform is not None or model_path is not None:
-        judged = load_model(platform, model_path)
-        rows = {"given model": evaluate(judged, measured)}
+        model = load_model(platform, model_path)
+        rows = {"given model": evaluate(model, measured)}
         if platform is not None:
             rows["published, Table 2"] = Errors(**published_errors(platform))
     else:
         fitted = calibrate(measured)
-        judged, notes = fitted.model, fitted.model.notes
-        rows = {"fitted": evaluate(judged, measured)}
+        model, notes = fitted.model, fitted.model.notes
+        rows = {"fitted": evaluate(model, measured)}
         rows["cores held out"] = percentage_errors(fitted.held_out_cores)
         if fitted.held_out_placements.height:
             rows["placements held out"] = percentage_errors(fitted.held_out_placements)
-    placed = errors_by_placement(judged, measured)
+    placement_errors = errors_by_placement(model, measured)
     document = {
         "sweep": measured.name,
         "notes": notes,
         "errors": {name: row.as_dict() for name, row in rows.items()},
-        "placements": [asdict(row) for row in placed],
+        "placements": [asdict(row) for row in placement_errors],
     }
     parts = page.errors_parts(rows, notes)
-    parts += ["", f"{next(iter(rows))}, by placement:", page.placement_errors_table(placed)]
-    return Answer(document, _plain(parts), schema=4)
+    table = page.placement_errors_table(placement_errors)
+    parts += ["", f"{next(iter(rows))}, by placement:", table]
+    return Answer(document, _in_80_columns(parts), schema=4)
 
 
 @model_command.command("advise")
@@ -129,7 +134,7 @@ def evaluate_command(
 @model_option
 @click.option("--cores", type=int, help="Computing cores [default: all of the model].")
 @click.option("--comp-node", type=int, help="NUMA node of the data, if it is given.")
-@click.option("--sweep", "sweep_file", type=file, help="Measurements: marks their placements.")
+@click.option("--sweep", "sweep_file", type=_INPUT, help="Measurements: marks their placements.")
 @_run_options
 @answers(tables=True)
 def advise_command(
@@ -142,7 +147,7 @@ def advise_command(
 ) -> Answer:
     """Say where to put data and buffers, and with how many cores both sides lose."""
     if sweep_file is None:
-        useless_without("--sweep", "--kernel", "--comm-node")
+        reject_without("--sweep", "--kernel", "--comm-node")
     model = load_model(platform, model_path)
     measured = [] if sweep_file is None else _load_sweep(sweep_file, **run_options).placements()
     cores = model.cores if cores is None else cores
@@ -156,22 +161,32 @@ def advise_command(
         "placements": [asdict(row) for row in rows],
         "sentences": sentences,
     }
-    lines = [_placed(row, published=model.published) for row in rows]
-    table = Listing(
-        header=_PLACEMENTS, lines=lines, notes=model.notes, legend=_SHARES, following=sentences
+    listing = Listing(
+        header=_PLACEMENTS_HEADER,
+        lines=[_placement_line(row, published=model.published) for row in rows],
+        notes=model.notes,
+        legend=_PLACEMENTS_LEGEND,
+        conclusions=sentences,
     )
-    return Answer(document, [table])
+    return Answer(document, [listing])
 
 
-_PLACEMENTS = ("data", "buffers", "computations", "communications", "unharmed", "both lose", "")
-_SHARES = (
+_PLACEMENTS_HEADER = (
+    "data",
+    "buffers",
+    "computations",
+    "communications",
+    "unharmed",
+    "both lose",
+    "",
+)
+_PLACEMENTS_LEGEND = (
     "rates with both running, and their shares of the best alone of any placement; unharmed: most"
     " cores with which neither side loses more than 1 %; both lose: fewest with which both do"
 )
 
 
-def _placed(row: placement_advice.PlacementRates, *, published: bool) -> Line:
-    """A placement as a line of the table."""
+def _placement_line(row: placement_advice.PlacementRates, *, published: bool) -> Line:
     rates = [
         NO_FIGURE if share is None else f"{quantity(rate, 'B/s', 3)}, {share * 100:.0f} %"
         for rate, share in ((row.comp_b_s, row.comp_share), (row.comm_b_s, row.comm_share))
@@ -180,14 +195,16 @@ def _placed(row: placement_advice.PlacementRates, *, published: bool) -> Line:
         NO_FIGURE if count is None else str(count)
         for count in (row.unharmed_cores, row.both_lose_cores)
     ]
-    mark = "published" if published else "measured" if row.measured else "predicted"
-    return Line([f"node {row.comp_node}", f"node {row.comm_node}", *rates, *counts, mark])
+    source = "measured" if row.measured else "predicted"
+    if published:
+        source = "published"
+    return Line([f"node {row.comp_node}", f"node {row.comm_node}", *rates, *counts, source])
 
 
 @model_command.command("plot")
 @platform_option
 @model_option
-@click.option("--sweep", "sweep_file", type=file, help="Measurements to draw as well.")
+@click.option("--sweep", "sweep_file", type=_INPUT, help="Measurements to draw as well.")
 @_run_options
 @output_option("HTML file.", required=True)
 def plot_command(
@@ -199,7 +216,7 @@ def plot_command(
 ) -> None:
     """Write a self-contained page: stacked bandwidth, grid of placements, parameters, errors."""
     if sweep_file is None:
-        useless_without("--sweep", "--kernel", "--comm-node")
+        reject_without("--sweep", "--kernel", "--comm-node")
     model = load_model(platform, model_path)
     measured = None if sweep_file is None else _load_sweep(sweep_file, **run_options)
     replace_text(output, page.render(model, measured))
@@ -207,7 +224,7 @@ def plot_command(
 
 
 def load_model(platform: str | None, model_path: Path | None) -> Model:
-    """The published model of that name, or the one in the file; exactly one must be given."""
+    """Return the published model of a platform, or the model in a file; one must be given."""
     if platform is not None and model_path is None:
         return load_published(platform)
     if model_path is not None and platform is None:
@@ -216,7 +233,7 @@ def load_model(platform: str | None, model_path: Path | None) -> Model:
 
 
 def _load_sweep(path: Path, *, comm_node: int | None, kernel: str | None) -> Sweep:
-    """The sweep in a file, or in the samples of a run's folder."""
+    """Load the sweep from a file, or from the samples of a run."""
     if path.is_dir():
         require_sound(path)
         return sweep.sweep_of_run(path, comm_node, kernel)
@@ -227,6 +244,6 @@ def _load_sweep(path: Path, *, comm_node: int | None, kernel: str | None) -> Swe
     return sweep.load_sweep(path)
 
 
-def _plain(parts: Iterable[str | Table]) -> list[str | Table]:
-    """The parts, their text in 80 columns."""
+def _in_80_columns(parts: Iterable[str | Table]) -> list[str | Table]:
+    """Return the parts, with their texts wrapped and safe for the terminal."""
     return [wrapped(visible(part)) if isinstance(part, str) else part for part in parts]

@@ -36,23 +36,25 @@ from records.run_folder import require_results
 from records.text import one_line
 from records.units import plural
 
-#: Exit status of a night; of others 0. One that was not run is no failure: its summary says why.
+#: Outcome of a night -> exit status; 0 for other outcomes. A night that was not run is no failure:
+#: its summary says why.
 EXIT: dict[Outcome, int] = {"slower": 1, "machine failed": 3}
-#: Columns of the night's figures; those that are texts; and its quantities in words.
-_FIGURES = ("case", "arm", "quantity", "value", "interval, 95 %", "verdict")
-_TEXTS = ("case", "arm", "quantity", "verdict")
-_QUANTITIES = {"fom": "figure of merit", "writer_rate": "writers' rate"}
-_LEGEND = (
+#: Columns of the table of a night's figures.
+_FIGURES_HEADER = ("case", "arm", "quantity", "value", "interval, 95 %", "verdict")
+#: Columns that are left-aligned.
+_TEXT_COLUMNS = ("case", "arm", "quantity", "verdict")
+_QUANTITY_NAMES = {"fom": "figure of merit", "writer_rate": "writers' rate"}
+_SERIES_LEGEND = (
     "finds: the loss that six nights show in half of all cases; spread and level of the nights"
 )
-
-_TOO_FEW = (
+#: Note about series that are not watched yet; a number takes the place of `{}`.
+_TOO_FEW_NIGHTS = (
     "too few nights: {} series, each of which is watched from"
     f" {MIN_NIGHTS_BEFORE + 1} nights at one level on; -v lists them"
 )
 
-#: `--results` of commands that read the runs of several folders.
-_results = click.option(
+#: `--results`, for commands that read the runs of several folders.
+_folders_option = click.option(
     "--results",
     "folders",
     type=options.ResultsPath(),
@@ -115,44 +117,51 @@ def run(
 
 
 def _night_parts(ended: Summary, path: Path) -> Iterator[str | Table]:
-    """The night's figures and alarms, and where its run, report and summary are."""
+    """Yield the night's figures and alarms, and the paths of its run, report and summary."""
     if ended.figures:
-        yield _filled(_FIGURES, list(map(_figure, ended.figures)))
-    yield from (prose(alarm.text, fg="red") for alarm in ended.alarms)
+        yield _figures_table(ended.figures)
+    for alarm in ended.alarms:
+        yield prose(alarm.text, fg="red")
     if ended.run:
         yield f"run:     {visible(ended.run)}"
         report = Path(ended.run) / "report" / "report.html"
-        yield from [f"report:  {visible(str(report))}"] if report.exists() else []
+        if report.exists():
+            yield f"report:  {visible(str(report))}"
     yield f"summary: {visible(str(path))}"
 
 
-def _filled(header: Sequence[str], rows: Sequence[Sequence[str]]) -> Table:
-    """The columns that have a cell; without pairs there are no intervals and verdicts."""
-    columns = [column for column in range(len(header)) if any(row[column] for row in rows)]
-    names = [header[column] for column in columns]
-    cells = [[row[column] for column in columns] for row in rows]
-    return Table(names, cells, [names.index(name) for name in names if name in _TEXTS])
+def _figures_table(figures: Sequence[Mapping[str, Any]]) -> Table:
+    """Return the night's figures, without empty columns.
+
+    Intervals and verdicts are empty if the night has no pairs.
+    """
+    rows = list(map(_figure_cells, figures))
+    filled = [column for column in range(len(_FIGURES_HEADER)) if any(row[column] for row in rows)]
+    header = [_FIGURES_HEADER[column] for column in filled]
+    cells = [[row[column] for column in filled] for row in rows]
+    left = [column for column, name in enumerate(header) if name in _TEXT_COLUMNS]
+    return Table(header, cells, left)
 
 
-def _figure(figure: Mapping[str, Any]) -> list[str]:
-    """A row of the night's figures (`nimc.nights.summary.FIGURE`)."""
+def _figure_cells(figure: Mapping[str, Any]) -> list[str]:
+    """Return the cells of one of the night's figures (`nimc.nights.summary.FIGURE`)."""
     value, low, high, unit = (figure[name] for name in ("value", "low", "high", "unit"))
     divisor, _ = divisor_and_unit(value, unit)
-    ends = [] if low is None or high is None else [number(end / divisor, 3) for end in (low, high)]
-    shown = quantity(value, unit, 3).removesuffix(" 1")
-    measured = _QUANTITIES.get(figure["quantity"], figure["quantity"])
+    interval = ""
+    if low is not None and high is not None:
+        interval = f"{number(low / divisor, 3)} to {number(high / divisor, 3)}"
     return [
         figure["case"],
         figure["arm"],
-        measured,
-        shown,
-        " to ".join(ends),
+        _QUANTITY_NAMES.get(figure["quantity"], figure["quantity"]),
+        quantity(value, unit, 3).removesuffix(" 1"),
+        interval,
         figure["verdict"] or "",
     ]
 
 
 @nights_command.command("list")
-@_results
+@_folders_option
 @answers()
 def list_nights(folders: tuple[Path, ...]) -> Answer:
     """List how nights ended, the oldest first."""
@@ -171,8 +180,10 @@ def list_nights(folders: tuple[Path, ...]) -> Answer:
 
 
 @nights_command.command()
-@_results
-@click.option("--machine", metavar="M", shell_complete=options.machines, help="Only this machine.")
+@_folders_option
+@click.option(
+    "--machine", metavar="M", shell_complete=options.complete_machine, help="Only this machine."
+)
 @answers()
 @options.details_option
 def alarms(folders: tuple[Path, ...], machine: str | None, details: bool) -> Answer:
@@ -190,12 +201,13 @@ def alarms(folders: tuple[Path, ...], machine: str | None, details: bool) -> Ans
     else:
         summaries, _ = summary.load_all(folders)
         count = sum(machine in (None, night.machine) for night in summaries)
-        text = prose(_without_series(count, finished=results["finished_s"].is_not_null().any()))
+        finished = results["finished_s"].is_not_null().any()
+        text = prose(_no_series_text(count, finished=finished))
     return Answer(asdict(surveyed), [text], int(surveyed.is_open))
 
 
-def _without_series(nights: int, *, finished: bool) -> str:
-    """What is said of so many nights if no series has a value yet."""
+def _no_series_text(nights: int, *, finished: bool) -> str:
+    """Say why no series has a value yet."""
     if finished:
         return "no alarms yet: each finished run has integrity faults, or no figures"
     if nights:
@@ -204,6 +216,7 @@ def _without_series(nights: int, *, finished: bool) -> str:
 
 
 def _alarm_texts(surveyed: Survey, *, details: bool) -> list[str]:
+    """Return the table of alarms and the table of series."""
     notes = [
         f"changed at the same time: {fact.name}:"
         f" {fact.before or NO_FIGURE} -> {fact.after or NO_FIGURE}"
@@ -211,35 +224,44 @@ def _alarm_texts(surveyed: Survey, *, details: bool) -> list[str]:
         if alarm.open
         for fact in alarm.changed
     ]
-    became = ("what became worse", "state", "", "campaign")
-    lines = [*map(_below, surveyed.below_reference), *map(_alarm, surveyed.alarms)]
-    listed = Listing(header=became, lines=lines, notes=notes, details=details)
-    header = ("series", "finds", "spread", "level", "", "campaign")
-    young = [series for series in surveyed.watched if series.level is None]
-    shown = [series for series in surveyed.watched if details or series not in young]
-    series = Listing(
-        header=header,
-        lines=list(map(_watched, shown)),
-        notes=[] if details or not young else [_TOO_FEW.format(len(young))],
-        legend=_LEGEND,
+    alarm_listing = Listing(
+        header=("what became worse", "state", "", "campaign"),
+        lines=[
+            *map(_below_reference_line, surveyed.below_reference),
+            *map(_alarm_line, surveyed.alarms),
+        ],
+        notes=notes,
+        details=details,
+    )
+    shown = surveyed.watched
+    series_notes = []
+    if not details:
+        shown = [series for series in surveyed.watched if series.level is not None]
+        if unshown := len(surveyed.watched) - len(shown):
+            series_notes.append(_TOO_FEW_NIGHTS.format(unshown))
+    series_listing = Listing(
+        header=("series", "finds", "spread", "level", "", "campaign"),
+        lines=list(map(_series_line, shown)),
+        notes=series_notes,
+        legend=_SERIES_LEGEND,
         needed=2,
         details=details,
     )
-    return [str(listed) or "no alarms", str(series)]
+    return [str(alarm_listing) or "no alarms", str(series_listing)]
 
 
-def _below(case: BelowReference) -> Line:
-    cells = [f"{case.machine}: {case.case}: {case.text}", "open", f"raised {case.night}"]
-    return Line([*cells, case.campaign], colour="red")
+def _below_reference_line(case: BelowReference) -> Line:
+    text = f"{case.machine}: {case.case}: {case.text}"
+    return Line([text, "open", f"raised {case.night}", case.campaign], colour="red")
 
 
-def _alarm(alarm: Alarm) -> Line:
+def _alarm_line(alarm: Alarm) -> Line:
     state, colour = ("open", "red") if alarm.open else ("ended", "yellow")
     cells = [f"{alarm.machine}: {alarm.text}", state, f"raised {alarm.night}", alarm.campaign]
     return Line(cells, colour=colour)
 
 
-def _watched(series: WatchedSeries) -> Line:
+def _series_line(series: WatchedSeries) -> Line:
     name = f"{series.machine} {series.case} {series.arm} {series.quantity}"
     figures = ["too few nights", "", ""]
     if series.level is not None and series.spread is not None and series.detectable is not None:
@@ -249,7 +271,7 @@ def _watched(series: WatchedSeries) -> Line:
 
 
 @nights_command.command()
-@_results
+@_folders_option
 @options.output_option("Folder for the pages [default: pages in the first results].", folder=True)
 @answers()
 def pages(folders: tuple[Path, ...], output: Path | None) -> Answer:
@@ -269,12 +291,12 @@ def pages(folders: tuple[Path, ...], output: Path | None) -> Answer:
         raise InputError(f"{folders[0]}: no run has a report")
     nights = grouped((night.machine, _page_night(night)) for night in summaries)
     page = write_pages(output, histories, nights)
-    states = [state_of(history, nights.get(history.machine, ())) for history in histories]
+    machines = [state_of(history, nights.get(history.machine, ())) for history in histories]
     lines = [
-        f"{state['machine']}: {state['state']}; {plural(state['nights'], 'night')}"
-        for state in states
+        f"{machine['machine']}: {machine['state']}; {plural(machine['nights'], 'night')}"
+        for machine in machines
     ]
-    document = {"page": str(page), "machines": states}
+    document = {"page": str(page), "machines": machines}
     return Answer(document, map(visible, [*lines, f"page: {page}"]))
 
 

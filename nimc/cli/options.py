@@ -21,17 +21,17 @@ from records.checkout import ROOT
 from records.errors import InputError, suggestion
 from records.files import require_output, resolved_output
 
-# An argument that is a campaign: a file, or the name of one of `campaigns/`.
+# Arguments and options that are paths to read or to write.
 
 
 _FOLDER = ROOT / "campaigns"
 
 
 class CampaignPath(click.Path):
-    """The path of a campaign file; `quick` is `campaigns/quick.yaml` of this checkout."""
+    """The path of a campaign file; `quick` means `campaigns/quick.yaml` of this checkout."""
 
     def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> Path:
-        """Raises InputError for a name without a file. A path is checked when it is read."""
+        """Return the path. Raises InputError for an unknown name; a path may not exist."""
         path = Path(value)
         if path.suffix or "/" in str(value):
             return path
@@ -46,7 +46,7 @@ class CampaignPath(click.Path):
     def shell_complete(
         self, ctx: click.Context, param: click.Parameter, incomplete: str
     ) -> list[CompletionItem]:
-        """Names that begin so, and files."""
+        """Complete to names of campaigns and to files."""
         names = [CompletionItem(name) for name in _campaigns() if name.startswith(incomplete)]
         return [*names, CompletionItem(incomplete, type="file")]
 
@@ -55,23 +55,29 @@ def _campaigns() -> dict[str, Path]:
     return {file.stem: file for file in sorted(_FOLDER.glob("*.yaml"))}
 
 
-# An argument that is the folder of a run, or a file of measurements.
-
-
-#: Parts of a run that readers open: a pipe among them would be waited for without end.
-_READ = ("run.json", "samples", "samples/*", "counters", "counters/*", "provenance", "provenance/*")
+#: Files and folders of a run that commands open. Opening a pipe in their place would block.
+_OPENED_PATTERNS = (
+    "run.json",
+    "samples",
+    "samples/*",
+    "counters",
+    "counters/*",
+    "provenance",
+    "provenance/*",
+)
 
 
 class RunPath(click.Path):
-    """A readable file, or such a folder, without pipes and devices in place of a run's files."""
+    """The path of a readable run or file; pipes and devices are refused, in a run too."""
 
     def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> Path:
-        """Raises InputError; an unset variable of the shell gives an empty path."""
+        """Return the path. Raises InputError."""
         path = Path(value)
-        if not str(value):
+        if not str(value):  # as an unset variable of the shell gives
             raise InputError("'' found; allowed: the path of a run or a file")
         try:
-            for file in (path, *(part for pattern in _READ for part in path.glob(pattern))):
+            opened = [part for pattern in _OPENED_PATTERNS for part in path.glob(pattern)]
+            for file in (path, *opened):
                 mode = file.stat().st_mode
                 if not (stat.S_ISREG(mode) or stat.S_ISDIR(mode)):
                     raise InputError(f"{file}: neither a file nor a folder")
@@ -81,7 +87,7 @@ class RunPath(click.Path):
             raise InputError(f"{os.fsdecode(error.filename)}: does not exist") from None
         except OSError as error:
             raise InputError(f"{os.fsdecode(error.filename)}: {error.strerror}") from None
-        except ValueError as error:  # a zero byte in it
+        except ValueError as error:  # the path has a null byte
             raise InputError(f"{value!r}: {error}") from None
         return path
 
@@ -89,20 +95,18 @@ class RunPath(click.Path):
 #: A file to read.
 FILE = click.Path(exists=True, dir_okay=False, path_type=Path)
 
-# An option that is a file or folder to write to.
-
 
 class OutputPath(click.Path):
-    """A path of a file, or with `folder` of a folder, that may be written (`records.files`).
+    """The path of a file, or with `folder` of a folder, that may be written (`records.files`).
 
-    It is refused before any work is done.
+    Another path is refused before the command does any work.
     """
 
     def __init__(self, *, folder: bool = False) -> None:
         super().__init__(file_okay=not folder)
 
     def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> Path:
-        """Raises InputError."""
+        """Return the path. Raises InputError."""
         text = str(value)
         if not text or "\0" in text:
             option = max(param.opts, key=len) if param else self.name
@@ -113,10 +117,10 @@ class OutputPath(click.Path):
 
 
 class ResultsPath(click.Path):
-    """The path of a folder of runs, which may not exist yet."""
+    """The path of a folder of runs; the folder need not exist yet."""
 
     def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> Path:
-        """Raises InputError; an unset variable of the shell gives an empty path."""
+        """Return the path. Raises InputError."""
         text = str(value)
         if not text or "\0" in text or (os.path.exists(text) and not os.path.isdir(text)):
             raise InputError(f"--results: {text!r} found; allowed: a folder")
@@ -126,7 +130,7 @@ class ResultsPath(click.Path):
 
 
 def require_program(argument: str, program: str) -> None:
-    """Raise InputError, which names the argument, for a program that the shell would not find."""
+    """Raise InputError for a program that the shell would not find; the error names `argument`."""
     if shutil.which(program) is not None:
         return
     if "/" in program:
@@ -135,25 +139,27 @@ def require_program(argument: str, program: str) -> None:
 
 
 def require_own_results(results: Path) -> None:
-    """Raise InputError for a folder of runs to which this user may add none."""
+    """Raise InputError for a results folder in which this user may not create runs."""
     existing = next(path for path in (results, *results.absolute().parents) if path.exists())
     if not os.access(existing, os.W_OK | os.X_OK):
         raise InputError(f"--results: '{results}' found; allowed: a folder that you may write to")
 
 
-#: A campaign: its file, or the name of one of `campaigns/`.
 campaign_argument = click.argument("campaign", type=CampaignPath())
 
 
-def machines(_ctx: click.Context, _param: click.Parameter, incomplete: str) -> list[str]:
-    """Names of machines that begin so, for the shell's completion."""
+# Options for the machine, and other options that several commands have.
+
+
+def complete_machine(_ctx: click.Context, _param: click.Parameter, incomplete: str) -> list[str]:
+    """Complete to names of machines."""
     from records.machine.site import known_machines  # loads YAML, which few commands need
 
     return [name for name in known_machines(ROOT) if name.startswith(incomplete)]
 
 
 def _machine_or_default(_ctx: click.Context, _param: click.Parameter, value: str | None) -> str:
-    # Loads checks, which few commands need.
+    # This import loads the checks, which few commands need.
     from nimc.readiness.reframe_config import LOCALHOST, default_machine
 
     if value:
@@ -164,17 +170,16 @@ def _machine_or_default(_ctx: click.Context, _param: click.Parameter, value: str
     return name
 
 
-#: `--machine M` as the argument `machine`; without it, $NIMC_MACHINE or this host's.
+#: `--machine`, the name of a machine.
 machine_option = click.option(
     "--machine",
     metavar="M",
     envvar="NIMC_MACHINE",
     callback=_machine_or_default,
-    shell_complete=machines,
+    shell_complete=complete_machine,
     help="A file of site/ [default: $NIMC_MACHINE, else by this host's name].",
 )
 
-#: `--force` for runs that have faults.
 force_option = click.option(
     "--force",
     is_flag=True,
@@ -190,16 +195,15 @@ class DurationParam(click.ParamType[float]):
     def convert(
         self, value: Any, param: click.Parameter | None, ctx: click.Context | None
     ) -> float:
-        """Raises InputError."""
+        """Return seconds. Raises InputError."""
         return units.duration_s(value, param.opts[0] if param else self.name)
 
 
-#: A length of time, as the option's argument in seconds.
 DURATION = DurationParam()
 
 
 def completing(names: Callable[[], Iterable[str]]) -> Callable[..., list[str]]:
-    """Completes names, which are listed only then."""
+    """Return a function that completes to `names()`, called only when the shell completes."""
 
     def complete(_ctx: click.Context, _param: click.Parameter, incomplete: str) -> list[str]:
         return [name for name in names() if name.startswith(incomplete)]
@@ -207,11 +211,11 @@ def completing(names: Callable[[], Iterable[str]]) -> Callable[..., list[str]]:
     return complete
 
 
-def case_names(ctx: click.Context, _param: click.Parameter, incomplete: str) -> list[str]:
-    """Completes the cases of the command's campaign; none of a file that cannot be read."""
+def complete_case(ctx: click.Context, _param: click.Parameter, incomplete: str) -> list[str]:
+    """Complete to cases of the command's campaign; to none if its file cannot be read."""
     from records import marked_yaml
 
-    # While an option lacks its value, click has not yet taken the words for the arguments.
+    # While an option lacks its value, click has not yet assigned words to arguments.
     named = ctx.params.get("campaign") or next(iter(ctx.args), "")
     with suppress(InputError, OSError, AttributeError, TypeError, KeyError):
         file = CampaignPath().convert(named, None, ctx)
@@ -222,7 +226,7 @@ def case_names(ctx: click.Context, _param: click.Parameter, incomplete: str) -> 
 
 
 def share(_ctx: click.Context, param: click.Parameter, text: str | None) -> float | None:
-    """A share above 0, at most 1: `0.3`, or `30%`. Raises InputError."""
+    """Return a share above 0 and at most 1, given as `0.3` or `30%`. Raises InputError."""
     if text is None:
         return None
     with suppress(ValueError):
@@ -231,21 +235,13 @@ def share(_ctx: click.Context, param: click.Parameter, text: str | None) -> floa
     raise InputError(f"{param.opts[0]}: {text} found; allowed: above 0, at most 1, or such as 30%")
 
 
-#: `-v` for what has details, as the argument `details`.
 details_option = click.option("-v", "--verbose", "details", is_flag=True, help="Also the details.")
 
-#: `--results`, the folder of the runs.
 results_option = click.option(
     "--results", type=ResultsPath(), default=Path("results"), help="Folder for runs."
 )
 
-#: How much is printed besides results, and what the option of that name does.
-_LEVELS = {
-    "verbose": "Also a line for every run, where its logs are, and details of results.",
-    "quiet": "Errors and results only, no progress.",
-}
-
-#: `--wait`, how long a job that looks at nodes may take, as the argument `wait_s`.
+#: `--wait`, how long a job that looks at nodes may wait in the queue.
 wait_option = click.option(
     "--wait",
     "wait_s",
@@ -255,9 +251,16 @@ wait_option = click.option(
 )
 
 
+#: Value of `progress` -> help of the option of the same name.
+_PROGRESS_HELP = {
+    "verbose": "Also a line for every run, where its logs are, and details of results.",
+    "quiet": "Errors and results only, no progress.",
+}
+
+
 def progress_options(function: Callable[..., Any]) -> Callable[..., Any]:
     """Add `-q` and `-v` as the argument `progress`; the last one counts."""
-    for level, text in _LEVELS.items():
+    for level, text in _PROGRESS_HELP.items():
         flags = (f"-{level[0]}", f"--{level}", "progress")
         option = click.option(
             *flags, flag_value=level, default="normal", show_default=False, help=text
@@ -269,13 +272,16 @@ def progress_options(function: Callable[..., Any]) -> Callable[..., Any]:
 def output_option(
     text: str, *, folder: bool = False, required: bool = False
 ) -> Callable[[Callable[..., Any]], Callable[..., Any]]:
-    """`--output`, and `-o`: where to write, as the argument `output`."""
-    kind = OutputPath(folder=folder)
-    return click.option("-o", "--output", type=kind, required=required, help=text)
+    """Return the option `--output`, or `-o`: where to write."""
+    path_type = OutputPath(folder=folder)
+    return click.option("-o", "--output", type=path_type, required=required, help=text)
 
 
-def only_with(mode: str, *allowed: str) -> None:
-    """Raise InputError for an option that is given together with `mode` but not in `allowed`."""
+# Options that cannot be combined.
+
+
+def allow_only(mode: str, *allowed: str) -> None:
+    """Raise InputError if an option was given besides `mode` and those in `allowed`."""
     for name in names_given():
         if name not in (mode, *allowed):
             raise InputError(
@@ -284,18 +290,18 @@ def only_with(mode: str, *allowed: str) -> None:
             )
 
 
-def useless_without(mode: str, *options: str) -> None:
-    """Raise InputError for one of `options`, which have no effect without `mode`."""
+def reject_without(mode: str, *options: str) -> None:
+    """Raise InputError if one of `options` was given. They have no effect without `mode`."""
     for name in names_given():
         if name in options:
             raise InputError(f"{name}: has no effect without {mode}; allowed: both, or neither")
 
 
-def words_given(*without: str) -> tuple[str, ...]:
-    """The options of the command line as its words, except those in `without`."""
+def words_given(*omitted: str) -> tuple[str, ...]:
+    """Return the options that were given, with their values, as words of a command line."""
     words = []
     for option, value in _options_given():
-        if option.opts[0] in without:
+        if option.opts[0] in omitted:
             continue
         if option.is_flag:
             words.append(_name(option, value))
@@ -305,17 +311,19 @@ def words_given(*without: str) -> tuple[str, ...]:
 
 
 def names_given() -> list[str]:
-    """The options that the command line has, by the names that were given."""
+    """Return the names of the options that were given."""
     return [_name(option, value) for option, value in _options_given()]
 
 
 def _name(option: click.Option, value: Any) -> str:
-    """The option as it was given: `--higher/--lower` has two names."""
-    return option.opts[0] if value or not option.secondary_opts else option.secondary_opts[0]
+    """Return the name for a value: an option such as `--higher/--lower` has two names."""
+    if option.secondary_opts and not value:
+        return option.secondary_opts[0]
+    return option.opts[0]
 
 
 def _options_given() -> Iterator[tuple[click.Option, Any]]:
-    """Options of the command line, and their values."""
+    """Yield the options that were given on the command line, and their values."""
     context = click.get_current_context()
     for param in context.command.params:
         source = context.get_parameter_source(str(param.name))

@@ -35,10 +35,10 @@ from records.machine.site import load as load_machine
 from records.units import plural
 
 _SCALE_HEADER = ["scale", "arm", "writers", "writes/s", "a write", "a run", "of a link"]
-_SCALE_FOOT = "writers: concurrent, and the ranks that they are computed for."
-_FOLDED = "-v adds: ReFrame's command of each block"
+_SCALE_LEGEND = "writers: concurrent, and the ranks that they are computed for."
+_DETAILS_HINT = "-v adds: ReFrame's command of each block"
 #: ReFrame's options that stay in one line with their value.
-_WITH_VALUE = ("-C", "-c", "-n", "-S")
+_OPTIONS_WITH_VALUE = ("-C", "-c", "-n", "-S")
 _NO_WRITERS = (
     "0 writers: nothing is written, and the arm measures the same as 'aa'; docs/scale.md says from"
     " how many ranks on there are writers, and how to get more."
@@ -62,16 +62,16 @@ def plan_command(campaign: Path, machine: str, results: Path, details: bool) -> 
     every_scale = list(scales(request.campaign, request.machine))
     planned = request.plan(feasibility.omission_reasons)
     spreads = last_spreads(results, machine)
-    # Verdicts hold over all cases requested, whether it can run or not.
+    # The family of verdicts has all requested cases, also those that cannot run.
     whole_plan = request.plan() if feasibility.omission_reasons else planned
     reached = reach(whole_plan, request.campaign, spreads)
     reached = [row for row in reached if row.case not in feasibility.omission_reasons]
-    long = [
+    all_warnings = [
         *feasibility.doubts,
         *time_limit_warnings(planned, request.time_limit_s),
         *warnings(reached),
+        *short_write_warnings(every_scale),
     ]
-    long += short_write_warnings(every_scale)
     document = planned.as_dict() | {
         "machine_nodes": request.machine.nodes,
         "absent": [vars(omitted) for omitted in [*request.omissions, *feasibility.omissions]],
@@ -79,24 +79,27 @@ def plan_command(campaign: Path, machine: str, results: Path, details: bool) -> 
         "scales": [vars(row) for row in every_scale],
         "reach": [vars(row) for row in reached],
         "allocations": spreads.variation and vars(spreads.variation),
-        "warnings": long,
+        "warnings": all_warnings,
         "matrix": [vars(cell) for cell in feasibility.matrix.cells],
     }
 
     def parts() -> Iterator[str | Table | Listing]:
-        searched = [f"the layout is found first: {name}" for name in request.searches]
-        before = request.lengths
-        measured = [f"lengths of runs: as measured in {before.run}"] if before.run_s_by_case else []
-        remarks = [*measured, *_left_out(request, feasibility), *searched, *long]
-        yield from (f"{planned.campaign} on {machine}", "", _cases(planned, remarks), "")
-        yield from _reach(reached, spreads)
-        shown = {row.case for row in reached if not row.one_host}
-        if effects := [case for case in planned.cases if case.case in shown]:
-            yield from (wrapped(allocations.advice(spreads.variation, effects[0])), "")
+        remarks = []
+        if request.lengths.run_s_by_case:
+            remarks.append(f"lengths of runs: as measured in {request.lengths.run}")
+        remarks += _omission_lines(request, feasibility)
+        remarks += [f"the layout is found first: {name}" for name in request.searches]
+        remarks += all_warnings
+        yield from (f"{planned.campaign} on {machine}", "", _case_listing(planned, remarks), "")
+        yield from _reach_lines(reached, spreads)
+        between_nodes = {row.case for row in reached if not row.one_host}
+        if cases := [case for case in planned.cases if case.case in between_nodes]:
+            yield from (wrapped(allocations.advice(spreads.variation, cases[0])), "")
         yield from ("What runs where:", "", feasibility.matrix.text, "")
-        yield from _scales(every_scale, machine, request.machine.nodes)
+        yield from _scale_parts(every_scale, machine, request.machine.nodes)
         if planned.cases:
-            yield from (*(_commands(planned) if details else [_FOLDED]), "")
+            yield from _command_lines(planned) if details else [_DETAILS_HINT]
+            yield ""
         if feasibility.why:
             yield prose(f"{machine} cannot run it: {feasibility.why}", fg="red")
         else:
@@ -107,7 +110,7 @@ def plan_command(campaign: Path, machine: str, results: Path, details: bool) -> 
     return Answer(document, parts(), int(bool(feasibility.why)), schema=3)
 
 
-# `nimc campaigns`: those of this checkout, how long they take on a machine, what they answer.
+# `nimc campaigns`: the campaigns of this checkout, their durations on a machine, what they answer.
 
 
 @click.command()
@@ -119,27 +122,29 @@ def campaigns_command(machine: str, results: Path) -> Answer:
 
     Times are those of `nimc plan`: of a campaign that was measured, by the lengths of its runs.
     """
-    load_machine(machine)  # one that is unknown, or wrong, is no reason of each campaign
-    rows = [_listed(file, machine, results) for file in sorted((ROOT / "campaigns").glob("*.yaml"))]
-    cells = [[row["campaign"], _about(row), row["title"]] for row in rows]
+    # Raises now for an unknown or invalid machine, which would else be the reason of each campaign.
+    load_machine(machine)
+    files = sorted((ROOT / "campaigns").glob("*.yaml"))
+    rows = [_campaign_row(file, machine, results) for file in files]
+    cells = [[row["campaign"], _duration_text(row), row["title"]] for row in rows]
     table = Table(["campaign", "takes", "what it measures"], cells, [0, 2])
     parts: list[str | Table] = [prose(f"on {machine}", bold=True), table]
-    if unable := next((row["campaign"] for row in rows if row["why"]), None):
-        why = command("plan", unable, "--machine", machine)
+    if cannot_run := [row["campaign"] for row in rows if row["why"]]:
+        why = command("plan", cannot_run[0], "--machine", machine)
         parts.append(prose(f"cannot run: `{why}` says why; so of the others"))
-    parts.append(prose(_TAKES, dim=True))
+    parts.append(prose(_DURATION_LEGEND, dim=True))
     return Answer({"machine": machine, "campaigns": rows}, parts)
 
 
-_TAKES = (
+_DURATION_LEGEND = (
     "takes: from the fewest pairs of each case to the most, as its plan says; by the lengths of"
     " earlier runs, if there are any"
 )
 _DURATIONS = ("duration_least_s", "duration_most_s")
 
 
-def _listed(file: Path, machine: str, results: Path) -> dict[str, Any]:
-    """One campaign: its shortest and longest duration, or why it cannot run."""
+def _campaign_row(file: Path, machine: str, results: Path) -> dict[str, Any]:
+    """Return a campaign's shortest and longest duration, or why it cannot run."""
     title = str(marked_yaml.load(file).data.get("title", ""))
     row = {"campaign": file.stem, "title": title, **dict.fromkeys(_DURATIONS)}
     try:
@@ -151,35 +156,39 @@ def _listed(file: Path, machine: str, results: Path) -> dict[str, Any]:
     return {**row, **{name: sums[name] for name in _DURATIONS}, "why": feasibility.why}
 
 
-def _about(row: dict[str, Any]) -> str:
-    """The time that a campaign takes, in whole minutes or hours."""
+def _duration_text(row: dict[str, Any]) -> str:
+    """Return the time that a campaign takes, in whole minutes or hours."""
     if row["why"]:
         return "cannot run"
-    unit, unit_s = ("h", 3600) if row[_DURATIONS[1]] > 2 * 3600 else ("min", 60)
-    return f"{range_text(*(str(ceil(row[name] / unit_s)) for name in _DURATIONS))} {unit}"
+    least_s, most_s = (row[name] for name in _DURATIONS)
+    unit, unit_s = ("h", 3600) if most_s > 2 * 3600 else ("min", 60)
+    return f"{range_text(str(ceil(least_s / unit_s)), str(ceil(most_s / unit_s)))} {unit}"
 
 
 # `nimc plan`
 
 
-def _left_out(request: Request, feasibility: Feasibility) -> list[str]:
-    """Return what cannot run and why; of workloads that run nowhere, the matrix says it."""
-    workload = {case.name: case.check for case in request.campaign.cases}
-    nowhere = feasibility.matrix.nowhere
-    shown = [
-        replace(omitted, reason="runs nowhere, as below")
-        if nowhere.get(workload[omitted.case]) == omitted.reason
-        else omitted
-        for omitted in feasibility.omissions
-    ]
-    return omission_lines([*request.omissions, *shown])
+def _omission_lines(request: Request, feasibility: Feasibility) -> list[str]:
+    """Return what cannot run and why.
+
+    For a workload that runs nowhere, the reason stands only in the table of what runs where.
+    """
+    workload_by_case = {case.name: case.check for case in request.campaign.cases}
+    omissions = list(request.omissions)
+    for omitted in feasibility.omissions:
+        workload = workload_by_case[omitted.case]
+        if feasibility.matrix.nowhere.get(workload) == omitted.reason:
+            omitted = replace(omitted, reason="runs nowhere, as below")
+        omissions.append(omitted)
+    return omission_lines(omissions)
 
 
-def _scales(rows: list[ScaleRow], machine: str, nodes: int | None) -> list[str | Table]:
-    """Return how much is written at which scale, of campaigns with a timetable."""
+def _scale_parts(rows: list[ScaleRow], machine: str, nodes: int | None) -> list[str | Table]:
+    """Return how much is written at each scale; nothing for campaigns without a timetable."""
     if not rows:
         return []
-    parts: list[str | Table] = [Table(_SCALE_HEADER, list(map(_scale, rows)), [0, 1]), _SCALE_FOOT]
+    table = Table(_SCALE_HEADER, list(map(_scale_cells, rows)), [0, 1])
+    parts: list[str | Table] = [table, _SCALE_LEGEND]
     rules = [rule_text(row.mtti_s, row.write_s) for row in rows if row.counted is not None]
     parts += map(wrapped, dict.fromkeys(rules))
     if any(row.writers == 0 for row in rows):
@@ -189,57 +198,57 @@ def _scales(rows: list[ScaleRow], machine: str, nodes: int | None) -> list[str |
     return [*parts, ""]
 
 
-def _commands(planned: Plan) -> list[str]:
-    """ReFrame's command of each block that always runs."""
+def _command_lines(planned: Plan) -> list[str]:
+    """Return ReFrame's command for each block that always runs."""
     parts = [f"ReFrame's commands ({RUN} is the folder of the run):"]
     for case in planned.cases:
         always = [block for block in case.blocks if block.needed == "always"]
         for block in always:
             parts.append(f"\n# {case.case}, block {block.block}: {block.pairs} pairs")
-            parts.append(pasted(block.command))
+            parts.append(command_to_paste(block.command))
         if more := len(case.blocks) - len(always):
             parts.append(f"# plus up to {more} more, while undecided")
     return parts
 
 
-def _reach(reached: list[Reach], spreads: Spreads) -> list[str]:
-    """Return what each case shows in nine of ten runs; nothing of a campaign without effects."""
+def _reach_lines(reached: list[Reach], spreads: Spreads) -> list[str]:
+    """Return what each case shows in 90 % of runs; nothing for a campaign without effects."""
+    if not reached:
+        return []
     title = f"What is shown in 90 % of runs, with a spread of single runs {spreads.source}:"
-    return [wrapped(title), "", *map(wrapped, lines(reached)), ""] if reached else []
+    return [wrapped(title), "", *map(wrapped, lines(reached)), ""]
 
 
-def _cases(planned: Plan, remarks: list[str]) -> Listing:
-    """A line for each case, and their sum."""
+def _case_listing(planned: Plan, remarks: list[str]) -> Listing:
+    """Return a table with a line for each case, and their total."""
+    header = ("case", "duration", "node-hours", "nodes", "pairs")
+    if not planned.cases:
+        return Listing(header=header, lines=[], notes=remarks, needed=4)
     sums = planned.sums
-    lines = [
-        Line([*_row(case), range_text(f"{case.pairs_least}", f"{case.pairs_most}")])
-        for case in planned.cases
-    ]
-    total = _lengths(
+    duration_and_node_hours = _duration_and_node_hours(
         sums["duration_least_s"],
         sums["duration_most_s"],
         sums["node_hours_least"],
         sums["node_hours_most"],
     )
+    total = Line(["total", *duration_and_node_hours, "", ""])
     return Listing(
-        header=("case", "duration", "node-hours", "nodes", "pairs"),
-        lines=[*lines, Line(["total", *total, "", ""])] if lines else [],
-        notes=[*_core_hours(planned), *_factors(planned.cases), *remarks],
+        header=header,
+        lines=[*map(_case_line, planned.cases), total],
+        notes=[_core_hours_text(planned), *_factor_lines(planned.cases), *remarks],
         needed=4,
     )
 
 
-def _core_hours(planned: Plan) -> list[str]:
-    """The sum as papers and allocations count it."""
+def _core_hours_text(planned: Plan) -> str:
     least, most = (planned.sums[f"core_hours_{end}"] for end in ("least", "most"))
     hours = range_text(number(least, 2), number(most, 2))
-    cores = f"{plural(planned.node_cores, 'core')} a node"
-    return [f"core-hours in all: {hours}, with {cores}"] if planned.cases else []
+    return f"core-hours in all: {hours}, with {plural(planned.node_cores, 'core')} a node"
 
 
-def _factors(cases: list[Case]) -> list[str]:
-    """Lines that list factors that change within a block, and those with a case for each level."""
-    within = grouped((_within(case), case.case) for case in cases if case.factors_within)
+def _factor_lines(cases: list[Case]) -> list[str]:
+    """List the factors that change within a block, and those with a case for each level."""
+    within = grouped((_levels_within(case), case.case) for case in cases if case.factors_within)
     between = grouped((name, case.case) for case in cases for name in case.factors_between)
     return [
         *(f"change within a block: {text}: {', '.join(names)}" for text, names in within.items()),
@@ -247,7 +256,7 @@ def _factors(cases: list[Case]) -> list[str]:
     ]
 
 
-def _within(case: Case) -> str:
+def _levels_within(case: Case) -> str:
     levels = "; ".join(
         f"{name} {', '.join(map(level_text, levels))}"
         for name, levels in case.factors_within.items()
@@ -255,21 +264,27 @@ def _within(case: Case) -> str:
     return f"{levels} ({len(case.treatments)} runs a pair)"
 
 
-def _row(case: Case) -> list[str]:
+def _case_line(case: Case) -> Line:
     targets = plural(case.target_nodes, "node")
     origins = f" and {plural(case.origin_nodes, 'origin')}" if case.origin_nodes else ", same host"
-    length_s = (case.duration_least_s, case.duration_most_s)
-    lengths = _lengths(*length_s, *(case.nodes * seconds / 3600 for seconds in length_s))
-    return [case.case, *lengths, f"{targets}{origins}"]
+    duration_and_node_hours = _duration_and_node_hours(
+        case.duration_least_s,
+        case.duration_most_s,
+        case.nodes * case.duration_least_s / 3600,
+        case.nodes * case.duration_most_s / 3600,
+    )
+    pairs = range_text(f"{case.pairs_least}", f"{case.pairs_most}")
+    return Line([case.case, *duration_and_node_hours, f"{targets}{origins}", pairs])
 
 
-def _lengths(least_s: float, most_s: float, least_h: float, most_h: float) -> tuple[str, str]:
-    """Duration and node-hours."""
-    hours = range_text(number(least_h, 2), number(most_h, 2))
-    return range_text(duration(least_s), duration(most_s)), hours
+def _duration_and_node_hours(
+    least_s: float, most_s: float, least_node_hours: float, most_node_hours: float
+) -> tuple[str, str]:
+    node_hours = range_text(number(least_node_hours, 2), number(most_node_hours, 2))
+    return range_text(duration(least_s), duration(most_s)), node_hours
 
 
-def _scale(row: ScaleRow) -> list[str]:
+def _scale_cells(row: ScaleRow) -> list[str]:
     return [
         row.case,
         row.arm,
@@ -281,12 +296,12 @@ def _scale(row: ScaleRow) -> list[str]:
     ]
 
 
-def pasted(words: list[str]) -> str:
-    """A command line to paste, broken to 80 columns; `RUN` remains a shell variable."""
+def command_to_paste(words: list[str]) -> str:
+    """Return a command line in 80 columns; `RUN` remains a variable of the shell."""
     parts: list[str] = []
     for before, word in zip(["", *words], words, strict=False):
         quoted = f'"{word}"' if RUN in word else shlex.quote(word)
-        if before in _WITH_VALUE:
+        if before in _OPTIONS_WITH_VALUE:
             parts[-1] += f" {quoted}"
         else:
             parts.append(quoted)
@@ -294,5 +309,5 @@ def pasted(words: list[str]) -> str:
 
 
 def range_text(least: str, most: str) -> str:
-    """Both figures; one if they are the same."""
+    """Return both figures, or one if they are the same."""
     return least if least == most else f"{least} to {most}"

@@ -1,4 +1,4 @@
-"""`nimc report`, `nimc compare`, `nimc advise`: what runs say."""
+"""`nimc report`, `nimc compare`, `nimc advise`: results of runs, differences, remedies."""
 
 from __future__ import annotations
 
@@ -60,7 +60,7 @@ def report_command(
     parts: list[str | Listing] = []
     for report in reports:
         for run in report.runs:
-            parts += [prose(run.header.run, bold=True), *_faults(run.integrity.lines())]
+            parts += [prose(run.header.run, bold=True), *_fault_lines(run.integrity.lines())]
             parts += map(prose, run.unread_runs)
             parts += tables_of_run(run, details=details)
         parts.append(f"report: {report.page}")
@@ -72,41 +72,42 @@ def report_command(
     return Answer({"reports": documents, "pictures": list(map(str, written.files))}, parts)
 
 
-def _faults(lines: Iterable[str]) -> list[str]:
-    """Return what must not be overlooked."""
+def _fault_lines(lines: Iterable[str]) -> list[str]:
+    """Return lines in a style that is not overlooked."""
     return [prose(line, fg="red", bold=True) for line in lines]
 
 
 # The effects of a run, as `nimc run` and `nimc report` print them.
 
 
-#: Most reasons for rejections shown.
-_REASONS = 8
+#: Most reasons for rejections that are shown.
+_MOST_REASONS = 8
+#: Verdict -> its colour; yellow for other verdicts.
 _VERDICTS: dict[Verdict, str] = {
     Verdict.CONTENTION: "red",
     Verdict.SLOWER: "red",
     Verdict.SPEED_UP: "cyan",
     Verdict.NO_EFFECT: "green",
 }
-_EFFECTS = ("case", "slowdown, 95 %", "verdict", "off -> on", "pairs")
-_SLOWDOWN = (
+_EFFECTS_HEADER = ("case", "slowdown, 95 %", "verdict", "off -> on", "pairs")
+_EFFECTS_LEGEND = (
     "slowdown of the typical run, with its interval of 95 %; median run without -> with writers"
 )
-_BESIDE = (
+_EFFECTS_DETAILS = (
     "standard deviations, baseline repeated, control, extra node-hours per 100 on average, rates of"
     " the writers"
 )
-#: Ratios that differ by less look alike.
-_VISIBLE = 0.005
-_CONTRASTS = ("case, level", "ratio, 95 %", "kind", "pairs")
-_PRICES = (
+#: Least difference of two ratios that a reader of the table sees.
+_LEAST_VISIBLE = 0.005
+_CONTRASTS_HEADER = ("case, level", "ratio, 95 %", "kind", "pairs")
+_CONTRASTS_LEGEND = (
     "price: time at the level / at the first level, without writers; "
     "gain: time at the first level / at the level, with writers"
 )
 
 
 def tables_of_run(run: RunData, *, details: bool = False) -> list[str | Listing]:
-    """Return `results_tables` of a run, with commands for this shell."""
+    """Return the tables of a run's effects, prices and gains, with commands for this shell."""
     return results_tables(
         run.results,
         run.header,
@@ -130,69 +131,73 @@ def results_tables(
     failures: Sequence[str] = (),
     details: bool = False,
 ) -> list[str | Listing]:
-    """One line per effect, then caveats and what to do next; then prices and gains.
+    """Return a table with a line for each effect, then one of prices and gains, if there are any.
 
-    What disturbed the run comes first among the caveats. Without rows, `failures` say why.
-
-    Controls and repeated baselines are details; they are rows only in a case without effects.
+    Notes follow the effects: first what disturbed the run, then caveats. The last table is followed
+    by what to do next. Controls and repeated baselines are details of effects; they are lines only
+    in a case without effects. Without any line, `failures` say why.
     """
-    effects = {row.case for row in rows if row.role == "effect"}
-    shown = [row for row in rows if row.role == "effect" or row.case not in effects]
+    cases_with_effects = {row.case for row in rows if row.role == "effect"}
+    shown = [row for row in rows if row.role == "effect" or row.case not in cases_with_effects]
     if not shown:
         reasons = failures or ["only the arm 'off' was run"]
         return [f"no result: {reason}" for reason in reasons]
     step = next_step(rows, header, commands, pair_s)
-    bounded = [row for row in shown if row.verdict is Verdict.NO_EFFECT]
-    beside = [
-        f"{case_and_arm(row)}: the interval covers the next allocation; the verdict rests on the"
-        f" interval of these allocations, {ends_text(row.slowdown)}"
-        for row in shown
-        if row.next
-    ]
-    margins = [f"no effect: typical run within {row.margin * 100:.3g} %" for row in bounded]
-    caveats = map(rewording(header), _notes(shown))
-    effects_table = Listing(
-        header=_EFFECTS,
-        lines=list(map(_effect, shown)),
-        notes=[
-            *filter(None, [disturbance]),
-            *beside,
-            *_apart(shown),
-            *margins,
-            *caveats,
-            *_rejections(shown),
-        ],
-        legend=_SLOWDOWN,
-        more=_BESIDE,
-        details=details,
-        following=[] if contrasts else [step],
-    )
     heading = heading_of(header)
-    lines: list[str | Listing] = [f"{header.campaign}: {heading}"] if heading else []
-    if not contrasts:
-        return [*lines, effects_table]
-    prices = Listing(
-        header=_CONTRASTS,
-        lines=list(map(_price, contrasts)),
-        legend=_PRICES,
+    parts: list[str | Listing] = [f"{header.campaign}: {heading}"] if heading else []
+    effects = Listing(
+        header=_EFFECTS_HEADER,
+        lines=list(map(_effect_line, shown)),
+        notes=_effect_notes(shown, header, disturbance),
+        legend=_EFFECTS_LEGEND,
+        details_hint=_EFFECTS_DETAILS,
         details=details,
-        following=[step],
+        conclusions=[] if contrasts else [step],
     )
-    return [*lines, effects_table, "", prices]
+    parts.append(effects)
+    if contrasts:
+        prices_and_gains = Listing(
+            header=_CONTRASTS_HEADER,
+            lines=list(map(_contrast_line, contrasts)),
+            legend=_CONTRASTS_LEGEND,
+            details=details,
+            conclusions=[step],
+        )
+        parts += ["", prices_and_gains]
+    return parts
 
 
-def _effect(row: Result) -> Line:
+def _effect_notes(rows: Sequence[Result], header: RunHeader, disturbance: str) -> list[str]:
+    notes = [disturbance] if disturbance else []
+    for row in rows:
+        if row.next:
+            notes.append(
+                f"{case_and_arm(row)}: the interval covers the next allocation; the verdict rests"
+                f" on the interval of these allocations, {ends_text(row.slowdown)}"
+            )
+    notes += _disagreement_notes(rows)
+    for row in rows:
+        if row.verdict is Verdict.NO_EFFECT:
+            notes.append(f"no effect: typical run within {row.margin * 100:.3g} %")
+    notes += map(rewording(header), _caveats(rows))
+    notes += _rejection_lines(rows)
+    return notes
+
+
+def _effect_line(row: Result) -> Line:
     divisor, unit = divisor_and_unit(row.off_median, row.unit)
     off, on = (
         NO_FIGURE if value is None else number(value / divisor, 3)
         for value in (row.off_median, row.on_median)
     )
     rejected = f", {row.rejected} rejected" if row.rejected else ""
-    # Every verdict on emulated writes says so; what 'no effect' means is a note.
-    named_so = row.verdict is Verdict.EMULATED
-    emulated = row.emulated and not named_so and row.verdict_text.endswith("writes")
-    written, alone = (
-        quantity(rate, "B/s", 3) for rate in (row.writer_rate_b_s, row.writer_rate_alone_b_s)
+    # The verdict `EMULATED` names emulated writes itself. What 'no effect' means is a note.
+    emulated = (
+        row.emulated and row.verdict is not Verdict.EMULATED and row.verdict_text.endswith("writes")
+    )
+    rate, uncontended_rate = (
+        quantity(rate_b_s, "B/s", 3)
+        for rate_b_s in (row.writer_rate_b_s, row.writer_rate_alone_b_s)
     )
     parts = [
         case_and_arm(row),
@@ -208,14 +213,14 @@ def _effect(row: Result) -> Line:
     details = [
         f"standard deviation of runs: {' -> '.join(spreads)}",
         f"baseline repeated: {ends_text(row.noise_floor)}; control: {ends_text(row.control)}",
-        f"extra node-hours per 100, on average: {_cost(row)}",
-        f"writers: {written}, alone {alone}",
+        f"extra node-hours per 100, on average: {_cost_text(row)}",
+        f"writers: {rate}, alone {uncontended_rate}",
     ]
     return Line(parts, details, _VERDICTS.get(row.verdict, "yellow"))
 
 
-def _apart(rows: Sequence[Result]) -> list[str]:
-    """Return why slowdown and medians disagree, with the rows in which they visibly do."""
+def _disagreement_notes(rows: Sequence[Result]) -> list[str]:
+    """Name the rows in which slowdown and medians visibly disagree, and say why they do."""
     names = [case_and_arm(row) for row in rows if _disagree(row)]
     if not names:
         return []
@@ -226,35 +231,42 @@ def _apart(rows: Sequence[Result]) -> list[str]:
 
 
 def _disagree(row: Result) -> bool:
-    """Return whether the ratio of medians lies outside the slowdown's interval, or across 1.
+    """Return whether the ratio of medians visibly contradicts the slowdown.
 
-    Medians that look alike are not across 1, nor is half a per cent visible.
+    It does if it lies outside the slowdown's interval, or on the other side of 1.
     """
     if not (row.slowdown and row.off_median and row.on_median):
         return False
-    medians = row.on_median / row.off_median
-    ratio = 1 / medians if row.better == "higher" else medians
+    ratio = row.on_median / row.off_median
+    if row.better == "higher":
+        ratio = 1 / ratio
     low, high = row.next or (row.slowdown.low, row.slowdown.high)
+    if not low - _LEAST_VISIBLE <= ratio <= high + _LEAST_VISIBLE:
+        return True
     least, most = sorted((ratio, row.slowdown.value))
-    alike = number(row.off_median, 3) == number(row.on_median, 3)
-    across = least < 1 < most and not alike and abs(row.slowdown.value - 1) > _VISIBLE
-    return across or not low - _VISIBLE <= ratio <= high + _VISIBLE
+    medians_differ = number(row.off_median, 3) != number(row.on_median, 3)
+    slowdown_differs = abs(row.slowdown.value - 1) > _LEAST_VISIBLE
+    return least < 1 < most and medians_differ and slowdown_differs
 
 
-def _cost(row: Result) -> str:
+def _cost_text(row: Result) -> str:
     if row.cost is None:
         return NO_FIGURE
     return f"{row.cost.value:.1f} [{row.cost.low:.1f}, {row.cost.high:.1f}]"
 
 
-def _price(contrast: Contrast) -> Line:
-    kind, pairs = f"{contrast.kind} against {contrast.against}", plural(contrast.pairs, "pair")
-    parts = [f"{contrast.case} {contrast.treatment}", estimate_text(contrast.ratio), kind, pairs]
+def _contrast_line(contrast: Contrast) -> Line:
+    parts = [
+        f"{contrast.case} {contrast.treatment}",
+        estimate_text(contrast.ratio),
+        f"{contrast.kind} against {contrast.against}",
+        plural(contrast.pairs, "pair"),
+    ]
     return Line(parts, [f"baseline repeated: {ends_text(contrast.noise_floor)}"])
 
 
-def _notes(rows: Sequence[Result]) -> list[str]:
-    """Caveats, each once; those that not all cases have name the cases."""
+def _caveats(rows: Sequence[Result]) -> list[str]:
+    """Return each caveat once, with its cases unless all cases have it."""
     in_one = merged_concurrent_runs(note for row in rows for note in row.notes)
     alike = (replace(row, notes=list(map(in_one, row.notes))) for row in rows)
     cases = grouped((row.case, row) for row in alike)
@@ -267,21 +279,20 @@ def _notes(rows: Sequence[Result]) -> list[str]:
     ]
 
 
-def _rejections(rows: Sequence[Result]) -> list[str]:
-    """Reasons for rejections by case."""
-    lost: dict[str, dict[str, tuple[str, str]]] = {}
+def _rejection_lines(rows: Sequence[Result]) -> list[str]:
+    """Return how often which runs of each case were rejected, and why."""
+    runs_by_case: dict[str, dict[str, tuple[str, str]]] = {}
     for row in rows:
         for run in row.rejections:
-            lost.setdefault(row.case, {})[run["key"]] = (run["outcome"], run["reason"])
-    reasons = [
-        (case, kind) for case, runs in lost.items() for kind in rejection_kinds(runs.values())
-    ]
-    lines = [
-        f"{case}: {kind.times} x {kind.outcome}{f': {kind.reason}' if kind.reason else ''}"
-        for case, kind in reasons[:_REASONS]
-    ]
-    if len(reasons) > _REASONS:
-        lines.append(f"and {len(reasons) - _REASONS} more reasons; the report has them all")
+            runs_by_case.setdefault(row.case, {})[run["key"]] = (run["outcome"], run["reason"])
+    lines = []
+    for case, runs in runs_by_case.items():
+        for kind in rejection_kinds(runs.values()):
+            reason = f": {kind.reason}" if kind.reason else ""
+            lines.append(f"{case}: {kind.times} x {kind.outcome}{reason}")
+    if unshown := lines[_MOST_REASONS:]:
+        more = f"and {len(unshown)} more reasons; the report has them all"
+        return [*lines[:_MOST_REASONS], more]
     return lines
 
 
@@ -289,8 +300,8 @@ def _rejections(rows: Sequence[Result]) -> list[str]:
 
 
 _RUN = options.RunPath()
-_COMPARISONS = ("figure", "ratio, 95 %", "change", "reference -> this", "adjusted p")
-_RATIO = "ratio: above 1 is slower"
+_COMPARISONS_HEADER = ("figure", "ratio, 95 %", "change", "reference -> this", "adjusted p")
+_COMPARISONS_LEGEND = "ratio: above 1 is slower"
 
 
 @click.command()
@@ -333,14 +344,16 @@ def compare_command(
     compared = compare_sides(reference, current, nights_of(results))
     if fail and compared.too_few_nights:
         raise InputError(f"--fail: {compared.too_few_nights} Give the reference's with --reference")
-    page = write_page(output, compared) if output else None
-    parts = [*comparison_parts(compared, details=details), *([f"page: {page}"] if page else [])]
+    parts = list(comparison_parts(compared, details=details))
+    if output:
+        parts.append(f"page: {write_page(output, compared)}")
     return Answer(compared.document(), parts, int(bool(fail and compared.worse)), schema=3)
 
 
 def _sides(
     references: tuple[Path, ...], runs: tuple[Path, ...]
 ) -> tuple[tuple[Path, ...], tuple[Path, ...]]:
+    """Return the nights of the reference and the others. Raises InputError."""
     if references:
         return references, runs
     if len(runs) < 2:
@@ -354,9 +367,13 @@ def _sides(
 
 
 def comparison_parts(compared: ComparedSides, *, details: bool = False) -> Iterator[str | Listing]:
-    """The comparison: what differs, and a line for each quantity; with `details` all facts."""
-    yield from _faults(text for run in compared.untrusted for text in run.lines())
-    yield prose(f"{_named(compared.this)} against {_named(compared.reference)}", bold=True)
+    """Yield which facts differ, then a table of figures; with `details` facts that are equal, too.
+
+    Faults of the runs come first.
+    """
+    yield from _fault_lines(text for run in compared.untrusted for text in run.lines())
+    title = f"{_side_name(compared.this)} against {_side_name(compared.reference)}"
+    yield prose(title, bold=True)
     for line in compared.first:
         yield prose(line, fg="yellow")
     for fact in compared.differing:
@@ -364,26 +381,28 @@ def comparison_parts(compared: ComparedSides, *, details: bool = False) -> Itera
     if compared.unknown:
         yield prose(f"not known of the nodes: {', '.join(compared.unknown)}", dim=True)
     yield ""
-    others = [f"{fact.what}: {fact.reference} -> {fact.this}" for fact in compared.others]
+    notes = list(compared.emulations)
+    if details:
+        notes += [f"{fact.what}: {fact.reference} -> {fact.this}" for fact in compared.others]
     yield Listing(
-        header=_COMPARISONS,
-        lines=list(map(_comparison, compared.rows)),
-        notes=[*compared.emulations, *(others if details else [])],
-        legend=_RATIO,
-        more="p adjusted over all rows, every night, and other facts of both sides",
+        header=_COMPARISONS_HEADER,
+        lines=list(map(_comparison_line, compared.rows)),
+        notes=notes,
+        legend=_COMPARISONS_LEGEND,
+        details_hint="p adjusted over all rows, every night, and other facts of both sides",
         details=details,
-        following=[compared.summary],
+        conclusions=[compared.summary],
     )
 
 
-def _named(side: Side) -> str:
+def _side_name(side: Side) -> str:
+    header = side.header
     if len(side.runs) == 1:
-        return side.header.run
-    nights, header = plural(len(side.runs), "night"), side.header
-    return f"{nights} of {header.campaign} on {header.machine}"
+        return header.run
+    return f"{plural(len(side.runs), 'night')} of {header.campaign} on {header.machine}"
 
 
-def _comparison(row: Comparison) -> Line:
+def _comparison_line(row: Comparison) -> Line:
     treatment = "" if row.arm in ("on", "off") else f" {row.arm}"
     unit = "" if row.metric == "slowdown" else row.unit
     divisor, scaled = divisor_and_unit(row.reference.value if row.reference else None, unit)
@@ -410,13 +429,15 @@ def _comparison(row: Comparison) -> Line:
 # `nimc advise`: which remedy, what it costs, what is not decided.
 
 
-_COLOUR = {Standing.BETTER: "green", Standing.WORSE: "red"}
-_REMEDIES = ("remedy", "net, 95 %", "standing", "price and gain")
-_LEGEND = (
+_STANDING_COLOURS = {Standing.BETTER: "green", Standing.WORSE: "red"}
+_REMEDIES_HEADER = ("remedy", "net, 95 %", "standing", "price and gain")
+_REMEDIES_LEGEND = (
     "net: speed with / without the remedy at the share of traffic, above 1 is better; price: time"
     " with / without, off; gain: time without / with, on"
 )
-_MORE = "intervals of price and gain, that for the next allocation, the rate with / without"
+_REMEDIES_DETAILS = (
+    "intervals of price and gain, that for the next allocation, the rate with / without"
+)
 
 
 @click.command()
@@ -450,54 +471,63 @@ def advise_command(
     parts: list[str | Listing] = []
     for machine, advice in advice_by_machine.items():
         parts.append(prose(machine, bold=True))
-        parts += _faults(line for run in runs_by_machine[machine] for line in run.integrity.lines())
-        parts.append(_advice(advice, details=details))
+        parts += _fault_lines(
+            line for run in runs_by_machine[machine] for line in run.integrity.lines()
+        )
+        parts.append(_advice_listing(advice, details=details))
     return Answer({"advice": documents, "integrity_faults": faults}, parts, schema=4)
 
 
-def _advice(advice: Advice, *, details: bool) -> Listing:
-    notes = dict.fromkeys(note for row in advice.losses for note in row["emulated"])
-    sweeps = [text for row in advice.sweeps for text in _sweep(row)]
+def _advice_listing(advice: Advice, *, details: bool) -> Listing:
+    sweep_lines = [_sweep_text(row) for row in advice.sweeps if row["slope"] is not None]
+    emulations = [note for row in advice.losses for note in row["emulated"]]
     return Listing(
-        header=_REMEDIES,
-        lines=list(map(_remedy, advice.remedies)),
-        notes=[*sweeps, *dynamic_lines(advice), *notes],
-        legend=_LEGEND,
-        more=_MORE,
+        header=_REMEDIES_HEADER,
+        lines=list(map(_remedy_line, advice.remedies)),
+        notes=[*sweep_lines, *dynamic_lines(advice), *emulations],
+        legend=_REMEDIES_LEGEND,
+        details_hint=_REMEDIES_DETAILS,
         details=details,
-        following=sentences(advice),
+        conclusions=sentences(advice),
     )
 
 
-def _remedy(row: Remedy) -> Line:
+def _remedy_line(row: Remedy) -> Line:
     traffic = "" if row["traffic"] == "on" else f" under {row['traffic']}"
-    marks = [*([] if row["paired"] else ["unpaired"]), *(["emulated"] if row["emulated"] else [])]
-    estimates = {name: estimate_of(row, name) for name in ("net", "price", "gain", "written")}
-    shown = {name: estimate_text(estimate) for name, estimate in estimates.items()}
-    price_and_gain = ((name, estimates[name]) for name in ("price", "gain"))
+    standing = [row["standing"]]
+    if not row["paired"]:
+        standing.append("unpaired")
+    if row["emulated"]:
+        standing.append("emulated")
+    net, price, gain, written = (
+        estimate_of(row, name) for name in ("net", "price", "gain", "written")
+    )
+    price_and_gain = []
+    if price:
+        price_and_gain.append(f"price {price.value:.2f}")
+    if gain:
+        price_and_gain.append(f"gain {gain.value:.2f}")
     low, high = (row[f"next_allocation_{end}"] for end in ("low", "high"))
-    following = None if low is None else Interval(low, high)
+    next_allocation = None if low is None else Interval(low, high)
     parts = [
         f"{row['case']} {row['remedy']}{traffic}",
-        shown["net"],
-        ", ".join([row["standing"], *marks]),
-        " ".join(f"{name} {estimate.value:.2f}" for name, estimate in price_and_gain if estimate),
+        estimate_text(net),
+        ", ".join(standing),
+        " ".join(price_and_gain),
     ]
     details = [
-        f"price: {shown['price']}; gain: {shown['gain']}",
-        f"next allocation: {ends_text(following)}; writes: {shown['written']}",
+        f"price: {estimate_text(price)}; gain: {estimate_text(gain)}",
+        f"next allocation: {ends_text(next_allocation)}; writes: {estimate_text(written)}",
     ]
-    return Line(parts, details, _COLOUR.get(row["standing"], "yellow"))
+    return Line(parts, details, _STANDING_COLOURS.get(row["standing"], "yellow"))
 
 
-def _sweep(row: Mapping[str, Any]) -> list[str]:
-    """Loss per byte written, and the crossover, of a sweep."""
-    if row["slope"] is None:
-        return []
+def _sweep_text(row: Mapping[str, Any]) -> str:
+    """Return the loss per byte written in a sweep, and the crossover with a reserved core."""
     begin = ", ".join(filter(None, (row["case"], row["at"])))
     if row["word"] != "yes":
-        return [f"{begin}: the loss is curved, so no line gives a loss per byte"]
-    # A relative loss is in per cent for each GB/s written.
+        return f"{begin}: the loss is curved, so no line gives a loss per byte"
+    # Unless the figure is a bandwidth, the loss is relative: per cent for each GB/s written.
     factor, unit = (1.0, "B/s per B/s") if row["bandwidth"] else (1e11, "% per GB/s")
     figures = (row[f"slope{end}"] * factor for end in ("", "_low", "_high"))
     value, low, high = (number(figure, 3) for figure in figures)
@@ -505,4 +535,4 @@ def _sweep(row: Mapping[str, Any]) -> list[str]:
     if row["reserved"] is not None:
         crossover = crossing_text(row, "crossover_b_s", "B/s")
         text += f"; equals the price of reserved_cores={row['reserved']:g}: {crossover}"
-    return [text]
+    return text

@@ -16,7 +16,7 @@ from nimc.campaign.cases import omission_lines
 from nimc.campaign.plan import Request
 from nimc.campaign.prepare import prepare, time_limit_warnings
 from nimc.cli import options
-from nimc.cli.answer import Answer, Listing, answers, log, silent
+from nimc.cli.answer import Answer, Listing, answers, discard, log
 from nimc.readiness import reservation
 from nimc.readiness.reframe import find_reframe
 from nimc.run.folder import (
@@ -42,8 +42,8 @@ if TYPE_CHECKING:
     from analysis.report.page import Report
 
 
-def _look(_ctx: click.Context, _param: click.Parameter, pairs: int | None) -> int | None:
-    """So many pairs, if verdicts are reached at them. Raises InputError."""
+def _require_interim(_ctx: click.Context, _param: click.Parameter, pairs: int | None) -> int | None:
+    """Return `pairs`. Raises InputError if there is no interim analysis at this number of pairs."""
     allowed = [interim.pairs for interim in interim_analyses(MAX_PAIRS)]
     if pairs is not None and pairs not in allowed:
         first = ", ".join(map(str, allowed[:9]))
@@ -52,12 +52,11 @@ def _look(_ctx: click.Context, _param: click.Parameter, pairs: int | None) -> in
 
 
 def pairs_option(usual: str) -> Callable[[Callable[..., Any]], Callable[..., Any]]:
-    """`--pairs`, the most of a case; `usual` says what holds without it."""
+    """Return the option `--pairs`; `usual` says which limits hold without it."""
     text = f"Most pairs of a case, {usual}; a finished run continues up to them."
-    return click.option("--pairs", type=int, metavar="N", callback=_look, help=text)
+    return click.option("--pairs", type=int, metavar="N", callback=_require_interim, help=text)
 
 
-#: `--fresh`.
 fresh_option = click.option(
     "--fresh", is_flag=True, help="Start a new run even if there is an unfinished one."
 )
@@ -77,7 +76,7 @@ fresh_option = click.option(
     "cases",
     metavar="CASE",
     multiple=True,
-    shell_complete=options.case_names,
+    shell_complete=options.complete_case,
     help="Only this case. May be repeated.",
 )
 @click.option("--fail-inconclusive", is_flag=True, help="Exit with 1 if a case stays inconclusive.")
@@ -97,14 +96,22 @@ def run_command(
     With --pairs, a finished run is resumed as well: its cases that are not decided get more pairs.
     """
     request = prepare(campaign, machine, nodelist=nodelist, case_names=cases)
-    options = ["--nodelist", nodelist] if nodelist else []
-    options += [word for case in cases for word in ("--case", case)]
-    call = Call(("run", campaign_word(campaign)), tuple(options), folder=Path.cwd())
-    parts = request, call, results, progress
-    return reported(*parts, fresh=fresh, pairs=pairs, fail_inconclusive=fail_inconclusive)
+    words = ["--nodelist", nodelist] if nodelist else []
+    for case in cases:
+        words += ["--case", case]
+    call = Call(("run", campaign_word(campaign)), tuple(words), folder=Path.cwd())
+    return run_and_report(
+        request,
+        call,
+        results,
+        progress,
+        fresh=fresh,
+        pairs=pairs,
+        fail_inconclusive=fail_inconclusive,
+    )
 
 
-def reported(
+def run_and_report(
     request: Request,
     call: Call,
     results: Path,
@@ -115,39 +122,49 @@ def reported(
     fail_inconclusive: bool = False,
     in_words: Callable[[str], str] = str,
 ) -> Answer | int:
-    """Run a campaign, or resume it, and report it; as `measured`."""
+    """Run a campaign as `run_campaign` does, and make its report."""
     floor = request.campaign.pairs.floor
     if pairs is not None and pairs < floor:
         allowed = in_words(f"{floor} or more, the campaign's `pairs.floor`")
         raise InputError(f"--pairs: {pairs} found; allowed: {allowed}")
 
     def conclude(folder: RunFolder, failures: list[Failure]) -> Answer:
-        """Make the report, and say what it gives."""
-        report = _report(folder.path)
+        report = _make_report(folder.path)
         document = _document(folder, report, request, failures)
-        parts = _results(document, report, details=progress == "verbose") if report else []
+        parts = _result_parts(document, report, details=progress == "verbose") if report else []
         status = exit_code(report, failures, fail_inconclusive=fail_inconclusive)
         return Answer(document, parts, status)
 
-    parts = request, new_header(request), call, results, progress, conclude
-    return measured(*parts, fresh=fresh, pairs=pairs, in_words=in_words)
+    return run_campaign(
+        request,
+        new_header(request),
+        call,
+        results,
+        progress,
+        conclude,
+        fresh=fresh,
+        pairs=pairs,
+        in_words=in_words,
+    )
 
 
 def exit_code(
     report: Report | None, failures: Sequence[Failure], *, fail_inconclusive: bool
 ) -> int:
-    """Return how `nimc run` ends: by what is worst."""
-    results = report.runs[0].results if report else []
+    """Return the exit code of `nimc run`; if several apply, the highest."""
     if failures:
         return 3
-    if report and report.runs[0].integrity.lines():
+    if report is None:
+        return 0
+    run = report.runs[0]
+    if run.integrity.lines():
         return 2
-    if any(row.slower_than_reference for row in results):
+    if any(row.slower_than_reference for row in run.results):
         return 1
-    return int(fail_inconclusive and any(row.verdict.is_open for row in results))
+    return int(fail_inconclusive and any(row.verdict.is_open for row in run.results))
 
 
-def measured(
+def run_campaign(
     request: Request,
     header: RunHeader,
     call: Call,
@@ -159,33 +176,33 @@ def measured(
     pairs: int | None = None,
     in_words: Callable[[str], str] = str,
 ) -> Answer | int:
-    """Run a campaign, or resume its latest unfinished run; what `conclude` gives, or a status.
+    """Run a campaign, or resume its latest unfinished run, and return what `conclude` returns.
 
-    Also a finished run, with the most `pairs` of a case. `in_words` says a failure in the words of
-    the command.
+    With `pairs`, a finished run is resumed, too. If the run is stopped, the exit status is returned
+    instead. `in_words` translates the reason of a failure into the words of the command.
     """
-    remark = silent if progress == "quiet" else log
+    remark = discard if progress == "quiet" else log
     options.require_own_results(results)
     reframe = find_reframe()
     request = replace(request, lengths=past_lengths(results.absolute(), header.digest))
     feasibility = request.feasibility()
     if feasibility.why:
         raise MachineError(f"{request.machine.name}: {feasibility.why}")
-    slurm = request.slurm
     typed_in = call.typed_in
-    elsewhere = _begun_elsewhere(results.absolute(), header, typed_in)
+    elsewhere = _unfinished_elsewhere(results.absolute(), header, typed_in)
     with open_run(
-        results, header, fresh=fresh, slurm=slurm, pairs=pairs, typed_in=typed_in
+        results, header, fresh=fresh, slurm=request.slurm, pairs=pairs, typed_in=typed_in
     ) as folder:
         request = request.with_pairs_cap(folder.header.most_pairs)
-        is_new = not (folder.resumed or fresh)
-        if is_new and (old_run := find_differing_run(folder.path.parent, header)):
+        new_by_default = not (folder.resumed or fresh)
+        if new_by_default and (old_run := find_differing_run(folder.path.parent, header)):
             path, old_header = old_run
             differences = ", ".join(differing_parts(header, old_header)) or "version of nimc"
             remark(f"does not resume {path}: different {differences}")
-        if folder.resumed:  # a user's own command runs where it did
-            began_in = load_call(folder.path, header.campaign).folder
-            call = replace(call, folder=began_in or call.folder)
+        if folder.resumed:
+            # A user's own command runs in the folder in which it was started first.
+            first_folder = load_call(folder.path, header.campaign).folder
+            call = replace(call, folder=first_folder or call.folder)
         elif elsewhere and not fresh:
             remark(f"does not resume {elsewhere}: it was started in another folder")
         call.save(folder.path)
@@ -195,15 +212,15 @@ def measured(
             remark(f"head of its chain: {folder.head}")
         if header.commit is None:
             remark("git does not give the commit of this project: samples will not record it")
-        long = time_limit_warnings(request.plan(feasibility.omission_reasons), request.time_limit_s)
-        for line in [
-            *omission_lines([*request.omissions, *feasibility.omissions]),
-            *feasibility.doubts,
-            *long,
-        ]:
+        omissions = omission_lines([*request.omissions, *feasibility.omissions])
+        time_warnings = time_limit_warnings(
+            request.plan(feasibility.omission_reasons), request.time_limit_s
+        )
+        for line in [*omissions, *feasibility.doubts, *time_warnings]:
             remark(line)
         seed = folder.header.seed
-        seed = folder.header.drawn_seed if seed is None else seed
+        if seed is None:
+            seed = folder.header.drawn_seed
         try:
             with stopped_at_once():
                 with closing(display(progress)) as shown, Interrupts() as interrupts:
@@ -223,45 +240,47 @@ def measured(
                             replace(failure, reason=in_words(failure.reason))
                             for failure in runner.run_all()
                         ]
-                    interrupts.check()  # one that came after the last block
+                    interrupts.check()  # a signal may have come after the last block
                 for failure in failures:
                     log(str(failure))
                 if failures:
-                    log(_how_to_go_on(folder))
+                    log(_how_to_continue(folder))
                 else:
                     folder.finish()
                 return conclude(folder, failures)
         except Stopped as stop:
-            log(f"stopped by {stop}; {_how_to_go_on(folder)}")
+            log(f"stopped by {stop}; {_how_to_continue(folder)}")
             return 128 + stop.signum
         except SilentError as error:
-            log(f"{error}; {_how_to_go_on(folder)}")
+            log(f"{error}; {_how_to_continue(folder)}")
             return error.exit_code
 
 
-def _begun_elsewhere(results: Path, header: RunHeader, typed_in: Path | None) -> Path | None:
-    """The latest run of a user's own command, if it is unfinished, and was typed in another folder.
+def _unfinished_elsewhere(results: Path, header: RunHeader, typed_in: Path | None) -> Path | None:
+    """Return the latest run of a user's own command if it is unfinished, from another folder.
 
-    The same words may be another program there.
+    There the same words may name another program. `typed_in` is None for other commands.
     """
     latest = find_latest(results, header.digest) if typed_in else None
-    if latest is None or latest[1].finished_s is not None:
+    if latest is None:
         return None
-    path, _ = latest
+    path, latest_header = latest
+    if latest_header.finished_s is not None:
+        return None
     return path if load_call(path, header.campaign).folder != typed_in else None
 
 
-def _how_to_go_on(folder: RunFolder) -> str:
-    """Return what to do after a signal, or if Slurm does not answer."""
-    if folder.header.finished_s is None:
-        names = folder.header.campaign, folder.header.machine
-        same = RunCommands(folder.path, *names, Shell.here()).again()
-        return f"all samples are saved; to resume: {same}"
+def _how_to_continue(folder: RunFolder) -> str:
+    """Return what to do after a failure, after a signal, or if Slurm does not answer."""
+    header = folder.header
+    if header.finished_s is None:
+        commands = RunCommands(folder.path, header.campaign, header.machine, Shell.here())
+        return f"all samples are saved; to resume: {commands.again()}"
     return f"the samples are complete; for the report: {command('report', folder.path)}"
 
 
-def _report(run: Path) -> Report | None:
-    """Make the report; None where there is no sample to report."""
+def _make_report(run: Path) -> Report | None:
+    """Make the report; return None if there is no sample to report."""
     if not any((run / "samples").glob("*.jsonl")):
         return None
 
@@ -297,7 +316,7 @@ def _document(
     }
 
 
-def _results(
+def _result_parts(
     document: Mapping[str, object], report: Report, *, details: bool
 ) -> Iterator[str | Listing]:
     from nimc.cli.results import tables_of_run

@@ -1,4 +1,4 @@
-"""`nimc runs`: what a results folder holds."""
+"""`nimc runs`: lists the runs of a results folder."""
 
 from __future__ import annotations
 
@@ -17,8 +17,9 @@ from records.errors import InputError
 from records.run import load_header
 from records.run_folder import reason_to_distrust_run, run_folders, run_size_b
 
-#: Fields that are read of a run.
-_READ = ("machine", "campaign", "started_s", "samples", "rejected")
+#: Keys of a row that come from the header of the run, and from its samples.
+_HEADER_KEYS = ("machine", "campaign", "started_s")
+_SAMPLE_KEYS = ("samples", "rejected")
 
 
 @click.command()
@@ -26,16 +27,16 @@ _READ = ("machine", "campaign", "started_s", "samples", "rejected")
 @answers(tables=True)
 def runs_command(results: Path) -> Answer:
     """List the runs of the results folder, the oldest first."""
-    rows = sorted(map(_listed_run, run_folders(results)), key=lambda row: row["started_s"] or 0.0)
+    rows = sorted(map(_run_row, run_folders(results)), key=lambda row: row["started_s"] or 0.0)
     header = ["run", "samples", "rejected", "size", "state"]
     table = Table(header, list(map(_run_cells, rows)), [0, 4])
     unreadable = [prose(f"{row['run']}: {row['state']}") for row in rows if row["machine"] is None]
     return Answer({"runs": rows}, [table, *unreadable] if rows else [f"{results}: no runs"])
 
 
-def _listed_run(run: Path) -> dict[str, Any]:
-    """One run; what cannot be read of it is null."""
-    row: dict[str, Any] = {"run": run.name, **dict.fromkeys(_READ)}
+def _run_row(run: Path) -> dict[str, Any]:
+    """Return the facts of a run; those that cannot be read are None."""
+    row: dict[str, Any] = {"run": run.name, **dict.fromkeys([*_HEADER_KEYS, *_SAMPLE_KEYS])}
     try:
         if reason := reason_to_distrust_run(run):
             raise InputError(reason)
@@ -46,7 +47,7 @@ def _listed_run(run: Path) -> dict[str, Any]:
     except OSError as error:
         row["state"] = f"unreadable: {error.filename}: {error.strerror}"
     else:
-        row |= {name: getattr(header, name) for name in _READ[:3]}
+        row |= {key: getattr(header, key) for key in _HEADER_KEYS}
         row["samples"] = samples.height
         row["rejected"] = samples.filter(status="rejected").height
         row["state"] = "unfinished" if header.finished_s is None else "finished"
@@ -54,7 +55,7 @@ def _listed_run(run: Path) -> dict[str, Any]:
 
 
 def _run_cells(row: dict[str, Any]) -> list[str]:
-    """Without campaign, machine and start, which are in the run's name."""
-    state = row["state"].partition(":")[0]  # why it is unreadable stands below the table
+    """Return the cells of a run. Its name tells campaign, machine and start."""
+    state = row["state"].partition(":")[0]  # the reason of 'unreadable' stands below the table
     cells = (row["run"], row["samples"], row["rejected"], quantity(row["size_b"], "B", 3), state)
     return [NO_FIGURE if cell is None else str(cell) for cell in cells]

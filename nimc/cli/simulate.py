@@ -1,4 +1,4 @@
-"""`nimc simulate`, `writers`: scales beyond this one, and who writes."""
+"""`nimc simulate`, `nimc writers`: slowdown at larger scales, and numbers of concurrent writers."""
 
 from __future__ import annotations
 
@@ -40,16 +40,17 @@ from records.errors import InputError
 def simulate_command(published: bool, **simulation: Any) -> Answer:
     """Simulate the slowdown of a synchronised application from that of a single node."""
     if published:
-        options.only_with("--paper", "--json")
+        options.allow_only("--paper", "--json")
         document = explain()
-        return Answer(document, _published(document), schema=3)
-    document, parts = _simulated(**simulation)
+        return Answer(document, _published_parts(document), schema=3)
+    document, parts = _simulate(**simulation)
     return Answer(document, parts, schema=4)
 
 
-def _simulated(
+def _simulate(
     *, ranks: str, ranks_per_node: int, worst: float | None, writers: str
 ) -> tuple[dict[str, Any], list[str | Table]]:
+    """Return the document and the text of a simulation. Raises InputError."""
     if worst is None:
         raise InputError("--worst: missing; the measured slowdown of a hit node's slowest rank")
     if not 1 <= worst < math.inf:
@@ -57,16 +58,22 @@ def _simulated(
     rows = []
     for part in ranks.split(","):
         application = Application(units.count(part, "--ranks"), ranks_per_node, STEPS, STEP_S)
-        count = _writers(writers, application.ranks)
-        if count > application.nodes:
+        writer_count = _writer_count(writers, application.ranks)
+        if writer_count > application.nodes:
             raise InputError(
-                f"--writers: {count} on {application.nodes} nodes; allowed: one a node at most"
+                f"--writers: {writer_count} on {application.nodes} nodes;"
+                " allowed: one a node at most"
             )
-        on_s = run_s(application, count, worst)
-        size = {"ranks": application.ranks, "nodes": application.nodes, "writers": count}
-        rows.append(
-            {**size, "slowdown": on_s / application.off_s, "on_s": on_s, "off_s": application.off_s}
-        )
+        on_s = run_s(application, writer_count, worst)
+        row = {
+            "ranks": application.ranks,
+            "nodes": application.nodes,
+            "writers": writer_count,
+            "slowdown": on_s / application.off_s,
+            "on_s": on_s,
+            "off_s": application.off_s,
+        }
+        rows.append(row)
     model = {
         "worst_rank_slowdown": worst,
         "ranks_per_node": ranks_per_node,
@@ -76,13 +83,16 @@ def _simulated(
         "mtti_s": PAPER_MTTI_S,
         "write_s": WRITE_S,
     }
-    whole = ("ranks", "nodes", "writers")
-    cells = [[*(str(row[name]) for name in whole), f"{row['slowdown']:.3f}"] for row in rows]
-    computed = [] if writers.isdecimal() else [wrapped(rule_text(PAPER_MTTI_S, WRITE_S))]
-    return {"model": model, "rows": rows}, [Table([*whole, "slowdown"], cells), *computed]
+    counts = ("ranks", "nodes", "writers")
+    cells = [[*(str(row[name]) for name in counts), f"{row['slowdown']:.3f}"] for row in rows]
+    parts: list[str | Table] = [Table([*counts, "slowdown"], cells)]
+    if not writers.isdecimal():
+        parts.append(wrapped(rule_text(PAPER_MTTI_S, WRITE_S)))
+    return {"model": model, "rows": rows}, parts
 
 
-def _writers(text: str, ranks: int) -> int:
+def _writer_count(text: str, ranks: int) -> int:
+    """Return the number of writers that an option means. Raises InputError."""
     if text == "daly":
         return concurrent_writers(ranks, PAPER_MTTI_S, WRITE_S).concurrent_writers
     if text.endswith("%"):
@@ -90,10 +100,11 @@ def _writers(text: str, ranks: int) -> int:
     return units.count(text, "--writers")
 
 
-def _published(paper: dict[str, Any]) -> list[str | Table]:
-    whole = ("column", "ranks", "nodes", "writers_published")
+def _published_parts(paper: dict[str, Any]) -> list[str | Table]:
+    """Return what the model explains of the published slowdowns."""
+    keys = ("column", "ranks", "nodes", "writers_published")
     cells = [
-        [*(str(row[name]) for name in whole), f"{row['slowdown_modelled_worst_rank']:.2f}"]
+        [*(str(row[key]) for key in keys), f"{row['slowdown_modelled_worst_rank']:.2f}"]
         for row in paper["rows"]
     ]
     begin = (
@@ -137,7 +148,7 @@ def _published(paper: dict[str, Any]) -> list[str | Table]:
 def writers_command(ranks: str, mtti_s: float, write: str, published: bool) -> Answer:
     """Compute concurrent writers of ranks that checkpoint uncoordinated at Daly's interval."""
     if published:
-        options.only_with("--paper", "--json")
+        options.allow_only("--paper", "--json")
         document, parts = _table_5()
         return Answer(document, parts, schema=2)
     counts = [units.count(part, "--ranks") for part in ranks.split(",")]
@@ -145,22 +156,29 @@ def writers_command(ranks: str, mtti_s: float, write: str, published: bool) -> A
     rows = [concurrent_writers(count, mtti_s, write_s) for count in counts]
     header = ["ranks", "interval (s)", "daly", "exact", "writes/s", f"constant {PAPER_SHARE:.1%}"]
     cells = [
-        [f"{row.counted}", f"{row.interval_s:.5g}", f"{row.concurrent_writers}"]
-        + [f"{row.concurrent_writers_exact:.2f}", f"{row.writes_per_s:.2f}"]
-        + [f"{row.constant_share_writers}"]
+        [
+            f"{row.counted}",
+            f"{row.interval_s:.5g}",
+            f"{row.concurrent_writers}",
+            f"{row.concurrent_writers_exact:.2f}",
+            f"{row.writes_per_s:.2f}",
+            f"{row.constant_share_writers}",
+        ]
         for row in rows
     ]
     document = {"mtti_s": mtti_s, "write_s": write_s, "rows": list(map(asdict, rows))}
-    about = [rule_text(mtti_s, write_s)]
-    if beyond := [f"{row.counted}" for row in rows if not row.in_range]:
-        about.append(
+    notes = [rule_text(mtti_s, write_s)]
+    if out_of_range := [f"{row.counted}" for row in rows if not row.in_range]:
+        notes.append(
             "Out of range of Daly's series (a write takes twice the system's mean time to"
-            f" interrupt or more);\nthe interval is set to that time: ranks {', '.join(beyond)}"
+            " interrupt or more);\n"
+            f"the interval is set to that time: ranks {', '.join(out_of_range)}"
         )
-    return Answer(document, [Table(header, cells), *map(wrapped, about)], schema=2)
+    return Answer(document, [Table(header, cells), *map(wrapped, notes)], schema=2)
 
 
 def _table_5() -> tuple[dict[str, Any], list[str | Table]]:
+    """Return the document and the text of Table V, published and computed."""
     ranks, columns = table_5()
     document = {
         "source": "Groves, Grant and Arnold 2016, Table V",

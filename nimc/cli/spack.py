@@ -21,7 +21,7 @@ from reframe_tests.spack.folders import SpackLayout, layout
 from reframe_tests.spack.settings import environment_text, known_environments, load
 from reframe_tests.spack.setup import setup as set_up
 
-_jobs = click.option(
+_jobs_option = click.option(
     "-j",
     "--jobs",
     type=click.IntRange(1),
@@ -40,13 +40,13 @@ def spack_command() -> None:
 
 
 def _spack_layout(machine: str) -> SpackLayout:
-    """Return where the files of a machine are. Raises InputError for one that there is not."""
+    """Return the folders of a machine's Spack. Raises InputError for an unknown machine."""
     spack_layout = layout(machine)
     require_known(machine)
     return spack_layout
 
 
-def _say(text: str) -> None:
+def _print_progress(text: str) -> None:
     click.echo(text, err=True)
 
 
@@ -69,19 +69,28 @@ def setup(
 ) -> Answer:
     """Use the installed Spack (SPACK_ROOT, PATH) or clone the pinned one; find compilers."""
     spack_layout = _spack_layout(machine)
-    settings = set_up(spack_layout, packages, machine_file, mirror, _say)
+    settings = set_up(spack_layout, packages, machine_file, mirror, _print_progress)
     note = "" if settings.pinned else " (not the pinned version)"
     programs_by_compiler = compilers(spack_layout, settings)
-    names = {
+    languages_by_compiler = {
         name: [LANGUAGES[key][0] for key in programs]
         for name, programs in programs_by_compiler.items()
     }
-    listed = ", ".join(f"{name} ({', '.join(languages)})" for name, languages in names.items())
-    lines = [f"Spack {settings.version}{note} in {settings.spack}", f"files in {spack_layout.root}"]
-    lines.append(f"compilers: {listed or 'none'}")
+    listed = [
+        f"{name} ({', '.join(languages)})" for name, languages in languages_by_compiler.items()
+    ]
+    lines = [
+        f"Spack {settings.version}{note} in {settings.spack}",
+        f"files in {spack_layout.root}",
+        f"compilers: {', '.join(listed) or 'none'}",
+    ]
     if missing := missing_compilers(programs_by_compiler, machine):
         lines.append(": ".join(missing))
-    document = {"root": str(spack_layout.root), **asdict(settings), "compilers": names}
+    document = {
+        "root": str(spack_layout.root),
+        **asdict(settings),
+        "compilers": languages_by_compiler,
+    }
     return Answer(document, map(wrapped, lines))
 
 
@@ -90,7 +99,7 @@ def setup(
     "stacks", nargs=-1, metavar="STACK...", shell_complete=completing(known_environments)
 )
 @machine_option
-@_jobs
+@_jobs_option
 @answers()
 def build(stacks: tuple[str, ...], machine: str, jobs: int) -> Answer:
     """Build environments; those that are up to date are skipped."""
@@ -99,7 +108,7 @@ def build(stacks: tuple[str, ...], machine: str, jobs: int) -> Answer:
     spack_layout = _spack_layout(machine)
     settings = load(spack_layout)
     return built_answer(
-        [build_environment(spack_layout, settings, name, jobs, _say) for name in stacks]
+        [build_environment(spack_layout, settings, name, jobs, _print_progress) for name in stacks]
     )
 
 
@@ -113,21 +122,18 @@ def info(stacks: tuple[str, ...], machine: str) -> Answer:
     """Show what is built: specs, hashes and folders of programs (--json: prefixes too)."""
     spack_layout = _spack_layout(machine)
     for name in stacks:
-        environment_text(name)  # raises for one that there is not
-    return built_answer(
-        [
-            stack
-            for name in stacks or built_environments(spack_layout)
-            if (stack := read_built(spack_layout, name))
-        ]
-    )
+        environment_text(name)  # raises for an unknown environment
+    records = [
+        read_built(spack_layout, name) for name in stacks or built_environments(spack_layout)
+    ]
+    return built_answer([record for record in records if record])
 
 
 def built_answer(built: list[Built]) -> Answer:
-    """A row for each package, and the folder of programs of each environment."""
+    """List the packages of environments, and the folder of programs of each environment."""
     header = ["environment", "package", "version", "hash"]
     rows = [
-        # Of a commit, `git.COMMIT=VERSION`, what its recipe calls it.
+        # The version of a commit is `git.COMMIT=VERSION`, with the VERSION of its recipe.
         [stack.environment, spec["name"], spec["version"].rpartition("=")[2], spec["hash"][:7]]
         for stack in built
         for spec in stack.specs

@@ -1,8 +1,8 @@
-"""The description of a crate: RO-Crate metadata, licence and how it is used. Pure.
+"""The description of a crate: RO-Crate metadata, licence and how to use the crate. Pure.
 
-The crate follows the Process Run Crate profile: one program, nimc, was run on a campaign. The other
-profiles of a run describe steps of a workflow written in a workflow language; a campaign is none.
-(RO-Crate 1.3; https://w3id.org/ro/wfrun/process/0.6)
+The crate follows RO-Crate 1.3 and the Process Run Crate profile
+(https://w3id.org/ro/wfrun/process/0.6): one program, nimc, was run on a campaign. The other
+profiles for runs need a workflow in a workflow language, which a campaign is not.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from records.calls import PACKED_CAMPAIGN
 from records.run import RunHeader
 
 METADATA = "ro-crate-metadata.json"
-#: Parts of a crate besides its descriptions: the folders of the run and of its report, a file.
+#: Parts of a crate besides its descriptions: two folders and a file.
 RUN, REPORT, CAMPAIGN = "run/", "report/", PACKED_CAMPAIGN
 _CONTEXT = "https://w3id.org/ro/crate/1.3"
 _PROFILE = "https://w3id.org/ro/wfrun/process/0.6"
@@ -37,7 +37,7 @@ Repeat it:   nimc reproduce FILE.zip --analysis-only    results and page from th
 
 
 def descriptions(header: RunHeader, license_: str, authors: Sequence[str]) -> dict[str, bytes]:
-    """The files that describe a crate; authors are `Family, Given`, or institutions."""
+    """Return the files that describe a crate; authors are `Family, Given`, or institutions."""
     title = f"{header.run}: network-induced memory contention on {header.machine}"
     graph = _graph(header, title, license_, authors)
     texts = {
@@ -51,39 +51,45 @@ def descriptions(header: RunHeader, license_: str, authors: Sequence[str]) -> di
 def _graph(
     header: RunHeader, title: str, license_: str, authors: Sequence[str]
 ) -> list[dict[str, Any]]:
-    """The crate and the run that gave it, then what they name."""
+    """Return the entities of the metadata: the crate, its run, and all that these refer to."""
     version = header.versions.get("nimc", "unknown")
     commit = header.commit or "commit unknown"
-    began, ended = map(_moment, (header.started_s, header.finished_s or header.started_s))
+    began = _iso_time(header.started_s)
+    ended = _iso_time(header.finished_s or header.started_s)
     people = [
         _entity(f"#author-{number}", "Person" if ", " in name else "Organization", name)
         for number, name in enumerate(authors)
     ]
-    links = [_to(author["@id"]) for author in people]
-    by = links if len(links) > 1 else links[0]  # as RO-Crate recommends
+    links = [_reference(person["@id"]) for person in people]
+    author = links if len(links) > 1 else links[0]  # as RO-Crate recommends
     root = _entity("./", "Dataset", title) | {
         "description": (
             f"One run of the campaign {header.campaign} by nimc {version} at {commit}: slowdown of"
             " applications by one-sided writes into their nodes' memory."
         ),
         "datePublished": ended,
-        "license": _to(LICENSES[license_]),
-        "author": by,
-        "conformsTo": _to(_PROFILE),
-        "hasPart": [_to(RUN), _to(REPORT), _to(CAMPAIGN)],
-        "mentions": _to("#run"),
+        "license": _reference(LICENSES[license_]),
+        "author": author,
+        "conformsTo": _reference(_PROFILE),
+        "hasPart": [_reference(RUN), _reference(REPORT), _reference(CAMPAIGN)],
+        "mentions": _reference("#run"),
     }
     action = _entity("#run", "CreateAction", f"nimc run of {header.campaign}") | {
         "description": f"The campaign {header.campaign}, run on the machine {header.machine}",
         "startTime": began,
         "endTime": ended,
-        "agent": by,
-        "instrument": _to("#nimc"),
-        "object": _to(CAMPAIGN),
-        "result": _to(RUN),
+        "agent": author,
+        "instrument": _reference("#nimc"),
+        "object": _reference(CAMPAIGN),
+        "result": _reference(RUN),
     }
     return [
-        {"@id": METADATA, "@type": "CreativeWork", "about": _to("./"), "conformsTo": _to(_CONTEXT)},
+        {
+            "@id": METADATA,
+            "@type": "CreativeWork",
+            "about": _reference("./"),
+            "conformsTo": _reference(_CONTEXT),
+        },
         root,
         action,
         _software(f"{version}, {commit}", header.commit),
@@ -97,7 +103,7 @@ def _graph(
 
 
 def _software(version: str, commit: str | None) -> dict[str, Any]:
-    """nimc; its address is its commit, by which Software Heritage identifies sources anywhere."""
+    """Return the entity of nimc. Its address is its commit, as Software Heritage names sources."""
     revision = (commit or "").partition("+")[0]
     address = {"url": f"swh:1:rev:{revision}"} if len(revision) == 40 else {}
     # RO-Crate asks for `version`, and Process Run Crate for `softwareVersion`.
@@ -105,7 +111,7 @@ def _software(version: str, commit: str | None) -> dict[str, Any]:
     return _entity("#nimc", "SoftwareApplication", "nimc") | versions | address
 
 
-def _moment(unix_s: float) -> str:
+def _iso_time(unix_s: float) -> str:
     return datetime.fromtimestamp(int(unix_s), timezone.utc).isoformat()
 
 
@@ -113,5 +119,5 @@ def _entity(identifier: str, kind: str | list[str], name: str) -> dict[str, Any]
     return {"@id": identifier, "@type": kind, "name": name}
 
 
-def _to(identifier: str) -> dict[str, str]:
+def _reference(identifier: str) -> dict[str, str]:
     return {"@id": identifier}

@@ -1,4 +1,4 @@
-"""Packs a run as a crate: one zip to cite, verify and repeat it; opens and verifies crates."""
+"""Packs runs as crates; opens and verifies crates."""
 
 from __future__ import annotations
 
@@ -20,8 +20,8 @@ from records.errors import InputError, NimcError
 from records.run import load_header
 from records.run_folder import reason_to_distrust_run
 
-#: Files of a run's folder that go into its crate. Not: output of writers and of ReFrame.
-_OF_A_RUN = (
+#: Files of a run's folder that go into its crate. Output of writers and of ReFrame does not.
+_RUN_PATTERNS = (
     "run.json",
     "samples/*.jsonl",
     "counters/*.jsonl",
@@ -31,32 +31,32 @@ _OF_A_RUN = (
     "logs/*/*/*.gz",
     "logs/*/*/reframe/**/spack.lock",
 )
-_REPORTED = ("report.html", "results.json")
+_REPORT_FILES = ("report.html", "results.json")
 
 
 def run_files(run: Path) -> dict[str, bytes]:
-    """The files of a run's folder that are packed, by their names in the crate.
+    """Return the files of a run's folder that are packed, by their names in the crate.
 
-    Raises InputError for links and for what is no regular file.
+    Raises InputError for links, and for other files that are not regular.
     """
-    paths = (path for pattern in _OF_A_RUN for path in run.glob(pattern))
+    paths = (path for pattern in _RUN_PATTERNS for path in run.glob(pattern))
     return {f"{RUN}{path.relative_to(run)}": files.read_regular(path, LARGEST_B) for path in paths}
 
 
 def report_files(run: Path) -> dict[str, bytes]:
-    """Page and results of an unpacked run, on which alone they depend; they are written to it.
+    """Make page and results of an unpacked run, in its folder.
 
-    Raises InputError if the run has integrity faults.
+    They depend on nothing but the run. Raises InputError if the run has integrity faults.
     """
     folder = run / "report"
     make_reports([run], folder, shell=None)
-    return {name: (folder / name).read_bytes() for name in _REPORTED}
+    return {name: (folder / name).read_bytes() for name in _REPORT_FILES}
 
 
-def _unpacked(content: Files, folder: Path) -> Path:
-    """The run of a crate, in a new folder of its own name in the temporary `folder`.
+def _unpack_run(content: Files, folder: Path) -> Path:
+    """Write the run of a crate to a new folder in `folder`, with the name of the run.
 
-    That need not outlive a crash, so that no file needs a flush (`records.files`).
+    Files are not flushed as by `records.files`: `folder` is temporary and need not outlive a crash.
     """
     for name, text in content.items():
         if name.startswith(RUN):
@@ -71,15 +71,15 @@ def pack(
 ) -> dict[str, Any]:
     """Write the crate of a run, signed if there is a key; the same run gives the same bytes.
 
-    Returns its path, size, number of files, the SHA-256 of the manifest, which covers all other
-    files, the head of the chain in it, None if its samples are in no chain, and whether the run is
-    finished. Raises InputError for a run that is another user's, is being measured, or does not
-    verify.
+    Returns facts of the crate: path, size, number of files, SHA-256 of the manifest, head of the
+    chain (None if the samples are in no chain), and whether the run is finished. Raises InputError
+    for a run that belongs to another user, is being measured, or does not verify.
     """
     if reason := reason_to_distrust_run(run):
         raise InputError(f"{run}: {reason}; allowed: your own run")
     finished = load_header(run).finished_s is not None
-    # Samples added between two reads would have no counts, or not the head that is printed.
+    # Unless the run is locked, samples may be added between the reads: they would lack their
+    # counts, or would not be under the head that is printed.
     with nullcontext() if finished else locked(run, "wait for it, or end it"):
         verified = verify(run)
         if not verified.is_sound:
@@ -87,10 +87,10 @@ def pack(
                 *(finding.text for finding in verified.findings if finding.kind != "unproven")
             )
         header, content = load_header(run), run_files(run)
-    # The analysis reads no outputs, which are most of the files.
-    read = {name: text for name, text in content.items() if not name.endswith((".out", ".gz"))}
+    # The analysis needs no outputs of applications, which are most of the files.
+    analysed = {name: text for name, text in content.items() if not name.endswith((".out", ".gz"))}
     with TemporaryDirectory() as folder:
-        report = report_files(_unpacked(read, Path(folder)))
+        report = report_files(_unpack_run(analysed, Path(folder)))
     content |= {f"{REPORT}{name}": text for name, text in report.items()}
     content |= {CAMPAIGN: header.campaign_text.encode(), **descriptions(header, license_, authors)}
     content[MANIFEST] = zipped.manifest(content)
@@ -108,15 +108,15 @@ def pack(
     }
 
 
-# Opened: no byte of a crate was changed since it was packed, and who signed it.
+# Crates that were packed: their bytes are checked against the manifest, then the signature.
 
 
 @contextmanager
-def opened(crate: Path) -> Iterator[tuple[Files, Path]]:
-    """Files of a crate, as its manifest lists them, and its run, unpacked in a folder that goes.
+def open_crate(crate: Path) -> Iterator[tuple[Files, Path]]:
+    """Yield the files of a crate, checked against its manifest, and the folder of its run.
 
-    The run has still to be verified. Raises InputError with a line for each fault, by its place in
-    the crate; nothing is unpacked before all bytes are checked.
+    The folder is temporary, and the run is not verified yet. Raises InputError with a line for each
+    fault, which names the file in the crate. Nothing is unpacked before all bytes are checked.
     """
     raw = files.read_regular(crate, LARGEST_B)
     try:
@@ -125,9 +125,9 @@ def opened(crate: Path) -> Iterator[tuple[Files, Path]]:
         raise InputError(f"{crate}: {error}") from None
     with TemporaryDirectory() as folder:
         try:
-            run = _unpacked(content, Path(folder))
+            run = _unpack_run(content, Path(folder))
             if content.get(CAMPAIGN) != load_header(run).campaign_text.encode():
-                # It is what people read before they repeat it.
+                # People read this file before they repeat the run, which uses the header's text.
                 raise InputError(f"{crate}: {CAMPAIGN}: is not what run/run.json has")
             yield content, run
         except NimcError as error:
@@ -136,14 +136,14 @@ def opened(crate: Path) -> Iterator[tuple[Files, Path]]:
 
 
 def _in_crate(text: str, folder: Path, crate: Path) -> str:
-    """A text that names files of the unpacked run, by their places in the crate."""
+    """Replace paths of files of the unpacked run with their paths in the crate."""
     return re.sub(rf"{re.escape(str(folder))}/[^/:]+", lambda _: f"{crate}:run", text)
 
 
-def verify_crate(crate: Path, head: str | None = None, allowed: Path | None = None) -> Verified:
-    """Verify a crate, and the run in it as `nimc.run.verify` does; `allowed`: file of signers."""
+def verify_crate(crate: Path, head: str | None = None, signers: Path | None = None) -> Verified:
+    """Verify a crate and its run; `signers`: the file of allowed signers."""
     try:
-        with opened(crate) as (content, run):
+        with open_crate(crate) as (content, run):
             verified = verify(run, head)
     except InputError as error:
         broken = [IntegrityFinding("broken", line) for line in str(error).splitlines()]
@@ -156,14 +156,14 @@ def verify_crate(crate: Path, head: str | None = None, allowed: Path | None = No
     verified.remarks = [f"manifest {chain.digest(content[MANIFEST])}"]
     signature = content.get(SIGNATURE)
     if signature is None:
-        why = "not signed"
-    elif allowed is None:
-        why = "signed; --allowed-signers says by whom"
-    elif signer := zipped.signer_of(content[MANIFEST], signature, allowed):
+        fault = "not signed"
+    elif signers is None:
+        fault = "signed; --allowed-signers says by whom"
+    elif signer := zipped.signer_of(content[MANIFEST], signature, signers):
         verified.remarks.append(f"signed by {signer}")
         return verified
     else:
-        why = f"signed by nobody in {allowed}"
-    text = f"{crate}: who made it: {why}"
-    verified.findings.append(IntegrityFinding("contradicted" if allowed else "unproven", text))
+        fault = f"signed by nobody in {signers}"
+    text = f"{crate}: who made it: {fault}"
+    verified.findings.append(IntegrityFinding("contradicted" if signers else "unproven", text))
     return verified

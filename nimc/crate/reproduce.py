@@ -17,35 +17,34 @@ Outcome = Literal["differs", "cannot be compared", "no difference shown", "repro
 
 
 def outcome_of(compared: ComparedSides) -> tuple[Outcome, list[str]]:
-    """The verdict, the first of all outcomes that any effect has; and a line for each effect.
+    """Return the verdict on the repetition of a run, and a line for each effect.
 
     `compared.reference` is the packed run, `compared.this` its repetition. An effect is reproduced
-    if both runs decide it alike, and their slowdowns do not differ by more than their intervals;
-    where one does not decide it, no difference is shown. With one night a side, how nights differ
-    is not known (`docs/method.md`).
+    if both runs have the same verdict and their slowdowns differ by no more than the interval of
+    their ratio. If one of them is inconclusive, no difference is shown. The spread between nights
+    is not known, since each side has one night (`docs/method.md`). The verdict is the outcome of an
+    effect that comes first in `Outcome`.
     """
     (packed,), (new,) = compared.reference.runs, compared.this.runs
     mismatches = {(mismatch.case, mismatch.arm): mismatch.text for mismatch in compared.mismatches}
     rows = {(row.case, row.arm): row for row in compared.rows if row.metric == "slowdown"}
     results = {(row.case, row.arm): row for row in new.results}
-    judged = [
-        _effect(
-            row,
-            results.get(key),
-            rows.get(key),
-            mismatches.get((row.case, None)) or mismatches.get(key),
-        )
-        for row in packed.results
-        if row.role == "effect"
-        for key in [(row.case, row.arm)]
-    ]
-    if not judged:
+    outcomes: list[Outcome] = []
+    lines = []
+    for result in packed.results:
+        if result.role != "effect":
+            continue
+        key = (result.case, result.arm)
+        mismatch = mismatches.get((result.case, None)) or mismatches.get(key)
+        outcome, text = _effect_outcome(result, results.get(key), rows.get(key), mismatch)
+        outcomes.append(outcome)
+        lines.append(f"{text}: {outcome}")
+    if not outcomes:
         return "cannot be compared", ["the packed run has no effect"]
-    first = min((outcome for outcome, _ in judged), key=get_args(Outcome).index)
-    return first, [f"{text}: {outcome}" for outcome, text in judged]
+    return min(outcomes, key=get_args(Outcome).index), lines
 
 
-def _effect(
+def _effect_outcome(
     packed: Result, new: Result | None, row: Comparison | None, mismatch: str | None
 ) -> tuple[Outcome, str]:
     name = f"{packed.case} {packed.arm}"
@@ -66,25 +65,25 @@ def _effect(
     return ("reproduced" if packed.verdict is new.verdict else "differs"), text
 
 
-# Results and page once more from the same samples.
+# `--analysis-only`: results and page are made again from the same samples.
 
 
 def compared_files(crate: Files, new: Files) -> dict[str, str]:
-    """Name in the report -> `the same`, `the same to nine digits` (of JSON), or `differs`.
+    """Return name in the report -> `the same`, `the same to nine digits`, or `differs`.
 
-    The last digits of a figure may depend on the processor.
+    In JSON, the last digits of a figure may depend on the processor.
     """
-    return {name: _alike(crate.get(f"{REPORT}{name}", b""), text) for name, text in new.items()}
+    return {name: _compared(crate.get(f"{REPORT}{name}", b""), text) for name, text in new.items()}
 
 
-def _alike(before: bytes, after: bytes) -> str:
-    if before == after:
+def _compared(packed: bytes, new: bytes) -> str:
+    if packed == new:
         return "the same"
-    with suppress(ValueError, RecursionError):  # it is no JSON
-        if _rounded(before) == _rounded(after):
+    with suppress(ValueError, RecursionError):  # not JSON
+        if _with_rounded_figures(packed) == _with_rounded_figures(new):
             return "the same to nine digits"
     return "differs"
 
 
-def _rounded(text: bytes) -> Any:
+def _with_rounded_figures(text: bytes) -> Any:
     return json.loads(text, parse_float=lambda figure: f"{float(figure):.9g}")

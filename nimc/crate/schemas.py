@@ -1,4 +1,4 @@
-"""JSON Schemas of what a run consists of and of its results, from the records' definitions.
+"""JSON Schemas of the files of a run and of its results, made from the definitions of records.
 
 `python -m nimc.crate.schemas` writes docs/schemas/.
 """
@@ -31,24 +31,31 @@ FOLDER = ROOT / "docs" / "schemas"
 _DIALECT = "https://json-schema.org/draft/2020-12/schema"
 
 
-_typed: Any = TypedDict
+#: `TypedDict` for fields that are known only at run time, which type checkers do not accept.
+_typed_dict: Any = TypedDict
 
 #: A comment above fields, and the fields that share it.
-_COMMENTED = re.compile(r"((?:^    #:.*\n)+)((?:^    \w+:.*\n)+)", re.MULTILINE)
+_COMMENTED_FIELDS = re.compile(r"((?:^    #:.*\n)+)((?:^    \w+:.*\n)+)", re.MULTILINE)
 
 
 def _comments(kind: type[Any]) -> dict[str, str]:
-    """Key in JSON -> the comment (`#:`) of the record's field."""
-    texts: dict[str, str] = {}
+    """Return key in JSON -> the comment (`#:`) of the record's field."""
     bases = [base for base in reversed(kind.__mro__) if is_dataclass(base)]
-    for comment, below in _COMMENTED.findall("".join(map(getsource, bases or [kind]))):
+    source = "".join(map(getsource, bases or [kind]))
+    comment_by_field: dict[str, str] = {}
+    for comment, fields in _COMMENTED_FIELDS.findall(source):
         text = " ".join(re.findall(r"#: (.*)", comment))
-        texts |= dict.fromkeys(re.findall(r"^    (\w+):", below, re.MULTILINE), text)
-    return {key: texts[name] for key, (name, _) in json_keys(kind).items() if name in texts}
+        for field in re.findall(r"^    (\w+):", fields, re.MULTILINE):
+            comment_by_field[field] = text
+    return {
+        key: comment_by_field[field]
+        for key, (field, _) in json_keys(kind).items()
+        if field in comment_by_field
+    }
 
 
 def _records(kind: Any) -> Iterator[type[Any]]:
-    """The records that a definition names, itself included."""
+    """Yield the records that a definition names, itself included."""
     if isinstance(kind, type) and is_dataclass(kind):
         yield kind
         for hint in get_type_hints(kind).values():
@@ -58,46 +65,45 @@ def _records(kind: Any) -> Iterator[type[Any]]:
 
 
 def _flat(kind: type[Any]) -> Any:
-    """A record as JSON has it (`analysis.statistics.interval.flat_record`)."""
+    """Return a record's type in JSON (`analysis.statistics.interval.flat_record`).
+
+    There the parts of an interval are numbers with a key each.
+    """
     types = get_type_hints(kind, include_extras=True)
-    numbers = {name: float | None if NoneType in get_args(types[name]) else float for name in types}
-    flat = {
-        key: numbers[name] if part else types[name] for key, (name, part) in json_keys(kind).items()
-    }
-    return _typed(kind.__name__, flat)
+    types_by_key: dict[str, Any] = {}
+    for key, (field, part) in json_keys(kind).items():
+        is_optional = NoneType in get_args(types[field])
+        if not part:
+            types_by_key[key] = types[field]
+        else:
+            types_by_key[key] = float | None if is_optional else float
+    return _typed_dict(kind.__name__, types_by_key)
 
 
-def _rows(kind: type[Any]) -> Any:
+def _list_of_flat(kind: type[Any]) -> Any:
     return GenericAlias(list, (_flat(kind),))
 
 
-#: One run in results.json (`analysis.report.data.RunData.document`).
-_RUN_RESULTS = _typed(
+#: A run in results.json (`analysis.report.data.RunData.document`).
+_RUN_RESULTS = _typed_dict(
     "RunResults",
     {
         "machine": str,
         "campaign": str,
         "run": str,
         "head": str | None,
-        "results": _rows(Result),
-        "contrasts": _rows(Contrast),
+        "results": _list_of_flat(Result),
+        "contrasts": _list_of_flat(Contrast),
         "integrity_faults": list[str],
     },
 )
 #: Records that are flat in JSON.
 _FLAT = (Result, Contrast, Comparison)
 #: The document results.json of a report.
-_RESULTS = _typed(
+_RESULTS = _typed_dict(
     "Results", {"schema": int, "machine": str, "runs": GenericAlias(list, (_RUN_RESULTS,))}
 )
-#: Keys that commands add to their document.
-_NUMBERED = {
-    "schema": {
-        "type": "integer",
-        "description": "Number of the schema (docs/command-line.md#json).",
-    }
-}
-#: Name -> where such a record is, its definition, and the fields that its writer adds.
+#: Name of a schema -> where its records are, their definition, and fields that their writer adds.
 SCHEMAS: dict[str, tuple[str, Any, dict[str, Any]]] = {
     "run": ("run.json", RunHeader, {}),
     "sample": (
@@ -136,29 +142,27 @@ SCHEMAS: dict[str, tuple[str, Any, dict[str, Any]]] = {
 
 
 def schema_of(name: str) -> dict[str, Any]:
-    """The schema of a record; fields that it does not name are allowed, as later versions add."""
-    title, kind, added = SCHEMAS[name]
+    """Return the schema of a record. It allows further fields, which later versions may add."""
+    title, kind, added_fields = SCHEMAS[name]
     schema = TypeAdapter(kind).json_schema()
     definitions = {**schema.get("$defs", {}), kind.__name__: schema}
-    for record in (part for source in (kind, *_FLAT) for part in _records(source)):
-        if shown := definitions.get(record.__name__):
-            for key, text in _comments(record).items():
-                shown["properties"][key]["description"] = text
-    schema["properties"] |= added
-    return {
-        "$schema": _DIALECT,
-        "title": title,
-        **{k: v for k, v in schema.items() if k != "title"},
-    }
+    for source in (kind, *_FLAT):
+        for record in _records(source):
+            if definition := definitions.get(record.__name__):
+                for key, comment in _comments(record).items():
+                    definition["properties"][key]["description"] = comment
+    schema["properties"] |= added_fields
+    schema.pop("title", None)
+    return {"$schema": _DIALECT, "title": title, **schema}
 
 
 def text_of(name: str) -> str:
-    """The schema as it is written to docs/schemas/."""
+    """Return the text of the file of a schema in docs/schemas/."""
     return json.dumps(schema_of(name), indent=1) + "\n"
 
 
 def main() -> None:
-    """Write all of them."""
+    """Write all schemas."""
     make_folder(FOLDER)
     for name in SCHEMAS:
         replace_text(FOLDER / f"{name}.json", text_of(name))

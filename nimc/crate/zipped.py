@@ -23,29 +23,31 @@ from records.programs import ProgramAnswer, ask, find_program
 #: Name of a file in the crate, with `/` between folders -> its content.
 Files = Mapping[str, bytes]
 
-#: Largest crate, bytes, and the most files of a zip without extensions.
-LARGEST_B, MOST_FILES = 1 << 30, 0xFFFF
+#: Size of the largest crate, bytes.
+LARGEST_B = 1 << 30
+#: Most files that a zip without extensions has.
+MOST_FILES = 0xFFFF
 
 MANIFEST, SIGNATURE = "manifest-sha256.txt", "manifest-sha256.txt.sig"
 
-#: First bytes of a file's entry in the zip's directory, and of the header before its content.
-_DIRECTORY_ENTRY, _FILE_HEADER = b"PK\1\2", b"PK\3\4"
-#: Fields of the header before a file's content: first bytes, flags, method, checksum, both sizes.
-_HEADER = struct.Struct("<4s2xHH4xIII")
+#: Signatures of zip: of an entry in its central directory, and of the local header of a file.
+_DIRECTORY_SIGNATURE, _LOCAL_SIGNATURE = b"PK\1\2", b"PK\3\4"
+#: Fields of a local header: signature, flags, method, checksum, compressed size, size.
+_LOCAL_HEADER = struct.Struct("<4s2xHH4xIII")
 #: The flag that a name is in UTF-8.
-_UTF8 = 0x800
+_UTF8_FLAG = 0x800
 
 
 def zipped(files: Files) -> bytes:
-    """The zip of `files`. Raises InputError for names or sizes that a crate cannot have."""
+    """Return the zip of `files`. Raises InputError for a name or size that is not allowed."""
     if len(files) > MOST_FILES:
         raise InputError(f"the crate has {len(files)} files; allowed: {MOST_FILES}")
-    if sum(map(len, files.values())) > LARGEST_B:  # before the memory for it is needed
+    if sum(map(len, files.values())) > LARGEST_B:  # checked before memory for the zip is needed
         _refuse_large()
     out = io.BytesIO()
     with zipfile.ZipFile(out, "w", zipfile.ZIP_STORED, allowZip64=False) as archive:
         for name, content in sorted(files.items()):
-            _require_plain(name)
+            _require_inside(name)
             entry = zipfile.ZipInfo(name)
             entry.external_attr = (stat.S_IFREG | 0o644) << 16
             archive.writestr(entry, content)
@@ -58,7 +60,8 @@ def _refuse_large() -> NoReturn:
     raise InputError(f"the crate is larger than allowed: {LARGEST_B >> 20} MiB")
 
 
-def _require_plain(name: str) -> None:
+def _require_inside(name: str) -> None:
+    """Raise InputError for a name that may lead out of the crate's folder, or is not printable."""
     outside = any(part in ("", ".", "..") for part in name.split("/"))
     if outside or "\\" in name or not name.isprintable():
         raise InputError(
@@ -67,17 +70,18 @@ def _require_plain(name: str) -> None:
 
 
 def unzipped(raw: bytes) -> dict[str, bytes]:
-    """The files of a crate. Raises InputError if its manifest does not list just these.
+    """Return the files of a crate. Raises InputError unless its manifest lists exactly these.
 
     All headers are checked before a file is read.
     """
-    if raw.count(_DIRECTORY_ENTRY) > MOST_FILES:  # an entry takes more memory than bytes
+    # Counted before `zipfile` reads entries: one takes more memory than it has bytes in the zip.
+    if raw.count(_DIRECTORY_SIGNATURE) > MOST_FILES:
         raise InputError(f"has more files than allowed: {MOST_FILES}")
     try:
         with zipfile.ZipFile(io.BytesIO(raw)) as archive:
             entries = archive.infolist()
             for entry in entries:
-                _require_plain(entry.orig_filename)
+                _require_inside(entry.orig_filename)
                 _require_stored(entry, raw)
             if len({entry.filename for entry in entries}) < len(entries):
                 raise InputError("has two files of one name")
@@ -94,14 +98,18 @@ def unzipped(raw: bytes) -> dict[str, bytes]:
 
 
 def _require_stored(entry: zipfile.ZipInfo, raw: bytes) -> None:
-    """Raise InputError for a file that is compressed, encrypted, a link, or ambiguously listed."""
-    kind = stat.S_IFMT(entry.external_attr >> 16)
-    flags, method = entry.flag_bits & ~_UTF8, entry.compress_type
+    """Raise InputError for a file that is compressed, encrypted or a link.
+
+    Also for a file whose local header differs from its entry in the directory.
+    """
+    flags, method = entry.flag_bits & ~_UTF8_FLAG, entry.compress_type
     listed = (flags, method, entry.CRC, entry.compress_size, entry.file_size)
-    signature, own_flags, *own = _HEADER.unpack_from(raw, entry.header_offset)
-    if signature != _FILE_HEADER or (own_flags & ~_UTF8, *own) != listed:
+    signature, local_flags, *local = _LOCAL_HEADER.unpack_from(raw, entry.header_offset)
+    if signature != _LOCAL_SIGNATURE or (local_flags & ~_UTF8_FLAG, *local) != listed:
         raise InputError(f"{entry.filename}: its header is not what the zip lists")
-    if flags or method or entry.compress_size != entry.file_size or kind not in (0, stat.S_IFREG):
+    file_type = stat.S_IFMT(entry.external_attr >> 16)
+    is_stored = not flags and not method and entry.compress_size == entry.file_size
+    if not is_stored or file_type not in (0, stat.S_IFREG):
         raise InputError(
             f"{entry.filename}: compressed, encrypted or a link; allowed: files stored by zip -0"
         )
@@ -111,7 +119,7 @@ def _require_stored(entry: zipfile.ZipInfo, raw: bytes) -> None:
 
 
 def manifest(files: Files) -> bytes:
-    """The manifest: a line for each file but itself and its signature, in order of the names."""
+    """Return the manifest: a line for each file, except itself and its signature, by name."""
     listed = sorted(files.keys() - {MANIFEST, SIGNATURE})
     return "".join(f"{digest(files[name])}  {name}\n" for name in listed).encode()
 
@@ -126,9 +134,9 @@ _TYPING_S = 300.0
 
 
 def sign(content: bytes, key: Path) -> bytes:
-    """The signature of a manifest's content.
+    """Return the signature of a manifest's content.
 
-    `key`: file of a private key, or of a public key whose private one is in the running agent.
+    `key`: file of a private key, or of a public key whose private key is in the running agent.
     """
     answer = _ssh_keygen("sign", "-n", NAMESPACE, "-f", str(key.absolute()), text=content)
     if not answer.ok:
@@ -136,16 +144,16 @@ def sign(content: bytes, key: Path) -> bytes:
     return answer.stdout.encode()
 
 
-def signer_of(content: bytes, signature: bytes, allowed: Path) -> str | None:
-    """Return which signer of the file `allowed` signed a manifest's content; None if none did."""
+def signer_of(content: bytes, signature: bytes, signers: Path) -> str | None:
+    """Return which of the allowed signers in a file signed a manifest's content, or None."""
     with tempfile.NamedTemporaryFile(suffix=".sig") as file:
         file.write(signature)
         file.flush()
-        files = ("-s", file.name, "-f", str(allowed.absolute()))
+        files = ("-s", file.name, "-f", str(signers.absolute()))
         for line in _ssh_keygen("find-principals", *files).stdout.splitlines():
-            name = line.split(",")[0]
-            if _ssh_keygen("verify", "-n", NAMESPACE, *files, "-I", name, text=content).ok:
-                return name
+            signer = line.split(",")[0]
+            if _ssh_keygen("verify", "-n", NAMESPACE, *files, "-I", signer, text=content).ok:
+                return signer
     return None
 
 

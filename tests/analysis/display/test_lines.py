@@ -112,7 +112,7 @@ def test_notes_come_once_and_v_is_named_unless_it_is_given() -> None:
     )
 
     def text(lines: list[Line], **options: bool) -> list[str]:
-        notes = {"legend": "legend", "more": "more", "following": ["next"]}
+        notes = {"legend": "legend", "details_hint": "more", "conclusions": ["next"]}
         shown = Listing(
             header=("x", "y", "z"), lines=lines, notes=["note", "note"], **notes, **options
         )

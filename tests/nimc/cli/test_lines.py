@@ -182,7 +182,7 @@ def test_other_runs_are_named_in_one_note_of_all_cases():
 
 def test_a_command_keeps_options_with_their_values_and_its_variable():
     words = ["reframe", "-C", "a b", "--prefix=$RUN/logs", "-S", "x" * 60, "-r"]
-    assert plan.pasted(words).replace(" \\\n  ", "|") == (
+    assert plan.command_to_paste(words).replace(" \\\n  ", "|") == (
         f"reframe -C 'a b' \"--prefix=$RUN/logs\"|-S {'x' * 60} -r"
     )
     assert [plan.range_text("1", most) for most in ("1", "2")] == ["1", "1 to 2"]

@@ -11,7 +11,7 @@ import pytest
 import yaml
 
 from conductor.injectors import INJECTORS
-from nimc.cli.hosts import text
+from nimc.cli.hosts import diagnosis_text
 from nimc.readiness import facts, needs, reframe_config
 from nimc.readiness.diagnosis import Diagnosis, examine
 from nimc.readiness.finding import HostFinding, gap
@@ -65,7 +65,7 @@ def test_a_machine_of_this_checkout(root, monkeypatch):
     )
     record = json.loads(json.dumps(diagnosis.as_dict()))
     for verbose in (False, True):
-        assert max(map(len, text(diagnosis, verbose=verbose).splitlines())) <= 80
+        assert max(map(len, diagnosis_text(diagnosis, verbose=verbose).splitlines())) <= 80
     assert record["host"]["threads"] == os.cpu_count()
     assert (record["verdict"] == "ready") == (record["why"] == "")
     # STREAM compiles nowhere without a compiler; with one, others still lack their program.
@@ -111,7 +111,7 @@ SOME = Diagnosis(
 
 
 def _words(diagnosis, *, verbose: bool) -> str:
-    lines = text(diagnosis, verbose=verbose).splitlines()
+    lines = diagnosis_text(diagnosis, verbose=verbose).splitlines()
     assert max(map(len, lines)) <= 80
     return " ".join(" ".join(lines).split())
 
@@ -134,7 +134,7 @@ def test_what_works_is_named_and_what_does_not_has_a_line():
         "box is not ready: no compiler",
     ):
         assert fact in words
-    everything = text(SOME, verbose=True).splitlines()
+    everything = diagnosis_text(SOME, verbose=True).splitlines()
     assert "python                 ok       3.11" in everything
     assert "lammps on q+e: unknown, no module system on this host" in everything
 
