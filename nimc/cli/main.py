@@ -293,8 +293,8 @@ def require_memory(limit_b: int, threads: int) -> None:
     for_threads_b = _BASE_ADDRESS_SPACE_B + threads * _ADDRESS_SPACE_PER_THREAD_B
     least_b = max(_LEAST_ADDRESS_SPACE_B, for_threads_b)
     if limit_b != resource.RLIM_INFINITY and limit_b < least_b:
-        found, needed = f"{limit_b >> 20} MiB", f"from {least_b >> 20} MiB"
-        raise MachineError(f"ulimit -v: {found} of address space; needed: {needed}")
+        limits = f"{limit_b >> 20} MiB of address space; needed: from {least_b >> 20} MiB"
+        raise MachineError(f"ulimit -v: {limits}")
 
 
 def main() -> None:
