@@ -34,14 +34,16 @@ def note_provenance_changes(
     used = samples.lazy().filter(status="counts").select("case", "provenance").unique()
     notes = {}
     for case, names in used.group_by("case").agg("provenance").collect().iter_rows():
-        if differ := differing_names([provenance[name] for name in names if name in provenance]):
-            notes[case] = [Note.PROVENANCE(names=", ".join(differ))]
+        records = [provenance[name] for name in names if name in provenance]
+        if changed := differing_names(records):
+            notes[case] = [Note.PROVENANCE(names=", ".join(changed))]
     return [replace(row, notes=[*notes.get(row.case, []), *row.notes]) for row in rows]
 
 
-#: Roles that count what reaches memory; the share of the bytes written from which they show it.
+#: Roles that count what reaches memory.
 MEMORY_ROLES = ("DRAM written", "DDIO misses")
-_SHOWN_SHARE = 0.1
+#: They show that writes reached memory from this share of the bytes written on.
+_MIN_MEMORY_SHARE = 0.1
 
 
 def name_contention(
@@ -50,11 +52,13 @@ def name_contention(
     counters: pl.DataFrame,
     records: Mapping[str, Any],
 ) -> list[Result]:
-    """The rows; 'slower' is memory contention where the writes are proven and reached memory.
+    """The rows, with the verdict 'memory contention' for slower ones whose writes reached memory.
 
-    Proven: by a device, or by marks in memory, in all runs. Reached: the counters of memory rise by
-    a tenth of what was written or more, or each writer's messages pass through more memory than the
-    last-level caches have. A footprint is a message at least.
+    The writes must be proven, by a device or by marks in memory, in all runs. They reached memory
+    if the counters of memory rise by at least a tenth of what was written, or if each writer's
+    messages pass through more memory than the last-level caches have. A footprint is at least as
+    large as a message.
+
     `samples` and `counters` are what `pairs.judge_samples` and `counts.counters_of` return.
     """
     slower = [row for row in rows if row.verdict is Verdict.SLOWER]
@@ -63,15 +67,16 @@ def name_contention(
     caches_b = [host.get("llc_total_b") for host in all_hosts(records.values())]
     largest_b = max((size for size in caches_b if isinstance(size, int)), default=math.inf)
     counted = beside_baselines(counters, samples, *MEMORY_ROLES)
-    rises = pl.col("value") - pl.col("off") >= _SHOWN_SHARE * pl.col("written_b")
-    reached = set(counted.filter(rises).select("case", "treatment").iter_rows())
+    rises = pl.col("value") - pl.col("off") >= _MIN_MEMORY_SHARE * pl.col("written_b")
+    counted_in_memory = set(counted.filter(rises).select("case", "treatment").iter_rows())
     named = {}
     for row in slower:
         runs = treatment_rows(samples.filter(status="counts"), row.case, row.arm)
-        through_b = runs.select(pl.max_horizontal("writer_message_b", "footprint_b")).to_series()
-        beyond = bool((through_b.fill_null(0) > largest_b).all())
+        footprints_b = runs.select(pl.max_horizontal("writer_message_b", "footprint_b")).to_series()
+        exceed_caches = bool((footprints_b.fill_null(0) > largest_b).all())
         proofs = set("+".join(runs["proof"].cast(pl.String).fill_null("none")).split("+"))
-        if proofs <= {"device", "memory"} and (beyond or (row.case, row.arm) in reached):
+        reached_memory = exceed_caches or (row.case, row.arm) in counted_in_memory
+        if proofs <= {"device", "memory"} and reached_memory:
             named[row.case, row.arm] = replace(row, verdict=Verdict.CONTENTION)
     return [named.get((row.case, row.arm), row) for row in rows]
 
@@ -79,10 +84,9 @@ def name_contention(
 def note_link_share(
     rows: Iterable[Result], samples: pl.DataFrame, header: RunHeader
 ) -> list[Result]:
-    """The rows; those of writers at full rate say which share of the link these reach alone.
+    """The rows, with a note on which share of the link writers at full rate reach alone.
 
-    Nothing is said of emulated writes, nor of short ones. `samples` is what
-    `pairs.judge_samples` returns.
+    Emulated and short writes get no note. `samples` is what `pairs.judge_samples` returns.
     """
     nic = facts_of(header).site.nic
     link_b_s = nic.link_rate_b_s if nic else None
@@ -92,8 +96,8 @@ def note_link_share(
         runs = treatment_rows(samples, row.case, row.arm).filter(
             pl.col("status") == "counts", pl.col("message_b") > 0, pl.col("asked_b_s").is_null()
         )
-        short = arm_of(row.arm).scheduled
-        if not runs.is_empty() and not short and not emulation_caveats(runs["transport"]):
+        are_short = arm_of(row.arm).scheduled
+        if not runs.is_empty() and not are_short and not emulation_caveats(runs["transport"]):
             alone_b_s = runs.select((pl.col("writer_rate_alone_b_s") / targets).median()).item()
             row = replace(row, notes=[*row.notes, _link_share(alone_b_s, link_b_s)])
         noted.append(row)
@@ -109,29 +113,34 @@ def _link_share(alone_b_s: float, link_b_s: float | None) -> str:
 
 
 def compare_with_references(rows: Iterable[Result], header: RunHeader) -> list[Result]:
-    """The rows; those whose baseline falls short of the machine's reference have a flag and a note.
+    """The rows, with a flag and a note if the baseline falls short of the machine's reference.
 
-    `references` of the site file hold the figure of merit, in SI units, that each case should reach
-    without writers, at its first levels; `reference_tolerance` is the share by which it may fall
+    `references` of the site file has the figure of merit, in SI units, that each case should reach
+    without writers at its first levels. `reference_tolerance` is the share by which it may fall
     short.
     """
     site = facts_of(header).site
     references, tolerance = site.references or {}, site.reference_tolerance or 0.0
     compared = []
     for row in rows:
-        off, usual = row.off_median, references.get(row.case)
-        if row.baseline == BASELINE and off is not None and usual is not None:
-            least, most = usual * (1 - tolerance), usual * (1 + tolerance)
-            if off > most if row.better == "lower" else off < least:
-                note = Note.REFERENCE(off=off, unit=row.unit, reference=usual, tolerance=tolerance)
+        off, reference = row.off_median, references.get(row.case)
+        if row.baseline == BASELINE and off is not None and reference is not None:
+            if row.better == "lower":
+                is_worse = off > reference * (1 + tolerance)
+            else:
+                is_worse = off < reference * (1 - tolerance)
+            if is_worse:
+                note = Note.REFERENCE(
+                    off=off, unit=row.unit, reference=reference, tolerance=tolerance
+                )
                 row = replace(row, slower_than_reference=True, notes=[note, *row.notes])
         compared.append(row)
     return compared
 
 
 def reference_bounds(better: Better, tolerance: float) -> tuple[float | None, float | None]:
-    """Lower and upper bound of a reference as ReFrame takes them, in shares of it.
+    """Lower and upper bound of a reference, as the shares of it that ReFrame takes.
 
-    A figure may be better than its reference by any share, and worse by the tolerance only.
+    A figure may be better than its reference by any share, but worse only by the tolerance.
     """
     return (None, tolerance) if better == "lower" else (-tolerance, None)

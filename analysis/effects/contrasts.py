@@ -5,8 +5,8 @@ without writes: the baseline at the level against the baseline at the first leve
 benefit under writes: an effect at the first level against the same effect at the level. Both
 compare runs of the same pair, and always have an interval.
 
-Of the factors of the writes, those that only move the same traffic to another place are remedies
-too. They have no price, since nothing is moved without writes.
+Some factors of the writes only move the same traffic to another place. Their levels are remedies
+too, but have no price, since nothing is moved without writes.
 """
 
 from __future__ import annotations
@@ -27,12 +27,12 @@ from records.arms import arm_and_levels, in_table_order, treatment_name
 from records.groups import grouped
 from records.sample import Level
 
-#: The factor of the writes that baselines have as well, at level 0.
-_RATE = "rate"
-#: Factors of the writes that move the same traffic: to buffers on a NUMA node, or to a rail.
-_PLACES = ("comm_node", "writer_rail")
+#: The factor of the writes that baselines also have, at level 0.
+_RATE_FACTOR = "rate"
+#: Factors of the writes that move the same traffic to another NUMA node or to another rail.
+_PLACEMENT_FACTORS = ("comm_node", "writer_rail")
 #: The chance that any price, or any gain, is wrongly shown to differ from 1.
-_LEVEL = 0.05
+_ERROR_LEVEL = 0.05
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -70,34 +70,41 @@ class _Treatment(NamedTuple):
     """A baseline, or an effect of one case."""
 
     name: str
-    #: Name of its baseline; None of a baseline.
+    #: Name of its baseline; None if it is a baseline.
     baseline: str | None
     factors: dict[str, Level]
+    #: Unit of its figure of merit; whether a higher one is better.
     unit: str
-    higher: bool
+    higher_is_better: bool
 
 
-#: A treatment, the one at the first level of a factor, that factor, and levels of the others.
-_Comparison = tuple[_Treatment, _Treatment, str, dict[str, Level]]
+class _Comparison(NamedTuple):
+    """A treatment at a level of a factor, and the treatment at the factor's first level."""
+
+    treatment: _Treatment
+    reference: _Treatment
+    factor: str
+    #: Levels of the other factors of baselines that are not the first ones.
+    other_levels: dict[str, Level]
 
 
-def contrasts(marked: pl.DataFrame, results: Sequence[Result]) -> list[Contrast]:
+def contrasts(judged: pl.DataFrame, results: Sequence[Result]) -> list[Contrast]:
     """Prices and gains of every case, from its samples (`pairs.judge_samples`) and its results."""
     floors = {(row.case, row.baseline): row.noise_floor for row in results}
     estimates: list[tuple[Contrast, float]] = []
-    for case in marked["case"].unique(maintain_order=True):
-        case_samples = marked.lazy().filter(pl.col("case") == case)
+    for case in judged["case"].unique(maintain_order=True):
+        case_samples = judged.lazy().filter(pl.col("case") == case)
         treatments = _treatments(case_samples)
         if comparisons := list(_comparisons(treatments)):
             runs = counted_runs(case_samples, "fom").pivot(
                 "arm", on_columns=[*treatments], index=["block", "pair"], values="fom"
             )
             estimates += [
-                _estimate(str(case), runs, floors, *comparison) for comparison in comparisons
+                _estimate(str(case), runs, floors, comparison) for comparison in comparisons
             ]
     p_by_kind = grouped((contrast.kind, [p]) for contrast, p in estimates)
     shown_by_kind = {
-        kind: iter(evidence.count_levels_shown(p, _LEVEL)) for kind, p in p_by_kind.items()
+        kind: iter(evidence.count_levels_shown(p, _ERROR_LEVEL)) for kind, p in p_by_kind.items()
     }
     return [
         replace(contrast, shown=bool(next(shown_by_kind[contrast.kind])))
@@ -119,54 +126,61 @@ def _treatments(case_samples: pl.LazyFrame) -> dict[str, _Treatment]:
 
 
 def _comparisons(treatments: Mapping[str, _Treatment]) -> Iterator[_Comparison]:
-    """Every treatment at another level of a factor than the first, which its name then has."""
+    """Yield a comparison for every treatment whose name has a level of a factor.
+
+    Names omit first levels.
+    """
     baselines = [treatment for treatment in treatments.values() if treatment.baseline is None]
     baseline_factors = dict.fromkeys(name for baseline in baselines for name in baseline.factors)
-    factors = [name for name in (*baseline_factors, *_PLACES) if name != _RATE]
+    factors = [name for name in (*baseline_factors, *_PLACEMENT_FACTORS) if name != _RATE_FACTOR]
     for factor in factors:
         for treatment in treatments.values():
             arm, named = arm_and_levels(treatment.name)
-            others = {name: level for name, level in named.items() if name != factor}
-            against = treatments.get(treatment_name(arm, others))
-            if factor in named and against and against.unit == treatment.unit:
-                other_levels = {name: treatment.factors[name] for name in others if name in factors}
-                yield treatment, against, factor, other_levels
+            other_names = {name: level for name, level in named.items() if name != factor}
+            reference = treatments.get(treatment_name(arm, other_names))
+            if factor in named and reference and reference.unit == treatment.unit:
+                other_levels = {
+                    name: treatment.factors[name] for name in other_names if name in factors
+                }
+                yield _Comparison(treatment, reference, factor, other_levels)
 
 
 def _estimate(
     case: str,
     runs: pl.DataFrame,
     floors: Mapping[tuple[str, str], Interval | None],
-    treatment: _Treatment,
-    against: _Treatment,
-    factor: str,
-    other_levels: dict[str, Level],
+    comparison: _Comparison,
 ) -> tuple[Contrast, float]:
-    """The contrast, and its p value alone of no difference, over its interim analyses.
+    """The contrast, and the p value of no difference over its interim analyses.
 
-    `runs`: a row per pair, with the figure of merit of each treatment.
+    The p value is not adjusted for other contrasts. `runs`: a row per pair, with the figure of
+    merit of each treatment.
     """
-    names = (side.baseline or side.name for side in (treatment, against))
-    floor, first_floor = (floors.get((case, baseline)) for baseline in names)
+    treatment, reference, factor, other_levels = comparison
+    baselines = (side.baseline or side.name for side in (treatment, reference))
+    floor, reference_floor = (floors.get((case, baseline)) for baseline in baselines)
     has_price = treatment.baseline is None
-    ratios = runs.select(pl.col(treatment.name) / pl.col(against.name)).to_series().drop_nulls()
-    # Prices of times and gains of rates are taken as they are; the others are inverted.
-    sign = -1 if has_price == treatment.higher else 1
+    ratios = runs.select(pl.col(treatment.name) / pl.col(reference.name)).to_series().drop_nulls()
+    # Prices of times and gains of rates are these ratios; the others are their inverse.
+    sign = -1 if has_price == treatment.higher_is_better else 1
     times = with_zero_baselines(sign * np.log(ratios.to_numpy()))
     contrast = Contrast(
         case=case,
         factor=factor,
         level=treatment.factors[factor],
-        reference=against.factors[factor],
+        reference=reference.factors[factor],
         at=other_levels,
         kind="price" if has_price else "gain",
         treatment=treatment.name,
-        against=against.name,
+        against=reference.name,
         pairs=len(times),
         ratio=slowdown(times),
-        noise_floor=Interval(min(floor.low, first_floor.low), max(floor.high, first_floor.high))
-        if floor and first_floor
-        else None,
+        noise_floor=_enclosing(floor, reference_floor) if floor and reference_floor else None,
         unit=treatment.unit,
     )
     return contrast, evidence.p_different(times)
+
+
+def _enclosing(interval: Interval, other: Interval) -> Interval:
+    """The least interval that encloses both."""
+    return Interval(min(interval.low, other.low), max(interval.high, other.high))

@@ -47,47 +47,52 @@ from records.run import MARGIN, RunHeader
 from records.sample import Level
 from records.units import plural
 
-#: Columns of the runs of a treatment, and of the rejected ones, that its row needs.
-_OF_RUNS = ("case", "workload", "fom_unit", "fom_better", "notes", "direction", "transport")
-_OF_REJECTED = ("key", "outcome", pl.col("reason").fill_null(""))
-#: Verdicts of rows; those on effects come last, over all that is requested.
-_VERDICTS: dict[Role, Verdict] = {"floor": Verdict.NOISE_FLOOR, "control": Verdict.CONTROL}
-#: Share of the runs of an arm that are rejected above which a warning says so.
-_MANY_REJECTED = 0.2
+#: Columns of a treatment's runs, and of its rejected runs, that its row needs.
+_RUN_COLUMNS = ("case", "workload", "fom_unit", "fom_better", "notes", "direction", "transport")
+_REJECTED_COLUMNS = ("key", "outcome", pl.col("reason").fill_null(""))
+#: Verdicts of rows that are no effects. Those on effects come last, over all that is requested.
+_REFERENCE_VERDICTS: dict[Role, Verdict] = {
+    "floor": Verdict.NOISE_FLOOR,
+    "control": Verdict.CONTROL,
+}
+#: If more than this share of an arm's runs is rejected, a warning says so.
+_MAX_REJECTED_SHARE = 0.2
 
 
 @dataclass(frozen=True)
 class StoppingRule:
-    """The aim of a campaign: what it asks, how precisely, and below what an effect is none.
+    """The rule of when a case ends, at run time and in the report.
 
-    The one rule of when a case ends, at run time and in the report: at an interim analysis, from
-    the floor on, at which every effect has a verdict that more pairs need not change; or at the
-    cap.
+    A case ends at an interim analysis, from the floor on, at which every effect has a verdict that
+    more pairs need not change. It ends in any case at the cap.
     """
 
     pairs_floor: int = MIN_VALUES
     pairs_cap: int | None = None
+    #: Half-width that intervals must reach, relative to the estimate.
     precision: float | None = None
+    #: 'No effect' is less than this share.
     margin: float = MARGIN
-    #: Case and treatment of all that was requested, over whose effects and repeated baselines
-    #: verdicts hold; those that were measured are among them in any case.
+    #: Case and treatment of all that was requested. Verdicts hold over these and what was measured.
     treatments: frozenset[tuple[str, str]] = frozenset()
 
     @classmethod
     def from_header(cls, header: RunHeader) -> StoppingRule:
         """The rule of the run's campaign."""
+        requested = header.asked.cases.items()
         return cls(
-            header.pairs_floor,
-            header.most_pairs,
-            header.precision,
-            header.margin,
-            frozenset((case, name) for case, names in header.asked.cases.items() for name in names),
+            pairs_floor=header.pairs_floor,
+            pairs_cap=header.most_pairs,
+            precision=header.precision,
+            margin=header.margin,
+            treatments=frozenset((case, name) for case, names in requested for name in names),
         )
 
     def is_precise(self, row: Result) -> bool:
         """Return whether the interval of its slowdown is as narrow as requested."""
-        estimate, most = row.slowdown, self.precision
-        return most is None or (estimate is not None and estimate.half_width <= most)
+        if self.precision is None:
+            return True
+        return row.slowdown is not None and row.slowdown.half_width <= self.precision
 
     def asks_of(self, pairs: int) -> bool:
         """Return whether verdicts decide if a case of so many pairs goes on (floor to cap)."""
@@ -100,66 +105,70 @@ class StoppingRule:
 
 def results(samples: pl.DataFrame, requested: StoppingRule = StoppingRule()) -> list[Result]:
     """One row for each case and each treatment with a baseline, in the order of their names."""
-    marked = judge_samples(samples)
-    return results_of(marked, pair_table(marked), requested)
+    judged = judge_samples(samples)
+    return results_of(judged, pair_table(judged), requested)
 
 
-def results_of(marked: pl.DataFrame, pairs: pl.DataFrame, requested: StoppingRule) -> list[Result]:
+def results_of(judged: pl.DataFrame, pairs: pl.DataFrame, requested: StoppingRule) -> list[Result]:
     """Return the same as `results`, from `pairs.judge_samples` samples and their `pair_table`."""
-    first_pairs = pair_table(first_attempts(marked))
+    first_pairs = pair_table(first_attempts(judged))
     rows: list[Result] = []
-    for case in sorted(marked["case"].unique(), key=natural_key):
+    for case in sorted(judged["case"].unique(), key=natural_key):
         is_case = pl.col("case") == case
         case_pairs, first = (frame.filter(is_case) for frame in (pairs, first_pairs))
-        # Not copied: of a million samples, few columns are used.
-        rows += _case_results(marked.lazy().filter(is_case), case_pairs, first, requested)
-    return _judged(rows, marked, requested)
+        # Lazily, so that of a million samples only the columns in use are copied.
+        rows += _case_results(judged.lazy().filter(is_case), case_pairs, first, requested)
+    return _with_verdicts(rows, judged, requested)
 
 
-def _judged(rows: list[Result], marked: pl.DataFrame, requested: StoppingRule) -> list[Result]:
+def _with_verdicts(
+    rows: list[Result], judged: pl.DataFrame, requested: StoppingRule
+) -> list[Result]:
     """The rows with the verdicts on their effects, over all that was requested."""
-    writers = marked.group_by("case", "arm").agg(
-        pl.col("same_host").any(),
-    )
-    facts = writers.rows_by_key(["case", "arm"], named=True, unique=True)
+    arms_on_one_host = judged.group_by("case", "arm").agg(pl.col("same_host").any())
+    same_host = {(case, arm): shared for case, arm, shared in arms_on_one_host.iter_rows()}
     effects = [row for row in rows if row.role == "effect"]
     effects_requested = [
         (case, name) for case, name in requested.treatments if not arm_of(name).silent
     ]
-    baselines = sum(arm_of(name).role == "floor" for _, name in requested.treatments)
+    repeated_baselines = sum(arm_of(name).role == "floor" for _, name in requested.treatments)
     tested_hypotheses = hypotheses([*((row.case, row.arm) for row in effects), *effects_requested])
-    statements = iter(statements_shown(effects, tested_hypotheses, baselines))
-    judged_rows = []
+    statements = iter(statements_shown(effects, tested_hypotheses, repeated_baselines))
+    with_verdicts = []
     for row in rows:
         if row.role == "effect":
-            statement, writer_facts = next(statements), facts[row.case, row.arm]
-            verdict = verdict_of(row, statement, requested.pairs_floor, **writer_facts)
-            row = _with_reasons(replace(row, verdict=verdict, family=len(tested_hypotheses)))
-        judged_rows.append(row)
-    return judged_rows
+            verdict = verdict_of(
+                row,
+                next(statements),
+                requested.pairs_floor,
+                same_host=same_host[row.case, row.arm],
+            )
+            row = _with_reason(replace(row, verdict=verdict, family=len(tested_hypotheses)))
+        with_verdicts.append(row)
+    return with_verdicts
 
 
-def _with_reasons(row: Result) -> Result:
-    """The row with notes on why it is not decided although figures of its own say more."""
-    effect, most = row.slowdown, 1 + row.margin
+def _with_reason(row: Result) -> Result:
+    """The row, with a note if it is not decided although its own interval would decide it."""
+    effect, highest = row.slowdown, 1 + row.margin
     if row.verdict is Verdict.NOT_ABOVE_CONTROL and row.above_control_alone:
-        effect, says = row.over_control, "against the control excludes 1"
+        effect, finding = row.over_control, "against the control excludes 1"
     elif row.verdict is not Verdict.INCONCLUSIVE or effect is None:
         return row
     elif not effect.low <= 1 <= effect.high:
-        says = "excludes 1"
-    elif 1 / most <= effect.low and effect.high <= most:
-        says = f"is within {row.margin * 100:.3g} %"
+        finding = "excludes 1"
+    elif 1 / highest <= effect.low and effect.high <= highest:
+        finding = f"is within {row.margin * 100:.3g} %"
     else:
         return row
     questions = plural(row.family, "question")
-    note = Note.ALONE(interval=ends_text(effect), says=says, questions=questions)
+    note = Note.ALONE(interval=ends_text(effect), says=finding, questions=questions)
     return replace(row, notes=[*row.notes, note])
 
 
 @dataclass(frozen=True, kw_only=True)
 class _Treatment:
-    """A treatment of a case with its pairs, block by block, and what follows from them alone."""
+    """A treatment of a case, with its pairs (block by block) and its slowdown."""
 
     arm: str
     role: Role
@@ -167,7 +176,8 @@ class _Treatment:
     factors: dict[str, Level]
     pairs: pl.DataFrame
     #: Pairs of the first attempt of every run, accepted or not.
-    first: pl.DataFrame
+    first_attempts: pl.DataFrame
+    #: Logarithms of the times of `pairs` (`analysis.samples.pairs.log_times`).
     times: Values
     slowdown: Estimate | None
 
@@ -183,9 +193,9 @@ def _case_results(
     }
     treatments = []
     for arm in in_table_order(by_arm):
-        chosen, first_attempts = (frame.filter(pl.col("arm") == arm) for frame in (pairs, first))
-        chosen = chosen.sort("block", maintain_order=True)
-        times = log_times(chosen)
+        arm_pairs, arm_first = (frame.filter(pl.col("arm") == arm) for frame in (pairs, first))
+        arm_pairs = arm_pairs.sort("block", maintain_order=True)
+        times = log_times(arm_pairs)
         role, baseline, factors = by_arm[arm]
         treatments.append(
             _Treatment(
@@ -193,51 +203,60 @@ def _case_results(
                 role=role,
                 baseline=baseline,
                 factors=factors,
-                pairs=chosen,
-                first=first_attempts,
+                pairs=arm_pairs,
+                first_attempts=arm_first,
                 times=times,
                 slowdown=slowdown(times),
             )
         )
-    beside = {
+    # Of several treatments with the same baseline and role, the first one is used.
+    by_role = {
         (treatment.baseline, str(treatment.role)): treatment for treatment in reversed(treatments)
     }
-    figures = _figures(samples)
-    return [_row(treatment, beside, figures, samples, requested) for treatment in treatments]
+    medians = _fom_medians(samples)
+    return [_row(treatment, by_role, medians, samples, requested) for treatment in treatments]
 
 
 def _row(
     treatment: _Treatment,
-    beside: Mapping[tuple[str, str], _Treatment],
-    figures: Mapping[str, tuple[float | None, float | None]],
+    by_role: Mapping[tuple[str, str], _Treatment],
+    medians: Mapping[str, tuple[float | None, float | None]],
     samples: pl.LazyFrame,
     requested: StoppingRule,
 ) -> Result:
-    """The row of a treatment; `beside`: baseline and role -> treatment of the case.
+    """The row of a treatment.
 
-    `figures`: of `_figures`.
+    `by_role`: baseline and role -> treatment of the case. `medians` is what `_fom_medians` returns.
     """
     pairs, is_effect = treatment.pairs, treatment.role == "effect"
-    floor, control = (beside.get((treatment.baseline, role)) for role in ("floor", "control"))
+    floor, control = (by_role.get((treatment.baseline, role)) for role in ("floor", "control"))
     starts = np.flatnonzero(pairs["block"].diff().fill_null(0))
     blocks = [times for times in np.split(treatment.times, starts) if len(times)]
-    against = control.pairs if control and is_effect else pairs.clear()
-    over_control = log_times_between(pairs, against)
+    control_pairs = control.pairs if control and is_effect else pairs.clear()
+    over_control = log_times_between(pairs, control_pairs)
     following = next_allocation(blocks) if treatment.slowdown else None
-    if following and treatment.slowdown:  # estimates of few allocations may agree by chance
+    if following and treatment.slowdown:
+        # Estimates of few allocations may agree by chance.
         following = following.containing(treatment.slowdown)
     carried = carry_over(treatment.times, after_writes(pairs)) if is_effect else None
-    runs = samples.filter(pl.col("arm") == treatment.arm).select(_OF_RUNS).collect()
-    either = pl.col("arm").is_in([treatment.arm, treatment.baseline])
-    lost = samples.filter(either, pl.col("status") == "rejected").select(_OF_REJECTED).collect()
-    off_median, off_spread = figures.get(treatment.baseline, (None, None))
-    on_median, on_spread = figures.get(treatment.arm, (None, None))
+    runs = samples.filter(pl.col("arm") == treatment.arm).select(_RUN_COLUMNS).collect()
+    is_compared = pl.col("arm").is_in([treatment.arm, treatment.baseline])
+    rejected = (
+        samples.filter(is_compared, pl.col("status") == "rejected")
+        .select(_REJECTED_COLUMNS)
+        .collect()
+    )
+    off_median, off_spread = medians.get(treatment.baseline, (None, None))
+    on_median, on_spread = medians.get(treatment.arm, (None, None))
+    p_values = None
+    if is_effect:
+        p_values = _p_values(treatment, floor, over_control, carried, requested.margin)
     row = Result(
         case=str(runs["case"][0]),
         workload=str(runs["workload"][0]),
         arm=treatment.arm,
         pairs=pairs.height,
-        rejected=lost.height,
+        rejected=rejected.height,
         off_median=off_median,
         on_median=on_median,
         off_spread=off_spread,
@@ -246,8 +265,8 @@ def _row(
         slowdown=treatment.slowdown,
         noise_floor=Interval.from_estimate(floor.slowdown if floor else None),
         control=Interval.from_estimate(control.slowdown if control else None),
-        verdict=_VERDICTS.get(treatment.role, Verdict.INCONCLUSIVE),
-        rejections=lost.to_dicts(),
+        verdict=_REFERENCE_VERDICTS.get(treatment.role, Verdict.INCONCLUSIVE),
+        rejections=rejected.to_dicts(),
         notes=[],
         direction=next(iter(runs["direction"].drop_nulls()), None),
         role=treatment.role,
@@ -262,9 +281,7 @@ def _row(
         mean=evidence.mean_ratio(treatment.times),
         hit=hit_share(treatment.times[:, 0], requested.margin),
         carry_over=carried.ratio if carried else None,
-        p=_p_values(treatment, floor, over_control, carried, requested.margin)
-        if is_effect
-        else None,
+        p=p_values,
         **_rates(pairs, written=is_effect),
     )
     caveats = _caveats(row, runs, len(blocks), carried, requested)
@@ -287,24 +304,21 @@ def _p_values(
     smallest, largest = without_carry_over(carried, treatment.times, after_writes(treatment.pairs))
     slower = evidence.p_over_interims(smallest, evidence.p_longer)
     above = max(slower, evidence.p_over_interims(over_control, evidence.p_longer))
-    losses, outside = (
-        np.stack([smallest, largest], 1),
-        partial(evidence.p_outside_margin_for_both, margin=margin),
-    )
+    losses = np.stack([smallest, largest], 1)
+    p_outside_margin = partial(evidence.p_outside_margin_for_both, margin=margin)
     return PValues(
         slower=slower,
         faster=evidence.p_over_interims(largest, evidence.p_typical_and_mean_shorter),
-        within=evidence.p_over_interims(losses, outside),
+        within=evidence.p_over_interims(losses, p_outside_margin),
         above_control=above if len(over_control) else None,
         unstable=evidence.p_different(floor.times if floor else treatment.times[:0]),
     )
 
 
-def _figures(samples: pl.LazyFrame) -> dict[str, tuple[float | None, float | None]]:
+def _fom_medians(samples: pl.LazyFrame) -> dict[str, tuple[float | None, float | None]]:
     """Treatment -> median of the figures of merit of its runs that count, and their spread.
 
-    Those of all such runs, as pictures, tables and nights have them: a run whose partner was
-    rejected was measured all the same.
+    Runs that count without a pair are included, as in pictures, tables and nights.
     """
     fom = pl.col("fom")
     medians = (
@@ -316,7 +330,7 @@ def _figures(samples: pl.LazyFrame) -> dict[str, tuple[float | None, float | Non
 
 
 def _rates(pairs: pl.DataFrame, *, written: bool) -> dict[str, Any]:
-    """Harmonic means of the writers' rates; None unless something was `written` in all pairs."""
+    """Harmonic means of the writers' rates; None unless `written` and known in all pairs."""
     rates = pl.col("writer_rate_alone_b_s", "writer_rate_b_s")
     harmonic_mean = pl.when(written & (rates.null_count() == 0)).then(1 / (1 / rates).mean())
     return pairs.select(harmonic_mean.name.keep()).row(0, named=True)
@@ -329,10 +343,10 @@ def _caveats(
     carried: CarryOver | None,
     requested: StoppingRule,
 ) -> list[str]:
-    """Return what a reader needs next to the figures: of the runs, their writers and the pairs."""
+    """Return the caveats of the runs, their writers and the pairs, to be shown with the figures."""
     notes = runs["notes"].explode(empty_as_null=False).unique(maintain_order=True).to_list()
-    in_one = merged_concurrent_runs(notes)
-    caveats = [*dict.fromkeys(map(in_one, notes)), *emulation_caveats(runs["transport"])]
+    merged = dict.fromkeys(map(merged_concurrent_runs(notes), notes))
+    caveats = [*merged, *emulation_caveats(runs["transport"])]
     if 0 < blocks < MIN_BLOCKS:
         caveats.append(Note.NEXT_ALLOCATION(blocks=blocks, needed=MIN_BLOCKS))
     if carried and carried.shown:
@@ -348,14 +362,17 @@ def _caveats(
 def _warnings(
     row: Result, treatment: _Treatment, control: _Treatment | None, compared: pl.DataFrame
 ) -> list[str]:
-    """Return where the choice of runs may have made a figure: repeated runs could select it.
+    """Return warnings if the repetition of rejected runs may have changed a figure.
 
-    The figures are compared with those of first attempts; `compared` are the runs behind them.
+    The figures are compared with those of first attempts. `compared`: the runs of the figures.
     """
-    over = log_times_between(treatment.first, control.first if control else treatment.first.clear())
+    over_control = log_times_between(
+        treatment.first_attempts,
+        control.first_attempts if control else treatment.first_attempts.clear(),
+    )
     figures = [
-        (f"slowdown of {row.arm}", row.slowdown, slowdown(log_times(treatment.first))),
-        (f"time of {row.arm} over the control's", row.over_control, slowdown(over)),
+        (f"slowdown of {row.arm}", row.slowdown, slowdown(log_times(treatment.first_attempts))),
+        (f"time of {row.arm} over the control's", row.over_control, slowdown(over_control)),
     ]
     notes = [
         Note.FIRST_ATTEMPTS(name=name, first=at_first.value, used=used.value)
@@ -365,13 +382,13 @@ def _warnings(
     rejected = (pl.col("status") == "rejected").mean().alias("share")
     shares = compared.group_by("arm", maintain_order=True).agg(rejected).iter_rows()
     arm, share = max(shares, key=itemgetter(1), default=("", 0.0))
-    if share > _MANY_REJECTED:
-        notes.append(Note.MANY_REJECTED(share=share, arm=arm, most=_MANY_REJECTED))
+    if share > _MAX_REJECTED_SHARE:
+        notes.append(Note.MANY_REJECTED(share=share, arm=arm, most=_MAX_REJECTED_SHARE))
     return notes
 
 
 def reported_figures(row: Result) -> dict[str, tuple[float | None, str]]:
-    """Name -> figure, and its unit, that a check reports to ReFrame of a row of one block."""
+    """Name -> figure and unit that a check reports to ReFrame, of a row of one block."""
     figures, cost = flat_record(row), row.cost
     return {
         f"typical_{row.baseline}": (row.off_median, row.unit),

@@ -1,7 +1,8 @@
-"""The effects that so many pairs show in 90 % of runs, from `power.json`.
+"""The smallest effects that a number of pairs shows in 90 % of runs, from `power.json`.
 
-`python -m tests.studies.power` makes it: nights with normal noise, judged as real ones are. All
-lengths are logarithms, in spreads of one run (standard deviations of the logarithm of its time).
+`python -m tests.studies.power` makes this table from simulated nights with normal noise, which are
+judged as real nights are. Sizes of effects are logarithms, in spreads of one run (standard
+deviations of the logarithm of its time).
 """
 
 from __future__ import annotations
@@ -18,37 +19,42 @@ from analysis.statistics.carry_over import REACH_STANDARD_ERRORS
 from analysis.statistics.evidence import InterimAnalysis, interim_analyses
 from analysis.statistics.interval import UPPER_PROBABILITY
 
-#: The statement wanted: a loss, one above a control as long as the baseline, or 'no effect'.
+#: The statement that pairs are to show: a loss, a loss above a control that takes as long as the
+#: baseline, or 'no effect'.
 Statement = Literal["slower", "above_control", "within"]
 
 TABLE = Path(__file__).with_suffix(".json")
-#: No more pairs are taken into account.
+#: Most pairs that are taken into account.
 MAX_PAIRS = 2000
 #: Share of baseline runs right after writes in the nights of the table: `off`, `on` and `aa`.
-_AFTER = 4 / 9
+_AFTER_WRITES = 4 / 9
 
 
 def min_loss(
-    pairs: int, hypotheses: int, after_writes: float = _AFTER, *, controlled: bool
+    pairs: int, hypotheses: int, after_writes: float = _AFTER_WRITES, *, controlled: bool
 ) -> float | None:
-    """The least loss that so many pairs show, next to other hypotheses that show nothing.
+    """The smallest loss that `pairs` show, if the campaign's other hypotheses show nothing.
 
-    None if they show none of any size. `after_writes`: share of baseline runs that come right after
-    writes.
+    None if they show no loss of any size. `after_writes`: share of baseline runs that come right
+    after writes.
     """
-    *_, last = [None, *interim_analyses(pairs)]
-    wanted: Statement = "above_control" if controlled else "slower"
-    return None if last is None else _least(last, hypotheses, after_writes, wanted)
+    analyses = list(interim_analyses(pairs))
+    if not analyses:
+        return None
+    statement: Statement = "above_control" if controlled else "slower"
+    return _min_size(analyses[-1], hypotheses, after_writes, statement)
 
 
-def pairs_for_no_effect(margin: float, hypotheses: int, after_writes: float = _AFTER) -> int | None:
+def pairs_for_no_effect(
+    margin: float, hypotheses: int, after_writes: float = _AFTER_WRITES
+) -> int | None:
     """Pairs of the first interim analysis that can show 'no effect' within a margin, or None.
 
     `after_writes` is that of `min_loss`.
     """
     for interim in interim_analyses(MAX_PAIRS):
-        least = _least(interim, hypotheses, after_writes, "within")
-        if least is not None and least <= margin:
+        size = _min_size(interim, hypotheses, after_writes, "within")
+        if size is not None and size <= margin:
             return interim.pairs
     return None
 
@@ -71,74 +77,85 @@ def pairs_to_decide(row: Result) -> int | None:
     if row.verdict is Verdict.NOT_ABOVE_CONTROL and row.over_control:
         change = math.log(row.over_control.value)
     for interim in interim_analyses(MAX_PAIRS):
-        least = min_loss(interim.pairs, row.family, controlled=controlled)
-        if least is not None and least * spread <= change:
+        loss = min_loss(interim.pairs, row.family, controlled=controlled)
+        if loss is not None and loss * spread <= change:
             return interim.pairs
     return None
 
 
 def _spread(row: Result) -> float:
-    """The spread of one run that an interval of Student's t would have; above 0."""
+    """The spread of one run, if the slowdown's interval is taken as Student's t; above 0."""
     from scipy import special
 
     assert row.slowdown
-    half = math.log(row.slowdown.high / row.slowdown.low) / 2
-    error = half / float(special.stdtrit(row.pairs - 1, UPPER_PROBABILITY))
-    return max(error * math.sqrt(row.pairs / (1 + 1 / _BASELINES["slower"])), _LEAST_SPREAD)
+    half_width = math.log(row.slowdown.high / row.slowdown.low) / 2
+    error = half_width / float(special.stdtrit(row.pairs - 1, UPPER_PROBABILITY))
+    return max(error * math.sqrt(row.pairs / (1 + 1 / _BASELINES["slower"])), _MIN_SPREAD)
 
 
 def share_after_writes(runs: int, effects: int) -> float:
-    """Share of baseline runs right after writes, of so many runs with a baseline in each pair.
+    """Share of baseline runs that come right after writes.
 
-    One that comes first follows the last run of the pair before.
+    A pair has so many `runs` with the same baseline, that one included; `effects` of them have
+    writes. The first run of a pair follows the last run of the pair before.
     """
     return effects / runs * (1 + 1 / runs)
 
 
-def _allowed(share: float, wanted: Statement) -> float:
-    """Return what verdicts allow for carry-over, times the root of the pairs.
+def _carry_over_allowance(after_writes: float, statement: Statement) -> float:
+    """The carry-over that verdicts allow for, times the square root of the number of pairs.
 
-    The share, times what is beyond the estimate in standard errors of the pairs with a baseline run
-    of either kind: 2 s (1 - s).
+    It is the share `s` of baseline runs after writes, times so many standard errors of the
+    carry-over. A share 2 s (1 - s) of the pairs has baseline runs of both kinds, from which it is
+    estimated.
     """
-    return REACH_STANDARD_ERRORS[wanted == "within"] * math.sqrt(share / (1 - share))
+    below, above = REACH_STANDARD_ERRORS
+    standard_errors = above if statement == "within" else below
+    return standard_errors * math.sqrt(after_writes / (1 - after_writes))
 
 
-def _least(
-    interim: InterimAnalysis, hypotheses: int, after_writes: float, wanted: Statement
+def _min_size(
+    interim: InterimAnalysis, hypotheses: int, after_writes: float, statement: Statement
 ) -> float | None:
-    """Return the table's size at as many hypotheses or more; beyond it, by Student's t."""
-    losses_by_hypotheses = _table()[wanted].get(str(interim.pairs), {})
-    enough = [number for number in losses_by_hypotheses if int(number) >= hypotheses]
-    allowed = _allowed(after_writes, wanted)
-    if not enough:
-        return size_by_student(interim, hypotheses, wanted) + allowed / math.sqrt(interim.pairs)
-    size = losses_by_hypotheses[min(enough, key=int)]
-    more = max(0.0, allowed - _allowed(_AFTER, wanted))
-    return None if size is None else size + more / math.sqrt(interim.pairs)
+    """The smallest size that is shown: the table's at as many hypotheses or more.
+
+    With more hypotheses or pairs than the table has, it follows from Student's t.
+    """
+    sizes = _table()[statement].get(str(interim.pairs), {})
+    tabled_numbers = [number for number in sizes if int(number) >= hypotheses]
+    allowance = _carry_over_allowance(after_writes, statement)
+    root = math.sqrt(interim.pairs)
+    if not tabled_numbers:
+        return size_by_student(interim, hypotheses, statement) + allowance / root
+    size = sizes[min(tabled_numbers, key=int)]
+    if size is None:
+        return None
+    # The table already has the allowance of its own nights.
+    return size + max(0.0, allowance - _carry_over_allowance(_AFTER_WRITES, statement)) / root
 
 
 @cache
 def _table() -> dict[str, dict[str, dict[str, float | None]]]:
-    """Statement -> pairs of an interim analysis -> hypotheses -> the least size that is shown."""
+    """Statement -> pairs of an interim analysis -> hypotheses -> the smallest size shown."""
     table: dict[str, dict[str, dict[str, float | None]]] = json.loads(TABLE.read_text())
     return table
 
 
-#: Share of nights in which what the table has is shown: so many that 0.9 is not missed by chance.
+#: Share of simulated nights that show the sizes of the table. It is above 0.9, so that runs reach
+#: 0.9 although the simulation is a sample.
 POWER = 0.92
-#: Least spread of runs, as a share: that of runs which are all alike is 0.
-_LEAST_SPREAD = 1e-9
-#: Baseline runs of a pair that the treated one is compared with.
+#: Least spread of runs, as a share. Runs that are all alike would have a spread of 0.
+_MIN_SPREAD = 1e-9
+#: Baseline runs of a pair with which the treated run is compared.
 _BASELINES: dict[Statement, int] = {"slower": 2, "above_control": 1, "within": 2}
 
 
-def size_by_student(interim: InterimAnalysis, hypotheses: int, wanted: Statement) -> float:
-    """About the size that an interim analysis shows without carry-over, by Student's t."""
+def size_by_student(interim: InterimAnalysis, hypotheses: int, statement: Statement) -> float:
+    """The approximate size that an interim analysis shows without carry-over, by Student's t."""
     from scipy import special
 
-    # Both one-sided tests must show that it lies within a margin.
-    power = (1 + POWER) / 2 if wanted == "within" else POWER
-    error = interim.share * ERROR_LEVELS[wanted] / hypotheses
+    # For 'no effect', both one-sided tests must be significant.
+    power = (1 + POWER) / 2 if statement == "within" else POWER
+    error = interim.share * ERROR_LEVELS[statement] / hypotheses
     quantiles = special.stdtrit(interim.pairs - 1, [1 - error, power])
-    return float(quantiles.sum()) * math.sqrt((1 + 1 / _BASELINES[wanted]) / interim.pairs)
+    return float(quantiles.sum()) * math.sqrt((1 + 1 / _BASELINES[statement]) / interim.pairs)

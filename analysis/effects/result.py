@@ -44,7 +44,7 @@ class Verdict(str, Enum):
 
     @property
     def is_loss(self) -> bool:
-        """Return whether the typical run is shown to be slower, and not by lost cores alone."""
+        """Return whether the typical run is shown to be slower for more reasons than lost cores."""
         return self in (Verdict.EMULATED, Verdict.SLOWER, Verdict.CONTENTION)
 
     @property
@@ -149,20 +149,24 @@ class Result:
     def verdict_text(self) -> str:
         """The verdict as it is shown: `no effect: typical run within 2 %`.
 
-        Where writes were emulated, every verdict on the effect says so.
+        If writes were emulated, every verdict on the effect says so.
         """
         text = str(self.verdict)
         if self.verdict is Verdict.NO_EFFECT:
             text += f": typical run within {self.margin * 100:.3g} %"
-        lacks_it = self.verdict in (Verdict.NO_EFFECT, Verdict.SPEED_UP)
-        return f"{text}, under emulated writes" if self.emulated and lacks_it else text
+        if self.emulated and self.verdict in (Verdict.NO_EFFECT, Verdict.SPEED_UP):
+            text += ", under emulated writes"
+        return text
 
     @property
     def cost(self) -> Estimate | None:
-        """Node-hours that work of 100 node-hours takes more, from the mean."""
+        """Additional node-hours that work of 100 node-hours takes, from the mean."""
         return self.mean.mapped(lambda ratio: 100 * (ratio - 1)) if self.mean else None
 
     @property
     def above_control_alone(self) -> bool:
-        """Return whether this row's interval alone is above the control, which decides nothing."""
+        """Return whether the interval of this row is above the control.
+
+        This decides nothing, since verdicts hold over all hypotheses of the campaign.
+        """
         return self.over_control is not None and self.over_control.low > 1

@@ -1,8 +1,8 @@
 """The statements that pairs show, over all hypotheses of a campaign.
 
-Each case, arm and combination of levels without an order (rails, injectors, cores left free) is one
-hypothesis. Levels with an order are tested from the strongest down, until one shows nothing, and
-add no hypotheses. Each kind of statement has an error that holds over the campaign
+Each case, arm and combination of levels without an order (rails, injectors, reserved cores) is one
+hypothesis. Levels with an order add no hypotheses: they are tested from the strongest down until
+one shows nothing. The error of each kind of statement holds over the campaign
 (docs/method.md#evidence).
 """
 
@@ -21,14 +21,14 @@ from records.errors import InputError
 from records.groups import grouped
 
 #: Factors of the writes whose levels have an order: a higher level cannot have a smaller effect.
-ORDERED = ("rate", "message")
+ORDERED_FACTORS = ("rate", "message")
 
 #: Statement -> the chance that a campaign makes any wrong statement of its kind.
 ERROR_LEVELS = {"slower": 0.04, "above_control": 0.05, "faster": 0.01, "within": 0.05}
 #: The chance that any sound baseline is called unstable.
 UNSTABLE_LEVEL = 0.05
 
-#: The statements that an effect's pairs show: names of fields of `PValues`.
+#: The statements that the pairs of an effect show: names of fields of `PValues`.
 Statements = Collection[str]
 
 
@@ -43,7 +43,7 @@ class Hypothesis(NamedTuple):
     def from_effect(cls, case: str, treatment: str) -> Hypothesis:
         """Return the hypothesis of a case and the name of a treatment."""
         arm, levels = arm_and_levels(treatment)
-        unordered = ((name, level) for name, level in levels.items() if name not in ORDERED)
+        unordered = ((name, level) for name, level in levels.items() if name not in ORDERED_FACTORS)
         return cls(case, arm, tuple(unordered))
 
 
@@ -53,15 +53,15 @@ def hypotheses(effects: Iterable[tuple[str, str]]) -> list[Hypothesis]:
 
 
 def statements_shown(
-    effects: Sequence[Result], questions: Sequence[Hypothesis], baselines: int = 0
+    effects: Sequence[Result], tested: Sequence[Hypothesis], baselines: int = 0
 ) -> list[Statements]:
-    """Return the statements shown of each effect, in the order of `effects`.
+    """Return the statements that are shown of each effect, in the order of `effects`.
 
-    They hold over all `questions`, measured or not, and those on baselines over `baselines`, the
-    number of baselines that the campaign is to repeat.
+    They hold over all `tested` hypotheses, measured or not. Those on baselines hold over
+    `baselines`, the number of baselines that the campaign is to repeat.
     """
     statements: list[set[str]] = [set() for _ in effects]
-    by_question = grouped(
+    indices_by_hypothesis = grouped(
         (Hypothesis.from_effect(row.case, row.arm), index) for index, row in enumerate(effects)
     )
     for name, level in ERROR_LEVELS.items():
@@ -69,11 +69,11 @@ def statements_shown(
         strongest_first = name != "within"
         ladders = [
             sorted(
-                by_question.get(question, []),
+                indices_by_hypothesis.get(hypothesis, []),
                 key=lambda index: _strength(effects[index]),
                 reverse=strongest_first,
             )
-            for question in questions
+            for hypothesis in tested
         ]
         p = [[_p_value(effects[index], name) for index in ladder] or [1.0] for ladder in ladders]
         for ladder, steps in zip(ladders, evidence.count_levels_shown(p, level), strict=True):
@@ -98,16 +98,16 @@ def _p_value(effect: Result, statement: str) -> float:
 
 
 def _strength(effect: Result) -> list[float]:
-    """Values of the levels with an order; larger is stronger."""
+    """Values of the levels that have an order; larger is stronger."""
     factors = effect.factors
-    return [level_value(level_text(factors[name])) for name in ORDERED if name in factors]
+    return [level_value(level_text(factors[name])) for name in ORDERED_FACTORS if name in factors]
 
 
 def level_value(level: str) -> float:
-    """The level as a number: share, rate (B/s) or size (bytes); infinite for words and `full`."""
+    """The level as a number: share, rate (B/s) or size (bytes); infinity for words, as `full`."""
     with suppress(ValueError):
         return float(level)
-    for read in (units.share, units.rate_b_s, units.size_b):
+    for parse in (units.share, units.rate_b_s, units.size_b):
         with suppress(InputError):
-            return read(level, "level")
+            return parse(level, "level")
     return math.inf

@@ -15,11 +15,11 @@ if TYPE_CHECKING:
 def verdict_of(
     row: Result, shown: Statements, pairs_floor: int, *, same_host: bool = False
 ) -> Verdict:
-    """The verdict on the effect of `row`, in which all but the verdict is filled in.
+    """The verdict on the effect of `row`, whose other fields are filled in.
 
     `shown`: the statements that its pairs show (`analysis.effects.statements`). Whether memory is
     the cause is decided later (`analysis.effects.annotations.name_contention`). What plans promise
-    must follow the same rules (`analysis.effects.power`).
+    (`analysis.effects.power`) must follow the same rules.
     """
     slowdown = row.slowdown
     mean = row.mean
@@ -42,13 +42,15 @@ def verdict_of(
         return Verdict.SLOWER
     if "faster" in shown and slowdown.high < 1 and mean.high < 1:
         return Verdict.SPEED_UP
-    # A mean beyond the margin is an effect, though not on the typical run. A repetition of the
-    # baseline beyond it shows that the baseline drifts.
-    least, most = 1 / (1 + row.margin), 1 + row.margin
-    beyond = any(interval.low > most or interval.high < least for interval in (mean, repetition))
-    return Verdict.NO_EFFECT if "within" in shown and not beyond else Verdict.INCONCLUSIVE
+    # A mean outside the margin is an effect, though not on the typical run. A repeated baseline
+    # outside the margin shows that the baseline drifts.
+    lowest, highest = 1 / (1 + row.margin), 1 + row.margin
+    is_outside = any(
+        interval.low > highest or interval.high < lowest for interval in (mean, repetition)
+    )
+    return Verdict.NO_EFFECT if "within" in shown and not is_outside else Verdict.INCONCLUSIVE
 
 
 def emulation_caveats(transports: pl.Series) -> list[str]:
-    """Caveats of emulated `transports`, once each (`records.machine.transport_notes`)."""
+    """The caveat of each emulated transport, once (`records.machine.transport_notes`)."""
     return transport_notes.caveats(transports.drop_nulls().unique(maintain_order=True))

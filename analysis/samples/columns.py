@@ -43,27 +43,27 @@ from records.sample_rules import check_samples
 
 #: Size of the pieces of a file.
 _PIECE_B = 8 << 20
-#: Most pieces that are parsed at a time: each takes about seven times its text, so one per core
-#: would need gigabytes on a large host, and polars has threads of its own.
-_AT_ONCE = 4
+#: Most pieces that are parsed at a time. Each takes about seven times its text, so one per core
+#: would need gigabytes on a large host. Polars also has threads of its own.
+_MAX_PARALLEL_PIECES = 4
 
 _TEXT = pl.String()
 _NAME = pl.Categorical()
 
 
-def column_type(hint: Any, names: pl.DataType, whole: pl.DataType) -> pl.DataType:
-    """Column type of a field; names with few values become `names`, integers `whole`."""
+def column_type(hint: Any, name_type: pl.DataType, integer_type: pl.DataType) -> pl.DataType:
+    """Column type of a field: `name_type` if it has few names, `integer_type` for integers."""
     origin, parts = get_origin(hint), get_args(hint)
     if origin in (Union, UnionType):
         (inner,) = (part for part in parts if part is not NoneType)
-        return column_type(inner, names, whole)
+        return column_type(inner, name_type, integer_type)
     if origin is Literal or (origin is Annotated and NAME in parts):
-        return names
+        return name_type
     if origin is list:
         return pl.List(column_type(parts[0], _TEXT, pl.Int64()))
     if is_dataclass(hint):
         return pl.Struct(_types(hint))
-    return {int: whole, float: pl.Float64(), bool: pl.Boolean()}.get(hint, _TEXT)
+    return {int: integer_type, float: pl.Float64(), bool: pl.Boolean()}.get(hint, _TEXT)
 
 
 def _types(record: Any) -> dict[str, pl.DataType]:
@@ -83,17 +83,17 @@ _COLUMNS: dict[str, pl.DataType] = {
     for name, hint in get_type_hints(Sample, include_extras=True).items()
     if name not in _PROOFS
 }
-#: Lists and records: read as JSON text (`_AS_TEXT`) and decoded later, which is four times as fast.
-#: But polars drops escapes from that text, so a piece with a backslash is parsed with these types
-#: directly.
+#: Types of lists and records. They are read as JSON text (`_READ_TYPES`) and decoded later, which
+#: is four times as fast. But polars drops escapes from that text, so a piece with a backslash is
+#: parsed with these types directly.
 _NESTED = {name: type_ for name, type_ in _COLUMNS.items() if type_.is_nested()}
-_AS_TEXT = {
+_READ_TYPES = {
     name: _TEXT if name in _NESTED or type_ == _NAME else type_ for name, type_ in _COLUMNS.items()
 }
-_NAMES = [name for name, type_ in _COLUMNS.items() if type_ == _NAME]
+_NAME_COLUMNS = [name for name, type_ in _COLUMNS.items() if type_ == _NAME]
 #: Figures that every writer has, each from 0 to `MAX_FIGURE`.
 _FIGURES = ("message_b", "rate_alone_b_s", "rate_b_s", "rate_min_b_s", "bytes_b")
-#: Columns with the distinct names in a field of the writers.
+#: Column -> the field of the writers whose distinct names it holds.
 _WRITER_NAMES = {
     "injector": "injector",
     "transport": "transport",
@@ -121,9 +121,9 @@ class Samples:
 
 @dataclass(frozen=True)
 class NestedSamples:
-    """The nested parts of the samples of one run, which few ask for."""
+    """The samples of one run with what is nested in them, which few readers need."""
 
-    #: As in `Samples`.
+    #: The same as in `Samples`.
     frame: pl.DataFrame
     #: One row per writer: `row`, the index of its sample in `frame`, and the fields of
     #: `WriterRecord` that are no mappings.
@@ -152,22 +152,27 @@ def read_run(run: Path) -> Samples:
 
 
 def read_nested(run: Path) -> NestedSamples:
-    """The samples of a run, their writers and their conditions, as `read_run`."""
-    return NestedSamples(*map(_whole, zip(*_parts(_files(run), [], {}), strict=True)))
+    """The samples of a run, their writers and their conditions; raises the same as `read_run`."""
+    frames_of_pieces = _parsed_pieces(_files(run), [], {})
+    samples, writers, conditions = (
+        _concatenated(frames) for frames in zip(*frames_of_pieces, strict=True)
+    )
+    return NestedSamples(samples, writers, conditions)
 
 
 def read_samples(paths: Iterable[Path], piece_b: int = _PIECE_B) -> Samples:
-    """The samples in the files `paths` (JSON lines), as `read_run`.
+    """The samples in the files `paths` (JSON lines); raises the same as `read_run`.
 
-    `piece_b`: how much of a file is parsed at once.
+    `piece_b`: bytes of a file that are parsed at once.
     """
     torn: list[str] = []
     files: dict[Path, int] = {}
-    frame = _whole([frame for frame, *_ in _parts(paths, torn, files, piece_b)])
-    twice = frame.filter(pl.col("key").is_duplicated())
-    if twice.height:
-        key = twice["key"][0]
-        raise InputError(f"duplicate sample key '{key}', {(twice['key'] == key).sum()} times")
+    pieces = _parsed_pieces(paths, torn, files, piece_b)
+    frame = _concatenated([samples for samples, _, _ in pieces])
+    duplicate_keys = frame.filter(pl.col("key").is_duplicated())["key"]
+    if len(duplicate_keys):
+        key = duplicate_keys[0]
+        raise InputError(f"duplicate sample key '{key}', {(duplicate_keys == key).sum()} times")
     return Samples(frame, torn, files)
 
 
@@ -175,44 +180,46 @@ def _files(run: Path) -> list[Path]:
     return sorted((run / "samples").glob("*.jsonl"), key=lambda path: natural_key(path.stem))
 
 
-def _parts(
+def _parsed_pieces(
     paths: Iterable[Path], torn: list[str], files: dict[Path, int], piece_b: int = _PIECE_B
 ) -> Iterator[tuple[pl.DataFrame, ...]]:
-    """Samples, writers and conditions of each piece; first those of an empty one, for the columns.
+    """Yield samples, writers and conditions of each piece.
 
-    Adds what `Samples` says of the files to `torn` and `files`.
+    Those of an empty piece come first, so that the columns are known if there is no other. The
+    fields of `Samples` with these names are added to `torn` and `files`.
     """
-    yield _columns(_Piece(Path(), 1, 0, 0, b""))
-    workers = min(os.cpu_count() or 1, _AT_ONCE)
+    yield _parsed_piece(_Piece(path=Path(), first_line=1, first_row=0, lines=0, text=b""))
+    workers = min(os.cpu_count() or 1, _MAX_PARALLEL_PIECES)
     parsed: deque[Future[tuple[pl.DataFrame, ...]]] = deque()
     with ThreadPoolExecutor(workers) as pool:
         for piece in _pieces(paths, torn, piece_b):
             files[piece.path] = files.get(piece.path, 0) + piece.lines
-            parsed.append(pool.submit(_columns, piece))
-            # One more than are parsed at a time is read, so that no core waits for a file.
+            parsed.append(pool.submit(_parsed_piece, piece))
+            # One piece more than is parsed at a time is read, so that no core waits for a file.
             if len(parsed) > workers:
                 yield parsed.popleft().result()
         while parsed:
             yield parsed.popleft().result()
 
 
-def _whole(parts: Sequence[pl.DataFrame]) -> pl.DataFrame:
-    """The rows of all `parts`. Columns are taken out of the parts one by one, which empties them.
+def _concatenated(parts: Sequence[pl.DataFrame]) -> pl.DataFrame:
+    """The rows of all `parts`, whose columns are taken out one by one, so that they end up empty.
 
-    Each is copied into one block of memory. In the memory of the pieces, what was read for them
-    lies between the columns, and would stay with them: as much again.
+    Each column is copied into one block of memory. Otherwise the text that was read for a piece
+    would stay in memory between its columns, and take as much memory as they do.
     """
-    columns = (pl.concat([part.drop_in_place(name) for part in parts]) for name in parts[0].columns)
-    whole = (
-        column if column.null_count() == len(column) else column.rechunk() for column in columns
-    )
-    return _with_shared_nulls(pl.DataFrame(whole))
+    columns = []
+    for name in parts[0].columns:
+        column = pl.concat([part.drop_in_place(name) for part in parts])
+        is_null = column.null_count() == len(column)
+        columns.append(column if is_null else column.rechunk())
+    return _with_shared_nulls(pl.DataFrame(columns))
 
 
 def _with_shared_nulls(frame: pl.DataFrame) -> pl.DataFrame:
-    """The same frame; its columns of nulls are views of memory that is made once per type.
+    """The same frame, in which all columns of nulls of a type share one block of memory.
 
-    Often a third of a run's columns: what only some devices count, bindings, timetables.
+    Often a third of a run's columns are null: what only some devices count, bindings, timetables.
     """
     size = 1 << frame.height.bit_length()
     return frame.with_columns(
@@ -228,14 +235,18 @@ def _nulls(type_: pl.DataType, size: int) -> pl.Series:
 
 
 def _pieces(paths: Iterable[Path], torn: list[str], piece_b: int) -> Iterator[_Piece]:
-    """Whole lines of all files in pieces; files whose last line is cut off are added to `torn`."""
+    """Yield the complete lines of all files in pieces.
+
+    Files whose last line is cut off are added to `torn`.
+    """
     row = 0
     for path in paths:
         line, rest = 1, b""
         with path.open("rb") as file:
             while text := file.read(piece_b):
                 end = text.rfind(b"\n") + 1
-                refuse_long(rest + text[: text.find(b"\n") + 1 or None], f"{path}:{line}")
+                first_line = text[: text.find(b"\n") + 1] if end else text
+                refuse_long(rest + first_line, f"{path}:{line}")
                 complete = rest + text[:end] if end else b""
                 rest = text[end:] if end else rest + text
                 if complete:
@@ -256,26 +267,26 @@ def _is_object(text: bytes) -> bool:
         return False
 
 
-def _columns(piece: _Piece) -> tuple[pl.DataFrame, ...]:
+def _parsed_piece(piece: _Piece) -> tuple[pl.DataFrame, ...]:
     """The rows of the piece's lines, those of their writers, and those of their conditions."""
     refuse_deep(piece.text, piece.path, piece.first_line)
     check_samples(piece.text, piece.path, piece.first_line)
-    schema = _AS_TEXT | _NESTED if b"\\" in piece.text else _AS_TEXT
+    schema = _READ_TYPES | _NESTED if b"\\" in piece.text else _READ_TYPES
     try:
         raw = pl.read_ndjson(io.BytesIO(piece.text), schema=schema)
         frame, *nested = _flatten(raw, piece.first_row)
     except pl.exceptions.PolarsError as error:
-        first, *_ = str(error).splitlines()
-        raise InputError(f"{piece.path}:{piece.first_line}: {first}") from error
+        message = str(error).splitlines()[0]
+        raise InputError(f"{piece.path}:{piece.first_line}: {message}") from error
     writers, conditions = map(_with_shared_nulls, nested)
     return _with_shared_nulls(frame), writers, conditions
 
 
 def _flatten(raw: pl.DataFrame, first_row: int) -> tuple[pl.DataFrame, pl.DataFrame, pl.DataFrame]:
-    """Rows of samples, with columns for what is nested in them; of their writers; of conditions."""
-    renewed = pl.col("outcome").replace("kept", "accepted")  # the word of schema 6
+    """The samples with columns for what is nested in them; their writers; their conditions."""
+    outcome = pl.col("outcome").replace("kept", "accepted")  # schema 6 says `kept`
     columns = raw.with_columns(
-        renewed,
+        outcome,
         *(
             pl.col(name).str.json_decode(type_)
             for name, type_ in _NESTED.items()
@@ -283,14 +294,14 @@ def _flatten(raw: pl.DataFrame, first_row: int) -> tuple[pl.DataFrame, pl.DataFr
         ),
     ).with_row_index("row", first_row)
     writers, nodes = (_exploded(columns, name) for name in ("writers", "conditions"))
-    # Each figure is that of the node where it is worst.
+    # Each figure is that of the node on which it is worst.
     worst_conditions = nodes.group_by("row", maintain_order=True).agg(
         pl.col("foreign_cpus", "steal_share").max(), pl.col("frequency_hz").min()
     )
     timetable = pl.col("timetable").struct
     flat = columns.drop("writers", "conditions").with_columns(
         pl.col("factors").fill_null("{}").cast(_NAME),
-        pl.col(name for name in _NAMES if name != "factors").cast(_NAME),
+        pl.col(name for name in _NAME_COLUMNS if name != "factors").cast(_NAME),
         pl.col("nodes", "origin_nodes").list.join(",").cast(_NAME),
         pl.col("notes").fill_null([]).cast(pl.List(_NAME)),
         timetable=timetable.field("writers"),
@@ -316,11 +327,12 @@ def _exploded(columns: pl.DataFrame, name: str) -> pl.DataFrame:
 def _summed_writers(writers: pl.DataFrame) -> pl.DataFrame:
     """One row per sample that has writers."""
     col = pl.col
-    one_each = writers["row"].n_unique() == writers.height
+    # If each sample has one writer, its first name is its only one.
+    is_single = writers["row"].n_unique() == writers.height
 
-    def names(name: str) -> pl.Expr:
-        names_of = col(name).drop_nulls()
-        return names_of.first() if one_each else names_of.unique(maintain_order=True).str.join("+")
+    def names(field: str) -> pl.Expr:
+        known = col(field).drop_nulls()
+        return known.first() if is_single else known.unique(maintain_order=True).str.join("+")
 
     limit = pl.min_horizontal("rate_alone_b_s", "asked_b_s")
     share = (col("rate_min_b_s") / limit).fill_nan(0.0)
@@ -328,12 +340,12 @@ def _summed_writers(writers: pl.DataFrame) -> pl.DataFrame:
         share=pl.when(col("message_b") > 0).then(share),
         plausible=pl.all_horizontal(col(name).is_between(0, MAX_FIGURE) for name in _FIGURES)
         & col("rate_before_b_s").fill_null(0.0).is_between(0, MAX_FIGURE),
-        counted=col("counted_b") / col("counted_s"),
-        within=col("origin") == col("target"),
+        counted_rate_b_s=col("counted_b") / col("counted_s"),
+        on_target=col("origin") == col("target"),
     )
     summed = measured.group_by("row", maintain_order=True).agg(
         writers=pl.len(),
-        **{column: names(name) for column, name in _WRITER_NAMES.items()},
+        **{column: names(field) for column, field in _WRITER_NAMES.items()},
         message_b=col("message_b").max(),
         asked_b_s=pl.when(col("asked_b_s").is_not_null().all()).then(col("asked_b_s").sum()),
         writer_rate_alone_b_s=col("rate_alone_b_s").sum(),
@@ -348,13 +360,13 @@ def _summed_writers(writers: pl.DataFrame) -> pl.DataFrame:
         writer_bytes_b=col("bytes_b").min(),
         writer_figures=col("plausible").all(),
         counted_alone_b_s=col("counted_alone_b_s").max(),
-        counted_b_s=col("counted").max(),
+        counted_b_s=col("counted_rate_b_s").max(),
         comm_node=col("buffer_node").max(),
         direction=col("direction").drop_nulls().first(),
         own_binding=col("own_binding").first(),
         target_on_node_share=col("target_on_node_share").min(),
         target_pinned_b=col("target_pinned_b").min(),
-        same_host=col("within").any(),
+        same_host=col("on_target").any(),
         observed_share=col("observed_share").min(),
         unobserved_s=col("unobserved_s").max(),
         cpu_share=col("cpu_share").min(),

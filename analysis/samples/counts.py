@@ -43,20 +43,20 @@ def read_counts(run: Path) -> pl.DataFrame:
 
 def _read(path: Path) -> pl.DataFrame:
     text = path.read_bytes()
-    whole = text[: text.rfind(b"\n") + 1]
-    if len(whole) > MAX_JSON_B:
-        for number, line in enumerate(whole.split(b"\n"), 1):
+    complete = text[: text.rfind(b"\n") + 1]
+    if len(complete) > MAX_JSON_B:
+        for number, line in enumerate(complete.split(b"\n"), 1):
             refuse_long(line, f"{path}:{number}")
-    if not whole:
+    if not complete:
         return pl.DataFrame(schema=FIELDS)
-    refuse_deep(whole, path, 1)
+    refuse_deep(complete, path, 1)
     try:
-        frame = pl.read_ndjson(io.BytesIO(whole), schema=FIELDS)
+        frame = pl.read_ndjson(io.BytesIO(complete), schema=FIELDS)
     except pl.exceptions.PolarsError as error:
-        _raise_first_fault(path, whole)
+        _raise_first_fault(path, complete)
         raise InputError(f"{path}: {error}") from error
-    if frame.height != whole.count(b"\n"):
-        _raise_first_fault(path, whole)
+    if frame.height != complete.count(b"\n"):
+        _raise_first_fault(path, complete)
     valued = pl.col("state").is_in(_VALUED)
     valued_states = " or ".join(_VALUED) + ", and none elsewhere"
     rules = [
@@ -169,43 +169,45 @@ def role_values(counters: pl.DataFrame) -> pl.DataFrame:
     events = _events()
     wrapped = factor_level(_TOOL).fill_null("none") != "none"
     node = pl.col("tool").cast(pl.String) == NODE
-    used = (pl.col("status") == "counts") & ~(node & wrapped)
-    runs = counters.filter(used).with_columns(
+    is_used = (pl.col("status") == "counts") & ~(node & wrapped)
+    runs = counters.filter(is_used).with_columns(
         pl.col("tool", "event", "unit", "state", "case").cast(pl.String),
         treatment=pl.col("arm").cast(pl.String).map_elements(without_tool, return_dtype=pl.String),
     )
-    # What is in the role's unit already is not scaled, unless it is a number of events.
-    in_unit = (pl.col("unit") == pl.col("role_unit")) & (pl.col("role_unit") != "count")
-    scale = pl.when(in_unit).then(1.0).otherwise(pl.col("factor"))
+    # A value that has the role's unit already is not scaled, unless it is a number of events.
+    has_role_unit = (pl.col("unit") == pl.col("role_unit")) & (pl.col("role_unit") != "count")
+    scale = pl.when(has_role_unit).then(1.0).otherwise(pl.col("factor"))
     named_counts = (
         runs.with_columns(
             program=pl.col("tool").str.replace(":.*$", ""),
             name=pl.when(node)
             .then(pl.col("event").str.replace("^.*:", ""))
             .otherwise(
-                pl.col("event").map_elements(lambda e: event_parts(e)[0], return_dtype=pl.String)
+                pl.col("event").map_elements(
+                    lambda event: event_parts(event)[0], return_dtype=pl.String
+                )
             ),
         )
         .join(events, left_on=["program", "name"], right_on=["program", "event"], how="inner")
-        .with_columns(scaled=scale * pl.col("value"), whole=pl.col("state") == "counted")
+        .with_columns(scaled=scale * pl.col("value"), is_complete=pl.col("state") == "counted")
     )
     rows = named_counts.group_by(*_RUN_COLUMNS, "rank", "role", "row", maintain_order=True).agg(
-        pl.when(pl.col("whole").all())
+        pl.when(pl.col("is_complete").all())
         .then(
             pl.when((pl.col("role_unit") == "1").first())
             .then(pl.col("scaled").max())
             .otherwise(pl.col("scaled").sum())
         )
         .alias("value"),
-        pl.col("state").filter(~pl.col("whole")).first().fill_null("counted"),
-        present=pl.col("name").n_unique(),
-        needed=pl.col("events").first(),
+        pl.col("state").filter(~pl.col("is_complete")).first().fill_null("counted"),
+        counted_events=pl.col("name").n_unique(),
+        row_events=pl.col("events").first(),
     )
-    # Rows of several processor families may share an event. Only rows of which all events were
-    # counted are used, and of these the one with the most events.
+    # Rows of `COUNTS` for several processor families may share an event. A row is used only if all
+    # its events were counted; of several such rows, the one with the most events is used.
     return (
-        rows.filter(pl.col("present") == pl.col("needed"))
-        .sort("needed", descending=True, maintain_order=True)
+        rows.filter(pl.col("counted_events") == pl.col("row_events"))
+        .sort("row_events", descending=True, maintain_order=True)
         .unique([*_RUN_COLUMNS, "rank", "role"], keep="first", maintain_order=True)
         .select(*_RUN_COLUMNS, "rank", "role", "value", "state")
     )
@@ -221,7 +223,7 @@ def role_totals(values: pl.DataFrame, *by: str) -> pl.DataFrame:
 
 
 def beside_baselines(counters: pl.DataFrame, samples: pl.DataFrame, *roles: str) -> pl.DataFrame:
-    """Medians of roles over the runs of a treatment; levels of the tool are not told apart.
+    """Medians of roles over the runs of a treatment, whatever the level of its tool.
 
     Columns: case, treatment (without the level of the tool), role, `value` and `off` (the
     baseline's value), both in the role's unit, and `written_b` (bytes written in a run).
@@ -232,7 +234,7 @@ def beside_baselines(counters: pl.DataFrame, samples: pl.DataFrame, *roles: str)
     runs = samples.select(
         "key",
         written_b=pl.col("writer_rate_b_s") * pl.col("elapsed_s"),
-        # Named as in the counts, without the level of the tool.
+        # Counts name treatments without the level of the tool.
         baseline=baseline.map_elements(without_tool, return_dtype=pl.String),
     )
     treatments = (

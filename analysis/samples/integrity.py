@@ -25,22 +25,31 @@ from records.run import RunHeader, load_header
 from records.units import plural
 
 #: Most lines that are listed; the rest are counted.
-_LISTED = 20
+_MAX_LISTED = 20
 #: Figures computed twice from the same numbers, maybe in another order, differ by rounding only.
 ROUNDING = 1e-9
 #: Smallest figure other than 0; smaller ones are not measured, and their inverse overflows.
-_LEAST = 1 / MAX_FIGURE
-_ACCEPTED = pl.col("outcome") == "accepted"
+_MIN_FIGURE = 1 / MAX_FIGURE
+_IS_ACCEPTED = pl.col("outcome") == "accepted"
 _ROLE = pl.col("role").cast(pl.String)
-#: Nothing runs beside the application; beside that of a control, what writes nothing.
-_SILENT = _ROLE.is_in(["baseline", "floor"])
-_RUN = ("case", "block", "pair", "arm")
-#: Columns that are the same in all runs of a treatment; and in all accepted ones.
-_OF_TREATMENT = ("role", "baseline", "factors", "workload")
-_WRITES = ("fom_unit", "fom_better", "writers", "injector", "direction", "transport", "message_b")
-#: How far the clocks of two nodes may be apart, seconds; and by how much a run may seem to overlap
-#: the one before it, as its start is read from a clock that may be adjusted.
-_CLOCKS_S, _OVERLAP_S = 60.0, 1.0
+#: Roles of runs in which nothing runs beside the application.
+_IS_SILENT = _ROLE.is_in(["baseline", "floor"])
+_RUN_COLUMNS = ("case", "block", "pair", "arm")
+#: Columns that are the same in all runs of a treatment; then those in all its accepted runs.
+_SAME_IN_TREATMENT = ("role", "baseline", "factors", "workload")
+_SAME_IF_ACCEPTED = (
+    "fom_unit",
+    "fom_better",
+    "writers",
+    "injector",
+    "direction",
+    "transport",
+    "message_b",
+)
+#: How far the clocks of two nodes may be apart.
+_MAX_CLOCK_DIFFERENCE_S = 60.0
+#: By how much a run may seem to overlap the run before it, since clocks are adjusted.
+_MAX_OVERLAP_S = 1.0
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -53,9 +62,9 @@ class Integrity:
     faults: list[str]
     #: Checks that could not be made, and what is odd without making a result wrong.
     notes: list[str] = field(default_factory=list)
-    #: Those of `faults` by which a file is not what was written; and the value of the chain after
-    #: all samples.
+    #: Those of `faults` by which a file is not what was written.
     broken: list[str] = field(default_factory=list)
+    #: Value of the chain after all samples.
     head: str = ""
 
     @property
@@ -69,15 +78,21 @@ class Integrity:
 
 
 def check_run(run: Path, header: RunHeader, samples: Samples, records: Provenance) -> Integrity:
-    """Check a run, as `load_header`, `read_run` and `read_provenance` read it."""
+    """Check a run, from what `load_header`, `read_run` and `read_provenance` return."""
     head, broken = _chain_faults(run, header)
     for path, digest in records.misnamed.items():
         broken.append(f"{path}: SHA-256 of its content: {digest} found; allowed: the file's name")
     frame, files = samples.frame, samples.files
-    wrong = _lines(frame, files, [*_run_rules(), *_figure_rules(frame), *_writer_rules(header)])
-    count, faults = _listed(chain(broken, wrong))
-    odd = _lines(frame, files, [*_time_rules(header), _pair_rule(), _provenance_rule(records)])
-    _, notes = _listed(chain(_header_notes(run, header), odd, _missing(run, header, frame)))
+    rule_faults = _broken_rule_lines(
+        frame, files, [*_run_rules(), *_figure_rules(frame), *_writer_rules(header)]
+    )
+    count, faults = _listed(chain(broken, rule_faults))
+    oddities = _broken_rule_lines(
+        frame, files, [*_time_rules(header), _pair_rule(), _provenance_rule(records)]
+    )
+    _, notes = _listed(
+        chain(_header_notes(run, header), oddities, _missing_treatments(run, header, frame))
+    )
     return Integrity(run=run, count=count, faults=faults, notes=notes, broken=broken, head=head)
 
 
@@ -93,11 +108,14 @@ def refuse_faults(checked: Integrity) -> None:
 
 
 def _listed(lines: Iterable[str]) -> tuple[int, list[str]]:
-    """Return how many lines there are, and the first of them, with the number of the others."""
-    left = iter(lines)
-    first = list(islice(left, _LISTED))
-    more = sum(1 for _ in left)
-    return len(first) + more, [*first, f"and {more:,} more"] if more else first
+    """Return how many lines there are, and the first of them; the last line counts the others."""
+    remaining = iter(lines)
+    listed = list(islice(remaining, _MAX_LISTED))
+    more = sum(1 for _ in remaining)
+    count = len(listed) + more
+    if more:
+        listed.append(f"and {more:,} more")
+    return count, listed
 
 
 def _chain_faults(run: Path, header: RunHeader) -> tuple[str, list[str]]:
@@ -121,17 +139,19 @@ def _chain_faults(run: Path, header: RunHeader) -> tuple[str, list[str]]:
 
 
 class _Rule(NamedTuple):
-    """A rule that no sample may break: an expression that is true of a faulty row, and its text."""
+    """A rule for samples; `broken` is true of a row that breaks it, `required` is its text."""
 
     field: str
     broken: pl.Expr
     required: str
 
 
-def _lines(frame: pl.DataFrame, files: Mapping[Path, int], rules: Sequence[_Rule]) -> Iterator[str]:
-    """A line for every row that breaks a rule, with its place; unknown (null) breaks none.
+def _broken_rule_lines(
+    frame: pl.DataFrame, files: Mapping[Path, int], rules: Sequence[_Rule]
+) -> Iterator[str]:
+    """Yield a line for every row that breaks a rule, with file and line number.
 
-    `files`: each file with the number of its rows, in their order.
+    A null breaks no rule. `files`: each file with the number of its rows, in the rows' order.
     """
     paths, starts = list(files), list(accumulate(files.values(), initial=0))
     broken = frame.lazy().select(
@@ -149,50 +169,51 @@ def _lines(frame: pl.DataFrame, files: Mapping[Path, int], rules: Sequence[_Rule
 
 
 def _run_rules() -> Iterator[_Rule]:
-    """A run is what its key says, accepted once, and made as others of its treatment."""
+    """Rules of runs: the key is true, one attempt is accepted, runs of a treatment are alike."""
 
     def differs(name: str, *over: str) -> pl.Expr:
         return pl.col(name) != pl.col(name).drop_nulls().mode().first().over(over)
 
-    key = pl.concat_str(pl.col(*_RUN, "attempt").cast(pl.String), separator="/")
-    twice = _ACCEPTED & pl.struct(*_RUN, accepted=_ACCEPTED).is_duplicated()
-    has_none = pl.col("baseline").is_null() != (_ROLE == "baseline")
+    key = pl.concat_str(pl.col(*_RUN_COLUMNS, "attempt").cast(pl.String), separator="/")
+    accepted_twice = _IS_ACCEPTED & pl.struct(*_RUN_COLUMNS, accepted=_IS_ACCEPTED).is_duplicated()
+    baseline_is_wrong = pl.col("baseline").is_null() != (_ROLE == "baseline")
     alike = "as in other runs of the treatment"
     yield _Rule("key", pl.col("key") != key, "CASE/BLOCK/PAIR/ARM/ATTEMPT of its own fields")
-    yield _Rule("attempt", twice, "one accepted attempt of a run")
-    yield _Rule("baseline", has_none, "absent of a baseline, and given of others")
+    yield _Rule("attempt", accepted_twice, "one accepted attempt of a run")
+    yield _Rule("baseline", baseline_is_wrong, "absent of a baseline, and given of others")
     yield _Rule("nodes", differs("nodes", "case", "block"), "the same in all runs of a block")
-    for name in _OF_TREATMENT:
+    for name in _SAME_IN_TREATMENT:
         yield _Rule(name, differs(name, "case", "arm"), alike)
-    for name in _WRITES:
-        differs_if_accepted = _ACCEPTED & differs(name, "case", "arm", "outcome")
+    for name in _SAME_IF_ACCEPTED:
+        differs_if_accepted = _IS_ACCEPTED & differs(name, "case", "arm", "outcome")
         yield _Rule(name, differs_if_accepted, f"{alike}, if accepted")
 
 
 def _figure_rules(frame: pl.DataFrame) -> Iterator[_Rule]:
-    """Every figure is finite and not negative; `is_between` is false for NaN."""
-    required = f"0, or a number from {_LEAST:.0e} to {MAX_FIGURE:.0e}"
-    for name in (name for name, type_ in frame.schema.items() if type_ == pl.Float64):
-        figure = pl.col(name).is_between(_LEAST, MAX_FIGURE) | (pl.col(name) == 0)
-        yield _Rule(name, ~figure, required)
+    """Rules of figures: each is finite and not negative. `is_between` is false for NaN."""
+    required = f"0, or a number from {_MIN_FIGURE:.0e} to {MAX_FIGURE:.0e}"
+    for name, type_ in frame.schema.items():
+        if type_ == pl.Float64:
+            is_valid = pl.col(name).is_between(_MIN_FIGURE, MAX_FIGURE) | (pl.col(name) == 0)
+            yield _Rule(name, ~is_valid, required)
     yield _Rule("writer_figures", ~pl.col("writer_figures"), "finite, and not negative")
 
 
 def _writer_rules(header: RunHeader) -> Iterator[_Rule]:
-    """An accepted run has the writers of its arm, at their share or by their timetable."""
-    at_once, share = pl.col("timetable"), header.asked.min_share
-    few = _ACCEPTED & ~_SILENT & (pl.col("writers") < at_once.fill_null(1))
-    slow = pl.col("writer_share") < share * (1 - ROUNDING)
-    continuous = _ACCEPTED & (_ROLE == "effect") & at_once.is_null()
-    wrote = _ACCEPTED & (_ROLE == "control") & (pl.col("writer_rate_b_s") > 0)
-    yield _Rule("writers", _SILENT & (pl.col("writers") > 0), "0: the arm is silent")
-    yield _Rule("writers", few, "all that the arm needs, in an accepted run")
-    yield _Rule("writer_rate_b_s", wrote, "0 of a control")
-    required = f"at least {share:g}: 'min_share' of the campaign"
-    yield _Rule("writer_share", continuous & slow, required)
+    """Rules of accepted runs: writers are those of the arm, at their share or by the timetable."""
+    scheduled_writers, min_share = pl.col("timetable"), header.asked.min_share
+    too_few = _IS_ACCEPTED & ~_IS_SILENT & (pl.col("writers") < scheduled_writers.fill_null(1))
+    too_slow = pl.col("writer_share") < min_share * (1 - ROUNDING)
+    is_continuous = _IS_ACCEPTED & (_ROLE == "effect") & scheduled_writers.is_null()
+    control_wrote = _IS_ACCEPTED & (_ROLE == "control") & (pl.col("writer_rate_b_s") > 0)
+    yield _Rule("writers", _IS_SILENT & (pl.col("writers") > 0), "0: the arm is silent")
+    yield _Rule("writers", too_few, "all that the arm needs, in an accepted run")
+    yield _Rule("writer_rate_b_s", control_wrote, "0 of a control")
+    required = f"at least {min_share:g}: 'min_share' of the campaign"
+    yield _Rule("writer_share", is_continuous & too_slow, required)
     for name in ("missing_share", "excess_share"):
-        beyond = _ACCEPTED & (pl.col(name) > pl.col("allowed_share") + ROUNDING)
-        yield _Rule(name, beyond, "at most 'allowed_share' of the timetable")
+        too_large = _IS_ACCEPTED & (pl.col(name) > pl.col("allowed_share") + ROUNDING)
+        yield _Rule(name, too_large, "at most 'allowed_share' of the timetable")
 
 
 # Oddities: a note.
@@ -209,25 +230,27 @@ def _header_notes(run: Path, header: RunHeader) -> Iterator[str]:
 
 
 def _time_rules(header: RunHeader) -> list[_Rule]:
-    """Runs lie within the run, and follow one another in their block."""
+    """Rules of times: samples lie within the run, and follow one another in their block."""
     start_s, end_s = pl.col("start_s"), pl.col("start_s") + pl.col("elapsed_s")
-    before_s = end_s.shift(1).over("case", "block") - _OVERLAP_S
+    previous_end_s = end_s.shift(1).over("case", "block") - _MAX_OVERLAP_S
     finished_s = MAX_FIGURE if header.finished_s is None else header.finished_s
     return [
-        _Rule("start_s", start_s < header.started_s - _CLOCKS_S, "after the run's start"),
-        _Rule("start_s", end_s > finished_s + _CLOCKS_S, "before the run's end"),
-        _Rule("start_s", start_s < before_s, "after the end of the run before"),
+        _Rule(
+            "start_s", start_s < header.started_s - _MAX_CLOCK_DIFFERENCE_S, "after the run's start"
+        ),
+        _Rule("start_s", end_s > finished_s + _MAX_CLOCK_DIFFERENCE_S, "before the run's end"),
+        _Rule("start_s", start_s < previous_end_s, "after the end of the run before"),
     ]
 
 
 def _pair_rule() -> _Rule:
-    """A pair has a run of every treatment of its case, unless it is the last of its block."""
+    """The rule that a pair has a run of every treatment, unless it is the last of its block."""
     block = ("case", "block")
     arms = pl.col("arm").n_unique()
-    short = arms.over(*block, "pair") < arms.over("case")
-    inner = (pl.col("pair") >= 0) & (pl.col("pair") < pl.col("pair").max().over(block))
-    first = pl.struct(*block, "pair").is_first_distinct()
-    return _Rule("pair", first & inner & short, "one with a run of every treatment")
+    is_incomplete = arms.over(*block, "pair") < arms.over("case")
+    is_inner = (pl.col("pair") >= 0) & (pl.col("pair") < pl.col("pair").max().over(block))
+    is_first = pl.struct(*block, "pair").is_first_distinct()
+    return _Rule("pair", is_first & is_inner & is_incomplete, "one with a run of every treatment")
 
 
 def _provenance_rule(records: Provenance) -> _Rule:
@@ -236,17 +259,19 @@ def _provenance_rule(records: Provenance) -> _Rule:
     return _Rule("provenance", missing, "a file in provenance/: how it was made is unproven")
 
 
-def _missing(run: Path, header: RunHeader, frame: pl.DataFrame) -> Iterator[str]:
-    """Yield the requested parts that a finished run lacks, and those not requested."""
-    accepted = frame.lazy().filter(_ACCEPTED, ~pl.col("warmup")).select("case", "arm")
-    once = accepted.unique(maintain_order=True).collect()
-    measured: dict[str, list[str]] = grouped(once.cast(pl.String).iter_rows())
+def _missing_treatments(run: Path, header: RunHeader, frame: pl.DataFrame) -> Iterator[str]:
+    """Yield which requested treatments a finished run lacks, and which were not requested."""
+    accepted = frame.lazy().filter(_IS_ACCEPTED, ~pl.col("warmup")).select("case", "arm")
+    treatments = accepted.unique(maintain_order=True).collect()
+    measured: dict[str, list[str]] = grouped(treatments.cast(pl.String).iter_rows())
     requested = header.asked.cases
     for case, arms in measured.items():
         others = [f"'{arm}'" for arm in sorted(arms) if arm not in requested.get(case, ())]
         if others:
             yield f"{run}: case '{case}': {others[0]} was not asked; see 'asked' of run.json"
-    for case, names in requested.items() if header.finished_s is not None else ():
+    if header.finished_s is None:
+        return
+    for case, names in requested.items():
         missing = [name for name in names if name not in measured.get(case, ())]
         if missing:
             yield f"{run}: case '{case}' has no accepted run of {', '.join(missing)}"

@@ -27,28 +27,28 @@ _PAIR = ["case", "block", "pair"]
 _STATUS = pl.Enum(["counts", "warm-up", "rejected"])
 _FIGURES = ["fom_better", "off", "on", "ratio", "repeated", "off_after", "repeated_after"]
 _RATES = ["writer_rate_alone_b_s", "writer_rate_b_s"]
-#: True if a figure of merit can be real; a forced report of a faulty run has others.
-_POSSIBLE = pl.col("fom").is_between(1 / MAX_FIGURE, MAX_FIGURE)
+#: True if a figure of merit can be real. A forced report of a faulty run may have others.
+_IS_PLAUSIBLE = pl.col("fom").is_between(1 / MAX_FIGURE, MAX_FIGURE)
 
 
 def judge_samples(samples: pl.DataFrame) -> pl.DataFrame:
     """`samples` with the column `status`: `counts`, `warm-up` or `rejected`.
 
-    A sample of an effect is rejected if no writer wrote, whatever its record says; its `reason`
-    then says so. A timetable of 0 writers needs none. A sample is rejected, too, if its figure of
-    merit is too small or too large to be real.
+    A sample of an effect is rejected if no writer wrote, whatever its record says, unless its
+    timetable has 0 writers. Any sample is rejected if its figure of merit is too small or too large
+    to be real. `reason` then says so.
     """
     accepted = pl.col("outcome").cast(pl.String) == "accepted"
-    requested = (pl.col("role") == "effect") & (pl.col("timetable") != 0).fill_null(True)
-    idle = accepted & requested & ~(pl.col("writer_rate_b_s") > 0).fill_null(False)
-    absurd = accepted & ~_POSSIBLE.fill_null(True)
+    requires_writes = (pl.col("role") == "effect") & (pl.col("timetable") != 0).fill_null(True)
+    has_no_writes = accepted & requires_writes & ~(pl.col("writer_rate_b_s") > 0).fill_null(False)
+    has_implausible_fom = accepted & ~_IS_PLAUSIBLE.fill_null(True)
     return samples.with_columns(
-        reason=pl.when(idle)
+        reason=pl.when(has_no_writes)
         .then(pl.lit("no writer wrote during the run"))
-        .when(absurd)
+        .when(has_implausible_fom)
         .then(pl.lit("its figure of merit is too small or too large to be real"))
         .otherwise("reason"),
-        status=pl.when(~accepted | idle | absurd)
+        status=pl.when(~accepted | has_no_writes | has_implausible_fom)
         .then(pl.lit("rejected"))
         .when("warmup")
         .then(pl.lit("warm-up"))
@@ -57,13 +57,13 @@ def judge_samples(samples: pl.DataFrame) -> pl.DataFrame:
     )
 
 
-def counted_runs(marked: pl.LazyFrame, *columns: str) -> pl.DataFrame:
+def counted_runs(judged: pl.LazyFrame, *columns: str) -> pl.DataFrame:
     """Case, block, pair, arm and `columns` of the runs that count.
 
-    If a run was repeated, its last attempt that counts is used. `marked` is what `judge_samples`
+    If a run was repeated, its last attempt that counts is used. `judged` is what `judge_samples`
     returns.
     """
-    runs = marked.filter(pl.col("status") == "counts").select(*_PAIR, "arm", *columns).collect()
+    runs = judged.filter(pl.col("status") == "counts").select(*_PAIR, "arm", *columns).collect()
     return runs.unique([*_PAIR, "arm"], keep="last", maintain_order=True)
 
 
@@ -75,17 +75,17 @@ def treatment_rows(rows: pl.DataFrame, case: str, *arms: str) -> pl.DataFrame:
 
 
 def extra_figure(name: str) -> pl.Expr:
-    """Another figure that the workload reports (`fom_extra`); null without it."""
+    """A figure of `fom_extra`, by its name; null if the workload does not report it."""
     return pl.col("fom_extra").str.json_path_match(f"$.{name}").cast(pl.Float64, strict=False)
 
 
 def factor_level(factor: str) -> pl.Expr:
-    """A run's level of a factor, as text; null without it."""
+    """A run's level of a factor, as text; null if the run does not have the factor."""
     return pl.col("factors").cast(pl.String).str.json_path_match(f"$.{factor}")
 
 
 def parsed_levels(text: str) -> dict[str, Level]:
-    """Factor -> level, from text of the column `factors`."""
+    """Factor -> level, from the JSON text in the column `factors`."""
     levels_of_factors: dict[str, Level] = json.loads(text)
     return levels_of_factors
 
@@ -109,26 +109,29 @@ def pair_table(samples: pl.DataFrame) -> pl.DataFrame:
     InputError if samples that share a baseline differ in unit or direction.
     """
     _refuse_mixtures(samples)
-    marked = samples if "status" in samples.columns else judge_samples(samples)
-    cases = marked["case"].unique(maintain_order=True)
-    # One case at a time: most of a report's memory is used here.
-    case_pairs = (_pairs(marked.lazy().filter(pl.col("case") == case)) for case in cases)
-    return pl.concat([_pairs(marked.head(0).lazy()), *case_pairs])
+    judged = samples if "status" in samples.columns else judge_samples(samples)
+    cases = judged["case"].unique(maintain_order=True)
+    # One case at a time, since most of a report's memory is used here.
+    case_pairs = (_pairs(judged.lazy().filter(pl.col("case") == case)) for case in cases)
+    return pl.concat([_pairs(judged.head(0).lazy()), *case_pairs])
 
 
-def _pairs(marked: pl.LazyFrame) -> pl.DataFrame:
-    # Of all runs, accepted or not: each may leave something to the next one.
-    before = pl.col("role").cast(pl.String).shift(1).over("case", "block", order_by="start_s")
-    ordered = marked.with_columns(after=(before == "effect").fill_null(False))
-    last = counted_runs(
+def _pairs(judged: pl.LazyFrame) -> pl.DataFrame:
+    """The rows of `pair_table`, from judged samples."""
+    # Rejected runs are included, since they also carry something over to the next run.
+    previous_role = (
+        pl.col("role").cast(pl.String).shift(1).over("case", "block", order_by="start_s")
+    )
+    ordered = judged.with_columns(after=(previous_role == "effect").fill_null(False))
+    counted = counted_runs(
         ordered, "role", "baseline", "start_s", "fom", "fom_better", "after", *_RATES
     )
     group = [*_PAIR, "baseline"]
-    off = last.select(*_PAIR, pl.col("arm").alias("baseline"), off="fom", off_after="after")
+    off = counted.select(*_PAIR, pl.col("arm").alias("baseline"), off="fom", off_after="after")
     on, floor = pl.col("on"), pl.col("role") == "floor"
     higher = pl.col("fom_better") == "higher"
     pairs = (
-        last.filter(pl.col("baseline").is_not_null())
+        counted.filter(pl.col("baseline").is_not_null())
         .rename({"fom": "on"})
         .join(off, on=group, maintain_order="left")
         .with_columns(ratio=pl.when(higher).then(pl.col("off") / on).otherwise(on / pl.col("off")))
@@ -142,77 +145,81 @@ def _pairs(marked: pl.LazyFrame) -> pl.DataFrame:
     )
 
 
-def first_attempts(marked: pl.DataFrame) -> pl.DataFrame:
+def first_attempts(judged: pl.DataFrame) -> pl.DataFrame:
     """The first attempt with a figure of merit of every run, accepted or not, as if it counted.
 
-    Cases in which no run with a figure of merit was rejected are left out. `marked` is what
+    Cases in which no run with a figure of merit was rejected are left out. `judged` is what
     `judge_samples` returns.
     """
-    ended = _POSSIBLE & ~pl.col("warmup")
-    cases = marked.filter(ended & (pl.col("status") == "rejected"))["case"].unique()
+    has_fom = _IS_PLAUSIBLE & ~pl.col("warmup")
+    cases = judged.filter(has_fom & (pl.col("status") == "rejected"))["case"].unique()
     if cases.is_empty():
-        return marked.clear()
-    runs = marked.filter(ended & pl.col("case").is_in(cases.implode()))
+        return judged.clear()
+    runs = judged.filter(has_fom & pl.col("case").is_in(cases.implode()))
     first = runs.unique([*_PAIR, "arm"], keep="first", maintain_order=True)
     return first.with_columns(status=pl.lit("counts"))
 
 
-def log_times(chosen: pl.DataFrame) -> Values:
-    """Log times of one treatment's pairs, a row per pair.
+def log_times(pairs: pl.DataFrame) -> Values:
+    """Logarithms of the times of one treatment's pairs, a row per pair.
 
-    `chosen`: rows of a `pair_table`. A row has the treated run, the baseline and, if any pair has
-    one, its repetition (NaN where it does not count); relative to the median of the block's
-    baseline runs. The time of a rate is its inverse.
+    `pairs`: rows of a `pair_table`. Columns: the treated run, the baseline and, if any pair has
+    one, the repeated baseline (NaN where it does not count). Times are relative to the median of
+    the block's baseline runs. The time of a rate is its inverse.
     """
     off = pl.col("off").log() * pl.when(pl.col("fom_better") == "higher").then(-1).otherwise(1)
-    times = chosen.select(
-        "block", off=off, on=off + pl.col("ratio").log(), again=off + pl.col("repeated").log()
+    times = pairs.select(
+        "block", off=off, on=off + pl.col("ratio").log(), repeated=off + pl.col("repeated").log()
     )
-    if times["again"].null_count() == times.height:
-        times = times.drop("again")
-    # Of all blocks at once: there may be ten thousands.
+    if times["repeated"].null_count() == times.height:
+        times = times.drop("repeated")
+    # All blocks are handled in one expression, since there may be ten thousands of them.
     baselines = times.drop("on").unpivot(index="block").drop_nulls()
-    middles = baselines.group_by("block").agg(middle=pl.col("value").median())
-    beside = times.join(middles, on="block", how="left", maintain_order="left")
-    middle = pl.col("middle")
-    relative = beside.select(pl.col("on") - middle, pl.exclude("block", "on", "middle") - middle)
+    medians = baselines.group_by("block").agg(median=pl.col("value").median())
+    joined = times.join(medians, on="block", how="left", maintain_order="left")
+    median = pl.col("median")
+    relative = joined.select(pl.col("on") - median, pl.exclude("block", "on", "median") - median)
     return relative.fill_null(math.nan).to_numpy()
 
 
-def after_writes(chosen: pl.DataFrame) -> NDArray[np.bool_]:
+def after_writes(pairs: pl.DataFrame) -> NDArray[np.bool_]:
     """Return which baseline runs of `log_times` came right after a run with writes."""
     names = ["off_after", "repeated_after"]
-    if chosen["repeated"].null_count() == chosen.height:
+    if pairs["repeated"].null_count() == pairs.height:
         names.pop()
-    return chosen.select(pl.col(names).fill_null(False)).to_numpy()
+    return pairs.select(pl.col(names).fill_null(False)).to_numpy()
 
 
 def log_times_between(treatment: pl.DataFrame, reference: pl.DataFrame) -> Values:
-    """Log times of a treatment and of another with the same baseline, in common pairs.
+    """Logarithms of the times of two treatments with the same baseline, in their common pairs.
 
-    As `log_times`, but relative to the baseline run of each pair.
+    Times are relative to the baseline run of each pair. Columns: `treatment`, then `reference`.
     """
-    right = reference.select("block", "pair", against="ratio")
-    joined = treatment.join(right, on=["block", "pair"], maintain_order="left")
-    return joined.select(pl.col("ratio", "against").log()).to_numpy()
+    references = reference.select("block", "pair", reference_ratio="ratio")
+    joined = treatment.join(references, on=["block", "pair"], maintain_order="left")
+    return joined.select(pl.col("ratio", "reference_ratio").log()).to_numpy()
 
 
 def pair_shortfalls(
-    samples: pl.DataFrame, treatments: Iterable[str], requested: int, least: int
+    samples: pl.DataFrame, treatments: Iterable[str], requested: int, minimum: int
 ) -> dict[str, str]:
-    """Treatments with fewer than `least` pairs that count -> how many are missing, and why.
+    """Treatments with fewer than `minimum` pairs that count -> how many are missing, and why.
 
-    `treatments` are names of treatments with a baseline. The reason is the commonest of their
-    runs and their baseline's; if one was never run, of a baseline that failed before it.
+    `treatments` are names of treatments with a baseline. The reason is the commonest one of the
+    rejected runs of the treatment and its baseline. A treatment that was never run has the reason
+    of the baselines, one of which failed before it.
     """
-    marked = judge_samples(samples)
-    pairs = dict(pair_table(marked).group_by("arm").len().iter_rows())
-    rejected = marked.filter(status="rejected")
-    baselines = dict(marked.select("arm", "baseline").unique().iter_rows())
+    judged = judge_samples(samples)
+    pairs = dict(pair_table(judged).group_by("arm").len().iter_rows())
+    rejected = judged.filter(status="rejected")
+    baselines = dict(judged.select("arm", "baseline").unique().iter_rows())
 
-    def why(name: str) -> str:
-        either = pl.col("arm").cast(pl.String).is_in([name, baselines.get(name)])
-        runs = rejected.filter(either if name in baselines else pl.col("role") == "baseline")
+    def commonest_reason(name: str) -> str:
+        if name in baselines:
+            is_chosen = pl.col("arm").cast(pl.String).is_in([name, baselines[name]])
+        else:
+            is_chosen = pl.col("role") == "baseline"
+        runs = rejected.filter(is_chosen)
         reasons = rejection_kinds(
             runs.select("outcome", pl.col("reason").fill_null("")).iter_rows()
         )
@@ -220,14 +227,15 @@ def pair_shortfalls(
 
     counts = {name: pairs.get(name, 0) for name in treatments}
     return {
-        name: f"{requested - number} of {plural(requested, 'pair')} lack: {why(name)}"
+        name: f"{requested - number} of {plural(requested, 'pair')} lack: {commonest_reason(name)}"
         for name, number in counts.items()
-        if number < least
+        if number < minimum
     }
 
 
 def _refuse_mixtures(samples: pl.DataFrame) -> None:
-    # Distinct rows first: lists of a million rows' numbers would be most of a report's memory.
+    """Raises InputError if samples that share a baseline differ in unit or direction."""
+    # Distinct rows are taken first, since lists of a million rows would take most of the memory.
     mixed = (
         samples.lazy()
         .select("case", "fom_unit", "fom_better", baseline=pl.coalesce("baseline", "arm"))
@@ -261,15 +269,18 @@ class RejectionKind:
 def rejection_kinds(rejected: Iterable[tuple[str, str]]) -> list[RejectionKind]:
     """Groups (outcome, reason) of runs whose reasons differ only in numbers; commonest first."""
     groups = grouped(((outcome, _NUMBER.sub("0", reason)), reason) for outcome, reason in rejected)
-    alike = [
-        RejectionKind(outcome, _common(reasons), len(reasons))
+    kinds = [
+        RejectionKind(outcome, _common_reason(reasons), len(reasons))
         for (outcome, _), reasons in groups.items()
     ]
-    return sorted(alike, key=lambda kind: -kind.times)
+    return sorted(kinds, key=lambda kind: -kind.times)
 
 
-def _common(reasons: list[str]) -> str:
-    """One text for reasons that differ only in numbers."""
-    numbers = zip(*(_NUMBER.findall(reason) for reason in dict.fromkeys(reasons)), strict=True)
-    shared = iter([same[0] if len(set(same)) == 1 else "..." for same in numbers])
-    return _NUMBER.sub(lambda _: next(shared), reasons[0])
+def _common_reason(reasons: list[str]) -> str:
+    """One text for reasons that differ only in numbers: numbers that differ become dots."""
+    distinct_reasons = dict.fromkeys(reasons)
+    numbers_by_position = zip(*map(_NUMBER.findall, distinct_reasons), strict=True)
+    replacements = iter(
+        [numbers[0] if len(set(numbers)) == 1 else "..." for numbers in numbers_by_position]
+    )
+    return _NUMBER.sub(lambda _: next(replacements), reasons[0])

@@ -42,7 +42,7 @@ def read_provenance(run: Path) -> Provenance:
 
 
 def mapping_or_empty(record: Any) -> dict[str, Any]:
-    """Return what should be an object; an empty one if it is something else."""
+    """Return `record` if it is an object, else an empty one."""
     return record if isinstance(record, dict) else {}
 
 
@@ -53,7 +53,7 @@ def hosts_of(record: Any) -> dict[str, dict[str, Any]]:
 
 
 def all_hosts(records: Iterable[Any]) -> list[dict[str, Any]]:
-    """The facts of the hosts of all blocks, one after the other."""
+    """The facts of the hosts of all blocks' records."""
     return [facts for record in records for facts in hosts_of(record).values()]
 
 
@@ -72,8 +72,8 @@ FACTS = {
     "hardware prefetchers": "prefetchers",
     "resctrl schemata": "resctrl",
 }
-#: Facts of the allocation, which may differ between blocks: the nodes, of which only `FACTS` are
-#: compared, and their clocks.
+#: Facts of a block's allocation, which may differ between blocks: the nodes, of which only `FACTS`
+#: are compared, and the offsets of their clocks.
 BLOCK_FACTS = ("nodes", "clock_offsets_s")
 
 
@@ -97,21 +97,20 @@ def _text(key: str, value: Any) -> str | None:
 
 
 def differing_names(records: Sequence[Mapping[str, Any]]) -> list[str]:
-    """Names of what differs between the records of some blocks."""
+    """Names of the entries and host facts in which the records of some blocks differ."""
 
-    def compared(name: str, value: Any) -> str:
-        # Each block compiles the program elsewhere.
-        plain = {**value, "path": None} if name == "program" and mapping_or_empty(value) else value
-        return json.dumps(plain, sort_keys=True)
+    def comparable_text(name: str, value: Any) -> str:
+        if name == "program" and mapping_or_empty(value):
+            value = {**value, "path": None}  # each block compiles the program in another folder
+        return json.dumps(value, sort_keys=True)
 
-    names = sorted({name for record in records for name in record}.difference(BLOCK_FACTS))
+    differing = []
+    for name in sorted({name for record in records for name in record}.difference(BLOCK_FACTS)):
+        if len({comparable_text(name, record.get(name)) for record in records}) > 1:
+            differing.append(name)
     facts_of_blocks = [reported_facts(hosts_of(record).values()) for record in records]
-    return [
-        *(
-            name
-            for name in names
-            if len({compared(name, record.get(name)) for record in records}) > 1
-        ),
+    for name in FACTS:
         # A fact that a block does not report is unknown there, which is no difference.
-        *(name for name in FACTS if len({tuple(b[name]) for b in facts_of_blocks if b[name]}) > 1),
-    ]
+        if len({tuple(facts[name]) for facts in facts_of_blocks if facts[name]}) > 1:
+            differing.append(name)
+    return differing

@@ -1,10 +1,10 @@
 """The ratio of a treated run's time to that of its pair's baseline runs, by aligned ranks.
 
-Test, estimate and interval: docs/method.md#slowdown. With one baseline run a pair the test is
-Wilcoxon's signed-rank test. `python -m tests.studies.verdicts` simulates the interval's coverage,
-which holds from six pairs on.
+docs/method.md#slowdown describes test, estimate and interval. If a pair has one baseline run, the
+test is Wilcoxon's signed-rank test. `python -m tests.studies.verdicts` simulates the coverage of
+the interval, which holds from six pairs on.
 
-The ends of the interval and the estimate are sought together, by halving the range of shifts.
+The estimate and the ends of the interval are found together, by bisection of the range of shifts.
 Arrays may have any leading dimensions, so that many simulated nights take one search.
 """
 
@@ -26,23 +26,23 @@ from records.groups import grouped
 
 Values = NDArray[np.float64]
 
-#: Most pairs that are used. Of more, as many evenly spaced ones are, which widens the interval.
+#: Most pairs that are used. If there are more, evenly spaced pairs are used: the interval widens.
 MAX_RANKED_PAIRS = 500
-#: Thresholds of the statistic, each as standard deviations and a part of its step of 1. For each,
-#: the greatest shift is sought at which the statistic is above it. The first and the last give the
-#: ends of the interval. Between the shifts of the middle two the statistic is zero.
+#: Thresholds of the statistic: standard deviations plus a constant, since its steps are 1. For each
+#: threshold, the largest shift is sought at which the statistic is above it. The first and the last
+#: give the ends of the interval. Between the shifts of the middle two the statistic is zero.
 _THRESHOLDS = np.array([(NORMAL_QUANTILE, 0.5), (0, 0.25), (0, -0.25), (-NORMAL_QUANTILE, -0.5)])
-#: Halvings of the range in which a bound is sought: bounds are exact to 2e-8 of that range.
-_HALVINGS = 26
+#: Steps of the bisection: shifts are exact to 2e-8 of their range.
+_BISECTION_STEPS = 26
 #: Added to either end of the range, in logarithms, so that it is never empty.
-_LEAST_RANGE = 1e-9
+_RANGE_MARGIN = 1e-9
 
 
 def slowdown(log_times: Values) -> Estimate | None:
     """Time of the treated runs / time of their baselines; None below six pairs.
 
     `log_times`: natural logarithms of times, shape (pairs, runs). The treated run comes first, then
-    the baseline runs: NaN if missing, but each pair has one.
+    the baseline runs. A missing baseline run is NaN, but each pair has at least one.
     """
     if len(log_times) < MIN_VALUES:
         return None
@@ -51,18 +51,18 @@ def slowdown(log_times: Values) -> Estimate | None:
 
 
 def with_zero_baselines(values: Values) -> Values:
-    """`log_times` (..., pairs, 2) of `values` (..., pairs), with a baseline run of 0 for each pair.
+    """`values` (..., pairs) as `log_times` (..., pairs, 2): the baseline run of each pair is 0.
 
     The values are differences, such as logarithms of ratios.
     """
     return np.asarray(np.stack([values, np.zeros_like(values)], axis=-1))
 
 
-def thin_rows(values: Values, most: int = MAX_RANKED_PAIRS) -> Values:
-    """At most `most` rows of `values`, evenly spaced, which widens intervals."""
-    if len(values) <= most:
+def thin_rows(values: Values, max_rows: int = MAX_RANKED_PAIRS) -> Values:
+    """At most `max_rows` rows of `values`, evenly spaced, which widens intervals."""
+    if len(values) <= max_rows:
         return values
-    return np.asarray(values[np.linspace(0, len(values) - 1, most).astype(int)])
+    return np.asarray(values[np.linspace(0, len(values) - 1, max_rows).astype(int)])
 
 
 def shifts(log_times: Values) -> Values:
@@ -72,7 +72,7 @@ def shifts(log_times: Values) -> Values:
     """
     deviations, steps = _THRESHOLDS.T.reshape(2, 4, *[1] * (log_times.ndim - 2))
     low, high = (np.broadcast_to(end, (4, *end.shape)) for end in _shift_range(log_times))
-    for _ in range(_HALVINGS):
+    for _ in range(_BISECTION_STEPS):
         middle = (low + high) / 2
         statistic, sd = _rank_statistic(log_times, middle)
         above = statistic > deviations * sd + steps
@@ -82,10 +82,10 @@ def shifts(log_times: Values) -> Values:
 
 
 def score(values: Values) -> Values:
-    """The statistic in standard deviations, shape (...), of `values` of pairs, shape (..., pairs).
+    """The rank statistic of `values` (..., pairs) in its standard deviations, shape (...).
 
-    Half a step is taken off, for continuity. If the score is beyond the normal quantile, the
-    interval of `shifts` does not contain zero.
+    It is reduced by half a step (correction for continuity). If the score is beyond the normal
+    quantile, the interval of `shifts` does not contain zero.
     """
     statistic, sd = _rank_statistic(with_zero_baselines(values), np.zeros(values.shape[:-1]))
     return np.sign(statistic) * np.maximum(np.abs(statistic) - 0.5, 0) / sd
@@ -94,23 +94,24 @@ def score(values: Values) -> Values:
 def _shift_range(log_times: Values) -> tuple[Values, Values]:
     """Ends of the range of shifts in which the statistic changes.
 
-    Shifted by less, every treated run ranks above every baseline run; by more, below.
+    With a smaller shift, every treated run ranks above every baseline run. With a larger shift,
+    every treated run ranks below.
     """
     treated, baselines = log_times[..., 0], log_times[..., 1:]
     mean = np.nanmean(baselines, axis=-1)
-    apart = np.nanmax(np.abs(baselines - mean[..., None]), axis=(-2, -1)) + _LEAST_RANGE
+    half_range = np.nanmax(np.abs(baselines - mean[..., None]), axis=(-2, -1)) + _RANGE_MARGIN
     ratio = treated - mean
-    return ratio.min(axis=-1) - apart, ratio.max(axis=-1) + apart
+    return ratio.min(axis=-1) - half_range, ratio.max(axis=-1) + half_range
 
 
 def _rank_statistic(log_times: Values, shift: Values) -> tuple[Values, Values]:
-    """The statistic and its standard deviation if `shift` is taken off the treated runs."""
+    """The statistic and its standard deviation, after `shift` is subtracted from treated runs."""
     aligned = np.broadcast_to(log_times, (*shift.shape, *log_times.shape[-2:])).copy()
     aligned[..., 0] -= shift[..., None]
     present = ~np.isnan(aligned)
     runs = present.sum(axis=-1, keepdims=True)
     aligned -= np.where(present, aligned, 0).sum(axis=-1, keepdims=True) / runs
-    # NaN sorts last, so that runs which are missing take no rank from the others.
+    # NaN is sorted last, so missing runs do not change the ranks of the others.
     order = aligned.reshape(*shift.shape, -1).argsort(axis=-1, kind="stable")
     ranks = np.empty(order.shape)
     np.put_along_axis(ranks, order, np.arange(order.shape[-1], dtype=float), axis=-1)
@@ -124,34 +125,36 @@ def _rank_statistic(log_times: Values, shift: Values) -> tuple[Values, Values]:
 
 #: Fewest blocks (allocations) from which the next one is predicted.
 MIN_BLOCKS = 3
-#: Most pairs of a block that are used to predict. Of more, as many evenly spaced ones are.
-_MOST_OF_A_BLOCK = 300
-#: Most blocks, all with the same number of pairs, that are estimated in one array.
-_MOST_TOGETHER = 100
+#: Most pairs of a block that are used for this. If there are more, evenly spaced pairs are used.
+_MAX_PAIRS_OF_BLOCK = 300
+#: Most blocks with the same number of pairs that are estimated in one array.
+_MAX_BLOCKS_OF_ARRAY = 100
 
 
 def next_allocation(blocks: Sequence[Values]) -> Interval | None:
     """Interval that covers the slowdown of the next allocation at 95 %; None below three.
 
-    `blocks`: one array per allocation, as for `slowdown`. Each allocation gives the estimate of
+    `blocks`: one array per allocation, as for `slowdown`. The estimate of an allocation is that of
     Hodges and Lehmann: the median of all pairs and of all means of two pairs. The interval is
-    Student's prediction interval from these estimates, taken as normal. It is wide for three
-    allocations, and wider than needed if the estimates themselves scatter.
+    Student's prediction interval of these estimates, which are assumed to be normal. It is wide for
+    three allocations, and wider than needed if the estimates themselves scatter.
     """
     from scipy import special
 
-    times = [thin_rows(block, _MOST_OF_A_BLOCK) for block in blocks if len(block)]
+    times = [thin_rows(block, _MAX_PAIRS_OF_BLOCK) for block in blocks if len(block)]
     n = len(times)
     if n < MIN_BLOCKS:
         return None
     centres = np.empty(n)
-    alike = grouped(
-        ((len(block), index // _MOST_TOGETHER), index) for index, block in enumerate(times)
+    indices_by_shape = grouped(
+        ((len(block), index // _MAX_BLOCKS_OF_ARRAY), index) for index, block in enumerate(times)
     )
-    for indices in alike.values():
+    for indices in indices_by_shape.values():
         runs = np.stack([times[index] for index in indices])
         ratios = runs[..., 0] - np.nanmean(runs[..., 1:], axis=-1)
         first, second = np.triu_indices(ratios.shape[-1])
         centres[indices] = np.median((ratios[:, first] + ratios[:, second]) / 2, axis=-1)
-    half = special.stdtrit(n - 1, UPPER_PROBABILITY) * np.std(centres, ddof=1) * np.sqrt(1 + 1 / n)
-    return Interval(*np.exp(np.mean(centres) + np.array([-half, half])).tolist())
+    spread = np.std(centres, ddof=1) * np.sqrt(1 + 1 / n)
+    half_width = special.stdtrit(n - 1, UPPER_PROBABILITY) * spread
+    low, high = np.exp(np.mean(centres) + np.array([-half_width, half_width])).tolist()
+    return Interval(low, high)

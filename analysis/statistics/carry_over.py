@@ -1,7 +1,7 @@
 """The effect of a run with writes on the baseline run right after it (carry-over).
 
 The runs of a pair are ordered by a Williams design, so that each baseline run comes right after
-writes equally often. In a pair with one baseline run that does and one that does not, the two
+writes equally often. If only one of a pair's baseline runs comes right after writes, the runs
 differ by what is carried over.
 """
 
@@ -19,16 +19,16 @@ from analysis.statistics.interval import UPPER_PROBABILITY, Estimate
 #: Fewest pairs with baseline runs of both kinds: right after writes, and not.
 MIN_PAIRS = 3
 #: How far below and above its estimate verdicts let the true carry-over lie, in standard errors.
-#: Half of one below keeps the error of 'slower'; 'no effect' needs a whole one above where writes
-#: widen skewed noise (docs/evidence.md#carry-over).
+#: Half a standard error below keeps the error of 'slower'. 'No effect' needs a whole one above if
+#: writes widen skewed noise (docs/evidence.md#carry-over).
 REACH_STANDARD_ERRORS = (0.5, 1.0)
-#: Chance that a carry-over is named where there is none.
-_LEVEL = 0.01
+#: Chance that a carry-over is shown although there is none.
+_ERROR_LEVEL = 0.01
 
 
 @dataclass(frozen=True)
 class CarryOver:
-    """The time of a baseline run right after writes / of another one of its pair."""
+    """The time of a baseline run right after writes / time of another baseline run of its pair."""
 
     ratio: Estimate
     #: Number of pairs with baseline runs of both kinds.
@@ -40,9 +40,9 @@ class CarryOver:
 
 
 def carry_over(log_times: Values, after: NDArray[np.bool_]) -> CarryOver | None:
-    """From Student's t over pairs; None below three pairs with baseline runs of both kinds.
+    """The carry-over, by Student's t; None below three pairs with baseline runs of both kinds.
 
-    `log_times` is that of `aligned_ranks.slowdown`; `after`: which of its baseline runs came right
+    `log_times` is that of `aligned_ranks.slowdown`. `after`: which of its baseline runs came right
     after a run with writes.
     """
     from scipy import special
@@ -58,7 +58,9 @@ def carry_over(log_times: Values, after: NDArray[np.bool_]) -> CarryOver | None:
         return None
     mean = float(differences.mean())
     error = float(differences.std(ddof=1)) / math.sqrt(pairs)
-    half_width, threshold = special.stdtrit(pairs - 1, [UPPER_PROBABILITY, 1 - _LEVEL / 2]) * error
+    half_width, threshold = (
+        special.stdtrit(pairs - 1, [UPPER_PROBABILITY, 1 - _ERROR_LEVEL / 2]) * error
+    )
     ratio = Estimate(*np.exp([mean, mean - half_width, mean + half_width]).tolist())
     below, above = REACH_STANDARD_ERRORS
     reach = min(0.0, mean - below * error), max(0.0, mean + above * error)
@@ -68,11 +70,11 @@ def carry_over(log_times: Values, after: NDArray[np.bool_]) -> CarryOver | None:
 def without_carry_over(
     carried: CarryOver | None, log_times: Values, after: NDArray[np.bool_]
 ) -> tuple[Values, Values]:
-    """Return `log_times` twice: with the smallest and the largest loss that the reach allows.
+    """Return `log_times` twice: with the smallest and with the largest loss that the reach allows.
 
-    Carry-over that speeds baselines up looks like a loss, one that slows them down like a gain. So
-    'slower' must hold for the first and 'faster' for the second. 'No effect' must bound the gain in
-    the first and the loss in the second.
+    A carry-over that speeds baselines up looks like a loss. One that slows them down looks like a
+    gain. So 'slower' must hold for the first array and 'faster' for the second. 'No effect' must
+    bound the gain in the first and the loss in the second.
     """
     if carried is None:
         return log_times, log_times

@@ -1,12 +1,12 @@
 """Tests of whether treated runs take longer, at interim analyses (docs/method.md#evidence).
 
-A pair holds one treated run and its baseline runs, in random order. If the treatment multiplies
-times by `ratio`, dividing the treated time by it makes the runs of a pair exchangeable: each of
-them is as likely to be the treated one. The p value is the exact chance, over all exchanges, of a
-rank sum of the treated runs as large as that measured (aligned ranks: docs/method.md#slowdown).
+A pair has one treated run and its baseline runs, in random order. If the treatment multiplies
+times by `ratio`, and the treated time is divided by it, each run of a pair is as likely to be the
+treated one. The p value is the exact chance, over all exchanges of runs within pairs, that the rank
+sum of the treated runs is as large as measured (aligned ranks: docs/method.md#slowdown).
 
-Pairs are analysed at 6, 8, 12, 16, 24, 32, 48, ... of them, without end. Each interim analysis
-spends a quarter of the error that is left, so a case's p value is the least of (p value of an
+Interim analyses take place at 6, 8, 12, 16, 24, 32, 48, ... pairs, without end. Each spends a
+quarter of the remaining error. The p value of a case is therefore the least of (p value of an
 analysis / its share).
 """
 
@@ -14,6 +14,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Iterator, Sequence
+from itertools import count
 from typing import NamedTuple
 
 import numpy as np
@@ -21,14 +22,14 @@ import numpy as np
 from analysis.statistics.aligned_ranks import Values
 from analysis.statistics.interval import CONFIDENCE, MIN_VALUES, UPPER_PROBABILITY, Estimate
 
-#: Part of the error left that an interim analysis spends.
-_SPENT = 0.25
-#: With more pairs, the normal distribution stands for the exact one.
-_MOST_EXACT = 64
-#: Digits of aligned logarithms, so that times which are alike share a rank.
-_DIGITS = 12
-#: Least spread of scores, in ranks: that of scores which are all alike is 0.
-_LEAST_SPREAD = 1e-9
+#: Part of the remaining error that an interim analysis spends.
+_SPENT_SHARE = 0.25
+#: Most pairs for which the exact distribution is used; above, the normal distribution.
+_MAX_EXACT_PAIRS = 64
+#: Decimal places to which aligned logarithms are rounded, so that equal times share a rank.
+_DECIMAL_PLACES = 12
+#: Least spread of scores, in ranks. Scores that are all alike would have a spread of 0.
+_MIN_SPREAD = 1e-9
 
 
 class InterimAnalysis(NamedTuple):
@@ -39,15 +40,17 @@ class InterimAnalysis(NamedTuple):
 
 
 def interim_analyses(pairs: int) -> Iterator[InterimAnalysis]:
-    """The interim analyses of up to so many pairs: 6, 8, 12, 16, 24, 32, 48, ..."""
-    step = 0
-    while (first := (8 if step % 2 else MIN_VALUES) << step // 2) <= pairs:
-        yield InterimAnalysis(first, _SPENT * (1 - _SPENT) ** step)
-        step += 1
+    """Yield the interim analyses of up to so many pairs: 6, 8, 12, 16, 24, 32, 48, ..."""
+    for step in count():
+        doublings = step // 2
+        used_pairs = (8 if step % 2 else MIN_VALUES) * 2**doublings
+        if used_pairs > pairs:
+            return
+        yield InterimAnalysis(used_pairs, _SPENT_SHARE * (1 - _SPENT_SHARE) ** step)
 
 
 def pairs_of_next_interim(pairs: int) -> int:
-    """Pairs of the first interim analysis of so many pairs or more."""
+    """Pairs of the first interim analysis that uses `pairs` or more."""
     return next(
         interim.pairs
         for interim in interim_analyses(2 * max(pairs, MIN_VALUES))
@@ -56,34 +59,35 @@ def pairs_of_next_interim(pairs: int) -> int:
 
 
 def p_longer(log_times: Values, ratio: float = 1.0) -> float:
-    """Chance of such pairs, or of clearer ones, if the treated run takes `ratio` times as long.
+    """The p value of 'the treated run takes at most `ratio` times as long'.
 
-    `log_times`: natural logarithms of times, a row per pair; first the treated run, then the
-    baseline runs, NaN where one is missing (not all). At least two pairs.
+    `log_times`: natural logarithms of times, a row per pair, at least two pairs. The treated run
+    comes first, then the baseline runs. A missing baseline run is NaN, but each pair has one.
     """
     from scipy import special
 
     ranks = _ranks(log_times, ratio)
     scores = ranks - np.nanmean(ranks, axis=1, keepdims=True)
     treated = scores[:, 0]
-    if len(ranks) > _MOST_EXACT:
+    if len(ranks) > _MAX_EXACT_PAIRS:
         deviation = math.sqrt(float(np.nanmean(scores**2, axis=1).sum()))
         exchanged = float(special.ndtr(-treated.sum() / deviation)) if deviation else 1.0
     else:
         exchanged = _share_of_exchanges(ranks)
-    # Exchange fails if the treatment widens the spread, so Student's p must be as small.
-    spread = max(float(treated.std(ddof=1)), _LEAST_SPREAD)
+    # If the treatment widens the spread, runs are not exchangeable. So the larger of the exact p
+    # value and Student's is returned.
+    spread = max(float(treated.std(ddof=1)), _MIN_SPREAD)
     t = float(treated.mean()) * math.sqrt(len(treated)) / spread
     return max(exchanged, float(special.stdtr(len(treated) - 1, -t)))
 
 
 def p_shorter(log_times: Values, ratio: float = 1.0) -> float:
-    """The same as `p_longer`, for pairs in which the treated run is clearly shorter."""
+    """The p value of 'the treated run takes at least `ratio` times as long'; see `p_longer`."""
     return p_longer(-log_times, 1 / ratio)
 
 
 def p_outside_margin(log_times: Values, margin: float) -> float:
-    """Chance of such pairs if the treated run is slower, or faster, by `margin` or more."""
+    """The p value of 'the treated run is slower, or faster, by `margin` or more'."""
     return max(p_shorter(log_times, 1 + margin), p_longer(log_times, 1 / (1 + margin)))
 
 
@@ -97,9 +101,9 @@ def p_outside_margin_for_both(log_times: Values, margin: float) -> float:
 
 
 def p_over_interims(log_times: Values, test: Callable[[Values], float]) -> float:
-    """The p value of a case by a test of its pairs, such as `p_longer`; 1 without an analysis.
+    """The p value of a case over its interim analyses; 1 if it has too few pairs for one.
 
-    The pairs are in order of time.
+    `test`: p value of some pairs, such as `p_longer`. The pairs are in order of time.
     """
     interim_p = [
         test(log_times[: interim.pairs]) / interim.share
@@ -109,13 +113,13 @@ def p_over_interims(log_times: Values, test: Callable[[Values], float]) -> float
 
 
 def is_shown(log_times: Values, test: Callable[[Values], float], level: float) -> bool:
-    """Return whether `p_over_interims` is at most `level`; in less time."""
+    """Return whether `p_over_interims` is at most `level`, without all of its analyses."""
     last_first = sorted(interim_analyses(len(log_times)), reverse=True)
     return any(test(log_times[: interim.pairs]) <= interim.share * level for interim in last_first)
 
 
 def p_different(log_times: Values) -> float:
-    """`p_over_interims` against no difference either way: twice the smaller p value of one side."""
+    """The two-sided p value of 'no difference': twice the smaller of both one-sided p values."""
     return min(1.0, 2 * min(p_over_interims(log_times, test) for test in (p_longer, p_shorter)))
 
 
@@ -126,50 +130,52 @@ def count_levels_shown(cases: Sequence[Sequence[float]], level: float) -> list[i
     measured. A level is tested once the stronger ones are shown. A case whose levels are all shown
     passes its error on to the others.
     """
-    levels = [0] * len(cases)
+    counts = [0] * len(cases)
     while True:
-        left = [index for index, case in enumerate(cases) if levels[index] < len(case)]
-        more = [index for index in left if cases[index][levels[index]] <= level / len(left)]
-        if not more:
-            return levels
-        for index in more:
-            levels[index] += 1
+        open_cases = [index for index, case in enumerate(cases) if counts[index] < len(case)]
+        newly_shown = [
+            index for index in open_cases if cases[index][counts[index]] <= level / len(open_cases)
+        ]
+        if not newly_shown:
+            return counts
+        for index in newly_shown:
+            counts[index] += 1
 
 
 def mean_ratio(log_times: Values) -> Estimate | None:
     """Mean time of the treated runs / of their baselines: Student's t; None below six pairs.
 
-    `log_times` as for `p_longer`. The interval covers what such pairs show; hits that none of them
-    met are beyond it (`max_unseen_share`).
+    `log_times` as for `p_longer`. The interval does not cover hits that none of these pairs had
+    (`max_unseen_share`).
     """
     from scipy import special
 
     pairs = len(log_times)
     if pairs < MIN_VALUES:
         return None
-    value, error = _mean(log_times)
-    half = float(special.stdtrit(pairs - 1, UPPER_PROBABILITY)) * error
-    return Estimate(value, value * math.exp(-half), value * math.exp(half))
+    value, error = _ratio_of_means(log_times)
+    half_width = float(special.stdtrit(pairs - 1, UPPER_PROBABILITY)) * error
+    return Estimate(value, value * math.exp(-half_width), value * math.exp(half_width))
 
 
 def p_typical_and_mean_shorter(log_times: Values) -> float:
-    """`p_shorter`, of the typical run and of the mean.
+    """The larger p value of 'the typical run is not shorter' and of 'the mean is not shorter'.
 
-    Of noise that only widens, and has no symmetry, the typical run may be faster, and no mean is.
+    If skewed noise only widens, the typical run may be faster although the mean is not.
     """
     from scipy import special
 
-    value, error = _mean(log_times)
-    t = math.log(value) / max(error, _LEAST_SPREAD)
+    value, error = _ratio_of_means(log_times)
+    t = math.log(value) / max(error, _MIN_SPREAD)
     return max(p_shorter(log_times), float(special.stdtr(len(log_times) - 1, t)))
 
 
-def _mean(log_times: Values) -> tuple[float, float]:
+def _ratio_of_means(log_times: Values) -> tuple[float, float]:
     """The ratio of mean times, and the standard error of its logarithm."""
     times = np.exp(log_times)
     treated, baseline = times[:, 0], np.nanmean(times[:, 1:], axis=1)
-    apart = treated / treated.mean() - baseline / baseline.mean()
-    error = float(apart.std(ddof=1)) / math.sqrt(len(times))
+    differences = treated / treated.mean() - baseline / baseline.mean()
+    error = float(differences.std(ddof=1)) / math.sqrt(len(times))
     return float(treated.mean() / baseline.mean()), error
 
 
@@ -179,16 +185,16 @@ def max_unseen_share(pairs: int) -> float:
 
 
 def _ranks(log_times: Values, ratio: float) -> Values:
-    """Aligned ranks: of logarithms less the mean of their pair; NaN for a run that is missing.
+    """Aligned ranks: ranks of the logarithms minus the mean of their pair; NaN if a run is missing.
 
-    Equal ones share the mean of their ranks.
+    Equal logarithms share the mean of their ranks.
     """
     aligned = log_times.copy()
     aligned[:, 0] -= math.log(ratio)
     aligned -= np.nanmean(aligned, axis=1, keepdims=True)
     present = ~np.isnan(aligned)
     _, position, runs = np.unique(
-        aligned[present].round(_DIGITS), return_inverse=True, return_counts=True
+        aligned[present].round(_DECIMAL_PLACES), return_inverse=True, return_counts=True
     )
     ranks = np.full(aligned.shape, np.nan)
     ranks[present] = (runs.cumsum() - (runs - 1) / 2)[position]
@@ -196,19 +202,22 @@ def _ranks(log_times: Values, ratio: float) -> Values:
 
 
 def _share_of_exchanges(ranks: Values) -> float:
-    """Share of all exchanges, one run of each pair, with as large a sum of ranks as the first.
+    """Share of all exchanges whose rank sum is at least that of the treated runs (first column).
 
-    Counted by how much sums fall short of the largest one, which is little if the first is large.
+    An exchange takes one run of each pair. Sums are counted by their deficit to the largest sum,
+    since few deficits are as small as that of treated runs with a large sum.
     """
-    short = (2 * (np.nanmax(ranks, axis=1, keepdims=True) - ranks)).round()
-    most = int(short[:, 0].sum())
-    chances = np.zeros(most + 1)
+    # Ranks are multiples of 1/2, so that doubled deficits are whole numbers.
+    deficits = (2 * (np.nanmax(ranks, axis=1, keepdims=True) - ranks)).round()
+    max_deficit = int(deficits[:, 0].sum())
+    # Chance of each deficit of the pairs so far, up to `max_deficit`.
+    chances = np.zeros(max_deficit + 1)
     chances[0] = 1.0
-    for pair in short.tolist():
-        steps = [int(step) for step in pair if step == step]
+    for pair in deficits.tolist():
+        run_deficits = [int(deficit) for deficit in pair if not math.isnan(deficit)]
         summed = np.zeros_like(chances)
-        for step in steps:
-            if step <= most:
-                summed[step:] += chances[: most + 1 - step]
-        chances = summed / len(steps)
+        for deficit in run_deficits:
+            if deficit <= max_deficit:
+                summed[deficit:] += chances[: max_deficit + 1 - deficit]
+        chances = summed / len(run_deficits)
     return float(min(1.0, chances.sum()))

@@ -15,9 +15,10 @@ if TYPE_CHECKING:
     import polars as pl
 
 CONFIDENCE = 0.95
-#: Chance of either tail of an interval, and of all below its upper end; the normal distribution's
-#: quantile there (of scipy, which takes 0.2 s to load and is imported where it is used).
+#: Probability of either tail of an interval, and of all values below its upper end.
 TAIL_PROBABILITY, UPPER_PROBABILITY = (1 - CONFIDENCE) / 2, (1 + CONFIDENCE) / 2
+#: The normal distribution's quantile at `UPPER_PROBABILITY`. It is not computed, since scipy takes
+#: 0.2 s to load.
 NORMAL_QUANTILE = 1.959963984540054
 #: Fewest values with an interval at 95 %: 1 - 2/2^n >= 0.95.
 MIN_VALUES = 6
@@ -35,13 +36,13 @@ class Interval(NamedTuple):
         return cls(estimate.low, estimate.high) if estimate else None
 
     def containing(self, estimate: Estimate) -> Interval:
-        """Return the least interval that has both this one and an estimate's."""
+        """Return the least interval that encloses this one and the interval of an estimate."""
         return Interval(min(self.low, estimate.low), max(self.high, estimate.high))
 
 
 @dataclass(frozen=True)
 class Estimate:
-    """A value with the interval that encloses the true one at 95 % at least."""
+    """A value with the interval that encloses the true value with a confidence of at least 95 %."""
 
     value: float
     low: float
@@ -68,7 +69,7 @@ class Estimate:
         return (self.high - self.low) / 2 / self.value
 
 
-#: Type of a field, as written -> endings of its keys in JSON, and the part that each holds.
+#: Type of a field, as written -> ending of a key in JSON -> the part of the field that it holds.
 _PARTS = {
     "Estimate": {"": "value", "_low": "low", "_high": "high"},
     "Interval": {"_low": "low", "_high": "high"},
@@ -76,18 +77,19 @@ _PARTS = {
 
 
 def json_keys(record: Any) -> dict[str, tuple[str, str]]:
-    """Key of a record, or of its class, in JSON -> the field, and which part of it, if any."""
-    return {
-        f"{field.name}{ending}": (field.name, part)
-        for field in fields(record)
-        for ending, part in _PARTS.get(str(field.type).removesuffix(" | None"), {"": ""}).items()
-    }
+    """Key in JSON of a record, or of its class -> the field, and its part; empty for all of it."""
+    fields_of_keys = {}
+    for field in fields(record):
+        type_name = str(field.type).removesuffix(" | None")
+        for ending, part in _PARTS.get(type_name, {"": ""}).items():
+            fields_of_keys[f"{field.name}{ending}"] = (field.name, part)
+    return fields_of_keys
 
 
 def flat_record(record: Any) -> dict[str, Any]:
-    """A record as JSON and tables hold it: an estimate as `NAME`, `NAME_low` and `NAME_high`.
+    """A record as JSON and tables have it: an estimate as `NAME`, `NAME_low` and `NAME_high`.
 
-    An interval is its ends alone. All are None if there is none.
+    An interval has no `NAME`. These values are None if the record's field is None.
     """
     plain = asdict(record)
     return {
@@ -102,9 +104,9 @@ def ends_text(estimate: Estimate | Interval | None) -> str:
 
 
 def estimate_text(estimate: Estimate | None) -> str:
-    """A ratio with its interval, in as many decimals as the interval carries: `1.61 [1.51, 1.71]`.
+    """A ratio with its interval: `1.61 [1.51, 1.71]`.
 
-    Two where it is wider than a twentieth, else three.
+    It has two decimal places if the interval is wider than 0.05, else three.
     """
     if estimate is None:
         return NO_FIGURE
@@ -113,11 +115,11 @@ def estimate_text(estimate: Estimate | None) -> str:
 
 
 def median_interval(values: Sequence[float] | NDArray[np.float64]) -> Estimate | None:
-    """Median of `values` with its interval, free of their distribution; None below six.
+    """Median of `values` with its distribution-free interval; None below six.
 
     The k-th smallest and the k-th largest of n enclose it with probability 1 - 2 P(B < k), B
-    binomial with n trials of 1/2. The largest k that keeps this at 95 % is used: of six values the
-    extremes (96.875 %), of ten the second smallest and the second largest (97.85 %).
+    binomial with n trials of 1/2. The largest k that keeps this at 95 % is used: for six values the
+    extremes (96.875 %), for ten the second smallest and the second largest (97.85 %).
     """
     from scipy import special
 
@@ -136,11 +138,11 @@ def median_of(values: pl.Series) -> float | None:
 
 
 def holm(p: Sequence[float]) -> list[float]:
-    """Adjusted p values, in the order given (Holm 1979, Scand. J. Statist. 6, 65-70).
+    """Adjusted p values, in the order of `p` (Holm 1979, Scand. J. Statist. 6, 65-70).
 
-    The chance that any of them falls below a level although nothing is there is at most that level,
-    whatever their dependence. The k-th smallest of n is multiplied by n - k + 1, and is no smaller
-    than the one before.
+    The chance that any true hypothesis gets an adjusted p value below a level is at most that
+    level, whatever the dependence. The k-th smallest p value of n is multiplied by n - k + 1. It is
+    no smaller than the one before.
     """
     adjusted = [1.0] * len(p)
     least = 0.0

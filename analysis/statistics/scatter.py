@@ -13,7 +13,7 @@ from analysis.statistics.aligned_ranks import Values
 from analysis.statistics.interval import MIN_VALUES
 
 #: Chance that a wider scatter is reported although the scatter is the same.
-_LEVEL = 0.01
+_ERROR_LEVEL = 0.01
 
 
 def widening(log_times: Values) -> float | None:
@@ -33,7 +33,7 @@ def widening(log_times: Values) -> float | None:
     pooled = sum(len(group) * float(np.var(group)) for group in distances) / degrees_of_freedom
     standard_error = math.sqrt(pooled * (1 / len(treated) + 1 / len(baselines)))
     excess = float(distances[0].mean() - distances[1].mean())
-    if excess <= special.stdtrit(degrees_of_freedom, 1 - _LEVEL) * standard_error:
+    if excess <= special.stdtrit(degrees_of_freedom, 1 - _ERROR_LEVEL) * standard_error:
         return None
     spread = float(np.std(baselines, ddof=1))
     return float(np.std(treated, ddof=1)) / spread if spread else math.inf
