@@ -30,9 +30,10 @@ RANK = "${PMIX_RANK:-${PMI_RANK:-${OMPI_COMM_WORLD_RANK:-${SLURM_PROCID:-0}}}}"
 #: Shell syntax of a rank's number on its node. If no launcher sets it, only rank 0 is the first.
 LOCAL_RANK = f"${{MPI_LOCALRANKID:-${{OMPI_COMM_WORLD_LOCAL_RANK:-${{SLURM_LOCALID:-{RANK}}}}}}}"
 
-#: No figure in SI units is larger, and sums of so large ones are numbers.
-_MOST = 1e30
-_QUOTE = 40
+#: No figure in SI units is larger. Sums of figures up to this stay finite.
+_LARGEST_FIGURE = 1e30
+#: Characters of an invalid figure that a message quotes.
+_QUOTED_CHARACTERS = 40
 
 
 class Tool(ABC):
@@ -42,47 +43,51 @@ class Tool(ABC):
 
     @abstractmethod
     def wrap(self, launcher: Sequence[str], application: Sequence[str]) -> list[str]:
-        """The whole command line: the tool comes after the launcher, so it wraps every rank.
+        """Return the whole command line. The tool follows the launcher, so it wraps every rank.
 
         Exit status, standard input and output are the application's.
         """
 
     def environment(self) -> dict[str, str]:
-        """Variables added to the environment of the application; none by default."""
+        """Return variables for the environment of the application; none by default."""
         return {}
 
     @abstractmethod
     def parse(self, folder: Path, ranks: int) -> list[CounterRow]:
-        """Rows of ranks 0 to `ranks` - 1, from the files of one run.
+        """Return the rows of ranks 0 to `ranks` - 1, from the files of one run.
 
-        Raises ToolError if a rank's file is missing or truncated, or there is an unexpected one.
+        Raises ToolError if a rank's file is missing or truncated, or a file is unexpected.
         """
 
     @abstractmethod
     def missing(self) -> str | None:
-        """Return why it cannot run on this host, and how to install it; None if it can."""
+        """Return why the tool cannot run on this host, and how to install it; None if it can."""
 
 
 def first_of_node(arguments: int) -> str:
-    """Shell that only runs the application, after so many arguments, in all other ranks."""
+    """Return shell code that continues only in the first rank of each node.
+
+    In all other ranks it runs the application, whose words follow after so many arguments.
+    """
     return f'[ "{LOCAL_RANK}" = 0 ] || {{ shift {arguments}; exec "$@"; }}; '
 
 
 def figure(printed: Any) -> float:
-    """A number that a tool printed. Raises ValueError for others, such as NaN and infinity."""
+    """Return a number that a tool printed. Raises ValueError for NaN, infinity and other text."""
     try:
         value = float(printed)
     except (TypeError, OverflowError):
         value = math.nan
-    if not abs(value) <= _MOST:
-        raise ValueError(f"{str(printed)[:_QUOTE]!r} is not a figure")
+    if not abs(value) <= _LARGEST_FIGURE:
+        raise ValueError(f"{str(printed)[:_QUOTED_CHARACTERS]!r} is not a figure")
     return value
 
 
 def files_of(folder: Path, ranks: int, scope: Scope, suffix: str = ".json") -> dict[int, Path]:
-    """Rank -> its file: of each rank, or of the first of each node. Raises ToolError.
+    """Return rank -> file. Raises ToolError if one is missing or unexpected.
 
-    The number of nodes is not known here; there is at least one.
+    With the scope `node`, only the first rank of each node has a file. The number of nodes is not
+    known here, so one file is enough.
     """
     present = {path.name: path for path in folder.glob(f"rank-*{suffix}")}
     names = {rank: f"rank-{rank}{suffix}" for rank in range(ranks)}
@@ -93,14 +98,14 @@ def files_of(folder: Path, ranks: int, scope: Scope, suffix: str = ".json") -> d
     if scope == "node" and not files:
         raise ToolError(f"{folder}: no file of any node; the first rank of each should leave one")
     if scope == "rank" and len(files) < ranks:
-        absent = next(name for rank, name in names.items() if rank not in files)
+        missing = next(name for rank, name in names.items() if rank not in files)
         count = f"{len(files)} of {ranks} ranks left counts"
-        raise ToolError(f"{folder / absent}: no such file; {count}")
+        raise ToolError(f"{folder / missing}: no such file; {count}")
     return files
 
 
 def try_out(tool: Tool) -> list[CounterRow]:
-    """Return what a tool counts of `true` on this host, as one rank. Raises ToolError."""
+    """Return what a tool counts while one rank runs `true` on this host. Raises ToolError."""
     with tempfile.TemporaryDirectory() as folder:
         command = [word.replace(FOLDER, folder) for word in tool.wrap([], ["true"])]
         answer = ask(command, os.environ | tool.environment(), folder=Path(folder))

@@ -21,9 +21,9 @@ from records.roles import Scope, groups
 from reframe_tests.tools import base
 from reframe_tests.tools.base import FOLDER, RANK, CounterRow, State, Tool, ToolError, figure
 
-#: Units of metrics that add up over CPUs -> unit and factor. Rates and ratios do not.
+#: Unit of metrics that add up over CPUs, unlike rates and ratios -> SI unit and factor.
 _UNITS = {"GBytes": ("B", 1e9), "": ("count", 1.0)}
-#: Metrics without a unit that are ratios all the same.
+#: Names of metrics without a unit that are ratios.
 _RATIOS = re.compile(r"CPI|IPC|ratio|rate", re.IGNORECASE)
 _TABLE = re.compile(r"TABLE,Group 1 (Raw|Metric),")
 
@@ -53,7 +53,7 @@ class Likwid(Tool):
         return [row for rank, path in files.items() for row in _rows(path, rank)]
 
     def missing(self) -> str | None:
-        """Found by counting: LIKWID refuses processors that it does not know."""
+        """See the interface. Counts events, since LIKWID may refuse the processor."""
         if shutil.which("likwid-perfctr") is None:
             build = command("spack", "build", "profiling")
             return f"no likwid-perfctr on PATH (apt install likwid, or `{build}`)"
@@ -71,18 +71,19 @@ class Likwid(Tool):
 
 
 def _rows(path: Path, rank: int) -> list[CounterRow]:
-    """Sums over CPUs, and over counters of the same event (one for each channel of memory)."""
+    """Return sums over CPUs, and over counters of one event (each memory channel has one)."""
     counts: dict[tuple[str, str], list[float]] = defaultdict(list)
     try:
         for kind, name, values in _lines(path.read_text(errors="replace")):
             if kind == "Raw":
-                counts[name, "count"] += map(_figure, values[1:])
+                counts[name, "count"] += map(_figure_or_nan, values[1:])
                 continue
             metric, _, unit = name.partition(" [")
-            adds_up = unit or not _RATIOS.search(name)
-            if adds_up and (si := _UNITS.get(unit.removesuffix("]"))):
+            is_ratio = not unit and _RATIOS.search(name)
+            si = _UNITS.get(unit.removesuffix("]"))
+            if si and not is_ratio:
                 si_unit, factor = si
-                counts[metric, si_unit] += [factor * _figure(value) for value in values]
+                counts[metric, si_unit] += [factor * _figure_or_nan(value) for value in values]
     except ValueError:
         raise ToolError(f"{path}: not a CSV file of likwid-perfctr, or truncated") from None
     if not counts:
@@ -101,7 +102,10 @@ def _rows(path: Path, rank: int) -> list[CounterRow]:
 
 
 def _lines(text: str) -> Iterator[tuple[str, str, list[str]]]:
-    """Kind of table, name and the CPUs' fields of each line; raises ValueError for a short one."""
+    """Yield kind of table, name and the CPUs' fields of each row.
+
+    Raises ValueError for a short row.
+    """
     kind, columns = "", 0
     for line in text.splitlines():
         fields = line.rstrip(",").split(",")
@@ -116,8 +120,8 @@ def _lines(text: str) -> Iterator[tuple[str, str, list[str]]]:
             yield kind, fields[0], fields[1:]
 
 
-def _figure(text: str) -> float:
-    """A number; NaN for `-` and `nan`, which LIKWID prints if it has no count."""
+def _figure_or_nan(text: str) -> float:
+    """Return a number; NaN for `-` and `nan`, which LIKWID prints if it has no count."""
     return math.nan if text in ("-", "nan", "-nan") else figure(text)
 
 

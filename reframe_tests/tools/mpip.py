@@ -1,7 +1,7 @@
 """mpiP: time in MPI calls and sizes of messages of each rank, from a preloaded library.
 
-One report for all ranks, written at MPI_Finalize. Its figures have four significant digits. Events,
-each of one rank:
+MPI_Finalize writes one report for all ranks. Its figures have four significant digits. The events
+of each rank:
 application-time, MPI-time           s
 point-to-point-time, -calls          s and count, the same for `collective` and `other`
 point-to-point-messages, -sent       calls that sent something, and what they sent, B
@@ -25,9 +25,9 @@ from reframe_tests.tools.base import FOLDER, CounterRow, Tool, ToolError, figure
 LIBRARY = "libmpiP.so"
 #: One stack frame per call site; mpiP lists ranks only with their call sites.
 _OPTIONS = "-k 1 -f"
-#: Arguments: folder, application. mpiP splits its options at commas and blanks, which a folder's
-#: name may have, as that of a run at two levels has: it gets the folder opened, under a number
-#: that the launcher does not use.
+#: Arguments: folder, application. mpiP splits its options at commas and blanks, and the name of a
+#: folder may contain some. So the shell opens the folder under a free descriptor, and mpiP gets the
+#: descriptor's path.
 _START = (
     "for fd in 9 8 7 6 5 4 3; do [ -e /proc/self/fd/$fd ] || break; done;"
     ' eval "exec $fd<\\"\\$1\\""; shift;'
@@ -87,9 +87,9 @@ _END = "End of Report"
 
 @dataclass(frozen=True)
 class CallCount:
-    """All calls of one MPI function by one rank, or some of them."""
+    """Calls of one MPI function by one rank."""
 
-    #: Without `MPI_`.
+    #: Name of the function without `MPI_`.
     name: str
     calls: int = 0
     time_s: float = 0.0
@@ -98,15 +98,18 @@ class CallCount:
     sent_b: float = 0.0
 
 
-def kind_of(call: str) -> Kind:
-    """The kind of a call: `Isend` is point-to-point, `Ibcast` and `Allreduce_init` collective."""
-    plain = call.removesuffix("_init")
+def call_kind(call: str) -> Kind:
+    """Return the kind of a call.
+
+    `Isend` is point-to-point, `Ibcast` and `Allreduce_init` are collective.
+    """
+    operation = call.removesuffix("_init")
     if call in _LOCAL:
         return "other"
-    if plain.removesuffix("_replace") in _POINT_TO_POINT:
+    if operation.removesuffix("_replace") in _POINT_TO_POINT:
         return "point-to-point"
-    blocking = plain[1:].capitalize() if plain.startswith("I") else plain
-    if plain.startswith(_COLLECTIVE) or blocking.startswith(_COLLECTIVE):
+    blocking = operation[1:].capitalize() if operation.startswith("I") else operation
+    if operation.startswith(_COLLECTIVE) or blocking.startswith(_COLLECTIVE):
         return "collective"
     return "other"
 
@@ -117,7 +120,7 @@ class Mpip(Tool):
     name = "mpip"
 
     def wrap(self, launcher: Sequence[str], application: Sequence[str]) -> list[str]:
-        """The library is preloaded into the application, not into the launcher."""
+        """See the interface. The library is preloaded into the application, not the launcher."""
         return [*launcher, "sh", "-c", _START, self.name, FOLDER, *application]
 
     def parse(self, folder: Path, ranks: int) -> list[CounterRow]:
@@ -137,7 +140,7 @@ class Mpip(Tool):
             raise ToolError(f"{path}: {error}") from None
 
     def missing(self) -> str | None:
-        """Found by preloading it into a program that does nothing."""
+        """See the interface. Preloads the library into a program that does nothing."""
         environment = os.environ | {"LD_PRELOAD": LIBRARY}
         if LIBRARY not in ask(["true"], environment).stderr:
             return None
@@ -159,15 +162,17 @@ def _parse(text: str, ranks: int) -> list[CounterRow]:
     return [
         row
         for rank, (_, application_s, mpi_s, *_) in sorted(times.items())
-        for row in rows(rank, figure(application_s), figure(mpi_s), calls[rank])
+        for row in rank_rows(rank, figure(application_s), figure(mpi_s), calls[rank])
     ]
 
 
-def rows(rank: int, application_s: float, mpi_s: float, calls: list[CallCount]) -> list[CounterRow]:
-    """The events of one rank."""
+def rank_rows(
+    rank: int, application_s: float, mpi_s: float, calls: list[CallCount]
+) -> list[CounterRow]:
+    """Return the events of one rank."""
     events = [("application-time", application_s, "s"), ("MPI-time", mpi_s, "s")]
     for kind in get_args(Kind):
-        kind_calls = [call for call in calls if kind_of(call.name) == kind]
+        kind_calls = [call for call in calls if call_kind(call.name) == kind]
         events += [
             (f"{kind}-time", sum(call.time_s for call in kind_calls), "s"),
             (f"{kind}-calls", sum(call.calls for call in kind_calls), "count"),
@@ -184,7 +189,7 @@ def rows(rank: int, application_s: float, mpi_s: float, calls: list[CallCount]) 
 
 
 def _sections(text: str) -> dict[str, list[list[str]]]:
-    """Title without its count -> words of each line that has some."""
+    """Return title of a section, without its count -> words of each line that is not empty."""
     parts = _SECTION.split(text)
     return {
         re.sub(r": \d+$", "", title): [line.split() for line in body.splitlines() if line.split()]
@@ -197,7 +202,7 @@ def _calls(sections: dict[str, list[list[str]]]) -> dict[int, list[CallCount]]:
     for rank, name, words in _sites(sections["Callsite Time statistics (all, milliseconds)"]):
         count, mean_ms = int(figure(words[0])), figure(words[2])
         calls[rank].append(CallCount(name, calls=count, time_s=count * mean_ms * 1e-3))
-    # Without a message the section is left out.
+    # A report without messages does not have this section.
     sent = sections.get("Callsite Message Sent statistics (all, sent bytes)", [])
     for rank, name, words in _sites(sent):
         calls[rank].append(CallCount(name, messages=int(figure(words[0])), sent_b=figure(words[4])))
@@ -205,9 +210,9 @@ def _calls(sections: dict[str, list[list[str]]]) -> dict[int, list[CallCount]]:
 
 
 def _sites(lines: Sequence[Sequence[str]]) -> Iterator[tuple[int, str, Sequence[str]]]:
-    """Rank, call and figures of the lines of single ranks; `*` is the line of all.
+    """Yield rank, call and figures of each line of one rank; `*` stands for all ranks.
 
-    Raises ToolError unless the ranks of each call site have as many calls together as all.
+    Raises ToolError if the calls of the ranks do not add up to those of the line of all ranks.
     """
     rank_calls_by_site, calls_by_site = Counter[tuple[str, ...]](), Counter[tuple[str, ...]]()
     for name, site, rank, *words in (line for line in lines if len(line) > 3):

@@ -1,7 +1,7 @@
 """Open|SpeedShop: events and samples of each rank, summed over its linked objects.
 
-A run leaves the collectors' files; `ossutil` makes a database of them, and `openss -batch` views of
-that. Both exit with 0 when there is nothing to see, so their output and files are checked.
+A run leaves the collectors' files. `ossutil` makes a database of them, and `openss -batch` makes
+views of the database. Both exit with 0 even without data, so their output and files are checked.
 
 A build for CBTF, such as Spack's, has `osscollect` and no `ossutil`: `cbtfrun` starts the ranks,
 and `osscollect` makes the database. Its `ossrun` has no collectors.
@@ -27,8 +27,8 @@ from reframe_tests.tools.base import FOLDER, RANK, CounterRow, State, Tool, Tool
 _PROGRAMS = ("ossrun", "ossutil", "openss", "papi_command_line")
 _CBTF_PROGRAMS = ("osscollect", "cbtfrun", "openss", "papi_command_line")
 _CLOCK = "perf::TASK-CLOCK"
-#: Events of `hwcsamp`, which takes at most six. PAPI counts user level only. The clock is the last:
-#: the collector of the last commit loses events that follow the first, and prints 0 for them.
+#: Events of `hwcsamp`, which takes at most six. PAPI counts at user level only. The clock is the
+#: last: the collector of the last commit loses events after the first, and prints 0 for them.
 EVENTS = (
     "perf::PAGE-FAULTS",
     "perf::CONTEXT-SWITCHES:u=1:k=1",
@@ -47,19 +47,24 @@ FIGURE_4 = (
     "PAPI_L3_TCH",
     _CLOCK,
 )
-#: Least share of the sampled CPU time that the clock shows if it was counted (0.7 to 2 were seen).
-_CLOCK_SHARE = 0.1
+#: Minimum share of the sampled CPU time that a counted clock shows (0.7 to 2 were seen).
+_MIN_CLOCK_SHARE = 0.1
 #: Unit and factor of events that are not counts.
 _UNITS = {_CLOCK: ("s", 1e-9)}
 #: Column of time in a view, in lower case.
 _SECONDS = "exclusive cpu time in seconds."
 
-#: Shell that runs before the launcher starts, and in each rank.
-_FRONT, _RANK = (
-    Path(__file__).with_name(f"openspeedshop_{part}.sh.in").read_text().replace("{RANK}", RANK)
-    for part in ("front", "rank")
-)
-#: Messages of collectors that have lost counts; Open|SpeedShop exits with 0 nevertheless.
+
+def _script(part: str) -> str:
+    template = Path(__file__).with_name(f"openspeedshop_{part}.sh.in")
+    return template.read_text().replace("{RANK}", RANK)
+
+
+#: Shell code that runs before the launcher starts.
+_FRONT_SCRIPT = _script("front")
+#: Shell code that runs in each rank.
+_RANK_SCRIPT = _script("rank")
+#: Messages of collectors that have lost counts. Open|SpeedShop exits with 0 all the same.
 _REFUSALS = re.compile(
     r"^.*(?:(?:OpenSS|CBTF)_PAPIerror|cannot be counted|PAPI_overflow\(\)).*$", re.M
 )
@@ -74,26 +79,26 @@ class OpenSpeedShop(Tool):
 
     name: str
     collector: str
-    #: Its rate or threshold.
+    #: Name and value of its rate or threshold.
     setting: str
     value: str
-    #: Candidates of its events, and how many it takes.
+    #: Events to try, and how many of them it takes.
     events: tuple[str, ...] = ()
     most_events: int = 0
     #: The column of an event in its view.
     column: str = "{}"
 
     def wrap(self, launcher: Sequence[str], application: Sequence[str]) -> list[str]:
-        """See the interface. Events are tried once, before the launcher."""
+        """See the interface. The events are tried once, before the launcher starts."""
         variable = self._variable("EVENTS" if self.most_events > 1 else "EVENT")
         words = [variable, str(self.most_events), " ".join(self.events)]
-        front = ["sh", "-c", _FRONT, self.name, FOLDER, *words]
+        front = ["sh", "-c", _FRONT_SCRIPT, self.name, FOLDER, *words]
         return [
             *front,
             *launcher,
             "sh",
             "-c",
-            _RANK,
+            _RANK_SCRIPT,
             self.name,
             FOLDER,
             self.collector,
@@ -101,16 +106,16 @@ class OpenSpeedShop(Tool):
         ]
 
     def environment(self) -> dict[str, str]:
-        """Rates and thresholds."""
+        """See the interface. The variables set rate or threshold."""
         variable = self._variable(self.setting)
         return {f"OPENSS_{variable}": self.value, f"CBTF_{variable}": self.value}
 
     def _variable(self, name: str) -> str:
-        """Return what sets this of the collector, after the prefix of the build."""
+        """Return the name of the collector's variable without the prefix of the build."""
         return f"{self.collector.upper()}_{name}"
 
     def parse(self, folder: Path, ranks: int) -> list[CounterRow]:
-        """See the interface. Gathers the files of the run first, on the node where this runs."""
+        """See the interface. First makes the views of the run's files, on this node."""
         for path in base.files_of(folder, ranks, "rank", ".err").values():
             if refusal := _REFUSALS.search(path.read_text(errors="replace")):
                 raise ToolError(f"{path}: {refusal[0].strip()}")
@@ -143,42 +148,43 @@ class OpenSpeedShop(Tool):
     def _counts(
         self, folder: Path, path: Path, sums: Mapping[str, float], rank: int
     ) -> list[CounterRow]:
-        """Rows of the events; without a value for those that the machine refused."""
-        tried = folder / "events.txt"
-        if not tried.is_file():
-            raise ToolError(f"{tried}: no such file: the events were not tried")
-        text = tried.read_text(errors="replace")
+        """Return the rows of the events; those that the machine refused have no value."""
+        trial = folder / "events.txt"
+        if not trial.is_file():
+            raise ToolError(f"{trial}: no such file: the events were not tried")
+        text = trial.read_text(errors="replace")
         rows = []
-        added = _ADDED.findall(text)
-        taken = _given_events(added, self.most_events)
-        for event in taken:
+        countable = _ADDED.findall(text)
+        counted = _counted_events(countable, self.most_events)
+        for event in counted:
             column = self.column.format(event).lower()
             if column not in sums:
                 raise ToolError(f"{path}: no column of {event}; found: {', '.join(sums)}")
             unit, factor = _UNITS.get(event, ("count", 1.0))
             rows.append(CounterRow(rank=rank, event=event, value=sums[column] * factor, unit=unit))
-        if self.most_events == 1:  # the first that can be counted, whatever was tried before it
+        if self.most_events == 1:  # alternatives: the others need no rows
             return rows
         _require_clock(path, sums, rows)
         rows += [
             CounterRow(rank=rank, event=event, value=None, unit="count", state="not counted")
-            for event in added
-            if event not in taken
+            for event in countable
+            if event not in counted
         ]
         for event, reason in _FAILED.findall(text):
-            # An event that exists may lack a counter, because of the others.
+            # An event that exists may have no counter left beside the others.
             exists = reason.startswith("Event exists")
             state: State = "not counted" if exists else "not supported"
             rows.append(CounterRow(rank=rank, event=event, value=None, unit="count", state=state))
         return rows
 
 
-def _given_events(added: Sequence[str], most_events: int) -> list[str]:
-    """Of the events that can be counted, those that the collector is given; the clock is last."""
+def _counted_events(countable: Sequence[str], most_events: int) -> list[str]:
+    """Return the events that the collector counts; if there are several, the clock is the last."""
     if most_events == 1:
-        return list(added[:1])
-    others = [event for event in added if event != _CLOCK]
-    return [*others[: most_events - 1], *(event for event in added if event == _CLOCK)]
+        return list(countable[:1])
+    others = [event for event in countable if event != _CLOCK]
+    clock = [event for event in countable if event == _CLOCK]
+    return [*others[: most_events - 1], *clock]
 
 
 def _has_cbtf() -> bool:
@@ -186,10 +192,10 @@ def _has_cbtf() -> bool:
 
 
 def _require_clock(path: Path, sums: Mapping[str, float], rows: Sequence[CounterRow]) -> None:
-    """Raise ToolError if the collector has lost the last event, and so maybe all others."""
+    """Raise ToolError if the collector has lost the last event, and so perhaps others."""
     clock_s = next((row.value for row in rows if row.event == _CLOCK), None) or 0.0
     sampled_s = sums.get(_SECONDS, 0.0)
-    if clock_s < _CLOCK_SHARE * sampled_s or not clock_s:
+    if clock_s < _MIN_CLOCK_SHARE * sampled_s or not clock_s:
         raise ToolError(
             f"{path}: {_CLOCK}, the last event, has {clock_s:.3f} s of {sampled_s:.3f} s of"
             " CPU time: this build of Open|SpeedShop loses events (docs/tools.md)"
@@ -226,41 +232,44 @@ TOOLS: tuple[Tool, ...] = (
 )
 
 
-# Makes the view of each rank.
+# Views of each rank.
 
 
 #: Folder of the collectors' files, within that of the run.
 RAW = "raw"
-#: The program that `osscollect` starts when it only gathers, and what it starts that by.
-_NOTHING = "/bin/true"
-#: Gathers with the collector's settings, which the view needs. Arguments: collector, `_NOTHING`.
+#: A program that does nothing: `osscollect` must start one, though it only makes a database here.
+_NO_PROGRAM = "/bin/true"
+#: Makes the database with the collector's settings, which the view needs. Arguments: collector,
+#: `_NO_PROGRAM`.
 _COLLECT = (
     "[ ! -e settings ] || . ./settings; export OPENSS_DEFER_VIEW=1"
     f" OPENSS_RAWDATA_DIR=$PWD/{RAW} OPENSS_DB_DIR=$PWD;"
     ' exec osscollect --offline --collector "$1" --cbtfrunpath "$2" --program "$2"'
 )
 _COPY, _PROCESSES, _COMMANDS = "copy.openss", "processes.txt", "commands.txt"
-#: A process and its rank, in the output of `expstatus`. Views by rank would include the processes
-#: that have none, such as a script that starts the program.
+#: A process and its rank, in the output of `expstatus`. Views are requested by process, since views
+#: by rank include processes without a rank, such as a script that starts the program.
 _PROCESS = re.compile(r"^\s+(-h \S+ -p \d+)\b.*? -r (\d+)\b", re.MULTILINE)
 _ATTEMPTS = 5
 _GATHER_TIMEOUT_S = 600
 
 
 def view_path(folder: Path, rank: int) -> Path:
-    """File of a rank's linked objects."""
+    """Return the path of a rank's view of linked objects."""
     return folder / f"rank-{rank}.csv"
 
 
 def _database(folder: Path, collector: str, settings: Mapping[str, str]) -> Path:
-    """Make the database of the collectors' files. Raises ToolError."""
-    words, name = ["ossutil", RAW], "X.0.openss"
+    """Make the database of the collectors' files; return its path. Raises ToolError."""
     if _has_cbtf():
-        words = ["sh", "-c", _COLLECT, "osscollect", collector, _NOTHING]
-        name = f"{Path(_NOTHING).name}-{collector}-0.openss"
-    program = "osscollect" if _has_cbtf() else "ossutil"
-    database = folder / name
-    database.unlink(missing_ok=True)  # of an attempt that was interrupted
+        program = "osscollect"
+        words = ["sh", "-c", _COLLECT, program, collector, _NO_PROGRAM]
+        database = folder / f"{Path(_NO_PROGRAM).name}-{collector}-0.openss"
+    else:
+        program = "ossutil"
+        words = [program, RAW]
+        database = folder / "X.0.openss"
+    database.unlink(missing_ok=True)  # an interrupted attempt may have left it
     output = _run(folder, program, words, settings=settings)
     if not database.is_file():
         raise ToolError(f"{database}: not made by {program}: {first_line(output)}")
@@ -268,7 +277,7 @@ def _database(folder: Path, collector: str, settings: Mapping[str, str]) -> Path
 
 
 def gather(folder: Path, ranks: int, collector: str, settings: Mapping[str, str]) -> None:
-    """Write the view of each rank, unless all are there. Raises ToolError."""
+    """Write the view of each rank, unless all exist. Raises ToolError."""
     if all(view_path(folder, rank).is_file() for rank in range(ranks)):
         return
     if not any((folder / RAW).glob("*")):
@@ -277,39 +286,41 @@ def gather(folder: Path, ranks: int, collector: str, settings: Mapping[str, str]
     # openss may change the database that it reads.
     shutil.copyfile(database, folder / _COPY)
     processes = folder / _PROCESSES
-    _ask(folder, {processes: "expstatus"}, "Experiment definition")
+    _run_openss(folder, {processes: "expstatus"}, "Experiment definition")
     text = processes.read_text(errors="replace")
-    processes_of = {int(rank): process for process, rank in _PROCESS.findall(text)}
-    absent = [rank for rank in range(ranks) if rank not in processes_of]
-    if absent and (processes_of or ranks > 1):
-        count = f"found {len(processes_of)} of {ranks}"
-        raise ToolError(f"{database}: no data of rank {absent[0]}; {count}")
+    process_by_rank = {int(rank): process for process, rank in _PROCESS.findall(text)}
+    missing = [rank for rank in range(ranks) if rank not in process_by_rank]
+    # A program without MPI has one process, without a rank.
+    if missing and (process_by_rank or ranks > 1):
+        count = f"found {len(process_by_rank)} of {ranks}"
+        raise ToolError(f"{database}: no data of rank {missing[0]}; {count}")
     commands = {
-        view_path(folder, rank): f"expview {processes_of.get(rank, '')} -v linkedobjects -F csv"
+        view_path(folder, rank): f"expview {process_by_rank.get(rank, '')} -v linkedobjects -F csv"
         for rank in range(ranks)
     }
-    _ask(folder, commands, ",")
+    _run_openss(folder, commands, ",")
     (folder / _COPY).unlink()
 
 
-def _ask(folder: Path, commands: Mapping[Path, str], complete: str) -> None:
-    """Write what each command prints to its file, which must contain `complete`.
+def _run_openss(folder: Path, commands: Mapping[Path, str], sign: str) -> None:
+    """Write what each command of openss prints to its file, until each file contains `sign`.
 
-    Raises ToolError with what is there instead. openss now and then loses a command (it reads the
-    line after it freed it), so it is asked again.
+    openss sometimes loses a command (it reads the line after it freed it), so lost commands are
+    repeated. Raises ToolError with the content of a file that stays incomplete.
     """
     output = ""
     for _ in range(_ATTEMPTS):
-        incomplete = [path for path in commands if complete not in _content(path)]
+        incomplete = [path for path in commands if sign not in _content(path)]
         if not incomplete:
             return
-        # Commands are read from a file, since a pipe is not read whole.
+        # Commands are in a file, since openss does not read a pipe to its end.
         words = [f"{commands[path]} > {path.name}" for path in incomplete]
         text = "\n".join([f"exprestore -f {_COPY}", *words, "exit", ""])
         replace_text(folder / _COMMANDS, text)
         with (folder / _COMMANDS).open() as file:
             output = _run(folder, "openss", ["openss", "-batch"], file)
-    if incomplete := [path for path in commands if complete not in _content(path)]:
+    incomplete = [path for path in commands if sign not in _content(path)]
+    if incomplete:
         raise ToolError(f"{incomplete[0]}: {last_line(_content(incomplete[0]) or output)}")
 
 
@@ -324,8 +335,8 @@ def _run(
     stdin: IO[str] | None = None,
     settings: Mapping[str, str] | None = None,
 ) -> str:
-    """Return what a program printed, also in `NAME.txt`. Raises ToolError if it does not run."""
-    # Where `openss` finds its plugins and its Python, derived from its own place.
+    """Return what a program printed, and write it to `NAME.txt`. Raises ToolError if it fails."""
+    # The folder of plugins and Python modules of `openss`, below its own prefix.
     program = shutil.which("openss")
     prefix = Path(program).resolve().parent.parent if program else Path()
     plugins = str(next(iter(sorted(prefix.glob("lib*/openspeedshop"))), prefix))
@@ -341,15 +352,15 @@ def _run(
     return answer.text
 
 
-#: Name of the last line of some views, which has the sums.
+#: Name of the last row of some views, which has the sums.
 _SUMMARY = "Report Summary"
 
 
 def read_view(path: Path) -> dict[str, float]:
-    """Column, in lower case as some views have it -> its sum over the objects of a rank.
+    """Return column -> sum over the objects of a rank; columns are in lower case, as in some views.
 
     The CSV has no quotes: the last column, a name, may contain commas. An empty cell means 0.
-    Raises ToolError, with the file's own line if it has no table.
+    Raises ToolError; without a table, the message quotes the first line.
     """
     lines = [line for line in path.read_text(errors="replace").splitlines() if line.strip()]
     if not lines:

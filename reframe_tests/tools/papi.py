@@ -1,8 +1,8 @@
 """PAPI: preset events of each rank through its high-level interface, from a preloaded shim.
 
-`papi:figure4` has cycles and the events of figure 4 of Groves, Grant and Arnold (2016), of which
-PAPI counts as many as the processor has and holds. The other levels have them in smaller groups.
-What PAPI counts under these names differs between processors (`records.roles`).
+`papi:figure4` has cycles and the events of figure 4 of Groves, Grant and Arnold (2016). PAPI counts
+those that the processor has, and has counters for at the same time. The other levels have smaller
+groups of these events. What an event counts differs between processors (`records.roles`).
 """
 
 from __future__ import annotations
@@ -46,7 +46,7 @@ GROUPS = {
 }
 _SOURCE = Path(__file__).with_name("papi_shim.c")
 _FLAGS = ("-O2", "-std=c11", "-D_DEFAULT_SOURCE", "-Wall", "-Wextra", "-Werror", "-shared", "-fPIC")
-#: PAPI renames a folder of results that exists, so each rank has one of its own.
+#: Each rank has a folder of its own, since PAPI renames a folder of results that exists.
 #: Arguments: folder, events, shim, whether the whole program counts, application.
 _START = (
     f'out="$1/rank-{RANK}"; mkdir -p "$out"; events=$2 shim=$3 whole=$4; shift 4;'
@@ -63,7 +63,7 @@ class Papi(Tool):
         self._events = GROUPS[group]
 
     def wrap(self, launcher: Sequence[str], application: Sequence[str]) -> list[str]:
-        """Builds the shim first, if it is not there. Raises InputError if it does not compile."""
+        """See the interface. Compiles the shim if needed; raises InputError if that fails."""
         whole = "" if launcher else "1"
         arguments = [FOLDER, ",".join(self._events), str(shim()), whole]
         return [*launcher, "sh", "-c", _START, "papi", *arguments, *application]
@@ -73,7 +73,7 @@ class Papi(Tool):
         return [row for rank in range(ranks) for row in self._rows(folder / f"rank-{rank}", rank)]
 
     def missing(self) -> str | None:
-        """Found by counting: presets may be listed that count nothing."""
+        """See the interface. Counts events, since presets that PAPI lists may count nothing."""
         rows: list[CounterRow] = []
         try:
             with suppress(ToolError):  # PAPI writes no file if it counts nothing
@@ -85,6 +85,7 @@ class Papi(Tool):
         return f"PAPI counts none of {', '.join(self._events)} on this host"
 
     def _rows(self, folder: Path, rank: int) -> list[CounterRow]:
+        """Return the rows of one rank. Raises ToolError."""
         files = list(folder.glob("papi_hl_output*/rank_*.json"))
         if not files:
             raise ToolError(
@@ -114,7 +115,7 @@ class Papi(Tool):
 
 
 def shim() -> Path:
-    """The shim, compiled once for each version of its source in this user's cache.
+    """Return the path of the shim, compiled once per version of its source in the user's cache.
 
     Raises InputError, with the compiler's first line, if there is no compiler, PAPI or cache.
     """
@@ -131,13 +132,13 @@ def shim() -> Path:
     if shutil.which(compiler) is None:
         raise InputError(f"papi: no C compiler {compiler} for its shim (apt install gcc)")
     with tempfile.TemporaryDirectory(dir=cache) as folder:
-        new = Path(folder, path.name)
-        command = [compiler, *_FLAGS, str(_SOURCE), "-o", str(new), "-lpapi"]
+        compiled = Path(folder, path.name)
+        command = [compiler, *_FLAGS, str(_SOURCE), "-o", str(compiled), "-lpapi"]
         answer = ask(command, folder=Path(folder))
         if not answer.ok:
             hint = "apt install libpapi-dev; dnf install papi-devel"
             raise InputError(f"papi: its shim does not compile: {answer.first} ({hint})")
-        new.replace(path)
+        compiled.replace(path)
     return path
 
 

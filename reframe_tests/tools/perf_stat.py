@@ -1,9 +1,9 @@
 """perf stat: kernel and hardware counters of each rank, without a change of the binary.
 
-The level `perf_stat` counts generic events. Further levels are the groups of
-`records.roles`, whose events depend on the processor and are chosen where the rank runs:
-`perf_stat:memory` for each rank, `perf_stat:dram` once per node and system-wide, since uncore
-counters belong to no process.
+The level `perf_stat` counts generic events. Further levels are the groups of `records.roles`. Their
+events depend on the processor and are chosen where the rank runs. `perf_stat:memory` counts each
+rank. `perf_stat:dram` counts once per node and system-wide, since uncore counters belong to no
+process.
 """
 
 from __future__ import annotations
@@ -30,8 +30,8 @@ from records.sample import event_parts
 from reframe_tests.tools import base
 from reframe_tests.tools.base import FOLDER, RANK, CounterRow, State, Tool, ToolError, figure
 
-#: Software events, which the kernel counts on every host, and hardware events: few enough for
-#: current processors to count without multiplexing.
+#: Software events, which the kernel counts on every host, and hardware events. Current processors
+#: can count so many at the same time without multiplexing.
 EVENTS = (
     "task-clock",
     "context-switches",
@@ -42,7 +42,7 @@ EVENTS = (
     "cache-references",
     "cache-misses",
 )
-#: Events in the kernel: counted only at user level (`:u`) they are always 0.
+#: Events that happen in the kernel. At user level (`:u`) their count is always 0.
 _IN_KERNEL = ("context-switches", "cpu-migrations")
 _STATES: dict[str, State] = {"<not supported>": "not supported", "<not counted>": "not counted"}
 #: Unit that perf prints -> unit and factor; other units are unchanged.
@@ -53,14 +53,14 @@ _UNITS = {
     "Bytes": ("B", 1.0),
     "MiB": ("B", 2.0**20),
 }
-#: Events that every group counts besides its own, so that a processor without them leaves a file.
-_ALWAYS = "task-clock"
+#: Event that every group counts besides its own, so that a processor without them leaves a file.
+_COMMON_EVENT = "task-clock"
 
-#: The shell's variables; the environment may have such names too.
-_CLEAR = "all= more= metrics=; "
+#: Clears the script's variables, since the environment may have variables of these names.
+_CLEAR_VARIABLES = "all= more= metrics=; "
 #: Arguments: folder, events, `_INNER`, application. LC_ALL=C gives numbers with a decimal point.
-#: perf exits with 0 if a signal ended the application, or if it ended before perf waited for it:
-#: the inner shell tells its status on descriptor 4; descriptor 3 is the application's output.
+#: If a signal ended the application, or if it ended before perf waited for it, perf exits with 0.
+#: So the inner shell writes its status to descriptor 4. Descriptor 3 is the application's output.
 _OUTER = (
     f'exec 3>&1; ended=$(LC_ALL=C perf stat -j $all -o "$1/rank-{RANK}.json"'
     ' -e "$2${more:+,$more}" ${metrics:+-M "$metrics"} -- sh -c "$3" perf_stat "${LC_ALL-}" "$@"'
@@ -68,9 +68,9 @@ _OUTER = (
 )
 _INNER = '[ -n "$1" ] && export LC_ALL="$1" || unset LC_ALL; shift 4; "$@" 4>&-; echo $? >&4'
 
-_TRY = ("perf", "stat", "-j", "-e", "task-clock", "true")
+_TRIAL = ("perf", "stat", "-j", "-e", "task-clock", "true")
 #: perf's exit status for an unknown option.
-_USAGE = 129
+_USAGE_STATUS = 129
 CPUINFO = Path("/proc/cpuinfo")
 PARANOID = Path("/proc/sys/kernel/perf_event_paranoid")
 #: Above this level Debian and Ubuntu do not let users count anything.
@@ -86,10 +86,11 @@ class PerfStat(Tool):
 
     def wrap(self, launcher: Sequence[str], application: Sequence[str]) -> list[str]:
         """See the interface."""
-        events = _ALWAYS if self._group else ",".join(EVENTS)
-        first = f"{base.first_of_node(3)}all=-a; " if self._scope == "node" else ""
-        start = _CLEAR + first + (_event_choice(self._group) if self._group else "") + _OUTER
-        return [*launcher, "sh", "-c", start, "perf_stat", FOLDER, events, _INNER, *application]
+        events = _COMMON_EVENT if self._group else ",".join(EVENTS)
+        system_wide = f"{base.first_of_node(3)}all=-a; " if self._scope == "node" else ""
+        event_choice = _event_choice(self._group) if self._group else ""
+        script = _CLEAR_VARIABLES + system_wide + event_choice + _OUTER
+        return [*launcher, "sh", "-c", script, "perf_stat", FOLDER, events, _INNER, *application]
 
     def parse(self, folder: Path, ranks: int) -> list[CounterRow]:
         """See the interface."""
@@ -102,14 +103,14 @@ class PerfStat(Tool):
 
     def missing(self) -> str | None:
         """See the interface."""
-        answer = _tried(os.environ.get("PATH"))
+        answer = _trial_answer(os.environ.get("PATH"))
         if answer.missing:
             return "perf is not installed (Debian: linux-perf, RHEL: perf)"
         if answer.status is None:
             return f"perf stat does not run: {answer.reason}"
         if answer.ok:
-            return self._counts_nothing() if self._group else None
-        if answer.status == _USAGE:
+            return self._why_no_counts() if self._group else None
+        if answer.status == _USAGE_STATUS:
             return "this perf has no JSON output (perf stat -j); install perf of Linux 6.0 or later"
         paranoid = 0
         with suppress(OSError, ValueError):
@@ -121,7 +122,8 @@ class PerfStat(Tool):
             )
         return f"perf stat fails with exit status {answer.status}: {answer.first}"
 
-    def _counts_nothing(self) -> str | None:
+    def _why_no_counts(self) -> str | None:
+        """Return why this host counts no event of the group; None if it counts some."""
         processor = processor_identity(CPUINFO.read_text(errors="replace"))
         requested = counts("perf_stat", self._group, processor_family(processor))
         if not requested:
@@ -135,17 +137,17 @@ class PerfStat(Tool):
             if "event syntax error" in str(error):
                 return f"this perf or kernel does not know all of {events} (install a newer perf)"
             return str(error)
-        if _counted(rows, {event_parts(row.event)[0] for row in rows} - {_ALWAYS}):
+        if _counted(rows, {event_parts(row.event)[0] for row in rows} - {_COMMON_EVENT}):
             return None
         return f"this host counts none of {events} (measure on a machine with counters)"
 
 
-# Each is asked once for each PATH, since all groups use the same perf.
+# These are asked once for each PATH, since all groups use the same perf.
 
 
 @cache
-def _tried(_path: str | None) -> ProgramAnswer:
-    return ask(_TRY)
+def _trial_answer(_path: str | None) -> ProgramAnswer:
+    return ask(_TRIAL)
 
 
 @cache
@@ -155,12 +157,12 @@ def _has_counters(_path: str | None) -> bool:
 
 
 def _counted(rows: Sequence[CounterRow], events: Collection[str]) -> bool:
-    """Return whether one of these events has a value; users' names of events end with `:u`."""
+    """Return whether one of these events has a value; an event's name may end with `:u`."""
     return any(row.value is not None and event_parts(row.event)[0] in events for row in rows)
 
 
 def _event_choice(group: str) -> str:
-    """Shell that sets `more` or `metrics` for its processor, and notes them in a file."""
+    """Return shell code that sets `more` or `metrics` for the processor and stores them."""
     variable = "metrics" if group in METRICS else "more"
     cases = []
     for family, patterns in FAMILIES.items():
@@ -172,13 +174,14 @@ def _event_choice(group: str) -> str:
 
 
 def _requested_events(path: Path) -> tuple[tuple[str, ...], tuple[str, ...]]:
-    """Events and metrics that the wrapper requested, as it noted them."""
+    """Return the events and metrics that the wrapper requested, as it noted them."""
     note = path.with_suffix(".events")
     try:
         more, _, metrics = note.read_text(errors="replace").rstrip("\n").partition(" ")
     except OSError:
         raise ToolError(f"{note}: no such file") from None
-    return (_ALWAYS, *filter(None, more.split(","))), tuple(filter(None, metrics.split(",")))
+    events = (_COMMON_EVENT, *filter(None, more.split(",")))
+    return events, tuple(filter(None, metrics.split(",")))
 
 
 def _rows(
@@ -188,10 +191,10 @@ def _rows(
     records = _records(path)
     for record in records:
         if not record.get("event") or "counter-value" not in record:
-            continue  # another metric of the previous line
+            continue  # a further metric of the previous line
         row = _row(path, rank, record)
         if metrics and event_parts(row.event)[0] not in events:
-            continue  # an event from which perf calculates a metric
+            continue  # an event from which perf computes a metric
         if row.event in rows:
             raise ToolError(f"{path}: duplicate event {row.event}")
         rows[row.event] = row
@@ -203,7 +206,7 @@ def _rows(
 
 
 def _metric(name: str, rank: int, records: Sequence[dict[str, Any]]) -> CounterRow:
-    """A requested metric; its unit stands before its name: `%  tma_memory_bound`."""
+    """Return the row of a requested metric; its unit is before its name: `%  tma_memory_bound`."""
     shares = []
     for record in records:
         with suppress(KeyError, ValueError):
@@ -211,7 +214,8 @@ def _metric(name: str, rank: int, records: Sequence[dict[str, Any]]) -> CounterR
     share = min(shares, default=None)
     record = next((line for line in records if _metric_unit(line)[1] == name), {})
     try:
-        value, unit = figure(record["metric-value"]), _metric_unit(record)[0]
+        value = figure(record["metric-value"])
+        unit = _metric_unit(record)[0]
     except (KeyError, ValueError):
         return CounterRow(rank=rank, event=name, value=None, unit="1", state="not supported")
     if unit == "%":
@@ -223,18 +227,19 @@ def _metric(name: str, rank: int, records: Sequence[dict[str, Any]]) -> CounterR
 
 
 def _metric_unit(record: dict[str, Any]) -> tuple[str, str]:
-    """Unit and name of a line's metric."""
+    """Return unit and name of a line's metric."""
     unit, _, name = str(record.get("metric-unit", "")).rpartition(" ")
     return unit.strip(), name
 
 
 def _records(path: Path) -> list[dict[str, Any]]:
-    """The objects of a file, one per line. Some versions print a comma after the last field."""
+    """Return the JSON objects of a file, one per line."""
     records = []
     for number, line in enumerate(path.read_text(errors="replace").splitlines(), 1):
         if line.startswith("#") or not line.strip():
             continue
         try:
+            # Some versions print a comma after the last field.
             record = json.loads(re.sub(r",\s*}\s*$", "}", line))
         except (ValueError, RecursionError):
             record = None
@@ -246,10 +251,13 @@ def _records(path: Path) -> list[dict[str, Any]]:
 
 def _row(path: Path, rank: int, record: dict[str, Any]) -> CounterRow:
     event, text = str(record["event"]), str(record["counter-value"])
-    unit, factor = _UNITS.get(str(record.get("unit", "")), (str(record.get("unit")), 1.0))
-    plain, modifiers = event_parts(event)
-    hidden = plain in _IN_KERNEL and "u" in modifiers and "k" not in modifiers
-    state: State | None = "not counted" if hidden else _STATES.get(text)
+    printed_unit = str(record.get("unit", ""))
+    unit, factor = _UNITS.get(printed_unit, (printed_unit, 1.0))
+    base_event, modifiers = event_parts(event)
+    user_level_only = "u" in modifiers and "k" not in modifiers
+    state: State | None = _STATES.get(text)
+    if base_event in _IN_KERNEL and user_level_only:
+        state = "not counted"
     if state:
         return CounterRow(rank=rank, event=event, value=None, unit=unit, state=state)
     try:

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from reframe_tests.tools import TOOLS, mpip
-from reframe_tests.tools.mpip import CallCount, kind_of, rows
+from reframe_tests.tools.mpip import CallCount, call_kind, rank_rows
 from tests.reframe_tests.reframe_call import run_tool
 
 TOOL = TOOLS["mpip"]
@@ -77,7 +77,7 @@ KINDS = {
 
 @pytest.mark.parametrize("kind", KINDS)
 def test_kinds_of_calls(kind):
-    assert {kind_of(call) for call in KINDS[kind].split()} == {kind}
+    assert {call_kind(call) for call in KINDS[kind].split()} == {kind}
 
 
 def test_the_mean_size_of_a_message_follows_from_two_sums():
@@ -89,7 +89,7 @@ def test_the_mean_size_of_a_message_follows_from_two_sums():
         CallCount("Bcast", messages=1, sent_b=8.0),
         CallCount("Finalize", calls=1, time_s=0.125),
     ]
-    by_event = {row.event: row.value for row in rows(2, 4.0, 1.875, calls)}
+    by_event = {row.event: row.value for row in rank_rows(2, 4.0, 1.875, calls)}
     assert by_event == {
         "application-time": 4.0,
         "MPI-time": 1.875,
