@@ -15,11 +15,11 @@ import numpy.typing as npt
 
 from analysis.subjects.published import normalised, paper
 from records.errors import InputError
-from records.timetable import staggered
+from records.timetable import staggered_writes
 
 Times = npt.NDArray[np.float64]
 #: More would fill the memory, and is most likely a wrong unit.
-MOST_RANKS = 20_000_000
+MAX_RANKS = 20_000_000
 
 
 @dataclass(frozen=True)
@@ -51,8 +51,8 @@ class Application:
                 f"ranks: {self.ranks} do not fill nodes of {self.ranks_per_node}; allowed: a"
                 " multiple of the ranks per node"
             )
-        if self.ranks > MOST_RANKS:
-            raise InputError(f"ranks: {self.ranks} found; allowed: up to {MOST_RANKS}")
+        if self.ranks > MAX_RANKS:
+            raise InputError(f"ranks: {self.ranks} found; allowed: up to {MAX_RANKS}")
 
     @property
     def nodes(self) -> int:
@@ -72,14 +72,14 @@ def finishing_times(application: Application, windows: Windows, slowdowns: Times
     """
     ready_s, finish_s = np.zeros(application.ranks), np.zeros(application.ranks)
     for _ in range(application.steps):
-        wait_for_neighbours(finish_s, ready_s, shape(application.ranks))
+        wait_for_neighbours(finish_s, ready_s, grid_shape(application.ranks))
         np.add(ready_s, application.step_s, out=finish_s)
         delay_hit_ranks(ready_s, finish_s, application.step_s, windows, slowdowns)
     return finish_s
 
 
 @cache
-def shape(ranks: int) -> tuple[int, ...]:
+def grid_shape(ranks: int) -> tuple[int, ...]:
     """Lengths of the most cubic grid; the last dimension varies fastest with the rank's number."""
     lengths = []
     for dimensions in (3, 2):  # a length is the largest divisor up to the root of what is left
@@ -154,7 +154,7 @@ def run_s(application: Application, writers: int, worst: float) -> float:
     # No rank is ever slower than this; a step more covers rounding.
     most_s = (application.steps + 1) * application.step_s * worst
     names = list(map(str, range(application.nodes)))
-    table = staggered(names, ["origin"], writers, WRITE_S, most_s, _SEED)
+    table = staggered_writes(names, ["origin"], writers, WRITE_S, most_s, _SEED)
     starts_s = np.array([table.start_s(number) for number in range(len(table) + writers)])
     starts_s -= table.steady_from_s  # time 0 is when all writers are active
     hits = np.array(table.hits, dtype=np.int64)

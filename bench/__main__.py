@@ -9,7 +9,7 @@ import pkgutil
 import sys
 from pathlib import Path
 
-from analysis.display.lines import aligned
+from analysis.display.lines import aligned_table
 
 #: A line for each figure, in logs of CI too.
 _WIDTH = 160
@@ -37,7 +37,7 @@ def main() -> int:
         cells = [
             [row.name, f"{row.value:.4g} {row.unit}", row.aim, _VERDICT[row.ok]] for row in rows
         ]
-        print(aligned([name, "figure", "aim", ""], cells, {0}, _WIDTH), flush=True)
+        print(aligned_table([name, "figure", "aim", ""], cells, {0}, _WIDTH), flush=True)
         missed |= any(row.ok is False for row in rows)
     return int(missed)
 

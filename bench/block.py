@@ -10,7 +10,7 @@ import tempfile
 from pathlib import Path
 from typing import Any
 
-from analysis.display.lines import aligned
+from analysis.display.lines import aligned_table
 from bench import BenchRow, at_least
 from records.checkout import ROOT
 
@@ -84,7 +84,7 @@ def main() -> None:
             for name in names
         ]
         whole = [f"{sum(block_parts.values()):.1f}" for block_parts in blocks.values()]
-        print(aligned([run.name, *blocks], [*cells, ["whole", *whole]]), end="\n\n")
+        print(aligned_table([run.name, *blocks], [*cells, ["whole", *whole]]), end="\n\n")
 
 
 if __name__ == "__main__":

@@ -87,7 +87,7 @@ def _conducted(folder: Path) -> tuple[dict[str, float], list[dict[str, Any]], in
             peak = [line.split()[1] for line in status.splitlines() if line.startswith("VmHWM")]
             memory_kib = max(memory_kib, *map(int, peak), 0)
             if stat := kernel_text.stat_of(f"/proc/{conductor.pid}"):
-                cpu_s = stat.used / kernel_text.TICKS_PER_S
+                cpu_s = stat.used_ticks / kernel_text.TICKS_PER_S
             time.sleep(0.2)
     assert conductor.returncode == 0, conductor.returncode
     lines = (folder / "run/samples/melt.jsonl").read_text().splitlines()

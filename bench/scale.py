@@ -5,7 +5,7 @@ import sys
 
 from analysis.simulate import Application, run_s
 from bench import BenchRow, below, in_own_process, print_cost
-from records.timetable import staggered
+from records.timetable import staggered_writes
 
 _RANKS = 1_000_000
 _STEPS = 1_000
@@ -15,7 +15,7 @@ def timetable(count: int, writers: int) -> int:
     """Return how many writes of 1 s go to `count` targets in one hour; as JSON, too."""
     targets = [f"node{i:05}" for i in range(count)]
     origins = [f"origin{i:02}" for i in range(writers)]
-    table = staggered(targets, origins, writers, 1.0, 3600.0, seed=1, rest_s=0.5)
+    table = staggered_writes(targets, origins, writers, 1.0, 3600.0, seed=1, rest_s=0.5)
     return len(json.loads(json.dumps(table.as_dict()))["hits"])
 
 

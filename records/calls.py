@@ -36,7 +36,7 @@ class Call:
     folder: Path | None = None
 
     @property
-    def typed_in(self) -> Path | None:
+    def required_folder(self) -> Path | None:
         """The folder that it must be typed in: that of a user's own command; None for any."""
         return self.folder if self.tail else None
 
@@ -78,16 +78,16 @@ class RunCommands:
     machine: str
     shell: Shell | None = None
 
-    def again(self, *options: str) -> str:
+    def resume(self, *options: str) -> str:
         """Resumes the run, or with other options continues or repeats it."""
         elsewhere = Call(("run", _shipped_name(self.campaign) or PACKED_CAMPAIGN))
         call = load_call(self.run, self.campaign) if self.shell else elsewhere
-        if self.shell and call.typed_in not in (None, self.shell.folder):
-            moved = replace(self, shell=Shell(call.typed_in))
-            return f"cd {shlex.quote(str(call.typed_in))} && {moved.again(*options)}"
+        if self.shell and call.required_folder not in (None, self.shell.folder):
+            moved = replace(self, shell=Shell(call.required_folder))
+            return f"cd {shlex.quote(str(call.required_folder))} && {moved.resume(*options)}"
         return self._line(*call.subject, *self._where(), *call.options, *options, *call.tail)
 
-    def shipped(self, does: str, campaign: str) -> str:
+    def shipped_campaign(self, does: str, campaign: str) -> str:
         """Runs or plans another of the campaigns on this machine."""
         return self._line(does, campaign, *self._where())
 

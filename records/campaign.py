@@ -192,13 +192,13 @@ class Entry(Record):
         return warmups if type(warmups) is int else WARMUPS
 
     @property
-    def between(self) -> dict[str, Level]:
+    def case_levels(self) -> dict[str, Level]:
         """Levels that distinguish it from the other cases of its entry."""
         return self._between
 
     def at_levels(self, suffix: str, levels: Mapping[str, Level]) -> Entry:
         """The case `NAME@SUFFIX` of this entry, at levels that cannot change within a block."""
-        case = self.but({"case": f"{self.name}@{suffix}", "set": {**self.set, **levels}})
+        case = self.with_changes({"case": f"{self.name}@{suffix}", "set": {**self.set, **levels}})
         case._between = dict(levels)
         return case
 
@@ -207,13 +207,13 @@ class Entry(Record):
         """Its short writes; None if no arm makes them, or they are not resolved yet."""
         return self._scale
 
-    def scaled(self, scale: Scale | None) -> Entry:
+    def with_scale(self, scale: Scale | None) -> Entry:
         """The case with its short writes."""
-        case = self.but({})
+        case = self.with_changes({})
         case._scale = scale
         return case
 
-    def but(self, changes: Mapping[str, Any]) -> Entry:
+    def with_changes(self, changes: Mapping[str, Any]) -> Entry:
         """A copy with other values of some fields."""
         return self.model_copy(update=changes)
 
@@ -245,7 +245,7 @@ class Pairs(Record):
     block: int | None = Field(default=None, ge=1, description="a whole number from 1")
 
     @property
-    def most(self) -> int:
+    def maximum(self) -> int:
         """Pairs after which a case ends, however wide its interval."""
         return self.cap or max(self.floor, CAP)
 

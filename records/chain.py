@@ -88,7 +88,7 @@ class FileChain:
 
     #: Whole lines, and the value that the last one has; that before the first line if none has.
     lines: int
-    last: str
+    last_value: str
     #: Numbers (from 1) of the lines that do not follow from the line before.
     broken: tuple[int, ...]
 
@@ -148,5 +148,5 @@ def walk_run(run: Path) -> RunChain:
     header_sha256 = header_digest(header_of(run))
     paths = sorted((run / "samples").glob("*.jsonl"))
     cases = {path: walk(path, genesis(header_sha256, path.stem)) for path in paths}
-    last = {path.stem: walked.last for path, walked in cases.items() if walked.lines}
+    last = {path.stem: walked.last_value for path, walked in cases.items() if walked.lines}
     return RunChain(head(header_sha256, last), cases)

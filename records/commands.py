@@ -25,7 +25,7 @@ def _installed() -> Path:
     return Path(sys.executable).with_name(PROGRAM)
 
 
-def _is_found() -> bool:
+def _is_on_path() -> bool:
     """Return whether the shell finds this program by name; it has no path unless installed."""
     installed, first = _installed(), shutil.which(PROGRAM)
     if not installed.exists():
@@ -49,8 +49,8 @@ class Shell:
 
     def words(self, *words: str | Path) -> list[str]:
         """A command: the program, and its words quoted. Paths are shown from the folder."""
-        program = PROGRAM if _is_found() else self.from_folder(_installed())
-        if program == PROGRAM and not _is_found():
+        program = PROGRAM if _is_on_path() else self.from_folder(_installed())
+        if program == PROGRAM and not _is_on_path():
             program = f"./{PROGRAM}"
         shown = (self.from_folder(word) if isinstance(word, Path) else word for word in words)
         return [shlex.quote(word) for word in (program, *shown)]

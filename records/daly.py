@@ -130,7 +130,7 @@ class Write:
         return (self.messages or 0) * self.message_b / rate_b_s
 
 
-def write_of(text: str, field: str) -> Write:
+def parse_write(text: str, field: str) -> Write:
     """`1s`, `46k messages of 64KiB` or `46k messages of 64KiB at 3GB/s`. Raises InputError."""
     phrase = _MESSAGES.fullmatch(text)
     if phrase is None:

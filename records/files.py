@@ -229,7 +229,7 @@ class PrivateLock:
     #: A child that inherits it keeps the lock.
     handle: int
 
-    def take(self, within_s: float | None = 0.0) -> bool:
+    def acquire(self, within_s: float | None = 0.0) -> bool:
         """Return whether it could be locked within that time; released when the file is closed.
 
         None waits without a limit. Raises MachineError if the file system has no locks.
@@ -254,7 +254,7 @@ class PrivateLock:
         """Return what the holder wrote of itself."""
         return os.pread(self.handle, _HOLDER_B, 0).decode(errors="replace").strip()
 
-    def sign(self, text: str) -> None:
+    def write_holder(self, text: str) -> None:
         """Write who holds it, which is only for messages."""
         with suppress(OSError):
             os.ftruncate(self.handle, 0)

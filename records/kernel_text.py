@@ -92,10 +92,10 @@ class ProcessStat(NamedTuple):
     parent: int
     flags: int
     #: Processor time that it has used, and that of children that it has waited for.
-    used: int
-    children: int
+    used_ticks: int
+    children_ticks: int
     #: When it started; with its PID this identifies it.
-    started: int
+    start_ticks: int
     #: The CPU that it ran on last.
     cpu: int | None
 
@@ -120,9 +120,9 @@ def stat_of(process: Path | str) -> ProcessStat | None:
         state=fields[0],
         parent=parent,
         flags=flags,
-        used=user + system,
-        children=children_user + children_system,
-        started=started,
+        used_ticks=user + system,
+        children_ticks=children_user + children_system,
+        start_ticks=started,
         cpu=number("".join(fields[_CPU_COLUMN : _CPU_COLUMN + 1])),
     )
 

@@ -55,7 +55,7 @@ _ERROR = re.compile(r"\b(error|fatal|abort(ed|ing)?)\b", re.IGNORECASE)
 _CONSEQUENCE = re.compile(
     "|".join(
         [
-            *parse.FOLLOWS,
+            *parse.CONSEQUENCES,
             # Open MPI.
             r"^\[[^\]]+\] +\*\*\* (?!MPI_ERR_)|^\[[^\]]+\] +\[ *\d+\] |Process received signal",
             r"more process(?:es)? (?:has|have) sent help message|MCA parameter",
@@ -193,7 +193,7 @@ class Gist:
         elif not frame:
             self._deeper = False
 
-    def fault(self, text: str) -> None:
+    def add_fault(self, text: str) -> None:
         """The next line, which says why the program fails."""
         self._note(text)
         self._faults.append(one_line(" ".join(text.split())))

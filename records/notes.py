@@ -12,7 +12,7 @@ from collections.abc import Callable, Iterable
 from enum import Enum
 from functools import cache
 
-from records.text import some
+from records.text import first_names
 
 
 class Note(Enum):
@@ -35,7 +35,7 @@ class Note(Enum):
         "writes were emulated by messages, which the target's CPU received: this is not RDMA",
         "let the MPI use a transport with one-sided writes (docs/injectors.md)",
     )
-    RECEIVES = (
+    TARGET_RECEIVES = (
         "messages were received by the target's CPU (two-sided), as the campaign says: not RDMA",
         "leave a core free for it (reserved_cores)",
     )
@@ -57,7 +57,7 @@ class Note(Enum):
         "add `queue_pairs`, origins, or larger messages; or correct `nic.link_rate` in the"
         " machine's file",
     )
-    ALONE_DISTURBED = (
+    RATE_ALONE_DISTURBED = (
         "wrote at {share:.0%} of the rate alone: the rate alone was disturbed",
         "the writes count, but are no known share of the full rate: inject again on a quiet host",
     )
@@ -74,7 +74,7 @@ class Note(Enum):
         "origin and target share a host: the writers take its processors and memory",
         "take origins on other hosts",
     )
-    BESIDE = (
+    CONCURRENT_RUN = (
         "another run was being measured on this host when the block began: {run}",
         "both disturb each other: measure one at a time",
     )
@@ -82,7 +82,7 @@ class Note(Enum):
         "application and origin share {cores} of the cores",
         "leave cores to the origin in the machine's file, or take origins on other hosts",
     )
-    LAID_OUT = (
+    LAYOUT_CORES = (
         "laid out on {cores} cores, but has only {had}",
         "set `layout_cores` to the cores that the application has",
     )
@@ -95,7 +95,7 @@ class Note(Enum):
         " core",
         "let the launcher bind the application's threads",
     )
-    SUMMED = (
+    COUNTERS_SUMMED = (
         "counters of {nodes} nodes are kept as sums, medians and extremes",
         "of up to 64 nodes the counters of each are kept",
     )
@@ -122,7 +122,7 @@ class Note(Enum):
         "answers are not proven right: {check} accepts no output",
         "give the check a sanity function that reads its output",
     )
-    FIGURE = (
+    FIGURE_MATCH = (
         "the figure is the {which} match of '{pattern}' in the output of each repetition",
         "let the pattern match the one number that says how fast the program is",
     )
@@ -158,7 +158,7 @@ class Note(Enum):
         " {precision:.1%} was requested",
         "measure more pairs",
     )
-    ALONE = (
+    PAIRS_ALONE = (
         "of these pairs alone, the interval {interval} {says};"
         " a verdict over {questions} needs more pairs",
         "measure more pairs: interim analyses follow 6, 8, 12, 16, 24, 32, 48 pairs and so on",
@@ -168,7 +168,7 @@ class Note(Enum):
         " pair ({pairs} pairs)",
         "set `rest: 2s`, or longer, in the campaign: the time between two runs",
     )
-    WIDER = (
+    WIDER_SCATTER = (
         "runs with writes scatter {times:.2g} times as widely as runs without: if they have two"
         " speeds, 'slower' and 'no effect' are wrong more often than stated",
         "look at each run in the picture; compare the mean and the runs that stand out",
@@ -208,7 +208,7 @@ def remedy_of(text: str) -> str | None:
 
 
 #: How a note on other runs begins, before their names.
-_CONCURRENT_RUN = Note.BESIDE.text.partition("{")[0]
+_CONCURRENT_RUN = Note.CONCURRENT_RUN.text.partition("{")[0]
 
 
 def merged_concurrent_runs(notes: Iterable[str], most: int = sys.maxsize) -> Callable[[str], str]:
@@ -221,7 +221,7 @@ def merged_concurrent_runs(notes: Iterable[str], most: int = sys.maxsize) -> Cal
         note.removeprefix(_CONCURRENT_RUN) for note in notes if note.startswith(_CONCURRENT_RUN)
     )
     names = dict.fromkeys(name for names in lists for name in names.split(", "))
-    text = Note.BESIDE(run=some(names, most))
+    text = Note.CONCURRENT_RUN(run=first_names(names, most))
     return lambda note: text if note.startswith(_CONCURRENT_RUN) else note
 
 

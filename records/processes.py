@@ -22,31 +22,31 @@ _PR_SET_PDEATHSIG = 1
 _PR_SET_CHILD_SUBREAPER = 36
 #: States of a socket in /proc/net/tcp: it listens, or calls and has no answer; and the columns of
 #: its two ends.
-_LISTEN, _CALLS = "0A", "02"
-_LOCAL, _REMOTE = 1, 2
+_LISTEN, _CONNECTING = "0A", "02"
+_LOCAL_COLUMN, _REMOTE_COLUMN = 1, 2
 #: A writer whose port another user has.
-TAKEN = "another process listens on port {port}: the writer would not have its own origin only"
+PORT_TAKEN = "another process listens on port {port}: the writer would not have its own origin only"
 #: A writer whose passive side cannot be reached.
-UNANSWERED = "port {port} of {address} does not answer (TCP)"
+PORT_UNANSWERED = "port {port} of {address} does not answer (TCP)"
 #: Between SIGTERM and SIGKILL, seconds.
 GRACE_S = 5.0
 #: The same for what is left when a program of ours ends.
-_LEFT_S = 2.0
+_EXIT_GRACE_S = 2.0
 #: How often the end of processes is looked for, seconds.
-_LOOK_S = 0.02
+_POLL_S = 0.02
 
 
 #: Limits of open files that this process was started with, soft and hard.
-_FILES = resource.getrlimit(resource.RLIMIT_NOFILE)
+_FILE_LIMITS = resource.getrlimit(resource.RLIMIT_NOFILE)
 
 
-def allow_files() -> int:
+def raise_file_limit() -> int:
     """Let this process open as many files as the kernel allows it, and say how many.
 
     What it starts with `spawn` has the limit that this process had: a program may be slow with a
     higher one.
     """
-    _, hard = _FILES
+    _, hard = _FILE_LIMITS
     resource.setrlimit(resource.RLIMIT_NOFILE, (hard, hard))
     return hard
 
@@ -56,7 +56,9 @@ def become_subreaper() -> None:
     LIBC.prctl(_PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0)
 
 
-def end_with(parent: int, signum: signal.Signals = signal.SIGTERM) -> Callable[[], None]:
+def signalled_with_parent(
+    parent: int, signum: signal.Signals = signal.SIGTERM
+) -> Callable[[], None]:
     """For a new child: the kernel sends it a signal when its parent dies."""
 
     def prepare() -> None:
@@ -92,11 +94,11 @@ async def spawn(
     process's. Raises OSError if there is no such node, folder or program.
     """
     check_binding(memory_node)
-    killed_with_parent = end_with(os.getpid(), signal.SIGKILL)
+    killed_with_parent = signalled_with_parent(os.getpid(), signal.SIGKILL)
 
     def prepare() -> None:
         killed_with_parent()
-        resource.setrlimit(resource.RLIMIT_NOFILE, _FILES)
+        resource.setrlimit(resource.RLIMIT_NOFILE, _FILE_LIMITS)
         if cpus:
             os.sched_setaffinity(0, cpus)
         if memory_node is not None:
@@ -104,7 +106,7 @@ async def spawn(
 
     return await asyncio.create_subprocess_exec(
         *command,
-        env={**_plain(os.environ), **environment},
+        env={**_without_output_variables(os.environ), **environment},
         stdin=asyncio.subprocess.DEVNULL,
         stdout=stdout,
         stderr=stderr,
@@ -129,11 +131,11 @@ async def spawn_in_terminal(
     It joins the process group `group`, which the keys of the terminal reach; None: it has its own.
     `stdin` None is that of this process. Raises OSError if there is no such program.
     """
-    killed_with_parent = end_with(os.getpid(), signal.SIGKILL)
+    killed_with_parent = signalled_with_parent(os.getpid(), signal.SIGKILL)
 
     def prepare() -> None:
         killed_with_parent()
-        resource.setrlimit(resource.RLIMIT_NOFILE, _FILES)
+        resource.setrlimit(resource.RLIMIT_NOFILE, _FILE_LIMITS)
         os.setpgid(0, group or 0)
 
     return await asyncio.create_subprocess_exec(
@@ -147,12 +149,12 @@ async def spawn_in_terminal(
     )
 
 
-def _plain(environment: Mapping[str, str]) -> dict[str, str]:
+def _without_output_variables(environment: Mapping[str, str]) -> dict[str, str]:
     """Without what makes launchers label the lines of a program, or send them elsewhere."""
     return {name: value for name, value in environment.items() if name not in _OUTPUT_VARIABLES}
 
 
-async def lines(stream: asyncio.StreamReader) -> AsyncIterator[bytes]:
+async def output_lines(stream: asyncio.StreamReader) -> AsyncIterator[bytes]:
     """Lines of a program's output; one that is longer than the stream's limit comes in pieces."""
     while True:
         try:
@@ -183,7 +185,7 @@ def is_stopped(pid: int) -> bool:
     return all(stat.state in "TtZX" for _, stat in threads)
 
 
-def ran_s(pid: int) -> float | None:
+def precise_cpu_s(pid: int) -> float | None:
     """Return the processor time of all threads of a process, seconds; None if it has ended.
 
     To the nanosecond where the kernel counts so (CONFIG_SCHED_INFO), else in ticks of 10 ms.
@@ -218,13 +220,13 @@ def _signal_group(pgid: int, signum: int) -> None:
 def start_time(pid: int) -> int | None:
     """Start time of a process, in ticks, which with its PID identifies it. None if it has ended."""
     stat = kernel_text.stat_of(Path(f"/proc/{pid}"))
-    return None if stat is None or stat.state == "Z" else stat.started
+    return None if stat is None or stat.state == "Z" else stat.start_ticks
 
 
 def cpu_s(pid: int) -> float:
     """CPU time that a process has used, seconds; 0 if it is gone."""
     stat = kernel_text.stat_of(Path(f"/proc/{pid}"))
-    return stat.used / kernel_text.TICKS_PER_S if stat else 0.0
+    return stat.used_ticks / kernel_text.TICKS_PER_S if stat else 0.0
 
 
 def listener(port: int, pid: int) -> Literal["own", "other"] | None:
@@ -232,15 +234,15 @@ def listener(port: int, pid: int) -> Literal["own", "other"] | None:
 
     `own` is the process `pid` or a descendant of it; anybody may listen on a port first.
     """
-    sockets = _sockets(_LISTEN, _LOCAL, port)
+    sockets = _sockets(_LISTEN, _LOCAL_COLUMN, port)
     if not sockets:
         return None
     return "own" if _family_holds(pid, sockets) else "other"
 
 
-def calls(port: int, pid: int) -> bool:
+def is_connecting(port: int, pid: int) -> bool:
     """Return whether a process or a descendant calls a TCP port that has not answered yet."""
-    sockets = _sockets(_CALLS, _REMOTE, port)
+    sockets = _sockets(_CONNECTING, _REMOTE_COLUMN, port)
     return bool(sockets) and _family_holds(pid, sockets)
 
 
@@ -280,14 +282,16 @@ def descendants(pid: int | None = None) -> set[int]:
     return kernel_text.with_descendants([root], alive) - {root}
 
 
-def launched(pid: int) -> list[int]:
+def launched_pids(pid: int) -> list[int]:
     """Return what a launcher has started, without what it has put in between."""
     below = descendants(pid)
     stats = [kernel_text.stat_of(Path(f"/proc/{process}")) for process in below]
     return sorted(below - {stat.parent for stat in stats if stat})
 
 
-def end_descendants(grace_s: float = _LEFT_S, hurried: Callable[[], bool] = lambda: False) -> None:
+def end_descendants(
+    grace_s: float = _EXIT_GRACE_S, hurried: Callable[[], bool] = lambda: False
+) -> None:
     """SIGTERM to the children, which end what they started: launchers and compilers remove files,
     those of ranks in shared memory too, but not at a second signal. The same to what they leave.
     Then, or once it is `hurried`, SIGKILL to all descendants.
@@ -298,12 +302,12 @@ def end_descendants(grace_s: float = _LEFT_S, hurried: Callable[[], bool] = lamb
     until_s = time.monotonic() + grace_s
     while left:
         children = {pid for pid, stat in kernel_text.stats() if stat.parent == own_pid}
-        send(children - signalled, signal.SIGTERM)
+        send_signal(children - signalled, signal.SIGTERM)
         signalled |= children
-        send(left, signal.SIGCONT)  # a suspended process does not act on SIGTERM
+        send_signal(left, signal.SIGCONT)  # a suspended process does not act on SIGTERM
         if time.monotonic() > until_s or hurried():
             break
-        time.sleep(_LOOK_S)
+        time.sleep(_POLL_S)
         left = descendants()
     kill_descendants()
 
@@ -313,10 +317,10 @@ def kill_descendants() -> None:
     for _ in range(100):
         if not (left := descendants()):
             return
-        send(left, signal.SIGKILL)
+        send_signal(left, signal.SIGKILL)
 
 
-def send(pids: Iterable[int], signum: signal.Signals) -> None:
+def send_signal(pids: Iterable[int], signum: signal.Signals) -> None:
     """Send a signal to each of these processes that is still there."""
     for pid in pids:
         with suppress(ProcessLookupError):
@@ -391,7 +395,7 @@ def check_binding(node: int | None, nodes: Path = _NODES) -> None:
 
 def buffers_b(pid: int, least_b: int) -> dict[int, int]:
     """NUMA node -> bytes of a process's buffers there; empty if unknown."""
-    return read_maps(kernel_text.read(Path(f"/proc/{pid}/numa_maps")).splitlines(), least_b)
+    return parse_numa_maps(kernel_text.read(Path(f"/proc/{pid}/numa_maps")).splitlines(), least_b)
 
 
 def pinned_b(pid: int) -> int | None:
@@ -409,7 +413,7 @@ def huge_b(pid: int) -> int | None:
     return sum(map(int, sizes)) * _KIB if sizes else None
 
 
-def read_maps(lines: Iterable[str], least_b: int) -> dict[int, int]:
+def parse_numa_maps(lines: Iterable[str], least_b: int) -> dict[int, int]:
     """NUMA node -> bytes of a process's buffers there, from the lines of numa_maps.
 
     Buffers are the anonymous and shared mappings of at least `least_b`, the size of one message.

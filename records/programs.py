@@ -52,27 +52,29 @@ class ProgramAnswer:
         return self.stdout + self.stderr
 
     @property
-    def last(self) -> str:
+    def last_line(self) -> str:
         """Its last line that is no warning: usually the error."""
         return last_line(self.text)
 
     @property
-    def first(self) -> str:
+    def first_line(self) -> str:
         """Its first line that is no warning: the error, for tools that then explain themselves."""
         return first_line(f"{self.stderr}\n{self.stdout}")
 
     @property
     def reason(self) -> str:
         """Return why it failed, in one line: exit status and last line, or why it has none."""
-        return self.stderr if self.status is None else f"exit status {self.status}: {self.last}"
+        return (
+            self.stderr if self.status is None else f"exit status {self.status}: {self.last_line}"
+        )
 
-    def ended(self) -> ProgramAnswer:
+    def with_status(self) -> ProgramAnswer:
         """Itself, whatever its status. Raises MachineError if it has none."""
         if self.status is None:
-            self.required()
+            self.required_output()
         return self
 
-    def required(self) -> str:
+    def required_output(self) -> str:
         """Its standard output. Raises MachineError if it failed."""
         if not self.ok:
             raise MachineError(f"{self.name}: {self.reason}")

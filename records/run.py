@@ -28,7 +28,7 @@ from records.files import replace_text
 from records.json_limits import read_json, validated
 from records.order import run_seed
 from records.run_folder import reason_to_distrust_run
-from records.sample import OLDER
+from records.sample import OLDER_SCHEMAS
 
 # Rules for free facts in `run.json` and provenance that are computed with, or name files.
 #
@@ -203,7 +203,7 @@ class RunHeader:
     schema: int = SCHEMA_VERSION
 
     @property
-    def most_pairs(self) -> int:
+    def max_pairs(self) -> int:
         """Pairs after which a case ends, decided or not."""
         return self.pairs_raised or self.pairs_cap
 
@@ -232,7 +232,7 @@ def load_header(run: Path) -> RunHeader:
     schema = record.get("schema") if isinstance(record, dict) else SCHEMA_VERSION
     if schema != SCHEMA_VERSION:
         fault = f"schema: {str(schema)[:20]} found"
-        raise InputError(f"{path}: {fault}; allowed: {SCHEMA_VERSION}; {OLDER}")
+        raise InputError(f"{path}: {fault}; allowed: {SCHEMA_VERSION}; {OLDER_SCHEMAS}")
     header = validated(RunHeader, record, path)
     validated(HeaderFacts, header.facts, path, "facts")
     if header.resolved is not None:

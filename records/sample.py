@@ -12,11 +12,11 @@ from typing import Annotated, Any, Literal
 
 from records.arms import Role
 
-#: 7 says `accepted` where 6 said `kept`; both are read (`renewed`). Others are not.
+#: 7 says `accepted` where 6 said `kept`; both are read (`upgraded`). Others are not.
 SCHEMA_VERSION = 7
-_BEFORE = 6
+_PREVIOUS_VERSION = 6
 #: Who reads other schemas of samples and runs: a line for messages.
-OLDER = "nimc 0.1.0 (commit f7826cd1) reads older ones"
+OLDER_SCHEMAS = "nimc 0.1.0 (commit f7826cd1) reads older ones"
 
 #: Marks a field with few distinct values in a run, which readers store once each.
 NAME = "name"
@@ -60,7 +60,7 @@ FULL_SHARE = 0.8
 LIMITED_SHARE, LIMITED_MESSAGES = 1.5, 2
 
 #: Target of a writer whose timetable has many targets.
-MANY = "*"
+MANY_TARGETS = "*"
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -70,7 +70,7 @@ class WriterRecord:
     #: Name of the injector: `perftest`, `ucx`, `mpi_put`, `spin`; names of those that read end in
     #: `_read`.
     injector: str
-    #: Host names of both ends; the target is `MANY` if a timetable has many.
+    #: Host names of both ends; the target is `*` if a timetable has many.
     origin: str
     target: str
     #: Transport of the bytes: a fabric of docs/fabrics.md, `RDMA` (unknown device), `none`
@@ -95,7 +95,7 @@ class WriterRecord:
     #: Bytes written in the part of the window that its rows cover, as reported by the writer.
     bytes_b: float
     #: Bytes counted by the target's device in `counted_s`, of all its writers (not to be added up)
-    #: and other traffic; for `MANY` targets, by the devices of all. None: no counter was read.
+    #: and other traffic; for target `*`, by the devices of all. None: no counter was read.
     counted_b: float | None = None
     #: Time between its two readings, just before the application started and after it ended; and
     #: its rate while no application ran, bytes per second. None: not read.
@@ -301,9 +301,9 @@ class Sample:
         return asdict(self)
 
 
-def renewed(record: dict[str, Any]) -> dict[str, Any]:
+def upgraded(record: dict[str, Any]) -> dict[str, Any]:
     """Return a record of the schema before as one of this schema; any other as it is."""
-    if record.get("schema") != _BEFORE:
+    if record.get("schema") != _PREVIOUS_VERSION:
         return record
     outcome = record.get("outcome")
     return {
@@ -318,16 +318,16 @@ def renewed(record: dict[str, Any]) -> dict[str, Any]:
 
 #: The tools of what agents read in every run (no application is wrapped): counters of the target
 #: nodes, and the few of them that are read at origins on other nodes.
-NODE, ORIGIN = "node", "origin"
-AGENTS = (NODE, ORIGIN)
+NODE_TOOL, ORIGIN_TOOL = "node", "origin"
+AGENT_TOOLS = (NODE_TOOL, ORIGIN_TOOL)
 
 #: Their counters that add up to the processor time of traffic, all that is read at origins:
 #: interrupts, soft interrupts, kernel threads, and the processes of the writers' ends.
-IRQ = "irq-time"
-SOFTIRQ = "softirq-time"
-THREADS = "kernel-threads-time"
-WRITERS = "writers-time"
-PROCESSING = (IRQ, SOFTIRQ, THREADS, WRITERS)
+IRQ_TIME = "irq-time"
+SOFTIRQ_TIME = "softirq-time"
+KERNEL_THREADS_TIME = "kernel-threads-time"
+WRITERS_TIME = "writers-time"
+TRAFFIC_TIMES = (IRQ_TIME, SOFTIRQ_TIME, KERNEL_THREADS_TIME, WRITERS_TIME)
 
 #: State of a count: complete; extrapolated, because events shared a counter; not available on this
 #: processor or kernel; not counted by the tool.
@@ -371,7 +371,7 @@ class NodesRow(CounterRow):
 
 
 #: Units of shares and frequencies, which do not add up over ranks and nodes.
-AVERAGED = ("1", "Hz")
+AVERAGED_UNITS = ("1", "Hz")
 
 
 def event_parts(event: str) -> tuple[str, str]:

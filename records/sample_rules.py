@@ -13,12 +13,12 @@ import pydantic
 from pydantic_core import from_json
 
 from records.errors import InputError, first_fault
-from records.sample import OLDER, Outcome, Sample
+from records.sample import OLDER_SCHEMAS, Outcome, Sample
 
 #: The largest whole number that columns of tables hold.
-_WIDEST = 2**63 - 1
+_MAX_INTEGER = 2**63 - 1
 #: Schemas of samples that are read.
-_READ = (6, 7)
+_READABLE_SCHEMAS = (6, 7)
 
 
 @dataclass(frozen=True)
@@ -61,7 +61,7 @@ def _broken_rule(sample: _StoredSample) -> str | None:
     if sample.outcome == accepted and not (sample.fom or 0.0) > 0:
         return f"fom: {sample.fom!r} found; allowed: a number above 0 if the run was accepted"
     for index, writer in enumerate(sample.writers):
-        if writer.message_b > _WIDEST:
+        if writer.message_b > _MAX_INTEGER:
             return f"writers.{index}.message_b: {writer.message_b} found; allowed: less than 2^63"
     return None
 
@@ -72,8 +72,8 @@ def _fault(line: bytes, error: pydantic.ValidationError) -> str:
         record = from_json(line, allow_inf_nan=False)
     except ValueError as unread:
         return str(unread)
-    if isinstance(record, dict) and record.get("schema") not in _READ:
-        return f"schema: {record.get('schema')!r} found; allowed: 6, 7; {OLDER}"
+    if isinstance(record, dict) and record.get("schema") not in _READABLE_SCHEMAS:
+        return f"schema: {record.get('schema')!r} found; allowed: 6, 7; {OLDER_SCHEMAS}"
     return first_fault(error)
 
 

@@ -16,7 +16,7 @@ def one_line(text: str) -> str:
     return "".join(c if c.isprintable() else c.encode("unicode_escape").decode() for c in text)
 
 
-def some(names: Iterable[object], most: int) -> str:
+def first_names(names: Iterable[object], most: int) -> str:
     """The first names, each once, and how many more there are."""
     distinct = list(dict.fromkeys(map(str, names)))
     more = len(distinct) - most

@@ -18,10 +18,10 @@ from typing import Any, NamedTuple
 from records.errors import InputError
 
 #: More would fill the memory, and come from a wrong unit.
-MOST_WRITES = 20_000_000
+MAX_WRITES = 20_000_000
 #: Longest rest of a target between two short writes, seconds. Its next passive side starts to
 #: listen meanwhile.
-_REST_S = 1.0
+_MAX_REST_S = 1.0
 #: Rounding error of a number of writes, which must not add one more.
 _ROUNDING = 1e-9
 
@@ -37,8 +37,8 @@ class PlannedWrite(NamedTuple):
 
 
 @dataclass(frozen=True, kw_only=True)
-class Staggered:
-    """Short writes to many targets. The same arguments of `staggered` give the same ones.
+class StaggeredWrites:
+    """Short writes to many targets. The same arguments of `staggered_writes` give the same ones.
 
     Only what differs from write to write is stored: its target.
     """
@@ -97,10 +97,10 @@ class Staggered:
 
 def longest_rest_s(targets: int, writers: int, length_s: float) -> float:
     """Return how long a target can rest between writes, seconds; 0 if it is always written to."""
-    return min(max(length_s * (targets - writers) / writers, 0.0), _REST_S)
+    return min(max(length_s * (targets - writers) / writers, 0.0), _MAX_REST_S)
 
 
-def staggered(
+def staggered_writes(
     targets: Sequence[str],
     origins: Sequence[str],
     writers: int,
@@ -109,7 +109,7 @@ def staggered(
     seed: int,
     *,
     rest_s: float = 0.0,
-) -> Staggered:
+) -> StaggeredWrites:
     """Plan writes of `length_s` each, so that `writers` of them go on at any time for `run_s`.
 
     A target rests for `rest_s` after a write. With 0 writers the plan is empty. Raises InputError
@@ -129,13 +129,13 @@ def staggered(
         )
     # Writes that start until all writers write, and those until the end of the run.
     count = writers - 1 + math.ceil(run_s * writers / length_s) if writers else 0
-    if count > MOST_WRITES:
+    if count > MAX_WRITES:
         raise InputError(
             f"timetable: {count} writes of {length_s:g} s in {run_s:g} s; allowed: at most"
-            f" {MOST_WRITES}"
+            f" {MAX_WRITES}"
         )
-    hits = _hits(len(targets), count, spacing, random.Random(seed))
-    return Staggered(
+    hits = _drawn_targets(len(targets), count, spacing, random.Random(seed))
+    return StaggeredWrites(
         seed=seed,
         writers=writers,
         length_s=length_s,
@@ -147,7 +147,7 @@ def staggered(
     )
 
 
-def _hits(targets: int, count: int, spacing: int, rng: random.Random) -> array[int]:
+def _drawn_targets(targets: int, count: int, spacing: int, rng: random.Random) -> array[int]:
     """Draw `count` targets: all before any is repeated, none twice within `spacing` writes."""
     hits = array("I")
     free, later = list(range(targets)), list[int]()

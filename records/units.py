@@ -89,7 +89,7 @@ _SPELLINGS = (
 )
 
 
-def si(unit: str) -> tuple[float, str]:
+def si_factor(unit: str) -> tuple[float, str]:
     """Factor and SI unit of a unit as programs write it; an unknown one stays as it is."""
     for pattern, spelling in _SPELLINGS:
         unit = pattern.sub(spelling, unit)
@@ -128,7 +128,7 @@ def _whole(value: float, text: str, field: str, items: str) -> int:
 # Figures in the reasons of the judge and of checks; all others: `analysis.display.figures`.
 
 
-def distinct(value: float, limit: float, digits: int, kind: str) -> tuple[str, str]:
+def distinguishable(value: float, limit: float, digits: int, kind: str) -> tuple[str, str]:
     """Both as text, with as many digits, up to three more, as tell them apart; `kind`: `f`, `%`."""
     for places in range(digits, digits + 4):
         texts = f"{value:.{places}{kind}}", f"{limit:.{places}{kind}}"

@@ -84,7 +84,7 @@ class command(rfm.RunOnlyRegressionTest, NimcMixin):
         self.executable, *self.executable_opts = words
         self.better = self.better or "lower"
         if self.figure:
-            note = Note.FIGURE(which=self.which, pattern=self.figure)
+            note = Note.FIGURE_MATCH(which=self.which, pattern=self.figure)
             self.notes = [*self.notes, note]
 
     def lay_out(self):
@@ -102,7 +102,7 @@ class command(rfm.RunOnlyRegressionTest, NimcMixin):
 
     def _complete(self, decided):
         """The plan with the unit that the user chose, and where the command is started."""
-        _, unit = units.si(self.unit)
+        _, unit = units.si_factor(self.unit)
         chosen = {"folder": decided.folder, "fom_unit": unit, "fom_better": self.better}
         return replace(super()._complete(decided), **chosen)
 
@@ -121,7 +121,7 @@ class _Command(Workload):
         """See `Workload`."""
         fom = super().read(text)
         last = _last(text)
-        factor, unit = units.si(last["unit"])
+        factor, unit = units.si_factor(last["unit"])
         unclear = last["which"] == "last" and fom.extra["matches"] > 1
         notes = [Note.SEVERAL_FIGURES()] if unclear else []
         better: Better = "higher" if last["better"] == "higher" else "lower"

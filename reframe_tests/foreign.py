@@ -32,7 +32,7 @@ from records.block_plan import UNREAD_FILE
 from records.chain import file_digest
 from records.notes import Note
 from records.run_folder import log_stem
-from records.sample import Better, Sample, renewed
+from records.sample import Better, Sample, upgraded
 from reframe_tests import internals
 
 _SAMPLE = TypeAdapter(Sample)
@@ -204,7 +204,7 @@ class OutputReader:
             allowed = ", ".join(functions) or "none, the check has no performance function"
             raise ReframeError(f"{check.name}.figure: {name!r} found; allowed: {allowed}")
         _, lower, upper, unit = internals.reference(check, name)
-        factor, unit = units.si(getattr(functions[name], "unit", unit) or "")
+        factor, unit = units.si_factor(getattr(functions[name], "unit", unit) or "")
         better = direction(check.better, lower, upper, unit)
         if better is None:
             raise ReframeError(
@@ -244,7 +244,7 @@ def read_block(reader: OutputReader, run_dir: Path, case: str, logs: Path) -> No
     moved = store.keys()
     samples = []
     for line in whole.splitlines():
-        sample = _SAMPLE.validate_python(renewed(json.loads(line)))
+        sample = _SAMPLE.validate_python(upgraded(json.loads(line)))
         if sample.key in moved:
             continue
         stem = log_stem(sample.pair, sample.arm, sample.attempt)

@@ -201,7 +201,7 @@ class LayoutMixin(rfm.RegressionTestPlugin):
             had if reserved is None and not self.core_spec else usable
         )
         if self.app_cores > had:
-            self.notes = [*self.notes, Note.LAID_OUT(cores=self.app_cores, had=had)]
+            self.notes = [*self.notes, Note.LAYOUT_CORES(cores=self.app_cores, had=had)]
         if shared := set(self.app_cpus) & set(self.origin_cpus):
             self.notes = [*self.notes, Note.SHARED_CORES(cores=len(shared))]
         self.app_cpus = self.app_cpus[: self.app_cores]
@@ -337,13 +337,13 @@ class LayoutMixin(rfm.RegressionTestPlugin):
         launcher = shlex.split(self.job.launcher.run_command(self.job))
         if self.job.scheduler.registered_name == "local":
             return launcher
-        launcher = options.on_targets(launcher, self.machine.origins, self.num_tasks)
-        launcher = options.networked(launcher, self.machine.network)
+        launcher = options.limited_to_targets(launcher, self.machine.origins, self.num_tasks)
+        launcher = options.with_network(launcher, self.machine.network)
         if not self._varied:
             return launcher
         if "reserved_cores" in self._varied:
-            launcher = options.bound(launcher)
-        return options.sized(launcher, self.num_tasks, self.num_tasks_per_node)
+            launcher = options.bound_to_cores(launcher)
+        return options.with_task_count(launcher, self.num_tasks, self.num_tasks_per_node)
 
     def starts(self, treatments: list[Treatment]) -> list[dict[str, Any]]:
         """Return each distinct start of applications with its treatments, for provenance."""

@@ -375,7 +375,7 @@ class NimcMixin(LayoutMixin):
         path = self.block_logs / "block.json"
         block = json.loads(path.read_text()) if path.is_file() else None
         slurm_state = None if self.job.scheduler.registered_name == "local" else self.job.state
-        outcome = parse.outcome(slurm_state, self.job.exitcode, block)
+        outcome = parse.job_outcome(slurm_state, self.job.exitcode, block)
         job = {
             "outcome": outcome.name,
             "reason": outcome.reason,

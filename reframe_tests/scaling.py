@@ -10,7 +10,7 @@ from typing import Any
 from records import units
 from records.arms import SCHEDULED
 from records.block_plan import Scale, ShortWrites
-from records.daly import concurrent_writers, write_of
+from records.daly import concurrent_writers, parse_write
 from records.errors import InputError
 from records.machine.site import Machine
 
@@ -97,7 +97,7 @@ def resolve(request: ScaleRequest, machine: Machine) -> Scale:
 
 def _short_writes(request: ScaleRequest, machine: Machine, writer_b_s: float | None) -> ShortWrites:
     """Return the short writes that are requested, at the rate of a writer. Raises InputError."""
-    write = write_of(request.write, "write")
+    write = parse_write(request.write, "write")
     length_s = write.length_at(writer_b_s, "write")
     message_b = machine.message_b(request.message)
     if write.messages and write.message_b != message_b:

@@ -73,7 +73,7 @@ def start_accounting(layout: ClusterLayout) -> None:
 
     def registered() -> bool:
         try:
-            run(client.add_cluster("minicluster"), env=client_env(layout))
+            run(client.add_cluster_command("minicluster"), env=client_env(layout))
         except MachineError:
             return accounting_answers(layout)
         return True

@@ -87,8 +87,8 @@ def claim(folder: Path) -> None:
 def locked() -> Iterator[None]:
     """One `up` or `down` on this host at a time; a line is printed if that takes long."""
     with private_lock(LOCK) as lock:
-        if not lock.take(SILENT_S):
+        if not lock.acquire(SILENT_S):
             waits = f"waits for another 'minicluster up' or 'down', which holds {LOCK}"
             print(f"nimc: {waits}", file=sys.stderr, flush=True)
-            lock.take(None)
+            lock.acquire(None)
         yield

@@ -14,7 +14,7 @@ from typing import Literal, Protocol
 from pydantic_core import PydanticSerializationError, to_json
 
 from analysis.display import latex
-from analysis.display.lines import aligned, columns
+from analysis.display.lines import aligned_table, terminal_columns
 from records.text import one_line
 
 #: Forms in which tables are shown; `text` has all else of a document too.
@@ -42,18 +42,18 @@ class Table:
     left: Collection[int] = ()
 
     def __str__(self) -> str:
-        return aligned(self.header, self.rows, self.left, columns())
+        return aligned_table(self.header, self.rows, self.left, terminal_columns())
 
 
-def shown(parts: Iterable[str | Tabular], form: Form = "text") -> str:
+def formatted_parts(parts: Iterable[str | Tabular], form: Form = "text") -> str:
     """All parts as text, or only the tables in another form, with a line break at their end."""
     if form == "text":
         return "\n".join(map(str, parts))
     tables = [part for part in parts if not isinstance(part, str)]
-    return "\n".join(written(form, table.header, table.rows) for table in tables)
+    return "\n".join(formatted_table(form, table.header, table.rows) for table in tables)
 
 
-def written(form: Form, header: Sequence[str], rows: Iterable[Sequence[str]]) -> str:
+def formatted_table(form: Form, header: Sequence[str], rows: Iterable[Sequence[str]]) -> str:
     """A table as Markdown, CSV or LaTeX, with a line break at its end."""
     records = [[one_line(text) for text in record] for record in (header, *rows)]
     if form == "csv":
@@ -72,7 +72,7 @@ def _cell(text: str) -> str:
     return f"'{text}" if len(text) > 1 and text.startswith(("=", "+", "-", "@")) else text
 
 
-def in_json(document: Mapping[str, object]) -> str:
+def json_text(document: Mapping[str, object]) -> str:
     """A document to print; pydantic's writer is five times as fast, but escapes nothing."""
     with suppress(PydanticSerializationError):  # a path in another encoding
         text = to_json(document, indent=1, inf_nan_mode="constants")

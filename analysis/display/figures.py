@@ -12,7 +12,7 @@ _NANOSECONDS_BELOW_S = 1e-5
 _ROUNDS_UP = 999.95
 #: Largest change that is shown in per cent. A larger one is shown as a ratio, since a ratio of 5.28
 #: would be `+428 %`, and its inverse `-81 %`.
-_MOST_IN_PERCENT = 0.5
+_MAX_PERCENT_CHANGE = 0.5
 #: Unit -> the prefixes that it may have, each 1000 times the one before.
 _PREFIXES = {"B/s": "kMGTP", "B": "kMGTP", "1/s": "kMGTP", "Hz": "kMGTP", "J": "kMGTP"}
 
@@ -59,6 +59,6 @@ def signed(value: float, decimals: int = 0) -> str:
 
 def change(ratio: float) -> str:
     """A ratio as a change: `+12.3 %`, `0.0 %`; if it changes by more than 50 %, `0.41 times`."""
-    if abs(ratio - 1) > _MOST_IN_PERCENT:
+    if abs(ratio - 1) > _MAX_PERCENT_CHANGE:
         return f"{ratio:.2f} times"
     return f"{signed((ratio - 1) * 100, 1)} %"

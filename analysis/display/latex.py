@@ -14,7 +14,7 @@ _SIGNS = {
     **{"\u00b1": r"$\pm$", "\u00d7": r"$\times$", "\u00b5": r"$\mu$", "\u2013": "--"},
 }
 #: Most characters of a column whose texts are not broken into lines.
-_LONGEST = 40
+_MAX_UNBROKEN = 40
 
 
 def escaped(text: str) -> str:
@@ -26,6 +26,6 @@ def tabular(rows: Sequence[Sequence[str]]) -> str:
     """A table of texts, the first row its header, with a line break at its end."""
     lines = [" & ".join(map(escaped, row)) + r" \\" for row in rows]
     longest = [max(map(len, column)) for column in zip(*rows, strict=True)]
-    kinds = "".join("l" if length <= _LONGEST else "p{18em}" for length in longest)
+    kinds = "".join("l" if length <= _MAX_UNBROKEN else "p{18em}" for length in longest)
     begin = rf"\begin{{tabular}}{{{kinds}}}"
     return "\n".join([begin, lines[0], r"\hline", *lines[1:], r"\end{tabular}", ""])

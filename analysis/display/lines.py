@@ -29,7 +29,7 @@ WIDTH = 80
 _INDENT = "  "
 _BREAK = " \\"
 #: Stands for a space at which no line is broken; no text has it.
-_BOUND = "\0"
+_KEPT_SPACE = "\0"
 
 
 def duration(seconds: float) -> str:
@@ -43,7 +43,7 @@ def duration(seconds: float) -> str:
     return f"{minutes // 60} h {minutes % 60:02} min"
 
 
-def aligned(
+def aligned_table(
     header: Sequence[str],
     rows: Iterable[Sequence[str]],
     left: Collection[int] = (),
@@ -64,13 +64,13 @@ def aligned(
         alone = len(part) == 1 and len(indent) + widths[part[0]] > width
         padded = (f"{record[i]:{'<' if i in left or alone else '>'}{widths[i]}}" for i in part)
         text = (indent + gap.join(padded)).rstrip()
-        return filled(text, width) if text or not indent else ()
+        return wrapped_lines(text, width) if text or not indent else ()
 
-    parts = _lines_of(widths, gap, width)
+    parts = _columns_by_line(widths, gap, width)
     return "\n".join(line for cells in records for part in parts for line in lines(cells, part))
 
 
-def _lines_of(widths: Sequence[int], gap: str, width: int) -> list[list[int]]:
+def _columns_by_line(widths: Sequence[int], gap: str, width: int) -> list[list[int]]:
     """The columns of each line of a row."""
     parts: list[list[int]] = []
     used = 0
@@ -84,7 +84,7 @@ def _lines_of(widths: Sequence[int], gap: str, width: int) -> list[list[int]]:
     return parts
 
 
-def broken(words: Iterable[str], width: int = WIDTH) -> str:
+def broken_command(words: Iterable[str], width: int = WIDTH) -> str:
     """A shell command in lines of at most `width` columns, each but the last with a backslash.
 
     Words that are longer stand alone in their line.
@@ -103,18 +103,18 @@ def wrapped(text: str, width: int = WIDTH) -> str:
 
     Words that are longer, such as paths, stay whole; so do commands between backticks.
     """
-    return "\n".join(part for line in text.split("\n") for part in filled(line, width))
+    return "\n".join(part for line in text.split("\n") for part in wrapped_lines(line, width))
 
 
-def filled(line: str, width: int, indent: str = _INDENT) -> list[str]:
+def wrapped_lines(line: str, width: int, indent: str = _INDENT) -> list[str]:
     """The lines of one line, as `wrapped` gives them; those after the first are indented."""
     if len(line) <= width:
         return [line]
-    whole = re.sub(r"`[^`]+`", lambda code: code.group().replace(" ", _BOUND), line)
+    whole = re.sub(r"`[^`]+`", lambda code: code.group().replace(" ", _KEPT_SPACE), line)
     parts = textwrap.wrap(
         whole, width, subsequent_indent=indent, break_long_words=False, break_on_hyphens=False
     )
-    return [part.replace(_BOUND, " ") for part in parts]
+    return [part.replace(_KEPT_SPACE, " ") for part in parts]
 
 
 # Lines that read as sentences: one a case.
@@ -130,7 +130,7 @@ class Line:
     colour: str | None = None
 
 
-def columns() -> int:
+def terminal_columns() -> int:
     """Columns of the terminal, at least 80; 80 where output goes to a file or a pipe."""
     return max(WIDTH, shutil.get_terminal_size().columns) if sys.stdout.isatty() else WIDTH
 
@@ -158,9 +158,9 @@ def sentences(
 
     def text(line: Line, parts: Sequence[str]) -> Iterator[str]:
         padded = (f"{part:{room}}" for part, room in zip(parts, widths[:count], strict=False))
-        yield from filled(gap.join(padded).rstrip(), width, indent)
+        yield from wrapped_lines(gap.join(padded).rstrip(), width, indent)
         below = [gap.join(filter(None, parts[count:])), *line.details] if details else []
         for detail in filter(None, below):
-            yield from filled(f"{_INDENT * 2}{one_line(detail)}", width, _INDENT * 3)
+            yield from wrapped_lines(f"{_INDENT * 2}{one_line(detail)}", width, _INDENT * 3)
 
     return ["\n".join(text(line, parts)) for line, parts in zip(lines, shown, strict=True)]

@@ -82,7 +82,7 @@ class StoppingRule:
         requested = header.asked.cases.items()
         return cls(
             pairs_floor=header.pairs_floor,
-            pairs_cap=header.most_pairs,
+            pairs_cap=header.max_pairs,
             precision=header.precision,
             margin=header.margin,
             treatments=frozenset((case, name) for case, names in requested for name in names),
@@ -162,7 +162,7 @@ def _with_reason(row: Result) -> Result:
     else:
         return row
     questions = plural(row.family, "question")
-    note = Note.ALONE(interval=ends_text(effect), says=finding, questions=questions)
+    note = Note.PAIRS_ALONE(interval=ends_text(effect), says=finding, questions=questions)
     return replace(row, notes=[*row.notes, note])
 
 
@@ -286,7 +286,7 @@ def _row(
     )
     caveats = _caveats(row, runs, len(blocks), carried, requested)
     if is_effect and (times := widening(treatment.times)):
-        caveats.append(Note.WIDER(times=times))
+        caveats.append(Note.WIDER_SCATTER(times=times))
     arms = [treatment.arm, treatment.baseline, *(other.arm for other in (floor, control) if other)]
     compared = samples.filter(~pl.col("warmup"), pl.col("arm").is_in(arms)).select("arm", "status")
     return replace(row, notes=[*caveats, *_warnings(row, treatment, control, compared.collect())])

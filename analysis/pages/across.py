@@ -25,7 +25,7 @@ Row = dict[str, Any]
 _LINKS_B_S = {"QDR IB": 4e9, "FDR IB": 6.8e9}
 #: The workload of Table II and figure 1, and the treatments compared.
 _STREAM, _OFF, _ON = "stream", "off", "on"
-_NOTHING_SAID = [verdict.value for verdict in Verdict if verdict.is_not_compared]
+_SILENT_VERDICTS = [verdict.value for verdict in Verdict if verdict.is_not_compared]
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -211,7 +211,7 @@ def slowdowns(histories: Sequence[MachineHistory]) -> list[Row]:
         judged = history.nights.filter(
             pl.col("quantity") == "slowdown",
             pl.all_horizontal(pl.col("value", "low", "high").is_not_null()),
-            pl.col("verdict").is_null() | ~pl.col("verdict").is_in(_NOTHING_SAID),
+            pl.col("verdict").is_null() | ~pl.col("verdict").is_in(_SILENT_VERDICTS),
         )
         shown = latest_rows(judged).select(
             "campaign",

@@ -37,7 +37,7 @@ _QUANTITIES = {
     "writer_rate": ("rate of the writers", "level2"),
 }
 #: How a night ended -> CSS class.
-_LOOKS = {
+_CLASSES = {
     "slower": "bad",
     "machine failed": "bad",
     "inconclusive": "warn",
@@ -45,7 +45,7 @@ _LOOKS = {
     "measured": "good",
 }
 #: Most nights that are listed.
-_LISTED = 60
+_MAX_LISTED = 60
 
 
 class PageNight(NamedTuple):
@@ -59,7 +59,7 @@ class PageNight(NamedTuple):
     run: str
 
 
-def state_of(history: MachineHistory, nights: Sequence[PageNight]) -> Row:
+def machine_state(history: MachineHistory, nights: Sequence[PageNight]) -> Row:
     """The machine's line in the list of all.
 
     `look` is `bad`, `warn`, `good` or `plain`, `state` says why; `page` is its address from the
@@ -72,7 +72,7 @@ def state_of(history: MachineHistory, nights: Sequence[PageNight]) -> Row:
     if alarms:
         appearance, state = "bad", units.plural(len(alarms), "open alarm")
     elif last:
-        appearance, state = _LOOKS[last.outcome], f"last night: {last.outcome}"
+        appearance, state = _CLASSES[last.outcome], f"last night: {last.outcome}"
     else:
         appearance, state = "plain", "no alarm; no night was judged"
     return {
@@ -97,11 +97,11 @@ def machine_page(history: MachineHistory, nights: Sequence[PageNight]) -> str:
         {"dates": unbroken_dates},
         template="machine.html",
         history=history,
-        state=state_of(history, nights),
+        state=machine_state(history, nights),
         alarms=sorted(history.alarms, key=lambda alarm: (not alarm.open, alarm.night)),
         cases=_cases(history),
-        nights=sorted(nights, key=lambda ended: ended.night, reverse=True)[:_LISTED],
-        looks=_LOOKS,
+        nights=sorted(nights, key=lambda ended: ended.night, reverse=True)[:_MAX_LISTED],
+        looks=_CLASSES,
         plural=units.plural,
         meaning=MEANING,
         recent=RECENT_NIGHTS,
@@ -229,7 +229,7 @@ def _rates_figure(rates: Sequence[Row]) -> Markup:
     )
     with plots.drawing(3.6) as figure:
         axes = figure.subplots()
-        _numbered(axes, rates, places)
+        _draw_numbered_points(axes, rates, places)
         plots.set_logarithmic(axes, "x", "y")
         ends = [min(map(min, places)), max(map(max, places))]
         axes.plot(ends, ends, color=light_colour("muted"), lw=1)
@@ -243,13 +243,17 @@ def headroom_figure(machines: Sequence[Row]) -> Markup:
     alt = f"Slowdown of triad against the share of the memory's bandwidth: {', '.join(shares)}"
     with plots.drawing(3.2) as figure:
         axes = figure.subplots()
-        _numbered(axes, machines, [(100 * row["share"], row["slowdown"]) for row in machines])
+        _draw_numbered_points(
+            axes, machines, [(100 * row["share"], row["slowdown"]) for row in machines]
+        )
         axes.axhline(1, color=light_colour("muted"), lw=1)
         plots.finish_axes(axes, "triad without writes, % of what the memory carries", "slowdown")
         return plots.themed_svg(figure, "headroom", alt)
 
 
-def _numbered(axes: Any, machines: Sequence[Row], places: Sequence[tuple[float, float]]) -> None:
+def _draw_numbered_points(
+    axes: Any, machines: Sequence[Row], places: Sequence[tuple[float, float]]
+) -> None:
     """A point with its number for each machine; published ones are hollow."""
     for number, (row, point) in enumerate(zip(machines, places, strict=True), 1):
         style: dict[str, Any] = (

@@ -13,7 +13,7 @@ from analysis.display.document import json_file
 from analysis.history.alarms import survey
 from analysis.history.nights import nights_of, read_results
 from analysis.pages.across import MachineHistory, side_by_side
-from analysis.pages.render import PageNight, index_page, machine_page, state_of
+from analysis.pages.render import PageNight, index_page, machine_page, machine_state
 from analysis.samples.columns import write_table
 from records.errors import InputError
 from records.files import make_folder, replace_text
@@ -89,7 +89,7 @@ def write_pages(
         replace_text(folder / _PAGE, machine_page(history, nights.get(history.machine, ())))
     make_folder(output)
     tables = side_by_side(histories)
-    states = [state_of(history, nights.get(history.machine, ())) for history in histories]
+    states = [machine_state(history, nights.get(history.machine, ())) for history in histories]
     document = {"schema": INDEX_SCHEMA, "states": states, **tables}
     replace_text(output / _DOCUMENT, json_file(document))
     page = output / _PAGE

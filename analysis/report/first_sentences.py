@@ -24,7 +24,7 @@ from records.commands import Shell
 from records.measured import rewording
 from records.notes import Note, remedy_of
 from records.run import RunHeader
-from records.text import some
+from records.text import first_names
 from records.units import plural
 
 #: Most cases named in one sentence.
@@ -63,14 +63,16 @@ def _measured(run: RunData) -> str:
         if row.case not in missing and _DOUBTS & {*map(remedy_of, row.notes)}
     )
     text = (
-        f"Measured: {some(cases, _NAMED) or 'nothing'} on {plural(len(nodes), 'node')} of "
+        f"Measured: {first_names(cases, _NAMED) or 'nothing'} on {plural(len(nodes), 'node')} of "
         f"{header.machine}, {plural(samples.height, 'run')}, {rejected or 'none'} rejected, from "
         f"{utc_text(header.started_s)}{end}."
     )
     if missing:
-        text += f" Not measured: {some(missing, _NAMED)}."
+        text += f" Not measured: {first_names(missing, _NAMED)}."
     if warned:
-        text += f" Rejected runs put {some(warned, _NAMED)} in doubt: see the warnings below."
+        text += (
+            f" Rejected runs put {first_names(warned, _NAMED)} in doubt: see the warnings below."
+        )
     if earlier:
         runs = plural(earlier, "earlier run")
         text += f" Beside it: {runs} of the same campaign; verdicts hold for one, not the best."
@@ -91,7 +93,7 @@ def _lost(effects: Sequence[Result]) -> str:
     ruled_out = ""
     if none:
         below = max(row.margin for row in none) * 100
-        cases = some([case_and_arm(row) for row in none], _NAMED)
+        cases = first_names([case_and_arm(row) for row in none], _NAMED)
         ruled_out = f"; for the typical run {below:.3g} % or more is ruled out for {cases}"
     if not shown:
         return f"Lost: no verdict shows a loss of node-hours{ruled_out}."
@@ -143,7 +145,9 @@ def _unsteady(rows: Sequence[Result]) -> str:
     hidden = [row for row in rows if row.verdict is not Verdict.NO_EFFECT and _is_hidden(row)]
     if not hidden:
         return ""
-    cases = "" if len(hidden) == len(rows) else f" of {some(map(case_and_arm, hidden), _HEADED)}"
+    cases = (
+        "" if len(hidden) == len(rows) else f" of {first_names(map(case_and_arm, hidden), _HEADED)}"
+    )
     return f"The baseline{cases} varies by more than the effect. "
 
 
@@ -208,16 +212,16 @@ def next_step(
         row = row_of.get(verdict)
         if row is not None and (do := _do(row, effects, header)):
             advice = rewording(header)(do).format(
-                fresh=commands.again("--fresh"),
-                throttling=commands.shipped("run", "throttling"),
-                plan=commands.shipped("plan", "throttling"),
+                fresh=commands.resume("--fresh"),
+                throttling=commands.shipped_campaign("run", "throttling"),
+                plan=commands.shipped_campaign("plan", "throttling"),
                 advise=commands.advise(),
                 more=_more(row, rows, header, commands, pair_s),
                 most=MAX_PAIRS,
             )
             return f"Next: {advice} ({case_and_arm(row)}: {verdict})."
     if failures:
-        again = commands.again(*(["--fresh"] if header.finished_s else []))
+        again = commands.resume(*(["--fresh"] if header.finished_s else []))
         return f"Next: mend what fails ({failures[0]}), then `{again}`."
     if unmeasured_cases(rows, header):
         return "Next: see why runs under writes were rejected; none of them counts."
@@ -263,17 +267,17 @@ def _more(
     up to its cap or more, and to no fewer pairs than any of its rows has.
     """
     if header.finished_s is None:
-        return f"`{commands.again()}`, which resumes this run"
+        return f"`{commands.resume()}`, which resumes this run"
     measured = max(result.pairs for result in rows)
     needed = (pairs_to_decide(row) or 0) if _is_undecided(row) else 0
-    pairs = pairs_of_next_interim(max(row.pairs + 1, measured, header.most_pairs, needed))
+    pairs = pairs_of_next_interim(max(row.pairs + 1, measured, header.max_pairs, needed))
     undecided = {result.case: result.pairs for result in rows if result.verdict.needs_pairs}
     takes_s = sum((pairs - had) * pair_s.get(case, 0.0) for case, had in undecided.items())
     about = f", about {spent(takes_s)}" if takes_s else ""
     fewer = (
         ", fewer if the machine is quieter" if needed > pairs_of_next_interim(row.pairs + 1) else ""
     )
-    return f"`{commands.again('--pairs', str(pairs))}`{about}{fewer}"
+    return f"`{commands.resume('--pairs', str(pairs))}`{about}{fewer}"
 
 
 def failures(run: RunData) -> list[str]:

@@ -19,7 +19,7 @@ from records.arms import arm_and_levels, treatment_name
 from records.errors import InputError
 from records.json_limits import MAX_JSON_B, refuse_deep, refuse_long
 from records.roles import COUNTS, ROLES, SHARES
-from records.sample import AVERAGED, NODE, NodesRow, State, event_parts
+from records.sample import AVERAGED_UNITS, NODE_TOOL, NodesRow, State, event_parts
 from records.sample_rules import refuse_broken
 
 _HINTS: dict[str, Any] = {"key": str, "tool": str, **get_type_hints(NodesRow)}
@@ -117,7 +117,7 @@ def counter_medians(counters: pl.DataFrame) -> pl.DataFrame:
     """
     treatment = ["case", "arm", "tool", "event"]
     state = pl.col("state").cast(pl.Enum(STATES))
-    averaged = pl.col("unit").cast(pl.String).is_in(AVERAGED).first()
+    averaged = pl.col("unit").cast(pl.String).is_in(AVERAGED_UNITS).first()
     runs = (
         counters.filter(pl.col("status") == "counts")
         .group_by(*treatment, "key", maintain_order=True)
@@ -168,7 +168,7 @@ def role_values(counters: pl.DataFrame) -> pl.DataFrame:
     """
     events = _events()
     wrapped = factor_level(_TOOL).fill_null("none") != "none"
-    node = pl.col("tool").cast(pl.String) == NODE
+    node = pl.col("tool").cast(pl.String) == NODE_TOOL
     is_used = (pl.col("status") == "counts") & ~(node & wrapped)
     runs = counters.filter(is_used).with_columns(
         pl.col("tool", "event", "unit", "state", "case").cast(pl.String),

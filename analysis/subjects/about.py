@@ -12,7 +12,7 @@ from analysis.report.sections import Section
 from analysis.report.sentences import MEANING
 from records.groups import grouped
 from records.measured import command_of, reworded
-from records.text import some
+from records.text import first_names
 
 #: Most blocks named in one line.
 _NAMED = 4
@@ -40,7 +40,7 @@ def _provenance(run: RunData) -> View:
         blocks=[
             View(
                 sha=sha,
-                names=some(names, _NAMED),
+                names=first_names(names, _NAMED),
                 facts=[fact for fact in facts_of_blocks[sha] if fact not in shared],
                 missing=sha not in run.provenance,
             )

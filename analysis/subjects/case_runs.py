@@ -13,7 +13,7 @@ from analysis.report.plots import View
 from analysis.report.sections import Section
 from analysis.samples.pairs import rejection_kinds
 from analysis.statistics.interval import ends_text
-from records.text import some
+from records.text import first_names
 from records.units import plural
 
 #: Outcome of a run that does not count -> its meaning.
@@ -149,7 +149,7 @@ def _rejected(case: CaseData) -> View | None:
 def _nodes(case: CaseData) -> View:
     samples = case.samples.select("seed", "nodes", "origin_nodes").collect()
     nodes, origins, seeds = (
-        some(samples[name].unique(maintain_order=True), _NAMED)
+        first_names(samples[name].unique(maintain_order=True), _NAMED)
         for name in ("nodes", "origin_nodes", "seed")
     )
     return View(nodes=nodes, origins=origins, seeds=seeds, writers=_writers(_counted(case)))

@@ -17,7 +17,7 @@ from records.arms import in_table_order
 from records.groups import grouped
 from records.machine.host import processor_family, processor_words
 from records.roles import COUNTS, missing_roles
-from records.sample import NODE
+from records.sample import NODE_TOOL
 from records.units import plural
 
 
@@ -26,7 +26,7 @@ def _counters(run: RunData) -> pl.DataFrame:
     names = pl.col("case", "arm", "tool", "event", "unit", "state").cast(pl.String)
     used = (pl.col("value") != 0).any().over("case", "tool", "event")
     rows = counter_medians(run.counters).with_columns(names)
-    rows = rows.filter(OF_TOOLS | ((pl.col("tool") == NODE) & used))
+    rows = rows.filter(OF_TOOLS | ((pl.col("tool") == NODE_TOOL) & used))
     arms = in_table_order(rows["arm"].unique(maintain_order=True))
     places = {arm: position for position, arm in enumerate(arms)}
     return rows.sort(pl.col("arm").replace_strict(places, default=0), maintain_order=True)

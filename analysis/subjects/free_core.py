@@ -20,7 +20,7 @@ from analysis.samples.provenance import hosts_of, mapping_or_empty
 from records.arms import arm_and_levels, arm_of, treatment_name
 from records.kernel_text import cpu_list
 from records.machine.node_counters import ON_FREE_CPUS
-from records.sample import NODE, THREADS
+from records.sample import KERNEL_THREADS_TIME, NODE_TOOL
 
 #: Factors that leave cores free.
 _FREES = ("reserved_cores", "core_spec")
@@ -124,7 +124,10 @@ def _served(run: RunData) -> pl.DataFrame:
                 number for cpus, number in bound.items() if {*cpu_list(cpus)} <= free
             )
             numbers: dict[str, float | None] = {"bound": bound_to_free, "all": sum(bound.values())}
-            for name, counter in (("came", f"{device}:interrupts"), ("threads", THREADS)):
+            for name, counter in (
+                ("came", f"{device}:interrupts"),
+                ("threads", KERNEL_THREADS_TIME),
+            ):
                 run_and_rank = (record["key"], record["rank"])
                 numbers[name] = counted.get((*run_and_rank, counter))
                 numbers[f"{name}_free"] = counted.get((*run_and_rank, f"{counter}{ON_FREE_CPUS}"))
@@ -137,8 +140,10 @@ def _counted(run: RunData) -> dict[tuple[str, int, str], float]:
     """Run, node by its index, and counter -> value, of interrupts and kernel threads."""
     event = pl.col("event").cast(pl.String)
     rows = run.counters.filter(
-        pl.col("tool").cast(pl.String) == NODE,
-        event.str.ends_with(":interrupts") | event.str.ends_with(ON_FREE_CPUS) | (event == THREADS),
+        pl.col("tool").cast(pl.String) == NODE_TOOL,
+        event.str.ends_with(":interrupts")
+        | event.str.ends_with(ON_FREE_CPUS)
+        | (event == KERNEL_THREADS_TIME),
     )
     counts = rows.select("key", "rank", "event", "value").iter_rows()
     return {(str(key), rank, str(event)): value for key, rank, event, value in counts}

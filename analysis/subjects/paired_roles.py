@@ -12,7 +12,7 @@ from analysis.report.data import RunData
 from analysis.samples.counts import role_values, without_tool
 from analysis.statistics.interval import holm
 from records.roles import SHARES
-from records.sample import AGENTS
+from records.sample import AGENT_TOOLS
 
 STALLS, STALLED = "memory stalls", "stalled cycles"
 MISSES = ("L1 misses", "L2 misses", "L3 misses")
@@ -20,7 +20,7 @@ MISSES = ("L1 misses", "L2 misses", "L3 misses")
 KIND = ["case", "treatment", "tool"]
 PAIR = ["block", "pair"]
 #: Counts that a tool made, not an agent.
-OF_TOOLS = ~pl.col("tool").cast(pl.String).is_in(AGENTS)
+OF_TOOLS = ~pl.col("tool").cast(pl.String).is_in(AGENT_TOOLS)
 
 
 def values_of_roles(run: RunData) -> pl.DataFrame:

@@ -17,7 +17,7 @@ from analysis.questions.rows import PAIR, paired, runs_that_count
 from analysis.questions.shown import section
 from analysis.report.data import RunData
 from analysis.samples.provenance import mapping_or_empty
-from records.sample import NODE, ORIGIN, PROCESSING
+from records.sample import NODE_TOOL, ORIGIN_TOOL, TRAFFIC_TIMES
 
 #: A core copies about 10 GB/s, 0.1 s/GB, and an onload interface makes it copy, and more. Above
 #: half of that is onload, below a fifth offload, seconds per byte.
@@ -25,8 +25,8 @@ ONLOAD_S_B = 0.05e-9
 OFFLOAD_S_B = 0.02e-9
 #: Most of a core that traffic took in Groves, Grant and Arnold (2016).
 PUBLISHED_CORES = 0.02
-_ENDS = {NODE: "target", ORIGIN: "origin"}
-_ALL_COUNTED = pl.col("counters").list.len() == len(PROCESSING)
+_ENDS = {NODE_TOOL: "target", ORIGIN_TOOL: "origin"}
+_ALL_COUNTED = pl.col("counters").list.len() == len(TRAFFIC_TIMES)
 
 
 def _rows(run: RunData) -> pl.DataFrame:
@@ -36,7 +36,7 @@ def _rows(run: RunData) -> pl.DataFrame:
     """
     tool, event = (pl.col(name).cast(pl.String) for name in ("tool", "event"))
     spent = (
-        run.counters.filter(tool.is_in(list(_ENDS)), event.is_in(PROCESSING))
+        run.counters.filter(tool.is_in(list(_ENDS)), event.is_in(TRAFFIC_TIMES))
         .group_by("key", tool.replace(_ENDS).alias("end"), maintain_order=True)
         .agg(spent_s=pl.col("value").sum(), counters=event.unique().sort())
     )

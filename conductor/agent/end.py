@@ -119,7 +119,7 @@ class End:
     def pids(self) -> list[int]:
         """Its process; of a launcher, those that it has started, once a row has come."""
         if self.injector.is_launched and not self._ranks and self._last_row_s is not None:
-            self._ranks = processes.launched(self.process.pid)
+            self._ranks = processes.launched_pids(self.process.pid)
         return self._ranks or [self.process.pid]
 
     # Held between runs.
@@ -130,14 +130,14 @@ class End:
         A launcher ends with the agent, and then what it has started ends too.
         """
         if self.injector.is_launched and self.process.returncode is None:
-            processes.send(self.pids, signal.SIGSTOP)
+            processes.send_signal(self.pids, signal.SIGSTOP)
         else:
             processes.suspend(self.process)
 
     def _let_run(self) -> None:
         """Resume what `suspend` has suspended."""
         if self.injector.is_launched and self.process.returncode is None:
-            processes.send(self.pids, signal.SIGCONT)
+            processes.send_signal(self.pids, signal.SIGCONT)
         else:
             processes.resume(self.process)
 
@@ -318,7 +318,7 @@ class End:
         while self.process.returncode is None:
             state = processes.listener(port, self.process.pid)
             if state == "other":
-                self._ended(processes.TAKEN.format(port=port))
+                self._ended(processes.PORT_TAKEN.format(port=port))
                 return
             if state == "own" or (not shown and clock.now_s() - began_s > UNSEEN_S):
                 self.listened = True
@@ -330,10 +330,12 @@ class End:
         """Report if the passive side does not answer; the origin's program may wait for minutes."""
         port, answered_s = self.writer.port, clock.now_s()
         while self.process.returncode is None and self._last_row_s is None:
-            if not processes.calls(port, self.process.pid):
+            if not processes.is_connecting(port, self.process.pid):
                 answered_s = clock.now_s()
             elif clock.now_s() - answered_s > UNANSWERED_S:
-                self._ended(processes.UNANSWERED.format(port=port, address=self.writer.address))
+                self._ended(
+                    processes.PORT_UNANSWERED.format(port=port, address=self.writer.address)
+                )
                 return
             await asyncio.sleep(COUNT_S)
 

@@ -56,7 +56,7 @@ async def read(
     """Pass what a process prints to `take` until it ends; returns why it ended."""
     assert process.stdout is not None
     gist = Gist()
-    async for raw in processes.lines(process.stdout):
+    async for raw in processes.output_lines(process.stdout):
         try:
             if log:
                 log.write(raw)
@@ -65,7 +65,7 @@ async def read(
         line = raw.decode(errors="replace")
         meaning = parser.parse(line)
         if isinstance(meaning, Fault):
-            gist.fault(meaning.text)
+            gist.add_fault(meaning.text)
         elif meaning is None:
             gist.add(line)
         else:

@@ -33,7 +33,7 @@ from conductor.readings import (
 from records import clock, kernel_text, processes
 from records.machine import cpu_load, node_counters
 from records.machine.node_counters import NodeCounter, NodeReader
-from records.sample import WRITERS
+from records.sample import WRITERS_TIME
 
 
 class MeterError(Exception):
@@ -67,7 +67,7 @@ def _processor_time(pid: int) -> Callable[[], float]:
     """A function that reads the processor time of a control: seconds, in place of bytes."""
 
     def total() -> float:
-        used_s = processes.ran_s(pid)
+        used_s = processes.precise_cpu_s(pid)
         if used_s is None:
             raise MeterError("the process has ended")
         return used_s
@@ -219,7 +219,7 @@ class Watch:
         self._loads = [self._load_sample()]
         self._node_reader = node_reader
         self._ends = ends
-        self._held = [(writer, pid, processes.ran_s(pid)) for writer, pid in held]
+        self._held = [(writer, pid, processes.precise_cpu_s(pid)) for writer, pid in held]
         self._counters = self._read_counters()
         self._by_cpu = node_reader.by_cpu()
         #: Device -> name of its counter, and its readings; they come last, as close to the run as
@@ -256,7 +256,7 @@ class Watch:
         ran = {
             writer
             for writer, pid, before_s in self._held
-            if processes.ran_s(pid) not in (None, before_s)
+            if processes.precise_cpu_s(pid) not in (None, before_s)
         }
         return WatchRecord(node, gained, sorted(ran))
 
@@ -281,7 +281,7 @@ class Watch:
 
     def _read_counters(self) -> dict[str, NodeCounter]:
         used_s = sum(map(processes.cpu_s, self._ends))
-        return {**self._node_reader.read(), WRITERS: NodeCounter(used_s, "s")}
+        return {**self._node_reader.read(), WRITERS_TIME: NodeCounter(used_s, "s")}
 
     async def _read_load(self) -> None:
         await asyncio.sleep(FIRST_S)

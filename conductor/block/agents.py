@@ -50,7 +50,7 @@ def require_open_files(allocation: Allocation) -> None:
     """Raise MachineError if the limit of open files is too low for a connection to each agent."""
     n_nodes = len(allocation.nodes)
     needed = n_nodes + FILES_BESIDES_AGENTS
-    allowed = processes.allow_files()
+    allowed = processes.raise_file_limit()
     if needed > allowed:
         raise MachineError(
             f"{node_name()}: agents on {n_nodes} nodes need {needed} open files; the hard"

@@ -19,7 +19,7 @@ from conductor.readings import COUNT_SPAN_S, MeterRecord, RateRow
 from records import clock
 from records.clock import Exchange, Offset, offset_from
 from records.errors import MachineError
-from records.text import some
+from records.text import first_names
 
 #: Connections that the kernel keeps until they are accepted. With fewer, agents of many nodes would
 #: wait for seconds.
@@ -187,7 +187,7 @@ class Hub:
 
         if not await self.wait_for(all_connected, timeout_s):
             missing = [node for node in nodes if node not in self._links]
-            names = some(missing, _MOST_NAMED)
+            names = first_names(missing, _MOST_NAMED)
             raise MachineError(f"no agent from {names} after {timeout_s:.0f} s")
         self._close_port()
         await self.measure_clocks(nodes)

@@ -368,7 +368,7 @@ class InjectionConductor:
         """Note, once, that writers exceed their rates alone: they reach `share` of them."""
         if share > self._plan.limits.max_share and not self._noted_disturbed_alone:
             self._noted_disturbed_alone = True
-            self._add_note(Note.ALONE_DISTURBED(share=share))
+            self._add_note(Note.RATE_ALONE_DISTURBED(share=share))
 
     def _append(self, reading: Reading) -> None:
         injected.add_reading(self._logs, reading)

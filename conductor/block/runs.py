@@ -33,10 +33,10 @@ from records.machine.node_counters import NodeCounter
 from records.notes import Note
 from records.run_folder import log_stem
 from records.sample import (
-    AVERAGED,
-    NODE,
-    ORIGIN,
-    PROCESSING,
+    AVERAGED_UNITS,
+    NODE_TOOL,
+    ORIGIN_TOOL,
+    TRAFFIC_TIMES,
     CounterRow,
     Level,
     NodeConditions,
@@ -129,7 +129,7 @@ class BlockRunner:
             counters += node_rows(self.nodes, run.node_counters)
             nodes = len(self.nodes.targets)
             if nodes > MOST_NODES_WITH_ROWS:
-                run.notes.append(Note.SUMMED(nodes=nodes))
+                run.notes.append(Note.COUNTERS_SUMMED(nodes=nodes))
         sample, files = self._sample(run), self._run_files(run)
         if run.elapsed_s:
             series.save(recorded, self.plan.limits, files.series)
@@ -363,15 +363,15 @@ def node_rows(
     rows of the processor time that writing may take, and no others.
     """
     rows = []
-    for tool, node_names in ((NODE, nodes.targets), (ORIGIN, nodes.origins)):
+    for tool, node_names in ((NODE_TOOL, nodes.targets), (ORIGIN_TOOL, nodes.origins)):
         counters_by_node = {
             index: {
                 name: counter
                 for name, counter in counters.get(node, {}).items()
-                if tool == NODE or name in PROCESSING
+                if tool == NODE_TOOL or name in TRAFFIC_TIMES
             }
             for index, node in enumerate(node_names)
-            if tool == NODE or node not in nodes.targets
+            if tool == NODE_TOOL or node not in nodes.targets
         }
         counter_rows: Iterable[CounterRow] = rows_per_node(counters_by_node)
         if len(node_names) > MOST_NODES_WITH_ROWS:
@@ -401,7 +401,7 @@ def rows_over_nodes(
             values_by_name.setdefault(name, {})[index] = counter.value
     for name, values in values_by_name.items():
         unit = units[name]
-        total = fmean(values.values()) if unit in AVERAGED else fsum(values.values())
+        total = fmean(values.values()) if unit in AVERAGED_UNITS else fsum(values.values())
         least_node = min(values, key=values.__getitem__)
         most_node = max(values, key=values.__getitem__)
         yield NodesRow(

@@ -27,7 +27,7 @@ from records.errors import InputError
 from records.files import replace_text
 from records.notes import Note
 from records.sample import TimetableRecord, WriterRecord
-from records.timetable import Staggered, longest_rest_s, staggered
+from records.timetable import StaggeredWrites, longest_rest_s, staggered_writes
 from records.treatment import Writes
 
 #: Bytes of a write in the first rehearsal, when no rate is known yet.
@@ -57,7 +57,7 @@ class NotReadyError(Exception):
 class RunningTimetable(NamedTuple):
     """A timetable that agents are carrying out."""
 
-    table: Staggered
+    table: StaggeredWrites
     #: Time 0 of the timetable, by the conductor's clock (Unix time).
     zero_s: float
     clocks: dict[str, Offset]
@@ -68,7 +68,7 @@ def messages_per_write(short: ShortWrites, rate_b_s: float, message_b: int) -> i
     return short.messages or max(round(short.fill * short.length_s * rate_b_s / message_b), 1)
 
 
-def passive_sides_needed(lead_s: float, table: Staggered) -> int:
+def passive_sides_needed(lead_s: float, table: StaggeredWrites) -> int:
     """Return how many passive sides a target needs so that one always listens.
 
     A side is in use from the set-up of a write to its end. Its replacement needs about one set-up
@@ -270,10 +270,10 @@ class ScheduleControl:
         await self._hub.stop(self._passive_sides)
         return reports
 
-    def _plan_timetable(self, run_s: float, name: str) -> Staggered:
+    def _plan_timetable(self, run_s: float, name: str) -> StaggeredWrites:
         plan = self._plan
         digest = hashlib.sha256(f"{plan.seed}/{plan.case}/{plan.block}/{name}".encode()).digest()
-        return staggered(
+        return staggered_writes(
             self._targets,
             self._origins,
             self._n_writers,

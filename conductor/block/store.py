@@ -39,7 +39,7 @@ class Store:
         #: The last sample's value in the chain.
         self._last = chain.genesis(chain.header_digest(chain.header_of(nimc_dir)), case)
         if self._samples.exists():
-            self._last = chain.walk(self._samples, self._last).last
+            self._last = chain.walk(self._samples, self._last).last_value
 
     def count_pairs(self) -> int:
         """Return the number of pairs of the case that have a run of any outcome.

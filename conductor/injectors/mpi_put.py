@@ -181,7 +181,7 @@ class MpiPut(Injector):
         launcher = launcher_of(program_path()) if shutil.which(program_path()) else ""
         if not launcher or _kind(shlex.split(launcher)) == options.LAUNCHER:
             return None
-        make = f"make -B -C {FOLDER} LAUNCHER='{options.launcher('...')}'"
+        make = f"make -B -C {FOLDER} LAUNCHER='{options.srun_launcher('...')}'"
         return f"{launcher} of mpi_put may not reach a job's other nodes: {make}"
 
 

@@ -12,7 +12,7 @@ from conductor.judge.series import Rails
 from conductor.readings import NodeSeries
 from records.acceptance import AcceptanceLimits
 from records.sample import NodeConditions
-from records.units import distinct
+from records.units import distinguishable
 
 
 def exceeded_limits(
@@ -21,13 +21,13 @@ def exceeded_limits(
     """The limits that a target's conditions exceed, the same ones in all arms."""
     usual_hz = node.usual_hz
     if beyond := _beyond(target.foreign_cpus, limits.foreign_cpus):
-        used, most = distinct(*beyond, 2, "f")
+        used, most = distinguishable(*beyond, 2, "f")
         yield (
             f"{target.node}: foreign processes used {used} hardware threads"
             f" (most: {node.busiest or 'unknown'}); allowed: {most}"
         )
     if beyond := _beyond(target.steal_share, limits.steal_share):
-        took, most = distinct(*beyond, 1, "%")
+        took, most = distinguishable(*beyond, 1, "%")
         yield (f"{target.node}: the hypervisor took {took} of the processor time; allowed: {most}")
     drop, hz = limits.frequency_drop, target.frequency_hz
     if drop is not None and hz and usual_hz and hz < (1 - drop) * usual_hz:

@@ -8,7 +8,7 @@ from conductor.judge.rates import expected_rate
 from conductor.judge.series import Window, WriterSeries
 from conductor.judge.series_figures import Span, spans
 from records.acceptance import AcceptanceLimits
-from records.sample import MANY, WriterRecord
+from records.sample import MANY_TARGETS, WriterRecord
 
 #: A span that shows less than this share of the mean rate of all spans shows nothing: devices carry
 #: a little other traffic too.
@@ -69,7 +69,7 @@ def disagreements(
         count_b, share = claims[0].counted_b or 0, limits.counter_share
         too_many = alone and count_b > (1 + share) * most_b
         if claim_b and (count_b < (1 - share) * claim_b or too_many):
-            subject = "all targets together" if target == MANY else target
+            subject = "all targets together" if target == MANY_TARGETS else target
             upper_end = "" if most_b == claim_b else f" to {most_b / 1e6:.1f}"
             yield (
                 f"{subject} counted {count_b / 1e6:.1f} MB ({claims[0].counter}), but the writers"

@@ -17,7 +17,7 @@ from conductor.readings import COUNT_SPAN_S, CounterSample, DeviceSeries, NodeSe
 from records.machine import fabrics, transport_notes
 from records.notes import Note
 from records.sample import (
-    MANY,
+    MANY_TARGETS,
     PROVEN_SHARE,
     DeviceBytes,
     NodeConditions,
@@ -204,12 +204,12 @@ def _writer_record(series: WriterSeries, window_s: tuple[float, float]) -> Write
 
 
 def _counted(series: Series, records: Sequence[WriterRecord]) -> dict[str, Count]:
-    """Target -> what its devices counted; under `MANY` the sum, if each of them counted."""
+    """Target -> what its devices counted; under `MANY_TARGETS` the sum, if each of them counted."""
     direction = TRAFFIC[records[0].direction][1] if records else "received"
     counts = {node.node: counted_bytes(node, direction) for node in series.nodes}
     counted = {node: count for node, count in counts.items() if count}
     if counted and len(counted) == len(counts):
-        counted[MANY] = Count(
+        counted[MANY_TARGETS] = Count(
             counter="+".join(dict.fromkeys(count.counter for count in counted.values())),
             bytes_b=sum(count.bytes_b for count in counted.values()),
             over_s=max(count.over_s for count in counted.values()),
@@ -299,7 +299,7 @@ def unproven_note(series: Series, records: Sequence[WriterRecord]) -> str | None
         for writer, record in zip(series.writers, records, strict=False)
         if record.proof == "unproven"
     ]
-    target_names = "the targets" if MANY in targets else ", ".join(dict.fromkeys(targets))
+    target_names = "the targets" if MANY_TARGETS in targets else ", ".join(dict.fromkeys(targets))
     return Note.UNPROVEN(
         targets=target_names, memory=reasons[0] if reasons else _not_proven(None, None)
     )

@@ -9,8 +9,8 @@ from typing import NamedTuple
 from conductor.injectors.base import Injector, Writer
 from conductor.readings import FinishedWrite
 from records.block_plan import ShortWrites
-from records.sample import MANY, TimetableRecord, WriterRecord
-from records.timetable import PlannedWrite, Staggered
+from records.sample import MANY_TARGETS, TimetableRecord, WriterRecord
+from records.timetable import PlannedWrite, StaggeredWrites
 
 #: Rounding of shares.
 _ROUNDING = 1e-9
@@ -58,7 +58,7 @@ class _Done(NamedTuple):
 
 
 def check_writes(
-    plan: Staggered,
+    plan: StaggeredWrites,
     finished: Iterable[FinishedWrite],
     zero_s: float,
     run_s: Span,
@@ -139,7 +139,7 @@ def _fault(record: TimetableRecord, strange: int, most: float) -> str | None:
 
 
 def slot_records(
-    table: Staggered,
+    table: StaggeredWrites,
     finished: Iterable[FinishedWrite],
     window_s: tuple[float, float],
     alone_b_s: float,
@@ -165,7 +165,7 @@ def slot_records(
                 injector=injector.name,
                 direction=injector.direction,
                 origin=table.origin(slot),
-                target=table.targets[0] if len(table.targets) == 1 else MANY,
+                target=table.targets[0] if len(table.targets) == 1 else MANY_TARGETS,
                 transport=injector.transport(writer),
                 message_b=writer.message_b,
                 footprint_b=injector.footprint_b(writer),

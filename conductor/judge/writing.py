@@ -12,7 +12,7 @@ from conductor.judge.series import Window, WriterSeries
 from conductor.readings import RateRow
 from records.acceptance import AcceptanceLimits
 from records.sample import LIMITED_MESSAGES, LIMITED_SHARE
-from records.units import distinct
+from records.units import distinguishable
 
 
 def why_not_writing(
@@ -37,7 +37,7 @@ def why_not_writing(
     yield from _gaps(rows, window_s, late_s)
     yield from _too_slow(observed, start_s, wanted, limits.min_share)
     if (share := share_of_alone(writer, observed)) > limits.max_share:
-        reached, most = distinct(share, limits.max_share, 0, "%")
+        reached, most = distinguishable(share, limits.max_share, 0, "%")
         yield (
             f"{wanted.verb} at {reached} of its rate alone; at most {most} is allowed: the rate"
             " alone was disturbed"
@@ -45,7 +45,7 @@ def why_not_writing(
     most_b_s = _most_b_s(writer, window_s)
     if wanted.rate_b_s and observed.rate_b_s > most_b_s:
         shares = observed.rate_b_s / wanted.rate_b_s, most_b_s / wanted.rate_b_s
-        reached, most = distinct(*shares, 0, "%")
+        reached, most = distinguishable(*shares, 0, "%")
         yield f"{wanted.verb} at {reached} of {wanted.name}; at most {most} is allowed"
 
 
@@ -84,7 +84,7 @@ def _too_slow(
         if slowest.rate_b_s <= 0:
             yield f"{wanted.verb} nothing {moment}"
     elif not (least_b_s > 0 and least_b_s >= min_share * wanted.rate_b_s):
-        share, least = distinct(least_b_s / wanted.rate_b_s, min_share, 0, "%")
+        share, least = distinguishable(least_b_s / wanted.rate_b_s, min_share, 0, "%")
         yield f"{wanted.verb} at {share} of {wanted.name} {moment}; at least {least} is required"
 
 

@@ -70,7 +70,7 @@ def expand(
                     continue
             try:
                 resolved = resolved_scale(case_request(campaign, case, check), machine)
-                scaled = case.scaled(resolved)
+                scaled = case.with_scale(resolved)
                 nodes_taken(scaled, machine)
             except InputError as error:
                 on_error(index, "set", error)
@@ -106,7 +106,7 @@ def cases_of(campaign: Campaign, entry: Entry, check: CheckVariables) -> list[En
         )
         case = entry.at_levels(_UNSAFE.sub("_", ",".join(level_names)), levels) if levels else entry
         cells = {"exclude": excluded_cells, "only": [] if {} in only_cells else only_cells}
-        cases.append(case.but({"factors": within, **cells}))
+        cases.append(case.with_changes({"factors": within, **cells}))
     return cases
 
 
@@ -299,7 +299,7 @@ def _runnable_part(
         name: [level for level in levels if (name, level) not in omitted_levels]
         for name, levels in case.factors.items()
     }
-    runnable = case.but({"factors": factors})
+    runnable = case.with_changes({"factors": factors})
     with suppress(InputError):  # `exclude` and `only` may leave no treatment
         if all(factors.values()) and treatments(campaign.arms, runnable):
             return runnable, omissions

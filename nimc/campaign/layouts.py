@@ -55,7 +55,7 @@ def candidates(case: Entry, check: CheckVariables, machine: Machine) -> list[str
 
 def search(campaign: Campaign, case: Entry, layouts: Sequence[str]) -> Campaign:
     """The campaign of one case that compares these layouts."""
-    compared = case.but(
+    compared = case.with_changes(
         {
             "case": f"{case.name}{SUFFIX}",
             "set": {name: value for name, value in case.set.items() if name != LAYOUT},
@@ -69,7 +69,7 @@ def search(campaign: Campaign, case: Entry, layouts: Sequence[str]) -> Campaign:
 
 def with_layout(case: Entry, layout: str) -> Entry:
     """The case with a layout that was chosen."""
-    return case.but({"set": {**case.set, LAYOUT: layout}})
+    return case.with_changes({"set": {**case.set, LAYOUT: layout}})
 
 
 def fastest(run: Path, case: Entry, treatments: Sequence[Treatment]) -> str | None:

@@ -289,11 +289,11 @@ def _plan_case(request: Request, entry: Entry) -> Case:
         arms=request.campaign.arms,
         treatments=case_treatments,
         factors_within=entry.factors,
-        factors_between=entry.between,
+        factors_between=entry.case_levels,
         target_nodes=entry.nodes,
         origin_nodes=origins_taken(entry, request.machine),
         pairs_least=pairs.floor,
-        pairs_most=pairs.most,
+        pairs_most=pairs.maximum,
         duration_least_s=search_s + sum(b.duration_s for b in blocks if b.needed == "always"),
         duration_most_s=search_s + sum(b.duration_s for b in blocks),
         blocks=blocks,
@@ -313,10 +313,10 @@ def next_block_pairs(complete: int, pairs: Pairs, *, done: bool) -> int:
     """Return the pairs of the next block after `complete` pairs; 0 if no more are needed."""
     if complete < pairs.floor:
         goal = pairs.floor
-    elif done or complete >= pairs.most:
+    elif done or complete >= pairs.maximum:
         return 0
     else:  # verdicts change at interim analyses only
-        goal = min(pairs_of_next_interim(complete + 1), pairs.most)
+        goal = min(pairs_of_next_interim(complete + 1), pairs.maximum)
     return min(pairs.block or goal, goal - complete)
 
 

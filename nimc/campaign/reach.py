@@ -21,7 +21,7 @@ from records.campaign import Campaign
 from records.errors import InputError
 from records.groups import grouped
 from records.run import own_runs
-from records.text import some
+from records.text import first_names
 from records.units import plural
 
 if TYPE_CHECKING:
@@ -186,19 +186,20 @@ def _after_writes(case: Case) -> float:
 def lines(reached: Iterable[Reach]) -> list[str]:
     """Return a line for each reach, with the cases that have it."""
     cases_by_text = grouped((row.text, row.case) for row in reached)
-    return [f"{some(cases, _MOST_NAMES)}: {text}" for text, cases in cases_by_text.items()]
+    return [f"{first_names(cases, _MOST_NAMES)}: {text}" for text, cases in cases_by_text.items()]
 
 
 def warnings(reached: Sequence[Reach]) -> Iterator[str]:
     """A line for the cases that can never have a verdict, or name no loss."""
     without_aa = [row.case for row in reached if "floor" not in row.roles]
     if without_aa:
-        names = some(without_aa, _MOST_NAMES)
+        names = first_names(without_aa, _MOST_NAMES)
         yield f"{names}: no verdict, as the arm aa does not repeat the baseline"
     uncontrolled = [row.case for row in reached if row.one_host and "control" not in row.roles]
     if uncontrolled:
+        names = first_names(uncontrolled, _MOST_NAMES)
         yield (
-            f"{some(uncontrolled, _MOST_NAMES)}: a loss ends as 'control missing', as origin and"
+            f"{names}: a loss ends as 'control missing', as origin and"
             " target share a host: add spin to arms"
         )
     effectless = [row for row in reached if row.least_effects[1] is None]
@@ -210,8 +211,9 @@ def warnings(reached: Sequence[Reach]) -> Iterator[str]:
             for interim in interim_analyses(_MOST_PAIRS)
             if min_loss(interim.pairs, family, controlled=controlled) is not None
         )
+        names = first_names([row.case for row in effectless], _MOST_NAMES)
         yield (
-            f"{some([row.case for row in effectless], _MOST_NAMES)}: {effectless[0].pairs[1]} pairs"
+            f"{names}: {effectless[0].pairs[1]} pairs"
             f" show no effect of any size among {plural(family, 'question')}: raise pairs.cap to"
             f" {enough_pairs}"
         )

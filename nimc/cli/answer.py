@@ -13,8 +13,8 @@ from typing import Any, get_args
 
 import click
 
-from analysis.display.document import Form, Tabular, in_json, shown
-from analysis.display.lines import Line, columns, sentences, visible, wrapped
+from analysis.display.document import Form, Tabular, formatted_parts, json_text
+from analysis.display.lines import Line, sentences, terminal_columns, visible, wrapped
 from records.errors import InputError
 from records.text import one_line
 
@@ -47,9 +47,9 @@ def answers(*, tables: bool = False) -> Callable[[Callable[..., Any]], Callable[
             if isinstance(answer, int):
                 return answer
             if as_json:
-                click.echo(in_json({"schema": answer.schema, **answer.document}))
+                click.echo(json_text({"schema": answer.schema, **answer.document}))
             elif parts := list(answer.parts):
-                click.echo(shown(parts, form), nl=form == "text")
+                click.echo(formatted_parts(parts, form), nl=form == "text")
             return answer.status
 
         return _json_option(_format_option(run) if tables else run)
@@ -116,7 +116,7 @@ class Listing:
         if self.lines:
             header, *texts = sentences(
                 [Line(self.header), *self.lines],
-                columns(),
+                terminal_columns(),
                 needed=self.needed,
                 details=self.details,
             )

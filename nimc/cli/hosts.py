@@ -9,7 +9,7 @@ from pathlib import Path
 
 import click
 
-from analysis.display.lines import WIDTH, Line, filled, visible, wrapped
+from analysis.display.lines import WIDTH, Line, visible, wrapped, wrapped_lines
 from nimc.cli import options
 from nimc.cli.answer import Answer, Listing, answers, log
 from nimc.cluster.root_remedies import (
@@ -28,7 +28,7 @@ from records.errors import InputError
 from records.interrupts import exit_when_stopped
 from records.machine.site import load as load_machine
 from records.slurm.client import find_reservation
-from records.slurm.options import request_of
+from records.slurm.options import whole_node_request
 from records.slurm.parse import Reservation
 
 # `nimc doctor`: what works on this host for a machine, and how to get what is missing.
@@ -103,8 +103,8 @@ def _finding_lines(finding: HostFinding) -> Iterator[str]:
     detail = finding.detail
     if finding.remedy:
         detail += f" -> {finding.remedy}"
-    subject_lines = filled(finding.what, _SUBJECT_WIDTH - 1, indent="")
-    detail_lines = filled(detail, WIDTH - _SUBJECT_WIDTH - _STATE_WIDTH, indent="")
+    subject_lines = wrapped_lines(finding.what, _SUBJECT_WIDTH - 1, indent="")
+    detail_lines = wrapped_lines(detail, WIDTH - _SUBJECT_WIDTH - _STATE_WIDTH, indent="")
     rows = itertools.zip_longest(subject_lines, [finding.state], detail_lines, fillvalue="")
     for subject, state, text in rows:
         yield f"{subject:<{_SUBJECT_WIDTH}}{state:<{_STATE_WIDTH}}{text}".rstrip()
@@ -210,7 +210,7 @@ def _remedy_text(remedy: RootRemedy, chosen: dict[str, str], texts: dict[str, st
         f"needs: {remedy.needs}",
         f"price: {remedy.price}",
         f"trap: {remedy.trap}",
-        f"request: {request_of(remedy.feature)} (docs/remedies.md)",
+        f"request: {whole_node_request(remedy.feature)} (docs/remedies.md)",
     ]
     for name, parameter in remedy.parameters.items():
         facts.append(f"value: {name}={chosen[name]} (--set {name}=...: {parameter['allowed']})")

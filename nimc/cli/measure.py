@@ -207,10 +207,10 @@ def _figure_settings(option_values: Mapping[str, Any]) -> dict[str, str]:
         raise InputError(f"--figure: {pattern!r} found: {error}; allowed: a regex") from None
     if unit is not None and unit.split() != [unit]:
         raise InputError(f"--unit: {unit!r} found; allowed: a word such as MB/s")
-    _, si = units.si(unit or "1")
+    _, si_unit = units.si_factor(unit or "1")
     if higher is None:
-        higher = si.endswith("/s")
-        if not higher and si != "s":
+        higher = si_unit.endswith("/s")
+        if not higher and si_unit != "s":
             raise InputError(
                 "--figure: which numbers are better is not known; give --higher or --lower"
             )

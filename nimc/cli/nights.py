@@ -22,7 +22,7 @@ from analysis.history.alarms import (
     survey,
 )
 from analysis.history.nights import nights_of, read_results, rows_of_machine
-from analysis.pages.render import PageNight, state_of
+from analysis.pages.render import PageNight, machine_state
 from analysis.pages.write import gather, write_pages
 from nimc.cli import options
 from nimc.cli.answer import Answer, Listing, answers, log, prose
@@ -291,7 +291,7 @@ def pages(folders: tuple[Path, ...], output: Path | None) -> Answer:
         raise InputError(f"{folders[0]}: no run has a report")
     nights = grouped((night.machine, _page_night(night)) for night in summaries)
     page = write_pages(output, histories, nights)
-    machines = [state_of(history, nights.get(history.machine, ())) for history in histories]
+    machines = [machine_state(history, nights.get(history.machine, ())) for history in histories]
     lines = [
         f"{machine['machine']}: {machine['state']}; {plural(machine['nights'], 'night')}"
         for machine in machines

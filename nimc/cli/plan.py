@@ -13,7 +13,7 @@ import click
 
 from analysis.display.document import Table
 from analysis.display.figures import NO_FIGURE, number, quantity
-from analysis.display.lines import Line, broken, duration, wrapped
+from analysis.display.lines import Line, broken_command, duration, wrapped
 from nimc.campaign import allocations
 from nimc.campaign.cases import omission_lines
 from nimc.campaign.plan import RUN, Case, Plan, Request
@@ -105,7 +105,7 @@ def plan_command(campaign: Path, machine: str, results: Path, details: bool) -> 
         else:
             shell = Shell.here()
             options = ("--machine", machine, *shell.results(results))
-            yield broken(["Next:", *shell.words("run", campaign_word(campaign), *options)])
+            yield broken_command(["Next:", *shell.words("run", campaign_word(campaign), *options)])
 
     return Answer(document, parts(), int(bool(feasibility.why)), schema=3)
 
@@ -305,7 +305,7 @@ def command_to_paste(words: list[str]) -> str:
             parts[-1] += f" {quoted}"
         else:
             parts.append(quoted)
-    return broken(parts)
+    return broken_command(parts)
 
 
 def range_text(least: str, most: str) -> str:

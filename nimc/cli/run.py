@@ -188,12 +188,17 @@ def run_campaign(
     feasibility = request.feasibility()
     if feasibility.why:
         raise MachineError(f"{request.machine.name}: {feasibility.why}")
-    typed_in = call.typed_in
-    elsewhere = _unfinished_elsewhere(results.absolute(), header, typed_in)
+    required_folder = call.required_folder
+    elsewhere = _unfinished_elsewhere(results.absolute(), header, required_folder)
     with open_run(
-        results, header, fresh=fresh, slurm=request.slurm, pairs=pairs, typed_in=typed_in
+        results,
+        header,
+        fresh=fresh,
+        slurm=request.slurm,
+        pairs=pairs,
+        required_folder=required_folder,
     ) as folder:
-        request = request.with_pairs_cap(folder.header.most_pairs)
+        request = request.with_pairs_cap(folder.header.max_pairs)
         new_by_default = not (folder.resumed or fresh)
         if new_by_default and (old_run := find_differing_run(folder.path.parent, header)):
             path, old_header = old_run
@@ -256,18 +261,20 @@ def run_campaign(
             return error.exit_code
 
 
-def _unfinished_elsewhere(results: Path, header: RunHeader, typed_in: Path | None) -> Path | None:
+def _unfinished_elsewhere(
+    results: Path, header: RunHeader, required_folder: Path | None
+) -> Path | None:
     """Return the latest run of a user's own command if it is unfinished, from another folder.
 
-    There the same words may name another program. `typed_in` is None for other commands.
+    There the same words may name another program. `required_folder` is None for other commands.
     """
-    latest = find_latest(results, header.digest) if typed_in else None
+    latest = find_latest(results, header.digest) if required_folder else None
     if latest is None:
         return None
     path, latest_header = latest
     if latest_header.finished_s is not None:
         return None
-    return path if load_call(path, header.campaign).folder != typed_in else None
+    return path if load_call(path, header.campaign).folder != required_folder else None
 
 
 def _how_to_continue(folder: RunFolder) -> str:
@@ -275,7 +282,7 @@ def _how_to_continue(folder: RunFolder) -> str:
     header = folder.header
     if header.finished_s is None:
         commands = RunCommands(folder.path, header.campaign, header.machine, Shell.here())
-        return f"all samples are saved; to resume: {commands.again()}"
+        return f"all samples are saved; to resume: {commands.resume()}"
     return f"the samples are complete; for the report: {command('report', folder.path)}"
 
 

@@ -19,8 +19,8 @@ from records.daly import (
     PAPER_MTTI_S,
     PAPER_SHARE,
     concurrent_writers,
+    parse_write,
     rule_text,
-    write_of,
 )
 from records.errors import InputError
 
@@ -152,7 +152,7 @@ def writers_command(ranks: str, mtti_s: float, write: str, published: bool) -> A
         document, parts = _table_5()
         return Answer(document, parts, schema=2)
     counts = [units.count(part, "--ranks") for part in ranks.split(",")]
-    write_s = write_of(write, "--write").length_at(None, "--write")
+    write_s = parse_write(write, "--write").length_at(None, "--write")
     rows = [concurrent_writers(count, mtti_s, write_s) for count in counts]
     header = ["ranks", "interval (s)", "daly", "exact", "writes/s", f"constant {PAPER_SHARE:.1%}"]
     cells = [

@@ -8,7 +8,7 @@ from __future__ import annotations
 import re
 from dataclasses import dataclass
 
-from records.slurm.options import launcher
+from records.slurm.options import srun_launcher
 
 
 @dataclass(frozen=True)
@@ -58,8 +58,8 @@ FAULTS = (
         "an MPI that Slurm's PMI does not start",
         r"direct launched using|unsupported PMI|ranks? found, 2 are needed|PMI_\w+ returned"
         r"|pmix_\w+ failed|PMIX ERROR|Only allocated \d+ nodes asked for",
-        f"`make -B -C conductor/mpi_put LAUNCHER='{launcher('TYPE')}'`; `{launcher('list')}` has"
-        " types (Open MPI: pmix, MPICH: pmi2)",
+        f"`make -B -C conductor/mpi_put LAUNCHER='{srun_launcher('TYPE')}'`;"
+        f" `{srun_launcher('list')}` has types (Open MPI: pmix, MPICH: pmi2)",
     ),
 )
 

@@ -39,7 +39,7 @@ from records.machine.site import Machine
 from records.machine.site import load as load_machine
 from records.slurm import client, options, parse
 from records.slurm.outages import SlurmWatch
-from records.slurm.parse import Pending
+from records.slurm.parse import PendingJob
 
 _JOB = "job on nodes"
 #: The plan of the trial, in the job's folder.
@@ -100,7 +100,7 @@ def look_at_nodes(
     ):
         folder = Path(path)
         with suppress(MachineError):  # nodes say that there are no locks
-            lock.take()
+            lock.acquire()
         plan = tried_writes.plan_of(machine, folder) if writes else None
         if plan:
             plan.save(folder / _PLAN)
@@ -162,7 +162,7 @@ def run_job(
     interrupts: Interrupts,
     begun: Callable[[], bool],
     tick: Callable[[], None] = lambda: None,
-) -> tuple[int, Pending | None]:
+) -> tuple[int, PendingJob | None]:
     """Let ReFrame run a check in a job; none is left then.
 
     `begun`: whether the job has begun, as its files show; `tick` is called once a second. Returns
@@ -170,7 +170,7 @@ def run_job(
     """
     tell(f"ReFrame submits a job to {destination.partition}")
     command = [find_reframe(), "-C", str(destination.config), *destination.words, *check]
-    waits: list[Pending | None] = [None]
+    waits: list[PendingJob | None] = [None]
     with closing(SlurmWatch(folder, tell)) as watch:
         look_at_slurm = _watch(watch, tell, waits, begun)
 
@@ -181,7 +181,7 @@ def run_job(
         try:
             status = run_session(command, folder, folder / "reframe.log", interrupts, each_second)
         finally:
-            client.cancel(folder)
+            client.cancel_jobs(folder)
     return status, waits[-1]
 
 
@@ -212,7 +212,7 @@ def _check(machine: Machine, folder: Path, wait_s: float, plan: BlockPlan | None
 def _watch(
     watch: SlurmWatch,
     tell: Callable[[str], None],
-    waits: list[Pending | None],
+    waits: list[PendingJob | None],
     begun: Callable[[], bool],
 ) -> Callable[[], None]:
     """Return what to do once a second: see whether Slurm answers, and tell why the job waits.

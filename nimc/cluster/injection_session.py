@@ -197,7 +197,7 @@ def _run_here(
 ) -> None:
     """Run the conductor here until it ends; nothing that it has started is left then."""
     argv = python_main("conductor.block.injection", str(folder / "request.json"))
-    ends_with_this = processes.end_with(os.getpid())
+    ends_with_this = processes.signalled_with_parent(os.getpid())
 
     def prepare() -> None:
         ends_with_this()

@@ -154,7 +154,7 @@ def _make(facts: ClusterFacts) -> str:
     """Return how `mpi_put` is built with the site's MPI."""
     mpi = next((name for name in ("cray_shasta", "pmix", "pmi2") if name in facts.mpi), "pmix")
     compiler = "MPICC=cc " if mpi == "cray_shasta" else ""
-    return f"make -B -C conductor/mpi_put {compiler}LAUNCHER='{options.launcher(mpi)}'"
+    return f"make -B -C conductor/mpi_put {compiler}LAUNCHER='{options.srun_launcher(mpi)}'"
 
 
 def to_fill_in(text: str) -> list[str]:

@@ -119,7 +119,7 @@ def _sees(lock_file: Path) -> bool:
     """Return whether this task cannot take the lock."""
     try:
         with private_lock(lock_file) as lock:
-            return not lock.take()
+            return not lock.acquire()
     except MachineError:  # a file system without locks
         return False
 

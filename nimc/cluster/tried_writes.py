@@ -20,7 +20,7 @@ from records.machine import devices
 from records.machine.site import Machine
 from records.notes import Note
 from records.sample import FULL_SHARE, WriterRecord
-from records.text import some
+from records.text import first_names
 from records.treatment import Treatment
 from records.units import plural
 from reframe_tests import planning
@@ -216,7 +216,7 @@ def _total(rates_b_s: Sequence[float]) -> str:
 
 def _nodes_of_buffers(records: Sequence[WriterRecord]) -> str:
     numbers = sorted({number for record in records for number in record.target_buffers_b})
-    return f"NUMA node {some(numbers, len(numbers))}" if numbers else "an unknown NUMA node"
+    return f"NUMA node {first_names(numbers, len(numbers))}" if numbers else "an unknown NUMA node"
 
 
 def _device_node(nodes: Sequence[NodeReport], name: str) -> str:

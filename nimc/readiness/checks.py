@@ -263,7 +263,7 @@ def _ask(path: Path, *words: str) -> dict[str, Any]:
         if "fault" in description:
             raise MachineError(description["fault"])
         return description
-    raise MachineError(f"{path}: the checks cannot be read: {answer.last}")
+    raise MachineError(f"{path}: the checks cannot be read: {answer.last_line}")
 
 
 def require_known_programs(machine: Machine, checks: Mapping[str, CheckVariables]) -> None:

@@ -22,9 +22,9 @@ from records.errors import MachineError, NimcError
 from records.groups import grouped
 from records.machine.program import ModuleLoad, load_modules, search_path
 from records.slurm.client import ask_nodes, lists_nodes
-from records.slurm.options import SCHEDULERS, partition_in
+from records.slurm.options import SCHEDULERS, named_partition
 from records.slurm.parse_nodes import SlurmNode
-from records.text import some
+from records.text import first_names
 from records.units import plural
 from reframe_tests.spack import externals, folders
 from reframe_tests.spack.settings import load
@@ -219,7 +219,7 @@ def missing_in_partition(nodes: Sequence[SlurmNode], partition: str | None, need
     fault = f"{plural(needed, 'node')} needed, {len(usable)} usable in {partition_words}"
     unusable = [f"{node.name} ({node.state})" for node in nodes if not node.usable]
     if unusable:
-        fault += f"; not usable: {some(unusable, _MAX_NODES)}"
+        fault += f"; not usable: {first_names(unusable, _MAX_NODES)}"
     return fault
 
 
@@ -229,7 +229,7 @@ def _slurm_nodes(
     """Return the nodes of a partition, and Slurm's name of it; None if unknown."""
     if part.get("scheduler") not in SCHEDULERS or not lists_nodes():
         return None, None
-    name = partition_in(part.get("access") or [])
+    name = named_partition(part.get("access") or [])
     try:
         return ask_nodes(name, settings.environment), name
     except MachineError:

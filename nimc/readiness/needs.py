@@ -33,8 +33,8 @@ from records.machine.program import version_of
 from records.machine.site import Machine
 from records.programs import ask
 from records.slurm import client
-from records.slurm.options import SCHEDULERS, option_values, partition_in
-from records.text import some
+from records.slurm.options import SCHEDULERS, named_partition, option_values
+from records.text import first_names
 from reframe_tests.spack.externals import compilers, missing_compilers
 from reframe_tests.spack.folders import layout
 from reframe_tests.spack.settings import load
@@ -60,7 +60,7 @@ def c_compiler(*, needed: bool) -> HostFinding:
         ran = ask([program]) if built.ok else None
     if ran and ran.ok:
         return HostFinding(subject, "ok", version_of(name) or name, needed=needed)
-    detail = f"its program fails: {ran.reason}" if ran else f"{name}: {built.first}"
+    detail = f"its program fails: {ran.reason}" if ran else f"{name}: {built.first_line}"
     remedy = "apt install gcc libc6-dev; dnf install gcc glibc-devel"
     return HostFinding(subject, "missing", detail, remedy, needed)
 
@@ -80,7 +80,7 @@ def config_file(name: str, path: Path, settings: ReframeSettings) -> HostFinding
         return gap(subject, str(error), f"`{setup_command()}`", needed=True)
     shown = ask([reframe, "-C", str(path), "--system", name, "--show-config=systems"])
     if not shown.ok:
-        return gap(subject, shown.last, "fix the file", needed=True)
+        return gap(subject, shown.last_line, "fix the file", needed=True)
     names = ", ".join(f"{part['name']} ({part['scheduler']})" for part in settings.partitions)
     return HostFinding(subject, "ok", f"ReFrame accepts it; partitions: {names}", needed=True)
 
@@ -101,7 +101,8 @@ def cores(machine: Machine) -> HostFinding:
     except InputError as error:
         remedy = "use a host, or a job, with at least two cores"
         return gap("cores", str(error), remedy, needed=True)
-    detail = f"application on {some(application, _MAX_NAMES)}, origin on {some(origin, _MAX_NAMES)}"
+    application_cores = first_names(application, _MAX_NAMES)
+    detail = f"application on {application_cores}, origin on {first_names(origin, _MAX_NAMES)}"
     if not origin:
         detail = (
             f"origins are other nodes ({machine.origins.policy}); all cores are the application's"
@@ -182,7 +183,7 @@ def environments(cells: Matrix, config: Path) -> list[HostFinding]:
     state: Literal["limited", "missing"] = "limited"
     if nothing_runs or uncompiled(cells):
         state = "missing"
-    detail = f"none can run {some(nowhere, _MAX_NAMES)}"
+    detail = f"none can run {first_names(nowhere, _MAX_NAMES)}"
     return [HostFinding("environments", state, detail, remedy, needed=True)]
 
 
@@ -204,7 +205,7 @@ def sharing(
         values = set(option_values(part.get("access", []), "exclusive"))
         # With `user` or `mcs`, jobs of the same user or group may share the node.
         is_shared = part["scheduler"] in SCHEDULERS and not values - {"user", "mcs"}
-        if is_shared and partition_in(part.get("access", [])) not in whole:
+        if is_shared and named_partition(part.get("access", [])) not in whole:
             wrong.append(part["name"])
     if not wrong:
         return []
@@ -245,7 +246,7 @@ def slurm(environment: Mapping[str, str], needed: bool) -> list[HostFinding]:
         return [gap("slurm", f"no {', '.join(missing)} on PATH", remedy, needed=needed)]
     if not needed:
         return [HostFinding("slurm", "ok", "commands found; this machine does not use them")]
-    version = version_of(client.SUBMIT) or client.SUBMIT
+    version = version_of(client.SUBMIT_COMMAND) or client.SUBMIT_COMMAND
     if fault := client.controller_fault(environment):
         detail = f"the controller does not answer: {fault}"
         return [gap("slurm", detail, "start slurmctld, or set SLURM_CONF", needed=True)]
@@ -391,7 +392,7 @@ def spack(machine: str) -> HostFinding:
         return gap(
             "spack", "no Spack found", f"`{command('spack', 'setup', '--machine', machine)}`"
         )
-    detail = f"{ask([str(root / 'bin' / 'spack'), '--version']).last} at {root}"
+    detail = f"{ask([str(root / 'bin' / 'spack'), '--version']).last_line} at {root}"
     if settings is None:
         return HostFinding("spack", "ok", f"{detail}, not set up for {machine}")
     try:

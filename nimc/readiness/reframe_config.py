@@ -86,7 +86,7 @@ def _settings_of(
     return ReframeSettings(
         environment=dict(os.environ),
         fault_line=int(lines[-1]) if lines else None,
-        fault=f"cannot be read: {answer.last}",
+        fault=f"cannot be read: {answer.last_line}",
     )
 
 

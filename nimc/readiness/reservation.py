@@ -25,7 +25,7 @@ def name_of(machine: Machine) -> str:
 def create_command(machine: Machine, minutes: int, nodes: str | None, user: str) -> list[str]:
     """Return the command that creates the reservation, of named nodes or from a partition."""
     origins = machine.origins
-    create_words = client.create_reservation(name_of(machine), minutes, user)
+    create_words = client.create_reservation_command(name_of(machine), minutes, user)
     if nodes:
         return [*create_words, f"Nodes={nodes}"]
     if origins.partition is None:
@@ -94,7 +94,7 @@ def create(machine: Machine, minutes: int, nodes: str | None) -> Reservation:
 
 def remove(machine: Machine) -> None:
     """Remove the reservation; MachineError with a command for the operator if Slurm refuses."""
-    client.run_or_advise(client.delete_reservation(name_of(machine)))
+    client.run_or_advise(client.delete_reservation_command(name_of(machine)))
 
 
 def check(machine: Machine, nodes: int, needed_s: float) -> Reservation | None:

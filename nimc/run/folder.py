@@ -30,7 +30,7 @@ from records.run import (
     own_runs,
     save_header,
 )
-from records.slurm.client import cancel as cancel_jobs
+from records.slurm.client import cancel_jobs
 
 if TYPE_CHECKING:
     import polars as pl
@@ -72,13 +72,13 @@ def open_run(
     fresh: bool = False,
     slurm: bool = False,
     pairs: int | None = None,
-    typed_in: Path | None = None,
+    required_folder: Path | None = None,
 ) -> Iterator[RunFolder]:
     """Open the latest run of the same request in `results`, or a new one, and lock it.
 
     The run is new if it is `fresh`, or if the latest one is finished; with `pairs`, a finished run
-    continues up to so many pairs a case. With `typed_in`, only runs of commands that were typed in
-    that folder are the same request.
+    continues up to so many pairs a case. With `required_folder`, only runs of commands that were
+    typed in that folder are the same request.
 
     The link `latest` then leads to the run. Processes that an earlier session left are awaited, and
     its jobs are cancelled if the machine uses `slurm`. Raises InputError if another process has the
@@ -91,7 +91,7 @@ def open_run(
         with _locked_results(results):
             latest = None
             if not fresh:
-                latest = find_latest(results, header.digest, header.reproduces, typed_in)
+                latest = find_latest(results, header.digest, header.reproduces, required_folder)
             resumed = latest is not None and _is_resumable(latest[1], pairs)
             path = latest[0] if latest and resumed else _create(results, header.run)
             exits.callback(_remove_empty, path)
@@ -116,7 +116,7 @@ def _locked_results(results: Path) -> Iterator[None]:
     Two processes that find no run would each make one.
     """
     with private_lock(results / f".nimc-{os.geteuid()}.lock") as lock:
-        if not lock.take(_BEGIN_S):
+        if not lock.acquire(_BEGIN_S):
             raise InputError(f"{results}: another nimc begins a run there; allowed: wait for it")
         yield
 
@@ -151,17 +151,17 @@ def find_latest(
     results: Path,
     digest: str,
     reproduces: Reproduced | None = None,
-    typed_in: Path | None = None,
+    required_folder: Path | None = None,
 ) -> tuple[Path, RunHeader] | None:
     """Return the latest run of a digest that reproduces the same, or nothing; and its header.
 
-    With `typed_in`, only runs of commands that were typed in that folder are considered.
+    With `required_folder`, only runs of commands that were typed in that folder are considered.
     """
     runs = [
         (path, header)
         for path, header in own_runs(results)
         if (header.digest, header.reproduces) == (digest, reproduces)
-        and typed_in in (None, load_call(path, header.campaign).folder)
+        and required_folder in (None, load_call(path, header.campaign).folder)
     ]
     return max(runs, key=lambda run: run[1].started_s, default=None)
 
@@ -241,12 +241,12 @@ def _create(results: Path, name: str) -> Path:
 def locked(path: Path, allowed: str = "wait for it, or another --results") -> Iterator[None]:
     """Lock a folder until the context ends. Raises InputError if another process has the lock."""
     with private_lock(path / "lock") as lock:
-        if not lock.take():
+        if not lock.acquire():
             raise InputError(
                 f"{path}: another nimc (process {lock.holder() or 'unknown'}) is running this"
                 f" campaign there; allowed: {allowed}"
             )
-        lock.sign(str(os.getpid()))
+        lock.write_holder(str(os.getpid()))
         yield
 
 
@@ -305,7 +305,7 @@ def new_header(request: Request) -> RunHeader:
         resolved=resolved,
         campaign_text=request.campaign_text,
         pairs_floor=campaign.pairs.floor,
-        pairs_cap=campaign.pairs.most,
+        pairs_cap=campaign.pairs.maximum,
         precision=campaign.pairs.precision,
         facts={"host": this_host, "site": machine.model_dump(mode="json")},
         versions=program.package_versions(("nimc", "reframe-hpc", *program.WHEELS)),

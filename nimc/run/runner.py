@@ -91,10 +91,10 @@ class CaseState:
         every run is rejected ends with `too few pairs` instead of never. Pairs that were rejected
         before this session do not count, so that each session tries again.
         """
-        if self.rejected_pairs - rejected_before >= requested.most:
+        if self.rejected_pairs - rejected_before >= requested.maximum:
             return 0
         # If only a control lacks pairs, the other treatments are not measured beyond the cap.
-        pairs_below_cap = max(0, requested.most - self.pairs_without_control)
+        pairs_below_cap = max(0, requested.maximum - self.pairs_without_control)
         next_pairs = next_block_pairs(self.pairs, requested, done=self.done)
         return min(next_pairs, pairs_below_cap)
 
@@ -485,10 +485,10 @@ class CampaignRunner:
         runs = [] if self.request.slurm else concurrent_runs(self.run)
         if not runs:
             return []
-        note = Note.BESIDE(run=", ".join(runs))
+        note = Note.CONCURRENT_RUN(run=", ".join(runs))
         if not self.announced_runs.issuperset(runs):
             self.announced_runs.update(runs)
-            self.display.tell(f"{note}; {Note.BESIDE.remedy}")
+            self.display.tell(f"{note}; {Note.CONCURRENT_RUN.remedy}")
         return [note]
 
     def _tick(
@@ -529,9 +529,9 @@ class CampaignRunner:
         """Cancel jobs that ReFrame may have left, or say that this is not possible."""
         if self.slurm:
             try:
-                client.cancel(self.run)
+                client.cancel_jobs(self.run)
             except MachineError as error:
-                cancel = client.how_to_cancel(self.slurm.jobs)
+                cancel = client.cancel_command(self.slurm.jobs)
                 self.display.tell(f"{error}; jobs of this run may go on: {cancel}")
 
     def _state(self, entry: Entry) -> CaseState:
@@ -554,7 +554,7 @@ class CampaignRunner:
             for treatment in self.request.treatments[case.name]
         )
         return StoppingRule(
-            pairs.floor, pairs.most, pairs.precision, self.campaign.margin, hypotheses
+            pairs.floor, pairs.maximum, pairs.precision, self.campaign.margin, hypotheses
         )
 
     def least_s(self) -> float:

@@ -72,7 +72,7 @@ def start(
         cwd=cwd,
         env={**environment, "PYTHONPATH": python_path(ROOT)},
         start_new_session=True,  # Ctrl-C of the terminal reaches this process only
-        preexec_fn=processes.end_with(os.getpid()),
+        preexec_fn=processes.signalled_with_parent(os.getpid()),
     )
 
 

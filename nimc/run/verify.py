@@ -29,7 +29,7 @@ from records import chain, run_folder
 from records.errors import InputError
 from records.json_limits import parse_document, validated
 from records.run import load_header
-from records.sample import Sample, renewed
+from records.sample import Sample, upgraded
 from reframe_tests import workload
 from reframe_tests.workload import Workload
 
@@ -130,7 +130,7 @@ def _samples(path: Path, count: int) -> Iterator[tuple[str, Sample]]:
     with path.open("rb") as file:
         for number, line in enumerate(islice(file, count), 1):
             location = f"{path}:{number}"
-            yield location, validated(Sample, renewed(parse_document(line, location)), location)
+            yield location, validated(Sample, upgraded(parse_document(line, location)), location)
 
 
 def _digests(path: Path) -> dict[str, str]:

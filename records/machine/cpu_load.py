@@ -39,7 +39,7 @@ class KernelThreads:
         #: CPU -> ticks that threads used between readings, if they ran there last.
         self._by_cpu = Counter[int]()
         #: PID and start of a thread -> all ticks that it had used at the last reading.
-        self._used = {thread: stat.used for thread, stat in _threads(self._proc)}
+        self._used = {thread: stat.used_ticks for thread, stat in _threads(self._proc)}
 
     @property
     def are_visible(self) -> bool:
@@ -50,8 +50,8 @@ class KernelThreads:
         """Read the time that all threads have used since the first reading, seconds."""
         used = {}
         for thread, stat in _threads(self._proc):
-            used[thread] = stat.used
-            ticks = max(stat.used - self._used.get(thread, 0), 0)
+            used[thread] = stat.used_ticks
+            ticks = max(stat.used_ticks - self._used.get(thread, 0), 0)
             self._total += ticks
             if stat.cpu is not None:
                 self._by_cpu[stat.cpu] += ticks
@@ -67,7 +67,7 @@ def _threads(proc: Path) -> Iterator[tuple[tuple[int, int], kernel_text.ProcessS
     """Yield PID and start of each kernel thread, and its state."""
     for pid, stat in kernel_text.stats(proc):
         if stat.flags & _KERNEL_THREAD and not stat.name.startswith(_IN_SOFTIRQ):
-            yield (pid, stat.started), stat
+            yield (pid, stat.start_ticks), stat
 
 
 # Processes of the block and others.
@@ -129,14 +129,16 @@ def read(
     ours = {
         pid
         for pid, process in processes.items()
-        if pid in exempt or earlier_ours.get(pid) == process.started
+        if pid in exempt or earlier_ours.get(pid) == process.start_ticks
     }
     # While a process runs the same program, its environment stays the same: it is read once.
-    unchanged = {(pid, process.started, process.name) for pid, process in earlier_foreign.items()}
+    unchanged = {
+        (pid, process.start_ticks, process.name) for pid, process in earlier_foreign.items()
+    }
     new = [
         pid
         for pid, process in processes.items()
-        if pid not in ours and (pid, process.started, process.name) not in unchanged
+        if pid not in ours and (pid, process.start_ticks, process.name) not in unchanged
     ]
     ours |= {pid for pid in new if _marked(proc / str(pid), mark)}
     ours |= kernel_text.with_descendants(roots, processes)
@@ -154,7 +156,7 @@ def read(
         # The option `hidepid` of /proc hides the processes of other users.
         foreign=others if kernel_text.read(proc / "1/stat") else None,
         ended=ended,
-        ours={pid: processes[pid].started for pid in ours},
+        ours={pid: processes[pid].start_ticks for pid in ours},
         reapers=frozenset({1, *exempt} | {processes[pid].parent for pid in ours}),
         stolen=stolen,
         total=total,
@@ -179,9 +181,9 @@ def foreign_s(before: HostLoad, after: HostLoad) -> dict[str, float] | None:
     )
     for pid, now in after.foreign.items():
         then = before.foreign.get(pid)
-        used, children = now.used, now.children
-        if then and then.started == now.started:
-            used, children = used - then.used, children - then.children
+        used, children = now.used_ticks, now.children_ticks
+        if then and then.start_ticks == now.start_ticks:
+            used, children = used - then.used_ticks, children - then.children_ticks
         if pid not in reapers and now.name not in _REAPERS:
             used += max(children - known_ticks.get(pid, 0), 0)
         # A user can put control characters of terminals into the name of a process.
@@ -203,7 +205,7 @@ def _ticks_of_ended(
 
     def ended(pid: int) -> bool:
         now = after.get(pid)
-        return pid in before and (now is None or now.started != before[pid].started)
+        return pid in before and (now is None or now.start_ticks != before[pid].start_ticks)
 
     ticks: dict[int, int] = {}
     for pid, then in before.items():
@@ -212,7 +214,7 @@ def _ticks_of_ended(
             while ended(ancestor) and ancestor not in visited:
                 visited.add(ancestor)
                 ancestor = before[ancestor].parent
-            ticks[ancestor] = ticks.get(ancestor, 0) + then.used + then.children
+            ticks[ancestor] = ticks.get(ancestor, 0) + then.used_ticks + then.children_ticks
     return ticks
 
 
@@ -278,7 +280,7 @@ def busy_cpus(pids: Iterable[int], over_s: float, root: Path = Path("/")) -> set
         for tid, stat in kernel_text.stats(tasks):
             listed = _ALLOWED.search(kernel_text.read(tasks / f"{tid}/status"))
             with suppress(ValueError):
-                if listed and stat.used > 0 and stat.used >= least_ticks:
+                if listed and stat.used_ticks > 0 and stat.used_ticks >= least_ticks:
                     cpus.update(cpu_list(listed[1]))
     return cpus
 

@@ -19,7 +19,7 @@ from records import kernel_text
 from records.machine import cpu_load, host
 from records.machine.cpu_load import KernelThreads
 from records.programs import ask
-from records.sample import IRQ, SOFTIRQ, THREADS
+from records.sample import IRQ_TIME, KERNEL_THREADS_TIME, SOFTIRQ_TIME
 
 #: `total` grows from boot on; `gauge` is a state at the time of the reading.
 Kind = Literal["total", "gauge"]
@@ -81,8 +81,8 @@ def _stat(root: Path) -> Counts:
     for key, column, name, unit, factor in (
         ("ctxt", 1, "context-switches", "count", 1.0),
         ("intr", 1, "interrupts", "count", 1.0),
-        ("cpu", 6, IRQ, "s", _TICK_S),
-        ("cpu", 7, SOFTIRQ, "s", _TICK_S),
+        ("cpu", 6, IRQ_TIME, "s", _TICK_S),
+        ("cpu", 7, SOFTIRQ_TIME, "s", _TICK_S),
     ):
         words = lines.get(key, [])
         text = words[column] if column < len(words) else ""
@@ -289,7 +289,7 @@ def gain_on_free_cpus(
     """Return the gains of counters by CPU: of each on all CPUs, and on those in `free`."""
     gains = {}
     for name, by_cpu in after.items():
-        unit = "s" if name == THREADS else "count"
+        unit = "s" if name == KERNEL_THREADS_TIME else "count"
         earlier = before.get(name, {})
         gain_by_cpu = {cpu: value - earlier.get(cpu, 0.0) for cpu, value in by_cpu.items()}
         on_free_cpus = sum(value for cpu, value in gain_by_cpu.items() if cpu in free)
@@ -331,12 +331,14 @@ class NodeReader:
         for interface in self._ethtool_interfaces:
             counters |= read_ethtool(interface)
         if self._threads.are_visible:
-            counters[THREADS] = NodeCounter(self._threads.read_s(), "s")
+            counters[KERNEL_THREADS_TIME] = NodeCounter(self._threads.read_s(), "s")
         return counters
 
     def by_cpu(self) -> dict[str, dict[int, float]]:
         """Read the interrupts of devices by CPU; add the time of threads as of the last `read`."""
-        threads = {THREADS: self._threads.by_cpu_s()} if self._threads.are_visible else {}
+        threads = (
+            {KERNEL_THREADS_TIME: self._threads.by_cpu_s()} if self._threads.are_visible else {}
+        )
         return {**interrupts_by_cpu(self._root), **threads}
 
 

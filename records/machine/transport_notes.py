@@ -18,7 +18,7 @@ NOTES: dict[str, Note] = {
     **{row.name: row.note for row in TABLE if row.note},
     **{emulated_transport(row.name): row.emulated_note for row in TABLE if row.emulated_note},
     "two-sided": Note.TWO_SIDED,
-    "receives": Note.RECEIVES,
+    "receives": Note.TARGET_RECEIVES,
 }
 
 

@@ -12,13 +12,13 @@ from pathlib import Path
 from records.errors import MachineError
 from records.programs import ProgramAnswer, ask
 from records.slurm import parse, parse_nodes
-from records.slurm.parse import working_in
+from records.slurm.parse import jobs_in_folder
 from records.slurm.parse_nodes import SlurmNode, nodes_in
 
 #: Submits jobs; `--version` of it is Slurm's.
-SUBMIT = "sbatch"
+SUBMIT_COMMAND = "sbatch"
 #: Commands that must be on PATH: jobs are submitted, steps started, and ReFrame asks for states.
-COMMANDS = (SUBMIT, "srun", "scontrol", "sacct")
+REQUIRED_COMMANDS = (SUBMIT_COMMAND, "srun", "scontrol", "sacct")
 PING = ("scontrol", "ping")
 #: Words of an accounting that does not answer.
 ACCOUNTING_REMEDY = "configure slurmdbd: ReFrame's scheduler 'slurm' reads job states from sacct"
@@ -29,7 +29,7 @@ ACCOUNTING_REMEDY = "configure slurmdbd: ReFrame's scheduler 'slurm' reads job s
 
 def missing_commands() -> list[str]:
     """Return which of the commands are not on PATH."""
-    return [name for name in COMMANDS if not shutil.which(name)]
+    return [name for name in REQUIRED_COMMANDS if not shutil.which(name)]
 
 
 def lists_nodes() -> bool:
@@ -40,13 +40,13 @@ def lists_nodes() -> bool:
 def controller_fault(environment: Mapping[str, str]) -> str:
     """Return what was said instead of an answer of slurmctld; empty if it answers."""
     answer = ask(PING, environment)
-    return "" if answer.ok and parse.is_up(answer.text) else answer.last
+    return "" if answer.ok and parse.is_up(answer.text) else answer.last_line
 
 
 def accounting_fault(environment: Mapping[str, str]) -> str:
     """The same of the accounting."""
     answer = ask(["sacct", "-n", "-X"], environment)
-    return "" if answer.ok else answer.last
+    return "" if answer.ok else answer.last_line
 
 
 # Resources of Slurm.
@@ -56,12 +56,12 @@ def ask_nodes(partition: str | None, environment: Mapping[str, str]) -> list[Slu
     """Nodes of a partition, of the default partitions without one. Raises MachineError."""
     command = ["sinfo", "--Node", "--noheader", "--format=%N %T"]
     command += [f"--partition={partition}"] if partition else []
-    return nodes_in(ask(command, environment).required())
+    return nodes_in(ask(command, environment).required_output())
 
 
 def partitions() -> list[parse_nodes.SlurmPartition]:
     """Partitions that can run jobs, the default first. Raises MachineError."""
-    return parse_nodes.partitions(_shown("partition"))
+    return parse_nodes.partitions(_show("partition"))
 
 
 def whole_node_partitions(environment: Mapping[str, str]) -> set[str | None]:
@@ -72,19 +72,19 @@ def whole_node_partitions(environment: Mapping[str, str]) -> set[str | None]:
 
 def shapes(partition: parse_nodes.SlurmPartition) -> list[tuple[parse_nodes.NodeShape, int]]:
     """Shapes of a partition's nodes with their numbers. Raises MachineError."""
-    return parse_nodes.shapes(_shown("node"), partition)
+    return parse_nodes.shapes(_show("node"), partition)
 
 
 def settings() -> dict[str, str]:
     """Return what `slurm.conf` sets. Raises MachineError."""
-    return parse.settings(_shown("config"))
+    return parse.settings(_show("config"))
 
 
-def _shown(entity: str) -> str:
+def _show(entity: str) -> str:
     command = ["scontrol", "--oneliner", "show", entity]
     answer = ask(command)
     if not answer.ok:
-        raise MachineError(f"{' '.join(command)}: {answer.last}")
+        raise MachineError(f"{' '.join(command)}: {answer.last_line}")
     return answer.stdout
 
 
@@ -104,19 +104,19 @@ def hostnames(nodelist: str) -> list[str]:
     """Node names from Slurm's compact list. Raises MachineError."""
     if not nodelist:
         return []
-    return parse.hostnames(ask(["scontrol", "show", "hostnames", nodelist]).required())
+    return parse.hostnames(ask(["scontrol", "show", "hostnames", nodelist]).required_output())
 
 
 # Reservations.
 
 
-def create_reservation(name: str, minutes: int, user: str) -> list[str]:
+def create_reservation_command(name: str, minutes: int, user: str) -> list[str]:
     """The command that creates a reservation from now; its nodes are to be added."""
     command = ["scontrol", "create", "reservation", f"ReservationName={name}"]
     return [*command, "StartTime=now", f"Duration={minutes}", f"Users={user}"]
 
 
-def delete_reservation(name: str) -> list[str]:
+def delete_reservation_command(name: str) -> list[str]:
     """The command that removes a reservation."""
     return ["scontrol", "delete", f"ReservationName={name}"]
 
@@ -125,7 +125,7 @@ def run_or_advise(command: list[str]) -> None:
     """Run one of them; MachineError with it for the operator if Slurm refuses."""
     answer = _scontrol(command)
     if not answer.ok:
-        raise MachineError(f"{answer.last}; an operator can run: {shlex.join(command)}")
+        raise MachineError(f"{answer.last_line}; an operator can run: {shlex.join(command)}")
 
 
 def find_reservation(name: str) -> parse.Reservation | None:
@@ -133,35 +133,35 @@ def find_reservation(name: str) -> parse.Reservation | None:
     answer = _scontrol(["scontrol", "-o", "show", "reservation", name])
     if "not found" in answer.text:
         return None
-    return parse.reservation_in(answer.required())
+    return parse.first_reservation(answer.required_output())
 
 
 def _scontrol(command: list[str]) -> ProgramAnswer:
     # Users may have changed the format of times.
-    return ask(command, {**os.environ, "SLURM_TIME_FORMAT": "standard"}).ended()
+    return ask(command, {**os.environ, "SLURM_TIME_FORMAT": "standard"}).with_status()
 
 
 # Orphaned Slurm jobs of a run: found by their working folder, and cancelled.
 
 
 #: How long jobs may take to end, seconds.
-ENDS_WITHIN_S = 60.0
+END_TIMEOUT_S = 60.0
 #: Lists this user's jobs, a line `JOB|STATE|START|REASON|FOLDER` each; components of a
 #: heterogeneous job are `JOB+N`. A start lies ahead while the state is `PD`.
 SQUEUE = ("squeue", "--me", "--noheader", "--format=%i|%t|%S|%r|%Z")
 
 
-def cancel(run: Path) -> list[str]:
+def cancel_jobs(run: Path) -> list[str]:
     """Cancel the jobs left by a run and wait until they have ended. Returns their ids.
 
     ReFrame cancels its jobs on SIGTERM, but not if it was killed. Raises MachineError if Slurm
     does not answer or jobs do not end.
     """
-    jobs = jobs_left(run)
+    jobs = remaining_jobs(run)
     if jobs:
         refused = ask(["scancel", *jobs])  # fails also for jobs that are just ending
-        until_s = time.monotonic() + ENDS_WITHIN_S
-        while left := jobs_left(run):
+        until_s = time.monotonic() + END_TIMEOUT_S
+        while left := remaining_jobs(run):
             if time.monotonic() > until_s:
                 why = "" if refused.ok else f": scancel: {refused.reason}"
                 raise MachineError(f"{run}: jobs of an earlier session do not end: {left}{why}")
@@ -169,13 +169,13 @@ def cancel(run: Path) -> list[str]:
     return jobs
 
 
-def jobs_left(run: Path) -> list[str]:
+def remaining_jobs(run: Path) -> list[str]:
     """Ids of the jobs that work in the folder of a run. Raises MachineError without an answer."""
     # Folders are compared, whatever their encoding.
-    return list(working_in(run, ask(SQUEUE, errors="surrogateescape").required()))
+    return list(jobs_in_folder(run, ask(SQUEUE, errors="surrogateescape").required_output()))
 
 
-def how_to_cancel(jobs: Collection[str]) -> str:
+def cancel_command(jobs: Collection[str]) -> str:
     """The command with which a user ends jobs of these ids, which may be unknown."""
     return f"scancel {' '.join(jobs) or 'JOB (squeue --me lists them)'}"
 
@@ -188,6 +188,6 @@ CLUSTERS = ("sacctmgr", "-nP", "show", "cluster")
 NODE_STATES = ("sinfo", "-h", "-N", "-o", "%n %t")
 
 
-def add_cluster(name: str) -> list[str]:
+def add_cluster_command(name: str) -> list[str]:
     """The command that adds a cluster to the accounting."""
     return ["sacctmgr", "-i", "add", "cluster", name]

@@ -74,7 +74,7 @@ def agent_launcher(origins: Origins, network: str | None = None) -> list[str]:
     return [*step, "--het-group=0,1"]
 
 
-def networked(launcher: list[str], network: str | None) -> list[str]:
+def with_network(launcher: list[str], network: str | None) -> list[str]:
     """The launch line of an application whose step names its network, unless it does already."""
     names_network = any(word.startswith("--network") for word in launcher)
     if launcher[:1] != [LAUNCHER] or network is None or names_network:
@@ -82,7 +82,7 @@ def networked(launcher: list[str], network: str | None) -> list[str]:
     return [*launcher, f"--network={network}"]
 
 
-def on_targets(launcher: list[str], origins: Origins, tasks: int) -> list[str]:
+def limited_to_targets(launcher: list[str], origins: Origins, tasks: int) -> list[str]:
     """The launch line of an application that leaves the last nodes of its job to the origins.
 
     The first component of a heterogeneous job has only targets, so there the line is unchanged.
@@ -94,7 +94,7 @@ def on_targets(launcher: list[str], origins: Origins, tasks: int) -> list[str]:
     return [*launcher, "--host", "{slots}"]
 
 
-def bound(launcher: list[str]) -> list[str]:
+def bound_to_cores(launcher: list[str]) -> list[str]:
     """The launch line of an application whose tasks each keep to their own cores.
 
     By default Slurm binds tasks if there are as many as cores, and else it does not, so that levels
@@ -105,7 +105,7 @@ def bound(launcher: list[str]) -> list[str]:
     return [*launcher, "--cpu-bind=cores"]
 
 
-def sized(launcher: list[str], tasks: int, per_node: int | None) -> list[str]:
+def with_task_count(launcher: list[str], tasks: int, per_node: int | None) -> list[str]:
     """The launch line of an application that may have fewer tasks than its job requested."""
     if launcher[:1] != [LAUNCHER] or any(word.startswith("--ntasks=") for word in launcher):
         return launcher
@@ -113,12 +113,12 @@ def sized(launcher: list[str], tasks: int, per_node: int | None) -> list[str]:
     return [*launcher, f"--ntasks={tasks}", *per_node_option]
 
 
-def launcher(mpi: str) -> str:
+def srun_launcher(mpi: str) -> str:
     """The line that starts ranks of an MPI, such as `pmix`; `...` of one that is not known."""
     return f"{LAUNCHER} --mpi={mpi}"
 
 
-def request_of(feature: str) -> str:
+def whole_node_request(feature: str) -> str:
     """The line with which a user asks for whole nodes of a feature."""
     return f"sbatch --exclusive --constraint={feature}"
 
@@ -139,10 +139,10 @@ RANKS_ON_COMPONENTS = f"{_RANK}=0 --nodelist={{target}} : {_RANK}=1 --nodelist={
 
 
 #: The length from which options that are requested here differ from all others: `--part`.
-_SHORTEST = 6
+_MIN_OPTION_LENGTH = 6
 
 
-def partition_in(access: Sequence[str]) -> str | None:
+def named_partition(access: Sequence[str]) -> str | None:
     """The partition that job options name (`access` of ReFrame's configuration)."""
     values = option_values(access, "partition", "p")
     return values[-1] if values else None
@@ -159,7 +159,7 @@ def option_values(access: Sequence[str], name: str, letter: str = "") -> list[st
         words = words_of(line)
         for word, following in zip(words, [*words[1:], ""], strict=True):
             option, equals, value = word.partition("=")
-            if f"--{name}".startswith(option) and len(option) >= _SHORTEST:
+            if f"--{name}".startswith(option) and len(option) >= _MIN_OPTION_LENGTH:
                 alone = not equals and not following.startswith("-")
                 values.append(following if alone else value)
             elif letter and word.startswith(f"-{letter}"):

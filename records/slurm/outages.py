@@ -13,16 +13,16 @@ from typing import IO
 from records.errors import MachineError
 from records.programs import START_FOLDER
 from records.slurm import client
-from records.slurm.parse import Pending, working_in
+from records.slurm.parse import PendingJob, jobs_in_folder
 
 #: How often they are asked, and how long one answer may take, seconds.
-_ASK_S = 20.0
-_ANSWER_S = 60.0
+_PROBE_INTERVAL_S = 20.0
+_ANSWER_TIMEOUT_S = 60.0
 #: Silence that is reported, and silence after which a session is ended, seconds.
-TELL_S = 60.0
-END_S = 600.0
+REPORT_AFTER_S = 60.0
+END_AFTER_S = 600.0
 #: A session ends when its job has been gone so long although Slurm answers, seconds.
-GONE_S = 60.0
+LOST_AFTER_S = 60.0
 #: Who answers -> a command that fails without it.
 PROBES = {
     "slurmctld (squeue)": client.SQUEUE,
@@ -56,7 +56,7 @@ class Probe:
     def ask(self, now_s: float) -> str | None:
         """Start or look after the command; returns its output once it has succeeded."""
         if self.running is None:
-            if now_s - self.asked_s >= _ASK_S:
+            if now_s - self.asked_s >= _PROBE_INTERVAL_S:
                 self.asked_s = now_s
                 self.output.seek(0)
                 self.output.truncate()
@@ -71,7 +71,7 @@ class Probe:
             return None
         status = self.running.poll()
         if status is None:
-            if now_s - self.asked_s > _ANSWER_S:
+            if now_s - self.asked_s > _ANSWER_TIMEOUT_S:
                 self.running.kill()
             return None
         self.running = None
@@ -101,7 +101,7 @@ class SlurmWatch:
         self._tell = tell
         self.probes = [Probe(name=name, command=command) for name, command in PROBES.items()]
         #: Jobs of the run when slurmctld answered last; None of those that are not pending.
-        self.jobs: dict[str, Pending | None] = {}
+        self.jobs: dict[str, PendingJob | None] = {}
         self._begun = False
         #: Since when slurmctld has had no job of a block that began; None if it has one.
         self._gone_s: float | None = None
@@ -112,7 +112,7 @@ class SlurmWatch:
             probe.close()
 
     @property
-    def pending(self) -> Pending | None:
+    def pending(self) -> PendingJob | None:
         """Return why a job of the run waits in the queue, and until when; None if none does."""
         return next(filter(None, self.jobs.values()), None)
 
@@ -133,24 +133,24 @@ class SlurmWatch:
         for probe in self.probes:
             answer = probe.ask(now_s)
             if answer is not None and probe.command is client.SQUEUE:
-                self.jobs = working_in(self._run, answer)
+                self.jobs = jobs_in_folder(self._run, answer)
                 self._begun |= bool(self.jobs)
                 if self.jobs or not self._begun:
                     self._gone_s = None
                 elif self._gone_s is None:
                     self._gone_s = now_s
             silent_s = probe.silent_s(now_s)
-            if silent_s > (TELL_S if finished else END_S):
+            if silent_s > (REPORT_AFTER_S if finished else END_AFTER_S):
                 raise SilentError(f"{probe.name} has not answered for {silent_s:.0f} s")
-            if probe.reported != (silent_s > TELL_S):
+            if probe.reported != (silent_s > REPORT_AFTER_S):
                 probe.reported = not probe.reported
                 self._tell(
                     f"{probe.name} has not answered for {silent_s:.0f} s; waits up to"
-                    f" {END_S / 60:.0f} min"
+                    f" {END_AFTER_S / 60:.0f} min"
                     if probe.reported
                     else f"{probe.name} answers again"
                 )
         gone_s = 0.0 if self._gone_s is None else now_s - self._gone_s
-        most_s = END_S if reading else GONE_S
+        most_s = END_AFTER_S if reading else LOST_AFTER_S
         if gone_s > most_s and not any(probe.reported for probe in self.probes):
             raise LostJobError(f"the block's job has not been in the queue for {gone_s:.0f} s")

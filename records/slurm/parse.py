@@ -41,7 +41,7 @@ class JobOutcome:
     reason: str | None = None
 
 
-def outcome(
+def job_outcome(
     state: str | None, exit_code: int | None, block: Mapping[str, Any] | None
 ) -> JobOutcome:
     """Classify a failure: by Slurm's job state, then by the conductor, then by the exit status.
@@ -69,12 +69,12 @@ def outcome(
 
 _FIELD = re.compile(r"(?:^|\s)([A-Za-z]\w*)=(\S*)")
 #: Fields at its end that hold any text of an operator, whose words may look like fields.
-_TEXTS = ("Reason", "Comment", "AdminComment", "Extra")
+_TEXT_FIELDS = ("Reason", "Comment", "AdminComment", "Extra")
 
 
 def fields_of(line: str) -> dict[str, str]:
     """Name -> value of the fields of a record, up to the first that holds any text."""
-    pairs = takewhile(lambda pair: pair[0] not in _TEXTS, _FIELD.findall(line))
+    pairs = takewhile(lambda pair: pair[0] not in _TEXT_FIELDS, _FIELD.findall(line))
     return dict(reversed(list(pairs)))  # the first of a name counts
 
 
@@ -82,11 +82,11 @@ def fields_of(line: str) -> dict[str, str]:
 
 
 #: Reasons of a pending job that hold for its kind, whatever is free: limits and policy.
-_OF_ITS_KIND = re.compile(r"(QOS|Assoc|Account|Partition(?!Down|Inactive)|Max|JobHeldAdmin)\w*")
+_LIMIT_REASON = re.compile(r"(QOS|Assoc|Account|Partition(?!Down|Inactive)|Max|JobHeldAdmin)\w*")
 
 
 @dataclass(frozen=True)
-class Pending:
+class PendingJob:
     """Why a job is pending, and when it is expected to start; empty if Slurm does not know."""
 
     reason: str = ""
@@ -102,17 +102,17 @@ class Pending:
     @property
     def limit(self) -> str | None:
         """Return the limit or the policy that keeps the job waiting; None if it is none."""
-        return self.reason if _OF_ITS_KIND.fullmatch(self.reason) else None
+        return self.reason if _LIMIT_REASON.fullmatch(self.reason) else None
 
 
-def working_in(folder: Path, squeue_output: str) -> dict[str, Pending | None]:
+def jobs_in_folder(folder: Path, squeue_output: str) -> dict[str, PendingJob | None]:
     """Jobs whose working folder lies in `folder`, of squeue's lines; None if it is not pending.
 
     Slurm prints folders with links resolved; paths to shared file systems often contain links. It
     does not cancel components of a heterogeneous job, so the whole job is named.
     """
     folder = folder.resolve()
-    jobs: dict[str, Pending | None] = {}
+    jobs: dict[str, PendingJob | None] = {}
     for line in squeue_output.splitlines():
         about, _, path = line.partition("|/")
         name, state, start, reason = [*about.split("|", 3), "", "", ""][:4]
@@ -124,8 +124,8 @@ def working_in(folder: Path, squeue_output: str) -> dict[str, Pending | None]:
     return jobs
 
 
-def _pending(start: str, reason: str) -> Pending:
-    return Pending(
+def _pending(start: str, reason: str) -> PendingJob:
+    return PendingJob(
         reason="" if reason in ("None", "(null)") else reason,
         start=start.replace("T", " ") if start[:1].isdigit() else "",
     )
@@ -177,7 +177,7 @@ def hostnames(text: str) -> list[str]:
 #: Slurm's format of times in one-line records.
 _TIME = "%Y-%m-%dT%H:%M:%S"
 #: How such a record begins; other lines say that there is none.
-_RECORD = "ReservationName="
+_RECORD_START = "ReservationName="
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -198,7 +198,7 @@ class Reservation:
     flags: list[str]
 
 
-def reservation(line: str) -> Reservation:
+def parse_reservation(line: str) -> Reservation:
     """One line of `scontrol -o show reservation`. Raises MachineError if it is not one."""
     fields = fields_of(line)
 
@@ -223,10 +223,10 @@ def reservation(line: str) -> Reservation:
         raise MachineError(f"scontrol: its reservation cannot be read: {cause}") from None
 
 
-def reservation_in(text: str) -> Reservation:
+def first_reservation(text: str) -> Reservation:
     """The first record of a reservation in what `scontrol` prints. Raises MachineError."""
-    lines = (line for line in text.splitlines() if line.startswith(_RECORD))
-    return reservation(next(lines, ""))
+    lines = (line for line in text.splitlines() if line.startswith(_RECORD_START))
+    return parse_reservation(next(lines, ""))
 
 
 # Answers of its daemons, and what its commands say of a failure.
@@ -238,21 +238,21 @@ def is_up(text: str) -> bool:
 
 
 #: Begins each error of `sbatch`; ends what ReFrame quotes of it.
-_ERROR, _ENDS = "sbatch: error: ", " --- stderr ---"
+_ERROR_START, _ERROR_END = "sbatch: error: ", " --- stderr ---"
 
 
 def refusal(text: str) -> str | None:
     """Return why `sbatch` refused a job, from what ReFrame quotes of it; None if it did not."""
-    if _ERROR not in text:
+    if _ERROR_START not in text:
         return None
-    _, *errors = text.removesuffix(_ENDS).split(_ERROR)
+    _, *errors = text.removesuffix(_ERROR_END).split(_ERROR_START)
     return "; ".join(error.strip() for error in errors)
 
 
 #: The label that `srun --label` puts before a line, with its number.
 LABEL = r"\d+: "
 #: Lines that follow from the failure of a step, and say no cause; and those that state one.
-FOLLOWS = (
+CONSEQUENCES = (
     r"^srun: (?:error: )?(?:\S+: tasks? [\d,-]+: (?:Exited with|Terminated|Killed)"
     r"|Job step aborted|(?:Force )?[Tt]erminat|launch/slurm: _step_signal|[Jj]ob \d+ )",
     r"^slurmstepd: error: (?:couldn't chdir|\*\*\* \S+ \S+ ON \S+ CANCELLED AT \S+ \*\*\*)",

@@ -34,7 +34,7 @@ _USABLE = (
     "reboot_issued",
 )
 #: The sign of a node that is about to restart, even if it is `down` until then.
-_RESTARTS = "^"
+_RESTART_SIGN = "^"
 _NODE = re.compile(r"([A-Za-z0-9][\w.-]*)\s+([a-z_]+)([^\sa-z]*)", re.ASCII)
 
 
@@ -61,7 +61,7 @@ def nodes_in(sinfo_output: str) -> list[SlurmNode]:
     for line in sinfo_output.splitlines():
         if match := _NODE.fullmatch(line.strip()):
             name, state, signs = match.groups()
-            if _RESTARTS in signs:
+            if _RESTART_SIGN in signs:
                 state = "reboot"
             elif "*" in signs:
                 state = "unknown"
@@ -88,10 +88,10 @@ class SlurmPartition:
     whole_nodes: bool
     nodes: int
     #: The most that a job gets: CPUs of a node and of a socket, MiB of a node and for each CPU.
-    cpus_a_node: int | None = None
-    cpus_a_socket: int | None = None
+    cpus_per_node: int | None = None
+    cpus_per_socket: int | None = None
     memory_mib: int | None = None
-    memory_mib_a_cpu: int | None = None
+    memory_mib_per_cpu: int | None = None
 
 
 @dataclass(frozen=True)
@@ -153,10 +153,10 @@ def whole_node_partitions(text: str) -> set[str | None]:
 
 #: Field of `SlurmPartition` -> the limit that is read for it; `UNLIMITED` is none.
 _LIMITS = {
-    "cpus_a_node": "MaxCPUsPerNode",
-    "cpus_a_socket": "MaxCPUsPerSocket",
+    "cpus_per_node": "MaxCPUsPerNode",
+    "cpus_per_socket": "MaxCPUsPerSocket",
     "memory_mib": "MaxMemPerNode",
-    "memory_mib_a_cpu": "MaxMemPerCPU",
+    "memory_mib_per_cpu": "MaxMemPerCPU",
 }
 
 
@@ -201,11 +201,11 @@ def _limited(shape: NodeShape, partition: SlurmPartition) -> NodeShape:
     """Return what a job gets of a node in a partition."""
     threads = shape.threads_per_core
     cores = [shape.cores]
-    if partition.cpus_a_node:
-        cores.append(partition.cpus_a_node // threads)
-    if partition.cpus_a_socket:
-        cores.append(partition.cpus_a_socket // threads * shape.sockets)
+    if partition.cpus_per_node:
+        cores.append(partition.cpus_per_node // threads)
+    if partition.cpus_per_socket:
+        cores.append(partition.cpus_per_socket // threads * shape.sockets)
     allowed = max(1, min(cores))
-    a_cpu = partition.memory_mib_a_cpu
+    a_cpu = partition.memory_mib_per_cpu
     memory = (shape.memory_mib, partition.memory_mib, a_cpu and a_cpu * allowed * threads)
     return replace(shape, cores=allowed, memory_mib=min(filter(None, memory), default=None))

@@ -93,5 +93,5 @@ def locked(path: Path) -> Iterator[None]:
     """Lock a file; a second process waits. The kernel releases the lock when the process ends."""
     path.parent.mkdir(parents=True, exist_ok=True)
     with private_lock(path) as lock:
-        lock.take(None)
+        lock.acquire(None)
         yield

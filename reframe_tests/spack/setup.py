@@ -218,4 +218,4 @@ def clone(git: str, tag: str, commit: str, into: Path) -> None:
 
 
 def _git(*words: str) -> str:
-    return ask(["git", *words], timeout_s=_CLONE_S).required()
+    return ask(["git", *words], timeout_s=_CLONE_S).required_output()

@@ -112,5 +112,7 @@ def try_out(tool: Tool) -> list[CounterRow]:
         if answer.status is None:
             raise ToolError(f"{tool.name} does not run: {answer.reason}")
         if not answer.ok:
-            raise ToolError(f"{tool.name} fails with exit status {answer.status}: {answer.first}")
+            raise ToolError(
+                f"{tool.name} fails with exit status {answer.status}: {answer.first_line}"
+            )
         return tool.parse(Path(folder), 1)

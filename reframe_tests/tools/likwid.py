@@ -59,7 +59,7 @@ class Likwid(Tool):
             return f"no likwid-perfctr on PATH (apt install likwid, or `{build}`)"
         answer = ask(["likwid-perfctr", "-a"])
         if not re.search(r"^\s*Group name", answer.text, re.MULTILINE):
-            return f"LIKWID does not know this processor: {answer.first}"
+            return f"LIKWID does not know this processor: {answer.first_line}"
         if not re.search(rf"^\s*{self._group}\b", answer.text, re.MULTILINE):
             return f"LIKWID has no group {self._group} for this processor"
         try:

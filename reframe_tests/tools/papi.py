@@ -137,7 +137,7 @@ def shim() -> Path:
         answer = ask(command, folder=Path(folder))
         if not answer.ok:
             hint = "apt install libpapi-dev; dnf install papi-devel"
-            raise InputError(f"papi: its shim does not compile: {answer.first} ({hint})")
+            raise InputError(f"papi: its shim does not compile: {answer.first_line} ({hint})")
         compiled.replace(path)
     return path
 

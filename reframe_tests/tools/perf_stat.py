@@ -120,7 +120,7 @@ class PerfStat(Tool):
                 f"the kernel does not let users count (kernel.perf_event_paranoid is {paranoid}):"
                 f" sysctl kernel.perf_event_paranoid={_PARANOID_MAX}"
             )
-        return f"perf stat fails with exit status {answer.status}: {answer.first}"
+        return f"perf stat fails with exit status {answer.status}: {answer.first_line}"
 
     def _why_no_counts(self) -> str | None:
         """Return why this host counts no event of the group; None if it counts some."""

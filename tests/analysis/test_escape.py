@@ -7,7 +7,7 @@ from xml.etree import ElementTree
 
 import click
 
-from analysis.display.lines import aligned, visible
+from analysis.display.lines import aligned_table, visible
 from analysis.effects.estimate import results
 from analysis.report.page import make_reports
 from analysis.report.plots import drawing, themed_svg
@@ -30,7 +30,7 @@ def test_unprintable_characters_are_escaped_and_line_breaks_kept() -> None:
 
 
 def test_tables_and_prose_show_names_as_they_are() -> None:
-    text = aligned([NASTY, "b"], [[NASTY, NASTY]], width=200)
+    text = aligned_table([NASTY, "b"], [[NASTY, NASTY]], width=200)
     text += click.unstyle(answer.prose(NASTY))
     assert "\x1b" not in text
     assert "\x07" not in text

@@ -16,7 +16,7 @@ def why(injector: str) -> Callable[[str, Path], str]:
         parser, gist = INJECTORS[injector].parser(writer()), Gist()
         for line in text.splitlines():
             meaning = parser.parse(line)
-            gist.fault(meaning.text) if isinstance(meaning, Fault) else gist.add(line)
+            gist.add_fault(meaning.text) if isinstance(meaning, Fault) else gist.add(line)
         return failure_reason(1, gist)
 
     return read

@@ -467,9 +467,9 @@ def test_a_number_before_a_few_lines_is_no_label():
 def test_a_cause_before_the_program_s_own_fault_counts():
     gist = Gist()
     gist.add("[n1:41:0:41] ib_mlx5_log.c:1  Local protection error on mlx5_0:1/IB")
-    gist.fault("client failed")
+    gist.add_fault("client failed")
     assert gist.reason() == "Local protection error on mlx5_0:1/IB"
     gist = Gist()
-    gist.fault("client failed")
+    gist.add_fault("client failed")
     gist.add("[n1:41:0:41] ib_mlx5_log.c:1  Local protection error on mlx5_0:1/IB")
     assert gist.reason() == "client failed"

@@ -10,7 +10,7 @@ import pytest
 
 from nimc.readiness import reservation
 from records.slurm import parse, parse_nodes
-from records.slurm.options import partition_in
+from records.slurm.options import named_partition
 from tests.cases.shared_hosts import Case, read
 
 # Readers: the text of a case, and a folder, to what is read of it.
@@ -32,7 +32,7 @@ def refused(text: str, _: Path) -> list[tuple[list[str], str | None]]:
             reservation.shortcomings(record, 1, 0, "ada", ["staff"], datetime(2026, 12, 1)),
             reservation.account_doubt(record),
         )
-        for record in map(parse.reservation, lines)
+        for record in map(parse.parse_reservation, lines)
     ]
 
 
@@ -42,7 +42,7 @@ def usable(text: str, _: Path) -> list[str]:
 
 
 def partition(text: str, _: Path) -> str | None:
-    return partition_in(text.rstrip("\n").split("\n"))
+    return named_partition(text.rstrip("\n").split("\n"))
 
 
 BATCH = parse_nodes.SlurmPartition(
@@ -139,7 +139,7 @@ CASES = [
     ),
     Case(
         "LAUNCH_FAILED",
-        lambda text, _: parse.outcome(text, 1, None).name,
+        lambda text, _: parse.job_outcome(text, 1, None).name,
         "node_failed",
         "LAUNCH_FAILED",
     ),
@@ -147,7 +147,7 @@ CASES = [
     *(
         Case(
             f"a job that waits for {reason}",
-            lambda text, folder: parse.working_in(folder, text.format(folder))["7"].limit,
+            lambda text, folder: parse.jobs_in_folder(folder, text.format(folder))["7"].limit,
             right,
             f"7+0|PD|N/A|{reason}|{{}}",
         )

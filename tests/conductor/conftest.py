@@ -46,9 +46,9 @@ def state_of(pid):
 
 def stop_for(pids, length_s):
     """Stop processes for a while, as somebody else would; some may have ended since the look."""
-    processes.send(pids, signal.SIGSTOP)
+    processes.send_signal(pids, signal.SIGSTOP)
     time.sleep(length_s)  # the subject of the test, not a wait for a condition
-    processes.send(pids, signal.SIGCONT)
+    processes.send_signal(pids, signal.SIGCONT)
 
 
 def free_port():

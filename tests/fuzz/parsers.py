@@ -216,7 +216,7 @@ _KERNEL = [
     ),
     Target(
         name="kernel.numa_maps",
-        read=text_parser(lambda text: processes.read_maps(text.splitlines(), 1)),
+        read=text_parser(lambda text: processes.parse_numa_maps(text.splitlines(), 1)),
         seeds=[
             b"7f00 bind:1 anon=300 dirty=300 N0=44 N1=256 kernelpagesize_kB=4\n"
             b"7f20 default file=/dev/shm/ucx mapped=900 N0=900 kernelpagesize_kB=2048\n"
@@ -292,12 +292,12 @@ _BATCH = parse_nodes.SlurmPartition(
 _SLURM = [
     Target(
         name="slurm.squeue",
-        read=lambda text, folder: parse.working_in(folder, text.decode(errors="replace")),
+        read=lambda text, folder: parse.jobs_in_folder(folder, text.decode(errors="replace")),
         seeds=[b"12|R|2026-11-23T20:00:00|None|/a/b\n13|PD|N/A|Priority|/c\n"],
     ),
     Target(
         name="slurm.reservation",
-        read=text_parser(parse.reservation),
+        read=text_parser(parse.parse_reservation),
         seeds=[LINE.replace("Users=root", "Users=root,ada").encode()],
         allowed=(MachineError,),
     ),

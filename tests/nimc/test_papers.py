@@ -89,7 +89,7 @@ def test_the_multirail_study_is_asked_for_as_its_campaign_says():
     ).stdout
     campaign = Campaign.model_validate(parse(own, Path("own.yaml")).data)
     assert {entry.nodes for entry in campaign.workloads} == {256}
-    assert (campaign.pairs.floor, campaign.pairs.most) == (80, 500)
+    assert (campaign.pairs.floor, campaign.pairs.maximum) == (80, 500)
 
 
 @pytest.mark.usefixtures("able")

@@ -85,10 +85,12 @@ def test_what_else_is_advised_of_a_run_is_done(elsewhere: Nimc) -> None:
     status, out, err = typed(elsewhere, commands.advise(), elsewhere.folder)
     assert (status, err) == (0, "")
     assert "localhost" in out
-    status, out, err = typed(elsewhere, commands.shipped("plan", "throttling"), elsewhere.folder)
+    status, out, err = typed(
+        elsewhere, commands.shipped_campaign("plan", "throttling"), elsewhere.folder
+    )
     assert (status in (0, 1), err) == (True, "")
     assert out.startswith("throttling on localhost")
-    line = commands.again("--fresh")
+    line = commands.resume("--fresh")
     status, _, err = typed(elsewhere, line, elsewhere.folder)
     assert (status, len(elsewhere.runs())) == (0, 2), err
 
@@ -109,7 +111,7 @@ def test_a_run_of_one_case_is_resumed_as_such(elsewhere: Nimc) -> None:
     elsewhere.write_two_cases()
     elsewhere.run("--case", "lammps", fake="torn")
     (run,) = elsewhere.runs()
-    line = RunCommands(run, "small", "localhost", Shell(elsewhere.folder)).again()
+    line = RunCommands(run, "small", "localhost", Shell(elsewhere.folder)).resume()
     assert line.endswith("run small.yaml --machine localhost --case lammps")
     status, _, err = typed(elsewhere, line, elsewhere.folder)
     assert (status, f"resumes {run}" in err) == (0, True), err
@@ -159,9 +161,9 @@ def test_a_results_folder_is_named_unless_it_is_the_default(tmp_path: Path) -> N
 def test_a_page_for_other_hosts_names_no_place_of_this_one(tmp_path: Path) -> None:
     Call(("run", tmp_path / "small.yaml"), ("--nodelist", "a")).save(tmp_path)
     commands = RunCommands(tmp_path, "small", "m")
-    assert commands.again("--fresh") == "nimc run campaign.yaml --machine m --fresh"
+    assert commands.resume("--fresh") == "nimc run campaign.yaml --machine m --fresh"
     shipped = RunCommands(tmp_path, "quick", "m")
-    assert shipped.again() == "nimc run quick --machine m"
+    assert shipped.resume() == "nimc run quick --machine m"
     assert commands.advise() == f"nimc advise {tmp_path.name} --traffic-share 30%"
 
 

@@ -111,7 +111,7 @@ def test_a_torn_last_line_is_no_sample_and_a_whole_one_is(tmp_path: Path) -> Non
 
 def test_an_edit_of_any_byte_shows(tmp_path: Path) -> None:
     text = b"".join(FOUR)
-    last = walked(tmp_path, text).last
+    last = walked(tmp_path, text).last_value
     for index in range(0, len(text), 3):
         state = walked(tmp_path, text[:index], bytes([text[index] ^ 1]), text[index + 1 :])
-        assert state.broken or state.last != last
+        assert state.broken or state.last_value != last

@@ -4,7 +4,7 @@ import pytest
 from scipy.optimize import brentq
 
 from analysis.subjects.table_5 import FDR_WRITES_S, table_5
-from records.daly import concurrent_writers, optimum_interval_s, write_of
+from records.daly import concurrent_writers, optimum_interval_s, parse_write
 from records.errors import InputError
 from records.units import duration_s
 
@@ -62,12 +62,12 @@ def test_fdr_column_follows_as_a_rate_only_from_its_effective_length(
     ],
 )
 def test_length_of_a_write(text: str, rate_b_s: float | None, length_s: float) -> None:
-    assert write_of(text, "x").length_at(rate_b_s, "x") == pytest.approx(length_s, rel=1e-5)
+    assert parse_write(text, "x").length_at(rate_b_s, "x") == pytest.approx(length_s, rel=1e-5)
 
 
 def test_the_length_of_messages_needs_their_rate() -> None:
     with pytest.raises(InputError, match="x: 46000 messages last as long as their rate allows"):
-        write_of("46k messages of 64KiB", "x").length_at(None, "x")
+        parse_write("46k messages of 64KiB", "x").length_at(None, "x")
 
 
 @pytest.mark.parametrize(
@@ -76,7 +76,7 @@ def test_the_length_of_messages_needs_their_rate() -> None:
 )
 def test_refuses_other_lengths(text: str) -> None:
     with pytest.raises(InputError, match="--write"):
-        write_of(text, "--write")
+        parse_write(text, "--write")
 
 
 @pytest.mark.parametrize(

@@ -305,22 +305,22 @@ def test_one_holds_a_lock(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> No
     path.touch(0o644)
     with private_lock(path) as one, private_lock(path) as other:
         assert path.stat().st_mode & 0o777 == 0o600
-        assert one.take()
+        assert one.acquire()
         monkeypatch.setattr(time, "sleep", naps.append)
-        assert not other.take()
+        assert not other.acquire()
         assert naps == []
-        assert not other.take(3.0)
+        assert not other.acquire(3.0)
         assert len(naps) == 3
         monkeypatch.setattr(time, "sleep", lambda _: fcntl.flock(one.handle, fcntl.LOCK_UN))
-        assert other.take(60.0)
-        other.sign("process 123")
-        other.sign("process 4")
+        assert other.acquire(60.0)
+        other.write_holder("process 123")
+        other.write_holder("process 4")
         assert one.holder() == "process 4"
-        other.sign("x" * 300)
+        other.write_holder("x" * 300)
         assert one.holder() == "x" * 200
-        assert not one.take()
+        assert not one.acquire()
     with private_lock(path) as again:
-        assert again.take()
+        assert again.acquire()
 
 
 @pytest.mark.parametrize(
@@ -332,7 +332,7 @@ def test_only_without_a_limit_the_kernel_waits(
     requests: list[int] = []
     monkeypatch.setattr(fcntl, "flock", lambda _, operation: requests.append(operation))
     with private_lock(tmp_path / "lock") as lock:
-        assert lock.take(within_s)
+        assert lock.acquire(within_s)
     assert requests == [flags]
 
 

@@ -47,7 +47,14 @@ def test_lists_of_cpus() -> None:
 def test_a_process_whose_name_has_brackets(tmp_path: Path) -> None:
     (tmp_path / "stat").write_text(STAT)
     assert stat_of(tmp_path) == ProcessStat(
-        "a) b (c", "R", 101, 106, used=111 + 112, children=113 + 114, started=119, cpu=136
+        "a) b (c",
+        "R",
+        101,
+        106,
+        used_ticks=111 + 112,
+        children_ticks=113 + 114,
+        start_ticks=119,
+        cpu=136,
     )
     (tmp_path / "stat").write_text(STAT.rpartition(" 119")[0])
     assert stat_of(tmp_path) is None

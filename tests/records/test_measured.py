@@ -14,7 +14,7 @@ from tests.analysis.synthetic import header
 #: What `nimc measure` sends users with other wishes to.
 CAMPAIGN_OF_IT = "in a campaign of this command (docs/your-application.md)"
 #: Notes on what no command of `nimc measure` has: messages to be received, cores for the system.
-OTHERS = {Note.RECEIVES, Note.UNPAIRED}
+OTHERS = {Note.TARGET_RECEIVES, Note.UNPAIRED}
 
 
 def measured(command: str, name: str = "solver-0a1b2c", check: str = "command") -> RunHeader:

@@ -38,7 +38,7 @@ def test_a_process_that_runs_is_stopped_ends_and_is_gone() -> None:
         child.kill()
         os.waitid(os.P_PID, pid, os.WEXITED | os.WNOWAIT)
         assert processes.start_time(pid) is None  # not waited for yet
-    assert (processes.start_time(pid), processes.ran_s(pid)) == (None, None)
+    assert (processes.start_time(pid), processes.precise_cpu_s(pid)) == (None, None)
     assert processes.cpu_s(pid) == 0
 
 
@@ -57,10 +57,10 @@ def no_file_left() -> Iterator[None]:
     [
         processes.start_time,
         processes.is_stopped,
-        processes.ran_s,
+        processes.precise_cpu_s,
         processes.cpu_s,
         processes.descendants,
-        processes.launched,
+        processes.launched_pids,
         lambda pid: processes.listener(1, pid),
         lambda _: kernel_text.pids(),
         lambda _: cpu_load.read("", []),
@@ -84,7 +84,7 @@ async def shown():
     child = await processes.spawn(["sh", "-c", "ulimit -n"], {}, [], -1, None)
     return (await child.communicate())[0]
 
-print(processes.allow_files(), resource.getrlimit(resource.RLIMIT_NOFILE)[0])
+print(processes.raise_file_limit(), resource.getrlimit(resource.RLIMIT_NOFILE)[0])
 print(asyncio.run(shown()).decode())
 """
     out = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, check=True)
@@ -101,7 +101,7 @@ def test_a_process_whose_thread_ends_while_it_is_read_has_not_ended() -> None:
 
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(Path, "read_text", read_text)
-        assert processes.ran_s(os.getpid()) == pytest.approx(time.process_time(), abs=0.5)
+        assert processes.precise_cpu_s(os.getpid()) == pytest.approx(time.process_time(), abs=0.5)
     assert paths
 
 
@@ -159,7 +159,7 @@ def test_what_its_starter_leaves_is_asked_to_end_as_well(tmp_path: Path) -> None
 
 def test_processor_time_is_that_of_the_process() -> None:
     """Of other threads of this process only what they use meanwhile could differ."""
-    for processor_time_s in (processes.ran_s, processes.cpu_s):
+    for processor_time_s in (processes.precise_cpu_s, processes.cpu_s):
         begun_s, before_s = time.process_time(), processor_time_s(os.getpid())
         while time.process_time() < begun_s + 0.3:
             pass
@@ -244,7 +244,7 @@ HOLD = "m = bytearray(64 * 2**20); print('held', flush=True); import time; time.
 )
 def test_buffers_of_captured_processes(capture: str, least_b: int, sizes_b: dict[int, int]) -> None:
     lines = (CAPTURES / "numa" / f"{capture}.txt").read_text().splitlines()
-    assert processes.read_maps(lines, least_b) == sizes_b
+    assert processes.parse_numa_maps(lines, least_b) == sizes_b
 
 
 def test_pages_are_added_up_by_node_in_their_own_size() -> None:
@@ -255,7 +255,7 @@ def test_pages_are_added_up_by_node_in_their_own_size() -> None:
         "7f20 bind:1 file=/lib/libc.so mapped=900 N0=900 kernelpagesize_kB=4",
         "7f30 bind:1",
     ]
-    assert processes.read_maps(text, MIB) == {0: 44 * 4096, 1: 256 * 4096 + 3 * 2 * MIB}
+    assert processes.parse_numa_maps(text, MIB) == {0: 44 * 4096, 1: 256 * 4096 + 3 * 2 * MIB}
 
 
 def numa_maps(pid: int | str) -> str:

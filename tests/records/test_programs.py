@@ -15,12 +15,16 @@ def test_a_program_that_fails_says_why_in_its_last_line() -> None:
     assert (answer.name, answer.status) == ("sh", 3)
     assert (answer.stdout, answer.stderr) == ("out\n", "no\nfile\n")
     assert (answer.ok, answer.missing, answer.text) == (False, False, "out\nno\nfile\n")
-    assert (answer.first, answer.last, answer.reason) == ("no", "file", "exit status 3: file")
-    assert answer.ended() is answer
+    assert (answer.first_line, answer.last_line, answer.reason) == (
+        "no",
+        "file",
+        "exit status 3: file",
+    )
+    assert answer.with_status() is answer
     with pytest.raises(MachineError, match=r"^sh: exit status 3: file$"):
-        answer.required()
+        answer.required_output()
     done = ask(["echo", "x"])
-    assert (done.ok, done.first, done.required()) == (True, "x", "x\n")
+    assert (done.ok, done.first_line, done.required_output()) == (True, "x", "x\n")
 
 
 @pytest.mark.parametrize(
@@ -42,7 +46,7 @@ def test_one_that_does_not_start_or_end_has_no_status(
         reason,
     )
     with pytest.raises(MachineError, match=f"^{Path(command[0]).name}: {reason}$"):
-        answer.ended()
+        answer.with_status()
 
 
 def test_input_environment_folder_and_bytes_that_are_no_text(tmp_path: Path) -> None:

@@ -56,15 +56,15 @@ def test_nodes_of_the_newer_version() -> None:
 
 
 def test_a_queue_and_a_reservation_of_the_newer_version() -> None:
-    jobs = parse.working_in(Path("/run/stage"), answer("squeue-26.05.txt"))
-    begin = parse.Pending("BeginTime", "2026-11-29 21:49:19")
-    assert jobs == {"3": begin, "4": parse.Pending(), "5": parse.Pending("JobHeldUser")}
+    jobs = parse.jobs_in_folder(Path("/run/stage"), answer("squeue-26.05.txt"))
+    begin = parse.PendingJob("BeginTime", "2026-11-29 21:49:19")
+    assert jobs == {"3": begin, "4": parse.PendingJob(), "5": parse.PendingJob("JobHeldUser")}
     assert [pending.line for pending in jobs.values()] == [
         "waits in the queue (BeginTime), expected to start 2026-11-29 21:49:19",
         "waits in the queue",
         "waits in the queue (JobHeldUser)",
     ]
-    reservation = parse.reservation_in(answer("reservation-26.05.txt"))
+    reservation = parse.first_reservation(answer("reservation-26.05.txt"))
     assert (reservation.name, reservation.nodes, reservation.node_count) == ("nimc_x", "node2", 1)
     assert (reservation.users, reservation.state, reservation.flags) == (
         ["root"],

@@ -13,11 +13,11 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from records.errors import InputError
-from records.timetable import PlannedWrite, Staggered, longest_rest_s, staggered
+from records.timetable import PlannedWrite, StaggeredWrites, longest_rest_s, staggered_writes
 
 
 @st.composite
-def plans(draw: st.DrawFn) -> Staggered:
+def plans(draw: st.DrawFn) -> StaggeredWrites:
     writers = draw(st.integers(1, 12))
     targets = [f"t{i}" for i in range(writers + draw(st.integers(0, 60)))]
     origins = [f"o{i}" for i in range(draw(st.integers(1, 6)))]
@@ -28,7 +28,7 @@ def plans(draw: st.DrawFn) -> Staggered:
     )
     run_s = length_s * draw(st.floats(0.1, 40.0))
     seed = draw(st.integers(0, 2**32))
-    return staggered(targets, origins, writers, length_s, run_s, seed, rest_s=rest_s)
+    return staggered_writes(targets, origins, writers, length_s, run_s, seed, rest_s=rest_s)
 
 
 def at_work(writes: Sequence[PlannedWrite]) -> list[tuple[float, int]]:
@@ -44,7 +44,7 @@ def at_work(writes: Sequence[PlannedWrite]) -> list[tuple[float, int]]:
 
 @given(plans())
 @settings(max_examples=80, deadline=None)
-def test_rules_of_every_plan(plan: Staggered) -> None:
+def test_rules_of_every_plan(plan: StaggeredWrites) -> None:
     steady_s = plan.steady_from_s, plan.steady_from_s + plan.run_s
     # A level counts where it lasts beyond the start and begins before the end, but for rounding.
     slack_s = 1e-9 * plan.length_s
@@ -70,13 +70,13 @@ def test_rules_of_every_plan(plan: Staggered) -> None:
         assert len(set(one_round)) == len(one_round)  # every target once
     stored = json.loads(json.dumps(plan.as_dict()))
     same = {name: tuple(stored[name]) for name in ("targets", "origins")}
-    assert Staggered(**{**stored, **same, "hits": array("I", stored["hits"])}) == plan
+    assert StaggeredWrites(**{**stored, **same, "hits": array("I", stored["hits"])}) == plan
 
 
 @given(plans(), st.integers(0, 99))
 @settings(max_examples=40, deadline=None)
 def test_every_write_is_handed_out_once_whichever_origin_makes_it(
-    plan: Staggered, seed: int
+    plan: StaggeredWrites, seed: int
 ) -> None:
     handed = [write for origin in plan.origins for write in plan.writes_of(origin)]
     assert sorted(handed) == list(plan)
@@ -87,11 +87,11 @@ def test_every_write_is_handed_out_once_whichever_origin_makes_it(
     # The order of origins decides who writes, not what is written.
     origins = random.Random(seed).sample(plan.origins, len(plan.origins))
     same = plan.targets, origins, plan.writers, plan.length_s, plan.run_s, plan.seed
-    assert list(staggered(*same, rest_s=plan.rest_s)) == list(plan)
+    assert list(staggered_writes(*same, rest_s=plan.rest_s)) == list(plan)
 
 
-def small(seed: int = 7) -> Staggered:
-    return staggered(["a", "b", "c", "d"], ["x", "y"], 2, 1.0, 3.0, seed)
+def small(seed: int = 7) -> StaggeredWrites:
+    return staggered_writes(["a", "b", "c", "d"], ["x", "y"], 2, 1.0, 3.0, seed)
 
 
 def test_by_hand() -> None:
@@ -103,13 +103,15 @@ def test_by_hand() -> None:
     assert plan.steady_from_s == 0.5
     assert small(seed=1) == small(seed=1)
     assert len({tuple(small(seed=seed).hits) for seed in range(50)}) > 10
-    empty = staggered(["a"], [], 0, 1.0, 10.0, 1)
+    empty = staggered_writes(["a"], [], 0, 1.0, 10.0, 1)
     assert (list(empty), empty.steady_from_s) == ([], 0.0)
 
 
 def test_targets_follow_no_pattern() -> None:
     names = [f"t{i}" for i in range(50)]
-    followers = Counter(itertools.pairwise(staggered(names, ["x"], 3, 1.0, 50 * 100 / 3, 5).hits))
+    followers = Counter(
+        itertools.pairwise(staggered_writes(names, ["x"], 3, 1.0, 50 * 100 / 3, 5).hits)
+    )
     # 5,000 steps over 2,450 possible pairs, two each: a repeated order would show a hundred.
     assert max(followers.values()) < 15
 
@@ -140,4 +142,4 @@ def test_refuses_what_cannot_be_planned(
 ) -> None:
     arguments = {"writers": 2, "length_s": 1.0, "run_s": 5.0, "seed": 0} | changes
     with pytest.raises(InputError, match=text):
-        staggered(targets, ["x"], **arguments)
+        staggered_writes(targets, ["x"], **arguments)

@@ -1,7 +1,16 @@
 import pytest
 
 from records.errors import InputError
-from records.units import count, distinct, duration_s, fraction, plural, rate_b_s, share, size_b
+from records.units import (
+    count,
+    distinguishable,
+    duration_s,
+    fraction,
+    plural,
+    rate_b_s,
+    share,
+    size_b,
+)
 
 #: How a kind of quantity is read -> texts and their values; every unit is there once.
 QUANTITIES = {
@@ -56,10 +65,10 @@ def test_a_share_may_be_in_per_cent() -> None:
 
 
 def test_a_value_and_its_limit_never_read_the_same() -> None:
-    assert distinct(0.496, 0.5, 0, "%") == ("49.6%", "50.0%")
-    assert distinct(0.4, 0.5, 0, "%") == ("40%", "50%")
-    assert distinct(0.2504, 0.25, 2, "f") == ("0.2504", "0.2500")
-    assert distinct(0.0, 1e-9, 0, "%") == ("0%", "0%")
+    assert distinguishable(0.496, 0.5, 0, "%") == ("49.6%", "50.0%")
+    assert distinguishable(0.4, 0.5, 0, "%") == ("40%", "50%")
+    assert distinguishable(0.2504, 0.25, 2, "f") == ("0.2504", "0.2500")
+    assert distinguishable(0.0, 1e-9, 0, "%") == ("0%", "0%")
 
 
 def test_counts_agree_with_their_noun() -> None:

@@ -4,14 +4,14 @@ from pydantic import ValidationError
 from records.machine.site import Origins
 from records.slurm.options import (
     agent_launcher,
-    bound,
+    bound_to_cores,
     cpus_per_task,
     job_options,
-    networked,
-    on_targets,
-    sized,
+    limited_to_targets,
+    with_network,
+    with_task_count,
 )
-from records.slurm.parse import outcome
+from records.slurm.parse import job_outcome
 from tests.records.machine import made
 from tests.reframe_tests.reframe_call import ran, script, succeeded
 
@@ -49,7 +49,7 @@ def test_cores_are_left_to_the_system_and_nodes_pinned_on_the_targets_only():
     ],
 )
 def test_tasks_of_srun_are_bound_unless_the_site_binds_them(launcher, line):
-    assert bound(launcher) == line
+    assert bound_to_cores(launcher) == line
 
 
 @pytest.mark.parametrize(
@@ -63,16 +63,16 @@ def test_tasks_of_srun_are_bound_unless_the_site_binds_them(launcher, line):
     ],
 )
 def test_only_srun_without_a_number_of_tasks_is_sized(launcher, per_node, more):
-    assert sized(launcher, 8, per_node) == [*launcher, *more]
+    assert with_task_count(launcher, 8, per_node) == [*launcher, *more]
 
 
 def test_a_split_allocation_is_one_component_and_changes_the_launch_line():
     assert job_options(SPLIT) == ["--no-requeue"]
     split = ["--nodes={n_targets}", "--ntasks=8", "--nodelist={targets}"]
-    assert on_targets(["srun"], SPLIT, 8)[1:] == split
-    assert on_targets(["mpirun", "-np", "8"], SPLIT, 8)[-2:] == ["--host", "{slots}"]
-    assert on_targets(["srun"], HETJOB, 8) == ["srun"]
-    assert on_targets([], SPLIT, 1) == []
+    assert limited_to_targets(["srun"], SPLIT, 8)[1:] == split
+    assert limited_to_targets(["mpirun", "-np", "8"], SPLIT, 8)[-2:] == ["--host", "{slots}"]
+    assert limited_to_targets(["srun"], HETJOB, 8) == ["srun"]
+    assert limited_to_targets([], SPLIT, 1) == []
     # Agents reach both components; Slurm counts hardware threads.
     assert "--het-group=0,1" in agent_launcher(HETJOB)
     assert "--het-group=0,1" not in agent_launcher(SPLIT)
@@ -112,7 +112,7 @@ def test_agents_do_not_take_the_cpus_of_a_task_of_the_application(tmp_path):
     ],
 )
 def test_the_step_of_an_application_names_its_network(launcher, network, line):
-    assert networked(launcher, network) == line
+    assert with_network(launcher, network) == line
 
 
 @pytest.mark.parametrize("network", ["job vni", "", "a\n#SBATCH -N9", "--help"])
@@ -143,4 +143,4 @@ DIED = {"state": "injector_died", "reason": "writer 0: gone"}
     ],
 )
 def test_failures_are_distinguished(state, code, block, name):
-    assert outcome(state, code, block).name == name
+    assert job_outcome(state, code, block).name == name

@@ -6,17 +6,25 @@ import pytest
 from analysis.contention import evaluate
 from analysis.contention.evaluate import Errors
 from analysis.contention.page import errors_parts
-from analysis.display.document import Form, shown, written
-from analysis.display.lines import Line, aligned, broken, columns, duration, sentences, wrapped
+from analysis.display.document import Form, formatted_parts, formatted_table
+from analysis.display.lines import (
+    Line,
+    aligned_table,
+    broken_command,
+    duration,
+    sentences,
+    terminal_columns,
+    wrapped,
+)
 from nimc.cli.answer import Listing
-from records.text import some
+from records.text import first_names
 from tests.commands import widest
 
 
 def test_errors_of_models_in_eighty_columns() -> None:
     errors = Errors(**evaluate.published_errors("henri"))
     names = ("fitted", "cores held out", "placements held out")
-    text = shown(errors_parts(dict.fromkeys(names, errors), []))
+    text = formatted_parts(errors_parts(dict.fromkeys(names, errors), []))
     assert widest(text) <= 80
     lines = [line.split()[1:] for line in text.splitlines() if line.startswith("average")]
     assert lines == [[f"{errors.average:.2f}"] * 3]
@@ -24,18 +32,18 @@ def test_errors_of_models_in_eighty_columns() -> None:
 
 def test_what_does_not_fit_goes_on_in_another_line() -> None:
     header = ["name", "first", "second"]
-    table = aligned(header, [["a", "1" * 10, "2" * 10], ["b", "", "3"]], width=22)
+    table = aligned_table(header, [["a", "1" * 10, "2" * 10], ["b", "", "3"]], width=22)
     assert table.splitlines() == [
         "name       first", "      second",
         "   a  1111111111", "  2222222222",
         "   b", "           3",
     ]  # fmt: skip
     # With its gap a column of three more would take eight.
-    two = aligned(["abc", "def"], [["1", "2"]], width=6)
+    two = aligned_table(["abc", "def"], [["1", "2"]], width=6)
     assert two.splitlines() == ["abc", "  def", "  1", "    2"]
-    assert aligned(["name", "figure"], [["ab", "1"]], width=11) == "name figure\n  ab      1"
-    assert aligned(header, [["a", "1", "2"]]) == "name  first  second\n   a      1       2"
-    assert aligned(["x", "why"], [["a", "word " * 6]], width=12).splitlines() == [
+    assert aligned_table(["name", "figure"], [["ab", "1"]], width=11) == "name figure\n  ab      1"
+    assert aligned_table(header, [["a", "1", "2"]]) == "name  first  second\n   a      1       2"
+    assert aligned_table(["x", "why"], [["a", "word " * 6]], width=12).splitlines() == [
         "x", "  why", "a", "  word word", "  word word", "  word word",
     ]  # fmt: skip
 
@@ -78,7 +86,7 @@ def test_only_a_terminal_has_another_width(monkeypatch: pytest.MonkeyPatch) -> N
     for wide, terminal, expected in (("120", True, 120), ("120", False, 80), ("60", True, 80)):
         monkeypatch.setenv("COLUMNS", wide)
         monkeypatch.setattr("sys.stdout.isatty", lambda is_terminal=terminal: is_terminal)
-        assert columns() == expected
+        assert terminal_columns() == expected
 
 
 def test_a_duration_has_whole_seconds_or_from_an_hour_on_whole_minutes() -> None:
@@ -97,12 +105,15 @@ def test_a_duration_has_whole_seconds_or_from_an_hour_on_whole_minutes() -> None
 
 def test_prose_and_commands_are_broken_between_words() -> None:
     assert wrapped("short\n" + "word " * 5, 12) == "short\nword word\n  word word\n  word"
-    command = broken(["reframe", "-C", "/a/path/longer/than/a/line", "-r", "-n", "x"], 16)
+    command = broken_command(["reframe", "-C", "/a/path/longer/than/a/line", "-r", "-n", "x"], 16)
     assert command == "reframe -C \\\n  /a/path/longer/than/a/line \\\n  -r -n x"
 
 
 def test_some_names_and_how_many_more() -> None:
-    assert [some("abac", most) for most in (2, 3, 4)] == ["a, b and 1 more", *["a, b, c"] * 2]
+    assert [first_names("abac", most) for most in (2, 3, 4)] == [
+        "a, b and 1 more",
+        *["a, b, c"] * 2,
+    ]
 
 
 def test_notes_come_once_and_v_is_named_unless_it_is_given() -> None:
@@ -133,5 +144,5 @@ def test_notes_come_once_and_v_is_named_unless_it_is_given() -> None:
     ],
 )  # fmt: skip
 def test_a_table_in_other_forms(form: Form, lines: list[str]) -> None:
-    text = written(form, ["case", "95 %"], [["a, b", "=1_000"], ["\x1b", "x|y"]])
+    text = formatted_table(form, ["case", "95 %"], [["a, b", "=1_000"], ["\x1b", "x|y"]])
     assert text == "\n".join([*lines, ""])

@@ -11,7 +11,13 @@ import polars as pl
 import pytest
 
 from analysis.pages.across import MachineHistory, headroom, side_by_side, table_row
-from analysis.pages.render import PageNight, headroom_figure, index_page, machine_page, state_of
+from analysis.pages.render import (
+    PageNight,
+    headroom_figure,
+    index_page,
+    machine_page,
+    machine_state,
+)
 from analysis.pages.write import gather, write_pages
 from analysis.subjects.published import paper
 from tests.analysis.drawn import plain
@@ -39,16 +45,16 @@ def test_a_machine_with_an_open_alarm_is_bad_whatever_its_last_night_says() -> N
     # 5 % from night 300 on: 64 nights later it is the usual level.
     assert not any(alarm.open for alarm in history().alarms)
     still = replace(recent, alarms=[replace(alarm, open=True) for alarm in history().alarms])
-    state = state_of(still, NIGHTS[:1])
+    state = machine_state(still, NIGHTS[:1])
     assert (state["look"], state["state"]) == ("bad", "2 open alarms")
     # Night 300 is 2025-11-02; six nights are looked at.
     assert all(
         re.search(r"5\.\d % worse since 2025-1(0-3|1-0)\d", text) for text in state["alarms"]
     )
-    ended = state_of(history(), NIGHTS[:1])
+    ended = machine_state(history(), NIGHTS[:1])
     assert (ended["look"], ended["state"], ended["nights"]) == ("good", "last night: measured", 365)
-    assert state_of(history(), NIGHTS)["look"] == "bad"
-    assert state_of(history(), ())["look"] == "plain"
+    assert machine_state(history(), NIGHTS)["look"] == "bad"
+    assert machine_state(history(), ())["look"] == "plain"
 
 
 @pytest.mark.usefixtures("undrawn")
@@ -66,7 +72,7 @@ def test_the_page_of_a_machine_shows_alarms_series_and_nights() -> None:
 def test_the_page_over_all_has_the_papers_machines_and_slowdowns_of_each() -> None:
     machines = [history(), made_history("second", emulated=True, cases=CASES)]
     tables = side_by_side(machines)
-    page = index_page([state_of(machine, ()) for machine in machines], tables)
+    page = index_page([machine_state(machine, ()) for machine in machines], tables)
     for text in ("Sandy Bridge-X2-onload", "Table II", "second (emulated)", "first/index.html"):
         assert text in page
     assert len(tables["slowdowns"]) == 2 * CASES

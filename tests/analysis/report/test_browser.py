@@ -14,7 +14,7 @@ from analysis.compare.sides import compare_sides
 from analysis.contention import evaluate
 from analysis.contention.page import render as model_page
 from analysis.pages.across import MachineHistory, side_by_side
-from analysis.pages.render import index_page, machine_page, state_of
+from analysis.pages.render import index_page, machine_page, machine_state
 from analysis.report import page
 from analysis.report.data import load_run
 from scripts.browser import DARK, LIGHT
@@ -114,7 +114,9 @@ def _machines() -> list[MachineHistory]:
 
 @cache
 def _index() -> str:
-    return index_page([state_of(machine, ()) for machine in _machines()], side_by_side(_machines()))
+    return index_page(
+        [machine_state(machine, ()) for machine in _machines()], side_by_side(_machines())
+    )
 
 
 @cache

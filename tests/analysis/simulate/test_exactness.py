@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from analysis.simulate import Application, Windows, finishing_times, shape
+from analysis.simulate import Application, Windows, finishing_times, grid_shape
 from records.errors import InputError
 
 
@@ -75,7 +75,7 @@ def test_every_rank_finishes_when_it_does_by_itself(case) -> None:
     windows = writes(*hits)
     computed_s = finishing_times(application, windows, np.array(slow))
 
-    near = neighbours(shape(application.ranks))
+    near = neighbours(grid_shape(application.ranks))
     finish_s = [0.0] * application.ranks
     for _ in range(application.steps):
         ready_s = [max(finish_s[other] for other in near[i]) for i in range(application.ranks)]
@@ -96,7 +96,7 @@ def test_every_rank_finishes_when_it_does_by_itself(case) -> None:
     [(8192, (32, 16, 16)), (1_000_000, (100, 100, 100)), (18, (3, 3, 2)), (13, (13, 1, 1))],
 )
 def test_grids_are_as_cubic_as_can_be(ranks: int, lengths: tuple[int, ...]) -> None:
-    assert shape(ranks) == lengths
+    assert grid_shape(ranks) == lengths
 
 
 @pytest.mark.parametrize("ranks", [0, 10, 20_000_004])

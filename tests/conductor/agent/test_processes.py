@@ -20,7 +20,7 @@ def exit_status_of_a_child_of(parent):
     """Exit status of a forked process that was given another parent and would exit with 7."""
     pid = os.fork()
     if not pid:
-        processes.end_with(parent)()
+        processes.signalled_with_parent(parent)()
         os._exit(7)
     return os.waitstatus_to_exitcode(os.waitpid(pid, 0)[1])
 
@@ -35,7 +35,7 @@ def test_a_line_that_is_too_long_comes_in_pieces():
         stream = asyncio.StreamReader(limit=64)
         stream.feed_data(b"one\n" + b"x" * 1000 + b"\ntwo\nend")
         stream.feed_eof()
-        return [line async for line in processes.lines(stream)]
+        return [line async for line in processes.output_lines(stream)]
 
     first, *long, before, last = asyncio.run(read())
     assert (first, before, last) == (b"one\n", b"two\n", b"end")
@@ -103,13 +103,13 @@ def test_an_origin_whose_target_does_not_answer_ends_with_that_reason(monkeypatc
 
     try:
         with _silent_port() as port:
-            assert processes.calls(port, os.getpid())
+            assert processes.is_connecting(port, os.getpid())
             asyncio.run(asyncio.wait_for(talk(port), 30))
     finally:
         del INJECTORS["caller"]
     reason = f"origin side ended: port {port} of 127.0.0.1 does not answer (TCP)"
     assert wire.sent[0].ended == reason
-    assert not processes.calls(port, os.getpid())
+    assert not processes.is_connecting(port, os.getpid())
 
 
 def test_a_writer_whose_port_a_stranger_has_ends_with_that_reason(tmp_path):

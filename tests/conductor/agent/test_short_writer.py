@@ -15,7 +15,7 @@ from conductor.injectors import INJECTORS
 from conductor.injectors.base import Fault, Total
 from conductor.messages import MakeWrites, StartEnd
 from records import processes
-from records.timetable import PlannedWrite, staggered
+from records.timetable import PlannedWrite, staggered_writes
 from tests import made_writers
 from tests.conductor.conftest import Sent, free_port
 
@@ -105,7 +105,7 @@ def part(port, starts, **changes):
 
 
 def test_passive_sides_of_a_target_take_turns():
-    plan = staggered(["a", "b", "c"], ["o"], 1, 1.0, 12.0, 3)
+    plan = staggered_writes(["a", "b", "c"], ["o"], 1, 1.0, 12.0, 3)
     writer = made_writers.writer(target="", address="", message_b=100)
     targets = [(n, f"at {n}") for n in "abc"]
     handed = MakeWrites(

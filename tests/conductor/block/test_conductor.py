@@ -270,7 +270,7 @@ def test_an_owner_is_gone_when_the_kernel_says_so_and_not_when_no_file_is_left(m
 
 
 def test_agents_that_need_more_files_than_are_allowed_are_refused(monkeypatch):
-    monkeypatch.setattr("records.processes.allow_files", lambda: 1024)
+    monkeypatch.setattr("records.processes.raise_file_limit", lambda: 1024)
     require_open_files(Allocation([f"n{index}" for index in range(512)], []))
     many = Allocation([f"n{index}" for index in range(513)], [])
     with pytest.raises(MachineError, match=r"513 nodes need 1025 open files; .* 1024"):

@@ -19,7 +19,7 @@ from conductor.messages import WatchRecord
 from conductor.readings import DeviceSample, DeviceSeries, LoadSample, NodeSeries
 from records.machine.cpu_load import HostLoad
 from records.machine.node_counters import NodeCounter
-from records.sample import WRITERS, NodeConditions
+from records.sample import WRITERS_TIME, NodeConditions
 
 
 def test_the_usual_frequency_is_that_of_three_accepted_runs_or_more():
@@ -100,7 +100,7 @@ def test_a_watch_records_what_it_read_from_its_beginning_to_its_end(monkeypatch)
         "cpu_load.frequency_hz": lambda cpus: 1e9 * cpus[0],
         "cpu_load.busy_cpus": busy_cpus,
         "cpu_load.free_cpus": lambda busy: "0-3" if busy == {4} else "",
-        "processes.ran_s": lambda pid: next(ran_s[pid]),
+        "processes.precise_cpu_s": lambda pid: next(ran_s[pid]),
         "processes.cpu_s": lambda pid: next(used_s[pid]),
         "counters.read": lambda device, _: CounterReading(device, next(passed[device])),
         "FIRST_S": 0.0,
@@ -131,7 +131,7 @@ def test_a_watch_records_what_it_read_from_its_beginning_to_its_end(monkeypatch)
     assert observed.node.free_cpus == "0-3"
     assert observed.counters == {
         "irq": NodeCounter(2, "1"),
-        WRITERS: NodeCounter(4, "s"),  # 0 + 1 at first, then 2 + 3
+        WRITERS_TIME: NodeCounter(4, "s"),  # 0 + 1 at first, then 2 + 3
         "frequency": NodeCounter(3e9, "Hz", "gauge"),
     }
     assert observed.ran == [5]  # one that ended writes nothing

@@ -19,7 +19,7 @@ from conductor.messages import FinishWrites, MakeWrites, WritesMade
 from conductor.readings import FinishedWrite
 from records.block_plan import ShortWrites
 from records.clock import Offset
-from records.timetable import longest_rest_s, staggered
+from records.timetable import longest_rest_s, staggered_writes
 from records.treatment import Writes
 from tests.conductor.block_plans import PLAN
 
@@ -182,5 +182,5 @@ def test_messages_that_last_as_long_as_asked():
 def test_a_passive_side_waits_whenever_a_connection_is_set_up(lead_s, length_s, targets, expected):
     rest_s = longest_rest_s(targets, 1, length_s)
     names = [f"t{i}" for i in range(targets)]
-    table = staggered(names, ["o"], 1, length_s, 60.0, 1, rest_s=rest_s)
+    table = staggered_writes(names, ["o"], 1, length_s, 60.0, 1, rest_s=rest_s)
     assert passive_sides_needed(lead_s, table) == expected

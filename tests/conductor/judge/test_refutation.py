@@ -13,7 +13,7 @@ from conductor.judge.series import Series
 from conductor.judge.series_figures import Span, spans
 from conductor.readings import CounterSample, MeterRecord, Placement
 from records.acceptance import AcceptanceLimits
-from records.sample import MANY
+from records.sample import MANY_TARGETS
 from tests.conductor.planted import (
     MEMORY,
     WINDOW,
@@ -184,7 +184,7 @@ def test_writers_of_many_targets_are_compared_with_all_their_counts(
 ) -> None:
     """Two writers claim 1000 B and 500 B; n1 counted 550 B."""
     nodes = [node(device(550)), node(device(second_b), name="n2")]
-    series = Series(nodes=nodes, claims=[claim(1000, MANY), claim(500, MANY)])
+    series = Series(nodes=nodes, claims=[claim(1000, MANY_TARGETS), claim(500, MANY_TARGETS)])
     assert_named(reasons(series), None if fine else "all targets together counted 0.0 MB")
 
 

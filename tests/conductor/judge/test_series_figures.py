@@ -22,7 +22,7 @@ from conductor.readings import (
     NodeSeries,
     Placement,
 )
-from records.sample import MANY, DeviceBytes, NodeConditions, WriterRecord
+from records.sample import MANY_TARGETS, DeviceBytes, NodeConditions, WriterRecord
 from tests.conductor.planted import MEMORY, claim, counted, device, node, rows, writer
 
 WINDOW = (1.0, 3.0)
@@ -191,13 +191,13 @@ def test_what_nothing_shows_is_noted_with_the_reason() -> None:
     assert "n2, n3" in note
     assert "n1" not in note
     assert "(nothing counts what passes over shared memory)" in note
-    shared_claim = Series(claims=[claim(1000, MANY)])
+    shared_claim = Series(claims=[claim(1000, MANY_TARGETS)])
     assert "the targets" in str(unproven_note(shared_claim, writer_records(shared_claim, WINDOW)))
 
 
 def test_writers_of_many_targets_share_all_their_counts() -> None:
     """n1 counted 550 B in 2 s, n2 700 B in 2.5 s."""
-    claims = [claim(1000, MANY), claim(500, MANY)]
+    claims = [claim(1000, MANY_TARGETS), claim(500, MANY_TARGETS)]
     nodes = [node(device(550, over_s=2.0)), node(device(700, name="m1", over_s=2.5), name="n2")]
     for stored in writer_records(Series(nodes=nodes, claims=claims), WINDOW):
         assert (stored.counter, stored.counted_b) == ("rdma:m0/1+rdma:m1/1", 1250)

@@ -11,13 +11,13 @@ from conductor.judge import short_writes
 from conductor.judge.short_writes import record_without_writers, slot_records
 from conductor.readings import FinishedWrite
 from records.block_plan import ShortWrites
-from records.timetable import staggered
+from records.timetable import staggered_writes
 from tests import made_writers
 
 ZERO_S = 1_000.0
 ALLOWED = (ShortWrites(tolerance_s=0.05, allowed_share=0.05), 100.0)
 #: Two writers of 1 s, staggered by 0.5 s, both writing from 0.5 s to 10.5 s.
-PLAN = staggered(["a", "b", "c", "d", "e"], ["x", "y"], 2, 1.0, 10.0, 4)
+PLAN = staggered_writes(["a", "b", "c", "d", "e"], ["x", "y"], 2, 1.0, 10.0, 4)
 RUN = (ZERO_S + 0.5, ZERO_S + 10.5)
 
 
@@ -127,14 +127,14 @@ def test_a_run_longer_than_its_plan_lacks_writers() -> None:
 
 
 def test_no_writers_asked_and_none_seen() -> None:
-    empty = staggered(["a"], [], 0, 1.0, 10.0, 4)
+    empty = staggered_writes(["a"], [], 0, 1.0, 10.0, 4)
     record = check(empty, [], ZERO_S, RUN, {}, *ALLOWED)
     assert (record.planned, record.missing_share, record.reason) == (0, 0.0, None)
     assert vars(record_without_writers(ALLOWED[0])).items() <= vars(record).items()
 
 
 def test_what_each_writer_did_within_the_window() -> None:
-    table = staggered(["t0", "t1", "t2"], ["o0", "o1"], 2, 1.0, 4.0, 1)
+    table = staggered_writes(["t0", "t1", "t2"], ["o0", "o1"], 2, 1.0, 4.0, 1)
     finished = [
         FinishedWrite(0, 10.0, 11.0, 100.0),  # slot 0, half of it before the window
         FinishedWrite(2, 11.0, 12.0, 50.0),  # slot 0

@@ -38,7 +38,7 @@ def test_the_control_is_run_only_on_a_shared_host(tmp_path, more):
 def test_factors_of_the_table_and_of_the_check_change_within_a_block(tmp_path):
     more = "factors: {rate: [0, 25%, full], reserved_cores: [0, 1]}\n"
     (case,) = cases(tmp_path, text("check: stream", more))
-    assert (case.name, case.between) == ("stream", {})
+    assert (case.name, case.case_levels) == ("stream", {})
     assert case.factors == {"rate": [0, "25%", "full"], "reserved_cores": [0, 1]}
     (melt,) = cases(tmp_path, text("check: lammps, factors: {steps: [10, 20]}"))
     assert names(melt, "off", "on") == ["off", "on", "off@steps=20", "on@steps=20"]

@@ -16,7 +16,7 @@ def test_defaults_are_the_documented_ones_and_quantities_become_si(tmp_path):
     campaign = load(tmp_path, SMALL)
     assert campaign.arms == ["off", "on"]
     assert campaign.workloads[0].name == "stream"
-    assert (campaign.pairs.floor, campaign.pairs.most) == (8, 24)
+    assert (campaign.pairs.floor, campaign.pairs.maximum) == (8, 24)
     assert campaign.pairs.precision is None
     assert (campaign.verify.min_share, campaign.verify.retries) == (None, 2)
     assert campaign.run_timeout == 3600.0

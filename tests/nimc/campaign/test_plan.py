@@ -99,11 +99,11 @@ def test_expected_length_is_worked_out_from_its_parts():
     silent = treated(request, ["off", "aa"], entry)
     assert block_s(request, entry, silent, 6) == pytest.approx(8 + 13 * 10.2)
     # Three warm-ups: two more.
-    more = entry.but({"set": {"warmups": 3}})
+    more = entry.with_changes({"set": {"warmups": 3}})
     longer_s = block_s(request, more, crossed, 6) - block_s(request, entry, crossed, 6)
     assert longer_s == pytest.approx(2 * 10.7)
     # off, two rates and the control; 4 s more for what writers reach alone at the second rate.
-    entry = entry.but({"factors": {"rate": [0, "25%", "full"]}})
+    entry = entry.with_changes({"factors": {"rate": [0, "25%", "full"]}})
     crossed = treated(request, ["off", "on", "spin"], entry)
     assert block_s(request, entry, crossed, 6) == pytest.approx(8 + 4 + 4 + 10.7 + 6 * 4 * 10.7)
 
@@ -129,7 +129,7 @@ SHARED = made_machine("same_host", injector="ucx")
 )
 def test_the_lead_in_is_what_the_slowest_writers_need(machine, nodes, arm, levels, lead_in_s):
     planned = campaign(floor=6)
-    entry = planned.workloads[0].but({"set": {"nodes": nodes}, "factors": levels})
+    entry = planned.workloads[0].with_changes({"set": {"nodes": nodes}, "factors": levels})
     request = made_request(planned, machine)
     short = asdict(ScaleRequest(nodes=nodes, writers="daly:1")) if arm == "daly" else {}
     crossed = treated(request, ["off", arm], entry, short)
@@ -201,16 +201,16 @@ def test_runs_that_are_made_longer_take_longer(short):
 def test_runs_last_for_two_rows_of_the_slowest_writers(arms, injector, factors, own, least):
     levels = [{"injector": names} if names else {} for names in (factors, own)]
     planned = campaign().model_copy(update={"arms": arms, "factors": levels[0]})
-    entry = planned.workloads[0].but({"factors": levels[1], "expect": 0.6})
+    entry = planned.workloads[0].with_changes({"factors": levels[1], "expect": 0.6})
     chosen = planned.injector.model_copy(update={"name": injector})
     planned = planned.model_copy(update={"workloads": [entry], "injector": chosen})
     assert shortest_run_s(planned, MACHINE) == least
 
 
 def test_the_smallest_case_of_a_check_says_where_it_can_run():
-    entries = [campaign().workloads[0].but({"set": {"nodes": n}}) for n in (2, 4, 3)]
+    entries = [campaign().workloads[0].with_changes({"set": {"nodes": n}}) for n in (2, 4, 3)]
     planned = campaign().model_copy(
-        update={"workloads": [*entries, entries[0].but({"check": "lammps", "set": {}})]}
+        update={"workloads": [*entries, entries[0].with_changes({"check": "lammps", "set": {}})]}
     )
     for policy, nodes in (("hetjob", (2, 1)), ("same_job", (4, 3))):
         needs = made_request(planned, made_machine(policy, origins=2)).needs()
@@ -292,7 +292,7 @@ def test_writes_are_resolved_before_the_check_is_started():
     planned = campaign(floor=6)
     factors = {"rate": [0, "25%", "1GB/s", "full"], "reserved_cores": [0, 1]}
     cells = [{"reserved_cores": 1, "rate": "25%"}, {"arm": "aa"}]
-    entry = planned.workloads[0].but({"factors": factors, "exclude": cells})
+    entry = planned.workloads[0].with_changes({"factors": factors, "exclude": cells})
     request = made_request(planned.model_copy(update={"workloads": [entry]}), MACHINE)
     full = Writes(injector="perftest", message_b=65536, devices=("mlx5_0",), queue_pairs=None)
     assert {treatment.name: treatment.writes for treatment in request.treatments["stream"]} == {

@@ -170,10 +170,10 @@ def test_other_runs_are_named_in_one_note_of_all_cases():
     """Blocks that began beside different runs have had as many notes, one for each combination."""
     beside = {"stream": ["a, b", "b, c"], "lammps": ["d", "a, b"], "hpccg": []}
     rows = [
-        replace(EFFECT, case=case, notes=[Note.BESIDE(run=names) for names in lists])
+        replace(EFFECT, case=case, notes=[Note.CONCURRENT_RUN(run=names) for names in lists])
         for case, lists in beside.items()
     ]
-    expected = Note.BESIDE(run="a, b, c and 1 more")
+    expected = Note.CONCURRENT_RUN(run="a, b, c and 1 more")
     assert effects_of(rows).notes == [f"stream, lammps: {expected}"]
 
 

@@ -149,7 +149,7 @@ def test_it_is_resumed_by_the_command_that_is_printed_from_any_folder(nimc: Nimc
     (run,) = nimc.runs()
     assert shlex.split(line)[-len(words) :] == words
     assert load_call(run, "").folder == nimc.folder
-    away = RunCommands(run, "", "localhost", Shell(Path("/"))).again("--pairs", "12")
+    away = RunCommands(run, "", "localhost", Shell(Path("/"))).resume("--pairs", "12")
     to, _, typed = away.partition(" && ")
     assert to == f"cd {nimc.folder}"
     assert shlex.split(typed)[1:] == [

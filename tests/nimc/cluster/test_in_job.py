@@ -188,7 +188,7 @@ def test_the_target_s_partition_is_looked_at_and_nothing_is_left(tmp_path, monke
     monkeypatch.setattr(in_job, "load_machine", lambda *_: box)
     monkeypatch.setattr(in_job.processes, "become_subreaper", lambda: None)
     monkeypatch.setattr(in_job, "run_session", run_session)
-    monkeypatch.setattr(in_job.client, "cancel", lambda run: cancelled.append(run))
+    monkeypatch.setattr(in_job.client, "cancel_jobs", lambda run: cancelled.append(run))
     results = tmp_path / "new" / "results"
     with pytest.raises(MachineError, match="600 s"):
         in_job.look_at_nodes("box", results, 60.0, print, Path("/c"))
@@ -214,7 +214,7 @@ def test_nodes_see_the_stage_folder_and_a_lock_that_is_held(tmp_path):
         subprocess.run(command, env=environment, check=True, timeout=300)
 
     with private_lock(tmp_path / "lock") as lock:
-        assert lock.take()
+        assert lock.acquire()
         look_from(0, tmp_path)
     look_from(1, Path("/not/there"))
     nodes = in_job.collected(tmp_path, 1).nodes

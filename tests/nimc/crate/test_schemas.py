@@ -8,7 +8,7 @@ import jsonschema
 import pytest
 
 from nimc.crate.schemas import FOLDER, SCHEMAS, text_of
-from records.sample import renewed
+from records.sample import upgraded
 from tests.captures import RUN_QUICK
 
 
@@ -30,7 +30,7 @@ def records(path: Path) -> list[Any]:
     text = path.read_text()
     documents = text.splitlines() if path.suffix == ".jsonl" else [text]
     loaded = map(json.loads, documents)
-    return [renewed(document) if "outcome" in document else document for document in loaded]
+    return [upgraded(document) if "outcome" in document else document for document in loaded]
 
 
 @pytest.mark.parametrize(

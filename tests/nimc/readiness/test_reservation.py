@@ -15,7 +15,7 @@ from records.errors import InputError, MachineError
 from records.machine.site import Machine
 from records.programs import ProgramAnswer
 from records.slurm.client import find_reservation
-from records.slurm.parse import reservation
+from records.slurm.parse import parse_reservation
 from tests.nimc.checkouts import program
 from tests.nimc.cluster.reservation_lines import LINE
 from tests.records.machine import made
@@ -34,7 +34,7 @@ def machine(**origins: object) -> Machine:
 
 
 def test_slurms_line_is_read():
-    current = reservation(LINE)
+    current = parse_reservation(LINE)
     assert (current.name, current.nodes, current.node_count) == ("nimc", "node4", 1)
     assert (current.state, current.users, current.flags) == ("ACTIVE", ["root"], [])
     assert (current.end - current.start).total_seconds() == 3600
@@ -52,7 +52,7 @@ def test_slurms_line_is_read():
     ],
 )
 def test_what_makes_it_useless_is_reported(line, nodes, needed_s, user, expected):
-    (fault,) = shortcomings(reservation(line), nodes, needed_s, user, [], NOON)
+    (fault,) = shortcomings(parse_reservation(line), nodes, needed_s, user, [], NOON)
     assert expected in fault
 
 
@@ -78,7 +78,7 @@ def test_how_a_user_likes_times_does_not_matter(tmp_path, monkeypatch):
     program(tmp_path, "scontrol", script)
     monkeypatch.setenv("PATH", f"{tmp_path}:/usr/bin:/bin")
     monkeypatch.setenv("SLURM_TIME_FORMAT", "relative")
-    assert find_reservation("nimc") == reservation(LINE)
+    assert find_reservation("nimc") == parse_reservation(LINE)
     assert find_reservation("none") is None
     with pytest.raises(MachineError, match="reservation nimc ends in"):
         check(machine(), 1, needed_s=1e12)
@@ -97,7 +97,7 @@ def test_what_slurm_refuses_an_operator_can_run(monkeypatch):
         return ProgramAnswer("scontrol", *answers.pop(0))
 
     monkeypatch.setattr("records.slurm.client.ask", ask)
-    assert create(machine(), 90, None) == reservation(LINE)
+    assert create(machine(), 90, None) == parse_reservation(LINE)
     assert commands[0][:3] == ["scontrol", "create", "reservation"]
     with pytest.raises(MachineError, match="Slurm does not show the new reservation nimc"):
         create(machine(), 90, None)
@@ -108,6 +108,6 @@ def test_what_slurm_refuses_an_operator_can_run(monkeypatch):
     with pytest.raises(MachineError, match=r"run: scontrol delete ReservationName=nimc$"):
         remove(machine())
     # One that is held until then can be used.
-    monkeypatch.setattr("records.slurm.client.find_reservation", lambda _: reservation(LINE))
+    monkeypatch.setattr("records.slurm.client.find_reservation", lambda _: parse_reservation(LINE))
     monkeypatch.setattr("nimc.readiness.reservation.shortcomings", lambda *_: [])
-    assert check(machine(), 1, needed_s=0) == reservation(LINE)
+    assert check(machine(), 1, needed_s=0) == parse_reservation(LINE)

@@ -51,13 +51,13 @@ def test_a_heterogeneous_job_that_is_just_ending_is_cancelled_as_a_whole(tmp_pat
         return ProgramAnswer("scancel", 1, "", "Operation not permitted")
 
     monkeypatch.setattr(client, "ask", answer)
-    assert client.cancel(tmp_path) == ["2", "5"]
+    assert client.cancel_jobs(tmp_path) == ["2", "5"]
     assert cancellations == [["scancel", "2", "5"]]
     # What does not end is named, with why Slurm refused.
-    monkeypatch.setattr(client, "ENDS_WITHIN_S", -1.0)
+    monkeypatch.setattr(client, "END_TIMEOUT_S", -1.0)
     listed += [f"5{RUNS}{tmp_path}/b\n"] * 2
     with pytest.raises(MachineError, match=r"end: \['5'\]: scancel: exit status 1: Operation not"):
-        client.cancel(tmp_path)
+        client.cancel_jobs(tmp_path)
 
 
 def work_in(
@@ -88,7 +88,7 @@ def test_what_a_dead_reframe_left_is_ended_also_where_nodes_are_shared(
     cancelled: list[Path] = []
     monkeypatch.setattr(outages, "PROBES", {})
     monkeypatch.setattr(runner, "run_session", session)
-    monkeypatch.setattr(client, "cancel", cancelled.append)
+    monkeypatch.setattr(client, "cancel_jobs", cancelled.append)
     with Interrupts() as interrupts:
         work = work_in(tmp_path, interrupts, slurm=slurm)
         if cause == "stopped":
@@ -106,7 +106,7 @@ def test_a_run_beside_another_on_one_host_says_so_and_notes_it(
 ):
     monkeypatch.setattr(outages, "PROBES", {})
     monkeypatch.setattr(runner, "run_session", lambda *_: -signal.SIGKILL)
-    monkeypatch.setattr(client, "cancel", lambda _: None)
+    monkeypatch.setattr(client, "cancel_jobs", lambda _: None)
     environment = {**os.environ, sessions.RUN_VARIABLE: "/results/quick-localhost-1"}
     with Interrupts() as interrupts, subprocess.Popen(["sleep", "300"], env=environment) as other:
         with closing(work_in(tmp_path, interrupts, slurm=slurm)) as work:
@@ -138,7 +138,7 @@ def test_a_signal_is_obeyed_though_slurm_is_away_and_jobs_are_named(tmp_path, mo
     monkeypatch.setattr(client, "SQUEUE", squeue)
     monkeypatch.setattr(outages, "PROBES", {"slurmctld": squeue})
     monkeypatch.setattr(runner, "run_session", session)
-    monkeypatch.setattr(client, "cancel", cancel)
+    monkeypatch.setattr(client, "cancel_jobs", cancel)
     with Interrupts() as interrupts:
         work = work_in(tmp_path, interrupts, slurm=True)
         with closing(work), pytest.raises(Stopped):
@@ -152,7 +152,7 @@ def test_a_folder_in_another_encoding_hides_no_job(tmp_path, monkeypatch):
     listed = f"7{RUNS}/old/caf\\351\\n8{RUNS}{tmp_path}/run\\n"
     program(tmp_path, "squeue", f"printf '{listed}'")
     monkeypatch.setenv("PATH", str(tmp_path), prepend=os.pathsep)
-    assert client.jobs_left(tmp_path / "run") == ["8"]
+    assert client.remaining_jobs(tmp_path / "run") == ["8"]
 
 
 class Clock:
@@ -222,7 +222,7 @@ def test_reason_and_start_are_shown_as_far_as_slurm_knows_them(tmp_path, listed,
     (tmp_path / "lustre" / "r").mkdir(parents=True)
     (tmp_path / "scratch").symlink_to("lustre")
     line = f"7|{listed}|{tmp_path}/lustre/r/a|b\n8{RUNS}{tmp_path}/lustre/r-2\n"
-    (pending,) = parse.working_in(tmp_path / "scratch" / "r", line).values()
+    (pending,) = parse.jobs_in_folder(tmp_path / "scratch" / "r", line).values()
     why = pending.line
     assert "waits" in why
     assert all(fact in why for fact in facts)

@@ -13,7 +13,7 @@ from reframe.core.exceptions import ReframeError
 
 from records import chain
 from records.block_plan import UNREAD_FILE
-from records.units import si
+from records.units import si_factor
 from reframe_tests import foreign
 from reframe_tests.foreign import direction
 from tests.conductor.made_sample import SAMPLE
@@ -218,4 +218,4 @@ def test_direction_is_as_asked_then_by_reference_then_by_unit(bounds, requested,
     ],
 )
 def test_units_as_checks_write_them(unit, factor, si_unit):
-    assert si(unit) == (factor, si_unit)
+    assert si_factor(unit) == (factor, si_unit)

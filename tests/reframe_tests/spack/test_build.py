@@ -276,9 +276,9 @@ def test_a_committed_lock_that_cannot_serve_is_refused(ready, locked, text, faul
 def test_who_builds_keeps_others_out(tmp_path):
     path = tmp_path / "locks" / "x.lock"
     with folders.locked(path), private_lock(path) as other:
-        assert not other.take()
+        assert not other.acquire()
     with private_lock(path) as other:
-        assert other.take()
+        assert other.acquire()
 
 
 def openmpi(fabrics, **more):
