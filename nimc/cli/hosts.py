@@ -67,8 +67,8 @@ def doctor_command(
         from nimc.cluster.in_job import findings, look_at_nodes
 
         with exit_when_stopped():
-            looked = look_at_nodes(machine, results, wait_s, log, writes=True)
-        node_findings = [*findings(looked, load_machine(machine))]
+            job_look = look_at_nodes(machine, results, wait_s, log, writes=True)
+        node_findings = [*findings(job_look, load_machine(machine))]
     diagnosis = examine(machine, node_findings)
     text = visible(diagnosis_text(diagnosis, verbose=verbose))
     return Answer(diagnosis.as_dict(), [text], 3 if diagnosis.why else 0, schema=2)

@@ -13,7 +13,7 @@ from analysis.display.lines import visible, wrapped
 from nimc.cli import options
 from nimc.cluster.in_job import findings
 from nimc.cluster.learn import learn
-from nimc.cluster.new_machine import config_text, site_text, to_fill_in, with_nodes
+from nimc.cluster.new_machine import config_text, keys_to_fill_in, site_text, with_nodes
 from nimc.readiness.diagnosis import examine
 from records.checkout import ROOT
 from records.commands import command
@@ -56,11 +56,11 @@ def init_command(machine: str, no_job: bool, wait_s: float) -> None:
             facts = with_nodes(machine, facts, ROOT, wait_s, _print_line)
     site_file_text = site_text(facts)
     _write({config: config_text(machine, facts), site: site_file_text})
-    empty_keys = ", ".join(to_fill_in(site_file_text)) or "nothing"
+    empty_keys = ", ".join(keys_to_fill_in(site_file_text)) or "nothing"
     partitions = ", ".join(partition.name for partition in facts.partitions)
     _print_line(f"wrote site/{machine}.yaml; to fill in, if wanted: {empty_keys}")
     _print_line(f"wrote configs/{machine}.py; partitions: {partitions}")
-    node_findings = [] if no_job else [*findings(facts.looked, load_machine(machine, ROOT))]
+    node_findings = [] if no_job else [*findings(facts.job_look, load_machine(machine, ROOT))]
     _print_line(wrapped(examine(machine, node_findings, ROOT).sentence))
     _print_line(f"read both, then: {command('doctor', '--machine', machine, '--in-job')}")
 

@@ -1,4 +1,4 @@
-"""The last words of a job of ReFrame, for the checks that wait for what it leaves."""
+"""Why a job of ReFrame ended, for the checks that wait for its files."""
 
 from __future__ import annotations
 
@@ -10,8 +10,8 @@ from nimc.cluster.node_look import NOT_STARTED
 from records.last_words import cause_or_gist
 
 
-def ended_job(check: rfm.RegressionTest) -> str:
-    """Return how the job of a check ended, and why: by its last words, or by their absence."""
+def ended_job_reason(check: rfm.RegressionTest) -> str:
+    """Return how the job of a check ended, and why, by its output or by the lack of any."""
     outputs = [Path(check.stagedir, str(name)) for name in (check.stdout, check.stderr)]
     texts = [path.read_text(errors="replace") for path in outputs if path.exists()]
     state = str(check.job.state)

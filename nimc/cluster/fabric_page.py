@@ -1,4 +1,4 @@
-"""docs/fabrics.md and the table of README, made of `records.machine.fabrics`.
+"""Writes docs/fabrics.md and the table of README, from `records.machine.fabrics`.
 
 `python -m nimc.cluster.fabric_page` writes both.
 """
@@ -20,15 +20,15 @@ _TEMPLATE = Path(__file__).with_name("templates") / "fabrics.md.in"
 
 
 def page() -> str:
-    """The whole page."""
+    """Return the text of docs/fabrics.md."""
     return _TEMPLATE.read_text(encoding="utf-8").format(
         recognised=_table(
             ["fabric", "recognised by", "tried on"],
-            ([row.name, _recognised(row), row.tried_on] for row in TABLE),
+            ([row.name, _recognition(row), row.tried_on] for row in TABLE),
         ),
         injectors=_table(
             ["fabric", *map(_code, _INJECTORS), "one-sided"],
-            ([row.name, *_able(row), row.one_sided] for row in TABLE),
+            ([row.name, *_injector_cells(row), row.one_sided] for row in TABLE),
         ),
         counters=_table(
             ["fabric", "driver", "counter", "received", "unit"],
@@ -44,11 +44,14 @@ def page() -> str:
     )
 
 
-def short() -> str:
-    """The table of README."""
+def readme_table() -> str:
+    """Return the table of README."""
     return _table(
         ["fabric", "injectors", "byte counter", "tried on"],
-        ([row.name, _names(row.injectors), _kinds(row.counters), row.tried_on] for row in TABLE),
+        (
+            [row.name, _code_list(row.injectors), _counter_kinds(row.counters), row.tried_on]
+            for row in TABLE
+        ),
     )
 
 
@@ -60,26 +63,28 @@ def _code(text: str) -> str:
     return f"`{text}`" if text else _NONE
 
 
-def _names(names: Iterable[str]) -> str:
+def _code_list(names: Iterable[str]) -> str:
     return ", ".join(map(_code, names))
 
 
-def _kinds(counters: Iterable[Counter]) -> str:
-    return _names(dict.fromkeys(counter.name.partition(":")[0] for counter in counters)) or _NONE
+def _counter_kinds(counters: Iterable[Counter]) -> str:
+    return (
+        _code_list(dict.fromkeys(counter.name.partition(":")[0] for counter in counters)) or _NONE
+    )
 
 
-def _recognised(row: Fabric) -> str:
+def _recognition(row: Fabric) -> str:
     if not row.folder:
         return "one host, and no device"
-    words = [_code(f"/sys/class/{row.folder}")]
-    words += [f"driver {_names(row.drivers)}"] if row.drivers else []
-    words += [f"`node_type` {row.node_type}"] if row.node_type else []
-    words += ["`parent`"] if row.is_software else []
-    words += [f"`link_layer` {row.link_layer}"] if row.link_layer else []
-    return ", ".join(words)
+    marks = [_code(f"/sys/class/{row.folder}")]
+    marks += [f"driver {_code_list(row.drivers)}"] if row.drivers else []
+    marks += [f"`node_type` {row.node_type}"] if row.node_type else []
+    marks += ["`parent`"] if row.is_software else []
+    marks += [f"`link_layer` {row.link_layer}"] if row.link_layer else []
+    return ", ".join(marks)
 
 
-def _able(row: Fabric) -> list[str]:
+def _injector_cells(row: Fabric) -> list[str]:
     first, *others = row.injectors
     marks: dict[InjectorName, str] = {first: "**first**", **dict.fromkeys(others, "yes")}
     return [marks.get(name, _NONE) for name in _INJECTORS]
@@ -88,7 +93,7 @@ def _able(row: Fabric) -> list[str]:
 def _counter_cells(counter: Counter) -> list[str]:
     files = (file.removeprefix("sys/class/") for file in counter.received)
     return [
-        _names(counter.drivers) or "any",
+        _code_list(counter.drivers) or "any",
         _code(counter.name),
         " + ".join(map(_code, files)),
         f"{counter.unit_b} B",
@@ -96,24 +101,24 @@ def _counter_cells(counter: Counter) -> list[str]:
 
 
 def _options(row: Fabric) -> str:
-    words = " ".join([*row.perftest_options, *(["-x INDEX"] if row.has_gids else [])])
-    return _code(words) if "perftest" in row.injectors else "cannot write"
+    options = " ".join([*row.perftest_options, *(["-x INDEX"] if row.has_gids else [])])
+    return _code(options) if "perftest" in row.injectors else "cannot write"
 
 
 def _variables(row: Fabric) -> str:
-    return _names(f"{name}={text}" for name, text in row.mpi_variables.items()) or _NONE
+    return _code_list(f"{name}={text}" for name, text in row.mpi_variables.items()) or _NONE
 
 
 def with_table(readme: str) -> str:
-    """README with its current table of fabrics."""
-    head = short().splitlines()[0]
+    """Return README with the present table of fabrics."""
+    head = readme_table().splitlines()[0]
     before, _, after = readme.partition(head)
     _, _, rest = after.partition("\n\n")
-    return f"{before}{short()}\n\n{rest}"
+    return f"{before}{readme_table()}\n\n{rest}"
 
 
 def main() -> None:
-    """Write both."""
+    """Write page and table."""
     replace_text(PAGE, page())
     replace_text(README, with_table(README.read_text()))
 

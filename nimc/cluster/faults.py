@@ -1,6 +1,6 @@
-"""Faults that keep writers from writing: how they show in a trial's words, and remedies.
+"""Faults that keep writers from writing: the messages that they cause, and their remedies.
 
-The words are of perftest, UCX, MPI, Slurm, or of this project; `tests/captures` has most of them.
+The messages are of perftest, UCX, MPI, Slurm, or of this project; `tests/captures` has most.
 """
 
 from __future__ import annotations
@@ -15,10 +15,9 @@ from records.slurm.options import srun_launcher
 class KnownFault:
     """One kind of fault."""
 
-    #: In a few words.
     name: str
-    #: Pattern of what is printed.
-    words: str
+    #: Regular expression that its messages match.
+    pattern: str
     remedy: str
 
 
@@ -29,7 +28,7 @@ LOCKED_MEMORY = KnownFault(
     "let steps lock memory: LimitMEMLOCK=infinity of slurmd's unit, and"
     " PropagateResourceLimitsExcept=MEMLOCK in slurm.conf",
 )
-#: The first whose words are found is named.
+#: If a message matches several, it shows the first.
 FAULTS = (
     KnownFault(
         "a firewall, or no route",
@@ -64,6 +63,6 @@ FAULTS = (
 )
 
 
-def fault_in(words: str) -> KnownFault | None:
-    """The fault that a program's words show."""
-    return next((fault for fault in FAULTS if re.search(fault.words, words)), None)
+def fault_in(message: str) -> KnownFault | None:
+    """Return the fault that a program's message shows, if it is known."""
+    return next((fault for fault in FAULTS if re.search(fault.pattern, message)), None)

@@ -1,4 +1,4 @@
-"""A look at a target and its origins in a job, and what `nimc doctor --in-job` makes of it.
+"""Looks at a target and its origins in a job, for `nimc doctor --in-job` and `nimc init`.
 
 ReFrame submits the job (`node_look_check`).
 """
@@ -45,14 +45,14 @@ _JOB = "job on nodes"
 #: The plan of the trial, in the job's folder.
 _PLAN = "trial-plan.json"
 _CHECK = Path(__file__).with_name("node_look_check.py")
-_NODE = TypeAdapter(NodeReport)
-#: Buffers of several writers, and of an MPI, take less, bytes.
-_LOCKED_B = 2**30
+_NODE_REPORT = TypeAdapter(NodeReport)
+#: Memory that suffices for the buffers of several writers and of an MPI, bytes.
+_ENOUGH_LOCKABLE_B = 2**30
 
 
 @dataclass(frozen=True, kw_only=True)
 class JobLook:
-    """The findings of a job."""
+    """The findings of a job that looked at nodes."""
 
     #: Slurm's id; None if it took no job.
     job: str | None
@@ -60,10 +60,11 @@ class JobLook:
     why: str | None = None
     #: The nodes that answered, targets first.
     nodes: list[NodeReport] = field(default_factory=list)
-    #: The outcome of writes between them, and why not all were tried; None: they were.
+    #: The outcome of writes between them.
     trials: list[Trial] = field(default_factory=list)
+    #: Why not all writes were tried; None: they were.
     untried: str | None = None
-    #: The limit or policy that kept the job waiting to the end.
+    #: The limit or policy that kept the job from starting.
     limit: str | None = None
 
     @property
@@ -84,10 +85,10 @@ def look_at_nodes(
     *,
     writes: bool = False,
 ) -> JobLook:
-    """Look at the nodes of a machine in a job, and try `writes` there; `tell` says how it goes.
+    """Look at the nodes of a machine in a job, and try `writes` there; `tell` prints progress.
 
-    Its files are in a new folder in `results`, which nodes should see. Whatever ends this, the job
-    and the folder are gone. Raises InputError for a machine without Slurm, MachineError if Slurm
+    The job's files are in a new folder in `results`, which nodes should see. Job and folder are
+    always removed. Raises InputError for a machine without Slurm, MachineError if Slurm
     does not answer, Stopped after a signal.
     """
     machine, destination = load_machine(name, root), job_place(name, "--in-job", root)
@@ -99,7 +100,7 @@ def look_at_nodes(
         private_lock(Path(path, "lock")) as lock,
     ):
         folder = Path(path)
-        with suppress(MachineError):  # nodes say that there are no locks
+        with suppress(MachineError):  # the nodes report that there are no locks
             lock.acquire()
         plan = tried_writes.plan_of(machine, folder) if writes else None
         if plan:
@@ -108,12 +109,12 @@ def look_at_nodes(
         def answered() -> bool:
             return any(folder.glob("[0-9]*.json"))
 
-        words = _check(machine, folder, wait_s, plan)
+        check_options = _check_options(machine, folder, wait_s, plan)
         tell_progress = progress_teller(folder, plan, tell, answered)
         status, pending = run_job(
-            destination, words, folder, tell, interrupts, answered, tell_progress
+            destination, check_options, folder, tell, interrupts, answered, tell_progress
         )
-        return replace(collected(folder, status), limit=pending.limit if pending else None)
+        return replace(read_job_look(folder, status), limit=pending.limit if pending else None)
 
 
 @dataclass(frozen=True)
@@ -122,57 +123,57 @@ class JobPlace:
 
     config: Path
     partition: str
-    #: ReFrame's words.
-    words: list[str]
+    #: ReFrame's options that select it.
+    options: list[str]
 
 
 def job_place(name: str, option: str, root: Path = ROOT) -> JobPlace:
-    """Return where a machine's jobs go.
+    """Return where ReFrame submits the jobs of a machine.
 
-    Raises InputError, which names `option`, if none is of Slurm.
+    Raises InputError, which names `option`, if Slurm starts no jobs there.
     """
     machine, config = load_machine(name, root), root / "configs" / f"{name}.py"
     settings = settings_of(config)
     targets = target_partitions(settings.partitions, machine.partition)
-    part = next(
-        (candidate for candidate in targets if candidate.get("scheduler") in options.SCHEDULERS),
-        None,
-    )
-    if part is None:
+    slurm_partitions = [
+        partition for partition in targets if partition.get("scheduler") in options.SCHEDULERS
+    ]
+    if not slurm_partitions:
         none = "no partition of Slurm for the targets; allowed: machines whose jobs Slurm starts"
         raise InputError(f"{option}: configs/{name}.py: {settings.fault or none}")
+    part = slurm_partitions[0]
     places = places_of(settings, [part], name)
-    if not places:  # ReFrame's schema allows a partition without
+    if not places:  # ReFrame's schema allows a partition without environments
         defined = ", ".join(str(environ["name"]) for environ in settings.environs) or "none"
         raise InputError(
             f"{config}:{line_of(config, part['name'])}: environs: none of partition {part['name']}"
             f" is defined; allowed: names of the file's environments: {defined}"
         )
-    os.environ.update(settings.environment)  # as ReFrame, which runs the file (SLURM_CONF)
+    os.environ.update(settings.environment)  # ReFrame sets it, too, such as SLURM_CONF
     environment = f"^{places[0].environment}$"
-    words = [f"--system={name}:{part['name']}", "-p", environment]
-    return JobPlace(config, part["name"], words)
+    place_options = [f"--system={name}:{part['name']}", "-p", environment]
+    return JobPlace(config, part["name"], place_options)
 
 
 def run_job(
     destination: JobPlace,
-    check: Sequence[str],
+    check_options: Sequence[str],
     folder: Path,
     tell: Callable[[str], None],
     interrupts: Interrupts,
-    begun: Callable[[], bool],
+    has_begun: Callable[[], bool],
     tick: Callable[[], None] = lambda: None,
 ) -> tuple[int, PendingJob | None]:
-    """Let ReFrame run a check in a job; none is left then.
+    """Let ReFrame run a check in a job, which has ended or is cancelled when this returns.
 
-    `begun`: whether the job has begun, as its files show; `tick` is called once a second. Returns
-    ReFrame's exit status and why the job was pending last. Raises MachineError, and Stopped.
+    `has_begun` tells by the job's files whether the job has begun; `tick` is called once a second.
+    Returns ReFrame's exit status, and why the job was pending last. Raises MachineError, Stopped.
     """
     tell(f"ReFrame submits a job to {destination.partition}")
-    command = [find_reframe(), "-C", str(destination.config), *destination.words, *check]
-    waits: list[PendingJob | None] = [None]
+    command = [find_reframe(), "-C", str(destination.config), *destination.options, *check_options]
+    pending_reasons: list[PendingJob | None] = [None]
     with closing(SlurmWatch(folder, tell)) as watch:
-        look_at_slurm = _watch(watch, tell, waits, begun)
+        look_at_slurm = _slurm_tick(watch, tell, pending_reasons, has_begun)
 
         def each_second() -> None:
             look_at_slurm()
@@ -182,12 +183,14 @@ def run_job(
             status = run_session(command, folder, folder / "reframe.log", interrupts, each_second)
         finally:
             client.cancel_jobs(folder)
-    return status, waits[-1]
+    return status, pending_reasons[-1]
 
 
-def _check(machine: Machine, folder: Path, wait_s: float, plan: BlockPlan | None) -> list[str]:
-    """ReFrame's words for the check, whose files are all in a folder."""
-    # `nimc run` stages in the results, ReFrame alone in its prefix or the current folder.
+def _check_options(
+    machine: Machine, folder: Path, wait_s: float, plan: BlockPlan | None
+) -> list[str]:
+    """Return ReFrame's options for the check; all of its files are in `folder`."""
+    # `nimc run` stages in the results; ReFrame alone in its prefix, or in the current folder.
     prefix = os.environ.get("RFM_STAGE_DIR") or os.environ.get("RFM_PREFIX") or "."
     values = {
         "origins": machine.origins.model_dump_json(),
@@ -209,25 +212,25 @@ def _check(machine: Machine, folder: Path, wait_s: float, plan: BlockPlan | None
     ]
 
 
-def _watch(
+def _slurm_tick(
     watch: SlurmWatch,
     tell: Callable[[str], None],
-    waits: list[PendingJob | None],
-    begun: Callable[[], bool],
+    pending_reasons: list[PendingJob | None],
+    has_begun: Callable[[], bool],
 ) -> Callable[[], None]:
     """Return what to do once a second: see whether Slurm answers, and tell why the job waits.
 
-    That is added to `waits`.
+    The reason is added to `pending_reasons`.
     """
 
     def tick() -> None:
-        # ReFrame may wait on without accounting.
-        watch.check(time.monotonic(), begun=begun(), finished=False)
+        # Without accounting, ReFrame may wait for a job that has ended.
+        watch.check(time.monotonic(), begun=has_begun(), finished=False)
         pending = watch.pending
-        if watch.jobs and pending != waits[-1]:
-            if pending and pending not in waits:
+        if watch.jobs and pending != pending_reasons[-1]:
+            if pending and pending not in pending_reasons:
                 tell(pending.line)
-            waits.append(pending)
+            pending_reasons.append(pending)
 
     return tick
 
@@ -235,78 +238,84 @@ def _watch(
 def progress_teller(
     folder: Path, plan: BlockPlan | None, tell: Callable[[str], None], answered: Callable[[], bool]
 ) -> Callable[[], None]:
-    """Return what to do once a second: tell that the job has started, and each trial's begin."""
-    earlier: list[str] = []
+    """Return what to do once a second: tell that the job has started, and each trial's start."""
+    told_lines: list[str] = []
 
     def tick() -> None:
         if not answered():
             return
-        lines = ["the job has started", *(tried_writes.begun(plan, folder) if plan else [])]
-        for line in lines[len(earlier) :]:
+        lines = [
+            "the job has started",
+            *(tried_writes.progress_lines(plan, folder) if plan else []),
+        ]
+        for line in lines[len(told_lines) :]:
             tell(line)
-            earlier.append(line)
+            told_lines.append(line)
 
     return tick
 
 
 def why_no_job(status: int, folder: Path) -> str | None:
-    """Return why a job of ReFrame came to nothing, in one line; None if it came to its end."""
+    """Return why a job of ReFrame failed, in one line; None if it did not."""
     why = why_failed(status, folder)
     if why and (refusal := parse.refusal(why)):
         return f"Slurm refuses the job: {refusal}"
-    return why and why.removeprefix("ReFrame failed in 'sanity': sanity error: ")  # of the check
+    # The check gives its reason as a sanity error.
+    return why and why.removeprefix("ReFrame failed in 'sanity': sanity error: ")
 
 
-def collected(folder: Path, status: int) -> JobLook:
-    """Return what a job left in its folder; `status` is that of ReFrame."""
+def read_job_look(folder: Path, status: int) -> JobLook:
+    """Read the files in a job's folder; `status` is the exit status of ReFrame."""
     files = sorted(folder.glob("[0-9]*.json"), key=lambda path: int(path.stem))
     job = next((case.get("jobid") for case in reported_cases(folder)), None)
     why = why_no_job(status, folder)
-    nodes = [_NODE.validate_json(path.read_bytes()) for path in files]
+    nodes = [_NODE_REPORT.validate_json(path.read_bytes()) for path in files]
     state = read_text(folder / JOB_STATE)
     untried = tried_writes.why_untried(folder, state) if (folder / _PLAN).exists() else None
-    return JobLook(job=job, why=why, nodes=nodes, trials=tried_writes.read(folder), untried=untried)
+    return JobLook(
+        job=job, why=why, nodes=nodes, trials=tried_writes.read_trials(folder), untried=untried
+    )
 
 
-# Its findings, a line each.
+# The findings of a job, a line each.
 
 
-def findings(looked: JobLook, machine: Machine) -> Iterator[HostFinding]:
-    """Yield whether the job ran on all of its nodes, and what these lack."""
+def findings(job_look: JobLook, machine: Machine) -> Iterator[HostFinding]:
+    """Yield whether the job ran on all of its nodes, and what the nodes lack."""
     remedy = "nodes must see the results folder, and Python there must start"
-    if looked.limit:
-        remedy = f"its limit is {looked.limit}: same_job in site/ is one job, not two"
-    elif not looked.job:
+    if job_look.limit:
+        remedy = f"its limit is {job_look.limit}: same_job in site/ is one job, not two"
+    elif not job_look.job:
         remedy = "see access in configs/, and origins in site/: same_job needs no heterogeneous job"
-    elif NOT_STARTED in (looked.why or ""):
+    elif NOT_STARTED in (job_look.why or ""):
         remedy = "try later, or with a longer --wait"
-    yield required_finding(_JOB, looked.why, looked.outcome, remedy)
+    yield required_finding(_JOB, job_look.why, job_look.outcome, remedy)
     rows = [
         (row.what, (node.name, row))
-        for node in looked.nodes
+        for node in job_look.nodes
         for row in _node_findings(node, machine)
     ]
     for node_rows in grouped(rows).values():
         yield _merged(node_rows)
-    if looked.untried:
-        yield gap("writes between nodes", looked.untried, needed=True)
-    yield from tried_writes.findings(looked.trials, looked.nodes, machine)
+    if job_look.untried:
+        yield gap("writes between nodes", job_look.untried, needed=True)
+    yield from tried_writes.findings(job_look.trials, job_look.nodes, machine)
 
 
 def _merged(node_rows: Sequence[tuple[str, HostFinding]]) -> HostFinding:
-    """Merge the rows of all nodes into one; if any node lacks something, only such nodes count."""
+    """Merge the rows of all nodes into one; if some nodes lack something, it names only these."""
     shown = [(node, row) for node, row in node_rows if row.state != "ok"] or node_rows
     details = grouped((row.detail, node) for node, row in shown)
     detail = "; ".join(f"{', '.join(nodes)}: {detail}" for detail, nodes in details.items())
     return replace(shown[0][1], detail=detail)
 
 
-def _counters(node: NodeReport, machine: Machine) -> Iterator[HostFinding]:
-    """Yield what counts the bytes of each device of the site file; where none is, why."""
-    for wanted in machine.devices:
-        device = devices.find(wanted, node.host.rdma)
-        name = device.name if device else wanted
-        subject, counter = f"counter of {wanted} on nodes", node.counters.get(name)
+def _counter_findings(node: NodeReport, machine: Machine) -> Iterator[HostFinding]:
+    """Yield which counter counts the bytes of each device of the site file, or why none does."""
+    for site_name in machine.devices:
+        device = devices.find(site_name, node.host.rdma)
+        name = device.name if device else site_name
+        subject, counter = f"counter of {site_name} on nodes", node.counters.get(name)
         if counter:
             yield HostFinding(subject, "ok", f"{counter} was read")
         elif name in node.uncounted:
@@ -315,7 +324,7 @@ def _counters(node: NodeReport, machine: Machine) -> Iterator[HostFinding]:
 
 
 def _node_findings(node: NodeReport, machine: Machine) -> Iterator[HostFinding]:
-    """Yield what a node has of all that it must have."""
+    """Yield a finding for each thing that a node must have."""
     missing = node.unseen and f"does not see {', '.join(node.unseen)}, where ReFrame stages"
     visible = "see the checkout, Python, the results and the stage folder"
     yield required_finding(
@@ -340,9 +349,9 @@ def _node_findings(node: NodeReport, machine: Machine) -> Iterator[HostFinding]:
         yield required_finding(subject, missing, f"{name} {address}", f"interface in {file}")
     for row in [*used_devices(node.host, machine), *peculiarities(node.host)]:
         yield replace(row, what=f"{row.what} on nodes")
-    yield from _counters(node, machine)
+    yield from _counter_findings(node, machine)
     device = devices.find(machine.device, node.host.rdma) if machine.device else None
-    if device and node.lockable_b is not None and node.lockable_b < _LOCKED_B:
+    if device and node.lockable_b is not None and node.lockable_b < _ENOUGH_LOCKABLE_B:
         detail = f"{node.lockable_b / 2**20:g} MiB may be locked (`ulimit -l`): writers lock theirs"
         yield gap("locked memory on nodes", detail, LOCKED_MEMORY.remedy)
     fabric = fabrics.FABRICS.get(device.transport) if device else None

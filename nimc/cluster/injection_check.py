@@ -13,7 +13,7 @@ from reframe.core.backends import getlauncher
 from reframe.core.builtins import run_before, sanity_function, variable
 from reframe.core.exceptions import SanityError
 
-from nimc.cluster.ended_job import ended_job
+from nimc.cluster.ended_job import ended_job_reason
 from records.checkout import python_main
 from records.machine.site import Origins
 from records.slurm import options
@@ -27,20 +27,20 @@ class Injection(rfm.RunOnlyRegressionTest):
     valid_systems = ["*"]
     valid_prog_environs = ["*"]
     num_tasks_per_node = 1
-    #: `origins` as in a site file (JSON), the number of targets, and the nodes of the first
-    #: component that were named, joined with commas, or empty.
+    #: `origins` as in a site file (JSON).
     origins = variable(str)
+    #: Number of targets.
     targets = variable(int)
+    #: Nodes requested for the first component, joined with commas; empty for any.
     named = variable(str)
-    #: The conductor's request (`conductor.block.injection.InjectionRequest`), and the file that it
-    #: leaves at its end.
+    #: File of the conductor's request (`conductor.block.injection.InjectionRequest`).
     request = variable(str)
-    #: The file that the conductor leaves at its end.
+    #: File that the conductor writes at its end.
     end = variable(str)
 
     @run_before("run")
     def start_conductor(self) -> None:
-        """Start it on the first node."""
+        """Start the conductor on the first node."""
         origins = Origins.model_validate_json(self.origins)
         same_job = origins.policy == "same_job"
         self.num_tasks = self.targets + (origins.nodes if same_job else 0)
@@ -52,7 +52,7 @@ class Injection(rfm.RunOnlyRegressionTest):
 
     @sanity_function
     def conductor_ended(self) -> bool:
-        """Check that it has; else name what the job said last."""
+        """Check that the conductor has ended; else say why the job ended."""
         if not Path(self.end).exists():
-            raise SanityError(ended_job(self))
+            raise SanityError(ended_job_reason(self))
         return True

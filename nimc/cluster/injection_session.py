@@ -1,7 +1,7 @@
 """Writers beside an application that somebody else starts: `nimc inject`.
 
 On one host and in an allocation of Slurm, the conductor runs here, and starts the command in this
-terminal. Elsewhere a job has both (`injection_check`).
+terminal. Otherwise a job runs conductor and command (`injection_check`).
 """
 
 from __future__ import annotations
@@ -43,28 +43,35 @@ from reframe_tests.factors import check_level
 
 #: Case of the plan.
 CASE = "inject"
-#: Begins the name of the folder of an injection; what its conductor prints is in it.
-_FOLDER, LOG = ".nimc-inject-", "conductor.log"
+#: Prefix of the folder of an injection.
+_FOLDER_PREFIX = ".nimc-inject-"
+#: File in that folder: what the conductor prints.
+LOG = "conductor.log"
 #: How often progress is looked for, seconds.
 _TICK_S = 0.2
-#: Disturbances of a run are no concern of the writers.
-_DEMAND = dict.fromkeys(LIMITS)
-#: Time of a job besides that of --for, seconds: until agents are connected, and their writers are
-#: measured alone with 1, 2, 4, ... queue pairs.
-_ALONE_S = 600.0
-_BY: dict[EndedBy, str] = {"failure": "the conductor was killed", "stop": "stopped by a signal"}
+#: Writers do not stop because a run is disturbed.
+_NO_LIMITS = dict.fromkeys(LIMITS)
+#: Time of a job besides that of --for, seconds: agents connect, and their writers are measured
+#: alone with 1, 2, 4, ... queue pairs.
+_PREPARATION_S = 600.0
+_END_REASONS: dict[EndedBy, str] = {
+    "failure": "the conductor was killed",
+    "stop": "stopped by a signal",
+}
 _CHECK = Path(__file__).with_name("injection_check.py")
 _HEAD = TypeAdapter(Head)
-#: Set in an allocation, and in one of two components.
-_JOB, _HETEROGENEOUS = "SLURM_JOB_ID", "SLURM_JOB_NODELIST_HET_GROUP_0"
+#: Slurm sets this variable in an allocation.
+_JOB_VARIABLE = "SLURM_JOB_ID"
+#: Slurm sets this variable in an allocation of several components.
+_HETEROGENEOUS_VARIABLE = "SLURM_JOB_NODELIST_HET_GROUP_0"
 
 
 @dataclass(frozen=True, kw_only=True)
 class RequestedWrites:
-    """The writes that a user wants."""
+    """The writes that a user requests, and the command beside them."""
 
     rate: str = "full"
-    #: None: that of the machine.
+    #: None: the machine's injector.
     injector: str | None = None
     #: Nodes as Slurm lists them; None: as the machine's file says.
     targets: str | None = None
@@ -80,7 +87,7 @@ class Injected:
     """The outcome of an injection."""
 
     head: Head
-    #: A signal that ended it; None: it came to its end.
+    #: The signal that ended it; None: no signal did.
     signum: int | None = None
 
 
@@ -91,35 +98,36 @@ def inject(
     output: Path,
     tell: Callable[[str], None],
 ) -> Injected:
-    """Write as wished; `tell` says how it goes. The record is in `output`.
+    """Make the requested writes, and save their record as `output`; `tell` prints progress.
 
-    The logs are in a new folder in `results`, which nodes should see. Whatever ends this, nothing
-    that it has started is left. Raises InputError, and MachineError if writers cannot start.
+    The logs are in a new folder in `results`, which nodes should see. All processes and jobs that
+    this starts have ended when it returns or raises. Raises InputError, and MachineError if writers
+    cannot start.
     """
     processes.become_subreaper()
     make_named_folder(results)
-    with tempfile.TemporaryDirectory(prefix=_FOLDER, dir=results.absolute()) as path:
+    with tempfile.TemporaryDirectory(prefix=_FOLDER_PREFIX, dir=results.absolute()) as path:
         folder = Path(path)
-        request = requested(machine, writes, folder, output)
+        request = injection_request(machine, writes, folder, output)
         progress = Progress(folder, machine, request, tell)
-        with Interrupts(progress.takes_key) as interrupts:
+        with Interrupts(progress.handle_stop_key) as interrupts:
             if request.owner is not None:
                 _run_here(request, folder, interrupts, progress)
             else:
-                with suppress(Stopped):  # what was written until then counts
+                with suppress(Stopped):  # the writes until then still count
                     _run_in_job(request, machine, writes, folder, interrupts, progress)
             return progress.outcome(interrupts)
 
 
-def requested(
+def injection_request(
     machine: Machine, writes: RequestedWrites, folder: Path, output: Path
 ) -> InjectionRequest:
-    """Return what the conductor is to do, on this host if the request has an owner.
+    """Return the request to the conductor, which runs on this host if the request has an owner.
 
     `folder` has the logs, `output` gets the record. Raises InputError for nodes that do not fit.
     """
-    targets, origins = _named(machine, writes)
-    on_this_host = machine.origins.policy == "same_host" or _JOB in os.environ
+    targets, origins = _named_nodes(machine, writes)
+    on_this_host = machine.origins.policy == "same_host" or _JOB_VARIABLE in os.environ
     plan = plan_of(machine.with_origins(len(origins)) if origins else machine, writes, folder)
     if machine.origins.policy != "same_host" and on_this_host:
         plan = _in_allocation(plan, machine, [*targets, *origins])
@@ -156,23 +164,23 @@ def _run_in_job(
     targets = request.targets
     origins = request.origins
     request.save(path)
-    pinned, named = machine.origins, [*targets, *origins]
-    if origins:
-        pinned = machine.with_origins(len(origins)).origins
-    if origins and pinned.policy != "same_job":
-        access = [*pinned.access, f"--nodelist={','.join(origins)}"]
-        pinned, named = pinned.model_copy(update={"access": access}), targets
+    site_origins = machine.with_origins(len(origins)).origins if origins else machine.origins
+    first_component = [*targets, *origins]
+    if origins and site_origins.policy != "same_job":
+        access = [*site_origins.access, f"--nodelist={','.join(origins)}"]
+        site_origins = site_origins.model_copy(update={"access": access})
+        first_component = targets
     values = {
-        "origins": pinned.model_dump_json(),
+        "origins": site_origins.model_dump_json(),
         "targets": len(targets) or 1,
-        "named": ",".join(named),
+        "named": ",".join(first_component),
         "request": path,
         "end": progress.logs / "block.json",
         "max_pending_time": f"{max(1, round(writes.wait_s))}s",
     }
     if writes.length_s is not None:
-        values["time_limit"] = f"{round(writes.length_s + _ALONE_S)}s"
-    words = [
+        values["time_limit"] = f"{round(writes.length_s + _PREPARATION_S)}s"
+    check_options = [
         "-c",
         str(_CHECK),
         "-r",
@@ -181,11 +189,11 @@ def _run_in_job(
         *(word for name, value in values.items() for word in ("-S", f"Injection.{name}={value}")),
     ]
 
-    def begun() -> bool:
+    def has_begun() -> bool:
         return progress.head is not None
 
     status, _ = run_job(
-        destination, words, folder, progress.tell, interrupts, begun, progress.update
+        destination, check_options, folder, progress.tell, interrupts, has_begun, progress.update
     )
     progress.update()
     if progress.head is None:
@@ -195,13 +203,13 @@ def _run_in_job(
 def _run_here(
     request: InjectionRequest, folder: Path, interrupts: Interrupts, progress: Progress
 ) -> None:
-    """Run the conductor here until it ends; nothing that it has started is left then."""
+    """Run the conductor here until it and all of its processes have ended."""
     argv = python_main("conductor.block.injection", str(folder / "request.json"))
     ends_with_this = processes.signalled_with_parent(os.getpid())
 
     def prepare() -> None:
         ends_with_this()
-        os.setpgid(0, 0)  # the keys of the terminal are for this process, and for the command
+        os.setpgid(0, 0)  # keys of the terminal must not reach the conductor
 
     with ExitStack() as files:
         streams = [os.dup(number) for number in (1, 2)]
@@ -228,14 +236,14 @@ def _run_here(
 
 
 def _in_foreground() -> bool:
-    """Return whether the keys of a terminal reach this process and the command."""
+    """Return whether keys of a terminal, such as Ctrl-C, reach this process and the command."""
     with suppress(OSError), open("/dev/tty", "rb") as terminal:
         return os.tcgetpgrp(terminal.fileno()) == os.getpgrp()
     return False
 
 
 class Progress:
-    """The conductor's progress, from what it has left in its folder, told once."""
+    """Reads the conductor's progress from the files in its folder, and tells each step once."""
 
     def __init__(
         self, folder: Path, machine: Machine, request: InjectionRequest, tell: Callable[[str], None]
@@ -246,32 +254,34 @@ class Progress:
         self._in_terminal = request.group is not None
         self.tell = tell
         self._asked_to_stop = False
-        #: How much of a command's outputs in a job was shown, bytes.
-        self._shown = {injection.OUT: 0, injection.ERR: 0}
+        #: Output file of a command in a job -> how much of it was shown, bytes.
+        self._shown_b = {injection.OUT: 0, injection.ERR: 0}
+        #: How many notes were told.
         self._told_notes = 0
         self._told_trial = self._told_begin = self._told_reason = False
         self.logs = folder / "logs" / CASE / "0"
         self.head: Head | None = None
 
     @property
-    def writes(self) -> bool:
+    def has_begun(self) -> bool:
         """Return whether the writes have begun."""
         return self.head is not None and self.head.start_s is not None
 
     @property
-    def command(self) -> bool:
+    def has_command(self) -> bool:
         """Return whether there is a command."""
         return self.head is not None and bool(self.head.command)
 
-    def takes_key(self) -> bool:
-        """Take a key that stops: it ends the writes as `--for` does, the first time.
+    def handle_stop_key(self) -> bool:
+        """Handle a key such as Ctrl-C, and return whether this was possible.
 
-        Beside a command it is the command's, which has it already from the terminal.
+        The first one ends the writes as `--for` does. If a command runs in this terminal, the
+        terminal has sent the key to the command as well, so that nothing is left to do.
         """
         self._read_head()
-        if not self.writes:
+        if not self.has_begun:
             return False
-        if self.command and self._in_terminal:
+        if self.has_command and self._in_terminal:
             return True
         if self._asked_to_stop:
             return False
@@ -280,7 +290,7 @@ class Progress:
         return True
 
     def begin(self, plan: BlockPlan) -> None:
-        """Tell what begins, and where on a shared host."""
+        """Tell that the writers start, and on which processors of a shared host."""
         cpus = ", ".join(map(str, plan.origin_cpus))
         cores = f" on processor {cpus} of this host: leave it to them" if cpus else ""
         self.tell(f"starts the writers{cores}; first, they are measured alone")
@@ -300,10 +310,10 @@ class Progress:
         for note in head.notes[self._told_notes :]:
             self.tell(note)
         self._told_notes = len(head.notes)
-        if self.writes and not self._told_begin:
+        if self.has_begun and not self._told_begin:
             self._told_begin = True
             self.tell(f"writes from {', '.join(head.origins)} to {', '.join(head.targets)}")
-        if self.writes and head.reason and not self._told_reason:
+        if self.has_begun and head.reason and not self._told_reason:
             self._told_reason = True
             self.tell(f"not proven: {head.reason}")
 
@@ -312,31 +322,31 @@ class Progress:
             self.head = _HEAD.validate_json((self.logs / injected.HEAD_FILE).read_bytes())
 
     def _show(self, name: str, stream: TextIO) -> None:
-        """Show what is new in a file of the command's output, which has none in a terminal."""
+        """Show what is new in an output file; there is none if the command has a terminal."""
         with suppress(FileNotFoundError), (self.logs / name).open("rb") as file:
-            file.seek(self._shown[name])
+            file.seek(self._shown_b[name])
             new = file.read()
-            self._shown[name] += len(new)
+            self._shown_b[name] += len(new)
             stream.buffer.write(new)
             stream.flush()
 
     def outcome(self, interrupts: Interrupts) -> Injected:
-        """Return what came of it. Raises Stopped or MachineError if nothing was written."""
+        """Return the outcome. Raises Stopped or MachineError if nothing was written."""
         self.update()
         head = self.head
         if head is None or head.start_s is None:
             interrupts.check()
             raise MachineError(self._why())
-        if head.ended_by is None:  # the conductor did not come to its end
+        if head.ended_by is None:  # the conductor was killed
             ended_by: EndedBy = "failure" if interrupts.signum is None else "stop"
-            reason = head.reason or f"{_BY[ended_by]} before it was checked"
+            reason = head.reason or f"{_END_REASONS[ended_by]} before it was checked"
             head = replace(head, ended_by=ended_by, proven=False, reason=reason)
             injected.save_head(self.logs, head)
             injected.save(self.logs, self._output)
         return Injected(head, interrupts.signum)
 
     def _why(self) -> str:
-        """Return why the conductor ended, if it says so, else what it printed last."""
+        """Return the conductor's reason for its end, else what it printed last."""
         if self.head and self.head.reason:
             return self.head.reason
         log = self._folder / LOG
@@ -344,9 +354,9 @@ class Progress:
 
 
 def _in_allocation(plan: BlockPlan, machine: Machine, nodes: Sequence[str]) -> BlockPlan:
-    """The plan with agents on these nodes of the allocation, on all of its nodes without any."""
+    """Return the plan with agents on these nodes of the allocation; without any, on all of it."""
     _nodes_of_job()
-    policy: OriginPolicy = "hetjob" if _HETEROGENEOUS in os.environ else "same_job"
+    policy: OriginPolicy = "hetjob" if _HETEROGENEOUS_VARIABLE in os.environ else "same_job"
     component = machine.origins.model_copy(update={"policy": policy})
     launcher = agent_launcher(component, machine.network)
     if policy == "same_job" and nodes:
@@ -355,8 +365,8 @@ def _in_allocation(plan: BlockPlan, machine: Machine, nodes: Sequence[str]) -> B
     return replace(plan, origin_policy=policy, agent_launcher=launcher)
 
 
-def _named(machine: Machine, writes: RequestedWrites) -> tuple[list[str], list[str]]:
-    """The target and origin nodes that were named, if any. Raises InputError."""
+def _named_nodes(machine: Machine, writes: RequestedWrites) -> tuple[list[str], list[str]]:
+    """Return the target and origin nodes of the options, if any. Raises InputError."""
     if (writes.targets is None) != (writes.origins is None):
         missing = "--from" if writes.origins is None else "--to"
         raise InputError(f"{missing}: missing; allowed: both --to and --from, or neither")
@@ -366,7 +376,7 @@ def _named(machine: Machine, writes: RequestedWrites) -> tuple[list[str], list[s
         policy = f"site/{machine.name}.yaml: origins.policy: same_host"
         raise InputError(f"--to, --from: found; allowed with {policy}: neither, since it is a host")
     targets, origins = hostnames(writes.targets), hostnames(writes.origins)
-    job = _nodes_of_job() if _JOB in os.environ else [*targets, *origins]
+    job = _nodes_of_job() if _JOB_VARIABLE in os.environ else [*targets, *origins]
     for option, nodes in (("--to", targets), ("--from", origins)):
         if absent := [node for node in nodes if node not in job]:
             allowed = f"allowed: nodes of the job: {', '.join(job)}"
@@ -377,7 +387,7 @@ def _named(machine: Machine, writes: RequestedWrites) -> tuple[list[str], list[s
 
 
 def _nodes_of_job() -> list[str]:
-    """The nodes of the allocation. Raises InputError if this process is on none of them."""
+    """Return the nodes of the allocation. Raises InputError if this process is on none of them."""
     components = [name for name in os.environ if name.startswith("SLURM_JOB_NODELIST")]
     nodes = [*dict.fromkeys(host for name in components for host in hostnames(os.environ[name]))]
     if node_name() not in nodes:
@@ -387,7 +397,7 @@ def _nodes_of_job() -> list[str]:
 
 
 def plan_of(machine: Machine, writes: RequestedWrites, folder: Path) -> BlockPlan:
-    """The block of the writers. Raises InputError, in terms of the options."""
+    """Return the block of the writers. Raises InputError, in terms of the options."""
     levels = {"rate": writes.rate, "injector": writes.injector or "auto"}
     try:
         if is_nothing(writes.rate):
@@ -401,4 +411,4 @@ def plan_of(machine: Machine, writes: RequestedWrites, folder: Path) -> BlockPla
     assert planned, "the arm has writers"
     treatment = Treatment(name=planned.injector, writes=planned, role="effect", baseline="off")
     fixed = {"case": CASE, "workload": "", "block": 0, "seed": 0, "pairs": 0, "warmups": 0}
-    return planning.block(request, [treatment], machine, _DEMAND, nimc_dir=str(folder), **fixed)
+    return planning.block(request, [treatment], machine, _NO_LIMITS, nimc_dir=str(folder), **fixed)

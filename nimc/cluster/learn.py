@@ -1,6 +1,6 @@
-"""Facts that can be asked about a new machine: of Slurm and the modules system.
+"""Facts of a new machine: what Slurm and the modules system say of it.
 
-Functions that read what programs print are pure; `learn` asks.
+`learn` asks them; the functions that parse their output are pure.
 """
 
 from __future__ import annotations
@@ -36,25 +36,26 @@ _ENVIRONMENT_PARTS = re.compile(
 class ClusterFacts:
     """The answers of Slurm, this host and a job."""
 
-    #: Name and processor of this host, from where jobs are submitted.
+    #: Name and processor of this host, which submits the jobs.
     host: str
     processor: str
-    #: Those that can run jobs, the default first: targets are in that one.
+    #: Partitions that can run jobs. The first is the default one, and has the targets.
     partitions: Sequence[SlurmPartition]
-    #: Shapes of the nodes of the targets' partition and their numbers.
+    #: Each shape of node in the partition of the targets, with the number of such nodes.
     shapes: Sequence[tuple[NodeShape, int]]
     #: `scontrol show config`.
     settings: Mapping[str, str]
+    #: Types of MPI that `srun` starts.
     mpi: Sequence[str]
     #: Accounts of the user.
     accounts: Sequence[str]
     #: ReFrame's name of the modules system, and the modules of `modules_in`.
     modules_system: str
     modules: Sequence[str]
-    #: Why Slurm takes no heterogeneous job in the target partition, although it takes others.
+    #: Why Slurm refuses heterogeneous jobs in the target partition; None if it was not refused.
     hetjob_refused: str | None = None
     #: The findings of the job; empty without one.
-    looked: JobLook = field(default_factory=lambda: JobLook(job=None, why="no job was submitted"))
+    job_look: JobLook = field(default_factory=lambda: JobLook(job=None, why="no job was submitted"))
 
     @property
     def target(self) -> SlurmPartition:
@@ -64,27 +65,29 @@ class ClusterFacts:
     @property
     def nodes(self) -> Sequence[NodeReport]:
         """The nodes that the job looked at."""
-        return self.looked.nodes
+        return self.job_look.nodes
 
     @property
     def origin_partition(self) -> SlurmPartition:
-        """The partition of the origins: one that is named after them, else that of the targets."""
-        named = [partition for partition in self.partitions if "origin" in partition.name.lower()]
-        return next(iter(named), self.target)
+        """The partition of the origins: one with `origin` in its name, else that of the targets."""
+        for partition in self.partitions:
+            if "origin" in partition.name.lower():
+                return partition
+        return self.target
 
     @property
     def origins(self) -> Origins:
         """Return where origins come from."""
-        alone = self.target.nodes < 2
-        if self.hetjob_refused or (alone and self.origin_partition is self.target):
-            return Origins(policy="same_host" if alone else "same_job")
+        single_node = self.target.nodes < 2
+        if self.hetjob_refused or (single_node and self.origin_partition is self.target):
+            return Origins(policy="same_host" if single_node else "same_job")
         return Origins(policy="hetjob", partition=self.origin_partition.name)
 
 
 def modules_in(text: str) -> list[str]:
-    """`NAME/VERSION` of compilers, MPI and LAMMPS.
+    """Return `NAME/VERSION` of compilers, MPI and LAMMPS.
 
-    From `module --terse --default avail` of Lmod or environment-modules.
+    `text` is the output of `module --terse --default avail` of Lmod or environment-modules.
     """
     matches = (_MODULE.fullmatch(line.strip()) for line in text.splitlines())
     names = dict.fromkeys(match[1] for match in matches if match)
@@ -92,9 +95,10 @@ def modules_in(text: str) -> list[str]:
 
 
 def _software(module: str) -> Iterator[str]:
-    """Yield what a module may be named after: the part before its version, which may end the name.
+    """Yield the possible names of a module's software, in lower case.
 
-    Versions name toolchains as well, as in `HDF5/1.14.0-gompi-2023a`.
+    The version may be the last part of a name or the second. It may also have the name of a
+    toolchain, such as in `HDF5/1.14.0-gompi-2023a`, and so is left out.
     """
     parts = module.lower().split("/")
     yield parts[-2]
@@ -103,7 +107,7 @@ def _software(module: str) -> Iterator[str]:
 
 
 def learn() -> ClusterFacts:
-    """Return what needs no job. Raises MachineError without a Slurm that answers."""
+    """Ask Slurm and this host for the facts that need no job. Raises MachineError without Slurm."""
     try:
         usable = client.partitions()
         shapes = client.shapes(usable[0]) if usable else []
@@ -128,7 +132,7 @@ def learn() -> ClusterFacts:
 
 
 def _modules(environment: Mapping[str, str]) -> tuple[str, Sequence[str]]:
-    """ReFrame's name of the modules system, and its modules."""
+    """Return ReFrame's name of the modules system, and its modules."""
     for variable, name in (("LMOD_CMD", "lmod"), ("MODULES_CMD", "tmod4")):
         if program := environment.get(variable):
             interpreter = [] if os.access(program, os.X_OK) else ["tclsh"]

@@ -1,6 +1,6 @@
-"""A new machine's two files, `configs/MACHINE.py` and `site/MACHINE.yaml`: `nimc init`.
+"""Makes the two files of a new machine, `configs/MACHINE.py` and `site/MACHINE.yaml`.
 
-Every value has its source; what is unknown is a comment.
+A comment names the source of each value. Unknown values are comments, too.
 """
 
 from __future__ import annotations
@@ -28,21 +28,21 @@ from records.slurm.parse_nodes import NodeShape, SlurmPartition
 from records.text import one_line
 
 _WIDTH = 98
-#: Longest job that is requested, seconds, where a partition allows more.
+#: Longest job that is requested, seconds, even if a partition allows more.
 _LONGEST_S = 4 * 3600
 #: Interfaces of `srun` to an application's MPI: of Open MPI, MPICH, and Cray's MPICH.
 _MPI_TYPES = {"pmix", "pmi2", "cray_shasta"}
-#: Interfaces that containers and virtual machines make: other nodes cannot be reached over them.
-_INNER = ("docker", "podman", "cni", "virbr", "lxc", "br-", "veth", "tun", "tap")
+#: Prefixes of interfaces of containers and virtual machines, which do not lead to other nodes.
+_VIRTUAL_PREFIXES = ("docker", "podman", "cni", "virbr", "lxc", "br-", "veth", "tun", "tap")
 #: Keys of `origins` that are written.
-_ORIGINS = {"policy", "nodes", "partition"}
+_ORIGIN_KEYS = {"policy", "nodes", "partition"}
 _TEMPLATES = Path(__file__).with_name("templates")
 
 
 def config_text(name: str, facts: ClusterFacts) -> str:
-    """The configuration of ReFrame. It needs no edit to be valid."""
+    """Return the configuration of ReFrame. It is valid without edits."""
     models = {node.host.processor: node.host.cpu_model for node in facts.nodes}
-    others = [model for processor, model in models.items() if processor != facts.processor]
+    other_models = [model for processor, model in models.items() if processor != facts.processor]
     return _filled(
         "config.py.in",
         name=name,
@@ -52,7 +52,7 @@ def config_text(name: str, facts: ClusterFacts) -> str:
         access=access,
         longest_s=_LONGEST_S,
         mpi_variable=lambda pmi: [["SLURM_MPI_TYPE", pmi]] if pmi in facts.mpi else [],
-        other_processor=others[0] if others else "",
+        other_processor=other_models[0] if other_models else "",
     )
 
 
@@ -71,18 +71,19 @@ def _filled(template: str, **values: object) -> str:
 
 
 def host_pattern(host: str) -> str:
-    """A regular expression for this host and those that differ in a number only."""
+    """Return a regular expression for this host and others whose names differ in numbers only."""
     short = host.partition(".")[0]
     return re.sub(r"[0-9]+", lambda _: r"\d+", re.escape(short)) + r"\b"
 
 
 def access(partition: SlurmPartition) -> list[str]:
-    """Options of every job in a partition."""
-    return [f"--partition={partition.name}"] + ["--exclusive"] * (not partition.whole_nodes)
+    """Return the options of every job in a partition."""
+    exclusive = [] if partition.whole_nodes else ["--exclusive"]
+    return [f"--partition={partition.name}", *exclusive]
 
 
 def _limit(seconds: int) -> str:
-    """In ReFrame's form."""
+    """Return a time limit in ReFrame's form, such as `1h30m`."""
     minutes, rest_s = divmod(seconds, 60)
     hours, minutes = divmod(minutes, 60)
     parts = {"h": hours, "m": minutes, "s": rest_s}
@@ -93,20 +94,22 @@ def _limit(seconds: int) -> str:
 
 
 def site_text(facts: ClusterFacts) -> str:
-    """The site file. It needs no edit to be valid."""
+    """Return the site file. It is valid without edits."""
     nodes, first = facts.nodes, facts.nodes[0] if facts.nodes else None
     description = facts.settings.get("ClusterName") or "a cluster"
     if first:
         description += f", {first.host.sockets} sockets a node, {first.host.cpu_model}"
     active = {node.name: active_ports(node.host) for node in nodes}
     without_rdma = ", ".join(node for node, ports in active.items() if not ports)
-    over, rdma = interfaces(nodes), devices(nodes)
-    fabric = _fabric(active, rdma)
+    common_devices = devices(nodes)
+    usable_interfaces = interfaces(nodes)
+    fabric = _fabric(active, common_devices)
     injector = fabric.injectors[0]
-    device = rdma[0].name if rdma else None
-    if without_rdma and over:
-        device = over[0]
-    rate_b_s = rdma[0].rate_b_s if rdma else 0.0
+    fastest = common_devices[0] if common_devices else None
+    device = fastest.name if fastest else None
+    if without_rdma and usable_interfaces:
+        device = usable_interfaces[0]
+    rate_b_s = fastest.rate_b_s if fastest else 0.0
     shapes = facts.shapes
     node_facts = _node_facts(facts, shapes[0][0]) if shapes else {}
     text = _filled(
@@ -117,7 +120,7 @@ def site_text(facts: ClusterFacts) -> str:
         by_node=_by_node,
         entry=_entry,
         description=description,
-        origins=facts.origins.model_dump(include=_ORIGINS, exclude_none=True),
+        origins=facts.origins.model_dump(include=_ORIGIN_KEYS, exclude_none=True),
         injector=injector,
         fabric=fabric,
         injectors=get_args(InjectorName),
@@ -127,11 +130,11 @@ def site_text(facts: ClusterFacts) -> str:
         make=_make(facts) if injector == "mpi_put" else "",
         without_rdma=without_rdma,
         active={node: _ports(ports) for node, ports in active.items()},
-        rdma=rdma[0] if rdma else None,
+        rdma=fastest,
         device=device,
-        rails=rails(rdma),
-        interfaces=over,
-        addressed={node.name: ", ".join(in_common([node])) for node in nodes},
+        rails=rails(common_devices),
+        interfaces=usable_interfaces,
+        addressed={node.name: ", ".join(common_interfaces([node])) for node in nodes},
         rate=f"{rate_b_s * 8 / 1e9:g}Gbit/s" if rate_b_s else "200Gbit/s",
         node_facts=node_facts,
         known_of_node=node_facts and not {"N", "SIZE"} & set(map(str, node_facts.values())),
@@ -143,27 +146,31 @@ def site_text(facts: ClusterFacts) -> str:
 def _fabric(
     active: Mapping[str, Sequence[tuple[Device, Port]]], common: Sequence[ActiveDevice]
 ) -> Fabric:
-    """The fabric of the fastest device that all nodes have, else of any; tcp without."""
+    """Return the fabric of the fastest device that all nodes have, else of any active device.
+
+    If a node has no active device, it is tcp; if there is no node, InfiniBand.
+    """
     if not all(active.values()):
         return FABRICS["tcp"]
-    transports = [device.transport for ports in active.values() for device, _ in ports]
-    return FABRICS[next(iter([*(device.fabric for device in common), *transports]), "InfiniBand")]
+    names = [device.fabric for device in common]
+    names += [device.transport for ports in active.values() for device, _ in ports]
+    return FABRICS[names[0] if names else "InfiniBand"]
 
 
 def _make(facts: ClusterFacts) -> str:
-    """Return how `mpi_put` is built with the site's MPI."""
+    """Return the command that builds `mpi_put` with the site's MPI."""
     mpi = next((name for name in ("cray_shasta", "pmix", "pmi2") if name in facts.mpi), "pmix")
     compiler = "MPICC=cc " if mpi == "cray_shasta" else ""
     return f"make -B -C conductor/mpi_put {compiler}LAUNCHER='{options.srun_launcher(mpi)}'"
 
 
-def to_fill_in(text: str) -> list[str]:
-    """Keys of a site file that are comments."""
+def keys_to_fill_in(text: str) -> list[str]:
+    """Return the keys of a site file that are comments, since their values are unknown."""
     return re.findall(r"^# ([a-z_]+): (?=NAME$|5y$|\{|see )", text, re.MULTILINE)
 
 
 def _entry(key: str, value: object, example: object = None) -> str:
-    """A key with its value; without one, a comment with an example."""
+    """Return a line with a key and its value; without a value, a comment with an example."""
     shown = yaml.safe_dump(
         example if value is None else value,
         default_flow_style=True,
@@ -171,27 +178,27 @@ def _entry(key: str, value: object, example: object = None) -> str:
         allow_unicode=True,
         width=math.inf,
     )
-    mark = "# " if value is None else ""
-    return mark + f"{key}: {shown}".removesuffix("...\n").rstrip()
+    comment_mark = "# " if value is None else ""
+    return comment_mark + f"{key}: {shown}".removesuffix("...\n").rstrip()
 
 
 def _comment(text: str) -> str:
-    """Return what others said, in lines of a comment."""
+    """Return a text of another program as the lines of a comment."""
     return "\n".join(f"# {line}" for line in textwrap.wrap(one_line(text), _WIDTH))
 
 
-def _by_node(words: Mapping[str, str]) -> str:
-    return "; ".join(f"{node}: {text or 'none'}" for node, text in words.items())
+def _by_node(texts: Mapping[str, str]) -> str:
+    return "; ".join(f"{node}: {text or 'none'}" for node, text in texts.items())
 
 
 def _ports(active: Sequence[tuple[Device, Port]]) -> str:
-    """`mlx5_0:1 at 0000:0c:00.0` of each active port."""
+    """Return `mlx5_0:1 at 0000:0c:00.0` for each active port."""
     names = ((f"{device.name}:{port.number}", device.pci) for device, port in active)
     return ", ".join(f"{name} at {pci}" if pci else name for name, pci in names)
 
 
 def _node_facts(facts: ClusterFacts, shape: NodeShape) -> dict[str, object]:
-    """Facts of a node as jobs get it; `N` and `SIZE` for what is unknown."""
+    """Return the facts of a node as jobs get it; unknown ones are `N` and `SIZE`."""
     slurm_b = shape.memory_mib and shape.memory_mib * 2**20
     values: dict[str, object] = {
         "cores": shape.cores,
@@ -203,12 +210,12 @@ def _node_facts(facts: ClusterFacts, shape: NodeShape) -> dict[str, object]:
         return values | {"llc": "SIZE", "memory": _size(slurm_b)}
     host = facts.nodes[0].host
     numbers = nodes_with_cores(host.numa_nodes) or [0]
-    bare = memory_only_nodes(host.numa_nodes)
+    memory_only = memory_only_nodes(host.numa_nodes)
     values["cores"] = min(host.cores, shape.cores)
     values["sockets"] = host.sockets
     values["numa_nodes"] = len(numbers) if numbers == list(range(len(numbers))) else numbers
-    if bare:
-        values["memory_nodes"] = bare
+    if memory_only:
+        values["memory_nodes"] = memory_only
     rdma = devices(facts.nodes)
     if rdma and rdma[0].numa_node is not None:
         values["nic_node"] = rdma[0].numa_node
@@ -217,7 +224,7 @@ def _node_facts(facts: ClusterFacts, shape: NodeShape) -> dict[str, object]:
 
 
 def _size(size_b: int | None) -> str:
-    """In the largest unit that gives a whole number; `SIZE` if unknown."""
+    """Return a size in the largest unit that gives a whole number; `SIZE` if it is unknown."""
     if not size_b:
         return "SIZE"
     units = (("GiB", 2**30), ("MiB", 2**20), ("KiB", 2**10), ("B", 1))
@@ -231,44 +238,48 @@ def _size(size_b: int | None) -> str:
 class ActiveDevice:
     """An RDMA device that every node has, with an active port."""
 
-    #: Named as in a site file: by name, or by PCI address if nodes name it differently.
+    #: Its name in a site file: the kernel's name, or the PCI address if nodes name it differently.
     name: str
     #: Name of its fabric.
     fabric: str
     numa_node: int | None
     rate_b_s: float
-    #: Node -> the kernel's name there.
+    #: Node -> the kernel's name of the device there.
     names: Mapping[str, str]
 
 
 def devices(nodes: Sequence[NodeReport]) -> list[ActiveDevice]:
-    """RDMA devices with the same active port on every node, the fastest first."""
+    """Return the RDMA devices with the same active port on every node, the fastest first."""
     ports_by_node = {node.name: active_ports(node.host) for node in nodes}
     common: dict[str, ActiveDevice] = {}
     for device, port in next(iter(ports_by_node.values()), []):
         for name in filter(None, (device.name, device.pci)):
-            same = {
+            matches = {
                 node: other
-                for node, others in ports_by_node.items()
-                for other, its_port in others
-                if name in (other.name, other.pci) and its_port.number == port.number
+                for node, ports in ports_by_node.items()
+                for other, other_port in ports
+                if name in (other.name, other.pci) and other_port.number == port.number
             }
-            # One name may be another device on another node.
-            if len(same) == len(ports_by_node) and len({other.pci for other in same.values()}) == 1:
-                names = {node: other.name for node, other in same.items()}
-                wanted = name if port.number == 1 else f"{name}:{port.number}"
-                rate_b_s = port.rate_b_s or 0.0
-                active = ActiveDevice(wanted, device.transport, device.numa_node, rate_b_s, names)
+            # The same name may belong to different devices, which have different addresses.
+            addresses = {match.pci for match in matches.values()}
+            if len(matches) == len(ports_by_node) and len(addresses) == 1:
+                active = ActiveDevice(
+                    name=name if port.number == 1 else f"{name}:{port.number}",
+                    fabric=device.transport,
+                    numa_node=device.numa_node,
+                    rate_b_s=port.rate_b_s or 0.0,
+                    names={node: match.name for node, match in matches.items()},
+                )
                 common.setdefault(device.name, active)
                 break
     return sorted(common.values(), key=lambda device: -device.rate_b_s)
 
 
 def rails(common: Sequence[ActiveDevice]) -> list[dict[str, object]]:
-    """Devices as fast as the first, if there are several."""
-    alike = [device for device in common if device.rate_b_s == common[0].rate_b_s]
+    """Return an entry for each device that is as fast as the first, if there are several."""
+    fastest = [device for device in common if device.rate_b_s == common[0].rate_b_s]
     entries: list[dict[str, object]] = []
-    for device in sorted(alike, key=lambda device: device.name):
+    for device in sorted(fastest, key=lambda device: device.name):
         entries.append({"device": device.name})
         if device.numa_node is not None:
             entries[-1]["numa_node"] = device.numa_node
@@ -276,21 +287,20 @@ def rails(common: Sequence[ActiveDevice]) -> list[dict[str, object]]:
 
 
 def active_ports(host: Host) -> list[tuple[Device, Port]]:
-    """The RDMA devices of a node with their active ports."""
-    pairs = ((device, port) for device in host.rdma for port in device.ports)
-    return [(device, port) for device, port in pairs if port.is_active]
+    """Return the active ports of a node, each after its RDMA device."""
+    return [(device, port) for device in host.rdma for port in device.ports if port.is_active]
 
 
 def interfaces(nodes: Sequence[NodeReport]) -> list[str]:
-    """Network interfaces with an address on every node, the fastest first."""
-    listed = nodes[0].host.interfaces if nodes else []
-    rates = {interface.name: interface.rate_b_s or 0.0 for interface in listed}
-    usable = [name for name in in_common(nodes) if not name.startswith(_INNER)]
+    """Return the interfaces to other nodes with an address on every node, the fastest first."""
+    first_interfaces = nodes[0].host.interfaces if nodes else []
+    rates = {interface.name: interface.rate_b_s or 0.0 for interface in first_interfaces}
+    usable = [name for name in common_interfaces(nodes) if not name.startswith(_VIRTUAL_PREFIXES)]
     return sorted(usable, key=lambda name: -rates.get(name, 0.0))
 
 
-def in_common(nodes: Sequence[NodeReport]) -> list[str]:
-    """Interfaces with an address on every node."""
+def common_interfaces(nodes: Sequence[NodeReport]) -> list[str]:
+    """Return all interfaces with an address on every node."""
     names = nodes[0].addresses if nodes else {}
     return [name for name in names if all(node.addresses.get(name) for node in nodes)]
 
@@ -301,31 +311,33 @@ def in_common(nodes: Sequence[NodeReport]) -> list[str]:
 def with_nodes(
     name: str, facts: ClusterFacts, parent: Path, wait_s: float, tell: Callable[[str], None]
 ) -> ClusterFacts:
-    """The facts with those of nodes, by a job of ReFrame with the two files as they are so far.
+    """Return the facts, completed by a job that looks at nodes with the files as they are so far.
 
-    If Slurm takes no heterogeneous job, or a limit keeps one waiting, it is asked for one without:
-    what is refused to both, such as the account, says nothing of heterogeneous ones. Raises
-    MachineError, Stopped.
+    If Slurm refuses a heterogeneous job, or a limit keeps it from starting, a plain job is tried.
+    If that one fails as well, the cause, such as the account, has nothing to do with heterogeneous
+    jobs, and the first outcome stands. Raises MachineError, Stopped.
     """
     with TemporaryDirectory() as folder:
         root = Path(folder)
 
-        def looked(facts: ClusterFacts) -> ClusterFacts:
+        def with_job_look(facts: ClusterFacts) -> ClusterFacts:
             texts = {f"configs/{name}.py": config_text(name, facts)}
             texts[f"site/{name}.yaml"] = site_text(facts)
             for file, text in texts.items():
                 (root / file).parent.mkdir(exist_ok=True)
                 (root / file).write_text(text, encoding="utf-8")
-            result = look_at_nodes(name, parent, wait_s, tell, root)
-            tell(result.outcome)
-            return replace(facts, looked=result)
+            job_look = look_at_nodes(name, parent, wait_s, tell, root)
+            tell(job_look.outcome)
+            return replace(facts, job_look=job_look)
 
-        first = looked(facts)
-        result = first.looked
-        why = f"it was not started: {result.limit}" if result.limit else result.why
-        tried = result.nodes or (result.job and not result.limit)
-        if tried or first.origins.policy != "hetjob":
+        first = with_job_look(facts)
+        first_look = first.job_look
+        started = first_look.nodes or (first_look.job and not first_look.limit)
+        if started or first.origins.policy != "hetjob":
             return first
-        second = looked(replace(facts, hetjob_refused=why))
-        serves = second.looked.nodes if result.job else second.looked.job
-        return second if serves else first
+        why = first_look.why
+        if first_look.limit:
+            why = f"it was not started: {first_look.limit}"
+        second = with_job_look(replace(facts, hetjob_refused=why))
+        went_further = second.job_look.nodes if first_look.job else second.job_look.job
+        return second if went_further else first

@@ -1,6 +1,6 @@
-"""Facts of one node of a job: run by `srun`, one task a node, standard library only.
+"""Program that writes the facts of one node as `RANK.json` to the folder of a job.
 
-Writes `RANK.json` to the folder of the job.
+`srun` starts it as one task a node. It only uses the standard library.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ from records.machine.host import Host
 
 #: File in the folder of the job: Slurm's state of it at its end.
 JOB_STATE = "job-state"
-#: Begins why no node answered, if ReFrame cancelled the job since it waited too long.
+#: Start of the reason why no node answered if ReFrame cancelled the job, which waited too long.
 NOT_STARTED = "it had not started after"
 #: The capability to lock any amount of memory: where the kernel shows it, and its bit in `CapEff`.
 _STATUS, _CAP_IPC_LOCK = Path("/proc/self/status"), 14
@@ -34,30 +34,31 @@ _STATUS, _CAP_IPC_LOCK = Path("/proc/self/status"), 14
 
 @dataclass(frozen=True, kw_only=True)
 class NodeReport:
-    """A node that was looked at."""
+    """The facts of a node that was looked at."""
 
-    #: Its name in Slurm; its hardware and kernel.
+    #: The node's name in Slurm; its hardware and kernel.
     name: str
     host: Host
-    #: Those of ReFrame's folders that it does not see. It sees the checkout, Python and the
-    #: results, or could not have answered.
+    #: ReFrame's folders that it does not see. A node that answers does see the checkout, Python
+    #: and the results.
     unseen: list[str]
-    #: True if it sees the lock that whoever submits the job holds.
+    #: True if it sees the lock that is held on the host that submits the job.
     sees_lock: bool
     #: Interface -> its IPv4 address; None if it has none.
     addresses: dict[str, str | None]
     #: Injector -> what it lacks, and how to get that; None if it is ready.
     injectors: dict[str, str | None]
-    #: RDMA device or interface -> what counts its bytes; and of those without, what its files say.
+    #: RDMA device or interface -> the counter of its bytes.
     counters: dict[str, str] = field(default_factory=dict)
+    #: RDMA device or interface without a counter -> why there is none.
     uncounted: dict[str, str] = field(default_factory=dict)
-    #: Injector -> index of the GID that it is given; without those that are given none.
+    #: Injector -> index of its GID, if it is passed one.
     gid_indexes: dict[str, int] = field(default_factory=dict)
     #: Memory that a step may lock, bytes; None: any amount.
     lockable_b: int | None = None
 
     def without_injector(self, name: str, fabric: Fabric | None) -> str:
-        """Return why an injector cannot write over a fabric here, and how it could; or nothing."""
+        """Return why an injector cannot write over a fabric here, with the remedy; else empty."""
         return INJECTORS[name].missing_for(fabric) or self.injectors.get(name) or ""
 
 
@@ -65,38 +66,43 @@ def main() -> None:
     """`node_look FOLDER DEVICE INTERFACE PATH...`; device and interface may be empty."""
     folder = Path(sys.argv[1])
     device, interface = (word or None for word in sys.argv[2:4])
-    looked_at = look_at_node(folder, device, interface, sys.argv[4:])
+    report = look_at_node(folder, device, interface, sys.argv[4:])
     rank = os.environ.get("SLURM_PROCID", "0")
-    replace_text(folder / f"{rank}.json", json.dumps(asdict(looked_at)))
+    replace_text(folder / f"{rank}.json", json.dumps(asdict(report)))
 
 
 def look_at_node(
     folder: Path, device: str | None, interface: str | None, paths: list[str]
 ) -> NodeReport:
-    """Return what this node has; `folder`: of the job, `paths`: to be seen."""
+    """Return the facts of this node; it should see `paths`. `folder` is the folder of the job."""
     this_node = host.detect()
     names = {
         *(adapter.name for adapter in this_node.rdma),
         *(adapter.name for adapter in this_node.interfaces),
     }
-    counted, uncounted = dict[str, str](), dict[str, str]()
-    for entry in sorted(names):
-        reading = counters.read(entry, "received")
+    counted: dict[str, str] = {}
+    uncounted: dict[str, str] = {}
+    for name in sorted(names):
+        reading = counters.read(name, "received")
         if reading and reading.bytes_b is not None:
-            counted[entry] = reading.name
+            counted[name] = reading.name
         else:
-            uncounted[entry] = _why_uncounted(entry, reading)
-    indexes = {name: own.gid_index(device, interface) for name, own in INJECTORS.items()}
+            uncounted[name] = _why_uncounted(name, reading)
+    gid_indexes: dict[str, int] = {}
+    for name, injector in INJECTORS.items():
+        index = injector.gid_index(device, interface)
+        if index is not None:
+            gid_indexes[name] = index
     return NodeReport(
         name=node_name(),
         host=this_node,
         unseen=[path for path in paths if not os.path.exists(path)],
-        sees_lock=_sees(folder / "lock"),
+        sees_lock=_sees_lock(folder / "lock"),
         addresses={adapter.name: _address(adapter.name) for adapter in this_node.interfaces},
         injectors={name: injector.missing(device) for name, injector in INJECTORS.items()},
         counters=counted,
         uncounted=uncounted,
-        gid_indexes={name: index for name, index in indexes.items() if index is not None},
+        gid_indexes=gid_indexes,
         lockable_b=_lockable_b(),
     )
 
@@ -108,15 +114,15 @@ def _why_uncounted(device: str, reading: CounterReading | None) -> str:
 
 
 def _lockable_b() -> int | None:
-    """Memory that this process may lock; None: any amount."""
+    """Return the memory that this process may lock; None: any amount."""
     limit_b, _ = resource.getrlimit(resource.RLIMIT_MEMLOCK)
     effective = re.search(r"^CapEff:\s*([0-9a-f]+)$", kernel_text.read(_STATUS), re.MULTILINE)
     has_capability = effective is not None and int(effective[1], 16) >> _CAP_IPC_LOCK & 1
     return None if has_capability or limit_b == resource.RLIM_INFINITY else limit_b
 
 
-def _sees(lock_file: Path) -> bool:
-    """Return whether this task cannot take the lock."""
+def _sees_lock(lock_file: Path) -> bool:
+    """Return whether this task sees the lock: it cannot take it."""
     try:
         with private_lock(lock_file) as lock:
             return not lock.acquire()

@@ -13,7 +13,7 @@ from reframe.core.backends import getlauncher
 from reframe.core.builtins import run_before, sanity_function, variable
 from reframe.core.exceptions import SanityError
 
-from nimc.cluster.ended_job import ended_job
+from nimc.cluster.ended_job import ended_job_reason
 from nimc.cluster.node_look import JOB_STATE
 from records.checkout import python_main
 from records.files import replace_text
@@ -23,7 +23,7 @@ from records.slurm import options
 
 @rfm.simple_test
 class NodeLook(rfm.RunOnlyRegressionTest):
-    """One task per node; each task leaves what it found in a folder."""
+    """One task per node; each task writes its facts to a folder."""
 
     descr = "what a target and its origins have"
     valid_systems = ["*"]
@@ -36,25 +36,26 @@ class NodeLook(rfm.RunOnlyRegressionTest):
     network = variable(str)
     device = variable(str)
     interface = variable(str)
-    #: Folder that gets the records, and the one that each node must see.
+    #: Folder that gets the records.
     folder = variable(str)
+    #: ReFrame's stage folder, which each node must see.
     stage = variable(str)
-    #: Plan of the writes that are tried afterwards, or empty.
+    #: Plan of the writes that are tried after the look, or empty.
     trial = variable(str, value="")
 
     @run_before("run")
     def start_on_all_nodes(self) -> None:
-        """Start the look as agents are started."""
+        """Start the tasks in the same way as agents."""
         origins = Origins.model_validate_json(self.origins)
-        alone = origins.policy == "same_host"
-        self.nodes = 1 if alone else 1 + origins.nodes
+        one_host = origins.policy == "same_host"
+        self.nodes = 1 if one_host else 1 + origins.nodes
         self.num_tasks = self.nodes if origins.policy == "same_job" else 1
         self.job.options += options.job_options(origins)
         self.env_vars |= options.STEP_ENVIRONMENT
-        step = [] if alone else options.agent_launcher(origins, self.network or None)
+        step = [] if one_host else options.agent_launcher(origins, self.network or None)
         launcher = [word.format(n_nodes=self.nodes) for word in step]
-        words = self.folder, self.device, self.interface, self.stage
-        command = python_main("nimc.cluster.node_look", *words)
+        arguments = self.folder, self.device, self.interface, self.stage
+        command = python_main("nimc.cluster.node_look", *arguments)
         self.job.launcher = getlauncher("local")()
         self.executable, *self.executable_opts = map(shlex.quote, [*launcher, *command])
         if self.trial:
@@ -62,9 +63,11 @@ class NodeLook(rfm.RunOnlyRegressionTest):
 
     @sanity_function
     def all_nodes_answered(self) -> bool:
-        """Check that every node has answered; else name what the job said last."""
+        """Check that every node has answered; else say why the job ended."""
         replace_text(Path(self.folder, JOB_STATE), str(self.job.state))
         answered = len(list(Path(self.folder).glob("[0-9]*.json")))
         if answered < self.nodes:
-            raise SanityError(f"{answered} of {self.nodes} nodes answered; {ended_job(self)}")
+            raise SanityError(
+                f"{answered} of {self.nodes} nodes answered; {ended_job_reason(self)}"
+            )
         return True

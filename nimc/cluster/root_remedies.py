@@ -54,7 +54,7 @@ def _device(text: str) -> str | None:
 
 
 def _cpus(text: str) -> str | None:
-    """A list of CPUs as the kernel prints it: `0,1,2,8` as `0-2,8`."""
+    """Return a list of CPUs as the kernel prints it: `0-2,8` for `0,1,2,8`."""
     try:
         return cpu_list_text(set(cpu_list(text))) or None
     except ValueError:
@@ -62,7 +62,7 @@ def _cpus(text: str) -> str | None:
 
 
 def _mask(text: str) -> str | None:
-    """Hexadecimal without `0x` and leading zeros; its set bits must be adjacent."""
+    """Return a mask without `0x` and leading zeros; None if its set bits are not adjacent."""
     match = _HEX.fullmatch(text)
     bits = int(match[2], 16) if match else 0
     return f"{bits:x}" if re.fullmatch("1+0*", f"{bits:b}") else None
@@ -92,14 +92,14 @@ def values(remedy: RootRemedy, assignments: Sequence[str]) -> dict[str, str]:
 
 
 def path_of(remedy: RootRemedy, part: Part) -> str:
-    """Return where an operator puts a part."""
+    """Return the path where an operator installs a part."""
     if part == "unit":
         return f"/etc/systemd/system/nimc-{remedy.name}.service"
     return f"/etc/slurm/{part}.d/nimc-{remedy.name}"
 
 
 def render(remedy: RootRemedy, chosen: Mapping[str, str], part: Part) -> str:
-    """The text of one part, such as the epilog."""
+    """Return the text of one part, such as the epilog."""
     if part == "unit":
         unit = (_SHELL / "unit.in").read_text()
         return unit.format(name=remedy.name, epilog=path_of(remedy, "epilog"))

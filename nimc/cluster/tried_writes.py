@@ -1,4 +1,4 @@
-"""The trial of `nimc doctor --in-job`: which writes are tried, and what came of them."""
+"""The trial of `nimc doctor --in-job`: which writes are tried, and their outcome."""
 
 from __future__ import annotations
 
@@ -27,21 +27,24 @@ from reframe_tests import planning
 
 #: Case of the trial's plan.
 CASE = "trial"
-#: How long a writer may take until it reports a row, seconds: of six, some may fail in two minutes.
+#: How long a writer may take until it reports a row, seconds. Six that fail take two minutes.
 _READY_S = 20.0
-#: A counter that shows less than this share of the bytes written stands still: every interface
-#: carries some other traffic.
-_STANDING = 0.01
-_REJECTED = "docs/reliability.md has what each reason means"
+#: A counter that shows less than this share of the bytes written stands still. It may rise a little
+#: since every interface carries some other traffic.
+_STANDSTILL_SHARE = 0.01
+_REASONS_PAGE = "docs/reliability.md has what each reason means"
 
 
 def logs_of(folder: Path) -> Path:
-    """Return where the trial of a job's folder leaves its files."""
+    """Return where the trial of a job writes its files."""
     return folder / "logs" / CASE / "0"
 
 
 def plan_of(machine: Machine, folder: Path) -> BlockPlan:
-    """Writes and reads by the machine's injector, and writes by the others for a network."""
+    """Return the plan of writes and reads by the machine's injector, and writes by all others.
+
+    On one host there are no others.
+    """
     tried: list[tuple[str, str]] = [(machine.injector, "write"), (machine.injector, "read")]
     if machine.origins.policy != "same_host":
         tried += [(name, "write") for name in _writing_injectors() if name != machine.injector]
@@ -63,7 +66,7 @@ def _writing_injectors() -> list[str]:
 
 
 def _treatment(name: str, direction: str, machine: Machine) -> list[Treatment]:
-    """The writes of an injector; none if it has no such direction."""
+    """Return the treatment with the writes of an injector; empty if it has no such direction."""
     try:
         injector = get(name, direction)
         levels = {"injector": name, "direction": direction}
@@ -74,29 +77,29 @@ def _treatment(name: str, direction: str, machine: Machine) -> list[Treatment]:
     return [Treatment(name=injector.name, writes=writes, role="effect", baseline="off")]
 
 
-def read(folder: Path) -> list[Trial]:
-    """Return what the trial of a job's folder left; empty if it did not come to its end."""
+def read_trials(folder: Path) -> list[Trial]:
+    """Return the outcomes in a job's folder; empty if the trial did not come to its end."""
     try:
         return [*block_trial.read(logs_of(folder))]
     except (OSError, ValueError):
         return []
 
 
-def begun(plan: BlockPlan, folder: Path) -> list[str]:
-    """Return what has been tried of a plan, and what is being tried, as a line each."""
+def progress_lines(plan: BlockPlan, folder: Path) -> list[str]:
+    """Return a line for each treatment of a plan that was tried or is being tried."""
     if not logs_of(folder).exists():
         return []
     names = [treatment.name for treatment, _ in block_trial.treatments_tried(plan)]
     lines = [
         f"tries {_subject(name)} ({number} of {len(names)})" for number, name in enumerate(names, 1)
     ]
-    return lines[: len(read(folder)) + 1]
+    return lines[: len(read_trials(folder)) + 1]
 
 
 def why_untried(folder: Path, state: str = "") -> str | None:
-    """Return why a trial did not come to its end, in one line; `state`: Slurm's, of its job.
+    """Return why a trial did not come to its end, in one line; None if all writes were tried.
 
-    None if all its writes were tried.
+    `state` is Slurm's state of the job.
     """
     try:
         block = json.loads((logs_of(folder) / "block.json").read_bytes())
@@ -106,25 +109,23 @@ def why_untried(folder: Path, state: str = "") -> str | None:
         return f"the trial did not come to its end{ended}"
 
 
-# Its findings, a line each.
+# The findings of a trial, a line each.
 
 
 def findings(
     trials: Sequence[Trial], nodes: Sequence[NodeReport], machine: Machine
 ) -> Iterator[HostFinding]:
-    """A row for each injector that was tried, or that nodes lack."""
+    """Yield a row for each injector that was tried, or that nodes lack."""
     for trial in trials:
-        injector = INJECTORS[trial.name]
-        own = injector.name == machine.injector
+        is_needed = INJECTORS[trial.name].name == machine.injector
         subject = _subject(trial.name)
         missing = [why for node in nodes if (why := node.injectors.get(trial.name))]
-        if missing and not own:
+        if missing and not is_needed:
             cause, _, remedy = missing[0].partition(": ")
             yield gap(subject, cause, remedy)
             continue
-        row = _finding(trial, subject, nodes, machine)
-        state = "missing" if row.state == "missing" and own else row.state
-        yield replace(row, needed=own, state=state if own or state == "ok" else "limited")
+        row = replace(_finding(trial, subject, nodes, machine), needed=is_needed)
+        yield row if is_needed or row.state == "ok" else replace(row, state="limited")
 
 
 def _subject(name: str) -> str:
@@ -142,13 +143,13 @@ def _finding(
         detail = f"{fault.name}: {trial.failure}" if fault else trial.failure
         return gap(subject, detail, fault.remedy if fault else "", needed=True)
     detail = "; ".join(_details(trial, nodes, machine))
-    if still := _standing(trial):
+    if standstill := _standstill(trial):
         remedy = f"name the `device` that carries the writes in site/{machine.name}.yaml"
-        return gap(subject, f"{still}; {detail}", remedy, needed=True)
+        return gap(subject, f"{standstill}; {detail}", remedy, needed=True)
     unproven = any(record.proof == "unproven" for record in trial.writers)
     share = _link_share(trial.writers, machine)
     if trial.rejection:
-        return gap(subject, f"a run would be rejected: {trial.rejection}; {detail}", _REJECTED)
+        return gap(subject, f"a run would be rejected: {trial.rejection}; {detail}", _REASONS_PAGE)
     if unproven:
         return gap(subject, f"unproven; {detail}", Note.UNPROVEN.remedy)
     if share is not None and share < FULL_SHARE:
@@ -176,18 +177,18 @@ def _details(trial: Trial, nodes: Sequence[NodeReport], machine: Machine) -> Ite
         yield f"GID index: {', '.join(gids)}"
 
 
-def _standing(trial: Trial) -> str:
-    """Return that the target's counter stood still while writers wrote; empty if it did not."""
+def _standstill(trial: Trial) -> str:
+    """Return which target's counter stood still while writers wrote; empty if none did."""
     for record in trial.writers:
-        # A count is of all writers to a target.
+        # A counter counts all writers to a target.
         written_b = sum(other.bytes_b for other in trial.writers if other.target == record.target)
-        if record.counted_b is not None and record.counted_b < _STANDING * written_b:
+        if record.counted_b is not None and record.counted_b < _STANDSTILL_SHARE * written_b:
             return f"a counter that stands still: {record.counter} at {record.target}"
     return ""
 
 
 def _link_share(records: Sequence[WriterRecord], machine: Machine) -> float | None:
-    """Share of the link's rate that the writers reached; None if it is not known."""
+    """Return the share of the link's rate that the writers reached; None if it is not known."""
     if machine.nic is None:
         return None
     targets = len({record.target for record in records})
@@ -196,7 +197,7 @@ def _link_share(records: Sequence[WriterRecord], machine: Machine) -> float | No
 
 def _counts(trial: Trial) -> str:
     """Return what the devices of both ends counted."""
-    # A count is of all writers to a target.
+    # A counter counts all writers to a target.
     by_target = {record.target: record for record in trial.writers}
     received = [
         record.counted_b / record.counted_s
@@ -220,6 +221,6 @@ def _nodes_of_buffers(records: Sequence[WriterRecord]) -> str:
 
 
 def _device_node(nodes: Sequence[NodeReport], name: str) -> str:
-    """The NUMA node of the writers' device on the first node; empty if it has none."""
+    """Return the NUMA node of the writers' device on the first node; empty if it has none."""
     number = devices.numa_node(name, nodes[0].host.rdma) if nodes else None
     return "" if number is None else f"{name} on NUMA node {number}"

@@ -23,7 +23,7 @@ WINDOW = (0.0, 10.0)
 
 def request_of(folder: Path, rate: str = "full") -> InjectionRequest:
     box = machine("same_job", device="mlx5_0", interface="hsn0")
-    request = injection_session.requested(
+    request = injection_session.injection_request(
         box, RequestedWrites(rate=rate), folder, folder / "record.json"
     )
     request.block.logs.mkdir(parents=True)

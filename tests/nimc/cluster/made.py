@@ -76,14 +76,14 @@ def cluster_facts(**changes: Any) -> ClusterFacts:
         accounts=[],
         modules_system="lmod",
         modules=["gcc/12", "openmpi/5.0.1"],
-        looked=JobLook(job="7", why=None, nodes=[node("n1", FAST), node("n2", FAST)]),
+        job_look=JobLook(job="7", why=None, nodes=[node("n1", FAST), node("n2", FAST)]),
     )
     return replace(facts, **changes)
 
 
 def init_says(looked: JobLook, folder: Path) -> tuple[str, Machine]:
     """The site file that init writes, without line breaks, and how it is read."""
-    text = site_text(cluster_facts(looked=looked))
+    text = site_text(cluster_facts(job_look=looked))
     (folder / "site").mkdir()
     (folder / "site/box.yaml").write_text(text)
     return " ".join(text.replace("\n# ", " ").split()), site_files.load("box", folder)

@@ -8,7 +8,7 @@ def test_the_page_and_the_table_of_readme_are_those_of_the_fabrics():
     hint = "written by `python -m nimc.cluster.fabric_page`"
     assert fabric_page.PAGE.read_text() == fabric_page.page(), hint
     readme = fabric_page.README.read_text()
-    assert fabric_page.short() in readme, hint
+    assert fabric_page.readme_table() in readme, hint
     assert fabric_page.with_table(readme) == readme
     other = readme.replace("| tried on |\n", "| tried on |\n| x | y |\n")
     assert fabric_page.with_table(other) == readme

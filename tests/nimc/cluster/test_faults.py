@@ -55,7 +55,7 @@ def tried(folder: Path, site: Machine, capture: str) -> HostFinding:
     environment = {**os.environ, "PATH": path, "PYTHONPATH": str(ROOT), "CAPTURE": capture}
     command = [sys.executable, "-m", "conductor.block.trial", str(folder / "plan.json")]
     subprocess.run(command, env=environment, cwd=folder, check=True, timeout=300)
-    rows = tried_writes.findings(tried_writes.read(folder), [node("n1", FAST)], site)
+    rows = tried_writes.findings(tried_writes.read_trials(folder), [node("n1", FAST)], site)
     (row,) = (row for row in rows if row.what == "writes by perftest")
     return row
 

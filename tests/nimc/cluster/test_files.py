@@ -17,7 +17,13 @@ from nimc.cli import init
 from nimc.cluster import learn, new_machine
 from nimc.cluster.in_job import JobLook
 from nimc.cluster.learn import ClusterFacts
-from nimc.cluster.new_machine import config_text, host_pattern, site_text, to_fill_in, with_nodes
+from nimc.cluster.new_machine import (
+    config_text,
+    host_pattern,
+    keys_to_fill_in,
+    site_text,
+    with_nodes,
+)
 from nimc.readiness.reframe_config import machine_of_host
 from records.checkout import ROOT
 from records.errors import MachineError
@@ -63,7 +69,7 @@ def test_the_site_file_has_what_nodes_and_slurm_say(tmp_path):
         assert not re.match(r"[a-z]", line) or lines[number - 1].startswith("# "), line
     assert "# The port of mlx5_0 reports 200Gbit/s." in lines
     assert "# nic: {model: NAME, processing: offload, link_rate: 200Gbit/s}" in lines
-    assert to_fill_in(text) == ["nic", "node_mtti"]
+    assert keys_to_fill_in(text) == ["nic", "node_mtti"]
 
 
 def test_origins_are_of_the_partition_that_is_named_after_them(tmp_path):
@@ -112,30 +118,30 @@ def test_a_job_shows_where_origins_may_be(monkeypatch, tmp_path, answers, tried,
         return JobLook(job=job, why=why, nodes=nodes, limit=next(iter(limit), None))
 
     monkeypatch.setattr(new_machine, "look_at_nodes", look_at_job)
-    facts = with_nodes("box", cluster_facts(looked=NO_JOB), tmp_path, 1.0, lambda _: None)
+    facts = with_nodes("box", cluster_facts(job_look=NO_JOB), tmp_path, 1.0, lambda _: None)
     assert (policies, facts.origins.policy) == (tried, policy)
     text = " ".join(site_text(facts).replace("#", "").split())
     assert ("not known whether Slurm takes such a job" in text) is not sure
     refusal = "Of a heterogeneous one: it was not started: QOSMaxJobsPerUserLimit"
-    assert (refusal in text) is (policy == "same_job" and facts.looked.job == "8" and job_waited)
+    assert (refusal in text) is (policy == "same_job" and facts.job_look.job == "8" and job_waited)
 
 
 @pytest.mark.parametrize("name", ['ünï: # "x"\\n', "\U0001f680", "null", "7"])
 def test_any_name_of_a_cluster_is_text_in_the_file(tmp_path, name):
-    facts = cluster_facts(settings={"ClusterName": name}, looked=NO_JOB)
+    facts = cluster_facts(settings={"ClusterName": name}, job_look=NO_JOB)
     assert loaded(tmp_path, site_text(facts)).description == name
 
 
 def test_lines_to_fill_in_are_valid_once_they_are_no_comments(tmp_path):
-    blind = cluster_facts(looked=NO_JOB)
+    blind = cluster_facts(job_look=NO_JOB)
     text = site_text(blind)
-    assert to_fill_in(text) == ["device", "interface", "nic", "node_mtti", "facts"]
+    assert keys_to_fill_in(text) == ["device", "interface", "nic", "node_mtti", "facts"]
     text = re.sub(r"^# (nic|node_mtti|facts): (?=[{5])", r"\1: ", text, flags=re.MULTILINE)
     box = loaded(tmp_path, text.replace("numa_nodes: N", "numa_nodes: 2").replace("SIZE", "1GiB"))
     assert (box.facts.cores, box.facts.memory_b, box.facts.llc_b) == (64, 6026 * 2**20, 2**30)
     assert box.nic is not None
     # The partition of the targets may have no node that Slurm describes, or several kinds.
-    assert to_fill_in(site_text(replace(blind, shapes=[])))[-1] == "facts"
+    assert keys_to_fill_in(site_text(replace(blind, shapes=[])))[-1] == "facts"
     (shape, count), *_ = blind.shapes
     mixed = replace(blind, shapes=[(shape, count), (replace(shape, cores=8), 1), (shape, 2)])
     assert "# 3 nodes of batch differ from 3" in site_text(mixed).splitlines()
@@ -149,7 +155,7 @@ def test_facts_are_those_of_a_node_as_jobs_get_it(tmp_path):
 
     def facts(folder: str, *numa_nodes: NumaNode) -> Any:
         nodes = [node("n1", FAST, numa_nodes=[*numa_nodes]), node("n2", FAST)]
-        text = site_text(replace(less, looked=JobLook(job="7", why=None, nodes=nodes)))
+        text = site_text(replace(less, job_look=JobLook(job="7", why=None, nodes=nodes)))
         return loaded(tmp_path / folder, text).facts
 
     # Memory without processors is a NUMA node of its own kind; one with neither is none.
@@ -173,7 +179,7 @@ def test_where_hetjobs_are_refused_origins_are_of_the_same_job(tmp_path):
 def test_an_injector_that_a_node_lacks_is_said(tmp_path):
     injectors = {"perftest": "ib_write_bw is missing: install it", "ucx": None, "spin": None}
     nodes = [node("n1", FAST), node("n2", FAST, injectors=injectors)]
-    text = site_text(cluster_facts(looked=JobLook(job="7", why=None, nodes=nodes)))
+    text = site_text(cluster_facts(job_look=JobLook(job="7", why=None, nodes=nodes)))
     comments = " ".join(text.replace("\n# ", " ").split())
     assert "n2: ib_write_bw is missing: install it" in comments
     assert loaded(tmp_path, text).injector == "perftest"

@@ -160,7 +160,7 @@ def reframe_left(folder: Path, job_id: str | None, phase: str, why: str) -> None
 )
 def test_why_no_node_answered_is_one_line(tmp_path, job_id, phase, why, shown):
     reframe_left(tmp_path, job_id, phase, why)
-    assert in_job.collected(tmp_path, 1) == JobLook(job=job_id, why=shown, nodes=[])
+    assert in_job.read_job_look(tmp_path, 1) == JobLook(job=job_id, why=shown, nodes=[])
 
 
 SYSTEM = [
@@ -217,7 +217,7 @@ def test_nodes_see_the_stage_folder_and_a_lock_that_is_held(tmp_path):
         assert lock.acquire()
         look_from(0, tmp_path)
     look_from(1, Path("/not/there"))
-    nodes = in_job.collected(tmp_path, 1).nodes
+    nodes = in_job.read_job_look(tmp_path, 1).nodes
     assert [(node.sees_lock, node.unseen) for node in nodes] == [
         (True, []),
         (False, ["/not/there"]),

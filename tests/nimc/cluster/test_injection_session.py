@@ -74,7 +74,7 @@ EXPANDED = {
 
 
 def request(folder: Path, **writes: Any) -> injection_session.InjectionRequest:
-    return injection_session.requested(
+    return injection_session.injection_request(
         CLUSTER, RequestedWrites(**writes), folder, folder / "record.json"
     )
 
@@ -145,7 +145,7 @@ def test_outside_an_allocation_a_job_runs_it(
     assert (injected.owner, injected.group, injected.streams) == (None, None, [])
     assert injected.block.origin_policy == "same_job"
     assert (
-        injection_session.requested(HOST, RequestedWrites(), tmp_path, tmp_path / "r").owner
+        injection_session.injection_request(HOST, RequestedWrites(), tmp_path, tmp_path / "r").owner
         == os.getpid()
     )
 

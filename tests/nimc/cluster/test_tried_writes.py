@@ -124,7 +124,7 @@ def test_the_plan_tries_writes_and_reads_of_the_machine_and_writes_of_the_others
 
 
 def test_a_trial_that_did_not_end_says_why(tmp_path):
-    assert tried_writes.read(tmp_path) == []
+    assert tried_writes.read_trials(tmp_path) == []
     assert tried_writes.why_untried(tmp_path) == "the trial did not come to its end"
     logs = tried_writes.logs_of(tmp_path)
     logs.mkdir(parents=True)
@@ -141,7 +141,7 @@ def test_writes_that_were_not_tried_are_said_beside_those_that_were(tmp_path):
     reason = "an agent did not read its node's load within 30 s"
     (logs / "block.json").write_text(json.dumps({"state": "machine_failed", "reason": reason}))
     (tmp_path / "trial-plan.json").touch()
-    looked = replace(in_job.collected(tmp_path, 0), nodes=NODES)
+    looked = replace(in_job.read_job_look(tmp_path, 0), nodes=NODES)
     rows = {finding.what: finding for finding in in_job.findings(looked, CLUSTER)}
     assert (rows["writes between nodes"].state, rows["writes between nodes"].detail) == (
         "missing",
