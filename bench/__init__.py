@@ -38,15 +38,16 @@ def at_least(name: str, value: float, unit: str, least: float) -> BenchRow:
 
 @dataclass(frozen=True)
 class Cost:
-    """The cost of a piece of work; the most memory that its process has had."""
+    """The cost of a piece of work."""
 
     wall_s: float
     cpu_s: float
+    #: The most memory that its process has had.
     memory_b: float
 
 
 def cost_of(work: Callable[[], object]) -> Cost:
-    """Do it in this process."""
+    """Do the work in this process; return its cost."""
     begun_s, begun_cpu_s = time.perf_counter(), time.process_time()
     work()
     return Cost(
@@ -57,12 +58,12 @@ def cost_of(work: Callable[[], object]) -> Cost:
 
 
 def print_cost(work: Callable[[], object]) -> None:
-    """Do it in this process, which `in_own_process` has started."""
+    """Do the work in this process, which `in_own_process` started; print its cost."""
     print(json.dumps(astuple(cost_of(work))))
 
 
 def in_own_process(module: str, *words: object) -> Cost:
-    """Run a module of this package as a program; return the cost that it prints."""
+    """Run a module of this package as a program; return the cost that the program prints."""
     command = [sys.executable, "-m", f"bench.{module}", *map(str, words)]
     finished = subprocess.run(command, cwd=ROOT, check=True, capture_output=True, text=True)
     wall_s, cpu_s, memory_b = json.loads(finished.stdout)
@@ -70,9 +71,9 @@ def in_own_process(module: str, *words: object) -> Cost:
 
 
 def peak_memory_b() -> float:
-    """The most memory that this process has had, bytes.
+    """Return the most memory that this process has had.
 
-    `ru_maxrss` would begin with the memory of the process that started it.
+    `ru_maxrss` would include the memory of the process that started this one.
     """
     peak = re.search(r"VmHWM:\s+(\d+) kB", Path("/proc/self/status").read_text())
     assert peak

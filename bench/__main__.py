@@ -1,6 +1,7 @@
-"""Runs all benchmarks, or those named on the command line, and prints their figures.
+"""Runs all benchmarks, or the topics named on the command line, and prints their figures.
 
-`durations` is followed by campaigns. Exit codes: 0 done, 1 an aim was missed, 2 no such topic.
+The words after the topic `durations` name campaigns. Exit codes: 0 done, 1 an aim was missed,
+2 no such topic.
 """
 
 import gc
@@ -11,24 +12,26 @@ from pathlib import Path
 
 from analysis.display.lines import aligned_table
 
-#: A line for each figure, in logs of CI too.
+#: Columns of a line. A figure takes one line, also in logs of CI, which are not terminals.
 _WIDTH = 160
 _VERDICT = {True: "met", False: "MISSED", None: ""}
 
 
 def main() -> int:
     gc.set_threshold(100_000, 20)  # as `nimc.cli.main` does
-    names, arguments = sys.argv[1:], list[str]()
+    names = sys.argv[1:]
+    arguments: list[str] = []
     if names[:1] == ["durations"]:
         names, arguments = names[:1], names[1:]
     topics = sorted(
         module.name
         for module in pkgutil.iter_modules([str(Path(__file__).parent)])
-        if not module.ispkg and module.name != "__main__"  # packages are what topics share
+        # Packages have what topics share.
+        if not module.ispkg and module.name != "__main__"
     )
-    if unknown := set(names).difference(topics):
-        named = ", ".join(sorted(unknown))
-        print(f"{named}: no such topic; allowed: {', '.join(topics)}", file=sys.stderr)
+    if unknown := sorted(set(names).difference(topics)):
+        allowed = ", ".join(topics)
+        print(f"{', '.join(unknown)}: no such topic; allowed: {allowed}", file=sys.stderr)
         return 2
     missed = False
     for name in names or topics:

@@ -1,6 +1,6 @@
-"""Where the seconds of a block go: campaign `quick` on this host, both workloads.
+"""The parts of a block's time: campaign `quick` on this host, both workloads.
 
-python -m bench.block RUN...     the same of runs that were made
+python -m bench.block RUN...     prints the parts for existing runs
 """
 
 import json
@@ -19,7 +19,7 @@ _AIM = 0.6
 
 
 def run() -> list[BenchRow]:
-    """The parts of each block, and the application's share of them all."""
+    """Measure the parts of each block, and the application's share of all."""
     with tempfile.TemporaryDirectory(dir="/var/tmp") as folder:
         blocks = parts(run_of("quick", Path(folder)))
     rows = [
@@ -33,16 +33,16 @@ def run() -> list[BenchRow]:
 
 
 def run_of(campaign: str, results: Path) -> Path:
-    """Run a campaign on this host; returns the run's folder."""
+    """Run a campaign on this host; return the run's folder."""
     main = "from nimc.cli.main import main; main()"
     words = ["run", campaign, "--machine", "localhost", "--results", str(results)]
     if status := subprocess.run([sys.executable, "-c", main, *words], cwd=ROOT).returncode:
-        sys.exit(status)  # it has said why
+        sys.exit(status)  # `nimc run` has printed the reason
     return (results / "latest").resolve()
 
 
 def parts(run: Path) -> dict[str, dict[str, float]]:
-    """Case and block of a finished run -> part -> its seconds, in order of time."""
+    """Return case and block of a finished run -> part -> seconds, in order of time."""
     return {
         f"{logs.parent.name} {logs.name}": _parts(run, logs)
         for logs in sorted((run / "logs").glob("*/[0-9]*"))
@@ -50,27 +50,27 @@ def parts(run: Path) -> dict[str, dict[str, float]]:
 
 
 def _parts(run: Path, logs: Path) -> dict[str, float]:
-    session = _read(logs / "reframe.json")["session_info"]
-    block = _read(logs / "block.json")
+    session = _read_json(logs / "reframe.json")["session_info"]
+    block = _read_json(logs / "block.json")
     samples = [
         json.loads(line)
         for line in (run / "samples" / f"{logs.parent.name}.jsonl").read_text().splitlines()
     ]
-    runs = [(s["start_s"], s["elapsed_s"]) for s in samples if s["block"] == int(logs.name)]
-    begin_s, (last_s, last_length_s) = runs[0][0], runs[-1]
-    application_s = sum(length_s for _, length_s in runs)
-    end_s = last_s + last_length_s
+    block_samples = [sample for sample in samples if sample["block"] == int(logs.name)]
+    first, last = block_samples[0], block_samples[-1]
+    begin_s, end_s = first["start_s"], last["start_s"] + last["elapsed_s"]
+    applications_s = sum(sample["elapsed_s"] for sample in block_samples)
     return {
         "ReFrame, before the conductor": block["started_s"] - session["time_start_unix"],
         "agents, start of writers, rates alone": begin_s - block["started_s"],
-        "applications": application_s,
-        "between applications": end_s - begin_s - application_s,
+        "applications": applications_s,
+        "between applications": end_s - begin_s - applications_s,
         "after the last application": block["finished_s"] - end_s,
         "ReFrame, after the conductor": session["time_end_unix"] - block["finished_s"],
     }
 
 
-def _read(path: Path) -> dict[str, Any]:
+def _read_json(path: Path) -> dict[str, Any]:
     document: dict[str, Any] = json.loads(path.read_text())
     return document
 

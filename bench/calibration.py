@@ -1,4 +1,4 @@
-"""A sweep of few cores against full sweeps: points measured, and error of the predictions."""
+"""Sweeps of few numbers of cores against full sweeps: points measured, error of predictions."""
 
 from dataclasses import replace
 
@@ -12,42 +12,48 @@ from bench import BenchRow, below
 from nimc.campaign.cases import evenly_spaced
 from tests.analysis.contention.made_sweeps import sweep
 
-#: The paper found very little variability from run to run; the fit is also tested with 2 %.
+#: Relative noise of a point. The paper found very little; 2 % is a harder case.
 NOISES = (0.005, 0.02)
 SEEDS = range(3)
-#: Errors are the same if they differ by less than this, percentage points.
-SAME = 0.5
+#: Largest error that a short sweep may add, percentage points.
+MOST_ADDED_ERROR = 0.5
 
 
 def run() -> list[BenchRow]:
-    """Points and errors, as means over the nine sets, for each noise."""
+    """Compare points and errors, as means over the nine published machines, for each noise."""
     rows = []
     for noise in NOISES:
-        outcomes = [outcome(name, noise) for name in evaluate.published_names()]
-        share, full, short = np.mean(outcomes, axis=0).tolist()
+        comparisons = [comparison(name, noise) for name in evaluate.published_names()]
+        share, full_error, short_error = np.mean(comparisons, axis=0).tolist()
+        added_error = short_error - full_error
         name = f"few cores, {100 * noise:g} % noise"
         rows.append(below(f"{name}: points of the full sweep", share, "", 1 / 2))
-        rows.append(below(f"{name}: error above the full one's", short - full, "points", SAME))
+        rows.append(
+            below(f"{name}: error above the full one's", added_error, "points", MOST_ADDED_ERROR)
+        )
     return rows
 
 
-def outcome(name: str, noise: float) -> list[float]:
-    """Of one published machine, mean over seeds: share of the full sweep's points, its mean error
-    and that of the shortened one, percent."""
+def comparison(name: str, noise: float) -> list[float]:
+    """Compare the short sweep of a published machine with its full one, as means over seeds.
+
+    Returns the share of the full sweep's points, the error of the full sweep and that of the short
+    one, percent.
+    """
     truth = evaluate.load_published(name)
-    outcomes = [_once(truth, seed, noise) for seed in SEEDS]
-    return [float(np.mean(values)) for values in zip(*outcomes, strict=True)]
+    comparisons = [_comparison_of_seed(truth, seed, noise) for seed in SEEDS]
+    return [float(np.mean(values)) for values in zip(*comparisons, strict=True)]
 
 
-def _once(truth: Model, seed: int, noise: float) -> tuple[float, float, float]:
+def _comparison_of_seed(truth: Model, seed: int, noise: float) -> tuple[float, float, float]:
     full = sweep(truth, seed, noise, [(node, node) for node in truth.calibrated_nodes()])
-    numbers = evenly_spaced(truth.cores)
-    short = replace(full, points=[point for point in full.points if point.n in numbers])
+    core_counts = evenly_spaced(truth.cores)
+    short = replace(full, points=[point for point in full.points if point.n in core_counts])
     return len(short.points) / len(full.points), _error(truth, full), _error(truth, short)
 
 
 def _error(truth: Model, measured: Sweep) -> float:
-    """Mean relative difference from the truth, both sides and all placements, percent."""
+    """Return the mean relative error of the model fitted to a sweep, percent."""
     model = fit_model(measured)
     differences = []
     for placement in placements(truth):

@@ -18,33 +18,36 @@ from tests.analysis.integrity.outputs import output_of
 from tests.analysis.synthetic import STREAM, asked_for, header, samples
 from tests.nimc.stored import rows_of, store_run, with_figures
 
+#: Number of samples.
 _SIZE = 10_000
-_MOST_S = 5.0
-#: The conductor makes runs longer until two rows of a second fit in (`conductor.judge.length`).
-_SHORTEST_S = 2.0
+#: Largest time of verifying them.
+_MOST_VERIFY_S = 5.0
+#: Length of the shortest run: the conductor makes runs longer until two rows of a second fit in
+#: (`conductor.judge.length`).
+_SHORTEST_RUN_S = 2.0
 #: Largest share of a run's time that the chain may add.
 _MOST_SHARE = 0.01
-#: Samples that are stored with and without it, by turns.
+#: Samples that are stored by turns with and without the chain.
 _STORED = 500
 
 
 def run() -> list[BenchRow]:
-    """Return what storing takes with and without the chain, and what verifying takes."""
+    """Measure what the chain adds to storing samples, and what verifying takes."""
     with tempfile.TemporaryDirectory() as folder:
-        with_s, without_s = _storing(Path(folder))
+        with_s, without_s = _storing_s(Path(folder))
         make(Path(folder) / "run", _SIZE)
         verified = in_own_process("chain", folder)
-    most_s = _MOST_SHARE * _SIZE * _SHORTEST_S
+    most_s = _MOST_SHARE * _SIZE * _SHORTEST_RUN_S
     name = f"what chain, digests and kept outputs add to {_SIZE:,} samples"
     return [
         below(name, (with_s - without_s) * _SIZE, "s", most_s),
-        below(f"nimc verify, {_SIZE:,} samples", verified.wall_s, "s", _MOST_S),
+        below(f"nimc verify, {_SIZE:,} samples", verified.wall_s, "s", _MOST_VERIFY_S),
         BenchRow("its peak memory", verified.memory_b / 2**20, "MiB"),
     ]
 
 
-def _storing(folder: Path) -> tuple[float, float]:
-    """Seconds a sample: as a conductor stores it, and the same lines appended without a chain."""
+def _storing_s(folder: Path) -> tuple[float, float]:
+    """Return the time to store a sample as a conductor does, and to append only its lines."""
     stored = [with_figures(sample) for sample in samples(STREAM, pairs=_STORED // 4)]
     logs = folder / "with/logs/stream/0"
     logs.mkdir(parents=True)
@@ -54,12 +57,12 @@ def _storing(folder: Path) -> tuple[float, float]:
         output = logs / f"{number}.out"
         output.write_text(output_of(sample.as_dict()))
         with_s += cost_of(partial(store.append, sample, rows_of(sample), [output])).wall_s
-        without_s += cost_of(partial(_plainly, folder, rows_of(sample), [sample.as_dict()])).wall_s
+        without_s += cost_of(partial(_append, folder, rows_of(sample), [sample.as_dict()])).wall_s
     return with_s / len(stored), without_s / len(stored)
 
 
-def _plainly(folder: Path, *files: list[dict[str, Any]]) -> None:
-    """Append records to a file each, on disk when this returns."""
+def _append(folder: Path, *files: list[dict[str, Any]]) -> None:
+    """Append the records of each file to it; they are on disk when this returns."""
     for number, records in enumerate(files):
         lines = (json.dumps(record, separators=(",", ":"), allow_nan=False) for record in records)
         with (folder / f"plain-{number}.jsonl").open("ab", buffering=0) as file:
@@ -68,7 +71,7 @@ def _plainly(folder: Path, *files: list[dict[str, Any]]) -> None:
 
 
 def make(run_folder: Path, size: int) -> None:
-    """A run of about so many samples with two counts and an output each."""
+    """Write a run of about `size` samples, each with two counts and an output."""
     pairs = size // 4
     run_samples = samples(STREAM, pairs=pairs)
     head = header(pairs_cap=pairs, run=run_folder.name)

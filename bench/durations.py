@@ -2,8 +2,8 @@
 
 python -m bench durations CAMPAIGN...
 
-Of every block: what the plan expects of as many pairs, without earlier runs, against the time that
-ReFrame took.
+For each block, the time that ReFrame took is compared with the time that the plan expects of as
+many pairs. The plan knows no earlier runs.
 """
 
 import json
@@ -16,12 +16,12 @@ from nimc.campaign.prepare import prepare
 from records.block_plan import BlockPlan
 from records.checkout import ROOT
 
-#: Most that the plan may be off, of the measured time.
-_MOST = 0.25
+#: Largest error of the plan, as a share of the measured time.
+_MOST_ERROR = 0.25
 
 
 def run(*campaigns: str) -> list[BenchRow]:
-    """Seconds of each campaign, and their ratio."""
+    """Compare planned and measured seconds of each campaign."""
     return [row for name in campaigns or ("quick",) for row in _rows(name)]
 
 
@@ -35,14 +35,14 @@ def _rows(campaign: str) -> list[BenchRow]:
         BenchRow(
             f"{campaign}: planned / measured",
             ratio,
-            aim=f"{1 - _MOST:g} to {1 + _MOST:g}",
-            ok=abs(ratio - 1) <= _MOST,
+            aim=f"{1 - _MOST_ERROR:g} to {1 + _MOST_ERROR:g}",
+            ok=abs(ratio - 1) <= _MOST_ERROR,
         ),
     ]
 
 
 def _seconds(campaign: str, run: Path) -> tuple[float, float]:
-    """Planned and measured seconds of all blocks of a finished run."""
+    """Return planned and measured seconds of all blocks of a finished run."""
     request = prepare(ROOT / "campaigns" / f"{campaign}.yaml", "localhost")
     planned_s = measured_s = 0.0
     for case in request.campaign.cases:

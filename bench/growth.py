@@ -1,6 +1,6 @@
-"""The cost of commands, and its growth: each at three sizes, in processes of their own.
+"""The cost of commands, and how it grows: each is measured at three sizes, each in a new process.
 
-CI runs it. `python -m bench.growth plan 4000` does one piece.
+CI runs it. `python -m bench.growth plan 4000` measures one command at one size.
 """
 
 import gc
@@ -33,16 +33,17 @@ from tests.analysis.history.tables import made_table, write_nights
 
 #: Largest exponent of cost over size, where 1 is linear and 2 quadratic. On an idle host most are
 #: below 1.1; CI runs beside other work.
-_MOST = 1.4
-#: How often a piece whose time seems to grow faster is measured again; the least times count, since
-#: other programs lengthen the others.
+_MOST_EXPONENT = 1.4
+#: How often a command whose time seems to grow faster is measured again. The least times count,
+#: since other programs can only lengthen a time.
 _REPETITIONS = 3
-#: Memory below this is the allocator's, not the data's.
-_LEAST_B = 8 << 20
-#: Where pieces are made if they fit: samples are flushed one by one, which takes a disk minutes.
-_IN_MEMORY, _LARGEST_B = Path("/dev/shm"), 1 << 30
+#: Memory below this belongs to the allocator, not to the data.
+_LEAST_MEMORY_B = 8 << 20
+#: Inputs are written to memory if it has this much space: samples are flushed one by one, which
+#: takes minutes on a disk.
+_IN_MEMORY, _NEEDED_SPACE_B = Path("/dev/shm"), 1 << 30
 
-#: Prepares a piece of a size in a folder. What it returns is called and measured.
+#: Writes the input of a command, of a size, to a folder. Returns the work that is measured.
 Prepare = Callable[[int, Path], Callable[[], object]]
 
 
@@ -63,8 +64,8 @@ def _verify(size: int, folder: Path) -> Callable[[], object]:
 
 def _pack(size: int, folder: Path) -> Callable[[], object]:
     chain.make(folder / "run", size)
-    to = folder / "run.zip"
-    return lambda: pack(folder / "run", to, "CC-BY-4.0", ["A. Author"])
+    crate = folder / "run.zip"
+    return lambda: pack(folder / "run", crate, "CC-BY-4.0", ["A. Author"])
 
 
 def _alarms(size: int, folder: Path) -> Callable[[], object]:
@@ -83,72 +84,73 @@ def _pages(size: int, folder: Path) -> Callable[[], object]:
 
 
 @dataclass(frozen=True)
-class _Piece:
+class _Command:
     prepare: Prepare
     #: The smallest size; the others are two and four times as large.
     size: int
     unit: str
-    #: How often it is done. The least time counts, since other programs lengthen the others.
+    #: How often the work is done in a process. The least time counts.
     times: int = 2
 
 
-_PIECES = {
-    "plan": _Piece(_plan, 1_000, "cases"),
-    "report": _Piece(_report, 20_000, "samples"),
-    "verify": _Piece(_verify, 500, "samples", 4),
-    "pack": _Piece(_pack, 500, "samples"),
-    "pages": _Piece(_pages, 200, "nights"),
-    "alarms": _Piece(_alarms, 200, "nights", 4),
+_COMMANDS = {
+    "plan": _Command(_plan, 1_000, "cases"),
+    "report": _Command(_report, 20_000, "samples"),
+    "verify": _Command(_verify, 500, "samples", times=4),
+    "pack": _Command(_pack, 500, "samples"),
+    "pages": _Command(_pages, 200, "nights"),
+    "alarms": _Command(_alarms, 200, "nights", times=4),
 }
 
 
 def run() -> list[BenchRow]:
-    """Processor time, memory, and the exponents of both, of every piece."""
-    return [row for name, piece in _PIECES.items() for row in _rows(name, piece)]
+    """Measure processor time, memory, and the exponents of both, for every command."""
+    return [row for name, command in _COMMANDS.items() for row in _rows(name, command)]
 
 
-def _rows(name: str, piece: _Piece) -> list[BenchRow]:
-    sizes = [piece.size, 2 * piece.size, 4 * piece.size]
+def _rows(name: str, command: _Command) -> list[BenchRow]:
+    sizes = [command.size, 2 * command.size, 4 * command.size]
     costs = [in_own_process("growth", name, size) for size in sizes]
     cpu_s = [cost.cpu_s for cost in costs]
     for _ in range(_REPETITIONS):
-        if _exponent(sizes, cpu_s) < _MOST:
+        if _exponent(sizes, cpu_s) < _MOST_EXPONENT:
             break
-        again = [in_own_process("growth", name, size).cpu_s for size in sizes]
-        cpu_s = [min(times_s) for times_s in zip(cpu_s, again, strict=True)]
-    memory_b = [max(cost.memory_b, _LEAST_B) for cost in costs]
-    largest = f"{name}, {sizes[-1]:,} {piece.unit}"
+        repeated_s = [in_own_process("growth", name, size).cpu_s for size in sizes]
+        cpu_s = [min(times_s) for times_s in zip(cpu_s, repeated_s, strict=True)]
+    memory_b = [max(cost.memory_b, _LEAST_MEMORY_B) for cost in costs]
+    largest = f"{name}, {sizes[-1]:,} {command.unit}"
     return [
         BenchRow(f"{largest}: processor time", cpu_s[-1], "s"),
-        below(f"{name}: its exponent", _exponent(sizes, cpu_s), "", _MOST),
+        below(f"{name}: its exponent", _exponent(sizes, cpu_s), "", _MOST_EXPONENT),
         BenchRow(f"{largest}: memory", memory_b[-1] / 2**20, "MiB"),
-        below(f"{name}: its exponent", _exponent(sizes, memory_b), "", _MOST),
+        below(f"{name}: its exponent", _exponent(sizes, memory_b), "", _MOST_EXPONENT),
     ]
 
 
 def _exponent(sizes: list[int], costs: list[float]) -> float:
-    """The power of the size with which a cost grows."""
+    """Return the power of the size with which a cost grows."""
     log_sizes = [math.log(size) for size in sizes]
     log_costs = [math.log(cost) for cost in costs]
     return statistics.linear_regression(log_sizes, log_costs).slope
 
 
 def main() -> None:
-    """Do one piece in this process; a tenth of its size first, so that all is loaded.
+    """Measure a command of one size in this process; print its cost.
 
-    Start-up is left out.
+    The work is first done on a tenth of the smallest size, so that all modules are loaded. The
+    costs of start-up are left out.
     """
     gc.set_threshold(100_000, 20)  # as `nimc.cli.main` does
     name, size = sys.argv[1], int(sys.argv[2])
-    piece = _PIECES[name]
-    fits = _IN_MEMORY.exists() and disk_usage(_IN_MEMORY).free > _LARGEST_B
+    command = _COMMANDS[name]
+    fits = _IN_MEMORY.exists() and disk_usage(_IN_MEMORY).free > _NEEDED_SPACE_B
     with tempfile.TemporaryDirectory(dir=_IN_MEMORY if fits else None) as folder:
-        for part, part_size in (("first", piece.size // 10), ("then", size)):
-            path = Path(folder) / part
+        for purpose, work_size in (("load", command.size // 10), ("measure", size)):
+            path = Path(folder) / purpose
             path.mkdir()
-            work = piece.prepare(part_size, path)
+            work = command.prepare(work_size, path)
             before_b = peak_memory_b()
-            costs = [cost_of(work) for _ in range(piece.times)]
+            costs = [cost_of(work) for _ in range(command.times)]
     wall_s = min(cost.wall_s for cost in costs)
     cpu_s = min(cost.cpu_s for cost in costs)
     memory_b = min(cost.memory_b for cost in costs) - before_b

@@ -1,4 +1,4 @@
-"""membench against STREAM, a plain loop and likwid-bench: ratios of one run, same cores."""
+"""membench against STREAM, a plain loop and likwid-bench: ratios of rates on the same cores."""
 
 import json
 import platform
@@ -20,27 +20,27 @@ from reframe_tests.stream import SOURCE as STREAM_C
 ROUNDS = 7
 SECONDS = 0.5
 MEMBENCH = Path(__file__).parents[1] / "reframe_tests" / "src" / "membench"
-#: likwid-bench's codes of a(i) = b(i) * s + c(i) and of a store, for doubles past the caches.
+#: likwid-bench's kernels for a(i) = b(i) * s + c(i), and for a store, with stores past the caches.
 TRIADS = ["stream_mem_avx512", "stream_mem_avx_fma", "stream_mem_avx", "stream_mem_sse"]
 STORES = ["store_mem_avx512", "store_mem_avx", "store_mem_sse", "store_mem"]
 
 FLAGS = ["-O3", "-march=native", "-fopenmp"]
-#: A plain loop, written for x86-64.
-PLAIN = "triad.c"
+#: The plain loop, written for x86-64.
+PLAIN_LOOP = "triad.c"
 
-#: A contender: runs once and returns its rate, bytes per second.
+#: A program to compare: runs once and returns its rate, bytes per second.
 Contender = Callable[[], float]
 
 
 def run() -> list[BenchRow]:
-    """Ratios of medians over rounds; a contender that is not there has a row that says so."""
+    """Compare rates, as medians over rounds; a contender that is missing has no row."""
     if shutil.which("cc") is None or shutil.which("make") is None:
         print("skipped: membench: needs cc and make", file=sys.stderr)
         return []
     rates = measure()
     rows = [
         _ratio("membench triad / STREAM triad", "triad", ["STREAM"], rates, 1.0),
-        _ratio("membench triad / a loop with streaming stores", "triad", [PLAIN], rates, 0.98),
+        _ratio("membench triad / a loop with streaming stores", "triad", [PLAIN_LOOP], rates, 0.98),
         _ratio("membench triad / likwid-bench's best", "triad", TRIADS, rates, 0.98),
         _ratio("membench nt_write / likwid-bench's best", "nt_write", STORES, rates, 0.98),
     ]
@@ -48,13 +48,13 @@ def run() -> list[BenchRow]:
 
 
 def measure() -> dict[str, list[float]]:
-    """Contender -> its rate in each round, in which all of them run in random order."""
-    order = random.Random(1)
+    """Return contender -> its rate in each round. A round runs all of them in random order."""
+    generator = random.Random(1)
     with tempfile.TemporaryDirectory() as folder:
         contenders = _contenders(Path(folder))
         rates: dict[str, list[float]] = {name: [] for name in contenders}
         for _ in range(ROUNDS):
-            for name in order.sample(sorted(contenders), len(contenders)):
+            for name in generator.sample(sorted(contenders), len(contenders)):
                 rates[name].append(contenders[name]())
     return rates
 
@@ -62,14 +62,15 @@ def measure() -> dict[str, list[float]]:
 def _ratio(
     name: str, ours: str, others: list[str], rates: dict[str, list[float]], aim: float
 ) -> BenchRow | None:
-    present = [other for other in others if other in rates]
-    if not present:
+    """Compare a kernel of membench with the fastest of other programs, in the same rounds."""
+    measured = [other for other in others if other in rates]
+    if not measured:
         print(f"skipped: {name}: absent, or cannot run here", file=sys.stderr)
         return None
-    best = max(present, key=lambda other: statistics.median(rates[other]))
-    pairs = zip(rates[ours], rates[best], strict=True)
-    value = statistics.median(mine / theirs for mine, theirs in pairs)
-    return at_least(f"{name} ({best})", value, "", aim)
+    fastest = max(measured, key=lambda other: statistics.median(rates[other]))
+    rounds = zip(rates[ours], rates[fastest], strict=True)
+    ratio = statistics.median(our_rate / other_rate for our_rate, other_rate in rounds)
+    return at_least(f"{name} ({fastest})", ratio, "", aim)
 
 
 def _contenders(folder: Path) -> dict[str, Contender]:
@@ -81,17 +82,17 @@ def _contenders(folder: Path) -> dict[str, Contender]:
     total_b = probe["array_b"] * probe["arrays"] * cores
     pages = "transparent" if _always_transparent() else "normal"
 
-    def ours(kernel: str) -> float:
+    def membench_rate(kernel: str) -> float:
         words = (kernel, "--cpus", cpus, "-d", str(SECONDS), "--pages", pages)
         return membench.WORKLOAD.parse(_call(program, *words)).value
 
     contenders: dict[str, Contender] = {
-        "triad": partial(ours, "triad"),
-        "nt_write": partial(ours, "nt_write"),
+        "triad": partial(membench_rate, "triad"),
+        "nt_write": partial(membench_rate, "nt_write"),
         "STREAM": _stream(folder, cpus, cores, total_b),
     }
     if platform.machine() == "x86_64":
-        contenders[PLAIN] = _plain(folder, cpus, cores, total_b)
+        contenders[PLAIN_LOOP] = _plain_loop(folder, cpus, cores, total_b)
     if shutil.which("likwid-bench"):
         for kernels in (TRIADS, STORES):
             contenders |= _likwid(kernels, cores, total_b)
@@ -102,41 +103,43 @@ def _stream(folder: Path, cpus: str, cores: int, total_b: int) -> Contender:
     program = folder / "stream"
     size = f"-DSTREAM_ARRAY_SIZE={total_b // 24}"
     _call("cc", *FLAGS, "-mcmodel=medium", size, "-DNTIMES=10", str(STREAM_C), "-o", str(program))
-    bound = _bound(cpus, cores)
-    return lambda: stream.WORKLOAD.parse(_call(*bound, str(program))).value
+    binding = _binding(cpus, cores)
+    return lambda: stream.WORKLOAD.parse(_call(*binding, str(program))).value
 
 
-def _plain(folder: Path, cpus: str, cores: int, total_b: int) -> Contender:
+def _plain_loop(folder: Path, cpus: str, cores: int, total_b: int) -> Contender:
     program = folder / "triad"
-    _call("cc", *FLAGS, str(Path(__file__).with_name(PLAIN)), "-o", str(program))
-    words = (*_bound(cpus, cores), str(program), str(total_b // 24), str(SECONDS))
+    _call("cc", *FLAGS, str(Path(__file__).with_name(PLAIN_LOOP)), "-o", str(program))
+    words = (*_binding(cpus, cores), str(program), str(total_b // 24), str(SECONDS))
     return lambda: float(_call(*words))
 
 
-def _bound(cpus: str, cores: int) -> tuple[str, ...]:
-    """Start of a command whose OpenMP threads stay on these processors, one each."""
+def _binding(cpus: str, cores: int) -> tuple[str, ...]:
+    """Return the words before a command whose OpenMP threads are bound to processors, one each."""
     places = ",".join(f"{{{cpu}}}" for cpu in cpus.split(","))
     return ("env", f"OMP_NUM_THREADS={cores}", f"OMP_PLACES={places}", "OMP_PROC_BIND=close")
 
 
 def _likwid(kernels: list[str], cores: int, total_b: int) -> dict[str, Contender]:
-    """The two fastest of the kernels that this processor can run, found by one short run each."""
+    """Return the two fastest kernels that this processor can run, found by a short run of each."""
 
     def rate(kernel: str, iterations: int) -> float:
         work = f"S0:{total_b // 1000}kB:{cores}"
         out = _call("likwid-bench", "-t", kernel, "-W", work, "-i", str(iterations), check=False)
-        rate = re.search(r"^MByte/s:\s+([0-9.]+)", out, re.MULTILINE)
-        return float(rate[1]) * 1e6 if rate else 0.0
+        match = re.search(r"^MByte/s:\s+([0-9.]+)", out, re.MULTILINE)
+        return float(match[1]) * 1e6 if match else 0.0
 
-    first = {kernel: rate(kernel, 4) for kernel in kernels}
-    fastest = sorted((k for k in kernels if first[k] > 0), key=lambda k: -first[k])[:2]
+    short_rates = {kernel: rate(kernel, 4) for kernel in kernels}
+    runnable = [kernel for kernel in kernels if short_rates[kernel] > 0]
+    fastest = sorted(runnable, key=lambda kernel: -short_rates[kernel])[:2]
     return {
-        kernel: partial(rate, kernel, max(4, int(SECONDS * first[kernel] / total_b)))
+        kernel: partial(rate, kernel, max(4, int(SECONDS * short_rates[kernel] / total_b)))
         for kernel in fastest
     }
 
 
 def _always_transparent() -> bool:
+    """Return whether the kernel uses transparent huge pages without a request."""
     setting = Path("/sys/kernel/mm/transparent_hugepage/enabled")
     return setting.exists() and "[always]" in setting.read_text()
 

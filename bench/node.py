@@ -14,9 +14,11 @@ from records import kernel_text
 from records.checkout import ROOT
 from records.errors import MachineError
 
-#: Of a run, and what of it is looked at; how many runs under writes.
-_RUN_S, _WINDOW_S, _RUNS = 16.0, 12.0, 5
-#: An application that takes no processor time, and prints what it slept.
+#: Length of a run, and of the window in it in which processor time is counted.
+_RUN_S, _WINDOW_S = 16.0, 12.0
+#: Number of runs under writes.
+_RUNS = 5
+#: An application that takes no processor time, and prints how long it slept.
 _CHECK = f"""
 import reframe as rfm
 import reframe.utility.sanity as sn
@@ -42,7 +44,7 @@ _CAMPAIGN = {
     "injector": {"name": "mpi_put"},
     "verify": {"foreign_cpus": None, "steal_share": None, "frequency_drop": None},
 }
-#: Words of a command line, and whose process it then is: the first that fits.
+#: Words of a command line -> the part that its process belongs to. The first match counts.
 _PARTS = {
     f"sleep {_RUN_S}": "application",
     "/mpi_put ": "writers",
@@ -51,24 +53,26 @@ _PARTS = {
     "nimc.cli.main": "`nimc run`",
     "reframe": "ReFrame",
 }
-_OWN = ("ReFrame", "agents", "conductor", "`nimc run`")
-_AIM = 0.02
+#: Parts of this project that run beside an application.
+_PROJECT_PARTS = ("ReFrame", "agents", "conductor", "`nimc run`")
+#: Largest share of a core that they may take together.
+_MOST_SHARE = 0.02
 
 
 def run() -> list[BenchRow]:
-    """Medians over the runs under writes: of each part, and of all together."""
+    """Measure the share of each part, and of all together, as medians over runs under writes."""
     with tempfile.TemporaryDirectory(prefix="nimc-", dir="/var/tmp") as folder:
-        windows = _windows(Path(folder))
+        windows = _shares_by_window(Path(folder))
     rows = [
         BenchRow(f"{part}: share of a core", statistics.median(shares[part] for shares in windows))
-        for part in _OWN
+        for part in _PROJECT_PARTS
     ]
-    together = statistics.median(sum(shares[part] for part in _OWN) for shares in windows)
-    return [*rows, below("together", together, "", _AIM)]
+    together = statistics.median(sum(shares[part] for part in _PROJECT_PARTS) for shares in windows)
+    return [*rows, below("together", together, "", _MOST_SHARE)]
 
 
-def _windows(folder: Path) -> list[dict[str, float]]:
-    """Part -> its share of a core, of each run under writes; the campaign is then ended."""
+def _shares_by_window(folder: Path) -> list[dict[str, float]]:
+    """Run a campaign; return part -> its share of a core, for each of `_RUNS` runs under writes."""
     (folder / "sleeping.py").write_text(_CHECK)
     (folder / "sleeping.yaml").write_text(yaml.safe_dump(_CAMPAIGN))
     main = "from nimc.cli.main import main; main()"
@@ -77,16 +81,16 @@ def _windows(folder: Path) -> list[dict[str, float]]:
     windows: list[dict[str, float]] = []
     with subprocess.Popen([sys.executable, "-c", main, *words], cwd=ROOT) as campaign:
         while len(windows) < _RUNS and campaign.poll() is None:
-            first = _times_s(campaign.pid)
-            if "application" not in first:
+            begin_s = _cpu_s_by_part(campaign.pid)
+            if "application" not in begin_s:
                 time.sleep(0.5)
                 continue
             time.sleep(_WINDOW_S)
-            second = _times_s(campaign.pid)
-            shares = {part: (second.get(part, 0.0) - first[part]) / _WINDOW_S for part in first}
-            if "application" in second and shares.get("writers", 0.0) > 0.5:
+            end_s = _cpu_s_by_part(campaign.pid)
+            shares = {part: (end_s.get(part, 0.0) - begin_s[part]) / _WINDOW_S for part in begin_s}
+            if "application" in end_s and shares.get("writers", 0.0) > 0.5:
                 windows.append(shares)
-            while "application" in _times_s(campaign.pid):
+            while "application" in _cpu_s_by_part(campaign.pid):
                 time.sleep(0.5)
         campaign.terminate()
     if len(windows) < _RUNS:
@@ -94,21 +98,24 @@ def _windows(folder: Path) -> list[dict[str, float]]:
     return windows
 
 
-def _times_s(campaign: int) -> dict[str, float]:
-    """Part -> processor time of its processes, which descend from the campaign's."""
-    times_s: dict[str, float] = {}
-    for pid in kernel_text.with_descendants([campaign], dict(kernel_text.stats())):
+def _cpu_s_by_part(campaign_pid: int) -> dict[str, float]:
+    """Return part -> processor time of its processes, all descendants of the campaign's."""
+    cpu_s_by_part: dict[str, float] = {}
+    for pid in kernel_text.with_descendants([campaign_pid], dict(kernel_text.stats())):
         process = Path("/proc", str(pid))
         command = kernel_text.read(process / "cmdline").replace("\0", " ")
         for words, part in _PARTS.items():
             if words in command:
-                times_s[part] = times_s.get(part, 0.0) + _time_s(process)
+                cpu_s_by_part[part] = cpu_s_by_part.get(part, 0.0) + _cpu_s(process)
                 break
-    return times_s
+    return cpu_s_by_part
 
 
-def _time_s(process: Path) -> float:
-    """Of all threads; a tick of `stat` would be a tenth of a per cent of a window."""
+def _cpu_s(process: Path) -> float:
+    """Return the processor time of all threads of a process.
+
+    `schedstat` counts nanoseconds. A tick of `stat` would be a tenth of a per cent of a window.
+    """
     tasks = process / "task"
-    texts = [kernel_text.read(tasks / f"{pid}/schedstat") for pid in kernel_text.pids(tasks)]
+    texts = [kernel_text.read(tasks / f"{tid}/schedstat") for tid in kernel_text.pids(tasks)]
     return sum(int(text.split()[0]) for text in texts if text) / 1e9

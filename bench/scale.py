@@ -1,4 +1,4 @@
-"""Timetables and simulation at scale. Each figure comes from a process of its own."""
+"""Time and memory of a timetable and of a simulation at scale, each in a process of its own."""
 
 import json
 import sys
@@ -12,7 +12,10 @@ _STEPS = 1_000
 
 
 def timetable(count: int, writers: int) -> int:
-    """Return how many writes of 1 s go to `count` targets in one hour; as JSON, too."""
+    """Plan writes of 1 s to `count` targets for one hour, and convert the plan to JSON and back.
+
+    Returns the number of writes.
+    """
     targets = [f"node{i:05}" for i in range(count)]
     origins = [f"origin{i:02}" for i in range(writers)]
     table = staggered_writes(targets, origins, writers, 1.0, 3600.0, seed=1, rest_s=0.5)
@@ -20,14 +23,14 @@ def timetable(count: int, writers: int) -> int:
 
 
 def simulation(ranks: int) -> None:
-    """A periodic 3D halo; 0.8 % of the nodes of 8 ranks written to at a time, for 1 s each."""
+    """Simulate a periodic 3D halo on nodes of 8 ranks, 0.8 % of them written to at a time."""
     application = Application(ranks, 8, _STEPS, step_s=0.025)
     on_s = run_s(application, ranks // 1000, 2.1)
     assert 1.2 < on_s / application.off_s < 2.1
 
 
 def run() -> list[BenchRow]:
-    """Time and memory of one timetable and of one simulation."""
+    """Measure time and memory of one timetable and of one simulation."""
     table = in_own_process("scale", "timetable")
     simulated = in_own_process("scale", "simulate")
     return [
@@ -38,8 +41,8 @@ def run() -> list[BenchRow]:
     ]
 
 
-def _piece() -> None:
-    """Return the piece that the command line names."""
+def _work() -> None:
+    """Do the work that the command line names."""
     if sys.argv[1] == "timetable":
         assert timetable(8192, 47) == 169_246
     else:
@@ -47,4 +50,4 @@ def _piece() -> None:
 
 
 if __name__ == "__main__":
-    print_cost(_piece)
+    print_cost(_work)

