@@ -1,8 +1,8 @@
-"""Bytes that passed a device, by its own counter; a writer's claim is compared with them.
+"""Bytes that a device has received and sent, by its own counter.
 
-`records.machine.fabrics` has the files and units. Soft-RoCE counts only packets, so the Ethernet
-interface below it is read, which also counts headers and other traffic. Writes over shared memory
-pass no device and are not counted.
+They are compared with a writer's claim. `records.machine.fabrics` has the files and units.
+Soft-RoCE counts only packets. So the Ethernet interface below it is read, which also counts headers
+and other traffic. Writes over shared memory pass no device and are not counted.
 """
 
 from __future__ import annotations
@@ -17,18 +17,18 @@ from records.machine import devices
 from records.machine.fabrics import FABRICS, Counter
 from records.text import one_line
 
-#: Direction of the bytes, seen from the host of the device.
+#: Direction of bytes, as the host of the device sees them.
 TrafficDirection = Literal["received", "sent"]
 DIRECTIONS: tuple[TrafficDirection, ...] = ("received", "sent")
 
 
-#: Slingshot's driver prints the time of a reading after it.
-_AT = re.compile(r"@[0-9]{1,20}\.[0-9]{9}$")
+#: The time that Slingshot's driver prints after a number.
+_TIME = re.compile(r"@[0-9]{1,20}\.[0-9]{9}$")
 
 
 @dataclass(frozen=True)
 class CounterReading:
-    """One reading."""
+    """One reading of a byte counter."""
 
     #: Named as in the table of fabrics: `rdma:mlx5_0/1`, `net:eth0`.
     name: str
@@ -37,18 +37,18 @@ class CounterReading:
 
 
 def read(
-    device: str | None, passed: TrafficDirection, root: Path = Path("/")
+    device: str | None, direction: TrafficDirection, root: Path = Path("/")
 ) -> CounterReading | None:
-    """Bytes that a device or a network interface has received or sent so far.
+    """Return the bytes that a device or a network interface has received or sent so far.
 
-    None if there is no such device, or it has no counter. The first row of its fabric whose files
-    have numbers counts.
+    None if there is no such device, or it has no counter. Of several counters of its fabric, the
+    first whose files all have numbers is read.
     """
     if device is None:
         return None
     names = _names(device, root)
     for row in _rows(device, root):
-        files = row.received if passed == "received" else row.sent
+        files = row.received if direction == "received" else row.sent
         counts = [_number(root, file.format(**names), names["interface"]) for file in files]
         numbers = [count for count in counts if count is not None]
         if len(numbers) == len(counts):
@@ -57,23 +57,23 @@ def read(
     return None
 
 
-def read_one_sided(device: str, passed: TrafficDirection, root: Path = Path("/")) -> int | None:
-    """Bytes of RDMA writes that a device has received, or of RDMA reads that it has answered.
+def read_one_sided(device: str, direction: TrafficDirection, root: Path = Path("/")) -> int | None:
+    """Return the bytes of RDMA writes received by a device, or of RDMA reads that it answered.
 
-    None if it does not say, or its fabric has no other writes.
+    None if it does not count them, or if all writes over its fabric are one-sided, or none.
     """
     fabric = devices.fabric(device, root / "sys")
-    if fabric is None or fabric.one_sided_counter is None:
+    counter = fabric.one_sided_counter if fabric else None
+    if counter is None:
         return None
-    file = (
-        fabric.one_sided_counter.received if passed == "received" else fabric.one_sided_counter.sent
-    )
+    file = counter.received if direction == "received" else counter.sent
     return _number(root, file.format(**_names(device, root)), "")
 
 
 def why_no_count(device: str, root: Path = Path("/")) -> str:
-    """Return what the files say in which a device would count what it receives, in a few words."""
-    names, contents = _names(device, root), list[str]()
+    """Return why no bytes received by a device are counted: what its counters' files contain."""
+    names = _names(device, root)
+    contents: list[str] = []
     for row in _rows(device, root):
         for file in row.received:
             path = root / file.partition("#")[0].format(**names)
@@ -90,7 +90,7 @@ def why_no_count(device: str, root: Path = Path("/")) -> str:
 
 
 def _rows(device: str, root: Path) -> list[Counter]:
-    """The rows that may count what passes a device."""
+    """Return the counters of the fabric that may count a device's bytes."""
     folder = devices.folder_of(devices.resolve(device, root / "sys").name, root / "sys")
     if folder is None:
         return list(FABRICS["tcp"].counters)
@@ -106,20 +106,23 @@ def _names(device: str, root: Path) -> dict[str, str]:
 
 
 def _number(root: Path, location: str, interface: str) -> int | None:
-    """The number in a file, or (`FILE#COLUMN`) in a column of the interface's line there."""
+    """Return the number in `FILE`, or of `FILE#COLUMN` in that column of the interface's line."""
     name, _, column = location.partition("#")
     text = kernel_text.read(root / name)
-    if column:
-        lines = (line.partition(":") for line in text.splitlines())
-        values = next((rest for first, _, rest in lines if first.strip() == interface), "")
-        text = "".join(values.split()[int(column) :][:1])
-    return kernel_text.number(_AT.sub("", text))
+    if not column:
+        return kernel_text.number(_TIME.sub("", text))
+    for line in text.splitlines():
+        key, _, values = line.partition(":")
+        if key.strip() == interface:
+            words = values.split()
+            return kernel_text.number(words[int(column)]) if int(column) < len(words) else None
+    return None
 
 
 def bytes_between(earlier: CounterReading | None, later: CounterReading | None) -> int | None:
-    """Bytes counted from one reading to the next.
+    """Return the bytes counted from one reading to the next.
 
-    None if unknown: one is missing, or the counter stopped, or was set back. Raises ValueError for
+    None if a reading is missing, or the counter stopped or was set back. Raises ValueError for
     readings of different counters.
     """
     if earlier is None or later is None:
@@ -127,4 +130,6 @@ def bytes_between(earlier: CounterReading | None, later: CounterReading | None) 
     if earlier.name != later.name:
         raise ValueError(f"{earlier.name} and {later.name} are different counters")
     first_b, last_b = earlier.bytes_b, later.bytes_b
-    return None if first_b is None or last_b is None or last_b < first_b else last_b - first_b
+    if first_b is None or last_b is None or last_b < first_b:
+        return None
+    return last_b - first_b

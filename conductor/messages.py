@@ -1,7 +1,7 @@
-"""Messages between conductor and agents: one record each, one definition for both ends.
+"""Messages between conductor and agents, as records.
 
 The conductor sends orders, agents send reports. On the wire a message is a list of its name and its
-fields. What is sent by the thousand is a named tuple, which is a short list there.
+fields. Records that are sent by the thousand are named tuples, which are short lists in JSON.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ from records.errors import first_fault
 from records.machine.node_counters import NodeCounter
 from records.timetable import PlannedWrite
 
-#: The action on writers: `freeze` suspends the passive side, which is needed no more.
+#: An action on writers. `freeze` suspends only the passive side, which no longer takes part.
 Action = Literal["stop", "hold", "resume", "freeze"]
 #: How much of an invalid message an error quotes, characters.
 _QUOTE = 60
@@ -32,7 +32,7 @@ _QUOTE = 60
 
 @dataclass(frozen=True)
 class StartEnd:
-    """Start one end of a writer; a passive side of short writes is replaced after each write."""
+    """Start one end of a writer. A passive side of short writes starts anew after each write."""
 
     role: EndRole
     injector: str
@@ -43,7 +43,7 @@ class StartEnd:
 class Control:
     """Stop both ends of these writers, suspend them, or let them continue.
 
-    `stop` and `hold` are answered by `WritersStopped`. A row that spans a pause is not reported.
+    `WritersStopped` answers `stop` and `hold`. A row that spans a pause is not reported.
     """
 
     action: Action
@@ -55,12 +55,14 @@ class MakeWrites:
     """Make the short writes of this origin when they are due."""
 
     injector: str
-    #: The index, port of the first passive side, message size and count, and device of all writes.
+    #: Index, message size, number of messages and device of all writes; port of the first passive
+    #: side.
     writer: Writer
-    #: Names and addresses of the targets, and how many passive sides each of them has.
+    #: Names and addresses of the targets.
     targets: list[tuple[str, str]]
+    #: Number of passive sides of each target.
     sides: int
-    #: The plan's time 0 by the clock of this origin (Unix time).
+    #: Time 0 of the plan by the clock of this origin (Unix time).
     zero_s: float
     #: Expected set-up time of the first write, seconds.
     lead_s: float
@@ -69,8 +71,10 @@ class MakeWrites:
     writes: list[PlannedWrite]
 
     def writer_of(self, write: PlannedWrite) -> Writer:
-        """The writer of one write. All targets are written to before any is again, and the passive
-        sides of each take turns: while a write goes to one, others listen for the next.
+        """Return the writer of one write.
+
+        Writes go to all targets in turn. On each target its passive sides take turns: while a write
+        goes to one side, the others listen for the next.
         """
         name, address = self.targets[write.target]
         side = write.number // len(self.targets) % self.sides
@@ -79,33 +83,33 @@ class MakeWrites:
 
 @dataclass(frozen=True)
 class FinishWrites:
-    """Start no more writes, wait for those in progress; answered by `WritesMade`."""
+    """Start no more writes, and wait for those in progress. `WritesMade` answers."""
 
     timeout_s: float
 
 
 @dataclass(frozen=True)
 class BeginWatch:
-    """Watch this node and its writers until `EndWatch`; answered by `WatchBegun`."""
+    """Watch this node and its writers until `EndWatch`. `WatchBegun` answers."""
 
-    #: RDMA devices or network interfaces to count.
+    #: RDMA devices or network interfaces whose bytes are counted.
     devices: list[str]
     #: CPUs of the application, whose frequency is read; empty for all.
     cpus: list[int]
-    #: PIDs of processes here that are the block's, with what descends from them; and of processes
-    #: that are exempt by themselves.
+    #: PIDs of processes on this node that are the block's, with all their descendants.
     roots: list[int]
+    #: PIDs of processes that are the block's, without their descendants.
     exempt: list[int]
 
 
 @dataclass(frozen=True)
 class EndWatch:
-    """Watch no more; answered by `WatchRecord`."""
+    """End the watch. `WatchRecord` answers."""
 
 
 @dataclass(frozen=True)
 class Ping:
-    """Request the agent's time; answered by `Pong`."""
+    """Request the agent's time. `Pong` answers."""
 
 
 @dataclass(frozen=True)
@@ -121,14 +125,14 @@ class WriterNews:
     """News of a writer; times are Unix time by the agent's clock."""
 
     writer: int
-    #: Its passive side listens.
+    #: True if its passive side listens.
     listening: bool = False
     row: RateRow | None = None
-    #: Bytes counted of it.
+    #: New counts of its bytes.
     samples: list[CounterSample] = field(default_factory=list)
-    #: The transport of its bytes, as was found out while it writes.
+    #: The transport of its bytes, as the program has found it.
     transport: str | None = None
-    #: The counter of its bytes, at the end of a watch.
+    #: How its bytes were counted; sent at the end of a watch.
     meter: MeterRecord | None = None
     #: Why one of its ends has ended.
     ended: str | None = None
@@ -143,8 +147,9 @@ class Pong:
 
 @dataclass(frozen=True)
 class WritersStopped:
-    """All those ends have been stopped or suspended; the placement of their buffers before that."""
+    """All ends that an order named have been stopped or suspended."""
 
+    #: The placement of their buffers before that.
     placed: list[Placement]
 
 
@@ -155,19 +160,20 @@ class WatchBegun:
 
 @dataclass(frozen=True)
 class WatchRecord:
-    """The record since the beginning of a watch."""
+    """The record of a watch."""
 
     node: NodeSeries
-    #: Name -> what the node's counters gained.
+    #: Gains of the node's counters, by name.
     counters: dict[str, NodeCounter] = field(default_factory=dict)
-    #: Held writers of which an end ran all the same.
+    #: Held writers of which an end ran during the watch.
     ran: list[int] = field(default_factory=list)
 
 
 @dataclass(frozen=True)
 class WritesMade:
-    """The writes that an origin made of its part of a timetable, by its own clock."""
+    """The writes that an origin made for a timetable."""
 
+    #: With times by the origin's clock.
     finished: list[FinishedWrite]
     #: Fault -> number of writes that failed with it.
     faults: dict[str, int]
@@ -179,17 +185,17 @@ Report = Hello | WriterNews | Answer
 
 
 def encode(message: Order | Report) -> list[Any]:
-    """A message as JSON values."""
+    """Return a message as JSON values."""
     return [type(message).__name__, asdict(message)]
 
 
 def decode_order(data: Any) -> Order:
-    """The order encoded in these values. Raises WireError if they are not an order."""
+    """Return the order in JSON values. Raises WireError if they are not an order."""
     return cast(Order, _decode(data, Order))
 
 
 def decode_report(data: Any) -> Report:
-    """The report encoded in these values. Raises WireError if they are not a report."""
+    """Return the report in JSON values. Raises WireError if they are not a report."""
     return cast(Report, _decode(data, Report))
 
 

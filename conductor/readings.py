@@ -1,6 +1,6 @@
 """The readings and reports of agents on a run: of each writer, and of each target.
 
-The conductor's rooms share these: agents make them, messages carry them, the judge reads them.
+Agents make them, messages carry them, and the judge reads them.
 """
 
 from __future__ import annotations
@@ -10,15 +10,15 @@ from typing import NamedTuple
 
 from conductor.injectors.base import EndRole
 
-#: Shortest time over which counted bytes are taken for a rate, seconds.
+#: Shortest time over which a rate is computed from counted bytes, seconds.
 COUNT_SPAN_S = 0.25
 
 
 class RateRow(NamedTuple):
     """A row that a writer reported: its rate over (start_s, end_s], Unix time.
 
-    A program may pause between rows: what is written from the end of one to the start of the next
-    is in none.
+    If a program pauses between rows, the bytes from the end of one to the start of the next are in
+    no row.
     """
 
     start_s: float
@@ -27,16 +27,17 @@ class RateRow(NamedTuple):
 
     @property
     def bytes_b(self) -> float:
-        """Return what it reports as written."""
+        """Bytes that it reports."""
         return self.rate_b_s * (self.end_s - self.start_s)
 
 
 class FinishedWrite(NamedTuple):
-    """One write as it was made. A short list in JSON."""
+    """One short write that was made."""
 
     #: Number of the planned write.
     number: int
-    #: When its bytes started and stopped flowing, Unix time; by the clock of the origin at first.
+    #: When its bytes started and stopped flowing, Unix time. The origin reports times of its own
+    #: clock.
     start_s: float
     end_s: float
     bytes_b: float
@@ -49,14 +50,14 @@ class FinishedWrite(NamedTuple):
         return self.bytes_b / (self.end_s - self.start_s)
 
     def moved_earlier(self, by_s: float) -> FinishedWrite:
-        """The same write by a clock that is behind this one."""
+        """Return the same write with its times `by_s` seconds earlier."""
         return self._replace(start_s=self.start_s - by_s, end_s=self.end_s - by_s)
 
 
 class CounterSample(NamedTuple):
-    """Bytes counted of a writer by a time (Unix time) since some beginning.
+    """Bytes of a writer that a counter has counted by a time (Unix time).
 
-    Of a control, which writes nothing, the processor time that it has used, seconds.
+    For a control, which writes nothing: the processor time that it has used, seconds.
     """
 
     at_s: float
@@ -65,20 +66,21 @@ class CounterSample(NamedTuple):
 
 @dataclass(frozen=True)
 class MeterRecord:
-    """The counter of a writer's bytes, besides its own rows."""
+    """How a writer's bytes are counted, apart from its own rows."""
 
     writer: int
-    #: `sent by DEVICE`, `the target's memory` or `a processor`; empty: nothing does.
+    #: The place where they are counted: `sent by DEVICE`, `the target's memory` or `a processor`;
+    #: empty if nothing counts them.
     at: str = ""
-    #: True if the target's process reports what it finds in its memory.
+    #: True if the target's process reports the bytes that it finds in its memory.
     memory: bool = False
-    #: Why nothing is counted, or no more; None while it is.
+    #: Why counting stopped, or never began; None while bytes are counted.
     fault: str | None = None
 
 
 @dataclass(frozen=True, kw_only=True)
 class Placement:
-    """Placement of one end of a writer, read by its agent just before stopping it."""
+    """Placement of one end of a writer. Its agent reads it just before it stops the end."""
 
     writer: int
     role: EndRole
@@ -90,18 +92,18 @@ class Placement:
     pinned_b: int | None = None
     #: Bytes of its memory in huge pages; None if unknown.
     huge_b: int | None = None
-    #: Options that its program got for its fabric and by the machine's file (`Injector.options`).
+    #: The program's options for its fabric and from the machine's file (`Injector.options`).
     options: list[str] = field(default_factory=list)
 
 
 class DeviceSample(NamedTuple):
-    """Bytes that a device had received and sent by a time; None: no counter, or it has stopped."""
+    """Bytes that a device had received and sent by a time; None without a working counter."""
 
     #: By the node's monotonic clock.
     at_s: float
     received_b: int | None
     sent_b: int | None
-    #: Of these, RDMA writes received and RDMA reads answered; None: it does not say.
+    #: Of these, bytes of RDMA writes received and of RDMA reads answered; None if not counted.
     written_b: int | None = None
     read_b: int | None = None
 
@@ -121,7 +123,8 @@ class LoadSample(NamedTuple):
 
     #: By the node's monotonic clock.
     at_s: float
-    #: Processor time that foreign processes have used since the first; None: they are hidden.
+    #: Processor time that foreign processes have used since the first reading; None: they are
+    #: hidden.
     foreign_s: float | None
     #: Time that the hypervisor took, and all processor time, ticks.
     stolen: int
@@ -140,5 +143,5 @@ class NodeSeries:
     frequencies_hz: list[float] = field(default_factory=list)
     #: See `records.sample.NodeConditions`.
     free_cpus: str | None = None
-    #: Usual frequency in the accepted runs before it of the block, Hz; None: too few of them.
+    #: Usual frequency in the block's accepted runs before this one, Hz; None: too few such runs.
     usual_hz: float | None = None

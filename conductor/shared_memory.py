@@ -1,9 +1,10 @@
-"""A folder in shared memory for an agent's writers: the next agent removes that of a killed one.
+"""A folder in shared memory for the buffers of an agent's writers.
 
-`ucx_perftest` and `mpi_put` with MPICH keep their buffers in files that have a name for a few
-tenths of a second, programs of Open MPI in files that have one until they end. If a program is
-killed while its file has a name, the file stays, and its memory is lost to the node. Other files
-there may belong to anybody, so nothing else is removed.
+Buffers of `ucx_perftest`, and of `mpi_put` with MPICH, are files that have a name for a few tenths
+of a second. Those of Open MPI's programs have a name until the programs end. If a program is killed
+while its file has a name, the file stays, and its memory is lost to the node. So each agent removes
+the folders of agents that were killed. It removes nothing else, since other files there may belong
+to anybody.
 """
 
 from __future__ import annotations
@@ -17,22 +18,23 @@ from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
 
-#: Set for writers: the folder, if there is one.
+#: Environment variable of writers: the folder, if there is one.
 FOLDER_VARIABLE = "NIMC_SHARED_MEMORY"
 _SHARED_MEMORY = Path("/dev/shm")
 _PREFIX = "nimc-writers-"
-#: A folder that is not locked yet is younger than this, seconds.
+#: A new folder is locked within this time, seconds.
 _NEW_S = 1.0
 
 
 @contextmanager
 def folder(parent: Path = _SHARED_MEMORY) -> Iterator[None]:
-    """Have a folder for the writers that this process starts. Removes those of dead agents.
+    """Make a folder for the writers of this process, and remove it at the end.
 
-    If none can be made, the writers use what they use by default; not all need shared memory.
+    Removes the folders of killed agents first. If no folder can be made, the writers use their own
+    defaults, since not all of them need shared memory.
     """
     for path in _old_folders(parent):
-        with suppress(OSError):  # its agent lives, or it is somebody else's
+        with suppress(OSError):  # its agent lives, or it belongs to another user
             os.close(_lock(path))
             shutil.rmtree(path, ignore_errors=True)
     try:
@@ -51,7 +53,7 @@ def folder(parent: Path = _SHARED_MEMORY) -> Iterator[None]:
 
 
 def _old_folders(parent: Path) -> list[Path]:
-    """Folders of this user's writers that are older than `_NEW_S`."""
+    """Return the folders of this user's writers that are older than `_NEW_S`."""
     paths = []
     for path in parent.glob(f"{_PREFIX}*"):
         with suppress(OSError):
@@ -62,7 +64,7 @@ def _old_folders(parent: Path) -> list[Path]:
 
 
 def _lock(path: Path) -> int:
-    """Lock a folder of ours until the handle is closed. Raises OSError if it cannot be."""
+    """Lock a folder of this user until the handle is closed. Raises OSError if that fails."""
     handle = os.open(path, os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW)
     try:
         if os.fstat(handle).st_uid != os.geteuid():

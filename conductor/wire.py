@@ -1,9 +1,9 @@
 """The connection between conductor and agents: lines of JSON over TCP.
 
-Each end first proves to the other that it has the secret of the job, without sending it. The agent
-sends a challenge; the conductor answers it and adds its own, which the agent answers. Nothing else
-is accepted before, and it must come soon. Lines are not encrypted, since they contain nothing
-confidential.
+First, each end proves to the other that it has the secret of the job, without sending it. The agent
+sends a challenge. The conductor answers it and sends a challenge of its own, which the agent
+answers. The conductor accepts nothing before this proof, and closes the connection if the proof is
+late. Lines are not encrypted, since they contain nothing confidential.
 """
 
 from __future__ import annotations
@@ -19,7 +19,6 @@ import socket
 import struct
 import sys
 import time
-from collections.abc import Awaitable
 from dataclasses import dataclass
 from typing import Any
 
@@ -31,8 +30,8 @@ LOGS_VARIABLE = "NIMC_LOGS"
 #: Network interface to connect over; not set if the routing decides.
 INTERFACE_VARIABLE = "NIMC_INTERFACE"
 _SIOCGIFADDR = 0x8915
-#: A node that is switched off closes no connection: after this many seconds without an answer of
-#: its kernel it has failed. An emulated node under load may be silent for a few.
+#: A node has failed if its kernel has not answered for this time, seconds. A node that is switched
+#: off closes no connection. An emulated node under load may be silent for a few seconds.
 _SILENCE_S = 20
 _KEEPALIVE_S = 5
 _NODE_GONE = (errno.ETIMEDOUT, errno.EHOSTUNREACH, errno.ENETUNREACH)
@@ -40,14 +39,15 @@ _NODE_GONE = (errno.ETIMEDOUT, errno.EHOSTUNREACH, errno.ENETUNREACH)
 LIMIT_B = 16 * 1024 * 1024
 #: How long an end may take to prove that it has the secret, seconds.
 PROOF_S = 10.0
-#: For how long an agent calls the conductor, and its longest pause before it calls again, seconds.
+#: For how long an agent tries to connect to the conductor, and its longest pause before it tries
+#: again, seconds.
 _JOIN_S, RETRY_S = 120.0, 1.0
-#: Characters of a challenge and of its answer, in hexadecimal.
+#: Length of a challenge, and of its answer, in hexadecimal characters.
 _CHARACTERS = 64
 
 
 class WireError(Exception):
-    """The other end does not belong to this job, sent an invalid message, or is gone."""
+    """The other end is not of this job, sent an invalid message, or has closed the connection."""
 
 
 class StrangerError(WireError):
@@ -55,7 +55,7 @@ class StrangerError(WireError):
 
 
 class SilentNodeError(WireError):
-    """The kernel of the other end's node does not answer; a process that ends closes its end."""
+    """The node of the other end does not answer. If only a process ended, its kernel would."""
 
 
 @dataclass
@@ -71,7 +71,7 @@ class Wire:
         return str(self.writer.get_extra_info("peername")[0])
 
     def send(self, message: Any) -> None:
-        """Send one message, a JSON value; returns before it is sent."""
+        """Send one message, a JSON value, in the background."""
         self.writer.write(json.dumps(message, separators=(",", ":")).encode() + b"\n")
 
     async def receive(self) -> Any:
@@ -80,14 +80,13 @@ class Wire:
         Raises WireError if the line is too long or not JSON, or the connection is closed.
         """
         try:
-            return json.loads(await self._completed(self.reader.readuntil(b"\n")))
+            return json.loads(await self._read_line())
         except (ValueError, RecursionError):
             raise WireError("a line is not JSON") from None
 
-    async def _completed(self, reading: Awaitable[bytes]) -> bytes:
-        """Return what is being read. Raises WireError if it does not come."""
+    async def _read_line(self) -> bytes:
         try:
-            return await reading
+            return await self.reader.readuntil(b"\n")
         except asyncio.LimitOverrunError:
             raise WireError(f"a line is longer than {LIMIT_B} bytes") from None
         except asyncio.IncompleteReadError:
@@ -103,19 +102,19 @@ class Wire:
 
 
 def print_in_one_line(_: asyncio.AbstractEventLoop, context: dict[str, Any]) -> None:
-    """Say in one line what asyncio could not give to anybody, in place of its traceback."""
+    """Print an error that no task handled in one line, in place of asyncio's traceback."""
     error = context.get("exception")
     why = f": {type(error).__name__}: {error}" if error else ""
     print(f"{context['message']}{why}".replace("\n", " "), file=sys.stderr, flush=True)
 
 
 def new_secret() -> str:
-    """A secret for one job."""
+    """Return a random secret, in hexadecimal."""
     return secrets.token_hex(32)
 
 
-def _notice_silence(connection: socket.socket) -> None:
-    """Have the kernel close a connection whose other end does not answer, idle or not."""
+def _close_if_silent(connection: socket.socket) -> None:
+    """Have the kernel close a connection, idle or not, whose other end does not answer."""
     for level, option, value in (
         (socket.SOL_SOCKET, socket.SO_KEEPALIVE, 1),
         (socket.IPPROTO_TCP, socket.TCP_KEEPIDLE, _KEEPALIVE_S),
@@ -126,7 +125,7 @@ def _notice_silence(connection: socket.socket) -> None:
 
 
 def _answer(secret: str, role: str, challenges: bytes) -> bytes:
-    """The answer of one end to both challenges; that of the other end differs."""
+    """Return the answer of one end to both challenges; the answer of the other end differs."""
     return hmac.new(secret.encode(), role.encode() + challenges, "sha256").hexdigest().encode()
 
 
@@ -152,33 +151,32 @@ async def _received(connection: socket.socket, length: int, within_s: float) -> 
         raise WireError("the connection closed") from None
 
 
-def _require(proof: bytes, expected: bytes) -> None:
+def _require_proof(proof: bytes, expected: bytes) -> None:
     if not hmac.compare_digest(proof, expected):
         raise StrangerError("the other end does not have the job's secret")
 
 
 async def open_wire(connection: socket.socket) -> Wire:
-    """One end of a connection whose ends have proved that they have the secret."""
+    """Return one end of a connection whose two ends have proved that they have the secret."""
     reader, writer = await asyncio.open_connection(sock=connection, limit=LIMIT_B)
     return Wire(reader=reader, writer=writer)
 
 
 async def admit(connection: socket.socket, secret: str) -> None:
-    """Have a caller prove that it has the secret, and prove the same to it.
+    """Let an agent prove that it has the secret, and prove the same to the agent.
 
-    Raises WireError or OSError for a stranger.
+    Raises WireError or OSError if the other end does not prove it.
     """
-    loop, own = asyncio.get_running_loop(), new_secret().encode()
-    _notice_silence(connection)
-    challenges = await _received(connection, _CHARACTERS, PROOF_S) + own
-    await loop.sock_sendall(connection, own + _answer(secret, "conductor", challenges))
-    _require(
-        await _received(connection, _CHARACTERS, PROOF_S), _answer(secret, "agent", challenges)
-    )
+    loop, challenge = asyncio.get_running_loop(), new_secret().encode()
+    _close_if_silent(connection)
+    challenges = await _received(connection, _CHARACTERS, PROOF_S) + challenge
+    await loop.sock_sendall(connection, challenge + _answer(secret, "conductor", challenges))
+    proof = await _received(connection, _CHARACTERS, PROOF_S)
+    _require_proof(proof, _answer(secret, "agent", challenges))
 
 
 def interface_address(interface: str) -> str:
-    """IPv4 address of a network interface of this node; raises WireError if it has none."""
+    """Return the IPv4 address of a network interface here; raises WireError if it has none."""
     with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as probe:
         request = struct.pack("256s", interface.encode()[:15])
         try:
@@ -191,8 +189,9 @@ def interface_address(interface: str) -> str:
 async def connect(host: str, port: int, secret: str, source: str | None) -> Wire:
     """Connect to the conductor, from the local address `source` if given.
 
-    A conductor that many strangers call may hang up before it has answered: it is called again.
-    Raises OSError if nobody answers, WireError if it does not have the secret.
+    If strangers keep the conductor busy, it may close the connection before it has answered. Then
+    the agent tries again. Raises OSError if nobody answers, and WireError if the other end does not
+    have the secret.
     """
     until_s = time.monotonic() + _JOIN_S
     while True:
@@ -202,7 +201,7 @@ async def connect(host: str, port: int, secret: str, source: str | None) -> Wire
             if source:
                 connection.bind((source, 0))
             await asyncio.get_running_loop().sock_connect(connection, (host, port))
-            return await _introduced(connection, secret)
+            return await _proved(connection, secret)
         except WireError as error:
             connection.close()
             if isinstance(error, StrangerError) or time.monotonic() > until_s:
@@ -213,15 +212,15 @@ async def connect(host: str, port: int, secret: str, source: str | None) -> Wire
         await asyncio.sleep(random.uniform(0.0, RETRY_S))
 
 
-async def _introduced(connection: socket.socket, secret: str) -> Wire:
-    """The agent's end of a new connection."""
-    loop, own = asyncio.get_running_loop(), new_secret().encode()
-    _notice_silence(connection)
+async def _proved(connection: socket.socket, secret: str) -> Wire:
+    """Return the agent's end of a new connection after the proof of both ends."""
+    loop, challenge = asyncio.get_running_loop(), new_secret().encode()
+    _close_if_silent(connection)
     try:
-        await loop.sock_sendall(connection, own)
+        await loop.sock_sendall(connection, challenge)
         answer = await _received(connection, 2 * _CHARACTERS, _JOIN_S)
-        challenges = own + answer[:_CHARACTERS]
-        _require(answer[_CHARACTERS:], _answer(secret, "conductor", challenges))
+        challenges = challenge + answer[:_CHARACTERS]
+        _require_proof(answer[_CHARACTERS:], _answer(secret, "conductor", challenges))
         await loop.sock_sendall(connection, _answer(secret, "agent", challenges))
     except OSError:
         raise WireError("the connection closed") from None

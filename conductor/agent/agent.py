@@ -1,4 +1,4 @@
-"""The agent: one per node, started once per block. Carries out the conductor's orders.
+"""The agent carries out the conductor's orders on one node. It is started once per block.
 
 It runs and watches its ends of writers (`end.py`), makes short writes (`short_writer.py`), and
 records what happens on its node (`watch.py`). If the connection is lost, it stops everything and
@@ -27,12 +27,12 @@ from records.machine.node_counters import NodeReader
 
 
 def node_name() -> str:
-    """Name of this node in Slurm, else the host name."""
+    """Return the name of this node in Slurm, else the host name."""
     return os.environ.get("SLURMD_NODENAME") or socket.gethostname()
 
 
 class Agent:
-    """State of one agent."""
+    """Carries out orders, and holds the ends of writers on this node."""
 
     def __init__(self, connection: wire.Wire, logs: Path) -> None:
         self._wire = connection
@@ -106,9 +106,9 @@ class Agent:
         """Stop, hold, freeze or resume ends; report the buffers of those stopped or held."""
         chosen = [end for end in self.ends if end.index in order.writers]
         origins_first = sorted(chosen, key=lambda end: end.role)
-        # Read before the ends stop: the buffers of a process go with it.
+        # Buffers are read before the ends stop, since a process that ends frees them.
         buffers = (
-            [end.placed() for end in origins_first] if order.action in ("stop", "hold") else []
+            [end.placement() for end in origins_first] if order.action in ("stop", "hold") else []
         )
         match order.action:
             case "freeze":
@@ -122,7 +122,9 @@ class Agent:
             case "stop":
                 await self._stop_ends(origins_first)
             case "hold":
-                await asyncio.gather(*(end.after_a_row() for end in chosen if end.role == "origin"))
+                await asyncio.gather(
+                    *(end.wait_for_hold() for end in chosen if end.role == "origin")
+                )
                 for end in origins_first:
                     await end.hold()
                 await wait_until_stopped(origins_first)
@@ -133,7 +135,7 @@ class Agent:
             await self._watch.cancel()
         held = [end for end in self.ends if end.held]
         for end in held:
-            end.suspend()  # another process may have continued it
+            end.suspend()  # another process may have resumed it
         await wait_until_stopped(held)
         self._watch = Watch(
             node_name(),
@@ -142,7 +144,8 @@ class Agent:
             ends=[pid for end in self.ends if not end.writer.messages for pid in end.pids],
             held=[(end.index, pid) for end in held for pid in end.pids],
         )
-        for end in self.ends:  # last, so that the counts span little more than the run
+        # Counts come last, so that they span little more than the run.
+        for end in self.ends:
             end.count()
         self._send(messages.WatchBegun())
 
@@ -170,12 +173,12 @@ class Agent:
         await self._stop_ends(self.ends)
 
     async def _stop_ends(self, ends: list[End]) -> None:
-        """Stop these ends, origins first so that targets see them go."""
+        """Stop these ends; origins first, so that targets see their connections close."""
         self.ends = [end for end in self.ends if end not in ends]
-        await asyncio.gather(*(end.quieten() for end in ends))
+        await asyncio.gather(*(end.prepare_stop() for end in ends))
         for role in ("origin", "target"):
             await asyncio.gather(*(end.stop() for end in ends if end.role == role))
-        await asyncio.gather(*(end.forget() for end in ends))
+        await asyncio.gather(*(end.end_tasks() for end in ends))
 
 
 async def run() -> None:

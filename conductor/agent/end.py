@@ -1,4 +1,4 @@
-"""One end of a writer on its agent's node: started, read, paced, held and stopped."""
+"""One end of a writer on its agent's node: its program is read, paced, held and stopped."""
 
 from __future__ import annotations
 
@@ -7,7 +7,6 @@ import contextlib
 import signal
 from collections import Counter
 from collections.abc import Callable, Coroutine
-from functools import partial
 from typing import IO
 
 from conductor import counters
@@ -23,15 +22,16 @@ from records import clock, processes
 COUNT_S = 1.0
 #: How often to check whether a passive side listens, seconds.
 LISTEN_S = 0.02
-#: A passive side whose listening nothing shows is taken to listen after this time, seconds. Its
-#: origin tries again a few times.
+#: Time after which a passive side is assumed to listen if its sockets cannot show it, seconds. Its
+#: origin tries to connect several times.
 UNSEEN_S = 2.0
-#: How long an origin's call may be without an answer, seconds: TCP has called four times by then.
+#: How long an origin's attempt to connect may be without an answer, seconds. TCP has tried four
+#: times by then.
 UNANSWERED_S = 10.0
-#: A writer that may only be held right after a row is held within this time after it printed one,
-#: seconds: perftest sleeps for 1 s, then measures the clock.
+#: A writer with `holds` of "after a row" is held within this time after a row, seconds. After a
+#: row, perftest sleeps for 1 s, then measures the clock.
 _SOON_S = 0.75
-#: It is held anyway once so many rows could have come.
+#: Number of row lengths after which it is held in any case.
 _ROWS_TO_HOLD = 3
 #: How often to check whether a suspended process has stopped, seconds.
 _STOP_S = 0.002
@@ -50,46 +50,46 @@ class End:
         send: Callable[[WriterNews], None],
         writes_alone: Callable[[End], bool] = lambda _: False,
     ) -> None:
-        """`writes_alone`: whether an origin is the only one here that writes."""
+        """`writes_alone` tells whether an origin is the only one on this node that writes."""
         self.writer = writer
         self.role = role
         self.injector = injector
         self.process = process
         self._send = send
         self._writes_alone = writes_alone
-        #: Counts what an origin writes; None for a passive side.
+        #: Counts the bytes of an origin; None for a passive side.
         self.meter: Meter | None = None
         if role == "origin":
             self.meter = Meter(writer, injector, process.pid, self._on_count)
-        #: None if it writes at full rate or its program limits it, and until it has set up.
+        #: None without a limit of the rate, if the program limits it, or before the first row.
         self.pacer: Pacer | None = None
-        #: The task of the pacer, while it paces.
+        #: The task of the pacer while it paces.
         self._pacing: asyncio.Task[None] | None = None
-        #: All its tasks, also those that are done.
+        #: All its tasks, those that are done included.
         self._tasks: list[asyncio.Task[None]] = []
-        #: The processes that its launcher has started, once known.
+        #: PIDs of the processes that its launcher has started; empty until they are known.
         self._ranks: list[int] = []
         #: True while it is suspended between runs.
         self.held = False
-        #: Time when it was last resumed, seconds; 0 if it never was.
+        #: Time of its last resumption, Unix time; 0 before the first.
         self._resumed_s = 0.0
-        #: True if it is a passive side that has listened.
+        #: True for a passive side that has listened.
         self.listened = False
-        #: True if it is a passive side that stays suspended while its origin writes.
+        #: True for a passive side that stays suspended while its origin writes.
         self.frozen = False
-        #: True if it is being stopped, and is not to be replaced.
+        #: True while it is being stopped: another process must not replace it.
         self._stopping = False
-        #: Time when its last row ended, reported or not, seconds; None before the first.
+        #: End of the last row's interval, Unix time; None before the first row.
         self._last_row_s: float | None = None
-        #: Time when its last row came, seconds; 0 before the first.
-        self.came_s = 0.0
+        #: Time when the last row was printed, Unix time; 0 before the first row.
+        self.row_came_s = 0.0
         #: True if it has reported a row since it was resumed or started.
-        self._reported = False
-        #: The transport of its bytes, as its program has found it.
+        self._has_reported = False
+        #: The transport of its bytes that it reported last.
         self._transport: str | None = None
 
     def begin(self, log: IO[bytes]) -> None:
-        """Start to read what it prints, and to count what it writes."""
+        """Start to read its output and to count its bytes."""
         self._start_task(self._watch(log))
         if self.role == "target":
             self._start_task(self.listen())
@@ -111,23 +111,23 @@ class End:
         return self.writer.index
 
     @property
-    def paced(self) -> bool:
-        """Return whether it is resumed and suspended in turn, so that it keeps a rate."""
+    def is_paced(self) -> bool:
+        """Return whether it is resumed and suspended in turn to keep a rate."""
         return self.role == "origin" and self.injector.is_paced(self.writer)
 
     @property
     def pids(self) -> list[int]:
-        """Its process; of a launcher, those that it has started, once a row has come."""
+        """PID of its process; after the first row of a launcher, PIDs of the launched processes."""
         if self.injector.is_launched and not self._ranks and self._last_row_s is not None:
             self._ranks = processes.launched_pids(self.process.pid)
         return self._ranks or [self.process.pid]
 
-    # Held between runs.
+    # Hold it between runs.
 
     def suspend(self) -> None:
-        """Suspend it; of a launcher, only what it has started.
+        """Suspend its process; of a launcher, suspend only the processes that it has started.
 
-        A launcher ends with the agent, and then what it has started ends too.
+        If the agent ends, the launcher can then end too, and with it these processes.
         """
         if self.injector.is_launched and self.process.returncode is None:
             processes.send_signal(self.pids, signal.SIGSTOP)
@@ -135,20 +135,20 @@ class End:
             processes.suspend(self.process)
 
     def _let_run(self) -> None:
-        """Resume what `suspend` has suspended."""
+        """Resume the processes that `suspend` has suspended."""
         if self.injector.is_launched and self.process.returncode is None:
             processes.send_signal(self.pids, signal.SIGCONT)
         else:
             processes.resume(self.process)
 
     def freeze(self) -> None:
-        """Suspend a passive side that spins although the writes no longer need it."""
+        """Suspend a passive side, which spins although the writes do not need it."""
         if self.role == "target":
             self.frozen = True
             self.suspend()
 
     async def hold(self) -> None:
-        """Suspend it until `resume`."""
+        """Suspend it, and stop counting and pacing, until `resume`."""
         self.held = True
         if self.meter:
             await self.meter.stop()
@@ -158,7 +158,7 @@ class End:
     def resume(self) -> None:
         """Let it continue."""
         self.held = False
-        self._reported = False
+        self._has_reported = False
         self._resumed_s = clock.now_s()
         if not self.frozen:
             self._let_run()
@@ -167,112 +167,110 @@ class End:
         if self.pacer:
             self._pace(self.pacer)
 
-    async def after_a_row(self) -> None:
-        """Wait until it may be held, for some only right after a row; for a few rows at most."""
-        printed = self.injector.row_source(self.writer) == "output"
-        if self.injector.holds != "after a row" or not printed:
+    async def wait_for_hold(self) -> None:
+        """Wait until it may be held, for a few rows at most: some only right after a row."""
+        prints_rows = self.injector.row_source(self.writer) == "output"
+        if self.injector.holds != "after a row" or not prints_rows:
             return
         until_s = clock.now_s() + _ROWS_TO_HOLD * (self.injector.row_s or 0.0)
         while clock.now_s() < until_s and self.process.returncode is None:
-            if clock.now_s() - self.came_s <= _SOON_S:
+            if clock.now_s() - self.row_came_s <= _SOON_S:
                 return
             await asyncio.sleep(LISTEN_S)
 
-    def placed(self) -> Placement:
-        """Return where its buffers are; unknown if the process has ended."""
+    def placement(self) -> Placement:
+        """Return the placement of its buffers; unknown if the process has ended."""
         buffers_b: Counter[int] = Counter()
         pids = (self.process.pid, *processes.descendants(self.process.pid))
         for pid in pids:
             buffers_b.update(processes.buffers_b(pid, self.writer.message_b))
-        huge_b = [size_b for pid in pids if (size_b := processes.huge_b(pid)) is not None]
+        huge_sizes_b = [processes.huge_b(pid) for pid in pids]
+        known_sizes_b = [size_b for size_b in huge_sizes_b if size_b is not None]
         return Placement(
             writer=self.index,
             role=self.role,
             own_binding=self.injector.own_binding(),
             buffers_b={str(node): size_b for node, size_b in buffers_b.items()},
             pinned_b=processes.pinned_b(self.process.pid),
-            huge_b=sum(huge_b) if huge_b else None,
+            huge_b=sum(known_sizes_b) if known_sizes_b else None,
             options=self.injector.options(self.writer),
         )
 
-    # Paced.
+    # Pace it.
 
     def _pace(self, pacer: Pacer) -> None:
         self.pacer = pacer
         self._pacing = self._start_task(pacer.run())
 
     async def _stop_pacing(self) -> None:
-        """Stop pacing it.
-
-        To be called before it is suspended, since a pacer that ends resumes it.
-        """
+        """Stop pacing it. Call this before it is suspended, since a pacer that ends resumes it."""
         if self._pacing:
             self._pacing.cancel()
             await asyncio.gather(self._pacing, return_exceptions=True)
             self._pacing = None
 
     def passed_b(self) -> float | None:
-        """Return what its device has passed on, if it is the only one here that writes."""
+        """Return the bytes that its device has counted; None if another origin here writes, too."""
         return self.meter.passed_b() if self.meter and self._writes_alone(self) else None
 
-    # Its reports.
+    # Report on it.
 
     def _on_count(self) -> None:
-        if not self._reported:  # until it reports a row, counts are all that is known of it
+        if not self._has_reported:  # its rows report the counts, too
             self.report_count()
 
     def count(self) -> None:
-        """Count now what it has written, in addition to the meter's regular counts."""
+        """Count its bytes now, in addition to the meter's regular counts."""
         if self.meter:
             self.meter.count()
 
     def report_count(self) -> None:
-        """Report what was counted of it since the last report."""
+        """Report the counts of its bytes since the last report."""
         if self.meter and (samples := self.meter.take_samples()):
             self._send(WriterNews(writer=self.index, samples=samples))
 
     def report_meter(self) -> None:
-        """Report what was counted of an origin that is not held, and by what."""
+        """Report the counts of an origin that is not held, and how they were counted."""
         if self.meter and not self.held:
-            news = WriterNews(
-                writer=self.index, samples=self.meter.take_samples(), meter=self.meter.metered()
-            )
-            self._send(news)
+            samples, record = self.meter.take_samples(), self.meter.record()
+            self._send(WriterNews(writer=self.index, samples=samples, meter=record))
 
     def report_row(self, row: Row) -> None:
-        """Report a row that has just come, unless it was held in a part of the row's interval."""
-        before_s, self.came_s = self.came_s, clock.now_s()
-        ended_s = self.came_s - row.after_s
-        last_s = self._last_row_s
+        """Report a row that was printed just now, unless it was held in a part of its interval."""
+        previous_came_s, self.row_came_s = self.row_came_s, clock.now_s()
+        ended_s = self.row_came_s - row.after_s
+        previous_ended_s = self._last_row_s
         over_s = row.over_s
         if over_s is None:
-            over_s = (self.injector.row_s or COUNT_S) if last_s is None else ended_s - last_s
-        elif last_s is not None:  # a row begins when the one before it is printed, at the latest
-            ended_s = min(ended_s, before_s + over_s)
+            over_s = self.injector.row_s or COUNT_S
+            if previous_ended_s is not None:
+                over_s = ended_s - previous_ended_s
+        elif previous_ended_s is not None:
+            # A row begins at the latest when the previous one is printed.
+            ended_s = min(ended_s, previous_came_s + over_s)
         self._last_row_s = ended_s
-        if self.meter and row.after_s:  # the program goes on to count now, for a row's length
+        if self.meter and row.after_s:  # the next row's interval begins now
             self.count()
             asyncio.get_running_loop().call_later(self.injector.row_s or 0.0, self.count)
-        partly_held = self.held or ended_s - over_s < self._resumed_s
+        began_s = ended_s - over_s
+        partly_held = self.held or began_s < self._resumed_s
         if self.pacer:
-            self.pacer.reported(None if partly_held else row.rate_b_s * over_s, over_s)
-        elif self.paced and not self.held:  # it has set up
+            self.pacer.take_report(None if partly_held else row.rate_b_s * over_s, over_s)
+        elif self.is_paced and not self.held:  # the first row shows that its set-up is complete
             full_b_s = first_full_b_s(self.writer, row.rate_b_s)
             self._pace(Pacer(self.process, pace(self.writer), full_b_s, self.passed_b))
         if partly_held:
             return
-        self._reported = True
+        self._has_reported = True
         if self.meter:
             self.meter.start()
             self.report_count()
-        self._send(
-            WriterNews(writer=self.index, row=RateRow(ended_s - over_s, ended_s, row.rate_b_s))
-        )
+        self._send(WriterNews(writer=self.index, row=RateRow(began_s, ended_s, row.rate_b_s)))
 
-    def report_arrived(self, arrived: Arrived) -> None:
-        """Count the bytes that have arrived, and report their transport if it is another one."""
+    def report_arrival(self, arrived: Arrived) -> None:
+        """Count the bytes that have arrived, and report their transport if it has changed."""
         if self.meter:
-            self.meter.arrived(arrived.bytes_b)
+            self.meter.take_arrival(arrived.bytes_b)
         if arrived.transport != self._transport:
             self._transport = arrived.transport
             self._send(WriterNews(writer=self.index, transport=arrived.transport))
@@ -281,10 +279,10 @@ class End:
         self._send(WriterNews(writer=self.index, ended=f"{self.role} side ended: {why}"))
 
     async def _watch(self, log: IO[bytes]) -> None:
-        """Read what it prints until it ends; start another passive side if short writes need it."""
+        """Read its output until it ends; replace a passive side of short writes after each."""
         with contextlib.closing(log):
             why = await self._read(log)
-            # A passive side of short writes had listened, and ended.
+            # A passive side that listened and ended has served a short write.
             while self.listened and self.writer.messages is not None and not self._stopping:
                 began_s = clock.now_s()
                 process = await start_writer_end(self.injector, self.writer, self.role, _PIPE)
@@ -293,34 +291,34 @@ class End:
                     break
                 self.process = process
                 why = await self._read(log)
-                # Each may end at once: then start one every `LISTEN_S` at most.
+                # If each process ends at once, start at most one in `LISTEN_S`.
                 await asyncio.sleep(max(began_s + LISTEN_S - clock.now_s(), 0.0))
         self._ended(why)
 
     async def _read(self, log: IO[bytes]) -> str:
-        """Read what the process prints until it ends; returns why it ended."""
+        """Read the process's output until it ends; return why it ended."""
 
         def take(meaning: Meaning) -> None:
             if isinstance(meaning, Row) and self.role == "origin":
                 self.report_row(meaning)
             elif isinstance(meaning, Arrived):
-                self.report_arrived(meaning)
+                self.report_arrival(meaning)
 
         return await read(self.process, self.injector.parser(self.writer), take, log)
 
     async def listen(self) -> None:
-        """Report that the passive side listens, once it does, or that another process has its port.
+        """Wait until the passive side listens, and report it, or that its port is taken.
 
-        Its sockets show which, since its output may stay buffered for a long time.
+        The node's sockets show this. The program's output may stay buffered for a long time.
         """
         port, began_s = self.writer.port, clock.now_s()
-        shown = self.injector.listens_over_tcp(self.writer)
+        has_socket = self.injector.listens_over_tcp(self.writer)
         while self.process.returncode is None:
             state = processes.listener(port, self.process.pid)
             if state == "other":
                 self._ended(processes.PORT_TAKEN.format(port=port))
                 return
-            if state == "own" or (not shown and clock.now_s() - began_s > UNSEEN_S):
+            if state == "own" or (not has_socket and clock.now_s() - began_s > UNSEEN_S):
                 self.listened = True
                 self._send(WriterNews(writer=self.index, listening=True))
                 return
@@ -340,23 +338,22 @@ class End:
             await asyncio.sleep(COUNT_S)
 
     async def _report_counted_rows(self) -> None:
-        """Report rows of a writer that prints none, from the bytes that passed its device."""
-        read_now = partial(counters.read, self.writer.device, TRAFFIC[self.injector.direction][0])
-        then_s, then = clock.now_s(), read_now()
-        if then is None:
-            device = self.writer.device
+        """Report rows of a writer that prints none, from the byte counter of its device."""
+        device, direction = self.writer.device, TRAFFIC[self.injector.direction][0]
+        last_s, last = clock.now_s(), counters.read(device, direction)
+        if last is None:
             self._ended(f"device {device}: no byte counter; a writer that prints no rows needs one")
-        while self.process.returncode is None and then is not None:
+        while self.process.returncode is None and last is not None:
             await asyncio.sleep(COUNT_S)
-            now_s, now = clock.now_s(), read_now()
-            gone_b = counters.bytes_between(then, now)
-            if gone_b is not None:
-                self.report_row(Row(gone_b / (now_s - then_s)))
-            then_s, then = now_s, now
+            now_s, now = clock.now_s(), counters.read(device, direction)
+            bytes_b = counters.bytes_between(last, now)
+            if bytes_b is not None:
+                self.report_row(Row(bytes_b / (now_s - last_s)))
+            last_s, last = now_s, now
 
-    # Stopped.
+    # Stop it.
 
-    async def quieten(self) -> None:
+    async def prepare_stop(self) -> None:
         """Stop counting and pacing it, and resume it: a suspended process does not end."""
         self._stopping = True
         if self.meter:
@@ -368,8 +365,8 @@ class End:
         """Stop its process."""
         await processes.stop(self.process)
 
-    async def forget(self) -> None:
-        """End its tasks, and the process of short writes that may have replaced it meanwhile."""
+    async def end_tasks(self) -> None:
+        """End its tasks, and a process of short writes that may have replaced the stopped one."""
         for task in self._tasks:
             task.cancel()
         await asyncio.gather(*self._tasks, return_exceptions=True)
@@ -378,6 +375,6 @@ class End:
 
 
 async def wait_until_stopped(ends: list[End]) -> None:
-    """Wait until the processes of suspended ends have stopped: a signal takes its time."""
+    """Wait until the processes of suspended ends have stopped: signals are not immediate."""
     while not all(processes.is_stopped(pid) for end in ends for pid in end.pids):
         await asyncio.sleep(_STOP_S)

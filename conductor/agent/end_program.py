@@ -1,4 +1,4 @@
-"""The program of one end of a writer: started, and what it prints."""
+"""Starts the program of one end of a writer, and parses its output."""
 
 from __future__ import annotations
 
@@ -25,16 +25,18 @@ Meaning = Row | Total | Arrived
 
 
 def log_of(logs: Path, writer: Writer, role: EndRole) -> Path:
-    """Return the log of what one end of a writer prints."""
+    """Return the path of the log of one end's output."""
     return logs / f"writer-{writer.index}-{role}.log"
 
 
 async def start_writer_end(
     injector: Injector, writer: Writer, role: EndRole, stdout: int | IO[bytes]
 ) -> asyncio.subprocess.Process | str:
-    """Start one end of a writer, which prints to `stdout`; returns why if that is impossible."""
-    target = role == "target"
-    command = injector.target_command(writer) if target else injector.origin_command(writer)
+    """Start one end of a writer, which prints to `stdout`; return why if that is impossible."""
+    if role == "target":
+        command = injector.target_command(writer)
+    else:
+        command = injector.origin_command(writer)
     assert command is not None, "a control has no passive side"
     environment = injector.environment(writer)
     stderr = asyncio.subprocess.STDOUT
@@ -53,7 +55,7 @@ async def read(
     take: Callable[[Meaning], None],
     log: IO[bytes] | None = None,
 ) -> str:
-    """Pass what a process prints to `take` until it ends; returns why it ended."""
+    """Pass the meaning of each line of a process to `take` until it ends; return why it ended."""
     assert process.stdout is not None
     gist = Gist()
     async for raw in processes.output_lines(process.stdout):

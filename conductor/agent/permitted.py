@@ -1,8 +1,8 @@
-"""The orders that an agent takes from its conductor, and no others.
+"""Checks that an order is one that a conductor may give.
 
-The conductor has proved that it has the job's secret. Whoever can change what passes between the
-two could all the same send orders of their own: these can start the programs of injectors. No order
-names a file or sets a variable.
+The conductor has proved that it has the job's secret. Still, somebody who can change the bytes
+between the two ends can send orders. These can only start the programs of injectors: no order names
+a file or sets a variable.
 """
 
 from __future__ import annotations
@@ -16,38 +16,38 @@ from conductor.injectors import INJECTORS
 from conductor.injectors.base import Writer
 from conductor.wire import WireError
 
-#: No option of a program, and no path.
+#: Names of devices: neither an option of a program nor a path.
 _DEVICE = re.compile(r"[A-Za-z0-9_][\w.:@-]*", re.ASCII)
 
 
 def require_permitted(order: messages.Order) -> None:
-    """Raise WireError for an order of what no conductor orders."""
-    for why in _against(order):
-        raise WireError(f"an order that no conductor gives: {why}")
+    """Raise WireError for an order that no conductor gives."""
+    for fault in _faults(order):
+        raise WireError(f"an order that no conductor gives: {fault}")
 
 
-def _against(order: messages.Order) -> Iterator[str]:
+def _faults(order: messages.Order) -> Iterator[str]:
     match order:
         case messages.StartEnd():
-            yield from _against_injector(order.injector)
-            yield from _against_writer(order.writer)
+            yield from _injector_faults(order.injector)
+            yield from _writer_faults(order.writer)
         case messages.MakeWrites():
-            yield from _against_injector(order.injector)
-            yield from _against_writer(order.writer)
+            yield from _injector_faults(order.injector)
+            yield from _writer_faults(order.writer)
             for _, address in order.targets:
-                yield from _against_address(address)
+                yield from _address_faults(address)
         case messages.BeginWatch():
             yield from (f"device {name!r}" for name in order.devices if not _is_device(name))
 
 
-def _against_injector(name: str) -> Iterator[str]:
+def _injector_faults(name: str) -> Iterator[str]:
     if name not in INJECTORS:
         yield f"injector {name!r}"
 
 
-def _against_writer(writer: Writer) -> Iterator[str]:
+def _writer_faults(writer: Writer) -> Iterator[str]:
     if writer.address:  # passive sides of a timetable have none
-        yield from _against_address(writer.address)
+        yield from _address_faults(writer.address)
     if writer.device is not None and not _is_device(writer.device):
         yield f"device {writer.device!r}"
 
@@ -56,7 +56,7 @@ def _is_device(name: str) -> bool:
     return bool(_DEVICE.fullmatch(name))
 
 
-def _against_address(address: str) -> Iterator[str]:
+def _address_faults(address: str) -> Iterator[str]:
     try:
         ipaddress.ip_address(address)
     except ValueError:

@@ -1,8 +1,9 @@
 """Makes the short writes of an origin under a timetable.
 
-A short write is a run of the program for so many messages, launched before it is due by the recent
-set-up time; its end, bytes and rate are those of the program's last row. The conductor hands out
-all of a run's before the first, and collects them after the last.
+A short write is a run of the program for a number of messages. The program starts ahead of the
+planned time, by the median of recent set-up times. End, bytes and rate of the write follow from the
+program's last row. The conductor orders all writes of a run at once, and collects their results at
+the end.
 """
 
 from __future__ import annotations
@@ -23,29 +24,31 @@ from records.timetable import PlannedWrite
 
 #: Time between two attempts at a write whose target was not ready, seconds.
 _RETRY_S = 0.02
-#: Number of set-ups whose median gives the next start: few, since set-up times vary with the load
-#: of an emulated machine, and more than two, so that one outlier has no effect.
+#: Number of recent set-up times whose median is used: few, since they vary with the load of an
+#: emulated machine, and more than two, so that one outlier has no effect.
 _RECENT = 3
 
 
 class ShortWriter:
     """Makes the short writes of one origin when they are due."""
 
-    def __init__(self, part: MakeWrites, log: Path) -> None:
-        """`log`: the file that faults of its writes are appended to."""
-        self._injector = INJECTORS[part.injector]
-        self._part = part
+    def __init__(self, order: MakeWrites, log: Path) -> None:
+        """Start to make the writes. Faults are appended to the file `log`."""
+        self._injector = INJECTORS[order.injector]
+        self._order = order
         self._log = log.open("ab")  # `finish` closes it
-        self._setups: deque[float] = deque([part.lead_s], _RECENT)
+        #: Recent set-up times, seconds.
+        self._setups_s: deque[float] = deque([order.lead_s], _RECENT)
+        #: Tasks of the writes in progress.
         self._tasks: set[asyncio.Task[None]] = set()
-        self._clock = asyncio.create_task(self._start_all())
-        #: The writes done so far; fault -> number of writes that failed with it.
+        self._starter = asyncio.create_task(self._start_all())
         self.finished: list[FinishedWrite] = []
+        #: Fault -> number of writes that failed with it.
         self.faults: Counter[str] = Counter()
 
     async def finish(self, timeout_s: float) -> None:
-        """Start no more writes, wait for those in progress, and stop the rest."""
-        self._clock.cancel()
+        """Start no more writes, wait for those in progress, and stop those that take too long."""
+        self._starter.cancel()
         if self._tasks:
             _, unfinished = await asyncio.wait(self._tasks, timeout=timeout_s)
             for task in unfinished:
@@ -54,21 +57,22 @@ class ShortWriter:
                 self.faults["was still running at the end"] += len(unfinished)
             await asyncio.gather(*unfinished, return_exceptions=True)
         with suppress(asyncio.CancelledError):
-            await self._clock
+            await self._starter
         self._log.close()
 
     async def _start_all(self) -> None:
-        for write in self._part.writes:
-            launch_s = self._part.zero_s + write.start_s - median(self._setups)
+        """Start each write when it is due."""
+        for write in self._order.writes:
+            launch_s = self._order.zero_s + write.start_s - median(self._setups_s)
             await asyncio.sleep(max(launch_s - clock.now_s(), 0.0))
             task = asyncio.create_task(self._make(write))
             self._tasks.add(task)
             task.add_done_callback(self._tasks.discard)
 
     async def _make(self, write: PlannedWrite) -> None:
-        """One write; retried while its target is not ready and it can still count."""
-        writer = self._part.writer_of(write)
-        until_s = self._part.zero_s + write.start_s + self._part.patience_s
+        """Make one write. If it fails, try again until it would be too late."""
+        writer = self._order.writer_of(write)
+        until_s = self._order.zero_s + write.start_s + self._order.patience_s
         while True:
             launched_s = clock.now_s()
             total, end_s, fault = await self._write_once(writer)
@@ -76,7 +80,7 @@ class ShortWriter:
                 bytes_b = float(total.messages * writer.message_b)
                 start_s = end_s - bytes_b / total.rate_b_s
                 setup_s = max(start_s - launched_s, 0.0)
-                self._setups.append(setup_s)
+                self._setups_s.append(setup_s)
                 self.finished.append(FinishedWrite(write.number, start_s, end_s, bytes_b, setup_s))
                 return
             self._log.write(f"{write.number}: {fault}\n".encode())
@@ -86,7 +90,7 @@ class ShortWriter:
             await asyncio.sleep(_RETRY_S)
 
     async def _write_once(self, writer: Writer) -> tuple[Total | None, float, str]:
-        """Run the writing side once: its last row, when it stopped writing, and why it ended."""
+        """Run the writing side once; return its last row, the end of its writing, and its fault."""
         total, end_s = None, 0.0
 
         def take(meaning: Meaning) -> None:

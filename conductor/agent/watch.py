@@ -1,11 +1,11 @@
 """The record of an agent on its node, from just before a run until just after it.
 
 It has the load, frequency and counters of the host, and the byte counters of devices. The meters of
-the node's writers are here as well, and report while the run goes on.
+the node's writers are here as well. They report during the run.
 
-A meter counts what one writer writes, without the writer's own rows: by the bytes that the origin's
-device has passed on, or by those that the target's process reports to have found in its memory, if
-it is a program of ours. Such a report is the only count of what passes over shared memory.
+A meter counts the bytes of one writer without the writer's own rows. It uses the byte counter of
+the origin's device. If the target's process is a program of this project, it uses the bytes that
+this process reports to have found in its memory. Over shared memory nothing else counts them.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from contextlib import suppress
 from statistics import fmean
 
 from conductor import counters
-from conductor.counters import DIRECTIONS, TrafficDirection
+from conductor.counters import TrafficDirection
 from conductor.injectors.base import TRAFFIC, Injector, Writer
 from conductor.messages import BeginWatch, WatchRecord
 from conductor.readings import (
@@ -44,17 +44,17 @@ class MeterError(Exception):
 METER_S = COUNT_SPAN_S
 
 
-def _device_counter(device: str | None, passed: TrafficDirection) -> Callable[[], float]:
-    """A function that reads the bytes an origin's device has passed on; MeterError if it cannot."""
+def _device_counter(device: str | None, direction: TrafficDirection) -> Callable[[], float]:
+    """Return a function that reads the bytes of an origin's device. Both raise MeterError."""
     if device is None:
         raise MeterError("the machine's file names no device")
-    last = counters.read(device, passed)
+    last = counters.read(device, direction)
     if last is None:
         raise MeterError(f"device {device}: no byte counter")
 
     def total() -> float:
         nonlocal last
-        now = counters.read(device, passed)
+        now = counters.read(device, direction)
         if now is None or now.bytes_b is None or counters.bytes_between(last, now) is None:
             raise MeterError(f"device {device}: its counter stopped or was set back")
         last = now
@@ -64,7 +64,7 @@ def _device_counter(device: str | None, passed: TrafficDirection) -> Callable[[]
 
 
 def _processor_time(pid: int) -> Callable[[], float]:
-    """A function that reads the processor time of a control: seconds, in place of bytes."""
+    """Return a function that reads the processor time of a control, seconds."""
 
     def total() -> float:
         used_s = processes.precise_cpu_s(pid)
@@ -79,29 +79,29 @@ class Meter:
     """Counts one writer's bytes from `start` to `stop`, several times a second."""
 
     def __init__(
-        self, writer: Writer, injector: Injector, pid: int, noted: Callable[[], None]
+        self, writer: Writer, injector: Injector, pid: int, on_count: Callable[[], None]
     ) -> None:
-        """`pid` is that of the writer's process; `noted` is called after each count."""
+        """`pid` is that of the writer's process; `on_count` is called after each count."""
         self._writer = writer
         self._injector = injector
         self._pid = pid
-        self._noted = noted
+        self._on_count = on_count
         self._samples: list[CounterSample] = []
-        #: The bytes that the target's process has last found in its memory.
+        #: The bytes that the target's process found in its memory, by its last report.
         self._arrived_b = 0.0
-        #: What is read, in words for people, and a function that reads its total. That is None if
-        #: the target reports by itself.
-        self._counted_by = ""
-        self._total: Callable[[], float] | None = None
-        #: Why nothing is counted; None while it is.
+        #: The place where bytes are counted (`MeterRecord.at`).
+        self._place = ""
+        #: Reads the bytes counted so far; None if the target's process reports them.
+        self._read_total: Callable[[], float] | None = None
+        #: Why nothing is counted; None while bytes are counted.
         self._fault: str | None = None
         self._task: asyncio.Task[None] | None = None
-        #: Repeats the last report if none arrives within three times `METER_S`, since a target that
-        #: shares its core with the origin may miss one.
+        #: Timer that repeats the last report if none arrives within three times `METER_S`: a target
+        #: that shares its core with the origin may miss a report.
         self._repeat: asyncio.TimerHandle | None = None
 
     def start(self) -> None:
-        """Begin to count, unless it counts already."""
+        """Start to count, unless it counts already."""
         if self._task is None:
             self._samples, self._fault = [], None
             self._task = asyncio.create_task(self._run())
@@ -115,49 +115,49 @@ class Meter:
             task.cancel()
             await asyncio.gather(task, return_exceptions=True)
 
-    def arrived(self, bytes_b: float) -> None:
-        """Note that the target's process has found `bytes_b` bytes in its memory so far."""
+    def take_arrival(self, bytes_b: float) -> None:
+        """Take a report that the target's process has found `bytes_b` bytes in its memory."""
         self._arrived_b = bytes_b
         if self._task:
             self._add(bytes_b)
-            self._noted()
-            self._await_arrival()
+            self._on_count()
+            self._restart_timer()
 
-    def _await_arrival(self) -> None:
-        """Set the timer `_repeat` anew. It wakes the agent only while no report arrives."""
+    def _restart_timer(self) -> None:
+        """Start the timer `_repeat` anew. It ends only if no report arrives."""
         if self._repeat:
             self._repeat.cancel()
         loop = asyncio.get_running_loop()
-        self._repeat = loop.call_later(3 * METER_S, lambda: self.arrived(self._arrived_b))
+        self._repeat = loop.call_later(3 * METER_S, lambda: self.take_arrival(self._arrived_b))
 
     def count(self) -> None:
         """Count now, in addition to the regular counts."""
-        if self._task and self._total and not self._fault:
-            with suppress(MeterError):  # the next count raises it
-                self._add(self._total())
+        if self._task and self._read_total and not self._fault:
+            with suppress(MeterError):  # the next regular count has the same error
+                self._add(self._read_total())
 
     async def _run(self) -> None:
         try:
-            self._open()
-            if self._total is None:
-                self._await_arrival()
-            while self._total:
-                self._add(self._total())
-                self._noted()
+            self._choose_counter()
+            if self._read_total is None:
+                self._restart_timer()
+            while self._read_total:
+                self._add(self._read_total())
+                self._on_count()
                 await asyncio.sleep(METER_S)
         except MeterError as error:
             self._fault = str(error)
 
-    def _open(self) -> None:
-        """Choose the counter for this writer. Raises MeterError if there is none."""
+    def _choose_counter(self) -> None:
+        """Choose the counter of this writer's bytes. Raises MeterError if there is none."""
         writer, injector = self._writer, self._injector
         if not injector.writes:
-            self._counted_by, self._total = "a processor", _processor_time(self._pid)
+            self._place, self._read_total = "a processor", _processor_time(self._pid)
         elif injector.reports_arrivals:
-            self._counted_by = "the target's memory"
+            self._place = "the target's memory"
         elif injector.transport(writer) != "shared memory":
-            self._total = _device_counter(writer.device, TRAFFIC[injector.direction][0])
-            self._counted_by = f"sent by {writer.device}"
+            self._read_total = _device_counter(writer.device, TRAFFIC[injector.direction][0])
+            self._place = f"sent by {writer.device}"
         else:
             raise MeterError("nothing counts what passes over shared memory")
 
@@ -165,36 +165,34 @@ class Meter:
         self._samples.append(CounterSample(clock.now_s(), total))
 
     def take_samples(self) -> list[CounterSample]:
-        """Return the counts since the last call, with their times, and forget them."""
+        """Return the counts since the last call, and forget them."""
         samples, self._samples = self._samples, []
         return samples
 
     def passed_b(self) -> float | None:
-        """Return the bytes that the origin's device has passed on; None if not counted by it."""
-        if self._total and self._injector.writes and not self._fault:
-            with suppress(MeterError):  # the next count raises it
-                return self._total()
+        """Return the bytes that the origin's device has counted; None if it does not count."""
+        if self._read_total and self._injector.writes and not self._fault:
+            with suppress(MeterError):  # the next regular count has the same error
+                return self._read_total()
         return None
 
-    def metered(self) -> MeterRecord:
-        """Return what the meter counts by, and why it does not count, if so."""
-        memory = self._injector.reports_arrivals
-        return MeterRecord(
-            self._writer.index, self._counted_by, memory and bool(self._counted_by), self._fault
-        )
+    def record(self) -> MeterRecord:
+        """Return how bytes are counted, and why not, if they are not."""
+        in_memory = self._injector.reports_arrivals and bool(self._place)
+        return MeterRecord(self._writer.index, self._place, in_memory, self._fault)
 
 
-#: Time until the first reading of the frequency, and least time between two readings of load and
-#: frequency, seconds. If a foreign process ends, and an adopting process waits for it, what it has
-#: used since the last reading is not known.
+#: Time until the first reading of the frequency, seconds.
 FIRST_S = 0.25
+#: Shortest time between two readings of load and frequency, seconds. It is short since a foreign
+#: process may end between two readings: what it used after the first may then be unknown.
 LOAD_S = 1.0
 #: Largest share of a hardware thread that reading the load may take.
 _LOAD_SHARE = 0.003
 
 
 class Watch:
-    """What an agent records of its node during one run."""
+    """Records the load, counters and devices of a node during one run."""
 
     def __init__(
         self,
@@ -205,11 +203,15 @@ class Watch:
         ends: Sequence[int],
         held: Sequence[tuple[int, int]],
     ) -> None:
-        """`ends`: PIDs of all writers' ends here; `held`: writer and PID of the suspended ones."""
+        """Start the watch, as ordered.
+
+        `ends` are the PIDs of the ends of all writers here. `held` are writer and PID of each
+        suspended end.
+        """
         self._node, self._order = node, order
         self._block = os.environ.get(cpu_load.BLOCK_VARIABLE, "")
         self._roots = [os.getpid(), *order.roots]
-        #: CPUs on which the application may run, by the last reading in which it ran.
+        #: CPUs on which the application may run, by the last reading that showed the application.
         self._busy: set[int] = set()
         self._frequencies_hz: list[float] = []
         #: Foreign program -> processor time, seconds.
@@ -222,14 +224,14 @@ class Watch:
         self._held = [(writer, pid, processes.precise_cpu_s(pid)) for writer, pid in held]
         self._counters = self._read_counters()
         self._by_cpu = node_reader.by_cpu()
-        #: Device -> name of its counter, and its readings; they come last, as close to the run as
-        #: possible.
+        #: Device -> name of its counter.
         self._counter_names = dict.fromkeys(order.devices, "")
+        #: Device -> its readings.
         self._devices: dict[str, list[DeviceSample]] = {device: [] for device in order.devices}
-        self._read_devices()
+        self._read_devices()  # last, so that it is close to the run
 
     async def end(self) -> WatchRecord:
-        """End the watch and return what it has recorded."""
+        """End the watch and return its record."""
         self._read_devices()
         gained = node_counters.gain(self._counters, self._read_counters())
         by_cpu = self._node_reader.by_cpu()
@@ -252,7 +254,7 @@ class Watch:
             frequencies_hz=self._frequencies_hz,
             free_cpus=free_cpus,
         )
-        # Suspended writers that used processor time. One that has ended writes nothing.
+        # Suspended writers that used processor time. A process that has ended (None) wrote nothing.
         ran = {
             writer
             for writer, pid, before_s in self._held
@@ -266,18 +268,21 @@ class Watch:
         await asyncio.gather(self._reading, return_exceptions=True)
 
     def _read_devices(self) -> None:
-        """Record what each device has received and sent."""
+        """Record the bytes that each device has received and sent."""
         for device, samples in self._devices.items():
-            readings = [counters.read(device, direction) for direction in DIRECTIONS]
-            received_b, sent_b = (reading.bytes_b if reading else None for reading in readings)
-            written_b, read_b = (
-                counters.read_one_sided(device, direction) for direction in DIRECTIONS
+            received = counters.read(device, "received")
+            sent = counters.read(device, "sent")
+            samples.append(
+                DeviceSample(
+                    at_s=time.monotonic(),
+                    received_b=received.bytes_b if received else None,
+                    sent_b=sent.bytes_b if sent else None,
+                    written_b=counters.read_one_sided(device, "received"),
+                    read_b=counters.read_one_sided(device, "sent"),
+                )
             )
-            sample = DeviceSample(time.monotonic(), received_b, sent_b, written_b, read_b)
-            samples.append(sample)
-            self._counter_names[device] = next(
-                (reading.name for reading in readings if reading), ""
-            )
+            reading = received or sent
+            self._counter_names[device] = reading.name if reading else ""
 
     def _read_counters(self) -> dict[str, NodeCounter]:
         used_s = sum(map(processes.cpu_s, self._ends))
@@ -295,17 +300,18 @@ class Watch:
             cost_s = time.thread_time() - began_s
 
     def _add_load(self) -> None:
-        """Read the load again, and add up what foreign processes used since the last reading."""
+        """Read the load, and add the time of foreign processes since the last reading."""
         now = cpu_load.read(self._block, self._roots, self._order.exempt, self._last)
-        for name, more_s in (cpu_load.foreign_s(self._last, now) or {}).items():
-            self._foreign_s[name] = self._foreign_s.get(name, 0.0) + more_s
+        for name, used_s in (cpu_load.foreign_s(self._last, now) or {}).items():
+            self._foreign_s[name] = self._foreign_s.get(name, 0.0) + used_s
         self._last = now
         self._loads.append(self._load_sample())
-        # Processes of the block that did not exist at the beginning are the application's.
+        # The block's processes that started during the watch are the application's.
         new = [pid for pid, started in now.ours.items() if self._first.ours.get(pid) != started]
         self._busy = cpu_load.busy_cpus(new, now.at_s - self._first.at_s) or self._busy
 
     def _load_sample(self) -> LoadSample:
-        now = self._last
-        foreign_s = None if now.foreign is None else sum(self._foreign_s.values())
-        return LoadSample(now.at_s, foreign_s, now.stolen, now.total)
+        """Return the last reading as a sample."""
+        last = self._last
+        foreign_s = None if last.foreign is None else sum(self._foreign_s.values())
+        return LoadSample(last.at_s, foreign_s, last.stolen, last.total)

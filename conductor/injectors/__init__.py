@@ -31,7 +31,7 @@ INJECTORS: dict[str, Injector] = {
 
 
 def get(name: str, direction: str = "write") -> Injector:
-    """The injector of that name, or its counterpart of another `direction`: `NAME_read`.
+    """Return the injector of that name, or its counterpart of another `direction`: `NAME_read`.
 
     Raises ValueError, which says what is allowed.
     """
@@ -44,18 +44,18 @@ def get(name: str, direction: str = "write") -> Injector:
         return injector
     if counterpart := INJECTORS.get(f"{name}_{direction}"):
         return counterpart
-    able = [
+    allowed = [
         candidate.name.removesuffix(f"_{direction}")
         for candidate in INJECTORS.values()
         if candidate.direction == direction
     ]
     raise ValueError(
-        f"injector {name!r}: it has no direction {direction}; allowed: {', '.join(able)}"
+        f"injector {name!r}: it has no direction {direction}; allowed: {', '.join(allowed)}"
     )
 
 
 def writing_rate_b_s(injector: Injector, rate: str) -> float | None:
-    """Rate of each writer, bytes per second; None is full rate.
+    """Return the rate of each writer, bytes per second; None is full rate.
 
     Raises InputError for a control, which writes nothing and has no rate, and for an invalid rate.
     """

@@ -1,10 +1,8 @@
 """The interface of an injector.
 
-What is said of writes holds for reads too: an injector that reads makes one-sided reads of the
-target's memory instead.
-
 An injector describes one program by pure functions: the commands of a writer, and the meaning of
-the lines that they print. The agent starts, pins and stops the processes.
+the lines that they print. The agent starts, pins and stops the processes. Comments here speak of
+writes; an injector that reads makes one-sided reads of the target's memory instead.
 """
 
 from __future__ import annotations
@@ -13,6 +11,7 @@ import re
 import shutil
 from abc import ABC, abstractmethod
 from dataclasses import dataclass, field
+from math import ceil
 from typing import Literal, Protocol
 
 from conductor.counters import TrafficDirection
@@ -21,7 +20,7 @@ from records.machine import devices
 from records.machine.fabrics import Fabric
 from records.sample import Direction
 
-#: Lines before a fault that are shown with it.
+#: Number of lines before a fault that are shown with it as its cause.
 _CAUSES = 2
 
 #: The most queue pairs that a writer may have.
@@ -48,7 +47,7 @@ class Writer:
     rate_b_s: float | None = None
     #: Rate that it reaches alone at full rate, bytes per second; known if it is throttled.
     full_b_s: float | None = None
-    #: Number of messages of a short write, after which both ends exit; None for other writes.
+    #: Number of messages of a short write; both ends exit after them. None for other writes.
     messages: int | None = None
     #: RDMA device or network interface on both ends; None is the injector's own choice.
     device: str | None = None
@@ -60,20 +59,20 @@ class Writer:
     footprint_b: int | None = None
     #: Queue pairs that the program opens, if it can open several.
     queue_pairs: int = 1
-    #: Options that both ends of a program get as well.
+    #: More options of both ends of the program.
     options: tuple[str, ...] = ()
 
     def places(self, place_b: int) -> int | None:
-        """Return how many places of a size the footprint has, rounded up; None if not chosen."""
-        return -(-self.footprint_b // place_b) if self.footprint_b else None
+        """Return the number of places of `place_b` bytes that cover the footprint.
+
+        None if no footprint is chosen.
+        """
+        return ceil(self.footprint_b / place_b) if self.footprint_b else None
 
 
 @dataclass(frozen=True)
 class Row:
-    """One reported interval: the rate in it.
-
-    A rate of zero is a row too: the writer reports that it writes nothing.
-    """
+    """The rate in one reported interval; 0 if the writer reports that it writes nothing."""
 
     rate_b_s: float
     #: Length of the interval, seconds; None: since the previous row.
@@ -84,7 +83,7 @@ class Row:
 
 @dataclass(frozen=True)
 class Arrived:
-    """The bytes that the target's process has found in its memory, and what they went over."""
+    """The bytes that the target's process has found in its memory, and their transport."""
 
     bytes_b: int
     transport: str
@@ -108,37 +107,40 @@ class Fault:
 
 
 class Faults:
-    """Finds a program's faults among its lines, each with what was said before it.
+    """Finds a program's faults among its lines, each with the lines before it that may explain it.
 
-    A warning is no fault, but may give the cause of one that follows.
+    A warning is no fault, but may be the cause of a later fault.
     """
 
     def __init__(self, fault: re.Pattern[str], cause: re.Pattern[str] | None = None) -> None:
-        """Patterns of faults, and of lines besides warnings that may give their cause.
+        """Set the patterns of faults, and of lines other than warnings that may be a cause.
 
-        The groups of a pattern, if it has some, are what is shown.
+        If a pattern has groups, the first one that matched is shown in place of the line.
         """
         self._fault, self._cause = fault, cause
         self._before: list[str] = []
 
     def find(self, line: str) -> Fault | None:
-        """The fault that a line is."""
+        """Return the fault that a line reports; None if it reports none."""
         message = line.strip()
+        warns = is_warning(message)
+        fault = None if warns else self._fault.search(message)
+        if fault:
+            text, before = _shown(fault, message), "; ".join(self._before)
+            self._before = []
+            return Fault(f"{text} (before it: {before})" if before else text)
         cause = self._cause.search(message) if self._cause else None
-        if is_warning(message) or not (fault := self._fault.search(message)):
-            if is_warning(message) or cause:
-                self._before = [*self._before, _shown(cause, message)][-_CAUSES:]
-            return None
-        text, before = _shown(fault, message), "; ".join(self._before)
-        self._before = []
-        return Fault(f"{text} (before it: {before})" if before else text)
+        if warns or cause:
+            self._before = [*self._before, _shown(cause, message)][-_CAUSES:]
+        return None
 
     def forget(self) -> None:
-        """The program works: what it said until now is no cause of a later fault."""
+        """Forget the lines until now: the program works, so they explain no later fault."""
         self._before = []
 
 
 def _shown(match: re.Match[str] | None, line: str) -> str:
+    """Return the first group that matched; the line if there is none."""
     return next(filter(None, match.groups()), line) if match else line
 
 
@@ -149,20 +151,19 @@ class LineParser(Protocol):
         """Return what a line means; None for any other line."""
 
 
-#: Where the agent takes a writer's rows from: the program's output, or the byte counter of the
-#: origin's device.
+#: The source of a writer's rows: the program's output, or the byte counter of the origin's device.
 RowSource = Literal["output", "counter"]
 
-#: When both ends of a writer may be suspended until the next run: never, so that it is restarted;
-#: at any moment, or so if they share a host; or only shortly after a row, since a pause falsifies
-#: how the next one is timed.
+#: When both ends of a writer may be suspended until the next run. With `never`, the writer is
+#: restarted instead. `on one host` means at any time if both ends share a host, else never. `after
+#: a row` means only shortly after a row: later, the pause would falsify the time of the next row.
 Holds = Literal["never", "anytime", "on one host", "after a row"]
 
-#: Direction -> what the devices of (origin, target) count.
+#: Direction of transfers -> direction in which the devices of (origin, target) count their bytes.
 TRAFFIC: dict[Direction, tuple[TrafficDirection, TrafficDirection]] = {
     "write": ("sent", "received"),
     "read": ("received", "sent"),
-    "both": ("sent", "received"),  # of what is written
+    "both": ("sent", "received"),  # those of the writes
     "receive": ("sent", "received"),
 }
 
@@ -170,8 +171,8 @@ TRAFFIC: dict[Direction, tuple[TrafficDirection, TrafficDirection]] = {
 class Injector(ABC):
     """A program that makes writes.
 
-    The defaults are for one that limits its own rate, prints its rows, and leaves the binding of
-    memory to the agent.
+    The defaults are for a program that limits its own rate, prints its rows, and leaves the binding
+    of memory to the agent.
     """
 
     name: str
@@ -182,19 +183,20 @@ class Injector(ABC):
     paced_by: Literal["program", "agent"] = "program"
     #: Length of a reported interval, seconds; None if it reports none.
     row_s: float | None = 1.0
-    #: True if its processes can be suspended between runs; and when.
+    #: When its processes can be suspended between runs, if at all.
     holds: Holds = "anytime"
-    #: True if its command is that of a launcher, whose processes write.
+    #: True if its command starts a launcher, whose processes write.
     is_launched: bool = False
     #: True if the target's process reports what has arrived in its memory (`Arrived`).
     reports_arrivals: bool = False
-    #: True if it makes the short writes of a timetable.
+    #: True if it can make the short writes of a timetable.
     writes_short: bool = True
-    #: The effect of a chosen footprint: the size of a message, or where messages of one size go;
-    #: None if it cannot be chosen. And in how many places they can go, if there is a limit.
+    #: What a chosen footprint changes: the size of messages, or the number of places that messages
+    #: of one size go to; None if no footprint can be chosen.
     footprint_by: Literal["message", "place"] | None = None
+    #: The largest number of such places; None without a limit.
     most_places: int | None = None
-    #: The most queue pairs of one program. Where that is one, several are as many programs.
+    #: The most queue pairs of one program. If it is 1, more queue pairs take more programs.
     most_queue_pairs: int = 1
     #: True if it takes the options of the machine's file (`perftest_options`).
     takes_options: bool = False
@@ -205,42 +207,42 @@ class Injector(ABC):
     install: str = ""
 
     def __init__(self, name: str = "", direction: Direction = "write") -> None:
-        """`name` is that of the counterpart which makes transfers of another `direction`."""
+        """Set the direction; transfers of another direction than `write` have another `name`."""
         self.name = name or self.name
         self.direction = direction
 
     def is_paced(self, writer: Writer) -> bool:
-        """Return whether the agent lets a writer run and suspends it, so that it keeps its rate."""
+        """Return whether the agent limits a writer's rate, by suspending and resuming it."""
         return self.paced_by == "agent" and writer.rate_b_s is not None
 
     @abstractmethod
     def transport(self, writer: Writer) -> str:
-        """Return what the bytes go over, for the sample (`WriterRecord.transport`)."""
+        """Return the transport of the bytes, for the sample (`WriterRecord.transport`)."""
 
     def target_command(self, writer: Writer) -> list[str] | None:
-        """The passive side's command; None if there is none."""
+        """Return the command of the passive side; None if there is none."""
         return None
 
     @abstractmethod
     def origin_command(self, writer: Writer) -> list[str]:
-        """The writing side's command."""
+        """Return the command of the writing side."""
 
     def footprint_b(self, writer: Writer) -> int:
-        """Memory of the target that its messages pass through, bytes; without more, one message."""
+        """Return the memory of the target that the messages pass through, bytes."""
         return writer.message_b
 
     def queue_pairs(self, writer: Writer) -> int:
-        """Queue pairs over which the program of this writer writes."""
+        """Return the number of queue pairs of this writer's program."""
         return 1
 
     def options(self, writer: Writer) -> list[str]:
-        """Options of an end on this host that its fabric needs, or that the machine's file adds."""
+        """Return the options of an end on this host for its fabric and from the machine's file."""
         return []
 
     def gid_index(self, device: str | None, interface: str | None) -> int | None:
-        """Index of the GID of RoCE v2 that an end on this host is given; None: it is given none.
+        """Return the index of the GID of RoCE v2 for an end on this host; None if it is given none.
 
-        The GID fits the address of the agents' interface.
+        The GID fits the address of `interface`, that of the agents.
         """
         fabric = devices.fabric(device) if device else None
         if not self.takes_gid or device is None or fabric is None or not fabric.has_gids:
@@ -248,11 +250,11 @@ class Injector(ABC):
         return devices.gid_index(device, interface, ipv4=self.name not in fabric.ipv6_injectors)
 
     def environment(self, writer: Writer) -> dict[str, str]:
-        """Variables added to the environment of both ends."""
+        """Return the variables to add to the environment of both ends."""
         return {}
 
     def row_source(self, writer: Writer) -> RowSource:
-        """Return where this writer's rows come from."""
+        """Return the source of this writer's rows."""
         return "output"
 
     def freezes_target(self, writer: Writer) -> bool:
@@ -263,36 +265,37 @@ class Injector(ABC):
         return False
 
     def may_hang(self, writer: Writer) -> bool:
-        """Return whether a start now and then waits for ever, so that a silent one is repeated."""
+        """Return whether some starts hang, so that the agent repeats a start without any row."""
         return False
 
     def listens_over_tcp(self, writer: Writer) -> bool:
-        """Return whether the passive side listens on its port over TCP, where the agent sees it."""
+        """Return whether the passive side listens on a TCP port, which the agent can see."""
         return True
 
     @abstractmethod
     def parser(self, writer: Writer) -> LineParser:
-        """A new parser for the lines of one process."""
+        """Return a new parser for the lines of one process."""
 
     def own_binding(self) -> str:
-        """NUMA binding that the program does itself, and the option it is given for that."""
+        """Return the NUMA binding that the program does itself, and the option that controls it."""
         return "none"
 
     def missing(self, device: str | None = None) -> str | None:
         """Return why it cannot run on this host and how to install it, in one line; None if it can.
 
-        `device`: the one over which it is to write to another host.
+        `device`: the device over which it writes to another host; None on one host.
         """
-        is_there = not self.program or shutil.which(self.program)
-        return None if is_there else f"{self.program} is missing: {self.install}"
+        if not self.program or shutil.which(self.program):
+            return None
+        return f"{self.program} is missing: {self.install}"
 
     def missing_for(self, fabric: Fabric | None) -> str | None:
-        """Return why it cannot write over a fabric, and what can, in one line; None if it can."""
+        """Return in one line why it cannot write over a fabric, and what can; None if it can."""
         name = type(self).name
         if fabric is None or not self.writes or name in fabric.injectors:
             return None
         return f"{name} cannot write over {fabric.name}: {' or '.join(fabric.injectors)} can"
 
     def doubt(self) -> str | None:
-        """Return why it may not write between nodes of a job, and what helps; None if it can."""
+        """Return why it might not write between nodes of a job, and the remedy; None if it does."""
         return None

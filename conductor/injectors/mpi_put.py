@@ -1,8 +1,8 @@
-"""One-sided calls of MPI between two ranks, or messages: `mpi_put`, this project's own program.
+"""`mpi_put`, a program of this project: one-sided calls of MPI between two ranks, or messages.
 
 The origin's agent starts both ranks with the launcher of the MPI that the program was compiled
-with. What it goes over is found out: the ranks say whether they share the memory, and whether the
-target's processor takes part.
+with. The ranks report whether they share the memory, and whether the target's processor takes part.
+The transport follows from these reports.
 """
 
 from __future__ import annotations
@@ -23,8 +23,8 @@ from records.sample import Direction
 from records.slurm import options
 
 FOLDER = Path(__file__).parents[1] / "mpi_put"
-#: For Open MPI: where processes run is the agent's choice. For MPICH: ranks look at the host
-#: themselves, as a file that its launcher makes for them stays in /tmp if that is killed.
+#: For Open MPI: no binding, since the agent chooses where processes run. For MPICH: no file about
+#: the host for the ranks, since the file stays in /tmp if the launcher is killed.
 LAUNCHER_VARIABLES = {
     "OMPI_MCA_hwloc_base_binding_policy": "none",
     "OMPI_MCA_rmaps_base_oversubscribe": "1",
@@ -32,9 +32,9 @@ LAUNCHER_VARIABLES = {
     "PRTE_MCA_hwloc_default_binding_policy": "none",
     "HWLOC_XMLFILE": "",
 }
-#: For Open MPI, whose launcher and ranks leave what they have if they are killed: where that is, on
-#: one host. It may be on a node without the agent's folder otherwise.
-_FOLDERS = (
+#: Variables that hold the folder for files of Open MPI's launcher and ranks, which leave their
+#: files if they are killed. They are set for ranks on one host: another host may lack the folder.
+_FOLDER_VARIABLES = (
     "OMPI_MCA_orte_tmpdir_base",
     "PRTE_MCA_prte_tmpdir_base",
     "OMPI_MCA_btl_vader_backing_directory",
@@ -42,9 +42,9 @@ _FOLDERS = (
     "OMPI_MCA_osc_rdma_backing_directory",
     "OMPI_MCA_osc_sm_backing_directory",
 )
-#: Options of both ranks on one host, and of one on each of two.
-_ON_ONE = {options.LAUNCHER: options.RANKS_ON_ONE, "mpiexec": "-n 2"}
-_ON_TWO = {options.LAUNCHER: options.RANKS_ON_TWO, "mpiexec": "-n 2 -host {target},{origin}"}
+#: Launcher -> its options for both ranks on one host, and for one rank on each of two hosts.
+_ONE_HOST = {options.LAUNCHER: options.RANKS_ON_ONE, "mpiexec": "-n 2"}
+_TWO_HOSTS = {options.LAUNCHER: options.RANKS_ON_TWO, "mpiexec": "-n 2 -host {target},{origin}"}
 
 #: Direction -> the program's options.
 _OPTIONS: dict[Direction, list[str]] = {
@@ -60,22 +60,22 @@ _ARRIVED = re.compile(
     r" (\d{1,9}\.\d{6}) s of its processor$"
 )
 _FAULT = re.compile(r"^mpi_put: (.+)")
-#: Messages of a window unless a footprint is chosen: at most so many, and at most so many bytes or
-#: one, as in the program.
+#: Limits of the number of messages in a window if no footprint is chosen: messages, and bytes. A
+#: window has at least one message. The program has the same limits.
 _BATCH, _BATCH_B = 32, 2 << 20
-#: From so much of its processor's time on the target takes part in receiving: seconds per byte, the
-#: report's limit of onload, and as a share of a core, since it sleeps and looks at its memory.
+#: The target's processor takes part in the writes if it uses more time than this: seconds per byte
+#: (the report's limit of onload), and a share of a core, since it also looks at its memory.
 _TAKES_PART_S_B = 0.05e-9
 _TAKES_PART_SHARE = 0.01
-#: The transport if the target's processor receives what stands for writes, or messages.
+#: The transport if the target's processor receives emulated writes, or messages.
 _TWO_SIDED, _RECEIVES = "two-sided", "receives"
 
 
 class ReportParser:
-    """Lines of both ranks, mixed."""
+    """Parses the lines of both ranks, which the launcher mixes."""
 
     def __init__(self, transport: str, received: str) -> None:
-        """Set what it goes over between nodes, and if the target's processor receives."""
+        """Set the transport of one-sided writes, and that if the target's processor receives."""
         self._transport, self._received = transport, received
         self._claimed_b = self._claimed_s = 0.0
         self._faults = Faults(_FAULT)
@@ -114,25 +114,31 @@ class MpiPut(Injector):
         self.reports_arrivals = direction != "read"
 
     def transport(self, writer: Writer) -> str:
-        """One host's memory, or the named device, until the program has reported it (`Arrived`)."""
+        """Return the expected transport; the program reports the actual one (`Arrived`)."""
         if self.direction == "receive":
-            return self._received(writer)
-        if not _apart(writer):
+            return self._two_sided_transport(writer)
+        if not _has_two_hosts(writer):
             return "shared memory"
         return devices.transport(writer.device) if devices.is_rdma(writer.device) else "RDMA"
 
     def footprint_b(self, writer: Writer) -> int:
-        """Size of the window of each direction."""
+        """Return the size of the window of each direction, bytes."""
         batch = min(max(_BATCH_B // writer.message_b, 1), _BATCH)
         return (writer.places(writer.message_b) or batch) * writer.message_b
 
     def origin_command(self, writer: Writer) -> list[str]:
-        """Starts both ranks; the target's is the first, or the one on the target's node."""
+        """Return the command that starts both ranks.
+
+        The target is the rank on the target's node, or rank 0 if both share a host.
+        """
         launcher = shlex.split(launcher_of(program_path()))
-        kind = _kind(launcher)
-        ranks = (_ON_TWO if _apart(writer) else _ON_ONE)[kind]
-        if _apart(writer) and kind == options.LAUNCHER and "SLURM_HET_SIZE" in os.environ:
+        kind = _launcher_kind(launcher)
+        if not _has_two_hosts(writer):
+            ranks = _ONE_HOST[kind]
+        elif kind == options.LAUNCHER and "SLURM_HET_SIZE" in os.environ:
             ranks = options.RANKS_ON_COMPONENTS
+        else:
+            ranks = _TWO_HOSTS[kind]
         command: list[str] = []
         for part in ranks.format(target=writer.target, origin=writer.origin).split(":"):
             command += [":", *launcher[1:]] if command else launcher
@@ -140,67 +146,69 @@ class MpiPut(Injector):
         return command
 
     def rank_command(self, writer: Writer) -> list[str]:
-        """The program of either rank with its options, as words, without the launcher."""
+        """Return the command of one rank, without the launcher."""
         command = [program_path(), "--size", str(writer.message_b)]
         command += ["--footprint", str(self.footprint_b(writer))] if writer.footprint_b else []
-        command += ["--target", writer.target] if _apart(writer) else []
+        command += ["--target", writer.target] if _has_two_hosts(writer) else []
         command += _OPTIONS[self.direction]
         command += ["--rate", f"{writer.rate_b_s:.9g}"] if writer.rate_b_s else []
         return command if writer.buffer_node is None else [*command, "-m", str(writer.buffer_node)]
 
     def environment(self, writer: Writer) -> dict[str, str]:
-        """Both ranks stay on the processors that the agent chose, and use the writer's device."""
-        if _apart(writer):
-            chosen = dict[str, str]()
-            with suppress(ValueError):  # no variable chooses it: what its MPI takes is counted
-                chosen = devices.mpi_variables(writer.device) if writer.device else {}
-            return LAUNCHER_VARIABLES | chosen
+        """Return variables that leave binding to the agent, and choose the device or the folder."""
+        if _has_two_hosts(writer):
+            variables: dict[str, str] = {}
+            if writer.device:
+                # If no variable chooses the device, the device that MPI takes is counted.
+                with suppress(ValueError):
+                    variables = devices.mpi_variables(writer.device)
+            return LAUNCHER_VARIABLES | variables
         folder = os.environ.get(FOLDER_VARIABLE)
-        return LAUNCHER_VARIABLES | (dict.fromkeys(_FOLDERS, folder) if folder else {})
+        return LAUNCHER_VARIABLES | (dict.fromkeys(_FOLDER_VARIABLES, folder) if folder else {})
 
     def parser(self, writer: Writer) -> ReportParser:
-        """Parses the lines of both ranks, which the launcher mixes."""
-        return ReportParser(self.transport(writer), self._received(writer))
+        """Return a parser for the lines of both ranks."""
+        return ReportParser(self.transport(writer), self._two_sided_transport(writer))
 
-    def _received(self, writer: Writer) -> str:
-        """The transport if the target's processor receives."""
-        kind = [devices.transport(writer.device)] if devices.is_rdma(writer.device) else []
-        return "+".join([*kind, _RECEIVES if self.direction == "receive" else _TWO_SIDED])
+    def _two_sided_transport(self, writer: Writer) -> str:
+        """Return the transport if the target's processor receives."""
+        words = [devices.transport(writer.device)] if devices.is_rdma(writer.device) else []
+        return "+".join([*words, _RECEIVES if self.direction == "receive" else _TWO_SIDED])
 
     def missing(self, device: str | None = None) -> str | None:
-        """Looks for the program on PATH and where it is made, and for its launcher."""
+        """Return which is missing and how to make it: the program or its launcher; None if none."""
         if not shutil.which(program_path()):
             return f"mpi_put is missing: 'make -C {FOLDER}', with an MPI's mpicc on PATH"
         launcher = launcher_of(program_path()) or "a launcher"
-        is_there = shutil.which(shlex.split(launcher)[0])
-        make = f"'make -B -C {FOLDER} LAUNCHER=...'"
-        return None if is_there else f"{launcher} of mpi_put is missing: {make}"
+        if shutil.which(shlex.split(launcher)[0]):
+            return None
+        return f"{launcher} of mpi_put is missing: 'make -B -C {FOLDER} LAUNCHER=...'"
 
     def doubt(self) -> str | None:
-        """Doubt a launcher that is not srun: MPICH's stays in one component of a job."""
+        """Return a doubt about any launcher but srun: MPICH's stays in one component of a job."""
         launcher = launcher_of(program_path()) if shutil.which(program_path()) else ""
-        if not launcher or _kind(shlex.split(launcher)) == options.LAUNCHER:
+        if not launcher or _launcher_kind(shlex.split(launcher)) == options.LAUNCHER:
             return None
         make = f"make -B -C {FOLDER} LAUNCHER='{options.srun_launcher('...')}'"
         return f"{launcher} of mpi_put may not reach a job's other nodes: {make}"
 
 
-def _apart(writer: Writer) -> bool:
+def _has_two_hosts(writer: Writer) -> bool:
     return writer.origin != writer.target
 
 
 def program_path() -> str:
-    """`mpi_put` on PATH, or where it is made."""
+    """Return the path of `mpi_put` on PATH, else in the folder in which it is made."""
     return shutil.which("mpi_put") or str(FOLDER / "mpi_put")
 
 
-def _kind(launcher: list[str]) -> str:
-    """Whose options a launcher takes."""
-    is_step = launcher and Path(launcher[0]).name == options.LAUNCHER
-    return options.LAUNCHER if is_step else "mpiexec"
+def _launcher_kind(launcher: list[str]) -> str:
+    """Return the launcher whose options a launcher takes: srun or mpiexec."""
+    is_srun = launcher and Path(launcher[0]).name == options.LAUNCHER
+    return options.LAUNCHER if is_srun else "mpiexec"
 
 
 @functools.cache
 def launcher_of(program: str) -> str:
-    """Return how the program's MPI starts programs, as its makefile found it."""
+    """Return the launcher of the program's MPI with its options, as the makefile has set it."""
     return ask([program, "--launcher"], timeout_s=10).stdout.strip()

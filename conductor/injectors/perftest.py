@@ -1,7 +1,7 @@
-"""Real RDMA with perftest: writes by `ib_write_bw`, reads by `ib_read_bw`.
+"""RDMA with perftest: writes by `ib_write_bw`, reads by `ib_read_bw`.
 
 At full rate the program writes until it is stopped, and prints a row per second. With a rate limit
-it prints one row, at its end, so rows are read from the byte counter of the origin's device.
+it prints only one row, at its end. Rows then come from the byte counter of the origin's device.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from records.sample import Direction
 _UNITS = {"MB/sec": 2.0**20, "MiB/sec": 2.0**20, "Gb/sec": 1e9 / 8}
 _HEADER = re.compile(r"^\s*#bytes\s+#iterations\s.*BW average\[([^\]]+)\]\s+MsgRate\[Mpps\]")
 _ROW = re.compile(r"^\s*(\d{1,18})\s+(\d{1,18})\s+(\d+\.\d+)\s+(\d{1,18}\.\d+)\s+(\d+\.\d{6})(.*)$")
-_TEXT = re.compile(r"[^\W\d_]")
+_LETTER = re.compile(r"[^\W\d_]")
 #: Columns that the program may add to a row.
 _EXTRA_COLUMNS = re.compile(r"^(?:\s+\d+\.\d+)*")
 #: A log's time stamp before the line.
@@ -29,22 +29,22 @@ _FAULT = re.compile(
     r"Couldn't |Unable to |Failed |Failed:|\bfailed\b|not found|not support"
     r"|[Cc]ompletion with [Ee]rror|Bad WQE status|Unexpected CM event|Problems with "
 )
-#: Lines before a fault that may give its cause: all but those that both ends print in any run.
+#: Lines that may give the cause of a fault after them: all but those that every run prints.
 _CAUSE = re.compile(
     r"^(?!$|[-*#\d]|.*\S\s+: |.*: (?:ON|OFF)$|(?:local|remote) address:|GID:|.* BW Test$"
     r"|.*BW peak won't be measured)"
 )
-#: Options that let the connection manager connect; options that name a GID, or let the manager
-#: find one.
+#: Options for the connection manager, which then connects the two ends; options that name a GID, or
+#: let the manager find one.
 _MANAGER_OPTIONS = {"-R", "--rdma_cm", "-z", "--com_rdma_cm"}
 _GID_OPTIONS = {"-x", "--gid-index", "-R", "--rdma_cm"}
 #: The program refuses to write fewer messages.
 _LEAST_MESSAGES = 5
-#: Before printing a row the program measures the clock's frequency: it waits 200
+#: How long the program measures the clock's frequency before it prints a row, seconds: it waits 200
 #: times, for 100, 110, 120, ... microseconds.
 _FREQUENCY_S = sum(100 + 10 * i for i in range(200)) / 1e6
-#: Messages that all queue pairs together may have under way (the program's default for one queue
-#: pair), and the most queue pairs that the program accepts.
+#: Largest number of outstanding messages of all queue pairs together (the program's default for one
+#: queue pair), and the most queue pairs that the program accepts.
 _DEPTH, _MOST_QUEUE_PAIRS = 128, 16384
 #: How long a throttled writer writes, seconds: longer than any run.
 _LONG_S = 7 * 86400
@@ -53,13 +53,13 @@ _LONG_S = 7 * 86400
 class _Parser:
     """Parses the result table. Its header has the unit of all rows after it.
 
-    Before it prints a row, the program measures the clock's frequency for 0.2 s or more. What is
-    written in that time is in no row.
+    Before it prints a row, the program measures the clock's frequency for 0.2 s or more. Bytes that
+    it writes in that time are in no row.
     """
 
-    def __init__(self, short: bool) -> None:
-        """`short`: whether the table is that of a short write, whose only row is a `Total`."""
-        self._short = short
+    def __init__(self, is_short: bool) -> None:
+        """Set whether the table is that of a short write, whose only row is a `Total`."""
+        self._is_short = is_short
         self._unit_b_s: float | None = None
         self._faults = Faults(_FAULT, _CAUSE)
 
@@ -73,11 +73,11 @@ class _Parser:
         row = _ROW.match(line)
         if row and self._unit_b_s:
             iterations, average = int(row[2]), float(row[4])
-            if _TEXT.search(row[6]):  # a client that lost its server appends a fault to the row
+            if _LETTER.search(row[6]):  # a client that lost its server appends a fault to the row
                 return Fault(_EXTRA_COLUMNS.sub("", row[6]).strip())
             self._faults.forget()
             rate_b_s = average * self._unit_b_s
-            if self._short:
+            if self._is_short:
                 return Total(iterations, rate_b_s, _FREQUENCY_S)
             over_s = int(row[1]) * iterations / rate_b_s if rate_b_s else None
             return Row(rate_b_s, over_s, _FREQUENCY_S)
@@ -103,25 +103,27 @@ class Perftest(Injector):
         self.program = f"ib_{direction}_bw"
 
     def transport(self, writer: Writer) -> str:
-        """InfiniBand, RoCE or soft-RoCE, as this host's device of the writer's name has it."""
+        """Return the fabric of this host's device with the name of the writer's device."""
         return devices.transport(writer.device)
 
     def footprint_b(self, writer: Writer) -> int:
-        """Bytes of the buffers of all queue pairs; each queue pair overwrites its own buffer."""
+        """Return the bytes of all buffers; each queue pair overwrites a buffer of its own."""
         return self.queue_pairs(writer) * _buffer_b(writer)
 
     def queue_pairs(self, writer: Writer) -> int:
-        """Number of buffers in the chosen footprint; that of the writer if none is chosen."""
+        """Return the number of buffers in the chosen footprint, else the writer's queue pairs."""
         return writer.places(_buffer_b(writer)) or writer.queue_pairs
 
     def target_command(self, writer: Writer) -> list[str]:
-        """The server's command. It sleeps until one client connects, which has the same options."""
+        """Return the server's command. The server sleeps until a client connects."""
         command = [self.program, "-F", "-p", str(writer.port), "-s", str(writer.message_b)]
         if (pairs := self.queue_pairs(writer)) > 1:
             command += ["-q", str(pairs), "-t", str(max(_DEPTH // pairs, 1))]
         if writer.device:
             name, port = devices.resolve(writer.device)
-            command += ["-d", name, *(["-i", str(port)] if port != 1 else [])]
+            command += ["-d", name]
+            if port != 1:
+                command += ["-i", str(port)]
         command += self.options(writer)
         if self._binds_itself():
             command.append("--disable_numa")
@@ -134,43 +136,48 @@ class Perftest(Injector):
         return command if writer.rate_b_s is None else [*command, *_limit_options(writer)]
 
     def options(self, writer: Writer) -> list[str]:
-        """Options of the fabric, a GID index that fits this host, options of the machine's file."""
+        """Return options of the fabric, a GID index for this host, options of the machine's file.
+
+        If the machine's file has an option about the GID, no index is added.
+        """
         fabric = devices.fabric(writer.device) if writer.device else None
-        options = writer.options
         words = [*fabric.perftest_options] if fabric else []
-        names_given = {word.partition("=")[0] for word in options}
-        if not names_given & _GID_OPTIONS:
+        option_names = {word.partition("=")[0] for word in writer.options}
+        if not option_names & _GID_OPTIONS:
             index = self.gid_index(writer.device, os.environ.get(INTERFACE_VARIABLE))
             words += ["-x", str(index)] if index is not None else []
-        return [*words, *options]
+        return [*words, *writer.options]
 
     def origin_command(self, writer: Writer) -> list[str]:
-        """The client's command: the server's, and the target's address."""
+        """Return the client's command: the server's, and the target's address."""
         return [*self.target_command(writer), writer.address]
 
     def row_source(self, writer: Writer) -> RowSource:
-        """The table at full rate; else the counter: a throttled writer prints only at its end."""
+        """Return the table at full rate, else the counter: a limited writer prints at its end."""
         return "output" if writer.rate_b_s is None else "counter"
 
     def listens_over_tcp(self, writer: Writer) -> bool:
-        """False if the connection manager connects, which replaces TCP."""
+        """Return whether the ends connect over TCP, not by the connection manager."""
         return not _MANAGER_OPTIONS & set(self.options(writer))
 
     def parser(self, writer: Writer) -> _Parser:
-        """Parses one end's lines."""
-        return _Parser(short=writer.messages is not None)
+        """Return a parser for the lines of one end."""
+        return _Parser(is_short=writer.messages is not None)
 
     def own_binding(self) -> str:
-        """Since 2026 the program binds itself to the device's NUMA node; an option forbids it."""
+        """Return whether the program's own binding is off.
+
+        Since 2026 the program binds itself to the device's NUMA node. An option forbids it.
+        """
         return "off (--disable_numa)" if self._binds_itself() else "none in this version"
 
     def _binds_itself(self) -> bool:
-        """Return whether this version would undo the agent's pinning and buffer binding."""
+        """Return whether this version would undo the pinning and memory binding of the agent."""
         return "--disable_numa" in help_text(self.program)
 
 
 def _buffer_b(writer: Writer) -> int:
-    """Bytes of a queue pair's buffer: one message, or one page if two messages or more fit in it.
+    """Return the bytes of a queue pair's buffer: one message, or a page for messages up to half.
 
     Small messages step through the page.
     """
@@ -179,9 +186,9 @@ def _buffer_b(writer: Writer) -> int:
 
 
 def _limit_options(writer: Writer) -> list[str]:
-    """Options that hold a throttled writer's rate."""
+    """Return the options that limit a writer's rate."""
     assert writer.rate_b_s is not None, "a writer at full rate has no limit"
-    # Limits in MiB/s are whole numbers; those in Gb/s may have decimals.
+    # The program takes whole numbers of MiB/s, but decimals of Gb/s.
     gbit_s = writer.rate_b_s * 8 / 1e9
     limit = ["--rate_limit", f"{gbit_s:.6g}", "--rate_units", "g"]
     # With SW the program waits after each message until the mean rate is down to the limit.
@@ -190,5 +197,5 @@ def _limit_options(writer: Writer) -> list[str]:
 
 @functools.cache
 def help_text(program: str) -> str:
-    """Help text of the installed version."""
+    """Return the help text of the installed version."""
     return ask([program, "--help"], timeout_s=10).text

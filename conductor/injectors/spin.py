@@ -13,20 +13,20 @@ class _Silent:
 
 
 class Spin(Injector):
-    """A control."""
+    """A busy process that writes nothing."""
 
     name = "spin"
     writes = False
     row_s = None
 
     def transport(self, writer: Writer) -> str:
-        """Nothing is written."""
+        """Return `none`: nothing is written."""
         return "none"
 
     def origin_command(self, writer: Writer) -> list[str]:
-        """Computes, and touches almost no memory."""
+        """Return the command of an endless loop that touches almost no memory."""
         return [sys.executable, "-I", "-S", "-c", "while True: pass"]
 
     def parser(self, writer: Writer) -> _Silent:
-        """Prints nothing."""
+        """Return a parser that finds nothing: the program prints nothing."""
         return _Silent()

@@ -1,8 +1,8 @@
 """One-sided puts and gets with `ucx_perftest`: shared memory on one host, else verbs or tcp.
 
-The passive side spins on a core as soon as an origin connects, whatever its wait mode, since the
-origin's options replace its own. Over shared memory and verbs the writes do not need it, so the
-agent suspends it. Over tcp it must receive every byte; the wait mode `sleep` lets it sleep between
+As soon as an origin connects, the passive side spins on a core: the origin's options replace its
+own, its wait mode too. Over shared memory and verbs the writes do not need the passive side, so the
+agent suspends it. Over tcp it must receive every byte. The wait mode `sleep` lets it sleep between
 messages.
 """
 
@@ -22,31 +22,32 @@ from records.sample import Direction
 
 _WHEEL = Path(sysconfig.get_paths()["purelib"]) / "libucx"
 IN_WHEEL = _WHEEL / "bin" / "ucx_perftest"
-#: How to install one on PATH; the wheel's is built without verbs.
+#: How to install the program with verbs; the wheel's is built without them.
 _WITH_VERBS = "'apt install ucx-utils', or 'dnf install ucx'"
 _MIB = 2**20
 #: More writes than any campaign has time for.
 _FOREVER = 10**15
-#: The passive side counts through all writes before it serves the first, about 20 ns each. Over tcp
-#: the origin has to wait for that: this many take 2 s, once a block.
+#: Number of writes over tcp. Before it serves the first write, the passive side counts through all
+#: of them, which takes about 20 ns each. Over tcp the origin waits for that: 2 s, once a block.
 _MOST_OVER_TCP = 10**8
 _TESTS: dict[Direction, str] = {"write": "ucp_put_bw", "read": "ucp_get"}
-#: Outstanding messages: the default of writes. The default of reads is 1, so latency would limit
-#: their rate between two hosts.
+#: Outstanding messages, the program's default for writes. With its default for reads, 1, latency
+#: would limit their rate between two hosts.
 _OUTSTANDING = 32
-#: Most outstanding bytes of a paced writer, but at least one message: while the process is
-#: suspended, the device continues with what was posted.
+#: Most outstanding bytes of a paced writer, which has at least one outstanding message. While the
+#: process is suspended, the device still sends what was posted.
 _PACED_B = 2 * _MIB
 #: UCX has no one-sided gets over POSIX shared memory: the target's CPU would send. With cma the
 #: kernel copies between the processes without it.
 _SHARED_MEMORY: dict[Direction, str] = {"write": "posix,self", "read": "posix,cma,self"}
-#: Many sites set it. Without it, the two ends may choose GIDs of different networks.
+#: Variable of the GID. Many sites set it. Without it, the ends may choose GIDs of two networks.
 _GID_INDEX = "UCX_IB_GID_INDEX"
-#: Columns of the table. Before UCX 1.9 rows have no stage; the third is a percentile or 'typical'.
+#: The table's header, with the names of the columns after the number of iterations. The first of
+#: these columns is a percentile or 'typical'.
 _HEADER = re.compile(r"^\|.*# iterations \|(.*)\|$")
 _COLUMNS = ["average", "overall"] * 3
-#: Stage, of versions that print it; iterations; some, average and overall microseconds of one;
-#: average and overall MiB/s, and messages per second.
+#: A row: stage (not before UCX 1.9); iterations; percentile, average and overall microseconds of an
+#: iteration; average and overall MiB/s; average and overall messages per second.
 _ROW = re.compile(
     r"^(\[thread \d+\]|Final:)?\s+(\d{1,18})\s+\S+\s+(\d{1,18}\.\d+)\s+\S+"
     r"\s+\S+\s+(\d{1,18}\.\d+)\s+\S+\s+\S+\s*$"
@@ -56,7 +57,7 @@ _CAUSE = re.compile(r"\bUCX\s+(?:WARN|DIAG)\s+(.*)")
 
 
 class _Parser:
-    """Rows of about one second, and the row of the whole test at its end."""
+    """Parses rows of about one second, and the row of the whole test at its end."""
 
     def __init__(self, message_b: int, messages: int | None) -> None:
         self._message_b, self._messages = message_b, messages
@@ -70,21 +71,21 @@ class _Parser:
         if row is None:
             return self._faults.find(line)
         self._faults.forget()
-        # Before UCX 1.9, and in some builds later, only its count tells the last row.
+        # Before UCX 1.9, and in some later builds, only the number of messages shows the last row.
         messages = int(row[2])
         if row[1] == "Final:" or (row[1] is None and messages == self._messages):
             return Total(messages, float(row[4]) * _MIB)
-        each_us = float(row[3])
-        return Row(self._message_b / (each_us * 1e-6)) if each_us else None
+        message_us = float(row[3])
+        return Row(self._message_b / (message_us * 1e-6)) if message_us else None
 
 
 def _is_known(columns: str) -> bool:
-    """Return whether the table's columns after the iterations are those that rows are read by."""
+    """Return whether the table's columns after the iterations are those that `_ROW` expects."""
     return [column.strip() for column in columns.split("|")][1:] == _COLUMNS
 
 
 class Ucx(Injector):
-    """`ucx_perftest`; it prints a row per second, flushed."""
+    """`ucx_perftest`, which prints a row per second."""
 
     name = "ucx"
     paced_by = "agent"
@@ -94,17 +95,17 @@ class Ucx(Injector):
     install = f"'pip install libucx-cu13', {_WITH_VERBS}"
 
     def transport(self, writer: Writer) -> str:
-        """Shared memory on one host; between two, that of a named RDMA device, else tcp."""
+        """Return shared memory on one host; between hosts, that of an RDMA device, else tcp."""
         if writer.origin == writer.target:
             return "shared memory"
         return devices.transport(writer.device) if devices.is_rdma(writer.device) else "tcp"
 
     def target_command(self, writer: Writer) -> list[str]:
-        """Waits for one origin."""
+        """Return the command that waits for one origin."""
         return [self._program(writer), "-p", str(writer.port)]
 
     def origin_command(self, writer: Writer) -> list[str]:
-        """Puts or gets after one that sets up the connection; a row per second until stopped."""
+        """Return the command that puts or gets, after one warm-up that sets up the connection."""
         over_tcp = self.transport(writer) == "tcp"
         command = [self._program(writer), writer.address, "-p", str(writer.port)]
         command += ["-t", _TESTS[self.direction], "-O", str(_outstanding(writer))]
@@ -113,41 +114,41 @@ class Ucx(Injector):
         return [*command, "-E", "sleep"] if over_tcp else command
 
     def environment(self, writer: Writer) -> dict[str, str]:
-        """The transports that UCX may use, and the path of the wheel's libraries."""
+        """Return the variables of transports and device, and the wheel's library path."""
         transport = self.transport(writer)
         if transport == "shared memory":
-            chosen = {"UCX_TLS": _SHARED_MEMORY[self.direction]}
+            variables = {"UCX_TLS": _SHARED_MEMORY[self.direction]}
             if folder := os.environ.get(FOLDER_VARIABLE):
-                chosen["UCX_POSIX_DIR"] = folder
+                variables["UCX_POSIX_DIR"] = folder
         elif transport == "tcp":
-            chosen = {"UCX_TLS": "tcp,self", "UCX_NET_DEVICES": writer.device or "all"}
+            variables = {"UCX_TLS": "tcp,self", "UCX_NET_DEVICES": writer.device or "all"}
         else:
-            over = str(devices.resolve(writer.device or ""))
-            chosen = {"UCX_TLS": "rc,self", "UCX_NET_DEVICES": over}
+            device_port = str(devices.resolve(writer.device or ""))
+            variables = {"UCX_TLS": "rc,self", "UCX_NET_DEVICES": device_port}
             index = self.gid_index(writer.device, os.environ.get(INTERFACE_VARIABLE))
             if index is not None and _GID_INDEX not in os.environ:
-                chosen[_GID_INDEX] = str(index)
+                variables[_GID_INDEX] = str(index)
         if self._program(writer).startswith(str(_WHEEL)):
-            chosen["LD_LIBRARY_PATH"] = str(_WHEEL / "lib")
+            variables["LD_LIBRARY_PATH"] = str(_WHEEL / "lib")
         if writer.messages:
             # Memory hooks take 0.4 s to set up, and a short write's program frees no memory.
-            chosen["UCX_MEM_EVENTS"] = "n"
-        return chosen
+            variables["UCX_MEM_EVENTS"] = "n"
+        return variables
 
     def may_hang(self, writer: Writer) -> bool:
-        """Over tcp: of 25 starts of reads by UCX 1.22, four moved no byte, both ends asleep."""
+        """Return true over tcp: of 25 starts of reads by UCX 1.22, both ends of four slept."""
         return self.transport(writer) == "tcp"
 
     def freezes_target(self, writer: Writer) -> bool:
-        """Yes, except over tcp, where the target's CPU takes part in every write."""
+        """Return true except over tcp, where the target's CPU takes part in every write."""
         return self.transport(writer) != "tcp"
 
     def parser(self, writer: Writer) -> _Parser:
-        """Parses one end's lines."""
+        """Return a parser for the lines of one end."""
         return _Parser(writer.message_b, writer.messages)
 
     def missing(self, device: str | None = None) -> str | None:
-        """Looks for the program in the wheel and on PATH; over verbs on PATH alone."""
+        """Look for the program in the wheel and on PATH; for verbs only on PATH."""
         if not devices.is_rdma(device):
             return None if IN_WHEEL.is_file() else super().missing()
         if shutil.which(self.program):
@@ -155,14 +156,14 @@ class Ucx(Injector):
         return f"{self.program} with verbs is missing for {device}: {_WITH_VERBS}, not the wheel's"
 
     def _program(self, writer: Writer) -> str:
-        """The wheel's, which is built without verbs; for verbs the one on PATH."""
+        """Return the wheel's program; for verbs, which that lacks, the program on PATH."""
         if self.transport(writer) in ("shared memory", "tcp") and IN_WHEEL.is_file():
             return str(IN_WHEEL)
         return shutil.which(self.program) or self.program
 
 
 def _outstanding(writer: Writer) -> int:
-    """Number of outstanding messages."""
+    """Return the number of outstanding messages of a writer."""
     if writer.rate_b_s is None or writer.messages:
         return _OUTSTANDING
     return min(max(_PACED_B // writer.message_b, 1), _OUTSTANDING)

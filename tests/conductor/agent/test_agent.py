@@ -44,8 +44,8 @@ def test_perftest_is_held_shortly_after_a_row(monkeypatch, one, came_s, readings
     times_s = count(100.0, 0.25)
     monkeypatch.setattr(clock, "now_s", lambda: next(times_s))
     monkeypatch.setattr("conductor.agent.end.LISTEN_S", 0.0)
-    one.came_s = came_s
-    asyncio.run(one.after_a_row())
+    one.row_came_s = came_s
+    asyncio.run(one.wait_for_hold())
     assert next(times_s) == 100.0 + 0.25 * readings
 
 
@@ -77,10 +77,10 @@ def test_a_device_shows_what_its_only_writer_has_written(other, passed_b):
 def test_a_paced_writer_begins_with_the_rate_that_is_known(known_b_s, reported_b_s, full_b_s):
     one = end(rate_b_s=100.0, full_b_s=known_b_s)
     assert first_full_b_s(one.writer, reported_b_s) == full_b_s
-    assert one.paced
-    assert not end(role="target", rate_b_s=100.0).paced
-    assert not end().paced
-    assert not end(injector="perftest", rate_b_s=100.0).paced  # it limits itself
+    assert one.is_paced
+    assert not end(role="target", rate_b_s=100.0).is_paced
+    assert not end().is_paced
+    assert not end(injector="perftest", rate_b_s=100.0).is_paced  # it limits itself
 
 
 def test_origins_are_held_before_their_targets_and_continue_after_them(monkeypatch):
@@ -90,15 +90,15 @@ def test_origins_are_held_before_their_targets_and_continue_after_them(monkeypat
         async def hold():
             done.append(("hold", role))
 
-        async def after_a_row():
+        async def wait_for_hold():
             done.append(("row", role))
 
         return SimpleNamespace(
             index=index,
             role=role,
             hold=hold,
-            after_a_row=after_a_row,
-            placed=lambda: Placement(writer=index, role=role, own_binding="none", buffers_b={}),
+            wait_for_hold=wait_for_hold,
+            placement=lambda: Placement(writer=index, role=role, own_binding="none", buffers_b={}),
             resume=lambda: done.append(("resume", role)),
         )
 
@@ -140,7 +140,7 @@ def test_a_suspended_target_stays_so_and_a_transport_is_reported_once(monkeypatc
         one.resume()
     assert signals == ["suspend", "resume", "resume"]
     for name in ("tcp", "tcp", "shared memory"):
-        origin.report_arrived(Arrived(5, name))
+        origin.report_arrival(Arrived(5, name))
     assert sent == [
         messages.WriterNews(writer=1, transport=name) for name in ("tcp", "shared memory")
     ]

@@ -39,10 +39,10 @@ def counted(writer=WRITER, injector="perftest", pid=None, beside=lambda: None):
         meter = Meter(writer, INJECTORS[injector], pid_counted, noted)
         meter.start()
         for _ in range(3):
-            if meter.metered().fault is None:
+            if meter.record().fault is None:
                 await looks.get()
             beside()
-        seen = meter.metered()
+        seen = meter.record()
         await meter.stop()
         return meter.take_samples(), seen
 
@@ -118,7 +118,7 @@ def test_what_cannot_be_counted_is_told(writer, injector, fault):
         await asyncio.sleep(0)
         await asyncio.sleep(0)
         meter.count()
-        return meter.take_samples(), meter.metered()
+        return meter.take_samples(), meter.record()
 
     samples, seen = asyncio.run(metering())
     assert (samples, seen) == ([], MeterRecord(0, fault=fault))
@@ -130,19 +130,19 @@ def test_what_the_target_tells_is_counted_and_what_it_does_not_tell_has_not_arri
     async def count():
         noted = asyncio.Event()
         meter = Meter(WRITER, INJECTORS["mpi_put"], os.getpid(), noted.set)
-        meter.arrived(5e6)  # nobody counts yet
+        meter.take_arrival(5e6)  # nobody counts yet
         meter.start()
         for total_b in (6e6, 8e6):
             await asyncio.sleep(0)
-            meter.arrived(total_b)
+            meter.take_arrival(total_b)
         reported = meter.take_samples()
         for _ in range(2):
             noted.clear()
             await noted.wait()
         silent = meter.take_samples()
-        meter.arrived(9e6)  # a report comes while it stops
+        meter.take_arrival(9e6)  # a report comes while it stops
         await asyncio.wait_for(meter.stop(), 2)
-        return reported, silent, meter.metered()
+        return reported, silent, meter.record()
 
     reported, silent, seen = asyncio.run(asyncio.wait_for(count(), 30))
     assert [sample.total for sample in reported] == [6e6, 8e6]

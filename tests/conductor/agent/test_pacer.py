@@ -54,7 +54,7 @@ class World:
             self.now_s += 0.001
             if self.running and self.now_s - self.reported_s >= 1.0 and self.pacer:
                 bytes_b = None if self.held else self.unreported_b
-                self.pacer.reported(bytes_b, self.now_s - self.reported_s)
+                self.pacer.take_report(bytes_b, self.now_s - self.reported_s)
                 self.unreported_b, self.reported_s = 0.0, self.now_s
 
             if self.now_s >= self.until_s:
@@ -101,7 +101,7 @@ def test_a_report_that_was_printed_late_counts_as_what_the_device_has(
     world.keep(QUARTER, 2, 200.0, counted=True)
     assert world.pacer
     # Of 200 bytes/s in 2 s, although its device has 100 bytes or so.
-    world.pacer.reported(400.0, 2.0)
+    world.pacer.take_report(400.0, 2.0)
     assert world.pacer.written_b == pytest.approx(world.passed_b)
 
 
@@ -136,7 +136,7 @@ def test_reports_of_a_time_in_which_it_was_held_say_nothing(
     assert sum(world.keep(QUARTER, 20, 200.0, counted)) == pytest.approx(20 * 50, abs=10)
     if not counted and (paced := world.pacer):  # and one in a pause adds nothing to that
         written_b = paced.written_b
-        paced.reported(None, 1.0)
+        paced.take_report(None, 1.0)
         assert paced.written_b == pytest.approx(written_b, abs=1e-6)
 
 
