@@ -18,7 +18,7 @@ from records.groups import grouped
 from records.run import RunHeader, entries_of
 from records.units import plural
 
-#: Rates vary from night to night; those that differ by more than this share are others.
+#: Rates vary from night to night. Those of two sides may differ by this share.
 RATE_TOLERANCE = 0.1
 
 
@@ -27,8 +27,8 @@ class Mismatch:
     """A difference between the sides' runs of a case."""
 
     case: str
-    #: The treatment whose writers differ; None: the application was set otherwise, so no figure of
-    #: the case can be compared.
+    #: The treatment whose writers differ. None if the settings of the application differ: then no
+    #: figure of the case can be compared.
     arm: str | None
     #: `array_most: 128MiB against 32MiB`, `64 KiB against 1 MiB`, and so on.
     text: str
@@ -40,8 +40,9 @@ class Mismatch:
         return f"{name}: {self.text}: not comparable"
 
 
-#: Column -> its text, and whether it is a rate. Others must be the same in all runs of both sides.
-_WRITES: dict[str, tuple[Callable[[Any], str], bool]] = {
+#: Column of the writes -> its text, and whether it is a rate. Columns that are no rates must be the
+#: same in all runs of both sides.
+_WRITE_COLUMNS: dict[str, tuple[Callable[[Any], str], bool]] = {
     "writers": (lambda value: plural(value, "writer"), False),
     "message_b": (lambda value: size_text(value) if value else "none", False),
     "transport": (lambda value: value or "none", False),
@@ -53,13 +54,13 @@ _WRITES: dict[str, tuple[Callable[[Any], str], bool]] = {
 
 
 def write_mismatches(reference: pl.DataFrame, current: pl.DataFrame) -> list[Mismatch]:
-    """One entry for each case and treatment of both sides whose writes differ, from their effects.
+    """One entry for each case and treatment of both sides whose writes differ.
 
-    Of rates, the medians over the nights are compared.
+    The arguments are `Side.effects`. Medians of rates over the nights are compared.
     """
     names = ["case", "arm"]
     old, new = (
-        effects.filter(pl.col("runs") > 0).group_by(names, maintain_order=True).agg(*_WRITES)
+        effects.filter(pl.col("runs") > 0).group_by(names, maintain_order=True).agg(*_WRITE_COLUMNS)
         for effects in (reference, current)
     )
     joined = new.join(old, on=names, suffix="_reference", maintain_order="left")
@@ -68,24 +69,25 @@ def write_mismatches(reference: pl.DataFrame, current: pl.DataFrame) -> list[Mis
 
 
 def _write_mismatches(row: Mapping[str, Any]) -> Iterator[str]:
-    for name, (text, is_rate) in _WRITES.items():
+    for name, (text, is_rate) in _WRITE_COLUMNS.items():
         nights = [row[f"{name}_reference"], row[name]]
         if is_rate:
-            # Full rate, which is null, if any night was at full rate.
-            rates = [None if None in rates else median(rates) for rates in nights]
-            alike, nights = _about_as_fast(*rates), [[rate] for rate in rates]
+            # Null is full rate. A side with any night at full rate counts as full rate.
+            rates = [None if None in side else median(side) for side in nights]
+            are_alike = _have_similar_rates(*rates)
+            nights = [[rate] for rate in rates]
         else:
-            alike = len({text(value) for side in nights for value in side}) == 1
-        if not alike:
-            yield _against([map(text, side) for side in nights])
+            are_alike = len({text(value) for side in nights for value in side}) == 1
+        if not are_alike:
+            yield _values_of_sides([map(text, side) for side in nights])
 
 
-def _against(sides: Iterable[Iterable[str]]) -> str:
-    """Values of both sides, each once."""
+def _values_of_sides(sides: Iterable[Iterable[str]]) -> str:
+    """Distinct values of each side as text: `A, B against C`."""
     return " against ".join(", ".join(dict.fromkeys(side)) for side in sides)
 
 
-def _about_as_fast(rate: float | None, other: float | None) -> bool:
+def _have_similar_rates(rate: float | None, other: float | None) -> bool:
     if rate is None or other is None:
         return rate is other
     return max(rate, other) <= min(rate, other) * (1 + RATE_TOLERANCE)
@@ -96,7 +98,7 @@ def _rate(value: float | None) -> str:
 
 
 def setting_mismatches(reference: Sequence[RunData], current: Sequence[RunData]) -> list[Mismatch]:
-    """One entry for each case of both sides whose application was not set alike in all runs."""
+    """One entry for each case of both sides whose application had other settings in some run."""
     has_settings = all(run.header.resolved is not None for run in (*reference, *current))
     settings = _settings_in_campaign if has_settings else _digest_of_campaign
     old, new = (
@@ -115,13 +117,13 @@ def _setting_mismatches(*sides: Sequence[Mapping[str, str]]) -> Iterator[str]:
     for name in names:
         values = [[night.get(name, "default") for night in nights] for nights in sides]
         if len({value for side in values for value in side}) > 1:
-            yield f"{name}: {_against(values)}"
+            yield f"{name}: {_values_of_sides(values)}"
 
 
 def _settings(
     run: RunData, campaign_settings: Callable[[RunHeader, str], Mapping[str, str]]
 ) -> dict[str, dict[str, str]]:
-    """Case -> how its application was set: workload, what the campaign sets, first levels."""
+    """Case -> settings of its application: workload, what the campaign sets, first levels."""
     rows = run.samples.lazy().select("case", "workload", "arm", "factors").unique()
     settings_by_case = {}
     for case, workload, arm, factors in rows.cast(pl.String).collect().iter_rows():
@@ -138,10 +140,11 @@ def _settings_in_campaign(header: RunHeader, case: str) -> dict[str, str]:
     ]
     if not entries:
         return {}
-    longest = max(entries, key=lambda entry: len(entry.name))  # `lammps` begins `lammps@4` as well
+    # The case `lammps@4@8` begins with the entry `lammps` as well as with the entry `lammps@4`.
+    longest = max(entries, key=lambda entry: len(entry.name))
     return {name: str(value) for name, value in longest.set.items()}
 
 
 def _digest_of_campaign(header: RunHeader, _case: str) -> dict[str, str]:
-    """The digest of the campaign's text, of runs that did not store what it sets."""
+    """The digest of the campaign's text, for runs that did not store what the campaign sets."""
     return {"campaign file": hashlib.sha256(header.campaign_text.encode()).hexdigest()[:12]}

@@ -27,13 +27,14 @@ from records.files import make_folder, replace_text
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
 
-#: Colours and markers of the reference and of this side.
+#: Names of the colours of the reference and of this side.
 REFERENCE, THIS = LEVEL_COLOURS[1], LEVEL_COLOURS[0]
+#: Markers of both sides.
 _MARKERS = {REFERENCE: LEVEL_MARKERS[2], THIS: LEVEL_MARKERS[0]}
 #: Distance of a side from the middle of its row.
-_APART = 0.15
-#: Distance of its nights from its interval.
-_ASIDE = 0.13
+_SIDE_OFFSET = 0.15
+#: Distance of a side's nights from its interval.
+_NIGHTS_OFFSET = 0.13
 
 
 def slowdowns_plot(rows: Sequence[Comparison], name: str) -> Markup:
@@ -41,8 +42,8 @@ def slowdowns_plot(rows: Sequence[Comparison], name: str) -> Markup:
     with plots.drawing(0.9 + 0.55 * len(rows)) as figure:
         axes = plots.rows_axes(figure, [_label(row) for row in rows], "slowdown (1 is no effect)")
         for line, row in enumerate(rows):
-            _side(axes, row.reference, row.reference_nights, line - _APART, REFERENCE)
-            _side(axes, row.this, row.this_nights, line + _APART, THIS)
+            _draw_side(axes, row.reference, row.reference_nights, line - _SIDE_OFFSET, REFERENCE)
+            _draw_side(axes, row.this, row.this_nights, line + _SIDE_OFFSET, THIS)
         return plots.themed_svg(figure, name, "Slowdowns of both sides with their intervals")
 
 
@@ -62,18 +63,18 @@ def _label(row: Comparison, metric: str = "") -> str:
     return "\n".join(word for word in (row.case, f"{arm} {metric}".strip()) if word)
 
 
-def _side(
+def _draw_side(
     axes: Axes, estimate: Estimate | None, nights: Sequence[float], y: float, name: str
 ) -> None:
     plots.draw_interval(axes, estimate, y, name)
     if len(nights) > 1:
-        aside = y + (_ASIDE if name == THIS else -_ASIDE)
+        nights_y = y + (_NIGHTS_OFFSET if name == THIS else -_NIGHTS_OFFSET)
         style: dict[str, Any] = {"marker": _MARKERS[name], "ms": 4.4, "mew": 0, "alpha": 0.7}
         style |= {"color": plots.light_colour(name), "gid": f"nights-{name}-{y:.2f}"}
-        axes.plot(nights, [aside] * len(nights), ls="none", **style)
+        axes.plot(nights, [nights_y] * len(nights), ls="none", **style)
 
 
-#: Of compare.json, raised if a key goes or changes its meaning.
+#: Schema of compare.json. It rises if a key goes or changes its meaning.
 SCHEMA = 3
 
 
@@ -107,13 +108,13 @@ def render(compared: ComparedSides) -> str:
         meaning=VERDICT_MEANINGS,
         level=ERROR_LEVEL,
         tolerance=RATE_TOLERANCE,
-        shown=_shown,
+        side_figure=_side_figure,
         ratio=words.ratio_texts,
         p=lambda value: words.DASH if value is None else f"{value:.2g}",
     )
 
 
-def _shown(estimate: Estimate | None, row: Comparison) -> dict[str, str]:
+def _side_figure(estimate: Estimate | None, row: Comparison) -> dict[str, str]:
     """A side's figure and interval, for the template."""
     if estimate is None or row.metric == "slowdown":
         return words.ratio_texts(estimate)

@@ -1,4 +1,4 @@
-"""Two sides compared: nights and facts of each, what differs, and both as one document."""
+"""The comparison of two sides: their nights, their facts, and what differs."""
 
 from __future__ import annotations
 
@@ -45,7 +45,7 @@ METRICS: dict[Metric, str] = {"slowdown": "slowdown", "off": "baseline", "on": "
 
 
 class Quantity(NamedTuple):
-    """What is compared: both sides must have measured the same quantity."""
+    """A quantity that is compared, if both sides have measured it."""
 
     case: str
     #: Name of the treatment; of the baseline if `metric` is `off`.
@@ -58,7 +58,7 @@ class Quantity(NamedTuple):
 
 #: Quantity -> one estimate per night.
 NightsByQuantity = Mapping[Quantity, Sequence[Estimate]]
-#: Metric -> in the table of results, what the columns of its interval begin with, and its column.
+#: Metric -> in the table of results, the prefix of the columns of its interval, and its column.
 _COLUMNS: dict[Metric, tuple[str, str]] = {
     "off": ("off", "off_median"),
     "slowdown": ("slowdown", "slowdown"),
@@ -86,11 +86,11 @@ class Side:
         """One estimate per quantity and night; a night with too few pairs is left out."""
         nights: dict[Quantity, dict[str, Estimate | None]] = {}
         for row in self.effects.iter_rows(named=True):
-            for metric, (column, value) in _COLUMNS.items():
+            for metric, (prefix, column) in _COLUMNS.items():
                 arm = row["baseline" if metric == "off" else "arm"]
                 quantity = Quantity(row["case"], arm, metric, row["unit"], row["better"])
-                low, high = row[f"{column}_low"], row[f"{column}_high"]
-                night = None if low is None else Estimate(row[value], low, high)
+                low, high = row[f"{prefix}_low"], row[f"{prefix}_high"]
+                night = None if low is None else Estimate(row[column], low, high)
                 # Effects that share a baseline share its time, which is compared once.
                 nights.setdefault(quantity, {}).setdefault(row["run"], night)
         return {
@@ -99,11 +99,13 @@ class Side:
 
 
 def sides_of(reference: Sequence[RunData], current: Sequence[RunData]) -> tuple[Side, Side]:
-    """The two sides. Raises InputError if one is mixed, or a run is given twice."""
+    """The two sides. Raises InputError if a side is mixed, or a run is given twice."""
     # Runs of two folders that start in the same second have the same name.
     started = [(run.header.run, run.header.started_s) for run in (*reference, *current)]
-    if twice := sorted(run for run in started if started.count(run) > 1):
-        raise InputError(f"{twice[0][0]}: each run must be given once; a copy is not another night")
+    if duplicates := sorted(run for run in started if started.count(run) > 1):
+        raise InputError(
+            f"{duplicates[0][0]}: each run must be given once; a copy is not another night"
+        )
     for runs in (reference, current):
         for name in ("machine", "campaign"):
             values = sorted({str(getattr(run.header, name)) for run in runs})
@@ -134,7 +136,7 @@ class Difference:
 #: Text for a fact that no node reports.
 UNKNOWN = "unknown"
 #: Text for a fact that one side does not have.
-_ABSENT = "absent"
+_ABSENT_TEXT = "absent"
 
 
 def node_facts(side: Side) -> dict[str, str]:
@@ -163,9 +165,9 @@ def _without_memory(run: RunData) -> dict[str, Any]:
 
 
 def other_facts(side: Side) -> dict[str, str]:
-    """Return facts of how its runs were requested and made, of the machine, and their units.
+    """Return facts of the machine and of how the runs were requested and made, with their units.
 
-    Units are listed since what only one side has, or has in another unit, is not compared.
+    Units are listed since a quantity that has another unit on the other side is not compared.
     """
     texts: list[tuple[str, str]] = []
     for run in side.runs:
@@ -187,7 +189,7 @@ def _joined(values: Iterable[str]) -> str:
 def differences(reference: Mapping[str, str], current: Mapping[str, str]) -> list[Difference]:
     """Return the facts that differ between two sides, or that only one side has."""
     rows = (
-        Difference(name, reference.get(name, _ABSENT), current.get(name, _ABSENT))
+        Difference(name, reference.get(name, _ABSENT_TEXT), current.get(name, _ABSENT_TEXT))
         for name in dict.fromkeys([*reference, *current])
     )
     return [row for row in rows if row.reference != row.this]
@@ -213,17 +215,17 @@ VERDICT_MEANINGS: dict[ChangeVerdict, str] = {
 }
 #: Adjusted p value up to which a change is named.
 ERROR_LEVEL = 0.05
-#: If correlation may widen intervals by this factor, the summary says what makes them narrower.
-_WIDE = 1.5
+#: From this factor on by which correlation widens intervals, the summary says what narrows them.
+_MIN_WIDENING = 1.5
 #: Fewest nights of each side with which a change can be named.
-_FEWEST_NIGHTS = 2
+_MIN_NIGHTS = 2
 
 
 def nights_needed(rows: int) -> int:
     """Fewest nights of both sides together with which a change can be named in one of `rows` rows.
 
-    Each night may be at one of two levels. By chance, all nights of one side are at one level and
-    all of the other side at the other in 2 / 2^nights of rows, however far apart the levels are.
+    Nights may be at one of two levels, however far apart these are. The chance that by accident all
+    nights of one side are at one level, and all of the other side at the other, is 2 / 2^nights.
     """
     return math.ceil(1 + math.log2(max(rows, 1) / ERROR_LEVEL))
 
@@ -239,8 +241,8 @@ class Comparison:
     metric: Metric
     #: Unit of the figure of merit.
     unit: str
-    #: Both sides: one value per night, and with several nights their geometric mean with its
-    #: interval, with one its own. A figure of merit in its unit; None of a side without nights.
+    #: Both sides: one value per night; and their geometric mean with its interval, or the estimate
+    #: of the only night. Figures of merit are in their unit. None if a side has no nights.
     reference: Estimate | None
     reference_nights: list[float]
     this: Estimate | None
@@ -248,12 +250,12 @@ class Comparison:
     #: Ratio of slowdowns or of times for the same work; above 1 is worse. None if the row is not
     #: comparable.
     ratio: Estimate | None
-    #: Interval / interval if nights were independent; None with one night a side.
+    #: Width of the interval / width for independent nights; None with one night a side.
     widened: float | None
     #: Two-sided p value, and adjusted over all rows that are judged; None if not judged.
     p: float | None
     p_adjusted: float | None
-    #: Least relative change that would have been named, given the spread between nights.
+    #: Smallest relative change that would have been named, given the spread between nights.
     least_named: float | None
     #: Upper limit of that change for as many nights that alternate between the sides; None if not
     #: judged, or if the nights do alternate.
@@ -282,9 +284,10 @@ def correlation(
     `past`: for each machine and campaign, a series of earlier nights per quantity. If each past has
     enough nights, the one with the largest correlation decides, else the nights of both sides.
     """
-    known = list(map(correlation_of_history, past))
-    if known and all(known):
-        return max(filter(None, known), key=lambda past_nights: past_nights.at_most)
+    histories = [correlation_of_history(series) for series in past]
+    known = [history for history in histories if history]
+    if known and len(known) == len(histories):
+        return max(known, key=lambda history: history.at_most)
     return correlation_of_nights(
         [(_values(old[quantity]), _values(new[quantity])) for quantity in new if quantity in old]
     )
@@ -296,9 +299,9 @@ def _past(history: pl.DataFrame | None, sides: Iterable[Side]) -> list[list[list
         return []
     sides = tuple(sides)
     current = sides[-1]
-    judged = [run.header.run for run in current.runs]
+    current_runs = [run.header.run for run in current.runs]
     campaigns = {(side.header.machine, side.header.campaign) for side in sides}
-    nights = history.filter(~pl.col("run").is_in(judged), pl.col("quantity") != "writer_rate")
+    nights = history.filter(~pl.col("run").is_in(current_runs), pl.col("quantity") != "writer_rate")
     past = []
     for machine, campaign in sorted(campaigns):
         rows = nights.filter(machine=machine, campaign=campaign).sort("started_s")
@@ -320,14 +323,15 @@ def _unmatched(nights: NightsByQuantity, others: NightsByQuantity) -> list[str]:
     ]
 
 
-def _in_turn(reference: Side, current: Side) -> int:
+def _number_alternating(reference: Side, current: Side) -> int:
     """Number of nights of each side if the nights alternate, else 0."""
-    runs = [
-        (run.header.started_s, side) for side in (0, 1) for run in (reference, current)[side].runs
-    ]
-    order = [side for _, side in sorted(runs)]
-    alternate = all(earlier != later for earlier, later in pairwise(order))
-    return len(current.runs) if alternate and len(reference.runs) == len(current.runs) else 0
+    if len(reference.runs) != len(current.runs):
+        return 0
+    starts = [(run.header.started_s, "reference") for run in reference.runs]
+    starts += [(run.header.started_s, "this") for run in current.runs]
+    sides_in_time = [side for _, side in sorted(starts)]
+    alternate = all(earlier != later for earlier, later in pairwise(sides_in_time))
+    return len(current.runs) if alternate else 0
 
 
 def _values(nights: Sequence[Estimate]) -> list[float]:
@@ -340,16 +344,16 @@ def compare_quantities(
     mismatches: Iterable[Mismatch],
     correlated: NightCorrelation,
     *,
-    in_turn: int = 0,
+    alternating_nights: int = 0,
 ) -> list[Comparison]:
     """Return a row for each quantity of both sides, `new` against `old`, the reference.
 
-    Rows of `mismatches` are not judged, except baselines if only the writes differ. `in_turn`:
-    number of nights of each side if the nights alternate, else 0.
+    Rows of `mismatches` are not judged, except baselines if only the writes differ.
+    `alternating_nights`: number of nights of each side if the nights alternate, else 0.
     """
     common = {quantity: (old[quantity], new[quantity]) for quantity in new if quantity in old}
-    night_differences = {
-        quantity: _night_difference(quantity, *sides, correlated.at_most, in_turn)
+    differences_of_nights = {
+        quantity: _night_difference(quantity, *sides, correlated.at_most, alternating_nights)
         for quantity, sides in common.items()
     }
     mismatched_arms = {(mismatch.case, mismatch.arm) for mismatch in mismatches}
@@ -359,27 +363,34 @@ def compare_quantities(
         if (quantity.case, None) in mismatched_arms
         or (quantity.metric != "off" and quantity[:2] in mismatched_arms)
     }
-    enough = [
+    testable = [
         quantity
-        for quantity in common
-        if min(map(len, common[quantity])) >= _FEWEST_NIGHTS and quantity not in not_comparable
+        for quantity, sides in common.items()
+        if min(map(len, sides)) >= _MIN_NIGHTS and quantity not in not_comparable
     ]
-    needed = nights_needed(len(enough))
-    judged = {
-        quantity: difference
-        for quantity in enough
-        if sum(map(len, common[quantity])) >= needed and (difference := night_differences[quantity])
-    }
+    min_nights = nights_needed(len(testable))
+    judged = {}
+    for quantity in testable:
+        difference = differences_of_nights[quantity]
+        if difference and sum(map(len, common[quantity])) >= min_nights:
+            judged[quantity] = difference
     adjusted = dict(
         zip(judged, holm([difference.p for difference in judged.values()]), strict=True)
     )
     rows = []
     for quantity, (reference, current) in common.items():
-        difference, p = night_differences[quantity], adjusted.get(quantity)
-        ratio = (
-            difference.ratio if difference else _ratio_of_two_nights(quantity, reference, current)
-        )
-        verdict = _verdict(ratio, p, comparable=quantity not in not_comparable)
+        difference, p_adjusted = differences_of_nights[quantity], adjusted.get(quantity)
+        if difference:
+            ratio: Estimate | None = difference.ratio
+        else:
+            ratio = _ratio_of_two_nights(quantity, reference, current)
+        p = least_named = least_named_in_turn = None
+        if quantity in judged:
+            p = judged[quantity].p
+            row_level = ERROR_LEVEL / len(judged)
+            least_named = judged[quantity].least_change(row_level)
+            if not alternating_nights:
+                least_named_in_turn = judged[quantity].least_alternating_change(row_level)
         row = Comparison(
             case=quantity.case,
             arm=quantity.arm,
@@ -391,15 +402,11 @@ def compare_quantities(
             this_nights=_values(current),
             ratio=None if quantity in not_comparable else ratio,
             widened=difference.widened if difference else None,
-            p=judged[quantity].p if quantity in judged else None,
-            p_adjusted=p,
-            least_named=judged[quantity].least(ERROR_LEVEL / len(judged))
-            if quantity in judged
-            else None,
-            least_named_in_turn=judged[quantity].least_in_turn(ERROR_LEVEL / len(judged))
-            if quantity in judged and not in_turn
-            else None,
-            verdict=verdict,
+            p=p,
+            p_adjusted=p_adjusted,
+            least_named=least_named,
+            least_named_in_turn=least_named_in_turn,
+            verdict=_verdict(ratio, p_adjusted, comparable=quantity not in not_comparable),
         )
         rows.append(row)
     return rows
@@ -430,10 +437,10 @@ def _in_times(quantity: Quantity, old: _Nights, new: _Nights) -> tuple[_Nights, 
 
 
 def _night_difference(
-    quantity: Quantity, old: _Nights, new: _Nights, correlation: float, in_turn: int
+    quantity: Quantity, old: _Nights, new: _Nights, correlation: float, alternating_nights: int
 ) -> NightsDifference | None:
     numerator, denominator = map(_values, _in_times(quantity, old, new))
-    if len(old) == len(new) == in_turn:
+    if len(old) == len(new) == alternating_nights:
         return ratio_of_alternating(numerator, denominator)
     return ratio_of_nights(numerator, denominator, correlation=correlation)
 
@@ -461,15 +468,15 @@ class ComparedSides:
     #: Correlation of neighbouring nights.
     correlation: NightCorrelation
     #: Number of nights of each side if the nights alternate, else 0.
-    in_turn: int
+    alternating_nights: int
     rows: list[Comparison]
     #: Cases and treatments that only the reference has, and that only this side has.
     unmatched: tuple[list[str], list[str]]
     #: All other facts that differ.
-    others: list[Difference]
+    other_differences: list[Difference]
 
     @property
-    def first(self) -> list[str]:
+    def first_lines(self) -> list[str]:
         """Return the first lines of the page: unfinished runs, and what differs.
 
         Named are machine, campaign, settings and writes that differ, and what only one side has.
@@ -496,12 +503,12 @@ class ComparedSides:
         ]
 
     @property
-    def differing(self) -> list[Difference]:
+    def differing_facts(self) -> list[Difference]:
         """Facts of the nodes that differ, or that one side alone reports."""
         return [fact for fact in self.nodes if fact.reference != fact.this]
 
     @property
-    def unknown(self) -> list[str]:
+    def unknown_facts(self) -> list[str]:
         """Facts of the nodes that neither side reports."""
         return [fact.what for fact in self.nodes if fact.reference == fact.this == UNKNOWN]
 
@@ -512,7 +519,7 @@ class ComparedSides:
         return [run.integrity for run in runs if run.integrity.count]
 
     @property
-    def worse(self) -> int:
+    def worse_rows(self) -> int:
         """Number of rows that got worse."""
         return sum(row.verdict == "worse" for row in self.rows)
 
@@ -530,19 +537,19 @@ class ComparedSides:
             return ""
         return (
             f"Too few nights to name a change: for {plural(few, 'row')} it takes"
-            f" {nights_needed(few)} of both sides together, {_FEWEST_NIGHTS} at least of each."
+            f" {nights_needed(few)} of both sides together, {_MIN_NIGHTS} at least of each."
         )
 
     @property
     def summary(self) -> str:
-        """Return what the nights allow, and how much neighbours correlate."""
+        """Return what the nights show, and how much neighbouring nights correlate."""
         if not self.rows:
             return "No case in common."
         if all(row.verdict in ("not comparable", "too few pairs") for row in self.rows):
             return "No row is comparable."
-        return f"{self.too_few_nights or self._changed()}{self._correlated()}"
+        return f"{self.too_few_nights or self._change_text()}{self._correlation_text()}"
 
-    def _changed(self) -> str:
+    def _change_text(self) -> str:
         """Return how many rows changed, and by how much they had to."""
         rows = [row for row in self.rows if row.p_adjusted is not None]
         named = [row for row in rows if row.verdict in ("worse", "better")]
@@ -554,27 +561,27 @@ class ComparedSides:
             )
         return f"{text}."
 
-    def _correlated(self) -> str:
-        """Return how much nights correlate and what that does to intervals; empty without these."""
+    def _correlation_text(self) -> str:
+        """Return how much nights correlate and how that widens intervals; empty without any."""
         widened = sorted(row.widened for row in self.rows if row.widened is not None)
         if not widened:
             return ""
         estimate, at_most = self.correlation.estimate, f"{self.correlation.at_most:.2f}"
         correlate = "" if estimate is None else f" correlate by {estimate:.2f}, and"
         worst = ", the most that is considered" if self.correlation.is_worst else ""
-        if self.in_turn:
+        if self.alternating_nights:
             return " Nights alternate: each is compared with its neighbour, whatever they share."
         if known := self.correlation.history_nights:
             worst = f", as {known} nights of the machine show"
         wide = " to ".join(dict.fromkeys(f"{factor:.1f}" for factor in (widened[0], widened[-1])))
         return (
             f" Neighbouring nights{correlate} may correlate by {at_most}{worst}: intervals are"
-            f" {wide} times as wide as of independent nights.{self._how_to_narrow(widened[-1])}"
+            f" {wide} times as wide as of independent nights.{self._advice_text(widened[-1])}"
         )
 
-    def _how_to_narrow(self, widened: float) -> str:
-        """Return what would make intervals narrower, and its price."""
-        if widened < _WIDE:
+    def _advice_text(self, widened: float) -> str:
+        """Return what would make intervals narrower, and its price; empty if they are narrow."""
+        if widened < _MIN_WIDENING:
             return ""
         known, history = self.correlation.history_nights, ""
         if known < MAX_HISTORY_NIGHTS:
@@ -609,9 +616,9 @@ class ComparedSides:
             "unmatched": dict(zip(sides, self.unmatched, strict=True)),
             "night_correlation": asdict(self.correlation),
             "comparisons": list(map(flat_record, self.rows)),
-            "differences": [asdict(fact) for fact in self.others],
+            "differences": [asdict(fact) for fact in self.other_differences],
             "emulations": self.emulations,
-            "worse": self.worse,
+            "worse": self.worse_rows,
             "integrity_faults": {str(checked.run): checked.faults for checked in self.untrusted},
         }
 
@@ -628,7 +635,7 @@ def compare_sides(
     writes = write_mismatches(*(side.effects for side in sides))
     old, new = (side.nights() for side in sides)
     correlated = correlation(old, new, *_past(history, sides))
-    in_turn = _in_turn(*sides)
+    alternating_nights = _number_alternating(*sides)
     old_nodes, new_nodes = map(node_facts, sides)
     mismatches = [*settings, *writes]
     return ComparedSides(
@@ -640,8 +647,10 @@ def compare_sides(
         ],
         mismatches=mismatches,
         correlation=correlated,
-        in_turn=in_turn,
-        rows=compare_quantities(old, new, mismatches, correlated, in_turn=in_turn),
+        alternating_nights=alternating_nights,
+        rows=compare_quantities(
+            old, new, mismatches, correlated, alternating_nights=alternating_nights
+        ),
         unmatched=(_unmatched(old, new), _unmatched(new, old)),
-        others=differences(*map(other_facts, sides)),
+        other_differences=differences(*map(other_facts, sides)),
     )

@@ -26,30 +26,33 @@ from records.notes import Note, remedy_of
 
 Values = NDArray[np.float64]
 
-#: Nights whose mean is compared.
+#: Last nights of a series, whose mean is compared with the reference.
 RECENT_NIGHTS = 6
-#: Most and fewest nights before them that are the reference.
+#: Most and fewest nights before these that are the reference.
 MAX_NIGHTS_BEFORE = 30
 MIN_NIGHTS_BEFORE = 20
 #: Nights that show how far such means usually lie from the reference.
 EARLIER_NIGHTS = 200
-#: A mean so many times as far as usual on the worse side is an alarm: about one false alarm a
-#: machine and year (`python -m tests.studies.alarms`).
+#: An alarm is raised if a mean lies so many times as far as usual on the worse side. A machine then
+#: has about one false alarm a year (`python -m tests.studies.alarms`).
 ALARM_LIMIT = 3.7
-#: A night counts as at most so many spreads, so that one odd night is no alarm.
-_CLIP = 3.0
-#: Chance of a weekly pattern that is taken for one where there is none, and fewest nights of a
-#: weekday.
-_WEEKLY, _FEWEST_WEEKS = 0.001, 4
-#: Least spread of what all series have in common, in theirs: it never is exactly the same.
-_LEAST_SPREAD = 0.1
-#: Fewest series from which is known what a machine's series have in common.
-_FEWEST_SERIES = 6
-#: From so few means that they overlap, what is usual is known poorly: it is taken to be larger.
-_DOUBT = 5 * RECENT_NIGHTS
-#: Robust spread: 1.4826 median absolute deviations.
-_MAD = 1.4826
-#: Case of an alarm of what all series of a machine have in common.
+#: Distances of nights are clipped to so many spreads, so that one odd night raises no alarm.
+_MAX_DISTANCE = 3.0
+#: Chance that weekdays are taken to differ although they do not.
+_WEEKDAY_ERROR_LEVEL = 0.001
+#: Fewest nights of a weekday from which its level is known.
+_MIN_NIGHTS_OF_WEEKDAY = 4
+#: Least spread of the part that all series have in common, in spreads of the series. The part never
+#: is exactly the same.
+_MIN_COMMON_SPREAD = 0.1
+#: Fewest series from which the part that a machine's series have in common is known.
+_MIN_SERIES = 6
+#: Means overlap, so a usual distance from few means is uncertain. It is increased by the ratio of
+#: this number to the number of means.
+_UNCERTAINTY = 5 * RECENT_NIGHTS
+#: Robust spread (standard deviation) of a normal distribution / its median absolute deviation.
+_SPREAD_PER_MAD = 1.4826
+#: Case of an alarm on the part that all series of a machine have in common.
 MACHINE = "(machine)"
 
 
@@ -65,45 +68,48 @@ class NoticedChange:
 
 
 class _Watched:
-    """The distances that are judged night by night: of nights from the usual level, in spreads."""
+    """The distances of nights from the usual level, in spreads, which are judged night by night."""
 
     def __init__(self, nights: int) -> None:
-        self.apart = np.full(nights, np.nan)
-        #: Mean of `apart` over the last measured nights.
-        self.mean = np.full(nights, np.nan)
+        self.judged_distances = np.full(nights, np.nan)
+        #: Mean of `judged_distances` over the last measured nights.
+        self.means = np.full(nights, np.nan)
         #: How far such a mean usually lies on the worse side.
-        self.usual = math.nan
+        self.usual_distance = math.nan
 
-    def judge(self, night: int, apart: float) -> int:
-        """Take in a night; 1 if the last nights are worse than is usual, -1 if better, else 0."""
-        self.apart[night] = apart if math.isnan(apart) else min(max(apart, -_CLIP), _CLIP)
+    def judge(self, night: int, distance: float) -> int:
+        """Add a night; 1 if the last nights are worse than usual, -1 if they are better, else 0."""
+        self.judged_distances[night] = np.clip(distance, -_MAX_DISTANCE, _MAX_DISTANCE)
         recent = self._recent(night)
-        self.mean[night] = recent.sum() / RECENT_NIGHTS
-        self.usual = self._usual(night)
+        self.means[night] = recent.sum() / RECENT_NIGHTS
+        self.usual_distance = self._usual_distance(night)
         for sign in (1, -1):
-            if sign * self.mean[night] > ALARM_LIMIT * self.usual and (sign * recent > 0).all():
+            if (
+                sign * self.means[night] > ALARM_LIMIT * self.usual_distance
+                and (sign * recent > 0).all()
+            ):
                 return sign
         return 0
 
     def restart(self, changed: slice) -> None:
-        """Nights of a change are not usual ones."""
-        self.apart[changed] = np.nan
-        self.mean[changed] = np.nan
+        """Forget the nights of a change, which are not usual ones."""
+        self.judged_distances[changed] = np.nan
+        self.means[changed] = np.nan
 
     def _recent(self, night: int) -> Values:
-        """The last measured nights; NaN unless this one was, and enough before."""
-        part = self.apart[max(0, night + 1 - 2 * RECENT_NIGHTS) : night + 1]
+        """The last measured distances; NaN if the night or too few before it were measured."""
+        part = self.judged_distances[max(0, night + 1 - 2 * RECENT_NIGHTS) : night + 1]
         measured = part[np.isfinite(part)]
         if not np.isfinite(part[-1]) or len(measured) < RECENT_NIGHTS:
             return np.full(RECENT_NIGHTS, np.nan)
         return np.asarray(measured[-RECENT_NIGHTS:])
 
-    def _usual(self, night: int) -> float:
-        """Root of the mean square of earlier means, or of those on the worse side if larger.
+    def _usual_distance(self, night: int) -> float:
+        """Root mean square of earlier means, or of those on the worse side if that is larger.
 
-        At least that of independent nights, and more if it is known from few.
+        It is at least that of independent nights, and is increased if there are few means.
         """
-        means = self.mean[max(0, night - EARLIER_NIGHTS) : max(0, night - RECENT_NIGHTS + 1)]
+        means = self.means[max(0, night - EARLIER_NIGHTS) : max(0, night - RECENT_NIGHTS + 1)]
         known = means[np.isfinite(means)]
         worse = known[known > 0]
         square = max(
@@ -111,7 +117,7 @@ class _Watched:
             (worse**2).sum() / max(len(worse), 1),
             1 / RECENT_NIGHTS,
         )
-        return math.sqrt(square * (1 + _DOUBT / max(len(known), 1)))
+        return math.sqrt(square * (1 + _UNCERTAINTY / max(len(known), 1)))
 
 
 class _Series(_Watched):
@@ -120,10 +126,10 @@ class _Series(_Watched):
     def __init__(self, values: Values) -> None:
         super().__init__(len(values))
         self.values = values
-        #: Distances of nights from the median of those before.
-        self.distance = np.full(len(values), np.nan)
+        #: Distances of nights from the median of the nights before.
+        self.distances = np.full(len(values), np.nan)
         #: The part that the other series have in common, in their spreads.
-        self.others = np.full(len(values), np.nan)
+        self.common_parts = np.full(len(values), np.nan)
         self.spread = math.nan
         #: First night of the present level.
         self.start = 0
@@ -137,90 +143,94 @@ class _Series(_Watched):
         """Distance of a night from its reference, in spreads; NaN without a reference."""
         before = self.reference(night)
         if len(before) >= MIN_NIGHTS_BEFORE:
-            self.distance[night] = self.values[night] - _middle(before)
-        past = self.distance[max(0, night - EARLIER_NIGHTS) : night]
-        self.spread = _MAD * _middle(np.abs(past))
-        return float(self.distance[night] / np.float64(self.spread))
+            self.distances[night] = self.values[night] - _median_of_known(before)
+        past = self.distances[max(0, night - EARLIER_NIGHTS) : night]
+        self.spread = _SPREAD_PER_MAD * _median_of_known(np.abs(past))
+        return float(self.distances[night] / np.float64(self.spread))
 
-    def alone(self, night: int, inside: float, others: float) -> float:
-        """The distance of a night without what this series shows of what the others share."""
-        self.others[night] = others
-        return inside - self._share(slice(max(0, night - EARLIER_NIGHTS), night)) * others
+    def own_distance(self, night: int, distance: float, common_part: float) -> float:
+        """The distance of a night, without the share of the common part that this series has."""
+        self.common_parts[night] = common_part
+        past = slice(max(0, night - EARLIER_NIGHTS), night)
+        return distance - self._share_of_common_part(past) * common_part
 
-    def _share(self, past: slice) -> float:
-        """Return how much of what the others have in common it shows, by least squares."""
-        known = np.isfinite(self.distance[past]) & np.isfinite(self.others[past])
-        others = self.others[past][known]
-        inside = np.nan_to_num(self.distance[past][known] / np.float64(self.spread))
-        squares = float((others**2).sum())
+    def _share_of_common_part(self, past: slice) -> float:
+        """Distance of this series per common part of the others, by least squares; 0 to 2."""
+        known = np.isfinite(self.distances[past]) & np.isfinite(self.common_parts[past])
+        common_parts = self.common_parts[past][known]
+        distances = np.nan_to_num(self.distances[past][known] / np.float64(self.spread))
+        squares = float((common_parts**2).sum())
         if squares <= 0:
             return 0.0
-        return min(max(float((inside * others).sum()) / squares, 0.0), 2.0)
+        return min(max(float((distances * common_parts).sum()) / squares, 0.0), 2.0)
 
     def restart(self, changed: slice) -> None:
-        """A new level begins after the nights of a change, which are not usual ones."""
+        """Begin a new level after the nights of a change, and forget these."""
         super().restart(changed)
-        self.distance[changed] = np.nan
+        self.distances[changed] = np.nan
         self.start = changed.stop
 
 
-class _Common(_Watched):
-    """The part that all series have in common; `weekdays` are those of the nights."""
+class _CommonPart(_Watched):
+    """The part that all series have in common; `weekdays` has one number per night."""
 
     def __init__(self, weekdays: NDArray[np.int64]) -> None:
         super().__init__(len(weekdays))
         self._weekdays = weekdays
-        #: In spreads of the series; and what is usual on the same weekdays.
+        #: In spreads of the series.
         self._values = np.full(len(weekdays), np.nan)
+        #: What is usual on the weekday of each night.
         self._weekday_levels = np.full(len(weekdays), np.nan)
 
     def measure(self, night: int, value: float) -> float:
-        """Return what a night has beyond that of such weekdays, in spreads of its own."""
+        """Return a night's distance from the level of its weekday, in spreads of such distances."""
         self._values[night] = value
-        self._weekday_levels[night] = self._weekly(night)
-        beyond = self._values - self._weekday_levels
-        spread = _MAD * _middle(np.abs(beyond[max(0, night - EARLIER_NIGHTS) : night]))
-        return float(beyond[night]) / max(spread, _LEAST_SPREAD)
+        self._weekday_levels[night] = self._weekday_level(night)
+        distances = self._values - self._weekday_levels
+        spread = _SPREAD_PER_MAD * _median_of_known(
+            np.abs(distances[max(0, night - EARLIER_NIGHTS) : night])
+        )
+        return float(distances[night]) / max(spread, _MIN_COMMON_SPREAD)
 
-    def _weekly(self, night: int) -> float:
-        """Return what they have in common on such weekdays; 0 unless weekdays are shown to differ.
+    def _weekday_level(self, night: int) -> float:
+        """The usual common part on a night's weekday; 0 unless weekdays are shown to differ.
 
-        By the ranks of past nights (Kruskal and Wallis 1952).
+        The test uses the ranks of past nights (Kruskal and Wallis 1952).
         """
         past = slice(max(0, night - EARLIER_NIGHTS), night)
         known = np.isfinite(self._values[past])
         common, weekdays = self._values[past][known], self._weekdays[past][known]
-        same = common[weekdays == self._weekdays[night]]
-        if len(same) < _FEWEST_WEEKS:
+        on_same_weekday = common[weekdays == self._weekdays[night]]
+        if len(on_same_weekday) < _MIN_NIGHTS_OF_WEEKDAY:
             return 0.0
         ranks = common.argsort().argsort() - (len(common) - 1) / 2
         counts = np.bincount(weekdays, minlength=7)
         sums = np.bincount(weekdays, weights=ranks, minlength=7)
-        apart = 12 * (sums**2 / np.maximum(counts, 1)).sum() / (len(common) * (len(common) + 1))
-        differ = special.chdtrc(np.count_nonzero(counts) - 1, apart) <= _WEEKLY
-        return float(np.median(same)) if differ else 0.0
+        statistic = 12 * (sums**2 / np.maximum(counts, 1)).sum() / (len(common) * (len(common) + 1))
+        differ = special.chdtrc(np.count_nonzero(counts) - 1, statistic) <= _WEEKDAY_ERROR_LEVEL
+        return float(np.median(on_same_weekday)) if differ else 0.0
 
     def restart(self, changed: slice) -> None:
-        """Nights of a change are not usual ones."""
+        """Forget the nights of a change, which are not usual ones."""
         super().restart(changed)
         self._values[changed] = np.nan
 
 
 class AlarmWatch:
-    """The watch over a campaign: `values` are logarithms (night, series), larger is worse.
+    """The watch over a campaign.
 
-    NaN where a series was not measured. `days`: number of the day of each night; without them none
-    is left out.
+    `values`: logarithms (night, series), of which larger is worse, NaN if not measured. `days`:
+    number of the day of each night. Without it, nights are taken to be successive days.
     """
 
     def __init__(self, values: Values, days: Sequence[int] | None = None) -> None:
         self._nights = len(values)
         self.series = [_Series(column) for column in values.T]
         weekdays = np.asarray(range(self._nights) if days is None else days, np.int64) % 7
-        self._common = _Common(weekdays)
+        self._common_part = _CommonPart(weekdays)
         self.changes: list[NoticedChange] = []
 
-    def all(self) -> list[NoticedChange]:
+    def judge_all(self) -> list[NoticedChange]:
         """Judge all nights, one after the other."""
         for night in range(MIN_NIGHTS_BEFORE, self._nights):
             self.judge(night)
@@ -229,42 +239,43 @@ class AlarmWatch:
     @np.errstate(invalid="ignore")
     def judge(self, night: int) -> None:
         """Judge a night by its number, `MIN_NIGHTS_BEFORE` or more, after all nights before it."""
-        inside = np.asarray([series.measure(night) for series in self.series])
-        others, common = _in_common(inside)
+        distances = np.asarray([series.measure(night) for series in self.series])
+        others_parts, common_part = _common_parts(distances)
         signs: list[int] = []
-        for series, distance, shared in zip(self.series, inside, others, strict=True):
-            apart = series.alone(night, float(distance), float(shared))
-            signs.append(series.judge(night, apart))
-        common_sign = self._common.judge(night, self._common.measure(night, common))
+        for series, distance, others_part in zip(self.series, distances, others_parts, strict=True):
+            own_distance = series.own_distance(night, float(distance), float(others_part))
+            signs.append(series.judge(night, own_distance))
+        common_distance = self._common_part.measure(night, common_part)
+        common_sign = self._common_part.judge(night, common_distance)
         for sign in (1, -1):
-            # A new level of the machine is one of each series.
+            # A new level of the machine is a new level of each series.
             if common_sign == sign:
-                self._changed(None, night, worse=sign > 0)
+                self._record_change(None, night, worse=sign > 0)
                 continue
             for column, series_sign in enumerate(signs):
                 if series_sign == sign:
-                    self._changed(column, night, worse=sign > 0)
+                    self._record_change(column, night, worse=sign > 0)
 
-    def _changed(self, column: int | None, night: int, *, worse: bool) -> None:
+    def _record_change(self, column: int | None, night: int, *, worse: bool) -> None:
         """Record a change, and begin a new level."""
         self.changes.append(NoticedChange(column, night - RECENT_NIGHTS + 1, night, worse))
-        series = self.series if column is None else [self.series[column]]
+        changed_series = self.series if column is None else [self.series[column]]
         changed = slice(night - RECENT_NIGHTS + 1, night + 1)
-        for one in series:
-            one.restart(changed)
+        for series in changed_series:
+            series.restart(changed)
         if column is None:
-            self._common.restart(changed)
+            self._common_part.restart(changed)
 
 
-def _middle(values: Values) -> float:
-    """The median of what is known; NaN if nothing is."""
+def _median_of_known(values: Values) -> float:
+    """The median of the values that are known; NaN if none is."""
     known = np.sort(values[np.isfinite(values)])
     count = len(known)
     return float(known[(count - 1) // 2] + known[count // 2]) / 2 if count else math.nan
 
 
-def _median(values: Values, axis: int) -> Values:
-    """The same along an axis. As `numpy.nanmedian`, in a tenth of its time."""
+def _median_along(values: Values, axis: int) -> Values:
+    """The same as `numpy.nanmedian`, in a tenth of its time."""
     ordered = np.sort(values, axis)  # NaN last
     count = np.isfinite(values).sum(axis, keepdims=True)
     low, high = (
@@ -274,13 +285,13 @@ def _median(values: Values, axis: int) -> Values:
     return np.asarray(np.where(count > 0, (low + high) / 2, np.nan).squeeze(axis))
 
 
-def _in_common(inside: Values) -> tuple[Values, float]:
-    """Of a night, the median of the other series for each series, and the median of all."""
-    if np.isfinite(inside).sum() < _FEWEST_SERIES:
-        return np.zeros_like(inside), math.nan
-    others = np.tile(inside, (len(inside), 1))
+def _common_parts(distances: Values) -> tuple[Values, float]:
+    """Of one night: for each series the median distance of the others, and the median of all."""
+    if np.isfinite(distances).sum() < _MIN_SERIES:
+        return np.zeros_like(distances), math.nan
+    others = np.tile(distances, (len(distances), 1))
     np.fill_diagonal(others, np.nan)
-    return _median(others, 1), float(_median(inside, 0))
+    return _median_along(others, 1), float(_median_along(distances, 0))
 
 
 # Alarms and watched series with their names and units.
@@ -299,7 +310,7 @@ class SeriesNames:
 
     @property
     def key(self) -> tuple[str, str, str, str]:
-        """Its names on the machine."""
+        """The names that tell it apart on its machine."""
         return self.campaign, self.case, self.arm, self.quantity
 
 
@@ -311,11 +322,11 @@ class Alarm(SeriesNames):
     since: str
     night: str
     run: str
-    #: The changed nights against those before, and the same of the last nights.
+    #: The changed nights against those before, and the last nights against the same.
     ratio: float
     ratio_now: float
-    #: True if the last nights are nearer to the loss than to the level before, which is taken for
-    #: the usual one `MAX_NIGHTS_BEFORE` nights later.
+    #: True if the last nights are nearer to the loss than to the level before. False from
+    #: `MAX_NIGHTS_BEFORE` nights after the change on, when the new level is the usual one.
     open: bool
     #: Facts that changed at the same time.
     changed: list[ChangedFact]
@@ -414,13 +425,15 @@ def below_reference(results: pl.DataFrame) -> list[BelowReference]:
 
 
 class _Campaign:
-    """One campaign on a machine: its nights as a table, the watch over it, and names of both."""
+    """One campaign on a machine: its nights as a table, and the watch over them."""
 
     def __init__(self, rows: pl.DataFrame, facts: Mapping[str, Mapping[str, str]]) -> None:
         sign = pl.when(pl.col("better") == "higher").then(-1.0).otherwise(1.0)
         kind = pl.col("unit", "better").last().over(SERIES_KEY).name.prefix("last_")
-        same = (pl.col("unit") == pl.col("last_unit")) & (pl.col("better") == pl.col("last_better"))
-        self.rows = rows.with_columns(kind, worse=pl.col("value").log() * sign).filter(same)
+        is_last_kind = (pl.col("unit") == pl.col("last_unit")) & (
+            pl.col("better") == pl.col("last_better")
+        )
+        self.rows = rows.with_columns(kind, worse=pl.col("value").log() * sign).filter(is_last_kind)
         self.facts = facts
         self.machine, self.campaign = rows.select("machine", "campaign").row(0)
         self.keys = self.rows.select(SERIES_KEY).unique(maintain_order=True).rows()
@@ -435,20 +448,21 @@ class _Campaign:
             self.rows.unique("night", keep="first").sort("night")["run"].to_list()
         )
         self.watch = AlarmWatch(self.values, [day.toordinal() for day in self.days])
-        self.watch.all()
+        self.watch.judge_all()
 
     def alarm(self, change: NoticedChange) -> Alarm:
+        """Return the alarm for a change to the worse."""
         columns = list(range(len(self.keys))) if change.series is None else [change.series]
         values = self.values[:, columns]
-        before = _median(values[max(0, change.since - MAX_NIGHTS_BEFORE) : change.since], 0)
+        before = _median_along(values[max(0, change.since - MAX_NIGHTS_BEFORE) : change.since], 0)
 
-        def against(part: slice) -> float:
-            """Nights against those before, the median over all series."""
-            return math.exp(_median(_median(values[part], 0) - before, 0))
+        def ratio_to_before(part: slice) -> float:
+            """Return the ratio of nights to the nights before, the median over all series."""
+            return math.exp(_median_along(_median_along(values[part], 0) - before, 0))
 
-        ratio = against(slice(change.since, change.noticed + 1))
-        now = against(slice(-RECENT_NIGHTS, None))
-        later = len(self.days) - 1 - change.noticed
+        ratio = ratio_to_before(slice(change.since, change.noticed + 1))
+        ratio_now = ratio_to_before(slice(-RECENT_NIGHTS, None))
+        nights_since_noticed = len(self.days) - 1 - change.noticed
         _, case, arm, quantity = self.keys[columns[0]]
         if change.series is None:
             case = MACHINE
@@ -465,14 +479,17 @@ class _Campaign:
             night=self.days[change.noticed].isoformat(),
             run=self.runs[change.noticed],
             ratio=ratio,
-            ratio_now=now,
-            open=later < MAX_NIGHTS_BEFORE and now > math.sqrt(ratio),
+            ratio_now=ratio_now,
+            open=nights_since_noticed < MAX_NIGHTS_BEFORE and ratio_now > math.sqrt(ratio),
             changed=changed_facts(self.facts, self.runs, since),
         )
 
     def watched(self, column: int, key: tuple[str, ...]) -> WatchedSeries:
-        same = (pl.col(name) == value for name, value in zip(SERIES_KEY, key, strict=True))
-        unit, better, night = self.rows.filter(*same)[-1].select("unit", "better", "night").row(0)
+        """Return the state of the series in a column of the table."""
+        is_series = (pl.col(name) == value for name, value in zip(SERIES_KEY, key, strict=True))
+        unit, better, night = (
+            self.rows.filter(*is_series)[-1].select("unit", "better", "night").row(0)
+        )
         nights = int(np.isfinite(self.values[:, column]).sum())
         campaign, case, arm, quantity = key
         series = WatchedSeries(
@@ -493,5 +510,5 @@ class _Campaign:
             series,
             level=math.exp(float(np.median(reference)) * (-1 if better == "higher" else 1)),
             spread=spread,
-            detectable=math.expm1(ALARM_LIMIT * state.usual * spread),
+            detectable=math.expm1(ALARM_LIMIT * state.usual_distance * spread),
         )

@@ -1,8 +1,8 @@
-"""Comparison of two sides when the night is the unit: one value per night and side.
+"""Comparison of the nights of two sides: one value per night.
 
-Student's t pools the spreads of both sides; Welch's keeps them apart. The more cautious of the two
-is used, and Student's alone if one side is one night. Neighbouring nights may correlate. The
-correlation is taken from the machine's history, or, without one, from the nights compared
+Student's t pools the spreads of both sides, Welch's keeps them apart. The more cautious of the two
+is used, or Student's alone if one side has one night. Neighbouring nights may correlate. The
+correlation is estimated from the machine's history or, without one, from the nights compared
 (docs/method.md#two-runs; Prais and Winsten 1954; Berger and Boos 1994). If the nights of the two
 sides alternate, each is compared with its neighbour.
 """
@@ -21,11 +21,11 @@ from scipy import special
 from analysis.statistics.aligned_ranks import Values
 from analysis.statistics.interval import TAIL_PROBABILITY, Estimate
 
-#: Share of comparisons whose nights correlate by more than `NightCorrelation.at_most`: if it is
-#: estimated from the nights compared, and if from a history. With these shares, unchanged nights
-#: name a change in at most 5 % of comparisons (`python -m tests.studies.nights`).
+#: Share of comparisons whose nights correlate by more than `NightCorrelation.at_most`. The first is
+#: for an estimate from the nights compared, the second for one from a history. With these shares,
+#: unchanged nights name a change in at most 5 % of comparisons (`python -m tests.studies.nights`).
 MISSED_SHARE, MISSED_SHARE_OF_HISTORY = 0.05, 0.1
-#: Correlations that are tried, 0 to 0.95. Nights are taken to correlate by no more than the last.
+#: Correlations that are tried, 0 to 0.95. Nights are assumed to correlate by no more than the last.
 CORRELATIONS = tuple(step / 20 for step in range(20))
 
 #: Standard error of a logarithm of a ratio or mean, and its degrees of freedom.
@@ -40,7 +40,7 @@ class NightCorrelation:
     estimate: float | None
     #: The largest correlation that is not rejected.
     at_most: float
-    #: Number of nights of the machine's history it was estimated from; 0: from those compared.
+    #: Nights of the machine's history from which it was estimated; 0: from the nights compared.
     history_nights: int = 0
 
     @property
@@ -51,22 +51,22 @@ class NightCorrelation:
 
 @dataclass(frozen=True)
 class NightsDifference:
-    """The ratio of one side's nights to the other's, and how sure it is."""
+    """The ratio of one side's nights to the other's, with p value and errors."""
 
     ratio: Estimate
     #: Two-sided p value of "the sides do not differ".
     p: float
-    #: By Student, then by Welch: for independent nights, then for the largest correlation.
+    #: Errors by Student and by Welch for independent nights, then both for the largest correlation.
     errors: tuple[_Error, ...]
-    #: Width of the interval / its width if nights were independent, both of logarithms.
+    #: Width of the interval / width for independent nights, both of logarithms.
     widened: float
 
-    def least(self, level: float) -> float:
+    def least_change(self, level: float) -> float:
         """Smallest relative change that would have a p value of `level`, given this spread."""
         return math.expm1(_half_width(self.errors, level / 2))
 
-    def least_in_turn(self, level: float) -> float:
-        """The same for as many nights that alternate; an upper limit if neighbours are alike."""
+    def least_alternating_change(self, level: float) -> float:
+        """The same if as many nights alternated; an upper limit if neighbours are alike."""
         error, freedom = self.errors[0]
         return math.expm1(_half_width([(error, freedom / 2)], level / 2))
 
@@ -74,26 +74,26 @@ class NightsDifference:
 def correlation_of_nights(
     rows: Sequence[tuple[Sequence[float], Sequence[float]]], missed: float = MISSED_SHARE
 ) -> NightCorrelation:
-    """Correlation of neighbouring nights in `rows`, which are taken to correlate alike.
+    """Correlation of neighbouring nights, which is assumed to be the same in all `rows`.
 
-    A row has the positive values of one quantity on either side, nights in order of time. Rows that
+    A row has the positive values of one quantity on each side, nights in order of time. Rows that
     lack a night are left out. `missed`: chance that nights correlate by more than `at_most`.
     """
-    most = max(((len(x), len(y)) for x, y in rows), default=(0, 0), key=sum)
-    full = [(x, y) for x, y in rows if (len(x), len(y)) == most]
-    nights = np.array([np.concatenate([_logs(x)[1], _logs(y)[1]]) for x, y in full])
-    nights = nights.reshape(len(full), sum(most))
+    numbers = max(((len(x), len(y)) for x, y in rows), default=(0, 0), key=sum)
+    complete = [(x, y) for x, y in rows if (len(x), len(y)) == numbers]
+    nights = np.array([np.concatenate([_logs(x)[1], _logs(y)[1]]) for x, y in complete])
+    nights = nights.reshape(len(complete), sum(numbers))
     nights = nights[nights.any(axis=1)]
-    if max(most) < 3 or not len(nights):
+    if max(numbers) < 3 or not len(nights):
         return NightCorrelation(estimate=None, at_most=CORRELATIONS[-1])
     nights /= np.linalg.norm(nights, axis=1, keepdims=True)
-    neighbours = float(np.einsum("ri,ij,rj->r", nights, _neighbours(*most), nights).mean())
-    expected, deviation = np.array([neighbour_ratio(*most, r) for r in CORRELATIONS]).T
-    error = deviation / math.sqrt(count_independent_rows(nights, sum(most) - 2))
-    possible = neighbours - expected > special.ndtri(missed) * error
+    neighbours = float(np.einsum("ri,ij,rj->r", nights, _neighbours(*numbers), nights).mean())
+    expected, deviation = np.array([neighbour_ratio(*numbers, r) for r in CORRELATIONS]).T
+    error = deviation / math.sqrt(count_independent_rows(nights, sum(numbers) - 2))
+    not_rejected = neighbours - expected > special.ndtri(missed) * error
     return NightCorrelation(
         estimate=float(np.interp(neighbours, expected, CORRELATIONS)),
-        at_most=float(np.max(CORRELATIONS, where=possible, initial=0.0)),
+        at_most=float(np.max(CORRELATIONS, where=not_rejected, initial=0.0)),
     )
 
 
@@ -110,12 +110,11 @@ def correlation_of_history(series: Sequence[Sequence[float]]) -> NightCorrelatio
     nights = max(map(len, series), default=0)
     if nights < MIN_HISTORY_NIGHTS:
         return None
-    whole = [values for values in series if len(values) == nights]
-    recent: list[tuple[Sequence[float], Sequence[float]]]
-    recent = [(values[-MAX_HISTORY_NIGHTS:], []) for values in whole]
-    return replace(
-        correlation_of_nights(recent, MISSED_SHARE_OF_HISTORY), history_nights=len(recent[0][0])
-    )
+    # The history is one side; the other side has no nights.
+    rows: list[tuple[Sequence[float], Sequence[float]]]
+    rows = [(values[-MAX_HISTORY_NIGHTS:], []) for values in series if len(values) == nights]
+    correlation = correlation_of_nights(rows, MISSED_SHARE_OF_HISTORY)
+    return replace(correlation, history_nights=min(nights, MAX_HISTORY_NIGHTS))
 
 
 def mean_of_nights(values: Sequence[float], correlation: float = 0.0) -> Estimate | None:
@@ -147,10 +146,10 @@ def ratio_of_nights(
     uncorrelated = _errors(centred_x, centred_y, 0.0)
     errors = [*uncorrelated, *(_errors(centred_x, centred_y, correlation) if correlation else [])]
     change = mean_x - mean_y
-    # Without any spread, two means are certainly different, or certainly the same.
-    certain = 1.0 if change == 0 else 0.0
+    # Without any spread, two means are certainly the same, or certainly different.
+    p_without_spread = 1.0 if change == 0 else 0.0
     p = max(
-        float(2 * special.stdtr(freedom, -abs(change) / error)) if error else certain
+        float(2 * special.stdtr(freedom, -abs(change) / error)) if error else p_without_spread
         for error, freedom in errors
     )
     uncorrelated_width = _half_width(uncorrelated, TAIL_PROBABILITY)
@@ -201,19 +200,19 @@ def _logs(values: Sequence[float]) -> tuple[float, Values]:
 
 
 def _squares(centred: Values, r: float) -> float:
-    """Sum of squares with n - 1 degrees of freedom, after the correlation `r` is taken out.
+    """Sum of squares with n - 1 degrees of freedom, after the correlation `r` is removed.
 
     Divided by n - 1, it is the variance of one night.
     """
-    steps = decorrelation_matrix(len(centred), r) @ centred
-    return float(steps @ steps)
+    decorrelated = decorrelation_matrix(len(centred), r) @ centred
+    return float(decorrelated @ decorrelated)
 
 
 @cache
 def decorrelation_matrix(n: int, r: float) -> Values:
-    """Matrix (n, n) that takes the correlation `r` of neighbours, and the mean, out of nights.
+    """Matrix (n, n) that removes the correlation `r` of neighbours, and the mean, from nights.
 
-    A night less r times the one before is independent of all earlier nights.
+    A night minus r times the night before is independent of all earlier nights.
     """
     steps = np.eye(n) - r * np.eye(n, k=-1)
     steps[0, 0] = math.sqrt(1 - r * r)
@@ -230,23 +229,27 @@ def variance_of_mean(n: int, r: float) -> float:
 
 
 def _errors(x: Values, y: Values, r: float) -> list[_Error]:
-    """Errors of the difference of both means: Student's, and Welch's from two nights a side on.
+    """Errors of the difference of both means: Student's and, from two nights a side on, Welch's.
 
-    `x` and `y` are deviations of logarithms. Without any spread there is no Welch's.
+    `x` and `y` are deviations of logarithms. Welch's is left out if they are all 0.
     """
     m, n = len(x), len(y)
     squares = _squares(x, r), _squares(y, r)
     mean_variances = variance_of_mean(m, r), variance_of_mean(n, r)
     errors = [(math.sqrt(sum(squares) / (m + n - 2) * sum(mean_variances)), m + n - 2.0)]
     if min(m, n) > 1 and any(squares):
-        a, b = squares[0] / (m - 1) * mean_variances[0], squares[1] / (n - 1) * mean_variances[1]
-        errors.append((math.sqrt(a + b), (a + b) ** 2 / (a**2 / (m - 1) + b**2 / (n - 1))))
+        a = squares[0] / (m - 1) * mean_variances[0]
+        b = squares[1] / (n - 1) * mean_variances[1]
+        freedom = (a + b) ** 2 / (a**2 / (m - 1) + b**2 / (n - 1))
+        errors.append((math.sqrt(a + b), freedom))
     return errors
 
 
 def _estimate(log: float, errors: Sequence[_Error]) -> Estimate:
-    half = _half_width(errors, TAIL_PROBABILITY)
-    return Estimate(value=math.exp(log), low=math.exp(log - half), high=math.exp(log + half))
+    half_width = _half_width(errors, TAIL_PROBABILITY)
+    return Estimate(
+        value=math.exp(log), low=math.exp(log - half_width), high=math.exp(log + half_width)
+    )
 
 
 def _half_width(errors: Sequence[_Error], tail: float) -> float:
@@ -275,15 +278,15 @@ def _neighbours(m: int, n: int) -> Values:
 def neighbour_ratio(m: int, n: int, r: float) -> tuple[float, float]:
     """Expected ratio of products of neighbours to squares, and its standard deviation.
 
-    They are those of one row with `m` nights of one side and `n` of the other, whose neighbours
-    correlate by `r`. Both are exact to second order in the deviations of products and squares. In
-    simulations with 3 to 12 nights a side, `r` up to 0.95 and 100,000 rows each, the expected ratio
-    was 0 to 0.05 too low, so that rather too large correlations stay possible. The deviation was
+    A row has `m` nights of one side and `n` of the other, whose neighbours correlate by `r`. Both
+    figures are exact to second order in the deviations of products and squares. In simulations with
+    3 to 12 nights a side, `r` up to 0.95 and 100,000 rows each, the expected ratio was 0 to 0.05
+    too low, so that correlations that are not rejected are rather too large. The deviation was
     within 0.05.
     """
-    together = np.isfinite(_distance(m, n))
+    on_same_side = np.isfinite(_distance(m, n))
     covariance = r ** _distance(m, n)
-    centred = np.eye(m + n) - together / together.sum(axis=0)
+    centred = np.eye(m + n) - on_same_side / on_same_side.sum(axis=0)
     products = centred @ _neighbours(m, n) @ centred
     squares = float(np.trace(centred @ covariance))
     first = float(np.trace(products @ covariance)) / squares
@@ -293,14 +296,14 @@ def neighbour_ratio(m: int, n: int, r: float) -> tuple[float, float]:
 
 
 def count_independent_rows(centred: Values, freedom: int) -> float:
-    """Number of independent rows whose mean would be as sharp, since rows share their nights.
+    """Number of independent rows whose mean would have the same error; rows share their nights.
 
-    `centred`: centred nights (row, night), each row scaled to norm 1; `freedom`: degrees of freedom
-    of a row. The squared correlation of two rows, less what chance adds, is the correlation of
-    their products of neighbours.
+    `centred`: centred nights (row, night), each row scaled to norm 1. `freedom`: degrees of freedom
+    of a row. The squared correlation of two rows, minus what chance adds to it, is the correlation
+    of their products of neighbours.
     """
     rows = len(centred)
     chance = 1 / freedom
-    products = (centred @ centred.T) ** 2
-    together = float((products - chance).sum()) / (1 - chance) if freedom > 1 else 0.0
-    return rows**2 / min(max(together, rows), rows**2)
+    squares = (centred @ centred.T) ** 2
+    total_correlation = float((squares - chance).sum()) / (1 - chance) if freedom > 1 else 0.0
+    return rows**2 / min(max(total_correlation, rows), rows**2)

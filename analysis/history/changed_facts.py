@@ -9,7 +9,7 @@ from dataclasses import dataclass
 import polars as pl
 
 #: Runs on each side of a change whose facts are compared.
-_RUNS = 6
+_COMPARED_RUNS = 6
 
 
 @dataclass(frozen=True)
@@ -23,35 +23,37 @@ class ChangedFact:
 
 
 def facts_by_run(results: pl.DataFrame) -> dict[str, dict[str, str]]:
-    """Run -> its facts, with its nodes and this project's commit, of tables of results."""
+    """Run -> its facts, its nodes and this project's commit, from tables of results."""
     rows = results.unique("run", maintain_order=True).select("run", "facts", "nodes", "commit")
-    return {
-        run: {fact["name"]: fact["value"] for fact in facts or []}
-        | {name: text for name, text in (("nodes", nodes), ("commit", commit)) if text}
-        for run, facts, nodes, commit in rows.iter_rows()
-    }
+    by_run = {}
+    for run, facts, nodes, commit in rows.iter_rows():
+        by_run[run] = {fact["name"]: fact["value"] for fact in facts or []}
+        if nodes:
+            by_run[run]["nodes"] = nodes
+        if commit:
+            by_run[run]["commit"] = commit
+    return by_run
 
 
 def changed_facts(
     facts: Mapping[str, Mapping[str, str]], runs: Sequence[str], since: str
 ) -> list[ChangedFact]:
-    """Facts whose usual value in the runs from `since` on is not that of the last runs before.
+    """Facts whose usual value in the runs from `since` on differs from that in the runs before.
 
     The usual value is the most frequent one, so that one odd run on either side hides nothing.
     """
     position = runs.index(since) if since in runs else 0
-    sides = [
-        [facts[run] for run in part if run in facts]
-        for part in (runs[max(0, position - _RUNS) : position], runs[position : position + _RUNS])
-    ]
-    if not all(sides):
+    runs_before = runs[max(0, position - _COMPARED_RUNS) : position]
+    runs_after = runs[position : position + _COMPARED_RUNS]
+    before = [facts[run] for run in runs_before if run in facts]
+    after = [facts[run] for run in runs_after if run in facts]
+    if not before or not after:
         return []
-    before, after = sides
-    usual = [
+    usual_facts = [
         ChangedFact(name, before=_usual(before, name), after=_usual(after, name))
         for name in sorted(set().union(*before, *after))
     ]
-    return [fact for fact in usual if fact.before != fact.after]
+    return [fact for fact in usual_facts if fact.before != fact.after]
 
 
 def _usual(side: Sequence[Mapping[str, str]], name: str) -> str | None:

@@ -23,8 +23,8 @@ SERIES_KEY = ("campaign", "case", "arm", "quantity")
 #: A night is the day on which it began, and lasts from noon to noon, local time.
 _NOON_S = 12 * 3600.0
 
-#: Columns that the history reads: others may change from version to version.
-_READ = {
+#: Columns that the history reads -> their types. Others may change from version to version.
+_READ_COLUMNS = {
     name: COLUMNS[name]
     for name in (
         "schema",
@@ -56,7 +56,7 @@ _READ = {
     )
 }
 
-#: Quantity -> roles of the treatments of which it is watched, and its columns.
+#: Quantity -> roles of the treatments of which it is watched, and those columns that are its own.
 _QUANTITIES: dict[str, tuple[tuple[str, ...], dict[str, pl.Expr]]] = {
     "fom": (
         ("baseline", "effect"),
@@ -78,8 +78,8 @@ _QUANTITIES: dict[str, tuple[tuple[str, ...], dict[str, pl.Expr]]] = {
         {"value": pl.col("writer_rate_b_s"), "unit": pl.lit("B/s"), "better": pl.lit("higher")},
     ),
 }
-#: The columns of a quantity that names no others, in their order.
-_USUAL = {
+#: Columns of a quantity, in their order; `_QUANTITIES` replaces some of them.
+_DEFAULT_COLUMNS = {
     "unit": pl.col("unit"),
     "better": pl.col("better"),
     "value": pl.col("fom"),
@@ -90,12 +90,12 @@ _USUAL = {
 
 
 def read_results(folders: Iterable[Path]) -> tuple[pl.DataFrame, list[str]]:
-    """The rows of all runs in results folders, by start; and a line for each table left out.
+    """The rows of all runs in results folders, by start, and a line for each table left out.
 
-    Left out is what another user may have written, what cannot be read, and what a newer version
-    wrote. Raises InputError if a folder does not exist.
+    A table is left out if another user may have written it, if it cannot be read, or if a newer
+    version wrote it. Raises InputError if a folder does not exist.
     """
-    tables, left_out = [pl.DataFrame(schema=_READ)], list[str]()
+    tables, left_out = [pl.DataFrame(schema=_READ_COLUMNS)], list[str]()
     for path in _tables(dict.fromkeys(folders)):
         try:
             tables.append(_read(path))
@@ -105,7 +105,7 @@ def read_results(folders: Iterable[Path]) -> tuple[pl.DataFrame, list[str]]:
 
 
 def rows_of_machine(results: pl.DataFrame, machine: str | None, field: str) -> pl.DataFrame:
-    """The rows of a machine, all without one. Raises InputError if only others have rows."""
+    """The rows of a machine; without a machine, all. Raises InputError if only others have rows."""
     rows = results if machine is None else results.filter(machine=machine)
     if rows.is_empty() and not results.is_empty():
         known = ", ".join(results["machine"].unique().drop_nulls().sort())
@@ -118,32 +118,37 @@ def _tables(folders: Iterable[Path]) -> Iterator[Path]:
         require_results(folder)
         runs = sorted(path for path in folder.iterdir() if not path.is_symlink())
         paths = (run / "report" / "results.parquet" for run in runs)
-        yield from filter(os.path.exists, paths)  # not those that others have closed
+        # `exists` is false for files in folders that this user may not enter.
+        yield from filter(os.path.exists, paths)
 
 
 def _read(path: Path) -> pl.DataFrame:
-    """The columns of a table that the history reads. Raises InputError for one to be left out."""
+    """The columns that the history reads. Raises InputError if the table must be left out."""
     for part in (path.parent.parent, path.parent, path):
         if reason := reason_to_distrust(part):
             raise InputError(reason)
     try:
         columns = pl.read_parquet_schema(path)
-        table = pl.read_parquet(path, columns=[name for name in _READ if name in columns])
+        table = pl.read_parquet(path, columns=[name for name in _READ_COLUMNS if name in columns])
     except (pl.exceptions.PolarsError, pl.exceptions.PanicException, OSError) as error:
         raise InputError(f"cannot be read: {(str(error).splitlines() or ['damaged'])[0]}") from None
-    for name, kind in _READ.items():
+    for name, kind in _READ_COLUMNS.items():
         if columns.get(name, kind) != kind:
             raise InputError(f"{name}: {columns[name]} found; allowed: {kind}")
     if "schema" not in columns:
         raise InputError(f"schema: not found; allowed: {SCHEMA}")
     if newer := [number for number in table["schema"].unique() if number != SCHEMA]:
         raise InputError(f"schema {newer[0]} found; allowed: {SCHEMA}")
-    absent = [pl.lit(None, _READ[name]).alias(name) for name in _READ if name not in columns]
-    return table.with_columns(absent).select(list(_READ))
+    missing_columns = [
+        pl.lit(None, _READ_COLUMNS[name]).alias(name)
+        for name in _READ_COLUMNS
+        if name not in columns
+    ]
+    return table.with_columns(missing_columns).select(list(_READ_COLUMNS))
 
 
 def nights_of(results: pl.DataFrame) -> pl.DataFrame:
-    """One row a night and watched quantity, in order: of the first finished run of a night.
+    """One row per night and watched quantity, in order, from the night's first finished run.
 
     Runs with integrity faults are left out, and values that have no logarithm. Columns: `machine`,
     `campaign`, `run`, `started_s`, `night` (date), `case`, `arm`, `quantity` (`fom`, `slowdown`,
@@ -157,13 +162,13 @@ def nights_of(results: pl.DataFrame) -> pl.DataFrame:
 
 
 def watched_quantities(results: pl.DataFrame) -> pl.DataFrame:
-    """The watched quantities of all runs, as `nights_of`."""
+    """The watched quantities of all runs, with the columns of `nights_of`."""
     labels = ("machine", "campaign", "run", "started_s", "night", "case", "arm")
     night = pl.col("started_s").map_elements(night_of, return_dtype=pl.Date)
     dated = results.with_columns(night=night)
     tables = [
         dated.filter(pl.col("role").is_in(roles), columns["value"].is_not_null()).select(
-            *labels, "nodes", quantity=pl.lit(quantity), **{**_USUAL, **columns}
+            *labels, "nodes", quantity=pl.lit(quantity), **{**_DEFAULT_COLUMNS, **columns}
         )
         for quantity, (roles, columns) in _QUANTITIES.items()
     ]

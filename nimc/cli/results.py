@@ -347,7 +347,7 @@ def compare_command(
     parts = list(comparison_parts(compared, details=details))
     if output:
         parts.append(f"page: {write_page(output, compared)}")
-    return Answer(compared.document(), parts, int(bool(fail and compared.worse)), schema=3)
+    return Answer(compared.document(), parts, int(bool(fail and compared.worse_rows)), schema=3)
 
 
 def _sides(
@@ -374,16 +374,18 @@ def comparison_parts(compared: ComparedSides, *, details: bool = False) -> Itera
     yield from _fault_lines(text for run in compared.untrusted for text in run.lines())
     title = f"{_side_name(compared.this)} against {_side_name(compared.reference)}"
     yield prose(title, bold=True)
-    for line in compared.first:
+    for line in compared.first_lines:
         yield prose(line, fg="yellow")
-    for fact in compared.differing:
+    for fact in compared.differing_facts:
         yield prose(f"{fact.what} differs: {fact.reference} -> {fact.this}", fg="yellow")
-    if compared.unknown:
-        yield prose(f"not known of the nodes: {', '.join(compared.unknown)}", dim=True)
+    if compared.unknown_facts:
+        yield prose(f"not known of the nodes: {', '.join(compared.unknown_facts)}", dim=True)
     yield ""
     notes = list(compared.emulations)
     if details:
-        notes += [f"{fact.what}: {fact.reference} -> {fact.this}" for fact in compared.others]
+        notes += [
+            f"{fact.what}: {fact.reference} -> {fact.this}" for fact in compared.other_differences
+        ]
     yield Listing(
         header=_COMPARISONS_HEADER,
         lines=list(map(_comparison_line, compared.rows)),

@@ -126,7 +126,7 @@ def test_an_unfinished_run_is_named_and_few_pairs_leave_no_row_to_compare(
 ) -> None:
     few = renamed(night(tmp_path / "few", STREAM, pairs=3), "few", finished_s=None)
     comparison = compare_sides([stream], [few])
-    assert comparison.first == ["few: unfinished"]
+    assert comparison.first_lines == ["few: unfinished"]
     assert {row.verdict for row in comparison.rows} == {"too few pairs"}
     assert comparison.summary == "No row is comparable."
     # What was set otherwise is said of a row, however many pairs it has.
@@ -147,7 +147,7 @@ def test_what_is_not_comparable_has_no_ratio_and_stands_first(
     here = with_entries(stream, {"check": "stream", "set": {}}, campaign="quick")
     mycluster = with_entries(fast, small, campaign="tiny", machine="mycluster", started_s=9e8)
     comparison = compare_sides([here], [mycluster])
-    assert comparison.first[:3] == [
+    assert comparison.first_lines[:3] == [
         "different machines: synthetic machine, mycluster",
         "different campaigns: quick, tiny",
         "stream: array_most: default against 32MiB: not comparable",
@@ -155,7 +155,7 @@ def test_what_is_not_comparable_has_no_ratio_and_stands_first(
     assert {(row.verdict, row.text, row.ratio) for row in comparison.rows} == {
         ("not comparable", "not comparable", None)
     }
-    assert (comparison.worse, comparison.summary) == (0, "No row is comparable.")
+    assert (comparison.worse_rows, comparison.summary) == (0, "No row is comparable.")
     # With the same arrays the baselines are: as times, on the faster machine 1 / 5.28.
     alike = compare_sides([with_entries(stream, small)], [mycluster])
     off = next(row for row in alike.rows if row.metric == "off")
@@ -197,12 +197,12 @@ def test_facts_of_the_nodes_are_compared(
     old = renamed(stream, "old", on_nodes(_NODE))
     new = renamed(stream, "new", on_nodes({**_NODE, **change}, seed=2))
     compared = compare_sides([old], [new])
-    assert compared.differing == ([Difference(*differing)] if differing else [])
+    assert compared.differing_facts == ([Difference(*differing)] if differing else [])
     # Seeds, clocks and names of hosts differ between any two runs.
-    assert compared.others == []
+    assert compared.other_differences == []
     unknown = {"DDIO", "hardware prefetchers", "resctrl schemata", "governor", "microcode"}
     unknown |= {"IOMMU", "transparent huge pages", "NUMA balancing"}
-    assert set(compared.unknown) == unknown
+    assert set(compared.unknown_facts) == unknown
 
 
 def test_the_memory_of_the_machines_files_is_compared_with_the_nodes(stream: RunData) -> None:
@@ -214,13 +214,15 @@ def test_the_memory_of_the_machines_files_is_compared_with_the_nodes(stream: Run
         for name, site_memory in (("old", memory), ("new", changed))
     )
     compared = compare_sides([old], [new])
-    assert compared.differing == [
+    assert compared.differing_facts == [
         Difference("memory: channel rate", "25.60 GB/s", "21.30 GB/s"),
         Difference("memory: ganged", "no", "yes"),
         Difference("memory: page policy", "unknown", "open"),
     ]
-    assert compared.others == []
-    assert "memory: channels" not in [fact.what for fact in compare_sides([old], [stream]).others]
+    assert compared.other_differences == []
+    assert "memory: channels" not in [
+        fact.what for fact in compare_sides([old], [stream]).other_differences
+    ]
 
 
 def test_nodes_of_several_nights_are_put_together(stream: RunData) -> None:
@@ -229,7 +231,7 @@ def test_nodes_of_several_nights_are_put_together(stream: RunData) -> None:
         renamed(stream, f"b{number}", on_nodes({**_NODE, "kernel": kernel}))
         for number, kernel in enumerate(kernels)
     ]
-    (differing,) = compare_sides(old, [renamed(stream, "c", on_nodes(_NODE))]).differing
+    (differing,) = compare_sides(old, [renamed(stream, "c", on_nodes(_NODE))]).differing_facts
     assert differing == Difference("kernel", "5.14 | 6.1", "5.14")
 
 
@@ -251,7 +253,7 @@ def test_other_facts_and_cases_of_one_side_are_listed(stream: RunData, tmp_path:
     new = renamed(night(tmp_path / "b", LAMMPS), "new", programs[1], facts=facts)
     compared = compare_sides([old], [new])
     assert compared.rows == []
-    assert [(fact.what, fact.reference, fact.this) for fact in compared.others] == [
+    assert [(fact.what, fact.reference, fact.this) for fact in compared.other_differences] == [
         ("commit", "abc", "unknown"),
         ("cores", "2", "4"),
         ("a sha256", "0", "1"),
@@ -321,7 +323,7 @@ def test_the_study_of_nights_computes_what_the_program_does(past: int) -> None:
         rows = compare_quantities(*sides[:2], (), correlated)
         assert [row.p for row in rows] == pytest.approx(p[draw].tolist())
         assert [row.p_adjusted <= 0.05 for row in rows] == study.shown(p)[draw].tolist()
-        rows = compare_quantities(sides[0], sides[2], (), correlated, in_turn=7)
+        rows = compare_quantities(sides[0], sides[2], (), correlated, alternating_nights=7)
         assert [row.p for row in rows] == pytest.approx(alternating[draw].tolist())
 
 
@@ -430,16 +432,16 @@ def test_the_history_of_the_machine_says_how_much_its_nights_correlate() -> None
 
 def test_nights_in_turn_are_compared_with_their_neighbours(stream: RunData) -> None:
     runs = [renamed(stream, f"n{day}", started_s=float(day)) for day in range(6)]
-    assert compare_sides(runs[::2], runs[1::2]).in_turn == 3
-    assert compare_sides(runs[:3], runs[3:]).in_turn == 0
-    assert compare_sides(runs[:1], runs[1:3]).in_turn == 0
+    assert compare_sides(runs[::2], runs[1::2]).alternating_nights == 3
+    assert compare_sides(runs[:3], runs[3:]).alternating_nights == 0
+    assert compare_sides(runs[:1], runs[1:3]).alternating_nights == 0
     # What drifts is the same in neighbours: here all nights of a side differ by more than sides do.
     drift = np.arange(6) * 0.01
     old, new = (
         estimates(*np.exp(10 * drift[start::2] + 0.02 * start).tolist()) for start in (0, 1)
     )
     (row,) = compare_quantities(
-        {quantity_of(): old}, {quantity_of(): new}, (), correlation({}, {}), in_turn=3
+        {quantity_of(): old}, {quantity_of(): new}, (), correlation({}, {}), alternating_nights=3
     )
     assert row.ratio is not None
     assert row.ratio.value == pytest.approx(np.exp(0.12))
@@ -536,11 +538,11 @@ def test_what_one_side_alone_measured_is_named(stream: RunData, tmp_path: Path) 
     here, not_here = compare_sides([stream], [whole]), compare_sides([whole], [stream])
     assert list(map(sorted, here.unmatched)) == [[], ["lammps", "stream mine"]]
     assert not_here.unmatched == here.unmatched[::-1]
-    assert [compared.first[-1].partition(": ")[0] for compared in (here, not_here)] == [
+    assert [compared.first_lines[-1].partition(": ")[0] for compared in (here, not_here)] == [
         "only this side measured",
         "only the reference measured",
     ]
-    assert compare_sides([stream], [renamed(stream, "again")]).first == []
+    assert compare_sides([stream], [renamed(stream, "again")]).first_lines == []
 
 
 def test_effects_that_share_a_baseline_compare_it_once(tmp_path: Path) -> None:

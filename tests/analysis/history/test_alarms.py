@@ -40,7 +40,7 @@ def planted(
 
 
 def changes(values: np.ndarray) -> list[NoticedChange]:
-    return AlarmWatch(values).all()
+    return AlarmWatch(values).judge_all()
 
 
 @pytest.mark.parametrize(

@@ -42,7 +42,7 @@ def test_one_new_night_is_judged_by_the_spread_of_the_others() -> None:
     half = 4.302653 * math.sqrt(4 / 3)
     assert logs_of(difference.ratio) == pytest.approx([3 - half, 3, 3 + half], abs=1e-5)
     # A change as large as the half-width is the least one with p = 0.05.
-    assert math.log1p(difference.least(0.05)) == pytest.approx(half, abs=1e-5)
+    assert math.log1p(difference.least_change(0.05)) == pytest.approx(half, abs=1e-5)
 
 
 def test_the_more_cautious_of_student_and_welch_is_used() -> None:
