@@ -1,7 +1,7 @@
 """The limits within which a run is accepted.
 
-Their names, defaults and bounds stand here alone; a machine's file (`proof`), a campaign (`verify`)
-and a check set them. Standard library only, but for `limit_field`.
+Only this module has their names, defaults and bounds. A machine's file (`proof`), a campaign
+(`verify`) and a check set their values. Standard library only, but for `limit_field`.
 """
 
 from __future__ import annotations
@@ -18,36 +18,36 @@ LIMITS = ("foreign_cpus", "steal_share", "frequency_drop", "foreign_share")
 
 @dataclass(frozen=True, kw_only=True)
 class AcceptanceLimits:
-    """Limits that a run must keep to be accepted, and how often and how long it is tried."""
+    """Limits that an accepted run keeps; number of repetitions, and time limits, of a run."""
 
-    #: Least share of its rate alone that every writer must reach through the whole window.
+    #: Least share of its uncontended rate that every writer must reach through the whole window.
     min_share: float = 0.5
-    #: Largest share of it that a writer may reach on average: more shows that the rate alone was
-    #: disturbed, since an application takes bandwidth and gives none.
+    #: Largest share of its uncontended rate that a writer may reach on average. A larger share
+    #: shows that this rate was measured too low, since an application only takes bandwidth.
     max_share: float = 1.25
     #: Largest share by which the bytes that a target's device counted may differ from the claim.
     counter_share: float = 0.2
     #: A report later than this many of its intervals means that the writer stalled.
     late_rows: float = 2.0
-    #: Longest time within a run in which nothing of a writer may be seen at its origin's device or
-    #: in its target's memory, seconds: twice what perftest pauses between its rows.
+    #: Longest time within a run without a sign of a writer at its origin's device or in its
+    #: target's memory, seconds: twice the pause of perftest between its rows.
     silent_s: float = 0.5
     #: Longest time in a run that the conductor may stand still, or its wall clock jump, seconds.
     pause_s: float = 1.0
-    #: Largest disturbance of a target node, whatever the arm; None is recorded, not judged. Mean
-    #: number of hardware threads that foreign processes keep busy: an idle node's daemons take 0.01
-    #: to 0.05, one busy process 1.
+    #: The next four are the largest disturbances of a target node in any arm. With None, the value
+    #: is recorded and rejects no run. This one is the mean number of hardware threads that foreign
+    #: processes keep busy: the daemons of an idle node take 0.01 to 0.05, a busy process takes 1.
     foreign_cpus: float | None = 0.25
     #: Share of the processor time that the hypervisor takes: the smallest effect of usual interest.
     steal_share: float | None = 0.02
-    #: How far the application's cores are below the median frequency of the block's accepted runs,
-    #: a share: a turbo step or two.
+    #: Drop of the frequency of the application's cores below the median of the block's accepted
+    #: runs, as a share of it: one or two turbo steps.
     frequency_drop: float | None = 0.1
-    #: Bytes that pass the targets' devices although nothing writes, relative to the writers' rate
-    #: alone.
+    #: Rate of the bytes that pass the targets' devices in runs without writers, as a share of the
+    #: writers' uncontended rate.
     foreign_share: float | None = 0.02
-    #: Largest share of the bytes of all rails that may pass those that the rail policy does not
-    #: name; each rail that it names must pass more.
+    #: Largest share of all rails' bytes that may pass the rails outside the rail policy. Each rail
+    #: of the policy must pass a larger share.
     rail_share: float = 0.02
     #: How often a rejected run is repeated.
     retries: int = 2
@@ -66,9 +66,11 @@ class AcceptanceLimits:
 
 
 class Rule(NamedTuple):
-    """The allowed values of a limit, for people, and by the names of comparisons."""
+    """The allowed values of a limit."""
 
+    #: For messages.
     text: str
+    #: Name of a comparison (`ge`, `lt`, ...) -> the bound.
     bounds: dict[str, float]
 
     def allows(self, value: float) -> bool:
@@ -100,9 +102,14 @@ RULES = {
 
 
 def limit_field(name: str, **changes: Any) -> Any:
-    """The field of a record that is read, for a limit: with its default, bounds and rule."""
+    """Return pydantic's field for a limit, with its default, bounds and description.
+
+    `changes` replace arguments of the field, such as its default.
+    """
     from pydantic import Field  # not on compute nodes
 
-    rule, default = RULES.get(name), getattr(AcceptanceLimits, name)
-    rule_fields: dict[str, Any] = {**rule.bounds, "description": rule.text} if rule else {}
-    return Field(**{"default": default, **rule_fields, **changes})
+    arguments: dict[str, Any] = {"default": getattr(AcceptanceLimits, name)}
+    if rule := RULES.get(name):
+        arguments |= rule.bounds
+        arguments["description"] = rule.text
+    return Field(**(arguments | changes))

@@ -29,7 +29,7 @@ class Arm:
     #: Light and dark colour, and the marker of points, for readers who cannot tell red from green.
     colours: tuple[str, str]
     marker: str
-    #: Injector used instead of the campaign's own.
+    #: Injector that replaces the campaign's.
     control: str | None = None
     #: Added to the name in figures.
     label: str = ""
@@ -45,7 +45,7 @@ class Arm:
         return self.writing == "scheduled"
 
 
-#: In the order used by tables and figures.
+#: All arms, in the order of tables and figures.
 _TABLE = (
     Arm(name="off", role="baseline", writing="none", colours=("#2f6fbb", "#6aa9f4"), marker="o"),
     Arm(name="on", role="effect", writing="continuous", colours=("#c8434f", "#f4838c"), marker="^"),
@@ -85,7 +85,7 @@ _TABLE = (
 ARMS: dict[str, Arm] = {arm.name: arm for arm in _TABLE}
 #: Arms whose writers follow a timetable.
 SCHEDULED = tuple(arm.name for arm in _TABLE if arm.scheduled)
-#: Used for an unknown arm, for instance of a later version: it is taken to write.
+#: Stands for an unknown arm, such as one of a later version. It is assumed to write.
 _UNKNOWN_ARM = Arm(
     name="", role="effect", writing="continuous", colours=("#b0479a", "#e08fd0"), marker="p"
 )
@@ -97,8 +97,10 @@ _LEVELS_MARK = "@"
 
 
 def standard_arms(*, same_host: bool) -> list[str]:
-    """Arms where none are given; the control only where origin and target share a host."""
-    roles = {"baseline", "floor", *(["control"] if same_host else [])}
+    """The arms of a campaign that names none. Only a shared host gets the control."""
+    roles = {"baseline", "floor"}
+    if same_host:
+        roles.add("control")
     return [name for name, arm in ARMS.items() if name == "on" or arm.role in roles]
 
 
@@ -114,7 +116,9 @@ def level_in_name(level: object) -> str:
 
 def treatment_name(arm: str, levels: Mapping[str, str]) -> str:
     """A treatment's name: `on@rate=25%,tool=mpip`. Names are made and read in this module only."""
-    return arm + (_LEVELS_MARK + ",".join(map("=".join, levels.items())) if levels else "")
+    if not levels:
+        return arm
+    return arm + _LEVELS_MARK + ",".join(map("=".join, levels.items()))
 
 
 def arm_and_levels(treatment: str) -> tuple[str, dict[str, str]]:
@@ -134,7 +138,7 @@ def arm_of(treatment: str) -> Arm:
 
 
 def natural_key(name: str) -> list[tuple[float, str]]:
-    """Sorts names as people do, by the numbers in them: `stream@2` before `stream@10`."""
+    """The key that sorts names by the numbers in them: `stream@2` before `stream@10`."""
     parts = re.split(r"(\d+(?:\.\d+)?)", name)
     return [(float(part), "") if index % 2 else (0.0, part) for index, part in enumerate(parts)]
 

@@ -1,7 +1,7 @@
-"""The plan of a block, as JSON: all that is decided of it before it starts.
+"""The plan of a block, as JSON: all decisions that are made before the block starts.
 
-A campaign writes it for the check, which lays out the application and passes it on to the conductor
-when it starts on the first node.
+A campaign writes the plan for the check. The check adds the layout of the application, and passes
+the plan on to the conductor on the first node.
 """
 
 from __future__ import annotations
@@ -22,11 +22,12 @@ from records.treatment import Treatment
 OriginPolicy = Literal["same_host", "same_job", "hetjob", "reservation"]
 
 
-#: Most nodes of an allocation, each of which has an agent (`bench/nodes.py`).
+#: Maximum of nodes in an allocation. Each has an agent (`bench/nodes.py`).
 MAX_NODES = 10_000
 
 
-#: Beside the plan of a campaign's block: why the check skipped a place, a list of lines (JSON).
+#: File beside the plan of a campaign's block: the reasons why the check skipped a place, a JSON
+#: list of lines.
 SKIPPED_FILE = "skipped.json"
 
 
@@ -34,29 +35,29 @@ SKIPPED_FILE = "skipped.json"
 class ShortWrites:
     """The short writes of scheduled treatments."""
 
-    #: Length of each write, seconds; of a write of `messages`, the expected one.
+    #: Length of each write, seconds. With `messages`, the expected length.
     length_s: float = 1.0
-    #: Messages of a write, which lasts as long as they take a writer alone; None: as many as last
-    #: `fill` times the length.
+    #: Messages of a write, which lasts as long as an uncontended writer takes for them. None: as
+    #: many as take `fill` times the length.
     messages: int | None = None
     fill: float = 1.0
-    #: How late or early a write may start or end, seconds, and the share of the planned writing
-    #: that may be missing or beyond the plan; more rejects the run.
+    #: Tolerance for the start and end of each write, seconds; and the share of the planned writing
+    #: that may be missing, or be written beyond the plan. A run beyond them is rejected.
     tolerance_s: float = 0.2
     allowed_share: float = 0.1
 
 
 @dataclass(frozen=True, kw_only=True)
 class Scale:
-    """The short writes of a case on so many nodes, resolved for a machine."""
+    """The short writes of a case on its number of nodes, resolved for a machine."""
 
     short: ShortWrites
     #: Ranks for which the writers are computed, and the mean time to interrupt of each.
     counted: int
     mtti_s: float
-    #: Arm -> writers at a time.
+    #: Arm -> number of concurrent writers.
     writers: dict[str, int]
-    #: Arms whose writers are given, not computed.
+    #: Arms whose number of writers is given, not computed.
     given: tuple[str, ...]
     #: Origin nodes; 0 if origin and target share a host.
     origins: int
@@ -85,11 +86,11 @@ class BlockPlan:
     seed: int
     #: The treatments of a pair, one run each.
     treatments: list[Treatment]
-    #: Pairs to measure. 0: nothing is run; the check reads what an interrupted session of this
-    #: block left unread.
+    #: Pairs to measure. With 0, nothing is run: the check reads the outputs that an interrupted
+    #: session of this block left unread.
     pairs: int
-    #: Warm-up runs of the first baseline, which are not counted. After the last one, runs that are
-    #: too short for the writers' rows are made longer, and warmed up once more.
+    #: Warm-up runs of the first baseline, which do not count. If the last one is too short for the
+    #: writers' rows, runs are made longer and warmed up once more.
     warmups: int
     #: Folder of the run (`records.run`), which holds this block's `logs`.
     nimc_dir: str
@@ -112,12 +113,12 @@ class BlockPlan:
     read_by_check: bool = False
     #: None if no treatment is scheduled.
     short: ShortWrites | None = None
-    #: Caveats to put on every sample, and facts to put into its provenance.
+    #: Caveats for every sample, and facts for its provenance.
     notes: list[str] = field(default_factory=list)
     provenance: dict[str, Any] = field(default_factory=dict)
-    #: The application's program, to be found and described on the first node; None for none.
+    #: The application's program, which the conductor describes on the first node; None for none.
     program: str | None = None
-    #: Modules that the job requests: without one of them nothing is run.
+    #: Modules that the job requests. If one of them is missing, nothing is run.
     modules: list[str] = field(default_factory=list)
     #: Variable of the check that makes runs longer; empty if none does.
     lengthened_by: str = ""
@@ -127,7 +128,7 @@ class BlockPlan:
     settings: dict[str, Level] = field(default_factory=dict)
     #: Target nodes that the job is pinned to, joined with commas; empty: any.
     nodelist: str = ""
-    #: Folder that a user's own command is started in; empty: the check's. No sample has it.
+    #: Start folder of a user's own command; empty: the check's. It is in no sample.
     folder: str = ""
     #: Unit and direction of the figure of merit if the user chooses them; empty: the workload's.
     fom_unit: str = ""
@@ -156,7 +157,7 @@ class BlockPlan:
 
     def order(self, pair: int) -> list[Treatment]:
         """The treatments of a pair, numbered in its case, in the order of their runs."""
-        named = {treatment.name: treatment for treatment in self.treatments}
+        treatments = {treatment.name: treatment for treatment in self.treatments}
         baselines = {treatment.name: treatment.baseline for treatment in self.treatments}
         names = pair_order(baselines, self.seed, self.case, pair)
-        return [named[name] for name in names]
+        return [treatments[name] for name in names]

@@ -1,4 +1,4 @@
-"""The call of a run, so that the same command resumes it, from anywhere on its host."""
+"""The call of a run: with it, printed commands resume the run from any folder of its host."""
 
 from __future__ import annotations
 
@@ -16,50 +16,53 @@ from records.errors import InputError
 from records.files import replace_text
 from records.json_limits import read_json
 
-#: The campaign in a crate, which those on other hosts have.
+#: Name of the campaign file in a crate, which users of other hosts have.
 PACKED_CAMPAIGN = "campaign.yaml"
-#: In a run's folder; it is about this host alone, and in no crate.
+#: File in a run's folder. It holds paths of this host, so no crate has it.
 _CALL_FILE = "call.json"
 
 
 @dataclass(frozen=True)
 class Call:
-    """The command that makes a run, without its machine and where it is."""
+    """The command that makes a run, without the options of machine and results folder."""
 
-    #: A command and what it runs: a name, or a path.
+    #: The command, and the name or path of the campaign that it runs.
     subject: tuple[str | Path, ...]
     #: Options that decide what is run.
     options: tuple[str, ...] = ()
     #: Words after all options: `--` and a user's own command (`nimc measure`).
     tail: tuple[str, ...] = ()
-    #: Where it was typed, and a user's own command runs; None of earlier versions.
+    #: Folder in which it was typed, and in which a user's own command runs. Earlier versions did
+    #: not store it: None.
     folder: Path | None = None
 
     @property
     def required_folder(self) -> Path | None:
-        """The folder that it must be typed in: that of a user's own command; None for any."""
+        """The folder in which the command must be typed: that of a user's own command, or None."""
         return self.folder if self.tail else None
 
     def save(self, run: Path) -> None:
-        """Keep it in the folder of a run."""
+        """Write the call into the folder of a run."""
         subject = [
             str(word.absolute()) if isinstance(word, Path) else word for word in self.subject
         ]
-        kept = {"subject": subject, "options": self.options, "tail": self.tail}
-        kept |= {"folder": str(self.folder)} if self.folder else {}
-        replace_text(run / _CALL_FILE, f"{json.dumps(kept, indent=1)}\n")
+        record = {"subject": subject, "options": self.options, "tail": self.tail}
+        if self.folder:
+            record["folder"] = str(self.folder)
+        replace_text(run / _CALL_FILE, f"{json.dumps(record, indent=1)}\n")
 
 
 def load_call(run: Path, campaign: str) -> Call:
-    """Return what a run was called with.
+    """Return the call that a run's folder holds.
 
-    Of earlier versions only the name of the `campaign` is known.
+    A run of an earlier version holds none: its call is made from the name of its `campaign`.
     """
     with suppress(OSError, InputError, KeyError, TypeError):
-        kept = read_json(run / _CALL_FILE)
-        subject = tuple(Path(word) if os.path.isabs(word) else word for word in kept["subject"])
-        folder = Path(kept["folder"]) if "folder" in kept else None
-        options, tail = (tuple(map(str, kept.get(name, ()))) for name in ("options", "tail"))
+        record = read_json(run / _CALL_FILE)
+        subject = tuple(Path(word) if os.path.isabs(word) else word for word in record["subject"])
+        options = tuple(map(str, record.get("options", ())))
+        tail = tuple(map(str, record.get("tail", ())))
+        folder = Path(record["folder"]) if "folder" in record else None
         return Call(subject, options, tail, folder)
     return Call(("run", _shipped_name(campaign) or f"{campaign}.yaml"))
 
@@ -71,36 +74,41 @@ def _shipped_name(campaign: str) -> str:
 
 @dataclass(frozen=True)
 class RunCommands:
-    """Commands that continue a run, for a shell of this host; without one, for other hosts."""
+    """Commands to print that continue a run."""
 
     run: Path
     campaign: str
     machine: str
+    #: The shell of this host in which they will be typed; None: they are for other hosts.
     shell: Shell | None = None
 
     def resume(self, *options: str) -> str:
-        """Resumes the run, or with other options continues or repeats it."""
-        elsewhere = Call(("run", _shipped_name(self.campaign) or PACKED_CAMPAIGN))
-        call = load_call(self.run, self.campaign) if self.shell else elsewhere
+        """The command that resumes the run, or with more `options` continues or repeats it."""
+        if self.shell:
+            call = load_call(self.run, self.campaign)
+        else:
+            call = Call(("run", _shipped_name(self.campaign) or PACKED_CAMPAIGN))
         if self.shell and call.required_folder not in (None, self.shell.folder):
             moved = replace(self, shell=Shell(call.required_folder))
             return f"cd {shlex.quote(str(call.required_folder))} && {moved.resume(*options)}"
-        return self._line(*call.subject, *self._where(), *call.options, *options, *call.tail)
+        words = (*call.subject, *self._location_options(), *call.options, *options, *call.tail)
+        return self._line(*words)
 
-    def shipped_campaign(self, does: str, campaign: str) -> str:
-        """Runs or plans another of the campaigns on this machine."""
-        return self._line(does, campaign, *self._where())
+    def shipped_campaign(self, verb: str, campaign: str) -> str:
+        """The command that runs or plans a campaign of `campaigns/` on this machine."""
+        return self._line(verb, campaign, *self._location_options())
 
     def advise(self) -> str:
-        """Weighs the run's remedies."""
+        """The command that weighs the run's remedies."""
         return self._line("advise", self.run, "--traffic-share", "30%")
 
-    def _where(self) -> Sequence[str | Path]:
+    def _location_options(self) -> Sequence[str | Path]:
         results = self.shell.results(self.run.parent) if self.shell else []
         return ["--machine", self.machine, *results]
 
     def _line(self, *words: str | Path) -> str:
         if self.shell:
             return self.shell.line(*words)
-        plain = (word.name if isinstance(word, Path) else word for word in words)
-        return shlex.join([PROGRAM, *plain])
+        # On other hosts this run may lie anywhere, so paths are shown by their names.
+        names = [word.name if isinstance(word, Path) else word for word in words]
+        return shlex.join([PROGRAM, *names])

@@ -1,7 +1,7 @@
 """The schema of campaign files. `docs/campaigns.md` shows it by example.
 
-The models hold values in SI units. A field's description says what is allowed; users read it when
-a value is refused.
+The models hold values in SI units. The description of a field says which values are allowed. It is
+shown to the user if a value is refused.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ from records.marked_yaml import Duration, Fraction, Record, quantity
 from records.run import CAP, FLOOR, MARGIN
 from records.sample import Level
 
-#: Fewer pairs give no interval of 95 % (`docs/method.md`); more, no case gets.
+#: Bounds of the number of pairs. Fewer give no interval of 95 % (`docs/method.md`).
 MIN_PAIRS, MAX_PAIRS = 6, 100_000
 
 #: Variables of a check that a sweep sets.
@@ -35,7 +35,7 @@ _OTHER_ARMS = [arm for arm in ARMS if arm != BASELINE]
 
 #: A variable of a check, or FIXTURE.PARAMETER.
 VARIABLE = re.compile(r"[A-Za-z_]\w*(\.[A-Za-z_]\w*)*", re.ASCII)
-#: Longest level, characters; it becomes part of file names.
+#: Maximum length of a level, characters. Levels become part of file names.
 _MAX_LEVEL_LENGTH = 40
 
 FACTORS_RULE = (
@@ -76,14 +76,14 @@ def _check_name(name: str) -> None:
 
 
 def _check_level(level: Any) -> None:
-    """Levels stand in names of treatments, cases and files, as text."""
+    """Raises ValueError for a level whose text cannot be a part of the name of a case or a file."""
     if type(level) not in (int, float, bool, str):
         raise ValueError(f"{level!r:.60} is not a number, a word, true or false")
     if isinstance(level, float) and not math.isfinite(level):
         raise ValueError(f"{level} is not a finite number")
     text = level_text(level)
-    plain = text.isprintable() and not any(c in ',;="\\' or c.isspace() for c in text)
-    if not 0 < len(text) <= _MAX_LEVEL_LENGTH or not plain:
+    is_safe = text.isprintable() and not any(c in ',;="\\' or c.isspace() for c in text)
+    if not 0 < len(text) <= _MAX_LEVEL_LENGTH or not is_safe:
         raise ValueError(f"{text!r:.60} is an invalid level")
     if isinstance(level, str):
         try:
@@ -95,7 +95,7 @@ def _check_level(level: Any) -> None:
 
 
 def _word_or_quantity(read: Callable[[str, str], float], *words: str) -> Callable[[Any], str]:
-    """A check that a text is one of `words` or a quantity; the text is not changed."""
+    """Return a validator of a text that is one of `words` or a quantity above zero."""
 
     def check(text: Any) -> str:
         if text not in words and not quantity(read, text) > 0:
@@ -134,7 +134,7 @@ _DURATION_RULE = "a length of time with its unit, such as 30s, 10min or 1h"
 
 
 def is_name(value: object) -> bool:
-    """Return whether that may name a campaign or a case."""
+    """Return whether a value may be the name of a campaign or a case."""
     return isinstance(value, str) and re.fullmatch(_NAME, value, re.ASCII) is not None
 
 
@@ -164,8 +164,8 @@ class Entry(Record):
         default_factory=dict,
         description="variables of the check, each with one number, text, true or false",
     )
-    #: Factors in addition to the campaign's, which they override; and cells to exclude, or to
-    #: keep alone.
+    #: Factors of this entry, which replace the campaign's of the same names; cells to exclude; and
+    #: cells to keep, without all others.
     factors: Factors = Field(default_factory=dict, description=FACTORS_RULE)
     exclude: Cells = Field(default_factory=list, description=CELLS_RULE)
     only: Cells = Field(default_factory=list, description=CELLS_RULE)
@@ -193,18 +193,18 @@ class Entry(Record):
 
     @property
     def case_levels(self) -> dict[str, Level]:
-        """Levels that distinguish it from the other cases of its entry."""
+        """The levels that distinguish this case from the other cases of its entry."""
         return self._between
 
     def at_levels(self, suffix: str, levels: Mapping[str, Level]) -> Entry:
-        """The case `NAME@SUFFIX` of this entry, at levels that cannot change within a block."""
+        """The case `NAME@SUFFIX` of this entry; its levels hold for the whole block."""
         case = self.with_changes({"case": f"{self.name}@{suffix}", "set": {**self.set, **levels}})
         case._between = dict(levels)
         return case
 
     @property
     def scale(self) -> Scale | None:
-        """Its short writes; None if no arm makes them, or they are not resolved yet."""
+        """The short writes of the case; None if no arm makes any, or they are not resolved yet."""
         return self._scale
 
     def with_scale(self, scale: Scale | None) -> Entry:
@@ -214,7 +214,7 @@ class Entry(Record):
         return case
 
     def with_changes(self, changes: Mapping[str, Any]) -> Entry:
-        """A copy with other values of some fields."""
+        """Return a copy in which some fields have new values."""
         return self.model_copy(update=changes)
 
 
@@ -237,11 +237,12 @@ class Pairs(Record):
     cap: Annotated[int | None, AfterValidator(_check_cap)] = Field(
         default=None, le=MAX_PAIRS, description="a whole number, at least 'floor'"
     )
-    #: Half-width of the slowdown's interval, relative to it, at which a case is done.
+    #: Half-width that the slowdown's interval must reach, relative to the slowdown.
     precision: Fraction | None = Field(
         default=None, gt=0, lt=1, description="a number between 0 and 1, such as 0.01 for 1 %"
     )
-    #: Most pairs of one allocation; None: the floor's, then those up to the next interim analysis.
+    #: Maximum of pairs in one allocation. None: at first `floor` pairs, then as many as the next
+    #: interim analysis needs.
     block: int | None = Field(default=None, ge=1, description="a whole number from 1")
 
     @property
@@ -267,7 +268,7 @@ class InjectorChoice(Record):
 
 
 class Verify(Record):
-    """Limits that a run must keep to be accepted: writes, and silence around it."""
+    """Limits that an accepted run keeps: of its writes, and of disturbance."""
 
     #: None: the machine's (`proof.min_share`).
     min_share: Fraction | None = limit_field("min_share", default=None)
@@ -293,7 +294,7 @@ class Campaign(Record):
         default=[],
         description=f"a list with off and at least one more of: {' '.join(_OTHER_ARMS)}",
     )
-    #: Factors of every workload, and cells to exclude, or to keep alone.
+    #: Factors of every workload; cells to exclude; and cells to keep, without all others.
     factors: Factors = Field(default={}, description=FACTORS_RULE)
     exclude: Cells = Field(default=[], description=CELLS_RULE)
     only: Cells = Field(default=[], description=CELLS_RULE)
@@ -314,5 +315,5 @@ class Campaign(Record):
 
     @property
     def cases(self) -> list[Entry]:
-        """Its cases: what `cases.expand` makes of the entries."""
+        """The cases of the campaign, once `cases.expand` has replaced the entries by them."""
         return self.workloads

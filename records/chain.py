@@ -1,10 +1,10 @@
 """The chain over a run's samples, which shows that none of them was changed afterwards.
 
 Each line of `samples/CASE.jsonl` ends with `"chain":"VALUE"`, its last field: the SHA-256 of the
-value before it (as hexadecimal text) followed by the bytes of the line before `,"chain":`. The
-value before the first one is that of the run's header followed by the case's name. A sample names
-by their SHA-256 what belongs to it (its provenance, counters and logs), so that its value covers
-them too. The head of a run covers the last value of every case.
+previous line's value (as hexadecimal text), followed by the bytes of this line up to `,"chain":`.
+The first line follows the value of the run's header and the case's name. A sample states the
+SHA-256 of its provenance, counters and logs, so its value covers them too. The head of a run covers
+the last value of every case.
 
 Files are verified as bytes, without being parsed. Standard library only, because the conductor
 writes samples on compute nodes that have nothing else.
@@ -22,7 +22,7 @@ from typing import Any
 
 #: Fields of `run.json` that are set after its first sample, which cannot cover them.
 _FIELDS_SET_LATER = ("finished_s", "head", "pairs_raised")
-#: Before the value, the last field of a line.
+#: Begins the last field of a line; the value follows.
 MARK = b',"chain":'
 _PIECE_B = 1 << 20
 _VALUE = re.compile(rb'"([0-9a-f]{64})"\}')
@@ -50,12 +50,12 @@ def link(before: str, content: bytes) -> str:
 def header_digest(header: Mapping[str, Any] | None) -> str:
     """SHA-256 of a run's header as it was when the run began; empty if there is none.
 
-    Over its JSON with sorted keys, without blanks, all but ASCII escaped.
+    It is taken of the JSON with sorted keys and without blanks, in ASCII.
     """
     if header is None:
         return ""
-    begun = {name: value for name, value in header.items() if name not in _FIELDS_SET_LATER}
-    return digest(json.dumps(begun, sort_keys=True, separators=(",", ":")).encode())
+    original = {name: value for name, value in header.items() if name not in _FIELDS_SET_LATER}
+    return digest(json.dumps(original, sort_keys=True, separators=(",", ":")).encode())
 
 
 def genesis(header_sha256: str, case: str) -> str:
@@ -66,14 +66,16 @@ def genesis(header_sha256: str, case: str) -> str:
 def head(header_sha256: str, last: Mapping[str, str]) -> str:
     """The head of a run; `last`: the last value of each case that has a sample.
 
-    SHA-256 over lines: the digest of the header, then `CASE VALUE` in the order of the cases.
+    It is the SHA-256 of these lines: the digest of the header, then `CASE VALUE` in the order of
+    the cases.
     """
-    lines = [header_sha256, *(f"{case} {value}" for case, value in sorted(last.items()))]
+    lines = [header_sha256]
+    lines += [f"{case} {value}" for case, value in sorted(last.items())]
     return digest("".join(f"{line}\n" for line in lines).encode())
 
 
 def chained_line(record: Mapping[str, Any], before: str) -> tuple[bytes, str]:
-    """The line of a record after the value `before`, with its end of line; and its own value.
+    """The line of a record that follows the value `before`, and the value of this line.
 
     Raises ValueError for a figure that is not finite.
     """
@@ -86,7 +88,7 @@ def chained_line(record: Mapping[str, Any], before: str) -> tuple[bytes, str]:
 class FileChain:
     """The findings of a walk along the chain of one file."""
 
-    #: Whole lines, and the value that the last one has; that before the first line if none has.
+    #: Number of whole lines, and the value of the last one; without lines, the value before them.
     lines: int
     last_value: str
     #: Numbers (from 1) of the lines that do not follow from the line before.
@@ -96,9 +98,9 @@ class FileChain:
 def walk(path: Path, first: str) -> FileChain:
     """Walk along the chain of a file, which begins after the value `first`.
 
-    The walk goes on after a broken line with the value which that line states, so that a changed
-    line breaks one link and a removed one that of the next. A last line that a crash left
-    incomplete is ignored.
+    After a broken line the walk continues with the value that the line states. So a changed line
+    breaks its own link, and a removed line breaks only the link of the next one. A last line that a
+    crash left incomplete is ignored.
     """
     last = first.encode()
     lines = 0

@@ -1,8 +1,8 @@
 """The checkout of this project: its folder, its commit, and how its Python is started.
 
-Nothing is imported from the current folder, which may be another user's. With `-c` and `-m` Python
-looks there first, and for an empty entry of PYTHONPATH: a `json.py` would run as whoever calls
-nimc.
+Nothing is imported from the current folder, which may be another user's. Python looks there first
+with `-c` and `-m`, and for an empty entry of PYTHONPATH. A `json.py` in it would run with the
+rights of the user who calls nimc.
 """
 
 from __future__ import annotations
@@ -25,8 +25,8 @@ _CALL_MAIN = "from importlib import import_module; sys.exit(import_module(sys.ar
 def commit(root: Path = ROOT) -> str | None:
     """The checkout's commit, with `+` if files were changed since; None if git does not say it.
 
-    As of a checkout of another user. Files are compared by their hashes: `git status` would run
-    filters and hooks of the checkout's configuration.
+    The checkout may be another user's. So files are compared by their hashes: `git status` would
+    run filters and hooks of the checkout's configuration.
     """
     head = _git(root, "rev-parse", "HEAD")
     listed = _git(root, "ls-tree", "-r", "-z", "HEAD")
@@ -40,9 +40,9 @@ def commit(root: Path = ROOT) -> str | None:
 
 
 def _git(root: Path, *words: str, stdin: str | None = None) -> ProgramAnswer:
-    """Return what git says of the checkout; it fetches nothing that is missing."""
-    alone = {**os.environ, "GIT_ALLOW_PROTOCOL": ""}
-    return ask(["git", "-C", str(root), *words], alone, stdin=stdin)
+    """Run git in the checkout; it fetches no missing object."""
+    offline = {**os.environ, "GIT_ALLOW_PROTOCOL": ""}
+    return ask(["git", "-C", str(root), *words], offline, stdin=stdin)
 
 
 def python_code(code: str, *words: str) -> list[str]:
@@ -56,21 +56,24 @@ def python_main(module: str, *words: str) -> list[str]:
 
 
 def python_path(*first: Path) -> str:
-    """PYTHONPATH of a child: folders, then this process's without those relative to a folder."""
+    """PYTHONPATH of a child: the folders `first`, then this process's absolute entries."""
     entries = [*map(str, first), *os.environ.get("PYTHONPATH", "").split(os.pathsep)]
     return os.pathsep.join(filter(os.path.isabs, entries))
 
 
 def callers_environment(environment: Mapping[str, str]) -> dict[str, str]:
-    """An environment without what this project adds for its own programs, for those of others.
+    """An environment for programs of others: without the additions for this project's programs.
 
-    This checkout leaves PYTHONPATH. The folder of this Python, which a configuration of ReFrame
-    puts before all others on PATH, comes last: another `python3` or `mpiexec` is found first.
+    This checkout is removed from PYTHONPATH. A configuration of ReFrame puts the folder of this
+    Python first on PATH. The folder is moved to the end, so that another `python3` or `mpiexec` is
+    found first.
     """
-    own, kept = str(Path(sys.executable).parent), dict(environment)
-    added = kept.pop("PYTHONPATH", "").split(os.pathsep)
-    if left := [entry for entry in added if entry not in ("", str(ROOT))]:
-        kept["PYTHONPATH"] = os.pathsep.join(left)
-    first, *others = kept.get("PATH", os.defpath).split(os.pathsep)
-    kept["PATH"] = os.pathsep.join([*others, first] if first == own else [first, *others])
-    return kept
+    cleaned = dict(environment)
+    python_entries = cleaned.pop("PYTHONPATH", "").split(os.pathsep)
+    if foreign_entries := [entry for entry in python_entries if entry not in ("", str(ROOT))]:
+        cleaned["PYTHONPATH"] = os.pathsep.join(foreign_entries)
+    path_entries = cleaned.get("PATH", os.defpath).split(os.pathsep)
+    if path_entries[0] == str(Path(sys.executable).parent):
+        path_entries.append(path_entries.pop(0))
+    cleaned["PATH"] = os.pathsep.join(path_entries)
+    return cleaned

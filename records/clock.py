@@ -1,14 +1,14 @@
 """Unix time without steps, and the offset of another node's clock from ours.
 
-The wall clock may be set while a block runs, but runs and rows are put in order by their times. So
-every process of a block reads it once, and goes on by its monotonic clock.
+The wall clock may be set while a block runs, but runs and rows are ordered by their times. So every
+process of a block reads the wall clock once, and adds what its monotonic clock measures.
 
 The offset comes from round-trip messages. A message that leaves at our time a and arrives at the
 other node's time b cannot take negative time, so the other clock is ahead by at most b - a. A
 message back gives a lower bound in the same way. The true offset lies between the greatest lower
-and the least upper bound of all exchanges. As in NTP the quickest messages decide, here separately
-for each direction, and the bound is hard: however unequal the two ways, the error is at most half
-the distance between the bounds. Only drift during the exchanges themselves is not covered.
+and the least upper bound of all exchanges. As in NTP, the quickest messages decide, but separately
+for each direction. The error is at most half the distance between the bounds, however unequal the
+two ways are. Only drift during the exchanges is not covered.
 """
 
 from __future__ import annotations
@@ -22,12 +22,13 @@ from records.errors import MachineError
 
 #: The wall clock minus the monotonic one, when this process started.
 _WALL_OFFSET_S = time.time() - time.monotonic()
-#: How far the clocks of a campaign may be apart, seconds; reading a run allows as much.
+#: Largest allowed difference between the clocks of a campaign, seconds. Reading a run allows as
+#: much.
 _MAX_OFFSET_S = 60.0
 
 
 def now_s() -> float:
-    """Unix time, which no setting of the wall clock since this process's start has moved."""
+    """Unix time; changes of the wall clock after the start of this process have no effect on it."""
     return time.monotonic() + _WALL_OFFSET_S
 
 
@@ -42,26 +43,31 @@ def require_close_clocks(node: str, offsets_s: Mapping[str, float]) -> None:
 
 
 class Exchange(NamedTuple):
-    """One round trip: sent and back by our clock, and the answer, the time by the other's clock."""
+    """One round trip of a message."""
 
+    #: Departure, by our clock.
     sent_s: float
+    #: Arrival, by the other node's clock, which its answer states.
     remote_s: float
+    #: Return of the answer, by our clock.
     back_s: float
 
 
 @dataclass(frozen=True)
 class Offset:
-    """The other clock minus ours, at a time of ours, and its largest error; seconds."""
+    """The offset of another clock, in seconds."""
 
+    #: The other clock minus ours, and its largest error.
     offset_s: float
     error_s: float
+    #: Time of the measurement, by our clock.
     at_s: float
 
 
 def offset_from(exchanges: Iterable[Exchange], node: str) -> Offset:
     """Offset of the clock of `node`. Raises MachineError if the bounds contradict each other.
 
-    That happens if a clock was set, or ran much faster than ours, during the exchanges.
+    They do if a clock was set, or ran much faster than ours, during the exchanges.
     """
     trips = list(exchanges)
     if not trips:
@@ -79,9 +85,10 @@ def offset_from(exchanges: Iterable[Exchange], node: str) -> Offset:
 
 
 def interpolated_offset(first: Offset, last: Offset, at_s: float) -> Offset:
-    """The offset at a time of ours, from one measured before it and one measured after it.
+    """The offset at a time by our clock, from a measurement before it and one after it.
 
-    Its error assumes that the clocks drift evenly; outside the two times the nearer one is used.
+    The error assumes that the clocks drift evenly. Outside the two times, the offset is the nearer
+    one.
     """
     if last.at_s <= first.at_s:
         return first

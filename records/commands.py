@@ -1,7 +1,7 @@
 """Commands that are printed for a user to type: all are made here.
 
-Typed as they are, where they were printed, they do what is said of them: the shell finds the
-program, and paths are right from the current folder.
+A user can type a command as it is printed, in the folder where it is printed: the shell finds the
+program, and relative paths start from this folder.
 """
 
 from __future__ import annotations
@@ -16,27 +16,32 @@ from pathlib import Path
 from records.checkout import ROOT
 
 PROGRAM = "nimc"
-#: Where `--results` is, unless it is given.
+#: Default of the option `--results`.
 _RESULTS = "results"
 
 
 def _installed() -> Path:
-    """The program of the Python that runs this."""
+    """Path of the program beside this Python."""
     return Path(sys.executable).with_name(PROGRAM)
 
 
 def _is_on_path() -> bool:
-    """Return whether the shell finds this program by name; it has no path unless installed."""
-    installed, first = _installed(), shutil.which(PROGRAM)
+    """Return whether the shell finds this program by its name.
+
+    True also if it is not installed, since there is no path to show then.
+    """
+    installed = _installed()
     if not installed.exists():
         return True
-    return first is not None and os.path.realpath(first) == os.path.realpath(installed)
+    path = shutil.which(PROGRAM)
+    return path is not None and os.path.realpath(path) == os.path.realpath(installed)
 
 
 @dataclass(frozen=True)
 class Shell:
-    """The place where commands are typed; without a folder, anywhere on this host: whole paths."""
+    """The shell in which commands are typed."""
 
+    #: Its current folder; None: any folder of this host, so that paths are shown whole.
     folder: Path | None = None
 
     @classmethod
@@ -48,25 +53,28 @@ class Shell:
             return cls()
 
     def words(self, *words: str | Path) -> list[str]:
-        """A command: the program, and its words quoted. Paths are shown from the folder."""
-        program = PROGRAM if _is_on_path() else self.from_folder(_installed())
-        if program == PROGRAM and not _is_on_path():
-            program = f"./{PROGRAM}"
-        shown = (self.from_folder(word) if isinstance(word, Path) else word for word in words)
-        return [shlex.quote(word) for word in (program, *shown)]
+        """The quoted words of a command, the program first. Paths are relative to the folder."""
+        if _is_on_path():
+            program = PROGRAM
+        else:
+            program = self.from_folder(_installed())
+            if program == PROGRAM:
+                program = f"./{PROGRAM}"
+        arguments = (self.from_folder(word) if isinstance(word, Path) else word for word in words)
+        return [shlex.quote(word) for word in (program, *arguments)]
 
     def line(self, *words: str | Path) -> str:
         """The command in one line."""
         return " ".join(self.words(*words))
 
     def results(self, folder: Path) -> list[str | Path]:
-        """The option that names a folder of runs; none for the one that is meant without it."""
+        """The option that names a folder of runs; empty for the default folder."""
         if self.folder is not None and folder.absolute() == self.folder / _RESULTS:
             return []
         return ["--results", folder]
 
     def from_folder(self, path: Path) -> str:
-        """The path as the shell takes it."""
+        """The path, relative to the shell's folder if it lies in it."""
         path = path.absolute()
         if self.folder is not None and path.is_relative_to(self.folder):
             return str(path.relative_to(self.folder))
@@ -79,11 +87,11 @@ def command(*words: str | Path) -> str:
 
 
 def setup_command(*extras: str) -> str:
-    """Return what installs the base of this checkout, and extras of it."""
+    """The command that installs the base of this checkout, and its `extras`."""
     script = Shell.here().from_folder(ROOT / "scripts" / "setup.sh")
     return shlex.join(["sh", script, *extras])
 
 
 def campaign_word(file: Path) -> str | Path:
-    """Return what a command calls a campaign: the name of one of `campaigns/`, else the path."""
+    """The word for a campaign in a command: its name if it is in `campaigns/`, else its path."""
     return file.stem if file.absolute() == ROOT / "campaigns" / f"{file.stem}.yaml" else file

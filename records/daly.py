@@ -1,8 +1,8 @@
-"""The number of nodes that receive a checkpoint at once, when ranks checkpoint on their own.
+"""The number of nodes that receive a checkpoint at a time, if ranks checkpoint uncoordinated.
 
 Groves, Grant and Arnold (2016), section VI: ranks write checkpoints without coordination, at Daly's
-interval for the whole system. At any time the share write / (interval + write) of the ranks is
-writing; if those writes go to the memory of other nodes, as many nodes receive one.
+interval for the whole system. At any time the share write / (interval + write) of the ranks writes.
+If these writes go to the memory of other nodes, as many nodes receive one.
 """
 
 from __future__ import annotations
@@ -14,10 +14,10 @@ from dataclasses import dataclass
 from records import units
 from records.errors import InputError
 
-# An application works for `interval`, then writes a checkpoint for `write`, and so on. Interrupts
-# are a Poisson process with mean time M between them, and each returns to the last checkpoint. The
-# expected time per unit of work is proportional to (exp((interval + write) / M) - 1) / interval,
-# which is smallest for
+# An application works for `interval`, writes a checkpoint for `write`, and repeats both. Interrupts
+# are a Poisson process with the mean time M between them. After each one the application returns to
+# its last checkpoint. The expected time per unit of work is proportional to
+# (exp((interval + write) / M) - 1) / interval. It is smallest for
 #
 # exp(-(interval + write) / M) = 1 - interval / M.
 #
@@ -27,12 +27,12 @@ from records.errors import InputError
 
 
 def optimum_interval_s(write_s: float, mtti_s: float) -> float:
-    """Work between two checkpoints that wastes the least time, seconds, without the write itself.
+    """Seconds of work between two checkpoints that waste the least time; without the write itself.
 
     `write_s` is the duration of one checkpoint, `mtti_s` the mean time to interrupt of the whole
-    job. The series is valid for `write_s` < 2 `mtti_s`; beyond it a checkpoint costs more than it
-    saves, and the estimate is `mtti_s`, as in the paper. Within 1 % of the exact optimum for
-    `write_s` up to `mtti_s` / 2. Raises InputError for values not above 0.
+    job. The series is valid for `write_s` < 2 `mtti_s`. Beyond it a checkpoint costs more than it
+    saves, and the estimate is `mtti_s`, as in the paper. The result is within 1 % of the exact
+    optimum for `write_s` up to `mtti_s` / 2. Raises InputError for values not above 0.
     """
     for name, value in (("write", write_s), ("mtti", mtti_s)):
         if not (math.isfinite(value) and value > 0):
@@ -53,14 +53,14 @@ _MESSAGES = re.compile(r"(\S+) messages of (\S+?)(?: at (\S+))?")
 
 @dataclass(frozen=True, kw_only=True)
 class DalyWriters:
-    """Writers of a system."""
+    """The concurrent writers of a system."""
 
-    #: Ranks, as in the paper, or whatever else checkpoints by itself.
+    #: Number of ranks, as in the paper, or of other units that checkpoint independently.
     counted: int
     #: Mean time to interrupt of the system, and the work between two checkpoints, seconds.
     mtti_s: float
     interval_s: float
-    #: Writes in progress at a time, rounded and as computed.
+    #: Number of writes in progress at any time, rounded and as computed.
     concurrent_writers: int
     concurrent_writers_exact: float
     #: The paper's constant share of what is counted.
@@ -71,35 +71,34 @@ class DalyWriters:
     in_range: bool
 
 
-def concurrent_writers(counted: int, one_mtti_s: float, write_s: float) -> DalyWriters:
-    """Writers of a system, at Daly's interval and as a constant share; the only rule for both.
+def concurrent_writers(counted: int, rank_mtti_s: float, write_s: float) -> DalyWriters:
+    """The concurrent writers of a system, at Daly's interval and as a constant share.
 
-    `one_mtti_s` is the mean time to interrupt of one of the `counted`; they fail independently, so
-    that of the system is `one_mtti_s / counted`. `write_s` is the duration of one write. Raises
-    InputError for values not above 0.
+    `rank_mtti_s` is the mean time to interrupt of one of the `counted` ranks. Since ranks fail
+    independently, the mean time of the system is `rank_mtti_s / counted`. `write_s` is the duration
+    of one write. Raises InputError for values not above 0.
     """
     if counted < 1:
         raise InputError(f"ranks: {counted} found; allowed: 1 or more")
-    mtti_s = one_mtti_s / counted
+    mtti_s = rank_mtti_s / counted
     interval_s = optimum_interval_s(write_s, mtti_s)
-    per_s = counted / (interval_s + write_s)
-    exact, share = per_s * write_s, round(counted * PAPER_SHARE)
-    in_range = write_s < 2 * mtti_s
+    writes_per_s = counted / (interval_s + write_s)
+    exact_writers = writes_per_s * write_s
     return DalyWriters(
         counted=counted,
         mtti_s=mtti_s,
         interval_s=interval_s,
-        concurrent_writers=round(exact),
-        concurrent_writers_exact=exact,
-        constant_share_writers=share,
-        writes_per_s=per_s,
-        in_range=in_range,
+        concurrent_writers=round(exact_writers),
+        concurrent_writers_exact=exact_writers,
+        constant_share_writers=round(counted * PAPER_SHARE),
+        writes_per_s=writes_per_s,
+        in_range=write_s < 2 * mtti_s,
     )
 
 
-def rule_text(one_mtti_s: float, write_s: float) -> str:
-    """Return what `concurrent_writers` counts, in words; printed with its results."""
-    years = f"{one_mtti_s / units.SECONDS['y']:.3g} years"
+def rule_text(rank_mtti_s: float, write_s: float) -> str:
+    """The sentence, printed with the results, that says what `concurrent_writers` counts."""
+    years = f"{rank_mtti_s / units.SECONDS['y']:.3g} years"
     return (
         f"daly: each counted rank writes for {write_s:.3g} s at Daly's interval, with a mean time"
         f" to interrupt of {years} each; constant: {PAPER_SHARE:.1%} of them write. Table V of"
@@ -109,8 +108,9 @@ def rule_text(one_mtti_s: float, write_s: float) -> str:
 
 @dataclass(frozen=True)
 class Write:
-    """A write: its length, or its messages, from whose rate the length follows."""
+    """A write, given by its length or by its messages."""
 
+    #: None if the messages are given: the length then follows from their rate.
     length_s: float | None = None
     messages: int | None = None
     message_b: int = 0
@@ -118,7 +118,10 @@ class Write:
     rate_b_s: float | None = None
 
     def length_at(self, rate_b_s: float | None, field: str) -> float:
-        """Length at the stated rate, or else at this one, seconds. Raises InputError."""
+        """Length in seconds. Messages without a rate of their own are written at `rate_b_s`.
+
+        Raises InputError, which names `field`, if neither rate is known.
+        """
         if self.length_s is not None:
             return self.length_s
         rate_b_s = self.rate_b_s or rate_b_s

@@ -20,7 +20,7 @@ class NimcError(Exception):
     exit_code = 3
 
     def __str__(self) -> str:
-        """A path with a line break makes no second line."""
+        """The lines; a line break within one, as in a path, is escaped."""
         return "\n".join(one_line(str(line)) for line in self.args)
 
 
@@ -34,7 +34,7 @@ class MachineError(NimcError):
     """The machine or a tool on it failed."""
 
 
-# One style for what is wrong with a value: `FIELD: VALUE found; allowed: ...`.
+# Messages about a wrong value have one form: `FIELD: VALUE found; allowed: ...`.
 
 
 def shown_value(value: Any) -> str:
@@ -55,7 +55,7 @@ def suggestion(word: str, words: Iterable[str]) -> str:
     return f", did you mean '{closest[0]}'?" if closest else ""
 
 
-#: Kind of pydantic's error -> what is allowed; for others its message says so.
+#: Kind of pydantic's error -> what is allowed. For other kinds, pydantic's message says it.
 _ALLOWED = {
     **dict.fromkeys(("dataclass_type", "dict_type", "model_type"), "a mapping"),
     **dict.fromkeys(("int_type", "int_parsing", "int_from_float"), "a whole number"),
@@ -82,5 +82,5 @@ def fault_of(error: ErrorDetails, *location: str) -> str:
 
 
 def first_fault(error: ValidationError, *location: str) -> str:
-    """The first of pydantic's errors, as `fault_of`."""
+    """The first of pydantic's errors, in the form of `fault_of`."""
     return fault_of(error.errors(include_url=False)[0], *location)

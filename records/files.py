@@ -1,9 +1,8 @@
 """Files: how they are written, whose may be read, and how they are locked.
 
-Readers see the old or the new file, and no link leads it elsewhere. Others may write to the folder,
-or may have made what is in it. So a file is written under a temporary name, which is random and
-must be new, and renamed. What exists and is no regular file is refused: a link, a pipe, a device.
-So is a folder that is a link.
+Readers see the old or the new file, never a part of it. Other users may write to the folder, and a
+link of theirs must not redirect a write. So a file is written under a new random name, and then
+renamed. A link, a pipe or a device in its place is refused, and so is a folder that is a link.
 """
 
 from __future__ import annotations
@@ -31,7 +30,7 @@ _ALLOWED_FOLDER = "allowed: a real folder"
 
 
 def resolved_output(path: Path) -> Path:
-    """A file or folder to write to that the user has named: links of the user or root are followed.
+    """The path of an output that the user has named, with links of the user or of root followed.
 
     Raises InputError for a link that another user made.
     """
@@ -43,18 +42,18 @@ def resolved_output(path: Path) -> Path:
 
 
 def make_named_folder(folder: Path) -> None:
-    """Create a folder for outputs that the user has named, and those above it.
+    """Create a folder for outputs that the user has named, and its parents.
 
-    Its path stays: where links lead to may have another name on other nodes. Raises InputError for
-    a link that another user made.
+    The path is used with its links, since their target may have another name on other nodes. Raises
+    InputError for a link that another user made.
     """
     resolved_output(folder)
     folder.mkdir(parents=True, exist_ok=True)
-    resolved_output(folder)  # it may have become a link meanwhile
+    resolved_output(folder)  # the folder may have become a link meanwhile
 
 
 def require_output(path: Path, *, folder: bool = False) -> None:
-    """Raises InputError for what exists and may not be written: see above."""
+    """Raise InputError if the output exists and must not be replaced, as stated above."""
     if not folder:
         _require_regular(path)
     elif os.path.lexists(path):
@@ -62,21 +61,22 @@ def require_output(path: Path, *, folder: bool = False) -> None:
 
 
 def make_folder(folder: Path) -> None:
-    """Create a folder for outputs and those above it. Raises InputError if it is a link."""
+    """Create a folder for outputs, and its parents. Raises InputError if it is a link."""
     with suppress(FileExistsError):
         folder.mkdir(parents=True)
     os.close(_open_folder(folder))
 
 
 def replace_text(path: Path, text: str, mode: int | None = None) -> None:
-    """Do the same as `replace_bytes`, with text."""
+    """Write `text` as `replace_bytes` writes bytes."""
     replace_bytes(path, text.encode(), mode)
 
 
 def replace_bytes(path: Path, content: bytes, mode: int | None = None) -> None:
-    """Write `content` to disk; the folder must exist. `mode`: permissions, if not the usual ones.
+    """Write `content` to disk; the folder must exist. `mode`: permissions; None: the usual ones.
 
-    Raises InputError for what may not be written, and OSError, with the file's name, if it fails.
+    Raises InputError if the path is no regular file, and OSError with the file's name if writing
+    fails.
     """
     folder = _open_folder(path.parent)
     partial = f".{secrets.token_hex(8)}{PARTIAL}"
@@ -146,15 +146,15 @@ def read_regular(path: Path, most_b: int, *, follow: bool = False) -> bytes:
     return content
 
 
-# Files that may be read as the user's own: others on a machine can plant folders and files.
+# Files that may be read as the user's own: other users can put folders and files in their place.
 
 
 def reason_to_distrust(path: Path, *, or_root: bool = False) -> str | None:
-    """Return why another user may have made the file or folder `path`; None if it is one's own.
+    """Return why another user may have made a file or folder; None if it is the user's own.
 
-    One's own is real (not a link), owned by this user (or, with `or_root`, by root), and not
-    writable by others: by its group only if nobody else is in that (umask 002). Raises
-    FileNotFoundError if there is nothing.
+    The user's own is no link, belongs to this user (or, with `or_root`, to root), and cannot be
+    written by others. Its group may write if nobody else is in it (umask 002). Raises
+    FileNotFoundError if there is no such file.
     """
     status = path.lstat()
     if stat.S_ISLNK(status.st_mode):
@@ -170,13 +170,14 @@ def reason_to_distrust(path: Path, *, or_root: bool = False) -> str | None:
 
 
 def _is_private_group(path: Path, status: os.stat_result) -> bool:
-    """Return whether a file's group is its owner's private one, and no list of access adds users.
+    """Return whether only the owner is in a file's group, and no access control list adds users.
 
-    A directory service may not list whose primary group it is, so name or number must be equal.
+    A directory service may not list the users of a primary group. So the group must have the name
+    or the number of the owner.
     """
-    with suppress(OSError):  # a file system without such lists
+    with suppress(OSError):  # a file system without access control lists
         if "system.posix_acl_access" in os.listxattr(path, follow_symlinks=False):
-            return False  # then the mode's bits of the group are those of all who are listed
+            return False  # the group's bits of the mode then hold for all listed users
     try:
         user, group = pwd.getpwuid(status.st_uid), grp.getgrgid(status.st_gid)
     except KeyError:
@@ -186,7 +187,7 @@ def _is_private_group(path: Path, status: os.stat_result) -> bool:
 
 
 def require_owned(path: Path, field: str, *, or_root: bool = False) -> None:
-    """Raise InputError that begins with `field` unless `path` is absent or the user's own."""
+    """Raise InputError, beginning with `field`, if `path` exists and is not the user's own."""
     with suppress(FileNotFoundError):
         if reason := reason_to_distrust(path, or_root=or_root):
             raise InputError(
@@ -195,7 +196,7 @@ def require_owned(path: Path, field: str, *, or_root: bool = False) -> None:
 
 
 def user_name(uid: int) -> str:
-    """Name of a user; the number of one without an entry in passwd, as in some containers."""
+    """Name of a user; the number if passwd has no entry for it, as in some containers."""
     try:
         return pwd.getpwuid(uid).pw_name
     except KeyError:
@@ -203,7 +204,7 @@ def user_name(uid: int) -> str:
 
 
 def group_names(user: str, gid: int) -> list[str]:
-    """Names of a user's groups, `gid` among them; a group without an entry gives its number."""
+    """Names of a user's groups, `gid` among them; the number of a group without an entry."""
     names = []
     for number in os.getgrouplist(user, gid):
         try:
@@ -213,11 +214,11 @@ def group_names(user: str, gid: int) -> list[str]:
     return names
 
 
-# Lock files that no other user can open: a stranger who holds one would block their owner.
+# Lock files that no other user can open: another user who locked one would block the owner.
 
 
 _POLL_S = 0.05
-#: Longest text on the holder.
+#: Maximum length of the text on the holder, bytes.
 _HOLDER_B = 200
 
 
@@ -230,12 +231,15 @@ class PrivateLock:
     handle: int
 
     def acquire(self, within_s: float | None = 0.0) -> bool:
-        """Return whether it could be locked within that time; released when the file is closed.
+        """Lock the file; return whether this succeeded within `within_s` (None: no limit).
 
-        None waits without a limit. Raises MachineError if the file system has no locks.
+        The lock is released when the file is closed. Raises MachineError if the file system has no
+        locks.
         """
         began_s = time.monotonic()
-        operation = fcntl.LOCK_EX | (fcntl.LOCK_NB if within_s is not None else 0)
+        operation = fcntl.LOCK_EX
+        if within_s is not None:
+            operation |= fcntl.LOCK_NB
         while True:
             try:
                 fcntl.flock(self.handle, operation)
@@ -251,11 +255,11 @@ class PrivateLock:
                 ) from error
 
     def holder(self) -> str:
-        """Return what the holder wrote of itself."""
+        """The text that the holder of the lock has written."""
         return os.pread(self.handle, _HOLDER_B, 0).decode(errors="replace").strip()
 
     def write_holder(self, text: str) -> None:
-        """Write who holds it, which is only for messages."""
+        """Write who holds the lock; the text is used in messages only."""
         with suppress(OSError):
             os.ftruncate(self.handle, 0)
             os.pwrite(self.handle, f"{text}\n".encode(), 0)
@@ -263,7 +267,7 @@ class PrivateLock:
 
 @contextmanager
 def private_lock(path: Path) -> Iterator[PrivateLock]:
-    """A lock file, not yet locked, which is closed when the context ends.
+    """Open a lock file without locking it, and close it when the context ends.
 
     Raises InputError if it is another user's, MachineError if it cannot be opened.
     """

@@ -49,7 +49,7 @@ def test_other_factors_make_cases(tmp_path):
     stream_cases = cases(tmp_path, text(entry))
     assert [case.name for case in stream_cases] == ["stream@iterations=10", "stream@iterations=20"]
     assert stream_cases[1].set == {"llc_multiple": 2, "iterations": 20}
-    assert stream_cases[1].between == {"iterations": 20}
+    assert stream_cases[1].case_levels == {"iterations": 20}
     assert stream_cases[1].factors == {"rate": ["full"]}
     # Names of several stay names of files.
     entry = "check: stream, factors: {iterations: [10], llc_multiple: [a/b]}"
