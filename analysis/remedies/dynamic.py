@@ -1,10 +1,10 @@
 """A core reserved only while traffic needs it, which Groves, Grant and Arnold (2016) suggest.
 
-This is computed from the speeds of the runs, not measured: the core is assumed to change hands
-without delay. It is reserved while the writers' rate exceeds the break-even rate, above which the
-application is faster with the core reserved (`throttling.THROTTLING`). The break-even rate is known
-only from a sweep of rates. Without one, the core is reserved during all traffic if the application
-is then faster with it, and never otherwise.
+This is computed from the speeds of the runs, not measured. It assumes that the core is reserved and
+released without delay. The core is reserved while the writers' rate exceeds the break-even rate,
+above which the application is faster with the core reserved (`throttling.THROTTLING`). The
+break-even rate is known only from a sweep of rates. Without one, the core is reserved during all
+traffic if the application is then faster with it, and never otherwise.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from analysis.display.figures import quantity
 from analysis.questions.question import Question, columns_of, shared
 from analysis.questions.shown import answered
 from analysis.remedies.speeds import remedy_speeds
-from analysis.remedies.throttling import RESERVED, THROTTLING
+from analysis.remedies.throttling import CORES_FACTOR, THROTTLING
 from analysis.report.data import RunData
 from analysis.statistics.interval import Estimate
 from analysis.statistics.location import location
@@ -27,23 +27,23 @@ from records.arms import arm_and_levels
 from records.groups import grouped
 
 #: The columns that tell the reserved cores of a run apart.
-_KEYS = ["case", "remedy", "traffic", "at"]
-#: When the core is reserved.
+_CORE_COLUMNS = ["case", "remedy", "traffic", "at"]
+#: The times at which the core is reserved.
 STRATEGIES = ("never", "always", "dynamic")
 #: Shares of time with traffic in the picture: four are enough, since its lines are nearly straight.
 _SHARES = (0.0, 0.25, 0.5, 1.0)
 
 
 def _relative_speeds(run: RunData) -> pl.DataFrame:
-    """A row per reserved core and pair; speeds are relative to `off` without the core.
+    """A row per remedy of reserved cores and pair; speeds are relative to `off` without the remedy.
 
-    `from_b_s` is the rate above which the core is reserved, null if it is not known. `reserves`
-    says whether it is reserved during the measured traffic.
+    `from_b_s` is the rate above which the cores are reserved, null if it is not known. `reserves`
+    says whether they are reserved during the measured traffic.
     """
     rows = remedy_speeds(run)
     if rows.is_empty():
         return rows
-    complete = rows.filter("paired", factor=RESERVED)
+    complete = rows.filter("paired", factor=CORES_FACTOR)
     complete = complete.drop_nulls(["off", "on", "off_with", "on_with"])
     if complete.is_empty():
         return complete
@@ -52,9 +52,9 @@ def _relative_speeds(run: RunData) -> pl.DataFrame:
     keys = zip(complete["case"], arms, complete["level"], strict=True)
     from_b_s = pl.Series("from_b_s", [rates.get(key) for key in keys], pl.Float64)
     off = pl.col("off")
-    faster = (pl.col("on_with") / pl.col("on")).median().over(_KEYS) > 1
+    faster = (pl.col("on_with") / pl.col("on")).median().over(_CORE_COLUMNS) > 1
     return complete.with_columns(from_b_s).select(
-        *_KEYS,
+        *_CORE_COLUMNS,
         "emulated",
         "rate_b_s",
         "from_b_s",
@@ -68,27 +68,29 @@ def _relative_speeds(run: RunData) -> pl.DataFrame:
 def _break_even_rates_b_s(run: RunData) -> dict[tuple[str, str, str], float]:
     """Case, arm and reserved cores -> the rate above which the application is faster with them.
 
-    If that rate lies beyond the measured ones, the end of its interval that is known is used. If
-    two sweeps share case, arm and cores, their rates are left out.
+    If that rate lies beyond the measured ones, the known end of its interval is used. If two sweeps
+    share case, arm and cores, their rates are left out.
     """
-    answers = grouped(
+    rows_of_cores = grouped(
         ((row["case"], row["arm"], str(row["reserved"])), row)
         for row in answered(THROTTLING, run).to_dicts()
         if row["reserved"] is not None and row["word"] == "yes"
     )
-    ends = ("same_rate_b_s", "same_rate_b_s_high", "same_rate_b_s_low")
-    rates = {
-        key: next((row[end] for end in ends if row[end] is not None), None)
-        for key, (row, *others) in answers.items()
-        if not others
-    }
-    return {key: rate for key, rate in rates.items() if rate is not None}
+    rates = {}
+    for key, rows in rows_of_cores.items():
+        if len(rows) > 1:
+            continue
+        for column in ("same_rate_b_s", "same_rate_b_s_high", "same_rate_b_s_low"):
+            if rows[0][column] is not None:
+                rates[key] = rows[0][column]
+                break
+    return rates
 
 
-def strategies(run: RunData, shares: Sequence[float]) -> pl.DataFrame:
-    """A row per reserved core, pair, share of time with traffic, and strategy.
+def strategy_speeds(run: RunData, shares: Sequence[float]) -> pl.DataFrame:
+    """A row per remedy of reserved cores, pair, share of time with traffic, and strategy.
 
-    `speed` is the mean over time, relative to `off` without the core.
+    `speed` is the mean over time, relative to `off` without the remedy.
     """
     pairs = _relative_speeds(run)
     if pairs.is_empty():
@@ -101,12 +103,9 @@ def strategies(run: RunData, shares: Sequence[float]) -> pl.DataFrame:
         "dynamic": 1 - share + share * dynamic_on,
     }
     rows = pairs.join(pl.DataFrame({"share": list(shares)}), how="cross")
-    rows = rows.with_columns(**mean_speeds).drop("on", "off_with", "on_with")
-    return rows.unpivot(
-        on=STRATEGIES,
-        index=[name for name in rows.columns if name not in STRATEGIES],
-        variable_name="strategy",
-        value_name="speed",
+    rows = rows.drop("on", "off_with", "on_with")
+    return rows.with_columns(**mean_speeds).unpivot(
+        on=STRATEGIES, index=rows.columns, variable_name="strategy", value_name="speed"
     )
 
 
@@ -124,26 +123,26 @@ DYNAMIC = Question(
     " writes are faster than the rate above which the application is faster with the core. It is"
     " assumed to change hands without delay. Without a sweep of rates, a dynamic core is reserved"
     " during all traffic if the application is then faster with it.",
-    rows=lambda run: strategies(run, _SHARES),
-    by=(*_KEYS, "share", "strategy"),
+    rows=lambda run: strategy_speeds(run, _SHARES),
+    by=(*_CORE_COLUMNS, "share", "strategy"),
     estimates={"speed": _typical_speed},
     facts=shared("from_b_s"),
     headings={"speed": "speed / speed off", "share": "share of time with traffic"},
     spread="strategy",
     plot="lines",
     axes=("share", "strategy"),
-    apart=("case", "remedy", "traffic", "at"),
+    apart=tuple(_CORE_COLUMNS),
 )
 
 
 def dynamic_rows(run: RunData, share: float) -> list[dict[str, Any]]:
-    """A row per reserved core: its speed under each strategy, with traffic during `share`."""
-    rows = strategies(run, [share])
+    """A row per remedy of reserved cores: the speed of each strategy, with traffic for `share`."""
+    rows = strategy_speeds(run, [share])
     if rows.is_empty():
         return []
     table = []
-    for key, group in rows.group_by(_KEYS, maintain_order=True):
-        row = dict(zip(_KEYS, key, strict=True))
+    for key, group in rows.group_by(_CORE_COLUMNS, maintain_order=True):
+        row = dict(zip(_CORE_COLUMNS, key, strict=True))
         row |= group.select("rate_b_s", "from_b_s", "reserves", "emulated").row(0, named=True)
         for strategy in STRATEGIES:
             row |= columns_of(strategy, _typical_speed(group.filter(strategy=strategy)))
@@ -155,17 +154,16 @@ def strategy_sentence(row: dict[str, Any], share: float) -> str:
     """A row of `dynamic_rows` as one line; empty if it has no estimate."""
     if row["dynamic"] is None:
         return ""
-    speed = {
-        name: f"{row[name] * 100:.1f} % [{row[f'{name}_low'] * 100:.1f},"
-        f" {row[f'{name}_high'] * 100:.1f}]"
-        for name in STRATEGIES
-    }
+    speeds = {}
+    for strategy in STRATEGIES:
+        value, low, high = (100 * row[f"{strategy}{end}"] for end in ("", "_low", "_high"))
+        speeds[strategy] = f"{value:.1f} % [{low:.1f}, {high:.1f}]"
     above = "" if row["from_b_s"] is None else f" above {quantity(row['from_b_s'], 'B/s', 3)}"
     emulated = " [emulated]" if row["emulated"] else ""
     levels = f", {row['at']}" if row["at"] else ""
     return (
         f"{row['case']}, {row['remedy']} only under traffic{above} (computed): with"
         f" {row['traffic']}{levels}{emulated} {share * 100:.3g} % of the time the speed is"
-        f" {speed['dynamic']} of that without traffic; never reserved {speed['never']}, always"
-        f" {speed['always']}"
+        f" {speeds['dynamic']} of that without traffic; never reserved {speeds['never']}, always"
+        f" {speeds['always']}"
     )

@@ -1,4 +1,4 @@
-"""Remedies of a run as one frame: the price and the gain of each, and its net effect."""
+"""Remedies of a run as one frame: the price, the gain and the net effect of each."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ import polars as pl
 from analysis.history.between_nights import NightsDifference, ratio_of_nights
 from analysis.questions.estimators import stated
 from analysis.questions.question import columns_of, ends_of
-from analysis.remedies.speeds import KEYS, remedy_speeds
+from analysis.remedies.speeds import REMEDY_COLUMNS, remedy_speeds
 from analysis.report.data import RunData
 from analysis.statistics.aligned_ranks import (
     MIN_BLOCKS,
@@ -25,38 +25,38 @@ from analysis.statistics.location import Crossing, crossing, location, p_value
 
 #: A remedy with its figures; the columns of an interval end in `_low` and `_high`.
 #: `price`: time off with the remedy / time off; above 1 it costs. It is null for a level of the
-#: writers, which does nothing where nothing is written.
+#: writers, which changes nothing without writes.
 #: `gain`: time on / time on with the remedy; above 1 it helps.
 #: `written`: the writers' rate with the remedy / without.
-#: `net`: the application's speed with the remedy / without, at the given share of time with
-#: traffic. It is the gain at a share of 1, and 1 / price at 0.
+#: `net`: the application's speed with the remedy / without, at a share of time with traffic. It is
+#: the gain at a share of 1, and 1 / price at 0.
 #: `p`: p value of 'no difference' in net over the `allocations` measured.
-#: `next_allocation`: an interval that covers the net of the next allocation; null below three.
-#: `break_even`: the share above which the net is above 1, of paired remedies.
-#: `n`: pairs that hold all four runs, or allocations of the side with fewer.
+#: `next_allocation`: an interval that covers the net of the next allocation; null for fewer than
+#: three allocations.
+#: `break_even`: the share of time above which the net is above 1; null for unpaired remedies.
+#: `n`: pairs that have all four runs, or allocations of the side with fewer.
 Remedy = dict[str, Any]
 
 
 def remedies(run: RunData, share: float) -> pl.DataFrame:
-    """The remedies of a run, a row each, with traffic during `share` of the time."""
-    return run.cached(f"remedies at {share}", lambda: estimated(remedy_speeds(run), share))
+    """A row for each remedy of a run, with traffic during `share` of the time."""
+    return run.cached(f"remedies at {share}", lambda: net_effects(remedy_speeds(run), share))
 
 
-def estimated(rows: pl.DataFrame, share: float) -> pl.DataFrame:
-    """A row per remedy from its `speeds.remedy_speeds`."""
+def net_effects(rows: pl.DataFrame, share: float) -> pl.DataFrame:
+    """A row for each remedy of a `speeds.remedy_speeds`."""
     if rows.is_empty():
         return rows
     table = []
-    for _, pairs in rows.group_by(KEYS, maintain_order=True):
-        figures = (
-            _paired_remedy(pairs, share) if pairs["paired"][0] else _unpaired_remedy(pairs, share)
-        )
-        table.append(pairs.select(_DESCRIPTION).row(0, named=True) | figures)
+    for _, speeds in rows.group_by(REMEDY_COLUMNS, maintain_order=True):
+        estimate = _paired_remedy if speeds["paired"][0] else _unpaired_remedy
+        description = speeds.select(_DESCRIBING_COLUMNS).row(0, named=True)
+        table.append(description | estimate(speeds, share))
     return pl.DataFrame(table, infer_schema_length=None)
 
 
-_DESCRIPTION = (
-    *KEYS,
+_DESCRIBING_COLUMNS = (
+    *REMEDY_COLUMNS,
     "remedy",
     "what",
     "workload",
@@ -69,23 +69,22 @@ _DESCRIPTION = (
 
 
 def _paired_remedy(rows: pl.DataFrame, share: float) -> Remedy:
+    """The figures of a remedy from pairs that have all four runs."""
     price = stated("price")(rows)
     complete = rows.drop_nulls(["off", "on", "off_with", "on_with"])
-    # A remedy may help on some nodes and not on others, so what the pairs of a few allocations show
-    # need not hold in the next one.
     logs = (_mean_speed(complete, share, "_with") / _mean_speed(complete, share)).log().to_numpy()
     net = _exponential(location(logs))
+    # A remedy may help on some nodes and not on others, so a result of a few allocations need not
+    # hold in the next one.
     blocks = complete["block"]
-    logs_by_block = [logs[(blocks == block).to_numpy()] for block in blocks.unique().sort()]
-    next_net = (
-        next_allocation([with_zero_baselines(block) for block in logs_by_block]) if net else None
-    )
+    logs_of_blocks = [logs[(blocks == block).to_numpy()] for block in blocks.unique().sort()]
+    next_net = next_allocation([with_zero_baselines(block) for block in logs_of_blocks]) if net else None
     rates = (complete["writer_rate_b_s_with"] / complete["writer_rate_b_s"]).to_numpy()
-    gain = stated("gain")(rows) or _ratio((complete["on_with"] / complete["on"]).to_numpy())
+    gain = stated("gain")(rows) or _typical_ratio((complete["on_with"] / complete["on"]).to_numpy())
     return {
         **columns_of("price", price),
         **columns_of("gain", gain),
-        **columns_of("written", _ratio(rates)),
+        **columns_of("written", _typical_ratio(rates)),
         **columns_of("net", net),
         **columns_of("break_even", _break_even(complete) if price else None),
         **ends_of("next_allocation", next_net),
@@ -96,7 +95,11 @@ def _paired_remedy(rows: pl.DataFrame, share: float) -> Remedy:
 
 
 def _unpaired_remedy(rows: pl.DataFrame, share: float) -> Remedy:
-    """A remedy from one speed per allocation; the interval of the net has their scatter already."""
+    """The figures of a remedy from one speed per allocation.
+
+    The interval of the net covers the next allocation, since it is made from the scatter between
+    allocations.
+    """
     without = rows.select("off", "on").drop_nulls()
     with_remedy = rows.select(off="off_with", on="on_with").drop_nulls()
     net = _ratio_of_allocations(_mean_speed(with_remedy, share), _mean_speed(without, share))
@@ -127,21 +130,21 @@ def _exponential(logs: Estimate | None) -> Estimate | None:
 
 
 def _break_even(rows: pl.DataFrame) -> Crossing | None:
+    """The share of time with traffic at which the net is 1."""
     if rows.height < MIN_VALUES:
         return None
-    off, on, off_with, on_with = thin_rows(
-        rows.select("off", "on", "off_with", "on_with").to_numpy()
-    ).T
-    return crossing(
-        lambda share: np.asarray(
-            np.log(((1 - share) * off_with + share * on_with) / ((1 - share) * off + share * on))
-        ),
-        0.0,
-        1.0,
-    )
+    speeds = thin_rows(rows.select("off", "on", "off_with", "on_with").to_numpy())
+    off, on, off_with, on_with = speeds.T
+
+    def log_net(share: Values) -> Values:
+        mean_with_remedy = (1 - share) * off_with + share * on_with
+        mean_without = (1 - share) * off + share * on
+        return np.asarray(np.log(mean_with_remedy / mean_without))
+
+    return crossing(log_net, 0.0, 1.0)
 
 
-def _ratio(ratios: Values) -> Estimate | None:
+def _typical_ratio(ratios: Values) -> Estimate | None:
     return slowdown(with_zero_baselines(np.log(ratios))) if np.isfinite(ratios).all() else None
 
 
@@ -154,11 +157,11 @@ def _ratio_of_allocations(
     return ratio_of_nights(numerators.to_list(), denominators.to_list())
 
 
-def times(run: RunData) -> pl.DataFrame:
-    """A row per pair, remedy with a price, and what the run is `with`: traffic, remedy or both.
+def remedy_times(run: RunData) -> pl.DataFrame:
+    """Three rows for each pair of a remedy with a price: with traffic, with the remedy, with both.
 
-    `log` is that of its time / time off without the remedy. `time` does not use it with the remedy
-    alone, whose time is the price.
+    The column `with` says which. `log` is the logarithm of the run's time / time off without the
+    remedy; `typical_time` does not use it for the remedy alone, since its time is the price.
     """
     rows = remedy_speeds(run)
     if rows.is_empty():
@@ -171,8 +174,8 @@ def times(run: RunData) -> pl.DataFrame:
     return rows.with_columns(log=(pl.col("off") / speed).log())
 
 
-def time(rows: pl.DataFrame) -> Estimate | None:
-    """The time estimated from rows of `times` of one remedy and `with`."""
+def typical_time(rows: pl.DataFrame) -> Estimate | None:
+    """The typical time of rows of `remedy_times`, all of one remedy and one value of `with`."""
     if rows["with"][0] == "remedy":
         return stated("price")(rows)
     return _exponential(location(rows["log"].to_numpy()))

@@ -1,31 +1,29 @@
 """The remedies of a run, and the application's speeds without and with each, pair by pair.
 
-A level of the application, such as reserved cores, has a baseline of its own, and so a price. A
-level of the writers, such as a throttled rate, shares the baseline: its price is how much slower it
-makes the writes.
+A level of the application, such as reserved cores, has its own baseline, and so a price. A level of
+the writers, such as a throttled rate, shares the baseline: its price is that writes are slower.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from types import MappingProxyType
-from typing import Any, NamedTuple
+from dataclasses import dataclass, field
+from typing import Any
 
 import polars as pl
 
 from analysis.effects.result import Result, Verdict
 from analysis.effects.verdict import emulation_caveats
 from analysis.questions.question import columns_of
-from analysis.remedies.throttling import PAIR, RATE, by_level
+from analysis.remedies.throttling import PAIR_COLUMNS, RATE_FACTOR, sweeps_of_factor
 from analysis.report.data import RunData
 from analysis.samples.pairs import treatment_rows
 from analysis.statistics.interval import Estimate
-from records.arms import BASELINE, arm_and_levels, arm_of, level_text, treatment_name
-from records.groups import grouped
+from records.arms import BASELINE, arm_of, level_text, treatment_name, arm_and_levels
 from records.notes import Note
 from records.sample import Level
 
-#: Factor -> what the remedy is, in words. Other factors, such as a tool, are not remedies.
+#: Factor -> description of the remedy. Other factors, such as a tool, are not remedies.
 REMEDIES: dict[str, str] = {
     "reserved_cores": "cores left free by the application",
     "core_spec": "cores set aside by Slurm",
@@ -36,13 +34,23 @@ REMEDIES: dict[str, str] = {
     "mpi_rail": "network devices of the application's MPI",
     "rate": "throttled writers",
 }
-_TOOL = "tool"
-#: The columns that tell a run's remedies apart: case and treatment with the remedy (`case`,
-#: `treatment`) and without it (`reference_case`, `traffic`), factor, and levels.
-KEYS = ("case", "reference_case", "traffic", "treatment", "factor", "level", "reference", "at")
-#: The columns that all rows of a remedy have in common, with their types.
-_SCHEMA: dict[str, Any] = {
-    **dict.fromkeys((*KEYS, "remedy", "what", "workload"), pl.String),
+_TOOL_FACTOR = "tool"
+#: The columns that tell a run's remedies apart. `case` and `treatment` are those with the remedy,
+#: `reference_case` and `traffic` those without it. `level` and `reference` are the factor's levels
+#: with and without it; `at` has the other factors' levels.
+REMEDY_COLUMNS = (
+    "case",
+    "reference_case",
+    "traffic",
+    "treatment",
+    "factor",
+    "level",
+    "reference",
+    "at",
+)
+#: The columns whose values all rows of a remedy share, with their types.
+_COLUMN_TYPES: dict[str, Any] = {
+    **dict.fromkeys((*REMEDY_COLUMNS, "remedy", "what", "workload"), pl.String),
     **dict.fromkeys((*columns_of("price", None), *columns_of("gain", None)), pl.Float64),
     "rate_b_s": pl.Float64,
     "margin": pl.Float64,
@@ -52,33 +60,34 @@ _SCHEMA: dict[str, Any] = {
 }
 
 
-class _Remedy(NamedTuple):
-    """A level of a factor under the same writes as the level that it is compared with."""
+@dataclass(frozen=True, kw_only=True)
+class _Remedy:
+    """A level of a factor, and the level that it is compared with."""
 
-    without: Result
+    without_remedy: Result
     with_remedy: Result
     factor: str
     level: Level
     reference: Level
     #: Other factors of the application that are not at their first level, with their levels.
-    at: Mapping[str, Level] = MappingProxyType({})
-    #: From the contrasts of the run; None for a level of the writers, or of another job.
+    other_levels: Mapping[str, Level] = field(default_factory=dict)
+    #: The run's contrasts; None for a level of the writers, or of another job.
     price: Estimate | None = None
     gain: Estimate | None = None
 
     @property
     def paired(self) -> bool:
         """Return whether the level changed between two runs of a pair."""
-        return self.without.case == self.with_remedy.case
+        return self.without_remedy.case == self.with_remedy.case
 
 
 def remedy_speeds(run: RunData) -> pl.DataFrame:
-    """A row for each remedy and each pair with all four runs: `off` and `on`, without and with it.
+    """A row for each remedy and each pair that has all four runs.
 
-    The columns are the speeds without the remedy (`off`, `on`) and with it (`off_with`,
-    `on_with`), in arbitrary units, and the rates of the writers. A remedy without such a pair has
-    one row, without speeds. A level that needs a job of its own, such as `--core-spec`, has a row
-    for each allocation of either side, since jobs differ in their nodes and their hour.
+    The four runs have the speeds `off` and `on` without the remedy, `off_with` and `on_with` with
+    it, in arbitrary units. The rates of the writers stand next to them. A remedy without such a
+    pair has one row, without speeds. A level that needs its own job, such as `--core-spec`, cannot
+    be paired, since jobs differ in nodes and time: it has a row for each allocation of either side.
     """
     return run.cached("speeds of remedies", lambda: _remedy_speeds(run))
 
@@ -91,16 +100,18 @@ def _remedy_speeds(run: RunData) -> pl.DataFrame:
     }
     frames = []
     for remedy in remedies:
-        sides = remedy.without, remedy.with_remedy
+        sides = remedy.without_remedy, remedy.with_remedy
         common = _common_columns(remedy) | {
             "margin": run.header.margin,
             "emulated": list(dict.fromkeys(why for row in sides for why in emulated[row.case])),
             "unstable": any((row.case, row.arm) in unstable for row in sides),
         }
         speeds_of = _speeds_of_pairs if remedy.paired else _speeds_of_allocations
-        rows = speeds_of(run, without=remedy.without, with_remedy=remedy.with_remedy)
-        rows = rows.clear(1) if rows.is_empty() else rows  # one row of nulls
-        frames.append(pl.DataFrame([common], schema=_SCHEMA).join(rows, how="cross"))
+        rows = speeds_of(run, without_remedy=remedy.without_remedy, with_remedy=remedy.with_remedy)
+        if rows.is_empty():
+            # A row of nulls.
+            rows = rows.clear(1)
+        frames.append(pl.DataFrame([common], schema=_COLUMN_TYPES).join(rows, how="cross"))
     return pl.concat(frames, how="diagonal_relaxed") if frames else pl.DataFrame()
 
 
@@ -108,10 +119,10 @@ def _common_columns(remedy: _Remedy) -> dict[str, Any]:
     level, reference = level_text(remedy.level), level_text(remedy.reference)
     return {
         "case": remedy.with_remedy.case,
-        "reference_case": remedy.without.case,
-        "workload": remedy.without.workload,
-        "rate_b_s": remedy.without.writer_rate_b_s,
-        "traffic": remedy.without.arm,
+        "reference_case": remedy.without_remedy.case,
+        "workload": remedy.without_remedy.workload,
+        "rate_b_s": remedy.without_remedy.writer_rate_b_s,
+        "traffic": remedy.without_remedy.arm,
         "treatment": remedy.with_remedy.arm,
         "factor": remedy.factor,
         "level": level,
@@ -119,55 +130,61 @@ def _common_columns(remedy: _Remedy) -> dict[str, Any]:
         "remedy": f"{remedy.factor}={level}",
         "what": REMEDIES[remedy.factor],
         "paired": remedy.paired,
-        "at": ", ".join(f"{name}={level_text(value)}" for name, value in remedy.at.items()),
+        "at": ", ".join(
+            f"{name}={level_text(value)}" for name, value in remedy.other_levels.items()
+        ),
         **columns_of("price", remedy.price),
         **columns_of("gain", remedy.gain),
     }
 
 
 def _application_levels(run: RunData) -> Iterator[_Remedy]:
-    """Remedies that change how the application runs."""
+    """The levels of factors of the application."""
     prices = {
         (row.case, row.treatment, row.against): row for row in run.contrasts if row.kind == "price"
     }
     rows = {(row.case, row.arm): row for row in run.results}
     for gain in run.contrasts:
         # A run that a tool wraps is measured for its counts, not for its speed.
-        if gain.kind != "gain" or gain.factor not in REMEDIES or _TOOL in gain.at:
+        if gain.kind != "gain" or gain.factor not in REMEDIES or _TOOL_FACTOR in gain.at:
             continue
-        without, with_remedy = (rows[gain.case, name] for name in (gain.against, gain.treatment))
-        price = prices.get((gain.case, with_remedy.baseline, without.baseline))
+        without_remedy = rows[gain.case, gain.against]
+        with_remedy = rows[gain.case, gain.treatment]
+        price = prices.get((gain.case, with_remedy.baseline, without_remedy.baseline))
         if price is not None:
             yield _Remedy(
-                without=without,
+                without_remedy=without_remedy,
                 with_remedy=with_remedy,
                 factor=gain.factor,
                 level=with_remedy.factors[gain.factor],
-                reference=without.factors[gain.factor],
-                at=gain.at,
+                reference=without_remedy.factors[gain.factor],
+                other_levels=gain.at,
                 price=price.ratio,
                 gain=gain.ratio,
             )
 
 
 def _writer_levels(run: RunData) -> Iterator[_Remedy]:
-    """Each level of a factor of the writes, compared with the first one; rates, with the highest.
+    """The levels of factors of the writes, with the application's factors at their first levels.
 
-    The application's factors are at their first levels.
+    Each is compared with the first level; a rate is compared with the highest rate.
     """
     candidates = [
         row
         for row in run.results
         if not arm_and_levels(row.baseline)[1] and arm_of(row.arm).writing == "continuous"
     ]
-    sweeps = [(factor, rows) for factor in REMEDIES for rows in by_level(candidates, factor)]
+    sweeps = [
+        (factor, rows) for factor in REMEDIES for rows in sweeps_of_factor(candidates, factor)
+    ]
+    # In the order of the results.
     for factor, rows in sorted(sweeps, key=lambda sweep: candidates.index(sweep[1][0])):
         reference_row = _reference_row(rows, factor)
         reference = reference_row.factors[factor]
         for row in rows:
             if row.factors[factor] != reference:
                 yield _Remedy(
-                    without=reference_row,
+                    without_remedy=reference_row,
                     with_remedy=row,
                     factor=factor,
                     level=row.factors[factor],
@@ -176,30 +193,32 @@ def _writer_levels(run: RunData) -> Iterator[_Remedy]:
 
 
 def _reference_row(rows: Sequence[Result], factor: str) -> Result:
-    """Return the effect at the highest rate or, of other factors, at the level not in its name."""
-    if factor == RATE:
+    """Return the effect at the highest rate or, for other factors, at the first level."""
+    if factor == RATE_FACTOR:
         return max(rows, key=lambda row: row.writer_rate_b_s or 0.0)
+    # The name of a treatment leaves out first levels.
     return min(rows, key=lambda row: factor in arm_and_levels(row.arm)[1])
 
 
 def _job_levels(run: RunData) -> Iterator[_Remedy]:
-    """Levels that need a case each, compared with the level that was measured first."""
+    """The levels that make a case of their own, compared with the level that was measured first."""
     effects = [row for row in run.results if row.role == "effect" and row.baseline == BASELINE]
     cases = list(dict.fromkeys(row.case for row in effects))
     for factor in REMEDIES:
-        case_parts = ((case, *arm_and_levels(case)) for case in cases)
-        groups = grouped(
-            (treatment_name(name, levels), (case, level))
-            for case, name, levels in case_parts
-            if (level := levels.pop(factor, None)) is not None
-        )
-        for (first, reference), *others in groups.values():
-            for case, level in others:
+        # Cases that differ in the level of this factor only.
+        families: dict[str, list[tuple[str, str]]] = {}
+        for case in cases:
+            name, levels = arm_and_levels(case)
+            if factor in levels:
+                level = levels.pop(factor)
+                families.setdefault(treatment_name(name, levels), []).append((case, level))
+        for (reference_case, reference), *other_cases in families.values():
+            for case, level in other_cases:
                 rows = {row.arm: row for row in effects if row.case == case}
                 for row in effects:
-                    if row.case == first and row.arm in rows:
+                    if row.case == reference_case and row.arm in rows:
                         yield _Remedy(
-                            without=row,
+                            without_remedy=row,
                             with_remedy=rows[row.arm],
                             factor=factor,
                             level=level,
@@ -207,39 +226,48 @@ def _job_levels(run: RunData) -> Iterator[_Remedy]:
                         )
 
 
-def _speeds_of_pairs(run: RunData, *, without: Result, with_remedy: Result) -> pl.DataFrame:
-    """The speeds in the pairs that hold both treatments and their baselines."""
-    speeds_without, speeds_with = (
-        treatment_rows(run.pairs, row.case, row.arm).select(*PAIR, _speed(row), "writer_rate_b_s")
-        for row in (without, with_remedy)
+def _speeds_of_pairs(run: RunData, *, without_remedy: Result, with_remedy: Result) -> pl.DataFrame:
+    """The speeds in the pairs that have both treatments and their baselines."""
+    reference_speeds = _pair_speeds(run, without_remedy)
+    speeds_with_remedy = _pair_speeds(run, with_remedy)
+    return reference_speeds.join(
+        speeds_with_remedy, on=PAIR_COLUMNS, suffix="_with", maintain_order="left"
     )
-    return speeds_without.join(speeds_with, on=PAIR, suffix="_with", maintain_order="left")
 
 
-def _speeds_of_allocations(run: RunData, *, without: Result, with_remedy: Result) -> pl.DataFrame:
-    """The median speeds in each allocation of either side that has both runs."""
-    speeds_without, speeds_with = (
-        treatment_rows(run.pairs, row.case, row.arm)
-        .group_by("block", maintain_order=True)
-        .agg(pl.col("off", "on").median())
-        .select(_speed(row))
-        for row in (without, with_remedy)
-    )
-    speeds_with = speeds_with.rename({"off": "off_with", "on": "on_with"})
-    return pl.concat([speeds_without, speeds_with], how="diagonal")
+def _pair_speeds(run: RunData, row: Result) -> pl.DataFrame:
+    pairs = treatment_rows(run.pairs, row.case, row.arm)
+    return pairs.select(*PAIR_COLUMNS, _as_speeds(row), "writer_rate_b_s")
 
 
-def _speed(row: Result) -> pl.Expr:
-    """The columns `off` and `on` of a result's pairs, as speeds."""
+def _speeds_of_allocations(
+    run: RunData, *, without_remedy: Result, with_remedy: Result
+) -> pl.DataFrame:
+    """The median speeds in each allocation that has both runs, without and with the remedy."""
+    reference_speeds = _allocation_speeds(run, without_remedy)
+    speeds_with_remedy = _allocation_speeds(run, with_remedy)
+    speeds_with_remedy = speeds_with_remedy.rename({"off": "off_with", "on": "on_with"})
+    return pl.concat([reference_speeds, speeds_with_remedy], how="diagonal")
+
+
+def _allocation_speeds(run: RunData, row: Result) -> pl.DataFrame:
+    blocks = treatment_rows(run.pairs, row.case, row.arm).group_by("block", maintain_order=True)
+    return blocks.agg(pl.col("off", "on").median()).select(_as_speeds(row))
+
+
+def _as_speeds(row: Result) -> pl.Expr:
+    """The columns `off` and `on` of a result's pairs, converted to speeds."""
     return pl.col("off", "on").pow(1.0 if row.better == "higher" else -1.0)
 
 
 def emulated_cases(samples: pl.DataFrame) -> dict[str, list[str]]:
     """Case -> why its figures do not hold for an RDMA network card; an empty list if they do."""
     kinds = samples.lazy().select("case", "transport", "same_host").unique().group_by("case")
-    case_kinds = kinds.agg("transport", pl.col("same_host").any()).collect()
-    return {
-        str(case): emulation_caveats(pl.Series(sorted(set(transports))))
-        or ([Note.SAME_HOST()] if same_host else [])
-        for case, transports, same_host in case_kinds.iter_rows()
-    }
+    kinds_of_cases = kinds.agg("transport", pl.col("same_host").any()).collect()
+    reasons_of_cases = {}
+    for case, transports, same_host in kinds_of_cases.iter_rows():
+        reasons = emulation_caveats(pl.Series(sorted(set(transports))))
+        if not reasons and same_host:
+            reasons = [Note.SAME_HOST()]
+        reasons_of_cases[str(case)] = reasons
+    return reasons_of_cases

@@ -1,8 +1,10 @@
 """The standing of each remedy: better, worse, or not decided.
 
-A remedy is better only if the whole interval of its net benefit lies on that side, that for the
-next allocation too, and its p value holds after Holm over all remedies that are read together. It
-is recommended only if, besides, the writes were not emulated, the writers are not slowed down
+A remedy is better only if three conditions hold. The whole interval of its net effect lies above 1.
+So does the interval for the next allocation. The net effect is significant after Holm's correction
+over all remedies that are read together.
+
+A better remedy is recommended only if the writes were not emulated, the writers are not slowed down
 instead, and the share of time with traffic was stated or does not matter.
 """
 
@@ -23,9 +25,9 @@ class Standing(str, Enum):
 
     BETTER = "better"
     WORSE = "worse"
-    OPEN = "not decided"
-    HERE = "only here"
-    FEW = "too few pairs"
+    NOT_DECIDED = "not decided"
+    ONLY_HERE = "only here"
+    TOO_FEW_PAIRS = "too few pairs"
     UNSTABLE = "baseline unstable"
     SLOWER_WRITES = "slower writes"
 
@@ -33,18 +35,23 @@ class Standing(str, Enum):
 
     @property
     def is_open(self) -> bool:
-        """Return whether more pairs, allocations, or a steadier baseline could decide."""
-        return self in (Standing.OPEN, Standing.FEW, Standing.HERE, Standing.UNSTABLE)
+        """Return whether more pairs, more allocations, or a steadier baseline could decide."""
+        return self in (
+            Standing.NOT_DECIDED,
+            Standing.TOO_FEW_PAIRS,
+            Standing.ONLY_HERE,
+            Standing.UNSTABLE,
+        )
 
 
-def stand(rows: Sequence[Remedy], *, share_stated: bool) -> list[Remedy]:
+def with_standings(rows: Sequence[Remedy], *, share_stated: bool) -> list[Remedy]:
     """Remedies of `net.remedies` with `standing`, `p_adjusted`, and whether each is `recommended`.
 
-    `p_adjusted`: after Holm over all that can be recommended; null for the others. Those that do
-    not hold are not decided. Without a stated share of traffic, only what costs nothing is
-    recommended.
+    `p_adjusted` is the p value after Holm's correction over all remedies that can be recommended;
+    null for the others. A remedy that is not significant is not decided. Without a stated share of
+    traffic, only remedies that cost nothing are recommended.
     """
-    judged = [{**row, "standing": _alone(row), "p_adjusted": None} for row in rows]
+    judged = [{**row, "standing": _standing_before_holm(row), "p_adjusted": None} for row in rows]
     tested = [
         row
         for row in judged
@@ -53,37 +60,43 @@ def stand(rows: Sequence[Remedy], *, share_stated: bool) -> list[Remedy]:
     for row, p in zip(tested, holm([row["p"] for row in tested]), strict=True):
         row["p_adjusted"] = p
         if p > _LEVEL and row["standing"] is not Standing.UNSTABLE:
-            row["standing"] = Standing.OPEN
+            row["standing"] = Standing.NOT_DECIDED
     for row in judged:
         row["recommended"] = is_better(row) and (share_stated or costs_nothing(row))
     return judged
 
 
-def _alone(row: Remedy) -> Standing:
-    """A remedy by itself, before Holm."""
+def _standing_before_holm(row: Remedy) -> Standing:
+    """The standing of a remedy before Holm's correction."""
     low, high = row["net_low"], row["net_high"]
     if low is None:
-        return Standing.FEW
+        return Standing.TOO_FEW_PAIRS
     if row["unstable"]:
         return Standing.UNSTABLE
     if low <= 1 <= high:
-        return Standing.OPEN
+        return Standing.NOT_DECIDED
+    is_faster = low > 1
     # Writers that lose more than the margin are slowed down.
     slower_writes = row["written"] is not None and row["written_high"] < 1 / (1 + row["margin"])
-    if low > 1 and slower_writes:
+    if is_faster and slower_writes:
         return Standing.SLOWER_WRITES
     next_low, next_high = row["next_allocation_low"], row["next_allocation_high"]
-    # The next allocation must be on the same side.
-    if next_low is None or (next_low <= 1 if low > 1 else next_high >= 1):
-        return Standing.HERE
-    return Standing.BETTER if low > 1 else Standing.WORSE
+    if next_low is None:
+        return Standing.ONLY_HERE
+    next_agrees = next_low > 1 if is_faster else next_high < 1
+    if not next_agrees:
+        return Standing.ONLY_HERE
+    return Standing.BETTER if is_faster else Standing.WORSE
 
 
 def is_better(row: Mapping[str, Any]) -> bool:
-    """Return whether it is shown to be better, on RDMA hardware."""
+    """Return whether a remedy is shown to be better, and its writes were not emulated."""
     return row["standing"] is Standing.BETTER and not row["emulated"]
 
 
 def costs_nothing(row: Mapping[str, Any]) -> bool:
-    """Return whether it is worth its price at any share of traffic: a level of the writers is."""
+    """Return whether a remedy is worth its price at any share of traffic.
+
+    A level of the writers is: it has no price.
+    """
     return row["price"] is None or bool(row["break_even_high"] == 0)

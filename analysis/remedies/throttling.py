@@ -1,9 +1,9 @@
 """The cost of each byte written, from runs under several rates of the writers: figure 6b.
 
-Rates are those that the writers reached, never those requested. Every pair gives one slope, through
-the origin, since there is no loss without writes. The runs of a pair share a baseline, so their
-errors are not independent. Those of different pairs are: the slope of a sweep is the centre of its
-pairs' slopes.
+Rates are those that the writers reached, not those requested. Every pair gives one slope through
+the origin, since there is no loss without writes. The slope of a sweep is the centre of its pairs'
+slopes: the errors of different pairs are independent, those of a pair's runs are not, since they
+share a baseline.
 """
 
 from __future__ import annotations
@@ -22,20 +22,20 @@ from records.arms import arm_and_levels, arm_of
 from records.groups import grouped
 from records.sample import Level
 
-RATE, RESERVED = "rate", "reserved_cores"
-#: Columns that name a sweep, and a pair of it.
-SWEEP, PAIR = ["case", "arm", "at"], ["block", "pair"]
+RATE_FACTOR, CORES_FACTOR = "rate", "reserved_cores"
+#: Columns that identify a sweep, and a pair of it.
+SWEEP_COLUMNS, PAIR_COLUMNS = ["case", "arm", "at"], ["block", "pair"]
 
 
-def by_level(rows: Iterable[Result], factor: str) -> list[list[Result]]:
-    """Return lists of at least two effects that differ in the level of `factor` alone."""
+def sweeps_of_factor(rows: Iterable[Result], factor: str) -> list[list[Result]]:
+    """Return lists of at least two effects that differ in the level of `factor` only."""
 
-    def sweep(row: Result) -> tuple[object, ...]:
+    def sweep_key(row: Result) -> tuple[object, ...]:
         levels = sorted((name, level) for name, level in row.factors.items() if name != factor)
         return row.case, arm_and_levels(row.arm)[0], *levels
 
     effects = (row for row in rows if row.role == "effect" and factor in row.factors)
-    sweeps = grouped((sweep(row), row) for row in effects)
+    sweeps = grouped((sweep_key(row), row) for row in effects)
     return [rows for rows in sweeps.values() if len(rows) > 1]
 
 
@@ -43,8 +43,8 @@ def sweep_runs(run: RunData) -> pl.DataFrame:
     """A row per pair and rate of the sweeps, with `reached_b_s` and the `loss`.
 
     The loss is in bytes per second if the figure of merit is a bandwidth, else slowdown - 1. A
-    sweep has one case, one arm and one level of every other factor, named in `at`. `others` names
-    the same levels without the reserved cores. A pair with only one rate is left out.
+    sweep has one case, one arm and one level of every other factor. `at` names these levels, and
+    `others` names them without the reserved cores. A pair with only one rate is left out.
     """
     return run.cached("runs of sweeps", lambda: _sweep_runs(run))
 
@@ -55,7 +55,7 @@ def _sweep_runs(run: RunData) -> pl.DataFrame:
         for row in run.results
         if arm_of(row.arm).writing == "continuous" and row.direction in (None, "write")
     ]
-    sweeps = [_sweep(rows, run.pairs) for rows in by_level(writing, RATE)]
+    sweeps = [_sweep(rows, run.pairs) for rows in sweeps_of_factor(writing, RATE_FACTOR)]
     return pl.concat(sweeps) if sweeps else pl.DataFrame()
 
 
@@ -63,44 +63,46 @@ def _sweep(rows: Sequence[Result], pairs: pl.DataFrame) -> pl.DataFrame:
     first = rows[0]
     bandwidth = (first.unit, first.better) == ("B/s", "higher")
     loss = pl.col("off") - pl.col("on") if bandwidth else pl.col("ratio") - 1
-    levels = {name: level for name, level in first.factors.items() if name != RATE}
-    reserved = levels.get(RESERVED)
+    levels = {name: level for name, level in first.factors.items() if name != RATE_FACTOR}
+    reserved = levels.get(CORES_FACTOR)
     runs = treatment_rows(pairs, first.case, *(row.arm for row in rows))
     runs = runs.filter(pl.col("writer_rate_b_s") > 0).select(
         pl.lit(first.case).alias("case"),
         pl.lit(arm_and_levels(first.arm)[0]).alias("arm"),
         pl.lit(_levels_text(levels)).alias("at"),
-        pl.lit(_levels_text({**levels, RESERVED: ""})).alias("others"),
+        pl.lit(_levels_text({**levels, CORES_FACTOR: ""})).alias("others"),
         pl.lit(reserved if isinstance(reserved, int) else None, pl.Int64).alias("cores"),
         pl.lit(bandwidth).alias("bandwidth"),
         pl.lit(first.unit).alias("unit"),
         pl.lit(first.better).alias("better"),
-        *PAIR,
+        *PAIR_COLUMNS,
         "off",
         "on",
         reached_b_s="writer_rate_b_s",
         loss=loss,
     )
-    return runs.filter(pl.col("reached_b_s").n_unique().over(PAIR) > 1).sort(PAIR)
+    return runs.filter(pl.col("reached_b_s").n_unique().over(PAIR_COLUMNS) > 1).sort(PAIR_COLUMNS)
 
 
 def _levels_text(levels: Mapping[str, Level]) -> str:
     return ", ".join(f"{name.replace('_', ' ')} {level}" for name, level in levels.items())
 
 
-def fitted(runs: pl.DataFrame) -> pl.DataFrame:
+def fitted_slopes(runs: pl.DataFrame) -> pl.DataFrame:
     """A row per sweep and pair: `slope` through the origin, and `curvature`.
 
     The slope is the loss per byte per second. The curvature is c of loss = b x + c x^2, where x is
     the rate divided by the sweep's `highest_b_s`.
     """
-    # Least squares without an intercept; sums are named for their factors.
+    # Least squares without an intercept: xxy is the sum of x * x * y.
     x, y = pl.col("reached_b_s") / pl.col("highest_b_s"), pl.col("loss")
     xx, xxx, xxxx = ((x**power).sum() for power in (2, 3, 4))
     xy, xxy = (x * y).sum(), (x * x * y).sum()
     sweep_columns = ("others", "cores", "bandwidth", "unit", "better", "highest_b_s")
-    highest = pl.col("reached_b_s").max().over(SWEEP)
-    pairs = runs.with_columns(highest_b_s=highest).group_by(*SWEEP, *PAIR, maintain_order=True)
+    highest = pl.col("reached_b_s").max().over(SWEEP_COLUMNS)
+    pairs = runs.with_columns(highest_b_s=highest).group_by(
+        *SWEEP_COLUMNS, *PAIR_COLUMNS, maintain_order=True
+    )
     return pairs.agg(
         pl.col(*sweep_columns).first(),
         off=pl.col("off").max(),
@@ -109,17 +111,18 @@ def fitted(runs: pl.DataFrame) -> pl.DataFrame:
     )
 
 
-def _pairs(run: RunData) -> pl.DataFrame:
-    """A row per sweep and pair; of the sweep with the fewest reserved cores, one per comparison.
+def _comparisons(run: RunData) -> pl.DataFrame:
+    """A row per sweep and pair, and per comparison of the sweep with the fewest reserved cores.
 
-    It is compared with the sweep of each other number of them, `reserved`, null in other rows.
-    `price` is what those cores cost without writes. `slope_saved` is the slope that they save: at
-    the same rate x, time is 1 + b x without them and (1 + price) (1 + b' x) with them.
+    This sweep is compared with the sweep of each other number of reserved cores. `reserved` is that
+    number; it is null in the rows of other sweeps. `price` is the cost of those cores without
+    writes. `slope_saved` is the slope that they save: at the same rate x, time is 1 + b x without
+    them and (1 + price) (1 + b' x) with them.
     """
     runs = sweep_runs(run)
     if runs.is_empty():
         return runs
-    pairs = fitted(runs)
+    pairs = fitted_slopes(runs)
     family = ["case", "arm", "others"]
     with_cores = pairs.filter(pl.col("cores") > pl.col("cores").min().over(family))
     levels = with_cores.select(*family, reserved="cores").unique(maintain_order=True)
@@ -133,10 +136,10 @@ def _pairs(run: RunData) -> pl.DataFrame:
         how="diagonal",
     )
     with_reserved = with_cores.select(
-        *family, *PAIR, reserved="cores", off_with="off", slope_with="slope"
+        *family, *PAIR_COLUMNS, reserved="cores", off_with="off", slope_with="slope"
     )
     rows = compared.join(
-        with_reserved, on=[*family, *PAIR, "reserved"], how="left", maintain_order="left"
+        with_reserved, on=[*family, *PAIR_COLUMNS, "reserved"], how="left", maintain_order="left"
     )
     rows = rows.sort(*family, "cores", "reserved", maintain_order=True)
     off, off_with = pl.col("off"), pl.col("off_with")
@@ -150,7 +153,10 @@ def _pairs(run: RunData) -> pl.DataFrame:
 
 
 def _crossings_of_lines(table: pl.DataFrame) -> pl.DataFrame:
-    """Null the rates `_CROSSINGS` unless a line fits: the interval of the curvature holds 0."""
+    """Set the rates of `_CROSSINGS` to null unless a line fits.
+
+    A line fits if the interval of the curvature contains 0.
+    """
     line = (pl.col("curvature_low") <= 0) & (pl.col("curvature_high") >= 0)
     crossings = [f"{name}{end}" for name in _CROSSINGS for end in ("", "_low", "_high")]
     return table.with_columns(pl.when(line).then(pl.col(crossings)))
@@ -164,7 +170,7 @@ THROTTLING = Question(
     " slopes of the pairs, through the origin, of the bandwidth lost or of slowdown - 1 against the"
     " rate that the writers reached. Where a line fits: the rate at which the loss equals the price"
     " of the reserved cores, and the one from which on the application is faster with them.",
-    rows=_pairs,
+    rows=_comparisons,
     by=("case", "arm", "at", "reserved"),
     estimates={
         "slope": centre("slope"),
@@ -193,33 +199,38 @@ THROTTLING = Question(
 )
 
 
-def _drawn(run: RunData) -> pl.DataFrame:
-    """A row per run of the sweeps and per baseline, with the figure of merit that the line gives.
+def _runs_and_lines(run: RunData) -> pl.DataFrame:
+    """A row per run of the sweeps and per baseline.
 
-    `line` is null if no line fits.
+    `line` is the figure of merit that the fitted line predicts, null if no line fits.
     """
     runs = sweep_runs(run)
     if runs.is_empty():
         return runs
-    off = runs.unique([*SWEEP, *PAIR], maintain_order=True)
+    off = runs.unique([*SWEEP_COLUMNS, *PAIR_COLUMNS], maintain_order=True)
     off = off.with_columns(reached_b_s=pl.lit(0.0), on="off")
-    lines = answered(THROTTLING, run).filter(word="yes").select(*SWEEP, "slope").unique()
-    base = pl.col("off").median().over(SWEEP)
+    lines = answered(THROTTLING, run).filter(word="yes").select(*SWEEP_COLUMNS, "slope").unique()
+    baseline = pl.col("off").median().over(SWEEP_COLUMNS)
     loss = pl.col("slope") * pl.col("reached_b_s")
-    slower = (
-        pl.when(pl.col("better") == "lower").then(base * (1 + loss)).otherwise(base / (1 + loss))
+    time_line, rate_line = baseline * (1 + loss), baseline / (1 + loss)
+    line = (
+        pl.when("bandwidth")
+        .then(baseline - loss)
+        .when(pl.col("better") == "lower")
+        .then(time_line)
+        .otherwise(rate_line)
     )
-    rows = pl.concat([off, runs]).join(lines, on=SWEEP, how="left", maintain_order="left")
-    return rows.with_columns(line=pl.when("bandwidth").then(base - loss).otherwise(slower))
+    rows = pl.concat([off, runs]).join(lines, on=SWEEP_COLUMNS, how="left", maintain_order="left")
+    return rows.with_columns(line=line)
 
 
-RUNS = Question(
+THROTTLED_RUNS = Question(
     name="throttled_runs",
     title="Remedies: every run against the rate of its writers",
     text="As figure 6b: the rate that the writers reached, at 0 the baselines. A line is drawn if"
     " one through the baseline fits.",
-    rows=_drawn,
-    by=("case", "arm", "others", "at", *PAIR, "reached_b_s"),
+    rows=_runs_and_lines,
+    by=("case", "arm", "others", "at", *PAIR_COLUMNS, "reached_b_s"),
     facts={"fom": pl.col("on").first(), **shared("unit", "line")},
     headings={"fom": "figure of merit", "reached_b_s": "writers' rate, as measured"},
     units={"fom": "unit"},

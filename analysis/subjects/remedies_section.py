@@ -9,9 +9,9 @@ from analysis.questions.question import Question, estimate_of
 from analysis.questions.shown import section
 from analysis.remedies.advice import advise, crossing_text, sentences
 from analysis.remedies.dynamic import DYNAMIC
-from analysis.remedies.net import time, times
+from analysis.remedies.net import remedy_times, typical_time
 from analysis.remedies.standing import Standing
-from analysis.remedies.throttling import RUNS, THROTTLING
+from analysis.remedies.throttling import THROTTLED_RUNS, THROTTLING
 from analysis.report.data import RunData
 from analysis.report.plots import View
 from analysis.report.sections import Files, Section
@@ -23,9 +23,9 @@ TIMES = Question(
     title="Times with each remedy",
     text="As figure 6c of Groves, Grant and Arnold (2016): times relative to off without the"
     " remedy, with traffic, with the remedy (its price) and with both.",
-    rows=times,
+    rows=remedy_times,
     by=("case", "remedy", "traffic", "with"),
-    estimates={"time": time},
+    estimates={"time": typical_time},
     headings={"time": "time / time off"},
     axes=("with",),
     apart=("case",),
@@ -78,7 +78,7 @@ SECTIONS = [
         title="Advice on remedies",
         files=advice_files,
     ),
-    section(RUNS, "run", 10),
+    section(THROTTLED_RUNS, "run", 10),
     section(replace(THROTTLING, text=THROTTLING.text + _TEXT), "run", 11),
     section(TIMES, "run", 12),
     section(DYNAMIC, "run", 13),

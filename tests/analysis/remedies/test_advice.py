@@ -198,13 +198,13 @@ COSTS = f"{NONE} Shown to cost more than it gains: {'; '.join([WORSE] * 3)}"
             "Nothing is open in 5 cases of a remedy under traffic.",
         ),
         (
-            [_row(Standing.SLOWER_WRITES), _row(Standing.HERE)],
+            [_row(Standing.SLOWER_WRITES), _row(Standing.ONLY_HERE)],
             f"{NONE} Helps the application by delaying the writes: reserved_cores=1.",
             "Not decided: 1 in 2 cases of a remedy under traffic; other allocations, three or more"
             " together, would show whether they last.",
         ),
         (
-            [_row(Standing.UNSTABLE), _row(Standing.OPEN), _row(Standing.FEW)],
+            [_row(Standing.UNSTABLE), _row(Standing.NOT_DECIDED), _row(Standing.TOO_FEW_PAIRS)],
             NONE,
             "Not decided: 3 in 3 cases of a remedy under traffic.",
         ),

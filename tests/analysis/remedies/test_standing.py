@@ -7,8 +7,8 @@ import polars as pl
 import pytest
 
 from analysis.remedies.net import Remedy as Row
-from analysis.remedies.net import estimated
-from analysis.remedies.standing import Standing, stand
+from analysis.remedies.net import net_effects
+from analysis.remedies.standing import Standing, with_standings
 
 
 @dataclass(frozen=True)
@@ -146,8 +146,8 @@ SEEDS = 20
 
 
 def judged(speeds: pl.DataFrame, share: float = 1.0, *, share_stated: bool = True) -> list[Row]:
-    rows = [{"run": "run", **row} for row in estimated(speeds, share).to_dicts()]
-    return stand(rows, share_stated=share_stated)
+    rows = [{"run": "run", **row} for row in net_effects(speeds, share).to_dicts()]
+    return with_standings(rows, share_stated=share_stated)
 
 
 def advice(machine: MadeMachine, pairs: int = 12, seed: int = 1) -> list[Row]:
@@ -185,9 +185,9 @@ def test_the_truth_without_noise(machine: MadeMachine) -> None:
 def test_price_gain_and_break_even_by_hand() -> None:
     """(1 - s) (1 - 1/1.1) = s (1.8 / 2 - 1 / 2), so s = (1/11) / (1/11 + 0.4) = 5/27."""
     core = tried(replace(MACHINES[0], noise=1e-9), 8, 1)
-    seldom, always = (estimated(core, share)["net"][0] for share in (0.0, 1.0))
+    seldom, always = (net_effects(core, share)["net"][0] for share in (0.0, 1.0))
     assert (seldom, always) == pytest.approx((1 / 1.1, 1.8))
-    row = estimated(core, 1.0).row(0, named=True)
+    row = net_effects(core, 1.0).row(0, named=True)
     assert row["break_even_low"] <= 5 / 27 <= row["break_even_high"]
     assert row["break_even_high"] - row["break_even_low"] <= 0.0021
 
@@ -197,7 +197,7 @@ def test_holm_leaves_more_remedies_undecided() -> None:
     machine = replace(MACHINES[0], remedies=MACHINES[0].remedies[:1])
     assert advice(machine, pairs=6)[0]["recommended"]
     rows = advice(MACHINES[0], pairs=6)
-    assert [row["standing"] for row in rows] == [Standing.OPEN, Standing.OPEN]
+    assert [row["standing"] for row in rows] == [Standing.NOT_DECIDED, Standing.NOT_DECIDED]
     assert rows[0]["net_low"] > 1
     assert rows[0]["p_adjusted"] == pytest.approx(2 * 2 / 64)
 
@@ -209,7 +209,7 @@ def test_holm_leaves_more_remedies_undecided() -> None:
         (2.0, 0.951, Standing.SLOWER_WRITES),  # 1 / 1.05 is 0.952
         (2.0, 0.953, Standing.BETTER),
         # What is not decided is a candidate for Holm, whatever its writes.
-        (1.0, 0.951, Standing.OPEN),
+        (1.0, 0.951, Standing.NOT_DECIDED),
     ],
 )
 def test_writers_are_slowed_down_if_the_whole_interval_says_so(
@@ -223,8 +223,8 @@ def test_writers_are_slowed_down_if_the_whole_interval_says_so(
         remedies=(Remedy(CORE, 1.0, gain),),
         worth=(CORE,),
     )
-    (core,) = estimated(tried(machine, 12, 1), 1.0).to_dicts()
-    (row,) = stand([core | {"written_high": high, "margin": 0.05}], share_stated=True)
+    (core,) = net_effects(tried(machine, 12, 1), 1.0).to_dicts()
+    (row,) = with_standings([core | {"written_high": high, "margin": 0.05}], share_stated=True)
     assert row["standing"] is standing
     assert (row["p_adjusted"] is None) == (standing is Standing.SLOWER_WRITES)
 
@@ -235,14 +235,14 @@ def test_writers_are_slowed_down_if_the_whole_interval_says_so(
         ({}, 12, 3, Standing.BETTER),
         ({"emulated": ["over soft-RoCE"]}, 12, 3, Standing.BETTER),
         ({"unstable": True}, 12, 3, Standing.UNSTABLE),
-        ({}, 12, 1, Standing.HERE),
-        ({}, 5, 3, Standing.FEW),
+        ({}, 12, 1, Standing.ONLY_HERE),
+        ({}, 5, 3, Standing.TOO_FEW_PAIRS),
     ],
 )
 def test_what_is_recommended(changes, pairs, allocations, standing) -> None:
     """Nothing from emulation, an unstable baseline, few allocations or few pairs."""
-    core = estimated(tried(ONE, pairs, 1, allocations), 1.0).row(0, named=True)
-    (row,) = stand([core | changes], share_stated=True)
+    core = net_effects(tried(ONE, pairs, 1, allocations), 1.0).row(0, named=True)
+    (row,) = with_standings([core | changes], share_stated=True)
     assert row["standing"] is standing
     assert row["recommended"] == (standing is Standing.BETTER and not changes)
     assert (row["net"] is None) == (row["p_adjusted"] is None) == (pairs < 6)
@@ -253,15 +253,15 @@ def test_what_is_recommended(changes, pairs, allocations, standing) -> None:
 @pytest.mark.parametrize(
     ("changes", "standing"),
     [
-        ({"net_low": 1.0}, Standing.OPEN),
+        ({"net_low": 1.0}, Standing.NOT_DECIDED),
         ({"written_high": 1 / 1.02}, Standing.BETTER),
-        ({"next_allocation_low": 1.0}, Standing.HERE),
-        ({"net_low": 0.9, "net_high": 0.99, "written_high": 0.5}, Standing.HERE),
+        ({"next_allocation_low": 1.0}, Standing.ONLY_HERE),
+        ({"net_low": 0.9, "net_high": 0.99, "written_high": 0.5}, Standing.ONLY_HERE),
     ],
 )
 def test_at_a_limit_nothing_is_shown(changes: Row, standing: Standing) -> None:
-    core = estimated(tried(ONE, 12, 1), 1.0).row(0, named=True)
-    (row,) = stand([core | changes], share_stated=True)
+    core = net_effects(tried(ONE, 12, 1), 1.0).row(0, named=True)
+    (row,) = with_standings([core | changes], share_stated=True)
     assert row["standing"] is standing
 
 
@@ -271,7 +271,7 @@ def test_allocations_that_differ_say_nothing_of_the_next_one() -> None:
     even = dict.fromkeys(("off", "on", "off_with"), 1.0)
     (row,) = judged(tried(ONE, 12, 1).with_columns(on_with=gain, **even))
     assert row["net_low"] > 1
-    assert row["standing"] is Standing.HERE
+    assert row["standing"] is Standing.ONLY_HERE
     centre, spread = np.log([1.1, 1.2, 1.3]).mean(), np.log([1.1, 1.2, 1.3]).std(ddof=1)
     half = 4.3027 * spread * np.sqrt(4 / 3)
     ends = row["next_allocation_low"], row["next_allocation_high"]
@@ -279,10 +279,10 @@ def test_allocations_that_differ_say_nothing_of_the_next_one() -> None:
 
 
 def test_without_a_share_only_what_costs_nothing_is_recommended() -> None:
-    (core,) = estimated(tried(ONE, 12, 1), 1.0).to_dicts()
-    (row,) = stand([core], share_stated=False)
+    (core,) = net_effects(tried(ONE, 12, 1), 1.0).to_dicts()
+    (row,) = with_standings([core], share_stated=False)
     assert (row["standing"], row["recommended"]) == (Standing.BETTER, False)
-    (row,) = stand([core | {"price": None}], share_stated=False)
+    (row,) = with_standings([core | {"price": None}], share_stated=False)
     assert row["recommended"]
 
 
@@ -305,5 +305,5 @@ def test_jobs_of_their_own_are_compared_by_allocation() -> None:
     assert row["break_even"] is None
     assert row["standing"] is Standing.BETTER
     assert row_of(1)["net"] is None
-    assert row_of(2)["standing"] in (Standing.HERE, Standing.OPEN)
+    assert row_of(2)["standing"] in (Standing.ONLY_HERE, Standing.NOT_DECIDED)
     assert row_of(2)["next_allocation_low"] is None

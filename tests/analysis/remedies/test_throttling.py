@@ -8,7 +8,7 @@ import polars as pl
 import pytest
 
 from analysis.questions.question import answer
-from analysis.remedies.throttling import RUNS, THROTTLING, by_level, fitted
+from analysis.remedies.throttling import THROTTLED_RUNS, THROTTLING, fitted_slopes, sweeps_of_factor
 from analysis.report.data import RunData
 from records.sample import Better, Sample
 from tests.analysis.remedies.sweeps import CROSSOVER_B_S, SAME_RATE_B_S, SLOPE, sweep, swept
@@ -39,7 +39,7 @@ def runs_of(rates: Any, losses: Any, case: str = "c") -> pl.DataFrame:
 
 def test_slopes_and_curvatures_by_hand() -> None:
     """Of the points (1, 2) and (2, 5): 12/5 through the origin; b + c = 2, 2b + 4c = 5."""
-    (row,) = fitted(runs_of([[1, 2]], [[2, 5]])).to_dicts()
+    (row,) = fitted_slopes(runs_of([[1, 2]], [[2, 5]])).to_dicts()
     assert row["slope"] == pytest.approx(12 / 5)
     # Relative to the highest rate, of the loss there 4 c = 2 are the square's.
     assert row["curvature"] == pytest.approx(2.0)
@@ -80,7 +80,7 @@ def test_times_lose_a_share_per_byte(tmp_path: Path, unit: str, better: Better) 
     # 1 + 0.3 u = 1.1 (1 + 0.1 u): u = 0.1 / 0.19.
     assert row["same_rate_b_s"] == pytest.approx(7.2e9 * 0.1 / 0.19, rel=0.03)
     # The line through the baseline of 10 meets the runs: 13 s, or 10/1.3 a second, at 7.2 GB/s.
-    drawn = answer(RUNS, run).filter(at="reserved cores 0")
+    drawn = answer(THROTTLED_RUNS, run).filter(at="reserved cores 0")
     for point in drawn.to_dicts():
         longer = 1 + 0.3 * point["reached_b_s"] / 7.2e9
         line = 10 * longer if better == "lower" else 10 / longer
@@ -133,4 +133,4 @@ def test_rows_that_differ_in_one_level_belong_together() -> None:
         result(arm="aa", role="floor", factors={"rate": "full", "cores": 0}),
         result(arm="on@x=1", factors={"x": 1, "cores": 0}),
     ]
-    assert by_level(rows, "rate") == [rows[:2]]
+    assert sweeps_of_factor(rows, "rate") == [rows[:2]]

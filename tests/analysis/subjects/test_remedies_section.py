@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from analysis.questions.question import answer
-from analysis.remedies.throttling import RUNS
+from analysis.remedies.throttling import THROTTLED_RUNS
 from analysis.report.data import RunData
 from analysis.report.page import render, write_data
 from analysis.subjects.remedies_section import TIMES
@@ -50,7 +50,7 @@ def test_advice_comes_before_the_runs(run: RunData) -> None:
 
 def test_every_run_of_a_sweep_is_drawn(run: RunData) -> None:
     """Two sweeps of four rates, and their baselines."""
-    (picture,) = shown(RUNS, run).pictures
+    (picture,) = shown(THROTTLED_RUNS, run).pictures
     svg = picture.svg("s")
     drawn = [len(re.findall("<use ", part)) for part in svg.split("-points-")[1:]]
     assert drawn[0] == PAIRS * 5
