@@ -13,7 +13,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from analysis.subjects.published import normalised, paper
+from analysis.subjects.paper import figure_3_rows, paper
 from records.errors import InputError
 from records.timetable import staggered_writes
 
@@ -168,7 +168,7 @@ def explain() -> dict[str, Any]:
     Labelled, at the scales of Table V (docs/scale.md#the-published-slowdown-at-scale). It compares
     unlike estimators: means of 10 runs on one node with minima of 5 at scale.
     """
-    worst = normalised()["lammps"].slowdown
+    worst = figure_3_rows()["lammps"].slowdown
     table = paper()["table_5_concurrent_writers"]
     rows = []
     for column in ("constant_0.2_percent", "daly_qdr_onload"):

@@ -17,7 +17,7 @@ from analysis.history.alarms import Alarm, BelowReference, WatchedSeries
 from analysis.history.nights import latest_rows
 from analysis.samples.columns import MAX_FIGURE
 from analysis.samples.provenance import mapping_or_empty
-from analysis.subjects.published import machine_of, paper, triad
+from analysis.subjects.paper import paper, table_1_row, table_2_rows
 from records.text import one_line
 
 Row = dict[str, Any]
@@ -139,7 +139,7 @@ def _published_triads() -> list[Row]:
             **{"machine": row.machine, "off_b_s": row.off * 1e9, "on_b_s": row.on * 1e9},
             **{"published": True, **unmeasured, "emulated": False},
         }
-        for row in triad()
+        for row in table_2_rows()
     ]
 
 
@@ -181,7 +181,7 @@ def headroom(machines: Sequence[Row], triads: Sequence[Row]) -> list[Row]:
         dram_b_s = machine_facts.get("dram_b_s")
         processing = machine_facts.get("processing", "")
         if row["published"]:
-            line, slowdown = machine_of(row["machine"]), row["off_b_s"] / row["on_b_s"]
+            line, slowdown = table_1_row(row["machine"]), row["off_b_s"] / row["on_b_s"]
             dram_b_s, processing = _memory_b_s(row["machine"], line), line["nic"]
         if dram_b_s and slowdown:
             points.append(

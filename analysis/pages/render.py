@@ -25,7 +25,7 @@ from analysis.report.plots import View, light_colour, render_page
 from analysis.report.sentences import MEANING
 from analysis.report.words import unbroken_dates
 from analysis.statistics.interval import Estimate, median_of
-from analysis.subjects.published import paper
+from analysis.subjects.paper import paper
 from records import units
 from records.groups import grouped
 

@@ -1,7 +1,7 @@
 """The record of a question, and the engine that answers it.
 
-`rows` gives one row per pair or run: the keys `by`, and the values that the estimates read. The
-rows with equal keys are one group, which makes one row of the answer:
+`rows` makes one row per pair or run: the keys `by`, and the values that the estimates read. The
+rows with equal keys are a group. Each group makes one row of the answer, with these columns:
 
 - the keys;
 - `n`, the number of rows of the group unless a fact of that name counts something else;
@@ -9,8 +9,8 @@ rows with equal keys are one group, which makes one row of the answer:
 - the `facts`;
 - with `limits`, the `word` of the first limit that holds, and `why`.
 
-Names of columns end in their unit, as everywhere (`_s`, `_b_s`, `_s_b`); a name without a unit is a
-ratio or a number. All values are SI.
+Names of columns end in their unit (`_s`, `_b_s`, `_s_b`); a name without a unit is a ratio or a
+number. All values are SI.
 """
 
 from __future__ import annotations
@@ -28,89 +28,94 @@ from records.units import plural
 
 #: Rows of a group -> an estimate; None if there are too few.
 Estimator = Callable[[pl.DataFrame], Estimate | None]
-#: Rows of a group -> where something crosses, as an estimate whose interval may be open.
-Crosser = Callable[[pl.DataFrame], Crossing]
+#: Rows of a group -> a crossing: an estimate whose interval may be open.
+CrossingEstimator = Callable[[pl.DataFrame], Crossing]
 Plot = Literal["forest", "lines", "points", "change", "map"]
 INCONCLUSIVE = "inconclusive"
-#: Unit, for `Question.units`, of what is in SI per byte per second.
+#: Unit, for `Question.units`, of values per byte per second.
 PER_RATE = "per GB/s"
 
 
 @dataclass(frozen=True, kw_only=True)
 class Limit:
-    """A word, said if the whole interval of an estimate lies in [low, high] and `condition` holds.
+    """A word, and when it holds: the main estimate's interval is in [low, high], and `condition`.
 
-    Without bounds `condition` alone decides. It is an expression over the rows of the answer.
+    Without bounds, only `condition` decides. It is an expression over the rows of the answer.
     """
 
     word: str
     low: float = -math.inf
     high: float = math.inf
     condition: pl.Expr | None = None
-    #: Name of the estimate; empty: the main one.
-    of: str = ""
     why: str = ""
 
     def holds(self, main: str) -> pl.Expr:
-        """Return whether it holds of a row of an answer; bounds never hold without an interval."""
-        name = self.of or main
-        bounds = pl.lit(True)
+        """Return whether the word holds in a row; bounds never hold without an interval.
+
+        `main` is the name of the main estimate.
+        """
+        holds = pl.lit(True)
         if self.low > -math.inf:
-            bounds &= pl.col(f"{name}_low") >= self.low
+            holds &= pl.col(f"{main}_low") >= self.low
         if self.high < math.inf:
-            bounds &= pl.col(f"{name}_high") <= self.high
-        return (bounds if self.condition is None else bounds & self.condition).fill_null(False)
+            holds &= pl.col(f"{main}_high") <= self.high
+        if self.condition is not None:
+            holds &= self.condition
+        return holds.fill_null(False)
 
 
 @dataclass(frozen=True, kw_only=True)
 class Question:
     """A question to a run; its answer is a section of the report, and a file beside the page."""
 
-    #: Id of the section, and name of the file NAME.json with its rows under NAME.
+    #: Id of the section, and name of its file: NAME.json has the rows under the key NAME.
     name: str
     title: str
     #: The question and its method, in a few sentences for readers of the page.
     text: str
-    #: One row per pair or run, or per estimate that a run (`analysis.report.data.RunData`) has.
+    #: A run (`analysis.report.data.RunData`) -> a row per pair or run, or per estimate of the run.
     rows: Callable[[Any], pl.DataFrame]
+    #: The keys: columns whose values group the rows.
     by: tuple[str, ...]
-    #: Name -> estimator; with none, the first fact is the main figure, which has no interval.
-    estimates: Mapping[str, Estimator | Crosser] = field(default_factory=dict)
+    #: Name -> estimator; without any, the first fact is the main figure, which has no interval.
+    estimates: Mapping[str, Estimator | CrossingEstimator] = field(default_factory=dict)
     #: Column -> expression over the rows of a group.
     facts: Mapping[str, pl.Expr] = field(default_factory=dict)
-    #: Last step before the words, for what needs all rows of the answer.
-    then: Callable[[pl.DataFrame], pl.DataFrame] | None = None
+    #: Changes the whole answer before its words are chosen.
+    postprocess: Callable[[pl.DataFrame], pl.DataFrame] | None = None
     limits: tuple[Limit, ...] = ()
-    #: Sentences above the answer's table: word -> sentence on each of its rows, whose columns
-    #: stand in braces; or what makes the sentences of all rows.
+    #: Sentences above the answer's table. Either word -> the sentence for each row with this word,
+    #: which names columns in braces, or a function that makes the sentences from the answer.
     sentences: Mapping[str, str] | Callable[[pl.DataFrame], Sequence[str]] = field(
         default_factory=dict
     )
     #: Columns beside keys and main estimate in the page's table; empty: all. Files have them all.
     columns: tuple[str, ...] = ()
-    #: Column -> its heading, where its name does not read by itself.
+    #: Column -> its heading, if its name does not explain itself.
     headings: Mapping[str, str] = field(default_factory=dict)
-    #: Column -> the column that has its unit, where rows differ in it; `count` and `1`, of shares,
-    #: are units as well.
+    #: Column -> the column that has its unit, if rows differ in it. `count` is a unit, too, and so
+    #: is `1`, of shares.
     units: Mapping[str, str] = field(default_factory=dict)
-    #: A key whose values are columns of the page's table, each with the main figure and, below it,
-    #: `columns`.
-    spread: str = ""
+    #: A key whose values are columns of the page's table. Each cell has the main figure and, below
+    #: it, `columns`.
+    column_key: str = ""
+    #: `points` draws all rows, and has no table.
     plot: Plot | None = "forest"
     #: Estimates that have a picture; empty: the main one.
-    drawn: tuple[str, ...] = ()
-    #: forest: the key that colours stand for, if any. lines, and points, which are all drawn and
-    #: have no table: the column of the x axis, then the keys of a line; places that are texts are
-    #: spaced evenly. change: the columns of the values without traffic and with it. map: the keys
-    #: across and upwards, texts of the sizes NAME_b.
+    drawn_estimates: tuple[str, ...] = ()
+    #: Columns of the picture, by its kind:
+    #: forest: the key that colours stand for, if any;
+    #: lines, points: the column of the x axis (texts are spaced evenly), then the keys of a line;
+    #: change: the values without traffic, and with it;
+    #: map: the keys of the x and y axes, which are texts of the sizes NAME_b.
     axes: tuple[str, ...] = ()
     #: map: columns with sizes at which lines are drawn.
     marks: tuple[str, ...] = ()
-    #: forest: the name of an interval that is drawn behind each row's own. points: a column with
-    #: the values of a line.
-    behind: str = ""
-    #: Keys whose values have a picture each.
-    apart: tuple[str, ...] = ()
+    #: forest: the name of an interval that is drawn behind each row's own interval. points: a
+    #: column with the values of a line.
+    background: str = ""
+    #: Keys: each combination of their values has its own picture.
+    picture_keys: tuple[str, ...] = ()
 
     @property
     def main(self) -> str:
@@ -119,7 +124,7 @@ class Question:
 
 
 def shared(*names: str) -> dict[str, pl.Expr]:
-    """Facts that the rows of a group share: those of its first row."""
+    """Facts that all rows of a group share: the values of its first row."""
     return {name: pl.col(name).first() for name in names}
 
 
@@ -128,23 +133,23 @@ def answer(question: Question, run: Any) -> pl.DataFrame:
     rows = question.rows(run)
     if rows.is_empty():
         return pl.DataFrame()
-    # A column without a value in any row is a column of figures.
+    # A column without any value has no type: it is a column of figures.
     rows = rows.with_columns(pl.selectors.by_dtype(pl.Null).cast(pl.Float64))
-    by = list(question.by)
-    groups = rows.group_by(by, maintain_order=True)
-    estimated = [
-        {**dict(zip(by, keys, strict=True)), **_estimates(question, group)}
-        for keys, group in groups
+    keys = list(question.by)
+    groups = rows.group_by(keys, maintain_order=True)
+    estimates = [
+        {**dict(zip(keys, values, strict=True)), **_estimates(question, group)}
+        for values, group in groups
     ]
     figures = [f"{name}{end}" for name in question.estimates for end in ("", "_low", "_high")]
-    types = {name: rows.schema[name] for name in by} | dict.fromkeys(figures, pl.Float64())
+    types = {name: rows.schema[name] for name in keys} | dict.fromkeys(figures, pl.Float64())
     facts = groups.agg(**{"n": pl.len().cast(pl.Int64), **question.facts})
-    table = pl.DataFrame(estimated, schema=types)
-    table = table.join(facts, on=by, nulls_equal=True, maintain_order="left")
-    table = table.select(*by, "n", pl.exclude(*by, "n"))
-    if question.then:
-        table = question.then(table)
-    return _worded(question, table) if question.limits else table
+    table = pl.DataFrame(estimates, schema=types)
+    table = table.join(facts, on=keys, nulls_equal=True, maintain_order="left")
+    table = table.select(*keys, "n", pl.exclude(*keys, "n"))
+    if question.postprocess:
+        table = question.postprocess(table)
+    return _with_words(question, table) if question.limits else table
 
 
 def sentences_of(question: Question, table: pl.DataFrame) -> Sequence[str]:
@@ -152,8 +157,11 @@ def sentences_of(question: Question, table: pl.DataFrame) -> Sequence[str]:
     sentences = question.sentences
     if not isinstance(sentences, Mapping):
         return sentences(table)
-    rows = table.to_dicts() if sentences else []
-    return [sentences[row["word"]].format(**row) for row in rows if row["word"] in sentences]
+    if not sentences:
+        return []
+    return [
+        sentences[row["word"]].format(**row) for row in table.to_dicts() if row["word"] in sentences
+    ]
 
 
 def _estimates(question: Question, group: pl.DataFrame) -> dict[str, float | None]:
@@ -164,29 +172,31 @@ def _estimates(question: Question, group: pl.DataFrame) -> dict[str, float | Non
 
 
 def columns_of(name: str, estimate: Estimate | Crossing | None) -> dict[str, float | None]:
-    """An estimate as rows have it: `NAME`, `NAME_low` and `NAME_high`; nulls for none."""
+    """The columns `NAME`, `NAME_low` and `NAME_high` of an estimate; None for no estimate."""
     return {name: estimate.value if estimate else None, **ends_of(name, estimate)}
 
 
 def ends_of(name: str, interval: Estimate | Crossing | Interval | None) -> dict[str, float | None]:
-    """An interval as rows have it: `NAME_low` and `NAME_high`; nulls for none."""
+    """The columns `NAME_low` and `NAME_high` of an interval; None for no interval."""
     low, high = (interval.low, interval.high) if interval else (None, None)
     return {f"{name}_low": low, f"{name}_high": high}
 
 
 def estimate_of(row: Mapping[str, Any], name: str) -> Estimate | None:
-    """An estimate of a row; None if it is null."""
+    """The estimate in the columns `NAME`, `NAME_low` and `NAME_high`; None if it is null."""
     if row[name] is None:
         return None
     return Estimate(row[name], row[f"{name}_low"], row[f"{name}_high"])
 
 
-def _worded(question: Question, table: pl.DataFrame) -> pl.DataFrame:
+def _with_words(question: Question, table: pl.DataFrame) -> pl.DataFrame:
+    """The answer with the `word` of the first limit that holds, and `why`."""
     main = question.main
-    few = pl.format(f"{{}}, fewer than {plural(MIN_VALUES, 'pair')}", pl.col("n"))
+    too_few = pl.format(f"{{}}, fewer than {plural(MIN_VALUES, 'pair')}", pl.col("n"))
     word, why = pl.lit(INCONCLUSIVE), pl.lit("")
     if question.estimates:
-        why = pl.when(pl.col(f"{main}_low").is_null()).then(few).otherwise(why)
+        why = pl.when(pl.col(f"{main}_low").is_null()).then(too_few).otherwise(why)
+    # In reverse, so that the first limit that holds has the last word.
     for limit in reversed(question.limits):
         holds = limit.holds(main)
         word = pl.when(holds).then(pl.lit(limit.word)).otherwise(word)

@@ -8,8 +8,8 @@ from typing import Any
 
 from analysis.display.figures import quantity
 from analysis.effects.result import Verdict
+from analysis.questions.presentation import cached_answer
 from analysis.questions.question import columns_of
-from analysis.questions.shown import answered
 from analysis.remedies.dynamic import dynamic_rows, strategy_sentence
 from analysis.remedies.net import Remedy, remedies
 from analysis.remedies.speeds import emulated_cases
@@ -68,7 +68,7 @@ def advise(runs: Sequence[RunData], traffic_share: float | None = None) -> Advic
         run_name = {"run": run.header.run}
         remedy_rows += [run_name | row for row in remedies(run, share).to_dicts()]
         losses += [run_name | row for row in _losses(run, share)]
-        sweeps += [run_name | row for row in answered(THROTTLING, run).to_dicts()]
+        sweeps += [run_name | row for row in cached_answer(THROTTLING, run).to_dicts()]
         dynamic_cores += [run_name | row for row in dynamic_rows(run, share)]
     return Advice(
         machine=runs[0].header.machine,

@@ -16,8 +16,8 @@ import numpy as np
 import polars as pl
 
 from analysis.display.figures import quantity
+from analysis.questions.presentation import cached_answer
 from analysis.questions.question import Question, columns_of, shared
-from analysis.questions.shown import answered
 from analysis.remedies.speeds import remedy_speeds
 from analysis.remedies.throttling import CORES_FACTOR, THROTTLING
 from analysis.report.data import RunData
@@ -73,7 +73,7 @@ def _break_even_rates_b_s(run: RunData) -> dict[tuple[str, str, str], float]:
     """
     rows_of_cores = grouped(
         ((row["case"], row["arm"], str(row["reserved"])), row)
-        for row in answered(THROTTLING, run).to_dicts()
+        for row in cached_answer(THROTTLING, run).to_dicts()
         if row["reserved"] is not None and row["word"] == "yes"
     )
     rates = {}
@@ -103,9 +103,9 @@ def strategy_speeds(run: RunData, shares: Sequence[float]) -> pl.DataFrame:
         "dynamic": 1 - share + share * dynamic_on,
     }
     rows = pairs.join(pl.DataFrame({"share": list(shares)}), how="cross")
-    rows = rows.drop("on", "off_with", "on_with")
+    index = [name for name in rows.columns if name not in ("on", "off_with", "on_with")]
     return rows.with_columns(**mean_speeds).unpivot(
-        on=STRATEGIES, index=rows.columns, variable_name="strategy", value_name="speed"
+        on=STRATEGIES, index=index, variable_name="strategy", value_name="speed"
     )
 
 
@@ -128,10 +128,10 @@ DYNAMIC = Question(
     estimates={"speed": _typical_speed},
     facts=shared("from_b_s"),
     headings={"speed": "speed / speed off", "share": "share of time with traffic"},
-    spread="strategy",
+    column_key="strategy",
     plot="lines",
     axes=("share", "strategy"),
-    apart=tuple(_CORE_COLUMNS),
+    picture_keys=tuple(_CORE_COLUMNS),
 )
 
 

@@ -78,7 +78,9 @@ def _paired_remedy(rows: pl.DataFrame, share: float) -> Remedy:
     # hold in the next one.
     blocks = complete["block"]
     logs_of_blocks = [logs[(blocks == block).to_numpy()] for block in blocks.unique().sort()]
-    next_net = next_allocation([with_zero_baselines(block) for block in logs_of_blocks]) if net else None
+    next_net = (
+        next_allocation([with_zero_baselines(block) for block in logs_of_blocks]) if net else None
+    )
     rates = (complete["writer_rate_b_s_with"] / complete["writer_rate_b_s"]).to_numpy()
     gain = stated("gain")(rows) or _typical_ratio((complete["on_with"] / complete["on"]).to_numpy())
     return {

@@ -19,7 +19,7 @@ from analysis.remedies.throttling import PAIR_COLUMNS, RATE_FACTOR, sweeps_of_fa
 from analysis.report.data import RunData
 from analysis.samples.pairs import treatment_rows
 from analysis.statistics.interval import Estimate
-from records.arms import BASELINE, arm_of, level_text, treatment_name, arm_and_levels
+from records.arms import BASELINE, arm_and_levels, arm_of, level_text, treatment_name
 from records.notes import Note
 from records.sample import Level
 

@@ -14,8 +14,8 @@ import polars as pl
 
 from analysis.effects.result import Result
 from analysis.questions.estimators import centre, crossover
+from analysis.questions.presentation import cached_answer
 from analysis.questions.question import PER_RATE, Limit, Question, shared
-from analysis.questions.shown import answered
 from analysis.report.data import RunData
 from analysis.samples.pairs import treatment_rows
 from records.arms import arm_and_levels, arm_of
@@ -179,7 +179,7 @@ THROTTLING = Question(
         "same_rate_b_s": crossover("slope_saved", "price", "highest_b_s"),
     },
     facts=shared("highest_b_s", "unit", "bandwidth", "per"),
-    then=_crossings_of_lines,
+    postprocess=_crossings_of_lines,
     limits=(
         Limit(
             word="yes", condition=(pl.col("curvature_low") <= 0) & (pl.col("curvature_high") >= 0)
@@ -209,7 +209,9 @@ def _runs_and_lines(run: RunData) -> pl.DataFrame:
         return runs
     off = runs.unique([*SWEEP_COLUMNS, *PAIR_COLUMNS], maintain_order=True)
     off = off.with_columns(reached_b_s=pl.lit(0.0), on="off")
-    lines = answered(THROTTLING, run).filter(word="yes").select(*SWEEP_COLUMNS, "slope").unique()
+    lines = (
+        cached_answer(THROTTLING, run).filter(word="yes").select(*SWEEP_COLUMNS, "slope").unique()
+    )
     baseline = pl.col("off").median().over(SWEEP_COLUMNS)
     loss = pl.col("slope") * pl.col("reached_b_s")
     time_line, rate_line = baseline * (1 + loss), baseline / (1 + loss)
@@ -236,6 +238,6 @@ THROTTLED_RUNS = Question(
     units={"fom": "unit"},
     plot="points",
     axes=("reached_b_s", "at"),
-    apart=("case", "arm"),
-    behind="line",
+    picture_keys=("case", "arm"),
+    background="line",
 )

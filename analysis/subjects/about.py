@@ -14,8 +14,8 @@ from records.groups import grouped
 from records.measured import command_of, reworded
 from records.text import first_names
 
-#: Most blocks named in one line.
-_NAMED = 4
+#: Maximum blocks named in a line.
+_MAX_NAMED_BLOCKS = 4
 
 
 def _unfinished(run: RunData) -> View | None:
@@ -28,19 +28,22 @@ def _about(run: RunData) -> View:
 
 
 def _provenance(run: RunData) -> View:
-    """Return how all blocks were made, and what differs in each of them."""
+    """The facts that all blocks share, and the other facts of each."""
     columns = ("provenance", "case", "block")
     rows = run.samples.select(columns).unique(maintain_order=True)
     blocks = grouped((str(sha), f"{case}, block {block}") for sha, case, block in rows.iter_rows())
     facts_of_blocks = {sha: labelled_facts(run.provenance.get(sha, {})) for sha in blocks}
     recorded = [block_facts for block_facts in facts_of_blocks.values() if block_facts]
-    shared = set.intersection(*map(set, recorded)) if recorded else set()
+    shared = []
+    if recorded:
+        first, *later = recorded
+        shared = [fact for fact in first if all(fact in block_facts for block_facts in later)]
     return View(
-        shared=[fact for fact in (recorded[0] if recorded else []) if fact in shared],
+        shared=shared,
         blocks=[
             View(
                 sha=sha,
-                names=first_names(names, _NAMED),
+                names=first_names(names, _MAX_NAMED_BLOCKS),
                 facts=[fact for fact in facts_of_blocks[sha] if fact not in shared],
                 missing=sha not in run.provenance,
             )

@@ -39,15 +39,15 @@ if TYPE_CHECKING:
 
 #: Above this many points, a figure's points are rasterized.
 RASTER_ABOVE = 3000
-#: Most characters that a pointer shows of a run.
-_TITLE = 200
+#: Maximum characters of a tooltip.
+_MAX_TITLE_CHARACTERS = 200
 #: Columns of the samples that pictures show.
-_DRAWN = ["key", "arm", "status", "outcome", "reason", "fom", "nodes"]
-#: Columns that a pointer shows of a run.
-_OF_TITLES = ("key", "nodes", "fom", "status", "outcome", "reason")
-#: Status of a run, or `lost` without a figure of merit -> marker and look; those of a run that
-#: counts are its treatment's.
-_LOOKS: dict[str, tuple[str, dict[str, Any]]] = {
+_DRAWN_COLUMNS = ["key", "arm", "status", "outcome", "reason", "fom", "nodes"]
+#: Columns that the tooltip of a run shows.
+_TITLE_COLUMNS = ("key", "nodes", "fom", "status", "outcome", "reason")
+#: Status of a run, or `lost` if it has no figure of merit -> marker and style. A run that counts
+#: has the marker of its treatment.
+_STATUS_LOOKS: dict[str, tuple[str, dict[str, Any]]] = {
     "counts": ("", {"alpha": 0.75, "mew": 0}),
     "warm-up": ("o", {"mfc": "none"}),
     "rejected": ("x", {}),
@@ -60,7 +60,7 @@ def samples_plot(samples: pl.DataFrame, unit: str, name: str = "runs") -> Pictur
 
     `samples` has the columns of `pairs.judge_samples`. A run without a figure of merit is a cross
     at the left edge. Runs that do not count are drawn at the edge if they lie beyond it, so that
-    they do not squeeze those that do.
+    the runs that count have enough room.
     """
     treatments = in_table_order(str(name) for name in samples["arm"].unique(maintain_order=True))
     divisor, scaled = divisor_and_unit(median_of(samples["fom"].drop_nulls()), one_line(unit))
@@ -70,7 +70,7 @@ def samples_plot(samples: pl.DataFrame, unit: str, name: str = "runs") -> Pictur
     status = pl.col("status").cast(pl.String)
     drawn = samples.select(
         "arm",
-        *(() if raster else _OF_TITLES),
+        *(() if raster else _TITLE_COLUMNS),
         x=(pl.col("fom") / divisor).clip(*_edges(counted["fom"] / divisor)).fill_null(0),
         look=pl.when(pl.col("fom").is_null()).then(pl.lit("lost")).otherwise(status),
     )
@@ -80,21 +80,21 @@ def samples_plot(samples: pl.DataFrame, unit: str, name: str = "runs") -> Pictur
         axes = figure.subplots()
         for strip, treatment in enumerate(treatments):
             runs = drawn.filter(pl.col("arm") == treatment)
-            places = np.linspace(strip - 0.34, strip + 0.34, runs.height + 2)[1:-1]
-            runs = runs.with_columns(y=places)
-            for (kind,), part in runs.partition_by("look", as_dict=True).items():
-                gid, (shape, style) = f"points-{strip}-{kind}", _LOOKS[str(kind)]
+            heights = np.linspace(strip - 0.34, strip + 0.34, runs.height + 2)[1:-1]
+            runs = runs.with_columns(y=heights)
+            for (kind,), points in runs.partition_by("look", as_dict=True).items():
+                shape, look_style = _STATUS_LOOKS[str(kind)]
                 colour = "bad" if shape else treatment
-                style = {**style, "gid": gid, "rasterized": raster}
+                shape = shape or marker(treatment)
+                gid = f"points-{strip}-{kind}"
+                style = {**look_style, "gid": gid, "rasterized": raster}
                 if kind == "lost":
                     style["transform"] = axes.get_yaxis_transform()
-                draw_points(
-                    axes, part["x"], part["y"], colour, shape or marker(treatment), 4.8, **style
-                )
-                hover[gid] = [] if raster else _titles(part, divisor, scaled)
+                draw_points(axes, points["x"], points["y"], colour, shape, 4.8, **style)
+                hover[gid] = [] if raster else _titles(points, divisor, scaled)
             if treatment in medians:
-                ends = strip - 0.42, strip + 0.42
-                axes.vlines(medians[treatment], *ends, color=light_colour("ink"))
+                low, high = strip - 0.42, strip + 0.42
+                axes.vlines(medians[treatment], low, high, color=light_colour("ink"))
         name_rows(axes, [label(name) for name in treatments], len(treatments) - 0.45, -0.55)
         axes.set_xlabel(f"{'rate' if scaled.endswith('/s') else 'time'} in {scaled}")
         axes.margins(x=0.06)
@@ -117,43 +117,44 @@ def samples_plot(samples: pl.DataFrame, unit: str, name: str = "runs") -> Pictur
 
 
 def _titles(runs: pl.DataFrame, divisor: float, unit: str) -> list[str]:
-    """Return what a pointer shows of each run."""
+    """The tooltip of each run."""
     titles = []
-    for key, nodes, fom, status, outcome, reason in runs.select(_OF_TITLES).iter_rows():
+    for key, nodes, fom, status, outcome, reason in runs.select(_TITLE_COLUMNS).iter_rows():
         figure = "no figure of merit" if fom is None else f"{number(fom / divisor)} {unit}"
         why = f"; {outcome.replace('_', ' ')}: {reason}" if status == "rejected" else ""
-        titles.append(one_line(f"{key} on {nodes}, {status}: {figure}{why}")[:_TITLE])
+        title = one_line(f"{key} on {nodes}, {status}: {figure}{why}")
+        titles.append(title[:_MAX_TITLE_CHARACTERS])
     return titles
 
 
 def _edges(counted: pl.Series) -> tuple[float, float]:
-    """Lowest and highest value to draw: the range of those that count, plus a quarter of it."""
+    """The lowest and highest value to draw: the range of runs that count, and a quarter more."""
     if counted.is_empty():
         return -np.inf, np.inf
     low, high = float(np.min(counted.to_numpy())), float(np.max(counted.to_numpy()))
-    room = (high - low or high) / 4
-    return low - room, high + room
+    margin = (high - low or high) / 4
+    return low - margin, high + margin
 
 
 def ratios_plot(pairs: pl.DataFrame, rows: Sequence[Result], name: str = "pairs") -> Picture:
     """The slowdown of every pair of one case by treatment, each with interval and repeatability."""
     raster = pairs.height > RASTER_ABOVE
-    one_floor = len({row.baseline for row in rows}) == 1
+    has_one_baseline = len({row.baseline for row in rows}) == 1
 
     def draw(figure: Figure) -> Hover:
         hover: dict[str, list[str]] = {}
         axes = rows_axes(figure, [label(row.arm) for row in rows], SLOWDOWN_AXIS)
         floor = rows[0].noise_floor
-        if one_floor and floor:
+        if has_one_baseline and floor:
             axes.axvspan(*floor, color=light_colour(repeatability_colour(floor)), alpha=0.45)
         for line, row in enumerate(rows):
-            if not one_floor:
+            if not has_one_baseline:
                 draw_repeatability(axes, row.noise_floor, line)
             arm_pairs = pairs.filter(pl.col("arm") == row.arm)
             ratios = arm_pairs["ratio"].to_numpy()
-            across = line + np.linspace(-0.12, 0.3, len(ratios) + 2)[1:-1]
+            heights = line + np.linspace(-0.12, 0.3, len(ratios) + 2)[1:-1]
             style = {"alpha": 0.7, "mew": 0, "rasterized": raster, "gid": f"pairs-{line}"}
-            draw_points(axes, ratios, across, row.arm, marker(row.arm), 4.4, **style)
+            draw_points(axes, ratios, heights, row.arm, marker(row.arm), 4.4, **style)
             if not raster:
                 hover[f"pairs-{line}"] = [
                     f"block {block}, pair {pair}: {ratio:.3f}"
@@ -168,7 +169,7 @@ def ratios_plot(pairs: pl.DataFrame, rows: Sequence[Result], name: str = "pairs"
         title=f"Slowdown of every pair. Estimates: {estimates}",
         caption="One point per pair: the treatment against its baseline. Bar: estimate and interval"
         f" of 95 %. {thin_line_caption(rows)}{repeatability_caption(rows)}",
-        height_in=0.9 + (0.66 if one_floor else 0.5) * len(rows),
+        height_in=0.9 + (0.66 if has_one_baseline else 0.5) * len(rows),
         draw=draw,
     )
 
@@ -177,7 +178,7 @@ def _pictures(case: CaseData) -> View:
     pairs = case.run.pairs.filter(pl.col("case") == case.name)
     samples = [
         samples_plot(
-            case.samples.filter(pl.col("fom_unit") == unit).select(_DRAWN).collect(),
+            case.samples.filter(pl.col("fom_unit") == unit).select(_DRAWN_COLUMNS).collect(),
             unit,
             f"{case.name} runs",
         )

@@ -28,16 +28,16 @@ OUTCOMES = {
 }
 
 
-#: Most rejected runs listed one by one; samples.parquet has all.
-_LISTED = 200
-#: Most reasons for which runs were rejected, and most nodes and seeds, that are named.
-_KINDS, _NAMED = 50, 12
+#: Maximum rejected runs listed one by one; samples.parquet has all.
+_MAX_LISTED_RUNS = 200
+#: Maximum reasons of rejected runs that are listed; maximum nodes, and seeds, that are named.
+_MAX_REASONS, _MAX_NAMES = 50, 12
 
 
 def control_text(rows: Sequence[Result], *, same_host: bool, cpu_shares: Sequence[float]) -> str:
     """The control that the effects of one case were compared with, or why there is none.
 
-    `cpu_shares` are the shares of a core that it used in its runs.
+    `cpu_shares` are the shares of a core that the control used in its runs.
     """
     controls = [row for row in rows if row.role == "control"]
     if not controls:
@@ -49,39 +49,44 @@ def control_text(rows: Sequence[Result], *, same_host: bool, cpu_shares: Sequenc
         for row in controls
     )
     used = f", using {min(cpu_shares):.0%} to {max(cpu_shares):.0%} of a core" if cpu_shares else ""
-    against = "; ".join(
+    comparisons = "; ".join(
         f"{row.arm} took {row.over_control.value:.3f} times as long as the control"
         f" ({ends_text(row.over_control).replace('-', ' to ')})"
         for row in rows
         if row.over_control is not None
     )
-    return f"Control: {shown}{used}. In the same pairs: {against or 'too few to compare'}."
+    return f"Control: {shown}{used}. In the same pairs: {comparisons or 'too few to compare'}."
 
 
 def conditions_text(samples: pl.DataFrame) -> str:
-    """Return what else ran on the nodes during the runs that count; empty if nothing was read."""
+    """The disturbances during the runs that count; empty if none were recorded."""
     counted = samples.filter(status="counts")
-    foreign, steal = (
-        counted[name].drop_nulls().to_list() for name in ("foreign_cpus", "steal_share")
-    )
+    foreign = counted["foreign_cpus"].drop_nulls().to_list()
+    steal = counted["steal_share"].drop_nulls().to_list()
     texts = []
     if foreign:
-        ends = f"{min(foreign):.2f} to {max(foreign):.2f}"
-        texts.append(f"foreign processes kept {ends} hardware threads busy")
+        threads = f"{min(foreign):.2f} to {max(foreign):.2f}"
+        texts.append(f"foreign processes kept {threads} hardware threads busy")
     if steal:
         texts.append(f"the hypervisor took up to {max(steal):.1%} of the processor time")
     return f"During the runs that count, {' and '.join(texts)}." if texts else ""
 
 
 def _writers(counted: pl.LazyFrame) -> list[str]:
-    """A line for each kind of writers: what they are, and how well they kept their rate."""
-    kind = ("arm", "writers", "injector", "transport", "message_b", "footprint_b", "queue_pairs")
-    kinds = (
-        counted.filter(pl.col("message_b") > 0)
-        .group_by(*kind, "direction", maintain_order=True)
-        .agg(pl.col("writer_share").min())
+    """A line for each kind of writers: what they are, and the smallest share of their rate."""
+    columns = (
+        "arm",
+        "writers",
+        "injector",
+        "transport",
+        "message_b",
+        "footprint_b",
+        "queue_pairs",
+        "direction",
     )
-    return [_writers_line(**row) for row in kinds.collect().iter_rows(named=True)]
+    writing = counted.filter(pl.col("message_b") > 0)
+    rows = writing.group_by(*columns, maintain_order=True).agg(pl.col("writer_share").min())
+    return [_writers_line(**row) for row in rows.collect().iter_rows(named=True)]
 
 
 def _writers_line(
@@ -96,34 +101,36 @@ def _writers_line(
     direction: str,
     writer_share: float | None,
 ) -> str:
-    over = f" over {queue_pairs} queue pairs each" if (queue_pairs or 1) > 1 else ""
+    queue_pairs_text = f" over {queue_pairs} queue pairs each" if (queue_pairs or 1) > 1 else ""
     return (
         f"{arm}: {plural(writers, 'writer')}, {injector} over {transport},"
         f" {words.traffic_words(direction)[0]} of {words.size_text(message_b)}"
-        f"{_through(footprint_b)}{over};"
+        f"{_footprint_text(footprint_b)}{queue_pairs_text};"
         f" never below {writer_share or 0:.0%} of the rate alone"
     )
 
 
-def _through(footprint_b: int | None) -> str:
+def _footprint_text(footprint_b: int | None) -> str:
     """The memory that each writer's messages pass through, if it is recorded."""
     return "" if footprint_b is None else f" through {words.size_text(footprint_b)} each"
 
 
 def _conditions(case: CaseData) -> View:
     samples = case.samples.select("status", "same_host", "foreign_cpus", "steal_share").collect()
-    cpu_shares = _counted(case).select("cpu_share").drop_nulls().collect().to_series().to_list()
+    cpu_shares = _runs_that_count(case).select("cpu_share").drop_nulls().collect()["cpu_share"]
     notes = words.notes_of(case.effects or case.rows)
     reword = case.run.reword
     lines = [
-        control_text(case.rows, same_host=bool(samples["same_host"].any()), cpu_shares=cpu_shares),
+        control_text(
+            case.rows, same_host=bool(samples["same_host"].any()), cpu_shares=cpu_shares.to_list()
+        ),
         conditions_text(samples),
         *(words.with_remedy(note, reword) for note in notes if note not in case.emulated),
     ]
     return View(lines=list(filter(None, lines)))
 
 
-def _counted(case: CaseData) -> pl.LazyFrame:
+def _runs_that_count(case: CaseData) -> pl.LazyFrame:
     return case.samples.filter(pl.col("status") == "counts")
 
 
@@ -134,13 +141,13 @@ def _rejected(case: CaseData) -> View | None:
     if rejected.is_empty():
         return None
     return View(
-        kinds=rejection_kinds(rejected.select("outcome", "reason").iter_rows())[:_KINDS],
+        kinds=rejection_kinds(rejected.select("outcome", "reason").iter_rows())[:_MAX_REASONS],
         rejected=rejected.height,
         warmups=status.eq("warm-up").sum(),
         # The first rejected runs: key, time, outcome, reason.
         listed=[
             (key, words.utc_text(start_s), outcome, reason)
-            for key, start_s, outcome, reason in rejected.head(_LISTED).iter_rows()
+            for key, start_s, outcome, reason in rejected.head(_MAX_LISTED_RUNS).iter_rows()
         ],
         outcomes=OUTCOMES,
     )
@@ -149,10 +156,10 @@ def _rejected(case: CaseData) -> View | None:
 def _nodes(case: CaseData) -> View:
     samples = case.samples.select("seed", "nodes", "origin_nodes").collect()
     nodes, origins, seeds = (
-        first_names(samples[name].unique(maintain_order=True), _NAMED)
+        first_names(samples[name].unique(maintain_order=True), _MAX_NAMES)
         for name in ("nodes", "origin_nodes", "seed")
     )
-    return View(nodes=nodes, origins=origins, seeds=seeds, writers=_writers(_counted(case)))
+    return View(nodes=nodes, origins=origins, seeds=seeds, writers=_writers(_runs_that_count(case)))
 
 
 SECTIONS = [

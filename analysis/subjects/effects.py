@@ -1,4 +1,4 @@
-"""Each treatment against its baseline: table of a run; words and table of a case."""
+"""Each treatment against its baseline: the table of a run, and sentences and table of a case."""
 
 from __future__ import annotations
 
@@ -18,10 +18,10 @@ from records.arms import BASELINE
 from records.units import plural
 
 
-def sentence(row: Result, in_words: Callable[[str], str] = str) -> str:
+def sentence(row: Result, reword: Callable[[str], str] = str) -> str:
     """The effect of one treatment on one case, in a sentence with its interval.
 
-    Its verdict is explained `in_words` of the command that was typed.
+    `reword` adapts the explanation of the verdict to the command that was typed.
     """
     if row.slowdown is None:
         return f"No estimate: {plural(row.pairs, 'pair')}, at least {MIN_VALUES} needed."
@@ -29,31 +29,33 @@ def sentence(row: Result, in_words: Callable[[str], str] = str) -> str:
     if row.writer_rate_b_s is not None:
         verb = traffic_words(row.direction)[1]
         writers = f" while {quantity(row.writer_rate_b_s, 'B/s', 3)} were {verb} its node"
-    following = f"next allocation: {range_text(row.next)}; these: " if row.next else "interval: "
+    heading = "interval: "
+    if row.next:
+        heading = f"next allocation: {range_text(row.next)}; these: "
     return (
-        f"The typical run took {change_text(row.slowdown.value)} time{writers} ({following}"
+        f"The typical run took {change_text(row.slowdown.value)} time{writers} ({heading}"
         f"{range_text(row.slowdown)}, {plural(row.pairs, 'pair')}).{_mean_text(row)}"
-        f" {in_words(MEANING[row.verdict])}{_limits(row)}"
+        f" {reword(MEANING[row.verdict])}{_limits_text(row)}"
     )
 
 
 def _mean_text(row: Result) -> str:
-    """Return what is paid for, and what so few pairs have met of runs that are hit."""
+    """State the change of the mean time, and the number of slow outliers."""
     if row.mean is None or row.hit is None:
         return ""
-    hit = round(row.hit.value * row.pairs)
-    met = "no single run with writes stands out"
-    if hit:
-        runs = f"{hit} of {plural(row.pairs, 'run')} with writes"
-        met = f"{runs} took unusually long (true share at most {row.hit.high:.0%})"
+    hit_runs = round(row.hit.value * row.pairs)
+    outliers = "no single run with writes stands out"
+    if hit_runs:
+        runs = f"{hit_runs} of {plural(row.pairs, 'run')} with writes"
+        outliers = f"{runs} took unusually long (true share at most {row.hit.high:.0%})"
     return (
         f" In the mean it took {change_text(row.mean.value)} ({range_text(row.mean)}) in these"
-        f" {plural(row.pairs, 'pair')}; {met}."
+        f" {plural(row.pairs, 'pair')}; {outliers}."
     )
 
 
-def _limits(row: Result) -> str:
-    """Within what there is no effect, and what may have stayed unseen; or what is possible."""
+def _limits_text(row: Result) -> str:
+    """State the bounds of 'no effect', or the range of effects that is still possible."""
     if row.verdict is Verdict.NO_EFFECT and row.mean and row.hit:
         low, high = (100 * (ratio - 1) for ratio in (row.mean.low, row.mean.high))
         missed = (
@@ -73,8 +75,8 @@ def _limits(row: Result) -> str:
     return ""
 
 
-#: A case with more effects has its sentences folded.
-_FEW = 6
+#: The sentences of a case with more effects are folded.
+_MAX_OPEN_SENTENCES = 6
 
 
 def _table(run: RunData) -> View:
@@ -88,8 +90,8 @@ def _table(run: RunData) -> View:
 def _in_words(case: CaseData) -> View:
     return View(
         effects=case.effects,
-        folded=len(case.effects) > _FEW,
-        sentence=partial(sentence, in_words=case.run.reword),
+        folded=len(case.effects) > _MAX_OPEN_SENTENCES,
+        sentence=partial(sentence, reword=case.run.reword),
     )
 
 

@@ -5,13 +5,13 @@ from __future__ import annotations
 import polars as pl
 
 from analysis.questions.estimators import median
+from analysis.questions.presentation import section
 from analysis.questions.question import INCONCLUSIVE, Limit, Question
-from analysis.questions.shown import section
 from analysis.report.data import RunData
 from analysis.samples.counts import without_tool
 from analysis.subjects.paired_roles import (
-    KIND,
-    PAIR,
+    COMPARISON_COLUMNS,
+    PAIR_COLUMNS,
     STALLED,
     STALLS,
     paired_roles,
@@ -20,25 +20,29 @@ from analysis.subjects.paired_roles import (
 
 
 def _losses(run: RunData) -> pl.DataFrame:
-    """A row per pair of treatments that make wrapped runs slower: extra cycles, and stalls."""
+    """A row per pair of the treatments that make wrapped runs slower: extra cycles and stalls."""
     slower = {(row.case, row.arm) for row in run.results if row.slowdown and row.slowdown.low > 1}
     wrapped = run.counters.select(pl.col("case", "arm", "tool").cast(pl.String)).unique()
-    shown = {
-        (case, without_tool(arm), tool)
-        for case, arm, tool in wrapped.iter_rows()
-        if (case, arm) in slower
-    }
-    more = sums_over_ranks(paired_roles(run)).with_columns(more=pl.col("on") - pl.col("off"))
-    cycles = more.filter(role="cycles").select(*KIND, *PAIR, cycles="more")
-    stalls = more.filter(pl.col("role").is_in((STALLS, STALLED)))
-    stalls = stalls.select(*KIND, *PAIR, "role", stalls="more")
-    rows = cycles.join(stalls, on=[*KIND, *PAIR], maintain_order="left")
-    kinds = pl.DataFrame(list(shown), schema=dict.fromkeys(KIND, pl.String), orient="row")
-    rows = rows.join(kinds, on=KIND, how="semi", maintain_order="left")
+    slower_comparisons = pl.DataFrame(
+        [
+            (case, without_tool(arm), tool)
+            for case, arm, tool in wrapped.iter_rows()
+            if (case, arm) in slower
+        ],
+        schema=dict.fromkeys(COMPARISON_COLUMNS, pl.String),
+        orient="row",
+    )
+    keys = [*COMPARISON_COLUMNS, *PAIR_COLUMNS]
+    sums = sums_over_ranks(paired_roles(run)).with_columns(extra=pl.col("on") - pl.col("off"))
+    cycles = sums.filter(role="cycles").select(*keys, cycles="extra")
+    stalls = sums.filter(pl.col("role").is_in((STALLS, STALLED)))
+    stalls = stalls.select(*keys, "role", stalls="extra")
+    rows = cycles.join(stalls, on=keys, maintain_order="left")
+    rows = rows.join(slower_comparisons, on=COMPARISON_COLUMNS, how="semi", maintain_order="left")
     return rows.with_columns(share=pl.col("stalls") / pl.col("cycles"))
 
 
-_OF_LOSS = (
+_SENTENCE_START = (
     "{case}, {treatment}: {share:.0%} ({share_low:.0%} to {share_high:.0%}) of the extra cycles are"
     " {role}: "
 )
@@ -50,7 +54,7 @@ LOSSES = Question(
     " PAPI_STL_ICY, as in Groves, Grant and Arnold (2016), which is another event on each processor"
     " (docs/tools.md).",
     rows=_losses,
-    by=(*KIND, "role"),
+    by=(*COMPARISON_COLUMNS, "role"),
     estimates={"share": median("share")},
     facts={"all_more": (pl.col("cycles") > 0).all()},
     limits=(
@@ -65,9 +69,9 @@ LOSSES = Question(
         Limit(word="something else", condition=pl.col("share_high") < 0.5),
     ),
     sentences={
-        "stalls on memory": _OF_LOSS + "the loss is stalls on memory.",
-        "stalled cycles": _OF_LOSS + "most of the loss is stalled cycles.",
-        "something else": _OF_LOSS + "most of the loss is something else.",
+        "stalls on memory": _SENTENCE_START + "the loss is stalls on memory.",
+        "stalled cycles": _SENTENCE_START + "most of the loss is stalled cycles.",
+        "something else": _SENTENCE_START + "most of the loss is something else.",
     },
     columns=("n", "word"),
     headings={"share": "share of stalls", "word": "the loss is"},

@@ -1,4 +1,4 @@
-"""By factor: slowdowns against rates and levels, and what each level costs and gains.
+"""By factor: slowdowns against rates and levels, and the price and gain of each level.
 
 Estimates are those of the results and contrasts of a run.
 """
@@ -17,8 +17,8 @@ from analysis.effects.contrasts import Contrast
 from analysis.effects.result import Result
 from analysis.effects.statements import level_value
 from analysis.questions.estimators import stated
+from analysis.questions.presentation import section
 from analysis.questions.question import Question, columns_of, ends_of, shared
-from analysis.questions.shown import section
 from analysis.report.data import RunData
 from records.arms import arm_and_levels, level_text, treatment_name
 from records.groups import grouped
@@ -27,67 +27,73 @@ from records.groups import grouped
 RATE = "rate"
 
 
-def _rows(run: RunData, *, rates: bool) -> pl.DataFrame:
+def _effects_by_factor(run: RunData, *, rates: bool) -> pl.DataFrame:
     """A row per effect of the cases whose effects differ in a factor, in order of levels.
 
-    Of those that differ in the rate, or of the others.
+    With `rates`, only the cases whose effects differ in the rate; without it, only the other cases.
 
-    `factor` is the rate if that varies, else the factor with most levels; `line` the arm with its
-    level of the next factor that varies, `at` the levels of the others.
+    `factor` is the rate if that varies, else the factor with most levels. `line` is the arm with
+    its level of the next factor that varies, and `at` has the levels of the other ones.
     """
     effects = grouped((row.case, row) for row in run.results if row.role == "effect")
     sizes = _sizes(run)
-    rows = [row for case_effects in effects.values() for row in _case_figures(case_effects, sizes)]
-    chosen = [row for row in rows if (row["factor"] == RATE) == rates]
-    return pl.DataFrame(chosen, infer_schema_length=None)
+    rows = []
+    for case_effects in effects.values():
+        rows += [row for row in _case_rows(case_effects, sizes) if (row["factor"] == RATE) == rates]
+    return pl.DataFrame(rows, infer_schema_length=None)
 
 
-#: Factor whose levels may be parts of the caches -> column of the bytes that it became.
-_BECAME = {"footprint": "footprint_b", "working_set": "working_set_b"}
+#: Factor whose levels may be shares of the caches -> column with their bytes.
+_SIZE_COLUMNS = {"footprint": "footprint_b", "working_set": "working_set_b"}
 #: Case, treatment and factor -> bytes.
-Sizes = Mapping[tuple[str, str, str], float]
+LevelSizes = Mapping[tuple[str, str, str], float]
 
 
-def _sizes(run: RunData) -> Sizes:
-    """Return what the levels of `_BECAME` were in each treatment."""
-    samples = run.samples.lazy().select(pl.col("case", "arm").cast(pl.String), *_BECAME.values())
-    most = samples.group_by("case", "arm").max().collect().to_dicts()
+def _sizes(run: RunData) -> LevelSizes:
+    """The bytes of the levels of these factors in each treatment."""
+    names = pl.col("case", "arm").cast(pl.String)
+    samples = run.samples.lazy().select(names, *_SIZE_COLUMNS.values())
     return {
         (row["case"], row["arm"], factor): row[column]
-        for row in most
-        for factor, column in _BECAME.items()
+        for row in samples.group_by("case", "arm").max().collect().to_dicts()
+        for factor, column in _SIZE_COLUMNS.items()
         if row[column] is not None
     }
 
 
-def _case_figures(effects: Sequence[Result], sizes: Sizes) -> list[dict[str, Any]]:
+def _case_rows(effects: Sequence[Result], sizes: LevelSizes) -> list[dict[str, Any]]:
+    """The rows of the effects of one case; none if they differ in no factor."""
     levels = grouped((name, _level(row, name)) for row in effects for name in row.factors)
-    varied = {name: len({*values}) for name, values in levels.items() if len({*values}) > 1}
+    level_counts = {name: len(set(values)) for name, values in levels.items()}
+    varied = [name for name, count in level_counts.items() if count > 1]
     if not varied:
         return []
-    factor = max(varied, key=lambda name: (name == RATE, varied[name]))
-    others = [name for name in varied if name != factor]
-    at_levels = [row for row in effects if factor in row.factors]
+    factor = max(varied, key=lambda name: (name == RATE, level_counts[name]))
+    other_factors = [name for name in varied if name != factor]
+    line_factors, picture_factors = other_factors[:1], other_factors[1:]
     rows = [
         {
-            **{name: getattr(row, name) for name in ("case", "arm", "baseline")},
+            "case": row.case,
+            "arm": row.arm,
+            "baseline": row.baseline,
             **_figures(row, "slowdown"),
             "reached_b_s": row.writer_rate_b_s,
             "factor": factor,
-            "at": ", ".join(f"{name} {_level(row, name)}" for name in others[1:]),
+            "at": ", ".join(f"{name} {_level(row, name)}" for name in picture_factors),
             "line": treatment_name(
-                arm_and_levels(row.arm)[0], {name: _level(row, name) for name in others[:1]}
+                arm_and_levels(row.arm)[0], {name: _level(row, name) for name in line_factors}
             ),
             "level": _level(row, factor),
             "verdict": row.verdict_text,
         }
-        for row in sorted(at_levels, key=lambda row: _place(row, factor, sizes))
+        for row in sorted(effects, key=lambda row: _sort_key(row, factor, sizes))
+        if factor in row.factors
     ]
     return sorted(rows, key=itemgetter("at", "line"))
 
 
 def _figures(record: Result | Contrast, name: str) -> dict[str, Any]:
-    """Its pairs and estimate, and what repetitions of the baseline show."""
+    """The pairs, the estimate of this name, and the repeatability of the baseline."""
     estimate, floor = getattr(record, name), record.noise_floor
     return {"n": record.pairs, **columns_of(name, estimate), **ends_of("noise_floor", floor)}
 
@@ -96,14 +102,16 @@ def _level(row: Result, factor: str) -> str:
     return level_text(row.factors[factor]) if factor in row.factors else ""
 
 
-def _place(row: Result, factor: str, sizes: Sizes) -> tuple[float, bool, str]:
-    """Place of a row's level: by its quantity; words after the first level, which names omit."""
+def _sort_key(row: Result, factor: str, sizes: LevelSizes) -> tuple[float, bool, str]:
+    """The order of levels: by their quantities; of words, the first level, then by alphabet."""
     level = _level(row, factor)
-    position = sizes.get((row.case, row.arm, factor), level_value(level))
-    return position, factor in arm_and_levels(row.arm)[1], level
+    quantity = sizes.get((row.case, row.arm, factor), level_value(level))
+    # Names of treatments leave out first levels.
+    is_first = factor not in arm_and_levels(row.arm)[1]
+    return quantity, not is_first, level
 
 
-_FLOOR = ("noise_floor_low", "noise_floor_high")
+_FLOOR_COLUMNS = ("noise_floor_low", "noise_floor_high")
 _HEADINGS = {
     "line": "treatment",
     "reached_b_s": "writers' rate",
@@ -115,15 +123,15 @@ RATES = Question(
     title="By factor: the writers' rate",
     text="Slowdown against the rate that the writers reached, not the one requested; a line for"
     " each level of another factor, a picture for each combination of the others.",
-    rows=partial(_rows, rates=True),
+    rows=partial(_effects_by_factor, rates=True),
     by=("case", "at", "line", "level"),
     estimates={"slowdown": stated("slowdown")},
-    facts=shared("n", "reached_b_s", "verdict", "arm", "baseline", *_FLOOR),
-    columns=("reached_b_s", *_FLOOR, "n", "verdict"),
+    facts=shared("n", "reached_b_s", "verdict", "arm", "baseline", *_FLOOR_COLUMNS),
+    columns=("reached_b_s", *_FLOOR_COLUMNS, "n", "verdict"),
     headings={**_HEADINGS, "level": "rate requested"},
     plot="lines",
     axes=("reached_b_s", "line"),
-    apart=("case", "at"),
+    picture_keys=("case", "at"),
 )
 LEVELS = replace(
     RATES,
@@ -132,20 +140,23 @@ LEVELS = replace(
     text="Slowdown against the factor of each case that has most levels, numbers in their order,"
     " else the first level first; a line for each level of another factor, a picture for each"
     " combination of the others.",
-    rows=partial(_rows, rates=False),
+    rows=partial(_effects_by_factor, rates=False),
     by=("case", "factor", "at", "line", "level"),
     headings=_HEADINGS,
     axes=("level", "line"),
-    apart=("case", "factor", "at"),
+    picture_keys=("case", "factor", "at"),
 )
 
 
 def _contrasts(run: RunData) -> pl.DataFrame:
     """A row per contrast of the run; levels as text."""
-    names = ("case", "kind", "treatment", "against", "factor")
     rows = [
         {
-            **{name: getattr(contrast, name) for name in names},
+            "case": contrast.case,
+            "kind": contrast.kind,
+            "treatment": contrast.treatment,
+            "against": contrast.against,
+            "factor": contrast.factor,
             **_figures(contrast, "ratio"),
             "level": level_text(contrast.level),
             "reference": level_text(contrast.reference),
@@ -164,8 +175,8 @@ PRICES = Question(
     rows=_contrasts,
     by=("case", "kind", "treatment", "against"),
     estimates={"ratio": stated("ratio")},
-    facts=shared("n", "factor", "level", "reference", *_FLOOR),
-    columns=(*_FLOOR, "n"),
+    facts=shared("n", "factor", "level", "reference", *_FLOOR_COLUMNS),
+    columns=(*_FLOOR_COLUMNS, "n"),
     headings=_HEADINGS,
     plot=None,
 )

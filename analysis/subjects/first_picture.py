@@ -28,8 +28,8 @@ from analysis.report.plots import (
 )
 from analysis.report.sections import Section
 from analysis.statistics.interval import estimate_text
+from analysis.subjects.paper import FIGURE_3_MACHINE, PAPER_NAMES, figure_3_rows
 from analysis.subjects.paper_estimators import cases_on_one_node, writes_as_the_paper
-from analysis.subjects.published import MACHINE, NAMES, normalised
 from records.arms import arm_and_levels, in_table_order
 
 if TYPE_CHECKING:
@@ -37,86 +37,94 @@ if TYPE_CHECKING:
 
 #: Width of the picture of all cases on wide screens, inches.
 WIDE_IN = 9.9
-#: Most effects of the first picture that has all of them, and characters of a line of their labels.
-_MOST_ROWS, _LONGEST = 12, 36
+#: Maximum effects, and maximum characters of a line of their labels, of a picture that has all
+#: effects.
+_MAX_ROWS, _MAX_LABEL_CHARACTERS = 12, 36
 
 
-def picture(run: RunData) -> View | None:
-    """Every case's slowdown next to the published ones; None without an interval.
+def first_picture_view(run: RunData) -> View | None:
+    """The slowdown of each case next to the published one; None if no case has an interval.
 
-    If there are many, or their names are long, levels of factors are left to those by factor.
+    If there are many effects, or their names are long, a case with several effects shows only those
+    at first levels: the sections by factor have the others.
     """
     rows = [row for row in run.results if row.role == "effect" and row.slowdown]
     labels = [text for row in rows for text in label(row.arm).split("\n")]
-    if len(rows) > _MOST_ROWS or max(map(len, labels), default=0) > _LONGEST:
-        effects_of_case = Counter(row.case for row in rows)
+    longest = max(map(len, labels), default=0)
+    if len(rows) > _MAX_ROWS or longest > _MAX_LABEL_CHARACTERS:
+        effect_counts = Counter(row.case for row in rows)
         rows = [
-            row for row in rows if effects_of_case[row.case] == 1 or not arm_and_levels(row.arm)[1]
+            row for row in rows if effect_counts[row.case] == 1 or not arm_and_levels(row.arm)[1]
         ]
     if not rows:
         return None
     on_one_node = cases_on_one_node(run)
     published_rows = [
-        normalised().get(row.workload)
+        figure_3_rows().get(row.workload)
         if row.case in on_one_node and writes_as_the_paper(row)
         else None
         for row in rows
     ]
-    published = {row.workload: row for row in published_rows if row}
-    slowdowns = [row.slowdown if row else None for row in published_rows]
+    shown_rows = {row.workload: row for row in published_rows if row}
+    published_slowdowns = [row.slowdown if row else None for row in published_rows]
     return View(
-        pictures=[overview_plot(rows, slowdowns, "slowdown")],
+        pictures=[overview_plot(rows, published_slowdowns, "slowdown")],
         wide_in=WIDE_IN,
         unsteady=[row.case for row in rows if not is_steady(row.noise_floor)],
         arms=in_table_order({arm_and_levels(row.arm)[0] for row in rows}),
         controlled=any(row.control for row in rows),
         following=any(row.next for row in rows),
         published=[
-            f"{NAMES[workload]} {row.slowdown:.2f} ({row.table})"
-            for workload, row in published.items()
+            f"{PAPER_NAMES[workload]} {row.slowdown:.2f} ({row.table})"
+            for workload, row in shown_rows.items()
         ],
-        machine=MACHINE,
+        machine=FIGURE_3_MACHINE,
     )
 
 
 def overview_plot(rows: Sequence[Result], published: Sequence[float | None], name: str) -> Picture:
     """The effects of all cases, one row each, with repeatability, control and published slowdown.
 
-    A published one is a hollow diamond; None where there is none.
+    `published` has the published slowdown of each row, or None. It is drawn as a hollow diamond.
     """
     labels = [
         row.case if row.arm == DEFAULT_TREATMENT else f"{row.case} {label(row.arm)}" for row in rows
     ]
-    others = [(value, line) for line, value in enumerate(published) if value is not None]
+    published_points = [(value, line) for line, value in enumerate(published) if value is not None]
 
     def draw(figure: Figure) -> Hover:
         axes = rows_axes(figure, labels, SLOWDOWN_AXIS)
-        beside = axes.get_yaxis_transform()
+        right_edge = axes.get_yaxis_transform()
         for line, row in enumerate(rows):
             draw_repeatability(axes, row.noise_floor, line)
             draw_bar(axes, row.control, line + 0.22, light_colour("spin"), 3)
             draw_slowdown(axes, row, line)
             axes.text(
-                1.02, line, estimate_text(row.leading), va="center", size="small", transform=beside
+                1.02,
+                line,
+                estimate_text(row.leading),
+                va="center",
+                size="small",
+                transform=right_edge,
             )
         style: dict[str, Any] = {"ms": 7, "mfc": "none", "mec": light_colour("ink"), "mew": 1.4}
-        if others:
-            axes.plot(*zip(*others, strict=True), "D", gid="published", **style)
+        if published_points:
+            axes.plot(*zip(*published_points, strict=True), "D", gid="published", **style)
         return {}
 
-    title = estimates_text((label, row.leading) for label, row in zip(labels, rows, strict=True))
-    texts = "; ".join(f"{rows[line].case} {value:.3f}" for value, line in others)
-    title += f". Published: {texts}" if others else ""
+    leading = zip(labels, (row.leading for row in rows), strict=True)
+    title = f"Slowdown of every case: {estimates_text(leading)}"
     caption = f"Slowdown of the typical run under writes, {interval_text(rows)}. "
     caption += thin_line_caption(rows) + repeatability_caption(rows)
     if any(row.control for row in rows):
         caption += " Bar below: control, a busy process instead of the writers."
-    if others:
+    if published_points:
+        texts = "; ".join(f"{rows[line].case} {value:.3f}" for value, line in published_points)
+        title += f". Published: {texts}"
         caption += " Diamond: published by Groves, Grant and Arnold (2016)."
-    title = f"Slowdown of every case: {title}"
     return Picture(
         name=name, title=title, caption=caption, height_in=0.7 + 0.42 * len(rows), draw=draw
     )
 
 
-SECTIONS = [Section(part="lead", position=0, name="picture", view=picture)]
+SECTIONS = [Section(part="lead", position=0, name="picture", view=first_picture_view)]

@@ -1,14 +1,14 @@
 """Cache or memory: whether loss follows the memory that writes pass through, by working set.
 
 A cell is a working set (memory that each rank works in) and a footprint (memory of a target that
-all writers' messages pass through). Of the footprints, the largest within an eighth of a socket's
-last-level cache stands for writes that stay in a cache, the largest of twice all these caches or
-more for writes that reach memory. docs/memory.md#cache-or-memory has the rule.
+all writers' messages pass through). Two footprints are compared: the largest one within an eighth
+of a socket's last-level cache, whose writes stay in a cache, and the largest one of at least twice
+all these caches, whose writes reach memory. docs/memory.md#cache-or-memory has the rule.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable
 from functools import partial
 
 import numpy as np
@@ -17,9 +17,9 @@ from numpy.typing import NDArray
 
 from analysis.effects.annotations import MEMORY_ROLES
 from analysis.questions.estimators import ratio
+from analysis.questions.presentation import section
 from analysis.questions.question import INCONCLUSIVE, Limit, Question, shared
 from analysis.questions.rows import paired, runs_that_count
-from analysis.questions.shown import section
 from analysis.report.data import RunData
 from analysis.report.words import size_text
 from analysis.samples.counts import beside_baselines
@@ -30,20 +30,22 @@ from records.arms import arm_and_levels
 
 Values = NDArray[np.float64]
 
-#: Of a socket's last-level cache, the share that devices write into on many processors: two ways
-#: of 11 to 16. And how many times all these caches a footprint is that must reach memory.
-_INSIDE, _BEYOND = 1 / 8, 2
-#: The chance that a run makes any wrong statement of a kind.
-_LEVEL = 0.05
+#: The share of a socket's last-level cache that devices write into on many processors: two ways of
+#: 11 to 16.
+_INSIDE_SHARE = 1 / 8
+#: A footprint that must reach memory / all last-level caches.
+_BEYOND_MULTIPLE = 2
+#: Bound of the chance that a run makes any wrong statement of a kind.
+_ERROR_LEVEL = 0.05
 _FACTORS = {"footprint", "working_set"}
-_CELL = ["case", "working_set_b", "footprint_b"]
-_ROW = ["case", "working_set", "working_set_b"]
+_CELL_COLUMNS = ["case", "working_set_b", "footprint_b"]
+_WORKING_SET_COLUMNS = ["case", "working_set", "working_set_b"]
 
 
 def _caches(run: RunData) -> dict[str, pl.Expr]:
-    """Bytes of the second-level, all last-level and a socket's last-level caches of a target node.
+    """Bytes of a target node's second-level cache, all last-level caches, and those of a socket.
 
-    Those of the node with the largest ones; null if the kernel does not say.
+    The target with the largest last-level caches is used; null if the kernel does not report them.
     """
     hosts = [host for host in all_hosts(run.provenance.values()) if host.get("llc_total_b")]
     largest = max(hosts, key=lambda host: host["llc_total_b"], default={})
@@ -51,11 +53,11 @@ def _caches(run: RunData) -> dict[str, pl.Expr]:
     return {"l2_b": l2_b, "llc_b": llc_b, "socket_b": llc_b / (largest.get("sockets") or 1)}
 
 
-def _pairs(run: RunData) -> pl.DataFrame:
-    """A row per run under writes of a cell, in cases of several footprints.
+def _runs_under_writes(run: RunData) -> pl.DataFrame:
+    """A row per run under writes of a cell, in cases with several footprints.
 
-    `reference` is what its time is compared with: the control where the case has one, else the
-    baseline, which `again` repeats.
+    `reference` is the time that the run's time is compared with: that of the control if the case
+    has one, else that of the baseline. `repeated` is the time of the repeated baseline.
     """
     writing_runs = run.samples.lazy().filter(pl.col("role") == "effect").drop_nulls("footprint_b")
     kinds = writing_runs.select("case", "footprint_b", "writers", "nodes").unique().collect()
@@ -70,25 +72,25 @@ def _pairs(run: RunData) -> pl.DataFrame:
         pl.col("nodes").cast(pl.String).str.count_matches(",") + 1
     )
     runs = runs.filter(pl.col("arm").is_in(compared_arms)).with_columns(
-        # Of all writers of a target.
+        # The footprint of all writers of a target.
         footprint_b=pl.col("footprint_b") * writers_of_target.ceil().cast(pl.Int64)
     )
     pairs = paired(runs).with_columns(
-        controlled=pl.col("control").is_not_null().any().over("case", "baseline")
+        controlled=pl.col("control_value").is_not_null().any().over("case", "baseline")
     )
     rows = pairs.filter(role="effect").drop_nulls("footprint_b")
     rows = rows.filter(pl.col("footprint_b").n_unique().over("case") > 1)
     return rows.with_columns(
-        reference=pl.when("controlled").then("control").otherwise("against"),
-        again=pl.when(~pl.col("controlled")).then("again"),
-        working_set=_text("working_set_b"),
-        footprint=_text("footprint_b"),
+        reference=pl.when("controlled").then("control_value").otherwise("baseline_value"),
+        repeated=pl.when(~pl.col("controlled")).then("repeated_value"),
+        working_set=_size_texts("working_set_b"),
+        footprint=_size_texts("footprint_b"),
         **_caches(run),
-    ).sort(*_CELL, "block", "pair")
+    ).sort(*_CELL_COLUMNS, "block", "pair")
 
 
-def _text(name: str) -> pl.Expr:
-    """A size in words."""
+def _size_texts(name: str) -> pl.Expr:
+    """A column of sizes as texts."""
     return pl.col(name).map_elements(size_text, return_dtype=pl.String).fill_null("unknown")
 
 
@@ -96,7 +98,8 @@ def _text(name: str) -> pl.Expr:
 
 
 def _cells(run: RunData) -> pl.DataFrame:
-    rows = _pairs(run)
+    """A row per run under writes, with the counts of memory and caches of its treatment."""
+    rows = _runs_under_writes(run)
     if rows.is_empty():
         return rows
     counted = beside_baselines(run.counters, run.samples, *MEMORY_ROLES, "L3 misses")
@@ -122,7 +125,7 @@ CELLS = Question(
     " last-level cache / those without writes.",
     rows=_cells,
     by=("case", "working_set", "footprint"),
-    estimates={"slowdown": ratio("value", "reference", "again")},
+    estimates={"slowdown": ratio("value", "reference", "repeated")},
     facts={
         "rate_b_s": pl.col("writer_rate_b_s").median(),
         **shared("working_set_b", "footprint_b", *_COUNTS),
@@ -140,96 +143,101 @@ CELLS = Question(
     plot="map",
     axes=("footprint", "working_set"),
     marks=("l2_b", "llc_b"),
-    apart=("case",),
+    picture_keys=("case",),
 )
 
 
-# The size that the loss follows, by working set.
+# The cause of the loss, by working set.
 
 
-def _contrasts(run: RunData) -> pl.DataFrame:
-    """A row per pair of a working set: times inside the cache and beyond it, and the reference."""
-    rows = _pairs(run)
+def _inside_and_beyond(run: RunData) -> pl.DataFrame:
+    """A row per pair of a working set: its reference, and times inside and beyond the cache."""
+    rows = _runs_under_writes(run)
     if rows.is_empty():
         return rows
     size_b = pl.col("footprint_b")
-    inside = size_b <= _INSIDE * pl.col("socket_b")
-    beyond = size_b >= _BEYOND * pl.col("llc_b")
+    inside = size_b <= _INSIDE_SHARE * pl.col("socket_b")
+    beyond = size_b >= _BEYOND_MULTIPLE * pl.col("llc_b")
     rows = rows.with_columns(
-        inside_b=size_b.filter(inside).max().over(_ROW),
-        beyond_b=size_b.filter(beyond).max().over(_ROW),
+        inside_b=size_b.filter(inside).max().over(_WORKING_SET_COLUMNS),
+        beyond_b=size_b.filter(beyond).max().over(_WORKING_SET_COLUMNS),
     )
-    pairs = rows.group_by(*_ROW, "block", "pair", maintain_order=True).agg(
-        pl.col("reference", "again", "inside_b", "beyond_b", "llc_b").first(),
+    pairs = rows.group_by(*_WORKING_SET_COLUMNS, "block", "pair", maintain_order=True).agg(
+        pl.col("reference", "repeated", "inside_b", "beyond_b", "llc_b").first(),
         inside=pl.col("value").filter(size_b == pl.col("inside_b")).first(),
         beyond=pl.col("value").filter(size_b == pl.col("beyond_b")).first(),
         margin=pl.lit(run.header.margin),
     )
     return pairs.join(
-        _shown_statements(pairs), on=_ROW, how="left", nulls_equal=True, maintain_order="left"
+        _shown_statements(pairs),
+        on=_WORKING_SET_COLUMNS,
+        how="left",
+        nulls_equal=True,
+        maintain_order="left",
     )
 
 
-#: Statement -> the two times that it compares: there is loss inside the cache, or none beyond the
-#: margin; there is more of it beyond the cache, or no more than the margin.
+#: Statement -> the two times that it compares, and the repeated baseline.
+#: loss, same: inside the cache there is loss, or none beyond the margin.
+#: more, no_more: beyond the cache there is more loss than inside, or no more than the margin.
 _STATEMENTS = {
-    "loss": ("inside", "reference", "again"),
-    "same": ("inside", "reference", "again"),
+    "loss": ("inside", "reference", "repeated"),
+    "same": ("inside", "reference", "repeated"),
     "more": ("beyond", "inside"),
     "no_more": ("beyond", "inside"),
 }
 
 
 def _shown_statements(pairs: pl.DataFrame) -> pl.DataFrame:
-    """A row per working set, and whether each statement is shown of it (Holm, over the run)."""
-    groups = pairs.partition_by(_ROW, maintain_order=True)
-    shown = pl.concat(group.select(_ROW).head(1) for group in groups)
+    """A row per working set, and whether each statement is shown for it (Holm, over the run)."""
+    groups = pairs.partition_by(_WORKING_SET_COLUMNS, maintain_order=True)
+    shown = pl.concat(group.select(_WORKING_SET_COLUMNS).head(1) for group in groups)
     outside = partial(evidence.p_outside_margin, margin=float(pairs["margin"][0]))
     for name, columns in _STATEMENTS.items():
         test = outside if name in ("same", "no_more") else evidence.p_longer
         p = holm([evidence.p_over_interims(_log_times(group, columns), test) for group in groups])
-        shown = shown.with_columns((pl.Series(p) <= _LEVEL).alias(name))
-    # A loss that is shown to lie within the margin is none.
+        shown = shown.with_columns((pl.Series(p) <= _ERROR_LEVEL).alias(name))
+    # A loss that is shown to lie within the margin does not count.
     return shown.with_columns(
         loss=pl.col("loss") & ~pl.col("same"), more=pl.col("more") & ~pl.col("no_more")
     )
 
 
 def _log_times(group: pl.DataFrame, columns: Iterable[str]) -> Values:
-    """Logarithms of times, a row per pair; NaN if a repeated baseline is missing."""
-    treated, against, *again = columns
-    complete = group.drop_nulls([treated, against])
-    times = complete.select(pl.col(treated, against, *again).cast(pl.Float64).log())
+    """Logarithms of the times of a statement, a row per pair; NaN for a missing repetition."""
+    treated, reference, *repeated = columns
+    complete = group.drop_nulls([treated, reference])
+    times = complete.select(pl.col(treated, reference, *repeated).cast(pl.Float64).log())
     return times.fill_null(float("nan")).to_numpy()
 
 
 MEMORY = "memory"
 CACHE = "cache"
-BOTH = "cache and memory"
-NONE = "no loss"
-#: Word -> what a case shows, with the working sets at which it does.
+CACHE_AND_MEMORY = "cache and memory"
+NO_LOSS = "no loss"
+#: Word -> the sentence for a case, which names the working sets that show it.
 _SENTENCES = {
     MEMORY: "loss follows the footprint of the writes: memory (working sets of {memory} a rank)",
     CACHE: "loss is there with a footprint inside the cache: cache (working sets of {cache} a"
     " rank)",
-    BOTH: "loss is there with a footprint inside the cache (working sets of {cache} a rank), and"
-    " follows it beyond ({memory}): both, cache and memory",
-    NONE: "no loss beyond the margin, with a footprint inside the cache or beyond it",
+    CACHE_AND_MEMORY: "loss is there with a footprint inside the cache (working sets of {cache} a"
+    " rank), and follows it beyond ({memory}): both, cache and memory",
+    NO_LOSS: "no loss beyond the margin, with a footprint inside the cache or beyond it",
 }
 
 
 def cause(table: pl.DataFrame) -> str:
-    """Return what all working sets of a case show together; `INCONCLUSIVE` if evidence lacks."""
-    cache, memory = bool(table["loss"].any()), bool(table["more"].any())
-    no_cache, no_memory = bool(table["same"].all()), bool(table["no_more"].all())
-    if cache and memory:
-        return BOTH
-    if cache and no_memory:
+    """The cause that all working sets of a case show together, else `INCONCLUSIVE`."""
+    cache_loss, memory_loss = bool(table["loss"].any()), bool(table["more"].any())
+    no_cache_loss, no_memory_loss = bool(table["same"].all()), bool(table["no_more"].all())
+    if cache_loss and memory_loss:
+        return CACHE_AND_MEMORY
+    if cache_loss and no_memory_loss:
         return CACHE
-    if memory and no_cache:
+    if memory_loss and no_cache_loss:
         return MEMORY
-    if no_cache and no_memory:
-        return NONE
+    if no_cache_loss and no_memory_loss:
+        return NO_LOSS
     return INCONCLUSIVE
 
 
@@ -237,27 +245,29 @@ def _sentences(table: pl.DataFrame) -> list[str]:
     """A sentence per case, which also names the working sets that lack evidence."""
     sentences = []
     for (case,), rows in table.group_by("case", maintain_order=True):
-        sets_by_word: Mapping[str, str] = {
-            word: _sets(rows.filter(name)) for word, name in ((CACHE, "loss"), (MEMORY, "more"))
+        sets = {
+            CACHE: _working_sets(rows.filter("loss")),
+            MEMORY: _working_sets(rows.filter("more")),
         }
         word = cause(rows)
-        text = _SENTENCES.get(word) or "; ".join(
-            _SENTENCES[part] for part, sets in sets_by_word.items() if sets
-        )
-        text = text.format(**sets_by_word) or "not decided"
-        decided = pl.col("word").is_in([MEMORY, CACHE, BOTH, NONE])
+        if word in _SENTENCES:
+            text = _SENTENCES[word].format(**sets)
+        else:
+            shown = [_SENTENCES[part] for part, names in sets.items() if names]
+            text = "; ".join(shown).format(**sets) or "not decided"
+        decided = pl.col("word").is_in([MEMORY, CACHE, CACHE_AND_MEMORY, NO_LOSS])
         undecided = rows.filter(~decided)
-        if word != BOTH and undecided.height:
-            text += f". Evidence lacks at working sets of {_sets(undecided)} a rank"
+        if word != CACHE_AND_MEMORY and undecided.height:
+            text += f". Evidence lacks at working sets of {_working_sets(undecided)} a rank"
         sentences.append(f"{case}: {text}.")
     return sentences
 
 
-def _sets(rows: pl.DataFrame) -> str:
+def _working_sets(rows: pl.DataFrame) -> str:
     return ", ".join(rows["working_set"])
 
 
-_LOSS, _SAME, _MORE, _NO_MORE = (pl.col(name) for name in _STATEMENTS)
+_HAS_LOSS, _HAS_NO_LOSS, _HAS_MORE, _HAS_NO_MORE = (pl.col(name) for name in _STATEMENTS)
 _UNKNOWN = "the size of the last-level caches is unknown"
 CAUSES = Question(
     name="cache_or_memory",
@@ -267,10 +277,10 @@ CAUSES = Question(
     " control where there is one. Beyond: time with the largest footprint of twice all last-level"
     " caches or more / time with that inside. Both within pairs; what is said holds over all"
     " working sets of the run at 95 %. A loss is none if it is shown to lie within the margin.",
-    rows=_contrasts,
+    rows=_inside_and_beyond,
     by=("case", "working_set"),
     estimates={
-        "inside": ratio("inside", "reference", "again"),
+        "inside": ratio("inside", "reference", "repeated"),
         "beyond": ratio("beyond", "inside"),
     },
     facts={
@@ -279,17 +289,17 @@ CAUSES = Question(
             (pl.col("inside") + pl.col("beyond")).count(),
         ).cast(pl.Int64),
         **shared("working_set_b", "inside_b", "beyond_b"),
-        "inside_at": _text("inside_b").first(),
-        "beyond_at": _text("beyond_b").first(),
+        "inside_at": _size_texts("inside_b").first(),
+        "beyond_at": _size_texts("beyond_b").first(),
         **shared("llc_b", "margin", *_STATEMENTS),
     },
     limits=(
-        Limit(word=BOTH, condition=_LOSS & _MORE),
-        Limit(word=CACHE, condition=_LOSS & _NO_MORE),
-        Limit(word=MEMORY, condition=_SAME & _MORE),
-        Limit(word=NONE, condition=_SAME & _NO_MORE),
-        Limit(word=f"{CACHE}, at least", condition=_LOSS),
-        Limit(word=f"{MEMORY}, at least", condition=_MORE),
+        Limit(word=CACHE_AND_MEMORY, condition=_HAS_LOSS & _HAS_MORE),
+        Limit(word=CACHE, condition=_HAS_LOSS & _HAS_NO_MORE),
+        Limit(word=MEMORY, condition=_HAS_NO_LOSS & _HAS_MORE),
+        Limit(word=NO_LOSS, condition=_HAS_NO_LOSS & _HAS_NO_MORE),
+        Limit(word=f"{CACHE}, at least", condition=_HAS_LOSS),
+        Limit(word=f"{MEMORY}, at least", condition=_HAS_MORE),
         Limit(word=INCONCLUSIVE, condition=pl.col("llc_b").is_null(), why=_UNKNOWN),
         Limit(word=INCONCLUSIVE, condition=pl.col("inside_b").is_null(), why="no footprint inside"),
         Limit(word=INCONCLUSIVE, condition=pl.col("beyond_b").is_null(), why="no footprint beyond"),
@@ -303,7 +313,7 @@ CAUSES = Question(
         "beyond": "beyond / inside",
         "beyond_at": "footprint beyond",
     },
-    drawn=("inside", "beyond"),
-    apart=("case",),
+    drawn_estimates=("inside", "beyond"),
+    picture_keys=("case",),
 )
 SECTIONS = [section(CAUSES, "run", 38), section(CELLS, "run", 39)]

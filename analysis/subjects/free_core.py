@@ -1,19 +1,20 @@
-"""The meaning of a core left free: of the fabric, and whether it served the network device.
+"""A core left free: what it says of the fabric, and whether it served the network device.
 
-With a free core Groves, Grant and Arnold (2016, figure 6c) found no loss from writes that crossed
-the fabric as before, so the fabric was not the cause. They had bound the driver to that core.
+With a free core, Groves, Grant and Arnold (2016, figure 6c) found no loss, although as many writes
+crossed the fabric. So the fabric was not the cause. They had bound the driver to that core.
 """
 
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import Any
 
 import polars as pl
 
 from analysis.effects.result import Verdict
 from analysis.questions.estimators import stated
+from analysis.questions.presentation import section
 from analysis.questions.question import INCONCLUSIVE, Limit, Question, columns_of, shared
-from analysis.questions.shown import section
 from analysis.report.data import RunData
 from analysis.samples.columns import read_nested
 from analysis.samples.provenance import hosts_of, mapping_or_empty
@@ -23,32 +24,35 @@ from records.machine.node_counters import ON_FREE_CPUS
 from records.sample import KERNEL_THREADS_TIME, NODE_TOOL
 
 #: Factors that leave cores free.
-_FREES = ("reserved_cores", "core_spec")
+_FREE_CORE_FACTORS = ("reserved_cores", "core_spec")
 _LOSSES = [verdict.value for verdict in Verdict if verdict.is_loss]
 
 
-def _fabric(run: RunData) -> pl.DataFrame:
+def _short_writes(run: RunData) -> pl.DataFrame:
     """A row per effect of short writes with a free core: its slowdown, and that with all cores."""
     results = {(row.case, row.arm): row for row in run.results}
     rows = []
     for row in run.results:
         arm, levels = arm_and_levels(row.arm)
-        cores = {name: level for name, level in levels.items() if name in _FREES}
-        others = {name: level for name, level in levels.items() if name not in _FREES}
-        full = results.get((row.case, treatment_name(arm, others)))
-        if row.role != "effect" or not arm_of(row.arm).scheduled or not (cores and full):
+        free_cores = {name: level for name, level in levels.items() if name in _FREE_CORE_FACTORS}
+        other_levels = {name: level for name, level in levels.items() if name not in free_cores}
+        all_cores_arm = treatment_name(arm, other_levels)
+        all_cores = results.get((row.case, all_cores_arm))
+        if row.role != "effect" or not arm_of(row.arm).scheduled:
+            continue
+        if not free_cores or all_cores is None:
             continue
         rows.append(
             {
                 "case": row.case,
-                "arm": treatment_name(arm, others),
-                "cores": ", ".join(map("=".join, cores.items())),
+                "arm": all_cores_arm,
+                "cores": ", ".join(f"{name}={level}" for name, level in free_cores.items()),
                 "n": row.pairs,
                 "verdict": row.verdict.value,
-                "lost": full.verdict.is_loss,
+                "lost": all_cores.verdict.is_loss,
                 "margin": run.header.margin,
                 **columns_of("free", row.slowdown),
-                **columns_of("full", full.slowdown),
+                **columns_of("full", all_cores.slowdown),
             }
         )
     return pl.DataFrame(rows, infer_schema_length=None)
@@ -56,34 +60,37 @@ def _fabric(run: RunData) -> pl.DataFrame:
 
 NOT_THE_FABRIC = "not the fabric"
 NO_LOSS = "no loss with all cores"
-REMAINS = "a part remains"
+PART_REMAINS = "a part remains"
 
 
-_WITH = "{case}: with {cores}, {arm} "
-_EQUAL = pl.col("verdict") == Verdict.NO_EFFECT.value
+_SENTENCE_START = "{case}: with {cores}, {arm} "
+_EQUALS_OFF = pl.col("verdict") == Verdict.NO_EFFECT.value
 FABRIC = Question(
     name="fabric",
     title="The fabric's part",
     text="Short writes with a core left free, against off with the same core free; beside it the"
     " same writes with all cores (figure 6c of Groves, Grant and Arnold 2016). Equal to off is"
     " the verdict 'no effect' of an equivalence test.",
-    rows=_fabric,
+    rows=_short_writes,
     by=("case", "arm", "cores"),
     estimates={"free": stated("free"), "full": stated("full")},
     facts=shared("n", "verdict", "lost", "margin"),
     limits=(
-        Limit(word=NOT_THE_FABRIC, condition=_EQUAL & pl.col("lost")),
-        Limit(word=NO_LOSS, condition=_EQUAL),
-        Limit(word=REMAINS, condition=pl.col("verdict").is_in(_LOSSES)),
+        Limit(word=NOT_THE_FABRIC, condition=_EQUALS_OFF & pl.col("lost")),
+        Limit(word=NO_LOSS, condition=_EQUALS_OFF),
+        Limit(word=PART_REMAINS, condition=pl.col("verdict").is_in(_LOSSES)),
         Limit(word=INCONCLUSIVE, why="neither equal to off nor slower, see the verdicts"),
     ),
     sentences={
-        NOT_THE_FABRIC: _WITH + "equals off to within {margin:.0%}. As many writes crossed the"
+        NOT_THE_FABRIC: _SENTENCE_START
+        + "equals off to within {margin:.0%}. As many writes crossed the"
         " fabric as with all cores, where it takes {full:.3g} times as long: the fabric is not the"
         " cause.",
-        REMAINS: _WITH + "takes {free:.3g} ({free_low:.3g} to {free_high:.3g}) times as long as"
+        PART_REMAINS: _SENTENCE_START
+        + "takes {free:.3g} ({free_low:.3g} to {free_high:.3g}) times as long as"
         " off. That part is not the core's: fabric or memory may cause it.",
-        NO_LOSS: _WITH + "equals off to within {margin:.0%}, but no loss was shown with all cores"
+        NO_LOSS: _SENTENCE_START
+        + "equals off to within {margin:.0%}, but no loss was shown with all cores"
         " either.",
     },
     columns=("full", "n", "verdict", "word"),
@@ -93,51 +100,63 @@ FABRIC = Question(
         "full": "with all cores",
         "word": "says",
     },
-    apart=("case",),
+    picture_keys=("case",),
 )
 
 
-def _served(run: RunData) -> pl.DataFrame:
+def _interrupts(run: RunData) -> pl.DataFrame:
     """A row per run with free cores and network device: its interrupts, and those bound to them."""
     treatments = run.samples["factors"].unique()
-    if not any(f'"{name}"' in levels for levels in treatments for name in _FREES):
+    if not any(f'"{name}"' in levels for levels in treatments for name in _FREE_CORE_FACTORS):
         return pl.DataFrame()
-    read = read_nested(run.path)
-    identity = read.frame.with_row_index("row").select("row", "key", "provenance")
-    counts = run.samples.filter(pl.col("status") == "counts").select("key", "case", "arm")
-    node_conditions = read.conditions.select(
-        "row", "node", "free_cpus", rank=pl.int_range(pl.len()).over("row")
-    )
-    runs = node_conditions.join(identity, on="row")
-    named, counted = _devices(run), _counted(run)
+    device_names, counts = _devices(run), _interrupt_counts(run)
     rows = []
-    for record in runs.join(counts, on="key", maintain_order="left").iter_rows(named=True):
-        cores = arm_and_levels(str(record["arm"]))[1].keys() & _FREES
+    for record in _free_node_records(run).iter_rows(named=True):
+        cores = arm_and_levels(str(record["arm"]))[1].keys() & _FREE_CORE_FACTORS
         hosts = hosts_of(run.provenance.get(str(record["provenance"])))
         if not (cores and record["free_cpus"] and record["node"] in hosts):
             continue
-        free = set(cpu_list(record["free_cpus"]))
-        for device, bound in mapping_or_empty(hosts[record["node"]].get("interrupts")).items():
-            if named and device not in named:
+        free_cpus = set(cpu_list(record["free_cpus"]))
+        interrupts = mapping_or_empty(hosts[record["node"]].get("interrupts"))
+        for device, numbers in interrupts.items():
+            if device_names and device not in device_names:
                 continue
-            bound_to_free = sum(
-                number for cpus, number in bound.items() if {*cpu_list(cpus)} <= free
-            )
-            numbers: dict[str, float | None] = {"bound": bound_to_free, "all": sum(bound.values())}
+            row: dict[str, Any] = {
+                "case": str(record["case"]),
+                "node": str(record["node"]),
+                "device": device,
+                "free_cpus": record["free_cpus"],
+                "bound": sum(
+                    number
+                    for cpus, number in numbers.items()
+                    if free_cpus.issuperset(cpu_list(cpus))
+                ),
+                "all": sum(numbers.values()),
+            }
             for name, counter in (
                 ("came", f"{device}:interrupts"),
                 ("threads", KERNEL_THREADS_TIME),
             ):
                 run_and_rank = (record["key"], record["rank"])
-                numbers[name] = counted.get((*run_and_rank, counter))
-                numbers[f"{name}_free"] = counted.get((*run_and_rank, f"{counter}{ON_FREE_CPUS}"))
-            labels = {name: str(record[name]) for name in ("case", "node")}
-            rows.append({**labels, "device": device, "free_cpus": record["free_cpus"], **numbers})
+                row[name] = counts.get((*run_and_rank, counter))
+                row[f"{name}_free"] = counts.get((*run_and_rank, f"{counter}{ON_FREE_CPUS}"))
+            rows.append(row)
     return pl.DataFrame(rows, infer_schema_length=None)
 
 
-def _counted(run: RunData) -> dict[tuple[str, int, str], float]:
-    """Run, node by its index, and counter -> value, of interrupts and kernel threads."""
+def _free_node_records(run: RunData) -> pl.DataFrame:
+    """A row per run that counts and target node, with the CPUs left free there."""
+    nested = read_nested(run.path)
+    identity = nested.frame.with_row_index("row").select("row", "key", "provenance")
+    node_conditions = nested.conditions.select(
+        "row", "node", "free_cpus", rank=pl.int_range(pl.len()).over("row")
+    )
+    counted = run.samples.filter(pl.col("status") == "counts").select("key", "case", "arm")
+    return node_conditions.join(identity, on="row").join(counted, on="key", maintain_order="left")
+
+
+def _interrupt_counts(run: RunData) -> dict[tuple[str, int, str], float]:
+    """Run, index of the node, and counter -> value, for interrupts and kernel threads."""
     event = pl.col("event").cast(pl.String)
     rows = run.counters.filter(
         pl.col("tool").cast(pl.String) == NODE_TOOL,
@@ -150,27 +169,25 @@ def _counted(run: RunData) -> dict[tuple[str, int, str], float]:
 
 
 def _devices(run: RunData) -> set[str]:
-    """Devices of the machine's file, without their ports; empty if it names none."""
+    """The devices that the site file names, without their ports; empty if it names none."""
     site = mapping_or_empty(run.header.facts.get("site"))
     rails = [mapping_or_empty(rail).get("device") for rail in site.get("rails") or []]
     return {str(name).split(":")[0] for name in [site.get("device"), *rails] if name}
 
 
-def _said_of_interrupts(table: pl.DataFrame) -> Sequence[str]:
-    return [
-        f"{row['case']}: {row['share']:.0%} of the interrupts of {row['device']} on {row['node']}"
-        f" were bound to the free cores ({row['cpus']})"
-        + "".join(
-            f"; {row[name]:.0%} of {statement}"
-            for name, statement in (
-                ("came", "those that came were served there"),
-                ("threads", "the time of kernel threads was spent there"),
-            )
-            if row[name] is not None
-        )
-        + "."
-        for row in table.to_dicts()
-    ]
+def _interrupt_sentences(table: pl.DataFrame) -> Sequence[str]:
+    sentences = []
+    for row in table.to_dicts():
+        parts = [
+            f"{row['case']}: {row['share']:.0%} of the interrupts of {row['device']} on"
+            f" {row['node']} were bound to the free cores ({row['cpus']})"
+        ]
+        if row["came"] is not None:
+            parts.append(f"{row['came']:.0%} of those that came were served there")
+        if row["threads"] is not None:
+            parts.append(f"{row['threads']:.0%} of the time of kernel threads was spent there")
+        sentences.append(f"{'; '.join(parts)}.")
+    return sentences
 
 
 def _positive(name: str) -> pl.Expr:
@@ -179,14 +196,14 @@ def _positive(name: str) -> pl.Expr:
     return pl.when(total > 0).then(total)
 
 
-SERVED = Question(
+INTERRUPTS = Question(
     name="served",
     title="Interrupts on the free core",
     text="Interrupts of the network device whose CPUs, as recorded for each block, were all free"
     " of the application; beside it how many of those that came during the runs were served there,"
     " and how much of the time of all kernel threads was spent there, by the CPU that each ran on"
     " last. Binding them needs root.",
-    rows=_served,
+    rows=_interrupts,
     by=("case", "node", "device"),
     facts={
         "share": pl.col("bound").sum() / pl.col("all").sum(),
@@ -201,7 +218,7 @@ SERVED = Question(
         Limit(word="elsewhere", condition=pl.col("share") == 0),
         Limit(word="in part", condition=pl.col("share") > 0),
     ),
-    sentences=_said_of_interrupts,
+    sentences=_interrupt_sentences,
     columns=("came", "threads", "interrupts", "cpus", "n", "word"),
     headings={
         "share": "bound to free CPUs",
@@ -214,4 +231,4 @@ SERVED = Question(
     units=dict.fromkeys(("share", "came", "threads"), "unit"),
     plot=None,
 )
-SECTIONS = [section(FABRIC, "end", 92), section(SERVED, "end", 93)]
+SECTIONS = [section(FABRIC, "end", 92), section(INTERRUPTS, "end", 93)]

@@ -8,18 +8,24 @@ from __future__ import annotations
 import polars as pl
 
 from analysis.questions.estimators import median, ratio
+from analysis.questions.presentation import section
 from analysis.questions.question import Question, shared
-from analysis.questions.rows import PAIR
-from analysis.questions.shown import section
+from analysis.questions.rows import PAIR_COLUMNS
 from analysis.report.data import RunData
 from analysis.samples.counts import over_ranks
 from analysis.samples.pairs import factor_level
-from analysis.subjects.multirail import MPI, RULE, TOOL, beside_published, limits_of
+from analysis.subjects.multirail import (
+    MPI_FACTOR,
+    RULE_TEXT,
+    TOOL_FACTOR,
+    published_sentences,
+    ratio_limits,
+)
 from records.arms import arm_and_levels
 
-KINDS = ("point-to-point", "collective")
+CALL_KINDS = ("point-to-point", "collective")
 _APPLICATION_TIME = "application-time"
-_EVENTS = [f"{kind}-{figure}" for kind in KINDS for figure in ("time", "messages", "sent")] + [
+_EVENTS = [f"{kind}-{figure}" for kind in CALL_KINDS for figure in ("time", "messages", "sent")] + [
     _APPLICATION_TIME
 ]
 
@@ -42,26 +48,26 @@ def _quiet_runs(run: RunData) -> pl.DataFrame:
     wide = runs.group_by(*identity, "ranks").agg(**event_values)
     # The factors that are not at their first level, without the tool.
     changed = pl.col("arm").map_elements(
-        lambda arm: [factor for factor in arm_and_levels(arm)[1] if factor != TOOL],
+        lambda arm: [factor for factor in arm_and_levels(arm)[1] if factor != TOOL_FACTOR],
         return_dtype=pl.List(pl.String),
     )
     return (
-        wide.drop_nulls([_APPLICATION_TIME, *(f"{kind}-time" for kind in KINDS)])
+        wide.drop_nulls([_APPLICATION_TIME, *(f"{kind}-time" for kind in CALL_KINDS)])
         .join(run.samples.select("key", "start_s", "role", "factors"), on="key", how="inner")
         .with_columns(
             changed_factors=changed,
-            policy=factor_level(MPI).fill_null("default"),
+            policy=factor_level(MPI_FACTOR).fill_null("default"),
             role=pl.col("role").cast(pl.String),
         )
         .filter(pl.col("role").is_in(["baseline", "floor"]) & (pl.col(_APPLICATION_TIME) > 0))
-        .filter(pl.col("changed_factors").list.set_difference([MPI]).list.len() == 0)
+        .filter(pl.col("changed_factors").list.set_difference([MPI_FACTOR]).list.len() == 0)
         .sort("case", "start_s")
         .unique(["case", "arm", "block", "pair"], keep="last", maintain_order=True)
     )
 
 
 def _calls(run: RunData) -> pl.DataFrame:
-    """A row per quiet run and kind of call; `first` is true at the first policy of the case."""
+    """A row per quiet run and kind of call; `first` says whether it is at the first policy."""
     return run.cached("MPI calls of quiet runs", lambda: _calls_by_kind(_quiet_runs(run)))
 
 
@@ -70,10 +76,12 @@ def _calls_by_kind(runs: pl.DataFrame) -> pl.DataFrame:
         first=pl.col("changed_factors").list.len() == 0,
         number=pl.col("start_s").rank("ordinal").over("case", "tool").cast(pl.Int64),
     )
-    columns = ["tool", *PAIR, "role", "policy", "first", "number", "key", "start_s", "ranks"]
+    run_columns = ("role", "policy", "first", "number", "key", "start_s", "ranks")
     return pl.concat(
         quiet.select(
-            *columns,
+            "tool",
+            *PAIR_COLUMNS,
+            *run_columns,
             kind=pl.lit(kind),
             time_s=pl.col(f"{kind}-time").cast(pl.Float64),
             share=pl.col(f"{kind}-time") / pl.col(_APPLICATION_TIME),
@@ -81,15 +89,15 @@ def _calls_by_kind(runs: pl.DataFrame) -> pl.DataFrame:
                 pl.col(f"{kind}-sent") / pl.col(f"{kind}-messages")
             ),
         )
-        for kind in KINDS
+        for kind in CALL_KINDS
     )
 
 
 def _shares(run: RunData) -> pl.DataFrame:
     """A row per pair at the first policy: the mean of its runs, since they share conditions."""
-    first = _calls(run).filter("first")
-    pair = first.group_by("case", "tool", "kind", "block", "pair", maintain_order=True)
-    return pair.agg(pl.col("share", "message_b").mean())
+    calls = _calls(run).filter("first")
+    pairs = calls.group_by("case", "tool", "kind", "block", "pair", maintain_order=True)
+    return pairs.agg(pl.col("share", "message_b").mean())
 
 
 CALLS = Question(
@@ -100,57 +108,57 @@ CALLS = Question(
     rows=_shares,
     by=("case", "tool", "kind"),
     estimates={"share": median("share"), "message_b": median("message_b")},
-    sentences=beside_published("figure_1"),
+    sentences=published_sentences("figure_1"),
     headings={"share": "share of the time", "message_b": "mean message", "kind": "calls"},
     axes=("kind",),
-    drawn=("share", "message_b"),
+    drawn_estimates=("share", "message_b"),
 )
 
 
 def _single_runs(run: RunData) -> pl.DataFrame:
-    """A row per run of the cases with several policies; one policy would show only noise."""
+    """A row per run of the cases with several policies; a single policy would show only noise."""
     runs = _calls(run).filter(pl.col("policy").n_unique().over("case") > 1)
     runs = runs.sort("first", descending=True, maintain_order=True)
     return runs.with_columns(pl.col("time_s") / pl.col("ranks"))
 
 
-RUNS = Question(
+RUN_TIMES = Question(
     name="rail_runs",
     title="Figure 3 of the multirail study: time in MPI calls in every run",
     text="Time in each kind of MPI call, mean over ranks, one point per run without writers.",
     rows=_single_runs,
     by=("case", "tool", "kind", "policy", "number"),
     facts=shared("time_s", "key", "start_s"),
-    sentences=beside_published("figure_3"),
+    sentences=published_sentences("figure_3"),
     headings={"number": "run, in order of time", "time_s": "time"},
     plot="points",
     axes=("number", "policy"),
-    apart=("case", "kind"),
+    picture_keys=("case", "kind"),
 )
 
 
 def _call_times(run: RunData) -> pl.DataFrame:
-    """A row per pair, kind of call and policy after the first: its time, and the first policy's.
+    """A row per pair, kind of call and later policy: its time, and that of the first policy.
 
     All times of a kind and policy are null if one of them is 0: then a run made no such call.
     """
-    kind, pair = ["case", "tool", "kind"], ["block", "pair"]
+    keys, pair = ["case", "tool", "kind"], ["block", "pair"]
     runs = _calls(run)
     time_s = {
         name: pl.col("time_s").filter(role=role).last()
-        for name, role in (("value", "baseline"), ("again", "floor"))
+        for name, role in (("value", "baseline"), ("repeated_value", "floor"))
     }
-    first = runs.filter("first").group_by(*kind, *pair, reference="policy").agg(**time_s)
-    first = first.rename({"value": "against"})
-    later_policies = runs.join(first.select(*kind, "reference").unique(), on=kind)
+    first_policy = runs.filter("first").group_by(*keys, *pair, reference="policy").agg(**time_s)
+    first_policy = first_policy.rename({"value": "baseline_value"})
+    later_policies = runs.join(first_policy.select(*keys, "reference").unique(), on=keys)
     later_policies = later_policies.filter(pl.col("policy") != pl.col("reference"))
-    times = later_policies.group_by(*kind, "policy", *pair).agg(value=time_s["value"])
-    rows = times.select(*kind, "policy").unique().join(first, on=kind)
-    rows = rows.join(times, on=[*kind, "policy", *pair], how="left").sort(*kind, "policy", *pair)
-    figures = pl.col("value", "against", "again")
-    positive = pl.all_horizontal((figures > 0).all().over(*kind, "policy"))
+    times = later_policies.group_by(*keys, "policy", *pair).agg(value=time_s["value"])
+    rows = times.select(*keys, "policy").unique().join(first_policy, on=keys)
+    rows = rows.join(times, on=[*keys, "policy", *pair], how="left").sort(*keys, "policy", *pair)
+    figures = pl.col("value", "baseline_value", "repeated_value")
+    positive = pl.all_horizontal((figures > 0).all().over(*keys, "policy"))
     return rows.with_columns(
-        both=pl.col("value").is_not_null() & pl.col("against").is_not_null(),
+        both=pl.col("value").is_not_null() & pl.col("baseline_value").is_not_null(),
         margin=pl.lit(run.header.margin),
     ).with_columns(pl.when(positive).then(figures))
 
@@ -159,13 +167,16 @@ CHANGES = Question(
     name="rail_calls",
     title="Time in MPI calls under each rail policy",
     text="Time in each kind of call divided by that at the first policy, within pairs without"
-    f" writers. Band: the baseline repeated.{RULE}",
+    f" writers. Band: the baseline repeated.{RULE_TEXT}",
     rows=_call_times,
     by=("case", "tool", "kind", "policy"),
-    estimates={"ratio": ratio("value", "against", "again"), "floor": ratio("again", "against")},
+    estimates={
+        "ratio": ratio("value", "baseline_value", "repeated_value"),
+        "floor": ratio("repeated_value", "baseline_value"),
+    },
     facts={"n": pl.col("both").sum().cast(pl.Int64), **shared("reference", "margin")},
-    limits=limits_of("ratio", "more time", "less time"),
-    sentences=beside_published("figure_3"),
+    limits=ratio_limits("ratio", "more time", "less time"),
+    sentences=published_sentences("figure_3"),
     columns=("reference", "floor", "n", "word"),
     headings={
         "kind": "calls",
@@ -174,7 +185,7 @@ CHANGES = Question(
         "floor": "baseline repeated",
     },
     axes=("policy",),
-    apart=("case", "kind"),
-    behind="floor",
+    picture_keys=("case", "kind"),
+    background="floor",
 )
-SECTIONS = [section(CALLS, "run", 23), section(RUNS, "run", 25), section(CHANGES, "run", 26)]
+SECTIONS = [section(CALLS, "run", 23), section(RUN_TIMES, "run", 25), section(CHANGES, "run", 26)]

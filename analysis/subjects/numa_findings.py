@@ -1,4 +1,4 @@
-"""The findings of Nelson and Palmieri on RDMA in NUMA systems, for this machine."""
+"""The findings of Nelson and Palmieri on RDMA in NUMA systems, tested on this machine."""
 
 from __future__ import annotations
 
@@ -10,37 +10,38 @@ from typing import Any
 import polars as pl
 
 from analysis.questions.estimators import ratio_of_sets
+from analysis.questions.presentation import section
 from analysis.questions.question import INCONCLUSIVE, Limit, Question, shared
 from analysis.questions.rows import runs_that_count
-from analysis.questions.shown import section
 from analysis.report.data import RunData
 from analysis.samples.provenance import all_hosts, reported_facts
 from analysis.statistics.interval import MIN_VALUES
 from analysis.subjects.numa_cells import (
-    CELL,
-    FIGURES,
-    RATES,
-    communications,
-    least_of_runs,
+    CELL_COLUMNS,
+    RATE_COLUMNS,
+    RUN_FIGURES,
+    cell_treatments,
+    communication_runs,
     numa_nodes,
-    treatments_of_cells,
+    smallest_of_runs,
 )
 
 
 def _findings(run: RunData) -> pl.DataFrame:
-    """A row per comparison of numa.json and run of its first cell, or one without a rate.
+    """A row per comparison of numa.json and run of its first cell.
 
-    `second`: list of the rates of the second cell. `locked`: of the cells whose pinned memory is
-    known, the share in which it is at least one message. It is null unless the comparison is about
-    pinned pages.
+    A comparison whose first cell has no run has one row, without a rate. `second` is the list of
+    rates of the second cell. `locked` is the share of cells in which at least one message is
+    pinned, of those whose pinned memory is known. It is null unless the comparison is about pinned
+    pages.
     """
-    treatments = treatments_of_cells(run)
+    treatments = cell_treatments(run)
     if treatments.is_empty():
         return treatments
-    runs = communications(treatments, runs_that_count(run.samples, *RATES, *FIGURES))
-    cells = runs.group_by(CELL, maintain_order=True).agg(
+    runs = communication_runs(treatments, runs_that_count(run.samples, *RATE_COLUMNS, *RUN_FIGURES))
+    cells = runs.group_by(CELL_COLUMNS, maintain_order=True).agg(
         rates=pl.col("rate_b_s").drop_nulls(),
-        locked=(least_of_runs("target_pinned_b") >= pl.col("message_b").first()),
+        locked=(smallest_of_runs("target_pinned_b") >= pl.col("message_b").first()),
     )
     rates = {tuple(map(str, key)): rates for *key, rates, _ in cells.iter_rows()}
     locked = cells["locked"].mean()
@@ -55,7 +56,7 @@ def _findings(run: RunData) -> pl.DataFrame:
             "locked": locked if "pinned" in comparison else None,
             "numa_nodes": numa_nodes(run),
             "numa_balancing": balancing,
-            **_cells_of(comparison, rates, finding.get("nodes_needed", 1)),
+            **_cell_rates(comparison, rates, finding.get("nodes_needed", 1)),
         }
         for finding in json.loads(Path(__file__).with_name("numa.json").read_text())
         for comparison in finding["comparisons"]
@@ -66,25 +67,26 @@ def _findings(run: RunData) -> pl.DataFrame:
     return table.explode("first", empty_as_null=True)
 
 
-def _cells_of(
+def _cell_rates(
     comparison: Mapping[str, Any], rates: Mapping[tuple[str, ...], list[float]], nodes_needed: int
 ) -> dict[str, Any]:
-    """Rates of both cells of a comparison, whether both are in the run, and NUMA nodes needed.
+    """The rates of both cells of a comparison, and the number of NUMA nodes that they need.
 
-    A cell of another node needs two.
+    `both` says whether both cells are in the run. A cell with another node needs two nodes.
     """
     keys = [tuple(comparison.get(name, ())) for name in ("first", "second")]
-    first, second = map(rates.get, keys)
+    first, second = (rates.get(key) for key in keys)
+    nodes_of_cells = 2 if any("other" in key for key in keys) else 1
     return {
         "first": first,
         "second": second,
         "both": first is not None and second is not None,
-        "nodes_needed": max(nodes_needed, 2 if any("other" in key for key in keys) else 1),
+        "nodes_needed": max(nodes_needed, nodes_of_cells),
     }
 
 
-def _balancing(table: pl.DataFrame) -> list[str]:
-    """Return a sentence on each setting of automatic NUMA balancing among the nodes."""
+def _balancing_sentences(table: pl.DataFrame) -> list[str]:
+    """A sentence on each setting of automatic NUMA balancing among the nodes."""
     texts = table["numa_balancing"].unique().to_list() if table.height else []
     return [
         f"Automatic NUMA balancing (kernel.numa_balancing) of the nodes: {text or 'not known'}."
@@ -140,7 +142,7 @@ FINDINGS = Question(
         Limit(word="no", condition=pl.col("ratio_high") < 1),
         Limit(word=INCONCLUSIVE, why="the interval contains 1"),
     ),
-    sentences=_balancing,
+    sentences=_balancing_sentences,
     columns=("first_b_s", "second_b_s", "n", "word", "published"),
     headings={
         "first_b_s": "first",

@@ -1,7 +1,7 @@
-"""Roles of the runs that a tool wrapped, in pairs: what the sections on causes share.
+"""Roles of the runs that a tool wrapped, in pairs: tables that the sections on causes share.
 
-Wrapped runs are paired with each other and never with unwrapped ones. Roles of nodes that need no
-tool are from unwrapped runs.
+Wrapped runs are paired with each other, never with unwrapped ones. Roles of nodes need no tool:
+they are from unwrapped runs.
 """
 
 from __future__ import annotations
@@ -16,15 +16,15 @@ from records.sample import AGENT_TOOLS
 
 STALLS, STALLED = "memory stalls", "stalled cycles"
 MISSES = ("L1 misses", "L2 misses", "L3 misses")
-#: Keys of a row of roles: of what, and of which pair.
-KIND = ["case", "treatment", "tool"]
-PAIR = ["block", "pair"]
-#: Counts that a tool made, not an agent.
-OF_TOOLS = ~pl.col("tool").cast(pl.String).is_in(AGENT_TOOLS)
+#: Keys of a comparison of a tool's counts without and with traffic.
+COMPARISON_COLUMNS = ["case", "treatment", "tool"]
+PAIR_COLUMNS = ["block", "pair"]
+#: Whether a count was made by a tool, not by an agent.
+IS_TOOL_COUNT = ~pl.col("tool").cast(pl.String).is_in(AGENT_TOOLS)
 
 
 def values_of_roles(run: RunData) -> pl.DataFrame:
-    """A row per run, rank and role, with its value; worked out once a run."""
+    """A row per run, rank and role, with its value; computed once for each run."""
     return run.cached("values of roles", lambda: role_values(run.counters))
 
 
@@ -32,18 +32,18 @@ def paired_roles(run: RunData) -> pl.DataFrame:
     """A row per pair, effect, rank and role, with the values `off` and `on`."""
     values = values_of_roles(run)
     names = pl.col("arm", "baseline").cast(pl.String)
-    strip = names.map_elements(without_tool, return_dtype=pl.String)
+    names_without_tool = names.map_elements(without_tool, return_dtype=pl.String)
     effects = (
         run.samples.lazy()
         .filter(pl.col("role") == "effect")
         .select("case", "arm", "baseline")
         .unique(maintain_order=True)
-        .select(pl.col("case").cast(pl.String), strip)
+        .select(pl.col("case").cast(pl.String), names_without_tool)
         .unique(maintain_order=True)
         .rename({"arm": "treatment"})
         .collect()
     )
-    shared = ["case", "tool", *PAIR, "rank", "role"]
+    shared = ["case", "tool", *PAIR_COLUMNS, "rank", "role"]
     off = values.select(*shared, pl.col("treatment").alias("baseline"), off="value")
     return (
         values.join(effects, on=["case", "treatment"], how="inner", maintain_order="left")
@@ -53,20 +53,22 @@ def paired_roles(run: RunData) -> pl.DataFrame:
 
 
 def sums_over_ranks(paired: pl.DataFrame) -> pl.DataFrame:
-    """A row per pair and role: `off` and `on` over all ranks; left out if a rank lacks either."""
-    sides, share = pl.col("off", "on"), pl.col("role").first().is_in(SHARES)
-    pairs = paired.group_by(*KIND, "role", *PAIR, maintain_order=True)
-    whole = pl.all_horizontal(sides.is_not_null().all())
+    """A row per pair and role: the sums of `off` and `on` over ranks; of shares, the means.
+
+    A pair is left out if a rank has no value.
+    """
+    sides, is_share = pl.col("off", "on"), pl.col("role").first().is_in(SHARES)
+    pairs = paired.group_by(*COMPARISON_COLUMNS, "role", *PAIR_COLUMNS, maintain_order=True)
     sums = pairs.agg(
-        pl.when(share).then(sides.mean()).otherwise(sides.sum()),
+        pl.when(is_share).then(sides.mean()).otherwise(sides.sum()),
         pl.col("baseline").first(),
-        whole=whole,
+        is_complete=pl.all_horizontal(sides.is_not_null().all()),
     )
-    return sums.filter("whole")
+    return sums.filter("is_complete")
 
 
 def after_holm(table: pl.DataFrame) -> pl.DataFrame:
-    """The table with p corrected by Holm over all rows."""
-    ranked = table["p"].is_not_null()
+    """The table with p values after Holm's correction over all rows."""
+    has_p = table["p"].is_not_null()
     adjusted = holm(table["p"].drop_nulls().to_list())
-    return table.with_columns(p=table["p"].scatter(ranked.arg_true(), adjusted))
+    return table.with_columns(p=table["p"].scatter(has_p.arg_true(), adjusted))

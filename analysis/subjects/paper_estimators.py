@@ -1,6 +1,6 @@
 """The estimators of Groves, Grant and Arnold (2016) for a run.
 
-They are shown with the paired estimate, never instead of it: none has an interval.
+They have no interval, so they are shown with the paired estimate, never instead of it.
 """
 
 from __future__ import annotations
@@ -12,24 +12,24 @@ import polars as pl
 
 from analysis.effects.result import Result
 from analysis.questions.estimators import stated
+from analysis.questions.presentation import section
 from analysis.questions.question import Question, columns_of, shared
-from analysis.questions.shown import section
 from analysis.report.data import RunData
 from analysis.samples.pairs import extra_figure
 from records.arms import arm_of
 from records.sample import Better
 
 #: Runs per side in sections IV and V (mean and standard deviation) and VI (minimum).
-RUNS_MEAN = 10
-RUNS_BEST = 5
+MEAN_RUNS = 10
+BEST_RUNS = 5
 
 
-def mean_sd(values: Sequence[float], better: Better) -> tuple[float, float]:
+def mean_and_deviation(values: Sequence[float], better: Better) -> tuple[float, float]:
     """Mean (harmonic for rates) and sample standard deviation of the first 10 of `values`.
 
-    Of all if there are fewer; two at least.
+    All values are used if there are fewer; at least two are needed.
     """
-    first_10 = np.asarray(values[:RUNS_MEAN], dtype=float)
+    first_10 = np.asarray(values[:MEAN_RUNS], dtype=float)
     # Rates are work over time: their mean is the work over the mean time.
     mean = 1 / np.mean(1 / first_10) if better == "higher" else np.mean(first_10)
     return float(mean), float(np.std(first_10, ddof=1))
@@ -38,28 +38,32 @@ def mean_sd(values: Sequence[float], better: Better) -> tuple[float, float]:
 def paper_estimates(
     off: Sequence[float], on: Sequence[float], better: Better
 ) -> dict[str, float | None]:
-    """The paper's estimators of figures of merit `off` and `on`, in the order they were taken.
+    """The paper's estimators of figures of merit `off` and `on`, in the order they were measured.
 
-    Of each arm the mean and standard deviation of the first 10 runs, and the best of the first 5;
-    slowdowns of the means (Tables II, III), of the best (section VI), and of the best of 5 off
-    against the median of 5 on (section VII). None where there are too few.
+    - of each arm: mean and standard deviation of the first 10 runs, and the best of the first 5
+    - slowdowns of the means (Tables II, III) and of the best (section VI)
+    - slowdown of the best of 5 `off` against the median of 5 `on` (section VII)
+
+    A value is None if there are too few runs.
     """
     best = max if better == "higher" else min
-    estimates: dict[str, float | None] = dict.fromkeys((*MEANS, *_BESTS, *_RATIOS))
+    estimates: dict[str, float | None] = dict.fromkeys(
+        (*MEAN_COLUMNS, *BEST_COLUMNS, *RATIO_COLUMNS)
+    )
     for arm, values in (("off", off), ("on", on)):
-        if len(values) >= RUNS_MEAN:
-            estimates[f"{arm}_mean"], estimates[f"{arm}_sd"] = mean_sd(values, better)
-        if len(values) >= RUNS_BEST:
-            estimates[f"{arm}_best"] = best(values[:RUNS_BEST])
+        if len(values) >= MEAN_RUNS:
+            estimates[f"{arm}_mean"], estimates[f"{arm}_sd"] = mean_and_deviation(values, better)
+        if len(values) >= BEST_RUNS:
+            estimates[f"{arm}_best"] = best(values[:BEST_RUNS])
     estimates["of_means"] = slowdown_of(estimates["off_mean"], estimates["on_mean"], better)
     estimates["of_best"] = slowdown_of(estimates["off_best"], estimates["on_best"], better)
-    middle = float(np.median(on[:RUNS_BEST])) if estimates["of_best"] else None
-    estimates["best_against_median"] = slowdown_of(estimates["off_best"], middle, better)
+    median = float(np.median(on[:BEST_RUNS])) if estimates["of_best"] else None
+    estimates["best_against_median"] = slowdown_of(estimates["off_best"], median, better)
     return estimates
 
 
 def slowdown_of(off: float | None, on: float | None, better: Better) -> float | None:
-    """Run time with writes over that without, from figures of merit; None without both."""
+    """Run time with writes / without, from figures of merit; None if one is missing."""
     if off is None or on is None:
         return None
     return off / on if better == "higher" else on / off
@@ -68,27 +72,27 @@ def slowdown_of(off: float | None, on: float | None, better: Better) -> float | 
 def writes_as_the_paper(row: Result) -> bool:
     """Return whether a treatment writes as the paper did on one node.
 
-    That is, it writes and never reads, at full rate, from before a run until after.
+    The paper wrote and never read, at full rate, from before a run until after it.
     """
     return arm_of(row.arm).writing == "continuous" and _writes_fully(row)
 
 
 def _writes_fully(row: Result) -> bool:
-    """Return whether nothing limits its writes but a timetable, as in the paper at scale."""
+    """Return whether only a timetable limits the writes of an effect, as in the paper at scale."""
     unlimited = row.factors.get("rate", "full") == "full"
     return row.role == "effect" and unlimited and row.direction in (None, "write")
 
 
 def cases_on_one_node(run: RunData) -> list[str]:
-    """Names of the cases whose runs had one target node each, as the paper's."""
+    """The cases whose runs had one target node each, as in the paper."""
     several = pl.col("nodes").cast(pl.String).str.contains(",", literal=True).any()
     kinds = run.samples.lazy().select("case", "nodes").unique(maintain_order=True)
     cases = kinds.group_by("case", maintain_order=True).agg(several=several).collect()
     return [str(case) for case in cases.filter(~pl.col("several"))["case"]]
 
 
-def both_arms(run: RunData, row: Result) -> list[pl.DataFrame]:
-    """The runs that count of the baseline and of the treatment: fom, transport, working set."""
+def runs_of_both_arms(run: RunData, row: Result) -> list[pl.DataFrame]:
+    """The runs that count of the baseline, and of the treatment: fom, transport, working set."""
     samples = run.samples.lazy().filter(pl.col("case") == row.case, pl.col("status") == "counts")
     names = (pl.col(name).cast(pl.String) for name in ("arm", "transport"))
     runs = samples.select("fom", *names, "working_set_b").collect()
@@ -99,21 +103,31 @@ def _estimates(run: RunData) -> pl.DataFrame:
     """A row per effect that writes fully, with at least five runs a side."""
     rows = []
     for row in filter(_writes_fully, run.results):
-        off, on = (side["fom"].to_list() for side in both_arms(run, row))
-        paper = paper_estimates(off, on, row.better)
-        if paper["of_best"] is not None:
-            line = {name: getattr(row, name) for name in ("case", "arm", "baseline", "unit")}
-            runs = run.samples.lazy().filter(case=row.case, arm=row.arm)
-            ranks = runs.select("fom_extra").unique().select(extra_figure("ranks")).max().collect()
-            line |= {"n": row.pairs, "ranks": ranks.cast(pl.Int64).item()}
-            rows.append(line | columns_of("slowdown", row.slowdown) | paper)
+        off, on = (side["fom"].to_list() for side in runs_of_both_arms(run, row))
+        estimates = paper_estimates(off, on, row.better)
+        if estimates["of_best"] is None:
+            continue
+        runs = run.samples.lazy().filter(case=row.case, arm=row.arm)
+        ranks = runs.select("fom_extra").unique().select(extra_figure("ranks")).max().collect()
+        rows.append(
+            {
+                "case": row.case,
+                "arm": row.arm,
+                "baseline": row.baseline,
+                "unit": row.unit,
+                "n": row.pairs,
+                "ranks": ranks.cast(pl.Int64).item(),
+                **columns_of("slowdown", row.slowdown),
+                **estimates,
+            }
+        )
     table = pl.DataFrame(rows, infer_schema_length=None)
     return table.sort("ranks", maintain_order=True) if rows else table
 
 
-MEANS = ("off_mean", "off_sd", "on_mean", "on_sd")
-_BESTS = ("off_best", "on_best")
-_RATIOS = ("of_means", "of_best", "best_against_median")
+MEAN_COLUMNS = ("off_mean", "off_sd", "on_mean", "on_sd")
+BEST_COLUMNS = ("off_best", "on_best")
+RATIO_COLUMNS = ("of_means", "of_best", "best_against_median")
 ESTIMATORS = Question(
     name="paper_estimates",
     title="Estimators of Groves, Grant and Arnold (2016)",
@@ -124,8 +138,8 @@ ESTIMATORS = Question(
     rows=_estimates,
     by=("case", "arm"),
     estimates={"slowdown": stated("slowdown")},
-    facts=shared("n", "ranks", "baseline", *MEANS, *_BESTS, *_RATIOS, "unit"),
-    columns=("ranks", "off_mean", "on_mean", "of_means", *_BESTS, *_RATIOS[1:]),
+    facts=shared("n", "ranks", "baseline", *MEAN_COLUMNS, *BEST_COLUMNS, *RATIO_COLUMNS, "unit"),
+    columns=("ranks", "off_mean", "on_mean", "of_means", *BEST_COLUMNS, *RATIO_COLUMNS[1:]),
     headings={
         "arm": "treatment",
         "slowdown": "paired slowdown",
@@ -137,7 +151,7 @@ ESTIMATORS = Question(
         "of_best": "slowdown of the best",
         "best_against_median": "best against median",
     },
-    units=dict.fromkeys((*MEANS, *_BESTS), "unit"),
+    units=dict.fromkeys((*MEAN_COLUMNS, *BEST_COLUMNS), "unit"),
     plot=None,
 )
 SECTIONS = [section(ESTIMATORS, "end", 92, folded=True)]

@@ -11,70 +11,67 @@ from analysis.display.figures import quantity
 from analysis.effects.result import Result
 from analysis.effects.verdict import emulation_caveats
 from analysis.questions.estimators import stated
+from analysis.questions.presentation import section
 from analysis.questions.question import Question, columns_of, shared
-from analysis.questions.shown import section
 from analysis.report.data import RunData
+from analysis.subjects.paper import PAPER_NAMES, PublishedRow, figure_3_rows, table_2_rows
 from analysis.subjects.paper_estimators import (
-    MEANS,
-    RUNS_MEAN,
-    both_arms,
+    MEAN_COLUMNS,
+    MEAN_RUNS,
     cases_on_one_node,
-    mean_sd,
+    mean_and_deviation,
+    runs_of_both_arms,
     slowdown_of,
     writes_as_the_paper,
 )
-from analysis.subjects.published import NAMES, Published, normalised, triad
 from records.arms import arm_and_levels
 
 
-def _beside(run: RunData, published: Mapping[str, Sequence[Published]]) -> pl.DataFrame:
-    """A row per treatment of the workloads that writes as the paper did, and per published line.
+def _comparison_rows(run: RunData, published: Mapping[str, Sequence[PublishedRow]]) -> pl.DataFrame:
+    """A row per treatment that writes as the paper did, and per published row of its workload.
 
-    Empty if there is no such treatment with an interval.
+    `published` has the published rows of each workload. The table is empty if there is no such
+    treatment with an interval.
     """
     on_one_node = cases_on_one_node(run)
-    lines: list[dict[str, Any]] = []
-    measured = False
-    for workload, published_row in published.items():
+    rows: list[dict[str, Any]] = []
+    is_measured = False
+    for workload, published_rows in published.items():
         for row in run.results:
             is_comparable = row.workload == workload and row.case in on_one_node
             if is_comparable and row.slowdown and writes_as_the_paper(row):
-                lines.append(_measured(run, row))
-                measured = True
-        lines += map(_as_published, published_row)
-    return pl.DataFrame(lines, infer_schema_length=None) if measured else pl.DataFrame()
+                rows.append(_measured_row(run, row))
+                is_measured = True
+        rows += [_published_row(published_row) for published_row in published_rows]
+    return pl.DataFrame(rows, infer_schema_length=None) if is_measured else pl.DataFrame()
 
 
-def _measured(run: RunData, row: Result) -> dict[str, Any]:
-    """One treatment of a case with the paper's estimators, beside the paired estimate."""
-    arms = both_arms(run, row)
-    sides = [side["fom"].to_list() for side in arms]
-    off, on = (mean_sd(values, row.better) for values in sides)
-    transports = arms[1]["transport"].unique(maintain_order=True)
+def _measured_row(run: RunData, row: Result) -> dict[str, Any]:
+    """The row of a treatment of a case: the paper's estimators and the paired estimate."""
+    baseline_runs, treated_runs = runs_of_both_arms(run, row)
+    off = mean_and_deviation(baseline_runs["fom"].to_list(), row.better)
+    on = mean_and_deviation(treated_runs["fom"].to_list(), row.better)
+    transports = treated_runs["transport"].unique(maintain_order=True)
     emulated = emulation_caveats(transports)
-    levels = ",".join(map("=".join, arm_and_levels(row.arm)[1].items()))
-    size_b = arms[1].select(pl.col("working_set_b").max()).item()
+    levels = arm_and_levels(row.arm)[1]
+    size_b = treated_runs.select(pl.col("working_set_b").max()).item()
     notes = [note for note in row.notes if note not in emulated]
     if row.better == "higher" and row.workload != "stream":
         notes.insert(0, "a rate here, a run time in the paper; slowdowns are of run times")
+    description = ["here"]
+    if row.case != row.workload:
+        description.append(row.case)
+    if levels:
+        description.append(",".join(f"{name}={level}" for name, level in levels.items()))
+    if size_b:
+        # The paper explains the result of CNS by it.
+        description.append(f"({quantity(size_b, 'B', 3)} a rank)")
     return {
-        "application": NAMES[row.workload],
-        # Name of the case if it differs from its workload's, levels of the treatment, and the
-        # memory that a rank works in: the paper explains CNS by it.
-        "machine": " ".join(
-            filter(
-                None,
-                [
-                    "here",
-                    "" if row.case == row.workload else row.case,
-                    levels,
-                    size_b and f"({quantity(size_b, 'B', 3)} a rank)",
-                ],
-            )
-        ),
+        "application": PAPER_NAMES[row.workload],
+        "machine": " ".join(description),
         # Ten as in the paper, or fewer if there are fewer.
-        "n": min(*map(len, sides), RUNS_MEAN),
-        **dict(zip(MEANS, (*off, *on), strict=True)),
+        "n": min(baseline_runs.height, treated_runs.height, MEAN_RUNS),
+        **dict(zip(MEAN_COLUMNS, (*off, *on), strict=True)),
         "unit": row.unit,
         "of_means": slowdown_of(off[0], on[0], row.better),
         **columns_of("slowdown", row.slowdown),
@@ -88,10 +85,10 @@ def _measured(run: RunData, row: Result) -> dict[str, Any]:
 _WORKING_SETS = {"cns": " (about 4 MB a rank)"}
 
 
-def _as_published(line: Published) -> dict[str, Any]:
+def _published_row(line: PublishedRow) -> dict[str, Any]:
     unit, factor = ("B/s", 1e9) if line.unit == "GB/s" else (line.unit, 1.0)
     return {
-        "application": NAMES[line.workload],
+        "application": PAPER_NAMES[line.workload],
         "machine": f"{line.machine}, {line.nic}{_WORKING_SETS.get(line.workload, '')}",
         **{"off_mean": line.off * factor, "on_mean": line.on * factor, "unit": unit},
         "of_means": line.slowdown,
@@ -106,7 +103,7 @@ def _caveats(table: pl.DataFrame) -> list[str]:
 
 
 def _table(
-    name: str, title: str, published: Mapping[str, Sequence[Published]], more: str = ""
+    name: str, title: str, published: Mapping[str, Sequence[PublishedRow]], more: str = ""
 ) -> Question:
     return Question(
         name=name,
@@ -115,10 +112,10 @@ def _table(
         " interval: prefer the paired slowdown. Problem sizes, versions and compilers differ from"
         " the paper's: compare slowdowns, not rates or times. The picture at the top has both, as"
         f" figure 3 of Groves, Grant and Arnold (2016).{more}",
-        rows=lambda run: _beside(run, published),
+        rows=lambda run: _comparison_rows(run, published),
         by=("application", "machine", "source"),
         estimates={"slowdown": stated("slowdown")},
-        facts=shared("n", *MEANS, "of_means", "unit", "verdict", "notes"),
+        facts=shared("n", *MEAN_COLUMNS, "of_means", "unit", "verdict", "notes"),
         sentences=_caveats,
         columns=("off_mean", "on_mean", "of_means", "n", "verdict"),
         headings={
@@ -128,7 +125,7 @@ def _table(
             "of_means": "slowdown of means",
             "n": "runs a side",
         },
-        units=dict.fromkeys(MEANS, "unit"),
+        units=dict.fromkeys(MEAN_COLUMNS, "unit"),
         plot=None,
     )
 
@@ -136,14 +133,14 @@ def _table(
 TABLE_2 = _table(
     "paper_table_2",
     "Table II: STREAM triad",
-    {"stream": triad()},
+    {"stream": table_2_rows()},
     more=" Their slides give -60 % and -44 % for the Piledrivers, which is the remaining share; the"
     " table gives the loss.",
 )
 TABLE_3 = _table(
     "paper_table_3",
     "Table III: applications",
-    {name: [line] for name, line in normalised().items() if name != "stream"},
+    {name: [line] for name, line in figure_3_rows().items() if name != "stream"},
 )
 _LINK = "Compare with {} of Groves, Grant and Arnold (2016)."
 SECTIONS = [

@@ -1,10 +1,10 @@
-"""Offload or onload: whether the network interface or the processor does the receiving.
+"""Offload or onload: whether the network interface or the processor receives the traffic.
 
-Measured by the processor time per byte that a node spends on traffic: interrupts, soft interrupts,
-kernel threads (drivers), and the writers' own processes, user-level receiving threads such as those
-of PSM included. Agents read it on targets and origins before and after each run (tools `node` and
-`origin`). A node uses some of it without traffic as well, so the baseline of the pair is
-subtracted, both per second of the run.
+The measure is the processor time per byte that a node spends on traffic: interrupts, soft
+interrupts, kernel threads (drivers), and the writers' processes with their user-level receiving
+threads, such as those of PSM. Agents read it on targets and origins before and after each run
+(tools `node` and `origin`). A node also uses processor time without traffic, so that of the pair's
+baseline is subtracted, both per second of the run.
 """
 
 from __future__ import annotations
@@ -12,32 +12,32 @@ from __future__ import annotations
 import polars as pl
 
 from analysis.questions.estimators import difference
+from analysis.questions.presentation import section
 from analysis.questions.question import INCONCLUSIVE, Limit, Question
-from analysis.questions.rows import PAIR, paired, runs_that_count
-from analysis.questions.shown import section
+from analysis.questions.rows import PAIR_COLUMNS, paired, runs_that_count
 from analysis.report.data import RunData
 from analysis.samples.provenance import mapping_or_empty
 from records.sample import NODE_TOOL, ORIGIN_TOOL, TRAFFIC_TIMES
 
-#: A core copies about 10 GB/s, 0.1 s/GB, and an onload interface makes it copy, and more. Above
-#: half of that is onload, below a fifth offload, seconds per byte.
+#: Limits in seconds per byte. With an onload interface a core at least copies, which takes about
+#: 0.1 s/GB. Above half of that is onload, below a fifth of it offload.
 ONLOAD_S_B = 0.05e-9
 OFFLOAD_S_B = 0.02e-9
-#: Most of a core that traffic took in Groves, Grant and Arnold (2016).
-PUBLISHED_CORES = 0.02
-_ENDS = {NODE_TOOL: "target", ORIGIN_TOOL: "origin"}
+#: The largest share of a core that traffic took in Groves, Grant and Arnold (2016).
+PUBLISHED_CORE_SHARE = 0.02
+_NODE_ENDS = {NODE_TOOL: "target", ORIGIN_TOOL: "origin"}
 _ALL_COUNTED = pl.col("counters").list.len() == len(TRAFFIC_TIMES)
 
 
-def _rows(run: RunData) -> pl.DataFrame:
+def _processor_times(run: RunData) -> pl.DataFrame:
     """A row per pair and end: processor time per second and per byte, under traffic and without.
 
     The same counters must have been read in both runs of a pair.
     """
     tool, event = (pl.col(name).cast(pl.String) for name in ("tool", "event"))
     spent = (
-        run.counters.filter(tool.is_in(list(_ENDS)), event.is_in(TRAFFIC_TIMES))
-        .group_by("key", tool.replace(_ENDS).alias("end"), maintain_order=True)
+        run.counters.filter(tool.is_in(list(_NODE_ENDS)), event.is_in(TRAFFIC_TIMES))
+        .group_by("key", tool.replace(_NODE_ENDS).alias("end"), maintain_order=True)
         .agg(spent_s=pl.col("value").sum(), counters=event.unique().sort())
     )
     if spent.is_empty():
@@ -52,36 +52,38 @@ def _rows(run: RunData) -> pl.DataFrame:
         value=pl.col("spent_s") / pl.col("elapsed_s"),
         claim=pl.when(pl.col("end") == "target").then(pl.lit(claim, pl.String)),
     )
-    ends = [
-        paired(end, pl.col("value")) for end in counted.partition_by("end", maintain_order=True)
-    ]
-    if not ends:
+    runs_of_ends = counted.partition_by("end", maintain_order=True)
+    if not runs_of_ends:
         return counted.clear()
-    baseline = counted.select(*PAIR, "end", baseline="arm", counters_off="counters")
-    pairs = pl.concat(ends).join(baseline, on=[*PAIR, "end", "baseline"], maintain_order="left")
+    baseline = counted.select(*PAIR_COLUMNS, "end", baseline="arm", counters_off="counters")
+    pairs = pl.concat(paired(rows, pl.col("value")) for rows in runs_of_ends)
+    pairs = pairs.join(baseline, on=[*PAIR_COLUMNS, "end", "baseline"], maintain_order="left")
     rate_b_s = pl.col("writer_rate_b_s")
     return pairs.filter(
         pl.col("role") == "effect",
         pl.col("timetable").is_null(),
         pl.col("counters") == pl.col("counters_off"),
         rate_b_s > 0,
-    ).with_columns(pl.col("value", "against").truediv(rate_b_s).name.suffix("_s_b"))
+    ).with_columns(pl.col("value", "baseline_value").truediv(rate_b_s).name.suffix("_s_b"))
 
 
 def _core_shares(table: pl.DataFrame) -> list[str]:
-    """Return the share of a target's core that each treatment's traffic takes, and the paper's."""
+    """A sentence on each treatment: the share of a target's core, compared with the paper's."""
     texts = []
-    between = (pl.col("end") == "target") & ~pl.col("same_host")
-    target_rows = table.filter(between, pl.col("cores").is_not_null())
+    is_target = (pl.col("end") == "target") & ~pl.col("same_host")
+    target_rows = table.filter(is_target, pl.col("cores").is_not_null())
     for row in target_rows.to_dicts():
         low, high = row["cores_low"], row["cores_high"]
-        against = "more than" if low > PUBLISHED_CORES else "not told from"
-        if high <= PUBLISHED_CORES:
-            against = "no more than"
+        if high <= PUBLISHED_CORE_SHARE:
+            comparison = "no more than"
+        elif low > PUBLISHED_CORE_SHARE:
+            comparison = "more than"
+        else:
+            comparison = "not told from"
         texts.append(
             f"{row['case']} {row['arm']}: traffic took {100 * row['cores']:.2g} % of a core of the"
-            f" targets ({100 * low:.2g} to {100 * high:.2g} %), {against} the"
-            f" {PUBLISHED_CORES:.0%} of Groves, Grant and Arnold (2016)."
+            f" targets ({100 * low:.2g} to {100 * high:.2g} %), {comparison} the"
+            f" {PUBLISHED_CORE_SHARE:.0%} of Groves, Grant and Arnold (2016)."
         )
     return texts
 
@@ -93,11 +95,11 @@ PROCESSOR_TIME = Question(
     " the baseline of the pair, divided by the writers' rate. A core copies about 10 GB/s, which is"
     f" 0.1 s/GB: from {ONLOAD_S_B * 1e9:g} s/GB on the processor receives (onload), below"
     f" {OFFLOAD_S_B * 1e9:g} the interface does (offload).",
-    rows=_rows,
+    rows=_processor_times,
     by=("case", "arm", "end"),
     estimates={
-        "cpu_s_b": difference("value_s_b", "against_s_b"),
-        "cores": difference("value", "against"),
+        "cpu_s_b": difference("value_s_b", "baseline_value_s_b"),
+        "cores": difference("value", "baseline_value"),
     },
     facts={
         "baseline": pl.col("baseline").first(),

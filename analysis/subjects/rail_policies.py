@@ -2,43 +2,50 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 import polars as pl
 
 from analysis.questions.estimators import stated
+from analysis.questions.presentation import section
 from analysis.questions.question import Question, columns_of, ends_of, shared
-from analysis.questions.shown import section
 from analysis.report.data import RunData
 from analysis.statistics.interval import Interval
-from analysis.subjects.multirail import MPI, RULE, TOOL, beside_published, limits_of
+from analysis.subjects.multirail import (
+    MPI_FACTOR,
+    RULE_TEXT,
+    TOOL_FACTOR,
+    published_sentences,
+    ratio_limits,
+)
 from records.arms import arm_and_levels, level_text
 
-WRITERS = "writer_rail"
+WRITERS_FACTOR = "writer_rail"
 
 
-def _policies(run: RunData) -> pl.DataFrame:
-    """A row per policy: MPI's without writers, then under them, then the writers' policies.
+def _policy_speeds(run: RunData) -> pl.DataFrame:
+    """A row per policy: those of MPI without writers, then under writers, then those of writers.
 
-    A price is a ratio of times, so that its inverse is one of speeds; a gain is one already.
+    `speed` is a ratio of speeds: the inverse of a price, which is a ratio of times, or a gain.
     """
     medians = {(row.case, row.arm): row.on_median for row in run.results}
     medians |= {(row.case, row.baseline): row.off_median for row in run.results}
-    chosen = [
+    contrasts = [
         contrast
         for contrast in run.contrasts
-        if contrast.factor in (MPI, WRITERS) and TOOL not in contrast.at
+        if contrast.factor in (MPI_FACTOR, WRITERS_FACTOR) and TOOL_FACTOR not in contrast.at
     ]
-    chosen.sort(key=lambda contrast: (contrast.factor != MPI, contrast.kind == "gain"))
+    contrasts.sort(key=lambda contrast: (contrast.factor != MPI_FACTOR, contrast.kind == "gain"))
     rows = []
-    for contrast in chosen:
-        speed = (
-            contrast.ratio.inverse
-            if contrast.ratio and contrast.kind == "price"
-            else contrast.ratio
-        )
-        row: dict[str, Any] = {name: getattr(contrast, name) for name in ("case", "factor", "unit")}
-        row |= {
+    for contrast in contrasts:
+        speed = contrast.ratio
+        if speed and contrast.kind == "price":
+            speed = speed.inverse
+        floor = contrast.noise_floor
+        if floor:
+            floor = Interval(1 / floor.high, 1 / floor.low)
+        row = {
+            "case": contrast.case,
+            "factor": contrast.factor,
+            "unit": contrast.unit,
             "n": contrast.pairs,
             "policy": level_text(contrast.level),
             "reference": level_text(contrast.reference),
@@ -47,9 +54,6 @@ def _policies(run: RunData) -> pl.DataFrame:
             "fom_reference": medians.get((contrast.case, contrast.against)),
             "margin": run.header.margin,
         }
-        floor = contrast.noise_floor and Interval(
-            1 / contrast.noise_floor.high, 1 / contrast.noise_floor.low
-        )
         rows.append(row | columns_of("speed", speed) | ends_of("floor", floor))
     return pl.DataFrame(rows, infer_schema_length=None)
 
@@ -58,15 +62,15 @@ POLICIES = Question(
     name="rails",
     title="Figure 2 of the multirail study: speed under each rail policy",
     text="Speed of the application divided by that at the first policy, within pairs; above 1 the"
-    f" policy is faster. Band: repeatability of the baselines of both.{RULE}",
-    rows=_policies,
+    f" policy is faster. Band: repeatability of the baselines of both.{RULE_TEXT}",
+    rows=_policy_speeds,
     by=("factor", "arm", "case", "policy"),
     estimates={"speed": stated("speed")},
     facts=shared(
         "n", "reference", "fom", "fom_reference", "unit", "floor_low", "floor_high", "margin"
     ),
-    limits=limits_of("speed", "faster", "slower"),
-    sentences=beside_published("figure_2"),
+    limits=ratio_limits("speed", "faster", "slower"),
+    sentences=published_sentences("figure_2"),
     columns=("fom", "fom_reference", "reference", "floor_low", "floor_high", "n", "word"),
     headings={
         "arm": "under",
@@ -79,7 +83,7 @@ POLICIES = Question(
     },
     units={"fom": "unit", "fom_reference": "unit"},
     axes=("policy",),
-    apart=("factor", "arm"),
-    behind="floor",
+    picture_keys=("factor", "arm"),
+    background="floor",
 )
 SECTIONS = [section(POLICIES, "run", 24)]

@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import replace
 
+from analysis.questions.presentation import section
 from analysis.questions.question import Question, estimate_of
-from analysis.questions.shown import section
 from analysis.remedies.advice import advise, crossing_text, sentences
 from analysis.remedies.dynamic import DYNAMIC
 from analysis.remedies.net import remedy_times, typical_time
@@ -16,7 +16,7 @@ from analysis.report.data import RunData
 from analysis.report.plots import View
 from analysis.report.sections import Files, Section
 from analysis.statistics.interval import Interval
-from analysis.subjects.published import paper
+from analysis.subjects.paper import paper
 
 TIMES = Question(
     name="remedy_times",
@@ -28,7 +28,7 @@ TIMES = Question(
     estimates={"time": typical_time},
     headings={"time": "time / time off"},
     axes=("with",),
-    apart=("case",),
+    picture_keys=("case",),
 )
 
 

@@ -1,25 +1,24 @@
-"""How each role changes with traffic, and on which rank.
+"""The change of each role with traffic, and the rank that it hits most.
 
-As in figure 4 of Groves, Grant and Arnold (2016).
+Figure 4 of Groves, Grant and Arnold (2016) has these changes.
 """
 
 from __future__ import annotations
 
 from collections.abc import Sequence
-from operator import itemgetter
 from typing import Any
 
 import polars as pl
 from scipy import special
 
 from analysis.questions.estimators import median
+from analysis.questions.presentation import section
 from analysis.questions.question import Question, shared
-from analysis.questions.shown import section
 from analysis.report.data import RunData
 from analysis.subjects.paired_roles import (
-    KIND,
+    COMPARISON_COLUMNS,
     MISSES,
-    PAIR,
+    PAIR_COLUMNS,
     STALLED,
     STALLS,
     after_holm,
@@ -29,93 +28,101 @@ from analysis.subjects.paired_roles import (
 from records.groups import grouped
 from records.roles import ROLES
 
-#: Largest p value at which a rank is said to be hit more than the others.
-LEVEL = 0.05
-_WORST = ("rank", "times", "leads", "growth", "median_growth", "p")
+#: A rank is hit more than the others if its p value is below this.
+SIGNIFICANCE_LEVEL = 0.05
+_WORST_RANK_COLUMNS = ("rank", "times", "leads", "growth", "median_growth", "p")
 
 
 def worst_ranks(paired: pl.DataFrame) -> pl.DataFrame:
-    """Of each case, treatment, tool and role, the rank whose count grew most in most pairs.
+    """The worst rank of each comparison and role: its count grew most in most pairs.
 
-    `growth` and `median_growth` are medians over pairs of its on / off and of the median rank's;
-    `times` of `leads` pairs in which one rank grew most it was this one; `p`: at most the chance
-    that any rank does so in so many pairs if all are hit alike.
+    - `growth`: median over pairs of on / off of this rank; `median_growth`: of the median rank
+    - `leads`: pairs in which a single rank grew most; `times`: those in which it was this rank
+    - `p`: at most the chance that any rank grows most in so many pairs if all are hit alike
 
-    If they are, each is as likely to grow most in a pair: the pairs in which a given one of R does
-    are binomial with probability 1/R, and the worst was chosen from R. No distribution of the
-    counts is assumed; pairs must be independent. Counts of nodes, and of one rank, have no worst.
+    If all are hit alike, each of R ranks is as likely to grow most in a pair. So the number of
+    pairs in which one of them does is binomial with probability 1/R, and the worst was chosen from
+    R. Pairs must be independent; no distribution of the counts is assumed. Counts of nodes, and of
+    a single rank, have no worst rank.
     """
-    group = [*KIND, "role"]
-    pair = [*group, *PAIR]
+    comparison = [*COMPARISON_COLUMNS, "role"]
+    pair = [*comparison, *PAIR_COLUMNS]
     rank_roles = [name for name, role in ROLES.items() if role.scope == "rank"]
-    ranks = pl.col("rank").n_unique().over(group)
-    counted = (pl.col("off") > 0) & pl.col("on").is_not_null()
-    grown = (
+    is_counted = (pl.col("off") > 0) & pl.col("on").is_not_null()
+    # Of pairs in which all ranks were counted.
+    growths = (
         paired.filter(pl.col("role").is_in(rank_roles))
-        .with_columns(ranks=ranks, whole=counted.sum().over(pair))
-        .filter(pl.col("ranks") > 1, pl.col("whole") == pl.col("ranks"))
+        .with_columns(
+            ranks=pl.col("rank").n_unique().over(comparison), counted=is_counted.sum().over(pair)
+        )
+        .filter(pl.col("ranks") > 1, pl.col("counted") == pl.col("ranks"))
         .with_columns(growth=pl.col("on") / pl.col("off"))
     )
-    most = grown.filter(pl.col("growth") == pl.col("growth").max().over(pair))
+    leaders = growths.filter(pl.col("growth") == pl.col("growth").max().over(pair))
     worst = (
-        most.filter(pl.len().over(pair) == 1)
-        .group_by(*group, "rank")
+        leaders.filter(pl.len().over(pair) == 1)
+        .group_by(*comparison, "rank")
         .agg(times=pl.len().cast(pl.Int64), ranks=pl.col("ranks").first())
-        .with_columns(leads=pl.col("times").sum().over(group))
+        .with_columns(leads=pl.col("times").sum().over(comparison))
         .sort("times", "rank", descending=[True, False])
-        .unique(group, keep="first", maintain_order=True)
+        .unique(comparison, keep="first", maintain_order=True)
     )
-    middle = grown.group_by(pair).agg(pl.col("growth").median())
-    middle = middle.group_by(group).agg(median_growth=pl.col("growth").median())
-    rank_growth = grown.group_by(*group, "rank").agg(pl.col("growth").median())
-    table = worst.join(middle, on=group).join(rank_growth, on=[*group, "rank"])
-    times, leads, number = (table[name].to_numpy() for name in ("times", "leads", "ranks"))
-    p = number * special.bdtrc(times - 1.0, leads, 1 / number)
+    median_growths = growths.group_by(pair).agg(pl.col("growth").median())
+    median_growths = median_growths.group_by(comparison).agg(
+        median_growth=pl.col("growth").median()
+    )
+    rank_growths = growths.group_by(*comparison, "rank").agg(pl.col("growth").median())
+    table = worst.join(median_growths, on=comparison).join(rank_growths, on=[*comparison, "rank"])
+    times, leads, ranks = (table[name].to_numpy() for name in ("times", "leads", "ranks"))
+    p = ranks * special.bdtrc(times - 1.0, leads, 1 / ranks)
     return table.with_columns(p=pl.Series(p, dtype=pl.Float64).clip(upper_bound=1.0))
 
 
-def _roles(run: RunData) -> pl.DataFrame:
+def _role_changes(run: RunData) -> pl.DataFrame:
     """A row per pair and role, with its worst rank."""
     paired = paired_roles(run)
     rows = sums_over_ranks(paired).with_columns(
         ratio=pl.when(pl.col("off") > 0).then(pl.col("on") / pl.col("off")),
         unit=pl.col("role").replace_strict({name: role.unit for name, role in ROLES.items()}),
     )
-    return rows.join(worst_ranks(paired), on=[*KIND, "role"], how="left", maintain_order="left")
+    return rows.join(
+        worst_ranks(paired), on=[*COMPARISON_COLUMNS, "role"], how="left", maintain_order="left"
+    )
 
 
-def hit_more(table: pl.DataFrame) -> list[str]:
-    """Of each treatment, the cases in which one rank is hit more than the others.
+def hit_rank_sentences(table: pl.DataFrame) -> list[str]:
+    """Sentences on each treatment: the cases in which one rank is hit more than the others.
 
-    By stalls and misses: of cycles and instructions, ranks that wait for that one have most.
+    Only stalls and misses are used: ranks that wait for the rank that is hit have the most cycles
+    and instructions.
     """
-    named = pl.col("role").is_in((STALLS, STALLED, *MISSES))
-    ranked = table.filter(pl.col("p").is_not_null(), named)
-    texts = []
-    for treatment, rows in grouped((row["treatment"], row) for row in ranked.to_dicts()).items():
-        rows_by_case = grouped((row["case"], row) for row in rows)
-        hits = {case: _hit(rows_of_case) for case, rows_of_case in rows_by_case.items()}
+    is_used = pl.col("role").is_in((STALLS, STALLED, *MISSES))
+    rows = table.filter(pl.col("p").is_not_null(), is_used).to_dicts()
+    sentences = []
+    for treatment, treatment_rows in grouped((row["treatment"], row) for row in rows).items():
+        rows_of_cases = grouped((row["case"], row) for row in treatment_rows)
+        hits = {case: _hit_text(case_rows) for case, case_rows in rows_of_cases.items()}
         shown = ", ".join(f"{case} ({hit})" for case, hit in hits.items() if hit)
-        others = ", ".join(case for case, hit in hits.items() if not hit)
+        not_shown = ", ".join(case for case, hit in hits.items() if not hit)
         if shown:
-            texts.append(f"{treatment}: one rank is hit more than the others in {shown}.")
-        if others:
-            texts.append(f"{treatment}: no rank is shown to be hit more than others in {others}.")
-    return texts
+            sentences.append(f"{treatment}: one rank is hit more than the others in {shown}.")
+        if not_shown:
+            sentences.append(
+                f"{treatment}: no rank is shown to be hit more than others in {not_shown}."
+            )
+    return sentences
 
 
-def _hit(rows: Sequence[dict[str, Any]]) -> str:
-    """The rank and the role that are most beyond the median rank's; empty if none is clear."""
-    clear = [
-        (row["growth"] - row["median_growth"], index)
-        for index, row in enumerate(rows)
-        if row["p"] < LEVEL
-    ]
-    if not clear:
+def _hit_text(rows: Sequence[dict[str, Any]]) -> str:
+    """The rank and role whose growth is most beyond that of the median rank; empty if none is."""
+    significant = [row for row in rows if row["p"] < SIGNIFICANCE_LEVEL]
+    if not significant:
         return ""
-    row = rows[max(clear, key=itemgetter(0))[1]]
-    growths = "{growth:.2f} times, the median rank's {median_growth:.2f} times".format_map(row)
-    return f"rank {row['rank']}, whose {row['role']} grew {growths}"
+    row = max(significant, key=lambda row: row["growth"] - row["median_growth"])
+    return (
+        f"rank {row['rank']}, whose {row['role']} grew {row['growth']:.2f} times, the median rank's"
+        f" {row['median_growth']:.2f} times"
+    )
 
 
 CHANGES = Question(
@@ -126,15 +133,15 @@ CHANGES = Question(
     " the one that grew most (on / off) in most pairs; p: at most the chance that a rank does in so"
     " many if all are hit alike, after Holm over this table. In the paper one core was hit more"
     " than the others in all applications but CNS.",
-    rows=_roles,
+    rows=_role_changes,
     by=("case", "treatment", "tool", "role"),
     estimates={"ratio": median("ratio")},
     facts={
         **{name: pl.col(name).median() for name in ("off", "on")},
-        **shared("unit", "baseline", *_WORST),
+        **shared("unit", "baseline", *_WORST_RANK_COLUMNS),
     },
-    then=after_holm,
-    sentences=hit_more,
+    postprocess=after_holm,
+    sentences=hit_rank_sentences,
     columns=("off", "on", "rank", "growth", "median_growth", "p", "n"),
     headings={
         "ratio": "on / off",
@@ -145,6 +152,6 @@ CHANGES = Question(
     units={"off": "unit", "on": "unit"},
     plot="change",
     axes=("off", "on"),
-    apart=("case", "unit"),
+    picture_keys=("case", "unit"),
 )
 SECTIONS = [section(CHANGES, "run", 81)]

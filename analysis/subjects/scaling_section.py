@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import polars as pl
 from markupsafe import Markup
@@ -24,19 +24,20 @@ from analysis.report.plots import (
 from analysis.report.sections import Section
 from analysis.samples.pairs import extra_figure
 from analysis.statistics.interval import median_of
-from analysis.subjects.paper_estimators import RUNS_BEST
-from analysis.subjects.published import paper
+from analysis.subjects.paper import paper
+from analysis.subjects.paper_estimators import BEST_RUNS
 from records.arms import BASELINE, arm_and_levels, in_table_order
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
     from matplotlib.figure import Figure
 
-#: Run at several numbers of ranks, with as much work for each.
-WORKLOAD = "lammps_scaling"
-#: Ranks of the published slowdowns, and the arms that they are of: section VI in words, 'up to 3X'
-#: in the abstract. The figure itself has no values.
+#: The workload with a constant amount of work per rank.
+SCALING_WORKLOAD = "lammps_scaling"
+#: Ranks of the published slowdowns.
 PUBLISHED_RANKS = 8192
+#: Arm -> published slowdown, from section VI and from the abstract ('up to 3X'). The figure has no
+#: values.
 PUBLISHED = {"daly": float(paper()["headlines"]["lammps_slowdown_8192_up_to"]), "constant": 2.0}
 _TEXT = (
     "Comparison with figure 5 of Groves, Grant and Arnold (2016), which has no values. Published of"
@@ -48,7 +49,7 @@ _TEXT = (
 
 
 def scaling_view(run: RunData) -> View | None:
-    """The figure of a run's scales; None for fewer than two."""
+    """The figure of a run at several numbers of ranks; None for fewer than two."""
     runs = _runs_of(run)
     if runs["ranks"].drop_nulls().n_unique() < 2:
         return None
@@ -62,12 +63,12 @@ def scaling_view(run: RunData) -> View | None:
 
 
 def _runs_of(run: RunData) -> pl.DataFrame:
-    """Baselines and effects at each number of ranks."""
+    """The runs that count of baselines and effects, with their numbers of ranks."""
     names = pl.col("workload", "role", "arm").cast(pl.String)
     runs = run.samples.lazy().filter(
         pl.col("status") == "counts",
         pl.col("fom").is_not_null(),
-        pl.col("workload") == WORKLOAD,
+        pl.col("workload") == SCALING_WORKLOAD,
         pl.col("role").is_in(["baseline", "effect"]),
     )
     return runs.select(names, "fom", "fom_unit", ranks=extra_figure("ranks")).collect()
@@ -78,7 +79,7 @@ def sides_plot(
 ) -> Markup | None:
     """Figure 6a: the best of five on two machines; None unless both ran at several scales.
 
-    `sides`: the runs of each; `names`: their colours, by the names of levels.
+    `sides` has the runs of each machine, and `names` the name of each machine's colour.
     """
     runs_of_sides = [pl.concat(map(_runs_of, runs)) for runs in sides]
     if any(runs["ranks"].drop_nulls().n_unique() < 2 for runs in runs_of_sides):
@@ -95,10 +96,18 @@ def sides_plot(
                 line = best.filter(arm=arm)
                 style = "-" if arm == BASELINE else "--"
                 label = f"{arm}, {('reference', 'this side')[side]}"
-                drawn_line = line["ranks"], line["fom"], style
-                axes.plot(*drawn_line, marker=marker(arm), color=light_colour(colour), label=label)
+                axes.plot(
+                    line["ranks"],
+                    line["fom"],
+                    style,
+                    marker=marker(arm),
+                    color=light_colour(colour),
+                    label=label,
+                )
                 texts += [f"{label}, {n:,.0f} ranks {fom:.4g}" for _, n, fom in line.rows()]
-        _over_ranks(figure, axes, {*runs_of_sides[0]["ranks"], *runs_of_sides[1]["ranks"]}, unit)
+        _finish_rank_axes(
+            figure, axes, {*runs_of_sides[0]["ranks"], *runs_of_sides[1]["ranks"]}, unit
+        )
         title = f"Run time against ranks, best of five in {unit}: {'; '.join(texts)}"
         return themed_svg(figure, name, title)
 
@@ -106,9 +115,9 @@ def sides_plot(
 def best_of_five(runs: pl.DataFrame) -> pl.DataFrame:
     """The paper's estimator, by `arm` and `ranks`: the shortest of the first five runs."""
     first_runs = runs.group_by("arm", "ranks", maintain_order=True).agg(
-        pl.col("fom").head(RUNS_BEST)
+        pl.col("fom").head(BEST_RUNS)
     )
-    return first_runs.filter(pl.col("fom").list.len() == RUNS_BEST).with_columns(
+    return first_runs.filter(pl.col("fom").list.len() == BEST_RUNS).with_columns(
         pl.col("fom").list.min()
     )
 
@@ -123,27 +132,33 @@ def _plot(runs: pl.DataFrame) -> Picture:
         axes = figure.subplots()
         for index, arm in enumerate(arms):
             arm_runs, line = runs.filter(arm=arm), best.filter(arm=arm)
-            # Side by side: on this axis a shift is a factor.
+            # Arms are drawn side by side; on a logarithmic axis a shift is a factor.
             shift = 1.04 ** (index - (len(arms) - 1) / 2)
-            drawn = arm_runs["ranks"] * shift, arm_runs["fom"]
-            draw_points(axes, *drawn, arm, marker(arm), 4.8, alpha=0.5, mew=0)
+            shifted_ranks = arm_runs["ranks"] * shift
+            fom = arm_runs["fom"]
+            draw_points(axes, shifted_ranks, fom, arm, marker(arm), 4.8, alpha=0.5, mew=0)
             style = "--" if arm_and_levels(arm)[1] else "-"
             axes.plot(line["ranks"], line["fom"], style, color=light_colour(arm), lw=1.6, label=arm)
         off = best.filter(arm=BASELINE)["fom"]
-        style_of_published: dict[str, Any] = {"ls": "none", "ms": 7, "mfc": "none", "mew": 1.4}
-        for arm in [arm for arm in PUBLISHED if arm in arms and len(off)]:
-            label = f"{arm}, published"
-            drawn = (PUBLISHED_RANKS, PUBLISHED[arm] * off[-1])
-            axes.plot(
-                *drawn,
-                marker="D",
-                mec=light_colour(arm),
-                gid="published",
-                label=label,
-                **style_of_published,
-            )
-        published = {PUBLISHED_RANKS} if {*arms} & {*PUBLISHED} else set()
-        _over_ranks(figure, axes, {*runs["ranks"], *published}, unit)
+        ranks = set(runs["ranks"])
+        for arm, slowdown in PUBLISHED.items():
+            if arm not in arms:
+                continue
+            ranks.add(PUBLISHED_RANKS)
+            if len(off):
+                axes.plot(
+                    PUBLISHED_RANKS,
+                    slowdown * off[-1],
+                    marker="D",
+                    ls="none",
+                    ms=7,
+                    mfc="none",
+                    mec=light_colour(arm),
+                    mew=1.4,
+                    gid="published",
+                    label=f"{arm}, published",
+                )
+        _finish_rank_axes(figure, axes, ranks, unit)
         return {}
 
     text = "; ".join(f"{arm}, {ranks:,.0f} ranks {fom:.4g}" for arm, ranks, fom in best.rows())
@@ -158,8 +173,8 @@ def _plot(runs: pl.DataFrame) -> Picture:
     )
 
 
-def _over_ranks(figure: Figure, axes: Axes, ranks: set[float], unit: str) -> None:
-    """The axes of run time against ranks, and the legend above them."""
+def _finish_rank_axes(figure: Figure, axes: Axes, ranks: set[float], unit: str) -> None:
+    """Finish the axes of run time against ranks, and put the legend above them."""
     axes.set_xscale("log", base=2)
     axes.set_xticks(sorted(ranks), [f"{count:,.0f}" for count in sorted(ranks)])
     axes.minorticks_off()

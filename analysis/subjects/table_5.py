@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from analysis.subjects.published import paper
+from analysis.subjects.paper import paper
 from records.daly import PAPER_MTTI_S, concurrent_writers
 
-#: Lengths of a write, in seconds, with which the FDR column of Table V follows if it counts writes
-#: started per second, instead of writers at a time with the 0.5 s that the paper states.
+#: Shortest and longest write, in seconds, with which the FDR column of Table V follows as writes
+#: started per second. The paper states writers at a time, with writes of 0.5 s.
 FDR_WRITES_S = (0.770, 0.798)
 
 
@@ -31,36 +31,45 @@ class Column:
 def table_5() -> tuple[list[int], list[Column]]:
     """Table V of Groves, Grant and Arnold (2016): ranks, and columns published and computed.
 
-    The FDR column appears twice: with the write of 0.5 s stated in the paper, which does not give
-    it, and with the effective length that does, as writes per second.
+    The FDR column appears twice. It does not follow from the write of 0.5 s that the paper states.
+    It follows as writes per second from an effective length.
     """
     table = paper()["table_5_concurrent_writers"]
     ranks: list[int] = table["node_count"]
     shortest_s, longest_s = FDR_WRITES_S
     effective_s = round((shortest_s + longest_s) / 2, 3)
 
-    effective = (
+    effective_definition = (
         f"writes per second, effective write of {effective_s:g} s"
         f" (any of {shortest_s:.3f} to {longest_s:.3f} s)"
     )
-    at_a_time = "concurrent_writers"
     columns: list[tuple[str, str, float | None, str]] = [
-        ("daly_qdr_onload", "writers at a time, write of 1 s as stated", 1.0, at_a_time),
-        ("daly_fdr_offload", "writers at a time, write of 0.5 s as stated", 0.5, at_a_time),
-        ("daly_fdr_offload", effective, effective_s, "writes_per_s"),
+        (
+            "daly_qdr_onload",
+            "writers at a time, write of 1 s as stated",
+            1.0,
+            "concurrent_writers",
+        ),
+        (
+            "daly_fdr_offload",
+            "writers at a time, write of 0.5 s as stated",
+            0.5,
+            "concurrent_writers",
+        ),
+        ("daly_fdr_offload", effective_definition, effective_s, "writes_per_s"),
         ("constant_0.2_percent", "0.2 % of the ranks", None, "constant_share_writers"),
     ]
-    # The constant share does not depend on the write.
-    return ranks, [
-        Column(
-            name=name,
-            how=definition,
-            write_s=write_s,
-            published=table[name],
-            computed=[
-                round(getattr(concurrent_writers(count, PAPER_MTTI_S, write_s or 1.0), figure))
-                for count in ranks
-            ],
+    rows = []
+    for name, definition, write_s, figure in columns:
+        # The constant share does not depend on the length of a write.
+        writers = [concurrent_writers(count, PAPER_MTTI_S, write_s or 1.0) for count in ranks]
+        rows.append(
+            Column(
+                name=name,
+                how=definition,
+                write_s=write_s,
+                published=table[name],
+                computed=[round(getattr(row, figure)) for row in writers],
+            )
         )
-        for name, definition, write_s, figure in columns
-    ]
+    return ranks, rows

@@ -5,10 +5,10 @@ from __future__ import annotations
 import polars as pl
 
 from analysis.questions.estimators import stated
+from analysis.questions.presentation import section
 from analysis.questions.question import Limit, Question, columns_of, shared
-from analysis.questions.shown import section
 from analysis.report.data import RunData
-from analysis.subjects.paired_roles import OF_TOOLS
+from analysis.subjects.paired_roles import IS_TOOL_COUNT
 
 
 def _tool_prices(run: RunData) -> pl.DataFrame:
@@ -18,7 +18,7 @@ def _tool_prices(run: RunData) -> pl.DataFrame:
         for contrast in run.contrasts
         if (contrast.factor, contrast.kind) == ("tool", "price") and not contrast.at
     }
-    wrapped = run.counters.filter(OF_TOOLS).select(pl.col("case", "tool").cast(pl.String))
+    wrapped = run.counters.filter(IS_TOOL_COUNT).select(pl.col("case", "tool").cast(pl.String))
     rows = []
     for case, tool in wrapped.unique(maintain_order=True).rows():
         price = prices.get((case, tool))

@@ -5,9 +5,9 @@ from __future__ import annotations
 import polars as pl
 
 from analysis.questions.estimators import median
+from analysis.questions.presentation import section
 from analysis.questions.question import Limit, Question
 from analysis.questions.rows import TIME, runs_that_count
-from analysis.questions.shown import section
 from analysis.report.data import RunData
 
 
@@ -23,7 +23,7 @@ def _rows(run: RunData) -> pl.DataFrame:
     )
 
 
-_LOW, _HIGH, _MOST = pl.col("relative_low"), pl.col("relative_high"), 1 + pl.col("margin")
+_LOW, _HIGH, _LIMIT = pl.col("relative_low"), pl.col("relative_high"), 1 + pl.col("margin")
 ALLOCATIONS = Question(
     name="allocations",
     title="Allocations",
@@ -36,12 +36,12 @@ ALLOCATIONS = Question(
         "margin": pl.col("margin").first(),
     },
     limits=(
-        Limit(word="slower", condition=_LOW > _MOST),
-        Limit(word="faster", condition=_HIGH < 1 / _MOST),
-        Limit(word="like the others", condition=(_LOW >= 1 / _MOST) & (_HIGH <= _MOST)),
+        Limit(word="slower", condition=_LOW > _LIMIT),
+        Limit(word="faster", condition=_HIGH < 1 / _LIMIT),
+        Limit(word="like the others", condition=(_LOW >= 1 / _LIMIT) & (_HIGH <= _LIMIT)),
     ),
     columns=("nodes", "n", "word"),
     headings={"relative": "time / median", "block": "allocation", "n": "runs"},
-    apart=("case",),
+    picture_keys=("case",),
 )
 SECTIONS = [section(ALLOCATIONS, "run", 60)]

@@ -3,8 +3,8 @@
 import re
 from collections import Counter
 
+from analysis.questions.presentation import section
 from analysis.questions.question import Question
-from analysis.questions.shown import section
 from analysis.report.data import RunData
 from analysis.report.plots import View
 

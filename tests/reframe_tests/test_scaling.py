@@ -2,7 +2,7 @@
 
 import pytest
 
-from analysis.subjects.published import paper
+from analysis.subjects.paper import paper
 from records.errors import InputError
 from reframe_tests.scaling import ScaleRequest, ranks_per_node, resolve
 from tests.records.machine import made

@@ -19,7 +19,7 @@ import numpy as np
 import polars as pl
 
 from analysis.questions.question import answer
-from analysis.subjects.footprints import BOTH, CACHE, CAUSES, MEMORY, NONE, cause
+from analysis.subjects.footprints import CACHE, CACHE_AND_MEMORY, CAUSES, MEMORY, NO_LOSS, cause
 from records.arms import arm_of
 from tests.studies import head, row, show
 
@@ -28,7 +28,7 @@ LLC_B = 32 * MIB
 FOOTPRINTS_B = (64 * KIB, 4 * MIB, 16 * MIB, 128 * MIB)
 WORKING_SETS_B = (MIB // 2, 8 * MIB, 128 * MIB)
 #: Cause -> time with a footprint inside the caches, and beyond them.
-PLANTED = {CACHE: (1.1, 1.1), MEMORY: (1.0, 1.1), BOTH: (1.1, 1.2), NONE: (1.0, 1.0)}
+PLANTED = {CACHE: (1.1, 1.1), MEMORY: (1.0, 1.1), CACHE_AND_MEMORY: (1.1, 1.2), NO_LOSS: (1.0, 1.0)}
 PAIRS, SEEDS = 16, 200
 _NOISE, _PAIR_NOISE, _CONTROL = 0.01, 0.03, 1.02
 
@@ -41,7 +41,7 @@ def planted_run(
     rows = []
     for working_set_b in WORKING_SETS_B:
         here = everywhere or working_set_b == WORKING_SETS_B[0]
-        inside, beyond = PLANTED[planted if here else NONE]
+        inside, beyond = PLANTED[planted if here else NO_LOSS]
         level = f"working_set={working_set_b}B"
         core = _CONTROL if control else 1.0
         silent = {f"off@{level}": 1.0, f"aa@{level}": 1.0} | (
@@ -98,7 +98,7 @@ def table(seeds: int) -> Iterator[str]:
     """The rows, as they are made."""
     yield from head(["planted", "in", "control", "named rightly", "otherwise"])
     for planted, control in product(PLANTED, (True, False)):
-        for everywhere in (True, False)[: 1 if planted == NONE else 2]:
+        for everywhere in (True, False)[: 1 if planted == NO_LOSS else 2]:
             words = named(planted, everywhere, seeds, control=control)
             others = ", ".join(f"{n} {word}" for word, n in words.items() if word != planted)
             scope = "all working sets" if everywhere else "the smallest"

@@ -19,7 +19,7 @@ from analysis.pages.render import (
     machine_state,
 )
 from analysis.pages.write import gather, write_pages
-from analysis.subjects.published import paper
+from analysis.subjects.paper import paper
 from tests.analysis.drawn import plain
 from tests.analysis.history.tables import made_table, write_nights
 from tests.analysis.pages.made import made_history

@@ -9,8 +9,8 @@ import polars as pl
 import pytest
 
 from analysis.questions.estimators import difference, median, ratio, ratio_of_sets
+from analysis.questions.presentation import cached_answer, column_rows, figure, key_rows, section
 from analysis.questions.question import Limit, Question, answer, shared
-from analysis.questions.shown import answered, figure, section, spread, whole_rows
 from analysis.statistics.interval import Estimate
 from tests.analysis.synthetic import LAMMPS, loaded_run, samples
 
@@ -85,7 +85,9 @@ def test_the_last_step_sees_all_rows_before_the_words():
     table = answer(
         made_question(
             ROWS,
-            then=lambda rows: rows.with_columns(biggest=pl.col("value") == pl.col("value").max()),
+            postprocess=lambda rows: rows.with_columns(
+                biggest=pl.col("value") == pl.col("value").max()
+            ),
             limits=(Limit(word="biggest", condition=pl.col("biggest")),),
         ),
         None,
@@ -103,7 +105,7 @@ def test_what_no_row_has_is_a_number_without_a_value():
     rows = ROWS.with_columns(lost=None)
     table = answer(made_question(rows, facts=shared("lost")), None)
     assert table["lost"].to_list() == [None] * 3
-    headings, numeric, cells = whole_rows(made_question(rows, columns=("lost",)), table)
+    headings, numeric, cells = key_rows(made_question(rows, columns=("lost",)), table)
     assert dict(zip(headings, numeric, strict=True))["lost"]
     assert {row[-1] for row in cells} == {("\u2013", "")}
 
@@ -125,10 +127,10 @@ def test_a_key_may_be_spread_over_the_columns_of_the_table():
         },
         columns=("state",),
         units={"value": "unit"},
-        spread="arm",
+        column_key="arm",
         plot=None,
     )
-    headings, numeric, cells = spread(question, answer(question, None))
+    headings, numeric, cells = column_rows(question, answer(question, None))
     assert (headings, numeric) == (["case", "off", "on"], [False, True, True])
     assert cells == [
         [("a", ""), ("25.00 %", "short"), ("300.0 B", "short")],
@@ -239,8 +241,8 @@ def test_a_question_is_answered_once_a_run(tmp_path):
     run = loaded_run(tmp_path / "run", samples(LAMMPS, pairs=2))
     asked_for = []
     question = replace(made_question(ROWS), rows=lambda run: asked_for.append(run) or ROWS)
-    assert answered(question, run) is answered(question, run)
+    assert cached_answer(question, run) is cached_answer(question, run)
     assert asked_for == [run]
     # A run with other results has answers of its own.
-    assert answered(question, replace(run, results=[])).equals(answered(question, run))
+    assert cached_answer(question, replace(run, results=[])).equals(cached_answer(question, run))
     assert len(asked_for) == 2

@@ -56,7 +56,7 @@ def test_figure_2_has_the_speed_of_each_policy(tmp_path: Path, better: Better) -
 
 def test_figure_3_has_every_run_in_order_and_what_a_policy_changes(tmp_path: Path) -> None:
     run = load_run(rails_run(tmp_path, case(), pairs=PAIRS))
-    single = answer(mpi_calls.RUNS, run).filter(kind="collective").sort("number")
+    single = answer(mpi_calls.RUN_TIMES, run).filter(kind="collective").sort("number")
     assert single["number"].to_list() == list(range(1, 2 * PAIRS * len(TIMES) + 1))
     assert single["start_s"].is_sorted()
     # Times of synthetic runs are about 6 s, times the pair's factor.
@@ -115,7 +115,12 @@ def test_what_was_published_of_a_workload_stands_beside_its_figures(tmp_path: Pa
     run = load_run(rails_run(tmp_path, case()))
     sentences = {
         question.name: sentences_of(question, answer(question, run))
-        for question in (mpi_calls.CALLS, rail_policies.POLICIES, mpi_calls.RUNS, mpi_calls.CHANGES)
+        for question in (
+            mpi_calls.CALLS,
+            rail_policies.POLICIES,
+            mpi_calls.RUN_TIMES,
+            mpi_calls.CHANGES,
+        )
     }
     source = "256 nodes, two QDR cards each, 24 ranks a node, 80 to 500 runs"
     (figure_2,) = sentences["rails"]

@@ -5,10 +5,16 @@ import math
 import numpy as np
 import pytest
 
-from analysis.subjects.correlations import ACROSS, TIME, WITHIN, correlation_estimate, pearson
-from analysis.subjects.counted import ABSENT
+from analysis.subjects.correlations import (
+    CASE_CORRELATIONS,
+    RUN_CORRELATIONS,
+    TIME,
+    correlation_estimate,
+    pearson,
+)
+from analysis.subjects.counters import NOT_COUNTED
 from analysis.subjects.paired_roles import MISSES, STALLED, STALLS
-from analysis.subjects.published import paper
+from analysis.subjects.paper import paper
 from tests.analysis.made_counters import CASES, FIGURE_4, PRESETS, RATES
 from tests.analysis.subjects.made_causes import made_run, rows
 
@@ -63,7 +69,7 @@ def test_what_groves_grant_and_arnold_say_of_significance_follows_from_six_point
 
 
 def test_links_across_workloads_are_those_of_numpy(tmp_path):
-    table = rows(made_run(tmp_path, CASES), ACROSS)
+    table = rows(made_run(tmp_path, CASES), CASE_CORRELATIONS)
     measured = [row for row in table if row["source"] == "measured"]
     across = {(row["treatment"], row["of"], row["role"]): row for row in measured}
     # The truth: sums over ranks without noise, against the times without noise.
@@ -103,7 +109,7 @@ def test_the_presets_of_figure_4_have_the_papers_table(tmp_path):
     run = made_run(tmp_path, CASES, tool=FIGURE_4, processor="GenuineIntel-6-63-2")
     links = {
         (row["treatment"], row["of"], row["role"]): row
-        for row in rows(run, ACROSS)
+        for row in rows(run, CASE_CORRELATIONS)
         if row["source"] == "measured"
     }
     stalled = STALLED
@@ -125,13 +131,13 @@ def test_the_presets_of_figure_4_have_the_papers_table(tmp_path):
     r = np.corrcoef(stalls, misses)[0, 1]
     assert links["on", stalled, "L2 misses"]["r"] == pytest.approx(r, abs=0.01)
     assert links["on", TIME, stalled]["p"] < 0.05
-    absent = [(row["what"], row["reason"]) for row in rows(run, ABSENT)]
+    absent = [(row["what"], row["reason"]) for row in rows(run, NOT_COUNTED)]
     assert ("L2 hits, L3 hits", "papi counts none there") in absent
     assert len(absent) == len({quantity for quantity, _ in absent})
 
 
 def test_links_within_a_workload_have_its_runs_as_points(tmp_path):
-    table = rows(made_run(tmp_path), WITHIN)
+    table = rows(made_run(tmp_path), RUN_CORRELATIONS)
     within = {(row["treatment"], row["of"], row["role"]): row for row in table}
     cycles = within["on", TIME, "cycles"]
     assert (cycles["case"], cycles["points"]) == ("lammps", 8)

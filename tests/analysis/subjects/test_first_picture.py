@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from analysis.subjects.first_picture import picture
+from analysis.subjects.first_picture import first_picture_view
 from tests.analysis.drawn import texts
 from tests.analysis.subjects.made_paper_tables import (
     OFF_B_S,
@@ -22,7 +22,7 @@ def test_the_picture_has_every_case_and_the_published_value_of_its_workload(tmp_
     """Rates of Table II: 73.4 off and 36.1 on; times of Table III: 177.21 and 372.04."""
     several = [replace(s, nodes=["a", "b"]) for s in runs("snap", OFF_S, ON_S)]
     groups = [runs("stream", OFF_B_S, ON_B_S, "B/s"), runs("lammps", OFF_S, ON_S), several]
-    view = picture(load(tmp_path, *groups, runs("minife", OFF_S, ON_S)))
+    view = first_picture_view(load(tmp_path, *groups, runs("minife", OFF_S, ON_S)))
     assert view is not None
     assert sorted(view.published) == ["LAMMPS 2.10 (Table III)", "STREAM 2.03 (Table II)"]
     (plot,) = view.pictures
@@ -34,7 +34,7 @@ def test_the_picture_has_every_case_and_the_published_value_of_its_workload(tmp_
     assert sorted(published.split("; ")) == ["lammps 2.099", "stream 2.033"]
     # Without an interval there is none.
     short = load(tmp_path / "short", runs("lammps", OFF_S[:5], ON_S[:5]))
-    assert picture(short) is None
+    assert first_picture_view(short) is None
 
 
 @pytest.mark.parametrize(
@@ -57,7 +57,7 @@ def test_the_picture_has_at_most_twelve_effects_of_names_that_fit(
         if sample.arm == "on"
         for n in range(more)
     ]
-    view = picture(load(tmp_path, [*plain, *levels]))
+    view = first_picture_view(load(tmp_path, [*plain, *levels]))
     assert view is not None
     (plot,) = view.pictures
     svg = plot.svg("s")

@@ -5,11 +5,19 @@ from collections import Counter
 import polars as pl
 import pytest
 
+from analysis.questions.presentation import mark_positions
 from analysis.questions.question import INCONCLUSIVE, answer, sentences_of
-from analysis.questions.shown import mark_positions
 from analysis.report.data import load_run
 from analysis.subjects.factors_section import LEVELS
-from analysis.subjects.footprints import BOTH, CACHE, CAUSES, CELLS, MEMORY, NONE, cause
+from analysis.subjects.footprints import (
+    CACHE,
+    CACHE_AND_MEMORY,
+    CAUSES,
+    CELLS,
+    MEMORY,
+    NO_LOSS,
+    cause,
+)
 from tests.analysis.drawn import shown
 from tests.analysis.subjects.made_footprints import KIB, made_run
 from tests.studies.footprints import MIB, PLANTED, named, planted_run
@@ -23,7 +31,7 @@ def test_a_planted_cause_is_named(planted, everywhere):
 
 
 def test_five_pairs_name_nothing():
-    rows = answer(CAUSES, planted_run(BOTH, True, 1, pairs=5))
+    rows = answer(CAUSES, planted_run(CACHE_AND_MEMORY, True, 1, pairs=5))
     assert cause(rows) == INCONCLUSIVE
     assert set(rows["why"]) == {"5, fewer than 6 pairs"}
     assert sentences_of(CAUSES, rows) == [
@@ -45,7 +53,7 @@ def test_five_pairs_name_nothing():
     ],
 )
 def test_what_stands_for_a_cache_and_for_memory(llc_b, sockets, inside_at, beyond_at, why):
-    run = planted_run(BOTH, True, 1, pairs=6)
+    run = planted_run(CACHE_AND_MEMORY, True, 1, pairs=6)
     run.provenance = {"sha": {"nodes": {"n": {"llc_total_b": llc_b, "sockets": sockets}}}}
     row = answer(CAUSES, run).row(0, named=True)
     assert (row["inside_at"], row["beyond_at"]) == (inside_at or "unknown", beyond_at or "unknown")
@@ -53,7 +61,7 @@ def test_what_stands_for_a_cache_and_for_memory(llc_b, sockets, inside_at, beyon
 
 
 def test_all_writers_of_a_target_pass_through_memory_together():
-    run = planted_run(BOTH, True, 1, pairs=6)
+    run = planted_run(CACHE_AND_MEMORY, True, 1, pairs=6)
     run.samples = run.samples.with_columns(writers=pl.col("writers") * 3, nodes=pl.lit("a,b"))
     # Two writers a node, rounded up.
     assert answer(CAUSES, run)["inside_b"][0] == 2 * 64 * KIB
@@ -64,9 +72,9 @@ def test_all_writers_of_a_target_pass_through_memory_together():
     [
         ([(0, 1, 1, 0), (0, 1, 0, 1)], MEMORY),
         ([(1, 0, 0, 1), (0, 1, 0, 1)], CACHE),
-        ([(1, 0, 0, 1), (0, 1, 1, 0)], BOTH),
-        ([(1, 0, 1, 0), (0, 0, 0, 0)], BOTH),
-        ([(0, 1, 0, 1), (0, 1, 0, 1)], NONE),
+        ([(1, 0, 0, 1), (0, 1, 1, 0)], CACHE_AND_MEMORY),
+        ([(1, 0, 1, 0), (0, 0, 0, 0)], CACHE_AND_MEMORY),
+        ([(0, 1, 0, 1), (0, 1, 0, 1)], NO_LOSS),
         # One cell undecided: it may have the other cause.
         ([(1, 0, 0, 1), (0, 1, 0, 0)], INCONCLUSIVE),
         ([(0, 1, 1, 0), (0, 0, 0, 1)], INCONCLUSIVE),

@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 
 from analysis.questions.question import answer, sentences_of
-from analysis.subjects.free_core import FABRIC, SERVED
+from analysis.subjects.free_core import FABRIC, INTERRUPTS
 from scripts.rechain import rechain
 from tests.analysis.made_counters import counter_row, write_rows
 from tests.analysis.subjects.made_free_core import CORE, TIMES, free_core_run
@@ -54,10 +54,10 @@ def test_interrupts_of_the_machines_device_alone(
     tmp_path: Path, bound: dict[str, int], share: float, word: str
 ) -> None:
     run = free_core_run(tmp_path, interrupts={"mlx5_0": bound, "eth0": {"0": 2}})
-    (row,) = answer(SERVED, run).to_dicts()
+    (row,) = answer(INTERRUPTS, run).to_dicts()
     expected = {"device": "mlx5_0", "share": share, "interrupts": 4, "cpus": "7", "word": word}
     assert row == {**row, **expected, "n": 4 * 12}  # the four arms with a free core
-    (text,) = sentences_of(SERVED, answer(SERVED, run))
+    (text,) = sentences_of(INTERRUPTS, answer(INTERRUPTS, run))
     assert f"{share:.0%} of the interrupts of mlx5_0 on {HOST}" in text
 
 
@@ -74,7 +74,7 @@ def test_what_came_during_the_runs_is_beside_what_was_bound(tmp_path: Path) -> N
         for event, value in values.items()
     ]
     write_rows(run.path, path.stem, rows)
-    (row,) = answered(SERVED, rechain(run.path)).to_dicts()
+    (row,) = answered(INTERRUPTS, rechain(run.path)).to_dicts()
     assert (row["share"], row["came"], row["threads"]) == (0.75, 0.6, 0.25)
-    (text,) = sentences_of(SERVED, answered(SERVED, run.path))
+    (text,) = sentences_of(INTERRUPTS, answered(INTERRUPTS, run.path))
     assert "60% of those that came were served there; 25% of the time of kernel threads" in text

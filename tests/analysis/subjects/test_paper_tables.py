@@ -7,8 +7,8 @@ from typing import Any
 import pytest
 
 from analysis.questions.question import Question, answer, sentences_of
+from analysis.subjects.paper import PAPER_NAMES, figure_3_rows, table_2_rows
 from analysis.subjects.paper_tables import TABLE_2, TABLE_3
-from analysis.subjects.published import NAMES, normalised, triad
 from records.sample import Sample
 from tests.analysis.subjects.made_paper_tables import (
     OFF_B_S,
@@ -112,21 +112,21 @@ def test_a_level_of_the_application_is_compared_with_its_own_baseline(tmp_path: 
 
 
 def test_table_two_has_a_line_a_machine_and_memory_clock() -> None:
-    lines = {line.machine: line for line in triad()}
+    lines = {line.machine: line for line in table_2_rows()}
     assert len(lines) == 11
     piledriver = lines["Piledriver-1866"]
     assert (piledriver.off, piledriver.on, piledriver.table) == (12.7, 5.6, "Table II")
     assert piledriver.slowdown == pytest.approx(12.7 / 5.6)
     # The network cards are those of Table I.
-    onload = [line.machine for line in triad() if line.nic == "onload"]
+    onload = [line.machine for line in table_2_rows() if line.nic == "onload"]
     assert onload == ["Piledriver-1600", "Piledriver-1866", "Sandy Bridge-X2-onload"]
-    assert {line.nic for line in triad()} == {"onload", "offload"}
+    assert {line.nic for line in table_2_rows()} == {"onload", "offload"}
 
 
 def test_figure_three_is_of_seven_workloads_on_one_machine() -> None:
-    lines = normalised()
-    assert list(lines) == list(NAMES)
-    assert " ".join(NAMES.values()) == "STREAM CNS HPCCG LAMMPS LULESH SNAP XSBench"
+    lines = figure_3_rows()
+    assert list(lines) == list(PAPER_NAMES)
+    assert " ".join(PAPER_NAMES.values()) == "STREAM CNS HPCCG LAMMPS LULESH SNAP XSBench"
     assert {line.machine for line in lines.values()} == {"Sandy Bridge-X2-onload"}
     # Rates of Table II off/on, times of Table III on/off: 73.4/36.1, 8.89/8.75, 6.07/4.08, ...
     slowdowns = [f"{line.slowdown:.3f}" for line in lines.values()]

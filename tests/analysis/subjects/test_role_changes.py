@@ -8,8 +8,8 @@ from typing import Any
 import polars as pl
 import pytest
 
-from analysis.subjects.correlations import WITHIN
-from analysis.subjects.role_changes import CHANGES, hit_more, worst_ranks
+from analysis.subjects.correlations import RUN_CORRELATIONS
+from analysis.subjects.role_changes import CHANGES, hit_rank_sentences, worst_ranks
 from tests.analysis.made_counters import (
     CASES,
     FIGURE_4,
@@ -87,7 +87,7 @@ def test_a_rank_with_twice_the_misses_is_named_and_others_are_not(tmp_path):
     for (case, role), row in by_role.items():
         if case == "cns" or role in ("cycles", "instructions", "memory stalls"):
             assert row["p"] > 0.05
-    named, alike = hit_more(table)
+    named, alike = hit_rank_sentences(table)
     assert re.fullmatch(
         r"on: one rank is hit more than the others in lammps \(rank 2, whose L\d misses grew"
         r" 2\.[12]\d times, the median rank's 1\.[01]\d times\)\.",
@@ -95,12 +95,12 @@ def test_a_rank_with_twice_the_misses_is_named_and_others_are_not(tmp_path):
     )
     assert alike == "on: no rank is shown to be hit more than others in cns."
     # Others wait for the slowest rank, and count instructions meanwhile: that is no hit.
-    assert hit_more(table.with_columns(role=pl.lit("instructions"))) == []
+    assert hit_rank_sentences(table.with_columns(role=pl.lit("instructions"))) == []
 
 
 def test_a_rank_with_twice_the_misses_is_named_by_the_presets_too(tmp_path):
     run = made_run(tmp_path, [LAMMPS], tool=FIGURE_4, worst=2)
-    (text,) = hit_more(answered(CHANGES, run).filter(treatment="on"))
+    (text,) = hit_rank_sentences(answered(CHANGES, run).filter(treatment="on"))
     assert text.startswith("on: one rank is hit more than the others in lammps (rank 2, whose L")
 
 
@@ -133,7 +133,7 @@ def test_runs_of_two_tools_and_runs_without_are_never_mixed(tmp_path):
     # Cycles are 1e9 per second of a run that has the tool with most roles: 8 runs, one line.
     within = [
         (row["points"], round(row["r"], 6))
-        for row in rows(run, WITHIN)
+        for row in rows(run, RUN_CORRELATIONS)
         if (row["treatment"], row["role"]) == ("off", "cycles")
     ]
     assert within == [(8, 1.0)]

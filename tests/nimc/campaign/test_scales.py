@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from analysis.subjects.published import paper
+from analysis.subjects.paper import paper
 from nimc.campaign.campaign_file import load_campaign
 from nimc.campaign.plan import block_plan
 from nimc.campaign.prepare import prepare

@@ -12,7 +12,7 @@ import pytest
 
 from analysis.questions.question import answer
 from analysis.report.data import load_run
-from analysis.subjects.correlations import ACROSS, TIME
+from analysis.subjects.correlations import CASE_CORRELATIONS, TIME
 from analysis.subjects.paired_roles import MISSES, STALLS
 from analysis.subjects.role_changes import CHANGES
 from reframe_tests import conduct
@@ -63,7 +63,7 @@ def measured(tmp_path_factory):
 def test_every_cell_of_table_iv_has_a_value_of_six_points_and_r_is_that_of_the_counts(measured):
     across = {
         (row["treatment"], row["of"], row["role"]): row
-        for row in answer(ACROSS, measured).filter(source="measured").to_dicts()
+        for row in answer(CASE_CORRELATIONS, measured).filter(source="measured").to_dicts()
     }
     roles = [(TIME, role) for role in (STALLS, *MISSES)] + [(STALLS, role) for role in MISSES]
     for cell in [(arm, *pair) for arm in ("off", "on") for pair in roles]:

@@ -5,8 +5,8 @@ from pathlib import Path
 
 import pytest
 
-from analysis.subjects.correlations import ACROSS, WITHIN
-from analysis.subjects.counted import ABSENT, COUNTERS
+from analysis.subjects.correlations import CASE_CORRELATIONS, RUN_CORRELATIONS
+from analysis.subjects.counters import COUNTERS, NOT_COUNTED
 from analysis.subjects.role_changes import CHANGES
 from analysis.subjects.tool_prices import PRICES
 from tests.analysis.made_counters import write_rows
@@ -25,17 +25,17 @@ def test_what_was_not_counted_is_named_with_the_reason_and_not_used(tmp_path):
         if line["event"] == "l1d.replacement" and line["rank"] == 1:
             line |= {"state": "multiplexed", "running_share": 0.5}
     write_rows(run, "lammps", lines)
-    absent = {row["what"]: (row["where"], row["reason"]) for row in rows(run, ABSENT)}
+    absent = {row["what"]: (row["where"], row["reason"]) for row in rows(run, NOT_COUNTED)}
     assert absent["cycles"] == ("some run or all", "not supported")
     assert absent["L1 misses"][1].startswith("the events took turns")
     assert absent["DDIO misses"] == ("Cascade Lake", "perf_stat counts none there")
-    for question in (CHANGES, ACROSS, WITHIN):
+    for question in (CHANGES, CASE_CORRELATIONS, RUN_CORRELATIONS):
         measured = (row for row in rows(run, question) if row.get("source") != "published")
         assert not {"L1 misses", "cycles"} & {row["role"] for row in measured}
 
 
 def test_a_processor_of_no_known_family_lacks_all(tmp_path):
-    (row,) = rows(made_run(tmp_path, processor="GenuineIntel-6-1-1"), ABSENT)
+    (row,) = rows(made_run(tmp_path, processor="GenuineIntel-6-1-1"), NOT_COUNTED)
     assert (row["what"], row["where"]) == ("all roles", "processor GenuineIntel family 6, model 1")
 
 
@@ -71,6 +71,6 @@ def test_a_node_is_no_tool_and_what_nodes_lack_is_named_once(tmp_path):
     absent = {"resctrl": "resctrl mounted"}
     run = with_nodes(tmp_path, samples(PLAIN, pairs=6), absent)
     assert rows(run, PRICES) == []
-    (row,) = rows(run, ABSENT)
+    (row,) = rows(run, NOT_COUNTED)
     missing = {"what": "resctrl", "where": "2 nodes", "reason": "needs resctrl mounted"}
     assert row == {**row, **missing}

@@ -1,18 +1,19 @@
-"""What tools and nodes counted, and what they could not count."""
+"""The counts of tools and nodes, and the roles and counters without a count."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import Any
 
 import polars as pl
 
+from analysis.questions.presentation import section
 from analysis.questions.question import Question, shared
-from analysis.questions.shown import section
 from analysis.report.data import RunData, table_of_runs
 from analysis.report.sections import Files
 from analysis.samples.counts import counter_medians
 from analysis.samples.provenance import all_hosts, hosts_of, mapping_or_empty
-from analysis.subjects.paired_roles import OF_TOOLS, values_of_roles
+from analysis.subjects.paired_roles import IS_TOOL_COUNT, values_of_roles
 from records.arms import in_table_order
 from records.groups import grouped
 from records.machine.host import processor_family, processor_words
@@ -22,14 +23,14 @@ from records.units import plural
 
 
 def _counters(run: RunData) -> pl.DataFrame:
-    """Medians of what was counted, in order of treatments; of nodes what was not always 0."""
+    """Medians of all counts, in order of treatments; without counts of nodes that are always 0."""
     names = pl.col("case", "arm", "tool", "event", "unit", "state").cast(pl.String)
-    used = (pl.col("value") != 0).any().over("case", "tool", "event")
+    is_used = (pl.col("value") != 0).any().over("case", "tool", "event")
     rows = counter_medians(run.counters).with_columns(names)
-    rows = rows.filter(OF_TOOLS | ((pl.col("tool") == NODE_TOOL) & used))
+    rows = rows.filter(IS_TOOL_COUNT | ((pl.col("tool") == NODE_TOOL) & is_used))
     arms = in_table_order(rows["arm"].unique(maintain_order=True))
-    places = {arm: position for position, arm in enumerate(arms)}
-    return rows.sort(pl.col("arm").replace_strict(places, default=0), maintain_order=True)
+    positions = {arm: position for position, arm in enumerate(arms)}
+    return rows.sort(pl.col("arm").replace_strict(positions, default=0), maintain_order=True)
 
 
 COUNTERS = Question(
@@ -46,55 +47,73 @@ COUNTERS = Question(
     },
     columns=("state",),
     units={"value": "unit"},
-    spread="arm",
+    column_key="arm",
     plot=None,
 )
 
 
-def _absent(run: RunData) -> pl.DataFrame:
+def _missing_counts(run: RunData) -> pl.DataFrame:
     """Roles without a value, roles that a processor lacks, and counters that nodes lack."""
-    lost = values_of_roles(run).filter(pl.col("value").is_null()).select("role", "state")
-    rows = [
+    if not run.counters.height:
+        return pl.DataFrame()
+    return pl.DataFrame(
+        [*_roles_without_value(run), *_roles_without_event(run), *_missing_node_counters(run)]
+    )
+
+
+def _roles_without_value(run: RunData) -> list[dict[str, Any]]:
+    """Roles that have no value in some runs, with the state of their counts."""
+    values = values_of_roles(run).filter(pl.col("value").is_null()).select("role", "state")
+    return [
         {"what": role, "where": "some run or all", "reason": _WHY_NOT.get(state, state)}
-        for role, state in lost.unique(maintain_order=True).rows()
+        for role, state in values.unique(maintain_order=True).rows()
     ]
-    tools = run.counters.filter(OF_TOOLS)["tool"].unique()
+
+
+def _roles_without_event(run: RunData) -> list[dict[str, Any]]:
+    """Roles that the tools of the run cannot count on the processors of its nodes."""
+    tools = run.counters.filter(IS_TOOL_COUNT)["tool"].unique()
     programs = {str(tool).partition(":")[0] for tool in tools} & {row.tool for row in COUNTS}
     # Hosts of older versions have no `processor`.
     hosts = all_hosts(run.provenance.values()) if len(tools) else []
+    rows = []
     for identity in sorted({str(host["processor"]) for host in hosts if "processor" in host}):
         family = processor_family(identity)
-        processor = f"processor {processor_words(identity)}"
         if family is None:
+            processor = f"processor {processor_words(identity)}"
             rows.append(
                 {"what": "all roles", "where": processor, "reason": "not in the table of roles"}
             )
-        rows += [
-            {"what": ", ".join(absent), "where": family, "reason": f"{program} counts none there"}
-            for program in sorted(programs)
-            if family and (absent := missing_roles(program, family))
-        ]
-    nodes_without = grouped(
+            continue
+        for program in sorted(programs):
+            roles = missing_roles(program, family)
+            if roles:
+                reason = f"{program} counts none there"
+                rows.append({"what": ", ".join(roles), "where": family, "reason": reason})
+    return rows
+
+
+def _missing_node_counters(run: RunData) -> list[dict[str, Any]]:
+    """Counters that nodes lack, with the number of nodes."""
+    nodes_of_counters = grouped(
         (source, node)
         for record in run.provenance.values()
         for node, facts in hosts_of(record).items()
         for source in mapping_or_empty(facts.get("absent_counters")).items()
     )
-    rows += [
+    return [
         {"what": source, "where": plural(len(set(nodes)), "node"), "reason": f"needs {needs}"}
-        for (source, needs), nodes in nodes_without.items()
-        if run.counters.height
+        for (source, needs), nodes in nodes_of_counters.items()
     ]
-    return pl.DataFrame(rows)
 
 
 #: State of counts -> why they are not used.
 _WHY_NOT = {"multiplexed": "the events took turns on the counters, so they are not used"}
-ABSENT = Question(
+NOT_COUNTED = Question(
     name="not_counted",
     title="Not counted",
     text="Roles and counters without a value, and why.",
-    rows=_absent,
+    rows=_missing_counts,
     by=("what", "where"),
     facts={"reason": pl.col("reason").unique(maintain_order=True).str.join("; ")},
     columns=("reason",),
@@ -109,6 +128,6 @@ def _table(runs: Sequence[RunData]) -> Files:
 
 
 SECTIONS = [
-    section(COUNTERS, "end", 96, folded=True, more=_table),
-    section(ABSENT, "end", 97, folded=True),
+    section(COUNTERS, "end", 96, folded=True, more_files=_table),
+    section(NOT_COUNTED, "end", 97, folded=True),
 ]

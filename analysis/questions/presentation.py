@@ -1,0 +1,510 @@
+"""An answer as a section of the report: its table, its picture and its file."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from math import floor, log10, nan
+from statistics import median
+from textwrap import fill
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+import polars as pl
+
+from analysis.display.figures import divisor_and_unit, number
+from analysis.questions.question import PER_RATE, Plot, Question, answer, estimate_of, sentences_of
+from analysis.report import plots
+from analysis.report.data import RunData
+from analysis.report.plots import (
+    LEVEL_COLOURS,
+    LEVEL_MARKERS,
+    Picture,
+    View,
+    draw_points,
+    light_colour,
+)
+from analysis.report.sections import Files, Part, Section
+from analysis.report.words import DASH
+from analysis.statistics.interval import Interval
+from records.groups import grouped
+from records.text import one_line
+
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
+    from matplotlib.figure import Figure
+
+#: Ending of a column's name -> its unit, longer endings first. Seconds per byte are shown per
+#: gigabyte.
+_UNITS = {"_b_s": "B/s", "_s_b": "s/GB", "_s": "s", "_b": "B"}
+_S_PER_GB, _PER_GB = "s/GB", 1e9
+_ENDS = ("low", "high")
+#: Maximum significant digits of a figure with an interval.
+_MAX_DIGITS = 4
+#: Unit of shares, which are shown in per cent.
+_SHARE_UNIT = "1"
+#: Counts from this one on are shown with an exponent.
+_MIN_EXPONENT_COUNT = 1e7
+#: Smallest p value that is shown as a number.
+_MIN_SHOWN_P = 0.001
+#: Maximum rows of an answer in a picture; the table has all.
+_MAX_DRAWN_ROWS = 48
+#: Maximum rows of a table that is not folded.
+_MAX_OPEN_ROWS = 24
+#: Maximum characters of a line in the label of a picture's row; height of such a line, inches.
+_MAX_LINE_CHARACTERS, _LINE_HEIGHT_IN = 36, 0.15
+#: Maximum pictures of an answer.
+_MAX_PICTURES = 24
+#: Kind of picture -> its caption.
+_CAPTIONS: Mapping[Plot, str] = {
+    "forest": "Point and bar: estimate and interval.",
+    "lines": "Point and bar: estimate and interval.",
+    "points": "One point per run.",
+    "change": "Circle: without traffic; triangle: with it.",
+    "map": "A cell: estimate and interval; the darker, the larger. Lines: sizes of caches.",
+}
+Row = Mapping[str, Any]
+
+
+class _Drawing(NamedTuple):
+    """The content of one picture: the rows that share the values of `picture_keys`."""
+
+    #: These values, as text.
+    part: str
+    rows: Sequence[Row]
+    #: The column that is drawn.
+    column: str
+
+
+def cached_answer(question: Question, run: RunData) -> pl.DataFrame:
+    """The rows of the answer, computed once for each run."""
+    return run.cached(question.name, lambda: answer(question, run))
+
+
+def section(
+    question: Question,
+    part: Part,
+    position: int,
+    *,
+    link: str = "",
+    folded: bool = False,
+    more_files: Callable[[Sequence[RunData]], Files] | None = None,
+) -> Section:
+    """The section of a question, with its file, and `more_files`."""
+
+    def view(run: RunData) -> View | None:
+        table = cached_answer(question, run)
+        return None if table.is_empty() else _view(question, table, run)
+
+    def files(runs: Sequence[RunData]) -> Files:
+        return {**_file(question, runs), **(more_files(runs) if more_files else {})}
+
+    return Section(
+        part=part,
+        position=position,
+        name=question.name,
+        view=view,
+        title=question.title,
+        files=files,
+        link=link,
+        folded=folded,
+        template="question",
+    )
+
+
+def _file(question: Question, runs: Sequence[RunData]) -> Files:
+    """NAME.json: the rows of all runs under NAME, each with `run` and the caveats `emulated`."""
+    rows = []
+    for run in runs:
+        run_columns = {"run": run.header.run, "emulated": run.emulation_caveats()}
+        rows += [run_columns | row for row in cached_answer(question, run).to_dicts()]
+    return {f"{question.name}.json": {question.name: rows}} if rows else {}
+
+
+def _view(question: Question, table: pl.DataFrame, run: RunData) -> View:
+    rows = table.to_dicts()
+    table_layout = column_rows if question.column_key else key_rows
+    # A cloud of points has no table: its picture has all rows.
+    cells_table = table.clear() if question.plot == "points" else table
+    headings, numeric, cells = table_layout(question, cells_table)
+    drawings = _drawings(question, rows)
+    note = _undrawn_note(question, rows, drawings)
+    reasons = [row.get("why", "") for row in rows]
+    cases = table["case"].unique().to_list() if "case" in table.columns else None
+    return View(
+        text=question.text,
+        headings=headings,
+        numeric=numeric,
+        rows=cells,
+        sentences=sentences_of(question, table),
+        # A section that can say nothing is folded, with the reasons.
+        silent="; ".join(dict.fromkeys(reasons)) if all(reasons) else "",
+        pictures=[_picture(question, drawing, note) for drawing in drawings[:_MAX_PICTURES]],
+        # A long table is folded below its pictures.
+        long=len(cells) > _MAX_OPEN_ROWS,
+        emulated=run.emulation_caveats(cases),
+    )
+
+
+#: Headings, whether a column has numbers, and the cells of each row: a text, and a smaller text
+#: below it.
+TableLayout = tuple[list[str], list[bool], list[list[tuple[str, str]]]]
+
+
+def key_rows(question: Question, table: pl.DataFrame) -> TableLayout:
+    """A table with a row for each row of the answer, and a column for each key and figure."""
+    names = list(dict.fromkeys([*question.by, question.main, *_figure_columns(question, table)]))
+    numeric = [table.schema[name].is_numeric() for name in names]
+    cells = [[_cell(question, row, name) for name in names] for row in table.to_dicts()]
+    return [_heading(question, name) for name in names], numeric, cells
+
+
+def column_rows(question: Question, table: pl.DataFrame) -> TableLayout:
+    """A table with a column for each value of `column_key`, and a row for each other key."""
+    keys = [name for name in question.by if name != question.column_key]
+    values = table[question.column_key].unique(maintain_order=True).to_list()
+    groups = grouped((tuple(row[name] for name in keys), row) for row in table.to_dicts())
+    cells = []
+    for group in groups.values():
+        rows = {row[question.column_key]: row for row in group}
+        key_cells = [_cell(question, group[0], name) for name in keys]
+        figures = [
+            _combined_cell(question, rows[value]) if value in rows else ("", "") for value in values
+        ]
+        cells.append(key_cells + figures)
+    headings = [*(_heading(question, name) for name in keys), *map(str, values)]
+    return headings, [False] * len(keys) + [True] * len(values), cells
+
+
+def _combined_cell(question: Question, row: Row) -> tuple[str, str]:
+    """The main figure; in lines below it its interval and the other columns that have a value."""
+    value, interval = _cell(question, row, question.main)
+    lines = [interval]
+    for name in question.columns:
+        if isinstance(row[name], str):
+            lines.append(row[name])
+        elif row[name] is not None:
+            lines.append(f"{_heading(question, name)} {_cell(question, row, name)[0]}")
+    return value, "\n".join(line for line in lines if line)
+
+
+def _undrawn_note(question: Question, rows: Sequence[Row], drawings: Sequence[_Drawing]) -> str:
+    """Return how many pictures or rows are drawn if not all are, else an empty text."""
+    if len(drawings) > _MAX_PICTURES:
+        return f"{_MAX_PICTURES} of {len(drawings)} pictures are drawn; the file has all rows."
+    if len(rows) > _MAX_DRAWN_ROWS and question.plot != "points":
+        return f"{_MAX_DRAWN_ROWS} of {len(rows)} rows are drawn; the table has all."
+    return ""
+
+
+def _figure_columns(question: Question, table: pl.DataFrame) -> list[str]:
+    """The columns of the page's table after keys and main estimate."""
+    facts = [name for name in question.facts if name != "n"]
+    all_columns = [*list(question.estimates)[1:], *facts, "n", "word"]
+    return [name for name in question.columns or all_columns if name in table.columns]
+
+
+def _unit(name: str) -> str:
+    if name.endswith("share"):
+        return _SHARE_UNIT
+    return next((unit for ending, unit in _UNITS.items() if name.endswith(ending)), "")
+
+
+def _heading(question: Question, name: str) -> str:
+    unit = _unit(name)
+    ending = next((ending for ending in _UNITS if name.endswith(ending)), "")
+    headings = {
+        name: name.removesuffix(ending).replace("_", " "),
+        "n": "pairs",
+        "word": "verdict",
+        **question.headings,
+    }
+    return f"{headings[name]}, {unit}" if unit == _S_PER_GB else headings[name]
+
+
+def figure(name: str, value: Any, *ends: float | None, unit: str | None = None) -> tuple[str, str]:
+    """A value of a column and its interval as texts; in `unit`, else in the unit of its name.
+
+    With an interval, both are rounded to two significant digits of the interval's width, and to at
+    most four of the figure.
+    """
+    if value is None:
+        return _one_sided(name, *ends), ""
+    if not isinstance(value, float):
+        return str(value), ""
+    if name == "p":
+        return f"{value:.3f}" if value >= _MIN_SHOWN_P else f"< {_MIN_SHOWN_P}", ""
+    if name == "r":
+        return f"{value:.3f}", " to ".join(f"{end:.2f}" for end in ends if end is not None)
+    unit = _unit(name) if unit is None else unit
+    if unit == "count":
+        return f"{value:,.0f}" if abs(value) < _MIN_EXPONENT_COUNT else f"{value:.2e}", ""
+    divisor, scaled = divisor_and_unit(value, unit)
+    if unit in (_S_PER_GB, PER_RATE):
+        divisor, scaled = 1 / _PER_GB, unit if unit == PER_RATE else ""
+    elif unit == _SHARE_UNIT:
+        divisor, scaled = 0.01, "%"
+    suffix = f" {scaled}" if scaled else ""
+    known_ends = [end / divisor for end in ends if end is not None]
+    if len(known_ends) < len(_ENDS) or known_ends[0] == known_ends[1]:
+        return f"{number(value / divisor)}{suffix}", ""
+    low, high = known_ends
+    figures = (value / divisor, low, high)
+    largest = max(map(abs, figures))
+    decimals = max(min(1 - floor(log10(high - low)), _MAX_DIGITS - 1 - floor(log10(largest))), 0)
+    # Adding 0 to a rounded -0 gives 0.
+    texts = [f"{round(value, decimals) + 0:.{decimals}f}" for value in figures]
+    return f"{texts[0]}{suffix}", f"{texts[1]} to {texts[2]}"
+
+
+def _one_sided(name: str, *ends: float | None) -> str:
+    """An interval with one known end as text: `above 7.2 GB/s`."""
+    for word, end in zip(("above", "below"), ends, strict=False):
+        if end is not None:
+            return f"{word} {figure(name, end)[0]}"
+    return DASH
+
+
+def _cell(question: Question, row: Row, name: str) -> tuple[str, str]:
+    """The text of a cell, and the smaller text below it."""
+    if name == "word":
+        return row["word"], row["why"]
+    ends = (row[f"{name}_low"], row[f"{name}_high"]) if name in question.estimates else ()
+    unit = row[question.units[name]] if name in question.units else None
+    return figure(name, row[name], *ends, unit=unit)
+
+
+# Pictures.
+
+
+#: Draws a column of rows of the answer.
+Draw = Callable[["Figure", Question, Sequence[Row], str], None]
+
+
+def _drawings(question: Question, rows: Sequence[Row]) -> list[_Drawing]:
+    """What each picture of the answer draws."""
+    if not question.plot:
+        return []
+    drawings = []
+    for column in question.drawn_estimates or (question.main,):
+        drawn = [row for row in rows if row[column] is not None]
+        if question.plot != "points":
+            drawn = drawn[:_MAX_DRAWN_ROWS]
+        groups = grouped((_key_text(question.picture_keys, row), row) for row in drawn)
+        drawings += [_Drawing(part, group, column) for part, group in groups.items()]
+    return drawings
+
+
+def _picture(question: Question, drawing: _Drawing, note: str) -> Picture:
+    """The picture of a drawing; its caption ends with the note."""
+    assert question.plot
+    part, rows, column = drawing
+    height_in, draw = _PLOTS[question.plot]
+    labelled = [(_key_text(question.by, row), row) for row in rows]
+    if question.plot == "points":
+        # The title has the median of each cloud.
+        clouds = grouped((_key_text(question.axes[1:], row), row) for row in rows)
+        labelled = [
+            (label, {**cloud[0], column: median(row[column] for row in cloud)})
+            for label, cloud in clouds.items()
+        ]
+    texts = []
+    for label, row in labelled:
+        value, interval = _cell(question, row, column)
+        texts.append(f"{label} {value}".lstrip() + (f" ({interval})" if interval else ""))
+
+    def draw_rows(figure: Figure) -> plots.Hover:
+        draw(figure, question, rows, column)
+        return {}
+
+    return Picture(
+        name=f"{question.name} {part}",
+        title=f"{question.title}: {'; '.join(texts)}",
+        caption=f"{_CAPTIONS[question.plot]} {note}".rstrip(),
+        height_in=height_in(question, rows),
+        draw=draw_rows,
+        part=part,
+    )
+
+
+def _key_text(names: Sequence[str], row: Row) -> str:
+    """The values of keys in a row, as one text."""
+    return " ".join(str(row[name]) for name in names if row[name] not in (None, ""))
+
+
+def _row_name(question: Question, row: Row) -> str:
+    """The label of a row: its keys without those of its picture, in as many lines as they need."""
+    text = _key_text([key for key in question.by if key not in question.picture_keys], row)
+    if len(text) <= _MAX_LINE_CHARACTERS:
+        return text
+    return fill(text.replace(",", ", "), _MAX_LINE_CHARACTERS)
+
+
+def _rows_height_in(question: Question, rows: Sequence[Row], min_row_in: float) -> float:
+    """The height of a picture with a row for each row of the answer."""
+    lines = max(1 + _row_name(question, row).count("\n") for row in rows)
+    return 0.9 + max(min_row_in, lines * _LINE_HEIGHT_IN + 0.03) * len(rows)
+
+
+def _axis_scale(question: Question, rows: Sequence[Row], name: str) -> tuple[float, str]:
+    """The divisor for the axis of a column, and the axis's label."""
+    text = question.headings.get(name, name.replace("_", " "))
+    unit = one_line(rows[0][question.units[name]]) if name in question.units else _unit(name)
+    if unit == _S_PER_GB:
+        return 1 / _PER_GB, f"{text}, s/GB"
+    if unit == _SHARE_UNIT:
+        return 0.01, f"{text}, %"
+    divisor, scaled = divisor_and_unit(max(abs(float(row[name])) for row in rows), unit)
+    return divisor, f"{text}, {scaled}" if unit else text
+
+
+def _draw_forest(figure: Figure, question: Question, rows: Sequence[Row], name: str) -> None:
+    """Draw a row for each row of the answer, with its interval; colours by the first of `axes`."""
+    divisor, axis_label = _axis_scale(question, rows, name)
+    colour_key = question.axes[0] if question.axes else ""
+    levels = list(dict.fromkeys(row[colour_key] for row in rows)) if colour_key else []
+    labels = [_row_name(question, row) for row in rows]
+    axes = plots.rows_axes(figure, labels, axis_label, line=None if _unit(name) else 1.0)
+    for line, row in enumerate(rows):
+        index = levels.index(row[colour_key]) if colour_key else 1
+        if question.background and row[f"{question.background}_low"] is not None:
+            low, high = (row[f"{question.background}_{end}"] for end in _ENDS)
+            plots.draw_repeatability(axes, Interval(low, high), line)
+        estimate = estimate_of(row, name)
+        scaled = estimate.mapped(lambda value: value / divisor) if estimate else None
+        plots.draw_interval(axes, scaled, line, LEVEL_COLOURS[index % len(LEVEL_COLOURS)], "o")
+
+
+def _draw_change(figure: Figure, question: Question, rows: Sequence[Row], _: str) -> None:
+    """Draw a row for each row of the answer: its values without and with traffic, logarithmic."""
+    off_column, on_column = question.axes
+    positive = [row for row in rows if (row[off_column] or 0) > 0 and (row[on_column] or 0) > 0]
+    labels = [_row_name(question, row) for row in positive]
+    axes = plots.rows_axes(figure, labels, "", line=None)
+    for line, row in enumerate(positive):
+        off, on = row[off_column], row[on_column]
+        axes.plot([off, on], [line, line], color=light_colour("muted"), lw=1.5)
+        draw_points(axes, [off], [line], "off", "o", 6)
+        draw_points(axes, [on], [line], "on", "^", 6)
+    if positive:
+        plots.set_logarithmic(axes, "x")
+
+
+def _draw_map(figure: Figure, question: Question, rows: Sequence[Row], name: str) -> None:
+    """Draw a cell for each row of the answer, and lines at the sizes of `marks`.
+
+    The larger a value is, the darker is its cell.
+    """
+    x_key, y_key = question.axes
+    columns = list(dict.fromkeys(row[x_key] for row in rows))
+    lines = list(dict.fromkeys(row[y_key] for row in rows))
+    smallest, largest = min(row[name] for row in rows), max(row[name] for row in rows)
+    axes = figure.subplots()
+    for row in rows:
+        x, y = columns.index(row[x_key]), lines.index(row[y_key])
+        depth = (row[name] - smallest) / (largest - smallest) if largest > smallest else 0.0
+        corners = [x - 0.5, x + 0.5, x + 0.5, x - 0.5], [y - 0.5, y - 0.5, y + 0.5, y + 0.5]
+        axes.fill(*corners, color=light_colour("on"), alpha=0.05 + 0.5 * depth, lw=0)
+        value, interval = _cell(question, row, name)
+        axes.text(x, y + 0.02, value, ha="center", va="bottom", fontsize="small")
+        axes.text(x, y - 0.05, interval, ha="center", va="top", fontsize="x-small")
+    for key in question.axes:
+        sizes = {row[key]: row[f"{key}_b"] for row in rows}
+        for position, marks in mark_positions(question, list(sizes.values()), rows[0]).items():
+            _draw_mark(axes, ", ".join(marks), position, vertical=key == x_key)
+    axes.set_xticks(range(len(columns)), columns)
+    axes.set_yticks(range(len(lines)), lines)
+    axes.set(xlim=(-0.5, len(columns) - 0.5), ylim=(-0.5, len(lines) - 0.5))
+    labels = [question.headings.get(key, key.replace("_", " ")) for key in question.axes]
+    axes.set(xlabel=labels[0], ylabel=labels[1])
+
+
+def _draw_mark(axes: Axes, text: str, position: float, *, vertical: bool) -> None:
+    """Draw a line at a position of the axis, with its text at the end."""
+    style: Any = {"fontsize": "x-small", "va": "bottom" if vertical else "center"}
+    if vertical:
+        axes.axvline(position, color=light_colour("ink"), lw=1, ls="--")
+        axes.text(position, 1.0, text, ha="center", transform=axes.get_xaxis_transform(), **style)
+    else:
+        axes.axhline(position, color=light_colour("ink"), lw=1, ls="--")
+        axes.text(1.01, position, text, ha="left", transform=axes.get_yaxis_transform(), **style)
+
+
+def mark_positions(
+    question: Question, sizes: Sequence[float | None], row: Row
+) -> dict[float, list[str]]:
+    """Position between two cells of a map -> headings of the marks that lie there.
+
+    Cells are at 0, 1, ...; `sizes` has the bytes of each, in increasing order, and `row` the bytes
+    of the marks. A mark as large as a cell lies above this cell. A mark smaller or larger than all
+    cells has no position. No mark has one if a size is unknown.
+    """
+    known_sizes = [size for size in sizes if size is not None]
+    if len(known_sizes) < len(sizes):
+        return {}
+    positions: dict[float, list[str]] = {}
+    for mark in question.marks:
+        cells_below = sum(size <= (row[mark] or 0) for size in known_sizes)
+        if 0 < cells_below < len(known_sizes):
+            heading = question.headings.get(mark, mark)
+            positions.setdefault(cells_below - 0.5, []).append(heading)
+    return positions
+
+
+def _draw_series(figure: Figure, question: Question, rows: Sequence[Row], name: str) -> None:
+    """Draw the rows over the first of `axes`, by the other ones: a line of each, or a cloud."""
+    x_column, is_cloud = question.axes[0], question.plot == "points"
+    divisor, y_label = _axis_scale(question, rows, name)
+    x_values = list(dict.fromkeys(row[x_column] for row in rows))
+    has_texts = isinstance(x_values[0], str)
+    if has_texts:
+        x_divisor, x_label = 1.0, question.headings.get(x_column, x_column.replace("_", " "))
+    else:
+        x_divisor, x_label = _axis_scale(question, rows, x_column)
+
+    def x_of(row: Row) -> float:
+        return float(x_values.index(row[x_column])) if has_texts else row[x_column] / x_divisor
+
+    def y_of(row: Row, column: str) -> float:
+        return nan if row[column] is None else row[column] / divisor
+
+    axes = figure.subplots()
+    groups = grouped((_key_text(question.axes[1:], row), row) for row in rows)
+    for index, (label, group) in enumerate(groups.items()):
+        colour = LEVEL_COLOURS[index % len(LEVEL_COLOURS)]
+        css_colour = light_colour(colour)
+        shape = LEVEL_MARKERS[index % len(LEVEL_MARKERS)]
+        x = [x_of(row) for row in group]
+        y = [y_of(row, name) for row in group]
+        if is_cloud:
+            style = {"alpha": 0.7, "mew": 0, "label": label, "gid": f"points-{index}"}
+            draw_points(axes, x, y, colour, shape, 4, **style)
+            if question.background and group[0][question.background] is not None:
+                line = sorted((x_of(row), y_of(row, question.background)) for row in group)
+                axes.plot(*zip(*line, strict=True), color=css_colour, lw=1.6)
+        else:
+            axes.plot(x, y, color=css_colour, marker=shape, ms=5, lw=1.4, label=label)
+            low, high = ([y_of(row, f"{name}_{end}") for row in group] for end in _ENDS)
+            axes.vlines(x, low, high, color=css_colour, lw=2.5, alpha=0.6)
+    if has_texts:
+        axes.set_xticks(range(len(x_values)), x_values)
+    limits: dict[str, Any] = {} if has_texts or is_cloud else {"xlim": (0, None)}
+    if is_cloud or _unit(name):
+        limits["ylim"] = (0, None)
+    else:
+        axes.axhline(1.0, color=light_colour("muted"), lw=1)
+    plots.finish_axes(axes, x_label, y_label, **limits)
+    if axes.get_legend_handles_labels()[1]:
+        figure.legend(loc="outside upper left", ncols=4 if is_cloud else 3)
+
+
+def _map_height_in(question: Question, rows: Sequence[Row]) -> float:
+    return 1.3 + 0.55 * len({row[question.axes[1]] for row in rows})
+
+
+#: Kind of picture -> its height in inches, and the function that draws it.
+_PLOTS: Mapping[Plot, tuple[Callable[[Question, Sequence[Row]], float], Draw]] = {
+    "forest": (lambda question, rows: _rows_height_in(question, rows, 0.34), _draw_forest),
+    "change": (lambda question, rows: _rows_height_in(question, rows, 0.26), _draw_change),
+    "map": (_map_height_in, _draw_map),
+    "points": (lambda *_: 3.0, _draw_series),
+    "lines": (lambda *_: 3.6, _draw_series),
+}
