@@ -1,4 +1,4 @@
-"""Up, status and down of a minicluster."""
+"""Start, status and removal of a minicluster."""
 
 from __future__ import annotations
 
@@ -24,20 +24,21 @@ from testbed.state import State, locked
 # `machine.yaml` in the state folder: the part of the site file that depends on the cluster.
 
 
-#: Fabric -> its injector, and the writers' device.
+#: Fabric -> injector, and device of the writers.
 _WRITERS: dict[Fabric, tuple[str, str]] = {"veth": ("ucx", "eth0"), "rxe": ("perftest", "rxe0")}
-#: An emulated processor is too slow for arrays of the size that STREAM's rule requires.
+#: Fabric -> share of memory for STREAM. An emulated processor is too slow for arrays of the size
+#: that STREAM's rule requires.
 _MEMORY_SHARE: dict[Fabric, float] = {"veth": 0.5, "rxe": 0.03}
 
-#: All nodes share this host's processors, so that an application slows the writers as well, and
-#: rates alone differ: 1.5 to 3.4 GB/s were seen over veth on one idle host. Slurm's own messages,
-#: 50 to 70 kB a run, pass the first rail.
+#: Limits for nodes that share this host's processors. An application slows the writers as well, and
+#: rates alone vary: 1.5 to 3.4 GB/s were seen over veth on one idle host. Slurm's own messages pass
+#: the first rail, 50 to 70 kB a run.
 _SHARED_PROOF = {"min_share": 0.1, "max_share": 4, "rail_share": 0.1}
-#: On emulated processors, rows of one second are printed several seconds late, and resent packets
-#: are counted twice; the processor receives every byte, so that the conductor may have to wait for
-#: seconds, and `mpi_put` is up to 1.1 s without one. Setting up a connection takes seconds and
-#: varies by a second or two. A write has few enough messages to end in time under any load, so it
-#: mostly ends early.
+#: Limits for emulated processors. Rows of one second are printed several seconds late, and resent
+#: packets are counted twice. The processor receives every byte, so the conductor may have to wait
+#: for seconds, and `mpi_put` may pause for up to 1.1 s. Setting up a connection takes seconds and
+#: varies by a second or two. A short write has few enough messages to end in time under any load,
+#: so it mostly ends early.
 _EMULATED_PROOF = {
     **_SHARED_PROOF,
     "counter_share": 0.5,
@@ -47,21 +48,22 @@ _EMULATED_PROOF = {
     "write_tolerance": "4s",
     "write_share": 0.25,
 }
-#: Caveat for every figure with several NUMA nodes.
+#: Caveat of figures with several NUMA nodes.
 _EMULATED_NUMA = (
     "NUMA nodes are emulated by QEMU: a topology only, the memory of both is the same host memory"
 )
 
 
-#: Caveat for every figure of nodes that count more cores than the host has.
+#: Caveat of figures if the nodes together count more cores than the host has.
 _SHARED_CORES = "{} nodes count as {} cores each, and share the {} cores of one host"
 
 
 def render_machine_file(spec: Spec, cpus: int, memory_mib: int) -> str:
-    """The file's text.
+    """Return the text of `machine.yaml`.
 
-    A node of veth counts as its share of the host's cores, since all run at once, or as `--cores`;
-    a virtual machine has `cpus` of its own. Raises InputError for more than the host has.
+    A node of veth counts as `--cores`, or as its share of the host's cores, since all nodes run at
+    the same time. A virtual machine has `cpus` of its own. Raises InputError for more cores than
+    the host has.
     """
     cores = cpus
     if spec.fabric == "veth":
@@ -80,14 +82,14 @@ def render_machine_file(spec: Spec, cpus: int, memory_mib: int) -> str:
             "cores": cores,
             "sockets": spec.numa,
             "numa_nodes": spec.numa,
-            "nic_node": 0,  # soft-RoCE is on no node: the first is used
+            "nic_node": 0,  # soft-RoCE belongs to no NUMA node: the first is used
             "llc": f"{this_host.llc_total_b}B",
             "memory": f"{memory_mib}MiB",
         },
     }
     if spec.rails > 1:
-        # MPI goes over tcp (site/minicluster/task-prolog.sh), so that rails are interfaces to it,
-        # which in namespaces are on no NUMA node.
+        # MPI uses tcp (site/minicluster/task-prolog.sh), so its rails are network interfaces.
+        # Interfaces in namespaces belong to no NUMA node.
         record["rails"] = [
             {
                 "device": f"{device.removesuffix('0')}{i}",
@@ -105,7 +107,7 @@ def render_machine_file(spec: Spec, cpus: int, memory_mib: int) -> str:
     return yaml.safe_dump(record, sort_keys=False)
 
 
-#: Memory that a guest's kernel takes.
+#: Memory that the kernel of a virtual machine uses.
 GUEST_KERNEL_MIB = 128
 #: How long nodes may take until Slurm shows them idle, seconds; emulated ones take minutes.
 IDLE_S = {"veth": 60.0, "rxe": 300.0}
@@ -113,21 +115,23 @@ IDLE_S = {"veth": 60.0, "rxe": 300.0}
 
 @dataclass(frozen=True)
 class Status:
-    """State of a cluster. `state` is None if there is none."""
+    """Status of a cluster."""
 
+    #: None if there is no cluster.
     state: State | None
-    #: True if slurmctld and slurmdbd answer.
+    #: True if slurmctld answers.
     controller: bool = False
+    #: True if slurmdbd answers.
     accounting: bool = False
     #: Node -> Slurm's state, `unknown` if Slurm does not answer.
     nodes: dict[str, str] = field(default_factory=dict)
-    #: Node -> id of process 1 of its container, or of its QEMU; killing it switches the node off.
-    #: None if it is off.
+    #: Node -> id of process 1 of its container, or of its QEMU; None if the node is off. Killing
+    #: this process switches the node off.
     pids: dict[str, int | None] = field(default_factory=dict)
 
     @property
     def healthy(self) -> bool:
-        """Return whether all of it works, so that `up` need not replace it."""
+        """Return whether the whole cluster works, so that `up` need not replace it."""
         is_up = self.state is not None and self.state.phase == "up"
         all_on = all(pid is not None for pid in self.pids.values())
         usable = not any(state.startswith(("down", "unk", "fail")) for state in self.nodes.values())
@@ -144,37 +148,40 @@ def up(spec: Spec, layout: ClusterLayout) -> tuple[State, bool]:
     needs.require(spec.fabric)
     with locked():
         state.claim(layout.state)
-        now = status(layout)
-        if now.state is not None and now.healthy:
-            if now.state.spec != spec:
+        current = status(layout)
+        if current.state is not None and current.healthy:
+            if current.state.spec != spec:
                 raise InputError(
                     f"a different minicluster is up in {layout.state}: "
                     "take it down first, or give another --state"
                 )
-            return now.state, True
-        _clear(layout, keep_folder=True)
+            return current.state, True
+        _remove(layout, keep_folder=True)
         try:
             return _start(spec, layout), False
         except BaseException:
-            _clear(layout)
+            _remove(layout)
             raise
 
 
 def down(layout: ClusterLayout) -> list[str]:
-    """Remove a cluster, or the rest of one; return what was removed."""
+    """Remove a cluster, also an incomplete one; return what was removed."""
     _require_root()
     state.require_cluster(layout.state)
     with locked():
-        return _clear(layout)
+        return _remove(layout)
 
 
 def _start(spec: Spec, layout: ClusterLayout) -> State:
+    """Start all parts of a cluster; return its state."""
     began_s = time.monotonic()
     for name in ("run", "log", "spool", "tmp", "munge"):
         (layout.state / name).mkdir()
     members = spec.members()
-    boxes = [CONTROL] + ([n.name for n in members] if spec.fabric == "veth" else [])
-    kind, groups = containers.make_cgroup(layout.tag, boxes)
+    container_names = [CONTROL]
+    if spec.fabric == "veth":
+        container_names += [node.name for node in members]
+    kind, groups = containers.make_cgroup(layout.tag, container_names)
     if spec.fabric == "rxe":
         cpus, memory_mib = spec.numa * spec.cores, spec.memory_mib - GUEST_KERNEL_MIB
     else:
@@ -183,17 +190,16 @@ def _start(spec: Spec, layout: ClusterLayout) -> State:
         memory_mib = max(512, memory_b // 2**20 // (spec.nodes + 1))
     preferred = int(layout.tag.rpartition("-")[2], 16) % 256
     subnet = namespaces.pick_subnet(run(["ip", "-o", "address"]), preferred)
-    ours = namespaces.owns_netns_folder()
     current = State(
         spec=spec,
         phase="starting",
         subnet=subnet,
         cpus=cpus,
         memory_mib=memory_mib,
-        made_netns_folder=ours,
+        made_netns_folder=namespaces.owns_netns_folder(),
     )
     state.write(layout, current)
-    for name in boxes:
+    for name in container_names:
         namespaces.add_namespace(layout.netns(name))
     namespaces.add_bridges(layout.tag, layout.netns(CONTROL), subnet, spec.rails)
     hardware = Hardware(cpus, memory_mib, kind if spec.fabric == "veth" else "v2")
@@ -207,10 +213,11 @@ def _start(spec: Spec, layout: ClusterLayout) -> State:
         f"export SLURM_CONF={layout.slurm_conf}\nexport NIMC_MINICLUSTER={layout.state}\n",
     )
     daemons.make_munge_key(layout)
-    check: Callable[[], None] | None = None  # entering a container that has ended fails
+    # Containers need no check: entering one that has ended fails.
+    check_nodes: Callable[[], None] | None = None
     if spec.fabric == "rxe":
-        # Booting takes longest: everything else is started meanwhile.
-        accelerator, check = vm.start_nodes(spec, layout, subnet)
+        # Booting takes longest, so the virtual machines are started first.
+        accelerator, check_nodes = vm.start_nodes(spec, layout, subnet)
         current = replace(current, accelerator=accelerator)
     containers.launch(layout, CONTROL, kind, groups.get(CONTROL))
     containers.wait_ready(layout, CONTROL)
@@ -222,37 +229,41 @@ def _start(spec: Spec, layout: ClusterLayout) -> State:
     daemons.start_controller(layout)
     if spec.fabric == "veth":
         daemons.start_slurmds(layout, members)
-    daemons.wait_idle(layout, members, IDLE_S[spec.fabric], check)
+    daemons.wait_idle(layout, members, IDLE_S[spec.fabric], check_nodes)
     current = replace(current, phase="up", up_took_s=round(time.monotonic() - began_s, 2))
     state.write(layout, current)
     return current
 
 
 def status(layout: ClusterLayout) -> Status:
-    """State of the cluster of a state folder."""
+    """Return the status of the cluster of a state folder."""
     current = state.read(layout)
     if current is None:
         return Status(None)
     controller = daemons.controller_answers(layout)
     states = daemons.node_states(layout) if controller else {}
-    names = [n.name for n in current.spec.members()]
-    power = containers if current.spec.fabric == "veth" else vm
+    names = [node.name for node in current.spec.members()]
+    backend = containers if current.spec.fabric == "veth" else vm
     return Status(
         current,
         controller=controller,
         accounting=daemons.accounting_answers(layout),
         nodes={name: states.get(name, "unknown") for name in names},
-        pids={name: power.pid(layout, name) for name in names},
+        pids={name: backend.pid(layout, name) for name in names},
     )
 
 
-def _clear(layout: ClusterLayout, keep_folder: bool = False) -> list[str]:
-    """Remove all with this layout's name; `keep_folder` keeps the folder and its marker."""
-    before = state.read(layout)
-    names = namespaces.named(layout.tag)
+def _remove(layout: ClusterLayout, keep_folder: bool = False) -> list[str]:
+    """Remove everything of a cluster; return what was removed.
+
+    `keep_folder` keeps the state folder and its marker.
+    """
+    current = state.read(layout)
+    made_netns_folder = current is not None and current.made_netns_folder
+    names = namespaces.existing_namespaces(layout.tag)
     killed = namespaces.kill_all(names)
     removed = [f"{killed} processes"] if killed else []
-    removed += namespaces.remove(layout.tag, names, before is not None and before.made_netns_folder)
+    removed += namespaces.remove(layout.tag, names, made_netns_folder)
     removed += containers.remove_cgroup(layout.tag)
     if (layout.state / state.MARKER).exists():
         for entry in layout.state.iterdir():

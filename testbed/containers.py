@@ -17,27 +17,34 @@ from testbed.spec import SITE, ClusterLayout, Spec
 # A control group for each container, so that slurmd can track the processes of its steps.
 
 
-#: Control groups that can be created on a host: version 1 (its freezer), version 2, or none.
-Kind = Literal["v1", "v2", "none"]
+#: Control groups that containers of a host can have: version 1 (its freezer), version 2, or none.
+CgroupKind = Literal["v1", "v2", "none"]
 
 ROOT = Path("/sys/fs/cgroup")
 
 
-def kind_of(mounts: str) -> tuple[Kind, Path | None]:
-    """The version to use and where its tree is mounted, from the text of /proc/mounts."""
-    v2: Path | None = None
+def cgroup_kind(mounts: str) -> tuple[CgroupKind, Path | None]:
+    """Return the version to use and its mount point, from the text of /proc/mounts."""
+    has_v2 = False
     for line in mounts.splitlines():
-        _, mount_point, fstype, options = (*line.split(), *[""] * 4)[:4]
-        if fstype == "cgroup" and "freezer" in options.split(","):
-            return "v1", Path(mount_point)
-        if fstype == "cgroup2" and Path(mount_point) == ROOT:
-            v2 = Path(mount_point)
-    return ("v2", v2) if v2 else ("none", None)
+        fields = line.split()
+        if len(fields) < 3:
+            continue
+        mount_point, fstype = Path(fields[1]), fields[2]
+        options = fields[3].split(",") if len(fields) > 3 else []
+        if fstype == "cgroup" and "freezer" in options:
+            return "v1", mount_point
+        if fstype == "cgroup2" and mount_point == ROOT:
+            has_v2 = True
+    return ("v2", ROOT) if has_v2 else ("none", None)
 
 
-def make_cgroup(tag: str, names: list[str]) -> tuple[Kind, dict[str, Path]]:
-    """Create a group for each name. Kind `none` and no groups if the host does not allow it."""
-    kind, root = kind_of(Path("/proc/mounts").read_text())
+def make_cgroup(tag: str, names: list[str]) -> tuple[CgroupKind, dict[str, Path]]:
+    """Create a control group for each name; return their kind, and name -> folder.
+
+    The kind is `none`, without groups, if the host does not allow it.
+    """
+    kind, root = cgroup_kind(Path("/proc/mounts").read_text())
     if root is None:
         return "none", {}
     groups = {name: root / tag / name for name in names}
@@ -45,10 +52,12 @@ def make_cgroup(tag: str, names: list[str]) -> tuple[Kind, dict[str, Path]]:
         for group in groups.values():
             group.mkdir(parents=True, exist_ok=True)
         if kind == "v2":
-            for level in (root, root / tag):  # hand its controllers down
+            # Each level must pass its controllers on to the next one.
+            for level in (root, root / tag):
                 available = (level / "cgroup.controllers").read_text().split()
-                wanted = {"cpu", "cpuset", "memory", "pids"}.intersection(available)
-                (level / "cgroup.subtree_control").write_text(" ".join(f"+{c}" for c in wanted))
+                controllers = {"cpu", "cpuset", "memory", "pids"}.intersection(available)
+                change = " ".join(f"+{controller}" for controller in controllers)
+                (level / "cgroup.subtree_control").write_text(change)
     except OSError:
         remove_cgroup(tag)
         return "none", {}
@@ -56,7 +65,10 @@ def make_cgroup(tag: str, names: list[str]) -> tuple[Kind, dict[str, Path]]:
 
 
 def remove_cgroup(tag: str, timeout_s: float = 10) -> list[str]:
-    """Remove a cluster's groups in every hierarchy, once their processes have ended."""
+    """Remove a cluster's control groups in all hierarchies; return what was removed.
+
+    Their processes must have ended.
+    """
     removed = []
     roots = [
         Path(line.split()[1])
@@ -64,8 +76,11 @@ def remove_cgroup(tag: str, timeout_s: float = 10) -> list[str]:
         if line.split()[2] in ("cgroup", "cgroup2")
     ]
     deadline_s = time.monotonic() + timeout_s
-    for top in (root / tag for root in roots if (root / tag).is_dir()):
-        for folder, _, _ in os.walk(top, topdown=False):
+    for root in roots:
+        group = root / tag
+        if not group.is_dir():
+            continue
+        for folder, _, _ in os.walk(group, topdown=False):
             while Path(folder).exists():
                 try:
                     os.rmdir(folder)
@@ -74,11 +89,11 @@ def remove_cgroup(tag: str, timeout_s: float = 10) -> list[str]:
                     if time.monotonic() > deadline_s:
                         raise MachineError(f"control group {folder}: {error.strerror}") from error
                     time.sleep(0.02)
-        removed.append(f"control group {top}")
+        removed.append(f"control group {group}")
     return removed
 
 
-def launch(layout: ClusterLayout, name: str, kind: Kind, group: Path | None) -> None:
+def launch(layout: ClusterLayout, name: str, kind: CgroupKind, group: Path | None) -> None:
     """Start a container; `wait_ready` waits until it can be entered."""
     command = ["sh", str(SITE / "container.sh"), layout.netns(name), name, str(layout.state), kind]
     start(command + ([str(group)] if group else []), layout.log(name))
@@ -97,13 +112,16 @@ def enter(
     env: Mapping[str, str] | None = None,
     label: str = "",
 ) -> str:
-    """Run a command in a container and return its output; errors call it `label`."""
-    init = container(layout, name)
+    """Run a command in a container and return its output; `label` names it in errors."""
+    init = running_pid(layout, name)
     return run(enter_command(init, command), env=env, label=f"{label or command[0]} on {name}")
 
 
-def container(layout: ClusterLayout, name: str) -> int:
-    """Id on this host of a container's process 1."""
+def running_pid(layout: ClusterLayout, name: str) -> int:
+    """Return the host's id of a container's process 1.
+
+    Raises MachineError if the container is not running.
+    """
     init = pid(layout, name)
     if init is None:
         raise MachineError(f"container {name} is not running")
@@ -111,13 +129,13 @@ def container(layout: ClusterLayout, name: str) -> int:
 
 
 def enter_command(init: int, command: Sequence[str]) -> list[str]:
-    """The command line that joins the namespaces and control group of process `init`."""
-    everything = ["--net", "--uts", "--ipc", "--mount", "--pid", "--cgroup"]
+    """Return the command line that joins the namespaces and control group of process `init`."""
+    joined = ["--net", "--uts", "--ipc", "--mount", "--pid", "--cgroup"]
     join = (
         "for g in init freezer; do f=/sys/fs/cgroup/$g/cgroup.procs; "
         '[ ! -e "$f" ] || echo $$ > "$f"; done; exec "$@"'
     )
-    return ["nsenter", f"--target={init}", *everything, "sh", "-c", join, "sh", *command]
+    return ["nsenter", f"--target={init}", *joined, "sh", "-c", join, "sh", *command]
 
 
 def start_nodes(
@@ -125,10 +143,10 @@ def start_nodes(
     control: str,
     spec: Spec,
     subnet: str,
-    kind: Kind,
+    kind: CgroupKind,
     groups: dict[str, Path],
 ) -> None:
-    """Start the nodes' containers; return when all can be entered."""
+    """Start the nodes' containers, and wait until all can be entered."""
     nodes = spec.members()
     for node in nodes:
         launch(layout, node.name, kind, groups.get(node.name))
@@ -138,7 +156,7 @@ def start_nodes(
 
 
 def pid(layout: ClusterLayout, name: str) -> int | None:
-    """Id on this host of a node's process 1, None if the node is not running."""
+    """Return the host's id of a container's process 1; None if the container is not running."""
     for process in namespaces.processes([layout.netns(name)]):
         if namespaces.inner_pid(read(Path(f"/proc/{process}/status"))) == 1:
             return process

@@ -15,7 +15,7 @@ from records.kernel_text import read
 from records.programs import last_line
 from records.slurm import client
 from records.slurm.parse import is_up
-from testbed.containers import Kind, container, enter
+from testbed.containers import CgroupKind, enter, running_pid
 from testbed.shell import run, wait_for
 from testbed.spec import SITE, ClusterLayout, Node, Spec
 
@@ -24,24 +24,24 @@ CONTROL = "control"
 DATABASE_SOCKET = "/dev/shm/mariadb/server.sock"
 #: Made in the state folder when the database has ended.
 _DATABASE_ENDED = "run/mariadbd.ended"
-#: A daemon that takes longer to answer is taken for dead, seconds.
+#: A daemon that takes longer to answer counts as dead, seconds.
 ANSWER_S = 5.0
 
 
 def begin_database(layout: ClusterLayout) -> None:
-    """Start MariaDB, which takes a second or two to create its tables."""
-    # Debian's package makes `mysql`; MariaDB never runs as root.
+    """Start MariaDB without waiting: creating its tables takes a second or two."""
+    # MariaDB never runs as root. Debian's package creates the user `mysql`.
     user = "mysql" if "mysql" in {entry.pw_name for entry in pwd.getpwall()} else "nobody"
     server = ["sh", str(SITE / "database.sh"), DATABASE_SOCKET, user]
-    background = 'log=$1 ended=$2; shift 2; { "$@"; : > "$ended"; } > "$log" 2>&1 &'
+    in_background = 'log=$1 ended=$2; shift 2; { "$@"; : > "$ended"; } > "$log" 2>&1 &'
     files = [str(layout.log("mariadbd")), str(layout.state / _DATABASE_ENDED)]
-    enter(layout, CONTROL, ["sh", "-c", background, "sh", *files, *server], label="mariadbd")
+    enter(layout, CONTROL, ["sh", "-c", in_background, "sh", *files, *server], label="mariadbd")
 
 
 def _database_listens(layout: ClusterLayout) -> bool:
     if (layout.state / _DATABASE_ENDED).exists():
         raise MachineError(f"mariadbd ended: {last_line(read(layout.log('mariadbd')))}")
-    init = container(layout, CONTROL)
+    init = running_pid(layout, CONTROL)
     return Path(f"/proc/{init}/root{DATABASE_SOCKET}").exists()
 
 
@@ -52,7 +52,7 @@ def make_munge_key(layout: ClusterLayout) -> None:
 
 
 def start_munge(layout: ClusterLayout) -> None:
-    """Start munged apart from the host's; `--force`, as a state folder may be under /tmp."""
+    """Start a munged of the cluster's own."""
     folder = layout.munge_socket.parent
     files = {
         "key-file": folder / "munge.key",
@@ -62,6 +62,7 @@ def start_munge(layout: ClusterLayout) -> None:
         "log-file": layout.log("munged"),
     }
     options = [f"--{name}={path}" for name, path in files.items()]
+    # A state folder may be under /tmp, which munged accepts with `--force` only.
     enter(layout, CONTROL, ["munged", "--force", *options, "--num-threads=4"])
 
 
@@ -82,10 +83,10 @@ def start_accounting(layout: ClusterLayout) -> None:
 
 
 def start_controller(layout: ClusterLayout) -> None:
-    """Start slurmctld and wait until it answers, also after one that was killed.
+    """Start slurmctld and wait until it answers, also after an earlier one was killed.
 
-    One that was killed may not have saved all of its state; newer versions then start only with
-    `-i`.
+    A killed slurmctld may not have saved all of its state. Newer versions then start with `-i`
+    only.
     """
     enter(layout, CONTROL, ["slurmctld", "-i", "-f", str(layout.slurm_conf)])
     wait_for("slurmctld", lambda: controller_answers(layout), 60, layout.log("slurmctld"))
@@ -114,25 +115,25 @@ def start_slurmds(layout: ClusterLayout, nodes: list[Node]) -> None:
 def wait_idle(
     layout: ClusterLayout, nodes: list[Node], timeout_s: float, check: Callable[[], None] | None
 ) -> None:
-    """Wait until Slurm shows every node idle; `check`, if given, raises if a node has ended."""
+    """Wait until Slurm shows every node idle; `check` raises MachineError if a node has ended."""
 
-    def late() -> list[str]:
+    def busy_nodes() -> list[str]:
         states = node_states(layout)
         return [node.name for node in nodes if states.get(node.name) != "idle"]
 
-    def idle() -> bool:
+    def all_idle() -> bool:
         if check:
             check()
-        return not late()
+        return not busy_nodes()
 
     try:
-        wait_for(f"{len(nodes)} idle nodes", idle, timeout_s, layout.log("slurmctld"))
+        wait_for(f"{len(nodes)} idle nodes", all_idle, timeout_s, layout.log("slurmctld"))
     except MachineError as error:
-        raise MachineError(f"{error}; not idle: {', '.join(late())}") from error
+        raise MachineError(f"{error}; not idle: {', '.join(busy_nodes())}") from error
 
 
 def node_states(layout: ClusterLayout) -> dict[str, str]:
-    """Node -> Slurm's state (`idle`, `down*`, ...); empty if slurmctld does not answer."""
+    """Return node -> Slurm's state (`idle`, `down*`, ...); empty if slurmctld does not answer."""
     states = {}
     for line in _answer(layout, client.NODE_STATES).splitlines():
         words = line.split()
@@ -142,7 +143,7 @@ def node_states(layout: ClusterLayout) -> dict[str, str]:
 
 
 def _answer(layout: ClusterLayout, command: Sequence[str]) -> str:
-    """Return what a command of Slurm prints; nothing if it fails or takes too long."""
+    """Return the output of a Slurm command; empty if it fails or takes too long."""
     try:
         return run(command, env=client_env(layout), timeout_s=ANSWER_S)
     except MachineError:
@@ -150,7 +151,7 @@ def _answer(layout: ClusterLayout, command: Sequence[str]) -> str:
 
 
 def client_env(layout: ClusterLayout) -> dict[str, str]:
-    """Environment with which Slurm's commands use this cluster."""
+    """Return the variables with which Slurm's commands use this cluster."""
     return {"SLURM_CONF": str(layout.slurm_conf)}
 
 
@@ -159,46 +160,46 @@ def client_env(layout: ClusterLayout) -> dict[str, str]:
 
 @dataclass(frozen=True)
 class Hardware:
-    """Size of every node in slurm.conf, and how slurmd may track processes."""
+    """Size of every node in slurm.conf, and the control groups in which slurmd tracks processes."""
 
     cpus: int
     memory_mib: int
-    cgroup: Kind
+    cgroup: CgroupKind
 
 
 def render_slurm_conf(
     spec: Spec, layout: ClusterLayout, subnet: str, hardware: Hardware, this_host: str
 ) -> dict[str, str]:
-    """File name -> text of all files that the daemons read.
+    """Return file name -> text of all files that the daemons read.
 
-    `this_host`: the name of the host that submits jobs.
+    `this_host` is the name of the host that submits jobs.
     """
     hosts = {"127.0.0.1": "localhost", f"{subnet}.253": this_host, f"{subnet}.254": "control"}
     hosts |= {f"{subnet}.{node.index}": node.name for node in spec.members()}
-    if hardware.cgroup == "v2":
-        groups = {"plugin": "cgroup/v2", "ignore_systemd": "yes"}
-    else:
-        groups = {
-            "plugin": "cgroup/v1",
-            "ignore_systemd": "no",
-        }  # version 1 never looks for systemd
+    groups = {"plugin": "cgroup/v2", "ignore_systemd": "yes"}
+    if hardware.cgroup != "v2":
+        # Version 1 never looks for systemd.
+        groups = {"plugin": "cgroup/v1", "ignore_systemd": "no"}
     paths = {"state": str(layout.state), "munge_socket": str(layout.munge_socket)}
     return {
-        "slurm.conf": _fill("slurm.conf", paths | _in_slurm_conf(spec, layout, subnet, hardware)),
+        "slurm.conf": _fill(
+            "slurm.conf", paths | _slurm_conf_values(spec, layout, subnet, hardware)
+        ),
         "slurmdbd.conf": _fill("slurmdbd.conf", paths),
         "cgroup.conf": _fill("cgroup.conf", groups),
         "hosts": "".join(f"{address} {name}\n" for address, name in hosts.items()),
     }
 
 
-def _in_slurm_conf(
+def _slurm_conf_values(
     spec: Spec, layout: ClusterLayout, subnet: str, hardware: Hardware
 ) -> dict[str, str]:
-    virtual = spec.fabric == "rxe"
+    """Return placeholder in the template of slurm.conf -> value."""
+    is_virtual = spec.fabric == "rxe"
     nodes = [
-        f"NodeName={n.name} NodeHostname={n.name} NodeAddr={subnet}.{n.index} "
+        f"NodeName={node.name} NodeHostname={node.name} NodeAddr={subnet}.{node.index} "
         f"CPUs={hardware.cpus} RealMemory={hardware.memory_mib} State=UNKNOWN"
-        for n in spec.members()
+        for node in spec.members()
     ]
     partitions = [
         f"PartitionName={name} Nodes={','.join(members)} OverSubscribe=EXCLUSIVE "
@@ -209,15 +210,15 @@ def _in_slurm_conf(
     return {
         "subnet": subnet,
         "site": str(SITE),
-        # slurmstepd makes sockets in its spool folder, which a 9p mount cannot hold.
-        "spool": "/run/slurmd/%n" if virtual else f"{layout.state}/spool/%n",
-        # The PMIx plugin creates folders here; containers share /tmp but must not share these.
-        "tmp": "/tmp" if virtual else f"{layout.state}/tmp/%n",
-        "pid_folder": "/run" if virtual else f"{layout.state}/run",
+        # slurmstepd makes sockets in its spool folder; a 9p mount has no sockets.
+        "spool": "/run/slurmd/%n" if is_virtual else f"{layout.state}/spool/%n",
+        # The PMIx plugin creates folders here, which containers must not share. They share /tmp.
+        "tmp": "/tmp" if is_virtual else f"{layout.state}/tmp/%n",
+        "pid_folder": "/run" if is_virtual else f"{layout.state}/run",
         "proctrack": f"proctrack/{tracking}",
         # An emulated processor on a busy host may not answer for seconds.
-        "slurmd_timeout_s": "30" if virtual else "10",
-        "message_timeout_s": "30" if virtual else "10",
+        "slurmd_timeout_s": "30" if is_virtual else "10",
+        "message_timeout_s": "30" if is_virtual else "10",
         "nodes": "\n".join(nodes),
         "partitions": "\n".join(partitions),
     }

@@ -1,7 +1,7 @@
 """Network namespaces, the links between them, and their processes.
 
-All processes of a cluster run in network namespaces with its name, whoever started them. `down`
-finds and stops them by this membership.
+All processes of a cluster run in its network namespaces, whoever started them. `down` finds and
+stops the processes by their namespaces.
 """
 
 from __future__ import annotations
@@ -18,48 +18,49 @@ from records.kernel_text import number, pids
 from testbed.shell import run
 
 NETNS = Path("/run/netns")
-#: Subnets are 10.77.X.0/24. The controller is .254, this host .253.
+#: The subnet of a cluster is 10.77.X.0/24. The controller has .254 in it, this host .253.
 SUBNET = "10.77.{}"
-#: The bridge of each rail. The second rail's subnet is 10.78.X.0/24, with the same X.
+#: Bridge of each rail. The second rail's subnet is 10.78.X.0/24, with the same X.
 BRIDGES = ("br0", "br1")
 MTU_B = 9000
 
 
-def named(tag: str) -> list[str]:
-    """The existing network namespaces of a cluster."""
+def existing_namespaces(tag: str) -> list[str]:
+    """Return the names of a cluster's network namespaces."""
     if not NETNS.is_dir():
         return []
-    return sorted(p.name for p in NETNS.iterdir() if p.name.startswith(f"{tag}-"))
+    return sorted(path.name for path in NETNS.iterdir() if path.name.startswith(f"{tag}-"))
 
 
 def owns_netns_folder() -> bool:
     """Return whether miniclusters alone use /run/netns, which `ip` creates at its first use."""
-    return not NETNS.exists() or all(p.name.startswith("nimc-") for p in NETNS.iterdir())
+    return not NETNS.exists() or all(path.name.startswith("nimc-") for path in NETNS.iterdir())
 
 
 def processes(netns: Iterable[str]) -> list[int]:
-    """Ids of all processes in these network namespaces."""
-    ours = _identity(Path("/proc/self/ns/net"))
-    wanted = {_identity(NETNS / name) for name in netns} - {None, ours}
-    return [pid for pid in pids() if _identity(Path(f"/proc/{pid}/ns/net")) in wanted]
+    """Return the ids of all processes in these network namespaces, without this process's own."""
+    current = _identity(Path("/proc/self/ns/net"))
+    searched = {_identity(NETNS / name) for name in netns} - {None, current}
+    return [pid for pid in pids() if _identity(Path(f"/proc/{pid}/ns/net")) in searched]
 
 
 def kill_all(netns: list[str], timeout_s: float = 20) -> int:
     """Kill every process in these namespaces, wait until they have ended; return their number."""
     killed: set[int] = set()
-    until_s = time.monotonic() + timeout_s
+    deadline_s = time.monotonic() + timeout_s
     while members := processes(netns):
         for pid in members:
             with suppress(ProcessLookupError):
                 os.kill(pid, signal.SIGKILL)
         killed.update(members)
-        if time.monotonic() > until_s:
+        if time.monotonic() > deadline_s:
             raise MachineError(f"processes {members} do not end after SIGKILL")
         time.sleep(0.02)
     return len(killed)
 
 
 def _identity(path: Path) -> tuple[int, int] | None:
+    """Return device and inode of a namespace; None if it does not exist."""
     with suppress(OSError):
         status = path.stat()
         return status.st_dev, status.st_ino
@@ -67,7 +68,10 @@ def _identity(path: Path) -> tuple[int, int] | None:
 
 
 def inner_pid(status: str) -> int | None:
-    """A process's id in its container, from the text of /proc/PID/status; None outside one."""
+    """Return a process's id in its container, from the text of /proc/PID/status.
+
+    None for a process outside containers.
+    """
     for line in status.splitlines():
         if line.startswith("NSpid:"):
             ids = line.split()[1:]
@@ -76,7 +80,10 @@ def inner_pid(status: str) -> int | None:
 
 
 def pick_subnet(addresses: str, preferred: int) -> str:
-    """A subnet `10.77.X` without any of the host's `addresses` (output of `ip -o addr`)."""
+    """Return a subnet `10.77.X` that no address of the host is in.
+
+    `addresses` is the output of `ip -o address`; X is `preferred` if that subnet is free.
+    """
     for step in range(256):
         subnet = SUBNET.format((preferred + step) % 256)
         if f" {subnet}." not in addresses:
@@ -85,13 +92,13 @@ def pick_subnet(addresses: str, preferred: int) -> str:
 
 
 def add_namespace(name: str) -> None:
-    """Create a network namespace with its loopback up."""
+    """Create a network namespace, and start its loopback interface."""
     run(["ip", "netns", "add", name])
     run(["ip", "-n", name, "link", "set", "lo", "up"])
 
 
 def add_bridges(tag: str, control: str, subnet: str, rails: int) -> None:
-    """Bridges in the controller's namespace, and a link to this host from the first."""
+    """Create the bridges in the controller's namespace, and a link from the first to this host."""
     _ip(
         f"link add {tag} mtu {MTU_B} type veth peer name host0 mtu {MTU_B} netns {control}\n"
         f"address add {subnet}.253/24 dev {tag}\n"
@@ -111,7 +118,7 @@ def plug_node(control: str, netns: str, index: int, subnet: str, rails: int) -> 
 
 
 def plug_commands(netns: str, index: int, subnet: str, rails: int) -> tuple[str, str]:
-    """Commands of `ip -batch` in the namespaces of the controller and of the node."""
+    """Return the commands of `ip -batch` in the namespaces of the controller and of the node."""
     ports = links = ""
     first, second, third = subnet.split(".")
     for rail, bridge in enumerate(BRIDGES[:rails]):
@@ -132,14 +139,15 @@ def plug_tap(control: str, tap: str, bridge: str) -> None:
 
 def _ip(commands: str, netns: str | None = None) -> None:
     """Run lines of `ip -batch` on this host, or in a network namespace."""
-    run(["ip", *(["-n", netns] if netns else []), "-batch", "-"], stdin=commands)
+    options = ["-n", netns] if netns else []
+    run(["ip", *options, "-batch", "-"], stdin=commands)
 
 
 def remove(tag: str, names: list[str], made_folder: bool) -> list[str]:
     """Remove a cluster's link and empty namespaces; return what was removed."""
     removed = []
     if Path(f"/sys/class/net/{tag}").exists():
-        # A namespace disappears some time after its last user: the link must not wait for it.
+        # The kernel removes a namespace some time after its last process; the link is removed now.
         run(["ip", "link", "delete", tag])
         removed.append(f"link {tag}")
     for name in names:

@@ -1,4 +1,4 @@
-"""The needs of a minicluster on its host, and how to get what is missing."""
+"""The programs and files that a minicluster needs on its host, and their packages."""
 
 from __future__ import annotations
 
@@ -14,23 +14,25 @@ from testbed.spec import SITE, Fabric
 
 @dataclass(frozen=True)
 class Requirement:
-    """A program on the daemons' PATH, or a file by its absolute path with wildcards."""
+    """A row of `needs.txt`."""
 
-    #: `all` or the one fabric that needs it.
+    #: `all`, or the fabric that needs it.
     fabric: str
+    #: A program on the daemons' PATH, or the absolute path of a file, with wildcards.
     program_or_file: str
+    #: The package that has it.
     debian: str
     rhel: str
 
 
 def parse(text: str) -> list[Requirement]:
-    """The rows of `needs.txt`."""
+    """Return the rows of `needs.txt`."""
     lines = (line.split("#")[0].split() for line in text.splitlines())
     return [Requirement(*fields) for fields in lines if fields]
 
 
 def missing(fabric: Fabric) -> list[Requirement]:
-    """Requirements of a fabric that this host lacks."""
+    """Return the requirements of a fabric that this host does not meet."""
 
     def is_present(name: str) -> bool:
         if name.startswith("/"):
@@ -44,14 +46,15 @@ def missing(fabric: Fabric) -> list[Requirement]:
 
 
 def require(fabric: Fabric) -> None:
-    """Raise `MachineError` with one line that lists what is missing."""
+    """Raise `MachineError` if anything is missing, with one line that lists it."""
     if fabric == "rxe" and platform.machine() != "x86_64":
         raise MachineError(
             f"minicluster: --fabric rxe boots an x86_64 virtual machine from this host's files, "
             f"but this host is {platform.machine()}: use --fabric veth"
         )
-    if absent := missing(fabric):
-        listed = ", ".join(f"{n.program_or_file} (package {n.debian})" for n in absent)
+    rows = missing(fabric)
+    if rows:
+        listed = ", ".join(f"{row.program_or_file} (package {row.debian})" for row in rows)
         raise MachineError(
             f"minicluster: missing for --fabric {fabric}: {listed}; "
             f"site/minicluster/install.sh --fabric {fabric} installs it on Debian"

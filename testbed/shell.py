@@ -1,4 +1,4 @@
-"""Runs other programs; an error is one line with the program's name and its last output."""
+"""Runs other programs. An error is one line with the program's name and its last output."""
 
 from __future__ import annotations
 
@@ -12,13 +12,13 @@ from records.errors import MachineError
 from records.kernel_text import read
 from records.programs import START_FOLDER, ask, last_line
 
-#: Daemons live in sbin, which is not on every user's PATH.
+#: With the folders of daemons (`sbin`), which not every user has on PATH.
 PATH = os.environ.get("PATH", "") + ":/usr/local/sbin:/usr/sbin:/sbin:/usr/bin:/bin"
 _MISSING = "{} is missing: site/minicluster/install.sh installs it"
 
 
 def environment(extra: Mapping[str, str] | None = None) -> dict[str, str]:
-    """This process's environment with the daemons' folders on PATH, and `extra`."""
+    """Return this process's environment with the daemons' folders on PATH, and `extra`."""
     return {**os.environ, "PATH": PATH, **(extra or {})}
 
 
@@ -30,7 +30,10 @@ def run(
     timeout_s: float = 60,
     label: str = "",
 ) -> str:
-    """A command's standard output. Raises `MachineError` that begins with `label` or its line."""
+    """Return a command's standard output.
+
+    Raises MachineError, whose message begins with `label`, by default the command line.
+    """
     answer = ask(command, environment(env), timeout_s=timeout_s, stdin=stdin)
     if answer.missing:
         raise MachineError(_MISSING.format(command[0]))
@@ -59,13 +62,16 @@ def start(
 
 
 def wait_for(name: str, ready: Callable[[], bool], timeout_s: float, log: Path) -> None:
-    """Poll `ready` until it is true; after `timeout_s`, `MachineError` with the log's last line."""
-    deadline = time.monotonic() + timeout_s
+    """Poll `ready` until it is true.
+
+    Raises MachineError with the log's last line after `timeout_s`.
+    """
+    deadline_s = time.monotonic() + timeout_s
     pause_s = 0.02
     while not ready():
-        if time.monotonic() > deadline:
+        if time.monotonic() > deadline_s:
             output = last_line(read(log))
             raise MachineError(f"{name}: not ready after {timeout_s:g} s; its log ends: {output}")
         time.sleep(pause_s)
-        # Polling takes processor time from the booting nodes.
+        # Poll less and less often, since polling takes processor time from booting nodes.
         pause_s = min(0.5, pause_s * 1.2)

@@ -14,12 +14,12 @@ from records.files import reason_to_distrust, require_owned
 Fabric = Literal["veth", "rxe"]
 Role = Literal["target", "origin"]
 
-#: Nodes take .1 to .200 of the cluster's subnet; the controller .254 and this host .253.
+#: Nodes have the addresses .1 to .200 of the cluster's subnet, the controller .254, this host .253.
 MAX_NODES = 200
-#: A guest below this runs out of memory while slurmd starts a step.
+#: A virtual machine with less runs out of memory while slurmd starts a step.
 MIN_MEMORY_MIB = 384
-#: Processors of a socket, which are threads of one QEMU on this host's cores. With three in each of
-#: two sockets, the emulated kernel hangs after it has started them (Linux 6.1, QEMU 7.2).
+#: Allowed processors of a socket; QEMU runs each as a thread on this host's cores. With three in
+#: each of two sockets, the emulated kernel hangs after it has started them (Linux 6.1, QEMU 7.2).
 CORES = (1, 2, 4, 8)
 
 
@@ -35,17 +35,17 @@ class Node:
 
 @dataclass(frozen=True, kw_only=True)
 class Spec:
-    """Checked options. `numa`, `memory_mib` and `shares` are for virtual machines only."""
+    """Valid options. `numa`, `memory_mib` and `shares` are for virtual machines only."""
 
     fabric: Fabric
     nodes: int
     origins: int
     numa: int = 1
-    #: rxe: processors of each NUMA node of a virtual machine, which is a separate socket. veth:
-    #: cores that each node counts as; 1 means its share of the host's.
+    #: With rxe, processors of each NUMA node of a virtual machine, which is a separate socket. With
+    #: veth, cores that each node counts as; 1 means its share of the host's cores.
     cores: int = 1
     memory_mib: int = 1024
-    #: Network interfaces of a node; rxe: each with a soft-RoCE device.
+    #: Network interfaces of a node; with rxe, each has a soft-RoCE device.
     rails: int = 1
     #: Folders that virtual machines may write to, besides the checkout and the state folder.
     shares: tuple[str, ...] = ()
@@ -73,33 +73,36 @@ class Spec:
             )
 
     def members(self) -> list[Node]:
-        """The nodes in order; the last `origins` of them are origins."""
+        """Return the nodes in order; the last `origins` of them are origins."""
         first_origin = self.nodes - self.origins + 1
-        numbers = range(1, self.nodes + 1)
-        return [Node(f"node{i}", "origin" if i >= first_origin else "target", i) for i in numbers]
+        nodes = []
+        for index in range(1, self.nodes + 1):
+            role: Role = "origin" if index >= first_origin else "target"
+            nodes.append(Node(f"node{index}", role, index))
+        return nodes
 
     def partitions(self) -> dict[str, list[str]]:
-        """Partition -> node names. Without origins there is no partition `origin`."""
+        """Return partition -> node names. Without origins there is no partition `origin`."""
         nodes = self.members()
-        chosen = {
-            "compute": [n.name for n in nodes if n.role == "target"],
-            "origin": [n.name for n in nodes if n.role == "origin"],
-            "all": [n.name for n in nodes],
+        partitions = {
+            "compute": [node.name for node in nodes if node.role == "target"],
+            "origin": [node.name for node in nodes if node.role == "origin"],
+            "all": [node.name for node in nodes],
         }
-        return {name: members for name, members in chosen.items() if members}
+        return {name: members for name, members in partitions.items() if members}
 
 
 #: The checkout that this package belongs to, and the folder of its scripts and templates.
 CHECKOUT = Path(__file__).resolve().parents[1]
 SITE = CHECKOUT / "site" / "minicluster"
 
-#: Longest path of a socket that slurmstepd makes in the state folder, less the folder itself.
+#: Length of the longest path of a socket that slurmstepd makes below the state folder.
 _LONGEST_SOCKET = len("/spool/node200/node200_1234567.4294967295")
 _UNIX_PATH_MAX = 107
 
 
 def default_state() -> Path:
-    """The default state folder, one for each user."""
+    """Return the default state folder, one for each user."""
     runtime = os.environ.get("XDG_RUNTIME_DIR")
     if runtime and os.path.isdir(runtime) and not reason_to_distrust(Path(runtime)):
         return Path(runtime) / "nimc-minicluster"
@@ -110,18 +113,18 @@ def default_state() -> Path:
 class ClusterLayout:
     """Paths and names of the cluster of one state folder.
 
-    All follow from its path, so `down` finds what `up` created even if `up` died before it wrote
-    anything.
+    All follow from the path of the folder. So `down` finds what `up` created, even if `up` died
+    before it wrote anything.
     """
 
     state: Path
 
     @classmethod
     def from_state(cls, state: Path) -> ClusterLayout:
-        """The layout of a folder, which need not exist.
+        """Return the layout of a folder, which need not exist.
 
-        `InputError` if its path is not allowed, or if it is not the user's own: who can write to it
-        can run programs as root.
+        Raises InputError if its path is not allowed, or if it belongs to another user: whoever can
+        write to it can run programs as root.
         """
         require_owned(state, "--state")
         state = Path(os.path.realpath(state))
@@ -130,44 +133,44 @@ class ClusterLayout:
                 f"--state {state}: allowed are paths of up to {_UNIX_PATH_MAX - _LONGEST_SOCKET} "
                 "characters, because Unix sockets are made in it"
             )
-        if any(c.isspace() or c in "\"',=#%" for c in str(state)):
+        if any(character.isspace() or character in "\"',=#%" for character in str(state)):
             raise InputError(f"--state {state}: allowed are paths without spaces and \"',=#%")
         return cls(state)
 
     @property
     def tag(self) -> str:
-        """Prefix of the names of namespaces, links and control groups; short enough for a link."""
+        """Return the prefix of names of namespaces, links and control groups, short for links."""
         return "nimc-" + hashlib.sha256(str(self.state).encode()).hexdigest()[:6]
 
     def netns(self, name: str) -> str:
-        """The network namespace of a container."""
+        """Return the name of a container's network namespace."""
         return f"{self.tag}-{name}"
 
     @property
     def state_json(self) -> Path:
-        """Return what `testbed.state` reads and writes."""
+        """Return the file of the state (`testbed.state`)."""
         return self.state / "state.json"
 
     @property
     def env_sh(self) -> Path:
-        """To be sourced to use the cluster."""
+        """Return the file that a shell sources to use the cluster."""
         return self.state / "env.sh"
 
     @property
     def machine_file(self) -> Path:
-        """Included by `site/minicluster.yaml`."""
+        """Return the file that `site/minicluster.yaml` includes."""
         return self.state / "machine.yaml"
 
     @property
     def slurm_conf(self) -> Path:
-        """The configuration of all daemons and clients."""
+        """Return the configuration of all daemons and clients."""
         return self.state / "slurm.conf"
 
     @property
     def munge_socket(self) -> Path:
-        """Munge's socket for clients on this host and the control daemons."""
+        """Return Munge's socket for clients on this host and the control daemons."""
         return self.state / "munge" / "munge.sock"
 
     def log(self, name: str) -> Path:
-        """The log of a daemon, container or virtual machine."""
+        """Return the log of a daemon, container or virtual machine."""
         return self.state / "log" / f"{name}.log"

@@ -16,11 +16,11 @@ from records.errors import InputError
 from records.files import private_lock, replace_text, require_owned
 from testbed.spec import ClusterLayout, Spec
 
-#: The first file in a state folder: only a folder with it is removed.
+#: The first file in a state folder; only folders with this file are removed.
 MARKER = "minicluster"
-#: Locked by whoever changes a cluster or this host's network; it stays.
+#: Locked while a cluster or this host's network is changed; the file is never removed.
 LOCK = Path("/run/nimc-minicluster.lock")
-#: How long to wait for another process without a word, seconds.
+#: How long to wait for another process without a message, seconds.
 SILENT_S = 5.0
 
 
@@ -40,7 +40,7 @@ class State:
     made_netns_folder: bool = False
 
     def as_dict(self, layout: ClusterLayout) -> dict[str, Any]:
-        """The state with the names that follow from it, for people and programs."""
+        """Return the state, and the names that follow from it, for people and programs."""
         return asdict(self) | {
             "state": str(layout.state),
             "tag": layout.tag,
@@ -58,14 +58,14 @@ def write(layout: ClusterLayout, state: State) -> None:
 
 
 def read(layout: ClusterLayout) -> State | None:
-    """The state, or None if there is none or it is incomplete."""
+    """Return the state; None if there is none or it is incomplete."""
     with suppress(OSError, ValueError, InputError):
         return _STATE.validate_json(layout.state_json.read_bytes())
     return None
 
 
 def require_cluster(folder: Path) -> None:
-    """`InputError` if a folder was not made by a minicluster and is not empty."""
+    """Raise InputError if a folder is not empty and no minicluster made it."""
     if not folder.exists():
         return
     if not folder.is_dir() or (any(folder.iterdir()) and not (folder / MARKER).exists()):
@@ -78,17 +78,17 @@ def claim(folder: Path) -> None:
     """Create a state folder and mark it as one."""
     require_cluster(folder)
     folder.mkdir(mode=0o755, parents=True, exist_ok=True)
-    folder.chmod(0o755)  # the umask of a group would let it write here
+    folder.chmod(0o755)  # with a umask such as 002, a group could write to it
     require_owned(folder, "--state")  # it may have been made since the path was checked
     (folder / MARKER).touch(mode=0o600)
 
 
 @contextmanager
 def locked() -> Iterator[None]:
-    """One `up` or `down` on this host at a time; a line is printed if that takes long."""
+    """Let one `up` or `down` run on this host at a time; print a line if the wait is long."""
     with private_lock(LOCK) as lock:
         if not lock.acquire(SILENT_S):
-            waits = f"waits for another 'minicluster up' or 'down', which holds {LOCK}"
-            print(f"nimc: {waits}", file=sys.stderr, flush=True)
+            message = f"waits for another 'minicluster up' or 'down', which holds {LOCK}"
+            print(f"nimc: {message}", file=sys.stderr, flush=True)
             lock.acquire(None)
         yield

@@ -52,8 +52,8 @@ def make_images(folder: Path) -> tuple[Path, Path]:
     kernel = kernels[-1]
     version = kernel.name.removeprefix("vmlinuz-")
     vmlinux, initramfs = folder / "vmlinux", folder / "initramfs"
-    replace_bytes(vmlinux, payload(kernel.read_bytes()))
-    replace_bytes(initramfs, archive(_initramfs(KERNEL_PACKAGE / "lib" / "modules" / version)))
+    replace_bytes(vmlinux, elf_payload(kernel.read_bytes()))
+    replace_bytes(initramfs, cpio_archive(_initramfs(KERNEL_PACKAGE / "lib" / "modules" / version)))
     return vmlinux, initramfs
 
 
@@ -61,10 +61,10 @@ def make_images(folder: Path) -> tuple[Path, Path]:
 _HEADER_B = 0x250
 
 
-def payload(image: bytes) -> bytes:
-    """The ELF file within an x86 boot image compressed with xz, which QEMU boots without a BIOS.
+def elf_payload(image: bytes) -> bytes:
+    """Return the ELF file in an x86 boot image compressed with xz; QEMU boots it without a BIOS.
 
-    Source of the offsets: the kernel's Documentation/arch/x86/boot.rst.
+    The kernel's Documentation/arch/x86/boot.rst has the offsets.
     """
     if image[0x202:0x206] != b"HdrS" or len(image) < _HEADER_B:
         raise MachineError("the kernel is no x86 boot image")
@@ -78,30 +78,32 @@ def payload(image: bytes) -> bytes:
 
 
 def dependencies(module: bytes) -> list[str]:
-    """Names of the modules that a module file depends on."""
+    """Return the names of the modules that a module file depends on."""
     for entry in module.split(b"\0"):
         if entry.startswith(b"depends="):
             return [name for name in entry[8:].decode(errors="replace").split(",") if name]
     return []
 
 
-def in_order(wanted: Iterable[str], depends: Callable[[str], list[str]]) -> list[str]:
-    """The modules and their dependencies, each after what it depends on."""
+def with_dependencies(
+    modules: Iterable[str], dependencies_of: Callable[[str], list[str]]
+) -> list[str]:
+    """Return the modules and their dependencies, each after the modules that it depends on."""
     order: list[str] = []
 
     def visit(name: str) -> None:
         if name not in order:
-            for needed in depends(name):
-                visit(needed)
+            for dependency in dependencies_of(name):
+                visit(dependency)
             order.append(name)
 
-    for name in wanted:
+    for name in modules:
         visit(name)
     return order
 
 
-def archive(files: Iterable[tuple[str, int, bytes]]) -> bytes:
-    """A cpio archive in `newc` format of (path, mode, content), which the kernel unpacks."""
+def cpio_archive(files: Iterable[tuple[str, int, bytes]]) -> bytes:
+    """Return a cpio archive of (path, mode, content) in the kernel's format `newc`."""
     parts = []
     for inode, (path, mode, content) in enumerate([*files, ("TRAILER!!!", 0, b"")], start=1):
         name = path.encode() + b"\0"
@@ -112,10 +114,12 @@ def archive(files: Iterable[tuple[str, int, bytes]]) -> bytes:
 
 
 def _padded(data: bytes) -> bytes:
+    """Return the data, padded with zeros to a multiple of four bytes."""
     return data + b"\0" * (-len(data) % 4)
 
 
 def _initramfs(modules: Path) -> list[tuple[str, int, bytes]]:
+    """Return the files of the initramfs: (path, mode, content)."""
     busybox = shutil.which("busybox", path=PATH)
     if busybox is None:
         raise MachineError("busybox is missing: site/minicluster/install.sh installs it")
@@ -126,11 +130,11 @@ def _initramfs(modules: Path) -> list[tuple[str, int, bytes]]:
         if name.endswith(".ko")
     }
 
-    def depends(name: str) -> list[str]:
-        """Return what is not a file is built into the kernel."""
+    def dependencies_of(name: str) -> list[str]:
+        # A module without a file is built into the kernel.
         return dependencies(paths[name].read_bytes()) if name in paths else []
 
-    order = [name for name in in_order(MODULES, depends) if name in paths]
+    order = [name for name in with_dependencies(MODULES, dependencies_of) if name in paths]
     folders = ("bin", "proc", "sys", "dev", "mods", "ro", "rw", "new")
     return [
         *((name, 0o040755, b"") for name in folders),
@@ -143,21 +147,23 @@ def _initramfs(modules: Path) -> list[tuple[str, int, bytes]]:
 
 Accelerator = Literal["kvm", "tcg"]
 
-#: A kernel under KVM prints its first line well within this; an emulated one takes longer.
-PROBE_S = 3.0
-PROBE_SAYS = "nimc: the probe runs"
+#: Timeout of the probe, seconds. A kernel under KVM prints its first line well within it; an
+#: emulated kernel takes longer.
+PROBE_TIMEOUT_S = 3.0
+PROBE_MESSAGE = "nimc: the probe runs"
 
-#: Options that save time at boot, and that keep the kernel from rejecting an emulated clock.
-_KERNEL = (
+#: Options that save time at boot.
+_KERNEL_OPTIONS = (
     "console=ttyS0 panic=-1 nokaslr mitigations=off audit=0 apparmor=0 random.trust_cpu=on "
     "8250.nr_uarts=1 cryptomgr.notests nowatchdog loglevel=3"
 )
-_KERNEL_TCG = "no_timer_check tsc=reliable lpj=2600000"
+#: Options with which the kernel accepts an emulated clock.
+_KERNEL_OPTIONS_TCG = "no_timer_check tsc=reliable lpj=2600000"
 
 
 @dataclass(frozen=True)
 class Image:
-    """Kernel, initramfs and accelerator of all machines of a cluster."""
+    """Kernel, initramfs and accelerator of all virtual machines of a cluster."""
 
     kernel: Path
     initramfs: Path
@@ -167,7 +173,10 @@ class Image:
 def start_nodes(
     spec: Spec, layout: ClusterLayout, subnet: str
 ) -> tuple[Accelerator, Callable[[], None]]:
-    """Start the nodes' machines. The second value raises `MachineError` if one has ended."""
+    """Start the nodes' virtual machines; return the accelerator, and a check.
+
+    The check raises MachineError if a virtual machine has ended.
+    """
     lines = [f"{tag} {folder}\n" for tag, folder in shares(spec, layout).items()]
     replace_text(layout.state / "shares", "".join(lines))  # for guest-boot.sh
     kernel, initramfs = make_images(layout.state / "run")
@@ -176,8 +185,8 @@ def start_nodes(
     for node in spec.members():
         for rail, bridge in enumerate(namespaces.BRIDGES[: spec.rails]):
             namespaces.plug_tap(layout.netns(CONTROL), _tap(node, rail), bridge)
-        line = qemu_command(spec, layout, node, subnet, image)
-        running[node.name] = start([*_enter(layout), *line], layout.log(node.name))
+        command = [*_enter(layout), *qemu_command(spec, layout, node, subnet, image)]
+        running[node.name] = start(command, layout.log(node.name))
 
     def check() -> None:
         for name, process in running.items():
@@ -189,23 +198,26 @@ def start_nodes(
 
 
 def _enter(layout: ClusterLayout) -> list[str]:
-    """Enter the controller's network namespace, where the taps are and `down` searches."""
+    """Return the command that enters the controller's network namespace.
+
+    The taps are there, and `down` searches there for processes.
+    """
     return ["nsenter", f"--net={namespaces.NETNS / layout.netns(CONTROL)}"]
 
 
 def choose_accelerator(layout: ClusterLayout, kernel: Path, initramfs: Path) -> Accelerator:
-    """KVM if a machine boots with it: on nested hosts /dev/kvm may exist but not work."""
+    """Return `kvm` if a virtual machine boots with it: on nested hosts /dev/kvm may not work."""
     if not Path("/dev/kvm").exists():
         return "tcg"
     image = Image(kernel, initramfs, "kvm")
-    append = f"{_KERNEL} nimc_probe=1"
-    line = [*machine(image, 256), "-smp", "1", "-serial", "stdio", "-append", append]
-    answer = ask([*_enter(layout), *line], environment(), timeout_s=PROBE_S)
-    return "kvm" if PROBE_SAYS in answer.stdout else "tcg"
+    append = f"{_KERNEL_OPTIONS} nimc_probe=1"
+    command = [*base_command(image, 256), "-smp", "1", "-serial", "stdio", "-append", append]
+    answer = ask([*_enter(layout), *command], environment(), timeout_s=PROBE_TIMEOUT_S)
+    return "kvm" if PROBE_MESSAGE in answer.stdout else "tcg"
 
 
-def machine(image: Image, memory_mib: int) -> list[str]:
-    """Common part of QEMU's command line for the probe and the nodes."""
+def base_command(image: Image, memory_mib: int) -> list[str]:
+    """Return the common part of QEMU's command line for the probe and the nodes."""
     accelerator = "tcg,tb-size=256" if image.accelerator == "tcg" else "kvm"
     return [
         "qemu-system-x86_64",
@@ -232,9 +244,10 @@ def machine(image: Image, memory_mib: int) -> list[str]:
 def qemu_command(
     spec: Spec, layout: ClusterLayout, node: Node, subnet: str, image: Image
 ) -> list[str]:
-    """QEMU's command line for a node."""
+    """Return QEMU's command line for a node."""
+    emulation_options = _KERNEL_OPTIONS_TCG if image.accelerator == "tcg" else ""
     kernel = (
-        f"{_KERNEL} {_KERNEL_TCG if image.accelerator == 'tcg' else ''} nimc_name={node.name} "
+        f"{_KERNEL_OPTIONS} {emulation_options} nimc_name={node.name} "
         f"nimc_address={subnet}.{node.index}/24 nimc_state={layout.state} nimc_site={SITE} "
         f"nimc_rails={spec.rails} nimc_slurm={slurm_folder()}"
     )
@@ -242,7 +255,7 @@ def qemu_command(
     for tag, folder in shares(spec, layout).items():
         filesystems += _filesystem(tag, folder, "")
     return [
-        *machine(image, spec.memory_mib),
+        *base_command(image, spec.memory_mib),
         "-smp",
         f"{spec.numa * spec.cores},sockets={spec.numa},cores={spec.cores},threads=1",
         *_numa(spec),
@@ -260,7 +273,7 @@ def qemu_command(
 
 
 def slurm_folder() -> Path:
-    """Return where the cluster's slurmd is: that of the guests must be the same."""
+    """Return the folder of the cluster's slurmd, which virtual machines must use as well."""
     slurmd = shutil.which("slurmd", path=PATH)
     if slurmd is None:
         raise MachineError("slurmd is missing: site/minicluster/install.sh installs it")
@@ -272,7 +285,7 @@ def _tap(node: Node, rail: int) -> str:
 
 
 def _networks(spec: Spec, node: Node) -> list[str]:
-    """A network interface for each rail, in the order of the guest's eth0 and eth1."""
+    """Return QEMU's options for the interface of each rail, in the order of eth0 and eth1."""
     words = []
     for rail in range(spec.rails):
         tap, mac = _tap(node, rail), f"52:54:00:00:{rail:02x}:{node.index:02x}"
@@ -291,7 +304,10 @@ def _filesystem(tag: str, folder: Path, options: str) -> list[str]:
 
 
 def _numa(spec: Spec) -> Sequence[str]:
-    """Two nodes, each a socket with half of the memory. Topology only: latencies are equal."""
+    """Return QEMU's options for two NUMA nodes, each a socket with half of the memory.
+
+    This is a topology only: latencies are equal.
+    """
     if spec.numa == 1:
         return []
     half_mib = spec.memory_mib // 2
@@ -308,23 +324,27 @@ def _numa(spec: Spec) -> Sequence[str]:
 
 
 def shares(spec: Spec, layout: ClusterLayout) -> dict[str, Path]:
-    """Tag -> folder that guests may write to. A folder within another one is not shared twice."""
-    wanted = {layout.state, CHECKOUT, *(Path(folder) for folder in spec.shares)}
-    for folder in wanted:
-        if folder == Path("/") or any(c.isspace() or c == "," for c in str(folder)):
+    """Return tag -> folder that virtual machines may write to.
+
+    A folder in another shared folder needs no tag.
+    """
+    folders = {layout.state, CHECKOUT, *(Path(folder) for folder in spec.shares)}
+    for folder in folders:
+        is_invalid = any(character.isspace() or character == "," for character in str(folder))
+        if folder == Path("/") or is_invalid:
             raise InputError(
                 f"--share {folder}: allowed: folders below / without spaces and commas in their "
                 "path; the same holds for the checkout"
             )
-    outer = sorted(folder for folder in wanted if wanted.isdisjoint(folder.parents))
-    return {f"share{i}": folder for i, folder in enumerate(outer)}
+    outermost = sorted(folder for folder in folders if folders.isdisjoint(folder.parents))
+    return {f"share{index}": folder for index, folder in enumerate(outermost)}
 
 
 def pid(layout: ClusterLayout, name: str) -> int | None:
-    """Id of a machine's QEMU, None if it is not running."""
-    written = number(read(_pidfile(layout, name)))
-    # The id may have been reused: it must be a process of this cluster.
-    return written if written in namespaces.processes([layout.netns(CONTROL)]) else None
+    """Return the id of a virtual machine's QEMU; None if it is not running."""
+    qemu_pid = number(read(_pidfile(layout, name)))
+    # Another process may have the id by now: it must be a process of this cluster.
+    return qemu_pid if qemu_pid in namespaces.processes([layout.netns(CONTROL)]) else None
 
 
 def _pidfile(layout: ClusterLayout, name: str) -> Path:

@@ -1,6 +1,6 @@
 #!/bin/sh
-# Process 1 of a container: sets its host name and private mounts, then waits and reaps, so that
-# slurmd may die without taking the node's other processes along.
+# Process 1 of a container: sets its host name and private mounts, then waits and reaps processes.
+# So the node's other processes outlive slurmd.
 set -eu
 
 name=$1 state=$2 kind=$3
@@ -9,8 +9,8 @@ mount -t proc proc /proc
 mount -t tmpfs shm /dev/shm
 mount --bind "$state/hosts" /etc/hosts
 
-# A /sys of this network namespace, so that interface counters are the node's, with this
-# container's part of the cgroup tree in it: slurmd takes the root that it sees.
+# A /sys of this network namespace, so that interface counters are the node's. It has this
+# container's part of the cgroup tree, since slurmd uses the root that it sees.
 mount -t sysfs sysfs /sys
 case $kind in
 v1)
@@ -20,7 +20,7 @@ v1)
     ;;
 v2)
     mount -t cgroup2 cgroup /sys/fs/cgroup
-    # A group with processes of its own cannot hand controllers down: leave the root.
+    # A group with processes of its own cannot pass controllers on: move this one out of the root.
     mkdir -p /sys/fs/cgroup/init /sys/fs/cgroup/system.slice
     echo 1 > /sys/fs/cgroup/init/cgroup.procs
     ;;

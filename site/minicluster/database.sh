@@ -1,7 +1,7 @@
 #!/bin/sh
 # Creates MariaDB's tables and becomes the server, in the controller's container. All its files are
-# in the container's memory, so no disk is waited for, and they disappear with the cluster. Its root
-# is let in only as root of this host, and statements can neither read nor write the host's files.
+# in the container's memory: no write waits for a disk, and the files disappear with the cluster.
+# Only root of this host can log in as its root. Statements can neither read nor write host files.
 # usage: database.sh SOCKET USER
 set -eu
 

@@ -23,7 +23,7 @@ fi
 ulimit -l unlimited
 
 mount -t cgroup2 cgroup /sys/fs/cgroup
-# A group with processes of its own cannot hand controllers down: leave the root.
+# A group with processes of its own cannot pass controllers on: move this one out of the root.
 mkdir /sys/fs/cgroup/init /sys/fs/cgroup/system.slice
 echo $$ > /sys/fs/cgroup/init/cgroup.procs
 for level in '' /system.slice; do

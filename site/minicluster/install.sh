@@ -29,7 +29,7 @@ present() { # present THING: a program, or a file by its path with wildcards
     esac
 }
 
-lacking() { # lacking COLUMN: a line 'THING PACKAGE' for all that is missing
+missing_needs() { # missing_needs FAMILY: a line 'THING PACKAGE' for each need that is missing
     grep -v '^#' "$here/needs.txt" | while read -r for_fabric thing debian rhel; do
         [ "$for_fabric" = all ] || [ "$for_fabric" = "$fabric" ] || continue
         present "$thing" && continue
@@ -39,7 +39,7 @@ lacking() { # lacking COLUMN: a line 'THING PACKAGE' for all that is missing
 
 family=debian
 command -v apt-get > /dev/null || family=rhel
-missing=$(lacking $family)
+missing=$(missing_needs $family)
 if [ -z "$missing" ]; then
     echo "nothing is missing for --fabric $fabric"
     exit 0
@@ -59,7 +59,7 @@ fi
 
 packages=$(echo "$missing" | cut -d' ' -f2 | grep -v '^linux-image' | sort -u)
 if [ -n "$packages" ]; then
-    # No service of these packages may start: the cluster runs its own, elsewhere.
+    # No service of these packages may start: the cluster starts daemons of its own.
     policy=/usr/sbin/policy-rc.d
     if [ ! -e $policy ]; then
         printf '#!/bin/sh\nexit 101\n' > $policy
@@ -82,6 +82,6 @@ if echo "$missing" | grep -q "^$cache"; then
     echo "unpacked $kernel into $cache"
 fi
 
-still=$(lacking debian)
-[ -z "$still" ] || { echo "install.sh: still missing: $still" >&2; exit 3; }
+still_missing=$(missing_needs debian)
+[ -z "$still_missing" ] || { echo "install.sh: still missing: $still_missing" >&2; exit 3; }
 echo "all that --fabric $fabric needs is there"

@@ -8,9 +8,9 @@ state=/tmp/nimc-try-$$
 work=$root/stage/try-$$
 nimc=${NIMC:-$root/.venv/bin/nimc}
 
-# An emulated processor takes minutes for what takes seconds elsewhere: fewer steps there, and
-# machine.yaml makes STREAM's arrays smaller, which its samples say. Runs that are too short for the
-# writer's rows are made longer (docs/method.md).
+# An emulated processor takes minutes for what takes seconds elsewhere, so rxe has fewer steps.
+# machine.yaml makes STREAM's arrays smaller there; its samples say so. Runs that are too short for
+# the writers' rows are lengthened (docs/method.md).
 case $fabric in
 veth) pairs=6 steps=300 iterations=40 ;;
 rxe) pairs=2 steps=10 iterations=5 ;;
@@ -20,7 +20,7 @@ rxe) pairs=2 steps=10 iterations=5 ;;
     ;;
 esac
 
-# A signal ends ReFrame first, which cancels its jobs, and then the cluster.
+# A signal ends first ReFrame, which cancels its jobs, and then the cluster.
 session=
 trap '[ -z "$session" ] || { kill "$session"; wait "$session"; } || true
 "$nimc" minicluster down --state "$state"; rm -rf "$work"' EXIT
@@ -37,6 +37,6 @@ PYTHONPATH=$root "$(dirname "$nimc")/reframe" -C configs/minicluster.py --prefix
 session=$!
 wait "$session"
 session=
-# Slurm books a job's start up to five seconds late.
+# Slurm's accounting records a job's start up to five seconds late.
 sleep 6
 sacct -X --format=jobid,partition,nodelist,state,elapsed

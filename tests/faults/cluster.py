@@ -15,7 +15,7 @@ from pathlib import Path
 
 from records.errors import MachineError
 from testbed import cluster, daemons, namespaces, vm
-from testbed.containers import container, enter
+from testbed.containers import enter, running_pid
 from testbed.spec import CHECKOUT, Fabric
 from tests.faults.host import DAEMONS, Host, Process, read, role, wait_until
 from tests.nimc.minicluster.driven import ENV, Cluster
@@ -117,7 +117,7 @@ class Minicluster(Host):
 
     def switch_off(self, node: str) -> None:
         """Kill a node's process 1, and with it all others."""
-        os.kill(container(self.layout, node), signal.SIGKILL)
+        os.kill(running_pid(self.layout, node), signal.SIGKILL)
 
     def port(self, node: str) -> str:
         return f"port{NODES.index(node) + 1}"

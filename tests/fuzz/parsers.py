@@ -229,7 +229,7 @@ _KERNEL = [
     ),
     Target(
         name="kernel.mounts",
-        read=text_parser(containers.kind_of),
+        read=text_parser(containers.cgroup_kind),
         seeds=[
             b"cgroup /sys/fs/cgroup/freezer cgroup rw,freezer 0 0\n"
             b"cgroup2 /sys/fs/cgroup cgroup2 rw,nosuid 0 0\n"
@@ -480,7 +480,7 @@ _FILES = [
     ),
     Target(
         name="file.boot image",
-        read=lambda image, _: vm.payload(image),
+        read=lambda image, _: vm.elf_payload(image),
         seeds=[bytes(0x202) + b"HdrS" + bytes(0x100) + lzma.compress(b"\x7fELF")],
         allowed=(MachineError,),
     ),

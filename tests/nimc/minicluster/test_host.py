@@ -53,7 +53,7 @@ def test_each_rail_of_a_node_has_its_own_bridge_and_subnet() -> None:
     ],
 )  # fmt: skip
 def test_kind_of_control_groups(mounts: str, kind: str, root: str | None) -> None:
-    assert containers.kind_of(mounts) == (kind, Path(root) if root else None)
+    assert containers.cgroup_kind(mounts) == (kind, Path(root) if root else None)
 
 
 def test_a_failing_program_is_one_line_and_a_missing_one_names_the_installer(

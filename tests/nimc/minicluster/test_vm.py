@@ -33,14 +33,14 @@ def boot_image(payload: bytes, setup_sectors: int) -> bytes:
 def test_the_kernel_is_taken_out_of_its_boot_image() -> None:
     packed = lzma.compress(b"\x7fELF kernel", check=lzma.CHECK_CRC32)
     # The payload ends with its unpacked size.
-    assert vm.payload(boot_image(packed + b"\x0b\0\0\0", 27)) == b"\x7fELF kernel"
+    assert vm.elf_payload(boot_image(packed + b"\x0b\0\0\0", 27)) == b"\x7fELF kernel"
 
 
 def test_other_images_are_refused() -> None:
     with pytest.raises(MachineError, match="no x86 boot image"):
-        vm.payload(bytes(4096))
+        vm.elf_payload(bytes(4096))
     with pytest.raises(MachineError, match="not compressed with xz"):
-        vm.payload(boot_image(b"(\xb5/\xfd zstd", 4))
+        vm.elf_payload(boot_image(b"(\xb5/\xfd zstd", 4))
 
 
 def test_modules_come_after_what_they_need() -> None:
@@ -48,13 +48,15 @@ def test_modules_come_after_what_they_need() -> None:
     assert vm.dependencies(module) == ["ib_core", "udp_tunnel"]
     assert vm.dependencies(b"\0depends=\0") == []
     needs = {"rxe": ["core", "tunnel"], "cm": ["core"], "tunnel": ["base"]}
-    order = vm.in_order(["rxe", "cm"], lambda name: needs.get(name, []))
+    order = vm.with_dependencies(["rxe", "cm"], lambda name: needs.get(name, []))
     assert order == ["core", "base", "tunnel", "rxe", "cm"]
 
 
 @pytest.mark.skipif(shutil.which("cpio") is None, reason="cpio, which judges, is not installed")
 def test_the_archive_is_one_that_cpio_reads(tmp_path: Path) -> None:
-    data = vm.archive([("d", 0o040755, b""), ("d/f", 0o100640, b"12345"), ("d/g", 0o100755, b"")])
+    data = vm.cpio_archive(
+        [("d", 0o040755, b""), ("d/f", 0o100640, b"12345"), ("d/g", 0o100755, b"")]
+    )
     done = subprocess.run(["cpio", "-i"], input=data, cwd=tmp_path, capture_output=True)
     assert done.returncode == 0, done.stderr
     assert (tmp_path / "d/f").read_bytes() == b"12345"
