@@ -10,9 +10,9 @@ from tempfile import TemporaryDirectory
 from typing import Any
 
 from analysis.report.page import make_reports
-from nimc.crate import zipped
+from nimc.crate import archive
+from nimc.crate.archive import LARGEST_B, MANIFEST, SIGNATURE, Files
 from nimc.crate.metadata import CAMPAIGN, REPORT, RUN, descriptions
-from nimc.crate.zipped import LARGEST_B, MANIFEST, SIGNATURE, Files
 from nimc.run.folder import locked
 from nimc.run.verify import IntegrityFinding, Verified, verify
 from records import chain, files
@@ -93,10 +93,10 @@ def pack(
         report = report_files(_unpack_run(analysed, Path(folder)))
     content |= {f"{REPORT}{name}": text for name, text in report.items()}
     content |= {CAMPAIGN: header.campaign_text.encode(), **descriptions(header, license_, authors)}
-    content[MANIFEST] = zipped.manifest(content)
+    content[MANIFEST] = archive.manifest(content)
     if key:
-        content[SIGNATURE] = zipped.sign(content[MANIFEST], key)
-    raw = zipped.zipped(content)
+        content[SIGNATURE] = archive.sign(content[MANIFEST], key)
+    raw = archive.make_zip(content)
     files.replace_bytes(crate, raw)
     return {
         "crate": str(crate),
@@ -120,7 +120,7 @@ def open_crate(crate: Path) -> Iterator[tuple[Files, Path]]:
     """
     raw = files.read_regular(crate, LARGEST_B)
     try:
-        content = zipped.unzipped(raw)
+        content = archive.read_zip(raw)
     except InputError as error:
         raise InputError(f"{crate}: {error}") from None
     with TemporaryDirectory() as folder:
@@ -159,7 +159,7 @@ def verify_crate(crate: Path, head: str | None = None, signers: Path | None = No
         fault = "not signed"
     elif signers is None:
         fault = "signed; --allowed-signers says by whom"
-    elif signer := zipped.signer_of(content[MANIFEST], signature, signers):
+    elif signer := archive.signer_of(content[MANIFEST], signature, signers):
         verified.remarks.append(f"signed by {signer}")
         return verified
     else:

@@ -10,8 +10,8 @@ from analysis.compare.sides import ComparedSides, Comparison
 from analysis.display.figures import change
 from analysis.effects.result import Result
 from analysis.statistics.interval import ends_text
+from nimc.crate.archive import Files
 from nimc.crate.metadata import REPORT
-from nimc.crate.zipped import Files
 
 Outcome = Literal["differs", "cannot be compared", "no difference shown", "reproduced"]
 
@@ -73,10 +73,10 @@ def compared_files(crate: Files, new: Files) -> dict[str, str]:
 
     In JSON, the last digits of a figure may depend on the processor.
     """
-    return {name: _compared(crate.get(f"{REPORT}{name}", b""), text) for name, text in new.items()}
+    return {name: _agreement(crate.get(f"{REPORT}{name}", b""), text) for name, text in new.items()}
 
 
-def _compared(packed: bytes, new: bytes) -> str:
+def _agreement(packed: bytes, new: bytes) -> str:
     if packed == new:
         return "the same"
     with suppress(ValueError, RecursionError):  # not JSON

@@ -19,9 +19,9 @@ from analysis.contention import evaluate
 from analysis.contention.sweep import Point
 from analysis.report.data import load_run
 from analysis.report.page import write_data
+from nimc.crate.archive import MANIFEST, make_zip, manifest
 from nimc.crate.metadata import METADATA
 from nimc.crate.pack import run_files
-from nimc.crate.zipped import MANIFEST, manifest, zipped
 from records.errors import InputError
 from records.run import load_header
 from testbed.spec import CHECKOUT
@@ -131,7 +131,7 @@ def crate(run: Path) -> bytes:
     files = {**run_files(run), METADATA: b'{"@graph": []}'}
     with suppress(InputError):
         files["campaign.yaml"] = load_header(run).campaign_text.encode()
-    return zipped({**files, MANIFEST: manifest(files)})
+    return make_zip({**files, MANIFEST: manifest(files)})
 
 
 def _line(text: bytes, _: Path) -> list[str]:

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from nimc.crate.zipped import MANIFEST, manifest, zipped
+from nimc.crate.archive import MANIFEST, make_zip, manifest
 from tests.analysis.synthetic import LAMMPS, STREAM, header, samples, write_run
 from tests.commands import call
 from tests.nimc.nimc_without_figures import render
@@ -43,7 +43,7 @@ def crate(packed: Path, run: Path) -> Path:
 
 def reseal(crate: Path, files: dict[str, bytes]) -> None:
     """Write a crate of these files, with a manifest that fits."""
-    crate.write_bytes(zipped({**files, MANIFEST: manifest(files)}))
+    crate.write_bytes(make_zip({**files, MANIFEST: manifest(files)}))
 
 
 @pytest.fixture(autouse=True)

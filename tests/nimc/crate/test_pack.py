@@ -7,15 +7,15 @@ from pathlib import Path
 
 import pytest
 
+from nimc.crate.archive import SIGNATURE, make_zip, read_zip
 from nimc.crate.pack import run_files, verify_crate
-from nimc.crate.zipped import SIGNATURE, unzipped, zipped
 from tests.captures import RUN_QUICK
 from tests.commands import Command
 from tests.nimc.crate.conftest import AUTHORS, reseal
 
 
 def files_in(crate: Path) -> dict[str, bytes]:
-    return unzipped(crate.read_bytes())
+    return read_zip(crate.read_bytes())
 
 
 def test_it_holds_the_run_unchanged_and_what_describes_it_always_alike(
@@ -119,6 +119,6 @@ def test_what_is_no_crate_is_one_line(tmp_path: Path, command: Command) -> None:
     command("reproduce", file, "--analysis-only", code=2)
     assert command.err.startswith(f"nimc: {file}: ")
     assert command.err.count("\n") == 1
-    file.write_bytes(zipped({"a": b""}))
+    file.write_bytes(make_zip({"a": b""}))
     command("reproduce", file, "--analysis-only", code=2)
     assert command.err.startswith(f"nimc: {file}: manifest-sha256.txt: does not list these files")

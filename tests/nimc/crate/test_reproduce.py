@@ -10,9 +10,9 @@ import pytest
 
 from analysis.compare.sides import compare_sides
 from analysis.report.data import RunData
+from nimc.crate.archive import read_zip
 from nimc.crate.reproduce import outcome_of
 from nimc.crate.schemas import FOLDER
-from nimc.crate.zipped import unzipped
 from tests.analysis.synthetic import LAMMPS, STREAM, Case, header, loaded_run, samples
 from tests.commands import Command, Nimc, call
 from tests.nimc.crate.conftest import reseal
@@ -91,7 +91,7 @@ def test_one_effect_that_differs_decides_whatever_others_say(tmp_path: Path) -> 
 def test_another_figure_of_the_packed_results_is_said(crate: Path, command: Command) -> None:
     document = command.json("reproduce", crate, "--analysis-only")
     assert document["files"] == {"report.html": "the same", "results.json": "the same"}
-    files = unzipped(crate.read_bytes())
+    files = read_zip(crate.read_bytes())
     results = json.loads(files["report/results.json"])
     results["runs"][0]["results"][0]["slowdown"] *= 1.001
     files["report/results.json"] = (json.dumps(results, indent=1) + "\n").encode()

@@ -13,7 +13,7 @@ from typing import Any
 
 import pytest
 
-from nimc.crate.zipped import unzipped
+from nimc.crate.archive import read_zip
 
 pytest.importorskip("rocrate_validator")
 
@@ -76,7 +76,7 @@ def test_nothing_required_is_missing_but_what_was_removed(
     profile: str, set_back: dict[str, str], crate: Path, tmp_path: Path
 ) -> None:
     folder = tmp_path / "crate"
-    for name, content in unzipped(crate.read_bytes()).items():
+    for name, content in read_zip(crate.read_bytes()).items():
         (folder / name).parent.mkdir(parents=True, exist_ok=True)
         (folder / name).write_bytes(content)
     metadata = folder / "ro-crate-metadata.json"

@@ -26,7 +26,7 @@ Files = Mapping[str, bytes]
 #: Size of the largest crate, bytes.
 LARGEST_B = 1 << 30
 #: Most files that a zip without extensions has.
-MOST_FILES = 0xFFFF
+MAX_FILES = 0xFFFF
 
 MANIFEST, SIGNATURE = "manifest-sha256.txt", "manifest-sha256.txt.sig"
 
@@ -38,19 +38,19 @@ _LOCAL_HEADER = struct.Struct("<4s2xHH4xIII")
 _UTF8_FLAG = 0x800
 
 
-def zipped(files: Files) -> bytes:
+def make_zip(files: Files) -> bytes:
     """Return the zip of `files`. Raises InputError for a name or size that is not allowed."""
-    if len(files) > MOST_FILES:
-        raise InputError(f"the crate has {len(files)} files; allowed: {MOST_FILES}")
+    if len(files) > MAX_FILES:
+        raise InputError(f"the crate has {len(files)} files; allowed: {MAX_FILES}")
     if sum(map(len, files.values())) > LARGEST_B:  # checked before memory for the zip is needed
         _refuse_large()
     out = io.BytesIO()
-    with zipfile.ZipFile(out, "w", zipfile.ZIP_STORED, allowZip64=False) as archive:
+    with zipfile.ZipFile(out, "w", zipfile.ZIP_STORED, allowZip64=False) as zip_file:
         for name, content in sorted(files.items()):
             _require_inside(name)
             entry = zipfile.ZipInfo(name)
             entry.external_attr = (stat.S_IFREG | 0o644) << 16
-            archive.writestr(entry, content)
+            zip_file.writestr(entry, content)
     if out.tell() > LARGEST_B:
         _refuse_large()
     return out.getvalue()
@@ -69,17 +69,17 @@ def _require_inside(name: str) -> None:
         )
 
 
-def unzipped(raw: bytes) -> dict[str, bytes]:
+def read_zip(raw: bytes) -> dict[str, bytes]:
     """Return the files of a crate. Raises InputError unless its manifest lists exactly these.
 
     All headers are checked before a file is read.
     """
     # Counted before `zipfile` reads entries: one takes more memory than it has bytes in the zip.
-    if raw.count(_DIRECTORY_SIGNATURE) > MOST_FILES:
-        raise InputError(f"has more files than allowed: {MOST_FILES}")
+    if raw.count(_DIRECTORY_SIGNATURE) > MAX_FILES:
+        raise InputError(f"has more files than allowed: {MAX_FILES}")
     try:
-        with zipfile.ZipFile(io.BytesIO(raw)) as archive:
-            entries = archive.infolist()
+        with zipfile.ZipFile(io.BytesIO(raw)) as zip_file:
+            entries = zip_file.infolist()
             for entry in entries:
                 _require_inside(entry.orig_filename)
                 _require_stored(entry, raw)
@@ -87,7 +87,7 @@ def unzipped(raw: bytes) -> dict[str, bytes]:
                 raise InputError("has two files of one name")
             if sum(entry.file_size for entry in entries) > len(raw):
                 raise InputError("its files are larger than the zip itself")
-            files = {entry.filename: archive.read(entry) for entry in entries}
+            files = {entry.filename: zip_file.read(entry) for entry in entries}
     except InputError:
         raise
     except Exception as error:  # `zipfile` raises many kinds

@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from nimc.crate.zipped import MANIFEST, manifest, sign, signer_of, unzipped, zipped
+from nimc.crate.archive import MANIFEST, make_zip, manifest, read_zip, sign, signer_of
 from records.errors import InputError, MachineError
 
 FILES = {"b/c.txt": b"two\n", "a.json": b"{}", "b/stream@rate=25%.jsonl": b"1\n2\n", "é": b""}
@@ -22,9 +22,9 @@ def listed(files: dict[str, bytes]) -> dict[str, bytes]:
 
 def test_other_programs_read_a_zip_whose_bytes_depend_on_its_files_alone(tmp_path: Path) -> None:
     files = listed(FILES)
-    raw = zipped(files)
-    assert zipped(dict(reversed(files.items()))) == raw
-    assert unzipped(raw) == files
+    raw = make_zip(files)
+    assert make_zip(dict(reversed(files.items()))) == raw
+    assert read_zip(raw) == files
     with zipfile.ZipFile(io.BytesIO(raw)) as archive:
         assert {entry.date_time for entry in archive.infolist()} == {(1980, 1, 1, 0, 0, 0)}
         archive.extractall(tmp_path)
@@ -35,14 +35,14 @@ def test_other_programs_read_a_zip_whose_bytes_depend_on_its_files_alone(tmp_pat
 
 def test_a_change_of_any_byte_is_found_or_changes_no_file() -> None:
     files = listed(FILES)
-    raw = zipped(files)
+    raw = make_zip(files)
     chance = random.Random(7)
     refused = 0
     for position in range(len(raw)):
         edited = bytearray(raw)
         edited[position] ^= chance.randrange(1, 256)
         try:
-            assert unzipped(bytes(edited)) == files
+            assert read_zip(bytes(edited)) == files
         except InputError:
             refused += 1
     # Two dates of four bytes and two versions of two stand beside names, sizes and contents.
@@ -51,14 +51,14 @@ def test_a_change_of_any_byte_is_found_or_changes_no_file() -> None:
 
 def test_a_zip_that_another_program_made_anew_is_the_same_crate(tmp_path: Path) -> None:
     files = listed(FILES)
-    with zipfile.ZipFile(io.BytesIO(zipped(files))) as archive:
+    with zipfile.ZipFile(io.BytesIO(make_zip(files))) as archive:
         archive.extractall(tmp_path)
     out = io.BytesIO()
     with zipfile.ZipFile(out, "w") as archive:
         for name in reversed(files):
             archive.write(tmp_path / name, name)  # with its date and rights
-    assert out.getvalue() != zipped(files)
-    assert unzipped(out.getvalue()) == files
+    assert out.getvalue() != make_zip(files)
+    assert read_zip(out.getvalue()) == files
 
 
 def other(name: str = "a", *, mode: int = stat.S_IFREG | 0o644, method: int = 0) -> bytes:
@@ -125,26 +125,26 @@ def test_what_is_no_plain_zip_is_refused_before_it_is_read(
     read: list[str] = []
     monkeypatch.setattr(zipfile.ZipFile, "read", lambda _, entry: read.append(entry.filename))
     with pytest.raises(InputError, match=words):
-        unzipped(raw)
+        read_zip(raw)
     assert not read
 
 
 def test_a_crate_has_a_largest_size_and_most_files(monkeypatch: pytest.MonkeyPatch) -> None:
-    raw = bytearray(zipped({"a": b"1"}))
+    raw = bytearray(make_zip({"a": b"1"}))
     directory = raw.index(b"PK\1\2")
     raw[directory + 20 : directory + 28] = b"\xf0\xff\xff\xff" * 2  # 4 GB, as its directory claims
     with pytest.raises(InputError):
-        unzipped(bytes(raw))
+        read_zip(bytes(raw))
     with pytest.raises(InputError, match="more files than allowed: 65535"):
-        unzipped(bytes(raw[directory:]) * 65_536)
+        read_zip(bytes(raw[directory:]) * 65_536)
     with pytest.raises(InputError, match="65536 files; allowed: 65535"):
-        zipped({str(number): b"" for number in range(65_536)})
-    monkeypatch.setattr("nimc.crate.zipped.LARGEST_B", 2 << 20)
-    largest = zipped({"a": bytes((2 << 20) - 200)})
+        make_zip({str(number): b"" for number in range(65_536)})
+    monkeypatch.setattr("nimc.crate.archive.LARGEST_B", 2 << 20)
+    largest = make_zip({"a": bytes((2 << 20) - 200)})
     assert len(largest) <= 2 << 20  # what can be written can be read
     for size_b in (2 << 20, (2 << 20) + 1):
         with pytest.raises(InputError, match="larger than allowed: 2 MiB"):
-            zipped({"a": bytes(size_b)})
+            make_zip({"a": bytes(size_b)})
 
 
 def test_the_manifest_lists_all_files_and_no_others() -> None:
@@ -159,7 +159,7 @@ def test_the_manifest_lists_all_files_and_no_others() -> None:
         {**sound, MANIFEST: b"".join(reversed(lines))},
     ):
         with pytest.raises(InputError, match=f"^{MANIFEST}: does not list these files"):
-            unzipped(zipped(files))
+            read_zip(make_zip(files))
 
 
 # Signatures by OpenSSH: who signed, and that nothing else passes.
@@ -188,6 +188,6 @@ def test_what_is_no_key_is_one_line(tmp_path: Path, monkeypatch: pytest.MonkeyPa
     file.chmod(0o600)
     with pytest.raises(InputError, match=f"--sign: {file}: exit status"):
         sign(TEXT, file)
-    monkeypatch.setattr("nimc.crate.zipped.find_program", lambda _: None)
+    monkeypatch.setattr("nimc.crate.archive.find_program", lambda _: None)
     with pytest.raises(MachineError, match=r"^ssh-keygen: not found"):
         sign(TEXT, file)
