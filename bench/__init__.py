@@ -24,13 +24,13 @@ class BenchRow:
     ok: bool | None = None
 
 
-def below(name: str, value: float, unit: str, most: float) -> BenchRow:
+def row_below(name: str, value: float, unit: str, most: float) -> BenchRow:
     """A figure that must be below a limit."""
     aim = f"under {most:g} {unit}".rstrip()
     return BenchRow(name=name, value=value, unit=unit, aim=aim, ok=value < most)
 
 
-def at_least(name: str, value: float, unit: str, least: float) -> BenchRow:
+def row_at_least(name: str, value: float, unit: str, least: float) -> BenchRow:
     """A figure that must reach a limit."""
     aim = f"at least {least:g} {unit}".rstrip()
     return BenchRow(name=name, value=value, unit=unit, aim=aim, ok=value >= least)

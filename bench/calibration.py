@@ -8,7 +8,7 @@ from analysis.contention import evaluate
 from analysis.contention.fit import fit_model
 from analysis.contention.parameters import Model, placements, predict
 from analysis.contention.sweep import Sweep
-from bench import BenchRow, below
+from bench import BenchRow, row_below
 from nimc.campaign.cases import evenly_spaced
 from tests.analysis.contention.made_sweeps import sweep
 
@@ -16,7 +16,7 @@ from tests.analysis.contention.made_sweeps import sweep
 NOISES = (0.005, 0.02)
 SEEDS = range(3)
 #: Largest error that a short sweep may add, percentage points.
-MOST_ADDED_ERROR = 0.5
+MAX_ADDED_ERROR = 0.5
 
 
 def run() -> list[BenchRow]:
@@ -27,9 +27,9 @@ def run() -> list[BenchRow]:
         share, full_error, short_error = np.mean(comparisons, axis=0).tolist()
         added_error = short_error - full_error
         name = f"few cores, {100 * noise:g} % noise"
-        rows.append(below(f"{name}: points of the full sweep", share, "", 1 / 2))
+        rows.append(row_below(f"{name}: points of the full sweep", share, "", 1 / 2))
         rows.append(
-            below(f"{name}: error above the full one's", added_error, "points", MOST_ADDED_ERROR)
+            row_below(f"{name}: error above the full one's", added_error, "points", MAX_ADDED_ERROR)
         )
     return rows
 

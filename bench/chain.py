@@ -11,7 +11,7 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
-from bench import BenchRow, below, cost_of, in_own_process, print_cost
+from bench import BenchRow, cost_of, in_own_process, print_cost, row_below
 from conductor.block.store import Store
 from nimc.run.verify import verify
 from tests.analysis.integrity.outputs import output_of
@@ -21,12 +21,12 @@ from tests.nimc.stored import rows_of, store_run, with_figures
 #: Number of samples.
 _SIZE = 10_000
 #: Largest time of verifying them.
-_MOST_VERIFY_S = 5.0
+_MAX_VERIFY_S = 5.0
 #: Length of the shortest run: the conductor makes runs longer until two rows of a second fit in
 #: (`conductor.judge.length`).
 _SHORTEST_RUN_S = 2.0
 #: Largest share of a run's time that the chain may add.
-_MOST_SHARE = 0.01
+_MAX_SHARE = 0.01
 #: Samples that are stored by turns with and without the chain.
 _STORED = 500
 
@@ -37,11 +37,11 @@ def run() -> list[BenchRow]:
         with_s, without_s = _storing_s(Path(folder))
         make(Path(folder) / "run", _SIZE)
         verified = in_own_process("chain", folder)
-    most_s = _MOST_SHARE * _SIZE * _SHORTEST_RUN_S
+    most_s = _MAX_SHARE * _SIZE * _SHORTEST_RUN_S
     name = f"what chain, digests and kept outputs add to {_SIZE:,} samples"
     return [
-        below(name, (with_s - without_s) * _SIZE, "s", most_s),
-        below(f"nimc verify, {_SIZE:,} samples", verified.wall_s, "s", _MOST_VERIFY_S),
+        row_below(name, (with_s - without_s) * _SIZE, "s", most_s),
+        row_below(f"nimc verify, {_SIZE:,} samples", verified.wall_s, "s", _MAX_VERIFY_S),
         BenchRow("its peak memory", verified.memory_b / 2**20, "MiB"),
     ]
 

@@ -9,7 +9,7 @@ import tempfile
 from pathlib import Path
 
 from analysis.statistics.interval import median_interval
-from bench import BenchRow, below, cost_of
+from bench import BenchRow, cost_of, row_below
 from records.block_plan import BlockPlan
 from records.machine import site
 from reframe_tests import stream
@@ -41,7 +41,7 @@ def run() -> list[BenchRow]:
             by_hand_first = block % 2 == 1
             if by_hand_first:
                 by_hand_b_s = _by_hand(binary, app_cpus)
-            conducted_b_s, between_s = _conducted(
+            conducted_b_s, between_s = _run_conductor(
                 binary, Path(folder), block, app_cpus, origin_cpus
             )
             if not by_hand_first:
@@ -55,7 +55,7 @@ def run() -> list[BenchRow]:
         BenchRow("STREAM triad, conducted / by hand", ratio.value, aim="0.99 to 1.01", ok=ok),
         BenchRow("the same, lower end of its interval", ratio.low),
         BenchRow("the same, upper end", ratio.high),
-        below("conductor's own time a run", statistics.median(between_runs_s), "s", 0.15),
+        row_below("conductor's own time a run", statistics.median(between_runs_s), "s", 0.15),
         BenchRow("ReFrame's own time a case", _reframe_case_s(), "s"),
     ]
 
@@ -83,7 +83,7 @@ def _by_hand(binary: Path, cpus: list[int]) -> float:
     return stream.WORKLOAD.parse(completed.stdout).value
 
 
-def _conducted(
+def _run_conductor(
     binary: Path, folder: Path, block: int, app_cpus: list[int], origin_cpus: list[int]
 ) -> tuple[float, float]:
     """Return the triad of a run under the conductor, and the time between two runs."""

@@ -19,13 +19,13 @@ from analysis.history.nights import nights_of, read_results
 from analysis.pages.write import gather, write_pages
 from bench import (
     BenchRow,
-    below,
     chain,
     cost_of,
     in_own_process,
     peak_memory_b,
     plan,
     report,
+    row_below,
 )
 from nimc.crate.pack import pack
 from nimc.run.verify import verify
@@ -33,12 +33,12 @@ from tests.analysis.history.tables import made_table, write_nights
 
 #: Largest exponent of cost over size, where 1 is linear and 2 quadratic. On an idle host most are
 #: below 1.1; CI runs beside other work.
-_MOST_EXPONENT = 1.4
+_MAX_EXPONENT = 1.4
 #: How often a command whose time seems to grow faster is measured again. The least times count,
 #: since other programs can only lengthen a time.
 _REPETITIONS = 3
 #: Memory below this belongs to the allocator, not to the data.
-_LEAST_MEMORY_B = 8 << 20
+_MIN_MEMORY_B = 8 << 20
 #: Inputs are written to memory if it has this much space: samples are flushed one by one, which
 #: takes minutes on a disk.
 _IN_MEMORY, _NEEDED_SPACE_B = Path("/dev/shm"), 1 << 30
@@ -49,7 +49,7 @@ Prepare = Callable[[int, Path], Callable[[], object]]
 
 def _plan(size: int, folder: Path) -> Callable[[], object]:
     file = plan.write(folder / "big.yaml", size)
-    return lambda: plan.planned(file)
+    return lambda: plan.plan_json(file)
 
 
 def _report(size: int, folder: Path) -> Callable[[], object]:
@@ -113,17 +113,17 @@ def _rows(name: str, command: _Command) -> list[BenchRow]:
     costs = [in_own_process("growth", name, size) for size in sizes]
     cpu_s = [cost.cpu_s for cost in costs]
     for _ in range(_REPETITIONS):
-        if _exponent(sizes, cpu_s) < _MOST_EXPONENT:
+        if _exponent(sizes, cpu_s) < _MAX_EXPONENT:
             break
         repeated_s = [in_own_process("growth", name, size).cpu_s for size in sizes]
         cpu_s = [min(times_s) for times_s in zip(cpu_s, repeated_s, strict=True)]
-    memory_b = [max(cost.memory_b, _LEAST_MEMORY_B) for cost in costs]
+    memory_b = [max(cost.memory_b, _MIN_MEMORY_B) for cost in costs]
     largest = f"{name}, {sizes[-1]:,} {command.unit}"
     return [
         BenchRow(f"{largest}: processor time", cpu_s[-1], "s"),
-        below(f"{name}: its exponent", _exponent(sizes, cpu_s), "", _MOST_EXPONENT),
+        row_below(f"{name}: its exponent", _exponent(sizes, cpu_s), "", _MAX_EXPONENT),
         BenchRow(f"{largest}: memory", memory_b[-1] / 2**20, "MiB"),
-        below(f"{name}: its exponent", _exponent(sizes, memory_b), "", _MOST_EXPONENT),
+        row_below(f"{name}: its exponent", _exponent(sizes, memory_b), "", _MAX_EXPONENT),
     ]
 
 

@@ -9,7 +9,7 @@ from pathlib import Path
 
 import yaml
 
-from bench import BenchRow, below
+from bench import BenchRow, row_below
 from records import kernel_text
 from records.checkout import ROOT
 from records.errors import MachineError
@@ -56,7 +56,7 @@ _PARTS = {
 #: Parts of this project that run beside an application.
 _PROJECT_PARTS = ("ReFrame", "agents", "conductor", "`nimc run`")
 #: Largest share of a core that they may take together.
-_MOST_SHARE = 0.02
+_MAX_SHARE = 0.02
 
 
 def run() -> list[BenchRow]:
@@ -68,7 +68,7 @@ def run() -> list[BenchRow]:
         for part in _PROJECT_PARTS
     ]
     together = statistics.median(sum(shares[part] for part in _PROJECT_PARTS) for shares in windows)
-    return [*rows, below("together", together, "", _MOST_SHARE)]
+    return [*rows, row_below("together", together, "", _MAX_SHARE)]
 
 
 def _shares_by_window(folder: Path) -> list[dict[str, float]]:

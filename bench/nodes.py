@@ -15,7 +15,7 @@ import time
 from pathlib import Path
 from typing import Any
 
-from bench import BenchRow, below
+from bench import BenchRow, row_below
 from conductor import messages, wire
 from conductor.readings import LoadSample, NodeSeries
 from records import clock, kernel_text
@@ -44,13 +44,13 @@ def run() -> list[BenchRow]:
     first, second = samples
     between_s = second["start_s"] - first["start_s"] - first["elapsed_s"]
     return [
-        below(
+        row_below(
             f"{_NODES:,} agents: until the first run", first["start_s"] - cost["begun_s"], "s", 60
         ),
-        below("between two runs", between_s, "s", 15),
-        below("the conductor's memory", cost["memory_b"] / 2**30, "GiB", 2),
-        below("its processor time", cost["cpu_s"], "s", 90),
-        below("stored of each run", stored_b / len(samples) / 1e6, "MB", 20),
+        row_below("between two runs", between_s, "s", 15),
+        row_below("the conductor's memory", cost["memory_b"] / 2**30, "GiB", 2),
+        row_below("its processor time", cost["cpu_s"], "s", 90),
+        row_below("stored of each run", stored_b / len(samples) / 1e6, "MB", 20),
     ]
 
 
@@ -118,10 +118,10 @@ async def _agent(node: str, facts: dict[str, Any]) -> None:
             case messages.BeginWatch():
                 connection.send(messages.encode(messages.WatchBegun()))
             case messages.EndWatch():
-                connection.send(messages.encode(_observed(node)))
+                connection.send(messages.encode(_watch_record(node)))
 
 
-def _observed(node: str) -> messages.WatchRecord:
+def _watch_record(node: str) -> messages.WatchRecord:
     """Return what an agent observed during a run: loads, counters and frequencies."""
     now_s = time.monotonic()
     loads = [

@@ -5,11 +5,11 @@ import tempfile
 from contextlib import redirect_stdout
 from pathlib import Path
 
-from bench import BenchRow, below, cost_of
+from bench import BenchRow, cost_of, row_below
 from nimc.cli.plan import plan_command
 
 _CASES = 10_000
-_MOST_S = 2.0
+_MAX_S = 2.0
 
 
 def write(file: Path, cases: int) -> Path:
@@ -22,7 +22,7 @@ def write(file: Path, cases: int) -> Path:
     return file
 
 
-def planned(file: Path) -> str:
+def plan_json(file: Path) -> str:
     """Return what `nimc plan --json` prints for a campaign."""
     with redirect_stdout(io.StringIO()) as printed:
         plan_command.main([str(file), "--machine", "localhost", "--json"], standalone_mode=False)
@@ -33,5 +33,5 @@ def run() -> list[BenchRow]:
     """Measure the time to read, check and plan a campaign of 10,000 cases."""
     with tempfile.TemporaryDirectory() as folder:
         file = write(Path(folder) / "big.yaml", _CASES)
-        cost = cost_of(lambda: planned(file))
-    return [below(f"nimc plan, {_CASES:,} cases", cost.wall_s, "s", _MOST_S)]
+        cost = cost_of(lambda: plan_json(file))
+    return [row_below(f"nimc plan, {_CASES:,} cases", cost.wall_s, "s", _MAX_S)]

@@ -6,13 +6,13 @@ import tempfile
 from dataclasses import replace
 from pathlib import Path
 
-from bench import BenchRow, Cost, below, in_own_process, print_cost
+from bench import BenchRow, Cost, in_own_process, print_cost, row_below
 from records.sample import Sample
 from scripts.rechain import rechain
 from tests.analysis.synthetic import LAMMPS, STREAM, header, samples, write_run
 
 _SIZES = (10_000, 100_000, 1_000_000)
-_MOST_S, _MOST_B = 10.0, 1 << 30
+_MAX_S, _MAX_B = 10.0, 1 << 30
 _PAIRS = 12
 
 
@@ -27,8 +27,8 @@ def run() -> list[BenchRow]:
         )
         memory_mib = cost.memory_b / 2**20
         if size == _SIZES[-1]:
-            rows.append(below(time_name, cost.wall_s, "s", _MOST_S))
-            rows.append(below(memory_name, memory_mib, "MiB", _MOST_B / 2**20))
+            rows.append(row_below(time_name, cost.wall_s, "s", _MAX_S))
+            rows.append(row_below(memory_name, memory_mib, "MiB", _MAX_B / 2**20))
         else:
             rows.append(BenchRow(time_name, cost.wall_s, "s"))
             rows.append(BenchRow(memory_name, memory_mib, "MiB"))

@@ -4,7 +4,7 @@ import json
 import sys
 
 from analysis.simulate import Application, run_s
-from bench import BenchRow, below, in_own_process, print_cost
+from bench import BenchRow, in_own_process, print_cost, row_below
 from records.timetable import staggered_writes
 
 _RANKS = 1_000_000
@@ -34,10 +34,10 @@ def run() -> list[BenchRow]:
     table = in_own_process("scale", "timetable")
     simulated = in_own_process("scale", "simulate")
     return [
-        below("timetable, 8,192 targets, 47 writers, 1 h", table.wall_s, "s", 1.0),
-        below("its memory", table.memory_b / 1e6, "MB", 200.0),
-        below(f"simulate {_RANKS:,} ranks x {_STEPS:,} steps", simulated.wall_s, "s", 60.0),
-        below("its memory", simulated.memory_b / 2**30, "GiB", 2.0),
+        row_below("timetable, 8,192 targets, 47 writers, 1 h", table.wall_s, "s", 1.0),
+        row_below("its memory", table.memory_b / 1e6, "MB", 200.0),
+        row_below(f"simulate {_RANKS:,} ranks x {_STEPS:,} steps", simulated.wall_s, "s", 60.0),
+        row_below("its memory", simulated.memory_b / 2**30, "GiB", 2.0),
     ]
 
 

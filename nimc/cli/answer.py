@@ -31,7 +31,7 @@ class Answer:
     schema: int = 1
 
 
-def answers(*, tables: bool = False) -> Callable[[Callable[..., Any]], Callable[..., int]]:
+def prints_answer(*, tables: bool = False) -> Callable[[Callable[..., Any]], Callable[..., int]]:
     """Return a decorator that prints the Answer of a command and returns its exit status.
 
     It adds the option `--json` to the command and, with `tables`, `--format`. A command that was

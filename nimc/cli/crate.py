@@ -18,7 +18,7 @@ from nimc.campaign.campaign_file import named_checks_of_others
 from nimc.campaign.plan import Request
 from nimc.campaign.prepare import prepare
 from nimc.cli import options
-from nimc.cli.answer import Answer, answers, prose
+from nimc.cli.answer import Answer, prints_answer, prose
 from nimc.cli.results import comparison_parts
 from nimc.cli.run import run_campaign
 from nimc.crate.metadata import LICENSES
@@ -61,7 +61,7 @@ from records.units import plural
     metavar="NAME",
     help="'Family, Given', or an institution; once for each.",
 )
-@answers()
+@prints_answer()
 def pack_command(
     run: Path, output: Path | None, key: Path | None, license_: str, authors: tuple[str, ...]
 ) -> Answer:
@@ -90,7 +90,7 @@ def pack_command(
 @click.option("--analysis-only", is_flag=True, help="Only results and page, from the samples.")
 @options.machine_option
 @options.results_option
-@answers()
+@prints_answer()
 @options.progress_options
 def reproduce_command(
     crate: Path, analysis_only: bool, machine: str, results: Path, progress: Progress
@@ -170,7 +170,7 @@ def comparison_answer(
     metavar="FILE",
     help="Whose signatures of crates are accepted (ssh-keygen(1), ALLOWED SIGNERS).",
 )
-@answers()
+@prints_answer()
 def verify_command(runs: tuple[Path, ...], head: str | None, allowed: Path | None) -> Answer:
     """Verify stored runs, and crates (.zip): chain, digests, and figures re-read from kept logs.
 
@@ -196,10 +196,10 @@ def verify_command(runs: tuple[Path, ...], head: str | None, allowed: Path | Non
 def _verification_lines(verified: Verified) -> Iterator[str]:
     faults = sum(finding.kind != "unproven" for finding in verified.findings)
     state = plural(faults, "fault") if faults else "no fault"
-    figures, judged = plural(verified.reread, "figure"), plural(verified.judged, "run")
-    repeated = f"{figures} re-read, {judged} judged again"
-    checked = f"{plural(verified.samples, 'sample')}, {repeated}"
-    title = f"{verified.run}: {state}; {checked}; head {verified.head or 'none'}"
+    samples = plural(verified.samples, "sample")
+    figures, runs = plural(verified.reread, "figure"), plural(verified.judged, "run")
+    checks = f"{samples}, {figures} re-read, {runs} judged again"
+    title = f"{verified.run}: {state}; {checks}; head {verified.head or 'none'}"
     yield click.style(visible(title), bold=True)
     for finding in verified.findings:
         colour = "yellow" if finding.kind == "unproven" else "red"

@@ -11,7 +11,7 @@ import click
 
 from analysis.display.lines import WIDTH, Line, visible, wrapped, wrapped_lines
 from nimc.cli import options
-from nimc.cli.answer import Answer, Listing, answers, log
+from nimc.cli.answer import Answer, Listing, log, prints_answer
 from nimc.cluster.root_remedies import (
     PARTS,
     ROOT_REMEDIES,
@@ -49,7 +49,7 @@ _SUBJECT_WIDTH, _STATE_WIDTH = 23, 9
 @options.wait_option
 @options.results_option
 @click.option("-v", "--verbose", is_flag=True, help="Also what works, and every workload.")
-@answers()
+@prints_answer()
 def doctor_command(
     machine: str, in_job: bool, wait_s: float, results: Path, verbose: bool
 ) -> Answer:
@@ -124,7 +124,7 @@ def origins_command() -> None:
 @click.option(
     "--nodes", metavar="N,N", help="These [default: number and partition of the site file]."
 )
-@answers()
+@prints_answer()
 def create(machine: str, length_s: float, nodes: str | None) -> Answer:
     """Reserve the origin nodes for you, from now."""
     minutes = max(1, round(length_s / 60))
@@ -133,7 +133,7 @@ def create(machine: str, length_s: float, nodes: str | None) -> Answer:
 
 @origins_command.command()
 @options.machine_option
-@answers()
+@prints_answer()
 def show(machine: str) -> Answer | int:
     """Show the reservation; exit code 3 if there is none."""
     name = reservation.name_of(load_machine(machine))
@@ -152,9 +152,9 @@ def remove(machine: str) -> None:
 
 
 def _reservation_answer(current: Reservation) -> Answer:
-    lists = {"": current.users, "group ": current.groups, "account ": current.accounts}
-    named = [f"{kind}{', '.join(names)}" for kind, names in lists.items() if names]
-    users = "; ".join(named) or "everyone"
+    names_by_kind = {"": current.users, "group ": current.groups, "account ": current.accounts}
+    lists = [f"{kind}{', '.join(names)}" for kind, names in names_by_kind.items() if names]
+    users = "; ".join(lists) or "everyone"
     nodes = f"{current.nodes} ({current.node_count} nodes)"
     text = f"{current.name}: {nodes} for {users}, {current.start} to {current.end}, {current.state}"
     times = {"start": str(current.start), "end": str(current.end)}
@@ -170,7 +170,7 @@ def remedy_command() -> None:
 
 
 @remedy_command.command(name="list")
-@answers()
+@prints_answer()
 def list_remedies() -> Answer:
     """List the remedies."""
     remedies = ROOT_REMEDIES.values()
@@ -185,7 +185,7 @@ def list_remedies() -> Answer:
     "--set", "assignments", multiple=True, metavar="NAME=VALUE", help="A value of the scripts."
 )
 @click.option("--part", type=click.Choice(PARTS), help="Print only this file.")
-@answers()
+@prints_answer()
 def show_remedy(name: str, assignments: tuple[str, ...], part: Part | None) -> Answer:
     """Print prolog and epilog for Slurm, and a systemd unit that runs the epilog at boot."""
     if part:

@@ -12,7 +12,7 @@ import click
 from analysis.display.figures import quantity
 from conductor.injectors import INJECTORS
 from nimc.cli import options
-from nimc.cli.answer import Answer, answers, log
+from nimc.cli.answer import Answer, log, prints_answer
 from records.errors import InputError
 from records.injected import SCHEMA, Head
 from records.machine.site import load as load_machine
@@ -39,7 +39,7 @@ _INJECTORS = [
 @options.output_option("The record [default: a new file in the folder of --results].")
 @options.results_option
 @options.wait_option
-@answers()
+@prints_answer()
 @click.argument("command", nargs=-1, type=click.UNPROCESSED, metavar="[--] [COMMAND ARG...]")
 def inject_command(
     machine: str,
@@ -107,12 +107,10 @@ def _document(path: Path) -> dict[str, object]:
 def _summary_lines(head: Head) -> Iterator[str]:
     length_s = (head.end_s or 0.0) - (head.start_s or 0.0)
     rate_b_s = head.bytes_b / length_s if length_s else 0.0
-    written = (
-        f"wrote {quantity(head.bytes_b, 'B')} in {length_s:.1f} s: {quantity(rate_b_s, 'B/s')}"
-    )
+    line = f"wrote {quantity(head.bytes_b, 'B')} in {length_s:.1f} s: {quantity(rate_b_s, 'B/s')}"
     if head.link_rate_b_s:
-        written += f", {rate_b_s / head.link_rate_b_s / len(head.targets):.0%} of the link"
-    yield written
+        line += f", {rate_b_s / head.link_rate_b_s / len(head.targets):.0%} of the link"
+    yield line
     reason = "" if head.proven else f": {head.reason}"
     yield f"proven for {head.proven_s:.1f} s of {length_s:.1f} s{reason}"
     if head.exit_status is not None and head.command_start_s and head.command_end_s:

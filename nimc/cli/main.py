@@ -199,7 +199,7 @@ _BROKEN_PIPE = 141
 #: Address space that a command needs, bytes: the larger of a minimum and of a base with an addition
 #: for each hardware thread. A report took 1.45 GB with 2 threads, 1.74 GB with 16 and 2.01 GB with
 #: 64.
-_LEAST_ADDRESS_SPACE_B = 2 << 30
+_MIN_ADDRESS_SPACE_B = 2 << 30
 _BASE_ADDRESS_SPACE_B = 3 << 29
 _ADDRESS_SPACE_PER_THREAD_B = 10 << 20
 #: The longest line of an error, characters.
@@ -291,7 +291,7 @@ def cli(debug: bool) -> None:  # noqa: ARG001  # `_Commands.invoke` reads it
 def require_memory(limit_b: int, threads: int) -> None:
     """Raise MachineError if the address space is so limited that libraries would abort."""
     for_threads_b = _BASE_ADDRESS_SPACE_B + threads * _ADDRESS_SPACE_PER_THREAD_B
-    least_b = max(_LEAST_ADDRESS_SPACE_B, for_threads_b)
+    least_b = max(_MIN_ADDRESS_SPACE_B, for_threads_b)
     if limit_b != resource.RLIM_INFINITY and limit_b < least_b:
         limits = f"{limit_b >> 20} MiB of address space; needed: from {least_b >> 20} MiB"
         raise MachineError(f"ulimit -v: {limits}")

@@ -16,7 +16,7 @@ import yaml
 
 from nimc.campaign.prepare import prepare_read
 from nimc.cli import options
-from nimc.cli.answer import Answer, answers
+from nimc.cli.answer import Answer, prints_answer
 from nimc.cli.run import fresh_option, pairs_option, run_and_report
 from nimc.run.progress import Progress
 from records import marked_yaml, units
@@ -103,7 +103,7 @@ _NOT_STORED = (
 @pairs_option(f"at least {FLOOR}, by default {CAP}")
 @options.results_option
 @fresh_option
-@answers()
+@prints_answer()
 @options.progress_options
 def measure_command(
     program: tuple[str, ...],

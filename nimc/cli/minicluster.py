@@ -9,7 +9,7 @@ from typing import Any, get_args
 import click
 
 from analysis.display.document import Table
-from nimc.cli.answer import Answer, answers
+from nimc.cli.answer import Answer, prints_answer
 from records.commands import command
 from testbed import cluster
 from testbed.spec import ClusterLayout, Fabric, Spec, default_state
@@ -59,7 +59,7 @@ def minicluster_command() -> None:
     help="Another folder that virtual machines may write to; may be repeated.",
 )
 @_state_option
-@answers()
+@prints_answer()
 def up(layout: ClusterLayout, **spec: Any) -> Answer:
     """Start a cluster and print how to use it. Keeps a running one with the same options."""
     state, was_up = cluster.up(Spec(**spec), layout)
@@ -83,7 +83,7 @@ def _up_text(layout: ClusterLayout, state: State, was_up: bool) -> str:
 
 @minicluster_command.command()
 @_state_option
-@answers()
+@prints_answer()
 def status(layout: ClusterLayout) -> Answer:
     """Show the state of a cluster. Exit code 3 unless all of it is up."""
     current = cluster.status(layout)
@@ -110,7 +110,7 @@ def _status_parts(layout: ClusterLayout, current: cluster.Status) -> list[str | 
 
 @minicluster_command.command()
 @_state_option
-@answers()
+@prints_answer()
 def down(layout: ClusterLayout) -> Answer:
     """Stop a cluster and remove all its files and processes, also after a crash."""
     removed = cluster.down(layout)

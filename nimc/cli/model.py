@@ -27,7 +27,7 @@ from analysis.display.document import Table, json_file
 from analysis.display.figures import NO_FIGURE, quantity
 from analysis.display.lines import Line, visible, wrapped
 from analysis.samples.integrity import require_sound
-from nimc.cli.answer import Answer, Listing, answers
+from nimc.cli.answer import Answer, Listing, prints_answer
 from nimc.cli.options import RunPath, completing, output_option, reject_without
 from records.errors import InputError
 from records.files import replace_text
@@ -53,7 +53,7 @@ def model_command() -> None:
 @model_option
 @click.option("--comp-node", type=int, help="NUMA node of the computation's data.")
 @click.option("--comm-node", type=int, help="NUMA node of the communication's data.")
-@answers()
+@prints_answer()
 def predict_command(
     platform: str | None, model_path: Path | None, comp_node: int | None, comm_node: int | None
 ) -> Answer:
@@ -83,7 +83,7 @@ def _run_options(function: Any) -> Any:
 @click.argument("sweep_file", type=_INPUT)
 @_run_options
 @output_option("File for the model.")
-@answers()
+@prints_answer()
 def fit_command(sweep_file: Path, output: Path | None, **run_options: Any) -> Answer:
     """Fit a model to a sweep (JSON, or a run)."""
     model = calibrate(_load_sweep(sweep_file, **run_options)).model
@@ -97,7 +97,7 @@ def fit_command(sweep_file: Path, output: Path | None, **run_options: Any) -> An
 @_run_options
 @platform_option
 @model_option
-@answers()
+@prints_answer()
 def evaluate_command(
     sweep_file: Path, platform: str | None, model_path: Path | None, **run_options: Any
 ) -> Answer:
@@ -136,7 +136,7 @@ def evaluate_command(
 @click.option("--comp-node", type=int, help="NUMA node of the data, if it is given.")
 @click.option("--sweep", "sweep_file", type=_INPUT, help="Measurements: marks their placements.")
 @_run_options
-@answers(tables=True)
+@prints_answer(tables=True)
 def advise_command(
     platform: str | None,
     model_path: Path | None,

@@ -25,7 +25,7 @@ from analysis.history.nights import nights_of, read_results, rows_of_machine
 from analysis.pages.render import PageNight, machine_state
 from analysis.pages.write import gather, write_pages
 from nimc.cli import options
-from nimc.cli.answer import Answer, Listing, answers, log, prose
+from nimc.cli.answer import Answer, Listing, log, prints_answer, prose
 from nimc.nights import summary
 from nimc.nights.night import NightRun, night_until
 from nimc.nights.summary import Outcome, Summary
@@ -84,7 +84,7 @@ def nights_command() -> None:
 @click.option(
     "--metrics", type=options.OutputPath(folder=True), help="Folder of node_exporter's text files."
 )
-@answers()
+@prints_answer()
 def run(
     campaign: Path,
     machine: str,
@@ -162,7 +162,7 @@ def _figure_cells(figure: Mapping[str, Any]) -> list[str]:
 
 @nights_command.command("list")
 @_folders_option
-@answers()
+@prints_answer()
 def list_nights(folders: tuple[Path, ...]) -> Answer:
     """List how nights ended, the oldest first."""
     for folder in folders:
@@ -184,7 +184,7 @@ def list_nights(folders: tuple[Path, ...]) -> Answer:
 @click.option(
     "--machine", metavar="M", shell_complete=options.complete_machine, help="Only this machine."
 )
-@answers()
+@prints_answer()
 @options.details_option
 def alarms(folders: tuple[Path, ...], machine: str | None, details: bool) -> Answer:
     """Show what became worse, and the loss that each series would show.
@@ -273,7 +273,7 @@ def _series_line(series: WatchedSeries) -> Line:
 @nights_command.command()
 @_folders_option
 @options.output_option("Folder for the pages [default: pages in the first results].", folder=True)
-@answers()
+@prints_answer()
 def pages(folders: tuple[Path, ...], output: Path | None) -> Answer:
     """Write a page for every machine, and one over all machines.
 

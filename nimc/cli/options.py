@@ -216,9 +216,9 @@ def complete_case(ctx: click.Context, _param: click.Parameter, incomplete: str) 
     from records import marked_yaml
 
     # While an option lacks its value, click has not yet assigned words to arguments.
-    named = ctx.params.get("campaign") or next(iter(ctx.args), "")
+    campaign = ctx.params.get("campaign") or next(iter(ctx.args), "")
     with suppress(InputError, OSError, AttributeError, TypeError, KeyError):
-        file = CampaignPath().convert(named, None, ctx)
+        file = CampaignPath().convert(campaign, None, ctx)
         entries = marked_yaml.load(file).data["workloads"]
         names = (str(entry.get("case") or entry["check"]) for entry in entries)
         return [name for name in names if name.startswith(incomplete)]

@@ -20,7 +20,7 @@ from nimc.campaign.plan import RUN, Case, Plan, Request
 from nimc.campaign.prepare import prepare, time_limit_warnings
 from nimc.campaign.reach import Reach, Spreads, last_spreads, lines, reach, warnings
 from nimc.campaign.scales import ScaleRow, scales, short_write_warnings
-from nimc.cli.answer import Answer, Listing, answers, prose
+from nimc.cli.answer import Answer, Listing, prints_answer, prose
 from nimc.cli.options import campaign_argument, details_option, machine_option, results_option
 from nimc.readiness.diagnosis import Feasibility
 from nimc.run.folder import with_past_lengths
@@ -50,7 +50,7 @@ _NODES_UNKNOWN = "site/{}.yaml does not give 'nodes': the number of nodes was no
 @campaign_argument
 @machine_option
 @results_option
-@answers(tables=True)
+@prints_answer(tables=True)
 @details_option
 def plan_command(campaign: Path, machine: str, results: Path, details: bool) -> Answer:
     """Show the cases of CAMPAIGN, their nodes and hours; with -v the ReFrame commands too.
@@ -116,7 +116,7 @@ def plan_command(campaign: Path, machine: str, results: Path, details: bool) -> 
 @click.command()
 @machine_option
 @results_option
-@answers(tables=True)
+@prints_answer(tables=True)
 def campaigns_command(machine: str, results: Path) -> Answer:
     """List the campaigns: how long each takes on a machine, and what it answers.
 
@@ -299,9 +299,9 @@ def _scale_cells(row: ScaleRow) -> list[str]:
 def command_to_paste(words: list[str]) -> str:
     """Return a command line in 80 columns; `RUN` remains a variable of the shell."""
     parts: list[str] = []
-    for before, word in zip(["", *words], words, strict=False):
+    for previous, word in zip(["", *words], words, strict=False):
         quoted = f'"{word}"' if RUN in word else shlex.quote(word)
-        if before in _OPTIONS_WITH_VALUE:
+        if previous in _OPTIONS_WITH_VALUE:
             parts[-1] += f" {quoted}"
         else:
             parts.append(quoted)

@@ -28,7 +28,7 @@ from analysis.report.words import case_and_arm, notes_of
 from analysis.samples.pairs import rejection_kinds
 from analysis.statistics.interval import Interval, ends_text, estimate_text
 from nimc.cli import options
-from nimc.cli.answer import Answer, Listing, answers, prose
+from nimc.cli.answer import Answer, Listing, prints_answer, prose
 from records.calls import RunCommands
 from records.commands import Shell
 from records.errors import InputError
@@ -49,7 +49,7 @@ from records.units import plural
     help="Write all pictures to DIR as SVG and PDF, in widths of columns of IEEE and ACM, with"
     " captions, and tables, as LaTeX.",
 )
-@answers(tables=True)
+@prints_answer(tables=True)
 @options.force_option
 @options.details_option
 def report_command(
@@ -65,11 +65,11 @@ def report_command(
             parts += tables_of_run(run, details=details)
         parts.append(f"report: {report.page}")
     documents = [report.document() for report in reports]
-    written = PaperFiles()
+    paper_files = PaperFiles()
     if pictures:
-        written = write_for_paper(pictures, [run for report in reports for run in report.runs])
-        parts += [f"pictures: {pictures}", *(f"too wide: {path}" for path in written.unfit)]
-    return Answer({"reports": documents, "pictures": list(map(str, written.files))}, parts)
+        paper_files = write_for_paper(pictures, [run for report in reports for run in report.runs])
+        parts += [f"pictures: {pictures}", *(f"too wide: {path}" for path in paper_files.unfit)]
+    return Answer({"reports": documents, "pictures": list(map(str, paper_files.files))}, parts)
 
 
 def _fault_lines(lines: Iterable[str]) -> list[str]:
@@ -81,7 +81,7 @@ def _fault_lines(lines: Iterable[str]) -> list[str]:
 
 
 #: Most reasons for rejections that are shown.
-_MOST_REASONS = 8
+_MAX_REASONS = 8
 #: Verdict -> its colour; yellow for other verdicts.
 _VERDICTS: dict[Verdict, str] = {
     Verdict.CONTENTION: "red",
@@ -98,7 +98,7 @@ _EFFECTS_DETAILS = (
     " the writers"
 )
 #: Least difference of two ratios that a reader of the table sees.
-_LEAST_VISIBLE = 0.005
+_MIN_VISIBLE = 0.005
 _CONTRASTS_HEADER = ("case, level", "ratio, 95 %", "kind", "pairs")
 _CONTRASTS_LEGEND = (
     "price: time at the level / at the first level, without writers; "
@@ -241,11 +241,11 @@ def _disagree(row: Result) -> bool:
     if row.better == "higher":
         ratio = 1 / ratio
     low, high = row.next or (row.slowdown.low, row.slowdown.high)
-    if not low - _LEAST_VISIBLE <= ratio <= high + _LEAST_VISIBLE:
+    if not low - _MIN_VISIBLE <= ratio <= high + _MIN_VISIBLE:
         return True
     least, most = sorted((ratio, row.slowdown.value))
     medians_differ = number(row.off_median, 3) != number(row.on_median, 3)
-    slowdown_differs = abs(row.slowdown.value - 1) > _LEAST_VISIBLE
+    slowdown_differs = abs(row.slowdown.value - 1) > _MIN_VISIBLE
     return least < 1 < most and medians_differ and slowdown_differs
 
 
@@ -290,9 +290,9 @@ def _rejection_lines(rows: Sequence[Result]) -> list[str]:
         for kind in rejection_kinds(runs.values()):
             reason = f": {kind.reason}" if kind.reason else ""
             lines.append(f"{case}: {kind.times} x {kind.outcome}{reason}")
-    if unshown := lines[_MOST_REASONS:]:
+    if unshown := lines[_MAX_REASONS:]:
         more = f"and {len(unshown)} more reasons; the report has them all"
-        return [*lines[:_MOST_REASONS], more]
+        return [*lines[:_MAX_REASONS], more]
     return lines
 
 
@@ -318,7 +318,7 @@ _COMPARISONS_LEGEND = "ratio: above 1 is slower"
 @click.option(
     "--fail", is_flag=True, help="Exit with 1 if a figure is worse; not with too few nights."
 )
-@answers(tables=True)
+@prints_answer(tables=True)
 @options.force_option
 @options.details_option
 def compare_command(
@@ -450,7 +450,7 @@ _REMEDIES_DETAILS = (
     metavar="SHARE",
     help="Share of time with traffic as measured: 0.3 or 30%. [default: all the time]",
 )
-@answers(tables=True)
+@prints_answer(tables=True)
 @options.force_option
 @options.details_option
 def advise_command(
@@ -501,7 +501,7 @@ def _remedy_line(row: Remedy) -> Line:
         standing.append("unpaired")
     if row["emulated"]:
         standing.append("emulated")
-    net, price, gain, written = (
+    net, price, gain, write_ratio = (
         estimate_of(row, name) for name in ("net", "price", "gain", "written")
     )
     price_and_gain = []
@@ -519,7 +519,7 @@ def _remedy_line(row: Remedy) -> Line:
     ]
     details = [
         f"price: {estimate_text(price)}; gain: {estimate_text(gain)}",
-        f"next allocation: {ends_text(next_allocation)}; writes: {estimate_text(written)}",
+        f"next allocation: {ends_text(next_allocation)}; writes: {estimate_text(write_ratio)}",
     ]
     return Line(parts, details, _STANDING_COLOURS.get(row["standing"], "yellow"))
 

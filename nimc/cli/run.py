@@ -16,7 +16,7 @@ from nimc.campaign.cases import omission_lines
 from nimc.campaign.plan import Request
 from nimc.campaign.prepare import prepare, time_limit_warnings
 from nimc.cli import options
-from nimc.cli.answer import Answer, Listing, answers, discard, log
+from nimc.cli.answer import Answer, Listing, discard, log, prints_answer
 from nimc.readiness import reservation
 from nimc.readiness.reframe import find_reframe
 from nimc.run.folder import (
@@ -46,8 +46,8 @@ def _require_interim(_ctx: click.Context, _param: click.Parameter, pairs: int | 
     """Return `pairs`. Raises InputError if there is no interim analysis at this number of pairs."""
     allowed = [interim.pairs for interim in interim_analyses(MAX_PAIRS)]
     if pairs is not None and pairs not in allowed:
-        first = ", ".join(map(str, allowed[:9]))
-        raise InputError(f"--pairs: {pairs} found; allowed, as verdicts need: {first}, ...")
+        examples = ", ".join(map(str, allowed[:9]))
+        raise InputError(f"--pairs: {pairs} found; allowed, as verdicts need: {examples}, ...")
     return pairs
 
 
@@ -66,7 +66,7 @@ fresh_option = click.option(
 @options.campaign_argument
 @options.machine_option
 @options.results_option
-@answers()
+@prints_answer()
 @options.progress_options
 @fresh_option
 @pairs_option("instead of the campaign's")
@@ -189,7 +189,7 @@ def run_campaign(
     if feasibility.why:
         raise MachineError(f"{request.machine.name}: {feasibility.why}")
     required_folder = call.required_folder
-    elsewhere = _unfinished_elsewhere(results.absolute(), header, required_folder)
+    run_elsewhere = _unfinished_elsewhere(results.absolute(), header, required_folder)
     with open_run(
         results,
         header,
@@ -208,8 +208,8 @@ def run_campaign(
             # A user's own command runs in the folder in which it was started first.
             first_folder = load_call(folder.path, header.campaign).folder
             call = replace(call, folder=first_folder or call.folder)
-        elif elsewhere and not fresh:
-            remark(f"does not resume {elsewhere}: it was started in another folder")
+        elif run_elsewhere and not fresh:
+            remark(f"does not resume {run_elsewhere}: it was started in another folder")
         call.save(folder.path)
         remark(f"machine: {request.machine.name}")
         remark(f"{'resumes' if folder.resumed else 'starts'} {folder.path}")
@@ -228,14 +228,14 @@ def run_campaign(
             seed = folder.header.drawn_seed
         try:
             with stopped_at_once():
-                with closing(display(progress)) as shown, Interrupts() as interrupts:
+                with closing(display(progress)) as progress_display, Interrupts() as interrupts:
                     runner = CampaignRunner(
                         request=request,
                         run=folder.path,
                         reframe=reframe,
                         seed=seed,
                         interrupts=interrupts,
-                        display=shown,
+                        display=progress_display,
                         omission_reasons=feasibility.omission_reasons,
                     )
                     with closing(runner):

@@ -12,7 +12,7 @@ from analysis.display.figures import NO_FIGURE, quantity
 from analysis.samples.columns import read_run
 from analysis.samples.pairs import judge_samples
 from nimc.cli import options
-from nimc.cli.answer import Answer, answers, prose
+from nimc.cli.answer import Answer, prints_answer, prose
 from records.errors import InputError
 from records.run import load_header
 from records.run_folder import reason_to_distrust_run, run_folders, run_size_b
@@ -24,7 +24,7 @@ _SAMPLE_KEYS = ("samples", "rejected")
 
 @click.command()
 @options.results_option
-@answers(tables=True)
+@prints_answer(tables=True)
 def runs_command(results: Path) -> Answer:
     """List the runs of the results folder, the oldest first."""
     rows = sorted(map(_run_row, run_folders(results)), key=lambda row: row["started_s"] or 0.0)

@@ -13,7 +13,7 @@ from analysis.display.lines import wrapped
 from analysis.simulate import STEP_S, STEPS, WRITE_S, Application, explain, run_s
 from analysis.subjects.table_5 import table_5
 from nimc.cli import options
-from nimc.cli.answer import Answer, answers
+from nimc.cli.answer import Answer, prints_answer
 from records import units
 from records.daly import (
     PAPER_MTTI_S,
@@ -36,7 +36,7 @@ from records.errors import InputError
     help="Writes in progress: a number, a share of the ranks such as 0.2%, or daly (see writers).",
 )
 @click.option("--paper", "published", is_flag=True, help="What the published figures explain.")
-@answers()
+@prints_answer()
 def simulate_command(published: bool, **simulation: Any) -> Answer:
     """Simulate the slowdown of a synchronised application from that of a single node."""
     if published:
@@ -144,7 +144,7 @@ def _published_parts(paper: dict[str, Any]) -> list[str | Table]:
     help="Length of one write: 1s, or '46k messages of 64KiB at 3GB/s'.",
 )
 @click.option("--paper", "published", is_flag=True, help="Table V, published and computed.")
-@answers()
+@prints_answer()
 def writers_command(ranks: str, mtti_s: float, write: str, published: bool) -> Answer:
     """Compute concurrent writers of ranks that checkpoint uncoordinated at Daly's interval."""
     if published:

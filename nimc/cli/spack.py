@@ -10,7 +10,7 @@ import click
 
 from analysis.display.document import Table
 from analysis.display.lines import wrapped
-from nimc.cli.answer import Answer, answers
+from nimc.cli.answer import Answer, prints_answer
 from nimc.cli.options import FILE, completing, machine_option
 from records.errors import InputError
 from records.machine.site import require_known
@@ -63,7 +63,7 @@ def _print_progress(text: str) -> None:
     help="Externals of this machine [default: spack_envs/machines/MACHINE.yaml, if it exists].",
 )
 @click.option("--mirror", metavar="URL", help="A mirror of sources and built packages.")
-@answers()
+@prints_answer()
 def setup(
     machine: str, packages: Path | None, machine_file: Path | None, mirror: str | None
 ) -> Answer:
@@ -100,7 +100,7 @@ def setup(
 )
 @machine_option
 @_jobs_option
-@answers()
+@prints_answer()
 def build(stacks: tuple[str, ...], machine: str, jobs: int) -> Answer:
     """Build environments; those that are up to date are skipped."""
     if not stacks:
@@ -117,7 +117,7 @@ def build(stacks: tuple[str, ...], machine: str, jobs: int) -> Answer:
     "stacks", nargs=-1, metavar="[STACK...]", shell_complete=completing(known_environments)
 )
 @machine_option
-@answers()
+@prints_answer()
 def info(stacks: tuple[str, ...], machine: str) -> Answer:
     """Show what is built: specs, hashes and folders of programs (--json: prefixes too)."""
     spack_layout = _spack_layout(machine)

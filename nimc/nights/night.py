@@ -180,19 +180,19 @@ class NightRun:
                     hours = f"{FRESH_AFTER_S / 3600:.0f} hours"
                     self.log(f"does not resume {path}: it began more than {hours} ago")
         replace_text(self.path, begun.text)
-        ended = self._run_campaign([] if resumed else ["--fresh"])
+        ended_run = self._run_campaign([] if resumed else ["--fresh"])
         run = None
         if latest := find_latest(self.results, digest):
             path, header = latest
             if resumed or header.started_s >= start_s:
                 run = path
-                if ended.stopped and header.finished_s is not None:
+                if ended_run.stopped and header.finished_s is not None:
                     # It was stopped after its last sample: only its report may be missing.
-                    ended = replace(ended, status=0, stopped=None)
+                    ended_run = replace(ended_run, status=0, stopped=None)
         samples = new_samples(run, begun.started_s) if run else 0
-        if run and samples and not ended.document.get("report"):
+        if run and samples and not ended_run.document.get("report"):
             make_reports([run], force=True)
-        return self._judge(begun, ended, run, samples)
+        return self._judge(begun, ended_run, run, samples)
 
     def _run_campaign(self, options: Sequence[str]) -> EndedRun:
         """Run `nimc run` with these options until it ends or the night has to end.
@@ -237,7 +237,9 @@ class NightRun:
                 return TIME_ENDED if interrupts.signum is None else BY_SIGNAL
         return None
 
-    def _judge(self, begun: Summary, ended: EndedRun, run: Path | None, samples: int) -> Summary:
+    def _judge(
+        self, begun: Summary, ended_run: EndedRun, run: Path | None, samples: int
+    ) -> Summary:
         """Return the summary with figures, alarms, outcome and reason."""
         results, left_out = read_results([self.results])
         for line in left_out:
@@ -254,11 +256,11 @@ class NightRun:
             begun,
             run=str(run) if run else None,
             figures=watched_quantities(rows).select(FIGURE).to_dicts(),
-            stopped=ended.stopped,
+            stopped=ended_run.stopped,
             alarms=marked_known(alarms, begun.alarms),
-            failures=[Failure(**failure) for failure in ended.document.get("failures", [])],
+            failures=[Failure(**failure) for failure in ended_run.document.get("failures", [])],
         )
-        outcome, reason = judge_night(ended, samples, judged)
+        outcome, reason = judge_night(ended_run, samples, judged)
         return replace(judged, outcome=outcome, reason=reason)
 
 

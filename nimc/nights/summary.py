@@ -150,13 +150,13 @@ _OPEN_VERDICTS = {verdict.value for verdict in Verdict if verdict.is_open}
 _INPUT_ERROR, _FAILURE = 2, 3
 
 
-def judge_night(ended: EndedRun, samples: int, summary: Summary) -> tuple[Outcome, str]:
+def judge_night(ended_run: EndedRun, samples: int, summary: Summary) -> tuple[Outcome, str]:
     """Return outcome and reason of a night with these figures, alarms and failures.
 
     `samples`: number of samples that it added. Failures come first, then alarms, then cases that
     are not decided, so that an undecided case never hides a loss.
     """
-    stopped, status, message = ended.stopped, ended.status, ended.message
+    stopped, status, message = ended_run.stopped, ended_run.status, ended_run.message
     alarms, failures = summary.alarms, summary.failures
     if stopped and not samples:
         return "not run", f"{stopped} before the first run: no node was free, or none worked"
