@@ -26,9 +26,9 @@ class amg(ProgramTest, NodesMixin, ThreadsMixin):
     def lay_out(self):
         """A box of ranks, as close to a cube as their number allows."""
         per_node = self.ranks_per_node()
-        self.spread(per_node)
+        self.set_ranks_per_node(per_node)
         ranks = [str(n) for n in near_cube(self.nodes * per_node)]
-        edges = [str(self.same_work(self.edge))] * 3
+        edges = [str(self.edge_of_same_work(self.edge))] * 3
         self.executable_opts = ["-P", *ranks, "-n", *edges, "-problem", "1"]
 
 

@@ -25,7 +25,7 @@ from records.commands import command
 from records.errors import InputError, NimcError
 from records.machine.program import search_path
 from records.machine.site import load as load_machine
-from reframe_tests.factors import fault, layout_of, missing_cores
+from reframe_tests.factors import layout_of, missing_cores, variable_fault
 from reframe_tests.mixin import NimcMixin
 from reframe_tests.spack import build, externals, folders, settings
 from reframe_tests.spack.build import Built
@@ -42,11 +42,11 @@ class SpackMixin(rfm.RegressionTestPlugin):
     stack = variable(str, type(None), value=None)
     package = variable(str, type(None), value=None)
 
-    def provided(self, environ: Environment) -> str:
+    def installed_program(self, environ: Environment) -> str:
         """The program or compiler of an environment without Spack's. InputError: there is none."""
         raise NotImplementedError
 
-    def from_spack(self, environ: Environment) -> bool:
+    def uses_spack(self, environ: Environment) -> bool:
         """Return whether the program of an environment is one that Spack builds."""
         return "spack" in environ.features and bool(self.stack)
 
@@ -57,7 +57,9 @@ class SpackMixin(rfm.RegressionTestPlugin):
     def runs_in(self, environ: Environment) -> bool:
         """Return whether an environment provides the program."""
         try:
-            return bool(self._built() if self.from_spack(environ) else self.provided(environ))
+            return bool(
+                self._built() if self.uses_spack(environ) else self.installed_program(environ)
+            )
         except NimcError:
             return False
 
@@ -67,10 +69,10 @@ class SpackMixin(rfm.RegressionTestPlugin):
         if self.is_dry_run():
             return
         try:
-            if self.from_spack(self.current_environ):
+            if self.uses_spack(self.current_environ):
                 self._use(self._built())
             else:
-                self.provided(self.current_environ)
+                self.installed_program(self.current_environ)
         except InputError as error:
             self.skip(str(error))
         except NimcError as error:
@@ -103,7 +105,7 @@ class BinariesMixin(SpackMixin):
     """Finds the program, and records how it was built."""
 
     #: Environments of a check that names none.
-    wanted_environs = ("+spack", "+modules", "+wheels")
+    default_environs = ("+spack", "+modules", "+wheels")
 
     #: Name of the program on PATH.
     program = variable(str)
@@ -119,11 +121,11 @@ class BinariesMixin(SpackMixin):
         if not wrapped:
             self.executable = self.program
 
-    def from_spack(self, environ: Environment) -> bool:
+    def uses_spack(self, environ: Environment) -> bool:
         """A program that the site names is not Spack's."""
-        return super().from_spack(environ) and not self._named
+        return super().uses_spack(environ) and not self._named
 
-    def provided(self, environ: Environment) -> str:
+    def installed_program(self, environ: Environment) -> str:
         """The program, which modules may provide only in the job."""
         places = self.current_partition.local_env, environ
         variables = [variable for source in places for variable in source.env_vars.items()]
@@ -149,14 +151,14 @@ class CompiledMixin(SpackMixin):
     @run_before("compile")
     def choose_compiler(self) -> None:
         """Choose no compiler for what Spack has built."""
-        if self.from_spack(self.current_environ):
+        if self.uses_spack(self.current_environ):
             self.sourcesdir = None
             self.build_system = "CustomBuild"
             self.build_system.commands = []
         elif not self.is_dry_run():
-            self.build_system.cc = self.provided(self.current_environ)
+            self.build_system.cc = self.installed_program(self.current_environ)
 
-    def provided(self, environ: Environment) -> str:
+    def installed_program(self, environ: Environment) -> str:
         """The C compiler."""
         if "spack" in environ.features:
             layout = folders.layout(self.current_system.name, None)
@@ -184,7 +186,7 @@ class ThreadsMixin(rfm.RegressionTestPlugin):
     #: Numbers of ranks, of all nodes together, that the program can run with; empty: any.
     rank_counts: tuple[int, ...] = ()
 
-    def shape(self, ranks: int) -> tuple[int, int]:
+    def ranks_and_threads(self, ranks: int) -> tuple[int, int]:
         """Ranks and threads of each node: the layout's, or `ranks` with threads on all cores.
 
         Raises InputError for a layout that does not fit.
@@ -193,20 +195,20 @@ class ThreadsMixin(rfm.RegressionTestPlugin):
             requested = layout_of(self.layout)
         except ValueError:
             why = "allowed: RANKSxTHREADS, such as 8x2 (auto: in campaigns alone)"
-            raise fault(self, "layout", why) from None
+            raise variable_fault(self, "layout", why) from None
         if requested is None:
             return ranks, max(1, self.app_cores // ranks)
         if missing := missing_cores(self.layout, self.app_cores):
-            raise fault(self, "layout", missing)
+            raise variable_fault(self, "layout", missing)
         total = requested[0] * getattr(self, "nodes", 1)
         if self.rank_counts and total not in self.rank_counts:
             allowed = ", ".join(map(str, self.rank_counts[:4]))
-            raise fault(self, "layout", f"{total} ranks; allowed: {allowed}, ...")
+            raise variable_fault(self, "layout", f"{total} ranks; allowed: {allowed}, ...")
         return requested
 
-    def same_work(self, edge: int, ranks_of_work: int | None = None) -> int:
+    def edge_of_same_work(self, edge: int, ranks_of_work: int | None = None) -> int:
         """Edge of each rank's cube, so that a node has the work of `ranks_of_work` of this edge."""
-        ranks, _ = self.shape(ranks_of_work or self.app_cores)
+        ranks, _ = self.ranks_and_threads(ranks_of_work or self.app_cores)
         return max(1, round(edge * ((ranks_of_work or self.app_cores) / ranks) ** (1 / 3)))
 
 
@@ -223,22 +225,22 @@ class NodesMixin(rfm.RegressionTestPlugin):
     def ranks_per_node(self) -> int:
         """Ranks of each node. Raises InputError."""
         if self.nodes < 1:
-            raise fault(self, "nodes", "allowed: numbers from 1")
+            raise variable_fault(self, "nodes", "allowed: numbers from 1")
         threaded = isinstance(self, ThreadsMixin)
         allowed = ("core", "socket") if threaded else ("core",)
         if self.rank_per not in allowed:
-            raise fault(self, "rank_per", f"allowed: {', '.join(allowed)}")
+            raise variable_fault(self, "rank_per", f"allowed: {', '.join(allowed)}")
         ranks = self.app_cores
         if self.rank_per == "socket":
             ranks = min(self.node_facts.sockets, self.app_cores)
-        return self.shape(ranks)[0] if threaded else ranks
+        return self.ranks_and_threads(ranks)[0] if threaded else ranks
 
-    def spread(self, per_node: int) -> None:
+    def set_ranks_per_node(self, per_node: int) -> None:
         """`per_node` ranks on each node, with threads on its remaining cores."""
         threads = max(1, self.app_cores // per_node)
         if isinstance(self, ThreadsMixin):
-            _, threads = self.shape(per_node)
-        self.ranks(per_node, threads)
+            _, threads = self.ranks_and_threads(per_node)
+        self.set_ranks(per_node, threads)
         self.num_tasks = self.nodes * per_node
 
 
@@ -258,7 +260,7 @@ def near_cube(count: int) -> tuple[int, int, int]:
     return min(boxes, key=max)
 
 
-def largest_cube(count: int, nodes: int = 1) -> int:
+def largest_cube_edge(count: int, nodes: int = 1) -> int:
     """Edge of the largest cube of ranks that fits on `count` cores and divides by `nodes`; or 1."""
     edges = range(round(count ** (1 / 3)), 0, -1)
     return next((edge for edge in edges if edge**3 <= count and edge**3 % nodes == 0), 1)

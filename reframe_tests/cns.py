@@ -30,7 +30,7 @@ class cns(ProgramTest, ThreadsMixin, WorkingSetMixin):
 
     def lay_out(self):
         """Write the input, without plot files."""
-        self.ranks(*self.shape(self.app_cores))
+        self.set_ranks(*self.ranks_and_threads(self.app_cores))
         box = self.fitting_box()
         lines = [f"nsteps={self.steps}", "plot_int=0", f"n_cell={self.cells}"]
         lines += [f"max_grid_size={box}", "cfl=0.5d0", "eta=1.8d-4", "alam=1.5d2"]
@@ -40,7 +40,7 @@ class cns(ProgramTest, ThreadsMixin, WorkingSetMixin):
     def fitting_box(self):
         """Return the edge of the boxes; that of a working set is the largest that fits in it."""
         edges = [edge for edge in range(_LEAST_BOX, self.cells + 1) if self.cells % edge == 0]
-        size_b, box = self.chosen_b(box_b(edges[0])), self.box
+        size_b, box = self.chosen_working_set_b(box_b(edges[0])), self.box
         if size_b is not None:
             box = max(edge for edge in edges if box_b(edge) <= size_b)
         self.working_set_b = box_b(box)

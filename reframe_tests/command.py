@@ -15,51 +15,51 @@ from records.errors import InputError
 from records.notes import Note
 from records.sample import Better
 from reframe_tests import tools
-from reframe_tests.factors import fault
+from reframe_tests.factors import variable_fault
 from reframe_tests.mixin import NimcMixin
 from reframe_tests.timed import MARK
 from reframe_tests.workload import Fom, FomError, Workload, number
 
-#: Words of a command that the conductor would replace (`records.treatment.Start`).
+#: Placeholders that the conductor would replace in a command (`records.treatment.Start`).
 _RESERVED = re.compile(r"\{(targets|n_targets|slots|counters)\}")
-#: Which of several matches is the figure.
+#: The choices of the match that is the figure.
 CHOICES = ("last", "worst")
 
 
 @rfm.simple_test
 class command(rfm.RunOnlyRegressionTest, NimcMixin):
-    """A program of the user's, repeated within each run (`timed.py`)."""
+    """A program of the user, repeated within each run (`timed.py`)."""
 
     workload = "command"
     sourcesdir = None
     within_block = ("repeat",)
     lengthened_by = "repeat"
 
-    #: The program and its arguments, as a shell's words; no shell reads them.
+    #: The program and its arguments, quoted as for a shell; they are not run by a shell.
     command = variable(str, value="")
 
-    #: Which of the numbers that `figure`, a regular expression, finds in a repetition's output is
-    #: its figure: the `last`, or the `worst`. Without `figure`, it is the seconds it takes.
+    #: The match of the regular expression `figure` in a repetition's output that counts: the `last`
+    #: or the `worst`. Without `figure`, the repetition's time counts.
     which = variable(str, value="last")
 
-    #: Unit of these numbers.
+    #: Unit of the figure.
     unit = variable(str, value="s")
 
-    #: How often the command is started within a run, one after the other.
+    #: Number of times that the command is started within a run, one after the other.
     repeat = variable(int, value=1)
 
-    #: Target nodes, and ranks of each that the MPI launcher starts; 0: one process without it.
+    #: Target nodes, and ranks on each of them; 0 ranks: one process without the MPI launcher.
     nodes = variable(int, value=1)
     ranks_per_node = variable(int, value=0)
 
     @run_after("init")
     def require_command(self):
-        """Without one there is nothing to run."""
+        """Skip the check if there is no command to run."""
         self.skip_if(not self.command, "the variable 'command' names no program")
 
     @run_after("setup")
     def read_words(self):
-        """Take the program and its arguments, and say how the figure is read."""
+        """Check the variables, and take the program and its arguments from the command."""
         try:
             words = shlex.split(self.command)
         except ValueError as error:
@@ -67,15 +67,16 @@ class command(rfm.RunOnlyRegressionTest, NimcMixin):
         try:
             if not words or _RESERVED.search(self.command):
                 reserved = "without {targets}, {n_targets}, {slots} and {counters}"
-                raise fault(self, "command", f"allowed: a program and its arguments, {reserved}")
+                allowed = f"a program and its arguments, {reserved}"
+                raise variable_fault(self, "command", f"allowed: {allowed}")
             if self.which not in CHOICES:
-                raise fault(self, "which", f"allowed: {', '.join(CHOICES)}")
+                raise variable_fault(self, "which", f"allowed: {', '.join(CHOICES)}")
             if not self.unit or self.unit.split() != [self.unit]:
-                raise fault(self, "unit", "allowed: a word without spaces")
+                raise variable_fault(self, "unit", "allowed: a word without spaces")
             if self.nodes > 1 and not self.ranks_per_node:
-                raise fault(self, "nodes", "allowed: 1, or ranks_per_node from 1")
+                raise variable_fault(self, "nodes", "allowed: 1, or ranks_per_node from 1")
             if self.ranks_per_node and self.tool != tools.NONE:
-                raise fault(self, "tool", f"it counts one process; allowed: {tools.NONE}")
+                raise variable_fault(self, "tool", f"it counts one process; allowed: {tools.NONE}")
             re.compile(self.figure)
         except re.error as error:
             raise ReframeError(f"{self.name}.figure: {self.figure!r} found: {error}") from None
@@ -84,30 +85,34 @@ class command(rfm.RunOnlyRegressionTest, NimcMixin):
         self.executable, *self.executable_opts = words
         self.better = self.better or "lower"
         if self.figure:
-            note = Note.FIGURE_MATCH(which=self.which, pattern=self.figure)
-            self.notes = [*self.notes, note]
+            self.notes = [*self.notes, Note.FIGURE_MATCH(which=self.which, pattern=self.figure)]
 
     def lay_out(self):
-        """One process for all cores, or ranks; the environment stays the user's."""
+        """Start one process for all cores, or ranks; leave the environment as it is."""
         self.mpi = self.ranks_per_node > 0
         ranks = max(1, self.ranks_per_node)
-        self.num_tasks_per_node, self.num_tasks = ranks, self.nodes * ranks
+        self.num_tasks_per_node = ranks
+        self.num_tasks = self.nodes * ranks
         self.num_cpus_per_task = max(1, self.app_cores // ranks)
 
-    def _command(self, launcher):
-        """The launcher, too, is started anew for each repetition."""
-        options = str(self.repeat), self.figure, self.which, self.better, self.unit
-        words = *launcher, self.executable, *self.executable_opts
+    def _launch_command(self, launcher):
+        """Return a command that starts the launcher anew for each repetition."""
+        options = [str(self.repeat), self.figure, self.which, self.better, self.unit]
+        words = [*launcher, self.executable, *self.executable_opts]
         return python_main("reframe_tests.timed", *options, *words)
 
-    def _complete(self, decided):
-        """The plan with the unit that the user chose, and where the command is started."""
+    def _completed_plan(self, decided):
+        """Return the plan with the user's unit and direction, and with the command's folder."""
         _, unit = units.si_factor(self.unit)
-        chosen = {"folder": decided.folder, "fom_unit": unit, "fom_better": self.better}
-        return replace(super()._complete(decided), **chosen)
+        return replace(
+            super()._completed_plan(decided),
+            folder=decided.folder,
+            fom_unit=unit,
+            fom_better=self.better,
+        )
 
 
-_LINE = re.compile(
+_REPETITION = re.compile(
     rf"^{MARK} (?P<ended>\d+)/(?P<planned>\d+) (?P<better>lower|higher) (?P<unit>\S+)"
     r" (?P<which>last|worst) (?P<matches>\d+) ?(?P<figure>.*)$",
     re.MULTILINE,
@@ -115,30 +120,30 @@ _LINE = re.compile(
 
 
 class _Command(Workload):
-    """Unit and direction are those that the command's user named."""
+    """The workload of a command, whose user chose unit and direction."""
 
     def read(self, text: str) -> Fom:
-        """See `Workload`."""
+        """Return the figure in SI units, with a note if several numbers match."""
         fom = super().read(text)
-        last = _last(text)
+        last = _last_repetition(text)
         factor, unit = units.si_factor(last["unit"])
-        unclear = last["which"] == "last" and fom.extra["matches"] > 1
-        notes = [Note.SEVERAL_FIGURES()] if unclear else []
+        ambiguous = last["which"] == "last" and fom.extra["matches"] > 1
+        notes = [Note.SEVERAL_FIGURES()] if ambiguous else []
         better: Better = "higher" if last["better"] == "higher" else "lower"
         return replace(fom, value=factor * fom.value, unit=unit, better=better, notes=notes)
 
 
-def _last(text: str) -> re.Match[str]:
-    """The line of the last repetition; raises FomError if the command did not end as often."""
-    lines = list(_LINE.finditer(text))
+def _last_repetition(text: str) -> re.Match[str]:
+    """Return the match of the last repetition's line. Raises FomError if one is missing."""
+    lines = list(_REPETITION.finditer(text))
     if int(lines[-1]["planned"]) != len(lines):
         raise FomError(f"{len(lines)} of {lines[-1]['planned']} repetitions ended")
     return lines[-1]
 
 
-def _mean(text: str) -> float:
-    """Of all repetitions."""
-    return fmean(_figure(line["figure"]) for line in _LINE.finditer(text))
+def _mean_figure(text: str) -> float:
+    """Return the mean of all repetitions."""
+    return fmean(_figure(line["figure"]) for line in _REPETITION.finditer(text))
 
 
 def _figure(text: str) -> float:
@@ -156,10 +161,10 @@ WORKLOAD = _Command(
     better="lower",
     figure="mean",
     numbers={
-        "repetitions": lambda text: float(_last(text)["planned"]),
-        "matches": lambda text: float(_last(text)["matches"]),
-        "mean": _mean,
+        "repetitions": lambda text: float(_last_repetition(text)["planned"]),
+        "matches": lambda text: float(_last_repetition(text)["matches"]),
+        "mean": _mean_figure,
     },
     extra=("repetitions", "matches"),
-    proof={"each repetition ended with exit status 0": _LINE.pattern},
+    proof={"each repetition ended with exit status 0": _REPETITION.pattern},
 )

@@ -2,9 +2,9 @@
 
     python -m reframe_tests.conduct PLAN.json
 
-It runs on the first node of the allocation. A workload's parser is in the file of its check, so
-ReFrame is imported with it. Only the workload of the block is imported, before the first run, and
-only here. If the check reads the outputs itself, neither the workload nor ReFrame is imported.
+It runs on the first node of the allocation. Before the first run it imports the block's workload
+and, since the parser is in the file of the check, ReFrame. If the check itself reads the outputs
+later, neither is imported.
 """
 
 from __future__ import annotations
@@ -24,17 +24,21 @@ from reframe_tests.workload import load
 
 
 def readers(plan: BlockPlan) -> Readers:
-    """The readers for a plan. If the check reads the outputs later, they have no parser."""
+    """Return the readers for a plan. They have no parser if the check reads the outputs later."""
     if plan.read_by_check:
         return Readers("", "lower", None, _read_counters)
-    # PYTHONPATH is searched last, since the job's modules may add packages for another Python.
-    pythonpath = {
-        os.path.abspath(path) for path in os.environ.get("PYTHONPATH", "").split(os.pathsep)
-    }
-    sys.path.sort(key=(pythonpath - {str(ROOT)}).__contains__)
+    _search_pythonpath_last()
     workload = load(plan.workload)
-    unit, better = plan.fom_unit or workload.unit, plan.fom_better or workload.better
+    unit = plan.fom_unit or workload.unit
+    better = plan.fom_better or workload.better
     return Readers(unit, better, workload.parse, _read_counters)
+
+
+def _search_pythonpath_last() -> None:
+    """Import from PYTHONPATH last: the job's modules may add packages for another Python to it."""
+    folders = os.environ.get("PYTHONPATH", "").split(os.pathsep)
+    pythonpath = {os.path.abspath(folder) for folder in folders} - {str(ROOT)}
+    sys.path.sort(key=lambda folder: folder in pythonpath)
 
 
 def _read_counters(tool: str, folder: Path, ranks: int) -> list[CounterRow]:
@@ -42,7 +46,7 @@ def _read_counters(tool: str, folder: Path, ranks: int) -> list[CounterRow]:
 
 
 def main() -> None:
-    """Entry point; exits with the status of `conductor.block.conductor.main`."""
+    """Conduct the block; exits with the status of `conductor.block.conductor.main`."""
     plan = BlockPlan.load(Path(sys.argv[1]))
     conductor.main(plan, partial(conductor.conduct, plan, readers(plan)))
 

@@ -1,8 +1,8 @@
 """The table of factors: their allowed levels, and what a machine must have for them.
 
-A factor is a variable of the checks (of the mixins, or a check's own) that varies between runs. One
-that is not in the table is a check's own variable: it varies within a block if the check lists it
-in `within_block`; otherwise each level is a case of its own.
+A factor is a variable of a check or of a mixin that varies between runs. A variable that is not in
+the table varies within a block if the check lists it in `within_block`. Otherwise each level of it
+makes a case.
 """
 
 from __future__ import annotations
@@ -24,8 +24,8 @@ from records.units import plural
 from reframe_tests import rails, tools
 
 Part = Literal["writes", "application"]
-#: Why a machine does not support a level; None if it does.
-Missing = Callable[[Machine, Any], str | None]
+#: Returns why a machine does not support a level; None if it does.
+MissingReason = Callable[[Machine, Any], str | None]
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -33,38 +33,39 @@ class Factor:
     """One row of the table."""
 
     name: str
-    #: Part of a treatment that its levels change. Only levels of the application have baselines.
+    #: Part of a treatment that the levels change. Only levels of the application have baselines.
     part: Part
     #: Allowed levels, in words.
     allowed: str
-    #: Checks a level; raises InputError or ValueError if it is not allowed.
+    #: Raises InputError or ValueError for a level that is not allowed.
     check: Callable[[Level], object]
-    #: Why a machine does not support a level; None if it does.
-    missing: Missing | None = None
-    #: True if each level is a job, and so a case, of its own.
+    #: Returns why a machine does not support a level; None if every machine does.
+    missing: MissingReason | None = None
+    #: True if each level needs a job of its own, and so is a case.
     between_jobs: bool = False
 
 
-#: The factors that leave the application fewer cores.
-OF_CORES = ("reserved_cores", "core_spec")
+#: The factors that reduce the application's cores.
+CORE_FACTORS = ("reserved_cores", "core_spec")
 
-#: Where the check `numa` places buffers and workers. Names mean the same on every machine: `nic`
-#: is the NUMA node of the network interface, `other` the first node of another socket (of the
-#: same socket if there is only one).
+#: Places of buffers and workers in the check `numa`. `nic` is the NUMA node of the network
+#: interface, `other` the first node of another socket (of the same socket if there is only one).
 PLACES = ("nic", "other")
-#: Workers that are not bound; their memory is on the node of the buffer.
+#: Place of workers that are not bound; their memory is on the node of the buffer.
 FREE = "free"
-#: Kernels of membench that load memory, and the level without workers.
+#: Kernels of membench that load memory.
 LOADS = ("read", "write", "nt_write")
+#: Level of `load` without workers.
 IDLE = "idle"
-#: The size that an injector or a check has by itself; of `layout` no level: the fastest.
+#: Level of a size that leaves it to the injector or the check. As a value of `layout`, which is no
+#: level, it asks for the fastest layout.
 AUTO = "auto"
 #: A size as a multiple or a part of the last-level caches.
-_OF_LLC = re.compile(r"(?:([1-9]\d{0,3})\*)?llc(?:/([1-9]\d{0,3}))?", re.ASCII)
+_LLC_SIZE = re.compile(r"(?:([1-9]\d{0,3})\*)?llc(?:/([1-9]\d{0,3}))?", re.ASCII)
 
 
 def share_of(rate: Level) -> float | None:
-    """`25%` as 0.25; None if the level is not a share."""
+    """Return 0.25 for `25%`; None if the level is not a share."""
     text = str(rate)
     if not text.endswith("%"):
         return None
@@ -74,7 +75,7 @@ def share_of(rate: Level) -> float | None:
     return share
 
 
-def _rate(level: Level) -> object:
+def _check_rate(level: Level) -> object:
     return level in (0, "full") or share_of(level) is not None or units.rate_b_s(str(level), "rate")
 
 
@@ -86,42 +87,47 @@ def _one_of(*words: Level) -> Callable[[Level], object]:
     return check
 
 
-def _whole(level: Level) -> None:
+def _check_whole_number(level: Level) -> None:
     if type(level) is not int or level < 0:
         raise ValueError
 
 
-def _message(level: Level) -> object:
+def _check_message(level: Level) -> object:
     return level in ("auto", "dram") or units.size_b(str(level), "message")
 
 
 def queue_pairs_of(level: Level) -> int | None:
-    """The number of queue pairs; None for `auto`. Raises ValueError."""
-    number = None if level == AUTO else int(str(level))
-    if number is not None and not 1 <= number <= MOST_QUEUE_PAIRS:
+    """Return the number of queue pairs; None for `auto`. Raises ValueError."""
+    if level == AUTO:
+        return None
+    number = int(str(level))
+    if not 1 <= number <= MOST_QUEUE_PAIRS:
         raise ValueError
     return number
 
 
-def _size(level: Level) -> object:
-    return level == AUTO or _OF_LLC.fullmatch(str(level)) or units.size_b(str(level), "size")
+def _check_size(level: Level) -> object:
+    return level == AUTO or _LLC_SIZE.fullmatch(str(level)) or units.size_b(str(level), "size")
 
 
 def size_of(level: Level, machine: Machine) -> int | None:
-    """`64KiB`, `llc/2` or `4*llc` in bytes, of all last-level caches of a node; None for `auto`.
+    """Return a size in bytes: `64KiB`, or `llc/2` or `4*llc` of all last-level caches of a node.
 
-    Raises InputError if caches are of unknown size.
+    Returns None for `auto`. Raises InputError if the size of the caches is not known.
     """
     if level == AUTO:
         return None
-    if llc_multiple := _OF_LLC.fullmatch(str(level)):
-        times, parts = (int(part or 1) for part in llc_multiple.groups())
-        return times * machine.llc_b() // parts
+    if llc_multiple := _LLC_SIZE.fullmatch(str(level)):
+        factor, divisor = (int(digits or 1) for digits in llc_multiple.groups())
+        return factor * machine.llc_b() // divisor
     return units.size_b(str(level), "size")
 
 
 def layout_of(level: Level) -> tuple[int, int] | None:
-    """`8x2` as 8 ranks of 2 threads a node; None for empty, the check's own. Raises ValueError."""
+    """Return ranks and threads per node: (8, 2) for `8x2`; None for the empty level, the default.
+
+    Raises ValueError.
+    """
     if level == "":
         return None
     ranks, _, threads = str(level).partition("x")
@@ -139,13 +145,15 @@ def missing_cores(level: Level, cores: int) -> str | None:
 
 
 def app_cores(machine: Machine, reserved_cores: int = -1, core_spec: int = 0) -> int:
-    """Cores of a node that the application has; -1 leaves the machine's number of cores free.
+    """Return the number of cores that the application has on a node.
 
-    On other hosts than the origins', Slurm takes `core_spec` of them first. Raises InputError.
+    A `reserved_cores` of -1 leaves the machine's default number of cores free. If origins are other
+    nodes, Slurm takes `core_spec` cores away first. Raises InputError.
     """
-    reserved = max(reserved_cores, 0)
     app_cpus, _ = machine.split_cpus(None if reserved_cores < 0 else reserved_cores)
-    return len(app_cpus) or machine.node_facts().cores - core_spec - reserved
+    if app_cpus:
+        return len(app_cpus)
+    return machine.node_facts().cores - core_spec - max(reserved_cores, 0)
 
 
 def _too_few_cores(machine: Machine, level: Level) -> str | None:
@@ -162,14 +170,14 @@ def _no_core_spec(machine: Machine, level: Level) -> str | None:
 
 
 def _too_few_in_node(machine: Machine, level: Level) -> str | None:
-    in_node = max(1, app_cores(machine) // len(machine.node_facts().numa_nodes))
-    if isinstance(level, int) and level > in_node:
-        return f"a NUMA node of {machine.name} has {in_node} cores for the application"
+    node_cores = max(1, app_cores(machine) // len(machine.node_facts().numa_nodes))
+    if isinstance(level, int) and level > node_cores:
+        return f"a NUMA node of {machine.name} has {node_cores} cores for the application"
     return None
 
 
 def _no_such_program(machine: Machine, name: str) -> str | None:
-    """Return why a tool or an injector cannot run; only hosts that are origins and targets know."""
+    """Return why a tool or an injector cannot run; None if it can, or if only nodes can tell."""
     if name == tools.NONE or machine.origins.policy != "same_host":
         return None
     return why_missing(name)
@@ -177,7 +185,7 @@ def _no_such_program(machine: Machine, name: str) -> str | None:
 
 @cache
 def why_missing(name: str) -> str | None:
-    """Tried once per process, since every case of a campaign asks."""
+    """Return why this host cannot run a tool or an injector; cached, since every case asks."""
     return tools.TOOLS[name].missing() if name in tools.TOOLS else INJECTORS[name].missing()
 
 
@@ -186,39 +194,49 @@ def _no_such_node(machine: Machine, level: Level) -> str | None:
     return None if level in nodes else f"{machine.name} has {plural(len(nodes), 'NUMA node')}"
 
 
-def node_of_places(machine: Machine) -> dict[str, int]:
-    """Place -> NUMA node; without `other` if the machine has one node. Raises InputError."""
+def numa_nodes_of_places(machine: Machine) -> dict[str, int]:
+    """Return the NUMA node of each place; none for `other` on a machine with one node.
+
+    Raises InputError.
+    """
     facts = machine.node_facts()
     nic = machine.nic_node()
     numbers = facts.numa_nodes
     if len(numbers) == 1:
         return {"nic": nic}
-    apart = len(numbers) // facts.sockets if facts.sockets > 1 else 1
+    # The next socket begins so many nodes later.
+    distance = len(numbers) // facts.sockets if facts.sockets > 1 else 1
     position = numbers.index(nic) if nic in numbers else 0
-    return {"nic": nic, "other": numbers[(position + apart) % len(numbers)]}
+    return {"nic": nic, "other": numbers[(position + distance) % len(numbers)]}
 
 
-def node_at(machine: Machine, field: str, placement: str) -> int:
-    """NUMA node of a place. Raises InputError if the machine lacks it."""
+def numa_node_of_place(machine: Machine, field: str, placement: str) -> int:
+    """Return the NUMA node of a place. Raises InputError if the machine lacks the place."""
     if reason := _no_such_place(machine, placement):
         raise InputError(f"{field}: {placement}: {reason}; allowed: nic")
-    return node_of_places(machine)[placement]
+    return numa_nodes_of_places(machine)[placement]
 
 
 def _no_such_place(machine: Machine, level: Level) -> str | None:
-    if level in PLACES and level not in node_of_places(machine):
+    if level in PLACES and level not in numa_nodes_of_places(machine):
         return f"{machine.name} has 1 NUMA node"
     return None
 
 
 _DIRECTIONS = get_args(Direction)
-_INJECTORS = [name for name, it in INJECTORS.items() if it.writes and it.direction == "write"]
+_INJECTORS = [
+    name
+    for name, injector in INJECTORS.items()
+    if injector.writes and injector.direction == "write"
+]
 _NUMBERS = "whole numbers from 0"
 _SIZES = f"{AUTO}, a size with its unit, such as 2MiB, or of the last-level caches: llc/2, 4*llc"
 
 
-def _named(name: str, part: Part, words: Sequence[str], missing: Missing | None = None) -> Factor:
-    """A factor whose levels are words."""
+def _factor_of_words(
+    name: str, part: Part, words: Sequence[str], missing: MissingReason | None = None
+) -> Factor:
+    """Return a factor whose levels are words."""
     return Factor(
         name=name, part=part, allowed=", ".join(words), check=_one_of(*words), missing=missing
     )
@@ -229,34 +247,34 @@ _TABLE = (
         name="rate",
         part="writes",
         allowed="0, full, a share such as 25%, or a rate such as 500MB/s",
-        check=_rate,
+        check=_check_rate,
     ),
     Factor(
         name="message",
         part="writes",
         allowed="auto, dram, or a size with its unit, such as 64KiB",
-        check=_message,
+        check=_check_message,
     ),
-    Factor(name="footprint", part="writes", allowed=_SIZES, check=_size),
+    Factor(name="footprint", part="writes", allowed=_SIZES, check=_check_size),
     Factor(
         name="queue_pairs",
         part="writes",
         allowed=f"{AUTO}, or a number from 1 to {MOST_QUEUE_PAIRS}",
         check=queue_pairs_of,
     ),
-    _named("injector", "writes", _INJECTORS, _no_such_program),
+    _factor_of_words("injector", "writes", _INJECTORS, _no_such_program),
     Factor(
         name="clients",
         part="writes",
         allowed="whole numbers; 0: as the machine has origins",
-        check=_whole,
+        check=_check_whole_number,
     ),
-    _named("direction", "writes", _DIRECTIONS),
+    _factor_of_words("direction", "writes", _DIRECTIONS),
     Factor(
         name="comm_node",
         part="writes",
         allowed="numbers of NUMA nodes",
-        check=_whole,
+        check=_check_whole_number,
         missing=_no_such_node,
     ),
     Factor(
@@ -277,22 +295,22 @@ _TABLE = (
         name="reserved_cores",
         part="application",
         allowed=_NUMBERS,
-        check=_whole,
+        check=_check_whole_number,
         missing=_too_few_cores,
     ),
     Factor(
         name="core_spec",
         part="application",
         allowed=_NUMBERS,
-        check=_whole,
+        check=_check_whole_number,
         missing=_no_core_spec,
         between_jobs=True,
     ),
-    _named("tool", "application", tools.NAMES, _no_such_program),
+    _factor_of_words("tool", "application", tools.NAMES, _no_such_program),
 )
-#: Factors of checks that name them in `within_block`.
-_OF_CHECKS = (
-    Factor(name="working_set", part="application", allowed=_SIZES, check=_size),
+#: Factors of the checks that list them in `within_block`.
+_CHECK_FACTORS = (
+    Factor(name="working_set", part="application", allowed=_SIZES, check=_check_size),
     Factor(
         name="layout",
         part="application",
@@ -300,26 +318,26 @@ _OF_CHECKS = (
         check=layout_of,
         missing=lambda machine, level: missing_cores(level, app_cores(machine)),
     ),
-    _named("buffer", "application", PLACES, _no_such_place),
-    _named("workers", "application", (*PLACES, FREE), _no_such_place),
-    _named("load", "application", (IDLE, *LOADS)),
+    _factor_of_words("buffer", "application", PLACES, _no_such_place),
+    _factor_of_words("workers", "application", (*PLACES, FREE), _no_such_place),
+    _factor_of_words("load", "application", (IDLE, *LOADS)),
     Factor(
         name="local_workers",
         part="application",
         allowed=_NUMBERS,
-        check=_whole,
+        check=_check_whole_number,
         missing=_too_few_in_node,
     ),
 )
 
 #: Name -> factor.
-FACTORS: dict[str, Factor] = {factor.name: factor for factor in (*_TABLE, *_OF_CHECKS)}
-#: Names of those that every check has.
-EVERYWHERE = frozenset(factor.name for factor in _TABLE)
+FACTORS: dict[str, Factor] = {factor.name: factor for factor in (*_TABLE, *_CHECK_FACTORS)}
+#: Names of the factors that every check has.
+COMMON_FACTORS = frozenset(factor.name for factor in _TABLE)
 
 
 def check_level(name: str, level: Level) -> None:
-    """Check a level. Raises InputError, which says what is allowed."""
+    """Raise InputError, which says what is allowed, for a level that is not allowed."""
     factor = FACTORS.get(name)
     if factor is None:
         return
@@ -329,19 +347,19 @@ def check_level(name: str, level: Level) -> None:
         raise InputError(f"{name}: {level} found; allowed: {factor.allowed}") from None
 
 
-def fault(check: Any, variable: str, why: str) -> InputError:
-    """The value of a check's variable is not allowed; `why` says what is."""
+def variable_fault(check: Any, variable: str, why: str) -> InputError:
+    """Return the error of a variable's value that is not allowed; `why` says what is."""
     return InputError(f"{check.name}.{variable}: {getattr(check, variable)} found; {why}")
 
 
 def changes_within_jobs(name: str) -> bool:
     """Return whether a factor that every check has changes from one run to the next."""
     factor = FACTORS.get(name)
-    return factor is not None and name in EVERYWHERE and not factor.between_jobs
+    return factor is not None and name in COMMON_FACTORS and not factor.between_jobs
 
 
 def missing_nodes(machine: Machine, targets: int) -> str | None:
-    """Return why a machine cannot give an application so many nodes; None if its file allows it."""
+    """Return why a machine cannot have `targets` target nodes; None if its site file allows it."""
     if targets + machine.origins.nodes > MAX_NODES:
         return f"{targets} and {machine.origins.nodes} of origins are more than {MAX_NODES} nodes"
     if targets > 1 and machine.origins.policy == "same_host":
@@ -352,4 +370,6 @@ def missing_nodes(machine: Machine, targets: int) -> str | None:
 def missing_level(machine: Machine, name: str, level: Level) -> str | None:
     """Return why a machine does not support a level of a factor, in one line; None if it does."""
     factor = FACTORS.get(name)
-    return factor.missing(machine, level) if factor and factor.missing else None
+    if factor is None or factor.missing is None:
+        return None
+    return factor.missing(machine, level)

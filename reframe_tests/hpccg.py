@@ -9,7 +9,7 @@ from reframe.core.builtins import variable
 
 from records.notes import Note
 from reframe_tests.binaries import ProgramTest, ThreadsMixin
-from reframe_tests.factors import AUTO, fault
+from reframe_tests.factors import AUTO, variable_fault
 from reframe_tests.layout import WorkingSetMixin
 from reframe_tests.mixin import short_form
 from reframe_tests.workload import FLOAT, Near, Within, Workload
@@ -36,12 +36,12 @@ class hpccg(ProgramTest, ThreadsMixin, WorkingSetMixin):
 
     def lay_out(self):
         """Cubes of the same size, one per rank, stacked along z."""
-        ranks, threads = self.shape(self.app_cores)
-        self.ranks(ranks, threads)
+        ranks, threads = self.ranks_and_threads(self.app_cores)
+        self.set_ranks(ranks, threads)
         if not 0 < self.memory_share <= 1:
-            raise fault(self, "memory_share", "allowed: a number above 0, at most 1")
+            raise variable_fault(self, "memory_share", "allowed: a number above 0, at most 1")
         share = min(self.memory_share, self.machine.memory_share)
-        edge = self.edge and self.same_work(self.edge)
+        edge = self.edge and self.edge_of_same_work(self.edge)
         if not edge and self.working_set == AUTO:
             if share < self.memory_share:
                 name, wanted = self.machine.name, self.memory_share
@@ -49,7 +49,7 @@ class hpccg(ProgramTest, ThreadsMixin, WorkingSetMixin):
                 self.notes = [*self.notes, note]
             rank_b = share * self.machine.memory_b() / ranks
             edge = int((rank_b / _POINT_B) ** (1 / 3))
-        self.executable_opts = [str(self.edge_of(edge, _POINT_B))] * 3
+        self.executable_opts = [str(self.working_set_edge(edge, _POINT_B))] * 3
 
 
 short_form(hpccg, edge=64)

@@ -1,6 +1,6 @@
-"""What ReFrame 4.10 has no public name for; each function says why it is needed.
+"""Access to parts of ReFrame 4.10 that have no public name.
 
-No other module uses a private name of ReFrame.
+Each function says why it is needed. No other module uses a private name of ReFrame.
 """
 
 from __future__ import annotations
@@ -13,33 +13,45 @@ import reframe as rfm
 
 
 def pin_prefix(cls: Any, base: type) -> None:
-    """Take a class's sources from where a base has them: `pin_prefix` pins a class to itself."""
+    """Let a class find its sources next to the file of its base.
+
+    ReFrame's own `pin_prefix` only pins a class to its own file.
+    """
     cls._rfm_pinned_prefix = vars(base)["_rfm_prefix"]
 
 
 def sanity_function(check: rfm.RegressionTest) -> Callable[[Any], Any] | None:
-    """Sanity function of a check's class, to call on any output; ReFrame calls it on its job's."""
+    """Return the sanity function of a check's class, to call it on any output.
+
+    ReFrame itself calls it on the output of the check's job only.
+    """
     function: Callable[[Any], Any] | None = getattr(type(check), "_rfm_sanity", None)
     return function
 
 
 def replace_sanity(check: Any, function: Callable[[], Any]) -> None:
-    """Judge a check by this: beside a class's function `sanity_patterns` may not be set."""
+    """Judge a check by this function.
+
+    ReFrame does not let `sanity_patterns` be set if the check's class has a sanity function.
+    """
     check._rfm_sanity = function
 
 
 def reference(check: rfm.RegressionTest, name: str) -> tuple[Any, Any, Any, Any]:
-    """Value, bounds and unit of a figure's reference: its forms are resolved for a log only."""
-    known: Any = ()
-    with suppress(KeyError):  # it has none
-        known = check._resolve_reference()[f"{check.current_partition.fullname}:{name}"]
-    parts = (*getattr(known, "data", known), None, None, None, None)
+    """Return value, lower and upper bound and unit of a figure's reference; None for what it lacks.
+
+    ReFrame resolves the forms of references for its log only.
+    """
+    found_reference: Any = ()
+    with suppress(KeyError):  # the figure has no reference
+        found_reference = check._resolve_reference()[f"{check.current_partition.fullname}:{name}"]
+    parts = (*getattr(found_reference, "data", found_reference), None, None, None, None)
     return parts[0], parts[1], parts[2], parts[3]
 
 
 @contextmanager
 def outputs_of_job(job: Any, out: str, err: str) -> Iterator[None]:
-    """Let these be a job's outputs: its own can be read, but not set."""
+    """Replace the outputs of a job for a while; ReFrame only lets them be read."""
     before = job._stdout, job._stderr
     job._stdout, job._stderr = out, err
     try:

@@ -10,7 +10,7 @@ from reframe.core.builtins import variable
 
 from reframe_tests.binaries import ProgramTest, near_cube
 from reframe_tests.mixin import short_form
-from reframe_tests.workload import FomError, Near, Within, Workload, if_printed, last_match
+from reframe_tests.workload import FomError, Near, Within, Workload, last_match, optional_number
 
 
 @rfm.simple_test
@@ -30,7 +30,7 @@ class lammps(ProgramTest):
 
     def lay_out(self):
         """One rank per core; reserved cores do not change the box."""
-        self.rank_a_core()
+        self.rank_per_core()
         self.melt(self.sized_cores)
 
     def melt(self, cores):
@@ -98,7 +98,7 @@ WORKLOAD = Workload(
         "ranks": _loop_figure(2),
         "steps": _loop_figure(3),
         "atoms": _loop_figure(4),
-        "cpu_percent": if_printed(r"^([0-9.]+)% CPU use"),
+        "cpu_percent": optional_number(r"^([0-9.]+)% CPU use"),
         "deviation_at_100": _deviation_at_100,
         "energy": _last_energy,
     },

@@ -60,7 +60,7 @@ class lammps_scaling(lammps.lammps):
 
     def lay_out(self):
         """The ranks of each node; reserved cores do not change the box."""
-        self.rank_a_core()
+        self.rank_per_core()
         self.num_tasks_per_node = scaling.ranks_per_node(self._request(), self.app_cores)
         self.num_tasks = self.nodes * self.num_tasks_per_node
         self.melt(self.nodes * scaling.ranks_per_node(self._request(), self.sized_cores))

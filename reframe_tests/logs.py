@@ -7,7 +7,7 @@ from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
-#: Progress goes to the terminal, which `nimc run` stores with the block's logs; figures go to
+#: Progress goes to standard output, which `nimc run` stores with the block's logs. Figures go to
 #: `perflogs/`.
 LOGGING: list[dict[str, Any]] = [
     {
@@ -29,9 +29,9 @@ LOGGING: list[dict[str, Any]] = [
 ]
 
 
-# Remove the log that ReFrame opens in the temporary folder before it reads a configuration. Another
-# program that reads one has not loaded ReFrame, which takes 0.4 s, and has no log.
+# Remove the log that ReFrame opens in the temporary folder before it reads a configuration. Other
+# programs read a configuration without ReFrame, and have no such log.
 if _logging := sys.modules.get("reframe.core.logging"):
-    with suppress(AttributeError):  # loaded by a program that is not ReFrame
+    with suppress(AttributeError):  # another program imported it, and no log is open
         for _name in _logging.log_files():
             Path(_name).unlink(missing_ok=True)

@@ -6,8 +6,8 @@ from typing import Any
 import reframe as rfm
 from reframe.core.builtins import variable
 
-from reframe_tests.binaries import NodesMixin, ProgramTest, ThreadsMixin, largest_cube
-from reframe_tests.factors import fault
+from reframe_tests.binaries import NodesMixin, ProgramTest, ThreadsMixin, largest_cube_edge
+from reframe_tests.factors import variable_fault
 from reframe_tests.layout import WorkingSetMixin
 from reframe_tests.mixin import short_form
 from reframe_tests.workload import FomError, Near, Within, Workload
@@ -36,14 +36,18 @@ class lulesh(ProgramTest, NodesMixin, ThreadsMixin, WorkingSetMixin):
     def lay_out(self):
         """On 16 cores 8 ranks of 2 threads, as in Groves, Grant and Arnold (2016)."""
         most_ranks = self.nodes * self.ranks_per_node()
-        count = largest_cube(most_ranks, self.nodes) ** 3
+        count = largest_cube_edge(most_ranks, self.nodes) ** 3
         if count % self.nodes:
-            raise fault(
+            raise variable_fault(
                 self, "nodes", f"allowed: numbers that divide a cube of at most {most_ranks} ranks"
             )
-        self.spread(count // self.nodes)
-        default_ranks = largest_cube(self.nodes * self.app_cores, self.nodes) ** 3 // self.nodes
-        edge = self.edge_of(self.same_work(self.edge, ranks_of_work=default_ranks), _ELEMENT_B)
+        self.set_ranks_per_node(count // self.nodes)
+        default_ranks = (
+            largest_cube_edge(self.nodes * self.app_cores, self.nodes) ** 3 // self.nodes
+        )
+        edge = self.working_set_edge(
+            self.edge_of_same_work(self.edge, ranks_of_work=default_ranks), _ELEMENT_B
+        )
         self.executable_opts = ["-s", str(edge), "-i", str(self.iterations)]
 
 

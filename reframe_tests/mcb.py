@@ -27,7 +27,7 @@ class mcb(ProgramTest, NodesMixin, ThreadsMixin):
 
     def lay_out(self):
         """A square of zones for all cores."""
-        self.spread(self.ranks_per_node())
+        self.set_ranks_per_node(self.ranks_per_node())
         edge = self.edge * max(1, isqrt(self.nodes * self.sized_cores))
         self.executable_opts = [f"--nCores={self.num_cpus_per_task}", "--nThreadCore=1"]
         self.executable_opts += [f"--nZonesX={edge}", f"--nZonesY={edge}"]

@@ -7,10 +7,10 @@ from reframe.core.builtins import variable
 
 from records.units import plural, size_b
 from reframe_tests.binaries import CompiledMixin
-from reframe_tests.factors import fault
+from reframe_tests.factors import variable_fault
 from reframe_tests.layout import WorkingSetMixin
 from reframe_tests.mixin import NimcMixin, short_form
-from reframe_tests.workload import FLOAT, Place, Workload, count, if_printed
+from reframe_tests.workload import FLOAT, NumberSource, Workload, match_count, optional_number
 
 #: Kernel -> number of its arrays, if there are several.
 _ARRAYS = {"copy": 2, "scale": 2, "add": 3, "triad": 3}
@@ -75,14 +75,14 @@ class membench(rfm.RegressionTest, CompiledMixin, WorkingSetMixin, NimcMixin):
     def lay_out(self):
         """Cores of the first socket, or of all; the job still allocates all of them."""
         if self.socket not in ("first", "all"):
-            raise fault(self, "socket", "allowed: first, all")
+            raise variable_fault(self, "socket", "allowed: first, all")
         sockets = 1 if self.socket == "first" else self.node_facts.sockets
         most_cores = max(1, sockets * (self.app_cores // self.node_facts.sockets))
         cores = self.cores or max(1, round(self.share * most_cores))
         if not 1 <= cores <= most_cores:
             extent = f"{plural(sockets, 'socket')} of {self.machine.name}"
             limit = f"{most_cores} (the cores of {extent} for the application)"
-            raise fault(self, "cores", f"allowed: 1 to {limit}, or 0 to use the share")
+            raise variable_fault(self, "cores", f"allowed: 1 to {limit}, or 0 to use the share")
         self.num_cpus_per_task = self.app_cores
         self.executable_opts = [self.kernel, "-n", str(cores), "-d", str(self.duration_s)]
         self.executable_opts += ["--order", self.order]
@@ -100,13 +100,17 @@ class membench(rfm.RegressionTest, CompiledMixin, WorkingSetMixin, NimcMixin):
     def size_of_arrays(self):
         """Return the size of each array of a core; empty to leave it to the program."""
         arrays = _ARRAYS.get(self.kernel, 1)
-        chosen_b = self.chosen_b(_GRAIN_B * arrays)
-        if chosen_b is None and not self.size:
+        chosen_working_set_b = self.chosen_working_set_b(_GRAIN_B * arrays)
+        if chosen_working_set_b is None and not self.size:
             return ""
-        array_b = size_b(self.size, "size") if chosen_b is None else chosen_b / arrays
+        array_b = (
+            size_b(self.size, "size")
+            if chosen_working_set_b is None
+            else chosen_working_set_b / arrays
+        )
         grains = max(int(array_b / _GRAIN_B), 1)
         self.working_set_b = float(arrays * grains * _GRAIN_B)
-        return self.size if chosen_b is None else f"{grains * _GRAIN_B}B"
+        return self.size if chosen_working_set_b is None else f"{grains * _GRAIN_B}B"
 
 
 short_form(membench, duration_s=1.0)
@@ -114,15 +118,15 @@ short_form(membench, duration_s=1.0)
 #: Figures in its output. `node` is the NUMA node that the arrays are bound to, if any. `streaming`
 #: is 1 if stores bypassed the caches. `huge_b` of the `memory_b` bytes lie in huge pages, if the
 #: operating system says so.
-_NUMBERS: dict[str, Place] = {
+_NUMBERS: dict[str, NumberSource] = {
     "cores": re.compile(r"^(\d+) cores?, processors?"),
     "arrays": re.compile(r"^(\d+) arrays? of \d+ bytes a core"),
     "array_b": re.compile(r"^\d+ arrays? of (\d+) bytes a core"),
     "window_s": re.compile(rf"^all cores at work for {FLOAT} s"),
-    "streaming": count(r"^membench: .* streaming stores$"),
-    "node": if_printed(r"bound to NUMA node (\d+)$"),
-    "huge_b": if_printed(r"^in huge pages: (\d+) of \d+ bytes$"),
-    "memory_b": if_printed(r"^in huge pages: \d+ of (\d+) bytes$"),
+    "streaming": match_count(r"^membench: .* streaming stores$"),
+    "node": optional_number(r"bound to NUMA node (\d+)$"),
+    "huge_b": optional_number(r"^in huge pages: (\d+) of \d+ bytes$"),
+    "memory_b": optional_number(r"^in huge pages: \d+ of (\d+) bytes$"),
 }
 WORKLOAD = Workload(
     title="membench",

@@ -35,8 +35,8 @@ class minife(ProgramTest, NodesMixin, WorkingSetMixin):
 
     def lay_out(self):
         """One cube for all ranks; reserved cores do not change it."""
-        self.spread(self.ranks_per_node())
-        edge = self.edge_of(self.edge, _ROW_B)
+        self.set_ranks_per_node(self.ranks_per_node())
+        edge = self.working_set_edge(self.edge, _ROW_B)
         elements = round(edge * (self.nodes * self.sized_cores) ** (1 / 3))
         self.working_set_b = elements**3 * _ROW_B / self.num_tasks
         self.executable_opts = ["miniFE*.yaml", self.program, "-nx", str(elements)]

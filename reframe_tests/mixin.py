@@ -1,8 +1,8 @@
 """The mixin that runs any workload under treatments.
 
 A check defines its application as usual in ReFrame: sources, `executable`, `executable_opts`, tasks
-and threads. The mixin then starts the conductor instead of the application, passes it the launch
-line, and reports the results of its samples.
+and threads. The mixin starts the conductor instead, passes the application's launch line to it, and
+reports the results of the samples.
 """
 
 from __future__ import annotations
@@ -40,8 +40,8 @@ from records.machine.site import load as load_machine
 from records.notes import Note
 from records.slurm import options, parse
 from records.treatment import Treatment
-from reframe_tests import foreign, internals, planning
-from reframe_tests.factors import fault, missing_level, missing_nodes
+from reframe_tests import internals, planning, third_party
+from reframe_tests.factors import missing_level, missing_nodes, variable_fault
 from reframe_tests.layout import LayoutMixin
 from reframe_tests.workload import load
 
@@ -49,34 +49,36 @@ if TYPE_CHECKING:
     import polars as pl
 
 
-#: Module systems that load nothing, or that do not list what they loaded.
-_UNLISTED = ("nomod", "spack")
+#: Module systems that load nothing, or that do not list what they have loaded.
+_WITHOUT_LIST = ("nomod", "spack")
 #: Variables of the mixin that are fields of a block's plan.
-_OF_PLAN = ("case", "block", "nimc_dir", "nodelist")
-#: Variables of the mixin that are limits of a run.
-_LIMITS = (*LIMITS, "min_share", "retries", "ready_rows", "run_timeout_s")
+_PLAN_FIELDS = ("case", "block", "nimc_dir", "nodelist")
+#: Variables of the mixin that are limits of a run's acceptance.
+_LIMIT_FIELDS = (*LIMITS, "min_share", "retries", "ready_rows", "run_timeout_s")
 
 
 def requested_modules(check: rfm.RegressionTest) -> list[str]:
-    """Modules of the check's partition, environment and of itself, in this order.
+    """Return the modules of the partition, of the environment and of the check, in this order.
 
-    Names are those that ReFrame's mappings give. Collections have no module of their name.
+    ReFrame's mappings are applied to the names. Collections are left out, since no loaded module
+    has the name of a collection.
     """
     system = runtime().modules_system
-    if system.name in _UNLISTED:
+    if system.name in _WITHOUT_LIST:
         return []
-    places = (check.current_partition.local_env, check.current_environ)
-    requested = [module for source in places for module in source.modules_detailed]
-    names = [
-        str(module["name"] if isinstance(module, Mapping) else module)
-        for module in [*requested, *check.modules]
-        if not (isinstance(module, Mapping) and module.get("collection"))
-    ]
-    return [module for name in names for module in system.resolve_module(name)]
+    sources = (check.current_partition.local_env, check.current_environ)
+    requested = [module for source in sources for module in source.modules_detailed]
+    modules: list[str] = []
+    for module in [*requested, *check.modules]:
+        if not isinstance(module, Mapping):
+            modules += system.resolve_module(str(module))
+        elif not module.get("collection"):
+            modules += system.resolve_module(str(module["name"]))
+    return modules
 
 
-def told_skip(check: rfm.RegressionTest, msg: str | None = None) -> None:
-    """Skip a check; of a campaign's block, leave the reason beside its plan."""
+def skip_with_record(check: rfm.RegressionTest, msg: str | None = None) -> None:
+    """Skip a check. If a campaign runs it, store the reason next to the block's plan."""
     if check.block_file:
         path = Path(check.block_file).with_name(SKIPPED_FILE)
         reasons = json.loads(path.read_text()) if path.is_file() else []
@@ -87,26 +89,26 @@ def told_skip(check: rfm.RegressionTest, msg: str | None = None) -> None:
 class NimcMixin(LayoutMixin):
     """Runs a workload in pairs, with and without writers, and reports the slowdown."""
 
-    #: The file of `reframe_tests/` whose `WORKLOAD` reads the output. Without it the check's own
-    #: sanity and performance functions do (`foreign.py`).
+    #: The file of `reframe_tests/` whose `WORKLOAD` reads the output. The default, empty, reads it
+    #: with the check's own sanity and performance functions (`third_party.py`).
     workload = variable(str, value="")
 
-    #: For a check without a workload: its performance function to use, by default the first, and
-    #: whether `lower` or `higher` is better if the check has no reference that says so.
+    #: For a check without a workload: the performance function that is its figure of merit, by
+    #: default the first, and whether `lower` or `higher` is better if no reference says so.
     figure = variable(str, value="")
     better = variable(str, value="")
 
-    #: Environments of a check that names none.
-    wanted_environs = ("*",)
+    #: Environments of a check that does not set `valid_prog_environs`.
+    default_environs = ("*",)
 
     #: True if the application is started with the partition's MPI launcher.
     mpi = variable(bool, value=False)
 
-    #: The plan of a block, a file that a campaign writes, instead of what the variables below ask
-    #: for. The default, empty, takes these.
+    #: The file of a block's plan, as a campaign writes it. It replaces the variables below. The
+    #: default, empty, takes them.
     block_file = variable(str, value="")
 
-    #: Folder of the run that samples are added to (`records.run`). The default, empty, stores
+    #: Folder of the run to which samples are added (`records.run`). The default, empty, stores
     #: them in the check's stage and output folders.
     nimc_dir = variable(str, value="")
 
@@ -130,17 +132,18 @@ class NimcMixin(LayoutMixin):
     #: draws one from the operating system for each execution.
     seed = variable(int, type(None), value=None)
 
-    #: Least share of its rate alone that a writer must reach through the whole window; None takes
+    #: Minimum rate of a writer during the whole run, as a share of its uncontended rate; None takes
     #: the machine's (`proof.min_share` in site/).
     min_share = variable(float, type(None), value=None)
 
-    #: How often a rejected run is repeated.
+    #: Number of times that a rejected run is repeated.
     retries = variable(int, value=AcceptanceLimits.retries)
 
-    #: Largest disturbance of an accepted run, whatever its arm; None records it only: hardware
-    #: threads that foreign processes keep busy, the share of time that the hypervisor takes, how
-    #: far the cores' frequency is below the usual one, and bytes that pass the writers' device
-    #: although nothing writes, as a share of the writers' rate alone.
+    #: Largest disturbance of an accepted run of any arm; None only records it. `foreign_cpus`:
+    #: hardware threads that foreign processes keep busy. `steal_share`: share of time that the
+    #: hypervisor takes. `frequency_drop`: drop of the cores' frequency below the usual one.
+    #: `foreign_share`: bytes at the writers' device while nothing writes, as a share of their
+    #: uncontended rate.
     foreign_cpus = variable(float, type(None), value=AcceptanceLimits.foreign_cpus)
     steal_share = variable(float, type(None), value=AcceptanceLimits.steal_share)
     frequency_drop = variable(float, type(None), value=AcceptanceLimits.frequency_drop)
@@ -148,7 +151,7 @@ class NimcMixin(LayoutMixin):
 
     #: Time limit of one run of the application, seconds.
     run_timeout_s = variable(float, value=AcceptanceLimits.run_timeout_s)
-    #: Least time from the end of one run to the start of the next one, seconds.
+    #: Minimum time from the end of one run to the start of the next one, seconds.
     rest_s = variable(float, value=0.0)
 
     #: Names of the target nodes, joined with commas, for Slurm; empty: any.
@@ -161,17 +164,17 @@ class NimcMixin(LayoutMixin):
     provenance = variable(typ.Dict[str, object], value={})
 
     def __init_subclass__(cls, **options: Any) -> None:
-        """A check of others finds its sources next to its own file, wherever its subclass is."""
+        """Let the subclass of a third-party check find the sources next to that check's file."""
         super().__init_subclass__(**options)
-        if base := foreign.base_of(cls):
+        if base := third_party.third_party_base(cls):
             internals.pin_prefix(cls, base)
-        cls.skip = told_skip  # those of ReFrame come first in the order of bases
+        cls.skip = skip_with_record  # set here, since ReFrame's classes come first among the bases
 
     def __new__(cls, *arguments: Any, **options: Any) -> Any:
-        """Set the variables of the class to those of its block, before any hook reads them."""
+        """Set the class's variables as the block's plan says, before any hook reads them."""
         if file := cls.var_space["block_file"].default_value:
             plan = BlockPlan.load(Path(file))
-            plan_settings = {name: getattr(plan, name) for name in _OF_PLAN}
+            plan_settings = {name: getattr(plan, name) for name in _PLAN_FIELDS}
             plan_settings["run_timeout_s"] = plan.limits.run_timeout_s
             for name, value in {**plan.settings, **plan_settings}.items():
                 cls.setvar(name, make_convertible(value) if isinstance(value, str) else value)
@@ -179,7 +182,7 @@ class NimcMixin(LayoutMixin):
 
     @run_after("init")
     def check_variables(self) -> None:
-        """Fail early, and name what is missing or invalid."""
+        """Complete the variables; raises ReframeError that names an invalid one."""
         if self.better not in ("", "lower", "higher"):
             raise ReframeError(f"{self.name}.better: {self.better!r} found; allowed: lower, higher")
         if self.workload:
@@ -190,7 +193,7 @@ class NimcMixin(LayoutMixin):
         else:
             if isinstance(self, rfm.CompileOnlyRegressionTest):
                 raise ReframeError(f"{self.name}: runs nothing (a CompileOnlyRegressionTest)")
-            # A check's name may have parameters: `x %threads=2`. That of a case is a file name.
+            # A check's name may have parameters: `x %threads=2`. The name of a case is a file name.
             self.case = self.case or re.sub(r"[^\w.@=+-]+", "_", self.name)
         unknown = [arm for arm in self.arms if arm not in ARMS]
         if unknown or (self.arms and BASELINE not in self.arms):
@@ -199,12 +202,12 @@ class NimcMixin(LayoutMixin):
                 f" {', '.join(ARMS)}"
             )
         self.valid_systems = getattr(self, "valid_systems", None) or ["*"]
-        named = getattr(self, "valid_prog_environs", None)
-        self.valid_prog_environs = named or list(self.wanted_environs)
+        environs = getattr(self, "valid_prog_environs", None)
+        self.valid_prog_environs = environs or list(self.default_environs)
 
     @run_after("init")
-    def read_here(self) -> None:
-        """Ask for no allocation to read what an earlier session of the block left unread."""
+    def read_without_allocation(self) -> None:
+        """Run on this host if the block only reads outputs that an earlier session left unread."""
         self._only_reads = bool(self.block_file) and not BlockPlan.load(Path(self.block_file)).pairs
         self.local = self.local or self._only_reads
 
@@ -215,28 +218,29 @@ class NimcMixin(LayoutMixin):
             self.machine = load_machine(self.current_system.name)
             self.node_facts = self.machine.node_facts()
             if reason := missing_nodes(self.machine, int(getattr(self, "nodes", 1))):
-                raise fault(self, "nodes", f"{reason}; allowed: fewer")
+                raise variable_fault(self, "nodes", f"{reason}; allowed: fewer")
             notes = self.notes
-            self.place_application()
-            self.notes = notes
+            self.split_cores()
+            self.notes = notes  # each start of the application adds the notes again
         except InputError as error:
             raise ReframeError(str(error)) from None
         if not self.arms:
             self.arms = standard_arms(same_host=self.machine.origins.policy == "same_host")
 
     @run_after("setup")
-    def run_in_one_place(self) -> None:
+    def skip_further_environments(self) -> None:
         """Run each case on one partition and environment only: the first that can run it."""
         if not self.nimc_dir or self.is_dry_run():
             return
         current = (self.current_partition.name, self.current_environ.name)
-        places = valid_sysenv_comb(self.valid_systems, self.valid_prog_environs)
-        for partition, environ in ((part, env) for part in places for env in places[part]):
-            if (partition.name, environ.name) == current:
-                return
-            if self.runs_in(environ):
-                runner = f"{partition.name}+{environ.name}"
-                self.skip(f"{runner} runs it; each case runs on one partition and environment")
+        valid = valid_sysenv_comb(self.valid_systems, self.valid_prog_environs)
+        for partition, environs in valid.items():
+            for environ in environs:
+                if (partition.name, environ.name) == current:
+                    return
+                if self.runs_in(environ):
+                    runner = f"{partition.name}+{environ.name}"
+                    self.skip(f"{runner} runs it; each case runs on one partition and environment")
 
     def runs_in(self, environ: Environment) -> bool:
         """Return whether a valid environment provides the program."""
@@ -244,21 +248,21 @@ class NimcMixin(LayoutMixin):
 
     @run_before("run")
     def skip_unwritten_lines(self) -> None:
-        """Drop log lines that no handler takes: ReFrame makes one at each poll, in 20 ms."""
+        """Make no log lines that no handler takes: at each poll, ReFrame spends 20 ms on one."""
         logger = self.logger.logger
         if logger.handlers:
             logger.setLevel(min(handler.level for handler in logger.handlers))
 
     @run_before("run", always_last=True)
-    def put_conductor(self) -> None:
-        """Run the conductor instead of the application."""
+    def start_conductor(self) -> None:
+        """Start the conductor instead of the application."""
         stage = Path(self.stagedir)
         case = self.case or self.name
         self.run_dir = Path(self.nimc_dir or stage / "nimc").resolve()
         self.block_logs = self.run_dir / "logs" / case / str(self.block)
         if not self.workload:
-            self.output_reader = foreign.OutputReader(self, NimcMixin)
-        # That of a check of others is a matter of each run.
+            self.output_reader = third_party.OutputReader(self, NimcMixin)
+        # A third-party check's own sanity function judges each run.
         internals.replace_sanity(self, self.block_done)
         if self._only_reads:
             self.executable, self.executable_opts = "true", []
@@ -266,16 +270,17 @@ class NimcMixin(LayoutMixin):
             return
         try:
             if reason := missing_level(self.machine, "core_spec", self.core_spec):
-                raise fault(self, "core_spec", f"{reason}; allowed: 0")
+                raise variable_fault(self, "core_spec", f"{reason}; allowed: 0")
             if self.core_spec:
                 self.notes = [*self.notes, Note.UNPAIRED(cores=self.core_spec)]
-            decided = self._decided(case)
+            decided = self._decided_plan(case)
             origins = self.machine.origins
             if decided.n_origins != origins.nodes:
                 self.machine = self.machine.with_origins(decided.n_origins)
                 origins = self.machine.origins
-            plan = self._complete(decided)
-            for name in {it.writes.injector for it in plan.treatments if it.writes}:
+            plan = self._completed_plan(decided)
+            injectors = {row.writes.injector for row in plan.treatments if row.writes}
+            for name in injectors:
                 if reason := missing_level(self.machine, "injector", name):
                     raise InputError(f"{self.name}.injector: {name}: {reason}")
         except (InputError, ValueError) as error:
@@ -287,11 +292,13 @@ class NimcMixin(LayoutMixin):
             # The job ends with its shell, so the shell waits until the conductor has cleaned up.
             self.prerun_cmds = ["trap : TERM", *self.prerun_cmds]
         if origins.policy == "same_job":
-            # By default a check has all its tasks on one node.
+            # A check that does not set this has all its tasks on one node.
             self.num_tasks_per_node = self.num_tasks_per_node or self.num_tasks
             self.num_tasks += origins.nodes * self.num_tasks_per_node
-        self.treated = [treatment.name for treatment in plan.treatments if treatment.baseline]
-        self.asked_pairs = plan.pairs
+        self.compared_treatments = [
+            treatment.name for treatment in plan.treatments if treatment.baseline
+        ]
+        self.requested_pairs = plan.pairs
         plan.save(stage / "plan.json")
         self.job.launcher = getlauncher("local")()
         conduct = python_main("reframe_tests.conduct", str(stage / "plan.json"))
@@ -299,8 +306,11 @@ class NimcMixin(LayoutMixin):
         if not self.nimc_dir:
             self.keep_files = [*self.keep_files, "nimc"]
 
-    def _decided(self, case: str) -> BlockPlan:
-        """The block of a campaign, or else that of the check's own variables. Raises InputError."""
+    def _decided_plan(self, case: str) -> BlockPlan:
+        """Return the plan of the campaign's block, or else of the check's variables.
+
+        Raises InputError.
+        """
         if self.block_file:
             return BlockPlan.load(Path(self.block_file))
         request = self.requested()
@@ -310,7 +320,7 @@ class NimcMixin(LayoutMixin):
             request,
             planning.treatments(request, self.machine, resolved),
             self.machine,
-            {name: getattr(self, name) for name in _LIMITS},
+            {name: getattr(self, name) for name in _LIMIT_FIELDS},
             resolved,
             case=case,
             workload=type(self).__name__,
@@ -322,9 +332,9 @@ class NimcMixin(LayoutMixin):
             nimc_dir=str(self.run_dir),
         )
 
-    def _complete(self, decided: BlockPlan) -> BlockPlan:
-        """The plan with what only the check knows, in its place: how the application is started."""
-        treatments = self.laid_out(decided.treatments)
+    def _completed_plan(self, decided: BlockPlan) -> BlockPlan:
+        """Return the plan with what only the check knows, such as the starts of the application."""
+        treatments = self.with_starts(decided.treatments)
         return replace(
             decided,
             workload=self.workload or type(self).__name__,
@@ -337,18 +347,18 @@ class NimcMixin(LayoutMixin):
             lengthened_by=self.lengthened_by,
             modules=requested_modules(self),
             owner_pid=os.getpid() if self.job.scheduler.registered_name == "local" else None,
-            folder="",  # a check has its own
+            folder="",  # the check's own folder
         )
 
     def _provenance(self, treatments: list[Treatment], seed: int) -> dict[str, Any]:
-        check_origin = {} if self.workload else foreign.origin(type(self))
+        third_party_check = {} if self.workload else third_party.check_provenance(type(self))
         return {
             **self.provenance,
-            **check_origin,
+            **third_party_check,
             "check": self.unique_name,
             "environment": self.current_environ.name,
             "partition": self.current_partition.fullname,
-            "starts": self.starts(treatments),
+            "starts": self.distinct_starts(treatments),
             "compiler": self._compiler_version(),
             "seed": seed,
             "reframe": rfm.VERSION,
@@ -357,20 +367,22 @@ class NimcMixin(LayoutMixin):
         }
 
     def _compiler_version(self) -> str | None:
-        """Version of what compiled the program; None of one from Spack, modules or wheels."""
+        """Return the compiler's version; None for a program from Spack, modules or wheels."""
         if self.build_system is None or "spack" in self.provenance:
             return None
         return program.version_of(self.build_system.cc or self.current_environ.cc)
 
     @sn.deferrable
     def block_done(self) -> bool:
-        """Check that every arm has a slowdown; store why not with the block's logs.
+        """Check that every arm has a slowdown, and store how the job ended with the block's logs.
 
-        If an arm has too few pairs although the block is done, only this check fails. The samples
-        remain valid, and a campaign may get the pairs from another block.
+        If a finished block has too few pairs of an arm, only this check fails. Its samples remain
+        valid, and a campaign may measure the other pairs in another block.
         """
         if self._only_reads:
-            foreign.read_block(self.output_reader, self.run_dir, self.case, self.block_logs)
+            third_party.move_unread_samples(
+                self.output_reader, self.run_dir, self.case, self.block_logs
+            )
             return True
         path = self.block_logs / "block.json"
         block = json.loads(path.read_text()) if path.is_file() else None
@@ -387,21 +399,26 @@ class NimcMixin(LayoutMixin):
         self.block_logs.mkdir(parents=True, exist_ok=True)
         replace_text(self.block_logs / "job.json", json.dumps(job, indent=1))
         if not self.workload:
-            foreign.read_block(self.output_reader, self.run_dir, self.case, self.block_logs)
+            third_party.move_unread_samples(
+                self.output_reader, self.run_dir, self.case, self.block_logs
+            )
         if outcome.name != "done":
             raise SanityError(f"{outcome.name}: {outcome.reason}")
-        from analysis.samples.pairs import pair_shortfalls  # starts slowly
+        # Imported here, since analysis starts slowly.
+        from analysis.samples.pairs import pair_shortfalls
         from analysis.statistics.interval import MIN_VALUES
 
-        least = MIN_VALUES if self.asked_pairs >= MIN_VALUES else 1
-        shortfalls = pair_shortfalls(self._block_samples(), self.treated, self.asked_pairs, least)
+        least = MIN_VALUES if self.requested_pairs >= MIN_VALUES else 1
+        shortfalls = pair_shortfalls(
+            self._block_samples(), self.compared_treatments, self.requested_pairs, least
+        )
         for arm, reason in shortfalls.items():
             raise SanityError(f"no slowdown of '{arm}': {reason}")
         return True
 
     @run_before("performance")
     def report_samples(self) -> None:
-        """Report typical runs, slowdown, what it costs, the writers' rate, and rejected runs."""
+        """Report typical runs, slowdown, its cost, the writers' rate, and rejected runs."""
         if self.is_dry_run() or self._only_reads:
             return
         from analysis.effects.annotations import reference_bounds
@@ -411,12 +428,12 @@ class NimcMixin(LayoutMixin):
             for name, (value, unit) in reported_figures(row).items():
                 if value is not None:
                     shown = sn.make_performance_function(lambda value=value: value, unit)
-                    self.perf_variables.setdefault(name, shown)  # all have the same baseline
-            # The machine's reference for the baseline at first levels, as one of ReFrame.
-            usual = self.machine.references.get(row.case) if row.baseline == BASELINE else None
-            if usual is not None:
+                    self.perf_variables.setdefault(name, shown)  # baselines repeat in each row
+            # The site file's reference for the baseline at first levels becomes one of ReFrame.
+            reference = self.machine.references.get(row.case) if row.baseline == BASELINE else None
+            if reference is not None:
                 low, high = reference_bounds(row.better, self.machine.reference_tolerance)
-                bound = {f"typical_{BASELINE}": (usual, low, high, row.unit)}
+                bound = {f"typical_{BASELINE}": (reference, low, high, row.unit)}
                 self.reference = {"*": {**self.reference.get("*", {}), **bound}}
 
     def _block_samples(self) -> pl.DataFrame:
@@ -427,6 +444,6 @@ class NimcMixin(LayoutMixin):
 
 
 def short_form(check: type, *tags: str, **values: Any) -> None:
-    """Register `NAME_quick`: a form of a check that takes seconds, and still shows an effect."""
+    """Register `NAME_quick`, a form of a check that takes seconds and still shows an effect."""
     body = {"tags": {"short", *tags}, "pairs": 6, **values}
     rfm.simple_test(make_test(f"{check.__name__}_quick", (check,), body, module=check.__module__))

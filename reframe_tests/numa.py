@@ -11,7 +11,13 @@ from reframe.core.builtins import variable
 from records.checkout import python_code
 from reframe_tests import membench
 from reframe_tests.binaries import CompiledMixin
-from reframe_tests.factors import FREE, IDLE, fault, node_at, node_of_places
+from reframe_tests.factors import (
+    FREE,
+    IDLE,
+    numa_node_of_place,
+    numa_nodes_of_places,
+    variable_fault,
+)
 from reframe_tests.mixin import NimcMixin, short_form
 from reframe_tests.workload import FLOAT, Fom, Workload
 
@@ -55,9 +61,9 @@ class numa(rfm.RegressionTest, CompiledMixin, NimcMixin):
 
     def lay_out(self):
         """Workers as many as requested, or as a NUMA node has cores, wherever they run."""
-        buffer_node = node_at(self.machine, "buffer", self.buffer)
+        buffer_node = numa_node_of_place(self.machine, "buffer", self.buffer)
         facts = {"numa_nodes": len(self.node_facts.numa_nodes), "nic_node": self.machine.nic_node()}
-        facts["places"] = node_of_places(self.machine)
+        facts["places"] = numa_nodes_of_places(self.machine)
         self.provenance = {**self.provenance, "numa": facts}
         self.num_cpus_per_task = self.app_cores
         if self.load == IDLE:
@@ -65,11 +71,13 @@ class numa(rfm.RegressionTest, CompiledMixin, NimcMixin):
             return
         node = None
         if self.workers != FREE:
-            node = node_at(self.machine, "workers", self.workers)
+            node = numa_node_of_place(self.machine, "workers", self.workers)
         most = max(1, self.app_cores // len(self.node_facts.numa_nodes))
         count = self.local_workers or most
         if not 0 < count <= most:
-            raise fault(self, "local_workers", f"allowed: 1 to {most}, or 0 for all of them")
+            raise variable_fault(
+                self, "local_workers", f"allowed: 1 to {most}, or 0 for all of them"
+            )
         self.executable = "./membench"
         self.executable_opts = [self.load, "-n", str(count), "-d", str(self.duration_s)]
         self.executable_opts += ["-m", str(buffer_node)]

@@ -1,7 +1,7 @@
-"""Everything decided of a block before it starts: its levels checked, crossed and resolved. Pure.
+"""Plans a block: checks and crosses the levels of its factors, and resolves them. Pure functions.
 
-A campaign calls this once for each case, and writes the block for the check to read. With ReFrame
-alone the check calls it with its own variables.
+A campaign plans each case once, and writes the plan of each block for the check to read. If ReFrame
+is used alone, the check plans its block from its own variables.
 """
 
 from __future__ import annotations
@@ -22,23 +22,23 @@ from records.sample import Level
 from records.slurm import options
 from records.treatment import Treatment, Writes
 from reframe_tests import rails, scaling
-from reframe_tests.crossing import RATE, Cell, Factors, cross, is_nothing
+from reframe_tests.crossing import RATE, Cell, Factors, cross, is_zero_rate
 from reframe_tests.factors import (
     AUTO,
-    EVERYWHERE,
+    COMMON_FACTORS,
+    CORE_FACTORS,
     FACTORS,
-    OF_CORES,
     check_level,
-    node_at,
+    numa_node_of_place,
     queue_pairs_of,
     share_of,
     size_of,
 )
 
-#: Values of variables that leave a choice to the machine, and are no levels.
+#: Variable -> its value that leaves the choice to the machine, and is no level.
 CHOSEN_BY_MACHINE = {"injector": "auto", "comm_node": -1, "reserved_cores": -1, "layout": AUTO}
-#: The levels of writers unless a check or a campaign says otherwise.
-WRITES: dict[str, Level] = {
+#: Default levels of the factors of the writes.
+DEFAULT_WRITES: dict[str, Level] = {
     "rate": "full",
     "message": AUTO,
     "footprint": AUTO,
@@ -49,25 +49,32 @@ WRITES: dict[str, Level] = {
     "comm_node": -1,
     "writer_rail": rails.DEFAULT,
 }
-#: Size of one write if a footprint is chosen and the message is not; or the footprint, if smaller.
-_MESSAGE_B = 64 << 10
+#: Why a check cannot have a factor that changes its number of cores.
+_NOT_COMPARABLE = (
+    "figures of merit of different numbers of cores cannot be compared; allowed: another"
+    " factor, or a check with comparable_across_cores"
+)
+#: Largest size of one write if a footprint is chosen and the message is not.
+_MAX_MESSAGE_B = 64 << 10
 
 
 @dataclass(frozen=True)
 class CaseRequest:
-    """A request to a check: by a campaign's case, or by the check's own variables."""
+    """What a campaign's case, or a check's own variables, request."""
 
     arms: Sequence[str]
-    #: Values of the variables that decide what writers do, or that are factors of other checks.
+    #: Values of the variables that decide what writers do, and of those that can be factors.
     levels: Mapping[str, Level] = field(default_factory=dict)
     factors: Factors = field(default_factory=dict)
     exclude: Sequence[Cell] = ()
     only: Sequence[Cell] = ()
 
 
-def planned(variables: Collection[str], within_block: Collection[str]) -> frozenset[str]:
-    """Return which of a check's variables `CaseRequest.levels` has."""
-    return (EVERYWHERE | (FACTORS.keys() & within_block) | scaling.FIELDS.keys()) & set(variables)
+def planning_variables(variables: Collection[str], within_block: Collection[str]) -> frozenset[str]:
+    """Return the variables of a check whose values are in `CaseRequest.levels`."""
+    return (COMMON_FACTORS | (FACTORS.keys() & within_block) | scaling.FIELDS.keys()) & set(
+        variables
+    )
 
 
 def level_faults(
@@ -77,38 +84,38 @@ def level_faults(
     comparable_across_cores: bool,
     check: Callable[[str, Level], object] = check_level,
 ) -> Iterator[tuple[str, int | None, str]]:
-    """The only check of levels: name, index among its levels, and what is wrong.
+    """Yield for each invalid level the factor's name, the level's index, and what is wrong.
 
-    The index is None for a variable's own value, and for a factor that the check cannot have.
+    The index is None for the value of a variable, and for a factor that the check cannot have.
     """
 
-    def fault(name: str, index: int | None, level: Level) -> Iterator[tuple[str, int | None, str]]:
+    def fault(name: str, level: Level) -> str:
+        """Return what is wrong with a level; empty if it is valid."""
         try:
             check(name, level)
         except InputError as error:
-            yield name, index, str(error).removeprefix(f"{name}: ")
+            return str(error).removeprefix(f"{name}: ")
+        return ""
 
     for name, value in levels.items():
-        if name not in factors and value != CHOSEN_BY_MACHINE.get(name) and name != "injector":
-            yield from fault(name, None, value)
-    why = (
-        "figures of merit of different numbers of cores cannot be compared; allowed: another"
-        " factor, or a check with comparable_across_cores"
-    )
+        is_level = value != CHOSEN_BY_MACHINE.get(name) and name != "injector"
+        if name not in factors and is_level and (why := fault(name, value)):
+            yield name, None, why
     for name, values in factors.items():
         for index, value in enumerate(values):
-            yield from fault(name, index, value)
-        if name in OF_CORES and not comparable_across_cores:
-            yield name, None, why
+            if why := fault(name, value):
+                yield name, index, why
+        if name in CORE_FACTORS and not comparable_across_cores:
+            yield name, None, _NOT_COMPARABLE
 
 
 def resolved_scale(request: CaseRequest, machine: Machine) -> Scale | None:
-    """The short writes of a request; None if no arm, or not the check, makes them.
+    """Return the short writes of a request; None if the check or its arms make none.
 
     Raises InputError.
     """
-    makes = request.levels.keys() >= set(scaling.FIELDS)
-    if not makes or set(SCHEDULED).isdisjoint(request.arms):
+    check_makes_them = request.levels.keys() >= set(scaling.FIELDS)
+    if not check_makes_them or set(SCHEDULED).isdisjoint(request.arms):
         return None
     return scaling.resolve(scaling.request_of(request.levels), machine)
 
@@ -116,60 +123,59 @@ def resolved_scale(request: CaseRequest, machine: Machine) -> Scale | None:
 def treatments(
     request: CaseRequest, machine: Machine, resolved: Scale | None = None
 ) -> list[Treatment]:
-    """The treatments of a pair, before the application is laid out. Raises InputError.
+    """Return the treatments of a pair, before the application is laid out. Raises InputError.
 
-    Levels must be valid (`level_faults`). `resolved`: the short writes (`resolved_scale`).
+    The levels must be valid (`level_faults`). `resolved` are the short writes (`resolved_scale`).
     """
+    complete = []
     try:
-        return [
-            replace(
-                treatment,
-                writes=_writes(treatment.arm, request, treatment.factors, machine, resolved),
-            )
-            for treatment in cross(request.arms, request.factors, request.exclude, request.only)
-        ]
+        for treatment in cross(request.arms, request.factors, request.exclude, request.only):
+            writes = _writes(treatment.arm, request, treatment.factors, machine, resolved)
+            complete.append(replace(treatment, writes=writes))
     except ValueError as error:
         raise InputError(str(error)) from None
+    return complete
 
 
 def block(
     request: CaseRequest,
-    treated: list[Treatment],
+    crossed: list[Treatment],
     machine: Machine,
     limits: Mapping[str, Any],
     resolved: Scale | None = None,
     /,
-    **fixed: Any,
+    **fields: Any,
 ) -> BlockPlan:
-    """The block of these treatments; what only the check knows in its place is not in it yet.
+    """Return the plan of a block with these treatments; the check adds what only it knows.
 
-    `limits`: those of acceptance that a campaign or a check sets. The machine's file has the
-    others, and `min_share` if it is None or missing. `resolved`: the short writes
-    (`resolved_scale`). `fixed`: other fields of the plan. Raises InputError.
+    `limits` are the limits of acceptance that a campaign or a check sets; the site file has the
+    others, and `min_share` if it is None or missing. `resolved` are the short writes
+    (`resolved_scale`). `fields` are other fields of the plan. Raises InputError.
     """
     reserved = request.levels.get("reserved_cores", -1)
-    shared = machine.origins.policy == "same_host"
-    _, origin_cpus = machine.split_cpus(
-        reserved if isinstance(reserved, int) and reserved >= 0 else None
-    )
+    reserved_cores = reserved if isinstance(reserved, int) and reserved >= 0 else None
+    _, origin_cpus = machine.split_cpus(reserved_cores)
     origins = machine.origins
     if resolved:
         origins = machine.with_origins(resolved.origins or 1).origins
+    agent_launcher = []
+    if machine.origins.policy != "same_host":
+        agent_launcher = options.agent_launcher(origins, machine.network)
     min_share = limits.get("min_share") or machine.proof.min_share
     limits = {**machine.proof.limits(), **limits, "min_share": min_share}
     return BlockPlan(
-        treatments=treated,
+        treatments=crossed,
         origin_cpus=origin_cpus,
         origin_policy=origins.policy,
         n_origins=origins.nodes,
-        agent_launcher=[] if shared else options.agent_launcher(origins, machine.network),
+        agent_launcher=agent_launcher,
         rails=[rail.device for rail in machine.rails],
         link_rate_b_s=machine.nic.link_rate_b_s if machine.nic else None,
         interface=machine.interface,
         limits=AcceptanceLimits(**limits),
         short=resolved.short if resolved else None,
         notes=[*machine.caveats],
-        **fixed,
+        **fields,
     )
 
 
@@ -183,7 +189,7 @@ def _writes(
     machine: Machine,
     resolved: Scale | None,
 ) -> Writes | None:
-    """The writes of an arm; None if it has no writers. Raises InputError or ValueError."""
+    """Return the writes of an arm; None if it has no writers. Raises InputError or ValueError."""
     row = ARMS[arm]
     if row.control:
         return Writes(injector=row.control, message_b=0)
@@ -191,14 +197,14 @@ def _writes(
         return None
     if row.scheduled and resolved is None:
         raise InputError(f"arms: {arm} found; allowed: only in lammps_scaling")
-    levels = {**WRITES, **request.levels, **factors}
+    levels = {**DEFAULT_WRITES, **request.levels, **factors}
     injector = _injector(levels, machine, short=row.scheduled)
-    shown = {**levels, "injector": injector.name, "arms": arm}
-    for name, allowed, why in _rules(arm, request, levels, injector, machine):
-        if not allowed:
-            raise InputError(f"{name}: {shown[name]} found; {why}")
+    named_levels = {**levels, "injector": injector.name, "arms": arm}
+    for name, fulfilled, why in _rules(arm, request, levels, injector, machine):
+        if not fulfilled:
+            raise InputError(f"{name}: {named_levels[name]} found; {why}")
     share = share_of(levels["rate"])
-    node = _buffer_node(levels, machine)
+    buffer_node = _buffer_node(levels, machine)
     message_b, footprint_b = _sizes(injector, levels, machine)
     return Writes(
         injector=injector.name,
@@ -210,24 +216,25 @@ def _writes(
         direction=injector.direction,
         rate_b_s=None if share is not None else writing_rate_b_s(injector, str(levels["rate"])),
         rate_share=share,
-        devices=rails.writer_devices(machine, str(levels["writer_rail"]), node),
-        buffer_node=node,
+        devices=rails.writer_devices(machine, str(levels["writer_rail"]), buffer_node),
+        buffer_node=buffer_node,
         scheduled=resolved.writers[arm] if resolved and row.scheduled else None,
     )
 
 
 def _injector(levels: Mapping[str, Level], machine: Machine, *, short: bool) -> Injector:
-    """The injector that is named; `auto` is the machine's.
+    """Return the injector of the levels; `auto` is the machine's.
 
-    On one host that is ucx for `short` writes, if the machine's makes none: both go through the
-    same memory. Raises InputError.
+    If the machine's injector makes no `short` writes, a shared host uses ucx for them: both write
+    through the same memory. Raises InputError.
     """
-    named, direction = str(levels["injector"]), str(levels["direction"])
-    if named != "auto":
-        return get(named, direction)
+    name = str(levels["injector"])
+    direction = str(levels["direction"])
+    if name != "auto":
+        return get(name, direction)
     injector = get(machine.injector, direction)
-    on_one_host = machine.origins.policy == "same_host"
-    if on_one_host and short and not injector.writes_short:
+    is_shared_host = machine.origins.policy == "same_host"
+    if is_shared_host and short and not injector.writes_short:
         return get("ucx", direction)
     return injector
 
@@ -239,18 +246,20 @@ def _rules(
     injector: Injector,
     machine: Machine,
 ) -> Iterator[tuple[str, bool, str]]:
-    """Yield for each rule its field, whether it is kept, and what is allowed and why."""
+    """Yield for each rule its field, whether it is fulfilled, and what is allowed and why."""
     rate = levels["rate"]
-    has_rate = RATE in request.factors or not is_nothing(rate)
+    has_rate = RATE in request.factors or not is_zero_rate(rate)
     yield "rate", has_rate, "allowed: above 0, or 0 as a level of factors"
-    apart = machine.origins.policy != "same_host"
-    fabric = fabrics.by_name(machine.device) if machine.device and apart else None
+    is_shared_host = machine.origins.policy == "same_host"
+    fabric = None
+    if machine.device and not is_shared_host:
+        fabric = fabrics.by_name(machine.device)
     if fabric and injector.missing_for(fabric):
         why = f"device {machine.device} of site/{machine.name}.yaml is of {fabric.name}"
         yield "injector", False, f"{why}; allowed: {', '.join(fabric.injectors)}"
     pairs = queue_pairs_of(levels["queue_pairs"])
     why = f"writers of site/{machine.name}.yaml share the target's memory; allowed: {AUTO}, 1"
-    yield "queue_pairs", pairs in (None, 1) or machine.origins.policy != "same_host", why
+    yield "queue_pairs", pairs in (None, 1) or not is_shared_host, why
     why = f"a queue pair for each message of footprint {levels['footprint']}; allowed: {AUTO}"
     yield "queue_pairs", pairs is None or levels["footprint"] == AUTO, why
     if ARMS[arm].scheduled:
@@ -261,12 +270,15 @@ def _rules(
         yield "queue_pairs", pairs in (None, 1), f"{why} {AUTO}, 1"
         yield "clients", levels["clients"] == 0, f"{why} 0"
         why = f"{injector.name} cannot limit the rate of short writes (arm {arm}); allowed: full,"
-        paced = rate == "full" or injector.paced_by != "agent"
-        yield "rate", paced, f"{why} or injector perftest"
+        can_limit = rate == "full" or injector.paced_by != "agent"
+        yield "rate", can_limit, f"{why} or injector perftest"
 
 
 def _queue_pairs(levels: Mapping[str, Level], machine: Machine, *, fixed: bool) -> int | None:
-    """Queue pairs of each writer; None: as many as help. A chosen footprint has its own."""
+    """Return the queue pairs of each writer; None for as many as raise its rate.
+
+    `fixed` is true if the number cannot be chosen.
+    """
     if fixed or machine.origins.policy == "same_host":
         return 1
     return queue_pairs_of(levels["queue_pairs"])
@@ -275,8 +287,9 @@ def _queue_pairs(levels: Mapping[str, Level], machine: Machine, *, fixed: bool) 
 def _sizes(
     injector: Injector, levels: Mapping[str, Level], machine: Machine
 ) -> tuple[int, int | None]:
-    """Size of one write and the chosen footprint, bytes; None leaves that to the injector."""
-    message, level = str(levels["message"]), levels["footprint"]
+    """Return size of one write and footprint, bytes; None leaves the footprint to the injector."""
+    message = str(levels["message"])
+    level = levels["footprint"]
     footprint_b = size_of(level, machine)
     if footprint_b is None:
         return machine.message_b(message), None
@@ -292,20 +305,27 @@ def _sizes(
             why = f"the message of {injector.name} is its footprint, {level}; allowed: {AUTO}"
             raise InputError(f"message: {message} found; {why}")
         return footprint_b, footprint_b
-    message_b = min(_MESSAGE_B, footprint_b) if message == AUTO else machine.message_b(message)
-    most_b = message_b * injector.most_places if injector.most_places else footprint_b
-    if not message_b <= footprint_b <= most_b:
-        most = f" to {injector.most_places} of them, {most_b} B" if injector.most_places else " on"
-        why = f"{footprint_b} B of {injector.name}; allowed: from one message, {message_b} B,{most}"
+    message_b = min(_MAX_MESSAGE_B, footprint_b) if message == AUTO else machine.message_b(message)
+    limit_b = footprint_b
+    limit_words = "on"
+    if injector.most_places:
+        limit_b = message_b * injector.most_places
+        limit_words = f"to {injector.most_places} of them, {limit_b} B"
+    if not message_b <= footprint_b <= limit_b:
+        allowed = f"from one message, {message_b} B, {limit_words}"
+        why = f"{footprint_b} B of {injector.name}; allowed: {allowed}"
         raise InputError(f"footprint: {level} found; {why}")
     return message_b, footprint_b
 
 
 def _buffer_node(levels: Mapping[str, Level], machine: Machine) -> int | None:
-    """NUMA node of the writers' buffers: by its number, by the check's place, or by the rail."""
+    """Return the NUMA node of the writers' buffers; None leaves it to the injector.
+
+    It comes from `comm_node`, else from the check's variable `buffer`, else from `writer_rail`.
+    """
     number = machine.numa_node(int(levels["comm_node"]), "comm_node")
     if number is None and "buffer" in levels:
-        return node_at(machine, "buffer", str(levels["buffer"]))
+        return numa_node_of_place(machine, "buffer", str(levels["buffer"]))
     if number is None and levels["writer_rail"] == rails.LOCAL:
         return machine.nic_node()
     return number

@@ -9,7 +9,7 @@ from reframe.core.builtins import variable
 
 from reframe_tests.binaries import NodesMixin, ProgramTest, ThreadsMixin, near_cube
 from reframe_tests.mixin import short_form
-from reframe_tests.workload import Near, Within, Workload, count, last_match
+from reframe_tests.workload import Near, Within, Workload, last_match, match_count
 
 #: Problem 1 of the CORAL-2 benchmark: one material, reflecting sides.
 _INPUT = Path(__file__).parent / "src/quicksilver/coral2_p1.inp.in"
@@ -33,8 +33,8 @@ class quicksilver(ProgramTest, NodesMixin, ThreadsMixin):
 
     def lay_out(self):
         """Write the input: a box of as many cubes as ranks."""
-        self.spread(self.ranks_per_node())
-        edge = self.same_work(self.edge)
+        self.set_ranks_per_node(self.ranks_per_node())
+        edge = self.edge_of_same_work(self.edge)
         sizes = {"steps": self.steps, "particles": self.particles * edge**3 * self.num_tasks}
         for axis, ranks in zip("xyz", near_cube(self.num_tasks), strict=True):
             sizes |= {f"ranks_{axis}": ranks, f"cells_{axis}": edge * ranks}
@@ -68,7 +68,7 @@ WORKLOAD = Workload(
     figure="rate_1_s",
     error=r"^\s*FAIL:: (.*?)\s*$",
     numbers={
-        "tests_passed": count(r"^\s*PASS:: "),
+        "tests_passed": match_count(r"^\s*PASS:: "),
         "steps": "nSteps:",
         "steps_done": _steps_done,
         "segments": _sum_of("num_seg"),

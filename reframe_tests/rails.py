@@ -1,8 +1,8 @@
-"""Rail policies: which devices writers use, and the application's MPI between nodes.
+"""Rail policies: which devices the writers use, and which the application's MPI uses between nodes.
 
-As in the multirail study: `default` leaves the choice (writers take all rails in turn), `nic0`,
-`nic1`, ... use one rail, `local` the rails of the NUMA node: for writers that of their buffers, for
-MPI that of each rank.
+The policies are those of the multirail study. With `default`, writers take all rails in turn, and
+MPI chooses. `nic0`, `nic1`, ... use one rail. `local` uses the rails of a NUMA node: that of the
+writers' buffers, or of each MPI rank.
 """
 
 from __future__ import annotations
@@ -18,21 +18,21 @@ from records.sample import Level
 
 DEFAULT, LOCAL = "default", "local"
 ALLOWED = "default, local, nic0, nic1, ..."
-_ONE = re.compile(r"nic([0-9])")
+_SINGLE_RAIL = re.compile(r"nic([0-9])")
 
-#: The script that chooses by a rank's NUMA node.
-_LOCAL_RAIL = ROOT / "reframe_tests/src/local_rail/local_rail.sh"
+#: The script that chooses rails by a rank's NUMA node.
+_LOCAL_RAIL_SCRIPT = ROOT / "reframe_tests/src/local_rail/local_rail.sh"
 
 
 def check(level: Level) -> None:
     """Raise ValueError for a level that is not allowed."""
-    if level not in (DEFAULT, LOCAL) and not _ONE.fullmatch(str(level)):
+    if level not in (DEFAULT, LOCAL) and not _SINGLE_RAIL.fullmatch(str(level)):
         raise ValueError
 
 
 def missing(machine: Machine, level: Level) -> str | None:
     """Return why a machine does not have a policy; None if it does."""
-    single = _ONE.fullmatch(str(level))
+    single = _SINGLE_RAIL.fullmatch(str(level))
     count = len(machine.rails)
     if (single and int(single[1]) >= count) or (level == LOCAL and not count):
         return f"{machine.name} has {count} rails (rails in its site file)"
@@ -42,7 +42,10 @@ def missing(machine: Machine, level: Level) -> str | None:
 
 
 def missing_for_mpi(machine: Machine, level: Level) -> str | None:
-    """The same for the application's MPI, which takes names only, before its nodes are known."""
+    """Return why MPI cannot follow a policy; None if it can.
+
+    MPI takes names of devices, not addresses, since it starts before its nodes are known.
+    """
     if level == DEFAULT:
         return None
     if reason := missing(machine, level):
@@ -51,86 +54,87 @@ def missing_for_mpi(machine: Machine, level: Level) -> str | None:
         if devices.has_address(rail.device):
             address = f"rail {rail.device} of {machine.name} has a PCI address for its device"
             return f"{address}, where MPI needs a name"
-    choices = [_rails_of_policy(machine, str(level))]
+    rail_sets = [_rails_of_policy(machine, str(level))]
     if level == LOCAL:
-        choices = [local_to(machine, node) for node in machine.node_facts().numa_nodes]
+        rail_sets = [rails_near(machine, node) for node in machine.node_facts().numa_nodes]
     try:
-        for chosen in choices:
-            _variables(chosen)
+        for rails in rail_sets:
+            _mpi_variables(rails)
     except ValueError as error:
         return str(error)
     return None
 
 
 def writer_devices(machine: Machine, policy: str, buffer_node: int | None) -> tuple[str, ...]:
-    """Devices of the writers, which take them in turn. Raises InputError."""
+    """Return the devices that writers take in turn. Raises InputError."""
     if not machine.rails:
         _require(machine, "writer_rail", policy)
         return (machine.device,) if machine.device else ()
-    chosen = _chosen(machine, "writer_rail", policy)
+    rails = _checked_rails(machine, "writer_rail", policy)
     if policy == LOCAL and buffer_node is not None:
-        chosen = local_to(machine, buffer_node)
-    return tuple(rail.device for rail in chosen)
+        rails = rails_near(machine, buffer_node)
+    return tuple(rail.device for rail in rails)
 
 
 def devices_for_mpi(machine: Machine, policy: str) -> list[str]:
-    """Devices that MPI must use between nodes; empty if it chooses. Raises InputError."""
+    """Return the devices that MPI must use between nodes; none if it chooses. Raises InputError."""
     if policy == DEFAULT:
         return []
-    return [rail.device for rail in _chosen(machine, "mpi_rail", policy)]
+    return [rail.device for rail in _checked_rails(machine, "mpi_rail", policy)]
 
 
 def environment_for_mpi(machine: Machine, policy: str) -> dict[str, str]:
-    """Variables for MPI over one rail; none for other policies. Raises InputError."""
+    """Return the variables for MPI over one rail; none for other policies. Raises InputError."""
     if policy in (DEFAULT, LOCAL):
         return {}
-    return _variables(_chosen(machine, "mpi_rail", policy))
+    return _mpi_variables(_checked_rails(machine, "mpi_rail", policy))
 
 
 def wrapper(machine: Machine, policy: str) -> list[str]:
-    """Words before each rank's command: `local` chooses by the rank's NUMA node."""
+    """Return the words before each rank's command, which choose `local` rails by its NUMA node."""
     if policy != LOCAL:
         return []
     _require(machine, "mpi_rail", policy)
     choices = []
     for node in machine.node_facts().numa_nodes:
-        values = _variables(local_to(machine, node))
+        values = _mpi_variables(rails_near(machine, node))
         choices.append(" ".join([str(node), *(f"{name}={text}" for name, text in values.items())]))
-    return ["sh", str(_LOCAL_RAIL), *choices, "--"]
+    return ["sh", str(_LOCAL_RAIL_SCRIPT), *choices, "--"]
 
 
-def local_to(machine: Machine, node: int) -> list[Rail]:
-    """The rails of a NUMA node; without one, those of its socket; without one there, all."""
+def rails_near(machine: Machine, node: int) -> list[Rail]:
+    """Return the rails of a NUMA node; if it has none, those of its socket, or else all."""
     facts = machine.node_facts()
     placed = [(rail, rail.numa_node) for rail in machine.rails if rail.numa_node is not None]
     local = [rail for rail, rail_node in placed if rail_node == node]
-    near = [
-        rail for rail, rail_node in placed if facts.socket_of(rail_node) == facts.socket_of(node)
-    ]
-    return local or near or machine.rails
+    socket = facts.socket_of(node)
+    in_socket = [rail for rail, rail_node in placed if facts.socket_of(rail_node) == socket]
+    return local or in_socket or machine.rails
 
 
-def _chosen(machine: Machine, field: str, policy: str) -> list[Rail]:
+def _checked_rails(machine: Machine, field: str, policy: str) -> list[Rail]:
     _require(machine, field, policy)
     return _rails_of_policy(machine, policy)
 
 
 def _rails_of_policy(machine: Machine, policy: str) -> list[Rail]:
-    single = _ONE.fullmatch(policy)
+    single = _SINGLE_RAIL.fullmatch(policy)
     return [machine.rails[int(single[1])]] if single else machine.rails
 
 
 def _require(machine: Machine, field: str, policy: str) -> None:
+    """Raise InputError if the machine does not have the policy."""
     missing_rail = missing_for_mpi if field == "mpi_rail" else missing
     if reason := missing_rail(machine, policy):
         raise InputError(f"{field}: {policy}: {reason}; allowed: {DEFAULT}")
 
 
-def _variables(chosen: Sequence[Rail]) -> dict[str, str]:
-    """For one rail those of all libraries; of several, those that take a list.
+def _mpi_variables(rails: Sequence[Rail]) -> dict[str, str]:
+    """Return the variables that bind MPI to rails.
 
-    Raises ValueError if there are none.
+    One rail has variables of all MPI libraries, several have those that take a list. Raises
+    ValueError if there are none.
     """
     return devices.mpi_variables_of_all(
-        {rail.device: rail.mpi_device or str(devices.parse_name(rail.device)) for rail in chosen}
+        {rail.device: rail.mpi_device or str(devices.parse_name(rail.device)) for rail in rails}
     )

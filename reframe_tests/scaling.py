@@ -1,4 +1,4 @@
-"""Writers of a scale: their number, how often they write, and how many origins they need."""
+"""Resolves the short writes of a scale: number of writers, length of writes, origins."""
 
 from __future__ import annotations
 
@@ -17,9 +17,10 @@ from records.machine.site import Machine
 
 @dataclass(frozen=True, kw_only=True)
 class ScaleRequest:
-    """The short writes that a campaign or a user requests; quantities as text with units.
+    """The short writes that a campaign or a user requests; quantities are text with units.
 
-    Variables of the checks `lammps_scaling` (see there) and, of all checks, `rate` and `message`.
+    The fields are variables of the check `lammps_scaling`, which explains them. All checks have the
+    variables `rate` and `message`.
     """
 
     nodes: int
@@ -37,24 +38,26 @@ class ScaleRequest:
     allowed_share: float = 0.0
 
 
-#: Variables of a check that makes short writes.
+#: Fields of a request: the variables of a check that makes short writes.
 FIELDS = ScaleRequest.__dataclass_fields__
 
 
 def request_of(levels: Mapping[str, Any]) -> ScaleRequest:
-    """The request in these values of a check's variables, of their types; others are ignored."""
+    """Return the request in the values of a check's variables; other variables are ignored."""
     fields = {"nodes": 1, **{name: value for name, value in levels.items() if name in FIELDS}}
     for name, value in fields.items():
         if isinstance(FIELDS[name].default, str):
-            fields[name] = str(value)  # a quantity without its unit is a number here
+            fields[name] = str(value)  # a quantity that was given without a unit is a number
     return ScaleRequest(**fields)
 
 
 def resolve(request: ScaleRequest, machine: Machine) -> Scale:
-    """The writers, writes and origins of one scale. Raises InputError."""
+    """Return the writers, writes and origins of one scale. Raises InputError."""
     rate_b_s = None if request.rate == "full" else units.rate_b_s(request.rate, "rate")
     nic = machine.nic
-    writer_b_s = rate_b_s or (nic.link_rate_b_s * request.link_share if nic else None)
+    writer_b_s = rate_b_s or None  # a rate of 0 is refused later
+    if writer_b_s is None and nic:
+        writer_b_s = nic.link_rate_b_s * request.link_share
     short = _short_writes(request, machine, writer_b_s)
     mtti_s = machine.node_mtti_s
     if request.node_mtti:
@@ -64,10 +67,10 @@ def resolve(request: ScaleRequest, machine: Machine) -> Scale:
     writers = {"daly": computed.concurrent_writers, "constant": computed.constant_share_writers}
     given_writers = _given_writers(request.writers)
     writers |= given_writers
-    most = max(writers.values())
-    if most > request.nodes:
+    max_writers = max(writers.values())
+    if max_writers > request.nodes:
         raise InputError(
-            f"writers: {most} on {request.nodes} nodes; allowed: fewer, as with"
+            f"writers: {max_writers} on {request.nodes} nodes; allowed: fewer, as with"
             " counted_per_node: 1, which counts nodes"
         )
     if rate_b_s is None and request.link_share < 1:
@@ -79,7 +82,7 @@ def resolve(request: ScaleRequest, machine: Machine) -> Scale:
     if machine.origins.policy == "same_host":
         origins = 0
     elif nic:
-        origins = origins_needed(most, nic.link_rate_b_s, request.link_share, rate_b_s)
+        origins = origins_needed(max_writers, nic.link_rate_b_s, request.link_share, rate_b_s)
     write_b = request.fill * short.length_s * writer_b_s if writer_b_s else None
     if short.messages:
         write_b = float(short.messages * machine.message_b(request.message))
@@ -126,7 +129,7 @@ def _short_writes(request: ScaleRequest, machine: Machine, writer_b_s: float | N
 
 
 def _given_writers(text: str) -> dict[str, int]:
-    """`daly:2,constant:1`. Raises InputError."""
+    """Return the writers of each arm in a text such as `daly:2,constant:1`. Raises InputError."""
     writers = {}
     for part in filter(None, text.split(",")):
         arm, _, number = part.partition(":")
@@ -137,23 +140,25 @@ def _given_writers(text: str) -> dict[str, int]:
 
 
 def origins_needed(writers: int, link_b_s: float, share: float, rate_b_s: float | None) -> int:
-    """Number of origin nodes for `writers` at a time; at least one.
+    """Return the number of origin nodes for `writers` that write at the same time; at least one.
 
-    `rate_b_s` is that of one writer; None is full rate, which takes an origin's whole share of its
-    link. Raises InputError if an origin has no room for a single writer.
+    `rate_b_s` is the rate of one writer; None is the full rate, which takes all of an origin's
+    share of its link. Raises InputError if a single writer takes more than that.
     """
-    # Ten writers of a tenth are ten, despite rounding.
-    room = math.floor(link_b_s * share / rate_b_s * (1 + 1e-12)) if rate_b_s else 1
-    if room < 1:
+    writers_per_origin = 1
+    if rate_b_s:
+        # The factor keeps rounding from making ten writers of a tenth of the link nine.
+        writers_per_origin = math.floor(link_b_s * share / rate_b_s * (1 + 1e-12))
+    if writers_per_origin < 1:
         raise InputError(
             f"rate: one writer takes more than {share:.0%} of an origin's link; allowed: a lower"
             " rate, or a larger link_share"
         )
-    return max(math.ceil(writers / room), 1)
+    return max(math.ceil(writers / writers_per_origin), 1)
 
 
 def ranks_per_node(request: ScaleRequest, cores: int) -> int:
-    """Ranks per node of `cores`. Raises InputError if none is left for the application."""
+    """Return the ranks on a node with `cores`. Raises InputError if no rank is left."""
     ranks = request.ranks_per_node or cores - request.spare_cores
     if request.ranks_per_node < 0 or request.spare_cores < 0 or ranks < 1:
         raise InputError(

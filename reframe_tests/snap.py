@@ -43,7 +43,7 @@ class snap(ProgramTest):
 
     def lay_out(self):
         """Write the input: y and z are divided among the ranks, x is not."""
-        self.rank_a_core()
+        self.rank_per_core()
         ranks_y, ranks_z = near_square(self.app_cores)
         box = (self.cells[0], self.cells[1] * ranks_y, self.cells[2] * ranks_z)
         lines = [f"npey={ranks_y} npez={ranks_z} ichunk={self.cells[0] // 4} nthreads=1"]

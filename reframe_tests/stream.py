@@ -62,15 +62,18 @@ class stream(rfm.RegressionTest, CompiledMixin, WorkingSetMixin, NimcMixin):
         By the working set, or by cache; limited by the memory. Raises ReframeError.
         """
         try:
-            llc_b, chosen_b = self.machine.llc_b(), self.chosen_b(_ARRAYS * _DOUBLE_B)
+            llc_b, chosen_working_set_b = (
+                self.machine.llc_b(),
+                self.chosen_working_set_b(_ARRAYS * _DOUBLE_B),
+            )
             most_b = self.machine.memory_share * self.machine.memory_b() / _ARRAYS
             if self.array_most:
                 most_b = min(most_b, size_b(self.array_most, f"{self.name}.array_most"))
         except InputError as error:
             raise ReframeError(str(error)) from None
         multiple = self.llc_multiple
-        if chosen_b is not None:
-            multiple = self.app_cores * chosen_b / _ARRAYS / llc_b
+        if chosen_working_set_b is not None:
+            multiple = self.app_cores * chosen_working_set_b / _ARRAYS / llc_b
         return int(min(multiple * llc_b, most_b) / _DOUBLE_B), multiple
 
     def spack_environment(self):
@@ -96,7 +99,7 @@ class stream(rfm.RegressionTest, CompiledMixin, WorkingSetMixin, NimcMixin):
         If the nodes have another processor than the host that compiles, set `-march=` in the
         environment's `cflags`.
         """
-        if self.from_spack(self.current_environ):
+        if self.uses_spack(self.current_environ):
             self.executable = "stream_c.exe"
             return
         if not SOURCE.is_file():
@@ -121,7 +124,7 @@ class stream(rfm.RegressionTest, CompiledMixin, WorkingSetMixin, NimcMixin):
 
     def lay_out(self):
         """One bound thread per core, so that first touch places the pages."""
-        self.thread_a_core()
+        self.thread_per_core()
         self.working_set_b = self.arrays_b / self.app_cores
         self.env_vars["STREAM_ITERATIONS"] = self.iterations
 

@@ -1,10 +1,10 @@
-"""Runs a command so many times, and prints a line with its figure after each. Standard library.
+"""Runs a command repeatedly, and prints a line with its figure after each repetition.
 
     python -m reframe_tests.timed REPETITIONS PATTERN WHICH BETTER UNIT PROGRAM ARG...
 
-The figure is the time that the command took, or with a pattern a number in its output: the `last`
-match, or the `worst`. The environment is the job's, without what this project adds for its own
-programs.
+The figure is the time that the command took. With a pattern, it is a number in the output: WHICH is
+the `last` match or the `worst`. The environment is the job's, without what this project adds for
+its own programs. This module uses the standard library only.
 """
 
 from __future__ import annotations
@@ -18,37 +18,37 @@ from collections.abc import Sequence
 
 from records.checkout import callers_environment
 
-#: Begins the line after a repetition: its number of how many, better, unit, which, number of
-#: matches, and the figure.
+#: Begins the line after a repetition. Then come the repetition as `1/3`, BETTER, UNIT, WHICH, the
+#: number of matches, and the figure.
 MARK = "nimc measured:"
-#: Exit status of a command that cannot be started, as of a shell.
+#: Exit status if a command cannot be started, as in a shell.
 _NOT_STARTED = 127
 
 
 def main() -> None:
-    """Ends with the exit status of the first repetition that fails."""
+    """Run all repetitions; exits with the status of the first one that fails."""
     repetitions, pattern, choice, better, unit, *words = sys.argv[1:]
     environment = callers_environment(os.environ)
     os.environ.clear()
     os.environ.update(environment)  # the program is searched for on this PATH
     for repetition in range(1, int(repetitions) + 1):
-        matches, figure = _figure(
+        matches, figure = _run_once(
             words, pattern, worst=choice == "worst", higher=better == "higher"
         )
         progress = f"{repetition}/{repetitions}"
         print(f"\n{MARK} {progress} {better} {unit} {choice} {matches} {figure}", flush=True)
 
 
-def _figure(words: Sequence[str], pattern: str, *, worst: bool, higher: bool) -> tuple[int, str]:
-    """Run the command once: the number of matches, and the figure."""
-    began_s = time.perf_counter()
+def _run_once(words: Sequence[str], pattern: str, *, worst: bool, higher: bool) -> tuple[int, str]:
+    """Run the command once; return the number of matches, and the figure."""
+    start_s = time.perf_counter()
     try:
         output = subprocess.PIPE if pattern else None
         completed = subprocess.run(words, stdout=output, cwd=os.getcwd(), check=False)
     except OSError as error:
         print(f"{words[0]}: {error.strerror}", file=sys.stderr)
         sys.exit(_NOT_STARTED)
-    took_s = time.perf_counter() - began_s
+    took_s = time.perf_counter() - start_s
     if pattern:
         sys.stdout.buffer.write(completed.stdout)
         sys.stdout.buffer.flush()
@@ -59,16 +59,17 @@ def _figure(words: Sequence[str], pattern: str, *, worst: bool, higher: bool) ->
     matches = matches_of(pattern, completed.stdout.decode(errors="replace"))
     if not matches:
         return 0, ""
-    return len(matches), _worst(matches, higher=higher) if worst else matches[-1]
+    figure = _worst(matches, higher=higher) if worst else matches[-1]
+    return len(matches), figure
 
 
 def matches_of(pattern: str, text: str) -> list[str]:
-    """Return what matches in an output: the pattern's first group, or all of it if it has none."""
+    """Return the matches in an output: of the pattern's first group, or of the whole pattern."""
     return [match[min(1, match.re.groups)] or "" for match in re.finditer(pattern, text, re.M)]
 
 
 def _worst(matches: Sequence[str], *, higher: bool) -> str:
-    """The worst of the numbers; the first match that is no number, which the reader refuses."""
+    """Return the worst number; or the first match that is no number, which the reader refuses."""
     numbers = []
     for match in matches:
         try:

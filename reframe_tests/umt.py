@@ -25,8 +25,8 @@ class umt(ProgramTest, NodesMixin, ThreadsMixin):
 
     def lay_out(self):
         """The same mesh for every rank."""
-        self.spread(self.ranks_per_node())
-        edges = ",".join([str(self.same_work(self.edge))] * 3)
+        self.set_ranks_per_node(self.ranks_per_node())
+        edges = ",".join([str(self.edge_of_same_work(self.edge))] * 3)
         self.executable_opts = ["-c", str(self.cycles), "-B", "local", "-d", edges]
         self.executable_opts += ["--benchmark_problem", "2"]
 

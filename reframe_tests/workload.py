@@ -1,8 +1,8 @@
-"""The record of a workload besides its check: how its output is read, as data.
+"""The record of a workload: how its output is read, as data.
 
-`reframe_tests/NAME.py` holds the check NAME and a record `WORKLOAD`: the numbers of its output, its
-figure of merit, and what proves its result. Standard library only: the conductor of checks without
-a record imports this module.
+`reframe_tests/NAME.py` has the check NAME and its record `WORKLOAD`: the numbers in the output, the
+figure of merit, and what proves the result. This module uses the standard library only, since the
+conductor also imports it for checks without a record.
 """
 
 from __future__ import annotations
@@ -25,13 +25,13 @@ __all__ = ["FLOAT", "Fom", "FomError"]
 
 #: A number as C, C++ and Fortran print it.
 FLOAT = r"([-+]?(?:[0-9.]+(?:[eEdD][-+]?\d+)?|nan|NaN|inf|Infinity))"
-#: A line of UCX's log. It goes to standard output, where it may stand amid a line of another rank.
+#: A line of UCX's log. UCX writes it to standard output, even inside a line of another rank.
 _UCX_LOG = re.compile(r"\[\d+\.\d{6}\] \[\S+?:\d+:\d+\][^\n]*? UCX {1,2}[A-Z]+[^\n]*\n?")
 _RECORD = re.compile(r"^WORKLOAD = ", re.MULTILINE)
 
-#: Where a number is: after a label that starts a line, in the group of a pattern, or as a function
-#: reads it. The last one counts.
-Place = str | re.Pattern[str] | Callable[[str], float]
+#: How a number is found: after a label that starts a line, as the first group of a pattern, or by a
+#: function. The last match counts.
+NumberSource = str | re.Pattern[str] | Callable[[str], float]
 
 
 class Within(NamedTuple):
@@ -43,11 +43,11 @@ class Within(NamedTuple):
 
 
 class Near(NamedTuple):
-    """A number that must be what the others imply, within a relative error."""
+    """A number that must equal what other numbers imply, within a relative error."""
 
     number: str
     expected: Callable[[Any], float]
-    relative: float = 0.0
+    relative_error: float = 0.0
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -61,15 +61,15 @@ class Workload:
     better: Better
     #: The number that is the figure of merit.
     figure: str
-    #: Name -> where the number is in the output; names end in their SI unit.
-    numbers: Mapping[str, Place]
-    #: In words -> a pattern that the output must match, or what must hold of a number.
+    #: Name -> how the number is found in the output; names end in their SI unit.
+    numbers: Mapping[str, NumberSource]
+    #: Condition in words -> a pattern that the output must match, or limits of a number.
     proof: Mapping[str, str | Within | Near]
-    #: Name -> what follows from the numbers, which are its attributes; in this order.
+    #: Name -> a number computed from the attributes of its argument: all numbers before it.
     derived: Mapping[str, Callable[[Any], float]] = field(default_factory=dict)
-    #: Names of numbers that are recorded as well.
+    #: Names of further numbers that are recorded.
     extra: tuple[str, ...] = ()
-    #: Pattern of the program's own message of a failure.
+    #: Pattern of the message with which the program reports a failure.
     error: str = ""
 
     @property
@@ -78,7 +78,7 @@ class Workload:
         return "; ".join(self.proof)
 
     def parse(self, stdout: str) -> Fom:
-        """The figure of merit, a positive number; raises only `FomError`, for any output."""
+        """Return the figure of merit, a positive number. Raises only `FomError`, for any output."""
         text = _UCX_LOG.sub("", unlabelled(stdout))
         try:
             fom = self.read(text)
@@ -88,27 +88,29 @@ class Workload:
         return fom
 
     def read(self, text: str) -> Fom:
-        """The same, as it is read; raises ValueError and the like for what is no number."""
+        """Return the figure of merit, which may not be positive; a subclass may change it.
+
+        Raises FomError, or ValueError, ArithmeticError or LookupError for what is no number.
+        """
         if self.error and (error := re.search(self.error, text, re.MULTILINE)):
             raise FomError(" ".join(error.group().split()))
-        for words, line in self.proof.items():
-            if isinstance(line, str) and not re.search(line, text, re.MULTILINE):
+        for words, condition in self.proof.items():
+            if isinstance(condition, str) and not re.search(condition, text, re.MULTILINE):
                 raise FomError(f"the output does not show: {words}")
         values = SimpleNamespace()
         for name, source in self.numbers.items():
             setattr(values, name, _number(name, source, text))
         for name, function in self.derived.items():
             setattr(values, name, function(values))
-        for words, limits in self.proof.items():
-            _require(words, limits, values)
+        for words, condition in self.proof.items():
+            if not isinstance(condition, str):
+                _require(words, condition, values)
         extra = {name: float(getattr(values, name)) for name in self.extra}
-        return Fom(
-            getattr(values, self.figure),
-            {name: value for name, value in extra.items() if math.isfinite(value)},
-        )
+        finite = {name: value for name, value in extra.items() if math.isfinite(value)}
+        return Fom(getattr(values, self.figure), finite)
 
 
-def _number(name: str, source: Place, text: str) -> float:
+def _number(name: str, source: NumberSource, text: str) -> float:
     if callable(source):
         return source(text)
     if isinstance(source, re.Pattern):
@@ -116,52 +118,55 @@ def _number(name: str, source: Place, text: str) -> float:
     return number(last_match(rf"^\s*{re.escape(source)}\s*{FLOAT}", text, f"'{source}'").group(1))
 
 
-def _require(words: str, limits: str | Within | Near, values: SimpleNamespace) -> None:
-    if isinstance(limits, str):
-        return
-    value = getattr(values, limits.number)
-    if isinstance(limits, Within):
-        holds, expected = limits.least <= value <= limits.most, ""  # NaN does not
+def _require(words: str, condition: Within | Near, values: SimpleNamespace) -> None:
+    """Raise FomError if a number does not fulfil its condition; NaN never does."""
+    value = getattr(values, condition.number)
+    correction = ""
+    if isinstance(condition, Within):
+        holds = condition.least <= value <= condition.most
     else:
-        right = limits.expected(values)
-        holds = abs(value - right) <= limits.relative * abs(right)
-        expected = f", not {right:.8g}"
+        expected = condition.expected(values)
+        holds = abs(value - expected) <= condition.relative_error * abs(expected)
+        correction = f", not {expected:.8g}"
     if not holds:
-        raise FomError(f"{limits.number} is {value:.8g}{expected}; required: {words}")
+        raise FomError(f"{condition.number} is {value:.8g}{correction}; required: {words}")
 
 
-def names() -> list[str]:
-    """Names of all workloads: the files that have a record."""
+def workload_names() -> list[str]:
+    """Return the names of all workloads: of the files that have a record."""
     files = sorted(Path(__file__).parent.glob("*.py"))
     return [path.stem for path in files if _RECORD.search(path.read_text(encoding="utf-8"))]
 
 
 def load(name: str) -> Workload:
-    """The record of a workload; its module imports ReFrame. Raises InputError for other names."""
-    if name not in names():
-        raise InputError(f"workload: {name} found; allowed: {', '.join(names())}")
+    """Return the record of a workload; this imports ReFrame. Raises InputError for other names."""
+    if name not in workload_names():
+        raise InputError(f"workload: {name} found; allowed: {', '.join(workload_names())}")
     record: Workload = import_module(f"{__package__}.{name}").WORKLOAD
     return record
 
 
-# Helpers for functions that read numbers.
+# Helpers of functions that read numbers.
 
 
 def number(text: str) -> float:
-    """A number as one of the languages prints it."""
+    """Return a number that C, C++ or Fortran printed."""
     return float(text.replace(",", "").replace("d", "e").replace("D", "e"))
 
 
 def last_match(pattern: str, text: str, name: str) -> re.Match[str]:
-    """The last match of `pattern`; raises FomError naming `name` if there is none."""
+    """Return the last match of `pattern`. Raises a FomError that says `name` if there is none."""
     matches = list(re.finditer(pattern, text, re.MULTILINE))
     if not matches:
         raise FomError(f"the output has no {name}")
     return matches[-1]
 
 
-def if_printed(pattern: str) -> Callable[[str], float]:
-    """The number in the first group; NaN, which is not recorded, if nothing matches."""
+def optional_number(pattern: str) -> Callable[[str], float]:
+    """Return a function that reads the number in the first group; NaN if nothing matches.
+
+    NaN is not recorded.
+    """
 
     def read(text: str) -> float:
         match = re.search(pattern, text, re.MULTILINE)
@@ -170,13 +175,13 @@ def if_printed(pattern: str) -> Callable[[str], float]:
     return read
 
 
-def count(pattern: str) -> Callable[[str], float]:
-    """Return how often a pattern matches."""
+def match_count(pattern: str) -> Callable[[str], float]:
+    """Return a function that counts the matches of a pattern."""
     return lambda text: float(len(re.findall(pattern, text, re.MULTILINE)))
 
 
 def require_positive(name: str, value: float) -> float:
-    """`value`; raises FomError if it is not a positive number."""
-    if not 0 < value < float("inf"):  # also refuses NaN
+    """Return `value`. Raises FomError if it is not a positive number."""
+    if not 0 < value < math.inf:  # refuses NaN, too
         raise FomError(f"{name} is {value:g}")
     return value

@@ -33,8 +33,8 @@ class xsbench(ProgramTest, ThreadsMixin):
 
     def lay_out(self):
         """Every rank holds the whole grid, so memory limits its size; layouts do not change it."""
-        ranks, threads = self.shape(self.app_cores)
-        self.ranks(ranks, threads)
+        ranks, threads = self.ranks_and_threads(self.app_cores)
+        self.set_ranks(ranks, threads)
         fits = self.sized_cores * _LARGE_B <= self.machine.memory_share * self.machine.memory_b()
         size = ("large" if fits else "small") if self.size == "auto" else self.size
         self.executable_opts = ["-m", self.method, "-s", size, "-t", str(threads)]

@@ -34,7 +34,7 @@ class sort(rfm.RunOnlyRegressionTest, NimcMixin):
 
     def lay_out(self):
         """One process."""
-        self.thread_a_core()
+        self.thread_per_core()
         self.executable_opts = ["-c", _PROGRAM, str(self.numbers)]
 
 

@@ -38,7 +38,7 @@ from records.slurm.client import hostnames
 from records.slurm.options import agent_launcher
 from records.treatment import Treatment
 from reframe_tests import planning
-from reframe_tests.crossing import is_nothing
+from reframe_tests.crossing import is_zero_rate
 from reframe_tests.factors import check_level
 
 #: Case of the plan.
@@ -400,7 +400,7 @@ def plan_of(machine: Machine, writes: RequestedWrites, folder: Path) -> BlockPla
     """Return the block of the writers. Raises InputError, in terms of the options."""
     levels = {"rate": writes.rate, "injector": writes.injector or "auto"}
     try:
-        if is_nothing(writes.rate):
+        if is_zero_rate(writes.rate):
             raise InputError(f"rate: {writes.rate} found; allowed: full, 25%, 2GB/s, ...")
         check_level("rate", writes.rate)
         request = planning.CaseRequest(arms=["off", "on"], levels=levels)

@@ -35,7 +35,7 @@ from records.machine.site import Machine
 from records.programs import ask
 from records.sample import Level
 from reframe_tests.factors import FACTORS, changes_within_jobs, check_level
-from reframe_tests.planning import planned
+from reframe_tests.planning import planning_variables
 
 #: Variables that a campaign sets by other keys, or that name the case and the folder of the run.
 RESERVED_VARIABLES = frozenset(
@@ -153,7 +153,7 @@ class CheckVariables:
     rank_counts: tuple[int, ...] = ()
     #: Rows that its writers report before each run.
     ready_rows: int = 1
-    #: Its values of the variables that decide what writers do (`planning.planned`).
+    #: Its values of the variables that decide what writers do (`planning.planning_variables`).
     levels: Mapping[str, Level] = field(default_factory=dict)
     #: File of a third-party check, and its SHA-256; empty for this project's checks.
     file: str = ""
@@ -311,7 +311,7 @@ def _describe_folder(folder: Path) -> dict[str, Any]:
             spack = issubclass(check, CompiledMixin) or _default(check, "stack") is not None
             described[name] = {
                 **_fields(check, set(check.var_space) - reframe_variables),
-                "environs": list(_default(check, "valid_prog_environs") or check.wanted_environs),
+                "environs": list(_default(check, "valid_prog_environs") or check.default_environs),
                 "program": _default(check, "program"),
                 "from_spack": spack,
             }
@@ -359,7 +359,8 @@ def _fields(check: Any, variables: set[str]) -> dict[str, Any]:
     import reframe as rfm
 
     within_block = getattr(check, "within_block", ())
-    levels = {name: _default(check, name) for name in sorted(planned(variables, within_block))}
+    planned_names = sorted(planning_variables(variables, within_block))
+    levels = {name: _default(check, name) for name in planned_names}
     return {
         "variables": sorted(variables),
         "types": {name: _type_fields(check, name) for name in sorted(variables)},

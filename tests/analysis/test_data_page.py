@@ -14,10 +14,10 @@ from conductor.block.readers import FomError
 from records import sample
 from records.checkout import ROOT
 from records.sample import NodesRow
-from reframe_tests import foreign
+from reframe_tests import third_party
 from reframe_tests.factors import FACTORS
 from reframe_tests.mixin import NimcMixin
-from reframe_tests.workload import load, names
+from reframe_tests.workload import load, workload_names
 from tests.analysis.history.made import add_cycles, made_run
 
 PAGE = (ROOT / "docs/data.md").read_text()
@@ -62,10 +62,10 @@ def test_keys_of_objects() -> None:
     files = [*(ROOT / "reframe_tests").glob("*.py"), ROOT / "conductor/block/conductor.py"]
     text = "".join(path.read_text() for path in files)
     records = "".join(re.findall(r"\{\s*\*\*\w+\.provenance,([^}]*)\}", text))
-    foreign_keys = set(foreign.origin(NimcMixin))
-    assert table("# Provenance").keys() == {*re.findall(r'"(\w+)":', records), *foreign_keys}
+    third_party_keys = set(third_party.check_provenance(NimcMixin))
+    assert table("# Provenance").keys() == {*re.findall(r'"(\w+)":', records), *third_party_keys}
     folders = {"lammps_scaling": "lammps", "numa": "membench"}
-    for name in names():
+    for name in workload_names():
         # The table of docs/workloads.md is made of what each record names.
         record, keys = load(name), set[str]()
         for capture in (ROOT / "tests/captures" / folders.get(name, name)).glob("*.txt"):

@@ -31,7 +31,7 @@ from records.programs import ProgramAnswer
 from records.slurm import client, parse, parse_nodes
 from records.slurm.parse_nodes import NodeShape
 from reframe_tests import rails
-from reframe_tests.factors import node_of_places
+from reframe_tests.factors import numa_nodes_of_places
 from tests.cases.shared_hosts import CPU, KIB, MIB, NODE, cache, case_text, files_in, machine_of
 from tests.commands import CAMPAIGN, ROOT, Command
 from tests.conductor.injectors.printed import writer
@@ -156,8 +156,8 @@ def test_another_node_is_one_that_there_is():
     # Two sockets of three nodes with cores: 0 1 4 | 5 6 7.
     facts = {"cores": 6, "sockets": 2, "numa_nodes": [0, 1, 4, 5, 6, 7], "memory_nodes": [2, 3]}
     facts |= {"llc": "48MiB", "memory": "32GiB"}
-    assert node_of_places(machine(facts={**facts, "nic_node": 4})) == {"nic": 4, "other": 7}
-    assert node_of_places(machine(facts={**facts, "nic_node": 6})) == {"nic": 6, "other": 1}
+    assert numa_nodes_of_places(machine(facts={**facts, "nic_node": 4})) == {"nic": 4, "other": 7}
+    assert numa_nodes_of_places(machine(facts={**facts, "nic_node": 6})) == {"nic": 6, "other": 1}
     with pytest.raises(ValueError, match="allowed: each node once, and none that numa_nodes names"):
         machine(facts={**facts, "memory_nodes": [2, 4]})
     with pytest.raises(ValueError, match="0 found; allowed: 1 to 1024, or a list of numbers"):

@@ -41,7 +41,7 @@ from reframe_tests.tools import TOOLS
 from reframe_tests.tools.base import ToolError
 from reframe_tests.tools.openspeedshop import read_view
 from reframe_tests.workload import load as workload
-from reframe_tests.workload import names as workloads
+from reframe_tests.workload import workload_names as workloads
 from testbed import containers, namespaces, state, vm
 from testbed.spec import ClusterLayout, Spec
 from testbed.state import State

@@ -12,7 +12,7 @@ from nimc.campaign.plan import block_plan, logs_of
 from nimc.campaign.prepare import prepare
 from nimc.run.runner import why_failed
 from records.checkout import ROOT
-from reframe_tests.binaries import largest_cube, near_cube, near_square
+from reframe_tests.binaries import largest_cube_edge, near_cube, near_square
 from reframe_tests.spack.folders import layout as spack_layout
 from reframe_tests.spack.setup import setup
 from tests.reframe_tests.reframe_call import (
@@ -245,10 +245,13 @@ def test_a_program_in_a_container_is_that_of_an_environment(tmp_path, feature):
 @pytest.mark.parametrize(
     ("layout", "arguments", "expected"),
     [
-        *((largest_cube, (n,), edge) for n, edge in ((1, 1), (7, 1), (8, 2), (26, 2), (27, 3))),
+        *(
+            (largest_cube_edge, (n,), edge)
+            for n, edge in ((1, 1), (7, 1), (8, 2), (26, 2), (27, 3))
+        ),
         # As many ranks on each node.
-        *((largest_cube, n, edge) for n, edge in (((512, 8), 8), ((16, 8), 2), ((100, 2), 4))),
-        *((largest_cube, n, edge) for n, edge in (((27, 2), 2), ((7, 4), 1))),
+        *((largest_cube_edge, n, edge) for n, edge in (((512, 8), 8), ((16, 8), 2), ((100, 2), 4))),
+        *((largest_cube_edge, n, edge) for n, edge in (((27, 2), 2), ((7, 4), 1))),
         *((near_square, (n,), edges) for n, edges in ((1, (1, 1)), (7, (1, 7)), (12, (3, 4)))),
         *((near_square, (n,), edges) for n, edges in ((16, (4, 4)), (18, (3, 6)))),
         *(

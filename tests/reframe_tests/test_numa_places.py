@@ -3,7 +3,7 @@
 import pytest
 
 from records.errors import InputError
-from reframe_tests.factors import node_at, node_of_places
+from reframe_tests.factors import numa_node_of_place, numa_nodes_of_places
 from tests.reframe_tests.numa_facts import host_facts
 
 
@@ -23,8 +23,11 @@ from tests.reframe_tests.numa_facts import host_facts
 )
 def test_another_node_is_one_of_another_socket_where_there_is_one(facts, nic, other):
     box = host_facts(**facts)
-    assert node_of_places(box) == {"nic": nic, "other": other}
-    assert (node_at(box, "workers", "nic"), node_at(box, "buffer", "other")) == (nic, other)
+    assert numa_nodes_of_places(box) == {"nic": nic, "other": other}
+    assert (
+        numa_node_of_place(box, "workers", "nic"),
+        numa_node_of_place(box, "buffer", "other"),
+    ) == (nic, other)
 
 
 @pytest.mark.parametrize(
@@ -37,4 +40,4 @@ def test_another_node_is_one_of_another_socket_where_there_is_one(facts, nic, ot
 )
 def test_a_place_that_the_machine_lacks_is_refused(field, level, facts, fault):
     with pytest.raises(InputError, match=fault):
-        node_at(host_facts(**facts), field, level)
+        numa_node_of_place(host_facts(**facts), field, level)

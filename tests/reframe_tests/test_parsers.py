@@ -11,7 +11,7 @@ import pytest
 
 from conductor.block.readers import FomError
 from reframe_tests import cns, hpccg, lulesh, snap
-from reframe_tests.workload import load, names
+from reframe_tests.workload import load, workload_names
 from tests.reframe_tests.captured import CAPTURES, GOOD
 
 # Runs that failed by themselves, and what the sample will say of them.
@@ -169,7 +169,7 @@ def test_every_workload_has_right_failed_and_tampered_runs():
     never_fail = {"stream", "lammps"}
     for runs, without in ((GOOD, set()), (FAILED, never_fail), (TAMPERED, set())):
         named = {run[0].split("/")[0] for run in runs}
-        assert named == set(names()) - {"lammps_scaling", "numa"} - without
+        assert named == set(workload_names()) - {"lammps_scaling", "numa"} - without
 
 
 def test_what_the_results_must_be_by_hand():

@@ -68,7 +68,7 @@ def test_each_level_is_a_case_that_reframe_is_asked_for(prepared):
     }
 
 
-#: What names a check, and why it is refused; more in `tests/reframe_tests/foreign/test_refused.py`.
+#: Name of a check -> why it is refused; `tests/reframe_tests/third_party/test_refused.py` has more.
 REFUSED = [
     ("none.py:melt", "none.py: no such file; allowed: a file"),
     ("open.py:melt", "open.py can be written by others (mode 666); allowed: "),

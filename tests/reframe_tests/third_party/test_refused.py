@@ -10,9 +10,9 @@ from pathlib import Path
 import pytest
 from reframe.core.exceptions import ReframeError
 
-from reframe_tests import foreign
+from reframe_tests import third_party
 from reframe_tests.mixin import NimcMixin
-from tests.reframe_tests.foreign.checks import (
+from tests.reframe_tests.third_party.checks import (
     compiles_only,
     contained,
     has_our_variable,
@@ -41,7 +41,7 @@ def test_what_cannot_be_measured_is_refused_before_it_runs(reframe, cls, variabl
     if cls is contained:
         check.choose_image()
     with pytest.raises(ReframeError, match=message):
-        check.put_conductor()
+        check.start_conductor()
 
 
 def test_what_is_taken_from_a_check_and_what_no_mixin_can_help(reframe):
@@ -49,7 +49,7 @@ def test_what_is_taken_from_a_check_and_what_no_mixin_can_help(reframe):
     cases = {reframe(swept, variant).case for variant in range(2)}
     assert cases == {"swept_threads=1", "swept_threads=2"}
     check = reframe(victim, time_limit="3m", num_tasks=3)
-    check.put_conductor()
+    check.start_conductor()
     plan = json.loads(Path(check.stagedir, "plan.json").read_text())
     assert (plan["limits"]["run_timeout_s"], check.time_limit) == (180, None)
     assert {one["start"]["ranks_per_node"] for one in plan["treatments"]} == {3}
@@ -65,7 +65,7 @@ def test_a_variable_of_our_name_is_refused_by_name():
 
 
 def test_a_line_for_the_shell_stays_one():
-    assert foreign.command(["mpiexec", "-n", "2"], "lmp -in in.lj") == [
+    assert third_party.launch_words(["mpiexec", "-n", "2"], "lmp -in in.lj") == [
         "mpiexec",
         "-n",
         "2",
@@ -73,7 +73,7 @@ def test_a_line_for_the_shell_stays_one():
         "-in",
         "in.lj",
     ]
-    command = foreign.command(["env"], "echo one && echo $TWO")
+    command = third_party.launch_words(["env"], "echo one && echo $TWO")
     done = subprocess.run(command, env={**os.environ, "TWO": "2"}, capture_output=True, text=True)
     assert done.stdout.split() == ["one", "2"]
 

@@ -52,7 +52,7 @@ class Figure(NamedTuple):
     note: str
 
 
-def direction(
+def better_direction(
     requested: str, lower: float | None, upper: float | None, unit: str
 ) -> tuple[Better, str] | None:
     """Return which direction is better, and what says so; None if nothing does.
@@ -68,14 +68,14 @@ def direction(
     return ("higher", "by its unit alone") if unit.endswith("/s") else None
 
 
-def command(launcher: list[str], line: str) -> list[str]:
+def launch_words(launcher: list[str], line: str) -> list[str]:
     """The words that start `line` of a job script; what the shell must read is left to it."""
     if _SHELL.search(line):
         return ["sh", "-c", f"{shlex.join(launcher)} {line}".strip()]
     return [*launcher, *line.split()]
 
 
-def base_of(cls: type) -> type | None:
+def third_party_base(cls: type) -> type | None:
     """The base that others have written; None if that is ReFrame's."""
     for base in cls.__mro__[1:]:
         if issubclass(base, rfm.RegressionTest) and not base.__module__.startswith("reframe."):
@@ -83,9 +83,9 @@ def base_of(cls: type) -> type | None:
     return None
 
 
-def origin(cls: type) -> dict[str, str]:
+def check_provenance(cls: type) -> dict[str, str]:
     """For the provenance: file and content of the check that others have written."""
-    path = inspect.getfile(base_of(cls) or cls)
+    path = inspect.getfile(third_party_base(cls) or cls)
     return {"check_file": path, "check_sha256": file_digest(Path(path))}
 
 
@@ -205,7 +205,7 @@ class OutputReader:
             raise ReframeError(f"{check.name}.figure: {name!r} found; allowed: {allowed}")
         _, lower, upper, unit = internals.reference(check, name)
         factor, unit = units.si_factor(getattr(functions[name], "unit", unit) or "")
-        better = direction(check.better, lower, upper, unit)
+        better = better_direction(check.better, lower, upper, unit)
         if better is None:
             raise ReframeError(
                 f"{check.name}.better: whether {name} in {unit!r} is better lower or higher is not"
@@ -231,7 +231,7 @@ def _faults_of(name: str) -> Iterator[None]:
         raise FomError(f"{name}: {' '.join(str(error).split())}") from None
 
 
-def read_block(reader: OutputReader, run_dir: Path, case: str, logs: Path) -> None:
+def move_unread_samples(reader: OutputReader, run_dir: Path, case: str, logs: Path) -> None:
     """Move a block's unread samples to those of the run, each with its figure of merit.
 
     Those that were moved before a reading was killed are not moved again.

@@ -14,10 +14,10 @@ from reframe.core.exceptions import ReframeError
 from records import chain
 from records.block_plan import UNREAD_FILE
 from records.units import si_factor
-from reframe_tests import foreign
-from reframe_tests.foreign import direction
+from reframe_tests import third_party
+from reframe_tests.third_party import better_direction
 from tests.conductor.made_sample import SAMPLE
-from tests.reframe_tests.foreign.checks import (
+from tests.reframe_tests.third_party.checks import (
     accepts_all,
     by_its_options,
     constant,
@@ -43,7 +43,7 @@ def read(check: Any, tmp_path: Path, *outputs: str, errors: str = "") -> list[di
 
     The block was killed as it wrote its last line, which is no run.
     """
-    check.put_conductor()
+    check.start_conductor()
     logs = tmp_path / "run/logs/case/0"
     logs.mkdir(parents=True)
     with (logs / UNREAD_FILE).open("w") as unread:
@@ -54,7 +54,7 @@ def read(check: Any, tmp_path: Path, *outputs: str, errors: str = "") -> list[di
             (logs / f"{pair}-off-0.out").write_text(output)
             (logs / f"{pair}-off-0.err").write_text(errors)
         unread.write(json.dumps(UNREAD_SAMPLE.as_dict())[:40])
-    foreign.read_block(check.output_reader, tmp_path / "run", "case", logs)
+    third_party.move_unread_samples(check.output_reader, tmp_path / "run", "case", logs)
     assert not (logs / UNREAD_FILE).exists()
     text = (tmp_path / "run/samples/case.jsonl").read_text()
     return [json.loads(line) for line in text.splitlines()]
@@ -97,7 +97,7 @@ def test_a_reading_that_was_killed_is_done_again(reframe, tmp_path, monkeypatch,
     assert moved == (len(samples.read_text().splitlines()) if moved else 0)
     logs = tmp_path / "run/logs/case/0"
     assert (logs / f"{moved}-off-0.out.gz").exists()
-    foreign.read_block(check.output_reader, tmp_path / "run", "case", logs)
+    third_party.move_unread_samples(check.output_reader, tmp_path / "run", "case", logs)
     again = [json.loads(line) for line in samples.read_text().splitlines()]
     assert [sample["fom"] for sample in again] == pytest.approx([0.0025, 0.004, 0.007])
     assert not list(logs.glob("*.out"))
@@ -105,13 +105,13 @@ def test_a_reading_that_was_killed_is_done_again(reframe, tmp_path, monkeypatch,
 
 def test_runs_that_schema_6_left_unread_become_samples_of_today(reframe, tmp_path):
     check = reframe(victim)
-    check.put_conductor()
+    check.start_conductor()
     logs = tmp_path / "run/logs/case/0"
     logs.mkdir(parents=True)
     (logs / UNREAD_FILE).write_text(json.dumps(as_schema_6(UNREAD_SAMPLE.as_dict())) + "\n")
     (logs / "0-off-0.out").write_text(GOOD)
     (logs / "0-off-0.err").touch()
-    foreign.read_block(check.output_reader, tmp_path / "run", "case", logs)
+    third_party.move_unread_samples(check.output_reader, tmp_path / "run", "case", logs)
     sample = json.loads((tmp_path / "run/samples/case.jsonl").read_text())
     assert (sample["schema"], sample["outcome"], sample["fom"]) == (7, "accepted", 0.0025)
 
@@ -157,11 +157,11 @@ def test_patterns_and_units_of_hooks_and_references_are_taken_for_each_run(refra
 
 def test_a_figure_that_is_not_of_the_output_is_none_of_any_run(reframe, tmp_path):
     with pytest.raises(ReframeError, match="step does not come from the standard output"):
-        reframe(constant).put_conductor()  # before anything runs
+        reframe(constant).start_conductor()  # before anything runs
     check = reframe(from_a_file)
-    check.put_conductor()
+    check.start_conductor()
     Path(check.stagedir, "result.txt").write_text("step 7\n")  # left by the last run
-    check.put_conductor = lambda: None
+    check.start_conductor = lambda: None
     (sample,) = read(check, tmp_path, GOOD)
     assert (sample["outcome"], sample["fom"]) == ("no_fom", None)
     assert "step does not come from the standard output of a run" in sample["reason"]
@@ -171,7 +171,7 @@ def test_a_figure_that_is_not_of_the_output_is_none_of_any_run(reframe, tmp_path
 def test_reframes_own_stages_leave_the_functions_of_the_check_alone(reframe, cls):
     check = reframe(cls)
     outputs = check.job.stdout, check.job.stderr
-    check.put_conductor()
+    check.start_conductor()
     assert (check.job.stdout, check.job.stderr) == outputs
     assert not hasattr(check, "sanity_patterns")
     check.is_dry_run = lambda: True
@@ -194,7 +194,7 @@ def test_reframes_own_stages_leave_the_functions_of_the_check_alone(reframe, cls
     ],
 )
 def test_direction_is_as_asked_then_by_reference_then_by_unit(bounds, requested, unit, better):
-    chosen = direction(requested, *bounds, unit)
+    chosen = better_direction(requested, *bounds, unit)
     assert (chosen and chosen[0]) == better
 
 
