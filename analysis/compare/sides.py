@@ -519,7 +519,7 @@ class ComparedSides:
         return [run.integrity for run in runs if run.integrity.count]
 
     @property
-    def worse_rows(self) -> int:
+    def worse_count(self) -> int:
         """Number of rows that got worse."""
         return sum(row.verdict == "worse" for row in self.rows)
 
@@ -618,7 +618,7 @@ class ComparedSides:
             "comparisons": list(map(flat_record, self.rows)),
             "differences": [asdict(fact) for fact in self.other_differences],
             "emulations": self.emulations,
-            "worse": self.worse_rows,
+            "worse": self.worse_count,
             "integrity_faults": {str(checked.run): checked.faults for checked in self.untrusted},
         }
 

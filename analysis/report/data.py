@@ -63,9 +63,9 @@ def unfinished_blocks(run: Path) -> list[UnfinishedBlock]:
 
 
 def unread_runs(run: Path) -> list[str]:
-    """A line for each block with runs that its check has yet to read, in order of case and block.
+    """A line for each block with runs that its check has not read, in order of case and block.
 
-    A session that is killed leaves such runs. A crash may leave an incomplete line, which is not
+    A session that is killed leaves such runs. An incomplete line, which a crash may leave, is not
     counted.
     """
     lines = []
@@ -109,7 +109,7 @@ class RunData:
         return contrasts(self.samples, self.results)
 
     def cached(self, name: str, make: Callable[[], pl.DataFrame]) -> pl.DataFrame:
-        """The table that `make` returns for this run; made once, for page and files."""
+        """The table that `make` returns for this run. It is made once, for page and files."""
         if name not in self._tables:
             self._tables[name] = make()
         return self._tables[name]
@@ -133,12 +133,12 @@ class RunData:
 
     @property
     def effect_table_rows(self) -> list[Result]:
-        """The rows of the table of effects; a case without effects has all its rows there."""
+        """The rows of the table of effects: those of effects, or all of a case without effects."""
         return [row for case in self.cases for row in (case.effects or case.rows)]
 
     @property
     def ended_s(self) -> float | None:
-        """Unix time at which the last sample ended, by its chained record; None if unfinished."""
+        """Unix time at which the last sample ended; None if the run is unfinished."""
         ends_s: Any = (self.samples["start_s"] + self.samples["elapsed_s"]).max()
         return None if self.header.finished_s is None else ends_s
 
@@ -166,17 +166,19 @@ class RunData:
         return rewording(self.header)
 
     def count_earlier_runs(self) -> int:
-        """Count the runs beside this one of the same campaign and machine that started before it.
+        """Count the runs of the same campaign and machine that started before this one.
 
-        The headers of all runs in its folder are read. A run whose header cannot be read does not
-        count.
+        The headers of all runs in the same results folder are read. A run whose header cannot be
+        read does not count.
         """
         count = 0
         with suppress(InputError, OSError):
             for folder in run_folders(self.path.absolute().parent):
                 with suppress(InputError, OSError):
-                    header, own = load_header(folder), self.header
-                    count += header.digest == own.digest and header.started_s < own.started_s
+                    header = load_header(folder)
+                    is_same = header.digest == self.header.digest
+                    if is_same and header.started_s < self.header.started_s:
+                        count += 1
         return count
 
     def document(self) -> dict[str, Any]:
@@ -197,7 +199,10 @@ class RunData:
 
 
 def page_rewording(runs: Sequence[RunData]) -> Callable[[str], str]:
-    """A function that names options in a text, not keys, if `nimc measure` made all runs."""
+    """A function that rewrites texts for a page of `runs`.
+
+    If `nimc measure` made all runs, it names options of this command instead of campaign keys.
+    """
     return reworded if all(command_of(run.header) for run in runs) else str
 
 

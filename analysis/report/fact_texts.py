@@ -9,8 +9,8 @@ from analysis.display.figures import quantity
 from analysis.report.words import duration_text, size_text
 from analysis.samples.columns import MAX_FIGURE
 
-#: Suffix of a key -> format of its number. One that ends with another comes
-#: before it, as `_b_s` before `_s`.
+#: Suffix of a key -> format of its number. A suffix that ends with another one comes before it, as
+#: `_b_s` comes before `_s`.
 _UNIT_FORMATS: dict[str, Callable[[float], str]] = {
     "_b_s": lambda value: quantity(value, "B/s"),
     "_b": size_text,
@@ -25,25 +25,25 @@ def labelled_facts(record: Mapping[str, Any]) -> list[tuple[str, str]]:
 
     The last row lists the labels of the facts that are not known (None).
     """
-    rows = _flat(record, "")
+    rows = _flattened(record, "")
     unknown = [label for label, text in rows if text is None]
     known = [(label, text) for label, text in rows if text is not None]
     return [*known, ("not known", ", ".join(unknown))] if unknown else known
 
 
-def _flat(record: Mapping[str, Any], prefix: str) -> list[tuple[str, str | None]]:
+def _flattened(record: Mapping[str, Any], prefix: str) -> list[tuple[str, str | None]]:
     rows: list[tuple[str, str | None]] = []
     for key, value in record.items():
         if isinstance(value, Mapping):
             # The unit of `offsets_s: {a: 1}` is in the outer key: its fact is `offsets a_s`.
             suffix = _unit_suffix(key)
             inner = {f"{inner_key}{suffix}": item for inner_key, item in value.items()}
-            rows += _flat(inner, _label(prefix, key.removesuffix(suffix)))
+            rows += _flattened(inner, _label(prefix, key.removesuffix(suffix)))
         elif isinstance(value, list) and any(isinstance(item, Mapping) for item in value):
             for index, item in enumerate(value):
                 entry = dict(item) if isinstance(item, Mapping) else {"": item}
                 name = entry.pop("name", entry.pop("number", index))
-                rows += _flat(entry, f"{_label(prefix, key)} {name}")
+                rows += _flattened(entry, f"{_label(prefix, key)} {name}")
         else:
             rows.append(_fact(prefix, key, value))
     return rows
@@ -84,10 +84,11 @@ def _fact(prefix: str, key: str, value: Any) -> tuple[str, str | None]:
 
 def ranges_text(values: Sequence[Any]) -> str:
     """A list as text, with consecutive integers as ranges: `0-3, 8`."""
-    spans: list[tuple[Any, Any]] = []
+    ranges: list[tuple[Any, Any]] = []
     for value in values:
-        if spans and type(value) is type(spans[-1][1]) is int and value == spans[-1][1] + 1:
-            spans[-1] = (spans[-1][0], value)
+        first, last = ranges[-1] if ranges else (None, None)
+        if type(value) is type(last) is int and value == last + 1:
+            ranges[-1] = (first, value)
         else:
-            spans.append((value, value))
-    return ", ".join(str(first) if first == last else f"{first}-{last}" for first, last in spans)
+            ranges.append((value, value))
+    return ", ".join(str(first) if first == last else f"{first}-{last}" for first, last in ranges)

@@ -28,27 +28,27 @@ from records.text import first_names
 from records.units import plural
 
 #: Most cases named in one sentence.
-_NAMED = 4
+_MAX_NAMED = 4
 
 
-#: Remedies of notes on rejected runs.
-_DOUBTS = {Note.FIRST_ATTEMPTS.remedy, Note.MANY_REJECTED.remedy}
+#: Remedies of notes that put a case in doubt because of rejected runs.
+_DOUBTFUL_REMEDIES = {Note.FIRST_ATTEMPTS.remedy, Note.MANY_REJECTED.remedy}
 
 
 def summary(run: RunData, shell: Shell | None = None) -> list[str]:
-    """The first sentences on a run: what disturbed it and was measured, is lost, what to do next.
+    """The first sentences on a run: what disturbed it, what was measured and lost, what to do next.
 
-    The commands in them are for this `shell`.
+    The commands in them are for `shell`.
     """
     if run.samples.is_empty():
         return ["Nothing was measured: the run has no samples."]
     effects = [row for row in run.results if row.role == "effect"]
     step = next_step(run.results, run.header, run.commands(shell), run.pair_s, failures(run))
-    texts = [_measured(run), _lost(effects)]
+    texts = [_measured_text(run), _lost_text(effects)]
     return [*filter(None, [disturbance_of_run(run)]), *map(run.reword, texts), step]
 
 
-def _measured(run: RunData) -> str:
+def _measured_text(run: RunData) -> str:
     header = run.header
     samples = run.samples
     earlier = run.count_earlier_runs()
@@ -60,111 +60,114 @@ def _measured(run: RunData) -> str:
     warned = dict.fromkeys(
         row.case
         for row in run.results
-        if row.case not in missing and _DOUBTS & {*map(remedy_of, row.notes)}
+        if row.case not in missing and _DOUBTFUL_REMEDIES & {*map(remedy_of, row.notes)}
     )
+    measured_cases = first_names(cases, _MAX_NAMED) or "nothing"
     text = (
-        f"Measured: {first_names(cases, _NAMED) or 'nothing'} on {plural(len(nodes), 'node')} of "
+        f"Measured: {measured_cases} on {plural(len(nodes), 'node')} of "
         f"{header.machine}, {plural(samples.height, 'run')}, {rejected or 'none'} rejected, from "
         f"{utc_text(header.started_s)}{end}."
     )
     if missing:
-        text += f" Not measured: {first_names(missing, _NAMED)}."
+        text += f" Not measured: {first_names(missing, _MAX_NAMED)}."
     if warned:
-        text += (
-            f" Rejected runs put {first_names(warned, _NAMED)} in doubt: see the warnings below."
-        )
+        doubtful_cases = first_names(warned, _MAX_NAMED)
+        text += f" Rejected runs put {doubtful_cases} in doubt: see the warnings below."
     if earlier:
         runs = plural(earlier, "earlier run")
         text += f" Beside it: {runs} of the same campaign; verdicts hold for one, not the best."
     return text
 
 
-def _lost(effects: Sequence[Result]) -> str:
-    """Node-hours lost, of every effect whose verdict carries a loss; from the means."""
-    slower = sorted(
+def _lost_text(effects: Sequence[Result]) -> str:
+    """Node-hours lost, from the means, by every effect whose verdict is a loss."""
+    losses = sorted(
         (row for row in effects if row.verdict.is_loss),
         key=lambda row: row.mean.value if row.mean else 0.0,
         reverse=True,
     )
-    shown = "; ".join(_loss(row) for row in slower[:_NAMED])
-    if len(slower) > _NAMED:
-        shown += f"; the table has {len(slower) - _NAMED} more"
-    none = [row for row in effects if row.verdict is Verdict.NO_EFFECT]
+    shown = "; ".join(_loss_text(row) for row in losses[:_MAX_NAMED])
+    if len(losses) > _MAX_NAMED:
+        shown += f"; the table has {len(losses) - _MAX_NAMED} more"
+    no_effects = [row for row in effects if row.verdict is Verdict.NO_EFFECT]
     ruled_out = ""
-    if none:
-        below = max(row.margin for row in none) * 100
-        cases = first_names([case_and_arm(row) for row in none], _NAMED)
-        ruled_out = f"; for the typical run {below:.3g} % or more is ruled out for {cases}"
+    if no_effects:
+        margin = max(row.margin for row in no_effects) * 100
+        cases = first_names([case_and_arm(row) for row in no_effects], _MAX_NAMED)
+        ruled_out = f"; for the typical run {margin:.3g} % or more is ruled out for {cases}"
     if not shown:
         return f"Lost: no verdict shows a loss of node-hours{ruled_out}."
     return f"Lost: work of 100 node-hours takes on average {shown}{ruled_out}."
 
 
-def _loss(row: Result) -> str:
+def _loss_text(row: Result) -> str:
     cost = row.cost
     assert cost
-    ends = f"{cost.low:.1f} to {cost.high:.1f}"
     if cost.low < 0:
-        pairs = plural(row.pairs, "pair")
-        ends = f"{-cost.low:.1f} fewer to {cost.high:.1f} more"
-        ends += f"; {pairs} do not show the mean more closely"
+        interval = f"{-cost.low:.1f} fewer to {cost.high:.1f} more"
+        interval += f"; {plural(row.pairs, 'pair')} do not show the mean more closely"
+    else:
+        interval = f"{cost.low:.1f} to {cost.high:.1f}"
     traffic = f"{'emulated ' if row.emulated else ''}{traffic_words(row.direction)[0]}"
     rate = quantity(row.writer_rate_b_s, "B/s", 3)
-    return f"{cost.value:.1f} more ({ends}) in {case_and_arm(row)} under {traffic} at {rate}"
+    return f"{cost.value:.1f} more ({interval}) in {case_and_arm(row)} under {traffic} at {rate}"
 
 
-#: Most effects of the headline.
-_HEADED = 3
+#: Most effects that the headline names.
+_MAX_IN_HEADLINE = 3
 
 
 def _interval_of_these(row: Result) -> str:
-    """Return the interval of the allocations measured, where that of the next one stands first."""
+    """Return the interval of the allocations measured, if the next allocation's stands first."""
     return f" (these allocations: {ends_text(row.slowdown)})" if row.next else ""
 
 
 def headline(effects: Sequence[Result]) -> str:
-    """Return what was measured in a sentence: the slowdown of the typical run with its interval."""
+    """Return a sentence on what was measured: slowdowns of the typical run with intervals."""
     shown = [row for row in effects if row.slowdown]
     if not shown:
         return "No slowdown was measured: too few pairs." if effects else ""
-    slower = [row for row in shown if row.verdict.is_loss]
-    chosen = slower or [row for row in shown if row.verdict in _BY_CORES] or shown
-    begin, said_of = _begin(chosen)
+    chosen = [row for row in shown if row.verdict.is_loss]
+    if not chosen:
+        chosen = [row for row in shown if row.verdict in _LOST_CORE_VERDICTS] or shown
+    opening, named_verdicts = _headline_opening(chosen)
     rows = sorted(chosen, key=lambda row: -row.slowdown.value if row.slowdown else 0.0)
     texts = [
         f"{case_and_arm(row)} takes {estimate_text(row.leading)} times as long"
-        f"{_interval_of_these(row)}{'' if row.verdict in said_of else f' ({row.verdict})'}"
-        for row in rows[:_HEADED]
+        f"{_interval_of_these(row)}{'' if row.verdict in named_verdicts else f' ({row.verdict})'}"
+        for row in rows[:_MAX_IN_HEADLINE]
     ]
-    more = [f"{len(rows) - _HEADED} more below"] if len(rows) > _HEADED else []
-    return f"{_unsteady(rows)}{begin}: {', '.join([*texts, *more])}."
+    more = [f"{len(rows) - _MAX_IN_HEADLINE} more below"] if len(rows) > _MAX_IN_HEADLINE else []
+    return f"{_unsteady_text(rows)}{opening}: {', '.join([*texts, *more])}."
 
 
-def _unsteady(rows: Sequence[Result]) -> str:
-    """Return that the baseline repeats itself less well than these effects are large, if so."""
+def _unsteady_text(rows: Sequence[Result]) -> str:
+    """Return a sentence if the baseline varies by more than some of these effects, else nothing."""
     hidden = [row for row in rows if row.verdict is not Verdict.NO_EFFECT and _is_hidden(row)]
     if not hidden:
         return ""
     cases = (
-        "" if len(hidden) == len(rows) else f" of {first_names(map(case_and_arm, hidden), _HEADED)}"
+        ""
+        if len(hidden) == len(rows)
+        else f" of {first_names(map(case_and_arm, hidden), _MAX_IN_HEADLINE)}"
     )
     return f"The baseline{cases} varies by more than the effect. "
 
 
 def _is_hidden(row: Result) -> bool:
-    """Return whether the baseline's repeatability reaches further from 1 than the effect."""
+    """Return whether the baseline's repeatability extends further from 1 than the effect."""
     floor, effect = row.noise_floor, row.slowdown
     if not floor or not effect:
         return False
     return abs(effect.value - 1) < max(abs(floor.low - 1), abs(floor.high - 1))
 
 
-#: Verdicts on runs that are slower, which a lost core may explain.
-_BY_CORES = {Verdict.NO_CONTROL, Verdict.NOT_ABOVE_CONTROL}
+#: Verdicts on slower runs that a lost core may explain.
+_LOST_CORE_VERDICTS = {Verdict.NO_CONTROL, Verdict.NOT_ABOVE_CONTROL}
 
 
-def _begin(rows: Sequence[Result]) -> tuple[str, set[Verdict]]:
-    """Return how the headline of these rows begins, and the verdicts that these words stand for."""
+def _headline_opening(rows: Sequence[Result]) -> tuple[str, set[Verdict]]:
+    """Return the opening words of the headline of these rows, and the verdicts they express."""
     traffic = " and ".join(dict.fromkeys(traffic_words(row.direction)[0] for row in rows))
     verdicts = {row.verdict for row in rows}
     if verdicts == {Verdict.CONTENTION}:
@@ -175,7 +178,7 @@ def _begin(rows: Sequence[Result]) -> tuple[str, set[Verdict]]:
         return f"No effect of network {traffic}", verdicts
     if verdicts == {Verdict.SPEED_UP}:
         return f"Faster under network {traffic}", verdicts
-    if verdicts <= _BY_CORES:
+    if verdicts <= _LOST_CORE_VERDICTS:
         return "Slower, but lost cores may explain it", set()
     if all(verdict.is_not_compared for verdict in verdicts):
         return "No verdict yet", set()
@@ -199,9 +202,9 @@ def next_step(
     pair_s: Mapping[str, float] | None = None,
     failures: Sequence[str] = (),
 ) -> str:
-    """Return what the first open verdict needs, with the command that does it and its price.
+    """Return what to do about the first verdict in the order of `SENTENCES`, with its command.
 
-    `pair_s`: how long a pair of each case took; `failures`: cases of which no run counts, and why.
+    `pair_s`: how long a pair of each case took. `failures`: cases of which no run counts, and why.
     """
     pair_s = pair_s or {}
     if header.reproduces and header.finished_s is not None:
@@ -210,13 +213,14 @@ def next_step(
     row_of = {row.verdict: row for row in reversed(effects)}
     for verdict in SENTENCES:
         row = row_of.get(verdict)
-        if row is not None and (do := _do(row, effects, header)):
-            advice = rewording(header)(do).format(
+        action = _action(row, effects, header) if row else ""
+        if row and action:
+            advice = rewording(header)(action).format(
                 fresh=commands.resume("--fresh"),
                 throttling=commands.shipped_campaign("run", "throttling"),
                 plan=commands.shipped_campaign("plan", "throttling"),
                 advise=commands.advise(),
-                more=_more(row, rows, header, commands, pair_s),
+                more=_more_pairs_text(row, rows, header, commands, pair_s),
                 most=MAX_PAIRS,
             )
             return f"Next: {advice} ({case_and_arm(row)}: {verdict})."
@@ -228,25 +232,27 @@ def next_step(
     return "Next: measure an arm with writers; this run has none."
 
 
-def _do(row: Result, effects: Sequence[Result], header: RunHeader) -> str:
-    """Return what to do about a verdict, where other facts of the run may change it."""
-    verdict, do = row.verdict, SENTENCES[row.verdict].do
+def _action(row: Result, effects: Sequence[Result], header: RunHeader) -> str:
+    """Return what to do about a verdict, which also depends on other facts of the run."""
+    verdict, action = row.verdict, SENTENCES[row.verdict].action
     if _is_undecided(row):
-        hopeless = header.finished_s is not None and pairs_to_decide(row) is None
-        return REDUCE_SCATTER if hopeless else SENTENCES[Verdict.INCONCLUSIVE].do
+        is_hopeless = header.finished_s is not None and pairs_to_decide(row) is None
+        return REDUCE_SCATTER if is_hopeless else SENTENCES[Verdict.INCONCLUSIVE].action
     if verdict is Verdict.TOO_FEW_PAIRS and row.rejected:
-        return f"see why {plural(row.rejected, 'run')} did not count, then {do}"
+        return f"see why {plural(row.rejected, 'run')} did not count, then {action}"
     if verdict is Verdict.SLOWER and Note.UNPROVEN.remedy in map(remedy_of, row.notes):
         return f"prove the writes: {Note.UNPROVEN.remedy}"
     if verdict is Verdict.CONTENTION and any(_is_remedy(effect) for effect in effects):
         return WEIGH_REMEDIES
-    return do
+    return action
 
 
 def _is_undecided(row: Result) -> bool:
     """Return whether a row has an estimate, and more pairs may decide it."""
-    beyond = row.verdict is Verdict.NOT_ABOVE_CONTROL and row.above_control_alone
-    return row.slowdown is not None and (row.verdict is Verdict.INCONCLUSIVE or beyond)
+    if row.slowdown is None:
+        return False
+    may_exceed_control = row.verdict is Verdict.NOT_ABOVE_CONTROL and row.above_control_alone
+    return row.verdict is Verdict.INCONCLUSIVE or may_exceed_control
 
 
 def _is_remedy(row: Result) -> bool:
@@ -254,7 +260,7 @@ def _is_remedy(row: Result) -> bool:
     return "rate" in arm_and_levels(row.arm)[1] or bool(arm_and_levels(row.baseline)[1])
 
 
-def _more(
+def _more_pairs_text(
     row: Result,
     rows: Sequence[Result],
     header: RunHeader,
@@ -263,8 +269,8 @@ def _more(
 ) -> str:
     """The command that measures more pairs of a row, and how long it takes.
 
-    They are those that decide it in 90 % of runs, if it is `_is_undecided`. A finished run goes on
-    up to its cap or more, and to no fewer pairs than any of its rows has.
+    If the row is `_is_undecided`, their number decides it in 90 % of runs. For a finished run, the
+    number is at least the cap, and at least that of any row.
     """
     if header.finished_s is None:
         return f"`{commands.resume()}`, which resumes this run"
@@ -272,7 +278,10 @@ def _more(
     needed = (pairs_to_decide(row) or 0) if _is_undecided(row) else 0
     pairs = pairs_of_next_interim(max(row.pairs + 1, measured, header.max_pairs, needed))
     undecided = {result.case: result.pairs for result in rows if result.verdict.needs_pairs}
-    takes_s = sum((pairs - had) * pair_s.get(case, 0.0) for case, had in undecided.items())
+    takes_s = sum(
+        (pairs - measured_pairs) * pair_s.get(case, 0.0)
+        for case, measured_pairs in undecided.items()
+    )
     about = f", about {spent(takes_s)}" if takes_s else ""
     fewer = (
         ", fewer if the machine is quieter" if needed > pairs_of_next_interim(row.pairs + 1) else ""
@@ -284,12 +293,10 @@ def failures(run: RunData) -> list[str]:
     """Return each case of which no run counts, with the reason of its last run."""
     texts = []
     for (case,), runs in run.samples.group_by("case", maintain_order=True):
-        if (
-            runs.filter(status="counts").is_empty()
-            and (reason := runs["reason"].drop_nulls()).len()
-        ):
+        reasons = runs["reason"].drop_nulls()
+        if runs.filter(status="counts").is_empty() and len(reasons):
             number = plural(runs.height, "run")
-            texts.append(f"{case}: none of {number} counts, the last: {run.reword(reason[-1])}")
+            texts.append(f"{case}: none of {number} counts, the last: {run.reword(reasons[-1])}")
     return texts
 
 
@@ -305,19 +312,19 @@ def disturbance(samples: pl.DataFrame, threads: Sequence[object]) -> str:
     `threads` are the numbers of hardware threads of the nodes.
     """
     counted = samples.filter(status="counts")
-    usual = AcceptanceLimits()
+    limits = AcceptanceLimits()
     causes = []
     foreign, steal = (counted[name].drop_nulls() for name in ("foreign_cpus", "steal_share"))
-    if len(foreign) and median(foreign) > (usual.foreign_cpus or 0):
+    if len(foreign) and median(foreign) > (limits.foreign_cpus or 0):
         total = f"of {threads[0]} " if len(set(threads)) == 1 and threads[0] else ""
         causes.append(
             f"other programs kept {median(foreign):.1f} {total}hardware threads busy in the median"
             f" run, {max(foreign):.1f} at most"
         )
-    if len(steal) and median(steal) > (usual.steal_share or 0):
+    if len(steal) and median(steal) > (limits.steal_share or 0):
         causes.append(
             f"the hypervisor took {median(steal):.1%} of the processor time in the median run"
         )
-    return (
-        f"Disturbed: {' and '.join(causes)}; this campaign rejects no run for it." if causes else ""
-    )
+    if not causes:
+        return ""
+    return f"Disturbed: {' and '.join(causes)}; this campaign rejects no run for it."

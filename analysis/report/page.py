@@ -31,7 +31,7 @@ from records.measured import heading_of
 
 
 def render(runs: Sequence[RunData], shell: Shell | None = None) -> str:
-    """The page of `runs` of one machine, the newest first; its commands are for this `shell`."""
+    """The page of `runs` of one machine, the newest first; its commands are for `shell`."""
     ordered = sorted(runs, key=lambda run: run.header.started_s, reverse=True)
     views = [run_view(run, f"r{index}", shell) for index, run in enumerate(ordered)]
     machine = ordered[0].header.machine
@@ -80,7 +80,7 @@ def _case_view(case: CaseData, anchor: str) -> View:
     )
 
 
-#: Who reads a page has a shell on this host, in some folder.
+#: Readers of a page are assumed to have a shell on this host, in any folder.
 _ON_THIS_HOST = Shell()
 
 
@@ -117,9 +117,9 @@ def make_reports(
     """Writes a report for each machine among the run folders `paths`.
 
     The report of a single run goes to its own `report/`; others need the folder `output`, with one
-    subfolder per machine if there are several. Commands on the page are for this `shell`, or, if
-    others read the page elsewhere, for none. Raises InputError for an invalid run, for a folder
-    of another user and, unless `force`, for a run with faults, before anything is written.
+    subfolder per machine if there are several. Commands on the page are for `shell`, which is None
+    if the page is read elsewhere. Before anything is written, raises InputError for an invalid
+    run, for a folder of another user and, unless `force`, for a run with faults.
     """
     folders = list(dict.fromkeys(Path(os.path.realpath(path)) for path in paths))
     if output is None and len(folders) > 1:
@@ -147,9 +147,10 @@ def _write(folder: Path, machine: str, runs: list[RunData], shell: Shell | None)
 
 
 def write_data(folder: Path, runs: Sequence[RunData]) -> list[Path]:
-    """Writes results.json and results.parquet, samples.parquet and pairs.parquet of `runs`.
+    """Writes the data files of `runs`; returns their paths.
 
-    And the files that sections declare (`analysis.report.sections`), if they have rows.
+    These are results.json, results.parquet, samples.parquet, pairs.parquet and, if they have rows,
+    the files that sections declare (`analysis.report.sections`).
     """
     files: Files = {
         "results.json": {

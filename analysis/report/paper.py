@@ -12,12 +12,11 @@ from analysis.effects.result import Result
 from analysis.report.data import RunData
 from analysis.report.page import run_view
 from analysis.report.plots import Picture, View, interval_text
-from analysis.report.sections import ShownSection
 from analysis.report.words import case_and_arm, fom_text
 from analysis.statistics.interval import ends_text, estimate_text
 from records.files import make_folder, replace_text
 
-#: Folder -> width in inches, and the environment of LaTeX that has it.
+#: Folder -> width of its pictures in inches, and the LaTeX environment of this width.
 WIDTHS = {
     "ieee-column": (3.5, "figure"),
     "ieee-page": (7.16, "figure*"),
@@ -25,14 +24,15 @@ WIDTHS = {
     "acm-page": (7.0, "figure*"),
 }
 TABLES = "tables"
-#: Headings of the table of effects; that of `_THESE` only where the next allocation's leads.
-_THESE = "these allocations"
-_EFFECTS = (
+#: Heading of a column that the table of effects has only if a next allocation's interval leads.
+_THESE_ALLOCATIONS = "these allocations"
+#: Headings of the table of effects.
+_EFFECT_HEADINGS = (
     "workload",
     "off",
     "on",
     "slowdown",
-    _THESE,
+    _THESE_ALLOCATIONS,
     "baseline repeated",
     "control",
     "pairs",
@@ -42,8 +42,8 @@ _LEGEND = (
     "medians of the runs without and with writes; intervals of the baseline against itself, and of"
     " a busy process instead of the writers"
 )
-#: A table as it is, or as wide as the page.
-_AT_MOST = r"\resizebox{\ifdim\width>\textwidth\textwidth\else\width\fi}{!}"
+#: LaTeX that shrinks a table to the width of the page if it is wider.
+_RESIZED_TO_PAGE = r"\resizebox{\ifdim\width>\textwidth\textwidth\else\width\fi}{!}"
 
 
 @dataclass
@@ -68,9 +68,10 @@ def _write_run(folder: Path, run: RunData, written: PaperFiles) -> None:
     origin = f"Run {run.header.run} of nimc on {run.header.machine}."
     names: set[str] = set()
     for title, emulated, picture in _pictures(view):
-        name = _unique(picture.name, names)
-        about = [f"{title}.", picture.part and f"{picture.part}.", picture.caption]
-        caption = " ".join(filter(None, [*about, _caveat(emulated), origin]))
+        name = _unique_name(picture.name, names)
+        part = f"{picture.part}." if picture.part else ""
+        sentences = [f"{title}.", part, picture.caption, _caveat(emulated), origin]
+        caption = " ".join(filter(None, sentences))
         for width, (width_in, environment) in WIDTHS.items():
             make_folder(folder / width)
             path = folder / width / name
@@ -82,50 +83,48 @@ def _write_run(folder: Path, run: RunData, written: PaperFiles) -> None:
             written.files += [path.with_suffix(end) for end in (".svg", ".pdf", ".tex")]
     make_folder(folder / TABLES)
     for title, emulated, rows in _tables(view):
-        name = _unique(title, names)
+        name = _unique_name(title, names)
         caption = escaped(" ".join(filter(None, [f"{title}.", _caveat(emulated), origin])))
-        content = [rf"\caption{{{caption}}}", f"{_AT_MOST}{{%", f"{tabular(rows)}}}"]
+        content = [rf"\caption{{{caption}}}", f"{_RESIZED_TO_PAGE}{{%", f"{tabular(rows)}}}"]
         path = folder / TABLES / f"{name}.tex"
         replace_text(path, _float("table*", f"tab:{name}", content))
         written.files.append(path)
 
 
 def _pictures(view: View) -> Iterator[tuple[str, Sequence[str], Picture]]:
-    """Yield subject, caveats of the writes, and picture of each, in the page's order."""
+    """Yield title, caveats of the writes, and picture, for all pictures in the page's order."""
     for part, sections in view.sections.items():
         if part == "run":
             for case in view.cases:
-                for picture in _pictures_in(case.sections):
-                    yield case.name, case.emulated, picture
+                for section in case.sections:
+                    for picture in getattr(section.view, "pictures", ()):
+                        yield case.name, case.emulated, picture
         for section in sections:
             for picture in getattr(section.view, "pictures", ()):
                 title = section.declared.title or "All cases"
                 yield title, getattr(section.view, "emulated", view.emulated), picture
 
 
-def _pictures_in(sections: Sequence[ShownSection]) -> list[Picture]:
-    return [picture for section in sections for picture in getattr(section.view, "pictures", ())]
-
-
 def _tables(view: View) -> Iterator[tuple[str, Sequence[str], list[Sequence[str]]]]:
-    """Caption, caveats and rows of each table, the header first."""
+    """Yield caption, caveats and rows of each table; the header is the first row."""
     if effects := view.data.effect_table_rows:
-        rows: list[Sequence[str]] = [_EFFECTS, *map(_effect, effects)]
+        rows: list[Sequence[str]] = [_EFFECT_HEADINGS, *map(_effect_cells, effects)]
         shown = f"Slowdown of the typical run, {interval_text(effects)}"
         if any(row.next for row in effects):
             shown += ", and that of these allocations, on which the verdict rests"
         else:
-            column = _EFFECTS.index(_THESE)
+            column = _EFFECT_HEADINGS.index(_THESE_ALLOCATIONS)
             rows = [[*cells[:column], *cells[column + 1 :]] for cells in rows]
         yield f"Slowdown by workload. {shown}; {_LEGEND}", view.emulated, rows
-    for section in (section for sections in view.sections.values() for section in sections):
-        table = section.view
-        if getattr(table, "rows", None) and getattr(table, "headings", None):
-            cells = [[_text(*cell) for cell in row] for row in table.rows]
-            yield section.declared.title, table.emulated, [table.headings, *cells]
+    for sections in view.sections.values():
+        for section in sections:
+            table = section.view
+            if getattr(table, "rows", None) and getattr(table, "headings", None):
+                cells = [[_cell_text(*cell) for cell in row] for row in table.rows]
+                yield section.declared.title, table.emulated, [table.headings, *cells]
 
 
-def _effect(row: Result) -> Sequence[str]:
+def _effect_cells(row: Result) -> Sequence[str]:
     off, on = fom_text(row.off_median, row), fom_text(row.on_median, row)
     intervals = [ends_text(interval) for interval in (row.noise_floor, row.control)]
     return [
@@ -140,24 +139,23 @@ def _effect(row: Result) -> Sequence[str]:
     ]
 
 
-def _text(text: str, below: str) -> str:
+def _cell_text(text: str, text_below: str) -> str:
     """A cell of the page in one line."""
-    more = "; ".join(below.split("\n"))
-    return f"{text} ({more})" if more else text
+    details = "; ".join(text_below.split("\n"))
+    return f"{text} ({details})" if details else text
 
 
 def _caveat(emulated: Sequence[str]) -> str:
     return " ".join(f"{text[0].upper()}{text[1:]}." for text in emulated)
 
 
-def _unique(text: str, names: set[str]) -> str:
-    """A name of files and labels, unlike those in `names`, to which it is added."""
-    plain = re.sub(r"[^A-Za-z0-9]+", "-", text.split(". ")[0]).strip("-").lower()
-    name = next(
-        name
-        for name in (plain, *(f"{plain}-{number}" for number in range(2, len(names) + 3)))
-        if name not in names
-    )
+def _unique_name(text: str, names: set[str]) -> str:
+    """A name for files and labels that `names` do not have; it is added to them."""
+    stem = re.sub(r"[^A-Za-z0-9]+", "-", text.split(". ")[0]).strip("-").lower()
+    name, number = stem, 1
+    while name in names:
+        number += 1
+        name = f"{stem}-{number}"
     names.add(name)
     return name
 

@@ -1,4 +1,4 @@
-"""How pictures of the report are drawn: colours, axes, parts. Also the frame of all HTML pages."""
+"""Draws pictures of the report: colours, axes, intervals. Also renders the frame of HTML pages."""
 
 from __future__ import annotations
 
@@ -33,16 +33,16 @@ if TYPE_CHECKING:
 # colours, which are chosen to be legible on dark as well.
 
 
-#: Unknown arms share one colour.
+#: Name of the colour of unknown arms.
 _OTHER = "other"
-#: CSS variables of everything but arms -> (light, dark).
+#: CSS variable -> its colour in the light and in the dark scheme. Those of arms are in `ARMS`.
 COLOURS = {
     "ink": ("#1c2128", "#e6e9ee"),
     "muted": ("#5b6473", "#98a2b3"),
     "grid": ("#dfe3e8", "#333b47"),
     "panel": ("#ffffff", "#171b21"),
     "band": ("#c4cad3", "#4a5361"),
-    # In place of `band`, for a baseline that does not repeat itself (`is_steady`).
+    # Replaces `band` for a baseline that does not repeat itself (`is_steady`).
     "unsteady": ("#e9b9a6", "#7d4a3c"),
     _OTHER: arm_of("").colours,
     "bad": ("#8a8f98", "#a7adb8"),
@@ -54,9 +54,9 @@ COLOURS = {
     "level4": ("#a8691a", "#e8b164"),
     "level5": ("#4a5aa8", "#9aa8f0"),
 }
-#: All CSS variables; arms that look alike, as `full` and `on`, have the same light colour.
+#: All CSS variables. Arms that look alike, such as `full` and `on`, have the same light colour.
 _VARIABLES = COLOURS | {name: arm.colours for name, arm in ARMS.items()}
-#: Colours and markers of levels; further levels start again.
+#: Colours and markers of a factor's levels; further levels begin again with the first ones.
 LEVEL_COLOURS = [name for name in COLOURS if name.startswith("level")]
 LEVEL_MARKERS = ("o", "^", "s", "D", "v", "P")
 _FONT = "DejaVu Sans"
@@ -64,7 +64,7 @@ _STYLE: dict[Any, Any] = {
     "svg.fonttype": "none",
     "svg.hashsalt": "nimc",
     "font.family": _FONT,
-    # Else a name with two dollar signs would be set as a formula.
+    # Otherwise a name with two dollar signs would be set as a formula.
     "text.parse_math": False,
     "text.color": COLOURS["ink"][0],
     "axes.labelcolor": COLOURS["muted"][0],
@@ -76,7 +76,7 @@ _STYLE: dict[Any, Any] = {
     "figure.facecolor": "none",
     "grid.color": COLOURS["grid"][0],
     "grid.linewidth": 0.8,
-    # Relative to `font.size`, which a picture may change.
+    # Relative to `font.size`, which pictures may change.
     "legend.fontsize": "small",
     "legend.frameon": False,
     "xtick.major.size": 0,
@@ -110,10 +110,10 @@ def css_variables(scheme: int) -> str:
 
 @cache
 def _matplotlib() -> ModuleType:
-    """Matplotlib with its default settings only; takes half a second to load.
+    """Matplotlib with its default settings; takes half a second to load.
 
-    It would read a settings file from the current folder, where another user may have put one, else
-    from where MATPLOTLIBRC says, else from the user's own folder.
+    Otherwise it would read a settings file from the current folder, where another user may have put
+    one, from where MATPLOTLIBRC says, or from the user's own folder.
     """
     os.environ["MATPLOTLIBRC"] = os.devnull
     current = Path.cwd()
@@ -121,8 +121,8 @@ def _matplotlib() -> ModuleType:
     try:
         import matplotlib.artist
 
-        # To make texts for `help` of each class takes a third of the time to load.
-        matplotlib.artist.kwdoc = lambda artist: ""  # noqa: ARG005  # its own name
+        # The texts that it makes for `help` of each class take a third of the time to load.
+        matplotlib.artist.kwdoc = lambda artist: ""  # noqa: ARG005  # the original's argument name
         import matplotlib.figure
     finally:
         os.chdir(current)
@@ -153,7 +153,7 @@ def themed_svg(
     from matplotlib.backends.backend_svg import FigureCanvasSVG
 
     FigureCanvasSVG(figure)
-    # With a layout engine, `savefig` would draw the whole figure twice: first for the layout.
+    # With a layout engine, `savefig` would draw the whole figure twice, first for the layout.
     if layout := figure.get_layout_engine():
         layout.execute(figure)
         figure.set_layout_engine(None)
@@ -165,7 +165,7 @@ def themed_svg(
     for side in ("width", "height"):
         svg = re.sub(rf'(<svg[^>]*?) {side}="[^"]*"', r"\1", svg, count=1)
     svg = svg.replace("<svg", f'<svg role="img" aria-label="{escape(title)}"', 1)
-    # Only ids: a label may contain `grid=fine`.
+    # Only ids are changed, since a label may contain `grid=fine`.
     svg = re.sub(r'(\bid="|href="#|url\(#)', rf"\g<1>{name}-", svg)
     for group, texts in hover.items():
         svg = _with_titles(svg, f"{name}-{group}", texts)
@@ -177,17 +177,15 @@ def themed_svg(
 def _with_titles(svg: str, group: str, texts: Sequence[str]) -> str:
     """`svg` with a title for each point of a group; no change if they are one raster image."""
     titles = iter(texts)
-    return re.sub(
-        rf'(?<=<g id="{re.escape(group)}">).*?</g>\s*</g>',
-        lambda points: re.sub(
-            r"(<use [^>]*?)/>",
-            lambda point: f"{point[1]}><title>{escape(next(titles, ''))}</title></use>",
-            points[0],
-        ),
-        svg,
-        count=1,
-        flags=re.DOTALL,
-    )
+
+    def with_title(point: re.Match[str]) -> str:
+        return f"{point[1]}><title>{escape(next(titles, ''))}</title></use>"
+
+    def with_titles(points: re.Match[str]) -> str:
+        return re.sub(r"(<use [^>]*?)/>", with_title, points[0])
+
+    points_of_group = rf'(?<=<g id="{re.escape(group)}">).*?</g>\s*</g>'
+    return re.sub(points_of_group, with_titles, svg, count=1, flags=re.DOTALL)
 
 
 #: Id of a group of points -> what a pointer shows of each of them.
@@ -205,23 +203,23 @@ class Picture:
     caption: str
     height_in: float
     draw: Callable[[Figure], Hover]
-    #: Which of several pictures of a section it is; empty for one.
+    #: Tells apart several pictures of a section; empty if there is only one.
     part: str = ""
 
     def svg(self, anchor: str, width_in: float = 5.0) -> Markup:
-        """For a page, where `anchor` makes its ids unique."""
+        """The picture as an `<svg>` element for a page, where `anchor` makes its ids unique."""
         with drawing(self.height_in, width_in) as figure:
             return themed_svg(figure, anchor, self.title, self.draw(figure))
 
     def write(self, path: Path, width_in: float) -> bool:
-        """Write `path`.svg and `path`.pdf, as wide as a printed column, with all glyphs in them.
+        """Write `path`.svg and `path`.pdf, as wide as a printed column; they contain all glyphs.
 
-        The largest letters are used with which the picture fits. Returns False, and writes no file,
-        if it fits with none.
+        The largest size of letters is used with which the picture fits. If it fits with none,
+        returns False and writes no file.
         """
         for size_pt in _SIZES_PT:
             with drawing(
-                self.height_in * size_pt / 10, width_in, font_size=size_pt, style=_PRINTED
+                self.height_in * size_pt / 10, width_in, font_size=size_pt, style=_PRINT_STYLE
             ) as figure:
                 self.draw(figure)
                 if _fits(figure):
@@ -234,47 +232,48 @@ class Picture:
         return False
 
 
-#: Sizes of letters in print, points, the best first; journals ask for 6 at the least.
+#: Sizes of letters in print, the best first. Journals require at least 6 points.
 _SIZES_PT = (8.0, 7.0, 6.0)
-#: Glyphs of SVG as outlines, those of PDF as TrueType: a reader needs no font.
-_PRINTED: dict[Any, Any] = {"svg.fonttype": "path", "pdf.fonttype": 42}
+#: Style of printed pictures. Glyphs are outlines in SVG and TrueType in PDF, so that no font is
+#: needed to show them.
+_PRINT_STYLE: dict[Any, Any] = {"svg.fonttype": "path", "pdf.fonttype": 42}
 #: Resolution of points that are drawn as one raster image, dots per inch.
 _PRINT_DPI = 600
-#: How far boxes may lie outside the figure: that of a letter is larger than the letter.
-_OUTSIDE_IN = 0.02
-#: Least share of a picture's width for its widest axes; labels take the rest.
-_LEAST_AXES = 0.3
+#: How far boxes may lie outside the figure. The box of a letter is larger than the letter.
+_MAX_OUTSIDE_IN = 0.02
+#: Least share of a picture's width for its widest axes; labels take the remaining width.
+_MIN_AXES_SHARE = 0.3
 
 
 def _fits(figure: Figure) -> bool:
-    """Return whether all is drawn within the figure, and labels leave enough width for axes."""
+    """Return whether all parts lie within the figure, and labels leave enough width for axes."""
     from matplotlib.backends.backend_agg import FigureCanvasAgg
 
     canvas: Any = FigureCanvasAgg(figure)
     with warnings.catch_warnings():
-        # Warnings that axes have no room for their texts: that is tested below.
+        # A warning says that axes have no room for their texts, which is tested below.
         warnings.simplefilter("ignore", UserWarning)
         canvas.draw()
     drawn = figure.get_tightbbox(canvas.get_renderer())
     width_in, height_in = figure.get_size_inches()
     return bool(
-        max(axes.get_position().width for axes in figure.axes) >= _LEAST_AXES
-        and min(drawn.x0, drawn.y0) > -_OUTSIDE_IN
-        and drawn.x1 < width_in + _OUTSIDE_IN
-        and drawn.y1 < height_in + _OUTSIDE_IN
+        max(axes.get_position().width for axes in figure.axes) >= _MIN_AXES_SHARE
+        and min(drawn.x0, drawn.y0) > -_MAX_OUTSIDE_IN
+        and drawn.x1 < width_in + _MAX_OUTSIDE_IN
+        and drawn.y1 < height_in + _MAX_OUTSIDE_IN
     )
 
 
-#: Above this many points, a treatment's points are single pixels.
+#: If there are more points than this, they are single pixels.
 PIXELS_ABOVE = 20_000
-#: The treatment that labels need not name.
+#: The treatment that labels of rows do not name.
 DEFAULT_TREATMENT = "on"
-#: The axis of slowdowns.
+#: Label of an axis of slowdowns.
 SLOWDOWN_AXIS = "slowdown (1 is no effect)"
 
 
 def label(treatment: str) -> str:
-    """A treatment's axis label: its arm with the arm's label, and its levels below."""
+    """The axis label of a treatment: its arm, the arm's label, and below them its levels."""
     (arm, levels), arm_label = arm_and_levels(treatment), arm_of(treatment).label
     if not levels:
         return f"{arm}\n{arm_label}".rstrip()
@@ -283,9 +282,9 @@ def label(treatment: str) -> str:
 
 
 def rows_axes(figure: Figure, labels: Sequence[str], axis: str, line: float | None = 1.0) -> Axes:
-    """Axes with a row for each of `labels`, the first on top, and a line where there is no effect.
+    """Axes with a row for each of `labels`, the first on top, and a line at 'no effect'.
 
-    `line` is the value without effect: 1 for ratios; None draws no line.
+    `line`: the value of 'no effect', which is 1 for ratios; None draws no line.
     """
     axes: Axes = figure.subplots()
     if line is not None:
@@ -309,14 +308,14 @@ def draw_interval(
 
 
 def draw_slowdown(axes: Axes, row: Result, y: float) -> None:
-    """Draw a row's slowdown; of an effect, also the next allocation's interval as a thin line."""
+    """Draw a row's slowdown; for an effect also the next allocation's interval, as a thin line."""
     if row.role == "effect":
         draw_bar(axes, row.next, y, light_colour(row.arm), 1.2)
     draw_interval(axes, row.slowdown, y, row.arm)
 
 
 def thin_line_caption(rows: Sequence[Result]) -> str:
-    """What the thin lines of these rows are, if there are any: a sentence for a caption."""
+    """A caption's sentence on the thin lines of these rows; empty if there are none."""
     if not any(row.next for row in rows if row.role == "effect"):
         return ""
     return "Thin line: where the slowdown of the next allocation is expected. "
@@ -339,7 +338,7 @@ def estimates_text(estimates: Iterable[tuple[str, Estimate | None]]) -> str:
 
 
 def repeatability_caption(rows: Sequence[Result]) -> str:
-    """Return what lies behind the intervals of a picture: a sentence or two for its caption."""
+    """A caption's sentences on the repeatability that is drawn behind the intervals."""
     unsteady = not all(is_steady(row.noise_floor) for row in rows)
     return (
         "Band behind: baseline repeatability (interval of the estimate of the baseline against "
@@ -349,25 +348,25 @@ def repeatability_caption(rows: Sequence[Result]) -> str:
 
 
 def draw_repeatability(axes: Axes, repetition: Interval | None, line: int) -> None:
-    """Draw the repeatability of a baseline behind the interval of its row, which is at `line`."""
+    """Draw the repeatability of a baseline as a band behind the interval of row `line`."""
     if repetition:
         draw_bar(axes, repetition, line, light_colour(repeatability_colour(repetition)), 12)
 
 
 def repeatability_colour(repetition: Interval) -> str:
-    """The colour of a baseline's repeatability, by whether the baseline is `is_steady`."""
+    """The name of the colour of a baseline's repeatability, which depends on `is_steady`."""
     return "band" if is_steady(repetition) else "unsteady"
 
 
 def is_steady(repetition: Interval | None) -> bool:
-    """Return whether a baseline repeats itself: the interval of its repetition holds 1."""
+    """Return whether a baseline repeats itself: the interval of its repetition contains 1."""
     return repetition is None or repetition.low <= 1 <= repetition.high
 
 
 def draw_points(
     axes: Axes, x: Any, y: Any, name: str, shape: str, size: float, **style: Any
 ) -> None:
-    """Points in the colour of `name`: small ones if there are many, pixels if very many."""
+    """Draw points in the colour of `name`: small ones if there are many, pixels if very many."""
     style |= {"ls": "none", "marker": "," if len(x) > PIXELS_ABOVE else shape}
     axes.plot(x, y, color=light_colour(name), ms=size if len(x) < 200 else 0.42 * size, **style)
 
@@ -391,7 +390,7 @@ def name_rows(axes: Axes, labels: Sequence[str], bottom: float, top: float) -> N
 
 
 def finish_axes(axes: Axes, x: str, y: str, **settings: Any) -> None:
-    """Labels and horizontal grid lines, once all is drawn; `settings` are those of `Axes.set`."""
+    """Add labels and horizontal grid lines, once all is drawn; `settings`: those of `Axes.set`."""
     axes.set(xlabel=x, ylabel=y, **settings)
     axes.grid(axis="y")
 
@@ -412,7 +411,7 @@ def set_logarithmic(axes: Axes, *names: Literal["x", "y"]) -> None:
 
 # The common frame of all pages: one self-contained file, style, and both colour schemes.
 
-#: Control characters but tabs and line breaks, and marks of the direction of text.
+#: Control characters except tabs and line breaks, and marks of the direction of text.
 _CONTROLS = re.compile(
     r"[\x00-\x08\x0b-\x1f\x7f-\x9f\u061c\u200e\u200f\u202a-\u202e\u2066-\u2069\ud800-\udfff]"
 )

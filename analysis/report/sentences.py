@@ -14,7 +14,7 @@ class Sentences(NamedTuple):
     #: The finding, how sure it is, and what it does not say.
     meaning: str
     #: The next step, with the commands that do it (`analysis.report.first_sentences.next_step`).
-    do: str = ""
+    action: str = ""
 
 
 def _error(level: float, says: str = "say this wrongly of any case") -> str:
@@ -26,17 +26,17 @@ _SLOWER = (
     "The typical run is slower than off and its repetition: the whole interval lies above 1, and"
     " the mean is higher; where there is a control, slower than that as well."
 )
-#: What a user of one host can still say.
+#: What a user with one host can do.
 _ONE_NODE = "for one node alone, see 'Without a second node' in docs/what-next.md"
 _MORE = "measure more pairs: {more}"
-#: For a verdict that more pairs would not reach.
+#: If more pairs would not decide.
 REDUCE_SCATTER = (
     "find what makes these runs differ so much, or make them longer: at this scatter even {most:,}"
     " pairs would decide nothing"
 )
 #: For memory contention, if the run has remedies.
 WEIGH_REMEDIES = "weigh the remedies of this run for the share of time with traffic: `{advise}`"
-#: The needs of figures come first, before what they show.
+#: Verdict -> its sentences, in the order in which the next step is chosen.
 SENTENCES: dict[Verdict, Sentences] = {
     Verdict.TOO_FEW_PAIRS: Sentences(
         "Fewer pairs count than the campaign requires, or fewer than six.",
@@ -103,5 +103,5 @@ SENTENCES: dict[Verdict, Sentences] = {
         "A busy process instead of the writer: the slowdown seen without any write."
     ),
 }
-#: Verdict -> its meaning, for lists of them.
+#: Verdict -> its meaning.
 MEANING = {verdict: sentences.meaning for verdict, sentences in SENTENCES.items()}

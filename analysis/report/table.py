@@ -1,8 +1,7 @@
 """The results of runs as one tidy table, `results.parquet`: a row per case and treatment.
 
-History, alarms and pages read these tables of all runs and nothing else of them. Columns are those
-of the run, the fields of `Result` as JSON has them, and those of the treatment's runs
-(docs/nights.md#the-table).
+History, alarms and pages read only these tables of runs. The columns are facts of the run, the
+fields of `Result` as JSON has them, and facts of the treatment's runs (docs/nights.md#the-table).
 """
 
 from __future__ import annotations
@@ -25,12 +24,12 @@ from records.run import RunHeader
 
 #: Number of the table's schema, a column; raised if a column goes or changes its meaning.
 SCHEMA = 1
-#: Name and value of a factor, or of a fact of how the run was made.
-_NAMED = pl.List(pl.Struct({"name": pl.String, "value": pl.String}))
-#: Text of a block's provenance that says what was built and with what.
-_BUILT = ("compiler", "environment", "reframe", "spack", "spack_inputs")
+#: Type of a column with names and values of factors, or of facts of how the run was made.
+_NAMED_VALUES = pl.List(pl.Struct({"name": pl.String, "value": pl.String}))
+#: Entries of a block's provenance that say what was built and with what.
+_BUILD_ENTRIES = ("compiler", "environment", "reframe", "spack", "spack_inputs")
 #: Columns that a run's rows have in common.
-_OF_RUN: dict[str, Any] = {
+_RUN_COLUMNS: dict[str, Any] = {
     "schema": pl.Int64(),
     "machine": pl.String(),
     "campaign": pl.String(),
@@ -42,10 +41,10 @@ _OF_RUN: dict[str, Any] = {
     # Number of its integrity faults: history leaves out runs that have any.
     "faults": pl.Int64(),
     # Its making: kernel, microcode, compiler, MPI, versions; several values joined with ` | `.
-    "facts": _NAMED,
+    "facts": _NAMED_VALUES,
 }
-#: Columns of those runs of a treatment that count. Baselines, which have no effect, have them too.
-_OF_TREATMENT: dict[str, Any] = {
+#: Columns on the runs of a treatment that count. Baselines, which have no effect, have them, too.
+_TREATMENT_COLUMNS: dict[str, Any] = {
     # Target nodes, sorted and joined with commas.
     "nodes": pl.String(),
     "runs": pl.Int64(),
@@ -62,7 +61,7 @@ _OF_TREATMENT: dict[str, Any] = {
     "message_b": pl.Int64(),
     "asked_b_s": pl.Float64(),
 }
-_WRITES = ("writers", "injector", "transport", "message_b", "asked_b_s")
+_WRITER_COLUMNS = ("writers", "injector", "transport", "message_b", "asked_b_s")
 
 
 def _column(kind: Any) -> pl.DataType | type[pl.DataType]:
@@ -72,7 +71,7 @@ def _column(kind: Any) -> pl.DataType | type[pl.DataType]:
     if origin is list:
         return pl.List(pl.String)
     if origin is dict:
-        return _NAMED
+        return _NAMED_VALUES
     if inner and NoneType in get_args(kind):
         return _column(inner[0])
     if is_dataclass(kind):
@@ -93,7 +92,7 @@ def _result_columns() -> dict[str, Any]:
 
 
 #: Column -> its type.
-COLUMNS: dict[str, Any] = {**_OF_RUN, **_result_columns(), **_OF_TREATMENT}
+COLUMNS: dict[str, Any] = {**_RUN_COLUMNS, **_result_columns(), **_TREATMENT_COLUMNS}
 
 
 def results_table(runs: Sequence[RunData]) -> pl.DataFrame:
@@ -107,15 +106,26 @@ def _rows(run: RunData) -> list[dict[str, Any]]:
         **{name: getattr(run.header, name) for name in ("started_s", "finished_s")},
         "schema": SCHEMA,
         "faults": run.integrity.count,
-        "facts": _named(how_made(run.header, run.provenance)),
+        "facts": _named_values(how_made(run.header, run.provenance)),
     }
-    columns = ("workload", "role", "fom", "fom_unit", "fom_better", "nodes", "factors", *_WRITES)
+    columns = (
+        "workload",
+        "role",
+        "fom",
+        "fom_unit",
+        "fom_better",
+        "nodes",
+        "factors",
+        *_WRITER_COLUMNS,
+    )
     parts: dict[tuple[str, str], dict[str, Any]] = {}
-    # One case at a time, as in `pair_table`: runs that count are copied.
+    # One case at a time, as in `pair_table`, since runs that count are copied.
     for case in run.samples["case"].unique(maintain_order=True):
         runs = counted_runs(run.samples.lazy().filter(pl.col("case") == case), *columns)
         counts = runs.group_by("case", "arm", maintain_order=True).agg(
-            pl.col("workload", "role", "fom_unit", "fom_better", "factors", *_WRITES[:-1]).first(),
+            pl.col(
+                "workload", "role", "fom_unit", "fom_better", "factors", *_WRITER_COLUMNS[:-1]
+            ).first(),
             pl.col("asked_b_s").median(),
             pl.col("nodes").unique(),
             pl.col("fom"),
@@ -136,7 +146,7 @@ def _rows(run: RunData) -> list[dict[str, Any]]:
 def _result_values(
     row: Result, treated: Mapping[tuple[str, str], Mapping[str, Any]]
 ) -> dict[str, Any]:
-    named: dict[str, Any] = {"verdict": str(row.verdict), "factors": _named(row.factors)}
+    named: dict[str, Any] = {"verdict": str(row.verdict), "factors": _named_values(row.factors)}
     for side, arm in (("off", row.baseline), ("on", row.arm)):
         treatment = treated.get((row.case, arm), {})
         named |= {f"{side}{end}": treatment.get(f"fom{end}") for end in ("_low", "_high")}
@@ -149,7 +159,7 @@ def _baseline_values(part: Mapping[str, Any]) -> dict[str, Any]:
         **{name: part[name] for name in ("case", "arm", "workload", "role")},
         "unit": part["fom_unit"],
         "better": part["fom_better"],
-        "factors": _named(parsed_levels(part["factors"])),
+        "factors": _named_values(parsed_levels(part["factors"])),
     }
 
 
@@ -162,12 +172,12 @@ def _treatment_values(part: Mapping[str, Any]) -> dict[str, Any]:
         "fom": estimate.value if estimate else median(values),
         "fom_low": estimate.low if estimate else None,
         "fom_high": estimate.high if estimate else None,
-        **{name: part[name] for name in _WRITES},
+        **{name: part[name] for name in _WRITER_COLUMNS},
     }
 
 
-def _named(values: Mapping[str, Any]) -> list[dict[str, str]]:
-    """A column's list of names and values; values other than text become JSON."""
+def _named_values(values: Mapping[str, Any]) -> list[dict[str, str]]:
+    """Names and values as such a column has them; values other than text become JSON."""
     return [
         {"name": name, "value": value if isinstance(value, str) else json.dumps(value)}
         for name, value in values.items()
@@ -175,11 +185,11 @@ def _named(values: Mapping[str, Any]) -> list[dict[str, str]]:
 
 
 def how_made(header: RunHeader, provenance: Mapping[str, Mapping[str, Any]]) -> dict[str, str]:
-    """Flat name -> value of what made the run; several values are joined with ` | `."""
+    """Name -> value of the facts of how the run was made; several values are joined with ` | `."""
     records = list(provenance.values())
     texts = reported_facts(all_hosts(records))
     for record in records:
-        for name in _BUILT:
+        for name in _BUILD_ENTRIES:
             if isinstance(record.get(name), str):
                 texts.setdefault(name.replace("_", " "), []).append(record[name])
         for name, value in _program_facts(record).items():

@@ -16,13 +16,17 @@ from records.notes import merged_concurrent_runs, remedy_of
 from records.units import SECONDS
 
 #: Most other runs that a note names.
-_BESIDE = 3
-#: Between the ends of an interval, and for what is not known.
+_MAX_NAMED_RUNS = 3
+#: Stands between the ends of an interval, and for an unknown value.
 DASH = "\u2013"
 
 
 def ratio_texts(estimate: Estimate | None, following: Interval | None = None) -> dict[str, str]:
-    """A ratio and its interval, for templates; that of the `following` allocation leads."""
+    """A ratio and its interval, for templates.
+
+    If there is an interval of the `following` allocation, it is shown as `interval`, and that of
+    the allocations measured as `beside`.
+    """
     if estimate is None:
         return {"value": DASH, "interval": "", "beside": ""}
     shown = ends_text(following or estimate).replace("-", DASH)
@@ -37,9 +41,10 @@ def fom_text(value: float | None, row: Result) -> str:
 
 
 def with_remedy(note: str, in_words: Callable[[str], str] = str) -> str:
-    """A note, and what to do about it, if it is one of `records.notes`.
+    """A note and, if `records.notes` has one, its remedy.
 
-    It may have the names of its rows before it. Both are `in_words` of the command that was typed.
+    The names of rows may stand before the note. `in_words` rewrites both in the words of the
+    command that was typed.
     """
     remedy = in_words(remedy_of(note) or remedy_of(note.partition(": ")[2]) or "")
     note = in_words(note)
@@ -47,8 +52,8 @@ def with_remedy(note: str, in_words: Callable[[str], str] = str) -> str:
 
 
 def notes_of(rows: Sequence[Result]) -> list[str]:
-    """The notes of a case's rows, each once; one that not all rows have names those that do."""
-    in_one = merged_concurrent_runs((note for row in rows for note in row.notes), _BESIDE)
+    """The distinct notes of a case's rows. A note that not all rows have names its rows."""
+    in_one = merged_concurrent_runs((note for row in rows for note in row.notes), _MAX_NAMED_RUNS)
     arms_with = grouped(
         (note, row.arm) for row in rows for note in dict.fromkeys(map(in_one, row.notes))
     )
@@ -79,13 +84,13 @@ def with_code(text: object) -> Markup:
     return Markup(re.sub(r"`([^`]+)`", r"<code>\1</code>", str(unbroken_dates(text))))
 
 
-#: No frame of a network is larger.
-_FRAME_B = 10_000
+#: Largest frame of a network.
+_MAX_FRAME_B = 10_000
 
 
 def size_text(value: float) -> str:
-    """A size in powers of 1024: `64 KiB`; a small one that is none, as of a frame, `1400 B`."""
-    if value < _FRAME_B and value % 512:
+    """A size in powers of 1024: `64 KiB`. A small size that is no multiple of 512: `1400 B`."""
+    if value < _MAX_FRAME_B and value % 512:
         return f"{value:.5g} B"
     for unit in ("B", "KiB", "MiB", "GiB"):
         if abs(value) < 1024:
@@ -102,8 +107,8 @@ def duration_text(value_s: float) -> str:
     return f"{value_s:.4g} s"
 
 
-#: Direction -> its `traffic_words`; others write.
-_KINDS = {
+#: Direction -> what `traffic_words` returns. All other directions are writes.
+_TRAFFIC_WORDS = {
     "read": ("reads", "read from"),
     "both": ("writes and reads", "written into, and as many read from,"),
     "receive": ("messages", "received by"),
@@ -111,8 +116,8 @@ _KINDS = {
 
 
 def traffic_words(direction: str | None) -> tuple[str, str]:
-    """Return what the network does (`writes`, `reads` or both), and with the target's memory."""
-    return _KINDS.get(direction or "", ("writes", "written into"))
+    """Return a noun for the traffic (`writes`) and what it does to memory (`written into`)."""
+    return _TRAFFIC_WORDS.get(direction or "", ("writes", "written into"))
 
 
 def range_text(interval: Estimate | Interval) -> str:

@@ -347,7 +347,7 @@ def compare_command(
     parts = list(comparison_parts(compared, details=details))
     if output:
         parts.append(f"page: {write_page(output, compared)}")
-    return Answer(compared.document(), parts, int(bool(fail and compared.worse_rows)), schema=3)
+    return Answer(compared.document(), parts, int(bool(fail and compared.worse_count)), schema=3)
 
 
 def _sides(

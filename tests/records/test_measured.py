@@ -48,7 +48,7 @@ def test_a_heading_is_one_line_without_the_end_of_a_long_command() -> None:
 @pytest.mark.parametrize("verdict", Verdict)
 def test_no_verdict_speaks_of_a_campaign_to_who_has_none(verdict: Verdict) -> None:
     sentences = SENTENCES[verdict]
-    for text in (sentences.meaning, sentences.do):
+    for text in (sentences.meaning, sentences.action):
         assert "campaign" not in reworded(text).replace(CAMPAIGN_OF_IT, "")
 
 
@@ -62,10 +62,13 @@ def test_no_note_speaks_of_a_campaign_to_who_has_none(note: Note) -> None:
 @pytest.mark.parametrize(
     ("text", "words"),
     [
-        (SENTENCES[Verdict.NO_NOISE_FLOOR].do, "see why runs of aa, which repeats the baseline,"),
-        (SENTENCES[Verdict.NO_CONTROL].do, "see why runs of the control do not count, or take"),
-        (SENTENCES[Verdict.SLOWER].do, f"{CAMPAIGN_OF_IT}, count what reaches memory, with"),
-        (SENTENCES[Verdict.CONTENTION].do, "measure what a lower --rate gains"),
+        (
+            SENTENCES[Verdict.NO_NOISE_FLOOR].action,
+            "see why runs of aa, which repeats the baseline,",
+        ),
+        (SENTENCES[Verdict.NO_CONTROL].action, "see why runs of the control do not count, or take"),
+        (SENTENCES[Verdict.SLOWER].action, f"{CAMPAIGN_OF_IT}, count what reaches memory, with"),
+        (SENTENCES[Verdict.CONTENTION].action, "measure what a lower --rate gains"),
         (Note.LENGTHENED.remedy, "compare times with runs of the same length; give --repeat"),
         (Note.NOT_JUDGED.remedy, "omit `--busy` to reject disturbed runs"),
         (Note.NOT_JUDGED.text, "recorded, but not judged, because of --busy: {limits}"),

@@ -155,7 +155,7 @@ def test_what_is_not_comparable_has_no_ratio_and_stands_first(
     assert {(row.verdict, row.text, row.ratio) for row in comparison.rows} == {
         ("not comparable", "not comparable", None)
     }
-    assert (comparison.worse_rows, comparison.summary) == (0, "No row is comparable.")
+    assert (comparison.worse_count, comparison.summary) == (0, "No row is comparable.")
     # With the same arrays the baselines are: as times, on the faster machine 1 / 5.28.
     alike = compare_sides([with_entries(stream, small)], [mycluster])
     off = next(row for row in alike.rows if row.metric == "off")

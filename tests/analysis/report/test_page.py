@@ -613,7 +613,7 @@ def test_what_the_figures_need_comes_before_what_they_show(run: RunData) -> None
     )
     slower = _said(run, _effect(run, **{**SLOWER, "verdict": Verdict.SLOWER}))[2]
     assert "`factors: {tool: [none, perf_stat:dram]}`" in slower
-    silent = {verdict for verdict, sentences in SENTENCES.items() if not sentences.do}
+    silent = {verdict for verdict, sentences in SENTENCES.items() if not sentences.action}
     assert silent == {Verdict.NOISE_FLOOR, Verdict.CONTROL}
 
 
