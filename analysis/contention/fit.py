@@ -98,14 +98,14 @@ def fit_model(sweep: Sweep) -> Model:
         numa_nodes=sweep.numa_nodes,
         local=local,
         remote=remote,
-        reach={name: last for name, last in reach.items() if last < cores},
+        reach={name: count for name, count in reach.items() if count < cores},
         unidentified={name: reasons for name, reasons in unidentified.items() if reasons},
         notes=sweep.notes,
     )
 
 
 def _can_be_fitted(points: list[Point]) -> bool:
-    """Return whether a point has both sides, or all points have computations alone only."""
+    """Return whether a point has both sides, or only computations alone were measured."""
     if any(None not in (p.comp_par_b_s, p.comm_par_b_s) for p in points):
         return True
     if any(p.comm_par_b_s is not None or p.comm_alone_b_s is not None for p in points):
@@ -141,7 +141,10 @@ def _best_parameters(c: Curves) -> Parameters:
 
 
 def _criterion(p: Parameters, c: Curves, noise: float) -> float:
-    """Bayesian information criterion, with a bounded loss for the log-likelihood."""
+    """Bayesian information criterion, with a bounded loss for the log-likelihood.
+
+    The penalty for a parameter is bounded, too.
+    """
     measurements = int(np.isfinite(c.rates).sum())
     # Both maxima at the same number of cores are one break.
     breaks = {p.n_par_max, p.n_seq_max} - {None}
@@ -188,7 +191,7 @@ def _guesses(c: Curves) -> list[Parameters]:
     comp = c.comp_alone if np.isfinite(c.comp_alone).any() else c.comp_par
     b_comp, t_seq = _knee(c.n[np.isfinite(comp)], comp[np.isfinite(comp)])
     nominal = c.comm_alone[np.isfinite(c.comm_alone)]
-    free = replace(
+    uncontended = replace(
         UNKNOWN,
         b_comp_seq_b_s=b_comp,
         t_seq_max_b_s=t_seq if comp is c.comp_alone else None,
@@ -196,15 +199,15 @@ def _guesses(c: Curves) -> list[Parameters]:
     )
     total = c.comp_par + c.comm_par
     measured = np.isfinite(total) & (total > 0)
-    pairs = _pairs(c, free)
-    if free.b_comm_seq_b_s is None or b_comp <= 0 or not measured.any() or not len(pairs):
-        return [free]
-    solutions, losses = _capacities(c.n[measured], total[measured], free, pairs)
-    guesses = [free]
+    pairs = _pairs(c, uncontended)
+    if uncontended.b_comm_seq_b_s is None or b_comp <= 0 or not measured.any() or not len(pairs):
+        return [uncontended]
+    solutions, losses = _capacities(c.n[measured], total[measured], uncontended, pairs)
+    guesses = [uncontended]
     for index in np.argsort(losses, kind="stable")[:MAX_GUESSED_PAIRS]:
         if np.isfinite(losses[index]):
             n_par, n_seq = map(int, pairs[index])
-            guesses += _with_shares(_with_capacity(free, n_par, n_seq, solutions[index]), c)
+            guesses += _with_shares(_with_capacity(uncontended, n_par, n_seq, solutions[index]), c)
     return guesses
 
 
@@ -226,7 +229,7 @@ def _knee(n: CoreCounts, rate: Array) -> tuple[float, float | None]:
     return slope, plateau
 
 
-def _pairs(c: Curves, free: Parameters) -> CoreCounts:
+def _pairs(c: Curves, uncontended: Parameters) -> CoreCounts:
     """Pairs (n_par_max, n_seq_max) that the measured numbers of cores allow.
 
     `n_seq_max` is at least the knee of computations alone. If `n_par_max` is larger, the equations
@@ -236,21 +239,21 @@ def _pairs(c: Curves, free: Parameters) -> CoreCounts:
     """
     numbers = [int(n) for n in np.unique(c.n)]
     maxima = [n for n in numbers if n not in numbers[-2:-1]]
-    if free.t_seq_max_b_s is None:
+    if uncontended.t_seq_max_b_s is None:
         return np.array([(n, numbers[-1]) for n in maxima])
-    saturating = [n for n in maxima if n >= int(_saturating_cores(free))]
+    saturating = [n for n in maxima if n >= int(_saturating_cores(uncontended))]
     ordered = [(n_par, n_seq) for n_seq in saturating for n_par in maxima if n_par <= n_seq]
     inverted = [(n_par, n_seq) for n_seq in saturating[:2] for n_par in maxima if n_par > n_seq]
     return np.array(ordered + inverted)
 
 
-def _saturating_cores(free: Parameters) -> float:
+def _saturating_cores(uncontended: Parameters) -> float:
     """The number of cores whose demand equals the plateau of computations alone; 0 if unknown."""
-    return (free.t_seq_max_b_s or 0.0) / (free.b_comp_seq_b_s or math.inf)
+    return (uncontended.t_seq_max_b_s or 0.0) / (uncontended.b_comp_seq_b_s or math.inf)
 
 
 def _capacities(
-    n: CoreCounts, totals: Array, free: Parameters, pairs: CoreCounts
+    n: CoreCounts, totals: Array, uncontended: Parameters, pairs: CoreCounts
 ) -> tuple[Array, Array]:
     """The capacity of each pair of maxima, and its loss on the totals.
 
@@ -258,7 +261,7 @@ def _capacities(
     numbers (`_basis`), so they follow from weighted least squares over the saturated totals. The
     loss is infinite if the flat part of T has no saturated total, or if T grows with more cores.
     """
-    demand = n * or_nan(free.b_comp_seq_b_s) + or_nan(free.b_comm_seq_b_s)
+    demand = n * or_nan(uncontended.b_comp_seq_b_s) + or_nan(uncontended.b_comm_seq_b_s)
     basis = _basis(n, pairs)
     # The median of the large totals: a single outlier among them would hide the capacity.
     start = float(np.median(totals[totals >= 0.9 * np.quantile(totals, 0.75)]))
@@ -269,8 +272,8 @@ def _capacities(
         weight = np.where(demand > capacity, cauchy, 0.0) / totals**2
         gram = np.einsum("pni,pn,pnj->pij", basis, weight, basis)
         ridge = 1e-9 * np.trace(gram, axis1=1, axis2=2)[:, None, None] + 1e-300
-        right = np.einsum("pni,pn,n->pi", basis, weight, totals)
-        solution = np.linalg.solve(gram + ridge * np.eye(3), right[:, :, None])[:, :, 0]
+        right_side = np.einsum("pni,pn,n->pi", basis, weight, totals)
+        solution = np.linalg.solve(gram + ridge * np.eye(3), right_side[:, :, None])[:, :, 0]
         capacity = np.einsum("pni,pi->pn", basis, solution)
     loss = _losses(_deviation(np.minimum(demand, capacity), totals), ASSUMED_NOISE).sum(axis=1)
     flat = (demand > capacity) & (n <= pairs[:, :1])
@@ -294,17 +297,17 @@ def _basis(n: CoreCounts, pairs: CoreCounts) -> Array:
     return basis
 
 
-def _with_capacity(free: Parameters, n_par: int, n_seq: int, solution: Array) -> Parameters:
+def _with_capacity(uncontended: Parameters, n_par: int, n_seq: int, solution: Array) -> Parameters:
     """The parameters with the two maxima, and with the three numbers of `_basis`."""
     t_par, second, delta_r = (float(value) for value in solution)
     inverted = n_par > n_seq
     guess = replace(
-        free,
+        uncontended,
         n_par_max=n_par,
         t_par_max_b_s=t_par,
         delta_l_b_s=0.0 if inverted else max(second, 0.0),
     )
-    if free.t_seq_max_b_s is None:
+    if uncontended.t_seq_max_b_s is None:
         return guess
     t_par2 = second if inverted else t_par - second * (n_seq - n_par)
     return replace(guess, t_par_max2_b_s=t_par2, n_seq_max=n_seq, delta_r_b_s=delta_r)
@@ -336,8 +339,8 @@ def _with_shares(guess: Parameters, c: Curves) -> list[Parameters]:
 # Least squares.
 
 
-def _determined_parameters(p: Parameters, last: int) -> list[str]:
-    """The continuous parameters that points up to `last` cores determine."""
+def _determined_parameters(p: Parameters, most_cores: int) -> list[str]:
+    """The continuous parameters that points of up to `most_cores` cores determine."""
     undetermined = {name for name in CONTINUOUS_PARAMETERS if getattr(p, name) is None}
     if not p.b_comm_seq_b_s:
         undetermined |= {"b_comm_seq_b_s", "alpha"}
@@ -346,9 +349,9 @@ def _determined_parameters(p: Parameters, last: int) -> list[str]:
             undetermined.add("t_par_max2_b_s")
         if p.n_par_max >= p.n_seq_max:
             undetermined.add("delta_l_b_s")
-        if max(p.n_par_max, p.n_seq_max) >= last:
+        if max(p.n_par_max, p.n_seq_max) >= most_cores:
             undetermined |= {"t_par_max2_b_s", "delta_r_b_s"}
-    elif p.n_par_max == last:
+    elif p.n_par_max == most_cores:
         undetermined.add("delta_l_b_s")
     return [name for name in CONTINUOUS_PARAMETERS if name not in undetermined]
 
@@ -402,11 +405,11 @@ def _without_undetermined(p: Parameters, c: Curves) -> tuple[Parameters, dict[st
         "n_seq_max",
     ]
     reason: dict[str, str] = {}
-    last = c.most_cores
+    most_cores = c.most_cores
     if p.t_seq_max_b_s is None:
         text = (
             "computations alone still scale: their maximum lies beyond the largest measured number"
-            f" of cores ({last})"
+            f" of cores ({most_cores})"
             if np.isfinite(c.comp_alone).any()
             else "computations alone were not measured"
         )
@@ -414,7 +417,7 @@ def _without_undetermined(p: Parameters, c: Curves) -> tuple[Parameters, dict[st
         reason |= dict.fromkeys(names, text)
     elif p.t_par_max_b_s is not None:
         n = c.n[np.isfinite(c.comp_alone)]
-        grid = np.arange(1, last + 1)
+        grid = np.arange(1, most_cores + 1)
         lowered = computations_alone(p, grid) < computations_alone(
             replace(p, t_seq_max_b_s=None), grid
         )
@@ -425,17 +428,21 @@ def _without_undetermined(p: Parameters, c: Curves) -> tuple[Parameters, dict[st
         text = "communications alone were not measured"
         reason = dict.fromkeys((*capacity_parameters, "b_comm_seq_b_s"), text) | reason
     elif p.t_par_max_b_s is None:
-        text = f"no capacity up to {last} cores fits better than noise alone{_largest_losses(c)}"
+        text = (
+            f"no capacity up to {most_cores} cores fits better than noise alone{_largest_losses(c)}"
+        )
         reason = dict.fromkeys(capacity_parameters, text) | reason
     else:
-        n_par, n_seq = p.n_par_max or last, p.n_seq_max
-        if n_seq is None and n_par >= last:
+        n_par, n_seq = p.n_par_max or most_cores, p.n_seq_max
+        if n_seq is None and n_par >= most_cores:
             reason["delta_l_b_s"] = f"no number of cores beyond n_par_max ({n_par}) was measured"
         if n_seq is not None and n_par >= n_seq:
             between = f"no number of cores lies between n_par_max and n_seq_max ({n_seq})"
             reason["delta_l_b_s"] = between
-        if n_seq is not None and max(n_par, n_seq) >= last:
-            reason["delta_r_b_s"] = f"no number of cores beyond both maxima ({last}) was measured"
+        if n_seq is not None and max(n_par, n_seq) >= most_cores:
+            reason["delta_r_b_s"] = (
+                f"no number of cores beyond both maxima ({most_cores}) was measured"
+            )
     if p.b_comm_seq_b_s == 0:
         reason["alpha"] = "the rate of communications alone is zero"
     return replace(p, **dict.fromkeys(reason)), reason

@@ -98,10 +98,11 @@ def _draw_measured(
     axes: Axes, n: CoreCounts, rates_b_s: Rates, colour: str, marker: str, hollow: bool = False
 ) -> None:
     """Draw a point for each rate that was measured."""
-    measured = np.isfinite(rates_b_s)
-    if measured.any():
+    is_measured = np.isfinite(rates_b_s)
+    if is_measured.any():
+        rates_gb_s = rates_b_s[is_measured] / _GB
         colours: dict[str, Any] = {"facecolor": "none" if hollow else colour, "edgecolor": colour}
-        axes.scatter(n[measured], rates_b_s[measured] / _GB, s=11, marker=marker, lw=0.8, **colours)
+        axes.scatter(n[is_measured], rates_gb_s, s=11, marker=marker, lw=0.8, **colours)
 
 
 def _start_at_zero(axes: Axes, top: float) -> None:

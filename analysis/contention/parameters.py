@@ -198,8 +198,8 @@ def predict(model: Model, comp_node: int, comm_node: int) -> Prediction:
     """
     for option, node in (("--comp-node", comp_node), ("--comm-node", comm_node)):
         if not 0 <= node < model.numa_nodes:
-            last = model.numa_nodes - 1
-            raise InputError(f"{option} {node}: {model.name} has NUMA nodes 0 to {last}")
+            last_node = model.numa_nodes - 1
+            raise InputError(f"{option} {node}: {model.name} has NUMA nodes 0 to {last_node}")
         if node >= model.numa_per_socket and model.remote is None:
             raise InputError(f"{option} {node}: no remote placement was measured on {model.name}")
     n = np.arange(1, model.cores + 1)

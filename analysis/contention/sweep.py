@@ -266,8 +266,10 @@ def _runs_of_kernel(samples: pl.DataFrame, kernel: str | None, run: Path) -> pl.
     kernels = {arm: parsed_levels(text).get("kernel") for arm, text in arms.iter_rows()}
     if kernel is not None and kernel not in kernels.values():
         names = {str(name) for name in kernels.values() if name is not None}
-        measured = ", ".join(sorted(names)) or "-"
-        raise InputError(f"--kernel: {kernel} was not measured in {run}; allowed: {measured}")
+        measured_kernels = ", ".join(sorted(names)) or "-"
+        raise InputError(
+            f"--kernel: {kernel} was not measured in {run}; allowed: {measured_kernels}"
+        )
 
     def is_used(arm: str) -> bool:
         # An arm names only the factors that are not at their first level.
@@ -276,8 +278,8 @@ def _runs_of_kernel(samples: pl.DataFrame, kernel: str | None, run: Path) -> pl.
             return not changed
         return kernels[arm] == kernel and changed <= {"kernel"}
 
-    used = [arm for arm in kernels if is_used(arm)]
-    return samples.filter(pl.col("arm").cast(pl.String).is_in(used))
+    used_arms = [arm for arm in kernels if is_used(arm)]
+    return samples.filter(pl.col("arm").cast(pl.String).is_in(used_arms))
 
 
 def _measurements(samples: pl.DataFrame) -> pl.DataFrame:
@@ -298,16 +300,16 @@ def _measurements(samples: pl.DataFrame) -> pl.DataFrame:
         .join(nodes, on=["case", "arm"], how="left", maintain_order="left")
     )
     runs = pl.concat([baselines.select(runs.columns), effects])
-    counted = pl.col("counted_alone_b_s").is_not_null() & pl.col("counted_b_s").is_not_null()
+    is_counted = pl.col("counted_alone_b_s").is_not_null() & pl.col("counted_b_s").is_not_null()
     return runs.with_columns(
         n=extra_figure("cores").cast(pl.Int64),
         comp_node=extra_figure("node").cast(pl.Int64),
         streaming=extra_figure("streaming"),
-        comm_alone_b_s=pl.when(counted)
+        comm_alone_b_s=pl.when(is_counted)
         .then("counted_alone_b_s")
         .otherwise("writer_rate_alone_b_s"),
-        comm_par_b_s=pl.when(counted).then("counted_b_s").otherwise("writer_rate_b_s"),
-        counted=counted,
+        comm_par_b_s=pl.when(is_counted).then("counted_b_s").otherwise("writer_rate_b_s"),
+        counted=is_counted,
     ).drop_nulls("n")
 
 
@@ -317,10 +319,12 @@ def _nodes_and_sockets(run: Path, header: RunHeader, rows: pl.DataFrame) -> tupl
     The target's agent recorded them; without its record, those of the run's header are used. A
     node that has memory only belongs to no socket.
     """
-    first = rows.row(0, named=True)
-    path = run / "provenance" / f"{first['provenance']}.json"
+    first_row = rows.row(0, named=True)
+    path = run / "provenance" / f"{first_row['provenance']}.json"
     record = read_json(path) if path.is_file() else {}
-    host = hosts_of(record).get(str(first["nodes"])) or mapping_or_empty(header.facts.get("host"))
+    host = hosts_of(record).get(str(first_row["nodes"])) or mapping_or_empty(
+        header.facts.get("host")
+    )
     listed, sockets = host.get("numa_nodes"), host.get("sockets")
     nodes = listed if isinstance(listed, list) else []
     numbers = [

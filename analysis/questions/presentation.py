@@ -280,15 +280,15 @@ Draw = Callable[["Figure", Question, Sequence[Row], str], None]
 
 
 def _drawings(question: Question, rows: Sequence[Row]) -> list[_Drawing]:
-    """What each picture of the answer draws."""
+    """The drawings of an answer, one for each picture."""
     if not question.plot:
         return []
     drawings = []
     for column in question.drawn_estimates or (question.main,):
-        drawn = [row for row in rows if row[column] is not None]
+        drawn_rows = [row for row in rows if row[column] is not None]
         if question.plot != "points":
-            drawn = drawn[:_MAX_DRAWN_ROWS]
-        groups = grouped((_key_text(question.picture_keys, row), row) for row in drawn)
+            drawn_rows = drawn_rows[:_MAX_DRAWN_ROWS]
+        groups = grouped((_key_text(question.picture_keys, row), row) for row in drawn_rows)
         drawings += [_Drawing(part, group, column) for part, group in groups.items()]
     return drawings
 

@@ -4,21 +4,21 @@ from __future__ import annotations
 
 import polars as pl
 
-PAIR_COLUMNS = ["case", "block", "pair"]
+CASE_PAIR_COLUMNS = ["case", "block", "pair"]
 #: The time of a run: its figure of merit, or the inverse of it if it is a rate.
 TIME = pl.when(pl.col("fom_better") == "higher").then(1 / pl.col("fom")).otherwise(pl.col("fom"))
 
 
 def runs_that_count(samples: pl.DataFrame, *columns: str) -> pl.DataFrame:
-    """The runs that count: columns `PAIR_COLUMNS`, `key`, `arm`, `role`, `baseline` and `columns`.
+    """The runs that count: `CASE_PAIR_COLUMNS`, `key`, `arm`, `role`, `baseline` and `columns`.
 
     `samples` is what `analysis.samples.pairs.judge_samples` returns. If a run was repeated, its
     last attempt is used.
     """
-    selected = dict.fromkeys([*PAIR_COLUMNS, "key", "arm", "role", "baseline", *columns])
+    selected = dict.fromkeys([*CASE_PAIR_COLUMNS, "key", "arm", "role", "baseline", *columns])
     runs = samples.lazy().filter(pl.col("status") == "counts").select(list(selected)).collect()
     text_columns = [name for name in ("case", "arm", "role", "baseline") if name in runs.columns]
-    runs = runs.unique([*PAIR_COLUMNS, "arm"], keep="last", maintain_order=True)
+    runs = runs.unique([*CASE_PAIR_COLUMNS, "arm"], keep="last", maintain_order=True)
     return runs.with_columns(pl.col(text_columns).cast(pl.String))
 
 
@@ -30,9 +30,9 @@ def paired(runs: pl.DataFrame, value: pl.Expr = TIME) -> pl.DataFrame:
     of that run itself.
     """
     runs = runs.with_columns(value=value)
-    group = [*PAIR_COLUMNS, "baseline"]
+    group = [*CASE_PAIR_COLUMNS, "baseline"]
     baselines = runs.filter(role="baseline")
-    baselines = baselines.select(*PAIR_COLUMNS, baseline="arm", baseline_value="value")
+    baselines = baselines.select(*CASE_PAIR_COLUMNS, baseline="arm", baseline_value="value")
     rows = runs.filter(pl.col("baseline").is_not_null())
     rows = rows.join(baselines, on=group, how="left", maintain_order="left")
     for role, name in (("floor", "repeated_value"), ("control", "control_value")):

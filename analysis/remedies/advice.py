@@ -152,11 +152,11 @@ def _loss_sentence(advice: Advice) -> str:
     losses = [loss for loss in advice.losses if loss["verdict"] != Verdict.BASELINE_UNSTABLE]
     if not losses:
         return "No loss can be stated: no traffic was measured in six pairs with a stable baseline."
-    shown = [loss for loss in losses if Verdict(loss["verdict"]).is_loss]
-    measured = f"{plural(len(losses), 'measured case')} of traffic"
-    if not shown:
-        return f"No verdict shows a loss of node-hours, in {measured}."
-    largest = max(shown, key=lambda loss: loss["lost"])
+    shown_losses = [loss for loss in losses if Verdict(loss["verdict"]).is_loss]
+    cases_text = f"{plural(len(losses), 'measured case')} of traffic"
+    if not shown_losses:
+        return f"No verdict shows a loss of node-hours, in {cases_text}."
+    largest = max(shown_losses, key=lambda loss: loss["lost"])
     ends = [largest[f"lost{end}"] for end in ("", "_low", "_high")]
     # Additional node-hours of work that takes 100 node-hours without traffic.
     value, low, high = (f"{100 * share / (1 - share):.1f}" for share in ends)
@@ -165,11 +165,11 @@ def _loss_sentence(advice: Advice) -> str:
         time = f"{advice.traffic_share * 100:.3g} % of the time (assumed)"
     rate = "" if largest["rate_b_s"] is None else f" ({quantity(largest['rate_b_s'], 'B/s', 3)})"
     emulated = " [emulated]" if largest["emulated"] else ""
-    several = f", the most in {measured}" if len(losses) > 1 else ""
+    comparison = f", the most in {cases_text}" if len(losses) > 1 else ""
     doubt = "; its pairs do not show the mean more closely" if ends[1] < 0 else ""
     return (
         f"With traffic {time}, {largest['traffic']}{rate}{emulated} costs {largest['case']}"
-        f" on average {value} [{low}, {high}] more node-hours per 100{several}{doubt}."
+        f" on average {value} [{low}, {high}] more node-hours per 100{comparison}{doubt}."
     )
 
 
@@ -239,5 +239,5 @@ def _break_even(row: Remedy) -> str:
 
 
 def _first_texts(texts: Sequence[str]) -> str:
-    more = len(texts) - _MAX_REMEDIES
-    return "; ".join(texts[:_MAX_REMEDIES]) + (f"; and {more} more" if more > 0 else "")
+    remaining = len(texts) - _MAX_REMEDIES
+    return "; ".join(texts[:_MAX_REMEDIES]) + (f"; and {remaining} more" if remaining > 0 else "")

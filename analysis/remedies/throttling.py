@@ -60,21 +60,21 @@ def _sweep_runs(run: RunData) -> pl.DataFrame:
 
 
 def _sweep(rows: Sequence[Result], pairs: pl.DataFrame) -> pl.DataFrame:
-    first = rows[0]
-    bandwidth = (first.unit, first.better) == ("B/s", "higher")
+    first_row = rows[0]
+    bandwidth = (first_row.unit, first_row.better) == ("B/s", "higher")
     loss = pl.col("off") - pl.col("on") if bandwidth else pl.col("ratio") - 1
-    levels = {name: level for name, level in first.factors.items() if name != RATE_FACTOR}
+    levels = {name: level for name, level in first_row.factors.items() if name != RATE_FACTOR}
     reserved = levels.get(CORES_FACTOR)
-    runs = treatment_rows(pairs, first.case, *(row.arm for row in rows))
+    runs = treatment_rows(pairs, first_row.case, *(row.arm for row in rows))
     runs = runs.filter(pl.col("writer_rate_b_s") > 0).select(
-        pl.lit(first.case).alias("case"),
-        pl.lit(arm_and_levels(first.arm)[0]).alias("arm"),
+        pl.lit(first_row.case).alias("case"),
+        pl.lit(arm_and_levels(first_row.arm)[0]).alias("arm"),
         pl.lit(_levels_text(levels)).alias("at"),
         pl.lit(_levels_text({**levels, CORES_FACTOR: ""})).alias("others"),
         pl.lit(reserved if isinstance(reserved, int) else None, pl.Int64).alias("cores"),
         pl.lit(bandwidth).alias("bandwidth"),
-        pl.lit(first.unit).alias("unit"),
-        pl.lit(first.better).alias("better"),
+        pl.lit(first_row.unit).alias("unit"),
+        pl.lit(first_row.better).alias("better"),
         *PAIR_COLUMNS,
         "off",
         "on",
@@ -127,7 +127,7 @@ def _comparisons(run: RunData) -> pl.DataFrame:
     with_cores = pairs.filter(pl.col("cores") > pl.col("cores").min().over(family))
     levels = with_cores.select(*family, reserved="cores").unique(maintain_order=True)
     fewest = pl.col("cores") == pl.col("cores").min().over(family)
-    compared = pl.concat(
+    compared_pairs = pl.concat(
         [
             pairs.filter(fewest).join(levels, on=family, maintain_order="left"),
             pairs.join(levels, on=family, how="anti", maintain_order="left"),
@@ -138,7 +138,7 @@ def _comparisons(run: RunData) -> pl.DataFrame:
     with_reserved = with_cores.select(
         *family, *PAIR_COLUMNS, reserved="cores", off_with="off", slope_with="slope"
     )
-    rows = compared.join(
+    rows = compared_pairs.join(
         with_reserved, on=[*family, *PAIR_COLUMNS, "reserved"], how="left", maintain_order="left"
     )
     rows = rows.sort(*family, "cores", "reserved", maintain_order=True)

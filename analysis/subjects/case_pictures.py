@@ -64,14 +64,14 @@ def samples_plot(samples: pl.DataFrame, unit: str, name: str = "runs") -> Pictur
     """
     treatments = in_table_order(str(name) for name in samples["arm"].unique(maintain_order=True))
     divisor, scaled = divisor_and_unit(median_of(samples["fom"].drop_nulls()), one_line(unit))
-    counted = samples.select("arm", "fom", "status").filter(status="counts")
-    medians = dict(counted.group_by("arm").agg(pl.median("fom") / divisor).iter_rows())
+    counted_runs = samples.select("arm", "fom", "status").filter(status="counts")
+    medians = dict(counted_runs.group_by("arm").agg(pl.median("fom") / divisor).iter_rows())
     raster = samples.height > RASTER_ABOVE
     status = pl.col("status").cast(pl.String)
-    drawn = samples.select(
+    drawn_runs = samples.select(
         "arm",
         *(() if raster else _TITLE_COLUMNS),
-        x=(pl.col("fom") / divisor).clip(*_edges(counted["fom"] / divisor)).fill_null(0),
+        x=(pl.col("fom") / divisor).clip(*_edges(counted_runs["fom"] / divisor)).fill_null(0),
         look=pl.when(pl.col("fom").is_null()).then(pl.lit("lost")).otherwise(status),
     )
 
@@ -79,7 +79,7 @@ def samples_plot(samples: pl.DataFrame, unit: str, name: str = "runs") -> Pictur
         hover: dict[str, list[str]] = {}
         axes = figure.subplots()
         for strip, treatment in enumerate(treatments):
-            runs = drawn.filter(pl.col("arm") == treatment)
+            runs = drawn_runs.filter(pl.col("arm") == treatment)
             heights = np.linspace(strip - 0.34, strip + 0.34, runs.height + 2)[1:-1]
             runs = runs.with_columns(y=heights)
             for (kind,), points in runs.partition_by("look", as_dict=True).items():
@@ -127,11 +127,11 @@ def _titles(runs: pl.DataFrame, divisor: float, unit: str) -> list[str]:
     return titles
 
 
-def _edges(counted: pl.Series) -> tuple[float, float]:
+def _edges(figures: pl.Series) -> tuple[float, float]:
     """The lowest and highest value to draw: the range of runs that count, and a quarter more."""
-    if counted.is_empty():
+    if figures.is_empty():
         return -np.inf, np.inf
-    low, high = float(np.min(counted.to_numpy())), float(np.max(counted.to_numpy()))
+    low, high = float(np.min(figures.to_numpy())), float(np.max(figures.to_numpy()))
     margin = (high - low or high) / 4
     return low - margin, high + margin
 

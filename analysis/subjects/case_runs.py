@@ -44,25 +44,28 @@ def control_text(rows: Sequence[Result], *, same_host: bool, cpu_shares: Sequenc
         if same_host:
             return "Control: none was run, although origin and target share a host."
         return "Control: none; writers on other hosts take no core from the application."
-    shown = "; ".join(
+    controls_text = "; ".join(
         f"{row.arm}, a busy process instead of the writers, in {plural(row.pairs, 'pair')}"
         for row in controls
     )
-    used = f", using {min(cpu_shares):.0%} to {max(cpu_shares):.0%} of a core" if cpu_shares else ""
+    usage = (
+        f", using {min(cpu_shares):.0%} to {max(cpu_shares):.0%} of a core" if cpu_shares else ""
+    )
     comparisons = "; ".join(
         f"{row.arm} took {row.over_control.value:.3f} times as long as the control"
         f" ({ends_text(row.over_control).replace('-', ' to ')})"
         for row in rows
         if row.over_control is not None
     )
-    return f"Control: {shown}{used}. In the same pairs: {comparisons or 'too few to compare'}."
+    comparisons = comparisons or "too few to compare"
+    return f"Control: {controls_text}{usage}. In the same pairs: {comparisons}."
 
 
 def conditions_text(samples: pl.DataFrame) -> str:
     """The disturbances during the runs that count; empty if none were recorded."""
-    counted = samples.filter(status="counts")
-    foreign = counted["foreign_cpus"].drop_nulls().to_list()
-    steal = counted["steal_share"].drop_nulls().to_list()
+    counted_runs = samples.filter(status="counts")
+    foreign = counted_runs["foreign_cpus"].drop_nulls().to_list()
+    steal = counted_runs["steal_share"].drop_nulls().to_list()
     texts = []
     if foreign:
         threads = f"{min(foreign):.2f} to {max(foreign):.2f}"
@@ -72,7 +75,7 @@ def conditions_text(samples: pl.DataFrame) -> str:
     return f"During the runs that count, {' and '.join(texts)}." if texts else ""
 
 
-def _writers(counted: pl.LazyFrame) -> list[str]:
+def _writers(counted_runs: pl.LazyFrame) -> list[str]:
     """A line for each kind of writers: what they are, and the smallest share of their rate."""
     columns = (
         "arm",
@@ -84,7 +87,7 @@ def _writers(counted: pl.LazyFrame) -> list[str]:
         "queue_pairs",
         "direction",
     )
-    writing = counted.filter(pl.col("message_b") > 0)
+    writing = counted_runs.filter(pl.col("message_b") > 0)
     rows = writing.group_by(*columns, maintain_order=True).agg(pl.col("writer_share").min())
     return [_writers_line(**row) for row in rows.collect().iter_rows(named=True)]
 

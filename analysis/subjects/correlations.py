@@ -167,8 +167,8 @@ def _correlations_of_cases(run: RunData) -> pl.DataFrame:
         .group_by("case", "treatment", "role", maintain_order=True)
         .agg(pl.col("value", TIME).median())
     )
-    measured = _measured_correlations(case_medians, "case")
-    return pl.DataFrame([*measured, *_published_correlations()] if measured else [])
+    measured_rows = _measured_correlations(case_medians, "case")
+    return pl.DataFrame([*measured_rows, *_published_correlations()] if measured_rows else [])
 
 
 def _correlations_of_runs(run: RunData) -> pl.DataFrame:

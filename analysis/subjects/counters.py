@@ -123,8 +123,8 @@ NOT_COUNTED = Question(
 
 def _table(runs: Sequence[RunData]) -> Files:
     """counters.parquet, if anything was counted."""
-    counted = any(run.counters.height for run in runs)
-    return {"counters.parquet": table_of_runs(runs, "counters")} if counted else {}
+    has_counts = any(run.counters.height for run in runs)
+    return {"counters.parquet": table_of_runs(runs, "counters")} if has_counts else {}
 
 
 SECTIONS = [

@@ -50,7 +50,7 @@ LevelSizes = Mapping[tuple[str, str, str], float]
 
 
 def _sizes(run: RunData) -> LevelSizes:
-    """The bytes of the levels of these factors in each treatment."""
+    """The bytes of the levels of the factors in `_SIZE_COLUMNS`, in each treatment."""
     names = pl.col("case", "arm").cast(pl.String)
     samples = run.samples.lazy().select(names, *_SIZE_COLUMNS.values())
     return {

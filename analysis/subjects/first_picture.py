@@ -119,8 +119,10 @@ def overview_plot(rows: Sequence[Result], published: Sequence[float | None], nam
     if any(row.control for row in rows):
         caption += " Bar below: control, a busy process instead of the writers."
     if published_points:
-        texts = "; ".join(f"{rows[line].case} {value:.3f}" for value, line in published_points)
-        title += f". Published: {texts}"
+        published_texts = "; ".join(
+            f"{rows[line].case} {value:.3f}" for value, line in published_points
+        )
+        title += f". Published: {published_texts}"
         caption += " Diamond: published by Groves, Grant and Arnold (2016)."
     return Picture(
         name=name, title=title, caption=caption, height_in=0.7 + 0.42 * len(rows), draw=draw

@@ -102,14 +102,14 @@ def _cells(run: RunData) -> pl.DataFrame:
     rows = _runs_under_writes(run)
     if rows.is_empty():
         return rows
-    counted = beside_baselines(run.counters, run.samples, *MEMORY_ROLES, "L3 misses")
+    counts = beside_baselines(run.counters, run.samples, *MEMORY_ROLES, "L3 misses")
     rise = (pl.col("value") - pl.col("off")) / pl.col("written_b")
     for role, name, figure in (
         ("DRAM written", "dram_share", rise),
         ("DDIO misses", "ddio_share", rise),
         ("L3 misses", "l3_misses", pl.col("value") / pl.col("off")),
     ):
-        role_figures = counted.filter(role=role).select("case", figure.alias(name), arm="treatment")
+        role_figures = counts.filter(role=role).select("case", figure.alias(name), arm="treatment")
         rows = rows.join(role_figures, on=["case", "arm"], how="left", maintain_order="left")
     return rows
 
@@ -256,9 +256,9 @@ def _sentences(table: pl.DataFrame) -> list[str]:
             shown = [_SENTENCES[part] for part, names in sets.items() if names]
             text = "; ".join(shown).format(**sets) or "not decided"
         decided = pl.col("word").is_in([MEMORY, CACHE, CACHE_AND_MEMORY, NO_LOSS])
-        undecided = rows.filter(~decided)
-        if word != CACHE_AND_MEMORY and undecided.height:
-            text += f". Evidence lacks at working sets of {_working_sets(undecided)} a rank"
+        undecided_rows = rows.filter(~decided)
+        if word != CACHE_AND_MEMORY and undecided_rows.height:
+            text += f". Evidence lacks at working sets of {_working_sets(undecided_rows)} a rank"
         sentences.append(f"{case}: {text}.")
     return sentences
 

@@ -151,8 +151,10 @@ def _free_node_records(run: RunData) -> pl.DataFrame:
     node_conditions = nested.conditions.select(
         "row", "node", "free_cpus", rank=pl.int_range(pl.len()).over("row")
     )
-    counted = run.samples.filter(pl.col("status") == "counts").select("key", "case", "arm")
-    return node_conditions.join(identity, on="row").join(counted, on="key", maintain_order="left")
+    counted_runs = run.samples.filter(pl.col("status") == "counts").select("key", "case", "arm")
+    return node_conditions.join(identity, on="row").join(
+        counted_runs, on="key", maintain_order="left"
+    )
 
 
 def _interrupt_counts(run: RunData) -> dict[tuple[str, int, str], float]:

@@ -10,7 +10,7 @@ import polars as pl
 from analysis.questions.estimators import median, ratio
 from analysis.questions.presentation import section
 from analysis.questions.question import Question, shared
-from analysis.questions.rows import PAIR_COLUMNS
+from analysis.questions.rows import CASE_PAIR_COLUMNS
 from analysis.report.data import RunData
 from analysis.samples.counts import over_ranks
 from analysis.samples.pairs import factor_level
@@ -80,7 +80,7 @@ def _calls_by_kind(runs: pl.DataFrame) -> pl.DataFrame:
     return pl.concat(
         quiet.select(
             "tool",
-            *PAIR_COLUMNS,
+            *CASE_PAIR_COLUMNS,
             *run_columns,
             kind=pl.lit(kind),
             time_s=pl.col(f"{kind}-time").cast(pl.Float64),

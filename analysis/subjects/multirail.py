@@ -35,14 +35,14 @@ def published_sentences(figure: str) -> Callable[[pl.DataFrame], list[str]]:
 
 def _sentences(figure: str, table: pl.DataFrame) -> list[str]:
     cases = {name.partition("@")[0] for name in table["case"].cast(pl.String).unique()}
-    texts = [f"{name}: {text}" for name, text in published()[figure].items() if name in cases]
-    return [f"Published ({published()['source']}): {'; '.join(texts)}."] if texts else []
+    findings = [f"{name}: {text}" for name, text in published()[figure].items() if name in cases]
+    return [f"Published ({published()['source']}): {'; '.join(findings)}."] if findings else []
 
 
-def ratio_limits(estimate: str, more: str, less: str) -> tuple[Limit, ...]:
+def ratio_limits(estimate: str, word_above: str, word_below: str) -> tuple[Limit, ...]:
     """The limits of a ratio, by the columns `floor_low`, `floor_high` and `margin` of its row.
 
-    `more` is the word for a ratio above 1, `less` for one below.
+    `word_above` is the word for a ratio above 1, `word_below` for one below.
     """
     value, low, high = (pl.col(f"{estimate}{end}") for end in ("", "_low", "_high"))
     floor_low, floor_high, margin = (pl.col(name) for name in ("floor_low", "floor_high", "margin"))
@@ -55,7 +55,7 @@ def ratio_limits(estimate: str, more: str, less: str) -> tuple[Limit, ...]:
             why="baseline not repeated",
         ),
         Limit(word=INCONCLUSIVE, condition=is_compared & ~is_steady, why="baseline unstable"),
-        Limit(word=more, condition=(low > 1) & (value > floor_high)),
-        Limit(word=less, condition=(high < 1) & (value < floor_low)),
+        Limit(word=word_above, condition=(low > 1) & (value > floor_high)),
+        Limit(word=word_below, condition=(high < 1) & (value < floor_low)),
         Limit(word="no difference", condition=(low >= 1 / (1 + margin)) & (high <= 1 + margin)),
     )

@@ -75,12 +75,12 @@ def _cell_rates(
     `both` says whether both cells are in the run. A cell with another node needs two nodes.
     """
     keys = [tuple(comparison.get(name, ())) for name in ("first", "second")]
-    first, second = (rates.get(key) for key in keys)
+    first_rates, second_rates = (rates.get(key) for key in keys)
     nodes_of_cells = 2 if any("other" in key for key in keys) else 1
     return {
-        "first": first,
-        "second": second,
-        "both": first is not None and second is not None,
+        "first": first_rates,
+        "second": second_rates,
+        "both": first_rates is not None and second_rates is not None,
         "nodes_needed": max(nodes_needed, nodes_of_cells),
     }
 

@@ -85,9 +85,9 @@ def _writes_fully(row: Result) -> bool:
 
 def cases_on_one_node(run: RunData) -> list[str]:
     """The cases whose runs had one target node each, as in the paper."""
-    several = pl.col("nodes").cast(pl.String).str.contains(",", literal=True).any()
+    has_several_nodes = pl.col("nodes").cast(pl.String).str.contains(",", literal=True).any()
     kinds = run.samples.lazy().select("case", "nodes").unique(maintain_order=True)
-    cases = kinds.group_by("case", maintain_order=True).agg(several=several).collect()
+    cases = kinds.group_by("case", maintain_order=True).agg(several=has_several_nodes).collect()
     return [str(case) for case in cases.filter(~pl.col("several"))["case"]]
 
 

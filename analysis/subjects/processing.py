@@ -14,7 +14,7 @@ import polars as pl
 from analysis.questions.estimators import difference
 from analysis.questions.presentation import section
 from analysis.questions.question import INCONCLUSIVE, Limit, Question
-from analysis.questions.rows import PAIR_COLUMNS, paired, runs_that_count
+from analysis.questions.rows import CASE_PAIR_COLUMNS, paired, runs_that_count
 from analysis.report.data import RunData
 from analysis.samples.provenance import mapping_or_empty
 from records.sample import NODE_TOOL, ORIGIN_TOOL, TRAFFIC_TIMES
@@ -48,16 +48,18 @@ def _processor_times(run: RunData) -> pl.DataFrame:
     claim = mapping_or_empty(mapping_or_empty(run.header.facts.get("site")).get("nic")).get(
         "processing"
     )
-    counted = runs.join(spent, on="key", maintain_order="left").with_columns(
+    runs_with_times = runs.join(spent, on="key", maintain_order="left").with_columns(
         value=pl.col("spent_s") / pl.col("elapsed_s"),
         claim=pl.when(pl.col("end") == "target").then(pl.lit(claim, pl.String)),
     )
-    runs_of_ends = counted.partition_by("end", maintain_order=True)
+    runs_of_ends = runs_with_times.partition_by("end", maintain_order=True)
     if not runs_of_ends:
-        return counted.clear()
-    baseline = counted.select(*PAIR_COLUMNS, "end", baseline="arm", counters_off="counters")
+        return runs_with_times.clear()
+    baseline = runs_with_times.select(
+        *CASE_PAIR_COLUMNS, "end", baseline="arm", counters_off="counters"
+    )
     pairs = pl.concat(paired(rows, pl.col("value")) for rows in runs_of_ends)
-    pairs = pairs.join(baseline, on=[*PAIR_COLUMNS, "end", "baseline"], maintain_order="left")
+    pairs = pairs.join(baseline, on=[*CASE_PAIR_COLUMNS, "end", "baseline"], maintain_order="left")
     rate_b_s = pl.col("writer_rate_b_s")
     return pairs.filter(
         pl.col("role") == "effect",

@@ -59,8 +59,8 @@ def advice_view(runs: Sequence[RunData]) -> View | None:
         )
         for row in advice.remedies
     ]
-    several = len({row["run"] for row in advice.remedies}) > 1
-    return View(sentences=sentences(advice), rows=rows, several=several)
+    has_several_runs = len({row["run"] for row in advice.remedies}) > 1
+    return View(sentences=sentences(advice), rows=rows, several=has_several_runs)
 
 
 _PUBLISHED = paper()["figure_6b_regression"]

@@ -102,13 +102,13 @@ def hit_rank_sentences(table: pl.DataFrame) -> list[str]:
     for treatment, treatment_rows in grouped((row["treatment"], row) for row in rows).items():
         rows_of_cases = grouped((row["case"], row) for row in treatment_rows)
         hits = {case: _hit_text(case_rows) for case, case_rows in rows_of_cases.items()}
-        shown = ", ".join(f"{case} ({hit})" for case, hit in hits.items() if hit)
-        not_shown = ", ".join(case for case, hit in hits.items() if not hit)
-        if shown:
-            sentences.append(f"{treatment}: one rank is hit more than the others in {shown}.")
-        if not_shown:
+        hit_cases = ", ".join(f"{case} ({hit})" for case, hit in hits.items() if hit)
+        other_cases = ", ".join(case for case, hit in hits.items() if not hit)
+        if hit_cases:
+            sentences.append(f"{treatment}: one rank is hit more than the others in {hit_cases}.")
+        if other_cases:
             sentences.append(
-                f"{treatment}: no rank is shown to be hit more than others in {not_shown}."
+                f"{treatment}: no rank is shown to be hit more than others in {other_cases}."
             )
     return sentences
 
