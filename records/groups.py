@@ -1,4 +1,4 @@
-"""Values by key."""
+"""Groups values by their keys."""
 
 from __future__ import annotations
 

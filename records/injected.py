@@ -13,13 +13,13 @@ from typing import Literal
 from records.files import replace_text
 from records.sample import WriterRecord
 
-#: It rises if a key goes or changes its meaning.
+#: Raised when a key is removed or changes its meaning.
 SCHEMA = 1
-#: The readings of an injection that goes on, a line each, and all else that is known of it.
+#: Files of an injection in progress: its readings, a line each; and all other facts.
 READINGS_FILE, HEAD_FILE = "readings.jsonl", "head.json"
 
-#: The end of the writes: the end of the command, the time of `--for`, Ctrl-C or a signal, or a
-#: failure of a writer or of the machine.
+#: What ended the writes: the end of the command, the time limit of `--for`, Ctrl-C or a signal, or
+#: a failure of a writer or of the machine.
 EndedBy = Literal["command", "time", "stop", "failure"]
 
 
@@ -55,7 +55,7 @@ class Reading:
 
 @dataclass(frozen=True, kw_only=True)
 class Head:
-    """All but the readings."""
+    """The record without its readings."""
 
     #: Machine, and the checkout's commit (null: unknown, with `+`: changed).
     machine: str
@@ -106,20 +106,21 @@ def add_reading(folder: Path, reading: Reading) -> None:
 
 
 def save_head(folder: Path, head: Head) -> None:
-    """Write what is known by now."""
+    """Write the head, which replaces an earlier one."""
     replace_text(folder / HEAD_FILE, json.dumps(asdict(head), allow_nan=False))
 
 
 def save(folder: Path, output: Path) -> None:
-    """Write the record from what a folder has, with the lines of its readings as they are.
+    """Write the record from the files in a folder; the lines of its readings are not parsed.
 
     Raises OSError without a head, or if the file cannot be written.
     """
     head = json.loads((folder / HEAD_FILE).read_bytes())
-    begin = json.dumps({"schema": SCHEMA, **head}, indent=1).removesuffix("\n}")
+    head_text = json.dumps({"schema": SCHEMA, **head}, indent=1).removesuffix("\n}")
     lines = (folder / READINGS_FILE).read_text().splitlines(keepends=True)
-    whole = [f"  {line.rstrip()}" for line in lines if line.endswith("\n")]
-    replace_text(output, f'{begin},\n "readings": [\n' + ",\n".join(whole) + "\n ]\n}\n")
+    # A crash may have left the last line incomplete.
+    readings = ",\n".join(f"  {line.rstrip()}" for line in lines if line.endswith("\n"))
+    replace_text(output, f'{head_text},\n "readings": [\n{readings}\n ]\n}}\n')
 
 
 def begin(folder: Path) -> None:

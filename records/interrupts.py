@@ -1,7 +1,7 @@
 """Signals that ask to stop: obeyed after a clean-up, and noticed at once without polling.
 
-Slurm sends what `--signal` names before a job's time is over, often SIGUSR1. One that is ignored
-when this process starts, as SIGHUP under `nohup`, stays ignored.
+Before the time of a job ends, Slurm sends it the signal that `--signal` names, often SIGUSR1. A
+signal that is ignored when this process starts, as SIGHUP under `nohup`, stays ignored.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ STOP_SIGNALS = (
     signal.SIGUSR2,
     signal.SIGXCPU,
 )
-#: How often Stopped is raised again, seconds.
+#: Time after which Stopped is raised again, seconds.
 _REPEAT_S = 1.0
 
 
@@ -38,7 +38,7 @@ class Stopped(BaseException):
 
 
 def _unignored_stop_signals() -> list[signal.Signals]:
-    """The signals that stop, without those that were ignored before, as under `nohup`."""
+    """The signals that ask to stop and are not ignored, as SIGHUP is under `nohup`."""
     return [signum for signum in STOP_SIGNALS if signal.getsignal(signum) is not signal.SIG_IGN]
 
 
@@ -70,17 +70,17 @@ def stopped_after_clean_up() -> Iterator[None]:
 
 @contextmanager
 def stopped_at_once() -> Iterator[None]:
-    """Within this context signals that stop raise Stopped where they arrive.
+    """Within this context a signal that asks to stop raises Stopped at the place where it arrives.
 
-    Python drops an exception that arrives in some places, such as a callback of an import. So it is
-    raised again every second, and when the context ends.
+    Python drops an exception in some places, such as a callback of an import. So Stopped is raised
+    again every second, and when the context ends.
     """
-    first: list[int] = []
+    signums: list[int] = []
 
     def stop(signum: int, _frame: FrameType | None) -> None:
-        first.append(signum)
+        signums.append(signum)
         signal.setitimer(signal.ITIMER_REAL, _REPEAT_S, _REPEAT_S)
-        raise Stopped(first[0])
+        raise Stopped(signums[0])
 
     before = {
         signum: signal.signal(signum, stop)
@@ -92,15 +92,15 @@ def stopped_at_once() -> Iterator[None]:
         signal.setitimer(signal.ITIMER_REAL, 0)
         for signum, handler in before.items():
             signal.signal(signum, handler)
-    if first:
-        raise Stopped(first[0])
+    if signums:
+        raise Stopped(signums[0])
 
 
 class Interrupts:
-    """Within this context signals that stop are counted instead of ending the process."""
+    """A context in which signals that ask to stop are counted and do not end the process."""
 
     def __init__(self, takes_key: Callable[[], bool] = lambda: False) -> None:
-        """`takes_key` is called at Ctrl-C; if it returns True, the key asks nothing to stop."""
+        """`takes_key` is called at Ctrl-C. If it returns True, the key does not ask to stop."""
         self._takes_key = takes_key
         #: The first signal that arrived, and the number of signals.
         self.signum: int | None = None

@@ -1,4 +1,4 @@
-"""Files of /proc and sysfs as text and numbers; what is not what it should be is unknown."""
+"""Reads files of /proc and sysfs as text and numbers; unexpected content counts as unknown."""
 
 from __future__ import annotations
 
@@ -14,18 +14,19 @@ from typing import NamedTuple
 _NUMBER = re.compile(r"\s*(-?[0-9]{1,20})\s*")
 #: More CPUs than any kernel is built for.
 _MAX_CPUS = 1 << 16
-#: Columns of /proc/PID/stat after the name: parent, flags, times (own, then of children that were
-#: waited for; each in user and in system mode), start.
+#: Columns of /proc/PID/stat after the name: parent; flags; time of the process in user and in
+#: system mode; the same of its awaited children; start.
 _STAT_COLUMNS = (1, 6, 11, 12, 13, 14, 19)
+#: The column of the CPU.
 _CPU_COLUMN = 36
-#: Errors of this process, which say nothing of the file.
+#: Errors that are this process's and say nothing of the file.
 _OWN_ERRORS = (errno.EMFILE, errno.ENFILE, errno.ENOMEM)
 
 
 def read(path: Path | str) -> str:
     """The file's text without space around it; empty if the kernel does not give it.
 
-    Raises OSError if this process has no file or memory left.
+    Raises OSError if this process can open no more files, or has no memory.
     """
     # Unbuffered, and no `Path` for the files of all processes: agents read these every second.
     try:
@@ -39,16 +40,16 @@ def read(path: Path | str) -> str:
 
 @contextmanager
 def gone_or_hidden() -> Iterator[None]:
-    """Within this context a process may have ended, or be another user's. Other errors are raised.
+    """Suppress the errors of a process that has ended, or that is another user's.
 
-    These are of this process, such as that it has no file left, and say nothing of the other.
+    Other errors are raised, since they are this process's: it may have too many open files.
     """
     with suppress(FileNotFoundError, ProcessLookupError, PermissionError):
         yield
 
 
 def number(text: str) -> int | None:
-    """The whole number that a text is; None if it is none of the kernel's."""
+    """The whole number in a text; None if the text is no number of the kernel's."""
     match = _NUMBER.fullmatch(text)
     return int(match[1]) if match else None
 
@@ -74,13 +75,14 @@ def cpu_list(text: str) -> list[int]:
 
 def cpu_list_text(cpus: Collection[int]) -> str:
     """[0, 1, 2, 8] as `0-2,8`."""
-    parts: list[list[int]] = []
+    #: First and last CPU of each range; a single CPU has no last one.
+    ranges: list[list[int]] = []
     for cpu in sorted(cpus):
-        if parts and parts[-1][-1] == cpu - 1:
-            parts[-1][1:] = [cpu]
+        if ranges and ranges[-1][-1] == cpu - 1:
+            ranges[-1][1:] = [cpu]
         else:
-            parts.append([cpu])
-    return ",".join("-".join(map(str, part)) for part in parts)
+            ranges.append([cpu])
+    return ",".join("-".join(map(str, ends)) for ends in ranges)
 
 
 class ProcessStat(NamedTuple):
@@ -91,12 +93,12 @@ class ProcessStat(NamedTuple):
     state: str
     parent: int
     flags: int
-    #: Processor time that it has used, and that of children that it has waited for.
+    #: Processor time of the process, and of the children that it has waited for.
     used_ticks: int
     children_ticks: int
-    #: When it started; with its PID this identifies it.
+    #: Start time, which together with the PID identifies the process.
     start_ticks: int
-    #: The CPU that it ran on last.
+    #: The CPU on which it ran last; None if unknown.
     cpu: int | None
 
 
@@ -104,19 +106,19 @@ TICKS_PER_S = os.sysconf("SC_CLK_TCK")
 
 
 def stat_of(process: Path | str) -> ProcessStat | None:
-    """The file `stat` in the folder of a process or thread; None if it is gone.
+    """The file `stat` in the folder of a process or thread; None if it has ended.
 
-    Raises OSError if that cannot be known.
+    Raises OSError as `read` does.
     """
-    head, _, rest = read(f"{process}/stat").rpartition(")")
-    fields = rest.split()
+    pid_and_name, _, columns_text = read(f"{process}/stat").rpartition(")")
+    fields = columns_text.split()
     try:
         columns = [int(fields[column]) for column in _STAT_COLUMNS]
     except (IndexError, ValueError):
         return None
     parent, flags, user, system, children_user, children_system, started = columns
     return ProcessStat(
-        name=head.partition("(")[2],
+        name=pid_and_name.partition("(")[2],
         state=fields[0],
         parent=parent,
         flags=flags,
@@ -128,28 +130,31 @@ def stat_of(process: Path | str) -> ProcessStat | None:
 
 
 def pids(proc: Path = Path("/proc")) -> list[int]:
-    """Ids of all processes, or of the threads in the folder `task` of one; none without it."""
+    """Ids of all processes, or of the threads in the folder `task` of a process.
+
+    Empty if there is no such folder.
+    """
     with suppress(FileNotFoundError, ProcessLookupError, NotADirectoryError):
         return [int(entry) for entry in os.listdir(proc) if entry.isdecimal()]
     return []
 
 
 def stats(proc: Path = Path("/proc")) -> Iterator[tuple[int, ProcessStat]]:
-    """Id and state of every process or thread that is still there."""
+    """Id and state of every live process in `proc`, or thread in the folder `task` of a process."""
     for pid in pids(proc):
         if stat := stat_of(f"{proc}/{pid}"):
             yield pid, stat
 
 
 def with_descendants(roots: Iterable[int], processes: Mapping[int, ProcessStat]) -> set[int]:
-    """The `processes` that descend from `roots`, and these."""
+    """The `roots` among `processes`, and all that descend from them."""
     children: dict[int, list[int]] = {}
     for pid, process in processes.items():
         children.setdefault(process.parent, []).append(pid)
     reached, queue = set[int](), [pid for pid in roots if pid in processes]
     while queue:
         pid = queue.pop()
-        if pid not in reached:  # PIDs may have been used again while they were read
+        if pid not in reached:  # a PID that was used again while PIDs were read can make a cycle
             reached.add(pid)
             queue += children.get(pid, [])
     return reached

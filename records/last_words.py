@@ -1,7 +1,7 @@
-"""The last words of a program that fails: the first line that states a cause.
+"""The cause of a program's failure, from its output: the first line that states one.
 
-As one fails, its MPI, its launcher and Slurm print as well, and whoever prints last rarely knows
-why. Standard library only: nodes use it too.
+When a program fails, its MPI, its launcher and Slurm print messages too, and the last message
+rarely states the cause. Standard library only: nodes use it too.
 """
 
 from __future__ import annotations
@@ -11,24 +11,24 @@ import re
 from records.slurm import parse
 from records.text import one_line
 
-# Marks before a line of a program.
+# Labels that launchers put before a line of a program.
 
 
-#: Open MPI's `--tag-output`, of version 5 with the name of the launcher, perhaps with a time.
+#: Label of Open MPI's `--tag-output`: perhaps a time first, and in version 5 the launcher's name.
 _TAG = re.compile(
     r"^(?:\w{3} \w{3} +\d+ [\d:]+ \d{4})?"
     r"\[(?:prte(?:run)?-[^\]\s]+@)?\d+,\d+\]<std(?:out|err|diag)>: ?",
     re.MULTILINE,
 )
-#: Slurm's, and `-prepend-rank` of MPICH, which Intel MPI adds to its own.
+#: Label of Slurm, and of `-prepend-rank` of MPICH and Intel MPI.
 _RANK = re.compile(rf"^(?: *(?:{parse.LABEL}|\[\d+\] ))+", re.MULTILINE)
-#: More of a line, or more lines before its end, say no more of a cause, and take long to search.
+#: Characters of a line, and last lines of a text, that are searched: more would take long.
 _MAX_LINE, _MAX_LINES = 4096, 10_000
 _COLOUR = re.compile(r"\x1b\[[0-9;]*m")
 
 
 def unlabelled(text: str) -> str:
-    """The output of an application without what its launcher put before each line.
+    """The output of an application without its launcher's labels.
 
     A number before a line is a label only if most lines have one.
     """
@@ -46,12 +46,12 @@ def without_marks(line: str) -> str:
 # Lines that only warn, that follow from a failure, and that state a cause.
 
 
-#: Words of a line that only warns. A program goes on after it, so it is no fault by itself.
+#: Words of a warning. The program continues after it, so it states no cause.
 _WARNING = re.compile(r"\bwarn(ing)?s?\b|falling back to|, changing to ", re.IGNORECASE)
-#: Words of a line with an error, before which a program may have printed what it always prints.
+#: Words of an error. The lines before it may be a program's usual output.
 _ERROR = re.compile(r"\b(error|fatal|abort(ed|ing)?)\b", re.IGNORECASE)
 
-#: Lines that say that something failed, or where, and not why.
+#: Lines that say that something failed, or where, but not why.
 _CONSEQUENCE = re.compile(
     "|".join(
         [
@@ -71,12 +71,12 @@ _CONSEQUENCE = re.compile(
     )
 )
 
-#: One frame of MPICH's error stack, and its words; the calls above the cause have none, or what
-#: they were called with.
+#: A frame of MPICH's error stack; its group is the message. The frames above the cause have no
+#: message, or only the failed call with its arguments.
 _FRAME = re.compile(r"^(?:MPICH ERROR \[.*?\] - )?\(?\w+\)?\(\d*\)\.*: *(.*)")
 _CALL = re.compile(r"\w+\(.*\) failed|")
 
-#: By whom a cause is stated -> the line; its first group, if it has one, is what is shown.
+#: Program that states a cause -> pattern of its line. The first group that matches is shown.
 _CAUSES = {
     "Slurm": parse.CAUSE,
     "the loader": r"(error while loading shared libraries: .+|symbol lookup error: .+"
@@ -93,7 +93,7 @@ _CAUSES = {
     "the shell": r"^(\S+: (?:line \d+: )?.+: (?:command not found|No such file or directory))$",
     "signals": r"(Caught signal \d+ .+)",
 }
-#: Sentences of Open MPI's boxes, which may go on in the next line.
+#: Beginnings of sentences in Open MPI's boxes, which may continue in the next line.
 _SENTENCES = (
     r"No components were able to be opened",
     r"There are not enough slots available",
@@ -118,7 +118,7 @@ def is_warning(line: str) -> bool:
 
 
 def is_error(line: str) -> bool:
-    """Return whether a line of a program is of an error, and no warning."""
+    """Return whether a line of a program is an error, and not a warning."""
     return bool(_ERROR.search(line)) and not is_warning(line)
 
 
@@ -129,7 +129,7 @@ def is_consequence(line: str) -> bool:
 
 
 def cause_in(line: str) -> str | None:
-    """The cause that a line, without labels, states."""
+    """The cause that a line, without labels, states; None if it states none."""
     if is_warning(line) or is_consequence(line):
         return None
     if frame := _FRAME.match(line):
@@ -137,117 +137,132 @@ def cause_in(line: str) -> str | None:
     if _SENTENCE.match(line):
         return line
     match = _CAUSE.search(line)
-    return next(filter(None, match.groups())).strip() if match else None
+    if match is None:
+        return None
+    cause: str = next(filter(None, match.groups()))
+    return cause.strip()
 
 
-#: Most characters of a fault that are shown.
+#: Maximum of the characters of a fault that are shown.
 _FAULT_WIDTH = 300
 
 
 class Gist:
-    """The gist of what a failing program says: its faults, or the first cause that a line states.
+    """The gist of a failing program's output: its faults, or the first cause that a line states.
 
-    Else its first and last line with words, of those that do not only follow from a failure.
+    If there is neither, the gist is the first and the last telling line.
     """
 
     def __init__(self) -> None:
-        self._first = self._last = self._other = ""
-        self._number = 0
+        #: The telling lines: those with words that are no mere consequence of a failure.
+        self._first_telling = self._last_telling = ""
+        self._telling_count = 0
+        #: The first line with words that is a mere consequence.
+        self._consequence = ""
+        #: The lines that the caller has recognised as faults.
         self._faults: list[str] = []
-        #: The first cause that is no fault, and how many faults were before it.
+        #: The first cause in the other lines, and the number of faults before it.
         self._cause: str | None = None
-        self._before_cause = 0
-        #: True if the next line continues it, as in MPICH's stack or a sentence over two lines.
-        self._deeper = self._open = False
+        self._faults_before_cause = 0
+        #: True if the cause is of MPICH's error stack, whose next frame may state it precisely.
+        self._in_stack = False
+        #: True if the cause is a sentence that continues in the next line.
+        self._is_unfinished = False
 
     def add(self, line: str) -> None:
-        """The next line."""
+        """Add the next line."""
         line = without_marks(line)
-        self._find(line)
-        self._note(line)
+        self._find_cause(line)
+        self._note_line(line)
 
-    def _note(self, line: str) -> None:
+    def _note_line(self, line: str) -> None:
         if not any(map(str.isalnum, line)):
             return
         words = one_line(" ".join(line.split()))
         if is_consequence(line):
-            self._other = self._other or words
+            self._consequence = self._consequence or words
             return
-        self._last = words
-        self._first = self._first or words
-        self._number += 1
+        self._last_telling = words
+        self._first_telling = self._first_telling or words
+        self._telling_count += 1
 
-    def _find(self, line: str) -> None:
-        """Note the cause that a line states, if it is the first, or goes on with it."""
-        if self._open and self._cause:
+    def _find_cause(self, line: str) -> None:
+        """Note the cause that a line states, if it is the first cause or continues it."""
+        if self._is_unfinished and self._cause:
             sentence, end, _ = " ".join(line.split()).partition(". ")
-            self._cause, self._open = f"{self._cause} {sentence}{end}".rstrip(), False
+            self._cause = f"{self._cause} {sentence}{end}".rstrip()
+            self._is_unfinished = False
             return
-        cause, frame = cause_in(line), _FRAME.match(line) is not None
-        if cause and (self._cause is None or (frame and self._deeper)):
+        cause = cause_in(line)
+        is_frame = _FRAME.match(line) is not None
+        if cause and (self._cause is None or (is_frame and self._in_stack)):
             if self._cause is None:
-                self._before_cause = len(self._faults)
+                self._faults_before_cause = len(self._faults)
             self._cause = one_line(" ".join(cause.split()))
-            self._deeper = frame
-            self._open = bool(_SENTENCE.match(line)) and not cause.endswith(_SENTENCE_ENDS)
-        elif not frame:
-            self._deeper = False
+            self._in_stack = is_frame
+            is_sentence = _SENTENCE.match(line) is not None
+            self._is_unfinished = is_sentence and not cause.endswith(_SENTENCE_ENDS)
+        elif not is_frame:
+            self._in_stack = False
 
     def add_fault(self, text: str) -> None:
-        """The next line, which says why the program fails."""
-        self._note(text)
+        """Add the next line, which the caller has recognised as a fault."""
+        self._note_line(text)
         self._faults.append(one_line(" ".join(text.split())))
 
     def reason(self) -> str:
-        """The first fault with the line that says more of it, or the cause before it; or empty.
+        """The cause if it precedes all faults, else the first fault with its detail; or empty.
 
-        More is said by the next fault, or by the last line if the first fault ends with a colon.
-        Later ones are consequences.
+        The detail of a fault that ends with a colon is the last line, else it is the next fault.
+        Later faults are consequences.
         """
-        if self._cause and not self._before_cause:
+        if self._cause and not self._faults_before_cause:
             return _cut(self._cause, _FAULT_WIDTH)
         if not self._faults:
             return ""
         first, *later = self._faults
-        more = [self._last] if first.endswith(":") else later[:1]
-        return "; ".join(_cut(line, _FAULT_WIDTH) for line in dict.fromkeys([first, *more]))
+        details = [self._last_telling] if first.endswith(":") else later[:1]
+        return "; ".join(_cut(line, _FAULT_WIDTH) for line in dict.fromkeys([first, *details]))
 
     def quoted(self, first: int = 120, last: int = 200) -> str:
-        """First and last line, escaped and cut to so many characters; empty without words."""
-        if self._number < 2:
-            return _cut(self._last or self._other, first + last)
-        between = " ... " if self._number > 2 else " / "
-        return _cut(self._first, first) + between + _cut(self._last, last)
+        """First and last telling line, cut to so many characters each; empty without words."""
+        if self._telling_count < 2:
+            return _cut(self._last_telling or self._consequence, first + last)
+        separator = " ... " if self._telling_count > 2 else " / "
+        return _cut(self._first_telling, first) + separator + _cut(self._last_telling, last)
 
 
 def cause_or_gist(*texts: str) -> str:
-    """The cause, or the gist from the first error on, of the first text that has one.
+    """The cause or the gist of the first text with telling lines; else of the first with words.
 
-    Else of the first text with more than warnings and what follows from a failure, or at all.
+    Lines before the first error are ignored.
     """
-    every = [[without_marks(line) for line in text.split("\n")[-_MAX_LINES:]] for text in texts]
-    telling = [
-        [line for line in lines if not (is_warning(line) or is_consequence(line))]
-        for lines in every
+    whole_texts = [
+        [without_marks(line) for line in text.split("\n")[-_MAX_LINES:]] for text in texts
     ]
-    for listed in [*telling, *every]:
-        first = next(
-            (index for index, line in enumerate(listed) if cause_in(line) or is_error(line)), 0
-        )
+    telling_texts = [
+        [line for line in lines if not (is_warning(line) or is_consequence(line))]
+        for lines in whole_texts
+    ]
+    for lines in [*telling_texts, *whole_texts]:
+        errors = (index for index, line in enumerate(lines) if cause_in(line) or is_error(line))
+        start = next(errors, 0)
         gist = Gist()
-        for line in listed[first:]:
+        for line in lines[start:]:
             gist.add(line)
-        stated = gist.reason() if listed and cause_in(listed[first]) else ""
-        if words := stated or gist.quoted():
+        cause = gist.reason() if lines and cause_in(lines[start]) else ""
+        if words := cause or gist.quoted():
             return words
     return ""
 
 
 def failure_reason(code: int, gist: Gist) -> str:
-    """Return why a program failed by its own words; how it ended if it says no fault."""
+    """The reason that a program's output states; without one, its exit status and its gist."""
+    if reason := gist.reason():
+        return reason
     words = gist.quoted(80, 100)
-    return gist.reason() or f"exit status {code}{words and ': '}{words}"
+    return f"exit status {code}: {words}" if words else f"exit status {code}"
 
 
-def _cut(line: str, most: int) -> str:
-    return line if len(line) <= most else f"{line[: most - 3]}..."
+def _cut(line: str, width: int) -> str:
+    return line if len(line) <= width else f"{line[: width - 3]}..."

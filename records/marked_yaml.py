@@ -1,8 +1,11 @@
 """YAML with line numbers, and without YAML's surprises.
 
-Stricter than PyYAML: only `true` and `false` are truth values, so the arms `off` and `on` stay
-words; numbers are decimal, and `010`, which may mean 8, is text; duplicate keys, anchors, tags and
-keys that are not words are refused, and so are huge files and other encodings than UTF-8.
+The reader is stricter than PyYAML:
+
+- Only `true` and `false` are truth values, so the arms `off` and `on` stay words.
+- Numbers are decimal. `010`, which may mean 8, is text.
+- Duplicate keys, anchors, tags, and keys that are not words are refused.
+- Huge files and encodings other than UTF-8 are refused.
 """
 
 from __future__ import annotations
@@ -31,16 +34,16 @@ _TAG = "tag:yaml.org,2002:"
 _PLAIN_SCALARS = {
     "null": (r"~|null|", ["~", "n", ""]),
     "bool": (r"true|false", ["t", "f"]),
-    # Longer ones stay text: they are mistakes, and Python refuses to convert very long ones.
+    # Longer numbers stay text: they are mistakes, and Python refuses to convert very long ones.
     "int": (r"[-+]?(0|[1-9][0-9]{0,17})", list("-+0123456789")),
     "float": (
         r"[-+]?(\.[0-9]+|[0-9]+\.[0-9]*|[0-9]+(?=[eE]))([eE][-+]?[0-9]{1,3})?",
         list("-+.0123456789"),
     ),
 }
-#: The largest file, bytes.
+#: Maximum size of a file, bytes.
 _MAX_B = 16 * 2**20
-#: Levels of mappings and lists in each other.
+#: Maximum depth of mappings and lists within each other.
 _MAX_DEPTH = 100
 
 
@@ -61,7 +64,7 @@ class Marked:
     data: Any = None
     lines: dict[Keys, int] = field(default_factory=dict)
     key_lines: dict[Keys, int] = field(default_factory=dict)
-    #: Of a text that a command makes of its options: what each value comes from.
+    #: The option that each value comes from, if a command has made the text from its options.
     options: dict[Keys, str] = field(default_factory=dict)
 
     def line(self, keys: Keys) -> int:
@@ -83,7 +86,7 @@ def load(path: Path) -> Marked:
 
 
 def parse(text: str, path: Path) -> Marked:
-    """The values in a text, as those of a file of this name. Raises InputError as `load` does."""
+    """Parse a text; errors name the file `path`. Raises InputError as `load` does."""
     marked = Marked(path=path, text=text)
     try:
         _refuse_deep(text, marked)
@@ -105,9 +108,9 @@ def parse(text: str, path: Path) -> Marked:
 
 
 def _refuse_deep(text: str, marked: Marked) -> None:
-    """Raises InputError for what is nested too deep: composing it, libyaml would end the process.
+    """Raise InputError for a text that is nested too deep: libyaml would crash composing its nodes.
 
-    Reading its events needs no depth: they come one after the other.
+    Events can be read first, since libyaml gives them one after the other.
     """
     depth = 0
     for event in yaml.parse(text, _Loader):
@@ -136,7 +139,10 @@ def _text(path: Path) -> str:
 
 
 def _value(node: yaml.Node, keys: Keys, marked: Marked, loader: _Loader, visited: set[int]) -> Any:
-    """A value; notes its line and those of all within it. Raises InputError for what is refused."""
+    """The value of a node; adds its line, and the lines of all values in it, to `marked`.
+
+    Raises InputError for content that is refused.
+    """
     marked.lines[keys] = node.start_mark.line + 1
     if id(node) in visited:
         _refuse(marked, node, "an alias (*) is not allowed; write the value out")
@@ -162,7 +168,7 @@ def _value(node: yaml.Node, keys: Keys, marked: Marked, loader: _Loader, visited
         _refuse(marked, node, f"the tag {node.tag!r} is not allowed; write plain values")
     if kind == "str":
         return node.value
-    if not re.fullmatch(_PLAIN_SCALARS[kind][0], node.value):  # as of !!int x
+    if not re.fullmatch(_PLAIN_SCALARS[kind][0], node.value):  # such as `!!int x`
         _refuse(marked, node, f"{node.value!r} is not of type {kind}")
     return loader.construct_object(node)
 
@@ -171,11 +177,11 @@ def _refuse(marked: Marked, node: yaml.Node, fault: str) -> NoReturn:
     raise InputError(one_line(f"{marked.path}:{node.start_mark.line + 1}: {fault}"))
 
 
-# Errors in a site file and the file that it includes, with their lines.
+# Errors, with their lines, in a site file and in the file that it includes.
 
 
 def load_mapping(path: Path) -> Marked:
-    """A file that is a mapping. Raises InputError."""
+    """Read a file that holds a mapping. Raises InputError."""
     marked = load(path)
     if not isinstance(marked.data, dict):
         raise InputError(f"{path}:1: {shown_value(marked.data)} found; allowed: a mapping of keys")
@@ -183,7 +189,7 @@ def load_mapping(path: Path) -> Marked:
 
 
 def line_of(files: Sequence[Marked], keys: Keys) -> str:
-    """`FILE:LINE` of a value: the last file that has its first key."""
+    """`FILE:LINE` of a value, in the last of the files that has its first key."""
     with_key = [file for file in files if keys and keys[0] in file.data]
     marked = with_key[-1] if with_key else files[0]
     return f"{marked.path}:{marked.line(keys)}"
@@ -229,13 +235,13 @@ def _model_in(annotation: Any) -> type[BaseModel] | None:
 
 
 class Record(BaseModel):
-    """A mapping without unknown keys; nothing in it is converted or changed."""
+    """A mapping without unknown keys. Its values are not converted, and cannot be changed."""
 
     model_config = ConfigDict(extra="forbid", frozen=True, strict=True, allow_inf_nan=False)
 
 
 def quantity(read: Callable[[str, str], float], text: object) -> float:
-    """Return what `read`, of `records.units`, makes of a field. Raises ValueError."""
+    """Return a field as read by a function of `records.units`. Raises ValueError."""
     try:
         return read(str(text), "value")
     except InputError as error:

@@ -1,6 +1,6 @@
 """Runs of `nimc measure`: the command that was measured, and texts in the words of its options.
 
-Such a run is a campaign of one case. Who reads it has typed options, and has no campaign file.
+Such a run is a campaign of one case. Its user has typed options, and has no campaign file.
 """
 
 from __future__ import annotations
@@ -11,14 +11,14 @@ from collections.abc import Callable
 from records.run import RunHeader, entries_of
 from records.text import one_line
 
-#: The check of a user's own command, which says nothing of a machine.
+#: Name of the check that runs a user's own command.
 COMMAND_CHECK = "command"
-#: How the name of its campaign and case ends: with the beginning of a digest (`nimc measure`).
+#: End of the name of its campaign and case: the beginning of a digest (`nimc measure`).
 _NAME = re.compile(r".-[0-9a-f]{6}$")
-#: Most characters of a command in a heading.
+#: Maximum of the characters of a command in a heading.
 _HEADING_WIDTH = 72
 _CAMPAIGN_OF_IT = "in a campaign of this command (docs/your-application.md)"
-#: What is said of campaigns, their keys and a check's variables -> of options.
+#: Words about campaigns, their keys and the variables of checks -> words about options.
 _WORDS = {
     # Reasons of runs and blocks.
     ", or raise the limit foreign_cpus": ", or give --busy",
@@ -68,18 +68,18 @@ def command_of(header: RunHeader) -> str:
 
 
 def heading_of(header: RunHeader) -> str:
-    """The command of a run of `nimc measure` on one line, cut if it is long; else empty."""
+    """The command that `nimc measure` measured, on one line, cut if it is long; else empty."""
     command = " ".join(one_line(command_of(header)).split())
     return command if len(command) <= _HEADING_WIDTH else f"{command[:_HEADING_WIDTH].rstrip()} ..."
 
 
 def reworded(text: str) -> str:
-    """Return a text that is written for campaigns, in the words of `nimc measure`."""
+    """Return a text about a campaign in the words of the options of `nimc measure`."""
     for words, option in _WORDS.items():
         text = text.replace(words, option)
     return text
 
 
 def rewording(header: RunHeader) -> Callable[[str], str]:
-    """Return a function that gives a text the words of the command that made the run."""
+    """Return the function that puts a text into the words of the command that made the run."""
     return reworded if command_of(header) else str

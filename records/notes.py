@@ -1,7 +1,7 @@
-"""Notes: what a reader needs to know of a figure, and what to do about it. All are listed here.
+"""Notes: what a reader needs to know about a figure, and what to do about it. All are listed here.
 
-Samples and results hold a note as its text, so that runs of earlier versions stay readable.
-`remedy_of` finds what to do about it again. Sites and checks add notes of their own.
+Samples and results hold the text of a note, so that runs of earlier versions stay readable.
+`remedy_of` finds the remedy of a text. Sites and checks add notes of their own.
 """
 
 from __future__ import annotations
@@ -207,26 +207,26 @@ def remedy_of(text: str) -> str | None:
     return next(remedies, None)
 
 
-#: How a note on other runs begins, before their names.
+#: Beginning of a note on concurrent runs; their names follow.
 _CONCURRENT_RUN = Note.CONCURRENT_RUN.text.partition("{")[0]
 
 
-def merged_concurrent_runs(notes: Iterable[str], most: int = sys.maxsize) -> Callable[[str], str]:
-    """Return a function that replaces each note on other runs by one on those of all `notes`.
+def merged_concurrent_runs(notes: Iterable[str], limit: int = sys.maxsize) -> Callable[[str], str]:
+    """Return a function that replaces notes on concurrent runs by one on the runs of all `notes`.
 
-    Blocks that began beside different runs would each have a note of their own. The one note names
-    at `most` so many runs, and says how many more there are. Other notes are returned as they are.
+    Otherwise blocks with different concurrent runs would each have a note of their own. The common
+    note names up to `limit` runs, and the number of further ones. Other notes stay as they are.
     """
     lists = (
         note.removeprefix(_CONCURRENT_RUN) for note in notes if note.startswith(_CONCURRENT_RUN)
     )
     names = dict.fromkeys(name for names in lists for name in names.split(", "))
-    text = Note.CONCURRENT_RUN(run=first_names(names, most))
+    text = Note.CONCURRENT_RUN(run=first_names(names, limit))
     return lambda note: text if note.startswith(_CONCURRENT_RUN) else note
 
 
 @cache
 def _patterns() -> dict[Note, re.Pattern[str]]:
-    """Note -> its texts, with any values."""
+    """Note -> pattern of its texts, whatever their values."""
     parts = {note: re.split(r"{.*?}", note.text) for note in Note}
     return {note: re.compile(".*".join(map(re.escape, words))) for note, words in parts.items()}

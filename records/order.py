@@ -1,19 +1,19 @@
 """The order of the treatments of each pair: balanced, and random by the run's seed.
 
-Treatments that share a baseline are adjacent in time: they are a group. The k treatments of a group
-follow a Williams design (Williams 1949): over its rows, one row a pair, each treatment is at each
-position equally often, and so is each ordered pair of neighbours. It takes k rows for even k; for
-odd k two squares of k rows, each balanced in positions, and both together in neighbours. The order
-of the groups is balanced the same way.
+Treatments that share a baseline are a group, and are adjacent in time. The k treatments of a group
+follow a Williams design (Williams 1949), of which each pair takes one row. Over all rows, each
+treatment is at each position equally often, and so is each ordered pair of neighbours. For even k
+the design is a square of k rows. For odd k it is two such squares: each is balanced in positions,
+and both together in neighbours. The order of the groups is balanced the same way.
 
 The design number `pair // rows` of a group is drawn from `random.Random(TEXT)`, where TEXT is
-`SEED/CASE/0/NAME/NUMBER` and NAME is the group's baseline (empty for the order of the groups):
-first which treatment each number stands for, then the order of the squares, then the order of the
-rows of each.
+`SEED/CASE/0/NAME/NUMBER`, and NAME is the group's baseline (empty for the order of the groups).
+Drawn are, in this order: the treatment of each number, the order of the squares, and the order of
+the rows of each square.
 
-Pairs are numbered across all blocks of a case: a block continues the design where the one before
-stopped, whether that block was planned, stopped or resumed. Every pair with a run counts, whatever
-its outcome. So the order can be computed again from what is stored.
+Pairs are numbered across all blocks of a case. A block continues the design where the previous one
+ended, planned or not. Every pair with a run counts, whatever its outcome. So the order can be
+computed again from the stored samples.
 
 Standard library only, because the conductor imports it.
 """
@@ -29,10 +29,10 @@ from records.groups import grouped
 
 
 def run_seed(digest: str, run: str) -> int:
-    """Seed of a run from its header: the campaign's and machine's digest, and the run's own name.
+    """Seed of a run, from the digest of its campaign and machine, and from its name.
 
-    The digest covers the campaign's `seed`. The first 63 bits of SHA-256, so that it fits a signed
-    integer.
+    The digest covers the campaign's `seed`. The seed is the first 63 bits of a SHA-256, so that it
+    fits a signed integer.
     """
     return int.from_bytes(hashlib.sha256(f"{digest}/{run}".encode()).digest()[:8], "big") >> 1
 
@@ -57,10 +57,11 @@ def williams(k: int) -> list[list[list[int]]]:
 
 
 def _row(names: Sequence[str], pair: int, text: str) -> list[str]:
-    """The row of a pair; a new design is drawn each time one is used up."""
+    """The row of a pair. After the last row of a design, a new design is drawn."""
     if len(names) < 2:
         return list(names)
-    number, row = divmod(pair, sum(map(len, williams(len(names)))))
+    rows_per_design = sum(map(len, williams(len(names))))
+    number, row = divmod(pair, rows_per_design)
     return _design(tuple(names), f"{text}/{number}")[row]
 
 

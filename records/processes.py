@@ -1,4 +1,4 @@
-"""Child processes: pinned, bound to memory, and ended with the process that started them."""
+"""Child processes: pinned to CPUs, bound to memory, ended with the process that started them."""
 
 from __future__ import annotations
 
@@ -20,19 +20,19 @@ from records import kernel_text
 LIBC = ctypes.CDLL(None, use_errno=True)
 _PR_SET_PDEATHSIG = 1
 _PR_SET_CHILD_SUBREAPER = 36
-#: States of a socket in /proc/net/tcp: it listens, or calls and has no answer; and the columns of
-#: its two ends.
+#: States of a socket in /proc/net/tcp: it listens, or it connects and has no answer yet; and the
+#: columns of its two ends.
 _LISTEN, _CONNECTING = "0A", "02"
 _LOCAL_COLUMN, _REMOTE_COLUMN = 1, 2
-#: A writer whose port another user has.
+#: Fault of a writer whose port another process has.
 PORT_TAKEN = "another process listens on port {port}: the writer would not have its own origin only"
-#: A writer whose passive side cannot be reached.
+#: Fault of a writer whose passive side cannot be reached.
 PORT_UNANSWERED = "port {port} of {address} does not answer (TCP)"
-#: Between SIGTERM and SIGKILL, seconds.
+#: Time between SIGTERM and SIGKILL, seconds.
 GRACE_S = 5.0
-#: The same for what is left when a program of ours ends.
+#: The same for the descendants of a program of this project that ends.
 _EXIT_GRACE_S = 2.0
-#: How often the end of processes is looked for, seconds.
+#: Interval at which processes are checked for their end, seconds.
 _POLL_S = 0.02
 
 
@@ -41,10 +41,9 @@ _FILE_LIMITS = resource.getrlimit(resource.RLIMIT_NOFILE)
 
 
 def raise_file_limit() -> int:
-    """Let this process open as many files as the kernel allows it, and say how many.
+    """Let this process open as many files as the kernel allows, and return this number.
 
-    What it starts with `spawn` has the limit that this process had: a program may be slow with a
-    higher one.
+    Programs that it starts with `spawn` get the original limit: with a higher one they may be slow.
     """
     _, hard = _FILE_LIMITS
     resource.setrlimit(resource.RLIMIT_NOFILE, (hard, hard))
@@ -59,17 +58,17 @@ def become_subreaper() -> None:
 def signalled_with_parent(
     parent: int, signum: signal.Signals = signal.SIGTERM
 ) -> Callable[[], None]:
-    """For a new child: the kernel sends it a signal when its parent dies."""
+    """Return what a new child calls, so that the kernel signals it when its parent dies."""
 
     def prepare() -> None:
         LIBC.prctl(_PR_SET_PDEATHSIG, signum, 0, 0, 0)
-        if os.getppid() != parent:  # it has died already, so nothing will end this process
+        if os.getppid() != parent:  # the parent has died already: no signal will come
             os._exit(1)
 
     return prepare
 
 
-#: Variables of srun and Open MPI's mpirun that change what is read of a program.
+#: Variables with which srun and Open MPI's mpirun label or redirect a program's output.
 _OUTPUT_VARIABLES = (
     "SLURM_LABELIO",
     "SLURM_STDOUTMODE",
@@ -90,8 +89,8 @@ async def spawn(
 ) -> asyncio.subprocess.Process:
     """Start a command in its own session, on `cpus`; it is killed if this process dies.
 
-    Its memory is bound to the NUMA node `memory_node`, and it starts in `folder`, by default this
-    process's. Raises OSError if there is no such node, folder or program.
+    Its memory is bound to the NUMA node `memory_node`. It starts in `folder`, by default the
+    current folder. Raises OSError if there is no such node, folder or program.
     """
     check_binding(memory_node)
     killed_with_parent = signalled_with_parent(os.getpid(), signal.SIGKILL)
@@ -128,8 +127,8 @@ async def spawn_in_terminal(
 ) -> asyncio.subprocess.Process:
     """Start a command as a shell would; it is killed if this process dies.
 
-    It joins the process group `group`, which the keys of the terminal reach; None: it has its own.
-    `stdin` None is that of this process. Raises OSError if there is no such program.
+    It joins the process group `group`, which the keys of the terminal reach. With None it has a
+    group of its own. `stdin`: None is this process's. Raises OSError if there is no such program.
     """
     killed_with_parent = signalled_with_parent(os.getpid(), signal.SIGKILL)
 
@@ -150,12 +149,12 @@ async def spawn_in_terminal(
 
 
 def _without_output_variables(environment: Mapping[str, str]) -> dict[str, str]:
-    """Without what makes launchers label the lines of a program, or send them elsewhere."""
+    """An environment in which launchers neither label nor redirect a program's output."""
     return {name: value for name, value in environment.items() if name not in _OUTPUT_VARIABLES}
 
 
 async def output_lines(stream: asyncio.StreamReader) -> AsyncIterator[bytes]:
-    """Lines of a program's output; one that is longer than the stream's limit comes in pieces."""
+    """Lines of a program's output; a line longer than the stream's limit comes in pieces."""
     while True:
         try:
             yield await stream.readuntil()
@@ -180,15 +179,15 @@ def resume(process: asyncio.subprocess.Process) -> None:
 
 
 def is_stopped(pid: int) -> bool:
-    """Return whether all threads of a process have stopped or ended: a signal takes its time."""
+    """Return whether all threads of a process are stopped or have ended: a signal takes time."""
     threads = kernel_text.stats(Path(f"/proc/{pid}/task"))
     return all(stat.state in "TtZX" for _, stat in threads)
 
 
 def precise_cpu_s(pid: int) -> float | None:
-    """Return the processor time of all threads of a process, seconds; None if it has ended.
+    """Processor time of all threads of a process, seconds; None if it has ended.
 
-    To the nanosecond where the kernel counts so (CONFIG_SCHED_INFO), else in ticks of 10 ms.
+    It is exact to the nanosecond if the kernel has CONFIG_SCHED_INFO, else to a tick of 10 ms.
     """
     try:
         tasks = list(Path(f"/proc/{pid}/task").iterdir())
@@ -224,15 +223,15 @@ def start_time(pid: int) -> int | None:
 
 
 def cpu_s(pid: int) -> float:
-    """CPU time that a process has used, seconds; 0 if it is gone."""
+    """Processor time of a process, in whole ticks, seconds; 0 if it has ended."""
     stat = kernel_text.stat_of(Path(f"/proc/{pid}"))
     return stat.used_ticks / kernel_text.TICKS_PER_S if stat else 0.0
 
 
 def listener(port: int, pid: int) -> Literal["own", "other"] | None:
-    """Return who listens on a TCP port of this network namespace, None if nobody does.
+    """Return which process listens on a TCP port of this network namespace; None if none does.
 
-    `own` is the process `pid` or a descendant of it; anybody may listen on a port first.
+    `own` is the process `pid` or a descendant of it; `other` is any other process.
     """
     sockets = _sockets(_LISTEN, _LOCAL_COLUMN, port)
     if not sockets:
@@ -241,7 +240,7 @@ def listener(port: int, pid: int) -> Literal["own", "other"] | None:
 
 
 def is_connecting(port: int, pid: int) -> bool:
-    """Return whether a process or a descendant calls a TCP port that has not answered yet."""
+    """Return whether a process or a descendant connects to a TCP port that has not answered."""
     sockets = _sockets(_CONNECTING, _REMOTE_COLUMN, port)
     return bool(sockets) and _family_holds(pid, sockets)
 
@@ -262,72 +261,79 @@ def _family_holds(pid: int, sockets: Mapping[str, int]) -> bool:
 
 
 def _holds(pid: int, sockets: Mapping[str, int]) -> bool:
-    """Return whether a process has one of the sockets open, or is one that hides its files."""
-    held = set()
+    """Return whether a process has one of the sockets open.
+
+    A program with capabilities hides its open files. True then if a socket is this user's.
+    """
+    open_files = set()
     try:
         for entry in os.scandir(f"/proc/{pid}/fd"):
             with kernel_text.gone_or_hidden():
-                held.add(os.readlink(entry.path))
-    except PermissionError:  # a program with capabilities: only the user of the socket is known
+                open_files.add(os.readlink(entry.path))
+    except PermissionError:
         return os.geteuid() in sockets.values()
     except (FileNotFoundError, ProcessLookupError):
         return False
-    return any(f"socket:[{inode}]" in held for inode in sockets)
+    return any(f"socket:[{inode}]" in open_files for inode in sockets)
 
 
 def descendants(pid: int | None = None) -> set[int]:
-    """All live descendants of a process; None is this one."""
+    """All live descendants of a process; None: of this process."""
     root = os.getpid() if pid is None else pid
     alive = {process: stat for process, stat in kernel_text.stats() if stat.state != "Z"}
     return kernel_text.with_descendants([root], alive) - {root}
 
 
 def launched_pids(pid: int) -> list[int]:
-    """Return what a launcher has started, without what it has put in between."""
-    below = descendants(pid)
-    stats = [kernel_text.stat_of(Path(f"/proc/{process}")) for process in below]
-    return sorted(below - {stat.parent for stat in stats if stat})
+    """The programs that a launcher has started: its descendants without children."""
+    family = descendants(pid)
+    stats = [kernel_text.stat_of(Path(f"/proc/{process}")) for process in family]
+    return sorted(family - {stat.parent for stat in stats if stat})
 
 
 def end_descendants(
     grace_s: float = _EXIT_GRACE_S, hurried: Callable[[], bool] = lambda: False
 ) -> None:
-    """SIGTERM to the children, which end what they started: launchers and compilers remove files,
-    those of ranks in shared memory too, but not at a second signal. The same to what they leave.
-    Then, or once it is `hurried`, SIGKILL to all descendants.
+    """End all descendants of this process.
+
+    Each child gets one SIGTERM, and ends its own children. Launchers and compilers then remove
+    their files, such as those of ranks in shared memory; at a second signal they would not. Orphans
+    become children of this process, and get a SIGTERM too. After `grace_s`, or once `hurried`
+    returns True, all descendants get SIGKILL.
     """
-    left = descendants()
+    alive = descendants()
     own_pid = os.getpid()
     signalled = set[int]()
     until_s = time.monotonic() + grace_s
-    while left:
+    while alive:
         children = {pid for pid, stat in kernel_text.stats() if stat.parent == own_pid}
         send_signal(children - signalled, signal.SIGTERM)
         signalled |= children
-        send_signal(left, signal.SIGCONT)  # a suspended process does not act on SIGTERM
+        send_signal(alive, signal.SIGCONT)  # a suspended process does not act on SIGTERM
         if time.monotonic() > until_s or hurried():
             break
         time.sleep(_POLL_S)
-        left = descendants()
+        alive = descendants()
     kill_descendants()
 
 
 def kill_descendants() -> None:
-    """Kill all descendants of this process; a subreaper includes orphans."""
+    """Kill all descendants of this process; of a subreaper, orphans too."""
     for _ in range(100):
-        if not (left := descendants()):
+        alive = descendants()
+        if not alive:
             return
-        send_signal(left, signal.SIGKILL)
+        send_signal(alive, signal.SIGKILL)
 
 
 def send_signal(pids: Iterable[int], signum: signal.Signals) -> None:
-    """Send a signal to each of these processes that is still there."""
+    """Send a signal to each of these processes that has not ended."""
     for pid in pids:
         with suppress(ProcessLookupError):
             os.kill(pid, signum)
 
 
-# Memory of a process on one NUMA node: bound before it starts, read back while it runs.
+# Memory of a process on one NUMA node: bound before the process starts, read while it runs.
 #
 # Binding uses set_mempolicy(2), which needs no library or tool and applies to everything that the
 # program allocates, shared memory included. /proc/PID/numa_maps then shows where the kernel has
@@ -342,7 +348,7 @@ _LONG_BITS = 8 * ctypes.sizeof(ctypes.c_ulong)
 _NODES = Path("/sys/devices/system/node")
 _KIB = 1024
 
-#: Names of shared memory in numa_maps, which escapes the blank in them.
+#: Beginnings of the names of shared memory in numa_maps.
 _SHARED = re.compile(r"file=(/dev/shm/|/SYSV|/memfd:|/dev/zero|/anon_hugepage)")
 _PAGES = re.compile(r"\bN([0-9]{1,9})=([0-9]{1,20})\b")
 _PINNED = re.compile(r"^VmPin:\s+([0-9]{1,20}) kB$", re.MULTILINE)
@@ -399,9 +405,9 @@ def buffers_b(pid: int, least_b: int) -> dict[int, int]:
 
 
 def pinned_b(pid: int) -> int | None:
-    """Pinned memory of a process, bytes: its pages cannot move. None if unknown.
+    """Pinned memory of a process, bytes; None if unknown.
 
-    Registering memory with an RDMA device pins it.
+    Memory that is registered with an RDMA device is pinned: its pages cannot move.
     """
     match = _PINNED.search(kernel_text.read(Path(f"/proc/{pid}/status")))
     return int(match[1]) * _KIB if match else None
@@ -417,15 +423,17 @@ def parse_numa_maps(lines: Iterable[str], least_b: int) -> dict[int, int]:
     """NUMA node -> bytes of a process's buffers there, from the lines of numa_maps.
 
     Buffers are the anonymous and shared mappings of at least `least_b`, the size of one message.
-    Programs and libraries do not count: they are where the page cache put them.
+    Programs and libraries do not count: they lie where the page cache has put them.
     """
     total_b: dict[int, int] = {}
     for line in lines:
         page = _PAGE_KIB.search(line)
-        if page is None or not ("anon=" in line or _SHARED.search(line)):
+        is_buffer = "anon=" in line or _SHARED.search(line)
+        if page is None or not is_buffer:
             continue
-        by_node = {int(n): int(pages) * int(page[1]) * _KIB for n, pages in _PAGES.findall(line)}
-        if sum(by_node.values()) >= least_b:
-            for node, size_b in by_node.items():
+        page_b = int(page[1]) * _KIB
+        mapping_b = {int(node): int(pages) * page_b for node, pages in _PAGES.findall(line)}
+        if sum(mapping_b.values()) >= least_b:
+            for node, size_b in mapping_b.items():
                 total_b[node] = total_b.get(node, 0) + size_b
     return total_b
