@@ -1,6 +1,6 @@
-"""What disturbed a run at its targets: other processes, other traffic, other rails. Pure.
+"""Disturbances of a run at its targets: foreign processes, foreign traffic, wrong rails. Pure.
 
-The same criteria hold in all arms.
+The criteria are the same in all arms.
 """
 
 from __future__ import annotations
@@ -18,30 +18,26 @@ from records.units import distinguishable
 def exceeded_limits(
     target: NodeConditions, node: NodeSeries, limits: AcceptanceLimits
 ) -> Iterator[str]:
-    """The limits that a target's conditions exceed, the same ones in all arms."""
-    usual_hz = node.usual_hz
-    if beyond := _beyond(target.foreign_cpus, limits.foreign_cpus):
-        used, most = distinguishable(*beyond, 2, "f")
+    """Yield a line for each limit that a target's conditions exceed."""
+    cpus, most_cpus = target.foreign_cpus, limits.foreign_cpus
+    if cpus is not None and most_cpus is not None and cpus > most_cpus:
+        used, allowed = distinguishable(cpus, most_cpus, 2, "f")
         yield (
             f"{target.node}: foreign processes used {used} hardware threads"
-            f" (most: {node.busiest or 'unknown'}); allowed: {most}"
+            f" (most: {node.busiest or 'unknown'}); allowed: {allowed}"
         )
-    if beyond := _beyond(target.steal_share, limits.steal_share):
-        took, most = distinguishable(*beyond, 1, "%")
-        yield (f"{target.node}: the hypervisor took {took} of the processor time; allowed: {most}")
-    drop, hz = limits.frequency_drop, target.frequency_hz
+    steal, most_steal = target.steal_share, limits.steal_share
+    if steal is not None and most_steal is not None and steal > most_steal:
+        stolen, allowed = distinguishable(steal, most_steal, 1, "%")
+        yield (
+            f"{target.node}: the hypervisor took {stolen} of the processor time; allowed: {allowed}"
+        )
+    drop, hz, usual_hz = limits.frequency_drop, target.frequency_hz, node.usual_hz
     if drop is not None and hz and usual_hz and hz < (1 - drop) * usual_hz:
         yield (
             f"{target.node}: its cores ran at {hz / 1e9:.2f} GHz, in the accepted runs of this"
             f" block at {usual_hz / 1e9:.2f} GHz; allowed: {drop:.0%} less"
         )
-
-
-def _beyond(value: float | None, limit: float | None) -> tuple[float, float] | None:
-    """Value and limit, if it exceeds a limit that there is."""
-    if value is None or limit is None or value <= limit:
-        return None
-    return value, limit
 
 
 def foreign_traffic(
@@ -50,16 +46,17 @@ def foreign_traffic(
     alone_b_s: float,
     limits: AcceptanceLimits,
 ) -> Iterator[str]:
-    """Bytes that passed the targets' devices although nothing wrote.
+    """Yield a line if too many bytes passed the targets' devices although nothing wrote.
 
-    Several targets receive each other's messages, which cancel: what they received less what they
-    sent is judged.
+    If there are several targets, they send messages to each other. So the bytes that they sent are
+    subtracted from those that they received, or the other way round.
     """
     several = len(targets) > 1
-    gone_b = [_passed_b(target, direction, several=several) for target in targets]
-    if limits.foreign_share is None or not alone_b_s or None in gone_b:
+    passed_b = [_passed_b(target, direction, several=several) for target in targets]
+    known_b = [bytes_b for bytes_b in passed_b if bytes_b is not None]
+    if limits.foreign_share is None or not alone_b_s or len(known_b) < len(passed_b):
         return
-    all_b = sum(bytes_b for bytes_b in gone_b if bytes_b is not None)
+    all_b = sum(known_b)
     over_s = max((target.over_s for target in targets), default=0.0)
     allowed_b = limits.foreign_share * alone_b_s * over_s
     if all_b > allowed_b:
@@ -74,35 +71,37 @@ def foreign_traffic(
 def _passed_b(
     target: NodeConditions, direction: TrafficDirection, *, several: bool
 ) -> float | None:
-    """Bytes that passed in a direction, of several targets less those of the other one."""
-    both_b_s = target.received_b_s, target.sent_b_s
-    this_b_s, other_b_s = both_b_s if direction == "received" else reversed(both_b_s)
-    if this_b_s is None or other_b_s is None:
+    """Return the bytes that passed in a direction; if `several`, less those in the other one."""
+    if target.received_b_s is None or target.sent_b_s is None:
         return None
-    return (this_b_s - (other_b_s if several else 0.0)) * target.over_s
+    if direction == "received":
+        rate_b_s, opposite_b_s = target.received_b_s, target.sent_b_s
+    else:
+        rate_b_s, opposite_b_s = target.sent_b_s, target.received_b_s
+    return (rate_b_s - (opposite_b_s if several else 0.0)) * target.over_s
 
 
 def misrouted_traffic(
     targets: Sequence[NodeConditions], rails: Rails | None, limits: AcceptanceLimits
 ) -> Iterator[str]:
-    """Rails that passed bytes against the policy, or none although it names them.
+    """Yield a line for each rail that passed bytes against the policy, or none although required.
 
-    Bytes are those of all targets, received and sent. Other traffic, up to `rail_share` of all
-    bytes, is no evidence.
+    The bytes are those of all targets, received and sent. Up to `rail_share` of all bytes is
+    ignored as other traffic.
     """
     if not rails or not rails.required:
         return
-    share, counted = limits.rail_share, dict.fromkeys(rails.devices, 0)
+    share, bytes_by_rail = limits.rail_share, dict.fromkeys(rails.devices, 0)
     for target in targets:
         if not target.devices:
             listed = ", ".join(rails.devices)
             yield f"{target.node}: a rail's byte counter is missing or was set back ({listed})"
             return
         for device in target.devices:
-            counted[device.device] += device.received_b + device.sent_b
-    all_b = sum(counted.values())
+            bytes_by_rail[device.device] += device.received_b + device.sent_b
+    all_b = sum(bytes_by_rail.values())
     policy = f"the policy names {', '.join(sorted(rails.required))}"
-    for name, bytes_b in counted.items():
+    for name, bytes_b in bytes_by_rail.items():
         statement = (
             f"{name} passed {bytes_b / 1e6:.2f} of {all_b / 1e6:.2f} MB of all rails; {policy}"
         )

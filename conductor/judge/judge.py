@@ -1,7 +1,7 @@
 """Judges a run by its series: whether it counts, and if not, why. Pure.
 
-The conductor judges each run, and `nimc verify` judges a stored one again. What cannot be read on a
-machine rejects nothing; a limit of None is not judged.
+The conductor judges each run, and `nimc verify` judges stored runs again. A value that a machine
+cannot read rejects no run, nor does a limit of None.
 """
 
 from __future__ import annotations
@@ -23,18 +23,18 @@ from records.units import plural
 
 @dataclass(frozen=True, kw_only=True)
 class Judgement:
-    """What the series of a run show."""
+    """The judgement of a run."""
 
-    #: What disturbed each target.
+    #: Conditions at each target.
     conditions: list[NodeConditions]
-    #: What each writer did.
+    #: The record of each writer.
     writers: list[WriterRecord]
-    #: Why the run does not count, one line each, the first cause first; empty if it counts.
+    #: Why the run does not count, a line each, the first cause first; empty if it counts.
     reasons: list[str]
-    #: The largest mean rate of a writer as a share of its rate alone; 0 if not known. A share far
+    #: The largest mean rate of a writer as a share of its rate alone; 0 if unknown. A share far
     #: above 1 shows that the measurement of the rate alone was disturbed.
     share_of_alone: float
-    #: A note on the targets whose writes nothing but the writers' reports shows, if there are any.
+    #: A note on the targets whose writes are unproven; None if there are none.
     unproven_note: str | None
 
 
@@ -43,8 +43,8 @@ def judge(
 ) -> Judgement:
     """Judge a run.
 
-    `window_s`: when its application started and ended, by the conductor's clock (Unix time).
-    `others`: whether something else may send to a single target, too.
+    `window_s` is when its application started and ended, by the conductor's clock (Unix time).
+    `others` says whether other programs may also send to a single target.
     """
     targets = [conditions(node) for node in series.nodes]
     records = writer_records(series, window_s)
@@ -74,7 +74,7 @@ def judge(
 def _disturbances(
     series: Series, targets: Sequence[NodeConditions], limits: AcceptanceLimits
 ) -> Iterator[str]:
-    """What stopped the conductor or used the nodes."""
+    """Yield a line for each disturbance of the conductor and of the targets."""
     if series.stood_still_s > limits.pause_s:
         yield f"the conductor did not run for {series.stood_still_s:.1f} s"
     if abs(series.clock_moved_s) > limits.pause_s:

@@ -16,20 +16,20 @@ from typing import Literal
 LEAST_ROWS = 2
 #: How often a run's length is doubled at most.
 MOST_DOUBLINGS = 6
-#: The lengths that a check prepares beside its own, as multiples of it: 2, 4, ...
+#: The longer runs that a check prepares, as multiples of its own length: 2, 4, ...
 MULTIPLES = [2**exponent for exponent in range(1, MOST_DOUBLINGS + 1)]
 #: File in the logs of a block whose runs were made longer (`Lengthening`).
 FILE = "length.json"
 
 
 def doublings_needed(run_s: float, least_s: float) -> int:
-    """Return how often a run of `run_s` must be doubled to last `least_s`; 0 if it does already."""
+    """Return how often a run of `run_s` must be doubled to last `least_s`."""
     return ceil(log2(least_s / run_s)) if 0 < run_s < least_s else 0
 
 
 @dataclass(frozen=True)
 class Lengthening:
-    """How much longer a block's runs were made, noted for the next blocks of the case."""
+    """The lengthening of a block's runs, stored for the next blocks of the case."""
 
     #: How often their length was doubled, at most `MOST_DOUBLINGS` times.
     doublings: Literal[0, 1, 2, 3, 4, 5, 6]

@@ -1,9 +1,10 @@
-"""Rates of a writer in a window: from its rows, and from what counted it meanwhile. Pure."""
+"""Rates of a writer in a window, from its rows and from counts of its bytes. Pure."""
 
 from __future__ import annotations
 
 from bisect import bisect_left
 from collections.abc import Sequence
+from dataclasses import dataclass
 from itertools import pairwise
 from operator import sub
 from typing import NamedTuple
@@ -14,7 +15,7 @@ from conductor.readings import CounterSample, RateRow
 
 
 def passed_at(samples: Sequence[CounterSample], at_s: float) -> float | None:
-    """Return what had passed at a time between readings, linearly; None outside of them."""
+    """Return the total at a time, interpolated linearly; None if the samples do not cover it."""
     index = bisect_left(samples, at_s, key=lambda sample: sample.at_s)
     if index == len(samples) or (index == 0 and samples[0].at_s > at_s):
         return None
@@ -25,131 +26,132 @@ def passed_at(samples: Sequence[CounterSample], at_s: float) -> float | None:
 
 
 def _passed(samples: Sequence[CounterSample], start_s: float, end_s: float) -> float | None:
-    """Return what passed between two times; None if the samples do not cover them."""
+    """Return the bytes counted between two times; None if the samples do not cover them."""
     before, after = passed_at(samples, start_s), passed_at(samples, end_s)
     return None if before is None or after is None else after - before
 
 
-def _joined(rows: Sequence[RateRow], samples: Sequence[CounterSample]) -> list[RateRow]:
-    """The rows, each from the end of the one before it if what passed between them was counted.
+def _without_gaps(rows: Sequence[RateRow], samples: Sequence[CounterSample]) -> list[RateRow]:
+    """Return the rows, each begun at the end of the previous one if the gap was counted.
 
-    `samples` are of this writer alone. They may be of another unit than the rows, and have headers:
-    a byte between rows is as much of them as one within rows.
+    `samples` count this writer alone. They may be in another unit than the rows, and contain
+    headers. So the bytes of a gap are scaled by the ratio of reported to counted bytes in rows.
     """
-    within = [(row.bytes_b, _passed(samples, row.start_s, row.end_s)) for row in rows]
-    reported_b = sum(bytes_b for bytes_b, passed in within if passed is not None)
-    counted = sum(passed for _, passed in within if passed is not None)
+    in_rows = [(row.bytes_b, _passed(samples, row.start_s, row.end_s)) for row in rows]
+    reported_b = sum(bytes_b for bytes_b, passed in in_rows if passed is not None)
+    counted = sum(passed for _, passed in in_rows if passed is not None)
     if counted <= 0:
         return list(rows)
-    longer = list(rows[:1])
-    for before, row in pairwise(rows):
-        between = _passed(samples, before.end_s, row.start_s)
-        if between is not None and row.start_s > before.end_s:
-            bytes_b = row.bytes_b + between * reported_b / counted
-            over_s = row.end_s - before.end_s
-            row = row._replace(start_s=before.end_s, rate_b_s=bytes_b / over_s)
-        longer.append(row)
-    return longer
+    gapless = list(rows[:1])
+    for previous, row in pairwise(rows):
+        in_gap = _passed(samples, previous.end_s, row.start_s)
+        if in_gap is not None and row.start_s > previous.end_s:
+            bytes_b = row.bytes_b + in_gap * reported_b / counted
+            over_s = row.end_s - previous.end_s
+            row = row._replace(start_s=previous.end_s, rate_b_s=bytes_b / over_s)
+        gapless.append(row)
+    return gapless
 
 
-def _filled(
+def _with_ends(
     rows: Sequence[RateRow], samples: Sequence[CounterSample], least_s: float
 ) -> list[RateRow]:
-    """The rows, and in the same form what was counted before the first and after the last of them.
+    """Return the rows, and rows made of counts before the first and after the last of them.
 
-    `samples` are of this writer alone; each rate is over at least `least_s`.
+    `samples` count this writer alone. Each rate is computed over at least `least_s`.
     """
     if not samples or samples[-1].at_s - samples[0].at_s < least_s:
         return list(rows)
-    ended_s = samples[-1].at_s
-    until_s = min(rows[0].start_s, ended_s) if rows else ended_s
-    before = _counted(samples, samples[0].at_s, until_s, least_s)
-    after = _counted(samples, rows[-1].end_s, ended_s, least_s) if rows else []
+    first_s, last_s = samples[0].at_s, samples[-1].at_s
+    if not rows:
+        return _rows_of_counts(samples, first_s, last_s, least_s)
+    before = _rows_of_counts(samples, first_s, min(rows[0].start_s, last_s), least_s)
+    after = _rows_of_counts(samples, rows[-1].end_s, last_s, least_s)
     return [*before, *rows, *after]
 
 
 def gapless_rows(writer: WriterSeries) -> list[RateRow]:
-    """A writer's rows, each with the time since the one before it if that was counted."""
-    return writer.rows if writer.counted_s is None else _joined(writer.rows, writer.samples)
+    """Return a writer's rows, each begun at the end of the previous one if the gap was counted."""
+    return writer.rows if writer.counted_s is None else _without_gaps(writer.rows, writer.samples)
 
 
 def all_rows(writer: WriterSeries) -> list[RateRow]:
-    """A writer's rows, and what was counted between, before and after them."""
+    """Return a writer's rows without gaps, and rows made of counts before and after them."""
     rows, least_s = gapless_rows(writer), writer.counted_s
-    return rows if least_s is None else _filled(rows, writer.samples, least_s)
+    return rows if least_s is None else _with_ends(rows, writer.samples, least_s)
 
 
 def last_end_s(writer: WriterSeries) -> float | None:
-    """The end of the last of them, which depends on no time between rows; None without any."""
-    rows, least_s = writer.rows[-1:], writer.counted_s
-    rows = rows if least_s is None else _filled(rows, writer.samples, least_s)
+    """Return the end of the last of all rows; None if there are none."""
+    rows, least_s = writer.rows[-1:], writer.counted_s  # gaps do not change the end
+    rows = rows if least_s is None else _with_ends(rows, writer.samples, least_s)
     return rows[-1].end_s if rows else None
 
 
-def _counted(
+def _rows_of_counts(
     samples: Sequence[CounterSample], from_s: float, to_s: float, least_s: float
 ) -> list[RateRow]:
-    """Return what was counted from one time to another, cut at the samples."""
+    """Return rows made of the counts from one time to another, cut at the samples."""
     if to_s <= from_s:
         return []
     cuts_s = [from_s]
-    for at_s, *_ in samples:
-        if min(at_s - cuts_s[-1], to_s - at_s) >= least_s:
-            cuts_s.append(at_s)
+    for sample in samples:
+        if min(sample.at_s - cuts_s[-1], to_s - sample.at_s) >= least_s:
+            cuts_s.append(sample.at_s)
     pieces = pairwise([*cuts_s, to_s])
-    return [_piece(samples, start_s, end_s, least_s) for start_s, end_s in pieces]
+    return [_row_of_counts(samples, start_s, end_s, least_s) for start_s, end_s in pieces]
 
 
-def _piece(
+def _row_of_counts(
     samples: Sequence[CounterSample], start_s: float, end_s: float, least_s: float
 ) -> RateRow:
-    """A row of what was counted; the rate of a short one is that of a longer time around it."""
-    begin_s = max(min(start_s, end_s - least_s), samples[0].at_s)
-    until_s = min(max(end_s, begin_s + least_s), samples[-1].at_s)
-    before_b, after_b = passed_at(samples, begin_s), passed_at(samples, until_s)
-    assert before_b is not None, "it lies between two samples"
-    assert after_b is not None, "and so does this"
-    return RateRow(start_s, end_s, (after_b - before_b) / (until_s - begin_s))
+    """Return a row made of counts. Its rate is that of at least `least_s` around it."""
+    rate_start_s = max(min(start_s, end_s - least_s), samples[0].at_s)
+    rate_end_s = min(max(end_s, rate_start_s + least_s), samples[-1].at_s)
+    passed_b = _passed(samples, rate_start_s, rate_end_s)
+    assert passed_b is not None, "both times lie between samples"
+    return RateRow(start_s, end_s, passed_b / (rate_end_s - rate_start_s))
 
 
 def bytes_within(
     row: RateRow, start_s: float, end_s: float, samples: Sequence[CounterSample], outside_b_s: float
 ) -> float:
-    """Return what a row's writer wrote within the window, of all that the row reports.
+    """Return the bytes of a row that were written within the window.
 
-    A row that began before the application, or ended after it, is mostly of another rate than the
-    window's. It is divided as the origin's device passed bytes, those of all its writers; if that
-    was not seen, the part outside is what `outside_b_s` writes in that time.
+    The rate outside the window usually differs from that within it. So the bytes of a row that
+    begins before the window, or ends after it, are divided like those that the origin's device
+    counted of all its writers. If it did not count, `outside_b_s` is assumed outside the window.
     """
     inside_s = min(row.end_s, end_s) - max(row.start_s, start_s)
     outside_s = row.end_s - row.start_s - inside_s
     if outside_s <= 0:
         return row.bytes_b
-    times_s = (row.start_s, max(row.start_s, start_s), min(row.end_s, end_s), row.end_s)
-    first, enters, leaves, last = (passed_at(samples, at_s) for at_s in times_s)
-    if first is None or enters is None or leaves is None or last is None or last <= first:
+    in_row = _passed(samples, row.start_s, row.end_s)
+    inside = _passed(samples, max(row.start_s, start_s), min(row.end_s, end_s))
+    if in_row is None or inside is None or in_row <= 0:
         return max(row.bytes_b - outside_b_s * outside_s, 0.0)
-    return row.bytes_b * min(max((leaves - enters) / (last - first), 0.0), 1.0)
+    return row.bytes_b * min(max(inside / in_row, 0.0), 1.0)
 
 
 class ExpectedRate(NamedTuple):
-    """The rate that a writer's own is compared with, what it is called, and what a writer does."""
+    """The rate that a writer should reach, with words for messages."""
 
     rate_b_s: float
+    #: Name of this rate.
     name: str
+    #: What a writer or a control does.
     verb: str = "wrote"
-    #: The rate alone, if the writer is judged by it.
+    #: The rate alone; None if the writer is not judged by it.
     alone_b_s: float | None = None
 
 
 def expected_rate(writer: WriterSeries) -> ExpectedRate:
-    """Return what the rows of a writer are compared with.
+    """Return the rate that a writer's rows are compared with.
 
-    That is the requested rate, unless there is none or it is not reached even alone.
-
-    The rate alone of a throttled writer is a measurement with the limiter's own scatter. A control
-    reports shares of a core in place of rates. It must run all the time, but no share is required:
-    the application takes as much of its core from it as from writers.
+    It is the requested rate, or the rate alone if none is requested or the writer does not reach it
+    even alone. Else the rate alone is not used: it scatters as the limiter does. A control reports
+    shares of a core in place of rates. It must run all the time, but no share is required, since
+    the application takes as much of the core from a control as from a writer.
     """
     alone_b_s, asked_b_s = writer.alone_b_s, writer.writer.rate_b_s
     if not INJECTORS[writer.injector].writes:
@@ -160,34 +162,36 @@ def expected_rate(writer: WriterSeries) -> ExpectedRate:
 
 
 def rate_before(rows: list[RateRow], start_s: float) -> float | None:
-    """The writer's mean rate before the application started, without the first row, which ramps up.
+    """Return the writer's mean rate before the application started at `start_s`.
 
-    None if no other row ended by `start_s`.
+    The first row is left out, since the writer starts in it. None if no other row ended by then.
     """
     early = [row for row in rows[1:] if row.end_s <= start_s]
     over_s = sum(row.end_s - row.start_s for row in early)
     return sum(row.bytes_b for row in early) / over_s if over_s else None
 
 
-class WindowFigures(NamedTuple):
-    """A writer's work in a window; rates and bytes are of the time that rows cover."""
+@dataclass(frozen=True, kw_only=True)
+class WindowFigures:
+    """Figures of a writer in a window. Rates and bytes are those of the time that rows cover."""
 
     #: Its rows that overlap the window.
     rows: list[RateRow]
     rate_b_s: float = 0.0
     rate_min_b_s: float = 0.0
     bytes_b: float = 0.0
-    #: Share of the window that rows cover, and the longest time within it that none does, seconds.
+    #: Share of the window that rows cover.
     observed_share: float = 0.0
+    #: Longest time within the window that no row covers, seconds.
     unobserved_s: float = 0.0
 
 
 def window_figures(writer: WriterSeries, window_s: tuple[float, float]) -> WindowFigures:
-    """Return what all rows of a writer show of a window."""
+    """Return the figures that all rows of a writer give for a window."""
     rows, (start_s, end_s) = all_rows(writer), window_s
     inside = [row for row in rows if row.end_s > start_s and row.start_s < end_s]
     if not inside or end_s <= start_s:
-        return WindowFigures([], unobserved_s=max(end_s - start_s, 0.0))
+        return WindowFigures(rows=[], unobserved_s=max(end_s - start_s, 0.0))
     spans_s = [min(row.end_s, end_s) - max(row.start_s, start_s) for row in inside]
     before_b_s = rate_before(rows, start_s)
     outside_b_s = expected_rate(writer).rate_b_s if before_b_s is None else before_b_s

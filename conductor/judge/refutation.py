@@ -1,4 +1,4 @@
-"""Counts that refute a writer's own report: its silence, devices, memory, placement. Pure."""
+"""Counts that refute a writer's own report, and buffers in the wrong place. Pure."""
 
 from __future__ import annotations
 
@@ -10,22 +10,22 @@ from conductor.judge.series_figures import Span, spans
 from records.acceptance import AcceptanceLimits
 from records.sample import MANY_TARGETS, WriterRecord
 
-#: A span that shows less than this share of the mean rate of all spans shows nothing: devices carry
-#: a little other traffic too.
-_NOTHING = 0.05
-#: A writer's own report is refuted if fewer readings of the target's memory showed something.
-_REFUTED = 0.1
-#: A pause is no silence if it is shorter than this many messages.
-_MESSAGES = 3
+#: A span is silent up to this share of the mean rate of all spans: devices also carry a little
+#: other traffic.
+_SILENT_SHARE = 0.05
+#: A writer's own report is refuted if fewer spans show new bytes in the target's memory, a share.
+_SHOWN_SHARE = 0.1
+#: A pause that is shorter than this many messages is allowed.
+_PAUSE_MESSAGES = 3
 
 
 def silences(writer: WriterSeries, window_s: Window, limits: AcceptanceLimits) -> Iterator[str]:
-    """Times in which nothing of a writer was counted, and memory that it did not write."""
+    """Yield a line if no bytes of a writer were counted for too long, or few reached memory."""
     counts = spans(writer, window_s)
     source = writer.meter.at
     usual_b_s = expected_rate(writer).rate_b_s
     message_s = writer.writer.message_b / usual_b_s if usual_b_s else 0.0
-    allowed_s = max(limits.silent_s, _MESSAGES * message_s)
+    allowed_s = max(limits.silent_s, _PAUSE_MESSAGES * message_s)
     silent_s = longest_silence_s(counts)
     if silent_s > allowed_s:
         yield (
@@ -33,7 +33,7 @@ def silences(writer: WriterSeries, window_s: Window, limits: AcceptanceLimits) -
             f" {allowed_s:.1f} s"
         )
     shown = sum(count.amount > 0 for count in counts)
-    if writer.meter.memory and len(counts) * _REFUTED > max(shown, 1):
+    if writer.meter.memory and len(counts) * _SHOWN_SHARE > max(shown, 1):
         yield (
             f"writer {writer.number} {shown} of {len(counts)} looks at the target's memory found it"
             " written"
@@ -41,12 +41,12 @@ def silences(writer: WriterSeries, window_s: Window, limits: AcceptanceLimits) -
 
 
 def longest_silence_s(counts: Sequence[Span]) -> float:
-    """The longest time in a row in which spans showed nothing, seconds."""
+    """Return the longest time of silent spans in a row, seconds."""
     over_s = sum(count.length_s for count in counts)
     mean = sum(count.amount for count in counts) / over_s if over_s > 0 else 0.0
     longest_s = silent_s = 0.0
     for count in counts:
-        is_silent = count.amount <= _NOTHING * mean * count.length_s
+        is_silent = count.amount <= _SILENT_SHARE * mean * count.length_s
         silent_s = silent_s + count.length_s if is_silent else 0.0
         longest_s = max(longest_s, silent_s)
     return longest_s
@@ -55,11 +55,11 @@ def longest_silence_s(counts: Sequence[Span]) -> float:
 def disagreements(
     records: Sequence[WriterRecord], limits: AcceptanceLimits, *, alone: bool
 ) -> Iterator[str]:
-    """Targets whose devices counted something else than the writers claim.
+    """Yield a line for each target whose devices counted other bytes than the writers claim.
 
-    A claim is of the time that the writer's rows cover; what it wrote in the rest is unknown, from
-    nothing to its rate. A count may exceed the claim by any amount unless the writers are `alone`
-    on the devices, since the application's own messages pass them too.
+    A claim is made for the time that the writer's rows cover. In the rest of the window the writer
+    may have written anything from nothing to its rate. A count may exceed the claim by any amount
+    unless the writers are `alone` on the devices: the application's messages pass the devices too.
     """
     counted = [record for record in records if record.counted_b is not None]
     for target in dict.fromkeys(record.target for record in counted):
@@ -78,18 +78,19 @@ def disagreements(
 
 
 def misplaced_buffers(records: Sequence[WriterRecord]) -> Iterator[str]:
-    """Buffers outside the node that they were bound to.
+    """Yield a line for each end whose buffers lay outside the NUMA node that they were bound to.
 
-    Those whose placement is unknown do not reject the run: their binding is unverified.
+    Buffers whose placement is unknown reject no run.
     """
     for index, record in enumerate(records):
         if record.buffer_node is None or not record.message_b:
             continue
         ends = {"target": record.target_buffers_b, "origin": record.origin_buffers_b}
         for role, buffers_b in ends.items():
-            away_b = sum(b for node, b in buffers_b.items() if node != str(record.buffer_node))
-            if away_b:
+            bound_node = str(record.buffer_node)
+            outside_b = sum(size_b for node, size_b in buffers_b.items() if node != bound_node)
+            if outside_b:
                 yield (
-                    f"writer {index}: {away_b / 2**20:.1f} MiB of the {role}'s buffers lay outside"
-                    f" NUMA node {record.buffer_node}"
+                    f"writer {index}: {outside_b / 2**20:.1f} MiB of the {role}'s buffers lay"
+                    f" outside NUMA node {bound_node}"
                 )

@@ -1,7 +1,8 @@
-"""The record of one run: series of readings, from which the judge says if it counts.
+"""The series of readings of one run, by which the judge decides whether the run counts.
 
-Agents record them, the hub corrects their clocks, and the conductor adds what the run is measured
-against. They are stored beside the run's outputs, so that a stored run can be judged again.
+Agents record the series, the hub corrects their clocks, and the conductor adds the rates that
+writers are compared with. Series are stored beside the run's outputs, so that a stored run can be
+judged again.
 """
 
 from __future__ import annotations
@@ -27,63 +28,65 @@ ENDING = ".series.json"
 
 @dataclass(kw_only=True)
 class WriterSeries:
-    """The rows of one writer, or control, what counted it, and what it is measured against."""
+    """The rows and counts of one writer or control, and the rates that it is compared with."""
 
-    #: Its number among the writers of one kind, for people.
+    #: Its number among the writers of one kind, for messages.
     number: int
     injector: str
     writer: Writer
     transport: str
     #: Length of a row, seconds.
     row_s: float
-    #: Shortest time over which what is counted is its rate, seconds; None: it shares the device.
+    #: Shortest time over which counts give its rate, seconds; None if it shares its device.
     counted_s: float | None = None
     rows: list[RateRow] = field(default_factory=list)
-    #: Bytes counted at its origin; of all writers that share its device.
+    #: Bytes counted at its origin. If it shares its device, they are those of all writers there.
     samples: list[CounterSample] = field(default_factory=list)
-    #: Its rate without an application, bytes per second (of a control 0: none is required), and
-    #: what its target's device then counted, of all its writers; None: not counted.
+    #: Its rate without an application, bytes per second; 0 for a control, since none is required.
     alone_b_s: float = 0.0
+    #: The rate that its target's device then counted of all its writers; None if not counted.
     counted_alone_b_s: float | None = None
     meter: MeterRecord = field(default_factory=lambda: MeterRecord(0))
     placed: list[Placement] = field(default_factory=list)
 
     def copy(self, first_row: int = 0) -> WriterSeries:
-        """The series as it is now, from a row on; what the writer reports later is not in it."""
+        """Return a copy from a row on; later reports of the writer do not change it."""
         return replace(self, rows=self.rows[first_row:], samples=[*self.samples])
 
 
 @dataclass(frozen=True)
 class Rails:
-    """The devices of a node, those that a run's bytes must pass, and all that they may pass."""
+    """The rails of a node, by their devices."""
 
     devices: list[str]
+    #: Rails that a run's bytes must pass.
     required: list[str]
+    #: All rails that they may pass.
     allowed: list[str]
 
 
 @dataclass(frozen=True, kw_only=True)
 class Series:
-    """Everything that says whether one run counts."""
+    """All readings by which one run is judged."""
 
-    #: The targets.
+    #: Readings on each target.
     nodes: list[NodeSeries] = field(default_factory=list)
     writers: list[WriterSeries] = field(default_factory=list)
-    #: The claims of the writers of a timetable.
+    #: Records of the writers of a timetable, as they claim them.
     claims: list[WriterRecord] = field(default_factory=list)
     #: Why writers did not follow their timetable.
     off_plan: list[str] = field(default_factory=list)
-    #: Directions at the targets in which nothing of the run's treatment goes, and the rate of all
-    #: writers of the block together without an application, bytes per second.
+    #: Directions in which the run's treatment sends nothing at the targets.
     silent: list[TrafficDirection] = field(default_factory=list)
+    #: Rate of all writers of the block together without an application, bytes per second.
     alone_b_s: float = 0.0
-    #: None: not judged.
+    #: None if rails are not judged.
     rails: Rails | None = None
     #: Held writers of which an end ran.
     ran: list[int] = field(default_factory=list)
-    #: Longest time that the conductor did not run, and by how much its wall clock moved further
-    #: than the monotonic one, seconds.
+    #: Longest time that the conductor did not run, seconds.
     stood_still_s: float = 0.0
+    #: How much further its wall clock moved than the monotonic clock, seconds.
     clock_moved_s: float = 0.0
 
 
@@ -105,7 +108,7 @@ def save(series: Series, limits: AcceptanceLimits, path: Path) -> None:
 
 
 def read(text: bytes) -> StoredSeries:
-    """Return what `save` wrote. Raises ValueError."""
+    """Return the series that `save` wrote. Raises ValueError if the text is invalid."""
     stored: StoredSeries = _reader().validate_json(text)
     return stored
 

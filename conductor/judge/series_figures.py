@@ -1,4 +1,4 @@
-"""Figures of a run's series, for the sample: of each target, and of each writer. Pure."""
+"""Figures of each target and of each writer from a run's series, for the sample. Pure."""
 
 from __future__ import annotations
 
@@ -25,8 +25,7 @@ from records.sample import (
     WriterRecord,
 )
 
-#: Shortest time between two readings of a span, seconds: agents read four times a second, and also
-#: when a row is printed.
+#: Shortest length of a span, seconds. Agents read four times a second, and also when a row comes.
 _SPAN_S = 0.2
 
 
@@ -36,50 +35,55 @@ class Count(NamedTuple):
     counter: str
     bytes_b: int
     over_s: float
-    #: Of these, RDMA writes received, or RDMA reads answered; 0 if a device does not say.
+    #: Of these, bytes of RDMA writes received or RDMA reads answered; 0 if not counted.
     one_sided_b: int = 0
 
 
 class Span(NamedTuple):
-    """Bytes that were counted of a writer in a span of time."""
+    """A count of a writer's bytes in a span of time."""
 
     length_s: float
+    #: Bytes; of a control, seconds of processor time.
     amount: float
 
 
-#: Direction -> fields of a sample: all bytes, and those of RDMA writes or reads.
+#: Direction -> fields of `DeviceSample`: all bytes, and bytes of RDMA writes or reads.
 _FIELDS: dict[TrafficDirection, tuple[str, str]] = {
     "received": ("received_b", "written_b"),
     "sent": ("sent_b", "read_b"),
 }
 
 
-def _gone_b(device: DeviceSeries, name: str) -> int | None:
-    """Return what a field rose by; None if a reading is missing, or the counter was set back."""
-    first_b, last_b = (getattr(sample, name) for sample in (device.samples[0], device.samples[-1]))
-    return None if first_b is None or last_b is None or last_b < first_b else last_b - first_b
+def _rise_b(device: DeviceSeries, name: str) -> int | None:
+    """Return the rise of a field; None if a reading is missing or the counter was set back."""
+    first_b: int | None = getattr(device.samples[0], name)
+    last_b: int | None = getattr(device.samples[-1], name)
+    if first_b is None or last_b is None or last_b < first_b:
+        return None
+    return last_b - first_b
 
 
 def counted_bytes(node: NodeSeries, direction: TrafficDirection) -> Count | None:
-    """Bytes that all devices of a node counted; None if there is none, or one lacks a count.
+    """Return the bytes that all devices of a node counted.
 
-    Devices that share a counter, as soft-RoCE and the interface below, are counted once.
+    None if there are no devices, or one has no count. Devices that share a counter, such as
+    soft-RoCE and the interface below it, are counted once.
     """
-    counters = {device.counter: device for device in node.devices if device.samples}
-    every, one_sided = _FIELDS[direction]
-    counted = [_gone_b(device, every) for device in counters.values()]
-    gone_b = [bytes_b for bytes_b in counted if bytes_b is not None]
-    if not counters or len(gone_b) < len(counted):
+    by_counter = {device.counter: device for device in node.devices if device.samples}
+    devices = by_counter.values()
+    all_bytes, one_sided_bytes = _FIELDS[direction]
+    rises_b = [_rise_b(device, all_bytes) for device in devices]
+    known_b = [rise_b for rise_b in rises_b if rise_b is not None]
+    if not devices or len(known_b) < len(rises_b):
         return None
-    first_s, last_s = (
-        max(device.samples[index].at_s for device in counters.values()) for index in (0, -1)
-    )
-    one_sided_b = sum(_gone_b(device, one_sided) or 0 for device in counters.values())
-    return Count("+".join(counters), sum(gone_b), last_s - first_s, one_sided_b)
+    first_s = max(device.samples[0].at_s for device in devices)
+    last_s = max(device.samples[-1].at_s for device in devices)
+    one_sided_b = sum(_rise_b(device, one_sided_bytes) or 0 for device in devices)
+    return Count("+".join(by_counter), sum(known_b), last_s - first_s, one_sided_b)
 
 
 def conditions(node: NodeSeries) -> NodeConditions:
-    """Return what disturbed a target from its first reading to its last."""
+    """Return the conditions at a target from its first reading to its last."""
     over_s = node.loads[-1].at_s - node.loads[0].at_s if node.loads else 0.0
     received_b_s, sent_b_s = (_rate_b_s(counted_bytes(node, direction)) for direction in DIRECTIONS)
     counters = dict.fromkeys(device.counter for device in node.devices)
@@ -102,70 +106,72 @@ def _rate_b_s(count: Count | None) -> float | None:
 
 
 def _foreign_cpus(node: NodeSeries, over_s: float) -> float | None:
-    if over_s <= 0 or any(load.foreign_s is None for load in (node.loads[0], node.loads[-1])):
+    """Return the mean number of hardware threads that foreign processes kept busy."""
+    if over_s <= 0 or node.loads[0].foreign_s is None or node.loads[-1].foreign_s is None:
         return None
-    # The kernel's times of a process may fall by a tick.
-    return max(node.loads[-1].foreign_s or 0.0, 0.0) / over_s
+    # The kernel's time of a process may fall by a tick.
+    return max(node.loads[-1].foreign_s, 0.0) / over_s
 
 
 def _steal_share(node: NodeSeries) -> float | None:
-    """Share of the processor time that the hypervisor took."""
+    """Return the share of the processor time that the hypervisor took."""
     if not node.loads:
         return None
     first, last = node.loads[0], node.loads[-1]
     all_ticks = last.total - first.total
-    # A hypervisor may set its count back, as when it moves the machine to another host.
+    # A hypervisor may set its count back, for example if it moves the machine to another host.
     return max(last.stolen - first.stolen, 0) / all_ticks if all_ticks > 0 else None
 
 
 def _device_bytes(devices: Sequence[DeviceSeries]) -> list[DeviceBytes]:
-    """The bytes of each device; empty if one of them has no counter."""
-    counted = []
+    """Return the bytes of each device; empty if a device has no counter."""
+    bytes_by_device = []
     for device in devices:
-        received_b, sent_b = (_gone_b(device, _FIELDS[direction][0]) for direction in DIRECTIONS)
+        received_b, sent_b = _rise_b(device, "received_b"), _rise_b(device, "sent_b")
         if received_b is None or sent_b is None:
             return []
-        counted.append(DeviceBytes(device.device, received_b, sent_b))
-    return counted
+        bytes_by_device.append(DeviceBytes(device.device, received_b, sent_b))
+    return bytes_by_device
 
 
 def spans(writer: WriterSeries, window_s: tuple[float, float]) -> list[Span]:
-    """Return what was counted of a writer in a window, four times a second.
+    """Return the spans between readings of a writer in a window, about four a second.
 
-    The first begins before the window, and the last ends after it, if there are such readings.
+    The first span begins before the window, and the last one ends after it, if there are such
+    readings.
     """
     start_s, end_s = window_s
     before = [sample for sample in writer.samples if sample.at_s <= start_s][-1:]
     inside = [sample for sample in writer.samples if start_s < sample.at_s < end_s]
     after = [sample for sample in writer.samples if sample.at_s >= end_s][:1]
-    apart: list[CounterSample] = []
+    ends: list[CounterSample] = []
     for sample in [*before, *inside, *after]:
-        if not apart or sample.at_s - apart[-1].at_s >= _SPAN_S:
-            apart.append(sample)
+        if not ends or sample.at_s - ends[-1].at_s >= _SPAN_S:
+            ends.append(sample)
     return [
-        Span(last.at_s - first.at_s, last.total - first.total) for first, last in pairwise(apart)
+        Span(last.at_s - first.at_s, last.total - first.total) for first, last in pairwise(ends)
     ]
 
 
 def writer_records(series: Series, window_s: tuple[float, float]) -> list[WriterRecord]:
-    """Return what each writer did in the window, with what counted it and where its buffers lay."""
+    """Return the record of each writer in the window, with proof and placement."""
     records = [_writer_record(writer, window_s) for writer in series.writers]
-    counted = _counted(series, records or series.claims)
-    complete = [_proven(record, counted.get(record.target)) for record in series.claims]
+    counts = _counts_by_target(series, records or series.claims)
+    complete = [_with_proof(record, counts.get(record.target)) for record in series.claims]
     for record, writer in zip(records, series.writers, strict=True):
-        found_share = _found_share(writer, record.rate_b_s, window_s)
-        count, alone_b_s = counted.get(record.target), writer.counted_alone_b_s
-        proven = _proven(record, count, alone_b_s, found_share)
+        memory_share = _memory_share(writer, record.rate_b_s, window_s)
+        count, alone_b_s = counts.get(record.target), writer.counted_alone_b_s
+        proven = _with_proof(record, count, alone_b_s, memory_share)
         complete.append(_with_placement(proven, writer.placed))
-    return [_as_shown(record, complete, counted.get(record.target)) for record in complete]
+    return [_with_transport(record, complete, counts.get(record.target)) for record in complete]
 
 
-def _as_shown(
+def _with_transport(
     record: WriterRecord, records: Sequence[WriterRecord], count: Count | None
 ) -> WriterRecord:
-    """The record with what its bytes went over by what its target's devices show.
+    """Return the record with the transport that the counts of its target's devices show.
 
-    Where a fabric may emulate RDMA writes, they must have been counted as such.
+    If a fabric may emulate RDMA writes, its devices must have counted them as RDMA writes.
     """
     fabric = fabrics.FABRICS.get(record.transport)
     if fabric is None or fabric.one_sided_counter is None:
@@ -203,29 +209,31 @@ def _writer_record(series: WriterSeries, window_s: tuple[float, float]) -> Write
     )
 
 
-def _counted(series: Series, records: Sequence[WriterRecord]) -> dict[str, Count]:
-    """Target -> what its devices counted; under `MANY_TARGETS` the sum, if each of them counted."""
+def _counts_by_target(series: Series, records: Sequence[WriterRecord]) -> dict[str, Count]:
+    """Return the counts of each target's devices; under `MANY_TARGETS` their sum if all counted."""
     direction = TRAFFIC[records[0].direction][1] if records else "received"
-    counts = {node.node: counted_bytes(node, direction) for node in series.nodes}
-    counted = {node: count for node, count in counts.items() if count}
-    if counted and len(counted) == len(counts):
-        counted[MANY_TARGETS] = Count(
-            counter="+".join(dict.fromkeys(count.counter for count in counted.values())),
-            bytes_b=sum(count.bytes_b for count in counted.values()),
-            over_s=max(count.over_s for count in counted.values()),
-            one_sided_b=sum(count.one_sided_b for count in counted.values()),
+    count_of_node = {node.node: counted_bytes(node, direction) for node in series.nodes}
+    counts = {node: count for node, count in count_of_node.items() if count}
+    if counts and len(counts) == len(count_of_node):
+        counts[MANY_TARGETS] = Count(
+            counter="+".join(dict.fromkeys(count.counter for count in counts.values())),
+            bytes_b=sum(count.bytes_b for count in counts.values()),
+            over_s=max(count.over_s for count in counts.values()),
+            one_sided_b=sum(count.one_sided_b for count in counts.values()),
         )
-    return counted
+    return counts
 
 
-def _proven(
+def _with_proof(
     record: WriterRecord,
     count: Count | None,
     alone_b_s: float | None = None,
-    found_share: float | None = None,
+    memory_share: float | None = None,
 ) -> WriterRecord:
-    """The record with what proves its writes: the count of its target's devices, for all its
-    writers together, or what the target found in its memory. A control has no proof.
+    """Return the record with the proof of its writes.
+
+    The proof is the count of the target's devices, for all writers of the target together, or the
+    share of the claimed bytes that the target found in its memory. A control has no proof.
     """
     if not record.message_b:
         return record
@@ -239,25 +247,26 @@ def _proven(
             counted_s=count.over_s,
             counted_alone_b_s=alone_b_s,
         )
-    elif found_share is not None and found_share >= PROVEN_SHARE:
+    elif memory_share is not None and memory_share >= PROVEN_SHARE:
         proof = "memory"
-    return replace(record, proof=proof, overwritten_share=found_share)
+    return replace(record, proof=proof, overwritten_share=memory_share)
 
 
-def _found_share(
+def _memory_share(
     writer: WriterSeries, claimed_b_s: float, window_s: tuple[float, float]
 ) -> float | None:
-    """Share of the bytes claimed that the target found in its memory; None: not looked at.
+    """Return the share of the claimed bytes that the target found in its memory.
 
-    Its last report may come after the window: the bytes of up to two spans may be missing.
+    None if the target did not look at its memory. Its last report may come after the window, so
+    that the bytes of up to two spans are missing.
     """
-    start_s, end_s = window_s
-    samples = writer.samples if writer.meter.memory else []
-    news = [later.at_s for earlier, later in pairwise(samples) if later.total > earlier.total]
-    if not samples or not claimed_b_s:
+    samples = writer.samples
+    if not writer.meter.memory or not samples or not claimed_b_s:
         return None
+    start_s, end_s = window_s
+    rises_s = [later.at_s for earlier, later in pairwise(samples) if later.total > earlier.total]
     since_s = max(start_s, samples[0].at_s)
-    until_s = min(end_s, max(news, default=start_s))
+    until_s = min(end_s, max(rises_s, default=start_s))
     before, after = passed_at(samples, since_s), passed_at(samples, until_s)
     if before is None or after is None:
         return 0.0
@@ -266,21 +275,22 @@ def _found_share(
 
 
 def _with_placement(record: WriterRecord, placed: Sequence[Placement]) -> WriterRecord:
-    """The record with the placement of both ends' buffers."""
+    """Return the record with the placement of both ends' buffers."""
     ends = {end.role: end for end in placed}
     target, origin = ends.get("target"), ends.get("origin")
-    at_target = target.buffers_b if target else {}
-    at_origin = origin.buffers_b if origin else {}
-    # There the origin maps the target's buffer, sometimes the origin alone.
-    there_b = at_target or (at_origin if record.transport == "shared memory" else {})
+    target_b = target.buffers_b if target else {}
+    origin_b = origin.buffers_b if origin else {}
+    buffers_b = target_b
+    if not target_b and record.transport == "shared memory":
+        buffers_b = origin_b  # the origin maps the target's buffer, sometimes the origin alone
     share = None
-    if record.buffer_node is not None and there_b:
-        share = there_b.get(str(record.buffer_node), 0) / sum(there_b.values())
+    if record.buffer_node is not None and buffers_b:
+        share = buffers_b.get(str(record.buffer_node), 0) / sum(buffers_b.values())
     return replace(
         record,
         own_binding=origin.own_binding if origin else None,
-        target_buffers_b=at_target,
-        origin_buffers_b=at_origin,
+        target_buffers_b=target_b,
+        origin_buffers_b=origin_b,
         target_on_node_share=share,
         target_pinned_b=target.pinned_b if target else None,
         target_huge_b=target.huge_b if target else None,
@@ -290,7 +300,7 @@ def _with_placement(record: WriterRecord, placed: Sequence[Placement]) -> Writer
 
 
 def unproven_note(series: Series, records: Sequence[WriterRecord]) -> str | None:
-    """A note on the targets whose writes nothing but the writers' reports shows; None if none."""
+    """Return a note on the targets whose writes are unproven; None if there are none."""
     targets = [record.target for record in records if record.proof == "unproven"]
     if not targets:
         return None
@@ -305,8 +315,8 @@ def unproven_note(series: Series, records: Sequence[WriterRecord]) -> str | None
     )
 
 
-def _not_proven(fault: str | None, found_share: float | None) -> str:
-    """Return what a target's memory lacks as a proof."""
-    if found_share is None:
+def _not_proven(fault: str | None, memory_share: float | None) -> str:
+    """Return why a target's memory is no proof of writes."""
+    if memory_share is None:
         return f"was not looked at{f' ({fault})' if fault else ''}"
-    return f"shows {found_share:.0%} of what they claim, where {PROVEN_SHARE:.0%} are needed"
+    return f"shows {memory_share:.0%} of what they claim, where {PROVEN_SHARE:.0%} are needed"

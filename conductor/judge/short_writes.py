@@ -1,4 +1,4 @@
-"""The writes under a timetable: whether they are as planned, and their records. Pure."""
+"""Checks the short writes under a timetable against their plan, and makes their records. Pure."""
 
 from __future__ import annotations
 
@@ -12,19 +12,19 @@ from records.block_plan import ShortWrites
 from records.sample import MANY_TARGETS, TimetableRecord, WriterRecord
 from records.timetable import PlannedWrite, StaggeredWrites
 
-#: Rounding of shares.
+#: Tolerance for the rounding of shares.
 _ROUNDING = 1e-9
 
 Span = tuple[float, float]
 
 
 def overlap_s(one: Span, other: Span) -> float:
-    """Return how long two spans of time have in common, seconds."""
+    """Return the length of the time that two spans share, seconds."""
     return max(min(one[1], other[1]) - max(one[0], other[0]), 0.0)
 
 
 def record_without_writers(short: ShortWrites) -> TimetableRecord:
-    """The record of an arm whose number of writers is 0."""
+    """Return the record of an arm without writers."""
     return TimetableRecord(
         writers=0,
         length_s=short.length_s,
@@ -35,26 +35,29 @@ def record_without_writers(short: ShortWrites) -> TimetableRecord:
     )
 
 
-class _Done(NamedTuple):
-    """A write that was planned; times after the timetable's begin."""
+class _CheckedWrite(NamedTuple):
+    """A planned write that was made; times are seconds after time 0 of the timetable."""
 
     planned: PlannedWrite
     finished: FinishedWrite
-    #: How far start and end may be off, seconds; and whether it was fast enough.
-    near_s: float
+    #: How early or late start and end may be, seconds.
+    tolerance_s: float
+    #: True if it was fast enough.
     is_fast: bool
 
-    def as_planned(self) -> Span:
-        """The part that counts: all of it if it starts and ends near its plan."""
-        begins_in_time = self.finished.start_s <= self.planned.start_s + self.near_s
-        lasts_long_enough = self.finished.end_s >= self.planned.end_s - self.near_s
-        start_s = self.planned.start_s if begins_in_time else self.finished.start_s
-        return start_s, self.planned.end_s if lasts_long_enough else self.finished.end_s
+    def counted_span(self) -> Span:
+        """Return the span that counts as written: the plan, if start and end are close to it."""
+        starts_in_time = self.finished.start_s <= self.planned.start_s + self.tolerance_s
+        start_s = self.planned.start_s if starts_in_time else self.finished.start_s
+        ends_in_time = self.finished.end_s >= self.planned.end_s - self.tolerance_s
+        end_s = self.planned.end_s if ends_in_time else self.finished.end_s
+        return start_s, end_s
 
-    def within(self) -> Span:
-        """The part that was planned, more or less."""
-        first_s = max(self.finished.start_s, self.planned.start_s - self.near_s)
-        return first_s, min(self.finished.end_s, self.planned.end_s + self.near_s)
+    def allowed_span(self) -> Span:
+        """Return the part of the write that lies within the plan and its tolerance."""
+        start_s = max(self.finished.start_s, self.planned.start_s - self.tolerance_s)
+        end_s = min(self.finished.end_s, self.planned.end_s + self.tolerance_s)
+        return start_s, end_s
 
 
 def check_writes(
@@ -67,31 +70,37 @@ def check_writes(
     least_b_s: float,
     messages: int = 0,
 ) -> tuple[TimetableRecord, str | None]:
-    """Short writes, of so many messages each, against their plan.
+    """Check short writes, of so many messages each, against their plan.
 
-    Returns the record for the sample, and why that is rejected, in one line (None if accepted).
+    Return the record for the sample, and in one line why the sample is rejected (None if accepted).
 
-    `zero_s` is when the plan's time 0 was, `run_s` when the application started and ended, both by
-    the clock of `finished`. The error of an origin's clock is added to the tolerance. A write below
-    `least_b_s` does not count.
+    `zero_s` is the plan's time 0, and `run_s` the time from start to end of the application, both
+    by the clock of `finished`. The error of an origin's clock is added to the tolerance. A write
+    below `least_b_s` does not count.
     """
     run = (run_s[0] - zero_s, run_s[1] - zero_s)
-    first, repeated, strange = dict[int, _Done](), list[FinishedWrite](), 0
+    checked_writes: dict[int, _CheckedWrite] = {}
+    repeated: list[FinishedWrite] = []
+    unknown = 0
     for report in finished:
         write, number = report.moved_earlier(zero_s), report.number
         if not 0 <= number < len(plan):
-            strange += 1
-        elif number in first:
-            repeated.append(write)  # nothing of it was planned
+            unknown += 1
+        elif number in checked_writes:
+            repeated.append(write)
         else:
-            is_fast = 0 < write.bytes_b >= least_b_s * (write.end_s - write.start_s)
-            near_s = allowed.tolerance_s + clock_errors_s.get(plan.origin(number), 0.0)
-            first[number] = _Done(plan.write(number), write, near_s, is_fast)
-    in_run = [checked for checked in first.values() if _touches(checked.finished, run)]
-    right_s = sum(overlap_s(checked.as_planned(), run) for checked in in_run if checked.is_fast)
-    written = [*repeated, *(checked.finished for checked in in_run)]
-    beyond_s = sum(overlap_s((write.start_s, write.end_s), run) for write in written)
-    beyond_s -= sum(overlap_s(checked.within(), run) for checked in in_run)
+            least_b = least_b_s * (write.end_s - write.start_s)
+            is_fast = write.bytes_b > 0 and write.bytes_b >= least_b
+            tolerance_s = allowed.tolerance_s + clock_errors_s.get(plan.origin(number), 0.0)
+            planned = plan.write(number)
+            checked_writes[number] = _CheckedWrite(planned, write, tolerance_s, is_fast)
+    in_run = [checked for checked in checked_writes.values() if _touches(checked.finished, run)]
+    counted_s = sum(overlap_s(checked.counted_span(), run) for checked in in_run if checked.is_fast)
+    # All of a repeated write is beyond the plan.
+    all_writes = [*repeated, *(checked.finished for checked in in_run)]
+    written_s = sum(overlap_s((write.start_s, write.end_s), run) for write in all_writes)
+    allowed_s = sum(overlap_s(checked.allowed_span(), run) for checked in in_run)
+    beyond_s = written_s - allowed_s
     planned_s = plan.writers * (run[1] - run[0])
     starts_s = [checked.finished.start_s - checked.planned.start_s for checked in in_run]
     ends_s = [checked.finished.end_s - checked.planned.end_s for checked in in_run]
@@ -105,8 +114,8 @@ def check_writes(
         planned=sum(_touches(write, run) for write in plan),
         done=len(in_run),
         slow=sum(not checked.is_fast for checked in in_run),
-        unplanned=len(repeated) + strange,
-        missing_share=1 - right_s / planned_s if planned_s else 0.0,
+        unplanned=len(repeated) + unknown,
+        missing_share=1 - counted_s / planned_s if planned_s else 0.0,
         excess_share=beyond_s / planned_s if planned_s else 0.0,
         bytes_b=sum(checked.finished.bytes_b for checked in in_run),
         start_median_s=median(starts_s or [0.0]),
@@ -117,24 +126,24 @@ def check_writes(
         setup_worst_s=max(setups_s, default=0.0),
         clock_error_s=max(clock_errors_s.values(), default=0.0),
     )
-    return record, _fault(record, strange, allowed.allowed_share + _ROUNDING)
+    return record, _fault(record, unknown, allowed.allowed_share + _ROUNDING)
 
 
 def _touches(write: PlannedWrite | FinishedWrite, run: Span) -> bool:
     return write.start_s < run[1] and write.end_s > run[0]
 
 
-def _fault(record: TimetableRecord, strange: int, most: float) -> str | None:
+def _fault(record: TimetableRecord, unknown: int, allowed_share: float) -> str | None:
     missing, excess = record.missing_share or 0.0, record.excess_share or 0.0
-    if strange:
-        return f"{strange} writes are not in the plan"
-    if missing > most:
+    if unknown:
+        return f"{unknown} writes are not in the plan"
+    if missing > allowed_share:
         return (
-            f"{missing:.1%} of the planned writing is missing (allowed: {most:.1%}); "
+            f"{missing:.1%} of the planned writing is missing (allowed: {allowed_share:.1%}); "
             f"{record.done} of {record.planned} writes done, {record.slow} of them too slow"
         )
-    if excess > most:
-        return f"{excess:.1%} was written beyond the plan (allowed: {most:.1%})"
+    if excess > allowed_share:
+        return f"{excess:.1%} was written beyond the plan (allowed: {allowed_share:.1%})"
     return None
 
 
@@ -146,10 +155,10 @@ def slot_records(
     writer: Writer,
     injector: Injector,
 ) -> list[WriterRecord]:
-    """One record for each of the W writers: the sum of its writes within a window.
+    """Return a record for each writer of a timetable: the sum of its writes within a window.
 
-    `window_s` is by the clock of the writes. A write at the window's edge counts with the part
-    inside it; the rate is over the time that writes took.
+    `window_s` is by the clock of the writes. Of a write at the window's edge, the part inside
+    counts. The rate is computed over the time that the writes took.
     """
     writes_by_slot: list[list[tuple[float, float]]] = [[] for _ in range(table.writers)]
     for write in finished:

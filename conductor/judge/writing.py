@@ -18,39 +18,40 @@ from records.units import distinguishable
 def why_not_writing(
     writer: WriterSeries, observed: WindowFigures, window_s: Window, limits: AcceptanceLimits
 ) -> Iterator[str]:
-    """Yield why a writer's rows reject a run; `observed` is what they show of the window.
+    """Yield the reasons why a writer's rows reject a run.
 
-    Rows must come before, during and after the window, each no later than `late_rows` intervals
-    after the previous one, and show at least `min_share` of the expected rate. Their mean must be
-    at most `max_share` of the rate alone, and at most the limit of a throttled writer.
+    Rows must come before, during and after the window, each within `late_rows` intervals of the
+    previous one, and show at least `min_share` of the expected rate. Their mean must be at most
+    `max_share` of the rate alone, and at most the limit of a throttled writer. `observed` has the
+    writer's figures in the window.
     """
     rows = all_rows(writer)
-    wanted = expected_rate(writer)
+    expected = expected_rate(writer)
     start_s, end_s = window_s
     if not observed.rows:
         rows_span_window = bool(rows) and rows[0].start_s <= start_s < end_s <= rows[-1].end_s
-        fault = "reported no row" if rows_span_window else f"{wanted.verb} nothing"
+        fault = "reported no row" if rows_span_window else f"{expected.verb} nothing"
         yield f"{fault} within the window"
         return
-    # A control reports in each row all the time since the row before, so a late row hides nothing.
-    late_s = limits.late_rows * writer.row_s if wanted.rate_b_s else math.inf
+    # A row of a control covers all the time since its previous row, so a late row hides nothing.
+    late_s = limits.late_rows * writer.row_s if expected.rate_b_s else math.inf
     yield from _gaps(rows, window_s, late_s)
-    yield from _too_slow(observed, start_s, wanted, limits.min_share)
+    yield from _too_slow(observed, start_s, expected, limits.min_share)
     if (share := share_of_alone(writer, observed)) > limits.max_share:
         reached, most = distinguishable(share, limits.max_share, 0, "%")
         yield (
-            f"{wanted.verb} at {reached} of its rate alone; at most {most} is allowed: the rate"
+            f"{expected.verb} at {reached} of its rate alone; at most {most} is allowed: the rate"
             " alone was disturbed"
         )
     most_b_s = _most_b_s(writer, window_s)
-    if wanted.rate_b_s and observed.rate_b_s > most_b_s:
-        shares = observed.rate_b_s / wanted.rate_b_s, most_b_s / wanted.rate_b_s
+    if expected.rate_b_s and observed.rate_b_s > most_b_s:
+        shares = observed.rate_b_s / expected.rate_b_s, most_b_s / expected.rate_b_s
         reached, most = distinguishable(*shares, 0, "%")
-        yield f"{wanted.verb} at {reached} of {wanted.name}; at most {most} is allowed"
+        yield f"{expected.verb} at {reached} of {expected.name}; at most {most} is allowed"
 
 
 def _most_b_s(writer: WriterSeries, window_s: Window) -> float:
-    """Largest mean rate of a writer in a window; infinite without a limit."""
+    """Return the largest allowed mean rate of a writer in a window; infinite without a limit."""
     planned = writer.writer
     over_s = window_s[1] - window_s[0]
     if planned.rate_b_s is None or not INJECTORS[writer.injector].writes:
@@ -65,8 +66,8 @@ def _gaps(rows: Sequence[RateRow], window_s: Window, late_s: float) -> Iterator[
     if rows[-1].end_s < end_s:
         yield f"stopped {end_s - rows[-1].end_s:.2f} s before the application ended"
     ends_s = [rows[0].start_s, *(row.end_s for row in rows)]
-    # Until a row comes, nothing is known of the time that it covers. So silence lasts from the end
-    # of one row to the end of the next.
+    # A row comes at the end of its interval. So silence lasts from the end of one row to the end of
+    # the next.
     silent_s = max(
         to_s - from_s for from_s, to_s in pairwise(ends_s) if to_s > start_s and from_s < end_s
     )
@@ -75,24 +76,26 @@ def _gaps(rows: Sequence[RateRow], window_s: Window, late_s: float) -> Iterator[
 
 
 def _too_slow(
-    observed: WindowFigures, start_s: float, wanted: ExpectedRate, min_share: float
+    observed: WindowFigures, start_s: float, expected: ExpectedRate, min_share: float
 ) -> Iterator[str]:
     slowest = min(observed.rows, key=lambda row: row.rate_b_s)
     least_b_s = min(slowest.rate_b_s, observed.rate_b_s)
     moment = f"from second {max(slowest.start_s - start_s, 0.0):.1f} of the window"
-    if not wanted.rate_b_s:
+    if not expected.rate_b_s:
         if slowest.rate_b_s <= 0:
-            yield f"{wanted.verb} nothing {moment}"
-    elif not (least_b_s > 0 and least_b_s >= min_share * wanted.rate_b_s):
-        share, least = distinguishable(least_b_s / wanted.rate_b_s, min_share, 0, "%")
-        yield f"{wanted.verb} at {share} of {wanted.name} {moment}; at least {least} is required"
+            yield f"{expected.verb} nothing {moment}"
+    elif not (least_b_s > 0 and least_b_s >= min_share * expected.rate_b_s):
+        share, least = distinguishable(least_b_s / expected.rate_b_s, min_share, 0, "%")
+        yield (
+            f"{expected.verb} at {share} of {expected.name} {moment}; at least {least} is required"
+        )
 
 
 def share_of_alone(writer: WriterSeries, observed: WindowFigures) -> float:
-    """Return the mean rate as a share of the rate alone; 0 if the rate alone is not known.
+    """Return the mean rate as a share of the rate alone; 0 if the rate alone is unknown.
 
-    In a window that is short compared with a row, the rate within it is uncertain. So the smaller
-    of that rate and the rate of whole rows is taken.
+    If the window is short compared with a row, the rate within it is uncertain. So the rate of
+    whole rows is taken if it is smaller.
     """
     alone_b_s = expected_rate(writer).alone_b_s
     if not alone_b_s or not observed.rows:
