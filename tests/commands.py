@@ -69,7 +69,7 @@ def call(
 
 @cache
 def _programs() -> TemporaryDirectory[str]:
-    """What the campaigns need of a host; none of it is started."""
+    """Make the programs that campaigns need of a host; none of them is started."""
     folder = TemporaryDirectory()
     for name in ("cc", "lmp", "mpiexec", "mpi_put", "XSBench"):
         program = Path(folder.name) / name
@@ -97,7 +97,7 @@ class Nimc:
         return self.folder / "results"
 
     def environment(self, fake: str = "") -> dict[str, str]:
-        """With ReFrame's stand-in (`fake`: its faults)."""
+        """Return variables that select ReFrame's stand-in; `fake` has its faults."""
         reframe = str(self.folder / "reframe")
         path = f"{os.environ['PATH']}:{_programs().name}"
         return {"PYTHONPATH": str(ROOT), "NIMC_REFRAME": reframe, "FAKE": fake, "PATH": path}
@@ -114,15 +114,15 @@ class Nimc:
     def run(self, *options: str, fake: str = "", figures: bool = False) -> tuple[int, str, str]:
         """Run it in this process: exit status, standard output, standard error.
 
-        So do the sessions of ReFrame's stand-in. With `figures`, the page of its report is the real
-        one.
+        Sessions of ReFrame's stand-in also run in this process. Only with `figures` is the report
+        the real page.
         """
         return self.typed(self.words(*options), self.folder, fake=fake, figures=figures)
 
     def typed(
         self, words: Iterable[str], folder: Path, *, fake: str = "", figures: bool = False
     ) -> tuple[int, str, str]:
-        """As `run`, any words in any folder."""
+        """As `run`, for any command in any folder."""
         with pytest.MonkeyPatch.context() as patch:
             patch.setattr("nimc.run.runner.run_session", _session)
             if not figures:
@@ -136,7 +136,7 @@ class Nimc:
         return out, err
 
     def the_run(self) -> Path:
-        """The one run there is."""
+        """The only run."""
         (run,) = self.runs()
         return run
 
@@ -160,20 +160,23 @@ class Nimc:
         return [json.loads(line) for line in text.splitlines(keepends=True) if line.endswith("\n")]
 
     def complete_pairs(self, case: str) -> int:
-        """Pairs of the treatment with the fewest, counted by hand: its run and `off` count."""
+        """Complete pairs of the treatment with the fewest; a pair has its run and that of `off`."""
         arms: dict[tuple[int, int], set[str]] = {}
         for sample in self.samples(case):
             if sample["outcome"] == "accepted" and not sample["warmup"]:
                 arms.setdefault((sample["block"], sample["pair"]), set()).add(sample["arm"])
-        treated = ARMS - {"off"}
-        return min(sum({arm, "off"} <= kept for kept in arms.values()) for arm in treated)
+        paired_arms = ARMS - {"off"}
+        return min(
+            sum({arm, "off"} <= accepted for accepted in arms.values()) for arm in paired_arms
+        )
 
 
 @pytest.fixture(scope="session", autouse=True)
 def _configurations_and_checks_are_read_once() -> Iterator[None]:
-    """Those of this checkout, in the same environment: each takes a process of half a second.
+    """Answers on the files of this checkout are kept, since each takes a process of half a second.
 
-    The stand-in for ReFrame has no part in it. Checks of others are read once, too.
+    The environment is part of the key, without the variables of ReFrame's stand-in. Answers on
+    checks of others are kept as well.
     """
     from nimc.readiness import checks, reframe_config
 
@@ -183,8 +186,8 @@ def _configurations_and_checks_are_read_once() -> Iterator[None]:
         file = Path(command[-1])
         if file.parent != ROOT / "configs":
             return run(command, environment)
-        apart = dict.fromkeys(("PYTEST_CURRENT_TEST", "NIMC_REFRAME", "FAKE"))
-        key = (file, file.read_bytes(), *sorted((environment | apart).items()))
+        irrelevant = dict.fromkeys(("PYTEST_CURRENT_TEST", "NIMC_REFRAME", "FAKE"))
+        key = (file, file.read_bytes(), *sorted((environment | irrelevant).items()))
         if key not in answers:
             answers[key] = run(command, environment)
         return answers[key]
@@ -228,20 +231,20 @@ class Command:
     out = err = ""
 
     def __call__(self, *words: object, code: int = 0) -> str:
-        """What it prints; its exit status must be `code`."""
+        """Call `nimc` and return what it prints; its exit status must be `code`."""
         status, self.out, self.err = call(words)
         assert status == code, self.err
         return self.out
 
     def refused(self, *words: object, code: int = 2) -> str:
-        """The one line that says why it does nothing."""
+        """Call `nimc` and return the one line in which it refuses."""
         self(*words, code=code)
         (line,) = self.err.splitlines()
         assert line.startswith("nimc: "), line
         return line.removeprefix("nimc: ")
 
     def json(self, *words: object, code: int = 0) -> dict[str, Any]:
-        """Its document, whose keys are those of docs/documents.json."""
+        """Call `nimc --json` and return its document, whose keys docs/documents.json lists."""
         document: dict[str, Any] = json.loads(self(*words, "--json", code=code))
         assert_documented(" ".join(map(str, words)), document)
         return document
@@ -275,7 +278,7 @@ def commands() -> Iterator[tuple[str, click.Command]]:
 
 
 def with_option(option: str) -> set[str]:
-    """Names of the commands that have it."""
+    """Return the names of the commands that have an option."""
     return {
         name
         for name, command in commands()
@@ -284,6 +287,6 @@ def with_option(option: str) -> set[str]:
 
 
 def widest(text: str) -> int:
-    """Longest line, without those of a single word or of a report's path."""
+    """Return the length of the longest line, without lines of one word or of a report's path."""
     lines = [line for line in text.splitlines() if " " in line.removesuffix(" \\").strip()]
     return max((len(line) for line in lines if not line.startswith("report: ")), default=0)

@@ -1,11 +1,11 @@
-"""What is detected of peers' trees of real machines, beside what their owners' tools say.
+"""Compares what is detected of real machines in peers' test data with what peers' tools say.
 
     python -m tests.peer_trees hwloc FOLDER   tests/hwloc/linux of open-mpi/hwloc; needs lstopo
     python -m tests.peer_trees procfs FILE    testdata/fixtures.ttar of prometheus/procfs
 
-Prints what differs from `lstopo`, and of procfs the devices with what counts their bytes. Trees of
-hwloc may differ by design: `lstopo` reads what the kernel does not say (CPUID, device trees) and
-what kernels before 2010 said elsewhere.
+Prints the differences from `lstopo`, or the devices of procfs with the counters of their bytes.
+Trees of hwloc may differ by design: `lstopo` also reads CPUID, device trees, and files that only
+kernels before 2010 had.
 """
 
 import subprocess
@@ -27,7 +27,7 @@ _USAGE = "usage: python -m tests.peer_trees hwloc FOLDER | procfs FILE"
 
 @dataclass(frozen=True)
 class Facts:
-    """What both know of a host."""
+    """The facts of a host that are compared."""
 
     sockets: int
     cores: int
@@ -36,17 +36,17 @@ class Facts:
     llc_b: int
 
 
-def detected(host: Host) -> Facts:
-    """Facts of a host as they are detected."""
+def detected_facts(host: Host) -> Facts:
+    """Return the facts of a host as nimc detects them."""
     with_memory = [node for node in host.numa_nodes if node.memory_b]
     llc_b = host.llc_total_b or 0
     return Facts(host.sockets, host.cores, host.threads, len(with_memory), llc_b)
 
 
 def lstopo_facts(root: Path) -> Facts | None:
-    """The same facts according to `lstopo`; None if it cannot read the tree."""
-    words = ["lstopo-no-graphics", "--input", str(root), "--of", "xml", "--no-io", "--disallowed"]
-    done = subprocess.run(words, capture_output=True, text=True, timeout=60)
+    """Return the facts that `lstopo` gives; None if it cannot read the tree."""
+    command = ["lstopo-no-graphics", "--input", str(root), "--of", "xml", "--no-io", "--disallowed"]
+    done = subprocess.run(command, capture_output=True, text=True, timeout=60)
     if done.returncode:
         return None
     objects = [item.attrib for item in ET.fromstring(done.stdout).iter("object")]
@@ -63,38 +63,38 @@ def lstopo_facts(root: Path) -> Facts | None:
     )
 
 
-def different(root: Path) -> Iterator[str]:
-    """What is detected of a tree, where `lstopo` says something else."""
+def differences(root: Path) -> Iterator[str]:
+    """Yield each detected fact of a tree for which `lstopo` gives another value."""
     theirs = lstopo_facts(root)
     if theirs is None:
         yield "lstopo cannot read it"
         return
-    ours = vars(detected(detect(root)))
+    ours = vars(detected_facts(detect(root)))
     for name, value in vars(theirs).items():
         if ours[name] != value:
             yield f"{name}: {ours[name]}, lstopo {value}"
 
 
 def compare_hwloc(folder: Path) -> None:
-    """Print what differs in each of its trees."""
+    """Print the differences of each tree in a folder."""
     archives, agreed = sorted(folder.glob("*.tar.bz2")), 0
     for archive in archives:
         with TemporaryDirectory() as unpacked, tarfile.open(archive) as tree:
             tree.extractall(unpacked, filter="data")
             (root,) = Path(unpacked).iterdir()
-            rows = [*different(root)]
+            rows = [*differences(root)]
         agreed += not rows
         print("\n  ".join([archive.name.partition(".")[0], *(rows or ["agrees"])]), flush=True)
     print(f"{agreed} of {len(archives)} agree")
 
 
 def unpack(archive: Path, folder: Path) -> None:
-    """Files and links of an archive of ttar: lines of text after lines of keys."""
-    path, left = folder, 0
+    """Write the files and links of an archive of ttar: lines of text after lines of keys."""
+    path, lines_left = folder, 0
     for line in archive.read_text().split("\n"):
         key, _, value = line.partition(": ")
-        if left:
-            left -= 1
+        if lines_left:
+            lines_left -= 1
             text = line.removesuffix("EOF").replace("NULLBYTE", "\0")
             with path.open("a") as file:
                 file.write(text if line.endswith("EOF") else f"{text}\n")
@@ -105,11 +105,11 @@ def unpack(archive: Path, folder: Path) -> None:
             path.symlink_to(value)
         elif key == "Lines":
             path.touch()
-            left = int(value)
+            lines_left = int(value)
 
 
 def show_procfs(archive: Path) -> None:
-    """Print each RDMA device, its ports and what counts its bytes."""
+    """Print each RDMA device, its ports and the counter of its bytes."""
     with TemporaryDirectory() as unpacked:
         unpack(archive, Path(unpacked))
         (root,) = Path(unpacked).iterdir()

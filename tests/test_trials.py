@@ -20,7 +20,7 @@ def exit_code(*words: str, wrong: str = "") -> int:
     """The exit code of trials of the rows; the row named `wrong` fails."""
     options = trials.arguments("made", None).parse_args(words)
     return trials.run(
-        trials.chosen(ROWS, options.only),
+        trials.select_rows(ROWS, options.only),
         lambda row, *_: Outcome(FAILED, ["two\nlines"]) if row.name == wrong else Outcome("held"),
         kinds=("held",),
         options=options,
@@ -28,12 +28,12 @@ def exit_code(*words: str, wrong: str = "") -> int:
 
 
 def test_each_row_is_drawn_once_a_turn_and_the_same_way_for_a_seed() -> None:
-    turns = [[trials.drawn(ROWS, 7, index) for index in range(3 * turn, 3 * turn + 3)]
+    turns = [[trials.draw_trial(ROWS, 7, index) for index in range(3 * turn, 3 * turn + 3)]
              for turn in range(20)]  # fmt: skip
     orders = {tuple(row.name for row, _ in turn) for turn in turns}
     assert all(set(order) == {"an apple", "a pear", "a plum"} for order in orders)
     assert len(orders) > 1
-    again, rng = trials.drawn(ROWS, 7, 4)
+    again, rng = trials.draw_trial(ROWS, 7, 4)
     assert (again, rng.random()) == (turns[1][1][0], turns[1][1][1].random())
 
 

@@ -29,16 +29,18 @@ AnyRow = TypeVar("AnyRow", bound=Row)
 
 @dataclass(frozen=True)
 class Outcome:
+    """The outcome of a trial."""
+
     #: The column of the table that counts it.
     kind: str
-    #: What is wrong, a line or a text each.
+    #: A text for each thing that is wrong.
     wrong: Sequence[str] = ()
-    #: Printed of a trial in which nothing is wrong, too.
+    #: A remark that is printed even if nothing is wrong.
     note: str = ""
 
 
 def arguments(program: str, description: str | None) -> argparse.ArgumentParser:
-    """Options that all tables have."""
+    """Return a parser with the options that all tables have."""
     parser = argparse.ArgumentParser(prog=program, description=description)
     parser.add_argument("--seed", type=int, default=1)
     parser.add_argument("--first", type=int, default=0, help="index of the first trial")
@@ -49,8 +51,11 @@ def arguments(program: str, description: str | None) -> argparse.ArgumentParser:
     return parser
 
 
-def chosen(rows: Sequence[AnyRow], words: Sequence[str] | None) -> Sequence[AnyRow]:
-    """The rows whose names have one of these words; all without any. A word of none is refused."""
+def select_rows(rows: Sequence[AnyRow], words: Sequence[str] | None) -> Sequence[AnyRow]:
+    """Return the rows with one of these words in their names; all rows without words.
+
+    Ends the program if a word is in no name.
+    """
     names = [row.name for row in rows]
     for word in words or ():
         if not any(word in name for name in names):
@@ -59,8 +64,11 @@ def chosen(rows: Sequence[AnyRow], words: Sequence[str] | None) -> Sequence[AnyR
     return [row for row in rows if not words or any(word in row.name for word in words)]
 
 
-def drawn(rows: Sequence[AnyRow], seed: int, index: int) -> tuple[AnyRow, random.Random]:
-    """The row of a trial: all once, in random order, then again; and its random numbers."""
+def draw_trial(rows: Sequence[AnyRow], seed: int, index: int) -> tuple[AnyRow, random.Random]:
+    """Return the row of a trial, and its random numbers.
+
+    All rows come once, in random order, then all again in another order.
+    """
     turn, position = divmod(index, len(rows))
     order = random.Random(f"{seed} {turn}").sample(rows, len(rows))
     return order[position], random.Random(f"{seed} {index}")
@@ -73,10 +81,10 @@ def run(
     kinds: Sequence[str],
     options: argparse.Namespace,
 ) -> int:
-    """Make the trials; the exit status. `kinds` are those of outcomes, in the table's order."""
+    """Make the trials, and return the exit status; `kinds` of outcomes are columns of the table."""
     counted: dict[str, Counter[str]] = {}
     for index in _indices(options, len(rows)):
-        row, rng = drawn(rows, options.seed, index)
+        row, rng = draw_trial(rows, options.seed, index)
         began_s = time.monotonic()
         outcome = trial(row, rng, index)
         took_s = time.monotonic() - began_s

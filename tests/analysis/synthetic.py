@@ -32,7 +32,7 @@ from tests import made_writers
 HOST = "synthetic-0"
 #: When synthetic runs start, Unix time.
 STARTED_S = 1_780_000_000.0
-#: Begins the text of their campaigns.
+#: Start of the text of their campaigns.
 TEXT = "# synthetic data, nothing was measured\n"
 #: The record of how synthetic runs are made, and its name.
 RECORD = '{"synthetic": true}'
@@ -103,12 +103,12 @@ REMEDIES = {
 def crossed(
     case: Case, application: Mapping[str, Level], writers: Mapping[str, Level] = {}
 ) -> Case:
-    """The case with factors and baselines of its treatments, whose names leave out first levels.
+    """Return the case with factors and baselines of its treatments.
 
-    These are given here. Baselines are at the same levels of the `application`. Factors of the
-    `writers` are those of effects; other treatments have a rate of 0, if that is one.
+    Names of treatments omit first levels: `application` and `writers` give these. A baseline has
+    the same levels of the application as its treatment. Only effects have factors of the writers;
+    other treatments have a rate of 0 if the rate is a factor.
     """
-
     zero: Mapping[str, Level] = {"rate": 0} if "rate" in writers else {}
 
     def levels(name: str) -> dict[str, Level]:
@@ -197,7 +197,7 @@ def samples(case: Case, *, blocks: int = 1, pairs: int = 10, seed: int = 1) -> l
 
 
 def _workload(case: Case) -> str:
-    """The one that the case is named after, if it has such a unit."""
+    """Return the workload that the case is named after, if its unit is that of the case."""
     name = case.name.partition("@")[0]
     return name if case.unit in _UNITS.get(name, case.unit).split() else "made"
 
@@ -217,7 +217,7 @@ def _extra(workload: str, fom: float) -> dict[str, float]:
 
 
 def _timetable(arm: str) -> TimetableRecord | None:
-    """Of one writer at a time that met it."""
+    """Return the timetable of one writer that kept to it; None for arms without a timetable."""
     scheduled = arm_of(arm).scheduled
     return (
         TimetableRecord(writers=1, length_s=1.0, tolerance_s=0.2, allowed_share=0.1)
@@ -227,7 +227,7 @@ def _timetable(arm: str) -> TimetableRecord | None:
 
 
 def _started_s(case: str) -> float:
-    """When a case begins, so that cases do not overlap; those of STREAM come last, as by name."""
+    """Return the start of a case. Cases do not overlap, and those of STREAM come last."""
     turn = 0 if case == STREAM.name else zlib.crc32(case.encode()) % 1000 + 1
     return STARTED_S + (turn + 1001 * case.startswith(STREAM.name)) * 1e4
 
@@ -264,19 +264,19 @@ def _writers(
 
 
 def _proof(transport: str) -> dict[str, Any]:
-    """Marks in memory; nothing between hosts."""
+    """Return the proof of writes: marks in memory on one host, nothing between hosts."""
     if transport == "shared memory":
         return {"proof": "memory", "overwritten_share": 1.0}
     return {"proof": "unproven"}
 
 
 def changed(runs: Iterable[Sample], change: Callable[[Sample], Sample], *arms: str) -> list[Sample]:
-    """The runs, of which those of these arms are changed."""
+    """Return all runs, with those of these arms changed."""
     return [change(run) if run.arm in arms else run for run in runs]
 
 
 def two_unit_samples() -> list[Sample]:
-    """Runs of two programs, one for each level: each group of treatments has its own unit."""
+    """Make runs of two programs, one for each level, which report figures in different units."""
     times = {"on": 1.5, "off@load=idle": 1.0, "on@load=idle": 1.2}
     baselines = {"on@load=idle": "off@load=idle"}
     case = Case(
@@ -303,7 +303,7 @@ def on_hosts(sample: Sample, *hosts: str) -> Sample:
 
 
 def reject(sample: Sample, outcome: Outcome, reason: str) -> Sample:
-    """The same run, had it failed."""
+    """Return the run as if it had been rejected or had failed."""
     fom = sample.fom if outcome == "rejected" else None
     changes = {"outcome": outcome, "reason": reason, "fom": fom}
     return Sample(**{**vars(sample), **changes})
@@ -402,18 +402,17 @@ def loaded_run(
 
 
 def answered(question: Question, run: Path) -> pl.DataFrame:
-    """What a question of the report answers for the run in this folder."""
+    """Return the answer of a question for the run in this folder."""
     return answer(question, load_run(run))
 
 
 def write_run(
     run: Path, runs: list[Sample], head: RunHeader | None = None, record: object = None
 ) -> Path:
-    """Writes samples and header as a campaign would; returns the run's folder.
+    """Write samples and header as a campaign would, and return the run's folder.
 
-    With `record`, that is the provenance of all samples.
-
-    The header is that of a campaign which asked for these samples, and ran while they were made.
+    The header requests these samples, and covers their time. If a `record` is given, it is the
+    provenance of all samples.
     """
     head = head or header()
     later_s = head.started_s - STARTED_S
@@ -448,7 +447,7 @@ def frame_of(runs: list[Sample]) -> pl.DataFrame:
 
 
 def asked_for(head: RunHeader, runs: list[Sample]) -> RunHeader:
-    """The header with an end, a cap, cases and treatments such that `found` are sound."""
+    """Return the header with an end, a cap, cases and treatments that suit the samples."""
     counts = Counter((s.case, s.arm) for s in runs if s.outcome == "accepted" and s.pair >= 0)
     end_s = max((sample.start_s + sample.elapsed_s for sample in runs), default=0.0)
     cases = grouped((sample.case, sample.arm) for sample in runs)

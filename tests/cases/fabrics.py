@@ -1,4 +1,4 @@
-"""What is right of each fabric: rows of devices with their counters, and of nodes with devices."""
+"""The right results for each fabric: for devices with their counters, and for nodes."""
 
 from collections.abc import Mapping
 from typing import NamedTuple
@@ -118,9 +118,9 @@ CHELSIO = f"""\
 
 
 class Node(NamedTuple):
-    """A node by its files of /sys, and what is right of it.
+    """A node by its files of /sys, and the right results for it.
 
-    Files of `../shared/cases` say how three of them look; siblings of the same kind stand here.
+    `../shared/cases` has the files of the nodes without `text`.
     """
 
     case: str

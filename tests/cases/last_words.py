@@ -1,4 +1,4 @@
-"""What is said of an injector that ended."""
+"""The reason that is given for the end of an injector."""
 
 from collections.abc import Callable
 from pathlib import Path
@@ -9,8 +9,8 @@ from records.last_words import Gist, failure_reason
 from tests.conductor.injectors.printed import writer
 
 
-def why(injector: str) -> Callable[[str, Path], str]:
-    """Why a writer ended, by all that it printed."""
+def reason_reader(injector: str) -> Callable[[str, Path], str]:
+    """Return a function that reads why a writer ended from all that it printed."""
 
     def read(text: str, _: Path) -> str:
         parser, gist = INJECTORS[injector].parser(writer()), Gist()

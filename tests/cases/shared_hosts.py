@@ -53,7 +53,7 @@ def cache(cpu: int, index: int, level: int, shared: str, size: str | None) -> di
 
 
 class Case(NamedTuple):
-    """What is read, what is right, and the text, if it is not that of the file."""
+    """A reader, its right result, and the text that it reads; None: that of the case's file."""
 
     name: str
     read: Callable[[str, Path], Any]
@@ -62,5 +62,5 @@ class Case(NamedTuple):
 
 
 def read(case: Case, folder: Path) -> Any:
-    """What is read of a case."""
+    """Return what the reader of a case reads."""
     return case.read(case_text(case.name) if case.text is None else case.text, folder)

@@ -26,7 +26,7 @@ from reframe_tests.spack.failures import reason_in
 from reframe_tests.tools import TOOLS
 from reframe_tests.workload import load
 from tests.captures import CAPTURES
-from tests.cases.last_words import why
+from tests.cases.last_words import reason_reader
 from tests.cases.shared_hosts import (
     CASES,
     CPU,
@@ -166,27 +166,27 @@ OUTPUTS = [
     # A warning is taken for the fault, or one line of two is kept.
     Case(
         "perftest_libibverbs_warning",
-        why("perftest"),
+        reason_reader("perftest"),
         "Unable to find the Infiniband/RoCE device (before it: libibverbs: Warning: Driver mlx5"
         " does not support the kernel ABI of 1 (supports 3 to 4) for device"
         " /sys/class/infiniband/mlx5_0)",
     ),
     Case(
         "perftest_port_down",
-        why("perftest"),
+        reason_reader("perftest"),
         "Couldn't set the link layer (before it: Port number 1 state is Down);"
         " Couldn't get context for the device",
     ),
     Case(
         "an error of completion, whose second line has the status",
-        why("perftest"),
+        reason_reader("perftest"),
         "Completion with error at client; Failed status 12: wr_id 0 syndrom 0x81",
         " Completion with error at client\n Failed status 12: wr_id 0 syndrom 0x81\n"
         "scnt=128, ccnt=0\n",
     ),
     Case(
         "a warning of UCX and its error",
-        why("ucx"),
+        reason_reader("ucx"),
         "no active messages transport (before it: transport 'rc' is not here);"
         " ucp_ep_create() failed",
         f"{UCX_WARNS}\n[1.000000] [n1:41:0] select.c:1 UCX  ERROR   no active messages transport\n"

@@ -11,7 +11,7 @@ import pytest
 from records.last_words import Gist, cause_or_gist, unlabelled
 from reframe_tests.workload import load
 from tests.captures import CAPTURES
-from tests.cases.last_words import why
+from tests.cases.last_words import reason_reader
 from tests.cases.shared_hosts import case_text
 from tests.reframe_tests.captured import GOOD
 
@@ -416,7 +416,7 @@ def short_id(value):
 @pytest.mark.parametrize(("injector", "right", "text"), ENDINGS, ids=short_id)
 def test_the_reason_is_the_first_line_that_states_a_cause(injector, right, text):
     text = printed(injector, right, text)
-    reason = why(injector)(text, Path())
+    reason = reason_reader(injector)(text, Path())
     assert reason.removeprefix("exit status 1: ") == right
 
 

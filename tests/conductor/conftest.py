@@ -52,13 +52,13 @@ def stop_for(pids, length_s):
 
 
 def free_port():
-    """One of the loopback interface that nothing uses: a fixed one may be another user's."""
+    """Return a free port of the loopback interface; a fixed one may be in use by another user."""
     with socket.create_server(("127.0.0.1", 0)) as probe:
         return probe.getsockname()[1]
 
 
 class Sent:
-    """In place of an agent's wire: keeps what is sent."""
+    """A stand-in for an agent's wire, which keeps all reports."""
 
     def __init__(self):
         self.sent = []

@@ -31,7 +31,7 @@ def rows(*rates_b_s: float, start_s: float = 0.0) -> list[RateRow]:
 
 
 def counted(*rates_b_s: float, start_s: float = 0.0, every_s: float = 0.25) -> list[CounterSample]:
-    """What is counted of a writer that holds each rate for a quarter of a second."""
+    """Return the counter samples of a writer that holds each rate for a quarter of a second."""
     samples, total = [CounterSample(start_s, 1e9)], 1e9
     for number, rate_b_s in enumerate(rates_b_s, 1):
         total += rate_b_s * every_s
@@ -64,7 +64,7 @@ def writer(
 def device(
     received_b: int | None = 0, sent_b: int | None = 0, name: str = "m0", over_s: float = 10.0
 ) -> DeviceSeries:
-    """A device that counts so much, from 1000 B on."""
+    """A device whose counters start at 1000 B and rise by so much."""
     last = [None if gone_b is None else 1000 + gone_b for gone_b in (received_b, sent_b)]
     samples = [DeviceSample(5.0, 1000, 1000), DeviceSample(5.0 + over_s, *last)]
     return DeviceSeries(name, f"rdma:{name}/1", samples)
@@ -110,7 +110,7 @@ WINDOW = (0.0, 10.0)
 
 
 def reasons(series: Series, window_s: Window = WINDOW, **limits: Any) -> list[str]:
-    """Why a run of this series does not count, within limits that are changed."""
+    """Return why a run of this series does not count; `limits` replace those of `LIMITS`."""
     return judge(series, window_s, replace(LIMITS, **limits)).reasons
 
 

@@ -13,16 +13,16 @@ from typing import get_args
 
 from tests import trials
 from tests.faults import table, trial
-from tests.faults.checks import Observed, violations
+from tests.faults.checks import Observation, violations
 from tests.faults.cluster import Minicluster, VirtualMachines
 from tests.faults.host import Host
 from tests.faults.table import Fault
 from tests.trials import FAILED, Outcome
 
 TESTBEDS: dict[str, type[Host]] = {"localhost": Host, "veth": Minicluster, "rxe": VirtualMachines}
-#: Not below /tmp, which is empty for the campaigns.
+#: It is not below /tmp, which is empty for the campaigns.
 WORK = Path("/var/tmp")
-#: Trials of a fault, as long as their campaigns end before there is a victim.
+#: How often a fault is tried if the campaign ends before there is a victim.
 ATTEMPTS = 3
 
 
@@ -38,13 +38,13 @@ def main() -> int:
     faults = table.faults_on(options.testbed)
     if options.planted:
         faults = [fault for fault in faults if fault.says]
-    faults = trials.chosen(faults, options.only)
+    faults = trials.select_rows(faults, options.only)
     try:
         with TESTBEDS[options.testbed].instance(folder) as host:
-            begun = None if all(fault.says for fault in faults) else trial.begin(host)
+            interrupted = None if all(fault.says for fault in faults) else trial.begin(host)
 
             def tried(fault: Fault, rng: random.Random, index: int) -> Outcome:
-                outcome = _outcome(_observed(host, begun, fault, rng, str(index)))
+                outcome = _outcome(_observed(host, interrupted, fault, rng, str(index)))
                 host.repair()
                 return outcome
 
@@ -55,19 +55,23 @@ def main() -> int:
 
 
 def _observed(
-    host: Host, begun: trial.Begun | None, fault: Fault, rng: random.Random, name: str
-) -> Observed | None:
+    host: Host,
+    interrupted: trial.InterruptedCampaign | None,
+    fault: Fault,
+    rng: random.Random,
+    name: str,
+) -> Observation | None:
     if fault.says:
         return trial.plant(host, fault, name)
-    assert begun
+    assert interrupted
     for attempt in range(ATTEMPTS):
-        if observed := trial.run(host, begun, fault, rng, f"{name}-{attempt}"):
+        if observed := trial.run(host, interrupted, fault, rng, f"{name}-{attempt}"):
             return observed
         host.repair()
     return None
 
 
-def _outcome(observed: Observed | None) -> Outcome:
+def _outcome(observed: Observation | None) -> Outcome:
     if observed is None:
         return Outcome("no victim", note="no victim")
     wrong = violations(observed)

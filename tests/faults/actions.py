@@ -1,7 +1,7 @@
-"""What is done to a campaign.
+"""The actions of faults on a campaign.
 
-A strike returns once it is over and undone. A planted fault is done again and again, every few
-hundredths of a second, as long as the campaign runs.
+The action of a single fault returns once it is over and undone. That of a planted fault is called
+every few hundredths of a second, as long as the campaign runs.
 """
 
 import random
@@ -13,27 +13,30 @@ from contextlib import suppress
 from dataclasses import dataclass, field
 
 from records.processes import is_stopped
-from tests.faults.checks import Ended
+from tests.faults.checks import NimcEnd
 from tests.faults.cluster import FOUR_TIMES, MISPLACED, NODES, Minicluster, VirtualMachines
-from tests.faults.host import Host, Process, having
+from tests.faults.host import Host, Process, with_role
 from tests.faults.table import AWAY_S
 
-#: Shares of packets that are lost, and by how much a clock is set, seconds.
-_LOST = (0.01, 0.1, 0.5)
-_STEPS_S = (2, 30, 600)
-#: How often a process is stopped that is to stay so, seconds.
-_STOPS_S = 0.05
-#: How long a writer that is silent for a moment is so, seconds.
+#: Shares of packets that are lost.
+_LOSS_SHARES = (0.01, 0.1, 0.5)
+#: By how much a clock is set, seconds.
+_CLOCK_STEPS_S = (2, 30, 600)
+#: How often a process is stopped again, seconds.
+_STOP_AGAIN_S = 0.05
+#: How long a writer is silent, seconds.
 SILENT_S = 0.6
 
 
 @dataclass(frozen=True)
 class Hit:
+    """The arguments of an action."""
+
     host: Host
-    #: None if it is done to no process.
+    #: None if the action is on no process.
     victim: Process | None
     rng: random.Random
-    #: What a planted fault has been done to.
+    #: Actions of a planted fault that are done: id of the application -> a process, if one runs.
     done: dict[int, subprocess.Popen[bytes] | None] = field(default_factory=dict)
 
     @property
@@ -52,19 +55,22 @@ class Hit:
         self.host.send(self.victim, signum)
 
     def writers(self, *, held: bool) -> list[tuple[int, Process]]:
-        """Each application's id, with the origin's side of a writer that is held, or is not."""
+        """The id of each application, with each writer's process at the origin.
+
+        `held` selects the writers that are held, or those that are not.
+        """
         processes = self.host.victims()
-        writers = having("writer_origin", processes)
+        writers = with_role("writer_origin", processes)
         return [
             (application.pid, writer)
-            for application in having("application", processes)
+            for application in with_role("application", processes)
             for writer in writers
             if is_stopped(writer.pid) is held
         ]
 
 
-#: Returns how a second nimc ended, if there is one.
-Action = Callable[[Hit], Ended | None]
+#: An action returns the end of a second nimc, if there is one.
+Action = Callable[[Hit], NimcEnd | None]
 
 
 def _sending(signum: int) -> Action:
@@ -76,7 +82,7 @@ def stop(hit: Hit) -> None:
     until_s = time.monotonic() + AWAY_S
     while time.monotonic() < until_s:
         hit.send(signal.SIGSTOP)
-        time.sleep(_STOPS_S)
+        time.sleep(_STOP_AGAIN_S)
     hit.send(signal.SIGCONT)
 
 
@@ -108,7 +114,7 @@ def read_only(hit: Hit) -> None:
     hit.host.sandbox.run("umount", "--lazy", folder)
 
 
-def second_nimc(hit: Hit) -> Ended:
+def second_nimc(hit: Hit) -> NimcEnd:
     return hit.host.start("second").end(60.0)
 
 
@@ -134,7 +140,7 @@ def link_down(hit: Hit) -> None:
 def loss(hit: Hit) -> None:
     """Lose some of a node's packets for a while."""
     node = hit.rng.choice(NODES)
-    hit.cluster.drop(node, hit.rng.choice(_LOST))
+    hit.cluster.drop(node, hit.rng.choice(_LOSS_SHARES))
     time.sleep(AWAY_S)
     hit.cluster.drop(node, 0.0)
 
@@ -143,7 +149,7 @@ def _stepping(sign: int) -> Action:
     """Set the clock of a node, and set it right after a while."""
 
     def call(hit: Hit) -> None:
-        node, by_s = hit.rng.choice(NODES), sign * hit.rng.choice(_STEPS_S)
+        node, by_s = hit.rng.choice(NODES), sign * hit.rng.choice(_CLOCK_STEPS_S)
         hit.machines.step_clock(node, by_s)
         time.sleep(AWAY_S)
         hit.machines.step_clock(node, -by_s)
@@ -152,7 +158,7 @@ def _stepping(sign: int) -> Action:
 
 
 def _to_jobs(*command: str, undo: tuple[str, ...] = ()) -> Action:
-    """A command of Slurm on all jobs, and another one after a while."""
+    """Give Slurm a command on all jobs, and another one after a while."""
 
     def call(hit: Hit) -> None:
         jobs = hit.host.jobs()

@@ -17,13 +17,13 @@ from records.errors import MachineError
 from testbed import cluster, daemons, namespaces, vm
 from testbed.containers import enter, running_pid
 from testbed.spec import CHECKOUT, Fabric
-from tests.faults.host import DAEMONS, Host, Process, read, role, wait_until
+from tests.faults.host import DAEMONS, Host, Process, read_processes, role, wait_until
 from tests.nimc.minicluster.driven import ENV, Cluster
 
 #: The target, which runs the conductor, and the origin.
 NODES = ("node1", "node2")
-#: What a container runs when no job does, besides daemons.
-_IDLE = {"sh", "sleep", "unshare", "qemu-system-x86_64"}
+#: Programs that a container without jobs runs, besides daemons.
+_IDLE_PROGRAMS = {"sh", "sleep", "unshare", "qemu-system-x86_64"}
 #: slurmctld's second process.
 _SCRIPTS = "slurmscriptd"
 REVIVE = 'ulimit -l unlimited 2> /dev/null; "$@" > /dev/null 2>&1 &'
@@ -60,7 +60,7 @@ class Minicluster(Host):
         self.cluster.nimc("up", *nodes, *options, timeout_s=500)
 
     def environment(self) -> dict[str, str]:
-        """Jobs get a folder for temporary files that is this trial's."""
+        """Jobs get this trial's folder for temporary files."""
         temporary = self.sandbox.work / "tmp"
         temporary.mkdir(exist_ok=True)
         return {
@@ -76,7 +76,7 @@ class Minicluster(Host):
 
     def inside(self, box: str) -> list[Process]:
         with suppress(FileNotFoundError):
-            return read(namespaces.processes([self.layout.netns(box)]))
+            return read_processes(namespaces.processes([self.layout.netns(box)]))
         return []
 
     def processes(self) -> list[Process]:
@@ -90,16 +90,16 @@ class Minicluster(Host):
         ]
 
     def jobs(self) -> list[str]:
-        """What squeue lists; nothing while slurmctld is away."""
+        """Return the jobs that squeue lists; none while slurmctld is away."""
         with suppress(AssertionError, subprocess.TimeoutExpired):
             return self.cluster.slurm("squeue", "--noheader", "--format=%A").split()
         return []
 
     def files(self) -> list[str]:
         here = [*super().files(), *os.listdir(self.sandbox.work / "tmp")]
-        return [*here, *(f"{node}:{name}" for node in NODES for name in self.left_in(node))]
+        return [*here, *(f"{node}:{name}" for node in NODES for name in self.files_left_in(node))]
 
-    def left_in(self, node: str) -> list[str]:
+    def files_left_in(self, node: str) -> list[str]:
         return [f"/dev/shm/{name}" for name in self.ask(node, "ls", "/dev/shm").split()]
 
     def ask(self, box: str, *command: str) -> str:
@@ -166,7 +166,7 @@ class Minicluster(Host):
 def _is_idle(process: Process) -> bool:
     if role(process.words) in DAEMONS or _SCRIPTS in process.line:
         return True
-    return Path(process.words[0]).name in _IDLE
+    return Path(process.words[0]).name in _IDLE_PROGRAMS
 
 
 # Virtual machines.
@@ -188,9 +188,9 @@ setsid sh -c '
         sleep 1
     done' < /dev/null > /dev/null 2>&1 &
 """
-#: By exactly so much, however long the program takes to start.
-_STEP = "import sys, time; time.clock_settime(0, time.time() + float(sys.argv[1]))"
-#: `ib_write_bw` whose rows claim four times what it wrote.
+#: Program that sets the clock by exactly so much, however long it takes to start.
+_CLOCK_STEP = "import sys, time; time.clock_settime(0, time.time() + float(sys.argv[1]))"
+#: `ib_write_bw` whose rows claim four times the bytes that it wrote.
 FOUR_TIMES = """#!/usr/bin/env python3
 import signal, subprocess, sys
 real = subprocess.Popen(["/usr/bin/ib_write_bw", *sys.argv[1:]], stdout=subprocess.PIPE, text=True)
@@ -203,7 +203,7 @@ for line in real.stdout:
     print(line, end="", flush=True)
 sys.exit(real.wait())
 """
-#: `ib_write_bw` with its memory on the first NUMA node, whatever its parent bound it to.
+#: `ib_write_bw` with its memory on the first NUMA node, wherever its parent bound it.
 MISPLACED = f"""#!/usr/bin/env python3
 import os, sys
 sys.path.insert(0, {str(CHECKOUT)!r})
@@ -248,7 +248,7 @@ class VirtualMachines(Minicluster):
         return environment
 
     def ask(self, box: str, *command: str) -> str:
-        """What a command prints in a container or a machine; nothing if that is off."""
+        """Return what a command prints in a container or a machine; empty if that is off."""
         if box not in NODES:
             return super().ask(box, *command)
         script = self._letters(box) / f"{next(self._numbers)}.sh"
@@ -261,7 +261,7 @@ class VirtualMachines(Minicluster):
         return answer.read_text(errors="replace") if answer.exists() else ""
 
     def inside(self, box: str) -> list[Process]:
-        """All processes in a container or a machine, but those that look."""
+        """Return all processes in a container or a machine, except `ps` itself."""
         if box not in NODES:
             return super().inside(box)
         lines = (line.split() for line in self.ask(box, *_LIST.split()).splitlines())
@@ -280,7 +280,7 @@ class VirtualMachines(Minicluster):
         else:
             super().revive(box, words)
 
-    def left_in(self, node: str) -> list[str]:
+    def files_left_in(self, node: str) -> list[str]:
         left = self.ask(node, "find", *_TEMPORARY, "-mindepth", "1", "-maxdepth", "1").split()
         return [path for path in left if not CHECKOUT.is_relative_to(path)]
 
@@ -292,7 +292,7 @@ class VirtualMachines(Minicluster):
         return f"tap{NODES.index(node) + 1}"
 
     def step_clock(self, node: str, by_s: int) -> None:
-        self.ask(node, "python3", "-c", _STEP, str(by_s))
+        self.ask(node, "python3", "-c", _CLOCK_STEP, str(by_s))
 
     def wrap_writer(self, node: str, program: str) -> None:
         """Replace a machine's `ib_write_bw` by a program, until the machine is switched off."""

@@ -18,7 +18,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from testbed.spec import CHECKOUT
-from tests.faults.checks import MIN_SHARE, PAIRS, Ended
+from tests.faults.checks import MIN_SHARE, PAIRS, NimcEnd
 from tests.faults.table import Fault
 from tests.undisturbed import VERIFY
 
@@ -33,7 +33,7 @@ pairs: {{floor: {PAIRS}}}
 verify: {{min_share: {MIN_SHARE}, {VERIFY}}}
 run_timeout: 30s
 """
-#: A shell as the application, for faults that are there all the time.
+#: Its application is a shell; for faults that are there all the time.
 SHELL = """\
 name: planted
 title: {fault.name}
@@ -67,10 +67,11 @@ echo ready
 exec cat
 """
 _TEMPORARY = ("tmp", "dev/shm", "run/user")
-#: How long processes and jobs may take to end after nimc has, seconds.
-_LEFT_S = 20.0
-_LOOK_S = 0.02
-#: Of a minicluster; each is a role.
+#: How long processes and jobs may take to end after nimc, seconds.
+_LEFTOVERS_S = 20.0
+#: How often a condition is checked, seconds.
+_POLL_S = 0.02
+#: Programs of a minicluster; each is a role.
 DAEMONS = ("slurmctld", "slurmdbd", "slurmd", "mariadbd", "munged")
 
 
@@ -79,13 +80,13 @@ def wait_until(holds: Callable[[], bool], timeout_s: float) -> bool:
     while not holds():
         if time.monotonic() > until_s:
             return False
-        time.sleep(_LOOK_S)
+        time.sleep(_POLL_S)
     return True
 
 
 @dataclass(frozen=True)
 class Process:
-    """A process that exists, and is no zombie."""
+    """A process that is not a zombie."""
 
     pid: int
     words: tuple[str, ...]
@@ -98,7 +99,7 @@ class Process:
 
 
 def role(words: tuple[str, ...]) -> str | None:
-    """The role of a process, from its command line; None if it is none that a fault is done to."""
+    """Return the role of a process, by its command line; None if no fault is done to such ones."""
     program = Path(words[0]).name if words else ""
     if "from nimc.cli.main import main; main()" in words:
         return "nimc"
@@ -121,7 +122,7 @@ def role(words: tuple[str, ...]) -> str | None:
     return program if program in DAEMONS else None
 
 
-def read(pids: Iterable[int]) -> list[Process]:
+def read_processes(pids: Iterable[int]) -> list[Process]:
     processes = []
     for pid in pids:
         with suppress(OSError):
@@ -129,13 +130,14 @@ def read(pids: Iterable[int]) -> list[Process]:
             if words != [b""]:  # of a zombie
                 environ = Path(f"/proc/{pid}/environ").read_bytes()
                 rank = re.search(rb"(?<=\0PMI_)RANK=\d+", environ)
-                named = [word for word in words if word] + ([rank[0]] if rank else [])
-                processes.append(Process(pid, tuple(map(os.fsdecode, named))))
+                words = [word for word in words if word] + ([rank[0]] if rank else [])
+                processes.append(Process(pid, tuple(map(os.fsdecode, words))))
     return processes
 
 
-def having(wanted: str, processes: Iterable[Process]) -> list[Process]:
-    return [process for process in processes if role(process.words) == wanted]
+def with_role(name: str, processes: Iterable[Process]) -> list[Process]:
+    """Return the processes of a role."""
+    return [process for process in processes if role(process.words) == name]
 
 
 class Sandbox:
@@ -165,7 +167,9 @@ class Sandbox:
 
     def processes(self) -> list[Process]:
         pids = (int(entry) for entry in os.listdir("/proc") if entry.isdigit())
-        return read(pid for pid in pids if pid != self._holder.pid and self._is_inside(pid))
+        return read_processes(
+            pid for pid in pids if pid != self._holder.pid and self._is_inside(pid)
+        )
 
     def _is_inside(self, pid: int) -> bool:
         with suppress(OSError):
@@ -201,21 +205,21 @@ class Nimc:
     def running(self) -> bool:
         return self.process.poll() is None
 
-    def end(self, bound_s: float) -> Ended:
+    def end(self, bound_s: float) -> NimcEnd:
         status: int | None = None
         try:
             status = self.process.wait(bound_s)
         except subprocess.TimeoutExpired:
             self.process.kill()
             self.process.wait()
-        return Ended(status, self.err.read_text(errors="replace"), bound_s)
+        return NimcEnd(status, self.err.read_text(errors="replace"), bound_s)
 
 
 class Host:
     """This host: one sandbox for each trial. Other testbeds are subclasses."""
 
     machine = "localhost"
-    #: Whether samples bear times of another clock than this host's.
+    #: Whether samples have times of another clock than this host's.
     own_clocks = False
     #: Everything may take so many times as long as on this host.
     patience = 1.0
@@ -232,7 +236,7 @@ class Host:
 
     @contextmanager
     def opened(self, name: str, fault: Fault | None = None) -> Iterator[None]:
-        """Have a sandbox for a trial; what is left in it is killed."""
+        """Open a sandbox for a trial, and kill all processes in it at the end."""
         self.sandbox = Sandbox(self.folder / name, fault.disk_b if fault else 0)
         try:
             text = TINY
@@ -285,20 +289,20 @@ class Host:
     def jobs(self) -> list[str]:
         return []
 
-    def left(self) -> list[str]:
-        """Processes and jobs that do not end by themselves."""
-        left: list[str] = []
+    def leftovers(self) -> list[str]:
+        """Return the processes and jobs that do not end by themselves."""
+        leftovers: list[str] = []
 
-        def nothing() -> bool:
-            left[:] = [f"process {process.line}" for process in self.processes()]
-            left.extend(f"job {job}" for job in self.jobs())
-            return not left
+        def all_ended() -> bool:
+            leftovers[:] = [f"process {process.line}" for process in self.processes()]
+            leftovers.extend(f"job {job}" for job in self.jobs())
+            return not leftovers
 
-        wait_until(nothing, _LEFT_S * self.patience)
-        return left
+        wait_until(all_ended, _LEFTOVERS_S * self.patience)
+        return leftovers
 
     def files(self) -> list[str]:
         return self.sandbox.files()
 
     def repair(self) -> None:
-        """Restart what was killed, so that the next trial finds the testbed as this one did."""
+        """Restart what was killed, so that the next trial finds an intact testbed."""

@@ -15,23 +15,24 @@ AWAY_S = 10.0
 
 @dataclass(frozen=True, kw_only=True)
 class Fault:
-    """One row; `says` tells two kinds apart.
+    """One row.
 
-    Without it, the fault strikes a campaign of STREAM once, at a random moment: it is resumed until
-    all pairs are there. With it, the fault is there all the time, in a campaign of a shell's: its
-    runs are rejected with these words.
+    Without `says`, the fault happens once in a campaign of STREAM, at a random moment, and the
+    campaign is resumed until all pairs are there. With `says` it is planted: it is there all the
+    time, in a campaign of a shell, whose runs are rejected with these words.
     """
 
     name: str
-    #: Function of `actions.ACTIONS`, and the role that it is done to; empty if to no process.
+    #: Function of `actions.ACTIONS`.
     action: str
+    #: Role of the process that it is done to; empty if it is done to none.
     victim: str
     testbeds: tuple[Testbed, ...]
     #: Exit statuses of the disturbed nimc (docs/reliability.md). Negative: ended by that signal.
     exits: frozenset[int]
-    #: The disturbed nimc ends this long after the fault, and what its campaign takes, at most.
+    #: How long after the fault the disturbed nimc may end, beside the length of its campaign.
     bound_s: float = 60.0
-    #: Whether nimc itself ends without a word.
+    #: Whether nimc ends without printing why.
     mute: bool = False
     #: Whether an `on` run during which it happens cannot count, since a writer does not write.
     silences: bool = False
@@ -39,15 +40,17 @@ class Fault:
     wakes: bool = False
     #: Size of the file system that holds the results, bytes; 0 if none of their own is needed.
     disk_b: int = 0
-    #: A regular expression: why runs are rejected, or what nimc says; and the arms of which no run
-    #: may be accepted.
+    #: Regular expression of the reason why runs are rejected, or of nimc's message.
     says: str = ""
+    #: Arms of which no run may be accepted.
     arms: str = "on"
-    #: What the application does before it prints its figure, and what it prints.
+    #: What the application does before it prints its figure.
     script: str = "sleep 4"
+    #: Whether the application prints its figure.
     prints: bool = True
-    #: Factors of its campaign, and the share of its rate alone that a writer must reach there.
+    #: Factors of its campaign.
     factors: str = "{}"
+    #: Share of its uncontended rate that a writer must reach.
     min_share: float = 0.5
 
 
@@ -83,7 +86,7 @@ def _any(
 def _planted(
     action: str, name: str, says: str, testbeds: tuple[Testbed, ...] = (*HOST, "veth"), **more
 ) -> Fault:
-    """Ended by SIGTERM once enough runs are rejected, or all were."""
+    """Return a planted fault. SIGTERM ends its campaign once enough runs are rejected."""
     return Fault(
         name=name,
         action=action,
@@ -117,7 +120,7 @@ _ROWS = [
     # Daemons of Slurm are killed and started again after AWAY_S, or stopped.
     *_each("away", _DAEMONS, CLUSTERS, 0, 3, **_LONG),
     *_each("stop", _DAEMONS, CLUSTERS, 0, 3, **_LONG),
-    # Once the job runs: one in the queue waits for the node, as it should.
+    # A victim in the job makes sure that the job runs: a pending one would wait for the node.
     _any("node_off", "node off", CLUSTERS, 3, victim="conductor", **_LONG),
     _any("link_down", "link down", CLUSTERS, 0, 3, **_LONG),
     _any("loss", "loss of packets", CLUSTERS, 0, 3, **_LONG),

@@ -13,7 +13,7 @@ import pytest
 from testbed import needs
 from testbed.spec import CHECKOUT, Fabric
 from tests.faults import actions, table
-from tests.faults.checks import Ended, Observed, violations
+from tests.faults.checks import NimcEnd, Observation, violations
 from tests.faults.table import FAULTS
 
 HEADER = {"digest": "d", "seed": 1, "asked": {"cases": {}}, "finished_s": 900.0}
@@ -34,14 +34,14 @@ def text(changed: dict[tuple[int, str], dict[str, Any]] = {}) -> bytes:  # noqa:
 
 
 SAID = "nimc: resumes r\nnimc: stream: injector_died: exit status -9\n"
-GOOD = Observed(
+GOOD = Observation(
     fault=FAULTS["kill writer_origin"],
-    struck_s=(145.0, 145.1),
-    disturbed=Ended(3, SAID, 60.0),
-    resumed=[Ended(0, "nimc: resumes r\n", 60.0)],
+    fault_times_s=(145.0, 145.1),
+    disturbed=NimcEnd(3, SAID, 60.0),
+    resumed=[NimcEnd(0, "nimc: resumes r\n", 60.0)],
     runs_before=["r"],
     runs=["r"],
-    reported=text()[: text().find(b"\n") + 1],
+    samples_before=text()[: text().find(b"\n") + 1],
     samples=text(),
     header_before={**HEADER, "finished_s": None},
     header=HEADER,
@@ -51,25 +51,25 @@ REJECTED = {"outcome": "rejected", "reason": "writer 0 wrote at 7%; at least 50%
 PLANTED = replace(
     GOOD,
     fault=FAULTS["writer slow"],
-    struck_s=None,
-    disturbed=Ended(143, "nimc: stopped by SIGTERM\n", 60.0),
+    fault_times_s=None,
+    disturbed=NimcEnd(143, "nimc: stopped by SIGTERM\n", 60.0),
     resumed=[],
     samples=text({(pair, "on"): REJECTED for pair in range(6)}),
-    reported=b"",
+    samples_before=b"",
 )
 ENDED = GOOD.resumed[0]
 UNPROVEN = [{"rate_min_b_s": 0.0}, {"proof": None}, {"observed_share": 0.0}]
 WOKEN = {
     "fault": FAULTS["go_on writer_origin"],
-    "struck_s": (STARTS_S[3, "off"] + 0.5, STARTS_S[3, "off"] + 0.6),
-    "disturbed": Ended(0, "nimc: resumes r\n", 60.0),
+    "fault_times_s": (STARTS_S[3, "off"] + 0.5, STARTS_S[3, "off"] + 0.6),
+    "disturbed": NimcEnd(0, "nimc: resumes r\n", 60.0),
 }
-STOPPED = {"fault": FAULTS["stop writer_origin"], "struck_s": (135.0, 145.0)}
+STOPPED = {"fault": FAULTS["stop writer_origin"], "fault_times_s": (135.0, 145.0)}
 VIOLATIONS: list[tuple[str, dict[str, Any]]] = [
     ("nothing left", {"files": ["/tmp/x"]}),
-    ("nothing left", {"disturbed": replace(GOOD.disturbed, left=["process 7 x"])}),
-    ("nothing left", {"resumed": [replace(ENDED, left=["job 7"])]}),
-    ("reported samples stay", {"reported": text({(0, "on"): {"elapsed_s": 1.5}})}),
+    ("nothing left", {"disturbed": replace(GOOD.disturbed, leftovers=["process 7 x"])}),
+    ("nothing left", {"resumed": [replace(ENDED, leftovers=["job 7"])]}),
+    ("reported samples stay", {"samples_before": text({(0, "on"): {"elapsed_s": 1.5}})}),
     ("reported samples stay", {"samples": text() + b'{"key": "s'}),
     ("readable once", {"samples": text() + text().splitlines(keepends=True)[0]}),
     ("readable once", {"samples": text() + b'{"key": "x"\n'}),
@@ -79,7 +79,7 @@ VIOLATIONS: list[tuple[str, dict[str, Any]]] = [
     ),
     ("counted is proven", {"samples": text({(3, "on"): {"writers": []}})}),
     ("counted is proven", {"samples": text({(3, "off"): {"writers": [WRITER]}})}),
-    ("silenced is not counted", {"struck_s": (140.5, 140.6)}),
+    ("silenced is not counted", {"fault_times_s": (140.5, 140.6)}),
     ("silenced is not counted", STOPPED),
     ("silenced is not counted", WOKEN),
     ("resumes to the same set", {"runs": ["r", "r-2"]}),
@@ -90,7 +90,7 @@ VIOLATIONS: list[tuple[str, dict[str, Any]]] = [
     ("documented exit", {"disturbed": replace(GOOD.disturbed, status=1)}),
     ("documented exit", {"resumed": [replace(ENDED, status=2, err="nimc: x"), ENDED]}),
     ("documented exit", {"resumed": [replace(ENDED, status=3, err="nimc: x")]}),
-    ("documented exit", {"second": Ended(0, "", 60.0)}),
+    ("documented exit", {"second": NimcEnd(0, "", 60.0)}),
     *(
         ("one clear line", {"disturbed": replace(GOOD.disturbed, err=err)})
         for err in (

@@ -1,4 +1,4 @@
-"""One trial: a campaign, one fault at a random moment, and what is found afterwards."""
+"""One trial: a campaign, one fault at a random moment, and the observation afterwards."""
 
 import fcntl
 import json
@@ -11,48 +11,48 @@ from pathlib import Path
 from typing import Any
 
 from tests.faults.actions import ACTIONS, Hit
-from tests.faults.checks import PAIRS, Ended, Observed, named
-from tests.faults.host import Host, Nimc, Process, having, wait_until
+from tests.faults.checks import PAIRS, NimcEnd, Observation, reasons_naming
+from tests.faults.host import Host, Nimc, Process, wait_until, with_role
 from tests.faults.table import Fault
 
-#: Complete pairs of the campaigns that most trials continue: one is missing.
-_THERE = PAIRS - 1
-#: One trial in so many starts from nothing.
-_FRESH = 6
-#: Processes of a block end before the campaign does: their faults happen in this share of it.
-_LAST = 0.6
-#: How long a victim is waited for; the fault then comes up to so much later, seconds.
-_LATER_S = 0.5
-_APPEARS_S = 300.0
+#: Complete pairs of the interrupted campaign that most trials continue: one is missing.
+_COMPLETE_PAIRS = PAIRS - 1
+#: One trial in so many starts a new campaign.
+_NEW_EVERY = 6
+#: Faults of processes of a block happen in this first share of a campaign, since they end earlier.
+_BLOCK_SHARE = 0.6
+#: How long a trial waits for a victim, seconds.
+_VICTIM_S = 300.0
+#: The fault comes up to so long after the victim appears, seconds.
+_DELAY_S = 0.5
 _RESUMPTIONS = 3
-#: The longest that a campaign takes that nothing disturbs.
+#: The longest that an undisturbed campaign takes, seconds.
 _LONGEST_S = 600.0
-#: Runs that are rejected for a planted fault; the rest is left out.
-_ENOUGH = 2
-#: How long a resumption may take longer than the campaign: it waits for what a killed one left.
-_WAITS_S = 120.0
+#: A planted fault ends once so many runs were rejected.
+_ENOUGH_REJECTED = 2
+#: How much longer than its campaign a resumption may take, seconds: it awaits killed processes.
+_RESUMPTION_S = 120.0
 
 
 @dataclass(frozen=True)
-class Begun:
-    """A campaign that was interrupted, to be continued by trials."""
+class InterruptedCampaign:
+    """A campaign that was interrupted, and that trials continue."""
 
-    #: Its results.
     results: Path
-    #: What the whole campaign takes, and what is missing, seconds.
+    #: Length of the whole campaign, and of its missing part, seconds.
     whole_s: float
-    rest_s: float
+    missing_s: float
 
 
-def begin(host: Host) -> Begun:
-    """Make such a campaign, and measure how long one takes that nothing disturbs."""
+def begin(host: Host) -> InterruptedCampaign:
+    """Make an interrupted campaign, and measure how long an undisturbed one takes."""
     with host.opened("begun"):
         began_s = time.monotonic()
         nimc = host.start("begun")
         assert wait_until(
-            lambda: _lines(host).count(b"\n") >= 2 * _THERE or not nimc.running, _LONGEST_S
+            lambda: _lines(host).count(b"\n") >= 2 * _COMPLETE_PAIRS or not nimc.running, _LONGEST_S
         )
-        there_s = time.monotonic() - began_s
+        complete_s = time.monotonic() - began_s
         nimc.process.terminate()
         stopped = nimc.end(60.0)
         assert stopped.status == 143, stopped
@@ -61,46 +61,54 @@ def begin(host: Host) -> Begun:
         began_s = time.monotonic()
         rest = host.start("rest").end(_LONGEST_S)
         assert rest.status == 0, rest
-        return Begun(kept, there_s * PAIRS / _THERE, time.monotonic() - began_s)
+        return InterruptedCampaign(
+            kept, complete_s * PAIRS / _COMPLETE_PAIRS, time.monotonic() - began_s
+        )
 
 
-def run(host: Host, begun: Begun, fault: Fault, rng: random.Random, name: str) -> Observed | None:
+def run(
+    host: Host, interrupted: InterruptedCampaign, fault: Fault, rng: random.Random, name: str
+) -> Observation | None:
     """Make one trial; None if the campaign ended before there was a victim."""
-    fresh = rng.randrange(_FRESH) == 0
-    usual_s = begun.whole_s if fresh else begun.rest_s
-    moment_s = rng.uniform(0.0, usual_s if fault.victim in ("", "nimc") else _LAST * usual_s)
+    fresh = rng.randrange(_NEW_EVERY) == 0
+    usual_s = interrupted.whole_s if fresh else interrupted.missing_s
+    moment_s = rng.uniform(0.0, usual_s if fault.victim in ("", "nimc") else _BLOCK_SHARE * usual_s)
     at_once = rng.random() < 0.5
     with host.opened(name, fault):
         if not fresh:
-            shutil.copytree(begun.results, host.sandbox.results, symlinks=True, dirs_exist_ok=True)
+            shutil.copytree(
+                interrupted.results, host.sandbox.results, symlinks=True, dirs_exist_ok=True
+            )
         runs_before = _runs(host)
         nimc = host.start("disturbed")
         victim = _victim(host, nimc, fault, moment_s, rng)
-        reported, header_before = _lines(host), _header(host)
+        samples_before, header_before = _lines(host), _header(host)
         if not nimc.running or (fault.victim and victim is None):
             return None
-        struck_s = time.time()
+        fault_start_s = time.time()
         second = ACTIONS[fault.action](Hit(host, victim, rng))
-        over_s = time.time()
+        fault_end_s = time.time()
         disturbed = nimc.end(host.patience * fault.bound_s + 2 * usual_s)
         if second and _ended_before(host):
             return None
         if fault.action == "node_off":
             host.repair()  # until then Slurm keeps its jobs, and nothing can be resumed
         if not (at_once and fault.mute):
-            disturbed = _with_left(host, disturbed)
-        resumed: list[Ended] = []
+            disturbed = _with_leftovers(host, disturbed)
+        resumed: list[NimcEnd] = []
         while [disturbed, *resumed][-1].status != 0 and len(resumed) < _RESUMPTIONS:
-            again = _again(host, f"resumed-{len(resumed)}")
-            resumed.append(_with_left(host, again.end(host.patience * _WAITS_S + 2 * usual_s)))
-        return Observed(
+            resumption = _resume(host, f"resumed-{len(resumed)}")
+            resumed.append(
+                _with_leftovers(host, resumption.end(host.patience * _RESUMPTION_S + 2 * usual_s))
+            )
+        return Observation(
             fault=fault,
-            struck_s=None if host.own_clocks else (struck_s, over_s),
+            fault_times_s=None if host.own_clocks else (fault_start_s, fault_end_s),
             disturbed=disturbed,
             resumed=resumed,
             runs_before=runs_before,
             runs=_runs(host),
-            reported=reported,
+            samples_before=samples_before,
             samples=_lines(host),
             header_before=header_before,
             header=_header(host),
@@ -109,7 +117,7 @@ def run(host: Host, begun: Begun, fault: Fault, rng: random.Random, name: str) -
         )
 
 
-def plant(host: Host, fault: Fault, name: str) -> Observed:
+def plant(host: Host, fault: Fault, name: str) -> Observation:
     """Make one trial with a fault that is there all the time."""
     with host.opened(name, fault):
         nimc = host.start("planted")
@@ -117,7 +125,7 @@ def plant(host: Host, fault: Fault, name: str) -> Observed:
 
         def goes_on() -> bool:
             ACTIONS[fault.action](hit)
-            return not nimc.running or len(named(fault, _lines(host))) >= _ENOUGH
+            return not nimc.running or len(reasons_naming(fault, _lines(host))) >= _ENOUGH_REJECTED
 
         ended = wait_until(goes_on, host.patience * fault.bound_s + _LONGEST_S)
         for process in filter(None, hit.done.values()):
@@ -125,20 +133,20 @@ def plant(host: Host, fault: Fault, name: str) -> Observed:
             process.wait()
         if ended and nimc.running:
             nimc.process.terminate()
-        disturbed = _with_left(host, nimc.end(host.patience * fault.bound_s if ended else 0.0))
+        disturbed = _with_leftovers(host, nimc.end(host.patience * fault.bound_s if ended else 0.0))
         header = _header(host)
-        return Observed(
+        return Observation(
             fault=fault,
-            struck_s=None,
+            fault_times_s=None,
             disturbed=disturbed,
             resumed=[],
             runs_before=[],
             runs=_runs(host),
-            reported=b"",
+            samples_before=b"",
             samples=_lines(host),
             header_before=header,
             header=header,
-            files=_partial(host),  # the next agent removes what one that was killed has left
+            files=_partial(host),  # the next agent removes the files of a killed one
         )
 
 
@@ -151,7 +159,7 @@ def _ended_before(host: Host) -> bool:
     return any(ended_s <= header["started_s"] for ended_s in ended for header in headers[1:])
 
 
-def _again(host: Host, name: str) -> Nimc:
+def _resume(host: Host, name: str) -> Nimc:
     """Resume the campaign; if it is complete, make its report, which another run would not do."""
     header = _header(host)
     if header and header["finished_s"] is not None:
@@ -164,23 +172,23 @@ def _again(host: Host, name: str) -> Nimc:
 def _victim(
     host: Host, nimc: Nimc, fault: Fault, moment_s: float, rng: random.Random
 ) -> Process | None:
-    """Wait for the moment, and for a process of the role: the one to be hit."""
+    """Wait for the moment, then for a process of the fault's role; None if there is none."""
 
     def candidates() -> list[Process]:
-        return having(fault.victim, host.victims())
+        return with_role(fault.victim, host.victims())
 
     wait_until(lambda: not nimc.running, moment_s)
     if fault.victim in ("", "nimc"):
         return Process(nimc.process.pid, ()) if fault.victim else None
     if not candidates():
-        wait_until(lambda: bool(candidates()) or not nimc.running, _APPEARS_S)
-        time.sleep(rng.uniform(0.0, _LATER_S))
+        wait_until(lambda: bool(candidates()) or not nimc.running, _VICTIM_S)
+        time.sleep(rng.uniform(0.0, _DELAY_S))
     victims = candidates()
     return rng.choice(victims) if victims else None
 
 
-def _with_left(host: Host, ended: Ended) -> Ended:
-    return replace(ended, left=[*host.left(), *_locked(host)])
+def _with_leftovers(host: Host, ended: NimcEnd) -> NimcEnd:
+    return replace(ended, leftovers=[*host.leftovers(), *_locked(host)])
 
 
 def _locked(host: Host) -> Iterator[str]:

@@ -26,7 +26,7 @@ _SHORTENED_S = 60.0
 
 
 def outcome(target: Target, text: bytes) -> Outcome:
-    """What an input does to a parser or a command."""
+    """Return the outcome of an input to a parser or a command."""
     with tempfile.TemporaryDirectory() as folder:
         try:
             return Outcome("read" if check(target, text, Path(folder)) else "refused")
@@ -35,7 +35,7 @@ def outcome(target: Target, text: bytes) -> Outcome:
 
 
 def shortened(target: Target, text: bytes) -> bytes:
-    """The input without parts that can be removed while it still goes wrong."""
+    """Return the input without the parts that its failure does not need."""
     until_s = time.monotonic() + _SHORTENED_S
     size = len(text) // 2
     while size:
@@ -61,7 +61,7 @@ def main() -> int:
     parser = trials.arguments("python -m tests.fuzz", __doc__)
     parser.add_argument("table", choices=TABLES, nargs="?", default="parsers")
     options = parser.parse_args()
-    rows = trials.chosen([*TABLES[options.table].values()], options.only)
+    rows = trials.select_rows([*TABLES[options.table].values()], options.only)
     resource.setrlimit(resource.RLIMIT_AS, (_MEMORY_B, _MEMORY_B))
     return trials.run(rows, _trial, kinds=("read", "refused"), options=options)
 

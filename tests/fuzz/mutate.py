@@ -1,4 +1,4 @@
-"""Captured texts with faults in them, and arbitrary bytes."""
+"""Makes damaged inputs: captured texts with faults in them, and arbitrary bytes."""
 
 import random
 import re
@@ -28,30 +28,30 @@ _BYTES = (
 
 
 def _lines(text: bytes, rng: random.Random) -> bytes:
-    """A line is removed, repeated, or exchanged with another."""
+    """Remove a line, repeat it, or exchange it with another one."""
     lines = text.split(b"\n")
-    one, other = rng.randrange(len(lines)), rng.randrange(len(lines))
+    first, second = rng.randrange(len(lines)), rng.randrange(len(lines))
     times = rng.choice((0, 2, 3, 100, 3000, None))
     if times is None:
-        lines[one], lines[other] = lines[other], lines[one]
+        lines[first], lines[second] = lines[second], lines[first]
     else:
-        lines[one : one + 1] = [lines[one]] * times
+        lines[first : first + 1] = [lines[first]] * times
     return b"\n".join(lines)
 
 
 def _value(text: bytes, rng: random.Random) -> bytes:
-    """A number or a word has the value of another, or one that is none."""
-    pattern, others = rng.choice(((_NUMBER, _NUMBERS), (_VALUE, _VALUES), (_VALUE, _NUMBERS)))
-    places = list(pattern.finditer(text))
-    if not places:
+    """Give a number or a word the value of another one, or an invalid value."""
+    pattern, new_values = rng.choice(((_NUMBER, _NUMBERS), (_VALUE, _VALUES), (_VALUE, _NUMBERS)))
+    matches = list(pattern.finditer(text))
+    if not matches:
         return text
-    match = rng.choice(places)
-    new = rng.choice(places)[0] if rng.random() < 0.3 else rng.choice(others)
+    match = rng.choice(matches)
+    new = rng.choice(matches)[0] if rng.random() < 0.3 else rng.choice(new_values)
     return text[: match.start()] + new + text[match.end() :]
 
 
 def _bytes(text: bytes, rng: random.Random) -> bytes:
-    """A part is cut out, overwritten or put in; or the end is missing."""
+    """Cut out, overwrite or insert a part, or cut off the end."""
     start, end = sorted(rng.randint(0, len(text)) for _ in range(2))
     few = rng.randbytes(rng.randint(1, 4))
     return rng.choice(
@@ -65,7 +65,7 @@ def _bytes(text: bytes, rng: random.Random) -> bytes:
 
 
 def damaged(seeds: Sequence[bytes], rng: random.Random) -> bytes:
-    """One of the seeds with up to six faults; now and then arbitrary bytes."""
+    """Return one of the seeds with up to six faults, or in one of ten cases arbitrary bytes."""
     if rng.random() < 0.1:
         return rng.randbytes(rng.randrange(200))
     text = rng.choice(seeds)
@@ -75,5 +75,5 @@ def damaged(seeds: Sequence[bytes], rng: random.Random) -> bytes:
 
 
 def inputs(name: str, seeds: Sequence[bytes], number: int) -> list[bytes]:
-    """So many inputs for what has this name: the same ones every time."""
+    """Return so many inputs for the target of this name: the same ones every time."""
     return [damaged(seeds, random.Random(f"{name} {index}")) for index in range(number)]

@@ -1,7 +1,7 @@
-"""The commands of nimc that are given bad inputs, and what is damaged of each.
+"""The commands of nimc that are given bad inputs, and the inputs of each that are damaged.
 
-Commands that would build, book or start something are not among them; `run` gets a ReFrame that
-ends at once.
+Commands that would build, reserve or start something are left out; `run` gets a ReFrame that ends
+at once.
 """
 
 import json
@@ -30,12 +30,12 @@ from tests.commands import call
 from tests.fuzz.target import RUN_FILES, Target, in_file, lay_out, tree
 from tests.nimc.nights.made import SUMMARY
 
-#: Documented: done, the measurement says no, wrong input, a failure, no reader.
+#: Documented exit statuses: done, the measurement says no, wrong input, a failure, no reader.
 _EXITS = (0, 1, 2, 3, 141)
 #: A campaign has a line for each of its faults.
 _MOST_LINES = 60
 _LONGEST = 2000
-#: Those that this host could run.
+#: Campaigns that this host could run.
 _CAMPAIGNS = [
     (CHECKOUT / "campaigns" / f"{name}.yaml").read_bytes()
     for name in ("quick", "single_node", "contention_emulated")
@@ -76,7 +76,7 @@ class Refused(Exception):
 
 
 def faults(status: int, out: str, err: str) -> Iterator[str]:
-    """What is wrong with an answer of nimc."""
+    """Yield what is wrong with an answer of nimc."""
     if status not in _EXITS:
         yield f"exit {status}"
     lines = err.splitlines()
@@ -90,7 +90,7 @@ def faults(status: int, out: str, err: str) -> Iterator[str]:
 
 
 def command(name: str, seeds: Callable[[], Sequence[bytes]], words: Words) -> Target:
-    """A row: nimc, called with these words in the folder."""
+    """Return the row of a command, which is called with these words in the folder."""
 
     def read(text: bytes, folder: Path) -> None:
         called = words(text, folder)
@@ -120,14 +120,14 @@ def _file(name: str, *called: str) -> Words:
 
 
 def _crate(text: bytes, folder: Path) -> list[str]:
-    """A crate with a damaged run, and a manifest that fits."""
+    """Write a crate with a damaged run and a matching manifest; return the words that verify it."""
     lay_out(text, folder / "run", RUN_FILES)
     in_file("c.zip", crate(folder / "run"), folder)
     return ["verify", "c.zip", "--json"]
 
 
 def crate(run: Path) -> bytes:
-    """The least that is verified as a crate of a run."""
+    """Return the smallest crate of a run that can be verified."""
     files = {**run_files(run), METADATA: b'{"@graph": []}'}
     with suppress(InputError):
         files["campaign.yaml"] = load_header(run).campaign_text.encode()
@@ -152,7 +152,7 @@ def _table() -> bytes:
 
 _RESULTS = "results/run/report/results.parquet"
 _DAY = "small-m1-2026-11-20.json"
-#: Where a command reads or writes: the command, and what is in the way there.
+#: Path that a command reads or writes, where an obstacle is put, and the words of the command.
 _PLACES: list[tuple[str, tuple[str, ...]]] = [
     ("run/logs/stream/0/job.json", ("report", "run")),
     ("run/report/results.json", ("report", "run")),
@@ -179,12 +179,12 @@ _OBSTACLES: list[Callable[[Path], None]] = [
     lambda path: path.symlink_to("/dev/full"),
     lambda path: path.write_bytes(b""),
 ]
-#: All of them, each at each place.
+#: Each obstacle at each path.
 OBSTRUCTED = [(target, obstacle) for target in _PLACES for obstacle in _OBSTACLES]
 
 
 def in_the_way(number: int, folder: Path) -> list[str]:
-    """A pipe, a link or a device where a file is read or written: one of `OBSTRUCTED`."""
+    """Put the obstacle of that number in `OBSTRUCTED` in a command's way; returns its words."""
     shutil.copytree(RUN_QUICK, folder / "run")
     in_file("s.json", _SWEEP, folder)
     in_file(_RESULTS, _table(), folder)

@@ -1,4 +1,4 @@
-"""A row of the table: bytes in; a result, or an error that is documented, out."""
+"""A row of the table: a parser or command that turns bytes into a result or a documented error."""
 
 import dataclasses
 import math
@@ -20,16 +20,16 @@ RUN_FILES = {
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class Target:
-    """A parser, or a command of nimc, which reads files and words."""
+    """A parser, or a command of nimc."""
 
     name: str
-    #: Input, and an empty folder for files that are read -> whatever it returns.
+    #: Takes an input, and an empty folder for the files that it reads; returns its result.
     read: Callable[[bytes, Path], object]
-    #: Valid inputs, or what makes them when they are needed.
+    #: Valid inputs, or a function that makes them.
     seeds: Sequence[bytes] | Callable[[], Sequence[bytes]]
-    #: Errors that it documents: of one line.
+    #: Documented errors, whose text is one line.
     allowed: tuple[type[Exception], ...] = ()
-    #: The longest that one input may take: processor time; and with waiting, on a busy host.
+    #: The longest that one input may take: processor time, and time with waiting on a busy host.
     cpu_s: float = 20.0
     wait_s: float = 300.0
 
@@ -42,9 +42,9 @@ class TooSlow(BaseException):
 
 
 def check(target: Target, text: bytes, folder: Path) -> bool:
-    """The property of every row; whether the input was read, and not refused.
+    """Check the property of every row; return whether the input was read, not refused.
 
-    Any exception that leaves here is a fault of the parser or the command.
+    Any exception that this raises shows a fault of the parser or the command.
     """
     late = TooSlow(f"{target.cpu_s:g} s of processor time, or {target.wait_s:g} s with waiting")
     with limited(target.cpu_s, target.wait_s, late):
@@ -59,7 +59,7 @@ def check(target: Target, text: bytes, folder: Path) -> bool:
 
 
 def is_finite(result: object) -> bool:
-    """Whether all figures of a result are: those of records and lists, too."""
+    """Return whether all figures of a result are finite, in records and lists, too."""
     if isinstance(result, float):
         return math.isfinite(result)
     if dataclasses.is_dataclass(result):
@@ -88,7 +88,7 @@ def tree(files: Mapping[str, str]) -> bytes:
 
 
 def lay_out(text: bytes, folder: Path, names: Mapping[str, str]) -> Path:
-    """The folder with the files of `tree`; only those of `names`."""
+    """Write the files of a `tree` to a folder, only those of `names`; returns the folder."""
     parts = (part.partition(b"\n") for part in text.split(b"== ")[1:])
     contents = {name: content for name, _, content in parts}
     for name in names:
@@ -98,7 +98,7 @@ def lay_out(text: bytes, folder: Path, names: Mapping[str, str]) -> Path:
 
 @contextmanager
 def limited(cpu_s: float, wait_s: float, late: BaseException) -> Iterator[None]:
-    """Raises `late` after so much processor time, or so long, in the main thread."""
+    """Raise `late` after so much processor time, or so much time; only in the main thread."""
     if threading.current_thread() is not threading.main_thread():
         yield
         return

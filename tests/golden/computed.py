@@ -60,7 +60,7 @@ Edit = Callable[[str], str]
 
 
 def _edited(folder: Path, edit: Edit, *, chained: bool = False) -> Path:
-    """A made run whose samples were edited; `chained`: with the chain of such samples."""
+    """Make a run and edit its samples; if `chained`, make their chain anew."""
     run = made_run(folder, SHORT)
     path = run / "samples" / "a.jsonl"
     path.write_text(edit(path.read_text()))
@@ -68,7 +68,7 @@ def _edited(folder: Path, edit: Edit, *, chained: bool = False) -> Path:
 
 
 def _on_first_accepted(edit: Callable[[dict[str, Any]], Any]) -> Edit:
-    """Edits the first run of the arm `on` that was accepted."""
+    """Return a function that edits the first accepted run of the arm `on`."""
 
     def edited(text: str) -> str:
         lines = text.splitlines(keepends=True)
@@ -100,7 +100,7 @@ def _slow_writer(sample: dict[str, Any]) -> None:
         writer["bytes_b"] *= 0.1
 
 
-#: What is done to a run of which no results may be shown -> the edit, and whether it is chained.
+#: Damage after which no results may be shown -> the edit, and whether the chain is made anew.
 DAMAGES: dict[str, tuple[Edit, bool]] = {
     "a figure changed": (
         _on_first_accepted(lambda sample: sample.update(fom=1.5 * sample["fom"])),
@@ -139,7 +139,7 @@ def _nights(folder: Path, side: str, slowdown: float) -> list[Path]:
 
 
 def exit_codes(folder: Path) -> Iterator[tuple[str, int]]:
-    """Names of what was done, with exit codes."""
+    """Yield the name of each case with the exit code of its command."""
     yield "a recorded run", call(["advise", RUN_QUICK])[0]
     yield "a made run", call(["advise", made_run(folder / "sound", SHORT)])[0]
     for name, (edit, chained) in DAMAGES.items():

@@ -16,10 +16,12 @@ from tests.analysis import synthetic
 from tests.analysis.synthetic import HOST, STARTED_S, Case
 
 RUNS = 200
-#: Shares of samples that were rejected once, and rejected in all attempts; and of slow runs.
-_REPEATED, _GIVEN_UP, _SPIKES = 0.04, 0.02, [0.05, 0.3]
+#: Share of runs that were rejected once, and of runs that were rejected in all attempts.
+_REPEATED, _GIVEN_UP = 0.04, 0.02
+#: Shares of slow runs.
+_SPIKES = [0.05, 0.3]
 _ATTEMPTS = 3
-#: Every so many runs, one is long enough to say something of the mean.
+#: One run in so many is long enough for an interval of the mean.
 _LONG_EVERY = 50
 _FAILURES: list[Outcome] = [word for word in get_args(Outcome) if word != "accepted"]
 #: Arms of a case, and their levels of factors.
@@ -40,17 +42,18 @@ _UNITS: list[tuple[str, Better, float]] = [
     ("B/s", "higher", 14.2e9),
     ("1/s", "higher", 3.1e6),
 ]
-#: Where writes come from: transport, origin.
-_WAYS = [("shared memory", HOST), ("InfiniBand", "synthetic-1"), ("soft-RoCE", "synthetic-1")]
-_TRUE = (0.9, 1.0, 1.0, 1.004, 1.03, 1.1, 1.3, 2.2)
+#: Transport and origin of writes.
+_PATHS = [("shared memory", HOST), ("InfiniBand", "synthetic-1"), ("soft-RoCE", "synthetic-1")]
+#: True slowdowns of arms with writers.
+_SLOWDOWNS = (0.9, 1.0, 1.0, 1.004, 1.03, 1.1, 1.3, 2.2)
 #: In every second run writes between hosts are proven, and each is larger than the caches.
 _PROVEN = {"proof": "memory", "overwritten_share": 1.0}
 _SMALL_CACHE = {"nodes": {HOST: {"llc_total_b": 32 << 10}}}
 
 
 @dataclass(frozen=True, kw_only=True)
-class Drawn:
-    """A case, and how its runs vary."""
+class DrawnCase:
+    """A case that was drawn at random, and how its runs vary."""
 
     case: Case
     blocks: int
@@ -80,8 +83,8 @@ def made_run(folder: Path, number: int) -> Path:
     return synthetic.write_run(folder / f"golden-{number}", samples, head, record)
 
 
-def _site(random: Random, cases: list[Drawn]) -> dict[str, Any]:
-    """The machine; in every fourth run it has references, around what the baselines take."""
+def _site(random: Random, cases: list[DrawnCase]) -> dict[str, Any]:
+    """Draw the machine; in every fourth run it has references near the baselines' times."""
     if random.random() < 0.75:
         return {"name": "synthetic machine"}
     references = {
@@ -90,15 +93,15 @@ def _site(random: Random, cases: list[Drawn]) -> dict[str, Any]:
     return {"name": "synthetic machine", "references": references, "reference_tolerance": 0.05}
 
 
-def _case(random: Random, name: str) -> Drawn:
+def _case(random: Random, name: str) -> DrawnCase:
     unit, better, base = random.choice(_UNITS)
-    transport, origin = random.choice(_WAYS)
+    transport, origin = random.choice(_PATHS)
     arms = random.choice(_ARMS)
     if origin != HOST:
         arms = [arm for arm in arms if not arm.startswith("spin")]
-    true = {arm: _true(random, arm) for arm in arms}
+    effects = {arm: _true_effect(random, arm) for arm in arms}
     case = Case(
-        name=name, unit=unit, better=better, base=base, effects=true,
+        name=name, unit=unit, better=better, base=base, effects=effects,
         transport=transport, origin=origin,
         noise=random.choice([0.001, 0.01, 0.03]), block_noise=random.choice([0.0, 0.02]),
         pair_noise=random.choice([0.0, 0.05]),
@@ -108,7 +111,7 @@ def _case(random: Random, name: str) -> Drawn:
         application = {"cores": 0} if "cores" in levels else {}
         case = synthetic.crossed(case, application, {"rate": "full"} if "rate" in levels else {})
     troubled = random.random() < 0.4
-    return Drawn(
+    return DrawnCase(
         case=case,
         blocks=random.choice([1, 1, 1, 2, 3]),
         pairs=random.choice([4, 6, 6, 8, 10, 40 if len(arms) < 3 else 6]),
@@ -118,23 +121,23 @@ def _case(random: Random, name: str) -> Drawn:
     )
 
 
-def _long_case(spikes: float) -> Drawn:
+def _long_case(spikes: float) -> DrawnCase:
     """A case without an effect on the typical run; `spikes`: share of runs that are slow."""
     case = Case(
         name="a", unit="s", better="lower", base=8.4, effects={"on": 1.0, "aa": 1.0}, noise=0.001
     )
-    return Drawn(case=case, blocks=1, pairs=150, spikes=spikes, repeated=0.0, given_up=0.0)
+    return DrawnCase(case=case, blocks=1, pairs=150, spikes=spikes, repeated=0.0, given_up=0.0)
 
 
-def _true(random: Random, arm: str) -> float:
-    """True time of an arm at its levels / of the plain baseline."""
+def _true_effect(random: Random, arm: str) -> float:
+    """Draw the true time of an arm at its levels, divided by that of the plain baseline."""
     price = 1.06 if "cores" in arm else 1.0
     if arm.startswith(("off", "aa")):
         return price * random.choice([1.0] * 9 + [1.03])
-    return price * random.choice(_TRUE)
+    return price * random.choice(_SLOWDOWNS)
 
 
-def _samples(drawn: Drawn, number: int, begin_s: float) -> Iterator[Sample]:
+def _samples(drawn: DrawnCase, number: int, begin_s: float) -> Iterator[Sample]:
     """The samples of a case, one after another from `begin_s`."""
     case, clock_s = drawn.case, begin_s
     for planned in synthetic.samples(case, blocks=drawn.blocks, pairs=drawn.pairs):
@@ -159,27 +162,27 @@ def _samples(drawn: Drawn, number: int, begin_s: float) -> Iterator[Sample]:
             clock_s += elapsed_s + 1.0
 
 
-def _outcomes(random: Random, drawn: Drawn) -> list[Outcome]:
-    """Of the attempts of a run."""
+def _outcomes(random: Random, drawn: DrawnCase) -> list[Outcome]:
+    """Draw the outcomes of the attempts of a run."""
     luck = random.random()
     if luck < drawn.given_up:
         return [random.choice(_FAILURES) for _ in range(_ATTEMPTS)]
     return ["rejected", "accepted"] if luck < drawn.given_up + drawn.repeated else ["accepted"]
 
 
-def _time(drawn: Drawn, planned: Sample, number: int, random: Random) -> float:
-    """Time of a run / the case's base: of its block, its pair, its arm, and its own."""
+def _time(drawn: DrawnCase, planned: Sample, number: int, random: Random) -> float:
+    """Draw the time of a run, divided by the case's base; block, pair, arm and run contribute."""
     case = drawn.case
     block = Random(f"golden {number} {case.name} {planned.block}").gauss(0, case.block_noise)
     pair = Random(f"golden {number} {case.name} {planned.block} {planned.pair}")
     time = case.effects.get(planned.arm, 1.0) * exp(pair.gauss(0, case.pair_noise))
     time *= exp(random.gauss(0, case.noise)) * (exp(block) if planned.role == "effect" else 1)
-    hit = planned.role == "effect" and random.random() < drawn.spikes
-    return time * (random.uniform(1.3, 3.0) if hit else 1.0)
+    is_slow = planned.role == "effect" and random.random() < drawn.spikes
+    return time * (random.uniform(1.3, 3.0) if is_slow else 1.0)
 
 
 def _writer(writer: WriterRecord, elapsed_s: float, random: Random, number: int) -> WriterRecord:
-    """The same writer at a rate of its own; a control writes nothing."""
+    """Return the writer at a random rate; the rate of a control is 0."""
     rate_b_s = writer.rate_alone_b_s * random.uniform(0.93, 0.99)
     proven: dict[str, Any] = _PROVEN if writer.proof == "unproven" and not number % 2 else {}
     return replace(

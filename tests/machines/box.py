@@ -2,8 +2,8 @@
 
     python -m tests.machines.box ROOT MACHINE     commands of `nimc` from lines of JSON, to the same
 
-What needs a real machine is replaced: the job that looks at nodes, which finds two nodes like this
-host, and addresses of interfaces.
+Two things that need a real machine are replaced: the job that looks at nodes finds two nodes like
+this host, and addresses of interfaces are those of the machine's folder.
 """
 
 import json
@@ -33,7 +33,7 @@ _STEP = re.compile(r"([+*/%-])([0-9]+)")
 _STEPS = {
     "+": int.__add__, "-": int.__sub__, "*": int.__mul__, "/": int.__floordiv__, "%": int.__mod__,
 }  # fmt: skip
-#: What Slurm's commands say on any machine: command -> its words (a pattern of sh) -> answer.
+#: Slurm's answers on any machine: command -> its words (a pattern of sh) -> answer.
 _SLURM = {
     "scontrol": {"ping": "Slurmctld(primary) at ctl is UP"},
     "sacct": {"*": ""},
@@ -87,7 +87,7 @@ def _stepped(number: int, steps: str) -> int:
 
 
 def programs(machine: str, folder: Path) -> dict[str, str]:
-    """Programs that say what those of a machine say; the environment that finds them."""
+    """Make programs with the answers of a machine's; return the environment that finds them."""
     answers = yaml.safe_load((MACHINES / machine / "answers.yaml").read_text())
     answered: dict[str, dict[str, str]] = {name: dict(words) for name, words in _SLURM.items()}
     for kind in ("partition", "node", "config"):

@@ -1,15 +1,15 @@
-"""A checkout with a machine `box`, and programs that stand in for others."""
+"""A checkout with a machine `box`, and stand-ins for programs."""
 
 from pathlib import Path
 
 from records.checkout import ROOT
 
-#: A host of its own that is origin and target.
+#: Site file of one host that is origin and target.
 SITE = "name: box\ndescription: a box\norigins: {policy: same_host}\ninjector: ucx\n"
 
 
 def checkout(folder: Path, config: str, site: str = SITE, name: str = "box") -> Path:
-    """The folder, with this project's checks and the files of a machine."""
+    """Give a folder this project's checks and the files of a machine; returns the folder."""
     (folder / "reframe_tests").symlink_to(ROOT / "reframe_tests")
     for file, text in ((f"configs/{name}.py", config), (f"site/{name}.yaml", site)):
         (folder / file).parent.mkdir()
@@ -18,7 +18,7 @@ def checkout(folder: Path, config: str, site: str = SITE, name: str = "box") -> 
 
 
 def program(folder: Path, name: str, script: str) -> Path:
-    """A program for `sh`, in a folder that is made if need be."""
+    """Write a script for `sh` to a folder, which is made if it does not exist; returns its path."""
     folder.mkdir(parents=True, exist_ok=True)
     path = folder / name
     path.write_text(f"#!/bin/sh\n{script}\n")

@@ -13,15 +13,15 @@ DOCUMENTED: dict[str, tuple[int, list[str]]] = {
 
 
 def assert_documented(line: str, document: dict[str, Any]) -> None:
-    """Of a command line: the schema comes first, and the keys are those of its row."""
+    """Assert that the document of a command line has the schema first, and the keys of its row."""
     words = line.split()
-    rows = [name for name in DOCUMENTED if is_of(words, *name.split())]
+    rows = [name for name in DOCUMENTED if matches(words, *name.split())]
     schema, keys = DOCUMENTED[max(rows, key=len)]
     assert next(iter(document.items())) == ("schema", schema)
     assert sorted(document) == sorted(["schema", *keys])
 
 
-def is_of(words: list[str], *row: str) -> bool:
-    """Whether a command line begins with the words of a row, and has its options."""
+def matches(words: list[str], *row: str) -> bool:
+    """Return whether a command line begins with the words of a row, and has its options."""
     command = [word for word in row if not word.startswith("--")]
     return words[: len(command)] == command and set(row) <= set(words)

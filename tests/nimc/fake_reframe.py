@@ -58,7 +58,7 @@ def main(words: Sequence[str]) -> int:
 
 
 def measure(plan: BlockPlan) -> bool:
-    """Whether it came to its end."""
+    """Append the samples of a block; return whether the block came to its end."""
     run = Path(plan.nimc_dir)
     unread = (
         run / "logs" / plan.case / str(plan.block) / UNREAD_FILE if "unread" in faults() else None
@@ -69,7 +69,7 @@ def measure(plan: BlockPlan) -> bool:
             read_left(run / "logs" / plan.case / str(plan.block) / UNREAD_FILE, store)
         return True
     treatments = plan.treatments
-    store.append(replace(reported(crossed(plan, treatments[0], -1), 1.0), warmup=True))
+    store.append(replace(scaled(crossed(plan, treatments[0], -1), 1.0), warmup=True))
     while "held" in faults():
         time.sleep(1)
     before = store.count_pairs()
@@ -80,7 +80,7 @@ def measure(plan: BlockPlan) -> bool:
             if "slow" in faults():
                 time.sleep(0.05)
             result = replace(crossed(plan, treatment, pair), position=position)
-            result = reported(result, 1 + 1e-13 * (100 * (before + pair) + position))
+            result = scaled(result, 1 + 1e-13 * (100 * (before + pair) + position))
             for attempt in range(1 if result.outcome == "accepted" else plan.limits.retries + 1):
                 key = f"{result.key[:-1]}{attempt}"
                 store.append(replace(result, key=key, attempt=attempt, start_s=time.time()))
@@ -93,19 +93,19 @@ def measure(plan: BlockPlan) -> bool:
 
 
 def read_left(unread: Path, store: Store) -> None:
-    """Move what an earlier session left unread, as the check does."""
+    """Append the samples that an earlier session left unread, as the check does."""
     for line in unread.read_text().splitlines():
         store.append(TypeAdapter(Sample).validate_json(line))
     unread.unlink()
 
 
-def reported(sample: Sample, by: float) -> Sample:
-    """The sample with `by` times its figure, and what STREAM reports beside it."""
+def scaled(sample: Sample, factor: float) -> Sample:
+    """Return the sample with its figure multiplied, and STREAM's further figures."""
     if sample.fom is None:
         return sample
     if sample.workload != "stream":
-        return replace(sample, fom=sample.fom * by)
-    fom, array_b = sample.fom * by, 1e5
+        return replace(sample, fom=sample.fom * factor)
+    fom, array_b = sample.fom * factor, 1e5
     times_s = dict.fromkeys(("minimum_s", "average_s", "maximum_s"), 3 * array_b / fom)
     return replace(sample, fom=fom, fom_extra={"array_b": array_b, "best_b_s": fom, **times_s})
 

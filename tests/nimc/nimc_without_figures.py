@@ -1,8 +1,6 @@
-"""`nimc` with a stand-in for the report's page, as most of the time of a small run is its figures.
+"""`nimc` with a stand-in for the report's page, whose figures take most of the time of a small run.
 
-It does not look for other runs on this host, which other tests make.
-
-So is each `nimc` that a night starts.
+It ignores other runs on this host, which other tests make. A night starts this `nimc`, too.
 """
 
 from __future__ import annotations

@@ -24,7 +24,7 @@ _TRIAD_B = 24.0 * _ELEMENTS
 
 
 def with_figures(sample: Sample) -> Sample:
-    """The sample with all figures of an output of STREAM, about the same as before."""
+    """Return the sample with all figures of an output of STREAM, nearly the same as before."""
     assert sample.fom
     average_s = _TRIAD_B / float(sample.fom)
     extra = {
@@ -47,7 +47,7 @@ def rows_of(sample: Sample) -> list[dict[str, Any]]:
 
 
 def series_of(sample: Sample) -> Series:
-    """Rows of a second of writers that kept the sample's rates from before to after its run."""
+    """Return the series of writers that kept the sample's rates, in rows of one second."""
     seconds = range(-3, int(sample.elapsed_s) + 4)
     return Series(
         nodes=[node()],

@@ -1,4 +1,4 @@
-"""A writer, and what lines that an injector's program printed mean for it."""
+"""A writer, and the meaning of the lines that an injector's program printed."""
 
 import re
 from typing import Any
@@ -15,13 +15,13 @@ def writer(**changes: Any) -> Writer:
 
 
 def meanings(injector: str, text: str, **fields: Any) -> list[Any]:
-    """What the lines mean that mean anything."""
+    """Return the meanings of all lines that have one."""
     parser = INJECTORS[injector].parser(writer(**fields))
     lines = text.splitlines(keepends=True)
     return [meaning for line in lines if (meaning := parser.parse(line)) is not None]
 
 
 def captured(injector: str, name: str, **fields: Any) -> list[Any]:
-    """The same of a captured output, behind whose last line its exit status may have been noted."""
+    """Return the meanings of a captured output, without the exit status noted at its end."""
     text = (CAPTURES / injector / f"{name}.txt").read_text()
     return meanings(injector, re.sub(r"# (client |server )?rc=.*\n", "", text), **fields)

@@ -21,7 +21,7 @@ import pytest
 from nimc.run.session import NIMC, processes_of
 from nimc.run.verify import verify
 from records.block_plan import UNREAD_FILE
-from tests.faults.host import Process, having, read
+from tests.faults.host import Process, read_processes, with_role
 from tests.undisturbed import VERIFY
 
 THEIRS = Path(__file__).with_name("timed_by_others.py")
@@ -60,7 +60,7 @@ def keys_in(results: Path) -> Counter[str]:
 
 def below(results: Path) -> list[Process]:
     """Processes that the runs in a folder have started."""
-    return read(pid for run in runs_in(results) for pid in processes_of(run))
+    return read_processes(pid for run in runs_in(results) for pid in processes_of(run))
 
 
 def start(folder: Path) -> subprocess.Popen[str]:
@@ -74,13 +74,13 @@ def stop(folder: Path, rng: random.Random) -> str:
     results = folder / "results"
     name, signum = rng.choice(["nimc", "reframe", "conductor"]), rng.choice(SIGNALS)
     nimc = start(folder)
-    while nimc.poll() is None and not having("reframe", below(results)):
+    while nimc.poll() is None and not with_role("reframe", below(results)):
         time.sleep(0.1)
     after_s = rng.uniform(0.0, LATER_S)
     time.sleep(after_s)
     if name == "nimc":
         nimc.send_signal(signum)
-    for process in having(name, below(results)):
+    for process in with_role(name, below(results)):
         with suppress(ProcessLookupError):
             os.kill(process.pid, signum)
     if rng.random() < 0.5:  # else it goes on with the next block or case
