@@ -144,7 +144,7 @@ def _figures_table(figures: Sequence[Mapping[str, Any]]) -> Table:
 
 
 def _figure_cells(figure: Mapping[str, Any]) -> list[str]:
-    """Return the cells of one of the night's figures (`nimc.nights.summary.FIGURE`)."""
+    """Return the cells of one of the night's figures (`nimc.nights.summary.FIGURE_KEYS`)."""
     value, low, high, unit = (figure[name] for name in ("value", "low", "high", "unit"))
     divisor, _ = divisor_and_unit(value, unit)
     interval = ""

@@ -267,15 +267,15 @@ def _contrast_line(contrast: Contrast) -> Line:
 
 def _caveats(rows: Sequence[Result]) -> list[str]:
     """Return each caveat once, with its cases unless all cases have it."""
-    in_one = merged_concurrent_runs(note for row in rows for note in row.notes)
-    alike = (replace(row, notes=list(map(in_one, row.notes))) for row in rows)
-    cases = grouped((row.case, row) for row in alike)
-    noted = grouped(
-        (note, case) for case, case_rows in cases.items() for note in notes_of(case_rows)
+    merged_note = merged_concurrent_runs(note for row in rows for note in row.notes)
+    merged_rows = (replace(row, notes=list(map(merged_note, row.notes))) for row in rows)
+    rows_by_case = grouped((row.case, row) for row in merged_rows)
+    cases_by_note = grouped(
+        (note, case) for case, case_rows in rows_by_case.items() for note in notes_of(case_rows)
     )
     return [
-        note if len(names) == len(cases) else f"{', '.join(names)}: {note}"
-        for note, names in noted.items()
+        note if len(cases) == len(rows_by_case) else f"{', '.join(cases)}: {note}"
+        for note, cases in cases_by_note.items()
     ]
 
 

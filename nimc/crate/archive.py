@@ -103,9 +103,10 @@ def _require_stored(entry: zipfile.ZipInfo, raw: bytes) -> None:
     Also for a file whose local header differs from its entry in the directory.
     """
     flags, method = entry.flag_bits & ~_UTF8_FLAG, entry.compress_type
-    listed = (flags, method, entry.CRC, entry.compress_size, entry.file_size)
-    signature, local_flags, *local = _LOCAL_HEADER.unpack_from(raw, entry.header_offset)
-    if signature != _LOCAL_SIGNATURE or (local_flags & ~_UTF8_FLAG, *local) != listed:
+    entry_fields = (flags, method, entry.CRC, entry.compress_size, entry.file_size)
+    signature, local_flags, *other_fields = _LOCAL_HEADER.unpack_from(raw, entry.header_offset)
+    local_fields = (local_flags & ~_UTF8_FLAG, *other_fields)
+    if signature != _LOCAL_SIGNATURE or local_fields != entry_fields:
         raise InputError(f"{entry.filename}: its header is not what the zip lists")
     file_type = stat.S_IFMT(entry.external_attr >> 16)
     is_stored = not flags and not method and entry.compress_size == entry.file_size
@@ -120,8 +121,8 @@ def _require_stored(entry: zipfile.ZipInfo, raw: bytes) -> None:
 
 def manifest(files: Files) -> bytes:
     """Return the manifest: a line for each file, except itself and its signature, by name."""
-    listed = sorted(files.keys() - {MANIFEST, SIGNATURE})
-    return "".join(f"{digest(files[name])}  {name}\n" for name in listed).encode()
+    names = sorted(files.keys() - {MANIFEST, SIGNATURE})
+    return "".join(f"{digest(files[name])}  {name}\n" for name in names).encode()
 
 
 # OpenSSH makes and checks the signature of the manifest (`ssh-keygen -Y`).

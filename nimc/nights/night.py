@@ -24,7 +24,7 @@ from nimc.campaign.prepare import prepare
 from nimc.nights import summary
 from nimc.nights.summary import (
     BY_SIGNAL,
-    FIGURE,
+    FIGURE_KEYS,
     TIME_ENDED,
     UNFINISHED,
     EndedRun,
@@ -255,7 +255,7 @@ class NightRun:
         judged = replace(
             begun,
             run=str(run) if run else None,
-            figures=watched_quantities(rows).select(FIGURE).to_dicts(),
+            figures=watched_quantities(rows).select(FIGURE_KEYS).to_dicts(),
             stopped=ended_run.stopped,
             alarms=marked_known(alarms, begun.alarms),
             failures=[Failure(**failure) for failure in ended_run.document.get("failures", [])],
@@ -321,8 +321,8 @@ def alarms_of(
 
 def is_done(night: Summary) -> bool:
     """Return whether another start of the same night leaves its summary unchanged."""
-    ended_itself = night.finished_s is not None and night.stopped != BY_SIGNAL
-    return ended_itself and night.outcome in _DONE_OUTCOMES
+    has_ended = night.finished_s is not None and night.stopped != BY_SIGNAL
+    return has_ended and night.outcome in _DONE_OUTCOMES
 
 
 def earlier_alarms(earlier_start: Summary) -> list[NightAlarm]:

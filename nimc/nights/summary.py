@@ -31,7 +31,7 @@ Outcome = Literal["measured", "slower", "not run", "inconclusive", "machine fail
 
 
 #: Columns of `analysis.history.nights.nights_of` that a night's figures have.
-FIGURE = ("case", "arm", "quantity", "unit", "better", "value", "low", "high", "verdict")
+FIGURE_KEYS = ("case", "arm", "quantity", "unit", "better", "value", "low", "high", "verdict")
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -67,7 +67,7 @@ class Summary:
     stopped: str | None = None
     #: Folder of the run; null if none was begun.
     run: str | None = None
-    #: Each quantity of each treatment of a case, with the keys of `FIGURE`.
+    #: Each quantity of each treatment of a case, with the keys of `FIGURE_KEYS`.
     figures: list[dict[str, Any]] = field(default_factory=list)
     alarms: list[NightAlarm] = field(default_factory=list)
     failures: list[Failure] = field(default_factory=list)
