@@ -60,7 +60,7 @@ class Contrast:
     ratio: Estimate | None
     #: The interval that encloses the repeatability of the baselines at both levels.
     noise_floor: Interval | None
-    #: Of the figures of merit.
+    #: Unit of the figures of merit.
     unit: str
     #: True if it is shown to differ from 1, over all prices of the run, or over all its gains.
     shown: bool = False

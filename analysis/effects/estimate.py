@@ -151,7 +151,7 @@ def _with_verdicts(
 def _with_reason(row: Result) -> Result:
     """The row, with a note if it is not decided although its own interval would decide it."""
     effect, highest = row.slowdown, 1 + row.margin
-    if row.verdict is Verdict.NOT_ABOVE_CONTROL and row.above_control_alone:
+    if row.verdict is Verdict.NOT_ABOVE_CONTROL and row.interval_exceeds_control:
         effect, finding = row.over_control, "against the control excludes 1"
     elif row.verdict is not Verdict.INCONCLUSIVE or effect is None:
         return row

@@ -60,14 +60,14 @@ class Verdict(str, Enum):
 
 @dataclass(frozen=True)
 class PValues:
-    """P values of one effect over its interim analyses, alone (`analysis.statistics.evidence`)."""
+    """P values of one effect over its interim analyses, not adjusted for other effects."""
 
     #: The typical run is slower, and faster, than off.
     slower: float
     faster: float
-    #: It lies within the margin.
+    #: The typical run lies within the margin.
     within: float
-    #: It is slower than off, and than the control; None without one.
+    #: The typical run is slower than off and than the control; None without a control.
     above_control: float | None
     #: The repeated baseline differs from the baseline.
     unstable: float
@@ -96,22 +96,22 @@ class Result:
     #: Harmonic means of the writers' total rate, without an application and during its runs.
     writer_rate_alone_b_s: float | None
     writer_rate_b_s: float | None
-    #: The word for it (docs/method.md#verdicts).
+    #: The verdict (docs/method.md#verdicts).
     verdict: Verdict
     #: Rejected runs: key, outcome, reason.
     rejections: list[dict[str, str]]
     #: Caveats to show with the figures.
     notes: list[str]
-    #: The writers' direction: `write` into the node's memory, `read` or `both`; None without.
+    #: The writers' direction: `write` into the node's memory, `read`, `both`; None without writers.
     direction: str | None = None
     #: Role of the treatment; `floor` is the repeated baseline.
-    role: Role = field(kw_only=True)
+    role: Role
     #: Name of the treatment that it is paired with.
-    baseline: str = field(kw_only=True)
+    baseline: str
     #: Factor -> level.
-    factors: dict[str, Level] = field(default_factory=dict, kw_only=True)
-    #: Which figures of merit are better; decides which way a ratio is taken.
-    better: Better = field(kw_only=True)
+    factors: dict[str, Level] = field(default_factory=dict)
+    #: Which figures of merit are better. It decides which way ratios are taken.
+    better: Better
     #: The baseline is slower than the site file expects.
     slower_than_reference: bool = False
     #: 'No effect' is less than this share.
@@ -123,23 +123,23 @@ class Result:
     on_spread: float | None = None
     #: The effect against the control, within pairs: time under the treatment / under the control.
     over_control: Estimate | None = None
-    #: Interval that covers the next allocation; None below three.
+    #: Interval that covers the next allocation; None below three allocations.
     next: Interval | None = None
     #: The interval that leads: that of the next allocation, else that of the slowdown.
     interval: Interval | None = None
     #: Mean time under the treatment / mean time of the baseline: what is paid for.
     mean: Estimate | None = None
-    #: Share of runs hit (`analysis.statistics.location`).
+    #: Share of runs that are hit (`analysis.statistics.location.hit_share`).
     hit: Estimate | None = None
-    #: Time of a baseline run right after writes / of another one of its pair.
+    #: Time of a baseline run right after writes / time of another baseline run of its pair.
     carry_over: Estimate | None = None
-    #: P values of this effect alone; None unless it is an effect with six pairs.
+    #: P values, not adjusted for other effects; None unless it is an effect with six pairs.
     p: PValues | None = None
     #: Hypotheses of the campaign, over which the verdict holds.
     family: int = 1
 
     @property
-    def leading(self) -> Estimate | None:
+    def leading_estimate(self) -> Estimate | None:
         """The slowdown with the interval that leads; None without a slowdown."""
         if self.slowdown is None or self.next is None:
             return self.slowdown
@@ -164,7 +164,7 @@ class Result:
         return self.mean.mapped(lambda ratio: 100 * (ratio - 1)) if self.mean else None
 
     @property
-    def above_control_alone(self) -> bool:
+    def interval_exceeds_control(self) -> bool:
         """Return whether the interval of this row is above the control.
 
         This decides nothing, since verdicts hold over all hypotheses of the campaign.

@@ -60,8 +60,9 @@ MACHINE = "(machine)"
 class NoticedChange:
     """A change that was noticed; nights are rows of the watched table."""
 
-    #: Column of the series; None for what all series have in common.
+    #: Column of the series; None for the part that all series have in common.
     series: int | None
+    #: First night of the change, and the night on which it was noticed.
     since: int
     noticed: int
     worse: bool
@@ -79,15 +80,16 @@ class _Watched:
 
     def judge(self, night: int, distance: float) -> int:
         """Add a night; 1 if the last nights are worse than usual, -1 if they are better, else 0."""
-        self.judged_distances[night] = np.clip(distance, -_MAX_DISTANCE, _MAX_DISTANCE)
+        if math.isnan(distance):
+            self.judged_distances[night] = math.nan
+        else:
+            self.judged_distances[night] = min(max(distance, -_MAX_DISTANCE), _MAX_DISTANCE)
         recent = self._recent(night)
         self.means[night] = recent.sum() / RECENT_NIGHTS
         self.usual_distance = self._usual_distance(night)
+        limit = ALARM_LIMIT * self.usual_distance
         for sign in (1, -1):
-            if (
-                sign * self.means[night] > ALARM_LIMIT * self.usual_distance
-                and (sign * recent > 0).all()
-            ):
+            if sign * self.means[night] > limit and (sign * recent > 0).all():
                 return sign
         return 0
 

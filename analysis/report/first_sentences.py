@@ -133,7 +133,7 @@ def headline(effects: Sequence[Result]) -> str:
     opening, named_verdicts = _headline_opening(chosen)
     rows = sorted(chosen, key=lambda row: -row.slowdown.value if row.slowdown else 0.0)
     texts = [
-        f"{case_and_arm(row)} takes {estimate_text(row.leading)} times as long"
+        f"{case_and_arm(row)} takes {estimate_text(row.leading_estimate)} times as long"
         f"{_interval_of_these(row)}{'' if row.verdict in named_verdicts else f' ({row.verdict})'}"
         for row in rows[:_MAX_IN_HEADLINE]
     ]
@@ -251,7 +251,7 @@ def _is_undecided(row: Result) -> bool:
     """Return whether a row has an estimate, and more pairs may decide it."""
     if row.slowdown is None:
         return False
-    may_exceed_control = row.verdict is Verdict.NOT_ABOVE_CONTROL and row.above_control_alone
+    may_exceed_control = row.verdict is Verdict.NOT_ABOVE_CONTROL and row.interval_exceeds_control
     return row.verdict is Verdict.INCONCLUSIVE or may_exceed_control
 
 

@@ -131,7 +131,7 @@ def _effect_cells(row: Result) -> Sequence[str]:
         case_and_arm(row),
         off,
         on,
-        estimate_text(row.leading),
+        estimate_text(row.leading_estimate),
         ends_text(row.slowdown),
         *intervals,
         str(row.pairs),

@@ -145,8 +145,8 @@ def holm(p: Sequence[float]) -> list[float]:
     no smaller than the one before.
     """
     adjusted = [1.0] * len(p)
-    least = 0.0
+    previous = 0.0
     for rank, index in enumerate(sorted(range(len(p)), key=lambda position: p[position])):
-        least = max(least, min(1.0, (len(p) - rank) * p[index]))
-        adjusted[index] = least
+        previous = max(previous, min(1.0, (len(p) - rank) * p[index]))
+        adjusted[index] = previous
     return adjusted

@@ -65,8 +65,8 @@ def _limits_text(row: Result) -> str:
             f" Typical run within {row.margin * 100:.3g} %; mean {low:+.1f} to {high:+.1f} % in"
             f" these {row.pairs} pairs{'' if row.hit.value else missed}."
         )
-    if row.verdict is Verdict.INCONCLUSIVE and row.leading:
-        low, high = row.leading.low, row.leading.high
+    if row.verdict is Verdict.INCONCLUSIVE and row.leading_estimate:
+        low, high = row.leading_estimate.low, row.leading_estimate.high
         needs = f"; a verdict over {plural(row.family, 'question')} needs more pairs"
         return (
             f" Still possible: {change_text(low)} to {change_text(high)} time"

@@ -102,7 +102,7 @@ def overview_plot(rows: Sequence[Result], published: Sequence[float | None], nam
             axes.text(
                 1.02,
                 line,
-                estimate_text(row.leading),
+                estimate_text(row.leading_estimate),
                 va="center",
                 size="small",
                 transform=right_edge,
@@ -112,7 +112,7 @@ def overview_plot(rows: Sequence[Result], published: Sequence[float | None], nam
             axes.plot(*zip(*published_points, strict=True), "D", gid="published", **style)
         return {}
 
-    leading = zip(labels, (row.leading for row in rows), strict=True)
+    leading = zip(labels, (row.leading_estimate for row in rows), strict=True)
     title = f"Slowdown of every case: {estimates_text(leading)}"
     caption = f"Slowdown of the typical run under writes, {interval_text(rows)}. "
     caption += thin_line_caption(rows) + repeatability_caption(rows)

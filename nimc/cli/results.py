@@ -201,7 +201,7 @@ def _effect_line(row: Result) -> Line:
     )
     parts = [
         case_and_arm(row),
-        estimate_text(row.leading),
+        estimate_text(row.leading_estimate),
         f"{row.verdict}{', emulated' if emulated else ''}",
         f"{off} -> {on} {unit}",
         f"{plural(row.pairs, 'pair')}{rejected}",
