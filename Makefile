@@ -1,4 +1,4 @@
-.PHONY: campaign test test-all test-slow test-clusters test-long fuzz bench lint docs picture lock clean minicluster
+.PHONY: campaign test test-all test-slow test-clusters test-guests test-long fuzz bench lint docs picture lock clean minicluster
 
 MACHINE ?= localhost
 RESULTS ?= results
@@ -14,7 +14,8 @@ campaign: $(READY)
 	$(BIN)/nimc run campaigns/quick.yaml --machine $(MACHINE) --results $(RESULTS)
 
 # `make test` needs neither root, cluster nor browser, and runs JOBS processes. `make test-all` adds slow
-# tests and a browser's (test-slow), and those that need Slurm or Spack, one by one (test-clusters).
+# tests and a browser's (test-slow), and, one by one, those that need Slurm or Spack (test-clusters) and
+# those on virtual machines (test-guests).
 JOBS ?= 2
 # Images of containers often set it; each of some hundred processes would then compile all it imports.
 export PYTHONDONTWRITEBYTECODE =
@@ -23,13 +24,16 @@ PARALLEL = -n $(JOBS) --dist loadfile --no-loadscope-reorder
 test: $(DEV)
 	$(PYTEST) -m "not (slow or long or browser or minicluster or spack)" $(PARALLEL) $(PYTEST_ARGS)
 
-test-all: test test-slow test-clusters
+test-all: test test-slow test-clusters test-guests
 
 test-slow: $(DEV)
 	$(PYTEST) -m "(slow or browser) and not (long or minicluster or spack)" $(PARALLEL) $(PYTEST_ARGS)
 
 test-clusters: $(DEV)
-	$(PYTEST) -m "(minicluster or spack) and not long" $(PYTEST_ARGS)
+	$(PYTEST) -m "(minicluster or spack) and not (long or guests)" $(PYTEST_ARGS)
+
+test-guests: $(DEV)
+	$(PYTEST) -m "guests and not long" $(PYTEST_ARGS)
 
 # Tests of some minutes each: five nights, faults, two rails, daemons or nodes that go away, and others.
 test-long: $(DEV)

@@ -1,4 +1,4 @@
-"""The cost of commands, and how it grows: each is measured at three sizes, each in a new process.
+"""The cost of commands, and how it grows: each is measured at two sizes, each in a new process.
 
 CI runs it. `python -m bench.growth plan 4000` measures one command at one size.
 """
@@ -6,7 +6,6 @@ CI runs it. `python -m bench.growth plan 4000` measures one command at one size.
 import gc
 import json
 import math
-import statistics
 import sys
 import tempfile
 from collections.abc import Callable
@@ -34,6 +33,8 @@ from tests.analysis.history.tables import made_table, write_nights
 #: Largest exponent of cost over size, where 1 is linear and 2 quadratic. On an idle host most are
 #: below 1.1; CI runs beside other work.
 _MAX_EXPONENT = 1.4
+#: The larger size over the smaller one.
+_FACTOR = 4
 #: How often a command whose time seems to grow faster is measured again. The least times count,
 #: since other programs can only lengthen a time.
 _REPETITIONS = 3
@@ -86,7 +87,7 @@ def _pages(size: int, folder: Path) -> Callable[[], object]:
 @dataclass(frozen=True)
 class _Command:
     prepare: Prepare
-    #: The smallest size; the others are two and four times as large.
+    #: The smaller size; the other is `_FACTOR` times as large.
     size: int
     unit: str
     #: How often the work is done in a process. The least time counts.
@@ -109,11 +110,11 @@ def run() -> list[BenchRow]:
 
 
 def _rows(name: str, command: _Command) -> list[BenchRow]:
-    sizes = [command.size, 2 * command.size, 4 * command.size]
+    sizes = [command.size, _FACTOR * command.size]
     costs = [in_own_process("growth", name, size) for size in sizes]
     cpu_s = [cost.cpu_s for cost in costs]
     for _ in range(_REPETITIONS):
-        if _exponent(sizes, cpu_s) < _MAX_EXPONENT:
+        if _exponent(cpu_s) < _MAX_EXPONENT:
             break
         repeated_s = [in_own_process("growth", name, size).cpu_s for size in sizes]
         cpu_s = [min(times_s) for times_s in zip(cpu_s, repeated_s, strict=True)]
@@ -121,17 +122,16 @@ def _rows(name: str, command: _Command) -> list[BenchRow]:
     largest = f"{name}, {sizes[-1]:,} {command.unit}"
     return [
         BenchRow(f"{largest}: processor time", cpu_s[-1], "s"),
-        row_below(f"{name}: its exponent", _exponent(sizes, cpu_s), "", _MAX_EXPONENT),
+        row_below(f"{name}: its exponent", _exponent(cpu_s), "", _MAX_EXPONENT),
         BenchRow(f"{largest}: memory", memory_b[-1] / 2**20, "MiB"),
-        row_below(f"{name}: its exponent", _exponent(sizes, memory_b), "", _MAX_EXPONENT),
+        row_below(f"{name}: its exponent", _exponent(memory_b), "", _MAX_EXPONENT),
     ]
 
 
-def _exponent(sizes: list[int], costs: list[float]) -> float:
-    """Return the power of the size with which a cost grows."""
-    log_sizes = [math.log(size) for size in sizes]
-    log_costs = [math.log(cost) for cost in costs]
-    return statistics.linear_regression(log_sizes, log_costs).slope
+def _exponent(costs: list[float]) -> float:
+    """Return the power of the size with which a cost at the two sizes grows."""
+    smaller, larger = costs
+    return math.log(larger / smaller, _FACTOR)
 
 
 def main() -> None:

@@ -144,6 +144,7 @@ fi
 TWO_SOCKETS = ("--numa", "2", "--cores", "2", "--memory", "1536")
 
 
+@pytest.mark.guests
 @pytest.mark.minicluster
 @pytest.mark.slow
 def test_real_verbs_between_virtual_machines(cluster: Cluster) -> None:

@@ -43,6 +43,7 @@ def cluster() -> Iterator[Cluster]:
     yield from cluster_or_skip("rxe")
 
 
+@pytest.mark.guests
 @pytest.mark.minicluster
 @pytest.mark.slow
 def test_foreign_writes_and_a_stopped_writer_are_seen(cluster: Cluster) -> None:

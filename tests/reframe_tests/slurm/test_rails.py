@@ -36,7 +36,7 @@ MESSAGES = {
 MESSAGES_B = 4 * 24 * 2**20
 
 
-@pytest.fixture(params=["veth", pytest.param("rxe", marks=pytest.mark.long)])
+@pytest.fixture(params=["veth", pytest.param("rxe", marks=[pytest.mark.guests, pytest.mark.long])])
 def fabric(request: pytest.FixtureRequest) -> str:
     return request.param
 

@@ -10,7 +10,7 @@ import pytest
 from tests.nimc.minicluster.driven import Cluster, cluster_or_skip
 from tests.reframe_tests.slurm.block import PROGRAMS, Block
 
-pytestmark = [pytest.mark.minicluster, pytest.mark.long]
+pytestmark = [pytest.mark.minicluster, pytest.mark.guests, pytest.mark.long]
 #: Two rows of a writer take up to 5 s on an emulated processor.
 SCRIPT = "sleep 10"
 
