@@ -37,7 +37,7 @@ async def connected_hub(plan: BlockPlan, allocation: Allocation) -> AsyncIterato
     port = await hub.listen(address)
     launcher = await _start_agents(plan, allocation, f"{address}:{port}", secret)
     try:
-        await _gather(hub, allocation, launcher, plan.logs / "agents.log")
+        await _await_agents(hub, allocation, launcher, plan.logs / "agents.log")
         yield hub
     finally:
         hub.close()
@@ -78,14 +78,14 @@ async def _start_agents(
         return await processes.spawn(command, environment, plan.origin_cpus, log, log)
 
 
-async def _gather(
+async def _await_agents(
     hub: Hub, allocation: Allocation, launcher: asyncio.subprocess.Process, log: Path
 ) -> None:
     """Wait until all agents are connected.
 
     Raises MachineError, with the last lines of their launcher, if one is not connected in time.
     """
-    connections = asyncio.ensure_future(hub.gather(allocation.nodes, _AGENTS_TIMEOUT_S))
+    connections = asyncio.ensure_future(hub.await_agents(allocation.nodes, _AGENTS_TIMEOUT_S))
     launcher_end = asyncio.ensure_future(launcher.wait())
     try:
         await asyncio.wait([connections, launcher_end], return_when=asyncio.FIRST_COMPLETED)

@@ -197,7 +197,7 @@ def stop_if_all_rejected(plan: BlockPlan, outcomes: list[str], sample: Sample) -
 async def watch_owner(pid: int) -> None:
     """Return when the process `pid` has ended, or another process has its id.
 
-    The owner is no child of this process, whose end would be announced: it is looked at regularly.
+    The kernel announces the end of child processes only, so the owner is looked at regularly.
     """
     owner_start: int | None = None
     while True:

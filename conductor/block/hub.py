@@ -175,7 +175,7 @@ class Hub:
             raise self._lost
         return condition()
 
-    async def gather(self, nodes: list[str], timeout_s: float) -> None:
+    async def await_agents(self, nodes: list[str], timeout_s: float) -> None:
         """Wait until every node's agent is connected, and measure its clock."""
         expected = [*nodes]
 

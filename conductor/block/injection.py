@@ -222,7 +222,7 @@ class InjectionConductor:
     def _save_trial(self, rates: AloneRates, writes: Writes) -> None:
         """Save the last measurement of the rates alone."""
         name = self._plan.treatments[0].name
-        trial.save([trial.judged(name, writes, rates, self._plan.limits)], self._logs)
+        trial.save([trial.judged_trial(name, writes, rates, self._plan.limits)], self._logs)
 
     async def start_writers(
         self, runner: BlockRunner, rates: AloneRates, writes: Writes
@@ -308,7 +308,7 @@ class InjectionConductor:
             if ended_by is None:
                 await runner.observer.begin([])
             await _await_covering_rows(runner.hub, states, window_s[1])
-            self.add(observed, states, window_s)
+            self.record_window(observed, states, window_s)
         self._update_head(ended_by=ended_by)
 
     async def _wait(self, hub: Hub, states: list[WriterState], end_s: float) -> None:
@@ -333,7 +333,9 @@ class InjectionConductor:
             self.command.interrupt()
         return None
 
-    def add(self, observed: Series, states: Sequence[WriterState], window_s: Window) -> None:
+    def record_window(
+        self, observed: Series, states: Sequence[WriterState], window_s: Window
+    ) -> None:
         """Judge the writers of a window as those of a run, and record what they wrote in it.
 
         A disturbed rate alone is noted only, since it refutes no writes.

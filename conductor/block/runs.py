@@ -127,9 +127,9 @@ class BlockRunner:
         if run.accepted:
             self._accepted.append(run.conditions)
             counters += node_rows(self.nodes, run.node_counters)
-            nodes = len(self.nodes.targets)
-            if nodes > MOST_NODES_WITH_ROWS:
-                run.notes.append(Note.COUNTERS_SUMMED(nodes=nodes))
+            n_targets = len(self.nodes.targets)
+            if n_targets > MOST_NODES_WITH_ROWS:
+                run.notes.append(Note.COUNTERS_SUMMED(nodes=n_targets))
         sample, files = self._sample(run), self._run_files(run)
         if run.elapsed_s:
             series.save(recorded, self.plan.limits, files.series)
@@ -154,7 +154,7 @@ class BlockRunner:
 
     async def _without_writers(self, run: Run) -> Series:
         await self._lead_in()
-        return self._series(run, await self._run_application(run, []))
+        return self._complete_series(run, await self._run_application(run, []))
 
     async def _under_writers(self, run: Run, writes: Writes) -> Series:
         states = await self._writers_at_speed(run, writes)
@@ -166,15 +166,17 @@ class BlockRunner:
         if self.writers.restarted and why_not_held:
             run.notes.append(f"writers were started for this run: {why_not_held}")
         # Copies, since reports that arrive later do not belong to this run.
-        return self._series(run, observed, writers=[state.series.copy() for state in states])
+        return self._complete_series(
+            run, observed, writers=[state.series.copy() for state in states]
+        )
 
     async def _under_timetable(self, run: Run, writes: Writes) -> Series:
         """Run the application under short writes; without writers if their number is 0."""
         assert self.plan.short
         if not writes.scheduled:
             run.timetable = record_without_writers(self.plan.short)
-            nodes = len(self.nodes.targets)
-            run.notes.append(Note.WITHOUT_WRITERS(treatment=run.treatment.name, nodes=nodes))
+            n_targets = len(self.nodes.targets)
+            run.notes.append(Note.WITHOUT_WRITERS(treatment=run.treatment.name, nodes=n_targets))
             return await self._without_writers(run)
         schedule = self.schedules[writes]
         if note := schedule.length_note():
@@ -193,9 +195,11 @@ class BlockRunner:
         observed = await self._run_application(run, [])
         path = self._run_files(run).out.with_suffix(".writes.json")
         run.timetable, claims, reason = await schedule.end(timetable, run.window_s, path)
-        return self._series(run, observed, claims=claims, off_plan=[reason] if reason else [])
+        return self._complete_series(
+            run, observed, claims=claims, off_plan=[reason] if reason else []
+        )
 
-    def _series(self, run: Run, observed: Series, **writer_fields: Any) -> Series:
+    def _complete_series(self, run: Run, observed: Series, **writer_fields: Any) -> Series:
         """Add to what was recorded of a run what it is judged by."""
         return replace(
             observed,
@@ -218,15 +222,16 @@ class BlockRunner:
         return max(totals_b_s, default=0.0)
 
     async def _writers_at_speed(self, run: Run, writes: Writes) -> list[WriterState]:
+        """Start the writers and wait for their speed and the lead-in; the run fails without it."""
         states = await self.writers.start(writes)
         in_time = await self.writers.reach_speed(states)
         for state in states:
             if state.ended:
                 run.fail("injector_never_ready", f"writer {state.number}: {state.ended}")
         if not in_time:
-            silent = any(last_end_s(state.series) is None for state in states)
+            is_silent = any(last_end_s(state.series) is None for state in states)
             run.fail(
-                "injector_never_ready" if silent else "rejected",
+                "injector_never_ready" if is_silent else "rejected",
                 f"not at speed within {self.plan.limits.ready_timeout_s:.0f} s",
             )
         if run.accepted:
@@ -236,9 +241,9 @@ class BlockRunner:
     async def _lead_in(
         self, writes: Writes | None = None, states: Sequence[WriterState] = ()
     ) -> None:
-        """Wait as long as the run's lead-in requires; writers write meanwhile.
+        """Wait as long as the run's lead-in requires, while the writers write.
 
-        Ends early if one of them dies: the run then ends as it does if one dies later.
+        The wait ends early if a writer dies; the run is then treated as if it had died later.
         """
         # A restart of writers that are otherwise held must not lengthen all later lead-ins.
         restarted = self.writers.restarted and writes and self.writers.holds(writes)

@@ -103,16 +103,16 @@ async def try_writes(
     """
     try:
         await rates.learn(writes)
-        trial = judged(treatment.name, writes, rates, limits)
+        trial = judged_trial(treatment.name, writes, rates, limits)
         if trial.rejection:
             await rates.measure_again(writes)
-            trial = judged(treatment.name, writes, rates, limits)
+            trial = judged_trial(treatment.name, writes, rates, limits)
     except BlockError as error:
         return Trial(treatment.name, str(error))
     return trial
 
 
-def judged(name: str, writes: Writes, rates: AloneRates, limits: AcceptanceLimits) -> Trial:
+def judged_trial(name: str, writes: Writes, rates: AloneRates, limits: AcceptanceLimits) -> Trial:
     """Judge the series of the last measurement of the rates alone."""
     series = _with_rates_alone(rates.series[writes], rates.measured[writes])
     # As in a run, the window begins at full speed: at the end of the first row.

@@ -1,12 +1,13 @@
 """The right results for each fabric: for devices with their counters, and for nodes."""
 
 from collections.abc import Mapping
-from typing import NamedTuple
+from dataclasses import dataclass, field
 
 _IB = "sys/class/infiniband"
 
 
-class Counted(NamedTuple):
+@dataclass(frozen=True, kw_only=True)
+class Counted:
     """The counter of a device: its files, their numbers for a GB, and its name in samples."""
 
     device: str
@@ -16,7 +17,7 @@ class Counted(NamedTuple):
     per_gb: int
     name: str
     #: Other files of the device, without which it is of another fabric.
-    others: Mapping[str, str] = {}
+    others: Mapping[str, str] = field(default_factory=dict)
 
 
 _CXI = "sys/class/cxi/cxi1/device/telemetry"
@@ -117,7 +118,8 @@ CHELSIO = f"""\
 """
 
 
-class Node(NamedTuple):
+@dataclass(frozen=True, kw_only=True)
+class Node:
     """A node by its files of /sys, and the right results for it.
 
     `../shared/cases` has the files of the nodes without `text`.
@@ -134,12 +136,73 @@ class Node(NamedTuple):
 
 
 NODES = [
-    Node("slingshot_four_cxi", "Slingshot", "cxi0", "mpi_put", 25e9, None),
-    Node("init_efa_node", "EFA", "rdmap16s27", "perftest", 12.5e9, ["-c", "SRD", "-x", "0"]),
-    Node("iwarp_irdma", "iWARP", "irdma0", "perftest", 12.5e9, ["-R"]),
-    Node("hfi1", "Omni-Path", "hfi1_0", "mpi_put", 12.5e9, [], OMNI_PATH),
-    Node("hfi2", "Omni-Path", "hfi2_0", "mpi_put", 12.5e9, [], OMNI_PATH.replace("hfi1", "hfi2")),
-    Node("bnxt_re", "RoCE", "bnxt_re0", "perftest", 25e9, [], BROADCOM),
-    Node("mlx5, bonded", "RoCE", "mlx5_bond_0", "perftest", 50e9, [], BONDED),
-    Node("iw_cxgb4", "iWARP", "cxgb4_0", "perftest", 12.5e9, ["-R"], CHELSIO),
+    Node(
+        case="slingshot_four_cxi",
+        transport="Slingshot",
+        device="cxi0",
+        injector="mpi_put",
+        rate_b_s=25e9,
+        options=None,
+    ),
+    Node(
+        case="init_efa_node",
+        transport="EFA",
+        device="rdmap16s27",
+        injector="perftest",
+        rate_b_s=12.5e9,
+        options=["-c", "SRD", "-x", "0"],
+    ),
+    Node(
+        case="iwarp_irdma",
+        transport="iWARP",
+        device="irdma0",
+        injector="perftest",
+        rate_b_s=12.5e9,
+        options=["-R"],
+    ),
+    Node(
+        case="hfi1",
+        transport="Omni-Path",
+        device="hfi1_0",
+        injector="mpi_put",
+        rate_b_s=12.5e9,
+        options=[],
+        text=OMNI_PATH,
+    ),
+    Node(
+        case="hfi2",
+        transport="Omni-Path",
+        device="hfi2_0",
+        injector="mpi_put",
+        rate_b_s=12.5e9,
+        options=[],
+        text=OMNI_PATH.replace("hfi1", "hfi2"),
+    ),
+    Node(
+        case="bnxt_re",
+        transport="RoCE",
+        device="bnxt_re0",
+        injector="perftest",
+        rate_b_s=25e9,
+        options=[],
+        text=BROADCOM,
+    ),
+    Node(
+        case="mlx5, bonded",
+        transport="RoCE",
+        device="mlx5_bond_0",
+        injector="perftest",
+        rate_b_s=50e9,
+        options=[],
+        text=BONDED,
+    ),
+    Node(
+        case="iw_cxgb4",
+        transport="iWARP",
+        device="cxgb4_0",
+        injector="perftest",
+        rate_b_s=12.5e9,
+        options=["-R"],
+        text=CHELSIO,
+    ),
 ]

@@ -21,7 +21,7 @@ class Remedy:
     written: float = 1.0
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, kw_only=True)
 class MadeMachine:
     """True slowdown, noise of a run, share of time with traffic, and remedies."""
 

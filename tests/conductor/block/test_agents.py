@@ -56,7 +56,7 @@ def test_agents_call_from_the_interface_asked_for(monkeypatch):
         monkeypatch.setenv(wire.INTERFACE_VARIABLE, interface)
         monkeypatch.setenv(wire.LOGS_VARIABLE, str(LOGS))
         calling = asyncio.create_task(agent.run())
-        await hub.gather([agent.node_name()], 10.0)
+        await hub.await_agents([agent.node_name()], 10.0)
         addresses = hub.addresses
         hub.close()
         await asyncio.wait_for(calling, 10.0)

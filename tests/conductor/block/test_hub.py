@@ -92,7 +92,7 @@ def test_a_crowd_of_silent_callers_keeps_no_agent_out_and_is_sent_away(monkeypat
             asyncio.create_task(agent_that_answers(port, node, lambda *_: []))
             for node in ("n7", "n8")
         ]
-        gathered = asyncio.create_task(hub.gather(["n7", "n8"], 60.0))
+        gathered = asyncio.create_task(hub.await_agents(["n7", "n8"], 60.0))
         while not gathered.done():
             most.append(len(hub.callers))
             await asyncio.sleep(0)
@@ -133,7 +133,7 @@ def with_agents(nodes, answer, talk, ahead_s=0.0):
             asyncio.create_task(agent_that_answers(port, node, answer, ahead_s)) for node in nodes
         ]
         try:
-            await hub.gather(nodes, 10.0)
+            await hub.await_agents(nodes, 10.0)
             return await talk(hub)
         finally:
             hub.close()
@@ -271,7 +271,7 @@ ASKED = "read its node's load"
 def test_who_does_not_answer_is_named_with_what_it_did_not_do():
     async def talk(hub):
         with pytest.raises(MachineError, match="no agent from n8, n9 after 0 s"):
-            await hub.gather(["n8", "n7", "n9"], 0.1)
+            await hub.await_agents(["n8", "n7", "n9"], 0.1)
         with pytest.raises(MachineError, match="did not read its node's load within 0 s"):
             await hub.ask({"n7": messages.EndWatch()}, messages.WatchRecord, ASKED, 0.1)
 

@@ -53,7 +53,7 @@ def test_writes_beyond_the_rate_alone_are_proven_and_it_is_noted_once(
     received_b = int(10 * rate_b_s)
     observed = Series(nodes=[planted.node(planted.device(received_b), over_s=10.0)])
     for _ in range(2):
-        conductor.add(observed, states, WINDOW)
+        conductor.record_window(observed, states, WINDOW)
         states[0].series.rows[:] = planted.rows(*[rate_b_s] * 12, start_s=-1.0)
     head = json.loads((request.block.logs / injected.HEAD_FILE).read_bytes())
     assert (head["proven"], head["reason"]) == (True, None)

@@ -1,9 +1,9 @@
 """`nimc plan`, `nimc run` and `nimc doctor` agree on machines that are made wrong on purpose."""
 
 import shutil
+from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
-from typing import NamedTuple
 
 import pytest
 
@@ -35,7 +35,8 @@ ANSWERS = {
 }
 
 
-class Wrong(NamedTuple):
+@dataclass(frozen=True, kw_only=True)
+class Wrong:
     """What is wrong with a machine, and what commands say of it."""
 
     #: In the text of its configuration, of its site file, and in Slurm's answers (None: no such
@@ -55,37 +56,136 @@ HETJOB = {"{policy: same_host}": "{policy: hetjob, partition: rest}"}
 RESERVED = {"{policy: same_host}": "{policy: reservation, reservation: nimc}"}
 ONLY_BATCH = 'case "$*" in *batch*) echo "n1 idle";; esac'
 MACHINES = {
-    "no compiler": Wrong({'"sh"': '"hiscc"'}, {}, {}, STREAM, "no compiler hiscc", (1, 3, 3)),
-    "no program": Wrong({}, {"injector": "programs: {lmp: /none/lmp}\ninjector"}, {}, LAMMPS,
-                        "no program /none/lmp", (1, 3, 0)),
-    "no mpicc": Wrong({}, {"ucx": "mpi_put"}, {}, STREAM, "mpi_put is missing", (1, 3, 3)),
-    "no injector": Wrong({}, {"ucx": "perftest"}, {}, STREAM, "ib_write_bw is missing", (1, 3, 3)),
-    "unknown device": Wrong({}, {"injector": "device: mlx5_9\ninjector"}, {}, STREAM,
-                            "device mlx5_9", (1, 3, 3)),
-    "no Spack": Wrong({'"wheels"': '"spack"'}, {}, {}, "{check: hpccg, expect: 5s}",
-                      "Spack is not set up for box", (1, 3, 3)),
-    "one host": Wrong({}, {}, {}, FOUR_NODES, "origins and target of box share one host",
-                      (1, 3, 0)),
-    "too few nodes": Wrong(SLURM, ONE_JOB, {}, FOUR_NODES,
-                           "5 nodes needed, 2 usable in partition batch", (1, 3, 0)),
-    "nodes are down": Wrong(SLURM, ONE_JOB, {"sinfo": "printf 'n1 down\\nn2 drained\\n'"}, STREAM,
-                            "not usable: n1 (down), n2 (drained)", (1, 3, 3)),
-    "no partition in Slurm": Wrong(SLURM, ONE_JOB, {"sinfo": "true"}, STREAM,
-                                   "Slurm has no partition batch", (1, 3, 3)),
-    "no partition in configs": Wrong({}, {"injector": "partition: q\ninjector"}, {}, STREAM,
-                                     "partition", (2, 2, 3)),
-    "no origin": Wrong(SLURM, HETJOB, {"sinfo": ONLY_BATCH}, STREAM,
-                       "Slurm has no partition rest", (1, 3, 3)),
-    "no reservation": Wrong(SLURM, RESERVED, {}, STREAM, "reservation nimc does not exist",
-                            (1, 3, 3)),
-    "no Slurm": Wrong(SLURM, ONE_JOB, dict.fromkeys(ANSWERS), STREAM, "no sbatch, srun, scontrol",
-                      (1, 3, 3)),
-    "Slurm is down": Wrong(SLURM, ONE_JOB, {"scontrol": "echo 'head is DOWN'"}, STREAM,
-                           "the controller does not answer", (1, 3, 3)),
-    "no accounting": Wrong(SLURM, ONE_JOB, {"sacct": "echo accounting is disabled; exit 1"},
-                           STREAM, "accounting is disabled", (1, 3, 3)),
-    "nothing": Wrong({}, {}, {}, STREAM, "", (0, 0, 0)),
-}  # fmt: skip
+    "no compiler": Wrong(
+        config={'"sh"': '"hiscc"'},
+        site={},
+        answers={},
+        workload=STREAM,
+        fault="no compiler hiscc",
+        codes=(1, 3, 3),
+    ),
+    "no program": Wrong(
+        config={},
+        site={"injector": "programs: {lmp: /none/lmp}\ninjector"},
+        answers={},
+        workload=LAMMPS,
+        fault="no program /none/lmp",
+        codes=(1, 3, 0),
+    ),
+    "no mpicc": Wrong(
+        config={},
+        site={"ucx": "mpi_put"},
+        answers={},
+        workload=STREAM,
+        fault="mpi_put is missing",
+        codes=(1, 3, 3),
+    ),
+    "no injector": Wrong(
+        config={},
+        site={"ucx": "perftest"},
+        answers={},
+        workload=STREAM,
+        fault="ib_write_bw is missing",
+        codes=(1, 3, 3),
+    ),
+    "unknown device": Wrong(
+        config={},
+        site={"injector": "device: mlx5_9\ninjector"},
+        answers={},
+        workload=STREAM,
+        fault="device mlx5_9",
+        codes=(1, 3, 3),
+    ),
+    "no Spack": Wrong(
+        config={'"wheels"': '"spack"'},
+        site={},
+        answers={},
+        workload="{check: hpccg, expect: 5s}",
+        fault="Spack is not set up for box",
+        codes=(1, 3, 3),
+    ),
+    "one host": Wrong(
+        config={},
+        site={},
+        answers={},
+        workload=FOUR_NODES,
+        fault="origins and target of box share one host",
+        codes=(1, 3, 0),
+    ),
+    "too few nodes": Wrong(
+        config=SLURM,
+        site=ONE_JOB,
+        answers={},
+        workload=FOUR_NODES,
+        fault="5 nodes needed, 2 usable in partition batch",
+        codes=(1, 3, 0),
+    ),
+    "nodes are down": Wrong(
+        config=SLURM,
+        site=ONE_JOB,
+        answers={"sinfo": "printf 'n1 down\\nn2 drained\\n'"},
+        workload=STREAM,
+        fault="not usable: n1 (down), n2 (drained)",
+        codes=(1, 3, 3),
+    ),
+    "no partition in Slurm": Wrong(
+        config=SLURM,
+        site=ONE_JOB,
+        answers={"sinfo": "true"},
+        workload=STREAM,
+        fault="Slurm has no partition batch",
+        codes=(1, 3, 3),
+    ),
+    "no partition in configs": Wrong(
+        config={},
+        site={"injector": "partition: q\ninjector"},
+        answers={},
+        workload=STREAM,
+        fault="partition",
+        codes=(2, 2, 3),
+    ),
+    "no origin": Wrong(
+        config=SLURM,
+        site=HETJOB,
+        answers={"sinfo": ONLY_BATCH},
+        workload=STREAM,
+        fault="Slurm has no partition rest",
+        codes=(1, 3, 3),
+    ),
+    "no reservation": Wrong(
+        config=SLURM,
+        site=RESERVED,
+        answers={},
+        workload=STREAM,
+        fault="reservation nimc does not exist",
+        codes=(1, 3, 3),
+    ),
+    "no Slurm": Wrong(
+        config=SLURM,
+        site=ONE_JOB,
+        answers=dict.fromkeys(ANSWERS),
+        workload=STREAM,
+        fault="no sbatch, srun, scontrol",
+        codes=(1, 3, 3),
+    ),
+    "Slurm is down": Wrong(
+        config=SLURM,
+        site=ONE_JOB,
+        answers={"scontrol": "echo 'head is DOWN'"},
+        workload=STREAM,
+        fault="the controller does not answer",
+        codes=(1, 3, 3),
+    ),
+    "no accounting": Wrong(
+        config=SLURM,
+        site=ONE_JOB,
+        answers={"sacct": "echo accounting is disabled; exit 1"},
+        workload=STREAM,
+        fault="accounting is disabled",
+        codes=(1, 3, 3),
+    ),
+    "nothing": Wrong(config={}, site={}, answers={}, workload=STREAM, fault="", codes=(0, 0, 0)),
+}
 
 
 def changed(text: str, by: dict[str, str]) -> str:
