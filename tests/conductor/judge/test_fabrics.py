@@ -107,18 +107,18 @@ def test_what_is_no_number_is_no_counter(tmp_path, number):
 
 def test_the_driver_tells_the_fabric_not_the_name(tmp_path):
     # Rules of udev rename devices: what is called mlx5_0 here is an Omni-Path device.
-    renamed = COUNTED["InfiniBand"]._replace(driver="hfi1")
+    renamed = replace(COUNTED["InfiniBand"], driver="hfi1")
     received, sent = read(tmp_path, renamed, 1000, 10)
     assert (received.name, received.bytes_b, sent.bytes_b) == ("opa:mlx5_0/1", 8000, 80)
     assert devices.transport("mlx5_0", tmp_path / "sys") == "Omni-Path"
     # Of other drivers it is not known whether rx_bytes are those of RDMA.
-    assert read(tmp_path, COUNTED["EFA"]._replace(driver="mana"), 1000) == (None, None)
+    assert read(tmp_path, replace(COUNTED["EFA"], driver="mana"), 1000) == (None, None)
 
 
 @pytest.mark.parametrize("fabric", ["EFA", "Omni-Path", "Omni-Path, hfi2"])
 def test_the_name_tells_it_where_no_driver_is_shown(tmp_path, fabric):
     row = COUNTED[fabric]
-    received, _ = read(tmp_path, row._replace(driver=None), 1000)
+    received, _ = read(tmp_path, replace(row, driver=None), 1000)
     assert received.name == row.name
 
 
