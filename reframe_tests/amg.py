@@ -24,7 +24,7 @@ class amg(ProgramTest, NodesMixin, ThreadsMixin):
     edge = variable(int, value=96)
 
     def lay_out(self):
-        """A box of ranks, as close to a cube as their number allows."""
+        """Arrange the ranks in a box that is as close to a cube as their number allows."""
         per_node = self.ranks_per_node()
         self.set_ranks_per_node(per_node)
         ranks = [str(n) for n in near_cube(self.nodes * per_node)]
@@ -36,7 +36,10 @@ short_form(amg, edge=48)
 
 
 def _time_of(phase: str) -> re.Pattern[str]:
-    """The first of the lines that follow a phase's title, other programs' lines left out."""
+    """Return the pattern of a phase's time: the first that follows its title.
+
+    Lines of other programs may stand between.
+    """
     time = rf"\n(?:(?!PCG ).*\n)*?\s+wall clock time = {FLOAT} seconds"
     return re.compile(rf"^PCG {phase}:{time}")
 

@@ -1,10 +1,10 @@
-"""Sources of a check's program: the site's file, Spack, PATH (modules, wheels), a compiler.
+"""Finds or builds a check's program: site file, Spack, PATH (modules, wheels), compiler.
 
-A program that `programs` of the site's file names is used in every environment. Else, in one with
-the feature `spack`, it comes from the check's stack, if it has one, built on first use. Otherwise
-the program must be on this host's PATH, changed as the environment's `env_vars` say, or the check
-is skipped with a message. What modules provide is known only in the job. Checks that compile their
-sources do so with the environment's compiler, or with Spack's.
+A program that the site file names in `programs` is used in every environment. Otherwise, in an
+environment with the feature `spack`, Spack builds the check's stack on first use. In others, the
+program must be on this host's PATH, as changed by the environment's `env_vars`; if it is not, the
+check is skipped with a message. What modules provide is known only in the job. Checks that compile
+their sources use the environment's compiler, or Spack's.
 """
 
 from __future__ import annotations
@@ -30,28 +30,31 @@ from reframe_tests.mixin import NimcMixin
 from reframe_tests.spack import build, externals, folders, settings
 from reframe_tests.spack.build import Built
 
-#: Search path for programs: the folder of this Python first, as in the settings of a host.
+#: Search path for programs: the folder of this Python comes first, as in `configs/`.
 _PATH = f"{Path(sys.executable).parent}:{os.environ.get('PATH', '')}"
 
 
 class SpackMixin(rfm.RegressionTestPlugin):
-    """Takes a program from Spack, built on first use, or as a subclass says."""
+    """Takes a program from Spack, built on first use, or as a subclass finds it."""
 
-    #: Environment of `spack_envs/` that builds the program, and its package there; None if Spack
-    #: has no recipe of it.
+    #: Environment of `spack_envs/` with the program, and the program's package in it; None if Spack
+    #: has no recipe.
     stack = variable(str, type(None), value=None)
     package = variable(str, type(None), value=None)
 
     def installed_program(self, environ: Environment) -> str:
-        """The program or compiler of an environment without Spack's. InputError: there is none."""
+        """Return the program, or the compiler, in an environment that does not use Spack's.
+
+        Raises InputError if there is none.
+        """
         raise NotImplementedError
 
     def uses_spack(self, environ: Environment) -> bool:
-        """Return whether the program of an environment is one that Spack builds."""
+        """Return whether Spack builds the program of an environment."""
         return "spack" in environ.features and bool(self.stack)
 
     def spack_environment(self) -> str:
-        """Name of the environment that Spack builds."""
+        """Return the name of the environment that Spack builds."""
         return str(self.stack)
 
     def runs_in(self, environ: Environment) -> bool:
@@ -65,12 +68,12 @@ class SpackMixin(rfm.RegressionTestPlugin):
 
     @run_after("setup")
     def find_program(self) -> None:
-        """Build it, find it, or skip."""
+        """Build or find the program; skip the check if there is none."""
         if self.is_dry_run():
             return
         try:
             if self.uses_spack(self.current_environ):
-                self._use(self._built())
+                self._use_build(self._built())
             else:
                 self.installed_program(self.current_environ)
         except InputError as error:
@@ -79,16 +82,18 @@ class SpackMixin(rfm.RegressionTestPlugin):
             raise ReframeError(str(error)) from None
 
     def _built(self) -> Built:
-        """The check's environment, built once, under a lock. Raises NimcError."""
+        """Return the check's environment; build it if that was not done yet. Raises NimcError."""
         layout = folders.layout(self.current_system.name, None)
         jobs = len(os.sched_getaffinity(0))
         return build.build(
             layout, settings.load(layout), self.spack_environment(), jobs, self.logger.debug
         )
 
-    def _use(self, built: Built) -> None:
-        folders = [f"{built.view}/bin", *([f"{built.mpi}/bin"] if built.mpi else [])]
-        self.env_vars["PATH"] = ":".join([*folders, "$PATH"])
+    def _use_build(self, built: Built) -> None:
+        path = [f"{built.view}/bin"]
+        if built.mpi:
+            path.append(f"{built.mpi}/bin")
+        self.env_vars["PATH"] = ":".join([*path, "$PATH"])
         (spec,) = (spec for spec in built.specs if spec["name"] == self.package)
         self.provenance = {**self.provenance, "spack": spec, "spack_inputs": built.digest}
         self.spack_lock = built.lock
@@ -102,9 +107,9 @@ class SpackMixin(rfm.RegressionTestPlugin):
 
 
 class BinariesMixin(SpackMixin):
-    """Finds the program, and records how it was built."""
+    """Finds a program that the site, Spack, modules or wheels provide."""
 
-    #: Environments of a check that names none.
+    #: Environments of a check that does not set `valid_prog_environs`.
     default_environs = ("+spack", "+modules", "+wheels")
 
     #: Name of the program on PATH.
@@ -112,45 +117,45 @@ class BinariesMixin(SpackMixin):
 
     @run_after("init")
     def run_program(self) -> None:
-        """Take the site's program, if it names one; run it itself, unless the check wraps it."""
+        """Take the site file's program, if it names one; run it, unless the check wraps it."""
         wrapped = self.executable not in (None, "", self.program)
-        self._named = None
+        self._site_program = None
         with suppress(InputError):  # a file that cannot be read is reported later
-            self._named = load_machine(self.current_system.name).programs.get(self.program)
-        self.program = self._named or self.program
+            self._site_program = load_machine(self.current_system.name).programs.get(self.program)
+        self.program = self._site_program or self.program
         if not wrapped:
             self.executable = self.program
 
     def uses_spack(self, environ: Environment) -> bool:
-        """A program that the site names is not Spack's."""
-        return super().uses_spack(environ) and not self._named
+        """Return whether Spack builds the program: not if the site file names one."""
+        return super().uses_spack(environ) and not self._site_program
 
     def installed_program(self, environ: Environment) -> str:
-        """The program, which modules may provide only in the job."""
-        places = self.current_partition.local_env, environ
-        variables = [variable for source in places for variable in source.env_vars.items()]
+        """Return the program; with modules, it need not be found before the job."""
+        partition_variables = self.current_partition.local_env.env_vars.items()
+        variables = [*partition_variables, *environ.env_vars.items()]
         path = search_path(_PATH, os.environ, variables)
         if "modules" in environ.features or shutil.which(self.program, path=path):
             return self.program
         site = f"site/{self.current_system.name}.yaml"
-        absent = f"{self.program} is not on PATH"
-        if self._named:
+        reason = f"{self.program} is not on PATH"
+        if self._site_program:
             raise InputError(f"{site}: programs: {self.program} is no program on this host")
         if self.stack:
-            build = command("spack", "build", self.stack, "--machine", self.current_system.name)
-            raise InputError(f"{absent}; `{build}` builds it (docs/workloads.md#spack)")
-        raise InputError(f"{absent}; name it in 'programs' of {site} (docs/workloads.md)")
+            advice = command("spack", "build", self.stack, "--machine", self.current_system.name)
+            raise InputError(f"{reason}; `{advice}` builds it (docs/workloads.md#spack)")
+        raise InputError(f"{reason}; name it in 'programs' of {site} (docs/workloads.md)")
 
 
 class CompiledMixin(SpackMixin):
-    """Compiles with the environment's C compiler, or in one of Spack's with Spack's.
+    """Compiles with the environment's C compiler; with the feature `spack`, with Spack's.
 
-    A check with a `stack` takes the program that Spack builds there.
+    If the check has a `stack`, Spack builds the program in environments with that feature.
     """
 
     @run_before("compile")
     def choose_compiler(self) -> None:
-        """Choose no compiler for what Spack has built."""
+        """Choose the compiler; compile nothing if Spack builds the program."""
         if self.uses_spack(self.current_environ):
             self.sourcesdir = None
             self.build_system = "CustomBuild"
@@ -159,7 +164,7 @@ class CompiledMixin(SpackMixin):
             self.build_system.cc = self.installed_program(self.current_environ)
 
     def installed_program(self, environ: Environment) -> str:
-        """The C compiler."""
+        """Return the C compiler."""
         if "spack" in environ.features:
             layout = folders.layout(self.current_system.name, None)
             return externals.c_compiler(layout, settings.load(layout))
@@ -169,7 +174,7 @@ class CompiledMixin(SpackMixin):
 
 
 class ProgramTest(rfm.RunOnlyRegressionTest, BinariesMixin, NimcMixin):
-    """A check of an MPI program that is not compiled here; `workload` is its record."""
+    """A check of an MPI program that is not compiled here."""
 
     mpi = True
     sourcesdir = None
@@ -177,17 +182,17 @@ class ProgramTest(rfm.RunOnlyRegressionTest, BinariesMixin, NimcMixin):
 
 
 class ThreadsMixin(rfm.RegressionTestPlugin):
-    """Ranks and threads of a program with MPI and OpenMP, as `layout` says."""
+    """Ranks and threads of a program with MPI and OpenMP, which `layout` sets."""
 
-    #: Ranks and threads of each node, such as `8x2`, for the problem of one rank a core; `auto`
-    #: takes the fastest (`nimc run` only). The default, empty, is the check's own.
+    #: Ranks and threads per node, such as `8x2`. The problem stays that of one rank per core.
+    #: `auto` takes the fastest layout (`nimc run` only). The default, empty, takes the check's own.
     layout = variable(str, value="")
 
-    #: Numbers of ranks, of all nodes together, that the program can run with; empty: any.
+    #: Numbers of ranks, on all nodes together, with which the program can run; empty: any.
     rank_counts: tuple[int, ...] = ()
 
     def ranks_and_threads(self, ranks: int) -> tuple[int, int]:
-        """Ranks and threads of each node: the layout's, or `ranks` with threads on all cores.
+        """Return ranks and threads per node: the layout's, or `ranks` with threads on all cores.
 
         Raises InputError for a layout that does not fit.
         """
@@ -206,24 +211,28 @@ class ThreadsMixin(rfm.RegressionTestPlugin):
             raise variable_fault(self, "layout", f"{total} ranks; allowed: {allowed}, ...")
         return requested
 
-    def edge_of_same_work(self, edge: int, ranks_of_work: int | None = None) -> int:
-        """Edge of each rank's cube, so that a node has the work of `ranks_of_work` of this edge."""
-        ranks, _ = self.ranks_and_threads(ranks_of_work or self.app_cores)
-        return max(1, round(edge * ((ranks_of_work or self.app_cores) / ranks) ** (1 / 3)))
+    def edge_of_same_work(self, edge: int, default_ranks: int | None = None) -> int:
+        """Return the edge of each rank's cube with which any layout has the same work per node.
+
+        `edge` is that of `default_ranks` ranks per node, by default one rank per core.
+        """
+        default_ranks = default_ranks or self.app_cores
+        ranks, _ = self.ranks_and_threads(default_ranks)
+        return max(1, round(edge * (default_ranks / ranks) ** (1 / 3)))
 
 
 class NodesMixin(rfm.RegressionTestPlugin):
-    """Ranks on `nodes` nodes, one for each core, or one for each socket with a thread per core."""
+    """Ranks on `nodes` nodes: one per core, or one per socket with a thread per core."""
 
     #: Target nodes.
     nodes = variable(int, value=1)
 
-    #: The unit that gets a rank unless `layout` says: `core` (MPI only), or `socket` (MPI with
+    #: The unit that gets a rank if `layout` is empty: `core` (MPI only), or `socket` (MPI with
     #: OpenMP).
     rank_per = variable(str, value="core")
 
     def ranks_per_node(self) -> int:
-        """Ranks of each node. Raises InputError."""
+        """Return the ranks per node. Raises InputError."""
         if self.nodes < 1:
             raise variable_fault(self, "nodes", "allowed: numbers from 1")
         threaded = isinstance(self, ThreadsMixin)
@@ -233,10 +242,12 @@ class NodesMixin(rfm.RegressionTestPlugin):
         ranks = self.app_cores
         if self.rank_per == "socket":
             ranks = min(self.node_facts.sockets, self.app_cores)
-        return self.ranks_and_threads(ranks)[0] if threaded else ranks
+        if threaded:
+            ranks, _ = self.ranks_and_threads(ranks)
+        return ranks
 
     def set_ranks_per_node(self, per_node: int) -> None:
-        """`per_node` ranks on each node, with threads on its remaining cores."""
+        """Set `per_node` ranks on each node, with threads on all cores."""
         threads = max(1, self.app_cores // per_node)
         if isinstance(self, ThreadsMixin):
             _, threads = self.ranks_and_threads(per_node)
@@ -248,19 +259,22 @@ class NodesMixin(rfm.RegressionTestPlugin):
 
 
 def near_square(count: int) -> tuple[int, int]:
-    """Two factors of `count`, as close to each other as possible, smaller first."""
+    """Return two factors of `count`, as close to each other as possible, the smaller first."""
     small = max(edge for edge in range(1, isqrt(count) + 1) if count % edge == 0)
     return small, count // small
 
 
 def near_cube(count: int) -> tuple[int, int, int]:
-    """Three factors of `count`, as close to each other as possible, smallest first."""
+    """Return three factors of `count`, as close to each other as possible, the smallest first."""
     edges = range(1, round(count ** (1 / 3)) + 1)
     boxes = [(edge, *near_square(count // edge)) for edge in edges if count % edge == 0]
     return min(boxes, key=max)
 
 
 def largest_cube_edge(count: int, nodes: int = 1) -> int:
-    """Edge of the largest cube of ranks that fits on `count` cores and divides by `nodes`; or 1."""
+    """Return the edge of the largest cube of ranks that fits on `count` cores; 1 if there is none.
+
+    The number of ranks must be a multiple of `nodes`.
+    """
     edges = range(round(count ** (1 / 3)), 0, -1)
     return next((edge for edge in edges if edge**3 <= count and edge**3 % nodes == 0), 1)

@@ -29,7 +29,7 @@ class cns(ProgramTest, ThreadsMixin, WorkingSetMixin):
     steps = variable(int, value=5)
 
     def lay_out(self):
-        """Write the input, without plot files."""
+        """Write an input that makes no plot files."""
         self.set_ranks(*self.ranks_and_threads(self.app_cores))
         box = self.fitting_box()
         lines = [f"nsteps={self.steps}", "plot_int=0", f"n_cell={self.cells}"]
@@ -38,44 +38,51 @@ class cns(ProgramTest, ThreadsMixin, WorkingSetMixin):
         self.executable_opts = [self.input_file("inputs", text)]
 
     def fitting_box(self):
-        """Return the edge of the boxes; that of a working set is the largest that fits in it."""
-        edges = [edge for edge in range(_LEAST_BOX, self.cells + 1) if self.cells % edge == 0]
-        size_b, box = self.chosen_working_set_b(box_b(edges[0])), self.box
+        """Return the edge of the boxes; for a working set, it is the largest that fits in it."""
+        edges = [edge for edge in range(_MIN_BOX_EDGE, self.cells + 1) if self.cells % edge == 0]
+        size_b = self.chosen_working_set_b(box_b(edges[0]))
+        box = self.box
         if size_b is not None:
             box = max(edge for edge in edges if box_b(edge) <= size_b)
         self.working_set_b = box_b(box)
         return box
 
 
-#: Numbers of a box's arrays of doubles. With ghost cells: five of the state, twice, six of the
-#: primitive variables, and nine gradients. Without them: five fluxes of each of two kinds.
-_GHOST_ARRAYS, _PLAIN_ARRAYS = 25, 10
+#: Arrays of doubles of a box with ghost cells: two of the state's five variables each, six of the
+#: primitive variables, nine gradients.
+_GHOST_ARRAYS = 25
+#: Arrays of doubles of a box without ghost cells: two kinds of five fluxes.
+_PLAIN_ARRAYS = 10
 #: Ghost cells on each side of an array.
 _GHOSTS = 4
-#: Smallest edge of a box that is chosen.
-_LEAST_BOX = 8
+#: Smallest edge of a box that is chosen for a working set, cells.
+_MIN_BOX_EDGE = 8
 
 
 def box_b(edge: int) -> float:
-    """Memory of a box of `edge` cells along its edge, bytes. A rank works on one box at a time."""
+    """Return the memory of a box with this edge, bytes. A rank works on one box at a time."""
     return 8.0 * (_GHOST_ARRAYS * (edge + 2 * _GHOSTS) ** 3 + _PLAIN_ARRAYS * edge**3)
 
 
 short_form(cns, cells=64, steps=3)
 
 
-#: Ideal gas of the initial state: ratio of heats, energy per mass (cm^2/s^2), cube's edge (cm).
-_GAMMA, _ENERGY, _EDGE = 1.4, 2.5e9, 0.2
-#: Cells along the edge: more fit into no machine.
-_MOST_CELLS = 100_000
+#: Ideal gas of the initial state: ratio of specific heats, and energy per mass (cm^2/s^2).
+_GAMMA = 1.4
+_ENERGY = 2.5e9
+#: Edge of the cube, cm.
+_EDGE = 0.2
+#: Largest plausible number of cells along the edge: more fit into no machine.
+_MAX_CELLS = 100_000
+#: Relative tolerance of Courant numbers and of steps.
 _TOLERANCE = 1e-5
 
 
 def fastest_wave(cells: int) -> float:
-    """Fastest wave of the initial state in cells per second, for `cells` along the cube's edge.
+    """Return the speed of the initial state's fastest wave, in cells per second.
 
-    The velocities are products of sines and cosines, sampled at the cells' lower corners; each
-    factor reaches its extreme somewhere along its own axis.
+    The velocities are products of sines and cosines, one factor per axis, sampled at the cells'
+    lower corners. So the largest product is that of the factors' largest values.
     """
 
     def peak(wave: Callable[[float], float], waves: int) -> float:
@@ -91,18 +98,22 @@ def fastest_wave(cells: int) -> float:
 
 
 def _input(name: str) -> re.Pattern[str]:
-    """A value of the namelist that CNS prints."""
+    """Return the pattern of a value in the namelist that CNS prints."""
     return re.compile(rf"^\s*{name}=\s*{FLOAT}")
 
 
 def _steps(stdout: str) -> list[tuple[float, float]]:
-    """Length and Courant number of each step."""
+    """Return length and Courant number of each step."""
     lines = re.findall(rf"^\s*dt,courno\s+{FLOAT}\s+{FLOAT}\s*$", stdout, re.MULTILINE)
     return [(number(length), number(courant)) for length, courant in lines]
 
 
 def _stable_steps(stdout: str) -> float:
-    """Steps in which the solution has not blown up: the fastest wave changes by a few percent."""
+    """Return the number of stable steps.
+
+    In a stable step, the Courant number is within a factor of two of the first step's, and the
+    length follows from it. In correct runs it changes by a few percent.
+    """
     steps = _steps(stdout)
     cfl = number(last_match(_input("CFL").pattern, stdout, "CFL")[1])
     first = steps[0][1]
@@ -130,7 +141,7 @@ WORKLOAD = Workload(
     derived={"cells": lambda run: run.edge**3},
     extra=("steps", "cells", "simulated_s"),
     proof={
-        "a cube of cells": Within("edge", 1, _MOST_CELLS),
+        "a cube of cells": Within("edge", 1, _MAX_CELLS),
         "first Courant number within 1e-5 of the initial state's": (
             Near("first_courant", lambda run: fastest_wave(int(run.edge)), _TOLERANCE)
         ),

@@ -29,31 +29,32 @@ class lammps(ProgramTest):
     steps = variable(int, value=10000)
 
     def lay_out(self):
-        """One rank per core; reserved cores do not change the box."""
+        """Set one rank per core; reserved cores do not change the box."""
         self.rank_per_core()
         self.melt(self.sized_cores)
 
     def melt(self, cores):
-        """A box of 20 x 20 x 20 cells (32,000 atoms) for each of `cores`."""
-        box = zip("xyz", near_cube(cores), strict=True)
-        variables = [word for axis, n in box for word in ("-var", axis, str(n))]
-        self.executable_opts = ["-in", "in.melt", "-log", "none", *variables]
+        """Set the options for a box of 20 x 20 x 20 cells (32,000 atoms) for each of `cores`."""
+        self.executable_opts = ["-in", "in.melt", "-log", "none"]
+        for axis, boxes in zip("xyz", near_cube(cores), strict=True):
+            self.executable_opts += ["-var", axis, str(boxes)]
         self.executable_opts += ["-var", "steps", str(self.steps)]
 
 
 short_form(lammps, "quick", steps=150)
 
 #: State of the melt after 100 steps from the standard start (density 0.8442, temperature 1.44,
-#: cutoff 2.5), as LAMMPS of 2021 and of 2025 print it for 32,000 atoms on one and on two ranks.
-#: It is intensive; other box sizes have other initial velocities and differ by a few per mille.
+#: cutoff 2.5), as LAMMPS of 2021 and of 2025 print it for 32,000 atoms on one and on two ranks. Its
+#: quantities are intensive: boxes of other sizes, with other initial velocities, differ by a few
+#: per mille.
 STATE_AT_100 = {"Temp": 0.7574531, "E_pair": -5.7585055, "TotEng": -4.6223613}
 _LOOP = r"^Loop time of ([0-9.eE+-]+) on (\d+) procs for (\d+) steps with (\d+) atoms"
 
 
 def _thermo(stdout: str) -> dict[int, dict[str, float]]:
-    """Step -> its line of the table of thermodynamic output, by column name.
+    """Return the row of each step in the table of thermodynamic output, by column names.
 
-    Other lines among these are left out: libraries warn on standard output.
+    Other lines in the table are left out, since libraries print warnings there.
     """
     table = re.search(r"^\s*Step\s+Temp.*?(?=^Loop time)", stdout, re.MULTILINE | re.DOTALL)
     if table is None:
@@ -62,25 +63,28 @@ def _thermo(stdout: str) -> dict[int, dict[str, float]]:
     names = header.split()
     rows = {}
     for line in lines:
-        with suppress(ValueError, OverflowError):  # no numbers, or not one a column
+        with suppress(ValueError, OverflowError):  # not a row of numbers, one per column
             row = dict(zip(names, map(float, line.split()), strict=True))
             rows[int(row["Step"])] = row
     return rows
 
 
 def _loop_figure(group: int) -> Callable[[str], float]:
+    """Return a function that reads one of the numbers in the line 'Loop time'."""
     return lambda stdout: float(last_match(_LOOP, stdout, "'Loop time'")[group])
 
 
 def _deviation_at_100(stdout: str) -> float:
-    """Largest relative deviation from the known state at step 100, if there is that step."""
+    """Return the largest relative deviation from the known state at step 100; 0 in shorter runs."""
     row = _thermo(stdout).get(100, STATE_AT_100)
-    deviations = [abs(row[name] / right - 1) for name, right in STATE_AT_100.items()]
+    deviations = [abs(row[name] / known - 1) for name, known in STATE_AT_100.items()]
     return nan if any(map(isnan, deviations)) else max(deviations)
 
 
 def _last_energy(stdout: str) -> float:
-    steps, rows = int(_loop_figure(3)(stdout)), _thermo(stdout)
+    """Return the total energy at the last step."""
+    steps = int(_loop_figure(3)(stdout))
+    rows = _thermo(stdout)
     if steps not in rows:
         raise FomError(f"the thermodynamic table cannot be read: it has no line of step {steps}")
     return rows[steps]["TotEng"]

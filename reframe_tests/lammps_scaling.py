@@ -1,6 +1,6 @@
-"""LAMMPS, weak scaling, while short writes hit a few nodes at a time.
+"""Weak scaling of LAMMPS while short writes hit a few nodes at a time.
 
-As in section VI of Groves, Grant and Arnold (2016).
+This is the experiment of section VI of Groves, Grant and Arnold (2016).
 """
 
 from dataclasses import replace
@@ -30,36 +30,37 @@ class lammps_scaling(lammps.lammps):
     ranks_per_node = variable(int, value=_DEFAULT.ranks_per_node)
     spare_cores = variable(int, value=_DEFAULT.spare_cores)
 
-    #: Units that Daly's estimate and the constant share count on each target node. Each has
-    #: `node_mtti` as its mean time to interrupt. 1 counts nodes. The default, 0, counts the node's
-    #: ranks, as Groves, Grant and Arnold (2016) did, whose nodes had 16.
+    #: Units per target node in Daly's estimate and in the constant share. Each unit has `node_mtti`
+    #: as its mean time to interrupt. 1 counts nodes. The default, 0, counts the ranks, as did
+    #: Groves, Grant and Arnold (2016), whose nodes had 16.
     counted_per_node = variable(int, value=_DEFAULT.counted_per_node)
 
-    #: A write: a length such as `1s`, or messages, `46k messages of 64KiB`. The length of messages
-    #: follows from the measured rate. Until it is measured, the rate is the machine's link rate, or
-    #: the one given, as in `46k messages of 64KiB at 3GB/s`.
+    #: A short write: a length such as `1s`, or messages such as `46k messages of 64KiB`. How long
+    #: messages take follows from the measured rate. Until that is measured, the rate is the
+    #: machine's link rate, or the one in `46k messages of 64KiB at 3GB/s`.
     write = variable(str, value=_DEFAULT.write)
 
-    #: Share of the length of a write that its messages take without an application; below 1 is only
-    #: for applications that use the writers' processors.
+    #: Share of the length of a write that its messages take without an application. Below 1, the
+    #: write has time left for an application that uses the writer's processors.
     fill = variable(float, value=_DEFAULT.fill)
 
     #: Mean time to interrupt of a node, such as `5y`. The default, empty, takes the machine's.
     node_mtti = variable(str, value=_DEFAULT.node_mtti)
 
-    #: Arm -> writers at a time, instead of the computed ones: `daly:2,constant:1`.
+    #: Concurrent writers of each arm, such as `daly:2,constant:1`; empty: the computed numbers.
     writers = variable(str, value=_DEFAULT.writers)
 
     #: Share of an origin's link that its writers may take.
     link_share = variable(float, value=_DEFAULT.link_share)
 
-    #: How late or early a write may start or end, seconds; share of the planned writing that may
-    #: be missing or beyond the plan. The default, 0, takes the machine's (`proof` in site/).
+    #: Largest deviation of a write's start or end from the plan, seconds, and largest share of the
+    #: writing that may be missing or not planned. The default, 0, takes the machine's (`proof` in
+    #: site/).
     tolerance_s = variable(float, value=_DEFAULT.tolerance_s)
     allowed_share = variable(float, value=_DEFAULT.allowed_share)
 
     def lay_out(self):
-        """The ranks of each node; reserved cores do not change the box."""
+        """Set the ranks per node; reserved cores do not change the box."""
         self.rank_per_core()
         self.num_tasks_per_node = scaling.ranks_per_node(self._request(), self.app_cores)
         self.num_tasks = self.nodes * self.num_tasks_per_node
@@ -69,9 +70,9 @@ class lammps_scaling(lammps.lammps):
         return scaling.ScaleRequest(**{name: getattr(self, name) for name in scaling.FIELDS})
 
 
-# One target node, and one origin if they are apart. Daly's estimate has no writer for so few nodes.
-# A write has half as many messages as fit into it without an application, which may share its
-# processors with the writer.
+# One target node, and one origin if origins are other nodes. For so few nodes, Daly's estimate is
+# no writer, so `writers` sets one. A write has half of the messages that fit into it without an
+# application, since the application may share its processors with the writer.
 short_form(
     lammps_scaling,
     arms=["off", "daly", "aa"],

@@ -12,7 +12,7 @@ from reframe_tests.layout import WorkingSetMixin
 from reframe_tests.mixin import short_form
 from reframe_tests.workload import FomError, Near, Within, Workload
 
-#: Memory of one element, from the sources: 276 of the domain, 392 of its hourglass forces.
+#: Memory of one element, by the sources: 276 B of the domain, 392 B of its hourglass forces.
 _ELEMENT_B = 668
 
 
@@ -30,33 +30,31 @@ class lulesh(ProgramTest, NodesMixin, ThreadsMixin, WorkingSetMixin):
     #: Elements along the edge of each rank's cube.
     edge = variable(int, value=60)
 
-    #: Iterations for which the final origin energy is known (`SHARE_LEFT`).
+    #: Iterations, for which the final origin energy must be known (`ENERGY_SHARE`).
     iterations = variable(int, value=100)
 
     def lay_out(self):
-        """On 16 cores 8 ranks of 2 threads, as in Groves, Grant and Arnold (2016)."""
-        most_ranks = self.nodes * self.ranks_per_node()
-        count = largest_cube_edge(most_ranks, self.nodes) ** 3
+        """Set ranks and threads: on 16 cores 8 ranks of 2 threads, as in Groves et al. (2016)."""
+        max_ranks = self.nodes * self.ranks_per_node()
+        count = largest_cube_edge(max_ranks, self.nodes) ** 3
         if count % self.nodes:
             raise variable_fault(
-                self, "nodes", f"allowed: numbers that divide a cube of at most {most_ranks} ranks"
+                self, "nodes", f"allowed: numbers that divide a cube of at most {max_ranks} ranks"
             )
         self.set_ranks_per_node(count // self.nodes)
-        default_ranks = (
-            largest_cube_edge(self.nodes * self.app_cores, self.nodes) ** 3 // self.nodes
-        )
-        edge = self.working_set_edge(
-            self.edge_of_same_work(self.edge, ranks_of_work=default_ranks), _ELEMENT_B
-        )
+        cube_edge = largest_cube_edge(self.nodes * self.app_cores, self.nodes)
+        default_ranks = cube_edge**3 // self.nodes
+        default_edge = self.edge_of_same_work(self.edge, default_ranks)
+        edge = self.working_set_edge(default_edge, _ELEMENT_B)
         self.executable_opts = ["-s", str(edge), "-i", str(self.iterations)]
 
 
 short_form(lulesh, edge=30, iterations=50)
 
 
-#: Elements along the edge of the whole mesh -> iterations and final origin energy of runs to
-#: completion: the known results of LULESH 2 (5, 10 and 30 repeated with version 2.0.3).
-COMPLETE = {
+#: Elements along the edge of the whole mesh -> iterations and final origin energy of a complete
+#: run: the known results of LULESH 2 (5, 10 and 30 were repeated with version 2.0.3).
+COMPLETE_RUNS = {
     5: (72, 7.853665e03),
     10: (231, 2.720531e04),
     30: (932, 2.025075e05),
@@ -66,32 +64,37 @@ COMPLETE = {
     90: (3145, 1.482403e06),
 }
 #: Iterations -> origin energy as a share of the initial energy. Until the blast reaches the far
-#: boundary the solution is self-similar in units of the mesh, so one number serves every size: 15,
-#: 20 and 25 elements along the edge agree in seven digits.
-SHARE_LEFT = {10: 0.5992538, 50: 0.1870339, 100: 0.1130490}
-#: Smallest edge, in elements, whose boundary is far enough for 100 iterations.
+#: boundary, the solution is self-similar in units of the mesh, so the share is the same for every
+#: size: 15, 20 and 25 elements along the edge agree in seven digits.
+ENERGY_SHARE = {10: 0.5992538, 50: 0.1870339, 100: 0.1130490}
+#: Smallest edge, in elements, at which the blast has not reached the boundary in 100 iterations.
 MIN_EDGE = 15
-#: Initial energy of a mesh with this many elements along its edge.
-_START_J, _START_EDGE = 3.948746e7, 45
+#: Initial energy of a mesh with `_START_EDGE` elements along its edge.
+_START_J = 3.948746e7
+_START_EDGE = 45
 
 
 def known_energy(edge: int, iterations: int) -> float:
-    """Known origin energy for `edge` elements along the mesh's edge; FomError if there is none."""
-    complete = COMPLETE.get(edge)
+    """Return the known origin energy for a mesh of this edge. Raises FomError if there is none."""
+    complete = COMPLETE_RUNS.get(edge)
     if complete and complete[0] == iterations:
         return complete[1]
-    if iterations not in SHARE_LEFT or edge < MIN_EDGE:
-        sizes = ", ".join(str(size) for size in COMPLETE)
+    if iterations not in ENERGY_SHARE or edge < MIN_EDGE:
+        sizes = ", ".join(str(size) for size in COMPLETE_RUNS)
         raise FomError(
             f"no origin energy is known for edge {edge} after {iterations} iterations: run edge"
-            f" {sizes} to completion, or an edge from {MIN_EDGE} with -i {max(SHARE_LEFT)}"
+            f" {sizes} to completion, or an edge from {MIN_EDGE} with -i {max(ENERGY_SHARE)}"
         )
-    return SHARE_LEFT[iterations] * _START_J * (edge / _START_EDGE) ** 3
+    return ENERGY_SHARE[iterations] * _START_J * (edge / _START_EDGE) ** 3
 
 
 def _printed_error(run: Any) -> float:
-    """Error of the printed time / the error of its rounding: to two digits, or decimals (2.0.3)."""
-    return float(abs(run.printed_s - run.elapsed_s) / max(0.06 * run.elapsed_s, 0.00501))
+    """Return the error of the printed time, relative to the largest error of rounding.
+
+    The time is printed with two digits; version 2.0.3 prints two decimals.
+    """
+    rounding_s = max(0.06 * run.elapsed_s, 0.00501)
+    return float(abs(run.printed_s - run.elapsed_s) / rounding_s)
 
 
 WORKLOAD = Workload(
@@ -106,7 +109,7 @@ WORKLOAD = Workload(
         "iterations": "Iteration count     =",
         "energy": "Final Origin Energy =",
         "asymmetry": "MaxRelDiff   =",
-        # The grind time has eight digits.
+        # The grind time has eight digits, more than the elapsed time.
         "grind_us": re.compile(r"^Grind time \(us/z/c\)\s*=\s*([0-9.eE+-]+) \(per dom\)"),
         "printed_s": "Elapsed time         =",
     },

@@ -14,7 +14,7 @@ from reframe_tests.workload import Near, Within, Workload
 class mcb(ProgramTest, NodesMixin, ThreadsMixin):
     """Photons from a source in a corner, one rank per core or socket (weak scaling).
 
-    This is its validation problem, whose solution is known, so that every run is proved.
+    The problem is MCB's validation problem: its solution is known, so every run is verified.
     """
 
     workload = "mcb"
@@ -26,7 +26,7 @@ class mcb(ProgramTest, NodesMixin, ThreadsMixin):
     particles = variable(int, value=1000)
 
     def lay_out(self):
-        """A square of zones for all cores."""
+        """Set a square of zones for all cores."""
         self.set_ranks_per_node(self.ranks_per_node())
         edge = self.edge * max(1, isqrt(self.nodes * self.sized_cores))
         self.executable_opts = [f"--nCores={self.num_cpus_per_task}", "--nThreadCore=1"]
@@ -54,8 +54,8 @@ WORKLOAD = Workload(
     extra=("max_error", "tracks", "particles", "ranks"),
     proof={
         "it ended ('done!')": r"^done!$",
-        # 0.05 with 12 particles a zone, 0.018 with 125. It falls as one over the root of their
-        # number, down to that of the zones' size.
+        # The error is 0.05 with 12 particles per zone, and 0.018 with 125. It falls with the
+        # inverse root of their number, down to the error of the zones' size.
         "largest deviation from the analytic solution at most 0.1": Within("max_error", 0, 0.1),
         "rate consistent with its own": Near("rate_1_s", lambda run: run.printed_1_s, 1e-4),
     },

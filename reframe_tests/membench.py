@@ -1,4 +1,4 @@
-"""membench with and without writers: the computation side of the contention model."""
+"""membench with and without writers: the computations of the contention model."""
 
 import re
 
@@ -12,9 +12,9 @@ from reframe_tests.layout import WorkingSetMixin
 from reframe_tests.mixin import NimcMixin, short_form
 from reframe_tests.workload import FLOAT, NumberSource, Workload, match_count, optional_number
 
-#: Kernel -> number of its arrays, if there are several.
+#: Kernel -> number of its arrays; other kernels have one.
 _ARRAYS = {"copy": 2, "scale": 2, "add": 3, "triad": 3}
-#: The size of an array is a multiple of this, bytes.
+#: The size of an array is a multiple of this.
 _GRAIN_B = 512
 
 
@@ -41,11 +41,11 @@ class membench(rfm.RegressionTest, CompiledMixin, WorkingSetMixin, NimcMixin):
     lengthened_by = "duration_s"
     comparable_across_cores = True
     sizes = ("size",)
-    #: The writers' loss is a result here, so their rate before the run is measured.
+    #: The writers' loss is a result of this check, so their rate before the run is measured.
     ready_rows = 3
 
-    #: One of membench's kernels; that of the contention model (Denis, Jeannot and Swartvagher)
-    #: stores past the caches.
+    #: One of membench's kernels. The default is that of the contention model (Denis, Jeannot and
+    #: Swartvagher), which stores past the caches.
     kernel = variable(str, value="nt_write")
 
     #: Computing cores, as a share of the application's cores of a socket; at least one core.
@@ -54,34 +54,36 @@ class membench(rfm.RegressionTest, CompiledMixin, WorkingSetMixin, NimcMixin):
     #: Number of computing cores; 0 uses the share.
     cores = variable(int, value=0)
 
-    #: Whose cores: those of the `first` socket, or of `all`.
+    #: Sockets whose cores compute: the `first`, or `all`.
     socket = variable(str, value="first")
 
-    #: Which cores: `compact` fills one last-level cache after the other, `spread` alternates.
+    #: Order in which cores are taken: `compact` fills one last-level cache after the other,
+    #: `spread` alternates between them.
     order = variable(str, value="compact")
 
     #: NUMA node that the arrays are bound to; -1 leaves them near the cores.
     node = variable(int, value=-1)
 
-    #: Pages of the arrays: `normal` (4 KiB), `transparent` (2 MiB) or `huge` (reserved beforehand).
+    #: Pages of the arrays: `normal` (4 KiB), `transparent` (2 MiB) or `huge` (reserved in advance).
     pages = variable(str, value="normal")
 
-    #: Size of each core's arrays, such as 512MiB; empty: together four times the last-level cache.
+    #: Size of each array of a core, such as 512MiB; empty: a core's arrays together have four times
+    #: the size of the last-level cache.
     size = variable(str, value="")
 
     #: Length of one measurement, seconds.
     duration_s = variable(float, value=5.0)
 
     def lay_out(self):
-        """Cores of the first socket, or of all; the job still allocates all of them."""
+        """Compute on cores of the first socket, or of all; the job still gets all cores."""
         if self.socket not in ("first", "all"):
             raise variable_fault(self, "socket", "allowed: first, all")
         sockets = 1 if self.socket == "first" else self.node_facts.sockets
-        most_cores = max(1, sockets * (self.app_cores // self.node_facts.sockets))
-        cores = self.cores or max(1, round(self.share * most_cores))
-        if not 1 <= cores <= most_cores:
+        max_cores = max(1, sockets * (self.app_cores // self.node_facts.sockets))
+        cores = self.cores or max(1, round(self.share * max_cores))
+        if not 1 <= cores <= max_cores:
             extent = f"{plural(sockets, 'socket')} of {self.machine.name}"
-            limit = f"{most_cores} (the cores of {extent} for the application)"
+            limit = f"{max_cores} (the cores of {extent} for the application)"
             raise variable_fault(self, "cores", f"allowed: 1 to {limit}, or 0 to use the share")
         self.num_cpus_per_task = self.app_cores
         self.executable_opts = [self.kernel, "-n", str(cores), "-d", str(self.duration_s)]
@@ -98,26 +100,22 @@ class membench(rfm.RegressionTest, CompiledMixin, WorkingSetMixin, NimcMixin):
             self.executable_opts += ["-m", str(node)]
 
     def size_of_arrays(self):
-        """Return the size of each array of a core; empty to leave it to the program."""
+        """Return the size of each array of a core; empty leaves it to the program."""
         arrays = _ARRAYS.get(self.kernel, 1)
-        chosen_working_set_b = self.chosen_working_set_b(_GRAIN_B * arrays)
-        if chosen_working_set_b is None and not self.size:
+        chosen_b = self.chosen_working_set_b(_GRAIN_B * arrays)
+        if chosen_b is None and not self.size:
             return ""
-        array_b = (
-            size_b(self.size, "size")
-            if chosen_working_set_b is None
-            else chosen_working_set_b / arrays
-        )
+        array_b = size_b(self.size, "size") if chosen_b is None else chosen_b / arrays
         grains = max(int(array_b / _GRAIN_B), 1)
         self.working_set_b = float(arrays * grains * _GRAIN_B)
-        return self.size if chosen_working_set_b is None else f"{grains * _GRAIN_B}B"
+        return self.size if chosen_b is None else f"{grains * _GRAIN_B}B"
 
 
 short_form(membench, duration_s=1.0)
 
-#: Figures in its output. `node` is the NUMA node that the arrays are bound to, if any. `streaming`
-#: is 1 if stores bypassed the caches. `huge_b` of the `memory_b` bytes lie in huge pages, if the
-#: operating system says so.
+#: Numbers in the output. `node` is the NUMA node to which the arrays are bound, if there is one.
+#: `streaming` is 1 if stores bypassed the caches. `huge_b` of the `memory_b` bytes are in huge
+#: pages, if the operating system reports them.
 _NUMBERS: dict[str, NumberSource] = {
     "cores": re.compile(r"^(\d+) cores?, processors?"),
     "arrays": re.compile(r"^(\d+) arrays? of \d+ bytes a core"),

@@ -11,9 +11,9 @@ from reframe_tests.layout import WorkingSetMixin
 from reframe_tests.mixin import short_form
 from reframe_tests.workload import Near, Within, Workload
 
-#: Memory of one row: 27 matrix entries of 12 bytes, where it begins, and six vectors.
+#: Memory of one row, bytes: 27 matrix entries of 12, the row's offset, and six vectors.
 _ROW_B = 380
-#: Limit of iterations; grids beyond 50 elements along the edge take all of them.
+#: Limit of iterations, which grids of more than 50 elements along the edge reach.
 _MAX_ITERATIONS = 200
 
 
@@ -22,7 +22,7 @@ class minife(ProgramTest, NodesMixin, WorkingSetMixin):
     """Finite elements and conjugate gradients, one rank per core (weak scaling)."""
 
     workload = "minife"
-    sourcesdir = "src/show_after"  # its figures are in a YAML file
+    sourcesdir = "src/show_after"  # miniFE writes its figures to a YAML file
     stack = "proxyapps"
     package = "minife"
     program = "miniFE.x"
@@ -30,11 +30,11 @@ class minife(ProgramTest, NodesMixin, WorkingSetMixin):
     within_block = ("edge", "working_set")
     comparable_across_cores = True
 
-    #: Elements along the edge of each core's share, if it were a cube.
+    #: Elements along the edge of a cube with the elements of one core.
     edge = variable(int, value=100)
 
     def lay_out(self):
-        """One cube for all ranks; reserved cores do not change it."""
+        """Set one cube for all ranks; reserved cores do not change it."""
         self.set_ranks_per_node(self.ranks_per_node())
         edge = self.working_set_edge(self.edge, _ROW_B)
         elements = round(edge * (self.nodes * self.sized_cores) ** (1 / 3))
@@ -46,10 +46,15 @@ class minife(ProgramTest, NodesMixin, WorkingSetMixin):
 short_form(minife, edge=50)
 
 
-def _share_left(run: Any) -> float:
-    """The residual as a share of what it may be: the machine's epsilon, or 1 % of the first."""
-    most = float_info.epsilon if run.iterations < _MAX_ITERATIONS else 0.01 * run.initial_residual
-    return float(run.final_residual / most)
+def _residual_share(run: Any) -> float:
+    """Return the final residual as a share of its limit.
+
+    The limit is the machine's epsilon, or 1 % of the initial residual after all iterations.
+    """
+    limit = float_info.epsilon
+    if run.iterations >= _MAX_ITERATIONS:
+        limit = 0.01 * run.initial_residual
+    return float(run.final_residual / limit)
 
 
 WORKLOAD = Workload(
@@ -67,7 +72,7 @@ WORKLOAD = Workload(
         "initial_residual": "Initial Residual =",
         "final_residual": "Final Resid Norm:",
     },
-    derived={"residual_share": _share_left},
+    derived={"residual_share": _residual_share},
     extra=("matvec_s", "iterations", "rows", "final_residual"),
     proof={
         "solution within 6 % of the analytic one": (

@@ -1,6 +1,6 @@
-"""Workers that load memory on a chosen NUMA node, with and without RDMA into it.
+"""Workers that load the memory of a chosen NUMA node, with and without RDMA into it.
 
-The question is that of Nelson and Palmieri (Understanding RDMA Behavior in NUMA Systems).
+The experiment is that of Nelson and Palmieri (Understanding RDMA Behavior in NUMA Systems).
 """
 
 import re
@@ -21,7 +21,7 @@ from reframe_tests.factors import (
 from reframe_tests.mixin import NimcMixin, short_form
 from reframe_tests.workload import FLOAT, Fom, Workload
 
-#: Program that runs if there are no workers.
+#: The program without workers: it sleeps.
 _SLEEP = (
     "import time; begun_s = time.monotonic(); time.sleep(float(sys.argv[1]));"
     " print(f'slept {time.monotonic() - begun_s:.6f} s')"
@@ -40,7 +40,7 @@ class numa(rfm.RegressionTest, CompiledMixin, NimcMixin):
     within_block = ("buffer", "workers", "load", "local_workers", "duration_s")
     lengthened_by = "duration_s"
     comparable_across_cores = True
-    #: The slowdown of communications is measured here, so it is no reason to reject a run.
+    #: Slow writes are a result of this check, so they are no reason to reject a run.
     min_share = 0.02
 
     #: NUMA node of the writers' buffers, and of the memory that workers load: `nic` (that of the
@@ -50,17 +50,17 @@ class numa(rfm.RegressionTest, CompiledMixin, NimcMixin):
     #: NUMA node that workers run on: `nic`, `other`, or `free` (not bound).
     workers = variable(str, value="nic")
 
-    #: The work of workers: `read`, `write`, `nt_write` (past the caches), or `idle` (no workers).
+    #: What the workers do: `read`, `write`, `nt_write` (past the caches), or `idle` (no workers).
     load = variable(str, value="write")
 
-    #: Number of workers; 0: as many as the application has cores of a NUMA node.
+    #: Number of workers; 0: one for each of the application's cores of a NUMA node.
     local_workers = variable(int, value=0)
 
     #: Length of one measurement, seconds.
     duration_s = variable(float, value=3.0)
 
     def lay_out(self):
-        """Workers as many as requested, or as a NUMA node has cores, wherever they run."""
+        """Set the number, the place and the memory of the workers."""
         buffer_node = numa_node_of_place(self.machine, "buffer", self.buffer)
         facts = {"numa_nodes": len(self.node_facts.numa_nodes), "nic_node": self.machine.nic_node()}
         facts["places"] = numa_nodes_of_places(self.machine)
@@ -72,11 +72,11 @@ class numa(rfm.RegressionTest, CompiledMixin, NimcMixin):
         node = None
         if self.workers != FREE:
             node = numa_node_of_place(self.machine, "workers", self.workers)
-        most = max(1, self.app_cores // len(self.node_facts.numa_nodes))
-        count = self.local_workers or most
-        if not 0 < count <= most:
+        max_workers = max(1, self.app_cores // len(self.node_facts.numa_nodes))
+        count = self.local_workers or max_workers
+        if not 0 < count <= max_workers:
             raise variable_fault(
-                self, "local_workers", f"allowed: 1 to {most}, or 0 for all of them"
+                self, "local_workers", f"allowed: 1 to {max_workers}, or 0 for all of them"
             )
         self.executable = "./membench"
         self.executable_opts = [self.load, "-n", str(count), "-d", str(self.duration_s)]
@@ -88,12 +88,13 @@ short_form(numa, duration_s=1.0)
 
 
 class _Workers(Workload):
-    """The figure of membench, or the time slept if there are no workers."""
+    """The workload of the workers: the figure of membench, or the time slept without workers."""
 
     def read(self, text):
-        """See `Workload`."""
-        slept = re.search(rf"^slept {FLOAT} s$", text, re.MULTILINE)
-        return Fom(float(slept[1]), unit="s", better="lower") if slept else super().read(text)
+        """Return the time slept, or else the figure of membench."""
+        if slept := re.search(rf"^slept {FLOAT} s$", text, re.MULTILINE):
+            return Fom(float(slept[1]), unit="s", better="lower")
+        return super().read(text)
 
 
 WORKLOAD = _Workers(

@@ -25,14 +25,14 @@ class quicksilver(ProgramTest, NodesMixin, ThreadsMixin):
     program = executable = "qs"
     within_block = ("layout", "edge", "particles", "steps")
 
-    #: Cells along the edge of each rank's cube, particles of each cell, and time steps. Its test of
-    #: homogeneity needs about 5,000 particles and steps of each cell.
+    #: Cells along the edge of each rank's cube, particles per cell, and time steps. The program's
+    #: test of homogeneity needs a product of particles and steps of about 5,000.
     edge = variable(int, value=6)
     particles = variable(int, value=500)
     steps = variable(int, value=20)
 
     def lay_out(self):
-        """Write the input: a box of as many cubes as ranks."""
+        """Write the input: a box of cubes, one per rank."""
         self.set_ranks_per_node(self.ranks_per_node())
         edge = self.edge_of_same_work(self.edge)
         sizes = {"steps": self.steps, "particles": self.particles * edge**3 * self.num_tasks}
@@ -45,19 +45,21 @@ class quicksilver(ProgramTest, NodesMixin, ThreadsMixin):
 short_form(quicksilver, edge=3, particles=1000, steps=5)
 
 
-def _table(stdout: str) -> list[dict[str, str]]:
-    """The lines of the steps, each by its columns."""
+def _step_rows(stdout: str) -> list[dict[str, str]]:
+    """Return the line of each step, by column names."""
     names = last_match(r"^cycle\s+start\s.*$", stdout, "table of cycles").group().split()
     lines = re.findall(r"^ +\d+(?: +\S+){16} *$", stdout, re.MULTILINE)
     return [dict(zip(names, line.split(), strict=False)) for line in lines]
 
 
 def _steps_done(stdout: str) -> float:
-    return sum(int(row["cycle"]) == step for step, row in enumerate(_table(stdout)))
+    """Return the number of steps that are numbered in order."""
+    return sum(int(row["cycle"]) == step for step, row in enumerate(_step_rows(stdout)))
 
 
 def _sum_of(column: str) -> Callable[[str], float]:
-    return lambda stdout: sum(float(row[column]) for row in _table(stdout))
+    """Return a function that sums a column over all steps."""
+    return lambda stdout: sum(float(row[column]) for row in _step_rows(stdout))
 
 
 WORKLOAD = Workload(
@@ -76,14 +78,14 @@ WORKLOAD = Workload(
         "printed_1_s": "Figure Of Merit",
         "ranks": "Number of MPI ranks     :",
     },
-    # The rate by the first rank's time.
+    # The time is the first rank's.
     derived={"rate_1_s": lambda run: run.segments / run.tracking_s},
     extra=("segments", "steps", "ranks"),
     proof={
-        # Ratios of reactions, reactions and crossings, lost particles, homogeneity.
+        # They test ratios of reactions, reactions and crossings, lost particles, and homogeneity.
         "the program's four tests of the problem passed": Within("tests_passed", 4, 4),
         "all steps made": Near("steps_done", lambda run: run.steps),
-        # The printed rate has the slowest rank's time, rounded to four digits.
+        # The printed rate uses the slowest rank's time, and is rounded to four digits.
         "rate within 5 % of its own": Near("rate_1_s", lambda run: run.printed_1_s, 0.05),
     },
 )

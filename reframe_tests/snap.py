@@ -1,7 +1,7 @@
 """SNAP with and without writers (Groves, Grant and Arnold 2016, section V)."""
 
 import re
-from itertools import chain
+from collections.abc import Iterator
 from math import nan
 
 import reframe as rfm
@@ -14,8 +14,8 @@ from reframe_tests.workload import FomError, Within, Workload
 #: Edge of a cell; the box grows with the ranks.
 _CELL_CM = 0.1
 #: Input that does not depend on size and layout: a uniform source in uniform material with open
-#: sides, whose solution is symmetric, printed at mid-height so that this can be checked.
-_FIXED = (
+#: sides. Its solution is symmetric, and is printed at mid-height to check that.
+_FIXED_INPUT = (
     "nnested=1 ndimen=3 nmom=2 epsi=1.0E-4 iitm=5 oitm=40 timedep=0 tf=1.0 nsteps=1 mat_opt=0"
     " src_opt=0 scatp=0 it_det=0 fluxp=0 fixup=1 soloutp=1 kplane=0 popout=0 swp_typ=0 angcpy=1"
     " multiswp=1"
@@ -48,7 +48,7 @@ class snap(ProgramTest):
         box = (self.cells[0], self.cells[1] * ranks_y, self.cells[2] * ranks_z)
         lines = [f"npey={ranks_y} npez={ranks_z} ichunk={self.cells[0] // 4} nthreads=1"]
         lines += [f"n{x}={n} l{x}={n * _CELL_CM:.4f}" for x, n in zip("xyz", box, strict=True)]
-        lines += [f"nang={self.angles} ng={self.groups}", *_FIXED.split()]
+        lines += [f"nang={self.angles} ng={self.groups}", *_FIXED_INPUT.split()]
         text = "\n".join(["&invar", *(f"  {line}" for line in lines), "/", ""])
         name = self.input_file("snap.in", "! uniform source, open sides\n" + text)
         self.executable_opts = ["snap.out", self.program, name, "snap.out"]
@@ -58,7 +58,7 @@ short_form(snap, angles=16, groups=8)
 
 
 def flux_planes(stdout: str) -> list[list[list[float]]]:
-    """The scalar flux at mid-height, one plane per energy group: rows along y, columns along x."""
+    """Return the scalar flux at mid-height: a plane per energy group, rows along y."""
     planes = []
     for table in re.split(r"Group=\s*\d+\s+Z Mid-Plane=\s*\d+", stdout)[1:]:
         rows: dict[int, list[float]] = {}
@@ -72,15 +72,22 @@ def flux_planes(stdout: str) -> list[list[list[float]]]:
 
 
 def _asymmetry(stdout: str) -> float:
-    """Largest relative difference of fluxes that mirror one another; NaN if one is not positive."""
+    """Return the largest relative difference of mirrored fluxes; NaN if one is not positive."""
     asymmetry = 0.0
     for plane in flux_planes(stdout):
-        mirrored = [(row, row[::-1]) for row in plane] + list(zip(plane, plane[::-1], strict=True))
-        for flux, mirror_flux in chain(*(zip(*pair, strict=True) for pair in mirrored)):
+        for flux, mirror_flux in _mirrored_pairs(plane):
             if not flux > 0:
                 return nan
             asymmetry = max(asymmetry, abs(flux - mirror_flux) / flux)
     return asymmetry
+
+
+def _mirrored_pairs(plane: list[list[float]]) -> Iterator[tuple[float, float]]:
+    """Yield each flux with its mirror image, first along x, then along y."""
+    for row in plane:
+        yield from zip(row, reversed(row), strict=True)
+    for row, opposite_row in zip(plane, reversed(plane), strict=True):
+        yield from zip(row, opposite_row, strict=True)
 
 
 WORKLOAD = Workload(

@@ -22,20 +22,20 @@ from reframe_tests.workload import FLOAT, Within, Workload
 #: STREAM 5.10, the official source, as the ReFrame wheel installs it.
 SOURCE = Path(sys.prefix) / "share/doc/reframe-hpc/examples/tutorial/stream/src/stream.c"
 SOURCE_SHA256 = "a52bae5e175bea3f7832112af9c085adab47117f7d2ce219165379849231692b"
-#: Makes the number of iterations a matter of the run.
-_ITERATIONS = Path(__file__).parent / "src/stream/iterations.h"
+#: Header with which a run, not the compiler, sets the number of iterations.
+_ITERATIONS_HEADER = Path(__file__).parent / "src/stream/iterations.h"
 #: Arrays of doubles that STREAM allocates.
 _ARRAYS = 3
 _DOUBLE_B = 8
-#: Static data beyond this size needs a larger memory model of the compiler, bytes.
-_SMALL_MODEL_B = 2**31 - 2**26
+#: Largest static data of the compiler's default memory model.
+_DEFAULT_MODEL_B = 2**31 - 2**26
 
 
 @rfm.simple_test
 class stream(rfm.RegressionTest, CompiledMixin, WorkingSetMixin, NimcMixin):
     """Official STREAM at full size, one OpenMP thread per core, first touch.
 
-    Spack builds it in its environments, this check elsewhere.
+    In environments with the feature `spack`, Spack builds it; elsewhere this check does.
     """
 
     workload = "stream"
@@ -49,42 +49,42 @@ class stream(rfm.RegressionTest, CompiledMixin, WorkingSetMixin, NimcMixin):
     #: Kernel iterations; Groves, Grant and Arnold (2016) use 300.
     iterations = variable(int, value=300)
 
-    #: Size of each array in multiples of all last-level caches; STREAM's rule requires 4. With 0.25
-    #: the three arrays stay in the caches.
+    #: Size of each array as a multiple of all last-level caches. STREAM's rule requires 4. With
+    #: 0.25, the three arrays stay in the caches.
     llc_multiple = variable(float, value=4.0)
 
     #: Largest size of an array, such as `128MiB`, to save time; empty sets no limit.
     array_most = variable(str, value="")
 
     def array_size(self):
-        """Elements of an array, and what it was to be in multiples of the last-level caches.
+        """Return the elements of an array, and its requested size as a multiple of the caches.
 
-        By the working set, or by cache; limited by the memory. Raises ReframeError.
+        The size comes from the working set, if one is chosen, or else from `llc_multiple`. Memory
+        limits it. Raises ReframeError.
         """
         try:
-            llc_b, chosen_working_set_b = (
-                self.machine.llc_b(),
-                self.chosen_working_set_b(_ARRAYS * _DOUBLE_B),
-            )
-            most_b = self.machine.memory_share * self.machine.memory_b() / _ARRAYS
+            llc_b = self.machine.llc_b()
+            chosen_b = self.chosen_working_set_b(_ARRAYS * _DOUBLE_B)
+            max_b = self.machine.memory_share * self.machine.memory_b() / _ARRAYS
             if self.array_most:
-                most_b = min(most_b, size_b(self.array_most, f"{self.name}.array_most"))
+                max_b = min(max_b, size_b(self.array_most, f"{self.name}.array_most"))
         except InputError as error:
             raise ReframeError(str(error)) from None
         multiple = self.llc_multiple
-        if chosen_working_set_b is not None:
-            multiple = self.app_cores * chosen_working_set_b / _ARRAYS / llc_b
-        return int(min(multiple * llc_b, most_b) / _DOUBLE_B), multiple
+        if chosen_b is not None:
+            multiple = self.app_cores * chosen_b / _ARRAYS / llc_b
+        return int(min(multiple * llc_b, max_b) / _DOUBLE_B), multiple
 
     def spack_environment(self):
-        """The recipe has the size of the arrays as a variant, so Spack builds one for each."""
+        """Return the environment for this size of the arrays, which is a variant of the recipe."""
         return f"{self.stack}@{self.array_size()[0]}"
 
     @run_before("compile")
     def size_arrays(self):
-        """Size the arrays; those below STREAM's rule are noted in samples."""
+        """Set the size of the arrays; add a note if it is below STREAM's rule."""
         self.elements, multiple = self.array_size()
-        array_b, llc_b = _DOUBLE_B * self.elements, self.machine.llc_b()
+        array_b = _DOUBLE_B * self.elements
+        llc_b = self.machine.llc_b()
         self.arrays_b = float(_ARRAYS * array_b)
         sizes = {"array_mib": array_b / 2**20, "llc_mib": llc_b / 2**20}
         if multiple * _ARRAYS <= 1:
@@ -94,10 +94,10 @@ class stream(rfm.RegressionTest, CompiledMixin, WorkingSetMixin, NimcMixin):
 
     @run_before("compile")
     def compile_official_source(self):
-        """Compile the wheel's source, unless Spack has built its own.
+        """Compile the source of ReFrame's wheel, unless Spack builds STREAM.
 
-        If the nodes have another processor than the host that compiles, set `-march=` in the
-        environment's `cflags`.
+        If the nodes have another processor than this host, set `-march=` in the environment's
+        `cflags`.
         """
         if self.uses_spack(self.current_environ):
             self.executable = "stream_c.exe"
@@ -110,20 +110,20 @@ class stream(rfm.RegressionTest, CompiledMixin, WorkingSetMixin, NimcMixin):
             raise ReframeError(f"{SOURCE}: not the official STREAM 5.10 (SHA-256 differs)")
         self.sourcesdir = str(SOURCE.parent)
         self.sourcepath = SOURCE.name
-        named = [flag for flag in self.current_environ.cflags if flag.startswith("-march=")]
+        march = [flag for flag in self.current_environ.cflags if flag.startswith("-march=")]
         self.build_system.cflags = [
             "-O3",
-            *(named or ["-march=native"]),
+            *(march or ["-march=native"]),
             "-fopenmp",
             f"-DSTREAM_ARRAY_SIZE={self.elements}",
             "-include",
-            shlex.quote(str(_ITERATIONS)),
+            shlex.quote(str(_ITERATIONS_HEADER)),
         ]
-        if self.arrays_b > _SMALL_MODEL_B:
+        if self.arrays_b > _DEFAULT_MODEL_B:
             self.build_system.cflags += ["-fno-pie", "-no-pie", "-mcmodel=large"]
 
     def lay_out(self):
-        """One bound thread per core, so that first touch places the pages."""
+        """Set one bound thread per core, so that first touch places the pages."""
         self.thread_per_core()
         self.working_set_b = self.arrays_b / self.app_cores
         self.env_vars["STREAM_ITERATIONS"] = self.iterations
@@ -133,7 +133,10 @@ short_form(stream, "quick", iterations=18, array_most="128MiB")
 
 
 def _triad_pattern(column: int) -> re.Pattern[str]:
-    """A column of the line of triad: best rate in MB/s; mean, least and largest time in seconds."""
+    """Return the pattern of a column of the line of triad.
+
+    The columns are the best rate in MB/s, and the mean, shortest and longest time in seconds.
+    """
     before, after = r"\s+\S+" * column, r"\s+\S+" * (3 - column)
     return re.compile(rf"^Triad:{before}\s+{FLOAT}{after}\s*$")
 

@@ -1,8 +1,8 @@
-"""A check of others in pairs: `class mine(their_check, NimcMixin)` (docs/extend.md#your-own-check).
+"""Third-party checks: `class mine(their_check, NimcMixin)` (docs/extend.md#your-own-check).
 
-Such a check has no record of a workload and no parser. The conductor stores each run's output.
-When the block has ended, the check's own sanity and performance functions, and the hooks that it
-attached to these stages, read one output after the other, as if that run had been the job.
+Such a check has no record of a workload and no parser. The conductor stores the output of each run.
+After the block, the check's sanity and performance functions, and its hooks at these stages, read
+one output after the other, as if that run had been the job.
 """
 
 from __future__ import annotations
@@ -36,15 +36,18 @@ from records.sample import Better, Sample, upgraded
 from reframe_tests import internals
 
 _SAMPLE = TypeAdapter(Sample)
-_NOTHING = Path(os.devnull)
-#: Characters that mean something to the shell.
-_SHELL = re.compile(r"""[$*?~<>|&;()'"`\\{}\[\]]""")
-#: Stages whose hooks read an output.
-_READING = ("pre_sanity", "post_sanity", "pre_performance")
+_EMPTY_OUTPUT = Path(os.devnull)
+#: A character that a shell interprets.
+_SHELL_CHARACTER = re.compile(r"""[$*?~<>|&;()'"`\\{}\[\]]""")
+#: Stages of ReFrame whose hooks read an output.
+_READING_STAGES = ("pre_sanity", "post_sanity", "pre_performance")
 
 
 class Figure(NamedTuple):
-    """The performance variable that stands for a check: its SI unit, and how it was chosen."""
+    """The performance variable that is a check's figure of merit.
+
+    `unit` is in SI; `note` says how the variable was chosen.
+    """
 
     name: str
     unit: str
@@ -55,28 +58,32 @@ class Figure(NamedTuple):
 def better_direction(
     requested: str, lower: float | None, upper: float | None, unit: str
 ) -> tuple[Better, str] | None:
-    """Return which direction is better, and what says so; None if nothing does.
+    """Return whether lower or higher is better, and what says so; None if nothing does.
 
-    `lower`, `upper`: of ReFrame's reference, where a bound on one side alone tells the direction.
+    `lower` and `upper` are the bounds of ReFrame's reference. A single bound tells the direction.
     """
     if requested:
         return ("lower" if requested == "lower" else "higher"), "as asked"
-    if (lower is None) != (upper is None):
-        return ("lower" if lower is None else "higher"), "by the check's reference"
+    if lower is None and upper is not None:
+        return "lower", "by the check's reference"
+    if lower is not None and upper is None:
+        return "higher", "by the check's reference"
     if unit == "s":
         return "lower", "by its unit alone"
-    return ("higher", "by its unit alone") if unit.endswith("/s") else None
+    if unit.endswith("/s"):
+        return "higher", "by its unit alone"
+    return None
 
 
 def launch_words(launcher: list[str], line: str) -> list[str]:
-    """The words that start `line` of a job script; what the shell must read is left to it."""
-    if _SHELL.search(line):
+    """Return the words that start a line of a job script, with a shell if the line needs one."""
+    if _SHELL_CHARACTER.search(line):
         return ["sh", "-c", f"{shlex.join(launcher)} {line}".strip()]
     return [*launcher, *line.split()]
 
 
 def third_party_base(cls: type) -> type | None:
-    """The base that others have written; None if that is ReFrame's."""
+    """Return the first base class that is a check and not ReFrame's; None if there is none."""
     for base in cls.__mro__[1:]:
         if issubclass(base, rfm.RegressionTest) and not base.__module__.startswith("reframe."):
             return base
@@ -84,15 +91,16 @@ def third_party_base(cls: type) -> type | None:
 
 
 def check_provenance(cls: type) -> dict[str, str]:
-    """For the provenance: file and content of the check that others have written."""
+    """Return path and SHA-256 of a third-party check's file, for the provenance."""
     path = inspect.getfile(third_party_base(cls) or cls)
     return {"check_file": path, "check_sha256": file_digest(Path(path))}
 
 
 class OutputReader:
-    """Reads runs with the functions of the check that ran them, which ReFrame then leaves alone.
+    """Reads the outputs of runs with the functions of their check.
 
-    Made when all hooks before the run have run: the check as it is then reads the outputs.
+    It takes the check as it is after all hooks before the run, and keeps ReFrame from evaluating it
+    once more after the block.
     """
 
     def __init__(self, check: rfm.RegressionTest, mixin: type) -> None:
@@ -102,11 +110,11 @@ class OutputReader:
             raise ReframeError(f"{check.name}.num_tasks: {check.num_tasks} found; allowed: from 1")
         check.num_tasks = check.num_tasks or 1
         self._check = check
-        #: None until it is known: hooks of the check may find it in an output only.
+        #: None until it is known, since the check's hooks may choose it from an output.
         self.figure: Figure | None = None
         self._hooks = [
             (stage, hook.__name__)
-            for stage in _READING
+            for stage in _READING_STAGES
             for hook in type(check).pipeline_hooks().get(stage, [])
             if not hasattr(mixin, hook.__name__)
         ]
@@ -118,7 +126,7 @@ class OutputReader:
         self._take_over()
 
     def _take_over(self) -> None:
-        """Leave ReFrame nothing of the check to evaluate once, after the block."""
+        """Keep ReFrame from evaluating the check itself after the block."""
         check = self._check
         for _, name in self._hooks:
             check.disable_hook(name)
@@ -126,19 +134,19 @@ class OutputReader:
             vars(check).pop(name, None)
         check.perf_variables = {}
         check.require_reference = False
-        # A failure that is expected is one of each run, not of the block.
+        # An expected failure concerns each run, not the block.
         rfm.xfail("", lambda _: False)(type(check))
-        if check.time_limit:  # that of each run
+        if check.time_limit:  # it limits each run
             check.run_timeout_s = min(check.run_timeout_s, float(check.time_limit))
             check.time_limit = None
 
     @contextmanager
     def _as_job(self, out: Path, err: Path) -> Iterator[None]:
-        """The check as it was written, with a run's output as its job's; as before afterwards."""
+        """Restore the check as it was written, with a run's output as its job's, for a while."""
         check, job = self._check, self._check.job
         before = dict(vars(check))
-        # Relative, since checks also write it after the stage folder's name.
         stage = Path(check.stagedir).resolve()
+        # Relative paths, since some checks join them to the stage folder.
         outputs = (os.path.relpath(path.resolve(), stage) for path in (out, err))
         vars(check).clear()
         vars(check).update(self._as_written)
@@ -150,8 +158,8 @@ class OutputReader:
             vars(check).clear()
             vars(check).update(before)
 
-    def completed(self, sample: Sample, out: Path, err: Path) -> Sample:
-        """The sample of an accepted run with its figure of merit, or with why it has none."""
+    def with_figure(self, sample: Sample, out: Path, err: Path) -> Sample:
+        """Return the sample of an accepted run with its figure, or with why it has none."""
         try:
             sample = replace(sample, notes=[*sample.notes, *self.notes()])
             with self._as_job(out, err):
@@ -161,13 +169,13 @@ class OutputReader:
             return replace(sample, outcome="no_fom", reason=str(error))
 
     def notes(self) -> list[str]:
-        """Return what cannot be proven of the check's figures, shown by an empty output.
+        """Return a note if the check does not verify its figures: if it accepts an empty output.
 
-        Raises FomError if the figure does not come from the output at all: it would be the same for
-        every run. Raises ReframeError if nothing says which figure it is.
+        Raises FomError if an empty output has a figure, since every run would have the same. Raises
+        ReframeError if nothing says which figure it is.
         """
         notes = []
-        with self._as_job(_NOTHING, _NOTHING):
+        with self._as_job(_EMPTY_OUTPUT, _EMPTY_OUTPUT):
             with suppress(FomError):
                 self._require_sane()
                 notes = [Note.NOT_VERIFIED(check=self._check.name)]
@@ -187,16 +195,19 @@ class OutputReader:
                 getattr(self._check, name)()
 
     def _require_sane(self) -> None:
-        with _faults_of("sanity"):
+        with _fom_errors("sanity"):
             self._run_hooks("pre_sanity")
             check, function = self._check, internals.sanity_function(self._check)
             if not sn.evaluate(function(check) if function else check.sanity_patterns):
                 raise ReframeError("not passed")
 
     def _figure_of_merit(self) -> float:
-        """Its value, SI. Raises FomError; ReframeError if nothing says which figure it is."""
+        """Return the figure of merit in SI units.
+
+        Raises FomError, or ReframeError if nothing says which figure it is.
+        """
         check = self._check
-        with _faults_of("performance"):  # hooks may read the output
+        with _fom_errors("performance"):  # hooks may read the output
             self._run_hooks("post_sanity", "pre_performance")
         functions = {**(getattr(check, "perf_patterns", None) or {}), **check.perf_variables}
         name = check.figure or next(iter(functions), "")
@@ -211,11 +222,12 @@ class OutputReader:
                 f"{check.name}.better: whether {name} in {unit!r} is better lower or higher is not"
                 " known; allowed: lower, higher"
             )
-        note = f"figure of merit: {name} of check {check.name}, {better[0]} is better ({better[1]})"
+        direction, basis = better
+        note = f"figure of merit: {name} of check {check.name}, {direction} is better ({basis})"
         if len(functions) > 1 and not check.figure:
             note += f"; the first of {len(functions)}"
-        self.figure = Figure(name, unit, better[0], note)
-        with _faults_of(name):
+        self.figure = Figure(name, unit, direction, note)
+        with _fom_errors(name):
             value = float(sn.evaluate(functions[name]))
         if not 0 < value < math.inf:
             raise FomError(f"{name} is {value}; a positive number is needed")
@@ -223,8 +235,8 @@ class OutputReader:
 
 
 @contextmanager
-def _faults_of(name: str) -> Iterator[None]:
-    """Whatever fails in functions of a check is one line of a FomError."""
+def _fom_errors(name: str) -> Iterator[None]:
+    """Turn any exception of a check's functions into a FomError of one line."""
     try:
         yield
     except Exception as error:
@@ -234,27 +246,28 @@ def _faults_of(name: str) -> Iterator[None]:
 def move_unread_samples(reader: OutputReader, run_dir: Path, case: str, logs: Path) -> None:
     """Move a block's unread samples to those of the run, each with its figure of merit.
 
-    Those that were moved before a reading was killed are not moved again.
+    If an earlier call was killed, the samples that it moved are not moved again.
     """
     unread = logs / UNREAD_FILE
     if not unread.exists():
         return
-    whole, _, _ = unread.read_text().rpartition("\n")  # a crash leaves a part of a line
+    complete_lines, _, _ = unread.read_text().rpartition("\n")  # a crash leaves a part of a line
     store = Store(run_dir, case)
     moved = store.keys()
     samples = []
-    for line in whole.splitlines():
+    for line in complete_lines.splitlines():
         sample = _SAMPLE.validate_python(upgraded(json.loads(line)))
         if sample.key in moved:
             continue
         stem = log_stem(sample.pair, sample.arm, sample.attempt)
-        outputs = logs / f"{stem}.out", logs / f"{stem}.err"
-        accepted = sample.outcome == "accepted"
-        samples.append((reader.completed(sample, *outputs) if accepted else sample, outputs))
+        out, err = logs / f"{stem}.out", logs / f"{stem}.err"
+        if sample.outcome == "accepted":
+            sample = reader.with_figure(sample, out, err)
+        samples.append((sample, (out, err)))
     for sample, outputs in samples:
-        # Every sample of a case has its unit and direction, those without a figure too.
+        # Samples without a figure also get the unit and the direction of the case.
         if figure := reader.figure:
-            noted = [*sample.notes, figure.note]
-            sample = replace(sample, fom_unit=figure.unit, fom_better=figure.better, notes=noted)
+            notes = [*sample.notes, figure.note]
+            sample = replace(sample, fom_unit=figure.unit, fom_better=figure.better, notes=notes)
         store.append(sample, outputs=filter(Path.exists, outputs))
     unread.unlink()

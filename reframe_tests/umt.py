@@ -19,12 +19,13 @@ class umt(ProgramTest, NodesMixin, ThreadsMixin):
     program = executable = "test_driver"
     within_block = ("layout", "edge", "cycles")
 
-    #: Tiles along the edge of each rank's mesh (192 elements and 98,304 unknowns per tile); cycles.
+    #: Tiles along the edge of each rank's mesh (192 elements and 98,304 unknowns per tile), and
+    #: cycles.
     edge = variable(int, value=8)
     cycles = variable(int, value=3)
 
     def lay_out(self):
-        """The same mesh for every rank."""
+        """Give every rank a mesh of the same size."""
         self.set_ranks_per_node(self.ranks_per_node())
         edges = ",".join([str(self.edge_of_same_work(self.edge))] * 3)
         self.executable_opts = ["-c", str(self.cycles), "-B", "local", "-d", edges]
@@ -41,44 +42,45 @@ _RATE = (
 )
 
 
-def _walls(stdout: str) -> list[float]:
-    """Times of the cycles."""
-    return [float(wall) for wall in re.findall(rf"CYCLE WALL TIME = {FLOAT} seconds", stdout)]
+def _cycle_times(stdout: str) -> list[float]:
+    """Return the time of each cycle, seconds."""
+    return [float(time_s) for time_s in re.findall(rf"CYCLE WALL TIME = {FLOAT} seconds", stdout)]
 
 
-def _unknowns(stdout: str) -> float:
-    """Return what the elements, directions and groups that it prints make."""
+def _unknowns_of_mesh(stdout: str) -> float:
+    """Return the product of the printed numbers of elements, directions and groups."""
     factors = r"^\((\d+) spatial elements \* (\d+) directions \(angles\) \* (\d+) energy groups\)"
     return prod(map(int, last_match(factors, stdout, "elements and directions").groups()))
 
 
 def _last_balance(stdout: str) -> float:
-    """Relative error of the last cycle's energies."""
+    """Return the relative error of the last cycle's energies."""
     energies = rf"ERad total =\s*{FLOAT}\s+Energy check =\s*{FLOAT}"
     total, error = map(number, last_match(energies, stdout, "energy of radiation").groups())
     return abs(error) / total
 
 
 def _rate_of_times(stdout: str) -> float:
-    """The rate by UMT's times.
+    """Return the rate that follows from UMT's times, by the formula of its version.
 
-    By those of its cycles until July 2024. Since then by the time of the run and the iterations in
-    it: first those of a cycle times the rate of one, later that rate over them.
+    Until July 2024, UMT printed unknowns over the times of its cycles. Since then, the time of the
+    run and its iterations count: first the rate of one iteration times the iterations per cycle,
+    later that rate divided by them. The formula whose rate is closer to the printed one is taken.
     """
     unknowns = number(last_match(_UNKNOWNS, stdout, "number of unknowns")[1])
-    walls = _walls(stdout)
+    cycle_times = _cycle_times(stdout)
     if not re.search(r"^Throughput of iterative solver", stdout, re.MULTILINE):
-        # Between the cycles that it times, it spends up to 5 %.
-        return unknowns * len(walls) / sum(walls)
+        # UMT spends up to 5 % of the time between its cycles, where it is not counted.
+        return unknowns * len(cycle_times) / sum(cycle_times)
     printed = number(last_match(_RATE, stdout, "rate")[1])
     wall_s, iterations = (
         number(last_match(rf"^{label}: {FLOAT}", stdout, f"'{label}'")[1])
         for label in ("Total wall time for run", "Total number of flux solver iterations for run")
     )
-    rate_of_iteration = unknowns * iterations / max(wall_s, sum(walls))
-    a_cycle = iterations / len(walls)
-    formulas = rate_of_iteration * a_cycle, rate_of_iteration / a_cycle
-    return min(formulas, key=lambda rate: abs(rate - printed))
+    iteration_rate = unknowns * iterations / max(wall_s, sum(cycle_times))
+    iterations_per_cycle = iterations / len(cycle_times)
+    rates = (iteration_rate * iterations_per_cycle, iteration_rate / iterations_per_cycle)
+    return min(rates, key=lambda rate: abs(rate - printed))
 
 
 WORKLOAD = Workload(
@@ -89,9 +91,9 @@ WORKLOAD = Workload(
     figure="rate_1_s",
     numbers={
         "cycles": "Teton driver: cycles to execute:",
-        "cycles_done": lambda stdout: len(_walls(stdout)),
+        "cycles_done": lambda stdout: len(_cycle_times(stdout)),
         "unknowns": re.compile(_UNKNOWNS),
-        "unknowns_of_mesh": _unknowns,
+        "unknowns_of_mesh": _unknowns_of_mesh,
         "rate_1_s": re.compile(_RATE),
         "rate_of_times": _rate_of_times,
         "energy_balance": re.compile(rf"^RESULT CHECK PASSED: Energy check \(.*?\) {FLOAT} within"),

@@ -15,7 +15,7 @@ _LARGE_B = 5.7e9
 
 @rfm.simple_test
 class xsbench(ProgramTest, ThreadsMixin):
-    """Lookups of cross-sections, on ranks and threads."""
+    """Lookups of cross-sections, one rank per core."""
 
     workload = "xsbench"
     stack = "proxyapps"
@@ -24,7 +24,7 @@ class xsbench(ProgramTest, ThreadsMixin):
     within_block = ("layout", "size", "method")
     comparable_across_cores = True
 
-    #: `small`, `large`, or `auto`: large if the grids of a rank on each core fit into the share of
+    #: `small`, `large`, or `auto`: `large` if the grids of one rank per core fit into the share of
     #: memory that the site file allows.
     size = variable(str, value="auto")
 
@@ -32,11 +32,13 @@ class xsbench(ProgramTest, ThreadsMixin):
     method = variable(str, value="history")
 
     def lay_out(self):
-        """Every rank holds the whole grid, so memory limits its size; layouts do not change it."""
+        """Choose the size by the memory, since every rank holds the whole grid."""
         ranks, threads = self.ranks_and_threads(self.app_cores)
         self.set_ranks(ranks, threads)
         fits = self.sized_cores * _LARGE_B <= self.machine.memory_share * self.machine.memory_b()
-        size = ("large" if fits else "small") if self.size == "auto" else self.size
+        size = self.size
+        if size == "auto":
+            size = "large" if fits else "small"
         self.executable_opts = ["-m", self.method, "-s", size, "-t", str(threads)]
 
 
@@ -53,8 +55,8 @@ CHECKSUMS = {
 }
 
 
-def _checksum(stdout: str) -> float:
-    """The checksum that is right for the method and the size."""
+def _known_checksum(stdout: str) -> float:
+    """Return the known checksum for the method and the size."""
     method = last_match(r"^Simulation Method:\s*(\w+)", stdout, "method")[1].lower()
     size = last_match(r"^H-M Benchmark Size:\s*(\S+)", stdout, "size")[1]
     if (method, size) not in CHECKSUMS:
@@ -73,7 +75,7 @@ WORKLOAD = Workload(
         "ranks": re.compile(r"^MPI ranks:\s*([\d,]+)\s*$"),
         "threads": re.compile(r"^Threads:\s*([\d,]+)\s*$"),
         "checksum": re.compile(r"^Verification checksum:\s*(\d+)"),
-        "known_checksum": _checksum,
+        "known_checksum": _known_checksum,
     },
     extra=("ranks", "threads"),
     proof={
