@@ -176,7 +176,7 @@ def _configurations_and_checks_are_read_once() -> Iterator[None]:
     """Answers on the files of this checkout are kept, since each takes a process of half a second.
 
     The environment is part of the key, without the variables of ReFrame's stand-in. Answers on
-    checks of others are kept as well.
+    third-party checks are kept as well.
     """
     from nimc.readiness import checks, reframe_config
 

@@ -345,29 +345,31 @@ def _length_faults(entries: Sequence[_EntryRequest], machine: Machine) -> Iterat
             yield FieldFault(request.key_location("expect"), text)
 
 
-# Checks of others: `check: PATH.py:Class`, a class on the mixin in their file.
+# Third-party checks: `check: PATH.py:Class`, a class on the mixin in their file.
 
 _FILE_AND_CLASS = re.compile(r"[^\x00-\x1f]+\.py:[A-Za-z_]\w*", re.ASCII)
 
 
-def load_checks_of_others(
+def load_third_party_checks(
     marked: Marked, ours: Collection[str], config: Path, system: str
 ) -> dict[str, CheckVariables]:
-    """Return the checks of others that a campaign file names: name of the class -> its variables.
+    """Return the third-party checks that a campaign file names: name of the class -> its variables.
 
     ReFrame describes each. In `marked` the name of the class replaces `PATH.py:Class`. Raises
     InputError with a line for each check that cannot be used, such as one with a name of `ours`.
     """
-    others: dict[str, CheckVariables] = {}
+    third_party_checks: dict[str, CheckVariables] = {}
     files: dict[str, str] = {}
     faults = []
-    for index, file_and_class in named_checks_of_others(marked):
+    for index, file_and_class in third_party_check_names(marked):
         path, name = file_and_class.rsplit(":", 1)
         try:
             if name in ours or files.get(name, path) != path:
                 raise InputError("another check has the same name; allowed: such as a subclass")
-            if name not in others:
-                others[name] = third_party_check(marked.path.parent / path, name, config, system)
+            if name not in third_party_checks:
+                third_party_checks[name] = third_party_check(
+                    marked.path.parent / path, name, config, system
+                )
             files[name] = path
             marked.data["workloads"][index]["check"] = name
         except (InputError, MachineError) as error:
@@ -375,11 +377,11 @@ def load_checks_of_others(
                 FieldFault(("workloads", index, "check"), f"{file_and_class} found: {error}")
             )
     refuse(marked, faults)
-    return others
+    return third_party_checks
 
 
-def named_checks_of_others(marked: Marked) -> list[tuple[int, str]]:
-    """Index and `PATH.py:Class` of each workload that is a check of others.
+def third_party_check_names(marked: Marked) -> list[tuple[int, str]]:
+    """Return index and `PATH.py:Class` of each workload that is a third-party check.
 
     The campaign need not be valid.
     """

@@ -8,7 +8,7 @@ from pathlib import Path
 
 from analysis.display.lines import duration
 from nimc.campaign import cases
-from nimc.campaign.campaign_file import load_campaign, load_checks_of_others
+from nimc.campaign.campaign_file import load_campaign, load_third_party_checks
 from nimc.campaign.plan import Plan, Request
 from nimc.readiness.checks import CheckVariables, checks_in, require_known_programs
 from nimc.readiness.reframe_config import (
@@ -62,7 +62,7 @@ def prepare_read(
         raise InputError(f"machine {machine_name!r}: configs/{machine_name}.py does not exist")
     checks = dict(checks_in(checks_folder))
     require_known_programs(machine, checks)
-    checks |= load_checks_of_others(marked, checks, config, machine.system)
+    checks |= load_third_party_checks(marked, checks, config, machine.system)
     campaign, omissions = cases.leave_out(
         load_campaign(marked, checks, machine), machine, case_names
     )

@@ -14,7 +14,7 @@ from analysis.display.figures import quantity
 from analysis.display.lines import visible
 from analysis.report.data import RunData, load_run
 from analysis.statistics.interval import flat_record
-from nimc.campaign.campaign_file import named_checks_of_others
+from nimc.campaign.campaign_file import third_party_check_names
 from nimc.campaign.plan import Request
 from nimc.campaign.prepare import prepare
 from nimc.cli import options
@@ -111,7 +111,7 @@ def reproduce_command(
         campaign.write_text(packed.header.campaign_text, encoding="utf-8")
         # The packer must not choose which file of this user is imported.
         if check_files := [
-            named for _, named in named_checks_of_others(marked_yaml.load(campaign))
+            named for _, named in third_party_check_names(marked_yaml.load(campaign))
         ]:
             raise InputError(
                 f"{check_files[0]}: a check of others is not in a crate; allowed: --analysis-only"

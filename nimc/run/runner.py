@@ -198,7 +198,7 @@ def is_done(logs: Path) -> bool:
 
 
 def is_read(logs: Path) -> bool:
-    """Return whether ReFrame has no output of a check of others left to read."""
+    """Return whether ReFrame has no output of a third-party check left to read."""
     return not (logs / UNREAD_FILE).exists()
 
 
@@ -408,7 +408,7 @@ class CampaignRunner:
         plan = replace(plan, notes=notes, folder=str(folder or ""))
         plan.save(logs / PLAN)
         samples = self.run / "samples" / f"{entry.name}.jsonl"
-        # A run of a check of others becomes a sample only when the check has read its figures.
+        # A run of a third-party check becomes a sample only when the check has read its figures.
         ended_runs = logs / UNREAD_FILE if self.request.check(entry).file else samples
         counter = RunCounter(
             later=later,
@@ -453,7 +453,7 @@ class CampaignRunner:
         head = walk_run(self.run).head
         return [self.reframe, *arguments, f"--session-extras=nimc_head={head}"]
 
-    # A check of others reads the figures of its runs itself, when a block has ended.
+    # A third-party check reads the figures of its runs itself, once a block has ended.
 
     def _unread_blocks(self, entry: Entry) -> list[int]:
         """Return the blocks that ended before the check had read all of their runs."""

@@ -10,7 +10,7 @@ from analysis.report.plots import View
 
 
 def shown(question: Question, run: RunData) -> View:
-    """What the page shows of the answer; it must have one."""
+    """Return what the page shows of the answer; there must be one."""
     view = section(question, "run", 1).view(run)
     assert isinstance(view, View)
     return view

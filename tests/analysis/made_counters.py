@@ -49,7 +49,7 @@ RATES = {
     "mem_load_retired.l3_miss": 5e6,
 }
 STALLS = "cycle_activity.stalls_l3_miss"
-#: The same of the presets of figure 4 that a Haswell has; PAPI counts the others there as none.
+#: The same for the presets of figure 4 that a Haswell has; PAPI does not count the others there.
 FIGURE_4 = "papi:figure4"
 PRESETS = {
     "PAPI_TOT_CYC": 2.5e9,
@@ -58,7 +58,7 @@ PRESETS = {
     "PAPI_L2_TCM": 2e7,
     "PAPI_L3_TCM": 5e6,
 }
-#: Open|SpeedShop's, whose clock takes the place of cycles.
+#: The same for Open|SpeedShop, which has a clock instead of cycles.
 OF_SAMPLES = "openspeedshop:figure4"
 _EVENTS = {
     FIGURE_4: PRESETS,
@@ -73,7 +73,7 @@ def read_counters(run: Path, samples: pl.DataFrame) -> pl.DataFrame:
 
 
 def with_tool(samples: Sequence[Sample], tool: str = TOOL) -> list[Sample]:
-    """The same samples, with the tool as a level of all of them."""
+    """Return the samples with the tool as a level of all treatments."""
     return [replace(sample, factors={**sample.factors, "tool": tool}) for sample in samples]
 
 

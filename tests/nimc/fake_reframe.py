@@ -181,7 +181,7 @@ def sample(plan: BlockPlan, arm: str, pair: int) -> Sample:
         role=row.role,
         baseline=None if row.role == "baseline" else BASELINE,
     )
-    if plan.workload not in workload.workload_names():  # a check of others
+    if plan.workload not in workload.workload_names():  # a third-party check
         return replace(result, workload=plan.workload)
     if not plan.case.startswith("lammps"):
         return result

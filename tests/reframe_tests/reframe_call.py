@@ -1,4 +1,4 @@
-"""ReFrame as a user starts it, and what a run or a dry run of a check leaves."""
+"""Starts ReFrame as a user does, and reads the files of a run or a dry run of a check."""
 
 import json
 import os
@@ -15,7 +15,7 @@ QUIET = Path(__file__).with_name("quiet.py")
 
 
 def ran(*words: object, **options: Any) -> subprocess.CompletedProcess[str]:
-    """Runs a program to its end; with what it printed."""
+    """Run a program to its end; returns it with its output."""
     arguments = {"capture_output": True, "text": True, "timeout": 300, **options}
     return subprocess.run(list(map(str, words)), **arguments)
 
@@ -48,7 +48,7 @@ def reframe(
 
 
 def script(path: Path, text: str) -> Path:
-    """A program, of the shell unless it says of what; its folder is made."""
+    """Write a script, for the shell unless it names its interpreter, and make its folder."""
     path.parent.mkdir(parents=True, exist_ok=True)
     path.write_text(text if text.startswith("#!") else f"#!/bin/sh\n{text}\n")
     path.chmod(0o755)
@@ -58,19 +58,19 @@ def script(path: Path, text: str) -> Path:
 def run_tool(
     tool: Tool, folder: Path, *application: str, launcher: Sequence[str] = (), **options: Any
 ) -> subprocess.CompletedProcess[str]:
-    """The application under a tool, whose files are in `folder`."""
+    """Run an application under a tool, which writes its files to `folder`."""
     command = [part.replace(FOLDER, str(folder)) for part in tool.wrap(launcher, application)]
     return ran(*command, **options)
 
 
 def succeeded(done: subprocess.CompletedProcess[str]) -> str:
-    """What it printed."""
+    """Return the output of a program that has succeeded."""
     assert done.returncode == 0, done.stdout + done.stderr
     return done.stdout
 
 
 def plan_of(folder: Path, name: str) -> dict[str, Any]:
-    """The plan of a check's block, of a dry run."""
+    """Return the plan of a check's block from a dry run."""
     (path,) = folder.glob(f"stage/*/*/*/{name}/plan.json")
     plan: dict[str, Any] = json.loads(path.read_text())
     return plan

@@ -5,8 +5,8 @@ from __future__ import annotations
 import sys
 from collections.abc import Callable, Iterable, Sequence
 
-#: Part of every seed. It changes once a constant was chosen by what the studies show, so that the
-#: tables of docs/ are of other draws.
+#: Part of every seed. It changes whenever a constant is chosen by the results of the studies, so
+#: that the tables of docs/ do not show the draws by which it was chosen.
 FRESH = 50
 
 

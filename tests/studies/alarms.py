@@ -32,8 +32,7 @@ _WEEKLY, _LOSS = 20, 2.0
 PATIENCE = 30
 HISTORIES = 12
 
-# Noises: deviations of nights, (series, nights), larger is worse; what a night without a run has
-# is NaN.
+# Noises: deviations of nights, (series, nights). A larger one is worse; NaN: a night without a run.
 
 _SIGMA = 0.6
 _MEAN = np.exp(_SIGMA**2 / 2)
@@ -49,7 +48,7 @@ def _days(shape: tuple[int, ...]) -> Values:
 
 
 def _where(is_so: NDArray[np.bool_], factor: float) -> Values:
-    """The factor where it is so, else 1."""
+    """Return the factor if the condition holds, else 1."""
     return np.where(is_so, factor, 1.0)
 
 

@@ -22,11 +22,11 @@ from tests.studies.many import ManyNights
 from tests.studies.noises import normal, runs_in_order
 
 NIGHTS = 4_000
-#: Pairs that are used are those of one of so many nights.
+#: One night in so many counts for the mean number of pairs used.
 FEW = 4
 MARGIN, SPREAD, MOST_PAIRS = 0.02, 0.01, 24
 FAMILIES = (1, 7, 20)
-#: How much longer a run takes right after one with writes; below 0 it takes less.
+#: How much longer a run takes right after a run with writes; below 0: how much shorter.
 LONGER = (0.0, 0.005, 0.01, 0.02, -0.005, -0.01, -0.02)
 #: Pairs after which the note is looked for, and what the price of the rule is looked for at.
 NOTED, PRICED = (6, 12, 24), (0.0, 0.01, -0.01)
@@ -42,7 +42,7 @@ def drawn(longer: float, count: int, effect: float) -> ManyNights:
 
 
 def without_rule(many_nights: ManyNights) -> ManyNights:
-    """The same nights, without the record of what came right after writes."""
+    """Return the nights without the record of which runs came right after writes."""
     return replace(many_nights, after=np.zeros_like(many_nights.after))
 
 

@@ -52,7 +52,7 @@ def nights(wanted: Statement, pairs: int, count: int, seed: int) -> ManyNights:
 
 
 def scaled(many_nights: ManyNights, wanted: Statement, size: float) -> ManyNights:
-    """The same nights with an effect, or with a margin, of this size in spreads."""
+    """Return the nights with an effect, or with a margin, of this size in spreads."""
     if wanted == "within":
         return replace(many_nights, margin=math.expm1(size * _SPREAD))
     effect = size * _SPREAD * np.eye(1, many_nights.log_times.shape[2])

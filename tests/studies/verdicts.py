@@ -26,7 +26,7 @@ from tests.studies.many import ManyNights, estimates
 from tests.studies.noises import NOISES, RunNoise, nights
 
 NIGHTS = 4_000
-#: Wrong verdicts are rare, and cost little: of so many nights the other figures are of one.
+#: The other figures take long to compute, and are computed for one night in so many.
 FEW = 20
 MARGIN = 0.02
 FAMILIES = (1, 7, 20)

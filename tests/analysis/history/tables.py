@@ -30,7 +30,7 @@ def night_tables(table: pl.DataFrame, factors: Sequence[float]) -> Iterator[pl.D
 
 
 def write_nights(results: Path, table: pl.DataFrame, factors: Sequence[float]) -> None:
-    """The same in folders of runs."""
+    """Write the tables to folders of runs."""
     for day, night in enumerate(night_tables(table, factors)):
         folder = results / f"night-{day}" / "report"
         folder.mkdir(parents=True)

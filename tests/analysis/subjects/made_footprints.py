@@ -16,7 +16,7 @@ SETS = {"512KiB": 512.0 * KIB, "64MiB": 64.0 * MIB}
 
 
 def treated(arm: str) -> tuple[str, str]:
-    """Its footprint and working set; names leave out first levels."""
+    """Return the footprint and working set of a treatment, whose name omits first levels."""
     levels = arm_and_levels(arm)[1]
     return levels.get("footprint", "64KiB"), levels.get("working_set", "512KiB")
 

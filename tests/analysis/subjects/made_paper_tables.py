@@ -38,7 +38,7 @@ def runs(
 def under(
     arm: str, name: str, off: Sequence[float] = OFF_S, on: Sequence[float] = ON_S, **factors: str
 ) -> list[Sample]:
-    """The same with another arm than `on`."""
+    """Return the samples with another arm instead of `on`."""
     return changed(runs(name, off, on), lambda s: replace(s, arm=arm, factors=factors), "on")
 
 

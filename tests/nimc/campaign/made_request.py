@@ -1,4 +1,4 @@
-"""A campaign asked for on a machine, without their files."""
+"""Makes the request for a campaign on a machine, without their files."""
 
 from pathlib import Path
 from typing import Any

@@ -27,7 +27,7 @@ class fetched(rfm.RunOnlyRegressionTest):
 
 
 class lj(rfm.RunOnlyRegressionTest):
-    """Nothing of it knows of nimc."""
+    """A check without any part of nimc."""
 
     valid_systems = ["daint:mc"]
     valid_prog_environs = ["PrgEnv-gnu", "wheels"]
@@ -47,14 +47,14 @@ class lj(rfm.RunOnlyRegressionTest):
 
 
 class every(lj, NimcMixin):
-    """With four variants."""
+    """A check with four variants."""
 
     valid_systems = ["*"]
 
 
 @rfm.simple_test
 class melt(every):
-    """One of them."""
+    """One of the four variants."""
 
     valid_prog_environs = ["wheels"]
     atoms = parameter([1000])
@@ -67,10 +67,10 @@ class plain(melt):
 
 
 class stream(plain):
-    """Named like a workload of the project."""
+    """A check with the name of a workload of the project."""
 
 
 class elsewhere(plain):
-    """For no machine of ours."""
+    """A check for none of the project's machines."""
 
     valid_systems = ["daint:mc"]

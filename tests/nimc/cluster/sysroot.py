@@ -50,7 +50,7 @@ def node(root: Path) -> Path:
 
 
 def content(root: Path) -> dict[str, bytes]:
-    """All files but the state's folder, which must hold none when all is reverted."""
+    """Return all files outside the state's folder, which must be empty once all is reverted."""
     return {str(p.relative_to(root)): p.read_bytes() for p in root.rglob("*") if p.is_file()}
 
 

@@ -48,7 +48,7 @@ def reseal(crate: Path, files: dict[str, bytes]) -> None:
 
 @pytest.fixture(autouse=True)
 def _without_figures(monkeypatch: pytest.MonkeyPatch) -> None:
-    """For packing: most of its time is that of the report's figures."""
+    """Omit the report's figures, which take most of the time of packing."""
     monkeypatch.setattr("analysis.report.page.render", render)
 
 

@@ -18,7 +18,7 @@ from testbed.spec import CHECKOUT, ClusterLayout, Fabric
 
 NIMC = [sys.executable, "-c", "from nimc.cli.main import main; main()", "minicluster"]
 ENV = {**os.environ, "PYTHONPATH": str(CHECKOUT), "PATH": os.environ["PATH"] + ":/usr/sbin:/sbin"}
-#: Begins the command of another user.
+#: Start of a command that another user runs.
 STRANGER = ["setpriv", "--reuid=65534", "--regid=65534", "--clear-groups"]
 
 
