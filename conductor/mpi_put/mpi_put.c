@@ -1,10 +1,10 @@
 // mpi_put: one-sided writes or reads of another rank's memory, or messages that it receives, see
 // docs/injectors.md.
 //
-// Of two ranks, one is the target. It calls nothing of MPI while the other, the origin, puts or
-// gets; it sleeps, and looks at a mark in its memory, to which the origin writes how many bytes
-// are complete. Where nothing arrives like this, MPI emulates one-sided calls by messages that the
-// target has to receive: then it polls, and says so.
+// One of two ranks is the target, the other one is the origin. The target calls no function of MPI
+// while the origin puts or gets. It sleeps and reads marks in its memory, into which the origin
+// writes the number of bytes that are complete. If no mark arrives, MPI emulates one-sided calls by
+// messages that the target must receive. Then the target polls MPI, and reports that.
 #define _GNU_SOURCE
 #include <fcntl.h>
 #include <getopt.h>
@@ -24,23 +24,27 @@
 #include <time.h>
 #include <unistd.h>
 
-// Messages go in pieces of at most PIECE_B, so that the mark moves while one is under way. Below
-// full rate those above UNSPLIT_B go in smaller ones, one each EVEN_S (seconds). At most so many
-// small ones are posted together.
+// Messages are split into pieces of at most PIECE_B, so that the mark also moves within a message.
+// Below full rate, messages above UNSPLIT_B are split into smaller pieces, one every EVEN_S seconds.
+// At most BATCH messages or pieces, and BATCH_B, are posted together, but at least one.
 enum { PIECE_B = 8 << 20, UNSPLIT_B = 64 << 10, BATCH = 32, BATCH_B = 2 << 20 };
 static const double EVEN_S = 1e-3;
+// Bytes of a cache line; length of a line of /proc.
 enum { LINE_B = 64, LINE = 4096 };
-// Time between two rows; the most that a limited writer catches up with; how long the target waits
-// for the first mark, and for each later one, before it polls; the longest time between two looks,
-// since both ranks may be suspended between runs; seconds.
-static const double ROW_S = 0.25, LATE_S = 0.25, FIRST_S = 2, NEXT_S = 10, LOOK_S = 1;
-// Below this the clock is watched until a message is due; more is slept.
+// Time between two rows; how late a piece may be and still be made up for; seconds.
+static const double ROW_S = 0.25, LATE_S = 0.25;
+// How long the target waits for the first mark, and for each later one, before it polls; seconds.
+static const double FIRST_S = 2, NEXT_S = 10;
+// Longer times between two looks at the marks do not count: both ranks were suspended; seconds.
+static const double LOOK_S = 1;
+// Shorter waits for a piece watch the clock, longer ones sleep first; seconds.
 static const double WATCHED_S = 2e-4;
 
-// NUMA nodes are below the first; the policy is from linux/mempolicy.h, which not every machine has.
+// The numbers of NUMA nodes are below NODES_MAX. The policy is that of linux/mempolicy.h, a header
+// that not every machine has.
 enum { NODES_MAX = 1024, POLICY_BIND = 2, WORD_BITS = 8 * sizeof(unsigned long) };
 
-// What the origin writes behind the messages of the target's window.
+// The marks, which the origin writes behind the data in the target's window.
 enum { BEGUN, BYTES, ENDED, MARKS };
 
 static const char HELP[] =
@@ -63,9 +67,11 @@ struct options {
     double rate_b_s, duration_s;
     int node;
     const char *target;
-    // A message goes in pieces, several small ones at a time. The window has so much, as much again
-    // to read from if both are done, then marks.
-    size_t piece_b, step_b, data_b, read_at, marks_at;
+    // Bytes of a piece, and of the pieces that are posted together.
+    size_t piece_b, step_b;
+    // The window: bytes of data, where data to read begins (after data to write, if both are done),
+    // and where marks begin.
+    size_t data_b, read_at, marks_at;
 };
 
 __attribute__((noreturn, format(printf, 2, 3))) static void quit(int status, const char *format,
@@ -114,11 +120,13 @@ static void sleep_s(double length_s)
     nanosleep(&(struct timespec){whole_s, (long)(1e9 * (length_s - (double)whole_s))}, NULL);
 }
 
-// How many of some size are posted together, and have places of their own.
-static size_t in_batch(size_t each_b)
+// How many messages or pieces of a size are posted together.
+static size_t batch_of(size_t each_b)
 {
     const size_t count = BATCH_B / each_b;
-    return count < 1 ? 1 : count > BATCH ? BATCH : count;
+    if (count < 1)
+        return 1;
+    return count < BATCH ? count : BATCH;
 }
 
 static void read_options(int argc, char **argv, struct options *o)
@@ -156,7 +164,7 @@ static void read_options(int argc, char **argv, struct options *o)
         quit(2, "--footprint %zu: at least a message, %zu, is needed", o->footprint_b, o->message_b);
     if (o->receive && (o->get || o->message_b < sizeof(uint64_t) || o->message_b > INT_MAX))
         quit(2, "--receive: messages of 8 to %d bytes in one direction are needed", INT_MAX);
-    o->data_b = o->footprint_b > 0 ? o->footprint_b : in_batch(o->message_b) * o->message_b;
+    o->data_b = o->footprint_b > 0 ? o->footprint_b : batch_of(o->message_b) * o->message_b;
     if (o->receive)
         o->data_b -= o->data_b % o->message_b; // whole messages
     o->piece_b = o->receive || o->message_b < PIECE_B ? o->message_b : PIECE_B;
@@ -165,8 +173,8 @@ static void read_options(int argc, char **argv, struct options *o)
         if (part_b < (double)o->piece_b)
             o->piece_b = part_b < UNSPLIT_B ? UNSPLIT_B : (size_t)part_b / LINE_B * LINE_B;
     }
-    const bool one = o->rate_b_s > 0 || o->receive;
-    o->step_b = (one ? 1 : in_batch(o->piece_b)) * o->piece_b;
+    const bool is_single = o->rate_b_s > 0 || o->receive;
+    o->step_b = (is_single ? 1 : batch_of(o->piece_b)) * o->piece_b;
     o->step_b = o->step_b < o->data_b ? o->step_b : o->data_b;
     o->read_at = o->put && o->get ? o->data_b : 0;
     o->marks_at = (o->read_at + o->data_b + sizeof(uint64_t) - 1) / sizeof(uint64_t) *
@@ -182,31 +190,33 @@ static double processor_s(void)
            1e-6 * (double)(used.ru_utime.tv_usec + used.ru_stime.tv_usec);
 }
 
-// Rank 0, or the one that runs on the named host.
+// The rank that runs on the named host; rank 0 without a name.
 static int target_rank(const char *host)
 {
-    char own[256] = "";
-    gethostname(own, sizeof own - 1);
-    const char *slurm = getenv("SLURMD_NODENAME");
-    int here = host != NULL && strcmp(slurm != NULL ? slurm : own, host) == 0, there[2];
-    MPI_Allgather(&here, 1, MPI_INT, there, 1, MPI_INT, MPI_COMM_WORLD);
-    if (host != NULL && there[0] + there[1] != 1)
-        quit(3, "--target %s: %d ranks run there, not one", host, there[0] + there[1]);
-    return there[1];
+    char hostname[256] = "";
+    gethostname(hostname, sizeof hostname - 1);
+    const char *slurm_name = getenv("SLURMD_NODENAME");
+    const char *name = slurm_name != NULL ? slurm_name : hostname;
+    int is_target = host != NULL && strcmp(name, host) == 0, are_targets[2];
+    MPI_Allgather(&is_target, 1, MPI_INT, are_targets, 1, MPI_INT, MPI_COMM_WORLD);
+    const int ranks = are_targets[0] + are_targets[1];
+    if (host != NULL && ranks != 1)
+        quit(3, "--target %s: %d ranks run there, not one", host, ranks);
+    return are_targets[1];
 }
 
-// All that is allocated from now on, by MPI too.
+// Binds all memory that is allocated from now on, also by MPI.
 static void bind_memory(int node)
 {
     unsigned long nodes[NODES_MAX / WORD_BITS] = {0};
     nodes[(unsigned)node / WORD_BITS] = 1UL << (unsigned)node % WORD_BITS;
-    // The kernel uses one bit less than the number that it is given.
+    // The kernel reads one bit less than the number that it is given.
     if (syscall(SYS_set_mempolicy, POLICY_BIND, nodes, NODES_MAX + 1UL) != 0)
         quit(3, "--node %d: %m", node);
 }
 
-// What the kernel sends if memory that has been given has no room in /dev/shm.
-static void no_room(int signum)
+// Handles SIGBUS, which the kernel sends if /dev/shm has no room for memory that was allocated.
+static void report_no_room(int signum)
 {
     static const char TEXT[] = "mpi_put: the shared memory of this host (/dev/shm) is full:"
                                " more of it, or smaller messages, are needed\n";
@@ -214,19 +224,19 @@ static void no_room(int signum)
     _exit(written < 0 ? signum : 3);
 }
 
-// A window; MPI allocates it, so that two ranks of a host can share it.
-static char *window_of(size_t size_b, MPI_Win *window)
+// Makes a window. MPI allocates its memory, so that two ranks of a host can share it.
+static char *make_window(size_t size_b, MPI_Win *window)
 {
     char *memory;
     MPI_Win_allocate((MPI_Aint)size_b, 1, MPI_INFO_NULL, MPI_COMM_WORLD, &memory, window);
-    signal(SIGBUS, no_room);
+    signal(SIGBUS, report_no_room);
     memset(memory, 0, size_b);
     return memory;
 }
 
-// Device and inode of the shared mapping that an address is in; or, without an address, whether
-// this rank maps what `file` names.
-static bool mapped(const void *at, unsigned long long file[3])
+// Finds the shared mapping that contains an address, and stores its device and inode in `file`.
+// Without an address, returns whether this rank maps `file`.
+static bool find_mapping(const void *at, unsigned long long file[3])
 {
     FILE *in = fopen("/proc/self/maps", "r");
     char line[LINE], flags[5];
@@ -246,7 +256,7 @@ static bool mapped(const void *at, unsigned long long file[3])
     return found;
 }
 
-// Whether the origin maps the target's window, so that its processor writes there.
+// Whether the origin maps the target's window, so that the origin's processor writes there.
 static bool share_memory(bool is_target, int target, const void *memory)
 {
     MPI_Comm node;
@@ -255,9 +265,9 @@ static bool share_memory(bool is_target, int target, const void *memory)
     MPI_Comm_split_type(MPI_COMM_WORLD, MPI_COMM_TYPE_SHARED, 0, MPI_INFO_NULL, &node);
     MPI_Comm_size(node, &ranks);
     MPI_Comm_free(&node);
-    shared = !is_target || mapped(memory, file);
+    shared = !is_target || find_mapping(memory, file);
     MPI_Bcast(file, 3, MPI_UNSIGNED_LONG_LONG, target, MPI_COMM_WORLD);
-    shared = shared && ranks == 2 && (is_target || mapped(NULL, file));
+    shared = shared && ranks == 2 && (is_target || find_mapping(NULL, file));
     MPI_Allreduce(MPI_IN_PLACE, &shared, 1, MPI_INT, MPI_LAND, MPI_COMM_WORLD);
     return shared;
 }
@@ -302,7 +312,8 @@ static void remove_names(void)
         fclose(in);
 }
 
-static void receive(const volatile uint64_t *marks, bool shared)
+// Watches the marks until the origin ends, and prints the bytes that have arrived.
+static void watch_marks(const volatile uint64_t *marks, bool shared)
 {
     MPI_Barrier(MPI_COMM_WORLD); // the origin has its lock
     const double began_s = now_s(), before_s = processor_s();
@@ -337,7 +348,7 @@ struct limiter {
     double began_s, written_s;
 };
 
-// Waits until the next piece is due. A late one goes at once, and so keeps the mean rate.
+// Waits until the next piece is due. A late piece is sent at once, to keep the mean rate.
 static void wait_for_turn(const struct options *o, struct limiter *limiter, size_t piece_b)
 {
     const double at_s = now_s();
@@ -374,7 +385,7 @@ static void post(const struct options *o, char *data, size_t from, size_t size_b
     }
 }
 
-// Sends bytes as one message, which ends in how many came before: the target checks that.
+// Sends bytes as one message. It ends with the number of bytes before it, which the target checks.
 static void send_message(char *data, size_t size_b, uint64_t before_b, int target)
 {
     if (size_b >= sizeof before_b)
@@ -424,7 +435,8 @@ static void open_window(const struct options *o, uint64_t *marks, int target, MP
     MPI_Win_flush(target, window);
 }
 
-static void send(const struct options *o, char *data, int target, MPI_Win window)
+// Writes, reads or sends until the duration is over, and prints rows.
+static void run_origin(const struct options *o, char *data, int target, MPI_Win window)
 {
     uint64_t marks[MARKS] = {0};
     if (!o->receive)
@@ -441,7 +453,7 @@ static void send(const struct options *o, char *data, int target, MPI_Win window
         if (o->receive) {
             send_message(data + from, size_b, marks[BYTES], target);
         } else {
-            // Of bytes that are complete: between two flushes there is no order.
+            // Marks cover only bytes of earlier flushes: between two flushes there is no order.
             write_marks(o, marks, target, window);
             post(o, data, from, size_b, target, window);
             MPI_Win_flush(target, window);
@@ -485,7 +497,7 @@ int main(int argc, char **argv)
     if (o.node >= 0)
         bind_memory(o.node);
     MPI_Win window;
-    char *memory = window_of(o.marks_at + MARKS * sizeof(uint64_t), &window);
+    char *memory = make_window(o.marks_at + MARKS * sizeof(uint64_t), &window);
     MPI_Win_get_attr(window, MPI_WIN_MODEL, &model, &given);
     if (!given || *model != MPI_WIN_UNIFIED)
         quit(3, "this MPI keeps a second copy of a window: its memory cannot be looked at");
@@ -494,9 +506,9 @@ int main(int argc, char **argv)
     if (rank == target && o.receive)
         receive_messages(&o, memory, !target);
     else if (rank == target)
-        receive((const volatile uint64_t *)(memory + o.marks_at), shared);
+        watch_marks((const volatile uint64_t *)(memory + o.marks_at), shared);
     else
-        send(&o, memory, target, window);
+        run_origin(&o, memory, target, window);
     MPI_Barrier(MPI_COMM_WORLD);
     MPI_Win_free(&window);
     MPI_Finalize();
