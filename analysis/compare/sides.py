@@ -309,13 +309,13 @@ def _past(history: pl.DataFrame | None, sides: Iterable[Side]) -> list[list[list
     return past
 
 
-def _unmatched(nights: NightsByQuantity, others: NightsByQuantity) -> list[str]:
-    """Names of cases and treatments of `nights` that `others` lack, or have in another unit."""
-    measured = {(quantity.case, quantity.arm) for quantity in others}
+def _unmatched(nights: NightsByQuantity, other_nights: NightsByQuantity) -> list[str]:
+    """Names of cases and treatments of `nights` that other nights lack or have in another unit."""
+    measured = {(quantity.case, quantity.arm) for quantity in other_nights}
     names = {
         quantity: quantity.case if quantity.arm == "on" else f"{quantity.case} {quantity.arm}"
         for quantity in nights
-        if quantity.metric == "on" and quantity not in others
+        if quantity.metric == "on" and quantity not in other_nights
     }
     return [
         f"{name} in {quantity.unit}" if (quantity.case, quantity.arm) in measured else name

@@ -94,8 +94,8 @@ class StoppingRule:
             return True
         return row.slowdown is not None and row.slowdown.half_width <= self.precision
 
-    def asks_of(self, pairs: int) -> bool:
-        """Return whether verdicts decide if a case of so many pairs goes on (floor to cap)."""
+    def depends_on_verdicts(self, pairs: int) -> bool:
+        """Return whether a case with so many pairs ends by its verdicts: from floor to cap."""
         return self.pairs_floor <= pairs and (self.pairs_cap is None or pairs < self.pairs_cap)
 
     def is_done(self, row: Result) -> bool:
@@ -375,9 +375,11 @@ def _warnings(
         (f"time of {row.arm} over the control's", row.over_control, slowdown(over_control)),
     ]
     notes = [
-        Note.FIRST_ATTEMPTS(name=name, first=at_first.value, used=used.value)
-        for name, used, at_first in figures
-        if used and at_first and abs(at_first.value - used.value) > (used.high - used.low) / 2
+        Note.FIRST_ATTEMPTS(name=name, first=first.value, used=estimate.value)
+        for name, estimate, first in figures
+        if estimate
+        and first
+        and abs(first.value - estimate.value) > (estimate.high - estimate.low) / 2
     ]
     rejected = (pl.col("status") == "rejected").mean().alias("share")
     shares = compared.group_by("arm", maintain_order=True).agg(rejected).iter_rows()

@@ -288,7 +288,7 @@ def _median_along(values: Values, axis: int) -> Values:
 
 
 def _common_parts(distances: Values) -> tuple[Values, float]:
-    """Of one night: for each series the median distance of the others, and the median of all."""
+    """For each series the median distance of the others, then that of all series, in one night."""
     if np.isfinite(distances).sum() < _MIN_SERIES:
         return np.zeros_like(distances), math.nan
     others = np.tile(distances, (len(distances), 1))

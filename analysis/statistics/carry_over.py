@@ -48,10 +48,12 @@ def carry_over(log_times: Values, after: NDArray[np.bool_]) -> CarryOver | None:
     from scipy import special
 
     baselines = log_times[:, 1:]
-    right_after_writes, others = (np.where(chosen, baselines, np.nan) for chosen in (after, ~after))
-    both_kinds = np.isfinite(right_after_writes).any(axis=1) & np.isfinite(others).any(axis=1)
+    right_after_writes, other_runs = (
+        np.where(chosen, baselines, np.nan) for chosen in (after, ~after)
+    )
+    both_kinds = np.isfinite(right_after_writes).any(axis=1) & np.isfinite(other_runs).any(axis=1)
     differences = np.nanmean(right_after_writes[both_kinds], axis=1) - np.nanmean(
-        others[both_kinds], axis=1
+        other_runs[both_kinds], axis=1
     )
     pairs = len(differences)
     if pairs < MIN_PAIRS:

@@ -71,14 +71,14 @@ def p_longer(log_times: Values, ratio: float = 1.0) -> float:
     treated = scores[:, 0]
     if len(ranks) > _MAX_EXACT_PAIRS:
         deviation = math.sqrt(float(np.nanmean(scores**2, axis=1).sum()))
-        exchanged = float(special.ndtr(-treated.sum() / deviation)) if deviation else 1.0
+        exact_p = float(special.ndtr(-treated.sum() / deviation)) if deviation else 1.0
     else:
-        exchanged = _share_of_exchanges(ranks)
+        exact_p = _share_of_exchanges(ranks)
     # If the treatment widens the spread, runs are not exchangeable. So the larger of the exact p
     # value and Student's is returned.
     spread = max(float(treated.std(ddof=1)), _MIN_SPREAD)
     t = float(treated.mean()) * math.sqrt(len(treated)) / spread
-    return max(exchanged, float(special.stdtr(len(treated) - 1, -t)))
+    return max(exact_p, float(special.stdtr(len(treated) - 1, -t)))
 
 
 def p_shorter(log_times: Values, ratio: float = 1.0) -> float:

@@ -125,7 +125,8 @@ def case_state(run: Path, case: str, treatments: Sequence[str], rule: StoppingRu
         next_block_index=max([-1, *started_blocks, *frame["block"].unique().to_list()]) + 1,
         rejected_pairs=rejected.n_unique(["block", "pair"]),
         last_reason=str(reasons[-1]) if len(reasons) else None,
-        done=rule.asks_of(min(pairs_by_treatment.values())) and case_is_done(run, case, rule),
+        done=rule.depends_on_verdicts(min(pairs_by_treatment.values()))
+        and case_is_done(run, case, rule),
     )
 
 

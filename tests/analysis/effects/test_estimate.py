@@ -525,8 +525,13 @@ def test_what_was_asked_comes_from_the_header() -> None:
         header(pairs_floor=10, pairs_cap=40, precision=0.05, margin=0.01)
     )
     assert rule == StoppingRule(10, 40, 0.05, 0.01)
-    assert [rule.asks_of(pairs) for pairs in (9, 10, 39, 40)] == [False, True, True, False]
-    assert StoppingRule().asks_of(10**6)
+    assert [rule.depends_on_verdicts(pairs) for pairs in (9, 10, 39, 40)] == [
+        False,
+        True,
+        True,
+        False,
+    ]
+    assert StoppingRule().depends_on_verdicts(10**6)
     cases = {"stream": ["off", "on", "on@rate=25%", "aa"], "lammps": ["off", "on", "spin"]}
     rule = StoppingRule.from_header(header(asked=Requirements(cases, min_share=0.5, retries=2)))
     assert rule.treatments == {(case, name) for case, names in cases.items() for name in names}
