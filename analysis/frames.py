@@ -23,7 +23,7 @@ AnyPath = str | os.PathLike[str]
 
 @dataclass(frozen=True)
 class Runs:
-    """One run or several; each frame has the columns machine, campaign and run."""
+    """One run or several runs. Each frame has the columns machine, campaign and run."""
 
     #: One row per application run, with `status`: `counts`, `warm-up` or `rejected`.
     samples: pl.DataFrame
@@ -54,15 +54,14 @@ def load(runs: AnyPath | Sequence[AnyPath], *, force: bool = False) -> Runs:
 
     Raises InputError if one cannot be read or, unless `force`, has integrity faults.
     """
-    read = [load_run(path, force=force) for path in _paths(runs, "runs", "a folder of a run")]
+    loaded = [load_run(path, force=force) for path in _paths(runs, "runs", "a folder of a run")]
+    results = [_with_names(run, _results_frame(run.results)) for run in loaded]
     return Runs(
-        samples=pl.concat([_named(run, run.samples) for run in read]),
-        pairs=pl.concat([_named(run, run.pairs) for run in read]),
-        results=pl.concat(
-            [_named(run, _results(run.results)) for run in read], how="vertical_relaxed"
-        ),
-        counters=pl.concat([_named(run, run.counters) for run in read]),
-        faults=[line for run in read for line in run.integrity.lines()],
+        samples=pl.concat([_with_names(run, run.samples) for run in loaded]),
+        pairs=pl.concat([_with_names(run, run.pairs) for run in loaded]),
+        results=pl.concat(results, how="vertical_relaxed"),
+        counters=pl.concat([_with_names(run, run.counters) for run in loaded]),
+        faults=[line for run in loaded for line in run.integrity.lines()],
     )
 
 
@@ -86,14 +85,15 @@ def _paths(path_or_paths: AnyPath | Sequence[AnyPath], field: str, allowed: str)
     return list(dict.fromkeys(map(Path, paths)))
 
 
-def _named(data: RunData, frame: pl.DataFrame) -> pl.DataFrame:
+def _with_names(run: RunData, frame: pl.DataFrame) -> pl.DataFrame:
+    """The frame with the names of machine, campaign and run as first columns."""
     names = ("machine", "campaign", "run")
-    named = (pl.lit(getattr(data.header, name), pl.String).alias(name) for name in names)
-    return frame.select(*named, pl.all())
+    columns = (pl.lit(getattr(run.header, name), pl.String).alias(name) for name in names)
+    return frame.select(*columns, pl.all())
 
 
-def _results(rows: Sequence[Result]) -> pl.DataFrame:
-    """Factors as JSON text; rejected runs are rows of the samples."""
+def _results_frame(rows: Sequence[Result]) -> pl.DataFrame:
+    """A row per result, with its factors as JSON text; rejections are left to the samples."""
     plain = [
         {**flat_record(row), "verdict": str(row.verdict), "factors": json.dumps(row.factors)}
         for row in rows

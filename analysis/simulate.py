@@ -18,7 +18,7 @@ from records.errors import InputError
 from records.timetable import staggered_writes
 
 Times = npt.NDArray[np.float64]
-#: More would fill the memory, and is most likely a wrong unit.
+#: Maximum of ranks. More would fill the memory, and are a sign of a wrong unit.
 MAX_RANKS = 20_000_000
 
 
@@ -61,14 +61,14 @@ class Application:
 
     @property
     def off_s(self) -> float:
-        """Its time without writes: summed as the simulation does, so that without any it is 1."""
+        """Its time without writes. It is summed like the simulation, so the ratio is exactly 1."""
         return float(np.cumsum(np.full(self.steps, self.step_s))[-1])
 
 
 def finishing_times(application: Application, windows: Windows, slowdowns: Times) -> Times:
-    """Return the seconds at which each rank ends; `slowdowns`: of each rank of a hit node.
+    """Time at which each rank ends, seconds. `slowdowns`: those of the ranks of a hit node.
 
-    Takes time proportional to ranks and steps, and memory for a few numbers per rank.
+    The run time is proportional to ranks and steps. The memory holds a few numbers per rank.
     """
     ready_s, finish_s = np.zeros(application.ranks), np.zeros(application.ranks)
     for _ in range(application.steps):
@@ -82,11 +82,13 @@ def finishing_times(application: Application, windows: Windows, slowdowns: Times
 def grid_shape(ranks: int) -> tuple[int, ...]:
     """Lengths of the most cubic grid; the last dimension varies fastest with the rank's number."""
     lengths = []
-    for dimensions in (3, 2):  # a length is the largest divisor up to the root of what is left
-        root = round(ranks ** (1 / dimensions))
-        lengths.append(next(length for length in range(root, 0, -1) if ranks % length == 0))
-        ranks //= lengths[-1]
-    return tuple(sorted((*lengths, ranks), reverse=True))
+    remaining_ranks = ranks
+    for dimensions in (3, 2):  # a length is the largest divisor up to the root
+        root = round(remaining_ranks ** (1 / dimensions))
+        divisors = (length for length in range(root, 0, -1) if remaining_ranks % length == 0)
+        lengths.append(next(divisors))
+        remaining_ranks //= lengths[-1]
+    return tuple(sorted((*lengths, remaining_ranks), reverse=True))
 
 
 def wait_for_neighbours(finish: Times, ready: Times, lengths: tuple[int, ...]) -> None:
@@ -94,17 +96,17 @@ def wait_for_neighbours(finish: Times, ready: Times, lengths: tuple[int, ...]) -
 
     Both arrays have one entry per rank. Neighbours share a face, also across the grid's ends.
     """
-    before, after = finish.reshape(lengths), ready.reshape(lengths)
-    np.copyto(after, before)
+    finish_grid, ready_grid = finish.reshape(lengths), ready.reshape(lengths)
+    np.copyto(ready_grid, finish_grid)
     for axis in range(len(lengths)):
         for side in (-1, 1):
-            np.maximum(after, np.roll(before, side, axis), out=after)
+            np.maximum(ready_grid, np.roll(finish_grid, side, axis), out=ready_grid)
 
 
 def delay_hit_ranks(
     ready_s: Times, finish_s: Times, step_s: float, windows: Windows, slowdowns: Times
 ) -> None:
-    """Correct `finish_s`, which is `ready_s + step_s` so far, of the ranks whose node is hit.
+    """Correct `finish_s` of the ranks whose node is hit. Before, it is `ready_s + step_s`.
 
     A rank works at speed 1, and at 1 / slowdown while its node is hit.
     """
@@ -114,26 +116,26 @@ def delay_hit_ranks(
     writes = np.arange(first, np.searchsorted(windows.start_s, last_s, side="left"))
     if not writes.size or not hit.size:
         return
-    # Per hit rank: the time up to which its work is known, and what is then left of it.
+    # Per hit rank: the time up to which its work is known, and its remaining work then.
     nodes = np.unique(windows.node[writes])
     ranks = nodes[:, None] * slowdowns.size + hit
-    now_s, left_s = ready_s[ranks], np.full(ranks.shape, step_s)
-    while writes.size:  # the first write to each node, then the second ones, and so on
+    now_s, work_s = ready_s[ranks], np.full(ranks.shape, step_s)
+    while writes.size:  # the first write to each node, then the second write to each, and so on
         node, earliest = np.unique(windows.node[writes], return_index=True)
         rows, write = np.searchsorted(nodes, node), writes[earliest]
-        before_s = np.clip(windows.start_s[write, None] - now_s[rows], 0.0, left_s[rows])
-        now_s[rows] += before_s
-        left_s[rows] -= before_s
-        within_s = np.clip(
-            windows.end_s[write, None] - now_s[rows], 0.0, left_s[rows] * slowdowns[hit]
+        before_write_s = np.clip(windows.start_s[write, None] - now_s[rows], 0.0, work_s[rows])
+        now_s[rows] += before_write_s
+        work_s[rows] -= before_write_s
+        during_write_s = np.clip(
+            windows.end_s[write, None] - now_s[rows], 0.0, work_s[rows] * slowdowns[hit]
         )
-        now_s[rows] += within_s
-        left_s[rows] -= within_s / slowdowns[hit]
+        now_s[rows] += during_write_s
+        work_s[rows] -= during_write_s / slowdowns[hit]
         writes = np.delete(writes, earliest)
-    finish_s[ranks] = now_s + left_s
+    finish_s[ranks] = now_s + work_s
 
 
-#: Draws the targets of the writes.
+#: Seed of the targets of the writes.
 _SEED = 1
 #: The paper, Table I and section VI: cores of a Sandy Bridge-X2 node, and the length of a write.
 RANKS_PER_NODE = 16
@@ -145,16 +147,16 @@ STEPS = 1000
 
 
 def run_s(application: Application, writers: int, worst: float) -> float:
-    """Time of an application with `writers` concurrent writes all the time, each `WRITE_S` long.
+    """Time of an application under `writers` concurrent writes, each `WRITE_S` long, seconds.
 
     On a node that is hit, the first rank is `worst` times as slow.
     """
     slowdowns = np.ones(application.ranks_per_node)
     slowdowns[0] = worst
-    # No rank is ever slower than this; a step more covers rounding.
-    most_s = (application.steps + 1) * application.step_s * worst
+    # The time of a rank that is hit all the time; one more step covers rounding.
+    longest_s = (application.steps + 1) * application.step_s * worst
     names = list(map(str, range(application.nodes)))
-    table = staggered_writes(names, ["origin"], writers, WRITE_S, most_s, _SEED)
+    table = staggered_writes(names, ["origin"], writers, WRITE_S, longest_s, _SEED)
     starts_s = np.array([table.start_s(number) for number in range(len(table) + writers)])
     starts_s -= table.steady_from_s  # time 0 is when all writers are active
     hits = np.array(table.hits, dtype=np.int64)
@@ -165,8 +167,8 @@ def run_s(application: Application, writers: int, worst: float) -> float:
 def explain() -> dict[str, Any]:
     """Return how much of the published slowdown at scale the published single-node figures explain.
 
-    Labelled, at the scales of Table V (docs/scale.md#the-published-slowdown-at-scale). It compares
-    unlike estimators: means of 10 runs on one node with minima of 5 at scale.
+    The rows are at the scales of Table V (docs/scale.md#the-published-slowdown-at-scale). The
+    comparison is of unlike estimators: means of 10 runs on one node, minima of 5 at scale.
     """
     worst = figure_3_rows()["lammps"].slowdown
     table = paper()["table_5_concurrent_writers"]

@@ -1,7 +1,7 @@
 """Short runs of other programs. Standard library only: nodes use it too.
 
-None starts in the current folder unless its caller says so: programs look there for settings and
-libraries, and another user may have put some there.
+By default no program starts in the current folder: programs look there for settings and libraries,
+and another user may have put some there.
 """
 
 from __future__ import annotations
@@ -19,18 +19,19 @@ from typing import IO
 from records.errors import MachineError
 from records.last_words import is_warning
 
-#: How long a program may take unless its caller says otherwise, seconds.
+#: Default time limit of a program, seconds.
 TIMEOUT_S = 60.0
-#: Where programs start: only root can add files to it.
+#: Default folder in which programs start: only root can add files to it.
 START_FOLDER = Path("/")
 _MISSING = "not found on this host"
 
 
 @dataclass(frozen=True)
 class ProgramAnswer:
-    """The end of a program, and its output. It has no status if it did not start or not end."""
+    """The end of a program, and its output."""
 
     name: str
+    #: Exit status; None if the program did not start, or did not end in time.
     status: int | None
     stdout: str
     #: Without a status, the reason.
@@ -58,15 +59,15 @@ class ProgramAnswer:
 
     @property
     def first_line(self) -> str:
-        """Its first line that is no warning: the error, for tools that then explain themselves."""
+        """Its first line that is no warning: the error, if an explanation follows it."""
         return first_line(f"{self.stderr}\n{self.stdout}")
 
     @property
     def reason(self) -> str:
-        """Return why it failed, in one line: exit status and last line, or why it has none."""
-        return (
-            self.stderr if self.status is None else f"exit status {self.status}: {self.last_line}"
-        )
+        """Why it failed, in one line: exit status and last line, or why it has no status."""
+        if self.status is None:
+            return self.stderr
+        return f"exit status {self.status}: {self.last_line}"
 
     def with_status(self) -> ProgramAnswer:
         """Itself, whatever its status. Raises MachineError if it has none."""
@@ -90,11 +91,11 @@ def ask(
     folder: Path = START_FOLDER,
     errors: str = "replace",
 ) -> ProgramAnswer:
-    """Run a short command; that it is missing or too slow is an answer too.
+    """Run a short command. The answer also says if the program is missing or too slow.
 
-    `environment`: all of it; None is this process's. `stdin`: text, or an open file. `errors`: what
-    becomes of bytes that are not UTF-8, as for `bytes.decode`. `folder`: where it starts; a program
-    that is a relative path is one of the current folder.
+    `environment`: the whole environment; None: this process's. `stdin`: text, or an open file.
+    `errors`: treatment of bytes that are not UTF-8, as for `bytes.decode`. `folder`: where the
+    program starts; a relative path of the program is still relative to the current folder.
     """
     program, *words = command
     name = Path(program).name
@@ -121,25 +122,25 @@ def ask(
 
 
 def first_line(text: str) -> str:
-    """The first line that is not empty, without colours; a warning only if there is no other.
+    """The first line that is not empty, without colours; a warning only if all lines are warnings.
 
-    With the next line if it ends with a colon.
+    If the line ends with a colon, the next one follows it.
     """
     first, *rest = _lines(text) or ["no output"]
     return f"{first} {rest[0]}" if first.endswith(":") and rest else first
 
 
 def last_line(text: str) -> str:
-    """The last line that is not empty, without colours; warnings as above."""
+    """The last line that is not empty, without colours; a warning only if all lines are such."""
     return (_lines(text) or ["no output"])[-1]
 
 
 def _lines(text: str) -> list[str]:
-    plain = re.sub(r"\x1b\[[0-9;]*m", "", text)
-    lines = [line.strip() for line in plain.splitlines() if line.strip()]
+    uncoloured = re.sub(r"\x1b\[[0-9;]*m", "", text)
+    lines = [line.strip() for line in uncoloured.splitlines() if line.strip()]
     return [line for line in lines if not is_warning(line)] or lines
 
 
 def find_program(name: str) -> str | None:
-    """Path of a program: next to this Python, as wheels install them, else on PATH."""
+    """Path of a program: beside this Python, where wheels install programs, else on PATH."""
     return shutil.which(str(Path(sys.executable).parent / name)) or shutil.which(name)

@@ -1,8 +1,8 @@
-"""Roles, which are worth counting, and how each tool counts them on each family of processors.
+"""Roles of counters, and how each tool counts them on each family of processors.
 
-A role is a quantity of the question "why is it slower"; an event is what a processor offers. One
-event's name means different things on different processors, so roles are compared between
-machines and events are not. A role that has no row for a family is missing there. Standard library
+A role is a quantity that may explain a slowdown. An event is a counter of a processor. The same
+name of an event means different things on different processors. So roles are compared between
+machines, and events are not. A role without a row for a family is missing there. Standard library
 only.
 
 The rows are in roles.json. Their sources:
@@ -20,7 +20,7 @@ from itertools import chain
 from pathlib import Path
 from typing import Literal
 
-#: The scope of a count: the processes of one rank, or a node whoever caused it.
+#: The scope of a count: the processes of one rank, or all activity on a node.
 Scope = Literal["rank", "node"]
 
 
@@ -51,7 +51,7 @@ ROLES = {
     "PCIe stalls": Role("1", "node", "share of time in which a device could not write"),
 }
 
-#: Roles that are shares: averaged over ranks, and not summed.
+#: Roles that are shares: they are averaged over ranks, not summed.
 SHARES = tuple(name for name, role in ROLES.items() if role.unit == "1")
 
 #: Groups of metrics, which perf calculates from events of its own choice.
@@ -67,10 +67,11 @@ class RoleCount:
     tool: str
     group: str
     families: tuple[str, ...]
-    #: Names as the tool prints them. An event that already has the role's unit is not multiplied.
+    #: Names as the tool prints them.
     events: tuple[str, ...]
     source: str
-    #: The role's unit for one event.
+    #: Amount of the role, in its unit, for one event. A value that the tool already prints in this
+    #: unit is not multiplied.
     factor: float = 1.0
     #: How it differs from the role's meaning.
     note: str = ""
@@ -79,17 +80,13 @@ class RoleCount:
 def _counts() -> tuple[RoleCount, ...]:
     """The rows of roles.json; a name of several families stands for all of them."""
     table = json.loads(Path(__file__).with_name("roles.json").read_text())
-    several: dict[str, list[str]] = table["families"]
-    return tuple(
-        RoleCount(
-            **{
-                **row,
-                "families": tuple(chain(*(several.get(name, [name]) for name in row["families"]))),
-                "events": tuple(row["events"]),
-            }
-        )
-        for row in table["counts"]
-    )
+    families_by_name: dict[str, list[str]] = table["families"]
+    counts = []
+    for row in table["counts"]:
+        families = chain(*(families_by_name.get(name, [name]) for name in row["families"]))
+        lists = {"families": tuple(families), "events": tuple(row["events"])}
+        counts.append(RoleCount(**(row | lists)))
+    return tuple(counts)
 
 
 COUNTS = _counts()
@@ -108,8 +105,8 @@ def counts(tool: str, group: str, family: str | None) -> list[RoleCount]:
 
 
 def missing_roles(tool: str, family: str | None) -> list[str]:
-    """The roles that a tool counts, and not on this family."""
+    """The roles that a tool counts on other families, but not on this one."""
     rows = [row for row in COUNTS if row.tool == tool]
-    counted = {row.role for row in rows if family in row.families}
-    known = {row.role for row in rows}
-    return [role for role in ROLES if role in known and role not in counted]
+    roles_of_family = {row.role for row in rows if family in row.families}
+    roles_of_tool = {row.role for row in rows}
+    return [role for role in ROLES if role in roles_of_tool and role not in roles_of_family]

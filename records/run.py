@@ -1,4 +1,4 @@
-"""A run: one execution of a campaign on a machine. Layout of its folder:
+"""A run is one execution of a campaign on a machine. Its folder contains:
 
 run.json                 this header
 samples/CASE.jsonl       one sample per line (`records.sample.Sample`), in a chain
@@ -30,15 +30,14 @@ from records.order import run_seed
 from records.run_folder import reason_to_distrust_run
 from records.sample import OLDER_SCHEMAS
 
-# Rules for free facts in `run.json` and provenance that are computed with, or name files.
-#
+# Rules for facts in `run.json` and provenance from which results are computed or files are named.
 # All other facts are only shown.
 
 
 def plain_name(name: str) -> str:
-    """The name of a machine, a campaign, a run or a case, which may name a file.
+    """Return the name of a machine, a campaign, a run or a case, if it can be the name of a file.
 
-    Raises ValueError for one that could name a file elsewhere, or cannot be printed.
+    Raises ValueError for a name that could lead to another folder, or cannot be printed.
     """
     if name in ("", ".", "..") or "/" in name or any(map(_is_control, name)):
         raise ValueError(
@@ -91,7 +90,7 @@ class HeaderFacts(BaseModel):
 
 
 class RequestedEntry(BaseModel):
-    """An entry of a campaign's `workloads` (`records.campaign.Entry`), as `resolved` has it."""
+    """An entry of a campaign's `workloads` (`records.campaign.Entry`), as stored in `resolved`."""
 
     check: str
     case: str | None = None
@@ -121,11 +120,11 @@ class NumaFacts(BaseModel):
     places: dict[str, _Node | None]
 
 
-#: Of `run.json`; samples have one of their own (`records.sample`). Others are not read.
+#: Schema of `run.json`, the only one that is read. Samples have another (`records.sample`).
 SCHEMA_VERSION = 5
 
-#: Smallest relative effect of interest, and fewest and most pairs of a case, unless a campaign
-#: states others. At 1 % noise 24 pairs show of each of 128 cases that it is within the margin.
+#: Defaults of campaigns: the smallest relative effect of interest, and the minimum and maximum of
+#: pairs of a case. With 1 % noise, 24 pairs show 'no effect' for each of 128 cases.
 MARGIN = 0.02
 FLOOR, CAP = 8, 24
 
@@ -148,9 +147,9 @@ class Requirements:
 
 @dataclass(frozen=True)
 class Reproduced:
-    """The run whose plan and order another one repeats."""
+    """The run whose plan and order another run repeats."""
 
-    #: Its `run` and `digest`.
+    #: `run` and `digest` of its header.
     run: PlainName
     digest: str
 
@@ -204,12 +203,12 @@ class RunHeader:
 
     @property
     def max_pairs(self) -> int:
-        """Pairs after which a case ends, decided or not."""
+        """Number of pairs at which a case ends, decided or not."""
         return self.pairs_raised or self.pairs_cap
 
     @property
     def drawn_seed(self) -> int:
-        """The seed that follows from the run, or from the one that it reproduces."""
+        """The seed drawn from the run, or from the run that it reproduces."""
         original = self.reproduces or self
         return run_seed(original.digest, original.run)
 
@@ -224,8 +223,8 @@ def load_header(run: Path) -> RunHeader:
     try:
         record = read_json(path)
     except (FileNotFoundError, NotADirectoryError) as error:
-        held = sorted(path.parent for path in run.glob("*/run.json"))
-        hint = f"; it holds runs, such as {held[-1]}" if held else ""
+        inner_runs = sorted(path.parent for path in run.glob("*/run.json"))
+        hint = f"; it holds runs, such as {inner_runs[-1]}" if inner_runs else ""
         raise InputError(f"{run}: not a run folder (no run.json){hint}") from error
     except OSError as error:
         raise InputError(f"{path}: {error.strerror}") from error
@@ -244,7 +243,7 @@ def load_header(run: Path) -> RunHeader:
 
 
 def own_runs(results: Path) -> Iterator[tuple[Path, RunHeader]]:
-    """All runs of this user that this version reads, with their headers."""
+    """All runs of this user that this version can read, with their headers."""
     for path in results.glob("*"):
         with suppress(InputError, OSError):  # of another version, or not a run
             if not reason_to_distrust_run(path):
@@ -257,12 +256,12 @@ def digest_of(resolved: Mapping[str, Any]) -> str:
 
 
 def facts_of(header: RunHeader) -> HeaderFacts:
-    """Return what is computed with of its facts, which `load_header` has validated."""
+    """The facts of a header from which results are computed; `load_header` has validated them."""
     return HeaderFacts.model_validate(header.facts)
 
 
 def entries_of(header: RunHeader) -> list[RequestedEntry] | None:
-    """The entries of its campaign, which `load_header` has validated; None if it keeps none."""
+    """The entries of a header's campaign, validated by `load_header`; None if it has none."""
     if header.resolved is None:
         return None
     return _Resolved.model_validate(header.resolved).campaign.workloads

@@ -1,4 +1,4 @@
-"""Folders of runs (layout: `records.run`): whose they are, how large, what outputs they keep.
+"""Folders of runs (layout: `records.run`): their owner, their size, and the outputs in them.
 
 Standard library only, because outputs are kept on compute nodes that have nothing else.
 """
@@ -20,9 +20,7 @@ _MISSING = (FileNotFoundError, NotADirectoryError)
 
 
 def run_folders(results: Path) -> list[Path]:
-    """Folders of runs in `results`, in order of their names; links and other folders are not.
-
-    Nor are those that others have closed to this user.
+    """Folders of runs in `results`, sorted by name, without links and unreadable folders.
 
     Raises InputError if `results` is no folder of runs.
     """
@@ -30,12 +28,13 @@ def run_folders(results: Path) -> list[Path]:
     return sorted(
         path
         for path in results.iterdir()
-        if not path.is_symlink() and os.path.exists(path / "run.json")  # without an error
+        # For a closed folder, `os.path.exists` is False, and `Path.exists` raises an error.
+        if not path.is_symlink() and os.path.exists(path / "run.json")
     )
 
 
 def require_results(folder: Path) -> None:
-    """Raise InputError for what is no folder of runs, as a run, in which there would be none."""
+    """Raise InputError if a folder is missing, or is itself a run and so contains no runs."""
     if not folder.is_dir():
         raise InputError(f"{folder}: there is no such folder of runs")
     if os.path.exists(folder / "run.json"):
@@ -59,7 +58,7 @@ def reason_to_distrust_run(run: Path) -> str | None:
 
 
 def run_size_b(run: Path) -> int:
-    """Bytes of all files in the run's folder; one that is removed in the meantime has none."""
+    """Bytes of all files in the run's folder. A file that is removed meanwhile counts as empty."""
     size_b = 0
     for folder, _, names in os.walk(run):
         for name in names:
@@ -74,15 +73,15 @@ def run_size_b(run: Path) -> int:
 # once its figure was read, nor is one for which `MAX_RUN_LOGS_B` leaves no room.
 
 
-#: Largest output that is kept, and most that those of a run take once compressed, bytes.
+#: Maximum size of an output that is kept, and of all outputs of a run once compressed, bytes.
 MAX_LOG_B = 4 << 20
 MAX_RUN_LOGS_B = 256 << 20
-#: Added to the name of an output that is kept.
+#: Ending that is added to the name of a compressed output.
 COMPRESSED_ENDING = ".gz"
 
 
 def log_stem(pair: int, arm: str, attempt: int) -> str:
-    """Name of a run's files in the logs of its block, without ending."""
+    """Name, without ending, of an application run's files in the logs of its block."""
     return f"{pair}-{arm}-{attempt}"
 
 
@@ -91,7 +90,7 @@ class KeptLog(NamedTuple):
 
     name: str
     sha256: str
-    #: True if it is kept as it was written.
+    #: True if the file must stay as it was written.
     stays: bool
 
 
@@ -101,57 +100,64 @@ class KeptLogs:
     def __init__(self, run: Path) -> None:
         self._run = run
         stored = (run / "logs").glob(f"*/*/*{COMPRESSED_ENDING}")
-        self._left_b = MAX_RUN_LOGS_B - sum(path.lstat().st_size for path in stored)
+        self._free_b = MAX_RUN_LOGS_B - sum(path.lstat().st_size for path in stored)
 
     def keep(self, path: Path, *, needed: bool) -> KeptLog:
-        """Compress an output, which its sample then names.
+        """Compress an output, and return what its sample states of it.
 
-        One that is too large is not kept compressed; it stays as it is if it is `needed`. The
-        caller removes the others once their sample is on disk: until then they may be read again.
+        An output that is too large is not compressed. It stays as it is if it is `needed`. The
+        caller removes outputs that need not stay once their sample is on disk: until then they may
+        be read again.
         """
         name = path.relative_to(self._run).as_posix()
         if path.stat().st_size > MAX_LOG_B:
-            sha256, text = file_digest(path), None
-        else:
-            content = path.read_bytes()
-            # Without a time, so that equal outputs have equal files.
-            sha256, text = digest(content), gzip.compress(content, mtime=0)
-        if text is not None and len(text) <= self._left_b:
-            replace_bytes(path.with_name(path.name + COMPRESSED_ENDING), text)
-            self._left_b -= len(text)
-            needed = False
-        return KeptLog(name, sha256, needed)
+            return KeptLog(name, file_digest(path), needed)
+        content = path.read_bytes()
+        sha256 = digest(content)
+        # Without a time, so that equal outputs have equal files.
+        compressed = gzip.compress(content, mtime=0)
+        if len(compressed) > self._free_b:
+            return KeptLog(name, sha256, needed)
+        replace_bytes(path.with_name(path.name + COMPRESSED_ENDING), compressed)
+        self._free_b -= len(compressed)
+        return KeptLog(name, sha256, stays=False)
 
 
 def read_log(run: Path, name: str) -> bytes:
     """The content of an output that a run keeps, compressed or not.
 
-    Raises FileNotFoundError if it is not kept, or stays as it was because it is too large, and
-    InputError for what no run keeps: a link, a damaged or an endless file.
+    Raises FileNotFoundError if the output is not kept, or is too large to be compressed. Raises
+    InputError for a link, and for a damaged or an endless file.
     """
     path = run / name
     compressed = path.with_name(path.name + COMPRESSED_ENDING)
-    packed = os.path.lexists(compressed)
-    source = compressed if packed else path
+    is_compressed = os.path.lexists(compressed)
+    source = compressed if is_compressed else path
     try:
         with open_regular(source) as file:
-            content = _unpacked(file.read(2 * MAX_LOG_B)) if packed else file.read(MAX_LOG_B + 1)
+            if is_compressed:
+                content = _uncompressed(file.read(2 * MAX_LOG_B))
+            else:
+                content = file.read(MAX_LOG_B + 1)
     except FileNotFoundError:
         raise
     except (OSError, EOFError, zlib.error) as error:
         reason = getattr(error, "strerror", None) or error
         raise InputError(f"{source}: cannot be read: {reason}") from None
     if len(content) > MAX_LOG_B:
-        if packed:
+        if is_compressed:
             raise InputError(f"{source}: is longer than allowed: {MAX_LOG_B >> 20} MiB")
         raise FileNotFoundError(str(source))
     return content
 
 
-def _unpacked(packed: bytes) -> bytes:
-    """At most a byte more than is allowed. Raises zlib.error or EOFError for a damaged file."""
-    stream = zlib.decompressobj(zlib.MAX_WBITS | 16)  # of gzip's format
-    content = stream.decompress(packed, MAX_LOG_B + 1)
+def _uncompressed(compressed: bytes) -> bytes:
+    """The content, cut to one byte more than is allowed.
+
+    Raises zlib.error or EOFError for a damaged file.
+    """
+    stream = zlib.decompressobj(zlib.MAX_WBITS | 16)  # gzip's format
+    content = stream.decompress(compressed, MAX_LOG_B + 1)
     if len(content) <= MAX_LOG_B and (not stream.eof or stream.unused_data):
         raise EOFError("not one whole file of gzip")
     return content

@@ -15,10 +15,10 @@ from records.arms import Role
 #: 7 says `accepted` where 6 said `kept`; both are read (`upgraded`). Others are not.
 SCHEMA_VERSION = 7
 _PREVIOUS_VERSION = 6
-#: Who reads other schemas of samples and runs: a line for messages.
+#: Part of messages: the version that reads other schemas of samples and runs.
 OLDER_SCHEMAS = "nimc 0.1.0 (commit f7826cd1) reads older ones"
 
-#: Marks a field with few distinct values in a run, which readers store once each.
+#: Marks a field that has few distinct values in a run. Readers store each value once.
 NAME = "name"
 Name = Annotated[str, NAME]
 
@@ -44,19 +44,19 @@ Outcome = Literal[
 ]
 
 
-#: The proof, independent of the writer's own report, that bytes arrived: the target's device
-#: counted them, the target found the writer's own marks in its memory, or nothing.
+#: The proof that bytes arrived, besides the writer's own report: the target's device counted them;
+#: the target found the writer's marks in its memory; or none.
 Proof = Literal["device", "memory", "unproven"]
 
 
-#: A writer's marks prove its writes if the target found at least this share of the bytes claimed:
-#: the rate of a writer that the application slows down is not even.
+#: A writer's marks prove its writes if the target found at least this share of the bytes claimed.
+#: The share is below 1 since the rate of a writer varies while the application slows it down.
 PROVEN_SHARE = 0.75
-#: Writers at full rate reach at least this share of the link's rate alone.
+#: Uncontended writers at full rate reach at least this share of the link's rate.
 FULL_SHARE = 0.8
 
-#: Largest mean rate of a limited writer, as a multiple of what was requested, and the messages that
-#: may be added: a limiter counts whole messages.
+#: Largest mean rate of a limited writer, as a multiple of the requested rate, and the messages that
+#: may be written in addition: a limiter counts whole messages.
 LIMITED_SHARE, LIMITED_MESSAGES = 1.5, 2
 
 #: Target of a writer whose timetable has many targets.
@@ -302,7 +302,7 @@ class Sample:
 
 
 def upgraded(record: dict[str, Any]) -> dict[str, Any]:
-    """Return a record of the schema before as one of this schema; any other as it is."""
+    """Return a record of the previous schema in this schema; any other record as it is."""
     if record.get("schema") != _PREVIOUS_VERSION:
         return record
     outcome = record.get("outcome")
@@ -316,13 +316,13 @@ def upgraded(record: dict[str, Any]) -> dict[str, Any]:
 # A tool's count of one event in one rank of one run.
 
 
-#: The tools of what agents read in every run (no application is wrapped): counters of the target
-#: nodes, and the few of them that are read at origins on other nodes.
+#: The tools whose counters agents read in every run; they wrap no application. One reads all
+#: counters of the target nodes, the other a few counters of origins on other nodes.
 NODE_TOOL, ORIGIN_TOOL = "node", "origin"
 AGENT_TOOLS = (NODE_TOOL, ORIGIN_TOOL)
 
-#: Their counters that add up to the processor time of traffic, all that is read at origins:
-#: interrupts, soft interrupts, kernel threads, and the processes of the writers' ends.
+#: The counters of agents whose sum is the processor time of traffic: interrupts, soft interrupts,
+#: kernel threads, and the processes at the writers' ends. At origins only these are read.
 IRQ_TIME = "irq-time"
 SOFTIRQ_TIME = "softirq-time"
 KERNEL_THREADS_TIME = "kernel-threads-time"

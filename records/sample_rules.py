@@ -1,4 +1,4 @@
-"""The rules of a sample: those of its record (`records.sample`), read from its types."""
+"""Checks stored samples against the types of their record (`records.sample`), and further rules."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ _READABLE_SCHEMAS = (6, 7)
 
 @dataclass(frozen=True)
 class _StoredSample(Sample):
-    """A sample as its file has it, which always says its schema."""
+    """A sample as stored in a file, which always states its schema."""
 
     schema: Literal[6, 7] = field(kw_only=True)
     #: `kept` in schema 6 for what is `accepted` in schema 7.
@@ -36,14 +36,14 @@ def _adapter() -> pydantic.TypeAdapter[_StoredSample]:
 
 
 def check_samples(text: bytes, path: Path, first_line: int) -> None:
-    """Raises InputError for the first line of `text`, whole lines of a file, that is no sample."""
+    """Raise InputError for the first line of `text`, whole lines of a file, that is no sample."""
     adapter = _adapter()
-    # Pydantic takes these words for numbers; JSON has no such numbers. Texts may have them.
-    is_odd = b"NaN" in text or b"Infinity" in text
+    # Pydantic accepts these words as numbers, which JSON does not have. They may also be in texts.
+    has_number_words = b"NaN" in text or b"Infinity" in text
     for number, line in enumerate(text.split(b"\n")[:-1], first_line):
         try:
             sample = adapter.validate_json(line, strict=True)
-            if is_odd:
+            if has_number_words:
                 from_json(line, allow_inf_nan=False)
         except pydantic.ValidationError as error:
             raise InputError(f"{path}:{number}: {_fault(line, error)}") from error
@@ -54,7 +54,7 @@ def check_samples(text: bytes, path: Path, first_line: int) -> None:
 
 
 def _broken_rule(sample: _StoredSample) -> str | None:
-    """Return what the types of its fields do not say."""
+    """Return the broken rule of a sample that the types of its fields do not state, or None."""
     accepted, wrong = ("kept", "accepted") if sample.schema == 6 else ("accepted", "kept")
     if sample.outcome == wrong:
         return f"outcome: '{wrong}' found; allowed: '{accepted}' in schema {sample.schema}"
@@ -67,7 +67,7 @@ def _broken_rule(sample: _StoredSample) -> str | None:
 
 
 def _fault(line: bytes, error: pydantic.ValidationError) -> str:
-    """The first fault of a line; of one with another schema, that."""
+    """The first fault of a line; another schema comes before all other faults."""
     try:
         record = from_json(line, allow_inf_nan=False)
     except ValueError as unread:
@@ -80,9 +80,9 @@ def _fault(line: bytes, error: pydantic.ValidationError) -> str:
 def refuse_broken(
     frame: pl.DataFrame, rules: Sequence[tuple[str, pl.Expr, str]], path: Path, first_line: int = 1
 ) -> None:
-    """Raises InputError for the first row that breaks one of `rules`.
+    """Raise InputError for the first row that breaks one of `rules`.
 
-    A rule: a column, an expression that is true of a broken row, and what is allowed.
+    A rule is a column, an expression that is true for a row that breaks it, and what is allowed.
     """
     first = [
         broken.arg_true().first().alias(str(number)) for number, (_, broken, _) in enumerate(rules)

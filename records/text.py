@@ -1,7 +1,7 @@
-"""Text in one line: what others wrote, made safe, and lists of names.
+"""Text in one line: quoted text of others, made safe to print, and lists of names.
 
-What people read is laid out in `analysis.display`. This part is needed here: errors and a job's
-last words quote others, as agents do, and the conductor names nodes.
+`analysis.display` lays out all other text. These functions are here since modules of `records` and
+the conductor, which cannot import it, quote text of others too.
 """
 
 from __future__ import annotations
@@ -10,14 +10,15 @@ from collections.abc import Iterable
 
 
 def one_line(text: str) -> str:
-    """Line breaks and unprintable characters escaped."""
+    """A text with its line breaks and unprintable characters escaped."""
     if text.isprintable():
         return text
     return "".join(c if c.isprintable() else c.encode("unicode_escape").decode() for c in text)
 
 
-def first_names(names: Iterable[object], most: int) -> str:
-    """The first names, each once, and how many more there are."""
+def first_names(names: Iterable[object], limit: int) -> str:
+    """The first `limit` names, each once, and the number of further names."""
     distinct = list(dict.fromkeys(map(str, names)))
-    more = len(distinct) - most
-    return ", ".join(distinct[:most]) + (f" and {more} more" if more > 0 else "")
+    text = ", ".join(distinct[:limit])
+    more = len(distinct) - limit
+    return f"{text} and {more} more" if more > 0 else text

@@ -1,7 +1,7 @@
 """The timetable of short writes to many targets, planned before a run.
 
-Of W writers, write k, of length L, starts at k L / W and ends when write k + W starts, so that W
-writers always write. Slot k mod W is a stream of writes from one origin.
+W writers make writes of length L. Write k starts at k L / W, and ends when write k + W starts. So W
+writers write at any time. Slot k mod W is a stream of writes from one origin.
 
 Pure functions; standard library only.
 """
@@ -17,10 +17,10 @@ from typing import Any, NamedTuple
 
 from records.errors import InputError
 
-#: More would fill the memory, and come from a wrong unit.
+#: Maximum of planned writes. More would fill the memory, and are a sign of a wrong unit.
 MAX_WRITES = 20_000_000
-#: Longest rest of a target between two short writes, seconds. Its next passive side starts to
-#: listen meanwhile.
+#: Maximum rest of a target between two short writes, seconds. Meanwhile its next passive side
+#: starts to listen.
 _MAX_REST_S = 1.0
 #: Rounding error of a number of writes, which must not add one more.
 _ROUNDING = 1e-9
@@ -38,9 +38,9 @@ class PlannedWrite(NamedTuple):
 
 @dataclass(frozen=True, kw_only=True)
 class StaggeredWrites:
-    """Short writes to many targets. The same arguments of `staggered_writes` give the same ones.
+    """Planned short writes to many targets. `staggered_writes` plans them reproducibly.
 
-    Only what differs from write to write is stored: its target.
+    Of each write only the target is stored; all else follows from its number.
     """
 
     seed: int
@@ -64,7 +64,7 @@ class StaggeredWrites:
 
     @property
     def steady_from_s(self) -> float:
-        """When all writers are writing, seconds."""
+        """Time from which all writers write, seconds."""
         return self.start_s(max(self.writers - 1, 0))
 
     def start_s(self, number: int) -> float:
@@ -77,7 +77,7 @@ class StaggeredWrites:
         return PlannedWrite(number, self.hits[number], start_s, end_s)
 
     def slot(self, number: int) -> int:
-        """Which of the W writers makes a write."""
+        """Index of the writer, of all W, that makes a write."""
         return number % self.writers
 
     def origin(self, number: int) -> str:
@@ -85,7 +85,7 @@ class StaggeredWrites:
         return self.origins[self.slot(number) % len(self.origins)]
 
     def writes_of(self, origin: str) -> list[PlannedWrite]:
-        """The part of an origin, in order of time."""
+        """The writes of an origin, in order of time."""
         slots = range(self.origins.index(origin), self.writers, len(self.origins))
         numbers = [n for slot in slots for n in range(slot, len(self), self.writers)]
         return [self.write(number) for number in sorted(numbers)]
@@ -96,7 +96,7 @@ class StaggeredWrites:
 
 
 def longest_rest_s(targets: int, writers: int, length_s: float) -> float:
-    """Return how long a target can rest between writes, seconds; 0 if it is always written to."""
+    """Seconds that a target can rest between writes; 0 if every target is always written to."""
     return min(max(length_s * (targets - writers) / writers, 0.0), _MAX_REST_S)
 
 

@@ -21,8 +21,8 @@ class Writes:
     #: Size of one write, bytes.
     message_b: int
     direction: Direction = "write"
-    #: Rate of each writer: bytes per second, or a share of its rate alone at full rate; full rate
-    #: if both are None.
+    #: Rate of each writer: bytes per second, or a share of its uncontended full rate. Both are None
+    #: at full rate.
     rate_b_s: float | None = None
     rate_share: float | None = None
     #: RDMA devices or network interfaces, assigned to the writers round-robin; empty leaves the
@@ -30,17 +30,18 @@ class Writes:
     devices: tuple[str, ...] = ()
     #: NUMA node that the buffers of both ends are bound to; None does not bind them.
     buffer_node: int | None = None
-    #: Number of writers at a time under the block's timetable; None writes from before a run until
-    #: after its end.
+    #: Number of concurrent writers under the block's timetable. None: writers write from before a
+    #: run until after its end.
     scheduled: int | None = None
-    #: Memory that each writer's messages are to pass through, bytes; None: the injector's default.
+    #: Memory that each writer's messages pass through, bytes; None: the injector's default.
     footprint_b: int | None = None
     #: Writers to each target; None: as many writers as there are targets or origins, whichever is
     #: more.
     clients: int | None = None
-    #: Queue pairs of each writer; None: as many as help, found while its rate alone is measured.
+    #: Queue pairs of each writer. None: as many as raise its rate, found while its uncontended rate
+    #: is measured.
     queue_pairs: int | None = 1
-    #: Options that both ends of the program get as well.
+    #: Further options for both ends of the program.
     options: tuple[str, ...] = ()
 
     @property
@@ -53,7 +54,7 @@ class Writes:
         return replace(self, rate_b_s=None, rate_share=None)
 
     def asked_b_s(self, full_b_s: float | None) -> float | None:
-        """Requested rate, bytes per second; None is full. `full_b_s` is the writer's rate alone."""
+        """Requested rate, bytes per second; None: full rate. `full_b_s`: uncontended full rate."""
         if self.rate_share is None or full_b_s is None:
             return self.rate_b_s
         return self.rate_share * full_b_s
@@ -103,7 +104,7 @@ class Treatment:
     longer: list[Start] = field(default_factory=list)
 
     def start_of(self, doublings: int) -> Start:
-        """Return how it is started after so many doublings of its length."""
+        """The start of the application after so many doublings of its length."""
         return [self.start, *self.longer][doublings]
 
     @property

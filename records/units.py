@@ -65,7 +65,7 @@ def count(text: str, field: str) -> int:
 
 
 def fraction(value: Any) -> Any:
-    """`2%` as 0.02; all else as it is, for those who check it."""
+    """`2%` as 0.02; any other value is returned as it is, and checked by the caller."""
     if isinstance(value, str) and re.fullmatch(r"\d+(\.\d+)?%", value, re.ASCII):
         return float(value[:-1]) / 100
     return value
@@ -80,7 +80,7 @@ def share(text: str, field: str) -> float:
 
 
 _FLOP_PER_SECOND = {f"{prefix}flop/s": 1e3**power for power, prefix in enumerate(["", *"kMGT"])}
-#: How programs spell units, and how they are spelled here.
+#: Spellings of units by programs -> the spelling here.
 _SPELLINGS = (
     (re.compile(r"\b([munµ]?)(?:seconds?|secs?)\b"), r"\1s"),
     (re.compile(r"\bµs\b"), "us"),
@@ -90,7 +90,7 @@ _SPELLINGS = (
 
 
 def si_factor(unit: str) -> tuple[float, str]:
-    """Factor and SI unit of a unit as programs write it; an unknown one stays as it is."""
+    """Factor and SI unit of a unit in a program's spelling; an unknown unit is unchanged."""
     for pattern, spelling in _SPELLINGS:
         unit = pattern.sub(spelling, unit)
     for factors, name in (
@@ -119,17 +119,20 @@ def _read(text: str, field: str, units: Mapping[str, float], kind: str, example:
 
 
 def _whole(value: float, text: str, field: str, items: str) -> int:
-    # A decimal such as 1.1kB is not exact in binary: a part in 10^12 is rounding, not a fraction.
+    # 1.1kB is not exact in binary, so a difference of one part in 10^12 is a rounding error.
     if not math.isclose(value, round(value), rel_tol=1e-12, abs_tol=0.0):
         raise InputError(f"{field}: {text!r} is not a whole number of {items}")
     return round(value)
 
 
-# Figures in the reasons of the judge and of checks; all others: `analysis.display.figures`.
+# Figures in reasons of the judge and of checks. `analysis.display.figures` has all others.
 
 
 def distinguishable(value: float, limit: float, digits: int, kind: str) -> tuple[str, str]:
-    """Both as text, with as many digits, up to three more, as tell them apart; `kind`: `f`, `%`."""
+    """Both numbers as text, with up to three more digits if they would look equal otherwise.
+
+    `kind`: `f` or `%`.
+    """
     for places in range(digits, digits + 4):
         texts = f"{value:.{places}{kind}}", f"{limit:.{places}{kind}}"
         if texts[0] != texts[1]:

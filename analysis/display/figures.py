@@ -8,7 +8,7 @@ import math
 NO_FIGURE = "-"
 #: Shorter times, such as that of a load from memory, are shown in nanoseconds.
 _NANOSECONDS_BELOW_S = 1e-5
-#: From here on, four digits would round to 1000, so the figure has the next prefix.
+#: From this value on, four digits round to 1000, so the figure gets the next prefix.
 _ROUNDS_UP = 999.95
 #: Largest change that is shown in per cent. A larger one is shown as a ratio, since a ratio of 5.28
 #: would be `+428 %`, and its inverse `-81 %`.

@@ -7,13 +7,13 @@ from collections.abc import Sequence
 _SIGNS = {
     **{sign: f"\\{sign}" for sign in "&%$#_{}"},
     **{"\\": r"\textbackslash{}", "~": r"\textasciitilde{}", "^": r"\textasciicircum{}"},
-    # In LaTeX's first encoding, these are other signs.
+    # In LaTeX's default encoding, these print as other signs.
     **{"<": r"\textless{}", ">": r"\textgreater{}", "|": r"\textbar{}"},
-    # At the beginning of a row, an option of the line break before it.
+    # At the beginning of a row, LaTeX takes it for an option of the line break before it.
     "[": "{[}",
     **{"\u00b1": r"$\pm$", "\u00d7": r"$\times$", "\u00b5": r"$\mu$", "\u2013": "--"},
 }
-#: Most characters of a column whose texts are not broken into lines.
+#: Maximum of the characters of a column whose texts are not broken into lines.
 _MAX_UNBROKEN = 40
 
 

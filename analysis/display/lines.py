@@ -1,7 +1,8 @@
 """Plain text for the terminal: durations, tables, lines that read as sentences.
 
-Text of others is made safe at one edge for each place: `one_line` and `visible` for the terminal,
-Jinja for a page (`analysis.report.plots`); the same module turns formulas off in labels of plots.
+Text of others is made safe in one place for each output: by `one_line` and `visible` for the
+terminal, and by Jinja for a page (`analysis.report.plots`). The latter module also turns formulas
+off in labels of plots.
 """
 
 from __future__ import annotations
@@ -51,8 +52,8 @@ def aligned_table(
 ) -> str:
     """A table of text under a header: columns two spaces apart, in at most `width` columns.
 
-    Columns are right-aligned, but those in `left`. If a row does not fit, columns are one space
-    apart, or go on under it, indented; a column that is too wide for one line is wrapped.
+    Columns are right-aligned, except those in `left`. If a row does not fit, its columns are one
+    space apart, or continue in an indented line. A column that is too wide for a line is wrapped.
     """
     records = [[one_line(cell) for cell in record] for record in (header, *rows)]
     widths = [max(map(len, column)) for column in zip(*records, strict=True)]
@@ -101,18 +102,24 @@ def broken_command(words: Iterable[str], width: int = WIDTH) -> str:
 def wrapped(text: str, width: int = WIDTH) -> str:
     """Lines of at most `width` columns.
 
-    Words that are longer, such as paths, stay whole; so do commands between backticks.
+    Longer words, such as paths, are not broken, nor are commands between backticks.
     """
     return "\n".join(part for line in text.split("\n") for part in wrapped_lines(line, width))
 
 
 def wrapped_lines(line: str, width: int, indent: str = _INDENT) -> list[str]:
-    """The lines of one line, as `wrapped` gives them; those after the first are indented."""
+    """The lines that a line is wrapped into; all but the first are indented."""
     if len(line) <= width:
         return [line]
-    whole = re.sub(r"`[^`]+`", lambda code: code.group().replace(" ", _KEPT_SPACE), line)
+    unbroken_commands = re.sub(
+        r"`[^`]+`", lambda code: code.group().replace(" ", _KEPT_SPACE), line
+    )
     parts = textwrap.wrap(
-        whole, width, subsequent_indent=indent, break_long_words=False, break_on_hyphens=False
+        unbroken_commands,
+        width,
+        subsequent_indent=indent,
+        break_long_words=False,
+        break_on_hyphens=False,
     )
     return [part.replace(_KEPT_SPACE, " ") for part in parts]
 
@@ -122,16 +129,16 @@ def wrapped_lines(line: str, width: int, indent: str = _INDENT) -> list[str]:
 
 @dataclass(frozen=True)
 class Line:
-    """What is said of one case."""
+    """The statement on one case."""
 
-    #: Its name, its figure, what is said of it, and more; the most important first.
+    #: Name of the case, its figure, its verdict, and more; the most important first.
     parts: Sequence[str]
     details: Sequence[str] = ()
     colour: str | None = None
 
 
 def terminal_columns() -> int:
-    """Columns of the terminal, at least 80; 80 where output goes to a file or a pipe."""
+    """Columns of the terminal, at least 80; 80 if the output goes to a file or a pipe."""
     return max(WIDTH, shutil.get_terminal_size().columns) if sys.stdout.isatty() else WIDTH
 
 
@@ -140,15 +147,15 @@ def sentences(
 ) -> list[str]:
     """Text of each line: its parts in columns, in at most `width` columns.
 
-    They are two spaces apart, or one. If that does not fit, the last parts are left out, but for
-    the first `needed`, the last of which is wrapped. With `details`, these and what was left out
-    follow in lines of their own.
+    Columns are two spaces apart, or one. If they do not fit, the last parts are omitted, except the
+    first `needed`, of which the last is wrapped. With `details`, the omitted parts and the details
+    of each line follow in lines of their own.
     """
     shown = [[one_line(part) for part in line.parts] for line in lines]
     widths = [max(map(len, column)) for column in zip(*shown, strict=True)]
     fitting = (
         (count, gap)
-        for count in range(len(widths), needed - 1, -1)
+        for count in range(len(widths), needed - 1, -1)  # rather fewer spaces than fewer parts
         for gap in ("  ", " ")
         if sum(widths[:count]) + len(gap) * (count - 1) <= width
     )

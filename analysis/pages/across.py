@@ -1,7 +1,7 @@
 """Machines side by side: Tables I and II, figure 1, headroom and slowdowns, as rows for people.
 
-Rows are dicts, as in `index.json`; measured machines come first, what is not known is None or
-empty. `published` rows are those of Groves, Grant and Arnold (2016).
+Rows are dicts, as in `index.json`. Measured machines come first. Unknown values are None or empty.
+`published` rows are those of Groves, Grant and Arnold (2016).
 """
 
 from __future__ import annotations
@@ -38,7 +38,7 @@ class MachineHistory:
     alarms: list[Alarm] = field(default_factory=list)
     watched: list[WatchedSeries] = field(default_factory=list)
     below_reference: list[BelowReference] = field(default_factory=list)
-    #: Facts of the header of its latest run; empty if that is gone.
+    #: Facts of the header of its latest run; empty if the run is missing.
     facts: Mapping[str, Any] = field(default_factory=dict)
     #: True if writes of its latest runs were emulated.
     emulated: bool = False
@@ -60,9 +60,9 @@ def side_by_side(histories: Sequence[MachineHistory]) -> dict[str, list[Row]]:
 
 
 def table_row(history: MachineHistory) -> Row:
-    """The machine's line of Table I, from the facts of its latest run; of all cores of a node.
+    """The machine's line of Table I, from the facts of its latest run.
 
-    `dram_b_s`: what the channels of its memory carry.
+    Values are those of a node. `dram_b_s`: bandwidth of all channels of its memory.
     """
     host, site = (mapping_or_empty(history.facts.get(name)) for name in ("host", "site"))
     nic, stated, memory = (mapping_or_empty(site.get(name)) for name in ("nic", "facts", "memory"))
@@ -146,7 +146,7 @@ def _published_triads() -> list[Row]:
 def core_rates(machines: Sequence[Row], triads: Sequence[Row]) -> list[Row]:
     """Figure 1: rate of the network, and triad per core, of machines whose figures are known.
 
-    Of a published machine that was measured at several memory clocks, the fastest.
+    A published machine that was measured at several memory clocks has its fastest triad.
     """
     points = []
     for machine in machines:
@@ -172,7 +172,7 @@ def core_rates(machines: Sequence[Row], triads: Sequence[Row]) -> list[Row]:
 def headroom(machines: Sequence[Row], triads: Sequence[Row]) -> list[Row]:
     """`share` of its memory's bandwidth that triad takes without writes, and its slowdown.
 
-    Of machines whose memory is known; published ones at each of their memory clocks.
+    Only machines whose memory is known are listed; published ones at each of their memory clocks.
     """
     facts = {row["machine"]: row for row in machines if not row["published"]}
     points = []
@@ -195,7 +195,10 @@ def headroom(machines: Sequence[Row], triads: Sequence[Row]) -> list[Row]:
 
 
 def _memory_b_s(machine: str, line: Mapping[str, Any]) -> float:
-    """Rate of the memory of a machine of Table II, at its clock; its line of Table I has all."""
+    """Bandwidth of the memory of a machine of Table II at its clock.
+
+    `line` is the machine's line of Table I, which has the bandwidths at all clocks.
+    """
     rates_gb_s, clock = line["dram_gb_s"], machine.removeprefix(f"{line['machine']}-")
     position = line["dram_mhz"].index(int(clock)) if len(rates_gb_s) > 1 else 0
     return 1e9 * float(rates_gb_s[position])
@@ -204,7 +207,7 @@ def _memory_b_s(machine: str, line: Mapping[str, Any]) -> float:
 def slowdowns(histories: Sequence[MachineHistory]) -> list[Row]:
     """The last slowdown of every case and treatment on every machine, by case.
 
-    Without those of which the verdict says nothing.
+    Slowdowns whose verdict states no comparison are left out.
     """
     rows: list[Row] = []
     for history in histories:

@@ -1,4 +1,4 @@
-"""Renders the pages from what is known of the machines. Pure."""
+"""Renders the pages from the histories of the machines. Pure."""
 
 from __future__ import annotations
 
@@ -44,26 +44,27 @@ _CLASSES = {
     "not run": "warn",
     "measured": "good",
 }
-#: Most nights that are listed.
+#: Maximum of nights that are listed.
 _MAX_LISTED = 60
 
 
 class PageNight(NamedTuple):
-    """The end of one night, as its summary says."""
+    """The outcome of one night, from its summary."""
 
     night: date
     campaign: str
     outcome: str
     reason: str
-    #: The run's name; empty if none was begun.
+    #: Name of the run; empty if no run began.
     run: str
 
 
 def machine_state(history: MachineHistory, nights: Sequence[PageNight]) -> Row:
-    """The machine's line in the list of all.
+    """The machine's line in the list of all machines.
 
-    `look` is `bad`, `warn`, `good` or `plain`, `state` says why; `page` is its address from the
-    list; `nights` were measured; `series` are watched but for `not_watched`, of too few nights.
+    `look` is `bad`, `warn`, `good` or `plain`, and `state` says why. `page` is the address of its
+    page from the list. `nights` is the number of measured nights, `series` that of watched series.
+    `not_watched` of these have too few nights.
     """
     below = [f"{case.case}: {case.text}" for case in history.below_reference]
     alarms = [*below, *(alarm.text for alarm in history.alarms if alarm.open)]
@@ -125,7 +126,7 @@ def _cases(history: MachineHistory) -> list[View]:
 
 
 def _series(nights: pl.DataFrame, series: WatchedSeries, alarm: Alarm | None, name: str) -> View:
-    """Return what the page shows of a series: texts, and its figure."""
+    """The texts and the figure of a series on the page."""
     same = (pl.col(column) == value for column, value in zip(SERIES_KEY, series.key, strict=True))
     rows = nights.filter(*same, unit=series.unit)
     last = latest_rows(rows).row(0, named=True)
@@ -163,7 +164,7 @@ def _nights_figure(
     name: str,
     alt: str,
 ) -> Markup:
-    """A point a night with its interval, the level, and since when it is worse."""
+    """A figure with a point and an interval for each night, the level, and the day of a change."""
     days = [day.toordinal() for day in rows["night"]]
     with plots.drawing(1.6, 3.6, font_size=8) as figure:
         axes = figure.subplots()
@@ -205,7 +206,7 @@ def index_page(states: Sequence[Row], tables: Mapping[str, list[Row]]) -> str:
 
 
 def _slowdown_figures(rows: Sequence[Row]) -> Iterator[tuple[str, Markup]]:
-    """One figure per case and treatment, its machines from the least slowed down on."""
+    """One figure per case and treatment, with its machines in the order of `rows`."""
     groups = grouped((f"{row['case']} {row['arm']}, {row['campaign']}", row) for row in rows)
     for number, (name, machines) in enumerate(groups.items()):
         marks = {row["machine"]: " (emulated)" if row["emulated"] else "" for row in machines}
@@ -254,7 +255,7 @@ def headroom_figure(machines: Sequence[Row]) -> Markup:
 def _draw_numbered_points(
     axes: Any, machines: Sequence[Row], places: Sequence[tuple[float, float]]
 ) -> None:
-    """A point with its number for each machine; published ones are hollow."""
+    """Draw a point with its number for each machine; points of published machines are hollow."""
     for number, (row, point) in enumerate(zip(machines, places, strict=True), 1):
         style: dict[str, Any] = (
             {"mfc": "none", "mec": light_colour("ink")} if row["published"] else {}

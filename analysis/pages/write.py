@@ -23,7 +23,7 @@ from records.run_folder import reason_to_distrust_run
 #: Number of the schema of index.json.
 INDEX_SCHEMA = 2
 _PAGE, _DOCUMENT = "index.html", "index.json"
-#: Files next to the machines' folders, so no machine can have one of these names.
+#: Files beside the machines' folders. A machine of such a name is left out.
 FILES = (_PAGE, _DOCUMENT)
 
 
@@ -68,7 +68,7 @@ def gather(folders: Sequence[Path], output: Path) -> tuple[list[MachineHistory],
 
 
 def _facts(run: Path | None) -> Mapping[str, Any]:
-    """Facts of the run's header; none if the run is gone, spoilt or another user's."""
+    """Facts of the run's header; empty if the run is missing, invalid or another user's."""
     with suppress(InputError, OSError):
         if run and not reason_to_distrust_run(run):
             return load_header(run).facts

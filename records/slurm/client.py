@@ -1,4 +1,4 @@
-"""The client of Slurm: asks what it has, for reservations, and for jobs, which it cancels."""
+"""The client of Slurm: asks for resources, reservations and jobs, and cancels jobs."""
 
 from __future__ import annotations
 
@@ -15,16 +15,16 @@ from records.slurm import parse, parse_nodes
 from records.slurm.parse import jobs_in_folder
 from records.slurm.parse_nodes import SlurmNode, nodes_in
 
-#: Submits jobs; `--version` of it is Slurm's.
+#: The command that submits jobs; its `--version` is Slurm's.
 SUBMIT_COMMAND = "sbatch"
-#: Commands that must be on PATH: jobs are submitted, steps started, and ReFrame asks for states.
+#: Commands that must be on PATH: to submit jobs and start steps, and for ReFrame to ask for states.
 REQUIRED_COMMANDS = (SUBMIT_COMMAND, "srun", "scontrol", "sacct")
 PING = ("scontrol", "ping")
-#: Words of an accounting that does not answer.
+#: Remedy if the accounting does not answer.
 ACCOUNTING_REMEDY = "configure slurmdbd: ReFrame's scheduler 'slurm' reads job states from sacct"
 
 
-# Presence of Slurm. `environment` is that in which ReFrame runs the commands.
+# Presence of Slurm. `environment` is the one in which ReFrame runs the commands.
 
 
 def missing_commands() -> list[str]:
@@ -33,18 +33,18 @@ def missing_commands() -> list[str]:
 
 
 def lists_nodes() -> bool:
-    """Return whether nodes can be asked for here."""
+    """Return whether this host has the command that lists nodes."""
     return bool(shutil.which("sinfo"))
 
 
 def controller_fault(environment: Mapping[str, str]) -> str:
-    """Return what was said instead of an answer of slurmctld; empty if it answers."""
+    """The message if slurmctld does not answer; empty if it answers."""
     answer = ask(PING, environment)
     return "" if answer.ok and parse.is_up(answer.text) else answer.last_line
 
 
 def accounting_fault(environment: Mapping[str, str]) -> str:
-    """The same of the accounting."""
+    """The message if the accounting does not answer; empty if it answers."""
     answer = ask(["sacct", "-n", "-X"], environment)
     return "" if answer.ok else answer.last_line
 
@@ -53,7 +53,7 @@ def accounting_fault(environment: Mapping[str, str]) -> str:
 
 
 def ask_nodes(partition: str | None, environment: Mapping[str, str]) -> list[SlurmNode]:
-    """Nodes of a partition, of the default partitions without one. Raises MachineError."""
+    """Nodes of a partition; None: of the default partitions. Raises MachineError."""
     command = ["sinfo", "--Node", "--noheader", "--format=%N %T"]
     command += [f"--partition={partition}"] if partition else []
     return nodes_in(ask(command, environment).required_output())
@@ -65,7 +65,7 @@ def partitions() -> list[parse_nodes.SlurmPartition]:
 
 
 def whole_node_partitions(environment: Mapping[str, str]) -> set[str | None]:
-    """Partitions that give whole nodes only; None for the default one if it does."""
+    """Partitions that give whole nodes only; None is among them if the default partition does."""
     answer = ask(["scontrol", "--oneliner", "show", "partition"], environment)
     return parse_nodes.whole_node_partitions(answer.stdout) if answer.ok else set()
 
@@ -76,7 +76,7 @@ def shapes(partition: parse_nodes.SlurmPartition) -> list[tuple[parse_nodes.Node
 
 
 def settings() -> dict[str, str]:
-    """Return what `slurm.conf` sets. Raises MachineError."""
+    """The settings of `slurm.conf`. Raises MachineError."""
     return parse.settings(_show("config"))
 
 
@@ -89,7 +89,7 @@ def _show(entity: str) -> str:
 
 
 def mpi_types() -> list[str]:
-    """The interfaces of steps to an application's MPI."""
+    """The interfaces that `srun` offers to an application's MPI."""
     return parse.mpi_types(ask(["srun", "--mpi=list"]).text)
 
 
@@ -111,7 +111,7 @@ def hostnames(nodelist: str) -> list[str]:
 
 
 def create_reservation_command(name: str, minutes: int, user: str) -> list[str]:
-    """The command that creates a reservation from now; its nodes are to be added."""
+    """The command that creates a reservation from now on; the caller adds its nodes."""
     command = ["scontrol", "create", "reservation", f"ReservationName={name}"]
     return [*command, "StartTime=now", f"Duration={minutes}", f"Users={user}"]
 
@@ -122,7 +122,7 @@ def delete_reservation_command(name: str) -> list[str]:
 
 
 def run_or_advise(command: list[str]) -> None:
-    """Run one of them; MachineError with it for the operator if Slurm refuses."""
+    """Run such a command. If Slurm refuses it, MachineError tells it to the operator."""
     answer = _scontrol(command)
     if not answer.ok:
         raise MachineError(f"{answer.last_line}; an operator can run: {shlex.join(command)}")
@@ -144,7 +144,7 @@ def _scontrol(command: list[str]) -> ProgramAnswer:
 # Orphaned Slurm jobs of a run: found by their working folder, and cancelled.
 
 
-#: How long jobs may take to end, seconds.
+#: Maximum time until cancelled jobs have ended, seconds.
 END_TIMEOUT_S = 60.0
 #: Lists this user's jobs, a line `JOB|STATE|START|REASON|FOLDER` each; components of a
 #: heterogeneous job are `JOB+N`. A start lies ahead while the state is `PD`.
@@ -159,12 +159,14 @@ def cancel_jobs(run: Path) -> list[str]:
     """
     jobs = remaining_jobs(run)
     if jobs:
-        refused = ask(["scancel", *jobs])  # fails also for jobs that are just ending
+        answer = ask(["scancel", *jobs])  # fails also for jobs that are just ending
         until_s = time.monotonic() + END_TIMEOUT_S
-        while left := remaining_jobs(run):
+        while remaining := remaining_jobs(run):
             if time.monotonic() > until_s:
-                why = "" if refused.ok else f": scancel: {refused.reason}"
-                raise MachineError(f"{run}: jobs of an earlier session do not end: {left}{why}")
+                why = "" if answer.ok else f": scancel: {answer.reason}"
+                raise MachineError(
+                    f"{run}: jobs of an earlier session do not end: {remaining}{why}"
+                )
             time.sleep(1.0)
     return jobs
 
@@ -176,7 +178,7 @@ def remaining_jobs(run: Path) -> list[str]:
 
 
 def cancel_command(jobs: Collection[str]) -> str:
-    """The command with which a user ends jobs of these ids, which may be unknown."""
+    """The command with which a user cancels jobs; without ids, it says how to find them."""
     return f"scancel {' '.join(jobs) or 'JOB (squeue --me lists them)'}"
 
 

@@ -1,4 +1,4 @@
-"""Options of Slurm: written for a job with origins and its steps, read of a site's. Pure."""
+"""Options of Slurm: those of a job with origins and of its steps; parsers of a site's. Pure."""
 
 from __future__ import annotations
 
@@ -9,8 +9,8 @@ from typing import TYPE_CHECKING
 if TYPE_CHECKING:
     from records.machine.site import Origins
 
-#: ReFrame's schedulers that are Slurm, and its name of Slurm's launcher of steps, which is that of
-#: the program.
+#: ReFrame's names of schedulers that are Slurm, and of Slurm's launcher. The latter is also the
+#: name of the program.
 SCHEDULERS, LAUNCHER = ("slurm", "squeue"), "srun"
 #: The remedy if a step starts copies of one rank each.
 MPI_HINT = "for srun: set SLURM_MPI_TYPE"
@@ -97,8 +97,8 @@ def limited_to_targets(launcher: list[str], origins: Origins, tasks: int) -> lis
 def bound_to_cores(launcher: list[str]) -> list[str]:
     """The launch line of an application whose tasks each keep to their own cores.
 
-    By default Slurm binds tasks if there are as many as cores, and else it does not, so that levels
-    of `reserved_cores` would differ in that too.
+    By default Slurm binds tasks only if there are as many tasks as cores. Without this option,
+    levels of `reserved_cores` would differ in the binding too.
     """
     if launcher[:1] != [LAUNCHER] or any(word.startswith("--cpu-bind") for word in launcher):
         return launcher
@@ -126,7 +126,7 @@ def whole_node_request(feature: str) -> str:
 # Both ranks of a writer, which its agent starts in a step of its own beside the application.
 
 
-#: On one host; and one on each of two.
+#: Both ranks on one host; and one rank on each of two hosts.
 RANKS_ON_ONE = "--overlap --cpu-bind=none --nodes=1 --ntasks=2"
 RANKS_ON_TWO = "--overlap --cpu-bind=none --nodes=2 --ntasks=2 --nodelist={target},{origin}"
 _RANK = "--overlap --cpu-bind=none --nodes=1 --ntasks=1 --het-group"
@@ -138,7 +138,7 @@ RANKS_ON_COMPONENTS = f"{_RANK}=0 --nodelist={{target}} : {_RANK}=1 --nodelist={
 # Options that a site or a user gives, as `sbatch` reads them.
 
 
-#: The length from which options that are requested here differ from all others: `--part`.
+#: Length from which a shortened option is unambiguous here: `--part`.
 _MIN_OPTION_LENGTH = 6
 
 
@@ -149,10 +149,10 @@ def named_partition(access: Sequence[str]) -> str | None:
 
 
 def option_values(access: Sequence[str], name: str, letter: str = "") -> list[str]:
-    """The values of an option of `sbatch`, in order; empty ones for an option without.
+    """The values of an option of `sbatch`, in order; an option without a value gives an empty one.
 
-    As `sbatch` reads a line: `--name=VALUE`, `--name VALUE`, `-l VALUE`, `-lVALUE`, a name that is
-    cut short, and several options in one line.
+    A line is read as by `sbatch`: `--name=VALUE`, `--name VALUE`, `-l VALUE`, `-lVALUE`, shortened
+    names, and several options in a line.
     """
     values = []
     for line in access:

@@ -15,15 +15,15 @@ from records.programs import START_FOLDER
 from records.slurm import client
 from records.slurm.parse import PendingJob, jobs_in_folder
 
-#: How often they are asked, and how long one answer may take, seconds.
+#: Interval of the probes, and time limit of an answer, seconds.
 _PROBE_INTERVAL_S = 20.0
 _ANSWER_TIMEOUT_S = 60.0
 #: Silence that is reported, and silence after which a session is ended, seconds.
 REPORT_AFTER_S = 60.0
 END_AFTER_S = 600.0
-#: A session ends when its job has been gone so long although Slurm answers, seconds.
+#: Absence of a job, although Slurm answers, after which a session is ended, seconds.
 LOST_AFTER_S = 60.0
-#: Who answers -> a command that fails without it.
+#: Part of Slurm -> a command that fails without it.
 PROBES = {
     "slurmctld (squeue)": client.SQUEUE,
     "accounting (sacct)": ("sacct", "--allocations", "--noheader", "--jobs=1"),
@@ -40,9 +40,9 @@ class LostJobError(MachineError):
 
 @dataclass(kw_only=True)
 class Probe:
-    """A part of Slurm that is asked.
+    """A part of Slurm that is asked again and again.
 
-    One that has never answered is not waited for: a site may not have it.
+    A part that has never answered counts as answering: a site may not have it.
     """
 
     name: str
@@ -89,7 +89,7 @@ class Probe:
         self.output.close()
 
     def silent_s(self, now_s: float) -> float:
-        """How long it has not answered, seconds; 0 if it never has."""
+        """Time since its last answer, seconds; 0 if it has never answered."""
         return 0.0 if self.answered_s is None else now_s - self.answered_s
 
 
@@ -100,10 +100,10 @@ class SlurmWatch:
         self._run = run
         self._tell = tell
         self.probes = [Probe(name=name, command=command) for name, command in PROBES.items()]
-        #: Jobs of the run when slurmctld answered last; None of those that are not pending.
+        #: Jobs of the run at the last answer of slurmctld; None for a job that is not pending.
         self.jobs: dict[str, PendingJob | None] = {}
         self._begun = False
-        #: Since when slurmctld has had no job of a block that began; None if it has one.
+        #: Time since which slurmctld has had no job of a block that has begun; None if it has one.
         self._gone_s: float | None = None
 
     def close(self) -> None:
@@ -151,6 +151,6 @@ class SlurmWatch:
                     else f"{probe.name} answers again"
                 )
         gone_s = 0.0 if self._gone_s is None else now_s - self._gone_s
-        most_s = END_AFTER_S if reading else LOST_AFTER_S
-        if gone_s > most_s and not any(probe.reported for probe in self.probes):
+        limit_s = END_AFTER_S if reading else LOST_AFTER_S
+        if gone_s > limit_s and not any(probe.reported for probe in self.probes):
             raise LostJobError(f"the block's job has not been in the queue for {gone_s:.0f} s")

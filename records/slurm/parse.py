@@ -19,7 +19,7 @@ from records.errors import MachineError
 # How jobs end.
 
 
-#: Slurm's job states that say more than the conductor could, worst first.
+#: Slurm's job states that say more than the conductor can, the worst first.
 _STATES = {
     "NODE_FAIL": "node_failed",
     "BOOT_FAIL": "node_failed",
@@ -68,20 +68,20 @@ def job_outcome(
 
 
 _FIELD = re.compile(r"(?:^|\s)([A-Za-z]\w*)=(\S*)")
-#: Fields at its end that hold any text of an operator, whose words may look like fields.
+#: Fields at the end of a record that hold an operator's text, whose words may look like fields.
 _TEXT_FIELDS = ("Reason", "Comment", "AdminComment", "Extra")
 
 
 def fields_of(line: str) -> dict[str, str]:
     """Name -> value of the fields of a record, up to the first that holds any text."""
     pairs = takewhile(lambda pair: pair[0] not in _TEXT_FIELDS, _FIELD.findall(line))
-    return dict(reversed(list(pairs)))  # the first of a name counts
+    return dict(reversed(list(pairs)))  # if a name is repeated, its first value counts
 
 
 # This user's jobs, as `squeue` lists them.
 
 
-#: Reasons of a pending job that hold for its kind, whatever is free: limits and policy.
+#: Reasons why a job is pending even if nodes are free: limits and policy.
 _LIMIT_REASON = re.compile(r"(QOS|Assoc|Account|Partition(?!Down|Inactive)|Max|JobHeldAdmin)\w*")
 
 
@@ -94,22 +94,22 @@ class PendingJob:
 
     @property
     def line(self) -> str:
-        """Return both in words."""
+        """The reason and the expected start in words."""
         why = f" ({self.reason})" if self.reason else ""
         start = f", expected to start {self.start}" if self.start else ""
         return f"waits in the queue{why}{start}"
 
     @property
     def limit(self) -> str | None:
-        """Return the limit or the policy that keeps the job waiting; None if it is none."""
+        """The reason if it is a limit or a policy, else None."""
         return self.reason if _LIMIT_REASON.fullmatch(self.reason) else None
 
 
 def jobs_in_folder(folder: Path, squeue_output: str) -> dict[str, PendingJob | None]:
-    """Jobs whose working folder lies in `folder`, of squeue's lines; None if it is not pending.
+    """Job -> why it is pending, or None, of squeue's jobs whose working folder lies in `folder`.
 
-    Slurm prints folders with links resolved; paths to shared file systems often contain links. It
-    does not cancel components of a heterogeneous job, so the whole job is named.
+    Slurm prints folders with links resolved, and paths to shared file systems often contain links.
+    Slurm does not cancel components of a heterogeneous job, so the whole job is named.
     """
     folder = folder.resolve()
     jobs: dict[str, PendingJob | None] = {}
@@ -134,7 +134,7 @@ def _pending(start: str, reason: str) -> PendingJob:
 # Settings and lists of names.
 
 
-#: A word that may stand in a new file: names of partitions, accounts, nodes.
+#: Name of a partition, an account or a node that can be written into a new file.
 NAME = re.compile(r"[A-Za-z0-9][\w.+-]*", re.ASCII)
 
 
@@ -176,7 +176,7 @@ def hostnames(text: str) -> list[str]:
 
 #: Slurm's format of times in one-line records.
 _TIME = "%Y-%m-%dT%H:%M:%S"
-#: How such a record begins; other lines say that there is none.
+#: Beginning of a record. Other lines say that there is no reservation.
 _RECORD_START = "ReservationName="
 
 
@@ -237,12 +237,12 @@ def is_up(text: str) -> bool:
     return " is UP" in text
 
 
-#: Begins each error of `sbatch`; ends what ReFrame quotes of it.
+#: Beginning of each error of `sbatch`, and end of ReFrame's quotation of them.
 _ERROR_START, _ERROR_END = "sbatch: error: ", " --- stderr ---"
 
 
 def refusal(text: str) -> str | None:
-    """Return why `sbatch` refused a job, from what ReFrame quotes of it; None if it did not."""
+    """Why `sbatch` refused a job, from ReFrame's quotation; None if `sbatch` did not refuse it."""
     if _ERROR_START not in text:
         return None
     _, *errors = text.removesuffix(_ERROR_END).split(_ERROR_START)
@@ -251,7 +251,7 @@ def refusal(text: str) -> str | None:
 
 #: The label that `srun --label` puts before a line, with its number.
 LABEL = r"\d+: "
-#: Lines that follow from the failure of a step, and say no cause; and those that state one.
+#: Lines that are consequences of a step's failure; and lines that state a cause.
 CONSEQUENCES = (
     r"^srun: (?:error: )?(?:\S+: tasks? [\d,-]+: (?:Exited with|Terminated|Killed)"
     r"|Job step aborted|(?:Force )?[Tt]erminat|launch/slurm: _step_signal|[Jj]ob \d+ )",

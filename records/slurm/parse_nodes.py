@@ -33,7 +33,7 @@ _USABLE = (
     "reboot_requested",
     "reboot_issued",
 )
-#: The sign of a node that is about to restart, even if it is `down` until then.
+#: Sign of a node that is about to restart; its state may be `down` until then.
 _RESTART_SIGN = "^"
 _NODE = re.compile(r"([A-Za-z0-9][\w.-]*)\s+([a-z_]+)([^\sa-z]*)", re.ASCII)
 
@@ -87,7 +87,7 @@ class SlurmPartition:
     #: True if jobs get whole nodes only.
     whole_nodes: bool
     nodes: int
-    #: The most that a job gets: CPUs of a node and of a socket, MiB of a node and for each CPU.
+    #: Limits of a job: CPUs per node and per socket, MiB per node and per CPU.
     cpus_per_node: int | None = None
     cpus_per_socket: int | None = None
     memory_mib: int | None = None
@@ -99,7 +99,7 @@ class NodeShape:
     """The part of a node that jobs get, by `slurm.conf` and the limits of the partition."""
 
     sockets: int
-    #: Of all sockets together.
+    #: Cores of all sockets together.
     cores: int
     #: Hardware threads that Slurm counts as CPUs of a core.
     threads_per_core: int
@@ -118,7 +118,7 @@ def partitions(text: str) -> list[SlurmPartition]:
         nodes = number(fields.get("TotalNodes", ""))
         if NAME.fullmatch(name) and fields.get("State") == "UP" and nodes:
             whole = _gives_whole_nodes(fields)
-            most = {
+            limits = {
                 limit: number(fields.get(printed, "")) or None for limit, printed in _LIMITS.items()
             }
             usable.append(
@@ -128,7 +128,7 @@ def partitions(text: str) -> list[SlurmPartition]:
                     limit_s=limit_s(fields.get("MaxTime", "")),
                     whole_nodes=whole,
                     nodes=nodes,
-                    **most,
+                    **limits,
                 )
             )
     return sorted(usable, key=lambda partition: not partition.default)
@@ -141,9 +141,9 @@ def _gives_whole_nodes(fields: Mapping[str, str]) -> bool:
 
 
 def whole_node_partitions(text: str) -> set[str | None]:
-    """Names of those that give whole nodes only; None for the default one if it does.
+    """Names of partitions that give whole nodes only; with None if the default partition does.
 
-    From the same lines.
+    From lines of `scontrol --oneliner show partition`.
     """
     rows = map(fields_of, text.splitlines())
     whole = [fields for fields in rows if _gives_whole_nodes(fields)]
@@ -151,7 +151,7 @@ def whole_node_partitions(text: str) -> set[str | None]:
     return names | {None for fields in whole if fields.get("Default") == "YES"}
 
 
-#: Field of `SlurmPartition` -> the limit that is read for it; `UNLIMITED` is none.
+#: Field of `SlurmPartition` -> its limit in Slurm; `UNLIMITED` means that there is none.
 _LIMITS = {
     "cpus_per_node": "MaxCPUsPerNode",
     "cpus_per_socket": "MaxCPUsPerSocket",
@@ -189,7 +189,7 @@ def _shape(fields: Mapping[str, str]) -> NodeShape | None:
         return None
     cores = sockets * per_socket
     threads = max(1, cpus // cores)
-    # Since Slurm 21.08 CPUEfctv counts what is left, also if CPUs are named.
+    # Since Slurm 21.08 CPUEfctv counts the CPUs for jobs, also if CPUs are reserved by number.
     reserved_cpus = cpus - (number(fields.get("CPUEfctv", "")) or cpus)
     reserved = max(number(fields.get("CoreSpecCount", "")) or 0, -(-reserved_cpus // threads))
     system_mib = number(fields.get("MemSpecLimit", "")) or 0
@@ -198,7 +198,7 @@ def _shape(fields: Mapping[str, str]) -> NodeShape | None:
 
 
 def _limited(shape: NodeShape, partition: SlurmPartition) -> NodeShape:
-    """Return what a job gets of a node in a partition."""
+    """The part of a node that a job gets within the limits of a partition."""
     threads = shape.threads_per_core
     cores = [shape.cores]
     if partition.cpus_per_node:
