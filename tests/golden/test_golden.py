@@ -14,8 +14,8 @@ from tests.golden.computed import COLUMNS, GOLDEN, RECORDED, exit_codes, rows_of
 from tests.golden.made import RUNS, made_run
 
 _GOLDEN: dict[str, Any] = json.loads(GOLDEN.read_text())
-#: Made runs a test.
-_PART = 25
+#: Made runs a test, and those that `make test` computes.
+_PART, _QUICK = 25, 50
 
 
 @pytest.fixture(autouse=True)
@@ -39,7 +39,13 @@ def test_recorded_runs() -> None:
         _assert_golden(run.name, run)
 
 
-@pytest.mark.parametrize("first", range(0, RUNS, _PART))
+@pytest.mark.parametrize(
+    "first",
+    [
+        pytest.param(first, marks=[pytest.mark.slow] if first >= _QUICK else [])
+        for first in range(0, RUNS, _PART)
+    ],
+)
 def test_made_runs(first: int, tmp_path: Path) -> None:
     for number in range(first, first + _PART):
         _assert_golden(str(number), made_run(tmp_path, number))

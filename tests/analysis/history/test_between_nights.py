@@ -135,6 +135,7 @@ def test_nights_that_alternate_are_compared_with_their_neighbours_by_hand() -> N
     assert ratio_of_alternating(nights(1, 2), nights(1, 2)).p == 1
 
 
+@pytest.mark.slow
 def test_a_history_of_thirty_nights_says_how_much_they_correlate() -> None:
     rng = np.random.default_rng(14)
     series = _correlated(rng, 0.3, 20, 60).tolist()

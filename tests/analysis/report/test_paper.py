@@ -13,6 +13,7 @@ from analysis.report.paper import write_for_paper
 from analysis.report.plots import Hover, Picture
 from tests.analysis.synthetic import LAMMPS, STREAM, header, loaded_run, samples
 
+pytestmark = pytest.mark.slow
 #: Width of columns in points of PDF and SVG, 72 an inch.
 POINTS = {"ieee-column": 252.0, "ieee-page": 515.52, "acm-column": 239.76, "acm-page": 504.0}
 

@@ -120,6 +120,7 @@ def test_the_target_counts_the_messages_that_it_receives(program_of, mpi):
         assert float(used[-1]) > 0
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     "words",
     [

@@ -16,6 +16,7 @@ import pytest
 from nimc.crate.archive import read_zip
 
 pytest.importorskip("rocrate_validator")
+pytestmark = pytest.mark.slow
 
 _SCHEMA_ORG = (
     "Dataset CreativeWork CreateAction SoftwareApplication PropertyValue Person Organization name"
