@@ -229,7 +229,7 @@ def misfit_notes(held_out: Deviations) -> list[str]:
         if lower_end > MAX_VALID_DEVIATIONS[rate]:
             sentences.append(
                 f"these equations do not describe this machine: {words} that were held out of the"
-                f" fit are {mean:.1%} off on average; where the paper holds them valid, at"
+                f" fit are {mean:.1%} off on average; in the cases that the paper calls valid, at"
                 f" most {MAX_VALID_DEVIATIONS[rate]:.1%}"
             )
     return sentences

@@ -258,7 +258,8 @@ def _sentences(table: pl.DataFrame) -> list[str]:
         decided = pl.col("word").is_in([MEMORY, CACHE, CACHE_AND_MEMORY, NO_LOSS])
         undecided_rows = rows.filter(~decided)
         if word != CACHE_AND_MEMORY and undecided_rows.height:
-            text += f". Evidence lacks at working sets of {_working_sets(undecided_rows)} a rank"
+            sizes = _working_sets(undecided_rows)
+            text += f". Too little evidence at working sets of {sizes} a rank"
         sentences.append(f"{case}: {text}.")
     return sentences
 

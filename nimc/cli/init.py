@@ -56,9 +56,9 @@ def init_command(machine: str, no_job: bool, wait_s: float) -> None:
             facts = with_nodes(machine, facts, ROOT, wait_s, _print_line)
     site_file_text = site_text(facts)
     _write({config: config_text(machine, facts), site: site_file_text})
-    empty_keys = ", ".join(keys_to_fill_in(site_file_text)) or "nothing"
+    empty_keys = ", ".join(keys_to_fill_in(site_file_text)) or "none"
     partitions = ", ".join(partition.name for partition in facts.partitions)
-    _print_line(f"wrote site/{machine}.yaml; to fill in, if wanted: {empty_keys}")
+    _print_line(f"wrote site/{machine}.yaml; optional keys that are empty: {empty_keys}")
     _print_line(f"wrote configs/{machine}.py; partitions: {partitions}")
     node_findings = [] if no_job else [*findings(facts.job_look, load_machine(machine, ROOT))]
     _print_line(wrapped(examine(machine, node_findings, ROOT).sentence))

@@ -130,7 +130,7 @@ def campaigns_command(machine: str, results: Path) -> Answer:
     parts: list[str | Table] = [prose(f"on {machine}", bold=True), table]
     if cannot_run := [row["campaign"] for row in rows if row["why"]]:
         why = command("plan", cannot_run[0], "--machine", machine)
-        parts.append(prose(f"cannot run: `{why}` says why; so of the others"))
+        parts.append(prose(f"cannot run: `{why}` gives the reason, and likewise for the others"))
     parts.append(prose(_DURATION_LEGEND, dim=True))
     return Answer({"machine": machine, "campaigns": rows}, parts)
 

@@ -35,7 +35,7 @@ def test_five_pairs_name_nothing():
     assert cause(rows) == INCONCLUSIVE
     assert set(rows["why"]) == {"5, fewer than 6 pairs"}
     assert sentences_of(CAUSES, rows) == [
-        "made: not decided. Evidence lacks at working sets of 512 KiB, 8 MiB, 128 MiB a rank."
+        "made: not decided. Too little evidence at working sets of 512 KiB, 8 MiB, 128 MiB a rank."
     ]
 
 

@@ -335,7 +335,7 @@ def root(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 def test_both_files_are_written_and_never_again(root, command, monkeypatch):
     monkeypatch.setenv("PATH", str(root))
     output = command("init", "box")
-    assert "to fill in, if wanted: nic, node_mtti" in output
+    assert "optional keys that are empty: nic, node_mtti" in output
     (missing,) = re.findall(r"box is not ready: (.*) read both", " ".join(output.split()))
     assert "slurm" in missing.split(", ")
     site = root / "site" / "box.yaml"
