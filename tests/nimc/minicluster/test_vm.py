@@ -1,15 +1,11 @@
-"""Kernel, initramfs and command lines of virtual machines; and the real thing over soft-RoCE."""
+"""Kernel, initramfs and command lines of virtual machines."""
 
 import itertools
-import json
 import lzma
-import os
 import re
 import shutil
-import signal
 import struct
 import subprocess
-from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -17,7 +13,6 @@ import pytest
 from records.errors import InputError, MachineError
 from testbed import vm
 from testbed.spec import CHECKOUT, ClusterLayout, Spec
-from tests.nimc.minicluster.driven import Cluster, cluster_or_skip
 
 LAYOUT = ClusterLayout(Path("/tmp/mc"))
 
@@ -115,74 +110,3 @@ def test_each_numa_node_is_a_socket_with_its_processors_and_half_the_memory() ->
     cpus = [node.partition("cpus=")[2] for node in after("-numa", words)]
     assert cpus == ["0-3", "4-7"]
     assert after("-numa", line(Spec(fabric="rxe", nodes=3, origins=1))) == []
-
-
-@pytest.fixture
-def cluster() -> Iterator[Cluster]:
-    yield from cluster_or_skip("rxe")
-
-
-#: One write of 64 KiB, 800 times, from node2 to node1; what node1's devices counted meanwhile, and
-#: what node1 is made of, as seen from inside. An acknowledgement may take seconds on a busy host.
-BANDWIDTH = """#!/bin/bash
-gid=$(python3 -c 'from records.machine import devices; print(devices.gid_index("rxe0"))')
-write() { ib_write_bw -d rxe0 -x $gid -F -u 18 -s 65536 -n 800 "$@"; }
-counters() {
-    echo bytes=$(cat /sys/class/net/eth0/statistics/rx_bytes) \
-        packets=$(cat /sys/class/infiniband/rxe0/ports/1/hw_counters/rcvd_pkts)
-}
-if [ "$SLURM_PROCID" = 0 ]; then
-    counters; write > /dev/null; counters
-    python3 -c 'import json; from records.machine import host
-print("facts", json.dumps(host.detect().as_dict()))'
-else
-    for i in $(seq 40); do sleep 0.5; write node1 && break; done
-fi
-"""
-
-
-TWO_SOCKETS = ("--numa", "2", "--cores", "2", "--memory", "1536")
-
-
-@pytest.mark.guests
-@pytest.mark.minicluster
-@pytest.mark.slow
-def test_real_verbs_between_virtual_machines(cluster: Cluster) -> None:
-    cluster.nimc("up", "--fabric", "rxe", "--nodes", "2", "--origins", "1", *TWO_SOCKETS)
-    status = cluster.nimc_json("status")
-    assert status["healthy"] is True
-    assert status["state"]["accelerator"] in ("kvm", "tcg")
-
-    # The job's script and output are in a folder that host and guests share.
-    job, output = cluster.state / "run" / "job.sh", cluster.state / "run" / "job.out"
-    step = cluster.state / "run" / "bandwidth.sh"
-    step.write_text(BANDWIDTH)
-    job.write_text(
-        "#!/bin/sh\n#SBATCH -N1 -p compute\n#SBATCH hetjob\n#SBATCH -N1 -p origin\n"
-        f"srun --het-group=0,1 bash {step}\n"
-    )
-    cluster.run_job(job, output, timeout_s=400)
-    printed = output.read_text()
-    assert cluster.accounts(2) == ["COMPLETED|node1", "COMPLETED|node2"], printed
-    facts = json.loads(re.search(r"^facts (.*)$", printed, re.MULTILINE).group(1))  # type: ignore[union-attr]
-    assert facts["sockets"] == 2
-    assert [node["cpus"] for node in facts["numa_nodes"]] == [[0, 1], [2, 3]]
-    assert re.search(r"^ *65536 +800 ", printed, re.MULTILINE), printed
-    # The GID of version 2 of each end's IPv4 address, as the kernel lists it.
-    ends = re.findall(
-        r"GID: 00:00:00:00:00:00:00:00:00:00:255:255:(10:77:\d+):0?(\d+)$", printed, re.M
-    )
-    assert [end for _, end in ends] == ["2", "1"], printed
-    received_b, packets = (
-        int(b) - int(a)
-        for a, b in (re.findall(rf"{key}=(\d+)", printed) for key in ("bytes", "packets"))
-    )
-    # 16 packets of 4096 bytes a write, each with about 60 bytes of headers; on a busy host many are
-    # sent again, and `counter_share` of an emulated fabric allows half as many.
-    assert 1.0 <= received_b / (800 * 65536) < 1.5
-    assert 1.0 <= packets / (800 * 16) < 1.5
-
-    os.kill(status["pids"]["node2"], signal.SIGKILL)
-    assert cluster.nimc_json("status", rc=3)["pids"]["node2"] is None
-    cluster.nimc("down")
-    assert cluster.left_behind() == []
