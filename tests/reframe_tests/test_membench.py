@@ -158,7 +158,7 @@ def test_threads_are_bound_to_cores_of_a_node_or_left_alone(membench, bound):
 
     def all_measure():
         """They bind themselves first."""
-        used = [stat_of(task).used for task in tasks.iterdir()]
+        used = [stat_of(task).used_ticks for task in tasks.iterdir()]
         return len(used) == cores and min(used) > 0.2 * TICKS_PER_S
 
     with at_work(membench, "read", "-n", cores, "-s", "8MiB", "-d", 400, *words) as pid:
