@@ -29,14 +29,14 @@ site_configuration = {
                     "name": "standard",
                     # `slurm` needs accounting: ReFrame reads job states from sacct.
                     "scheduler": "slurm",
-                    # Starts MPI ranks in a job: srun here ...
+                    # Starts MPI ranks in a job: srun in this partition.
                     "launcher": "srun",
                     # Options of every job: partition, account, constraint. The partition of the
                     # origins' component comes from site/.
                     "access": ["--partition=standard", "--account=bench", "--exclusive"],
-                    # Where binaries come from; a check uses the first that it can.
+                    # Environments with programs; a check uses the first in which it can run.
                     "environs": ["spack", "wheels"],
-                    # One case at a time, since concurrent ones would disturb each other.
+                    # One case at a time, since concurrent cases would disturb each other.
                     "max_jobs": 1,
                     "time_limit": "4h",
                     "sched_options": {
@@ -51,7 +51,7 @@ site_configuration = {
                 {
                     "name": "highmem",
                     "scheduler": "slurm",
-                    # ... and Open MPI's own launcher there.
+                    # Starts MPI ranks in this partition: Open MPI's own launcher.
                     "launcher": "mpirun",
                     "access": ["--partition=highmem", "--account=bench", "--exclusive"],
                     "environs": ["modules"],

@@ -1,4 +1,4 @@
-"""ReFrame on this host: its local scheduler, and binaries from wheels and PATH."""
+"""ReFrame on this host: the local scheduler, and programs from wheels, PATH and Spack."""
 
 import sys
 from pathlib import Path
@@ -23,8 +23,8 @@ site_configuration = {
                     "max_jobs": 1,
                     "env_vars": [
                         ["PATH", f"{BIN}:$PATH"],
-                        # Open MPI binds one or two processes to the host's first cores, with all
-                        # their threads, even if started on other cores. PRTE: version 5.
+                        # By default, Open MPI binds one or two processes to the host's first cores,
+                        # even if it was started on other cores. Version 5 reads the PRTE variable.
                         ["OMPI_MCA_hwloc_base_binding_policy", "none"],
                         ["PRTE_MCA_hwloc_default_binding_policy", "none"],
                     ],

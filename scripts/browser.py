@@ -1,8 +1,9 @@
-"""Chromium for screenshots of pages, and its options for the light and the dark scheme."""
+"""Path of Chromium, for screenshots of pages, and its options for light and dark schemes."""
 
 from __future__ import annotations
 
 import shutil
 
-CHROMIUM = next(filter(None, map(shutil.which, ("chromium", "chromium-browser"))), None)
-LIGHT, DARK = (f"--blink-settings=preferredColorScheme={scheme}" for scheme in (1, 0))
+CHROMIUM = shutil.which("chromium") or shutil.which("chromium-browser")
+LIGHT = "--blink-settings=preferredColorScheme=1"
+DARK = "--blink-settings=preferredColorScheme=0"

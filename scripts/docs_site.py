@@ -18,59 +18,63 @@ from nimc.cli.main import cli
 from reframe_tests.workload import load, workload_names
 
 ROOT = Path(__file__).parents[1]
-#: Where pages of the root stand in the site.
-_PLACES = {"README.md": "index.md", "CONTRIBUTING.md": "CONTRIBUTING.md"}
-#: Where the run lies whose report the site has (`scripts/sample_run.py`).
+#: Page in the root of the repository -> page of the site.
+_ROOT_PAGES = {"README.md": "index.md", "CONTRIBUTING.md": "CONTRIBUTING.md"}
+#: Folder of the run whose report is in the site (`scripts/sample_run.py`).
 _SAMPLES = ROOT / "docs/sample-run"
-#: How README names that report.
-_REPORT = "`build/site/sample-report.html`"
-#: On top of the sample report.
-_BACK = '<p class="small"><a href="read-a-report.html">Back to the docs: read a report</a></p>'
-#: Command, with the option that makes another document -> number of the schema, and keys.
+#: The name of that report in README.
+_REPORT_NAME = "`build/site/sample-report.html`"
+#: The link at the top of the sample report.
+_LINK_TO_DOCS = (
+    '<p class="small"><a href="read-a-report.html">Back to the docs: read a report</a></p>'
+)
+#: Command, with the options that change the document -> schema number and keys of its JSON.
 _DOCUMENTS = json.loads((ROOT / "docs/documents.json").read_text())
-#: The picture of a report, which leads to the sample report, since that is in the site alone.
+#: The picture of a report; in the site, it links to the sample report.
 _PICTURE = re.compile(r"!\[[^]]*\]\(report\.png\)")
 _LINK = re.compile(r"\]\((?![a-z]+://|#)([^)#]+)(#[^)]*)?\)")
 
 
 def on_files(files: Files, config: MkDocsConfig) -> Files:
-    """Add what is not in docs/: pages of the root, generated ones, and files that pages link to."""
-    pages = {page: (ROOT / name).read_text() for name, page in _PLACES.items()}
+    """Add what is not in docs/: root pages, generated pages, and files to which pages link."""
+    pages = {page: (ROOT / name).read_text() for name, page in _ROOT_PAGES.items()}
     pages |= {"commands.md": "".join(_commands(cli, "nimc")), "records.md": "".join(_records())}
     pages["workload-list.md"] = "".join(_workloads())
     for page, text in pages.items():
         files.append(File.generated(config, page, content=text))
     (sample,) = _SAMPLES.iterdir()
-    report = render([load_run(sample)]).replace("<header>", f"<header>\n{_BACK}", 1)
+    report = render([load_run(sample)]).replace("<header>", f"<header>\n{_LINK_TO_DOCS}", 1)
     files.append(File.generated(config, "sample-report.html", content=report))
-    linked = {link for page in files.documentation_pages() for link in _outside(page)}
-    in_root = {link for name in _PLACES for link, _ in _LINK.findall((ROOT / name).read_text())}
+    linked = {link for page in files.documentation_pages() for link in _links_outside_docs(page)}
+    root_texts = [(ROOT / name).read_text() for name in _ROOT_PAGES]
+    in_root = {link for text in root_texts for link, _ in _LINK.findall(text)}
     linked |= {name for name in in_root if "/" not in name and (ROOT / name).is_file()}
-    for name in sorted(linked - set(_PLACES)):
+    for name in sorted(linked - set(_ROOT_PAGES)):
         files.append(File.generated(config, name, abs_src_path=str(ROOT / name)))
     return files
 
 
 def on_page_markdown(markdown: str, page: Any, **_: Any) -> str:
-    """Links as they are in the repository become links of the site."""
-    in_root = page.file.src_uri in _PLACES.values()
+    """Turn the links of the repository into links of the site."""
+    in_root = page.file.src_uri in _ROOT_PAGES.values()
 
     def moved(link: re.Match[str]) -> str:
         name, anchor = link[1], link[2] or ""
         name = name.removeprefix("docs/") if in_root else name.removeprefix("../")
-        return f"]({_PLACES.get(name, name)}{anchor})"
+        return f"]({_ROOT_PAGES.get(name, name)}{anchor})"
 
-    linked = _LINK.sub(moved, markdown).replace(_REPORT, f"[{_REPORT}](sample-report.html)")
+    linked = _LINK.sub(moved, markdown)
+    linked = linked.replace(_REPORT_NAME, f"[{_REPORT_NAME}](sample-report.html)")
     return _PICTURE.sub(r"[\g<0>](sample-report.html)", linked)
 
 
-def _outside(page: File) -> Iterator[str]:
-    """Files of the repository, outside docs/, to which a page links."""
+def _links_outside_docs(page: File) -> Iterator[str]:
+    """Yield the files outside docs/ to which a page links."""
     yield from re.findall(r"\]\(\.\./([^)#]+)", page.content_string)
 
 
 def _commands(command: click.Command, name: str) -> Iterator[str]:
-    """The help of all commands, as they print it."""
+    """Yield the help of all commands, and the keys of their JSON."""
     if name == "nimc":
         yield "# All commands\n\nGenerated from the program.\n"
     context = click.Context(command, info_name=name, max_content_width=80, terminal_width=80)
@@ -101,7 +105,7 @@ def _workloads() -> Iterator[str]:
 
 
 def _records() -> Iterator[str]:
-    """The fields of all records, from their schemas."""
+    """Yield the fields of all records, from their schemas."""
     yield "# Fields of all records\n\nGenerated from docs/schemas/, which the program writes.\n"
     for path in sorted((ROOT / "docs" / "schemas").glob("*.json")):
         schema = json.loads(path.read_text())

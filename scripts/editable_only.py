@@ -1,7 +1,7 @@
-"""Build backend: setuptools', for editable installs alone.
+"""Build backend that only makes editable installs, with setuptools.
 
-Configs, campaigns, site files, checks and Spack environments are files of the checkout, which users
-change and ReFrame is called on; a wheel would have none of them.
+Users change configs, campaigns, site files, checks and Spack environments in the checkout, and call
+ReFrame on them. A wheel would have none of these files.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ __all__ = [
 
 
 def build_wheel(*_: object) -> NoReturn:
-    """Ends with one line."""
+    """Refuse in one line."""
     raise SystemExit(
         "nimc runs from its checkout and is not built as a wheel: clone it and run 'make campaign',"
         " or 'pip install --editable .' in an environment of your own"

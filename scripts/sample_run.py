@@ -1,8 +1,8 @@
-"""The run that README, the tutorial and the docs site show: its files, and its picture.
+"""The sample run, which README, the tutorial and the docs site show: its files and its picture.
 
-`python -m scripts.sample_run` draws docs/report.png from docs/sample-run/. With the folder of a
-finished run, that run first becomes the sample: without its logs, and with another name for the
-folder of its checkout.
+`python -m scripts.sample_run` draws docs/report.png from docs/sample-run/. Given the folder of a
+finished run, it first makes that run the sample, without its logs and with another path of its
+checkout.
 """
 
 from __future__ import annotations
@@ -24,21 +24,21 @@ from scripts.rechain import rechain
 ROOT = Path(__file__).parents[1]
 SAMPLES = ROOT / "docs/sample-run"
 PICTURE = ROOT / "docs/report.png"
-#: Folders of a run from which its page is made.
+#: Folders of a run that its report needs.
 _PARTS = ("samples", "counters", "provenance")
-#: Stands for the folder of the checkout.
+#: Path that replaces the checkout's.
 _CHECKOUT = "/home/user/nimc"
-#: Width and height of the picture, pixels: the page to the end of its summary.
+#: Width and height of the picture, pixels: it shows the page to the end of its summary.
 _SIZE = 1200, 690
 
 
 def sample_run() -> Path:
-    """The folder of the only sample run."""
+    """Return the folder of the sample run, of which there is one."""
     (run,) = (path for path in SAMPLES.iterdir() if path.is_dir())
     return run
 
 
-def take(run: Path) -> None:
+def replace_sample(run: Path) -> None:
     """Make a finished run the sample; its records are chained again, since paths in them change."""
     checkout = load_call(run, "").folder
     assert checkout, "the run does not say where its checkout is"
@@ -58,15 +58,18 @@ def take(run: Path) -> None:
 
 
 def _renamed(record: Path, checkout: str) -> str:
-    """The digest that a provenance record has with the other name of the checkout, and is named."""
+    """Replace the path of the checkout in a provenance record.
+
+    Return the new digest of the record, which is also the new name of its file.
+    """
     replace_text(record, record.read_text().replace(checkout, _CHECKOUT))
     digest = file_digest(record)
     record.rename(record.with_stem(digest))
     return digest
 
 
-def draw() -> None:
-    """The top of the sample's page, as a browser shows it."""
+def draw_picture() -> None:
+    """Draw the top of the sample's report, as a browser shows it."""
     assert CHROMIUM, "chromium is not installed"
     width, height = _SIZE
     with TemporaryDirectory() as folder:
@@ -82,5 +85,5 @@ def draw() -> None:
 
 if __name__ == "__main__":
     for name in sys.argv[1:]:
-        take(Path(name).resolve())  # `latest` is a link
-    draw()
+        replace_sample(Path(name).resolve())  # `latest` is a link
+    draw_picture()

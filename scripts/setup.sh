@@ -1,6 +1,6 @@
 #!/bin/sh
 # Makes .venv: requirements/base.lock, and the extras named as arguments (docs/benchmarks.md#dependencies).
-# Says what it installs; prints one line for what is missing, with the package to install.
+# It says what it installs. If something is missing, it prints one line with the package to install.
 set -eu
 cd "$(dirname "$0")/.."
 
@@ -16,7 +16,7 @@ for name in "$@"; do
     }
 done
 
-recent() { # recent PYTHON...: prints the first that is new enough
+recent() { # recent PYTHON...: prints the first one that is at least 3.10
     for candidate in "$@"; do
         if "$candidate" -c 'import sys; sys.exit(sys.version_info < (3, 10))' 2>/dev/null; then
             echo "$candidate"
@@ -54,10 +54,11 @@ for name in base "$@"; do
 done
 echo "setup: nimc, as $venv/bin/nimc"
 "$venv/bin/python" -m pip install --quiet --no-deps --no-build-isolation --editable .
-# The writer of one host, with the MPI of the wheels; -B since it has the path of this checkout.
+# Builds the writer for a shared host with the MPI of the wheels; -B since the program contains the
+# path of this checkout.
 case " $* " in *' wheels '*)
     command -v make >/dev/null || need make make make
     MPICH_CC=${CC:-cc} make -s -B -C conductor/mpi_put MPICC="$PWD/$venv/bin/mpicc"
     ;;
 esac
-echo "$@" >"$venv/.ready" # make looks whether it names the extras that are asked for
+echo "$@" >"$venv/.ready" # make compares these extras with those that it needs

@@ -1,4 +1,4 @@
-"""Fills memory of the target's host: a writer of a few lines, on one host only."""
+"""An injector of a few lines, which fills memory of a shared host."""
 
 from __future__ import annotations
 
@@ -39,13 +39,13 @@ class Fill(Injector):
     paced_by = "agent"
 
     def transport(self, writer: Writer) -> str:
-        """Memory of this host, which no network card writes."""
+        """Return the transport: writes stay in the memory of this host."""
         return "shared memory"
 
     def origin_command(self, writer: Writer) -> list[str]:
-        """Copies `message_b` bytes repeatedly until stopped."""
+        """Return the command that copies `message_b` bytes repeatedly until it is stopped."""
         return [sys.executable, "-S", "-c", _PROGRAM, str(writer.message_b)]
 
     def parser(self, writer: Writer) -> _Parser:
-        """Parses the writer's lines."""
+        """Return the parser of the writer's lines."""
         return _Parser()

@@ -32,17 +32,17 @@ _EVENTS = {
 
 
 class Rusage(Tool):
-    """See `base.Tool`."""
+    """The tool `rusage`."""
 
     name = "rusage"
 
     def wrap(self, launcher: Sequence[str], application: Sequence[str]) -> list[str]:
-        """A shell expands the rank and replaces itself by the Python that runs the application."""
+        """Return a shell that expands the rank and becomes Python, which runs the application."""
         script = ["sh", "-c", _START, self.name, FOLDER, sys.executable, _SCRIPT]
         return [*launcher, *script, *application]
 
     def parse(self, folder: Path, ranks: int) -> list[CounterRow]:
-        """See the interface."""
+        """See `base.Tool`."""
         rows = []
         for rank, path in files_of(folder, ranks, "rank").items():
             try:
@@ -56,7 +56,7 @@ class Rusage(Tool):
         return rows
 
     def missing(self) -> str | None:
-        """Available on every Unix."""
+        """Return None: it is available on every Unix."""
         return None
 
 

@@ -29,11 +29,11 @@ class sort(rfm.RunOnlyRegressionTest, NimcMixin):
     within_block = ("numbers",)
     lengthened_by = "numbers"
 
-    #: How many numbers are sorted.
+    #: Number of random numbers that are sorted.
     numbers = variable(int, value=2_000_000)
 
     def lay_out(self):
-        """One process."""
+        """Set one process with a thread per core."""
         self.thread_per_core()
         self.executable_opts = ["-c", _PROGRAM, str(self.numbers)]
 

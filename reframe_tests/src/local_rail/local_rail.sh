@@ -1,5 +1,5 @@
 #!/bin/sh
-# Runs a rank with the variables of the rails of its NUMA node.
+# Runs an MPI rank with the variables of the rails of its NUMA node.
 # usage: local_rail.sh 'NODE NAME=VALUE...'... -- COMMAND...
 set -eu
 system=${NIMC_SYSROOT:-}/sys/devices/system/cpu

@@ -1,4 +1,4 @@
-// 128-bit vectors of 64-bit ARM, in pairs: stores past the caches come in pairs there (stnp).
+// Pairs of 128-bit vectors of 64-bit ARM, whose streaming stores take pairs (stnp).
 #include "kernels.h"
 
 #ifdef __aarch64__

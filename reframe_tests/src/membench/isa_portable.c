@@ -1,4 +1,4 @@
-// Plain C for any processor; the compiler vectorises as it can, and stores go through the caches.
+// Plain C for any processor. The compiler may vectorise it, and stores go through the caches.
 #include "kernels.h"
 
 #define WIDTH 1

@@ -1,4 +1,4 @@
-// Vectors of x86: of 128 bits, which every 64-bit processor has, of 256 and of 512.
+// Vectors of x86: of 128 bits, which every 64-bit processor has, of 256 bits and of 512 bits.
 #include "kernels.h"
 
 #ifdef __x86_64__

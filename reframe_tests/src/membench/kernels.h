@@ -11,14 +11,14 @@ enum { GRAIN = 64 };
 // Factor of scale and triad, what mix adds, and the value that the writing kernels write.
 #define FACTOR 3.0
 
-// One pass over n doubles. Returns the sum for `read`, 0 for others.
+// Makes one pass over n doubles. Returns their sum for `read`, and 0 for other kernels.
 typedef double pass_fn(double *a, const double *b, const double *c, size_t n);
 
-// How a kernel wants its results stored: through the caches, past them, or past them only where
-// the arrays do not fit anyway.
+// How a kernel stores its results: through the caches, past them, or past them only if the arrays
+// do not fit into them.
 enum stores { STORES_CACHED, STORES_STREAMING, STORES_AUTO };
 
-// A kernel's two codes within an instruction set; the same where streaming is not known there.
+// The two functions of a kernel in an instruction set; the same one if it does not stream.
 struct code {
     pass_fn *cached, *streaming;
 };
@@ -32,8 +32,8 @@ struct kernel {
     const char *name, *formula;
     int code;
     enum stores stores;
-    // Arrays that it uses (a, then b, then c) and bytes that it reads and writes per element.
-    // What a cache reads to write part of a line is not counted, as in STREAM.
+    // Arrays that it uses (a, then b, then c), and bytes that it reads and writes per element. As in
+    // STREAM, what a cache reads before a line is written is not counted.
     int arrays, element_b;
 };
 
@@ -52,12 +52,13 @@ enum { KERNEL_COUNT = sizeof KERNELS / sizeof KERNELS[0] };
 struct isa {
     const char *name;
     bool (*supported)(void);
-    // Whether `streaming` codes really go past the caches.
+    // True if the `streaming` functions bypass the caches.
     bool streams;
     struct code codes[CODE_COUNT];
 };
 
-// The named instruction set, or the best that this processor has for NULL; NULL where it has not.
+// Returns the instruction set of this name, or for NULL the best one; NULL if this processor does
+// not have it.
 const struct isa *isa_choose(const char *name);
 
 extern const struct isa isa_avx512, isa_avx2, isa_sse2, isa_neon, isa_portable;

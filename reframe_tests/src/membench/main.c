@@ -7,28 +7,32 @@
 
 int main(int argc, char **argv)
 {
-    static struct options o;
-    static struct result r;
-    options_read(argc, argv, &o);
-    const bool json_only = o.json != NULL && strcmp(o.json, "-") == 0;
-    // Standard output is one JSON document where that was asked for.
-    FILE *talk = json_only ? stderr : stdout;
-    report_start(talk, &o.plan);
-    const char *fault = measure(&o.plan, &r);
+    static struct options options;
+    static struct result result;
+    options_read(argc, argv, &options);
+    const bool json_only = options.json != NULL && strcmp(options.json, "-") == 0;
+    // With --json -, standard output is one JSON document.
+    FILE *text = json_only ? stderr : stdout;
+    report_start(text, &options.plan);
+    const char *fault = measure(&options.plan, &result);
     if (fault != NULL) {
         fprintf(stderr, "membench: %s\n", fault);
-        free(r.cores);
+        free(result.cores);
         return 3;
     }
-    report_result(talk, &o.plan, &r);
-    FILE *json = json_only ? stdout : o.json != NULL ? fopen(o.json, "w") : NULL;
+    report_result(text, &options.plan, &result);
+    FILE *json = NULL;
+    if (json_only)
+        json = stdout;
+    else if (options.json != NULL)
+        json = fopen(options.json, "w");
     if (json != NULL)
-        report_json(json, &o.plan, &r);
-    const bool written = o.json == NULL || (json != NULL && fflush(json) == 0);
+        report_json(json, &options.plan, &result);
+    const bool written = options.json == NULL || (json != NULL && fflush(json) == 0);
     if (!written)
-        fprintf(stderr, "membench: %s cannot be written\n", o.json);
+        fprintf(stderr, "membench: %s cannot be written\n", options.json);
     if (json != NULL && !json_only)
         fclose(json);
-    free(r.cores);
+    free(result.cores);
     return written ? 0 : 3;
 }

@@ -11,9 +11,9 @@
 
 #include "work.h"
 
-// An iteration lasts at least this long, so that reading the clock costs nothing.
+// An iteration lasts at least this long, so that reading the clock takes a negligible part.
 static const double ITERATION_S = 2e-3;
-// Iterations that each core makes even where they outlast the duration: first and last are dropped.
+// Minimum number of iterations of a core, even if they outlast the duration.
 enum { ITERATIONS_MIN = 5 };
 
 struct core {
@@ -21,7 +21,7 @@ struct core {
     size_t array_b;
     double *ends;
     size_t count, capacity;
-    // Passes of an iteration, and those before the first.
+    // Passes of an iteration, and passes before the first iteration.
     long passes, warm_up;
     // NUMA node that its pages must be on, if that node has memory; -1 if any will do.
     int node;
@@ -56,8 +56,8 @@ static struct work work_of(const struct plan *plan)
                          .pass = task->stores == STORES_STREAMING ? code->streaming : code->cached};
 }
 
-// The node whose memory a thread must get: the one that was asked for, or its core's own.
-static int node_of(const struct plan *plan)
+// Returns the NUMA node whose memory a thread must get: the requested one, or its core's.
+static int memory_node(const struct plan *plan)
 {
     unsigned node;
     if (plan->node >= 0 || plan->free)
@@ -70,7 +70,7 @@ static const char *prepare(const struct plan *plan, int thread, struct core *cor
 {
     if (!plan->free && !pin(plan->cpus[thread]))
         return "a thread could not be bound to its processor";
-    core->node = node_of(plan);
+    core->node = memory_node(plan);
     core->work = work_of(plan);
     core->array_b = core->work.n * sizeof(double);
     for (int k = 0; k < core->work.kernel->arrays; k++) {
@@ -85,25 +85,26 @@ static const char *prepare(const struct plan *plan, int thread, struct core *cor
     return core->ends == NULL ? "no memory for the times" : NULL;
 }
 
-// Passes over the arrays that last an iteration; also warms up. They must last it twice in a row:
-// one that was interrupted seems to, and with too few passes the room for times is used up early.
+// Returns the passes over the arrays that an iteration needs; also warms up. They must last long
+// enough twice in a row, since an interruption may lengthen a single time. With too few passes, the
+// capacity for times would be used up early.
 static long passes_needed(struct core *core)
 {
     long passes = 1;
-    for (int lasted = 0;;) {
+    for (int long_enough = 0;;) {
         const double start_s = now_s();
         for (long i = 0; i < passes; i++)
             work_pass(&core->work);
         core->warm_up += passes;
         const double took_s = now_s() - start_s;
         if (took_s >= ITERATION_S) {
-            if (++lasted == 2)
+            if (++long_enough == 2)
                 return passes;
             continue;
         }
-        lasted = 0;
-        const double more = took_s > 0 ? ITERATION_S / took_s : 16;
-        passes = (long)ceil((double)passes * (more < 16 ? 1.1 * more : 16));
+        long_enough = 0;
+        const double factor = took_s > 0 ? ITERATION_S / took_s : 16;
+        passes = (long)ceil((double)passes * (factor < 16 ? 1.1 * factor : 16));
     }
 }
 
@@ -117,8 +118,8 @@ static void iterate(struct core *core, double until_s)
              (core->ends[core->count - 1] < until_s && core->count < core->capacity));
 }
 
-// Whether the results are right, of as many passes as were counted.
-static bool right(const struct core *core)
+// Returns whether the results are those of all counted passes.
+static bool results_are_right(const struct core *core)
 {
     return work_right(&core->work) &&
            core->work.passes == core->warm_up + core->passes * (long)core->count;
@@ -133,7 +134,7 @@ static const char *rates(int count, const struct core *cores, struct result *res
     for (int i = 0; fault == NULL && i < count; i++) {
         ends[i] = cores[i].ends;
         counts[i] = cores[i].count;
-        amounts[i] = work_amount(&cores[i].work) * (double)cores[i].passes;
+        amounts[i] = work_pass_b(&cores[i].work) * (double)cores[i].passes;
         result->cores[i].passes = cores[i].passes;
     }
     if (fault == NULL) {
@@ -147,36 +148,37 @@ static const char *rates(int count, const struct core *cores, struct result *res
     return fault;
 }
 
-// Counts the pages of a core's arrays by node. They must be where the core wants them.
-static const char *place(const struct core *core, struct result *result)
+// Adds a core's pages to those of each node. Fails if they are on another node than required.
+static const char *count_pages(const struct core *core, struct result *result)
 {
-    static long found[NODES_MAX];
+    static long counts[NODES_MAX];
     for (int node = 0; node < NODES_MAX; node++)
-        found[node] = 0;
+        counts[node] = 0;
     for (int k = 0; k < core->work.kernel->arrays; k++)
-        if (memory_count(core->work.arrays[k], core->array_b, found) != 0)
+        if (memory_count(core->work.arrays[k], core->array_b, counts) != 0)
             return "the kernel does not report the placement of pages (move_pages)";
-    const bool any = core->node < 0 || !topology_has_memory(core->node);
+    const bool any_node = core->node < 0 || !topology_has_memory(core->node);
     for (int node = 0; node < NODES_MAX; node++) {
-        if (!any && node != core->node && found[node] != 0)
+        if (!any_node && node != core->node && counts[node] != 0)
             return "pages are on another node than requested, or than their core";
-        result->pages_on_node[node] += found[node];
+        result->pages_on_node[node] += counts[node];
     }
     return NULL;
 }
 
-static const char *where(int count, const struct plan *plan, const struct core *cores,
-                         struct result *result)
+// Fills the result's memory: its pages by node, its size, and its part in huge pages.
+static const char *examine_memory(int count, const struct plan *plan, const struct core *cores,
+                                  struct result *result)
 {
     for (int i = 0; i < count; i++) {
-        const char *fault = place(&cores[i], result);
+        const char *fault = count_pages(&cores[i], result);
         if (fault != NULL)
             return fault;
         for (int k = 0; k < cores[i].work.kernel->arrays; k++)
             result->memory_b += memory_of_pages_b(cores[i].array_b, plan->pages);
     }
     result->huge_b = memory_huge_b();
-    // A tenth may be missing: the system makes huge pages of what it finds.
+    // A tenth may be missing, since the system needs contiguous memory for huge pages.
     if (plan->pages == PAGES_TRANSPARENT && (double)result->huge_b < 0.9 * (double)result->memory_b)
         return "less than 90 % of the memory lies in transparent huge pages (see"
                " /sys/kernel/mm/transparent_hugepage/enabled)";
@@ -213,14 +215,14 @@ const char *measure(const struct plan *plan, struct result *result)
             until_s = now_s() + plan->duration_s;
             iterate(core, until_s);
 #pragma omp barrier
-            if (!right(core))
+            if (!results_are_right(core))
                 core->fault = "wrong results";
         }
     }
     for (int i = 0; fault == NULL && i < count; i++)
         fault = cores[i].fault;
     if (fault == NULL)
-        fault = where(count, plan, cores, result);
+        fault = examine_memory(count, plan, cores, result);
     if (fault == NULL)
         fault = rates(count, cores, result);
     for (int i = 0; i < count; i++)

@@ -1,4 +1,4 @@
-// Runs kernels on several cores at once and returns their rates while all of them were busy.
+// Runs a kernel on several cores at once and measures their rates while all of them are busy.
 #ifndef MEASURE_H
 #define MEASURE_H
 
@@ -9,7 +9,7 @@
 #include "memory.h"
 #include "topology.h"
 
-// What a core runs.
+// The work of each core.
 struct task {
     const struct kernel *kernel;
     enum stores stores;
@@ -23,15 +23,16 @@ struct plan {
     // `task` runs on the first `cores` of `cpus`.
     int cores;
     int cpus[CPUS_MAX];
-    // Threads go where the system puts them; `cpus` only says how many there may be.
+    // True if threads are not bound; `cpus` then only limits their number.
     bool free;
+    // NUMA node to which the memory is bound; -1 for near each core.
     int node;
     enum pages pages;
     double duration_s;
 };
 
 struct core_result {
-    // Bytes per second of all iterations that count; how many they are, and the passes of each.
+    // Bytes per second of the iterations that count, their number, and the passes of each.
     double rate;
     long iterations, passes;
 };
@@ -41,18 +42,19 @@ struct result {
     double window_s;
     struct core_result *cores;
     long pages_on_node[NODES_MAX];
-    // Memory of all arrays, and how much of it lies in huge pages; -1 where the kernel says nothing.
+    // Memory of all arrays, and its part in huge pages; -1 if the kernel does not report it.
     size_t memory_b;
     long huge_b;
 };
 
-// Returns NULL, or a line about what failed. `cores` of the result is allocated with malloc.
+// Returns NULL, or what failed, in one line. The caller frees `cores` of the result.
 const char *measure(const struct plan *plan, struct result *result);
 
-// Rate of each core within the window that all cores share: `ends[i]` holds the ends of the
-// iterations of core i, `counts[i]` of them, of `amounts[i]` each. The first and the last iteration
-// of a core are dropped, and so is whatever does not lie within all others' kept ones. Returns the
-// length of the window, or 0 where some core has nothing left.
+// Computes the rate of each core within the window that all cores share. `ends[i]` has the times
+// at which the `counts[i]` iterations of core i ended; each moved `amounts[i]` bytes. The first and
+// the last iteration of each core are dropped. The window is the time that the other iterations of
+// all cores have in common; iterations outside of it do not count. Returns its length in seconds, or 0
+// if a core has no iteration in it.
 double steady_rates(int cores, double *const ends[], const size_t counts[], const double amounts[],
                     struct core_result results[]);
 

@@ -10,7 +10,7 @@
 #include <sys/syscall.h>
 #include <unistd.h>
 
-// From linux/mempolicy.h, which not every machine has: allocate from the given nodes or not at all.
+// MPOL_BIND of linux/mempolicy.h, which not every machine has: allocate on these nodes only.
 enum { POLICY_BIND = 2 };
 
 enum { SAMPLE_MAX = 1024, HUGE_PAGE_B = 2 << 20 };
@@ -34,13 +34,13 @@ void *memory_map(size_t size_b, int node, enum pages pages)
 {
     const int flags = MAP_PRIVATE | MAP_ANONYMOUS | (pages == PAGES_HUGE ? MAP_HUGETLB : 0);
     size_b = memory_of_pages_b(size_b, pages);
-    // More than is needed, so that a transparent huge page fits at its boundary.
+    // The spare bytes let the memory start at a boundary of transparent huge pages.
     const size_t spare_b = pages == PAGES_TRANSPARENT ? HUGE_PAGE_B : 0;
     char *mapped = mmap(NULL, size_b + spare_b, PROT_READ | PROT_WRITE, flags, -1, 0);
     if (mapped == MAP_FAILED)
         return NULL;
     char *memory = mapped + (spare_b ? HUGE_PAGE_B - (uintptr_t)mapped % HUGE_PAGE_B : 0);
-    // Said either way, so that a machine's default does not decide.
+    // Both kinds are advised, so that the machine's default has no effect.
     const int advice = pages == PAGES_TRANSPARENT ? MADV_HUGEPAGE : MADV_NOHUGEPAGE;
     const int advised = pages == PAGES_HUGE ? 0 : madvise(memory, size_b, advice);
     if ((advised != 0 && pages == PAGES_TRANSPARENT) ||
@@ -75,9 +75,9 @@ int memory_count(const void *memory, size_t size_b, long counts[NODES_MAX])
     return 0;
 }
 
-// Whether the flags of a mapping say that its pages were chosen: advised huge, advised not huge, or
-// reserved. Those are the arrays; heap and stacks are not.
-static bool chosen(const char *flags)
+// Returns whether the flags of a mapping are those of an array, whose kind of pages was chosen:
+// advised huge, advised not huge, or reserved. Heap and stacks have no such flag.
+static bool is_array(const char *flags)
 {
     return strstr(flags, " hg") != NULL || strstr(flags, " nh") != NULL ||
            strstr(flags, " ht") != NULL;
@@ -94,7 +94,7 @@ long memory_huge_b(void)
             mapping_b += kib * 1024;
         if (strncmp(row, "VmFlags:", 8) != 0)
             continue;
-        if (chosen(row))
+        if (is_array(row))
             total_b = (total_b < 0 ? 0 : total_b) + mapping_b;
         mapping_b = 0;
     }

@@ -39,7 +39,7 @@ __attribute__((noreturn, format(printf, 1, 2))) static void refuse(const char *f
     exit(2);
 }
 
-// The index of `word` in a list that NULL ends.
+// Returns the index of `word` in a list that ends with NULL.
 static int choice(const char *option, const char *word, const char *const words[])
 {
     for (int i = 0; words[i] != NULL; i++)
@@ -93,8 +93,8 @@ static const struct kernel *kernel(const char *name)
     refuse("there is no kernel %s: see --help", name);
 }
 
-// How large an array is by default, and how the results are stored, follow from the cache.
-static void settle(struct task *task, int cores, size_t llc_b, enum stores stores)
+// Sets the size of the arrays and the kind of stores, whose defaults depend on the cache.
+static void complete_task(struct task *task, int cores, size_t llc_b, enum stores stores)
 {
     const size_t grain_b = GRAIN * sizeof(double), arrays = (size_t)task->kernel->arrays;
     if (task->array_b == 0)
@@ -107,48 +107,51 @@ static void settle(struct task *task, int cores, size_t llc_b, enum stores store
     task->stores = stores;
 }
 
-// What the command line says, before it is known which processors there are.
-struct wanted {
+// Options that are resolved after the command line has been read.
+struct request {
     const char *cpus, *isa;
     int socket, cpu_node, stores, order, cores;
 };
 
-static void check(const struct plan *plan, const struct wanted *w)
+static void check_options(const struct plan *plan, const struct request *request)
 {
     const struct kernel *kernel = plan->task.kernel;
-    if ((w->cpus != NULL) + (w->cpu_node >= 0) + (w->socket != SOCKET_FIRST) + plan->free > 1)
+    const int selections = (request->cpus != NULL) + (request->cpu_node >= 0) +
+                           (request->socket != SOCKET_FIRST) + plan->free;
+    if (selections > 1)
         refuse("--socket, --cpu-node, --cpus and --free exclude each other");
-    if (kernel->stores != STORES_AUTO && w->stores != STORES_AUTO &&
-        w->stores != (int)kernel->stores)
+    if (kernel->stores != STORES_AUTO && request->stores != STORES_AUTO &&
+        request->stores != (int)kernel->stores)
         refuse("--stores: %s stores as its name says", kernel->name);
 }
 
-// Fills the processors; returns how many cores are used where the command line does not say.
-static int find_cpus(struct plan *plan, const struct wanted *w, int *found)
+// Fills the processors and their number; returns the default number of cores.
+static int find_cpus(struct plan *plan, const struct request *request, int *found)
 {
     int cores;
-    if (w->cpus == NULL) {
-        *found = topology_cores(w->socket, w->cpu_node, (enum order)w->order, plan->cpus, &cores);
+    if (request->cpus == NULL) {
+        *found = topology_cores(request->socket, request->cpu_node, (enum order)request->order,
+                                plan->cpus, &cores);
         return cores;
     }
-    *found = topology_list(w->cpus, plan->cpus);
+    *found = topology_list(request->cpus, plan->cpus);
     if (*found < 0)
-        refuse("--cpus %s: a list such as 0-3,8 is needed", w->cpus);
+        refuse("--cpus %s: a list such as 0-3,8 is needed", request->cpus);
     static bool listed[CPUS_MAX];
     memset(listed, 0, sizeof listed);
     for (int i = 0; i < *found; i++) {
         if (listed[plan->cpus[i]])
-            refuse("--cpus %s: processor %d is listed twice", w->cpus, plan->cpus[i]);
+            refuse("--cpus %s: processor %d is listed twice", request->cpus, plan->cpus[i]);
         listed[plan->cpus[i]] = true;
     }
     return *found;
 }
 
-static void choose_cores(struct plan *plan, const struct wanted *w)
+static void choose_cores(struct plan *plan, const struct request *request)
 {
     int found;
-    const int cores = find_cpus(plan, w, &found);
-    plan->cores = w->cores != 0 ? w->cores : cores;
+    const int cores = find_cpus(plan, request, &found);
+    plan->cores = request->cores != 0 ? request->cores : cores;
     if (plan->cores < 1 || plan->cores > found)
         refuse("--cores %d: %d are there to use", plan->cores, found);
 }
@@ -170,25 +173,25 @@ void options_read(int argc, char **argv, struct options *o)
     static const char *const pages[] = {"normal", "transparent", "huge", NULL};
     static const char *const stores[] = {"cached", "streaming", "auto", NULL};
     static const char *const orders[] = {"compact", "spread", NULL};
-    struct wanted w = {.socket = SOCKET_FIRST, .cpu_node = -1, .stores = STORES_AUTO};
+    struct request request = {.socket = SOCKET_FIRST, .cpu_node = -1, .stores = STORES_AUTO};
     struct plan *plan = &o->plan;
     *o = (struct options){.plan = {.node = -1, .duration_s = 2}};
     for (int option; (option = getopt_long(argc, argv, "n:m:s:d:j:h", known, NULL)) != -1;)
         switch (option) {
-        case 'n': w.cores = integer("--cores", optarg, 1, CPUS_MAX); break;
+        case 'n': request.cores = integer("--cores", optarg, 1, CPUS_MAX); break;
         case SOCKET:
-            w.socket = strcmp(optarg, "all") == 0 ? SOCKET_ALL
-                                                  : integer("--socket", optarg, 0, CPUS_MAX);
+            request.socket = strcmp(optarg, "all") == 0 ? SOCKET_ALL
+                                                        : integer("--socket", optarg, 0, CPUS_MAX);
             break;
-        case CPU_NODE: w.cpu_node = integer("--cpu-node", optarg, 0, NODES_MAX - 1); break;
+        case CPU_NODE: request.cpu_node = integer("--cpu-node", optarg, 0, NODES_MAX - 1); break;
         case FREE: plan->free = true; break;
-        case CPUS: w.cpus = optarg; break;
-        case ORDER: w.order = choice("--order", optarg, orders); break;
+        case CPUS: request.cpus = optarg; break;
+        case ORDER: request.order = choice("--order", optarg, orders); break;
         case 'm': plan->node = integer("--node", optarg, 0, NODES_MAX - 1); break;
         case 's': plan->task.array_b = size_b(optarg); break;
         case PAGES: plan->pages = (enum pages)choice("--pages", optarg, pages); break;
-        case STORES: w.stores = choice("--stores", optarg, stores); break;
-        case ISA: w.isa = optarg; break;
+        case STORES: request.stores = choice("--stores", optarg, stores); break;
+        case ISA: request.isa = optarg; break;
         case 'd': plan->duration_s = number("--duration", optarg, 0.01, 86400); break;
         case 'j': o->json = optarg; break;
         case 'h': help(); break;
@@ -197,11 +200,11 @@ void options_read(int argc, char **argv, struct options *o)
     if (optind + 1 != argc)
         refuse("one kernel is needed, see --help");
     plan->task.kernel = kernel(argv[optind]);
-    check(plan, &w);
-    choose_cores(plan, &w);
-    plan->isa = isa_choose(w.isa);
+    check_options(plan, &request);
+    choose_cores(plan, &request);
+    plan->isa = isa_choose(request.isa);
     if (plan->isa == NULL)
-        refuse("--isa %s: not an instruction set that this processor has", w.isa);
+        refuse("--isa %s: not an instruction set that this processor has", request.isa);
     const size_t llc_b = topology_llc_b(plan->cpus[0]);
-    settle(&plan->task, plan->cores, llc_b, (enum stores)w.stores);
+    complete_task(&plan->task, plan->cores, llc_b, (enum stores)request.stores);
 }

@@ -1,4 +1,4 @@
-// What the command line asks for.
+// The options of the command line.
 #ifndef OPTIONS_H
 #define OPTIONS_H
 
@@ -6,10 +6,11 @@
 
 struct options {
     struct plan plan;
+    // File for the result as JSON, - for standard output; NULL for none.
     const char *json;
 };
 
-// Fills the options, or prints why not (or the help) and ends the program.
+// Fills the options. Ends the program after --help, or with a message if an option is invalid.
 void options_read(int argc, char **argv, struct options *options);
 
 #endif

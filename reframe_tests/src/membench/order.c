@@ -1,9 +1,10 @@
-// The order in which hardware threads are used: plain arithmetic on their places.
+// The order in which hardware threads are used, computed from their places alone.
 #include <stdlib.h>
 
 #include "topology.h"
 
-static int by(const long *one, const long *other, int keys)
+// Compares two lists of keys, the first key first.
+static int compare_keys(const long *one, const long *other, int keys)
 {
     for (int i = 0; i < keys; i++)
         if (one[i] != other[i])
@@ -11,25 +12,25 @@ static int by(const long *one, const long *other, int keys)
     return 0;
 }
 
-static int compact(const void *a, const void *b)
+static int compare_compact(const void *a, const void *b)
 {
     const struct place *p = a, *q = b;
     const long one[] = {p->sibling, p->package, p->cache, p->cpu};
     const long other[] = {q->sibling, q->package, q->cache, q->cpu};
-    return by(one, other, 4);
+    return compare_keys(one, other, 4);
 }
 
-static int spread(const void *a, const void *b)
+static int compare_spread(const void *a, const void *b)
 {
     const struct place *p = a, *q = b;
     const long one[] = {p->sibling, p->core_rank, p->cache_rank, p->package, p->cpu};
     const long other[] = {q->sibling, q->core_rank, q->cache_rank, q->package, q->cpu};
-    return by(one, other, 5);
+    return compare_keys(one, other, 5);
 }
 
 void topology_sort(struct place places[], int count, enum order order)
 {
-    qsort(places, (size_t)count, sizeof *places, compact);
+    qsort(places, (size_t)count, sizeof *places, compare_compact);
     for (int i = 0; i < count; i++) {
         struct place *const here = &places[i];
         const struct place *const before = i > 0 ? &places[i - 1] : NULL;
@@ -40,5 +41,5 @@ void topology_sort(struct place places[], int count, enum order order)
         here->cache_rank = same_package ? before->cache_rank + !same_cache : 0;
     }
     if (order == ORDER_SPREAD)
-        qsort(places, (size_t)count, sizeof *places, spread);
+        qsort(places, (size_t)count, sizeof *places, compare_spread);
 }

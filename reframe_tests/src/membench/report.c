@@ -2,7 +2,7 @@
 
 static const char *const PAGES[] = {"normal", "transparent", "huge"};
 
-// Streaming stores are said only where they really go past the caches.
+// Stores are called streaming only if the instruction set makes them bypass the caches.
 static const char *stores_name(const struct plan *plan)
 {
     return plan->task.stores == STORES_STREAMING && plan->isa->streams ? "streaming" : "cached";
@@ -21,7 +21,7 @@ static const char *plural(int count)
     return count == 1 ? "" : "s";
 }
 
-static void say_cores(FILE *out, const struct plan *plan)
+static void report_cores(FILE *out, const struct plan *plan)
 {
     fprintf(out, "%d core%s, processor%s", plan->cores, plural(plan->cores), plural(plan->cores));
     for (int i = 0; i < plan->cores && !plan->free; i++)
@@ -36,7 +36,7 @@ void report_start(FILE *out, const struct plan *plan)
     const struct kernel *kernel = plan->task.kernel;
     fprintf(out, "membench: %s (%s), %s, %s stores\n", kernel->name, kernel->formula,
             plan->isa->name, stores_name(plan));
-    say_cores(out, plan);
+    report_cores(out, plan);
     const int arrays = kernel->arrays;
     fprintf(out, "%d array%s of %zu bytes a core, %s pages, ", arrays, plural(arrays),
             plan->task.array_b, PAGES[plan->pages]);

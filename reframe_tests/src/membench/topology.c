@@ -8,23 +8,23 @@
 
 static const char *const CPU = "/sys/devices/system/cpu/cpu%d/%s";
 
-// The number in a file of a processor's folder in sysfs, or `missing`.
-static long cpu_number(int cpu, const char *file, long missing)
+// Returns the number in a file of a processor's folder in sysfs; `fallback` without one.
+static long cpu_number(int cpu, const char *file, long fallback)
 {
     char path[128];
     snprintf(path, sizeof path, CPU, cpu, file);
     FILE *in = fopen(path, "r");
-    long value = missing;
+    long value = fallback;
     if (in != NULL) {
         if (fscanf(in, "%ld", &value) != 1)
-            value = missing;
+            value = fallback;
         fclose(in);
     }
     return value;
 }
 
-// Reads a list such as 0-3,8 from a file and marks its numbers. False if there is no such file.
-static bool mark(const char *path, bool marked[CPUS_MAX])
+// Reads a list such as 0-3,8 from a file and marks its numbers; returns false without the file.
+static bool mark_listed(const char *path, bool marked[CPUS_MAX])
 {
     static int list[CPUS_MAX];
     static char text[1 << 16];
@@ -38,7 +38,7 @@ static bool mark(const char *path, bool marked[CPUS_MAX])
     return true;
 }
 
-// The processor's largest cache, as the number of its folder; -1 if unknown.
+// Returns the index of a processor's largest cache in sysfs; -1 if unknown.
 static int last_cache(int cpu)
 {
     int last = -1;
@@ -56,7 +56,7 @@ static int last_cache(int cpu)
     return last;
 }
 
-// A last-level cache goes by the first of the processors that share it.
+// Returns the place of a processor. Its last-level cache is named after the first processor on it.
 static struct place place_of(int cpu, long package)
 {
     char file[64];
@@ -66,7 +66,7 @@ static struct place place_of(int cpu, long package)
 
 int topology_cores(int socket, int node, enum order order, int cpus[CPUS_MAX], int *cores)
 {
-    static bool near[CPUS_MAX];
+    static bool in_node[CPUS_MAX];
     static struct place places[CPUS_MAX];
     static long first_threads[CPUS_MAX], first_of_l1[CPUS_MAX];
     cpu_set_t *allowed = CPU_ALLOC(CPUS_MAX);
@@ -76,15 +76,15 @@ int topology_cores(int socket, int node, enum order order, int cpus[CPUS_MAX], i
     if (node >= 0) {
         char path[64];
         snprintf(path, sizeof path, "/sys/devices/system/node/node%d/cpulist", node);
-        memset(near, 0, sizeof near);
-        mark(path, near);
+        memset(in_node, 0, sizeof in_node);
+        mark_listed(path, in_node);
     }
     if (allowed == NULL || sched_getaffinity(0, size, allowed) != 0) {
         CPU_FREE(allowed);
         return 0;
     }
     for (int cpu = 0; cpu < CPUS_MAX; cpu++) {
-        if (!CPU_ISSET_S(cpu, size, allowed) || (node >= 0 && !near[cpu]))
+        if (!CPU_ISSET_S(cpu, size, allowed) || (node >= 0 && !in_node[cpu]))
             continue;
         const long package = cpu_number(cpu, "topology/physical_package_id", 0);
         if (socket == SOCKET_FIRST)
@@ -92,7 +92,8 @@ int topology_cores(int socket, int node, enum order order, int cpus[CPUS_MAX], i
         if (package != socket && node < 0 && socket != SOCKET_ALL)
             continue;
         places[count] = place_of(cpu, package);
-        // Numbers of cores start again in each socket, die and, on ARM, cluster.
+        // A core is named after its first thread, since its number is unique only within a socket,
+        // a die or, on ARM, a cluster.
         const long first = cpu_number(cpu, "topology/thread_siblings_list", cpu);
         first_threads[count] = first;
         // Cores of a compute unit (AMD's family 15h) are siblings, with an L1 data cache each.
@@ -114,7 +115,7 @@ int topology_cores(int socket, int node, enum order order, int cpus[CPUS_MAX], i
 bool topology_has_memory(int node)
 {
     static bool marked[CPUS_MAX];
-    return !mark("/sys/devices/system/node/has_memory", marked) || marked[node];
+    return !mark_listed("/sys/devices/system/node/has_memory", marked) || marked[node];
 }
 
 int topology_list(const char *text, int cpus[CPUS_MAX])

@@ -1,15 +1,15 @@
 #include "work.h"
 
-// What no kernel makes.
-static const double SPOILT = -1.0;
+// A value that no kernel writes.
+static const double INVALID = -1.0;
 
-// What the inputs hold: small whole numbers, so that every result is exact in any order.
+// Returns element i of an input: a small whole number, so that sums are exact in any order.
 static double input(int array, size_t i)
 {
     return array == 1 ? (double)(1 + i % 7) : (double)(2 + i % 11);
 }
 
-// What the kernel leaves in element `i` of its result after so many passes.
+// Returns element i of the kernel's result after the passes so far.
 static double formula(const struct work *w, size_t i)
 {
     const double b = input(1, i), c = input(2, i);
@@ -25,34 +25,34 @@ static double formula(const struct work *w, size_t i)
 
 void work_fill(struct work *w)
 {
-    // `read` and `mix` have their input in the array that the others write.
+    // The array that other kernels write is an input of `read` and `mix`.
     const bool result_first = w->kernel->code != CODE_READ && w->kernel->code != CODE_MIX;
     w->sum = 0;
     for (int k = 0; k < w->kernel->arrays; k++)
         for (size_t i = 0; i < w->n; i++) {
-            w->arrays[k][i] = k == 0 && result_first ? SPOILT : input(k, i);
+            w->arrays[k][i] = k == 0 && result_first ? INVALID : input(k, i);
             w->sum += k == 0 ? w->arrays[0][i] : 0;
         }
 }
 
 void work_pass(struct work *w)
 {
-    // A prime step, so that the elements looked at are spread over the array.
-    const size_t at = (size_t)w->passes * 1000003 % w->n;
+    // The step is prime, so that the checked elements are spread over the array.
+    const size_t checked = (size_t)w->passes * 1000003 % w->n;
     const int code = w->kernel->code;
     double *a = w->arrays[0];
     if (code == CODE_READ) {
-        a[at] += 1;
+        a[checked] += 1;
         w->sum += 1;
     } else if (code != CODE_MIX) {
-        a[at] = SPOILT;
+        a[checked] = INVALID;
     }
     const double sum = w->pass(a, w->arrays[1], w->arrays[2], w->n);
     w->passes++;
-    w->skipped |= code == CODE_READ ? sum != w->sum : a[at] != formula(w, at);
+    w->skipped |= code == CODE_READ ? sum != w->sum : a[checked] != formula(w, checked);
 }
 
-double work_amount(const struct work *w)
+double work_pass_b(const struct work *w)
 {
     return (double)w->n * w->kernel->element_b;
 }

@@ -1,4 +1,4 @@
-// A kernel's arrays, its passes over them, and the proof that every pass was made.
+// A kernel's arrays, the passes over them, and the check that every pass was made.
 #ifndef WORK_H
 #define WORK_H
 
@@ -13,24 +13,24 @@ struct work {
     double *arrays[3];
     // Doubles in each array.
     size_t n;
-    // Passes so far, and whether one of them left out the element that was looked at.
+    // Passes so far, and whether one of them left out the element that was checked.
     long passes;
     bool skipped;
     // What the next pass of `read` must return.
     double sum;
 };
 
-// Fills the arrays, which are mapped and touched first by the calling thread.
+// Fills the mapped arrays; the calling thread is the first to touch them.
 void work_fill(struct work *work);
 
-// One pass over the arrays. An element, another one each time, is changed before it and checked
-// after it.
+// Makes a pass over the arrays. Before it, an element is changed, another one each time; after it,
+// this element is checked.
 void work_pass(struct work *work);
 
-// Bytes of a pass.
-double work_amount(const struct work *work);
+// Returns the bytes that a pass reads and writes.
+double work_pass_b(const struct work *work);
 
-// Whether no pass was skipped, and each element is what the formula and the passes say.
+// Returns whether no pass was skipped, and every element has the value that the formula gives.
 bool work_right(const struct work *work);
 
 #endif

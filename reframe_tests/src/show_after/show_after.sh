@@ -1,6 +1,7 @@
 #!/bin/sh
-# Runs a program, and then prints on rank 0 the file that it wrote, since figures are read from
-# standard output alone.   usage: show_after.sh PATTERN PROGRAM [ARGUMENT...]
+# Runs a program. On rank 0 it then prints the file that the program wrote, since figures are read
+# from standard output only.
+# usage: show_after.sh PATTERN PROGRAM [ARGUMENT...]
 pattern=$1
 shift
 rank=${OMPI_COMM_WORLD_RANK:-${PMIX_RANK:-${PMI_RANK:-${SLURM_PROCID:-0}}}}

@@ -1,17 +1,17 @@
-/* Included before the official stream.c, which is compiled as it is: its number of iterations, NTIMES,
-   is read from the environment when it starts, since a run may have to be longer than planned. */
+/* Included before the official stream.c, which is compiled unmodified. Its number of iterations,
+   NTIMES, is read from the environment at the start, since a run may have to be lengthened. */
 #include <stdlib.h>
 
-#define LEAST 2 /* STREAM leaves out the first */
+#define MIN_ITERATIONS 2 /* STREAM drops the first */
 
-static int iterations_beyond_least;
+static int further_iterations;
 
 __attribute__((constructor)) static void read_iterations(void) {
     const char *text = getenv("STREAM_ITERATIONS");
-    int asked = text ? atoi(text) : 0;
-    if (asked < LEAST) exit(2);
-    iterations_beyond_least = asked - LEAST;
+    int requested = text ? atoi(text) : 0;
+    if (requested < MIN_ITERATIONS) exit(2);
+    further_iterations = requested - MIN_ITERATIONS;
 }
 
-/* stream.c checks it with #if, where a variable is 0. */
-#define NTIMES (LEAST + iterations_beyond_least)
+/* stream.c also tests NTIMES with #if, where the name of a variable counts as 0. */
+#define NTIMES (MIN_ITERATIONS + further_iterations)
