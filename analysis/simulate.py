@@ -61,7 +61,7 @@ class Application:
 
     @property
     def off_s(self) -> float:
-        """Its time without writes. It is summed like the simulation, so the ratio is exactly 1."""
+        """Its time without writes. Summed as in the simulation: without writes the ratio is 1."""
         return float(np.cumsum(np.full(self.steps, self.step_s))[-1])
 
 
