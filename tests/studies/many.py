@@ -33,7 +33,7 @@ _LESS, _MORE, _NEARLY = 0.5, 0.1, 3.0
 
 
 def longer(log_times: Draws, error: float, ratio: float = 1.0) -> Nights:
-    """Whether `looks.longer` of each night is at most so large."""
+    """Whether `evidence.p_longer` of each night is at most so large."""
     aligned = log_times.copy()
     aligned[..., 0] -= np.log(ratio)
     aligned -= aligned.mean(-1, keepdims=True)
@@ -53,12 +53,12 @@ def longer(log_times: Draws, error: float, ratio: float = 1.0) -> Nights:
 
 
 def shorter(log_times: Draws, error: float, ratio: float = 1.0) -> Nights:
-    """The same of `looks.shorter`."""
+    """The same of `evidence.p_shorter`."""
     return longer(-log_times, error, 1 / ratio)
 
 
 def faster(log_times: Draws, error: float) -> Nights:
-    """The same of `looks.shorter_in_both`."""
+    """The same of `evidence.p_typical_and_mean_shorter`."""
     shown = shorter(log_times, error)
     for night in np.flatnonzero(shown):
         shown[night] = evidence.p_typical_and_mean_shorter(log_times[night]) <= error
@@ -66,7 +66,10 @@ def faster(log_times: Draws, error: float) -> Nights:
 
 
 def within(log_times: Draws, error: float, margin: float) -> Nights:
-    """The same of `looks.outside_both`: (night, pair, smallest or largest loss, run)."""
+    """The same of `evidence.p_outside_margin_for_both`.
+
+    Axes of `log_times`: (night, pair, smallest or largest loss, run).
+    """
     shown = shorter(log_times[:, :, 1], error, 1 + margin)
     shown[shown] = longer(log_times[shown, :, 0], error, 1 / (1 + margin))
     return shown
