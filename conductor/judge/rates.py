@@ -149,9 +149,10 @@ def expected_rate(writer: WriterSeries) -> ExpectedRate:
     """Return the rate that a writer's rows are compared with.
 
     It is the requested rate, or the rate alone if none is requested or the writer does not reach it
-    even alone. Else the rate alone is not used: it scatters as the limiter does. A control reports
-    shares of a core in place of rates. It must run all the time, but no share is required, since
-    the application takes as much of the core from a control as from a writer.
+    even alone. Otherwise the requested rate is taken since the rate alone scatters as the limiter
+    does. A control reports shares of a core in place of rates. It must run all the time, but no
+    share is required, since the application takes as much of the core from a control as from a
+    writer.
     """
     alone_b_s, asked_b_s = writer.alone_b_s, writer.writer.rate_b_s
     if not INJECTORS[writer.injector].writes:
