@@ -96,7 +96,7 @@ class _Command:
 
 _COMMANDS = {
     "plan": _Command(_plan, 1_000, "cases"),
-    "report": _Command(_report, 20_000, "samples"),
+    "report": _Command(_report, 10_000, "samples"),
     "verify": _Command(_verify, 500, "samples", times=4),
     "pack": _Command(_pack, 500, "samples"),
     "pages": _Command(_pages, 200, "nights"),

@@ -120,6 +120,7 @@ def test_control_characters_of_a_command_line_are_not_printed(command):
     assert all(line.isprintable() for line in command.err.split("\n"))
 
 
+@pytest.mark.slow
 def test_what_may_not_be_read_is_named_and_hides_no_other_run(tmp_path):
     """By no superuser: in a user namespace of its own, root is none."""
     (table := add_table(made_run(tmp_path / "monday"))).parent.chmod(0)

@@ -50,6 +50,7 @@ def test_two_nights_differ_and_never_more(tmp_path, command):
     assert (tmp_path / "out" / "compare.html").exists()
 
 
+@pytest.mark.slow
 def test_several_nights_fail_only_if_asked_and_worse(tmp_path, command):
     old, new = _nights(tmp_path, 1.35, 1), _nights(tmp_path, 1.7, 11)
 

@@ -12,6 +12,8 @@ from tests.reframe_tests.followed import WORKLOAD, followed
 from tests.reframe_tests.reframe_call import ran, reframe, samples_of, succeeded
 from tests.undisturbed import VARIABLES
 
+pytestmark = pytest.mark.slow
+
 CAMPAIGN = """\
 name: pages
 workloads: [{check: stream}]

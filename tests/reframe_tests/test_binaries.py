@@ -149,6 +149,7 @@ def set_up(tmp_path, monkeypatch):
     return set_up
 
 
+@pytest.mark.slow
 def test_a_check_builds_its_program_and_says_how_it_was_made(tmp_path, set_up):
     set_up("stream", "stream_c.exe", "captures/stream/stream-1core.txt")
     settings = {**ONE, "layout_cores": 1, "nimc_dir": tmp_path / "run", "array_most": "2MiB"}

@@ -10,6 +10,8 @@ from nimc.campaign.prepare import prepare
 from records.checkout import ROOT
 from tests.reframe_tests.reframe_call import plan_of, reframe, succeeded
 
+pytestmark = pytest.mark.slow
+
 MACHINE = "example_slurm"
 DRY = ("--system", MACHINE, "-p", "wheels", "--dry-run")
 CAMPAIGN = """\

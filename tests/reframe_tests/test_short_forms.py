@@ -4,7 +4,11 @@ import json
 import re
 from pathlib import Path
 
+import pytest
+
 from tests.reframe_tests.reframe_call import plan_of, reframe, succeeded
+
+pytestmark = pytest.mark.slow
 
 ROOT = Path(__file__).parents[2]
 TAGS = ("quick", "short")

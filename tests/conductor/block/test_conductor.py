@@ -77,6 +77,7 @@ def test_a_pair_of_all_arms(block):
     assert run.state()["state"] == "done"
 
 
+@pytest.mark.slow
 def test_a_block_continues_the_order_of_the_one_before(block, monkeypatch):
     """Of two treatments, two pairs have both orders, wherever a block begins."""
     monkeypatch.setenv("LOADEDMODULES", "gcc/13.2.0:openmpi/5.0.8")

@@ -87,6 +87,7 @@ def rate_b_s(meant):
     return sum(row.rate_b_s * row.over_s for row in rows) / sum(row.over_s for row in rows)
 
 
+@pytest.mark.slow
 def test_what_it_claims_is_what_the_target_finds_in_its_memory(program_of, mpi):
     """At the end no message is under way: both say the same number, to the byte."""
     limited = ["-s", 65536, "-r", "50e6"]
@@ -103,6 +104,7 @@ def test_what_it_claims_is_what_the_target_finds_in_its_memory(program_of, mpi):
             assert rate_b_s(meant) > 1e6  # one core copies at gigabytes a second, if it is let
 
 
+@pytest.mark.slow
 def test_the_target_counts_the_messages_that_it_receives(program_of, mpi):
     """Whole messages, of which it has seen as many bytes as the origin says."""
     for words in (["-s", 8 * MIB], ["-s", 1000, "--footprint", 70000])[

@@ -15,7 +15,8 @@ from tests.waiting import wait_until
 
 
 @needs("ucx")
-@pytest.mark.parametrize("name", ["ucx", pytest.param("ucx_read", marks=pytest.mark.slow)])
+@pytest.mark.slow
+@pytest.mark.parametrize("name", ["ucx", "ucx_read"])
 def test_a_suspended_target_uses_no_cpu_and_the_rows_go_on(name):
     """So both directions are one-sided: the target's process has no part in them."""
     injector = INJECTORS[name]

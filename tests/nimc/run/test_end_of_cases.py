@@ -89,6 +89,7 @@ def test_the_time_left_at_the_start_is_that_of_the_plan(work):
     assert expected.most_s > expected.least_s == work.least_s()
 
 
+@pytest.mark.slow
 def test_no_case_ends_as_unstable_that_the_report_calls_open(work):
     """In none is there anything; two would end as 'baseline unstable', each judged alone."""
     assert work.run_all() == []

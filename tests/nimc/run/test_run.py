@@ -131,6 +131,7 @@ def test_treatments_of_factors_are_measured_and_resumed(nimc):
     assert len(later) == 3 * (2 + 5)
 
 
+@pytest.mark.slow
 def test_a_finished_run_continues_with_more_pairs_and_never_with_fewer(nimc):
     nimc.write(FACTORS.replace("cap: 6", "cap: 6, precision: 0.1"))
     nimc.ended(fake="wide")
@@ -518,6 +519,7 @@ def test_a_clock_that_was_set_back_between_two_sessions_is_noted(nimc, command):
     assert document["integrity_faults"] == []
 
 
+@pytest.mark.slow
 def test_a_check_of_others_is_measured_verified_reported_and_compared(nimc, command):
     theirs = nimc.folder / "theirs.py"
     shutil.copy(ROOT / "tests/nimc/campaign/theirs.py", theirs)
