@@ -34,12 +34,10 @@ def _provenance(run: RunData) -> View:
     blocks = grouped((str(sha), f"{case}, block {block}") for sha, case, block in rows.iter_rows())
     facts_of_blocks = {sha: labelled_facts(run.provenance.get(sha, {})) for sha in blocks}
     recorded = [block_facts for block_facts in facts_of_blocks.values() if block_facts]
-    shared = []
-    if recorded:
-        first, *later = recorded
-        shared = [fact for fact in first if all(fact in block_facts for block_facts in later)]
+    # Sets, since each block may have a hundred facts of each of its nodes.
+    shared = set.intersection(*map(set, recorded)) if recorded else set()
     return View(
-        shared=shared,
+        shared=[fact for fact in recorded[0] if fact in shared] if recorded else [],
         blocks=[
             View(
                 sha=sha,
