@@ -37,8 +37,8 @@ RATES = {
 #: largest of the machines that the paper calls well described (Table 2, both of grvingt). The paper
 #: does not call the communications of billy and pyxis so, which are 0.11 and 0.13 off.
 MAX_VALID_DEVIATIONS = {"comp_par": 0.0448, "comm_par": 0.0806, "comp_alone": 0.0448}
-#: Confidence of the one-sided interval whose lower end must lie beyond MAX_DEVIATIONS, so that few
-#: or scattered measurements are not called a misfit.
+#: Confidence of the one-sided interval whose lower end must lie beyond MAX_VALID_DEVIATIONS, so
+#: that few or scattered measurements are not called a misfit.
 _CONFIDENCE = 0.95
 #: Larger deviations, relative to the prediction, count as this.
 _DEVIATION_CAP = 10.0
