@@ -54,8 +54,10 @@ def request_of(levels: Mapping[str, Any]) -> ScaleRequest:
 def resolve(request: ScaleRequest, machine: Machine) -> Scale:
     """Return the writers, writes and origins of one scale. Raises InputError."""
     rate_b_s = None if request.rate == "full" else units.rate_b_s(request.rate, "rate")
+    if rate_b_s == 0:
+        raise InputError(f"rate: {request.rate} found; allowed: above 0")
     nic = machine.nic
-    writer_b_s = rate_b_s or None  # a rate of 0 is refused later
+    writer_b_s = rate_b_s
     if writer_b_s is None and nic:
         writer_b_s = nic.link_rate_b_s * request.link_share
     short = _short_writes(request, machine, writer_b_s)

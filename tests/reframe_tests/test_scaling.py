@@ -74,6 +74,7 @@ def test_origin_nodes(wanted, changes, origins, writer_b_s):
         (ScaleRequest(nodes=4, writers="on:1"), "writers: 'on:1'"),
         (ScaleRequest(nodes=0), "nodes"),
         (ScaleRequest(nodes=4, write="0s"), "write"),
+        (ScaleRequest(nodes=4, rate="0MB/s"), "rate: 0MB/s found; allowed: above 0"),
         (ScaleRequest(nodes=4, node_mtti="5"), "node_mtti"),
         (
             ScaleRequest(nodes=8192, link_share=0.5, rate="3GB/s"),
