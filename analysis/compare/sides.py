@@ -530,7 +530,7 @@ class ComparedSides:
         return emulation_caveats(pl.concat(transports.sort() for transports in named))
 
     @property
-    def too_few_nights(self) -> str:
+    def too_few_nights_text(self) -> str:
         """Return how many nights it takes to name a change; empty if there are enough for a row."""
         few = sum(row.verdict == "too few nights" for row in self.rows)
         if not few or any(row.p_adjusted is not None for row in self.rows):
@@ -547,7 +547,7 @@ class ComparedSides:
             return "No case in common."
         if all(row.verdict in ("not comparable", "too few pairs") for row in self.rows):
             return "No row is comparable."
-        return f"{self.too_few_nights or self._change_text()}{self._correlation_text()}"
+        return f"{self.too_few_nights_text or self._change_text()}{self._correlation_text()}"
 
     def _change_text(self) -> str:
         """Return how many rows changed, and by how much they had to."""

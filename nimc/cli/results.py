@@ -342,8 +342,8 @@ def compare_command(
     )
     results, _ = read_results({run.absolute().parent for run in (*references, *runs)})
     compared = compare_sides(reference, current, nights_of(results))
-    if fail and compared.too_few_nights:
-        raise InputError(f"--fail: {compared.too_few_nights} Give the reference's with --reference")
+    if fail and compared.too_few_nights_text:
+        raise InputError(f"--fail: {compared.too_few_nights_text} Give the reference's with --reference")
     parts = list(comparison_parts(compared, details=details))
     if output:
         parts.append(f"page: {write_page(output, compared)}")
