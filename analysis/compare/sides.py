@@ -513,10 +513,10 @@ class ComparedSides:
         return [fact.what for fact in self.nodes if fact.reference == fact.this == UNKNOWN]
 
     @property
-    def untrusted(self) -> list[Integrity]:
-        """Return what is wrong with the runs that have integrity faults."""
+    def faulty_runs(self) -> list[Integrity]:
+        """Return the checks of the runs that have integrity faults."""
         runs = (*self.reference.runs, *self.this.runs)
-        return [run.integrity for run in runs if run.integrity.count]
+        return [run.integrity for run in runs if run.integrity.fault_count]
 
     @property
     def worse_count(self) -> int:
@@ -619,7 +619,7 @@ class ComparedSides:
             "differences": [asdict(fact) for fact in self.other_differences],
             "emulations": self.emulations,
             "worse": self.worse_count,
-            "integrity_faults": {str(checked.run): checked.faults for checked in self.untrusted},
+            "integrity_faults": {str(checked.run): checked.faults for checked in self.faulty_runs},
         }
 
 

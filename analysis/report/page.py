@@ -41,7 +41,7 @@ def render(runs: Sequence[RunData], shell: Shell | None = None) -> str:
         f"Slowdown under network writes: {machine}",
         {"utc": utc_text, "with_code": words.with_code, "breakable": words.breakable_name},
         machine=machine,
-        untrusted=[run.integrity for run in ordered if run.integrity.count],
+        faulty_runs=[run.integrity for run in ordered if run.integrity.fault_count],
         runs=views,
         sections=sections_shown("machine", ordered),
         after=sections_shown("after", ordered),

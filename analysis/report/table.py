@@ -105,7 +105,7 @@ def _rows(run: RunData) -> list[dict[str, Any]]:
         **{name: getattr(run.header, name) for name in ("machine", "campaign", "run", "commit")},
         **{name: getattr(run.header, name) for name in ("started_s", "finished_s")},
         "schema": SCHEMA,
-        "faults": run.integrity.count,
+        "faults": run.integrity.fault_count,
         "facts": _named_values(how_made(run.header, run.provenance)),
     }
     columns = (

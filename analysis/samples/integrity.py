@@ -1,8 +1,8 @@
 """Checks of a stored run: what would make its results wrong is refused, what is odd is noted.
 
-Records are chained, so that a change shows. The rules for accepted runs are those of the node,
-judged again from what is stored of the writers. No effort goes into outwitting somebody who forges
-a whole folder: only a head kept elsewhere, or a signature, shows that.
+Records are chained, so that a change shows. Accepted runs are judged again by the rules that the
+conductor applied, from what is stored of the writers. These checks do not find a folder that was
+forged as a whole: only a head kept elsewhere, or a signature, does.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ from records.groups import grouped
 from records.run import RunHeader, load_header
 from records.units import plural
 
-#: Most lines that are listed; the rest are counted.
+#: Maximum number of lines that are listed; further ones are counted.
 _MAX_LISTED = 20
 #: Figures computed twice from the same numbers, maybe in another order, differ by rounding only.
 ROUNDING = 1e-9
@@ -35,8 +35,9 @@ _ROLE = pl.col("role").cast(pl.String)
 #: Roles of runs in which nothing runs beside the application.
 _IS_SILENT = _ROLE.is_in(["baseline", "floor"])
 _RUN_COLUMNS = ("case", "block", "pair", "arm")
-#: Columns that are the same in all runs of a treatment; then those in all its accepted runs.
+#: Columns that are the same in all runs of a treatment.
 _SAME_IN_TREATMENT = ("role", "baseline", "factors", "workload")
+#: Columns that are the same in all accepted runs of a treatment.
 _SAME_IF_ACCEPTED = (
     "fom_unit",
     "fom_better",
@@ -57,43 +58,51 @@ class Integrity:
     """The faults of one run, and what is odd."""
 
     run: Path
-    #: Number of faults, and the first ones, one line each.
-    count: int
+    fault_count: int
+    #: The first faults, one line each.
     faults: list[str]
     #: Checks that could not be made, and what is odd without making a result wrong.
     notes: list[str] = field(default_factory=list)
-    #: Those of `faults` by which a file is not what was written.
-    broken: list[str] = field(default_factory=list)
+    #: The faults that show that a file is not as it was written; each is also in `faults`.
+    broken_file_faults: list[str] = field(default_factory=list)
     #: Value of the chain after all samples.
     head: str = ""
 
     @property
     def headline(self) -> str:
         """Return how many faults there are, and what follows."""
-        return f"{self.run}: {plural(self.count, 'integrity fault')}: not to be trusted"
+        return f"{self.run}: {plural(self.fault_count, 'integrity fault')}: not to be trusted"
 
     def lines(self) -> list[str]:
         """The headline and the faults; nothing without faults."""
-        return [self.headline, *self.faults] if self.count else []
+        return [self.headline, *self.faults] if self.fault_count else []
 
 
-def check_run(run: Path, header: RunHeader, samples: Samples, records: Provenance) -> Integrity:
+def check_run(run: Path, header: RunHeader, samples: Samples, provenance: Provenance) -> Integrity:
     """Check a run, from what `load_header`, `read_run` and `read_provenance` return."""
-    head, broken = _chain_faults(run, header)
-    for path, digest in records.misnamed.items():
-        broken.append(f"{path}: SHA-256 of its content: {digest} found; allowed: the file's name")
+    head, file_faults = _chain_faults(run, header)
+    for path, digest in provenance.misnamed.items():
+        required = "allowed: the file's name"
+        file_faults.append(f"{path}: SHA-256 of its content: {digest} found; {required}")
     frame, files = samples.frame, samples.files
     rule_faults = _broken_rule_lines(
         frame, files, [*_run_rules(), *_figure_rules(frame), *_writer_rules(header)]
     )
-    count, faults = _listed(chain(broken, rule_faults))
+    fault_count, faults = _listed(chain(file_faults, rule_faults))
     oddities = _broken_rule_lines(
-        frame, files, [*_time_rules(header), _pair_rule(), _provenance_rule(records)]
+        frame, files, [*_time_rules(header), _pair_rule(), _provenance_rule(provenance)]
     )
     _, notes = _listed(
         chain(_header_notes(run, header), oddities, _missing_treatments(run, header, frame))
     )
-    return Integrity(run=run, count=count, faults=faults, notes=notes, broken=broken, head=head)
+    return Integrity(
+        run=run,
+        fault_count=fault_count,
+        faults=faults,
+        notes=notes,
+        broken_file_faults=file_faults,
+        head=head,
+    )
 
 
 def require_sound(run: Path) -> None:
@@ -103,7 +112,7 @@ def require_sound(run: Path) -> None:
 
 def refuse_faults(checked: Integrity) -> None:
     """Raises InputError with a line for each fault, if there are any."""
-    if checked.count:
+    if checked.fault_count:
         raise InputError(*checked.lines())
 
 
@@ -139,10 +148,13 @@ def _chain_faults(run: Path, header: RunHeader) -> tuple[str, list[str]]:
 
 
 class _Rule(NamedTuple):
-    """A rule for samples; `broken` is true of a row that breaks it, `required` is its text."""
+    """A rule for samples."""
 
+    #: Column that a broken rule is reported for.
     field: str
-    broken: pl.Expr
+    #: True for a row that breaks the rule.
+    is_broken: pl.Expr
+    #: What the rule requires of the field, in words.
     required: str
 
 
@@ -154,14 +166,15 @@ def _broken_rule_lines(
     A null breaks no rule. `files`: each file with the number of its rows, in the rows' order.
     """
     paths, starts = list(files), list(accumulate(files.values(), initial=0))
-    broken = frame.lazy().select(
-        rule.broken.fill_null(value=False).arg_true().implode().alias(str(number))
+    rows_by_rule = frame.lazy().select(
+        rule.is_broken.fill_null(value=False).arg_true().implode().alias(str(number))
         for number, rule in enumerate(rules)
     )
-    for rule, rows in zip(rules, broken.collect().row(0), strict=True):
+    for rule, rows in zip(rules, rows_by_rule.collect().row(0), strict=True):
         for row in rows:
-            file = bisect_right(starts, row, hi=len(paths)) - 1
-            position = f"{paths[file]}:{row - starts[file] + 1}: {rule.field}"
+            file_index = bisect_right(starts, row, hi=len(paths)) - 1
+            line_number = row - starts[file_index] + 1
+            position = f"{paths[file_index]}:{line_number}: {rule.field}"
             yield f"{position}: {frame[rule.field][row]!r} found; allowed: {rule.required}"
 
 
@@ -171,22 +184,24 @@ def _broken_rule_lines(
 def _run_rules() -> Iterator[_Rule]:
     """Rules of runs: the key is true, one attempt is accepted, runs of a treatment are alike."""
 
-    def differs(name: str, *over: str) -> pl.Expr:
-        return pl.col(name) != pl.col(name).drop_nulls().mode().first().over(over)
+    def differs(name: str, *group: str) -> pl.Expr:
+        """Return whether a value is not the most frequent one of its group."""
+        return pl.col(name) != pl.col(name).drop_nulls().mode().first().over(group)
 
     key = pl.concat_str(pl.col(*_RUN_COLUMNS, "attempt").cast(pl.String), separator="/")
+    # A run may have several rejected attempts.
     accepted_twice = _IS_ACCEPTED & pl.struct(*_RUN_COLUMNS, accepted=_IS_ACCEPTED).is_duplicated()
     baseline_is_wrong = pl.col("baseline").is_null() != (_ROLE == "baseline")
-    alike = "as in other runs of the treatment"
+    required = "as in other runs of the treatment"
     yield _Rule("key", pl.col("key") != key, "CASE/BLOCK/PAIR/ARM/ATTEMPT of its own fields")
     yield _Rule("attempt", accepted_twice, "one accepted attempt of a run")
     yield _Rule("baseline", baseline_is_wrong, "absent of a baseline, and given of others")
     yield _Rule("nodes", differs("nodes", "case", "block"), "the same in all runs of a block")
     for name in _SAME_IN_TREATMENT:
-        yield _Rule(name, differs(name, "case", "arm"), alike)
+        yield _Rule(name, differs(name, "case", "arm"), required)
     for name in _SAME_IF_ACCEPTED:
         differs_if_accepted = _IS_ACCEPTED & differs(name, "case", "arm", "outcome")
-        yield _Rule(name, differs_if_accepted, f"{alike}, if accepted")
+        yield _Rule(name, differs_if_accepted, f"{required}, if accepted")
 
 
 def _figure_rules(frame: pl.DataFrame) -> Iterator[_Rule]:
@@ -200,8 +215,13 @@ def _figure_rules(frame: pl.DataFrame) -> Iterator[_Rule]:
 
 
 def _writer_rules(header: RunHeader) -> Iterator[_Rule]:
-    """Rules of accepted runs: writers are those of the arm, at their share or by the timetable."""
-    scheduled_writers, min_share = pl.col("timetable"), header.asked.min_share
+    """Rules of writers: their number suits the arm, and those of accepted runs were fast enough.
+
+    Continuous writers must reach the campaign's `min_share`, scheduled ones keep their timetable.
+    """
+    # The column holds the number of writers of the timetable; null: the arm has none.
+    scheduled_writers = pl.col("timetable")
+    min_share = header.asked.min_share
     too_few = _IS_ACCEPTED & ~_IS_SILENT & (pl.col("writers") < scheduled_writers.fill_null(1))
     too_slow = pl.col("writer_share") < min_share * (1 - ROUNDING)
     is_continuous = _IS_ACCEPTED & (_ROLE == "effect") & scheduled_writers.is_null()
@@ -216,7 +236,7 @@ def _writer_rules(header: RunHeader) -> Iterator[_Rule]:
         yield _Rule(name, too_large, "at most 'allowed_share' of the timetable")
 
 
-# Oddities: a note.
+# Oddities, which are only noted.
 
 
 def _header_notes(run: Path, header: RunHeader) -> Iterator[str]:
@@ -246,16 +266,17 @@ def _time_rules(header: RunHeader) -> list[_Rule]:
 def _pair_rule() -> _Rule:
     """The rule that a pair has a run of every treatment, unless it is the last of its block."""
     block = ("case", "block")
-    arms = pl.col("arm").n_unique()
-    is_incomplete = arms.over(*block, "pair") < arms.over("case")
+    arm_count = pl.col("arm").n_unique()
+    is_incomplete = arm_count.over(*block, "pair") < arm_count.over("case")
     is_inner = (pl.col("pair") >= 0) & (pl.col("pair") < pl.col("pair").max().over(block))
+    # A pair is reported once, at its first run.
     is_first = pl.struct(*block, "pair").is_first_distinct()
     return _Rule("pair", is_first & is_inner & is_incomplete, "one with a run of every treatment")
 
 
-def _provenance_rule(records: Provenance) -> _Rule:
+def _provenance_rule(provenance: Provenance) -> _Rule:
     name = pl.col("provenance").cast(pl.String)
-    missing = ~name.is_in(list(records.records)) & name.is_first_distinct()
+    missing = ~name.is_in(list(provenance.records)) & name.is_first_distinct()
     return _Rule("provenance", missing, "a file in provenance/: how it was made is unproven")
 
 
@@ -266,12 +287,12 @@ def _missing_treatments(run: Path, header: RunHeader, frame: pl.DataFrame) -> It
     measured: dict[str, list[str]] = grouped(treatments.cast(pl.String).iter_rows())
     requested = header.asked.cases
     for case, arms in measured.items():
-        others = [f"'{arm}'" for arm in sorted(arms) if arm not in requested.get(case, ())]
-        if others:
-            yield f"{run}: case '{case}': {others[0]} was not asked; see 'asked' of run.json"
+        unrequested = [arm for arm in sorted(arms) if arm not in requested.get(case, ())]
+        if unrequested:
+            yield f"{run}: case '{case}': '{unrequested[0]}' was not asked; see 'asked' of run.json"
     if header.finished_s is None:
         return
-    for case, names in requested.items():
-        missing = [name for name in names if name not in measured.get(case, ())]
+    for case, arms in requested.items():
+        missing = [arm for arm in arms if arm not in measured.get(case, ())]
         if missing:
             yield f"{run}: case '{case}' has no accepted run of {', '.join(missing)}"

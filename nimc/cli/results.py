@@ -343,7 +343,9 @@ def compare_command(
     results, _ = read_results({run.absolute().parent for run in (*references, *runs)})
     compared = compare_sides(reference, current, nights_of(results))
     if fail and compared.too_few_nights_text:
-        raise InputError(f"--fail: {compared.too_few_nights_text} Give the reference's with --reference")
+        raise InputError(
+            f"--fail: {compared.too_few_nights_text} Give the reference's with --reference"
+        )
     parts = list(comparison_parts(compared, details=details))
     if output:
         parts.append(f"page: {write_page(output, compared)}")
@@ -371,7 +373,7 @@ def comparison_parts(compared: ComparedSides, *, details: bool = False) -> Itera
 
     Faults of the runs come first.
     """
-    yield from _fault_lines(text for run in compared.untrusted for text in run.lines())
+    yield from _fault_lines(text for run in compared.faulty_runs for text in run.lines())
     title = f"{_side_name(compared.this)} against {_side_name(compared.reference)}"
     yield prose(title, bold=True)
     for line in compared.first_lines:

@@ -102,7 +102,9 @@ def _run_findings(verified: Verified) -> Iterator[IntegrityFinding]:
     integrity = check_run(run, header, samples, read_provenance(run))
     verified.samples, verified.head = samples.frame.height, integrity.head
     for line in integrity.faults:
-        yield IntegrityFinding("broken" if line in integrity.broken else "contradicted", line)
+        yield IntegrityFinding(
+            "broken" if line in integrity.broken_file_faults else "contradicted", line
+        )
     for path, count in samples.files.items():
         digests, blocks = _digests(run / "counters" / path.name), set()
         for location, sample in _samples(path, count):

@@ -131,7 +131,7 @@ def test_what_makes_a_result_wrong_is_a_fault_with_its_line(
     edit_samples(run, "stream", edit)
     integrity = checked(run)
     assert any(words in line for line in integrity.faults)
-    assert (integrity.count, integrity.broken) == (len(integrity.faults), [])
+    assert (integrity.fault_count, integrity.broken_file_faults) == (len(integrity.faults), [])
     assert integrity.faults[0].startswith(f"{run}/samples/stream.jsonl:")
 
 
@@ -223,7 +223,7 @@ def test_provenance_is_named_by_its_content(run: Path) -> None:
     path.write_text('{"synthetic": false}')
     integrity = checked(run)
     assert f"{path}: SHA-256 of its content:" in integrity.faults[0]
-    assert integrity.broken == integrity.faults
+    assert integrity.broken_file_faults == integrity.faults
     path.unlink()
     assert "provenance: " in checked(run).notes[0]
     for numa in (3, {"load": "write"}, {"numa_nodes": "two"}):
@@ -262,7 +262,7 @@ def test_only_the_first_twenty_faults_are_listed(run: Path) -> None:
 def test_an_edit_of_a_recorded_run(tmp_path: Path) -> None:
     run = tmp_path / RUN_QUICK.name
     shutil.copytree(RUN_QUICK, run)
-    assert (checked(run).count, checked(run).notes) == (0, [])
+    assert (checked(run).fault_count, checked(run).notes) == (0, [])
     edit_samples(run, "stream", overlap)
     assert any("start_s: " in note for note in checked(run).notes)
 
