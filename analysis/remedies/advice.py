@@ -115,7 +115,7 @@ def sentences(advice: Advice) -> list[str]:
     ]
 
 
-def dynamic_lines(advice: Advice) -> list[str]:
+def dynamic_reservation_lines(advice: Advice) -> list[str]:
     """A line for each core that could be reserved only under traffic, under its fastest writes."""
     share = 1.0 if advice.traffic_share is None else advice.traffic_share
     rows_of_cores = grouped(

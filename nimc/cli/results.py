@@ -17,7 +17,13 @@ from analysis.effects.contrasts import Contrast
 from analysis.effects.result import Result, Verdict
 from analysis.history.nights import nights_of, read_results
 from analysis.questions.question import estimate_of
-from analysis.remedies.advice import Advice, advise, crossing_text, dynamic_lines, sentences
+from analysis.remedies.advice import (
+    Advice,
+    advise,
+    crossing_text,
+    dynamic_reservation_lines,
+    sentences,
+)
 from analysis.remedies.net import Remedy
 from analysis.remedies.standing import Standing
 from analysis.report.data import RunData, load_run
@@ -80,10 +86,10 @@ def _fault_lines(lines: Iterable[str]) -> list[str]:
 # The effects of a run, as `nimc run` and `nimc report` print them.
 
 
-#: Most reasons for rejections that are shown.
+#: Maximum number of reasons for rejections that are shown.
 _MAX_REASONS = 8
 #: Verdict -> its colour; yellow for other verdicts.
-_VERDICTS: dict[Verdict, str] = {
+_VERDICT_COLOURS: dict[Verdict, str] = {
     Verdict.CONTENTION: "red",
     Verdict.SLOWER: "red",
     Verdict.SPEED_UP: "cyan",
@@ -134,8 +140,9 @@ def results_tables(
     """Return a table with a line for each effect, then one of prices and gains, if there are any.
 
     Notes follow the effects: first what disturbed the run, then caveats. The last table is followed
-    by what to do next. Controls and repeated baselines are details of effects; they are lines only
-    in a case without effects. Without any line, `failures` say why.
+    by what to do next. Controls and repeated baselines have lines of their own only in a case
+    without effects; elsewhere they are details of the effects. If there is no line at all,
+    `failures` say why.
     """
     cases_with_effects = {row.case for row in rows if row.role == "effect"}
     shown = [row for row in rows if row.role == "effect" or row.case not in cases_with_effects]
@@ -191,7 +198,8 @@ def _effect_line(row: Result) -> Line:
         for value in (row.off_median, row.on_median)
     )
     rejected = f", {row.rejected} rejected" if row.rejected else ""
-    # The verdict `EMULATED` names emulated writes itself. What 'no effect' means is a note.
+    # `verdict_text` ends with 'writes' if the verdict is on the effect of the writes. The verdict
+    # `EMULATED` already says that they are emulated.
     emulated = (
         row.emulated and row.verdict is not Verdict.EMULATED and row.verdict_text.endswith("writes")
     )
@@ -216,7 +224,7 @@ def _effect_line(row: Result) -> Line:
         f"extra node-hours per 100, on average: {_cost_text(row)}",
         f"writers: {rate}, alone {uncontended_rate}",
     ]
-    return Line(parts, details, _VERDICTS.get(row.verdict, "yellow"))
+    return Line(parts, details, _VERDICT_COLOURS.get(row.verdict, "yellow"))
 
 
 def _disagreement_notes(rows: Sequence[Result]) -> list[str]:
@@ -235,18 +243,18 @@ def _disagree(row: Result) -> bool:
 
     It does if it lies outside the slowdown's interval, or on the other side of 1.
     """
-    if not (row.slowdown and row.off_median and row.on_median):
+    slowdown = row.leading_estimate
+    if not (slowdown and row.off_median and row.on_median):
         return False
     ratio = row.on_median / row.off_median
     if row.better == "higher":
         ratio = 1 / ratio
-    low, high = row.next or (row.slowdown.low, row.slowdown.high)
-    if not low - _MIN_VISIBLE <= ratio <= high + _MIN_VISIBLE:
+    if not slowdown.low - _MIN_VISIBLE <= ratio <= slowdown.high + _MIN_VISIBLE:
         return True
-    least, most = sorted((ratio, row.slowdown.value))
+    smaller, larger = sorted((ratio, slowdown.value))
     medians_differ = number(row.off_median, 3) != number(row.on_median, 3)
-    slowdown_differs = abs(row.slowdown.value - 1) > _MIN_VISIBLE
-    return least < 1 < most and medians_differ and slowdown_differs
+    slowdown_differs = abs(slowdown.value - 1) > _MIN_VISIBLE
+    return smaller < 1 < larger and medians_differ and slowdown_differs
 
 
 def _cost_text(row: Result) -> str:
@@ -267,8 +275,8 @@ def _contrast_line(contrast: Contrast) -> Line:
 
 def _caveats(rows: Sequence[Result]) -> list[str]:
     """Return each caveat once, with its cases unless all cases have it."""
-    merged_note = merged_concurrent_runs(note for row in rows for note in row.notes)
-    merged_rows = (replace(row, notes=list(map(merged_note, row.notes))) for row in rows)
+    with_runs_merged = merged_concurrent_runs(note for row in rows for note in row.notes)
+    merged_rows = (replace(row, notes=list(map(with_runs_merged, row.notes))) for row in rows)
     rows_by_case = grouped((row.case, row) for row in merged_rows)
     cases_by_note = grouped(
         (note, case) for case, case_rows in rows_by_case.items() for note in notes_of(case_rows)
@@ -280,7 +288,7 @@ def _caveats(rows: Sequence[Result]) -> list[str]:
 
 
 def _rejection_lines(rows: Sequence[Result]) -> list[str]:
-    """Return how often which runs of each case were rejected, and why."""
+    """Return a line for each case and reason: how many runs were rejected for it."""
     runs_by_case: dict[str, dict[str, tuple[str, str]]] = {}
     for row in rows:
         for run in row.rejections:
@@ -369,9 +377,9 @@ def _sides(
 
 
 def comparison_parts(compared: ComparedSides, *, details: bool = False) -> Iterator[str | Listing]:
-    """Yield which facts differ, then a table of figures; with `details` facts that are equal, too.
+    """Yield faults of the runs, facts of the nodes that differ, and a table of figures.
 
-    Faults of the runs come first.
+    With `details`, all other facts that differ are named too.
     """
     yield from _fault_lines(text for run in compared.faulty_runs for text in run.lines())
     title = f"{_side_name(compared.this)} against {_side_name(compared.reference)}"
@@ -409,8 +417,8 @@ def _side_name(side: Side) -> str:
 def _comparison_line(row: Comparison) -> Line:
     treatment = "" if row.arm in ("on", "off") else f" {row.arm}"
     unit = "" if row.metric == "slowdown" else row.unit
-    divisor, scaled = divisor_and_unit(row.reference.value if row.reference else None, unit)
-    sides = [
+    divisor, scaled_unit = divisor_and_unit(row.reference.value if row.reference else None, unit)
+    values = [
         number(estimate.value / divisor, 3) if estimate else NO_FIGURE
         for estimate in (row.reference, row.this)
     ]
@@ -419,13 +427,13 @@ def _comparison_line(row: Comparison) -> Line:
         f"{row.case}{treatment} {METRICS[row.metric]}",
         estimate_text(row.ratio),
         row.text,
-        f"{' -> '.join(sides)} {scaled}".rstrip(),
+        f"{' -> '.join(values)} {scaled_unit}".rstrip(),
         "" if row.p_adjusted is None else f"p {row.p_adjusted:.2g}",
     ]
     details = [
-        f"{name}: {', '.join(quantity(night, unit, 3).rstrip() for night in values)}"
-        for name, values in nights.items()
-        if values
+        f"{name}: {', '.join(quantity(night, unit, 3).rstrip() for night in side_nights)}"
+        for name, side_nights in nights.items()
+        if side_nights
     ]
     return Line(parts, details)
 
@@ -488,7 +496,7 @@ def _advice_listing(advice: Advice, *, details: bool) -> Listing:
     return Listing(
         header=_REMEDIES_HEADER,
         lines=list(map(_remedy_line, advice.remedies)),
-        notes=[*sweep_lines, *dynamic_lines(advice), *emulations],
+        notes=[*sweep_lines, *dynamic_reservation_lines(advice), *emulations],
         legend=_REMEDIES_LEGEND,
         details_hint=_REMEDIES_DETAILS,
         details=details,
@@ -528,14 +536,14 @@ def _remedy_line(row: Remedy) -> Line:
 
 def _sweep_text(row: Mapping[str, Any]) -> str:
     """Return the loss per byte written in a sweep, and the crossover with a reserved core."""
-    begin = ", ".join(filter(None, (row["case"], row["at"])))
+    sweep_name = ", ".join(filter(None, (row["case"], row["at"])))
     if row["word"] != "yes":
-        return f"{begin}: the loss is curved, so no line gives a loss per byte"
+        return f"{sweep_name}: the loss is curved, so no line gives a loss per byte"
     # Unless the figure is a bandwidth, the loss is relative: per cent for each GB/s written.
     factor, unit = (1.0, "B/s per B/s") if row["bandwidth"] else (1e11, "% per GB/s")
     figures = (row[f"slope{end}"] * factor for end in ("", "_low", "_high"))
     value, low, high = (number(figure, 3) for figure in figures)
-    text = f"{begin}: lost per byte written {value} [{low}, {high}] {unit}"
+    text = f"{sweep_name}: lost per byte written {value} [{low}, {high}] {unit}"
     if row["reserved"] is not None:
         crossover = crossing_text(row, "crossover_b_s", "B/s")
         text += f"; equals the price of reserved_cores={row['reserved']:g}: {crossover}"
