@@ -7,6 +7,7 @@ import json
 import os
 import sys
 import tempfile
+from collections.abc import Iterable
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -15,73 +16,77 @@ from bench import BenchRow, cost_of, in_own_process, print_cost, row_below
 from conductor.block.store import Store
 from nimc.run.verify import verify
 from tests.analysis.integrity.outputs import output_of
-from tests.analysis.synthetic import STREAM, asked_for, header, samples
+from tests.analysis.synthetic import STREAM, header, header_suited_to, samples
 from tests.nimc.stored import rows_of, store_run, with_figures
 
-#: Number of samples.
-_SIZE = 10_000
+#: Number of samples that are verified.
+_SAMPLE_COUNT = 10_000
 #: Largest time of verifying them.
 _MAX_VERIFY_S = 5.0
-#: Length of the shortest run: the conductor makes runs longer until two rows of a second fit in
-#: (`conductor.judge.length`).
+#: Length of the shortest run: a writer reports once a second, and the conductor makes runs longer
+#: until they have two such reports (`conductor.judge.length`).
 _SHORTEST_RUN_S = 2.0
 #: Largest share of a run's time that the chain may add.
 _MAX_SHARE = 0.01
-#: Samples that are stored by turns with and without the chain.
-_STORED = 500
+#: Number of samples that are stored both ways, with and without the chain, in turn.
+_STORED_COUNT = 500
 
 
 def run() -> list[BenchRow]:
     """Measure what the chain adds to storing samples, and what verifying takes."""
     with tempfile.TemporaryDirectory() as folder:
-        with_s, without_s = _storing_s(Path(folder))
-        make(Path(folder) / "run", _SIZE)
-        verified = in_own_process("chain", folder)
-    most_s = _MAX_SHARE * _SIZE * _SHORTEST_RUN_S
-    name = f"what chain, digests and kept outputs add to {_SIZE:,} samples"
+        chained_s, unchained_s = _storing_s(Path(folder))
+        write_run(Path(folder) / "run", _SAMPLE_COUNT)
+        verify_cost = in_own_process("chain", folder)
+    max_added_s = _MAX_SHARE * _SAMPLE_COUNT * _SHORTEST_RUN_S
+    name = f"what chain, digests and kept outputs add to {_SAMPLE_COUNT:,} samples"
     return [
-        row_below(name, (with_s - without_s) * _SIZE, "s", most_s),
-        row_below(f"nimc verify, {_SIZE:,} samples", verified.wall_s, "s", _MAX_VERIFY_S),
-        BenchRow("its peak memory", verified.memory_b / 2**20, "MiB"),
+        row_below(name, (chained_s - unchained_s) * _SAMPLE_COUNT, "s", max_added_s),
+        row_below(
+            f"nimc verify, {_SAMPLE_COUNT:,} samples", verify_cost.wall_s, "s", _MAX_VERIFY_S
+        ),
+        BenchRow("its peak memory", verify_cost.memory_b / 2**20, "MiB"),
     ]
 
 
 def _storing_s(folder: Path) -> tuple[float, float]:
-    """Return the time to store a sample as a conductor does, and to append only its lines."""
-    stored = [with_figures(sample) for sample in samples(STREAM, pairs=_STORED // 4)]
+    """Return the time to store a sample as a conductor does, and that to append its JSON alone."""
+    made_samples = [with_figures(sample) for sample in samples(STREAM, pairs=_STORED_COUNT // 4)]
     logs = folder / "with/logs/stream/0"
     logs.mkdir(parents=True)
     store = Store(folder / "with", STREAM.name)
-    with_s = without_s = 0.0
-    for number, sample in enumerate(stored):
+    chained_s = unchained_s = 0.0
+    for number, sample in enumerate(made_samples):
         output = logs / f"{number}.out"
         output.write_text(output_of(sample.as_dict()))
-        with_s += cost_of(partial(store.append, sample, rows_of(sample), [output])).wall_s
-        without_s += cost_of(partial(_append, folder, rows_of(sample), [sample.as_dict()])).wall_s
-    return with_s / len(stored), without_s / len(stored)
+        chained_s += cost_of(partial(store.append, sample, rows_of(sample), [output])).wall_s
+        records = rows_of(sample), [sample.as_dict()]
+        unchained_s += cost_of(partial(_append, folder, records)).wall_s
+    return chained_s / len(made_samples), unchained_s / len(made_samples)
 
 
-def _append(folder: Path, *files: list[dict[str, Any]]) -> None:
-    """Append the records of each file to it; they are on disk when this returns."""
-    for number, records in enumerate(files):
+def _append(folder: Path, records_by_file: Iterable[list[dict[str, Any]]]) -> None:
+    """Append records to a file for each list. They are on disk when this returns."""
+    for number, records in enumerate(records_by_file):
         lines = (json.dumps(record, separators=(",", ":"), allow_nan=False) for record in records)
         with (folder / f"plain-{number}.jsonl").open("ab", buffering=0) as file:
             file.write("".join(f"{line}\n" for line in lines).encode())
             os.fsync(file.fileno())
 
 
-def make(run_folder: Path, size: int) -> None:
-    """Write a run of about `size` samples, each with two counts and an output."""
+def write_run(run_folder: Path, size: int) -> None:
+    """Write a run of about `size` samples, each with counters and an output."""
     pairs = size // 4
     run_samples = samples(STREAM, pairs=pairs)
-    head = header(pairs_cap=pairs, run=run_folder.name)
-    store_run(run_folder, run_samples, asked_for(head, run_samples))
+    run_header = header(pairs_cap=pairs, run=run_folder.name)
+    store_run(run_folder, run_samples, header_suited_to(run_samples, run_header))
 
 
 def _verify() -> None:
     verified = verify(Path(sys.argv[1]) / "run")
     assert verified.is_sound
-    assert verified.reread > _SIZE
+    # Warm-up runs have figures too.
+    assert verified.reread > _SAMPLE_COUNT
 
 
 if __name__ == "__main__":

@@ -59,12 +59,12 @@ def _report(size: int, folder: Path) -> Callable[[], object]:
 
 
 def _verify(size: int, folder: Path) -> Callable[[], object]:
-    chain.make(folder / "run", size)
+    chain.write_run(folder / "run", size)
     return lambda: verify(folder / "run")
 
 
 def _pack(size: int, folder: Path) -> Callable[[], object]:
-    chain.make(folder / "run", size)
+    chain.write_run(folder / "run", size)
     crate = folder / "run.zip"
     return lambda: pack(folder / "run", crate, "CC-BY-4.0", ["A. Author"])
 

@@ -422,7 +422,7 @@ def write_run(
         runs = [replace(sample, provenance=sha) for sample in runs]
     moved = [replace(sample, start_s=sample.start_s + later_s) for sample in runs]
     (run / "samples").mkdir(parents=True)
-    save_header(run, asked_for(head, moved))
+    save_header(run, header_suited_to(moved, head))
     _write_samples(run / "samples", moved)
     if any(sample.provenance == sha for sample in runs):
         (run / "provenance").mkdir()
@@ -446,7 +446,7 @@ def frame_of(runs: list[Sample]) -> pl.DataFrame:
         return read_samples(_write_samples(Path(folder), runs)).frame
 
 
-def asked_for(head: RunHeader, runs: list[Sample]) -> RunHeader:
+def header_suited_to(runs: list[Sample], head: RunHeader) -> RunHeader:
     """Return the header with an end, a cap, cases and treatments that suit the samples."""
     counts = Counter((s.case, s.arm) for s in runs if s.outcome == "accepted" and s.pair >= 0)
     end_s = max((sample.start_s + sample.elapsed_s for sample in runs), default=0.0)

@@ -15,7 +15,7 @@ from records.run import Requirements, RunHeader, save_header
 from records.sample import Sample
 from tests.analysis.integrity.outputs import output_of
 from tests.analysis.integrity.sound import ARMS, HEADER, sound_samples
-from tests.analysis.synthetic import RECORD, STREAM, asked_for
+from tests.analysis.synthetic import RECORD, STREAM, header_suited_to
 from tests.conductor.planted import node, writer
 
 #: Elements of an array, of 8 bytes each; triad reads two arrays and writes one.
@@ -99,5 +99,5 @@ def stored_run(folder: Path) -> Path:
     """A sound run of 26 samples."""
     samples = sound_samples(STREAM)
     requirements = Requirements({STREAM.name: ARMS}, min_share=0.5, retries=2)
-    head = asked_for(replace(HEADER, asked=requirements), samples)
+    head = header_suited_to(samples, replace(HEADER, asked=requirements))
     return store_run(folder / HEADER.run, samples, head)
