@@ -143,23 +143,23 @@ def terminal_columns() -> int:
 
 
 def sentences(
-    lines: Sequence[Line], width: int = WIDTH, *, needed: int = 3, details: bool = False
+    lines: Sequence[Line], width: int = WIDTH, *, min_parts: int = 3, details: bool = False
 ) -> list[str]:
     """Text of each line: its parts in columns, in at most `width` columns.
 
-    Columns are two spaces apart, or one. If they do not fit, the last parts are omitted, except the
-    first `needed`, of which the last is wrapped. With `details`, the omitted parts and the details
-    of each line follow in lines of their own.
+    Columns are two spaces apart, or one. If they do not fit, the last parts are omitted, but the
+    first `min_parts` are always shown, the last of them wrapped. With `details`, the omitted parts
+    and the details of each line follow in lines of their own.
     """
     shown = [[one_line(part) for part in line.parts] for line in lines]
     widths = [max(map(len, column)) for column in zip(*shown, strict=True)]
     fitting = (
         (count, gap)
-        for count in range(len(widths), needed - 1, -1)  # rather fewer spaces than fewer parts
+        for count in range(len(widths), min_parts - 1, -1)  # rather fewer spaces than fewer parts
         for gap in ("  ", " ")
         if sum(widths[:count]) + len(gap) * (count - 1) <= width
     )
-    count, gap = next(fitting, (needed, "  "))
+    count, gap = next(fitting, (min_parts, "  "))
     last = sum(widths[: count - 1]) + len(gap) * (count - 1)
     indent = " " * last if 2 * last <= width else _INDENT
 

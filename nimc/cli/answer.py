@@ -98,7 +98,7 @@ class Listing:
     #: Explains the header.
     legend: str = ""
     #: How many of the first parts are shown in a narrow terminal too.
-    needed: int = 3
+    min_parts: int = 3
     #: Names what `details`, the option -v, adds.
     details_hint: str = ""
     details: bool = False
@@ -117,7 +117,7 @@ class Listing:
             header, *texts = sentences(
                 [Line(self.header), *self.lines],
                 terminal_columns(),
-                needed=self.needed,
+                min_parts=self.min_parts,
                 details=self.details,
             )
             table.append(click.style(header, bold=True))

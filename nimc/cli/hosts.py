@@ -17,9 +17,9 @@ from nimc.cluster.root_remedies import (
     ROOT_REMEDIES,
     Part,
     RootRemedy,
+    parameter_values,
     path_of,
     render,
-    values,
 )
 from nimc.readiness import reservation
 from nimc.readiness.diagnosis import Diagnosis, examine
@@ -63,7 +63,7 @@ def doctor_command(
         options.reject_without("--in-job", "--wait", "--results")
     node_findings: list[HostFinding] = []
     if in_job:
-        # This import loads all that runs a campaign.
+        # Imported only with --in-job, since it loads all that runs a campaign.
         from nimc.cluster.in_job import findings, look_at_nodes
 
         with exit_when_stopped():
@@ -81,17 +81,18 @@ def diagnosis_text(diagnosis: Diagnosis, *, verbose: bool) -> str:
     named, too.
     """
     parts = [f"machine: {diagnosis.machine}"]
-    explained = diagnosis.findings
+    detailed_findings = diagnosis.findings
     if not verbose:
-        works = ", ".join(finding.what for finding in explained if finding.state == "ok")
+        works = ", ".join(finding.what for finding in detailed_findings if finding.state == "ok")
         parts.append(wrapped(f"works: {works or 'nothing'}"))
-        explained = [finding for finding in explained if finding.state != "ok"]
-        if explained and not diagnosis.why:
-            limited = ", ".join(finding.what for finding in explained)
+        detailed_findings = [finding for finding in detailed_findings if finding.state != "ok"]
+        if detailed_findings and not diagnosis.why:
+            limited = ", ".join(finding.what for finding in detailed_findings)
             parts.append(wrapped(f"limited: {limited} (-v says why, and how to get it)"))
-            explained = []
-    if explained:
-        parts.append("\n".join(line for finding in explained for line in _finding_lines(finding)))
+            detailed_findings = []
+    if detailed_findings:
+        lines = [line for finding in detailed_findings for line in _finding_lines(finding)]
+        parts.append("\n".join(lines))
     if diagnosis.matrix.cells:
         parts += ["What runs where:", diagnosis.matrix.text]
     parts.append(wrapped(diagnosis.sentence))
@@ -153,8 +154,8 @@ def remove(machine: str) -> None:
 
 def _reservation_answer(current: Reservation) -> Answer:
     names_by_kind = {"": current.users, "group ": current.groups, "account ": current.accounts}
-    lists = [f"{kind}{', '.join(names)}" for kind, names in names_by_kind.items() if names]
-    users = "; ".join(lists) or "everyone"
+    permitted = [f"{kind}{', '.join(names)}" for kind, names in names_by_kind.items() if names]
+    users = "; ".join(permitted) or "everyone"
     nodes = f"{current.nodes} ({current.node_count} nodes)"
     text = f"{current.name}: {nodes} for {users}, {current.start} to {current.end}, {current.state}"
     times = {"start": str(current.start), "end": str(current.end)}
@@ -175,7 +176,7 @@ def list_remedies() -> Answer:
     """List the remedies."""
     remedies = ROOT_REMEDIES.values()
     lines = [Line([remedy.name, remedy.does]) for remedy in remedies]
-    listing = Listing(header=["remedy", "what it does"], lines=lines, needed=2)
+    listing = Listing(header=["remedy", "what it does"], lines=lines, min_parts=2)
     return Answer({"remedies": list(map(_remedy_facts, remedies))}, [listing])
 
 
@@ -193,10 +194,13 @@ def show_remedy(name: str, assignments: tuple[str, ...], part: Part | None) -> A
     remedy = ROOT_REMEDIES.get(name)
     if remedy is None:
         raise InputError(f"{name}: no such remedy; allowed: {', '.join(ROOT_REMEDIES)}")
-    chosen = values(remedy, assignments)
-    texts: dict[str, str] = {name: render(remedy, chosen, name) for name in PARTS}
-    text = texts[part].removesuffix("\n") if part else _remedy_text(remedy, chosen, texts)
-    return Answer({**_remedy_facts(remedy), "values": chosen, **texts}, [text])
+    chosen = parameter_values(remedy, assignments)
+    text_by_part: dict[str, str] = {key: render(remedy, chosen, key) for key in PARTS}
+    if part:
+        text = text_by_part[part].removesuffix("\n")
+    else:
+        text = _remedy_text(remedy, chosen, text_by_part)
+    return Answer({**_remedy_facts(remedy), "values": chosen, **text_by_part}, [text])
 
 
 def _remedy_facts(remedy: RootRemedy) -> dict[str, object]:
@@ -204,7 +208,7 @@ def _remedy_facts(remedy: RootRemedy) -> dict[str, object]:
     return asdict(remedy) | {"feature": remedy.feature, "parameters": parameters}
 
 
-def _remedy_text(remedy: RootRemedy, chosen: dict[str, str], texts: dict[str, str]) -> str:
+def _remedy_text(remedy: RootRemedy, chosen: dict[str, str], text_by_part: dict[str, str]) -> str:
     facts = [
         f"{remedy.name}: {remedy.does}",
         f"needs: {remedy.needs}",
@@ -214,5 +218,5 @@ def _remedy_text(remedy: RootRemedy, chosen: dict[str, str], texts: dict[str, st
     ]
     for name, parameter in remedy.parameters.items():
         facts.append(f"value: {name}={chosen[name]} (--set {name}=...: {parameter['allowed']})")
-    files = [f"---- {path_of(remedy, part)} ----\n{texts[part]}" for part in PARTS]
+    files = [f"---- {path_of(remedy, part)} ----\n{text_by_part[part]}" for part in PARTS]
     return "\n".join(facts) + "\n\n" + "\n".join(files)

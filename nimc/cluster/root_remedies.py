@@ -76,7 +76,7 @@ _CANONICAL: dict[str, Callable[[str], str | None]] = {
 }
 
 
-def values(remedy: RootRemedy, assignments: Sequence[str]) -> dict[str, str]:
+def parameter_values(remedy: RootRemedy, assignments: Sequence[str]) -> dict[str, str]:
     """Parameter -> value, from words such as `cpus=0-3`. Raises InputError."""
     chosen = {name: parameter["example"] for name, parameter in remedy.parameters.items()}
     for word in assignments:

@@ -4,7 +4,7 @@ import shutil
 import subprocess
 from pathlib import Path
 
-from nimc.cluster.root_remedies import ROOT_REMEDIES, render, values
+from nimc.cluster.root_remedies import ROOT_REMEDIES, parameter_values, render
 from tests.conductor.sysfs import write
 
 BIN = Path(__file__).with_name("bin")
@@ -60,7 +60,7 @@ def changed(before: dict[str, bytes], name: str) -> dict[str, bytes]:
 
 def scripts(name: str, folder: Path) -> dict[str, Path]:
     remedy = ROOT_REMEDIES[name]
-    chosen = values(remedy, CHANGED[name][0])
+    chosen = parameter_values(remedy, CHANGED[name][0])
     paths = {}
     for part in ("prolog", "epilog"):
         paths[part] = folder / f"{name}.{part}"

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from nimc.cluster.root_remedies import ROOT_REMEDIES, values
+from nimc.cluster.root_remedies import ROOT_REMEDIES, parameter_values
 from records.errors import InputError
 from tests.nimc.cluster.sysroot import CHANGED, STATE, changed, content, node, run, scripts
 
@@ -188,7 +188,7 @@ def test_a_part_alone_is_what_the_whole_page_and_the_document_hold(command):
 )
 def test_values_that_do_not_belong_into_a_script_of_root_are_refused(name, word, allowed):
     with pytest.raises(InputError, match=allowed):
-        values(ROOT_REMEDIES[name], [word])
+        parameter_values(ROOT_REMEDIES[name], [word])
 
 
 @pytest.mark.parametrize(
@@ -199,4 +199,4 @@ def test_values_that_do_not_belong_into_a_script_of_root_are_refused(name, word,
     ],
 )
 def test_masks_and_lists_are_written_as_the_kernel_prints_them(name, word, value):
-    assert values(ROOT_REMEDIES[name], [word])[word.partition("=")[0]] == value
+    assert parameter_values(ROOT_REMEDIES[name], [word])[word.partition("=")[0]] == value
