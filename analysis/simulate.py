@@ -164,7 +164,7 @@ def run_s(application: Application, writers: int, worst: float) -> float:
     return float(finishing_times(application, windows, slowdowns).max())
 
 
-def explain() -> dict[str, Any]:
+def explain_published_slowdown() -> dict[str, Any]:
     """Return how much of the published slowdown at scale the published single-node figures explain.
 
     The rows are at the scales of Table V (docs/scale.md#the-published-slowdown-at-scale). The

@@ -10,7 +10,7 @@ import click
 
 from analysis.display.document import Table
 from analysis.display.lines import wrapped
-from analysis.simulate import STEP_S, STEPS, WRITE_S, Application, explain, run_s
+from analysis.simulate import STEP_S, STEPS, WRITE_S, Application, explain_published_slowdown, run_s
 from analysis.subjects.table_5 import table_5
 from nimc.cli import options
 from nimc.cli.answer import Answer, prints_answer
@@ -28,7 +28,9 @@ from records.errors import InputError
 @click.command()
 @click.option("--ranks", default="64,1024,8192", metavar="N,N")
 @click.option("--ranks-per-node", type=click.IntRange(1), default=16)
-@click.option("--worst", type=float, help="Slowdown of one rank of a hit node, the slowest.")
+@click.option(
+    "--worst", "worst_slowdown", type=float, help="Slowdown of one rank of a hit node, the slowest."
+)
 @click.option(
     "--writers",
     metavar="N|SHARE|daly",
@@ -41,20 +43,20 @@ def simulate_command(published: bool, **simulation: Any) -> Answer:
     """Simulate the slowdown of a synchronised application from that of a single node."""
     if published:
         options.allow_only("--paper", "--json")
-        document = explain()
+        document = explain_published_slowdown()
         return Answer(document, _published_parts(document), schema=3)
     document, parts = _simulate(**simulation)
     return Answer(document, parts, schema=4)
 
 
 def _simulate(
-    *, ranks: str, ranks_per_node: int, worst: float | None, writers: str
+    *, ranks: str, ranks_per_node: int, worst_slowdown: float | None, writers: str
 ) -> tuple[dict[str, Any], list[str | Table]]:
     """Return the document and the text of a simulation. Raises InputError."""
-    if worst is None:
+    if worst_slowdown is None:
         raise InputError("--worst: missing; the measured slowdown of a hit node's slowest rank")
-    if not 1 <= worst < math.inf:
-        raise InputError(f"--worst: {worst:g} found; allowed: a number from 1")
+    if not 1 <= worst_slowdown < math.inf:
+        raise InputError(f"--worst: {worst_slowdown:g} found; allowed: a number from 1")
     rows = []
     for part in ranks.split(","):
         application = Application(units.count(part, "--ranks"), ranks_per_node, STEPS, STEP_S)
@@ -64,7 +66,7 @@ def _simulate(
                 f"--writers: {writer_count} on {application.nodes} nodes;"
                 " allowed: one a node at most"
             )
-        on_s = run_s(application, writer_count, worst)
+        on_s = run_s(application, writer_count, worst_slowdown)
         row = {
             "ranks": application.ranks,
             "nodes": application.nodes,
@@ -75,7 +77,7 @@ def _simulate(
         }
         rows.append(row)
     model = {
-        "worst_rank_slowdown": worst,
+        "worst_rank_slowdown": worst_slowdown,
         "ranks_per_node": ranks_per_node,
         "steps": STEPS,
         "step_s": STEP_S,
@@ -83,9 +85,9 @@ def _simulate(
         "mtti_s": PAPER_MTTI_S,
         "write_s": WRITE_S,
     }
-    counts = ("ranks", "nodes", "writers")
-    cells = [[*(str(row[name]) for name in counts), f"{row['slowdown']:.3f}"] for row in rows]
-    parts: list[str | Table] = [Table([*counts, "slowdown"], cells)]
+    size_columns = ("ranks", "nodes", "writers")
+    cells = [[*(str(row[name]) for name in size_columns), f"{row['slowdown']:.3f}"] for row in rows]
+    parts: list[str | Table] = [Table([*size_columns, "slowdown"], cells)]
     if not writers.isdecimal():
         parts.append(wrapped(rule_text(PAPER_MTTI_S, WRITE_S)))
     return {"model": model, "rows": rows}, parts
@@ -151,9 +153,9 @@ def writers_command(ranks: str, mtti_s: float, write: str, published: bool) -> A
         options.allow_only("--paper", "--json")
         document, parts = _table_5()
         return Answer(document, parts, schema=2)
-    counts = [units.count(part, "--ranks") for part in ranks.split(",")]
+    rank_counts = [units.count(part, "--ranks") for part in ranks.split(",")]
     write_s = parse_write(write, "--write").length_at(None, "--write")
-    rows = [concurrent_writers(count, mtti_s, write_s) for count in counts]
+    rows = [concurrent_writers(count, mtti_s, write_s) for count in rank_counts]
     header = ["ranks", "interval (s)", "daly", "exact", "writes/s", f"constant {PAPER_SHARE:.1%}"]
     cells = [
         [
