@@ -76,7 +76,7 @@ def history(results: AnyPath | Sequence[AnyPath], *, machine: str | None = None)
 
 
 def _paths(path_or_paths: AnyPath | Sequence[AnyPath], field: str, allowed: str) -> list[Path]:
-    """One path or several, each once. Raises InputError if there is none."""
+    """Return a list of the given paths without duplicates. Raises InputError if it is empty."""
     paths = (
         [path_or_paths] if isinstance(path_or_paths, (str, os.PathLike)) else list(path_or_paths)
     )
@@ -93,10 +93,13 @@ def _with_names(run: RunData, frame: pl.DataFrame) -> pl.DataFrame:
 
 
 def _results_frame(rows: Sequence[Result]) -> pl.DataFrame:
-    """A row per result, with its factors as JSON text; rejections are left to the samples."""
-    plain = [
+    """Return a row per result, with its factors as JSON text.
+
+    The column `rejections` is left out, since the frame of samples has a row per rejected run.
+    """
+    records = [
         {**flat_record(row), "verdict": str(row.verdict), "factors": json.dumps(row.factors)}
         for row in rows
     ]
     columns = [key for key in json_keys(Result) if key != "rejections"]
-    return pl.DataFrame(plain, schema=columns, infer_schema_length=None)
+    return pl.DataFrame(records, schema=columns, infer_schema_length=None)

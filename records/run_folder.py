@@ -28,7 +28,7 @@ def run_folders(results: Path) -> list[Path]:
     return sorted(
         path
         for path in results.iterdir()
-        # For a closed folder, `os.path.exists` is False, and `Path.exists` raises an error.
+        # If a folder may not be searched, `os.path.exists` is False, and `Path.exists` raises.
         if not path.is_symlink() and os.path.exists(path / "run.json")
     )
 
@@ -69,8 +69,9 @@ def run_size_b(run: Path) -> int:
 
 # The outputs of an application that a run keeps: compressed, next to where they were written.
 #
-# So `nimc verify` can read a figure of merit again. An output larger than `MAX_LOG_B` is not kept
-# once its figure was read, nor is one for which `MAX_RUN_LOGS_B` leaves no room.
+# So `nimc verify` can read a figure of merit again. Two kinds of outputs are not compressed: those
+# larger than `MAX_LOG_B`, and those for which `MAX_RUN_LOGS_B` leaves no room. They stay as they
+# were written if the sample was not accepted, else they are removed.
 
 
 #: Maximum size of an output that is kept, and of all outputs of a run once compressed, bytes.
@@ -105,9 +106,9 @@ class KeptLogs:
     def keep(self, path: Path, *, needed: bool) -> KeptLog:
         """Compress an output, and return what its sample states of it.
 
-        An output that is too large is not compressed. It stays as it is if it is `needed`. The
-        caller removes outputs that need not stay once their sample is on disk: until then they may
-        be read again.
+        An output that is too large is not compressed. It stays as it is if it is `needed`. Once
+        the sample is on disk, the caller removes the outputs that need not stay. Until then they
+        may be read again.
         """
         name = path.relative_to(self._run).as_posix()
         if path.stat().st_size > MAX_LOG_B:
@@ -127,7 +128,7 @@ def read_log(run: Path, name: str) -> bytes:
     """The content of an output that a run keeps, compressed or not.
 
     Raises FileNotFoundError if the output is not kept, or is too large to be compressed. Raises
-    InputError for a link, and for a damaged or an endless file.
+    InputError for a link, a damaged file, and a file that is larger than allowed.
     """
     path = run / name
     compressed = path.with_name(path.name + COMPRESSED_ENDING)
@@ -136,6 +137,7 @@ def read_log(run: Path, name: str) -> bytes:
     try:
         with open_regular(source) as file:
             if is_compressed:
+                # Compressed content is hardly longer than the content; a longer file is damaged.
                 content = _uncompressed(file.read(2 * MAX_LOG_B))
             else:
                 content = file.read(MAX_LOG_B + 1)
@@ -152,7 +154,7 @@ def read_log(run: Path, name: str) -> bytes:
 
 
 def _uncompressed(compressed: bytes) -> bytes:
-    """The content, cut to one byte more than is allowed.
+    """Return the content, or its first `MAX_LOG_B` + 1 bytes, which show that it is too long.
 
     Raises zlib.error or EOFError for a damaged file.
     """

@@ -27,26 +27,28 @@ _NOT_STARTED = 127
 
 def main() -> None:
     """Run all repetitions; exits with the status of the first one that fails."""
-    repetitions, pattern, choice, better, unit, *words = sys.argv[1:]
+    repetitions, pattern, which, better, unit, *command = sys.argv[1:]
     environment = callers_environment(os.environ)
     os.environ.clear()
     os.environ.update(environment)  # the program is searched for on this PATH
     for repetition in range(1, int(repetitions) + 1):
         matches, figure = _run_once(
-            words, pattern, worst=choice == "worst", higher=better == "higher"
+            command, pattern, worst=which == "worst", higher_is_better=better == "higher"
         )
         progress = f"{repetition}/{repetitions}"
-        print(f"\n{MARK} {progress} {better} {unit} {choice} {matches} {figure}", flush=True)
+        print(f"\n{MARK} {progress} {better} {unit} {which} {matches} {figure}", flush=True)
 
 
-def _run_once(words: Sequence[str], pattern: str, *, worst: bool, higher: bool) -> tuple[int, str]:
+def _run_once(
+    command: Sequence[str], pattern: str, *, worst: bool, higher_is_better: bool
+) -> tuple[int, str]:
     """Run the command once; return the number of matches, and the figure."""
     start_s = time.perf_counter()
     try:
-        output = subprocess.PIPE if pattern else None
-        completed = subprocess.run(words, stdout=output, cwd=os.getcwd(), check=False)
+        stdout = subprocess.PIPE if pattern else None
+        completed = subprocess.run(command, stdout=stdout, cwd=os.getcwd(), check=False)
     except OSError as error:
-        print(f"{words[0]}: {error.strerror}", file=sys.stderr)
+        print(f"{command[0]}: {error.strerror}", file=sys.stderr)
         sys.exit(_NOT_STARTED)
     took_s = time.perf_counter() - start_s
     if pattern:
@@ -59,24 +61,29 @@ def _run_once(words: Sequence[str], pattern: str, *, worst: bool, higher: bool) 
     matches = matches_of(pattern, completed.stdout.decode(errors="replace"))
     if not matches:
         return 0, ""
-    figure = _worst(matches, higher=higher) if worst else matches[-1]
+    figure = _worst(matches, higher_is_better=higher_is_better) if worst else matches[-1]
     return len(matches), figure
 
 
 def matches_of(pattern: str, text: str) -> list[str]:
     """Return the matches in an output: of the pattern's first group, or of the whole pattern."""
-    return [match[min(1, match.re.groups)] or "" for match in re.finditer(pattern, text, re.M)]
+    compiled = re.compile(pattern, re.MULTILINE)
+    group = 1 if compiled.groups else 0
+    return [match[group] or "" for match in compiled.finditer(text)]
 
 
-def _worst(matches: Sequence[str], *, higher: bool) -> str:
-    """Return the worst number; or the first match that is no number, which the reader refuses."""
+def _worst(matches: Sequence[str], *, higher_is_better: bool) -> str:
+    """Return the worst number, or the first match that is no number.
+
+    The check that reads the printed line rejects what is no number.
+    """
     numbers = []
     for match in matches:
         try:
             numbers.append(float(match))
         except ValueError:
             return match
-    worst = min(numbers) if higher else max(numbers)
+    worst = min(numbers) if higher_is_better else max(numbers)
     return matches[numbers.index(worst)]
 
 

@@ -1,8 +1,8 @@
 """The record of a workload: how its output is read, as data.
 
 `reframe_tests/NAME.py` has the check NAME and its record `WORKLOAD`: the numbers in the output, the
-figure of merit, and what proves the result. This module uses the standard library only, since the
-conductor also imports it for checks without a record.
+figure of merit, and what proves the result. This module uses the standard library only: compute
+nodes may have nothing else, and the conductor imports this module even for checks without a record.
 """
 
 from __future__ import annotations
@@ -46,6 +46,7 @@ class Near(NamedTuple):
     """A number that must equal what other numbers imply, within a relative error."""
 
     number: str
+    #: Computes what is expected; its argument has all numbers as attributes.
     expected: Callable[[Any], float]
     relative_error: float = 0.0
 
@@ -65,7 +66,8 @@ class Workload:
     numbers: Mapping[str, NumberSource]
     #: Condition in words -> a pattern that the output must match, or limits of a number.
     proof: Mapping[str, str | Within | Near]
-    #: Name -> a number computed from the attributes of its argument: all numbers before it.
+    #: Name -> a function that computes the number. Its argument has all `numbers`, and the derived
+    #: numbers before this one, as attributes.
     derived: Mapping[str, Callable[[Any], float]] = field(default_factory=dict)
     #: Names of further numbers that are recorded.
     extra: tuple[str, ...] = ()
@@ -88,7 +90,7 @@ class Workload:
         return fom
 
     def read(self, text: str) -> Fom:
-        """Return the figure of merit, which may not be positive; a subclass may change it.
+        """Return the figure of merit, positive or not. A subclass may change it.
 
         Raises FomError, or ValueError, ArithmeticError or LookupError for what is no number.
         """
@@ -106,8 +108,8 @@ class Workload:
             if not isinstance(condition, str):
                 _require(words, condition, values)
         extra = {name: float(getattr(values, name)) for name in self.extra}
-        finite = {name: value for name, value in extra.items() if math.isfinite(value)}
-        return Fom(getattr(values, self.figure), finite)
+        finite_extra = {name: value for name, value in extra.items() if math.isfinite(value)}
+        return Fom(getattr(values, self.figure), finite_extra)
 
 
 def _number(name: str, source: NumberSource, text: str) -> float:
