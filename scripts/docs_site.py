@@ -20,8 +20,8 @@ from reframe_tests.workload import load, workload_names
 ROOT = Path(__file__).parents[1]
 #: Page in the root of the repository -> page of the site.
 _ROOT_PAGES = {"README.md": "index.md", "CONTRIBUTING.md": "CONTRIBUTING.md"}
-#: Folder of the run whose report is in the site (`scripts/sample_run.py`).
-_SAMPLES = ROOT / "docs/sample-run"
+#: Folder that contains one run, whose report is in the site (`scripts/sample_run.py`).
+_SAMPLE_RUN_FOLDER = ROOT / "docs/sample-run"
 #: The name of that report in README.
 _REPORT_NAME = "`build/site/sample-report.html`"
 #: The link at the top of the sample report.
@@ -42,30 +42,32 @@ def on_files(files: Files, config: MkDocsConfig) -> Files:
     pages["workload-list.md"] = "".join(_workloads())
     for page, text in pages.items():
         files.append(File.generated(config, page, content=text))
-    (sample,) = _SAMPLES.iterdir()
-    report = render([load_run(sample)]).replace("<header>", f"<header>\n{_LINK_TO_DOCS}", 1)
+    (sample_run,) = _SAMPLE_RUN_FOLDER.iterdir()
+    report = render([load_run(sample_run)]).replace("<header>", f"<header>\n{_LINK_TO_DOCS}", 1)
     files.append(File.generated(config, "sample-report.html", content=report))
-    linked = {link for page in files.documentation_pages() for link in _links_outside_docs(page)}
+    linked_files = {
+        link for page in files.documentation_pages() for link in _links_outside_docs(page)
+    }
     root_texts = [(ROOT / name).read_text() for name in _ROOT_PAGES]
-    in_root = {link for text in root_texts for link, _ in _LINK.findall(text)}
-    linked |= {name for name in in_root if "/" not in name and (ROOT / name).is_file()}
-    for name in sorted(linked - set(_ROOT_PAGES)):
+    root_links = {link for text in root_texts for link, _ in _LINK.findall(text)}
+    linked_files |= {name for name in root_links if "/" not in name and (ROOT / name).is_file()}
+    for name in sorted(linked_files - set(_ROOT_PAGES)):
         files.append(File.generated(config, name, abs_src_path=str(ROOT / name)))
     return files
 
 
 def on_page_markdown(markdown: str, page: Any, **_: Any) -> str:
     """Turn the links of the repository into links of the site."""
-    in_root = page.file.src_uri in _ROOT_PAGES.values()
+    is_root_page = page.file.src_uri in _ROOT_PAGES.values()
 
-    def moved(link: re.Match[str]) -> str:
+    def site_link(link: re.Match[str]) -> str:
         name, anchor = link[1], link[2] or ""
-        name = name.removeprefix("docs/") if in_root else name.removeprefix("../")
+        name = name.removeprefix("docs/") if is_root_page else name.removeprefix("../")
         return f"]({_ROOT_PAGES.get(name, name)}{anchor})"
 
-    linked = _LINK.sub(moved, markdown)
-    linked = linked.replace(_REPORT_NAME, f"[{_REPORT_NAME}](sample-report.html)")
-    return _PICTURE.sub(r"[\g<0>](sample-report.html)", linked)
+    text = _LINK.sub(site_link, markdown)
+    text = text.replace(_REPORT_NAME, f"[{_REPORT_NAME}](sample-report.html)")
+    return _PICTURE.sub(r"[\g<0>](sample-report.html)", text)
 
 
 def _links_outside_docs(page: File) -> Iterator[str]:
@@ -79,17 +81,19 @@ def _commands(command: click.Command, name: str) -> Iterator[str]:
         yield "# All commands\n\nGenerated from the program.\n"
     context = click.Context(command, info_name=name, max_content_width=80, terminal_width=80)
     yield f"\n## {name}\n\n```text\n{command.get_help(context)}\n```\n"
-    for words, document in _DOCUMENTS.items():
-        if re.split(" --| without", words)[0] == name.removeprefix("nimc "):
+    for command_line, document in _DOCUMENTS.items():
+        # A key is a command, then an option or a condition, as in 'reproduce --analysis-only'.
+        documented_command = re.split(" --| without", command_line)[0]
+        if documented_command == name.removeprefix("nimc "):
             keys = ", ".join(f"`{key}`" for key in document["keys"])
-            yield f"\nJSON of `{words}`: schema {document['schema']}, {keys}.\n"
+            yield f"\nJSON of `{command_line}`: schema {document['schema']}, {keys}.\n"
             for rows, columns in document.get("rows", {}).items():
                 yield f"\nRows of `{rows}`: {', '.join(f'`{key}`' for key in columns)}.\n"
     if isinstance(command, click.Group):
-        for part in command.list_commands(context):
-            subcommand = command.get_command(context, part)
+        for subcommand_name in command.list_commands(context):
+            subcommand = command.get_command(context, subcommand_name)
             if subcommand and not subcommand.hidden:
-                yield from _commands(subcommand, f"{name} {part}")
+                yield from _commands(subcommand, f"{name} {subcommand_name}")
 
 
 def _workloads() -> Iterator[str]:
@@ -111,19 +115,21 @@ def _records() -> Iterator[str]:
         schema = json.loads(path.read_text())
         yield f"\n## {path.stem}\n\n[{path.name}](schemas/{path.name})\n"
         for title, record in [("", schema), *sorted(schema.get("$defs", {}).items())]:
-            rows = record.get("properties", {})
-            if rows:
-                yield f"\n{title and f'**{title}**'}\n\n| field | type | meaning |\n|---|---|---|\n"
-            for field, property_schema in rows.items():
+            properties = record.get("properties", {})
+            if properties:
+                heading = f"**{title}**" if title else ""
+                yield f"\n{heading}\n\n| field | type | meaning |\n|---|---|---|\n"
+            for field, property_schema in properties.items():
                 meaning = property_schema.get("description", "").replace("|", "\\|")
                 yield f"| `{field}` | {_type(property_schema)} | {meaning} |\n"
 
 
-def _type(field: dict[str, Any]) -> str:
-    if "anyOf" in field:
-        return " or ".join(map(_type, field["anyOf"]))
-    if "$ref" in field:
-        return str(field["$ref"].rpartition("/")[2])
-    if field.get("type") == "array":
-        return f"list of {_type(field.get('items', {}))}"
-    return str(field.get("type", field.get("const", "any")))
+def _type(property_schema: dict[str, Any]) -> str:
+    """Return the type of a field in words."""
+    if "anyOf" in property_schema:
+        return " or ".join(map(_type, property_schema["anyOf"]))
+    if "$ref" in property_schema:
+        return str(property_schema["$ref"].rpartition("/")[2])
+    if property_schema.get("type") == "array":
+        return f"list of {_type(property_schema.get('items', {}))}"
+    return str(property_schema.get("type", property_schema.get("const", "any")))
