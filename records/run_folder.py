@@ -128,7 +128,7 @@ def read_log(run: Path, name: str) -> bytes:
     """The content of an output that a run keeps, compressed or not.
 
     Raises FileNotFoundError if the output is not kept, or is too large to be compressed. Raises
-    InputError for a link, a damaged file, and a file that is larger than allowed.
+    InputError for a link, a damaged file, and a compressed file whose content is too large.
     """
     path = run / name
     compressed = path.with_name(path.name + COMPRESSED_ENDING)

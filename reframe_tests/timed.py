@@ -73,9 +73,9 @@ def matches_of(pattern: str, text: str) -> list[str]:
 
 
 def _worst(matches: Sequence[str], *, higher_is_better: bool) -> str:
-    """Return the worst number, or the first match that is no number.
+    """Return the worst number, or the first match that `float` does not read.
 
-    The check that reads the printed line rejects what is no number.
+    The check that reads the printed line then judges this match.
     """
     numbers = []
     for match in matches:
