@@ -24,16 +24,16 @@ class BenchRow:
     ok: bool | None = None
 
 
-def row_below(name: str, value: float, unit: str, most: float) -> BenchRow:
+def row_below(name: str, value: float, unit: str, limit: float) -> BenchRow:
     """A figure that must be below a limit."""
-    aim = f"under {most:g} {unit}".rstrip()
-    return BenchRow(name=name, value=value, unit=unit, aim=aim, ok=value < most)
+    aim = f"under {limit:g} {unit}".rstrip()
+    return BenchRow(name=name, value=value, unit=unit, aim=aim, ok=value < limit)
 
 
-def row_at_least(name: str, value: float, unit: str, least: float) -> BenchRow:
+def row_at_least(name: str, value: float, unit: str, limit: float) -> BenchRow:
     """A figure that must reach a limit."""
-    aim = f"at least {least:g} {unit}".rstrip()
-    return BenchRow(name=name, value=value, unit=unit, aim=aim, ok=value >= least)
+    aim = f"at least {limit:g} {unit}".rstrip()
+    return BenchRow(name=name, value=value, unit=unit, aim=aim, ok=value >= limit)
 
 
 @dataclass(frozen=True)
@@ -62,9 +62,9 @@ def print_cost(work: Callable[[], object]) -> None:
     print(json.dumps(astuple(cost_of(work))))
 
 
-def in_own_process(module: str, *words: object) -> Cost:
+def in_own_process(module: str, *arguments: object) -> Cost:
     """Run a module of this package as a program; return the cost that the program prints."""
-    command = [sys.executable, "-m", f"bench.{module}", *map(str, words)]
+    command = [sys.executable, "-m", f"bench.{module}", *map(str, arguments)]
     finished = subprocess.run(command, cwd=ROOT, check=True, capture_output=True, text=True)
     wall_s, cpu_s, memory_b = json.loads(finished.stdout)
     return Cost(wall_s=wall_s, cpu_s=cpu_s, memory_b=memory_b)

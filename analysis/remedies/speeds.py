@@ -35,9 +35,9 @@ REMEDIES: dict[str, str] = {
     "rate": "throttled writers",
 }
 _TOOL_FACTOR = "tool"
-#: The columns that tell a run's remedies apart. `case` and `treatment` are those with the remedy,
-#: `reference_case` and `traffic` those without it. `level` and `reference` are the factor's levels
-#: with and without it; `at` has the other factors' levels.
+#: The columns that tell a run's remedies apart. The case, the treatment and the level of the factor
+#: are `case`, `treatment` and `level` with the remedy, and `reference_case`, `traffic` and
+#: `reference` without it. `at` has the levels of the other factors.
 REMEDY_COLUMNS = (
     "case",
     "reference_case",
@@ -71,7 +71,7 @@ class _Remedy:
     reference: Level
     #: Other factors of the application that are not at their first level, with their levels.
     other_levels: Mapping[str, Level] = field(default_factory=dict)
-    #: The run's contrasts; None for a level of the writers, or of another job.
+    #: The run's contrasts; None for a level of the writers, and for one that needs its own job.
     price: Estimate | None = None
     gain: Estimate | None = None
 
@@ -87,13 +87,14 @@ def remedy_speeds(run: RunData) -> pl.DataFrame:
     The four runs have the speeds `off` and `on` without the remedy, `off_with` and `on_with` with
     it, in arbitrary units. The rates of the writers stand next to them. A remedy without such a
     pair has one row, without speeds. A level that needs its own job, such as `--core-spec`, cannot
-    be paired, since jobs differ in nodes and time: it has a row for each allocation of either side.
+    be paired, since jobs differ in nodes and time. It has a row for each allocation, which has the
+    speeds either without the remedy or with it.
     """
     return run.cached("speeds of remedies", lambda: _remedy_speeds(run))
 
 
 def _remedy_speeds(run: RunData) -> pl.DataFrame:
-    remedies = [*_application_levels(run), *_writer_levels(run), *_job_levels(run)]
+    remedies = [*_application_remedies(run), *_writer_remedies(run), *_job_remedies(run)]
     emulated = emulated_cases(run.samples) if remedies else {}
     unstable = {
         (row.case, row.arm) for row in run.results if row.verdict is Verdict.BASELINE_UNSTABLE
@@ -138,8 +139,8 @@ def _common_columns(remedy: _Remedy) -> dict[str, Any]:
     }
 
 
-def _application_levels(run: RunData) -> Iterator[_Remedy]:
-    """The levels of factors of the application."""
+def _application_remedies(run: RunData) -> Iterator[_Remedy]:
+    """The remedies that are levels of factors of the application."""
     prices = {
         (row.case, row.treatment, row.against): row for row in run.contrasts if row.kind == "price"
     }
@@ -164,10 +165,11 @@ def _application_levels(run: RunData) -> Iterator[_Remedy]:
             )
 
 
-def _writer_levels(run: RunData) -> Iterator[_Remedy]:
-    """The levels of factors of the writes, with the application's factors at their first levels.
+def _writer_remedies(run: RunData) -> Iterator[_Remedy]:
+    """The remedies that are levels of factors of the writes.
 
-    Each is compared with the first level; a rate is compared with the highest rate.
+    The application's factors are at their first levels. A rate is compared with the highest rate,
+    any other level with the first level of its factor.
     """
     candidates = [
         row
@@ -177,8 +179,9 @@ def _writer_levels(run: RunData) -> Iterator[_Remedy]:
     sweeps = [
         (factor, rows) for factor in REMEDIES for rows in sweeps_of_factor(candidates, factor)
     ]
-    # In the order of the results.
-    for factor, rows in sorted(sweeps, key=lambda sweep: candidates.index(sweep[1][0])):
+    # Sweeps come in the order of their first rows among the results.
+    sweeps.sort(key=lambda sweep: candidates.index(sweep[1][0]))
+    for factor, rows in sweeps:
         reference_row = _reference_row(rows, factor)
         reference = reference_row.factors[factor]
         for row in rows:
@@ -200,8 +203,8 @@ def _reference_row(rows: Sequence[Result], factor: str) -> Result:
     return min(rows, key=lambda row: factor in arm_and_levels(row.arm)[1])
 
 
-def _job_levels(run: RunData) -> Iterator[_Remedy]:
-    """The levels that make a case of their own, compared with the level that was measured first."""
+def _job_remedies(run: RunData) -> Iterator[_Remedy]:
+    """The remedies whose levels make cases of their own, compared with the case measured first."""
     effects = [row for row in run.results if row.role == "effect" and row.baseline == BASELINE]
     cases = list(dict.fromkeys(row.case for row in effects))
     for factor in REMEDIES:
@@ -214,12 +217,12 @@ def _job_levels(run: RunData) -> Iterator[_Remedy]:
                 families.setdefault(treatment_name(name, levels), []).append((case, level))
         for (reference_case, reference), *other_cases in families.values():
             for case, level in other_cases:
-                rows = {row.arm: row for row in effects if row.case == case}
+                rows_with_remedy = {row.arm: row for row in effects if row.case == case}
                 for row in effects:
-                    if row.case == reference_case and row.arm in rows:
+                    if row.case == reference_case and row.arm in rows_with_remedy:
                         yield _Remedy(
                             without_remedy=row,
-                            with_remedy=rows[row.arm],
+                            with_remedy=rows_with_remedy[row.arm],
                             factor=factor,
                             level=level,
                             reference=reference,
@@ -243,7 +246,7 @@ def _pair_speeds(run: RunData, row: Result) -> pl.DataFrame:
 def _speeds_of_allocations(
     run: RunData, *, without_remedy: Result, with_remedy: Result
 ) -> pl.DataFrame:
-    """The median speeds in each allocation that has both runs, without and with the remedy."""
+    """The median speeds of each allocation: those without the remedy, then those with it."""
     reference_speeds = _allocation_speeds(run, without_remedy)
     speeds_with_remedy = _allocation_speeds(run, with_remedy)
     speeds_with_remedy = speeds_with_remedy.rename({"off": "off_with", "on": "on_with"})
@@ -262,10 +265,10 @@ def _as_speeds(row: Result) -> pl.Expr:
 
 def emulated_cases(samples: pl.DataFrame) -> dict[str, list[str]]:
     """Case -> why its figures do not hold for an RDMA network card; an empty list if they do."""
-    kinds = samples.lazy().select("case", "transport", "same_host").unique().group_by("case")
-    kinds_of_cases = kinds.agg("transport", pl.col("same_host").any()).collect()
+    cases = samples.lazy().select("case", "transport", "same_host").unique().group_by("case")
+    transports_of_cases = cases.agg("transport", pl.col("same_host").any()).collect()
     reasons_of_cases = {}
-    for case, transports, same_host in kinds_of_cases.iter_rows():
+    for case, transports, same_host in transports_of_cases.iter_rows():
         reasons = emulation_caveats(pl.Series(sorted(set(transports))))
         if not reasons and same_host:
             reasons = [Note.SAME_HOST()]

@@ -32,10 +32,12 @@ class Section:
 
     part: Part
     position: int
-    #: Its id on the page, after that of the run. Without `template`, its template is NAME.html.
+    #: Name of the section. Its id on the page is the id of the run or case, followed by this name.
+    #: Its template is NAME.html unless `template` is set.
     name: str
-    #: Makes the template's `view`; None if the section does not apply. The argument is a `RunData`;
-    #: for sections of the page all of them, the newest first; for sections of a case a `CaseData`.
+    #: Makes the template's `view`; None if the section does not apply. The argument is a `RunData`
+    #: for sections of a run, a `CaseData` for those of a case, and the list of all `RunData`, the
+    #: newest first, for those of the page.
     view: Callable[[Any], object | None]
     #: Heading, and entry in the contents; empty for none.
     title: str = ""
@@ -64,7 +66,10 @@ class ShownSection:
 
 
 def sections_shown(part: Part, subject: object, anchor: str = "") -> list[ShownSection]:
-    """The sections of a part of the page that apply to a run, to a case, or to all runs."""
+    """The sections of a part of the page that apply to a run, to a case, or to all runs.
+
+    `anchor` is the id of the run or case on the page.
+    """
     return [
         ShownSection(section, f"{anchor}{section.name}", view)
         for section in declared_sections()
@@ -76,7 +81,8 @@ def data_files(runs: Sequence[RunData]) -> Files:
     """The data files of all sections."""
     files: dict[str, Mapping[str, Any] | pl.DataFrame] = {}
     for section in declared_sections():
-        files |= section.files(runs) if section.files else {}
+        if section.files:
+            files |= section.files(runs)
     return files
 
 

@@ -1,4 +1,4 @@
-"""RDMA and NUMA: the shares of their rates that communications and workers keep.
+"""RDMA and NUMA: how much of its rate a communication keeps next to workers, and the reverse.
 
 Workers are the application, which loads memory. A cell is a combination of four levels:
 
@@ -7,7 +7,7 @@ Workers are the application, which loads memory. A cell is a combination of four
 - the load, which workers put on the memory of this node;
 - the NUMA node of the workers.
 
-Its runs are those of all treatments with these levels, from one case or several. Rates of
+The runs of a cell are those of all treatments with its levels, from one case or several. Rates of
 communications come from the target device's counters if it has any: bytes received for writes,
 bytes sent for reads.
 """
@@ -39,7 +39,7 @@ RATE_COLUMNS = ("counted_b_s", "writer_rate_b_s")
 
 
 def cell_treatments(run: RunData) -> pl.DataFrame:
-    """Case, arm, baseline and cell of the treatments that are cells, in the order of the table.
+    """Treatments with all levels of a cell: case, arm, baseline and cell, in the table's order.
 
     If direction is not a factor, it is that of the writers. If a case has several treatments of a
     cell, the one with the shortest name is used: names omit first levels, so it has the first level
@@ -99,11 +99,11 @@ def communication_runs(treatments: pl.DataFrame, runs: pl.DataFrame) -> pl.DataF
 
 
 def _cell_runs(run: RunData) -> pl.DataFrame:
-    """A row per run of a cell and side.
+    """A row per run of a cell; `side` says whether it is about communications or about workers.
 
     Rows of communications have `rate_b_s`, and in `idle` the list of rates of the same cell without
     workers. Rows of workers have the times of a pair, with communications or with the control. If
-    several cases have the cell, workers have only the rows of the first.
+    several cases have the cell, only the first case has rows of workers.
     """
     treatments = cell_treatments(run)
     if treatments.is_empty():
@@ -118,9 +118,9 @@ def _cell_runs(run: RunData) -> pl.DataFrame:
 
 def _with_idle_rates(rows: pl.DataFrame) -> pl.DataFrame:
     """Runs of communications, with the rates of the same buffer and direction without workers."""
-    buffer = ["direction", "buffer"]
-    rates = rows.filter(load=IDLE).group_by(buffer).agg(idle=pl.col("rate_b_s").drop_nulls())
-    rows = rows.join(rates, on=buffer, how="left", maintain_order="left")
+    columns = ["direction", "buffer"]
+    rates = rows.filter(load=IDLE).group_by(columns).agg(idle=pl.col("rate_b_s").drop_nulls())
+    rows = rows.join(rates, on=columns, how="left", maintain_order="left")
     return rows.with_columns(
         idle=pl.when(pl.col("load") != IDLE).then("idle"), side=pl.lit("communications")
     )
@@ -135,8 +135,10 @@ def _worker_rows(treatments: pl.DataFrame, pairs: pl.DataFrame) -> list[pl.DataF
     controls = pairs.filter(role="control").select("case", "arm", "role", "baseline", *times)
     sides = {
         "workers": cells.join(under_communications, on=["case", "arm"]),
+        # A control belongs to a baseline. Cells that share the baseline share the control.
         "workers, control": cells.drop("arm").join(controls, on=["case", "baseline"]),
     }
+    # `value` is the time of a run.
     return [
         rows.with_columns(side=pl.lit(side), rate_b_s=1 / pl.col("value"))
         for side, rows in sides.items()
@@ -144,7 +146,10 @@ def _worker_rows(treatments: pl.DataFrame, pairs: pl.DataFrame) -> list[pl.DataF
 
 
 def _share(rows: pl.DataFrame) -> Estimate | None:
-    """The share of the rate alone: of communications from sets of runs, of workers from pairs."""
+    """The rate as a share of the rate alone.
+
+    The runs of communications are compared as two sets, those of workers within pairs.
+    """
     if rows["side"][0] == "communications":
         return ratio_of_sets("rate_b_s", "idle")(rows)
     slowdown = ratio("value", "baseline_value", "repeated_value")(rows)

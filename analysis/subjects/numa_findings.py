@@ -28,12 +28,12 @@ from analysis.subjects.numa_cells import (
 
 
 def _findings(run: RunData) -> pl.DataFrame:
-    """A row per comparison of numa.json and run of its first cell.
+    """For each comparison in numa.json, a row for each run of its first cell.
 
     A comparison whose first cell has no run has one row, without a rate. `second` is the list of
-    rates of the second cell. `locked` is the share of cells in which at least one message is
-    pinned, of those whose pinned memory is known. It is null unless the comparison is about pinned
-    pages.
+    rates of the second cell. `locked` is null unless the comparison is about pinned pages. Among
+    the cells whose pinned memory is known, it is the share in which every run pinned at least one
+    message.
     """
     treatments = cell_treatments(run)
     if treatments.is_empty():
@@ -43,7 +43,9 @@ def _findings(run: RunData) -> pl.DataFrame:
         rates=pl.col("rate_b_s").drop_nulls(),
         locked=(smallest_of_runs("target_pinned_b") >= pl.col("message_b").first()),
     )
-    rates = {tuple(map(str, key)): rates for *key, rates, _ in cells.iter_rows()}
+    rates_of_cells = {
+        tuple(str(cell[name]) for name in CELL_COLUMNS): cell["rates"] for cell in cells.to_dicts()
+    }
     locked = cells["locked"].mean()
     loads = cells["load"].cast(pl.String).unique().to_list()
     balancing = ", ".join(reported_facts(all_hosts(run.provenance.values()))["NUMA balancing"])
@@ -56,10 +58,11 @@ def _findings(run: RunData) -> pl.DataFrame:
             "locked": locked if "pinned" in comparison else None,
             "numa_nodes": numa_nodes(run),
             "numa_balancing": balancing,
-            **_cell_rates(comparison, rates, finding.get("nodes_needed", 1)),
+            **_cell_rates(comparison, rates_of_cells, finding.get("nodes_needed", 1)),
         }
         for finding in json.loads(Path(__file__).with_name("numa.json").read_text())
         for comparison in finding["comparisons"]
+        # Not every campaign has the load of non-temporal writes.
         if "nt_write" not in comparison.get("first", ()) or "nt_write" in loads
     ]
     types = {"locked": pl.Float64} | dict.fromkeys(("first", "second"), pl.List(pl.Float64))
@@ -68,14 +71,16 @@ def _findings(run: RunData) -> pl.DataFrame:
 
 
 def _cell_rates(
-    comparison: Mapping[str, Any], rates: Mapping[tuple[str, ...], list[float]], nodes_needed: int
+    comparison: Mapping[str, Any],
+    rates_of_cells: Mapping[tuple[str, ...], list[float]],
+    nodes_needed: int,
 ) -> dict[str, Any]:
     """The rates of both cells of a comparison, and the number of NUMA nodes that they need.
 
-    `both` says whether both cells are in the run. A cell with another node needs two nodes.
+    `both` says whether both cells are in the run. A cell with the level `other` needs two nodes.
     """
     keys = [tuple(comparison.get(name, ())) for name in ("first", "second")]
-    first_rates, second_rates = (rates.get(key) for key in keys)
+    first_rates, second_rates = (rates_of_cells.get(key) for key in keys)
     nodes_of_cells = 2 if any("other" in key for key in keys) else 1
     return {
         "first": first_rates,

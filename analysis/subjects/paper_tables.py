@@ -49,8 +49,8 @@ def _comparison_rows(run: RunData, published: Mapping[str, Sequence[PublishedRow
 def _measured_row(run: RunData, row: Result) -> dict[str, Any]:
     """The row of a treatment of a case: the paper's estimators and the paired estimate."""
     baseline_runs, treated_runs = runs_of_both_arms(run, row)
-    off = mean_and_deviation(baseline_runs["fom"].to_list(), row.better)
-    on = mean_and_deviation(treated_runs["fom"].to_list(), row.better)
+    off_mean, off_sd = mean_and_deviation(baseline_runs["fom"].to_list(), row.better)
+    on_mean, on_sd = mean_and_deviation(treated_runs["fom"].to_list(), row.better)
     transports = treated_runs["transport"].unique(maintain_order=True)
     emulated = emulation_caveats(transports)
     levels = arm_and_levels(row.arm)[1]
@@ -64,16 +64,19 @@ def _measured_row(run: RunData, row: Result) -> dict[str, Any]:
     if levels:
         description.append(",".join(f"{name}={level}" for name, level in levels.items()))
     if size_b:
-        # The paper explains the result of CNS by it.
+        # The paper explains the result of CNS by its working set.
         description.append(f"({quantity(size_b, 'B', 3)} a rank)")
     return {
         "application": PAPER_NAMES[row.workload],
         "machine": " ".join(description),
         # Ten as in the paper, or fewer if there are fewer.
         "n": min(baseline_runs.height, treated_runs.height, MEAN_RUNS),
-        **dict(zip(MEAN_COLUMNS, (*off, *on), strict=True)),
+        "off_mean": off_mean,
+        "off_sd": off_sd,
+        "on_mean": on_mean,
+        "on_sd": on_sd,
         "unit": row.unit,
-        "of_means": slowdown_of(off[0], on[0], row.better),
+        "of_means": slowdown_of(off_mean, on_mean, row.better),
         **columns_of("slowdown", row.slowdown),
         "source": f"measured over {', '.join(transports)}" + (" (emulated)" if emulated else ""),
         "verdict": row.verdict_text,
@@ -85,14 +88,16 @@ def _measured_row(run: RunData, row: Result) -> dict[str, Any]:
 _WORKING_SETS = {"cns": " (about 4 MB a rank)"}
 
 
-def _published_row(line: PublishedRow) -> dict[str, Any]:
-    unit, factor = ("B/s", 1e9) if line.unit == "GB/s" else (line.unit, 1.0)
+def _published_row(row: PublishedRow) -> dict[str, Any]:
+    unit, factor = ("B/s", 1e9) if row.unit == "GB/s" else (row.unit, 1.0)
     return {
-        "application": PAPER_NAMES[line.workload],
-        "machine": f"{line.machine}, {line.nic}{_WORKING_SETS.get(line.workload, '')}",
-        **{"off_mean": line.off * factor, "on_mean": line.on * factor, "unit": unit},
-        "of_means": line.slowdown,
-        "source": f"published, {line.table}",
+        "application": PAPER_NAMES[row.workload],
+        "machine": f"{row.machine}, {row.nic}{_WORKING_SETS.get(row.workload, '')}",
+        "off_mean": row.off * factor,
+        "on_mean": row.on * factor,
+        "unit": unit,
+        "of_means": row.slowdown,
+        "source": f"published, {row.table}",
         "notes": [],
     }
 
@@ -102,8 +107,8 @@ def _caveats(table: pl.DataFrame) -> list[str]:
     return list(dict.fromkeys(texts))
 
 
-def _table(
-    name: str, title: str, published: Mapping[str, Sequence[PublishedRow]], more: str = ""
+def _table_question(
+    name: str, title: str, published: Mapping[str, Sequence[PublishedRow]], remark: str = ""
 ) -> Question:
     return Question(
         name=name,
@@ -111,7 +116,7 @@ def _table(
         text="Means of ten runs a side (harmonic of rates), or of fewer if there are fewer, have no"
         " interval: prefer the paired slowdown. Problem sizes, versions and compilers differ from"
         " the paper's: compare slowdowns, not rates or times. The picture at the top has both, as"
-        f" figure 3 of Groves, Grant and Arnold (2016).{more}",
+        f" figure 3 of Groves, Grant and Arnold (2016).{remark}",
         rows=lambda run: _comparison_rows(run, published),
         by=("application", "machine", "source"),
         estimates={"slowdown": stated("slowdown")},
@@ -130,17 +135,17 @@ def _table(
     )
 
 
-TABLE_2 = _table(
+TABLE_2 = _table_question(
     "paper_table_2",
     "Table II: STREAM triad",
     {"stream": table_2_rows()},
-    more=" Their slides give -60 % and -44 % for the Piledrivers, which is the remaining share; the"
-    " table gives the loss.",
+    remark=" Their slides give -60 % and -44 % for the Piledrivers, which is the remaining share;"
+    " the table gives the loss.",
 )
-TABLE_3 = _table(
+TABLE_3 = _table_question(
     "paper_table_3",
     "Table III: applications",
-    {name: [line] for name, line in figure_3_rows().items() if name != "stream"},
+    {name: [row] for name, row in figure_3_rows().items() if name != "stream"},
 )
 _LINK = "Compare with {} of Groves, Grant and Arnold (2016)."
 SECTIONS = [

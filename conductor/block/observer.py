@@ -18,8 +18,8 @@ from records.sample import NodeConditions
 
 #: Time between two looks at this process's own clock, seconds.
 _PERIOD_S = 0.2
-#: What agents are asked to do, in the message of a failure.
-_WATCH = "read its node's load"
+#: What an agent did not do if it does not answer; part of the message of the failure.
+_ACTION = "read its node's load"
 #: Minimum accepted runs for a usual frequency.
 _LEAST_RUNS = 3
 
@@ -37,8 +37,9 @@ class Observer:
         self._allocation = allocation
         self._hub = hub
         self._devices = list(devices)
-        self._roots = {node_name(): [os.getpid()]}
-        self._exempt = {node_name(): [owner_pid]} if owner_pid else {}
+        #: Node -> PIDs of processes that are no disturbance: with, and without, their descendants.
+        self._root_pids = {node_name(): [os.getpid()]}
+        self._exempt_pids = {node_name(): [owner_pid]} if owner_pid else {}
         self._pulse: asyncio.Task[None] | None = None
         #: Time of the last beat, and the longest delay of a beat, seconds.
         self._beat_s = self._stood_still_s = 0.0
@@ -51,12 +52,12 @@ class Observer:
             node: messages.BeginWatch(
                 self._devices if node in self._allocation.targets else [],
                 cpus,
-                self._roots.get(node, []),
-                self._exempt.get(node, []),
+                self._root_pids.get(node, []),
+                self._exempt_pids.get(node, []),
             )
             for node in self._allocation.nodes
         }
-        await self._hub.ask(orders, messages.WatchBegun, _WATCH)
+        await self._hub.ask(orders, messages.WatchBegun, _ACTION)
         self._beat_s, self._stood_still_s = time.monotonic(), 0.0
         self._clock_difference_s = time.time() - self._beat_s
         self._pulse = asyncio.create_task(self._beat())
@@ -73,13 +74,16 @@ class Observer:
         self._beat_s = now_s
 
     async def end(self) -> tuple[Series, dict[str, dict[str, NodeCounter]]]:
-        """End the watch; return what was recorded, and node -> name -> increase of a counter."""
+        """End the watch; return the run's series, and how much counters have increased.
+
+        The increases are node -> name of a counter -> increase.
+        """
         if self._pulse:
             self._pulse.cancel()
         self._record_beat()
         clock_moved_s = time.time() - time.monotonic() - self._clock_difference_s
         orders = dict.fromkeys(self._allocation.nodes, messages.EndWatch())
-        answers = await self._hub.ask(orders, messages.WatchRecord, _WATCH)
+        answers = await self._hub.ask(orders, messages.WatchRecord, _ACTION)
         series = Series(
             nodes=[answers[node].node for node in self._allocation.targets],
             ran=sorted({writer for answer in answers.values() for writer in answer.ran}),

@@ -1,4 +1,4 @@
-"""The runs of one block: each with its writers, watched and judged, and its sample."""
+"""Measures the runs of one block: starts writers and application, judges runs, makes samples."""
 
 from __future__ import annotations
 
@@ -45,13 +45,13 @@ from records.sample import (
 )
 from records.treatment import Writes
 
-#: Length of a timetable, in longest runs of the block so far.
+#: Length of a timetable, as a multiple of the block's longest run so far.
 _TIMETABLE_RUNS = 10.0
 #: Timeout for the rows that cover the end of the window, seconds: on an emulated processor a row
 #: of one second may come several seconds late.
 _LAST_ROWS_TIMEOUT_S = 10.0
-#: The largest number of nodes that have counter rows each. With more nodes, these rows would be
-#: larger than all else that is stored of a run.
+#: Up to this number of nodes, each node has counter rows of its own. With more nodes, these rows
+#: would be larger than all else that is stored of a run.
 MOST_NODES_WITH_ROWS = 64
 
 
@@ -111,12 +111,13 @@ class BlockRunner:
         run.start_s = clock.now_s()
         self.writers.restarted = False
         if writes is None:
-            recorded = await self._without_writers(run)
+            recorded = await self._run_without_writers(run)
         elif writes.scheduled is not None:
-            recorded = await self._under_timetable(run, writes)
+            recorded = await self._run_under_timetable(run, writes)
         else:
-            recorded = await self._under_writers(run, writes)
+            recorded = await self._run_under_writers(run, writes)
         if not run.elapsed_s:
+            # The application did not run: the next lead-in is measured from now.
             self.lead_in.record_end(clock.now_s())
         self._judge(run, recorded)
         # In a thread, since a tool may take seconds to gather its files.
@@ -152,12 +153,12 @@ class BlockRunner:
         if run.accepted and judgement.unproven_note:
             run.notes.append(judgement.unproven_note)
 
-    async def _without_writers(self, run: Run) -> Series:
+    async def _run_without_writers(self, run: Run) -> Series:
         await self._lead_in()
         return self._complete_series(run, await self._run_application(run, []))
 
-    async def _under_writers(self, run: Run, writes: Writes) -> Series:
-        states = await self._writers_at_speed(run, writes)
+    async def _run_under_writers(self, run: Run, writes: Writes) -> Series:
+        states = await self._start_writers(run, writes)
         observed = Series()
         if run.accepted:
             observed = await self._run_application(run, states)
@@ -170,14 +171,14 @@ class BlockRunner:
             run, observed, writers=[state.series.copy() for state in states]
         )
 
-    async def _under_timetable(self, run: Run, writes: Writes) -> Series:
+    async def _run_under_timetable(self, run: Run, writes: Writes) -> Series:
         """Run the application under short writes; without writers if their number is 0."""
         assert self.plan.short
         if not writes.scheduled:
             run.timetable = record_without_writers(self.plan.short)
             n_targets = len(self.nodes.targets)
             run.notes.append(Note.WITHOUT_WRITERS(treatment=run.treatment.name, nodes=n_targets))
-            return await self._without_writers(run)
+            return await self._run_without_writers(run)
         schedule = self.schedules[writes]
         if note := schedule.length_note():
             run.notes.append(note)
@@ -200,7 +201,7 @@ class BlockRunner:
         )
 
     def _complete_series(self, run: Run, observed: Series, **writer_fields: Any) -> Series:
-        """Add to what was recorded of a run what it is judged by."""
+        """Return the observed series with all else that the judgement of the run needs."""
         return replace(
             observed,
             nodes=[
@@ -214,15 +215,18 @@ class BlockRunner:
         )
 
     def _alone_b_s(self) -> float:
-        """Return the highest sum of the rates alone of all writers of one treatment."""
+        """Return the highest uncontended rate of a treatment, summed over its writers."""
         totals_b_s = [schedule.alone_b_s for schedule in self.schedules.values()]
         for writes, rates_b_s in self.writers.alone_b_s.items():
             if INJECTORS[writes.injector].writes:
                 totals_b_s.append(sum(rates_b_s))
         return max(totals_b_s, default=0.0)
 
-    async def _writers_at_speed(self, run: Run, writes: Writes) -> list[WriterState]:
-        """Start the writers and wait for their speed and the lead-in; the run fails without it."""
+    async def _start_writers(self, run: Run, writes: Writes) -> list[WriterState]:
+        """Start the writers, wait until they are at speed, then wait for the lead-in.
+
+        The run fails if they do not reach their speed in time.
+        """
         states = await self.writers.start(writes)
         in_time = await self.writers.reach_speed(states)
         for state in states:
@@ -243,11 +247,13 @@ class BlockRunner:
     ) -> None:
         """Wait as long as the run's lead-in requires, while the writers write.
 
-        The wait ends early if a writer dies; the run is then treated as if it had died later.
+        The wait ends early if a writer dies. The run then fails as if the writer had died later.
         """
         # A restart of writers that are otherwise held must not lengthen all later lead-ins.
-        restarted = self.writers.restarted and writes and self.writers.holds(writes)
-        wait_s = self.lead_in.wait_s(clock.now_s(), None if restarted else writes)
+        timed_writes = writes
+        if writes and self.writers.restarted and self.writers.holds(writes):
+            timed_writes = None
+        wait_s = self.lead_in.wait_s(clock.now_s(), timed_writes)
         await self.hub.wait_for(lambda: any(state.ended for state in states), wait_s)
 
     async def _run_application(self, run: Run, states: list[WriterState]) -> Series:
@@ -364,25 +370,34 @@ def node_rows(
 ) -> list[dict[str, Any]]:
     """Return the counts of nodes as JSON, one row per node and counter; `rank` is a node's index.
 
-    Many nodes have one row per counter together (`NodesRow`). Origins that are not targets have
-    rows of the processor time that writing may take, and no others.
+    With more than MOST_NODES_WITH_ROWS nodes there is one row per counter for all nodes
+    (`NodesRow`). Origins that are not targets have rows of the counters in TRAFFIC_TIMES only.
     """
-    rows = []
-    for tool, node_names in ((NODE_TOOL, nodes.targets), (ORIGIN_TOOL, nodes.origins)):
-        counters_by_node = {
-            index: {
-                name: counter
-                for name, counter in counters.get(node, {}).items()
-                if tool == NODE_TOOL or name in TRAFFIC_TIMES
-            }
-            for index, node in enumerate(node_names)
-            if tool == NODE_TOOL or node not in nodes.targets
-        }
-        counter_rows: Iterable[CounterRow] = rows_per_node(counters_by_node)
-        if len(node_names) > MOST_NODES_WITH_ROWS:
-            counter_rows = rows_over_nodes(counters_by_node)
-        rows += [{"tool": tool, **asdict(row)} for row in counter_rows]
-    return rows
+    target_counters = {index: counters.get(node, {}) for index, node in enumerate(nodes.targets)}
+    origin_counters = {
+        index: _traffic_times(counters.get(node, {}))
+        for index, node in enumerate(nodes.origins)
+        if node not in nodes.targets
+    }
+    return [
+        *_rows_of_tool(NODE_TOOL, target_counters, len(nodes.targets)),
+        *_rows_of_tool(ORIGIN_TOOL, origin_counters, len(nodes.origins)),
+    ]
+
+
+def _traffic_times(counters: Mapping[str, NodeCounter]) -> dict[str, NodeCounter]:
+    return {name: counter for name, counter in counters.items() if name in TRAFFIC_TIMES}
+
+
+def _rows_of_tool(
+    tool: str, counters_by_node: Mapping[int, Mapping[str, NodeCounter]], n_nodes: int
+) -> list[dict[str, Any]]:
+    rows: Iterable[CounterRow]
+    if n_nodes > MOST_NODES_WITH_ROWS:
+        rows = rows_over_nodes(counters_by_node)
+    else:
+        rows = rows_per_node(counters_by_node)
+    return [{"tool": tool, **asdict(row)} for row in rows]
 
 
 def rows_per_node(
@@ -406,13 +421,13 @@ def rows_over_nodes(
             values_by_name.setdefault(name, {})[index] = counter.value
     for name, values in values_by_name.items():
         unit = units[name]
-        total = fmean(values.values()) if unit in AVERAGED_UNITS else fsum(values.values())
+        combine = fmean if unit in AVERAGED_UNITS else fsum
         least_node = min(values, key=values.__getitem__)
         most_node = max(values, key=values.__getitem__)
         yield NodesRow(
             rank=-1,
             event=name,
-            value=total,
+            value=combine(values.values()),
             unit=unit,
             nodes=len(values),
             median=median(values.values()),
@@ -428,7 +443,7 @@ def unbound_notes(
 ) -> Iterator[str]:
     """Yield a note if cores were to be left free, but the application may run on all CPUs.
 
-    The launcher binds the application, and it may be configured otherwise.
+    The launcher should bind the application, but it may be configured not to.
     """
     unbound = [condition.node for condition in conditions if condition.free_cpus == ""]
     if factors.get("reserved_cores") and unbound:

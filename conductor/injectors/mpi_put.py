@@ -23,8 +23,9 @@ from records.sample import Direction
 from records.slurm import options
 
 FOLDER = Path(__file__).parents[1] / "mpi_put"
-#: For Open MPI: no binding, since the agent chooses where processes run. For MPICH: no file about
-#: the host for the ranks, since the file stays in /tmp if the launcher is killed.
+#: Open MPI binds no process, since the agent chooses where processes run. MPICH's launcher writes
+#: no file of the host's topology (HWLOC_XMLFILE), since the file stays in /tmp if the launcher is
+#: killed.
 LAUNCHER_VARIABLES = {
     "OMPI_MCA_hwloc_base_binding_policy": "none",
     "OMPI_MCA_rmaps_base_oversubscribe": "1",
@@ -60,11 +61,12 @@ _ARRIVED = re.compile(
     r" (\d{1,9}\.\d{6}) s of its processor$"
 )
 _FAULT = re.compile(r"^mpi_put: (.+)")
-#: Limits of the number of messages in a window if no footprint is chosen: messages, and bytes. A
-#: window has at least one message. The program has the same limits.
-_BATCH, _BATCH_B = 32, 2 << 20
-#: The target's processor takes part in the writes if it uses more time than this: seconds per byte
-#: (the report's limit of onload), and a share of a core, since it also looks at its memory.
+#: If no footprint is chosen, a window has room for at most this many messages and bytes, and for
+#: at least one message. The program has the same limits.
+_MAX_BATCH_MESSAGES, _MAX_BATCH_B = 32, 2 << 20
+#: The target's processor takes part in the writes if its time exceeds both limits. The first, in
+#: seconds per byte, is the report's limit of onload. The second is a share of a core: the target
+#: also spends time on reading marks in its memory.
 _TAKES_PART_S_B = 0.05e-9
 _TAKES_PART_SHARE = 0.01
 #: The transport if the target's processor receives emulated writes, or messages.
@@ -74,27 +76,27 @@ _TWO_SIDED, _RECEIVES = "two-sided", "receives"
 class ReportParser:
     """Parses the lines of both ranks, which the launcher mixes."""
 
-    def __init__(self, transport: str, received: str) -> None:
-        """Set the transport of one-sided writes, and that if the target's processor receives."""
-        self._transport, self._received = transport, received
+    def __init__(self, one_sided: str, two_sided: str) -> None:
+        """Set the transports of one-sided writes, and of writes that the processor receives."""
+        self._one_sided, self._two_sided = one_sided, two_sided
         self._claimed_b = self._claimed_s = 0.0
         self._faults = Faults(_FAULT)
 
     def parse(self, line: str) -> Row | Arrived | Fault | None:
-        """Return what a line means; None for any other line."""
+        """Return what a rank's line reports; None if it reports nothing."""
         line = line.rstrip("\n")
-        if (row := _ROW.match(line)) and (over_s := float(row[1])):
+        if (row := _ROW.match(line)) and (length_s := float(row[1])):
             self._claimed_b += int(row[2])
-            self._claimed_s += over_s
+            self._claimed_s += length_s
             self._faults.forget()
-            return Row(int(row[2]) / over_s, over_s)
+            return Row(int(row[2]) / length_s, length_s)
         if arrival := _ARRIVED.match(line):
-            least_s = max(_TAKES_PART_S_B * self._claimed_b, _TAKES_PART_SHARE * self._claimed_s)
-            is_costly = self._claimed_s > 0 and float(arrival[4]) > least_s
+            limit_s = max(_TAKES_PART_S_B * self._claimed_b, _TAKES_PART_SHARE * self._claimed_s)
+            is_costly = self._claimed_s > 0 and float(arrival[4]) > limit_s
             if arrival[3] != "sleeps" or is_costly:
-                return Arrived(int(arrival[1]), self._received)
-            over = "shared memory" if arrival[2] == "shared" else self._transport
-            return Arrived(int(arrival[1]), over)
+                return Arrived(int(arrival[1]), self._two_sided)
+            transport = "shared memory" if arrival[2] == "shared" else self._one_sided
+            return Arrived(int(arrival[1]), transport)
         return self._faults.find(line)
 
 
@@ -123,7 +125,7 @@ class MpiPut(Injector):
 
     def footprint_b(self, writer: Writer) -> int:
         """Return the size of the window of each direction, bytes."""
-        batch = min(max(_BATCH_B // writer.message_b, 1), _BATCH)
+        batch = min(max(_MAX_BATCH_B // writer.message_b, 1), _MAX_BATCH_MESSAGES)
         return (writer.places(writer.message_b) or batch) * writer.message_b
 
     def origin_command(self, writer: Writer) -> list[str]:
@@ -139,10 +141,12 @@ class MpiPut(Injector):
             ranks = options.RANKS_ON_COMPONENTS
         else:
             ranks = _TWO_HOSTS[kind]
-        command: list[str] = []
-        for part in ranks.format(target=writer.target, origin=writer.origin).split(":"):
-            command += [":", *launcher[1:]] if command else launcher
-            command += [*part.split(), *self.rank_command(writer)]
+        # One or two groups of ranks; each has its options and its command.
+        groups = ranks.format(target=writer.target, origin=writer.origin).split(":")
+        rank_command = self.rank_command(writer)
+        command = [*launcher, *groups[0].split(), *rank_command]
+        for group in groups[1:]:
+            command += [":", *launcher[1:], *group.split(), *rank_command]
         return command
 
     def rank_command(self, writer: Writer) -> list[str]:
@@ -159,7 +163,7 @@ class MpiPut(Injector):
         if _has_two_hosts(writer):
             variables: dict[str, str] = {}
             if writer.device:
-                # If no variable chooses the device, the device that MPI takes is counted.
+                # If no variable can choose the device, MPI chooses it. Its choice is counted.
                 with suppress(ValueError):
                     variables = devices.mpi_variables(writer.device)
             return LAUNCHER_VARIABLES | variables
@@ -176,7 +180,7 @@ class MpiPut(Injector):
         return "+".join([*words, _RECEIVES if self.direction == "receive" else _TWO_SIDED])
 
     def missing(self, device: str | None = None) -> str | None:
-        """Return which is missing and how to make it: the program or its launcher; None if none."""
+        """Return that the program or its launcher is missing, and how to make it; else None."""
         if not shutil.which(program_path()):
             return f"mpi_put is missing: 'make -C {FOLDER}', with an MPI's mpicc on PATH"
         launcher = launcher_of(program_path()) or "a launcher"
@@ -185,7 +189,10 @@ class MpiPut(Injector):
         return f"{launcher} of mpi_put is missing: 'make -B -C {FOLDER} LAUNCHER=...'"
 
     def doubt(self) -> str | None:
-        """Return a doubt about any launcher but srun: MPICH's stays in one component of a job."""
+        """Return that the launcher may not reach all nodes of a job; None for srun.
+
+        The launcher of MPICH stays in one component of a heterogeneous job.
+        """
         launcher = launcher_of(program_path()) if shutil.which(program_path()) else ""
         if not launcher or _launcher_kind(shlex.split(launcher)) == options.LAUNCHER:
             return None
@@ -203,7 +210,7 @@ def program_path() -> str:
 
 
 def _launcher_kind(launcher: list[str]) -> str:
-    """Return the launcher whose options a launcher takes: srun or mpiexec."""
+    """Return the kind of a launcher, which decides its options: srun or mpiexec."""
     is_srun = launcher and Path(launcher[0]).name == options.LAUNCHER
     return options.LAUNCHER if is_srun else "mpiexec"
 
