@@ -101,7 +101,7 @@ def _pictures(view: View) -> Iterator[tuple[str, Sequence[str], Picture]]:
                         yield case.name, case.emulated, picture
         for section in sections:
             for picture in getattr(section.view, "pictures", ()):
-                title = section.declared.title or "All cases"
+                title = section.declaration.title or "All cases"
                 yield title, getattr(section.view, "emulated", view.emulated), picture
 
 
@@ -121,7 +121,7 @@ def _tables(view: View) -> Iterator[tuple[str, Sequence[str], list[Sequence[str]
             table = section.view
             if getattr(table, "rows", None) and getattr(table, "headings", None):
                 cells = [[_cell_text(*cell) for cell in row] for row in table.rows]
-                yield section.declared.title, table.emulated, [table.headings, *cells]
+                yield section.declaration.title, table.emulated, [table.headings, *cells]
 
 
 def _effect_cells(row: Result) -> Sequence[str]:

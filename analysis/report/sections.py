@@ -60,7 +60,7 @@ class Section:
 class ShownSection:
     """A section that applies, with its view, for the template of the page."""
 
-    declared: Section
+    declaration: Section
     id: str
     view: object
 

@@ -130,7 +130,7 @@ def test_a_run_of_writes_alone_has_no_other_sections(tmp_path: Path, case: Case)
         ("after", [run]),
     ]
     names = [
-        section.declared.name
+        section.declaration.name
         for part, subject in parts
         for section in sections_shown(part, subject)
     ]

@@ -654,5 +654,5 @@ def test_the_control_is_named_with_what_it_shows_or_why_there_is_none(run: RunDa
 def test_the_frame_has_no_section_of_its_own() -> None:
     """Tables, pictures and what readers open are in the templates of sections."""
     frame = (Path(page.__file__).with_name("page.html")).read_text()
-    assert "section.declared.template_file" in frame
+    assert "section.declaration.template_file" in frame
     assert not re.findall(r"<table|<details|<figure|<pre", frame)
