@@ -35,8 +35,8 @@ def silences(writer: WriterSeries, window_s: Window, limits: AcceptanceLimits) -
     shown = sum(count.amount > 0 for count in counts)
     if writer.meter.memory and len(counts) * _SHOWN_SHARE > max(shown, 1):
         yield (
-            f"writer {writer.number} {shown} of {len(counts)} looks at the target's memory found it"
-            " written"
+            f"writer {writer.number} was seen to write in {shown} of {len(counts)} readings of the"
+            " target's memory"
         )
 
 

@@ -223,7 +223,7 @@ def test_arms_without_a_pair_say_why(
         pairs=2,
     )
     frame = frame_of(changed(runs, lambda s: reject(s, outcome, "why"), *arms))
-    expected = {arm: f"2 of 2 pairs lack: {why}" for arm, why in reasons.items()}
+    expected = {arm: f"2 of 2 pairs missing: {why}" for arm, why in reasons.items()}
     assert pair_shortfalls(frame, requested, 2, least) == expected
 
 

@@ -92,7 +92,7 @@ FAULTS: list[tuple[Edit, str]] = [
 ]
 #: The same of what is odd, and words of a note.
 NOTES: list[tuple[Edit, str]] = [
-    (setting("on", arm="full", key="stream/0/0/full/0"), "case 'stream': 'full' was not asked"),
+    (setting("on", arm="full", key="stream/0/0/full/0"), "case 'stream': 'full' was not requested"),
     (overlap, "allowed: after the end of the run before"),
     (setting("on", provenance="1" * 64), "how it was made is unproven"),
     (without(pair=1, arm="off"), "pair: 1 found; allowed: one with a run of every treatment"),

@@ -76,7 +76,7 @@ def test_memory_that_nothing_overwrites_refutes_the_writer(
     series, window = Series(writers=[seen]), (0.0, quarters / 4)
     lines = reasons(series, window, silent_s=60.0)
     assert_named(
-        lines, None if fine else f"writer 0 {shown} of {quarters} looks at the target's memory"
+        lines, None if fine else f"writer 0 was seen to write in {shown} of {quarters} readings"
     )
     by_device = Series(writers=[replace(seen, meter=_SENT)])
     assert reasons(by_device, window, silent_s=60.0) == []
