@@ -1,7 +1,6 @@
 """What readers who do not see the page, or do not use a pointer, need of its HTML."""
 
 import re
-import time
 from dataclasses import replace
 from pathlib import Path
 
@@ -23,7 +22,7 @@ from analysis.report.plots import (
 )
 from analysis.report.sentences import SENTENCES
 from analysis.statistics.interval import Estimate, Interval, estimate_text
-from analysis.subjects import about, case_pictures, first_picture
+from analysis.subjects import case_pictures, first_picture
 from analysis.subjects.case_runs import control_text
 from records.arms import ARMS
 from records.notes import Note
@@ -246,25 +245,6 @@ def test_provenance_stands_once_and_what_differs_by_block(run: RunData) -> None:
         " seed 1 lammps, block 0, stream, block 0 a compiler gcc 12 stream, block 1 b compiler"
         " gcc 13"
     )
-
-
-def test_provenance_of_many_nodes_is_compared_in_little_time(run: RunData) -> None:
-    """20,000 facts of each block: to compare each with all others would take a minute."""
-    facts = {f"fact {number}": number for number in range(20_000)}
-    records = {"a": {**facts, "compiler": "gcc 12"}, "b": {**facts, "compiler": "gcc 13"}}
-    is_first = pl.col("block").cast(pl.Int64) == 0
-    blocks = run.samples.with_columns(
-        provenance=pl.when(is_first).then(pl.lit("a")).otherwise(pl.lit("b"))
-    )
-    (section,) = (section for section in about.SECTIONS if section.name == "about")
-    begun_s = time.process_time()
-    view = section.view(replace(run, samples=blocks, provenance=records)).provenance
-    assert time.process_time() - begun_s < 5
-    assert len(view.shared) == len(facts)
-    assert [block.facts for block in view.blocks] == [
-        [("compiler", "gcc 12")],
-        [("compiler", "gcc 13")],
-    ]
 
 
 @pytest.mark.usefixtures("undrawn")
