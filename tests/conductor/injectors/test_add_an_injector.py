@@ -17,11 +17,11 @@ def test_an_injector_takes_two_files_and_its_writes_are_proven(block, tmp_path):
     assert f"{sum(added.values())} lines in all" in PAGE
     full = {"injector": "fill", "message_b": 1 << 26}
     arms = [
-        *treatments(["off", "on"], lasting(1), full),
-        *treatments(["full"], lasting(1), {**full, "rate_share": 0.5}),
+        *treatments(["off", "on"], lasting(3), full),
+        *treatments(["full"], lasting(3), {**full, "rate_share": 0.5}),
     ]
     # On a busy host the rate alone may be too low; it is measured again then, and the run repeated.
-    limits = {**PACE, "retries": 2}
+    limits = {**PACE, "retries": 3}
     run = block(treatments=arms, limits=limits, python_path=str(checkout)).done()
     samples = {sample["arm"]: sample for sample in run.samples()}
     assert {arm: sample["reason"] for arm, sample in samples.items()} == dict.fromkeys(samples)
