@@ -17,6 +17,7 @@ import time
 from collections.abc import Sequence
 
 from records.checkout import callers_environment
+from reframe_tests.workload import number
 
 #: Begins the line after a repetition. Then come the repetition as `1/3`, BETTER, UNIT, WHICH, the
 #: number of matches, and the figure.
@@ -73,14 +74,14 @@ def matches_of(pattern: str, text: str) -> list[str]:
 
 
 def _worst(matches: Sequence[str], *, higher_is_better: bool) -> str:
-    """Return the worst number, or the first match that `float` does not read.
+    """Return the worst number, or the first match that is no number.
 
-    The check that reads the printed line then judges this match.
+    The check that reads the printed line refuses this match.
     """
     numbers = []
     for match in matches:
         try:
-            numbers.append(float(match))
+            numbers.append(number(match))
         except ValueError:
             return match
     worst = min(numbers) if higher_is_better else max(numbers)

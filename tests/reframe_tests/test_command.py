@@ -67,6 +67,12 @@ def test_of_several_matches_the_last_or_the_worst_counts(
     assert fom.notes == ([Note.SEVERAL_FIGURES()] if which == "last" else [])
 
 
+def test_numbers_of_fortran_and_with_thousands_are_compared_as_they_are_read() -> None:
+    printed = "echo rate 900; echo rate 1.5D3; echo rate 1,200"
+    done = timed("sh", "-c", printed, figure=r"rate (\S+)", which="worst", better="lower")
+    assert load("command").parse(done.stdout).value == 1500
+
+
 def test_of_ranks_that_print_no_number_none_is_the_worst() -> None:
     done = timed(
         "sh", "-c", "echo rate 5; echo rate -; echo rate 6", figure=r"rate (\S+)", which="worst"

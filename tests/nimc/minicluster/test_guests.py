@@ -63,6 +63,7 @@ def cluster() -> Iterator[Cluster]:
     yield from cluster_or_skip("rxe")
 
 
+@pytest.mark.long
 def test_writes_are_counted_and_a_machine_that_ends_is_missing(cluster: Cluster) -> None:
     sockets = ("--numa", "2", "--cores", "2", "--memory", "1536")
     cluster.nimc("up", "--fabric", "rxe", "--nodes", "2", "--origins", "1", *sockets)
