@@ -289,7 +289,8 @@ def _missing_treatments(run: Path, header: RunHeader, frame: pl.DataFrame) -> It
     for case, arms in measured.items():
         unrequested = [arm for arm in sorted(arms) if arm not in requested.get(case, ())]
         if unrequested:
-            yield f"{run}: case '{case}': '{unrequested[0]}' was not requested; see 'asked' of run.json"
+            arm = unrequested[0]
+            yield f"{run}: case '{case}': '{arm}' was not requested; see 'asked' of run.json"
     if header.finished_s is None:
         return
     for case, arms in requested.items():

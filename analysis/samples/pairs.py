@@ -227,7 +227,8 @@ def pair_shortfalls(
 
     counts = {name: pairs.get(name, 0) for name in treatments}
     return {
-        name: f"{requested - number} of {plural(requested, 'pair')} missing: {commonest_reason(name)}"
+        name: f"{requested - number} of {plural(requested, 'pair')} missing:"
+        f" {commonest_reason(name)}"
         for name, number in counts.items()
         if number < minimum
     }
