@@ -14,6 +14,7 @@ from analysis.statistics.interval import median_interval
 from bench import BenchRow, row_at_least, row_below
 from bench import minicluster as mini
 from records.acceptance import AcceptanceLimits
+from records.checkout import ROOT
 from records.errors import MachineError
 from testbed.spec import Fabric
 from tests.undisturbed import UNJUDGED
@@ -84,6 +85,7 @@ def _cost() -> list[BenchRow]:
         time.sleep(_ACCOUNTING_DELAY_S)
         accounting = subprocess.run(
             ["sacct", "-XnP", "-o", "elapsedraw,nnodes"],
+            cwd=ROOT,
             check=True,
             capture_output=True,
             text=True,

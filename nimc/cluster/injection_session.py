@@ -253,12 +253,12 @@ class Progress:
         self._output = Path(request.output)
         self._in_terminal = request.group is not None
         self.tell = tell
-        self._asked_to_stop = False
+        self._stop_requested = False
         #: Output file of a command in a job -> how much of it was shown, bytes.
         self._shown_b = {injection.OUT: 0, injection.ERR: 0}
-        #: How many notes were told.
-        self._told_notes = 0
-        self._told_trial = self._told_begin = self._told_reason = False
+        #: Number of notes that have been printed.
+        self._printed_notes = 0
+        self._printed_trial = self._printed_begin = self._printed_reason = False
         self.logs = folder / "logs" / CASE / "0"
         self.head: Head | None = None
 
@@ -283,9 +283,9 @@ class Progress:
             return False
         if self.has_command and self._in_terminal:
             return True
-        if self._asked_to_stop:
+        if self._stop_requested:
             return False
-        self._asked_to_stop = True
+        self._stop_requested = True
         (self.logs / injection.STOP).touch()
         return True
 
@@ -303,18 +303,18 @@ class Progress:
         head = self.head
         if head is None:
             return
-        if not self._told_trial and (self.logs / trial.FILE).exists():
-            self._told_trial = True
+        if not self._printed_trial and (self.logs / trial.FILE).exists():
+            self._printed_trial = True
             for row in findings(trial.read(self.logs), [], self._machine):
                 self.tell(f"{row.what}: {row.detail}{row.remedy and f' -> {row.remedy}'}")
-        for note in head.notes[self._told_notes :]:
+        for note in head.notes[self._printed_notes :]:
             self.tell(note)
-        self._told_notes = len(head.notes)
-        if self.has_begun and not self._told_begin:
-            self._told_begin = True
+        self._printed_notes = len(head.notes)
+        if self.has_begun and not self._printed_begin:
+            self._printed_begin = True
             self.tell(f"writes from {', '.join(head.origins)} to {', '.join(head.targets)}")
-        if self.has_begun and head.reason and not self._told_reason:
-            self._told_reason = True
+        if self.has_begun and head.reason and not self._printed_reason:
+            self._printed_reason = True
             self.tell(f"not proven: {head.reason}")
 
     def _read_head(self) -> None:

@@ -100,7 +100,8 @@ def _slow_writer(sample: dict[str, Any]) -> None:
         writer["bytes_b"] *= 0.1
 
 
-#: Damage after which no results may be shown -> the edit, and whether the chain is made anew.
+#: Damage that must keep results from being shown -> the edit, and whether the chain is computed
+#: again after it.
 DAMAGES: dict[str, tuple[Edit, bool]] = {
     "a figure changed": (
         _on_first_accepted(lambda sample: sample.update(fom=1.5 * sample["fom"])),
