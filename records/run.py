@@ -191,7 +191,7 @@ class RunHeader:
     #: Seed of the order of runs (`drawn_seed`); None: the order is not checked.
     seed: Annotated[int, Field(ge=0, lt=2**63)] | None = None
     #: The content of `digest` (`digest_of`): `campaign` and `machine` as resolved, without
-    #: defaults, `nodelist`, `checks` (classes of checks of others to the SHA-256 of their files),
+    #: defaults, `nodelist`, `checks` (classes of third-party checks to the SHA-256 of their files),
     #: and on a shared host its `hostname`.
     resolved: dict[str, Any] | None = None
     #: Head of the chain (`records.chain`) when the run was complete; None before.

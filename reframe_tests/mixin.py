@@ -164,9 +164,17 @@ class NimcMixin(LayoutMixin):
     provenance = variable(typ.Dict[str, object], value={})
 
     def __init_subclass__(cls, **options: Any) -> None:
-        """Let the subclass of a third-party check find the sources next to that check's file."""
+        """Let the subclass of a third-party check find the sources next to that check's file.
+
+        Raises ReframeError if a method of that check would replace one of the mixin.
+        """
         super().__init_subclass__(**options)
         if base := third_party.third_party_base(cls):
+            if methods := third_party.shared_methods(base, NimcMixin):
+                raise ReframeError(
+                    f"{cls.__name__}: the method {methods[0]} of {base.__name__} would replace the"
+                    " mixin's; allowed: another name"
+                )
             internals.pin_prefix(cls, base)
         cls.skip = skip_with_record  # set here, since ReFrame's classes come first among the bases
 

@@ -90,6 +90,19 @@ def third_party_base(cls: type) -> type | None:
     return None
 
 
+def shared_methods(base: type, mixin: type) -> list[str]:
+    """Return the names of methods that a third-party check and the mixin both define."""
+    ours = [cls for cls in mixin.__mro__ if cls.__module__.startswith("reframe_tests.")]
+    methods = {name for cls in ours for name, value in vars(cls).items() if callable(value)}
+    theirs = [
+        cls
+        for cls in base.__mro__
+        if not issubclass(cls, mixin) and not cls.__module__.startswith(("reframe.", "reframe_tests."))
+    ]
+    names = {name for cls in theirs for name in vars(cls)}
+    return sorted(name for name in methods & names if not name.startswith(("__", "_rfm_")))
+
+
 def check_provenance(cls: type) -> dict[str, str]:
     """Return path and SHA-256 of a third-party check's file, for the provenance."""
     path = inspect.getfile(third_party_base(cls) or cls)

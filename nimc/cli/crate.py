@@ -114,7 +114,7 @@ def reproduce_command(
             named for _, named in third_party_check_names(marked_yaml.load(campaign))
         ]:
             raise InputError(
-                f"{check_files[0]}: a check of others is not in a crate; allowed: --analysis-only"
+                f"{check_files[0]}: a third-party check is not in a crate; allowed: --analysis-only"
             )
         if any(entry.check == COMMAND_CHECK for entry in entries_of(packed.header) or ()):
             raise InputError("a command that the packer chose is not run; allowed: --analysis-only")

@@ -20,7 +20,7 @@ from tests.analysis.synthetic import STREAM, commands, frame_of, header, reject,
 #: that is none; a script.
 NASTY = '\x1b[2J\x1b]0;x\x07\u202e[/b] $\\frac{$ :boom: "><script>alert(1)</script>&'
 
-#: Of a check of others, whose units are its own.
+#: Of a third-party check, whose units are its own.
 THEIRS: dict[str, Any] = {"workload": "theirs", "fom_unit": NASTY, "notes": [NASTY]}
 
 

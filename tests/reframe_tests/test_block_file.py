@@ -29,7 +29,7 @@ injector: {message: 32KiB}
 verify: {min_share: 0.3, retries: 1, steal_share: null}
 run_timeout: 2min
 """
-#: A check of others whose hooks come before the mixin's.
+#: A third-party check whose hooks come before the mixin's.
 THEIRS = """\
 import reframe as rfm
 import reframe.utility.sanity as sn

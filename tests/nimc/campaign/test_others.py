@@ -1,4 +1,4 @@
-"""Checks of others in a campaign file: what is refused, planned, and handed to ReFrame."""
+"""Third-party checks in a campaign file: what is refused, planned, and handed to ReFrame."""
 
 import shutil
 from pathlib import Path

@@ -118,7 +118,7 @@ def test_a_program_that_the_site_names_is_looked_for_at_its_path(path: str) -> N
     )
     on_path = can_run(modules_check, environment, Offer(ModuleLoad([], path)))
     assert on_path == ("unknown", "no program theirs on this host")
-    # The places of a check of others are named.
+    # The places of a third-party check are named.
     theirs = CheckVariables(variables=frozenset(), environs=("p+e", "q+e"))
     assert can_run(theirs, environment, Offer(ModuleLoad([], path))) == ("yes", "")
     elsewhere = CheckVariables(variables=frozenset(), environs=("q+e",))

@@ -543,7 +543,7 @@ def test_a_check_of_others_is_measured_verified_reported_and_compared(nimc, comm
     command("pack", run, "-o", crate)
     command("verify", crate)
     command("reproduce", crate, "--machine", "localhost", code=2)
-    assert "theirs.py:plain: a check of others is not in a crate" in command.err
+    assert "theirs.py:plain: a third-party check is not in a crate" in command.err
 
     theirs.write_text(theirs.read_text() + "# one line more\n")
     header = json.loads((run / "run.json").read_text()) | {"finished_s": None}

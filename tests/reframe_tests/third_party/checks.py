@@ -5,6 +5,7 @@ import reframe.utility.sanity as sn
 from reframe.core.builtins import (
     parameter,
     performance_function,
+    run_after,
     run_before,
     sanity_function,
     variable,
@@ -139,6 +140,16 @@ class compiles_only(rfm.CompileOnlyRegressionTest, NimcMixin):
 
 class has_our_variable(timed):
     message = variable(str, value="")
+
+
+class has_our_method(timed):
+    @run_after("setup")
+    def learn_machine(self):
+        pass
+
+
+class inherits_our_method(has_our_method):
+    pass
 
 
 class contained(timed, NimcMixin):

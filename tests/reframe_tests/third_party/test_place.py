@@ -62,7 +62,7 @@ def blocks(language: str) -> list[str]:
 
 @pytest.fixture
 def folder(tmp_path: Path) -> Path:
-    """The checks of others, and the page's classes next to them."""
+    """The third-party checks, and the page's classes next to them."""
     first, mpi = blocks("python")
     (tmp_path / "theirs.py").write_text(THEIRS)
     (tmp_path / "mine.py").write_text(first + "from theirs import their_check\n" + mpi)

@@ -15,8 +15,10 @@ from reframe_tests.mixin import NimcMixin
 from tests.reframe_tests.third_party.checks import (
     compiles_only,
     contained,
+    has_our_method,
     has_our_variable,
     in_furlongs,
+    inherits_our_method,
     swept,
     victim,
 )
@@ -62,6 +64,20 @@ def test_a_variable_of_our_name_is_refused_by_name():
 
         class Refused(has_our_variable, NimcMixin):
             pass
+
+
+@pytest.mark.parametrize("base", [has_our_method, inherits_our_method])
+def test_a_method_of_our_name_is_refused_by_name(base):
+    message = f"^Refused: the method learn_machine of {base.__name__} would replace the mixin's;"
+    with pytest.raises(ReframeError, match=message):
+
+        class Refused(base, NimcMixin):
+            pass
+
+    # A class of the user's own may override what the mixin lets it choose.
+    class Allowed(victim):
+        def runs_in(self, environ):
+            return False
 
 
 def test_a_line_for_the_shell_stays_one():
