@@ -34,14 +34,15 @@ fi
 _STEP = "srun --overlap --mpi=none --ntasks=1"
 _FOREIGN = "timeout 60 ib_write_bw -d rxe0 -F -p 19777 -s 65536 -n 500"
 #: Ends once what is done to its run is done, however long that takes on a busy host.
-_APPLICATION = "rm -f {done}; sleep 10; until [ -e {done} ]; do sleep 0.1; done; cat {melt}"
+_APPLICATION = "rm -f {done}; sleep 10; until [ -e {done} ]; do sleep 1; done; cat {melt}"
 #: Beside the conductor: during the `off` run a foreign program writes 33 MB from the origin node to
-#: the target; during the `on` run the writer is stopped for 1.5 s.
+#: the target; during the `on` run the writer is stopped for 1.5 s. What waits starts few programs:
+#: each takes an emulated processor a tenth of a second.
 _JOB = """#!/bin/bash
 #SBATCH -N1 -p compute
 #SBATCH hetjob
 #SBATCH -N1 -p origin
-started() {{ until ls {logs}/0-$1-0.out* > /dev/null 2>&1; do sleep 0.1; done; }}
+started() {{ until compgen -G "{logs}/0-$1-0.out*" > /dev/null; do sleep 1; done; }}
 (
     started off
     {step} --het-group=0 {foreign} > /dev/null &
