@@ -97,8 +97,8 @@ class _Command:
 _COMMANDS = {
     "plan": _Command(_plan, 1_000, "cases"),
     "report": _Command(_report, 10_000, "samples"),
-    "verify": _Command(_verify, 500, "samples", times=4),
-    "pack": _Command(_pack, 500, "samples"),
+    "verify": _Command(_verify, 250, "samples", times=4),
+    "pack": _Command(_pack, 250, "samples"),
     "pages": _Command(_pages, 200, "nights"),
     "alarms": _Command(_alarms, 200, "nights", times=4),
 }
@@ -122,9 +122,9 @@ def _rows(name: str, command: _Command) -> list[BenchRow]:
     largest = f"{name}, {sizes[-1]:,} {command.unit}"
     return [
         BenchRow(f"{largest}: processor time", cpu_s[-1], "s"),
-        row_below(f"{name}: its exponent", _exponent(cpu_s), "", _MAX_EXPONENT),
+        row_below(f"{name}: exponent of processor time", _exponent(cpu_s), "", _MAX_EXPONENT),
         BenchRow(f"{largest}: memory", memory_b[-1] / 2**20, "MiB"),
-        row_below(f"{name}: its exponent", _exponent(memory_b), "", _MAX_EXPONENT),
+        row_below(f"{name}: exponent of memory", _exponent(memory_b), "", _MAX_EXPONENT),
     ]
 
 

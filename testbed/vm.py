@@ -157,8 +157,9 @@ _KERNEL_OPTIONS = (
     "console=ttyS0 panic=-1 nokaslr mitigations=off audit=0 apparmor=0 random.trust_cpu=on "
     "8250.nr_uarts=1 cryptomgr.notests nowatchdog loglevel=3"
 )
-#: Options with which the kernel accepts an emulated clock.
-_KERNEL_OPTIONS_TCG = "no_timer_check tsc=reliable lpj=2600000"
+#: Options with which the kernel accepts an emulated clock, and gives all processes of a program the
+#: same addresses: QEMU translates code once for each address.
+_KERNEL_OPTIONS_TCG = "no_timer_check tsc=reliable lpj=2600000 norandmaps"
 
 
 @dataclass(frozen=True)

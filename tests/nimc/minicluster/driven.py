@@ -86,7 +86,7 @@ class Cluster:
         deadline = time.monotonic() + timeout_s
         while queue := self.slurm("squeue", "--noheader", "--format=%i %T %r"):
             assert time.monotonic() < deadline, queue
-            time.sleep(0.1)
+            time.sleep(0.5)
 
     def accounts(self, jobs: int) -> list[str]:
         """'STATE|NODES' of all jobs, once `jobs` are there: slurmctld books every 5 s."""
@@ -97,7 +97,7 @@ class Cluster:
             if len(ended) == jobs:
                 return sorted(rows)
             assert time.monotonic() < deadline, rows
-            time.sleep(0.2)
+            time.sleep(0.5)
 
     def processes(self, name: str) -> list[int]:
         running = namespaces.processes(namespaces.existing_namespaces(self.layout.tag))
@@ -134,7 +134,7 @@ def wait(
     while not holds():
         assert process is None or process.poll() is None, process.communicate()
         assert time.monotonic() < deadline
-        time.sleep(0.02 if process else 0.1)
+        time.sleep(0.05 if process else 0.1)
 
 
 def _output(*command: str) -> str:

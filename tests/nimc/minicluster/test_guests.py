@@ -34,27 +34,30 @@ fi
 _STEP = "srun --overlap --mpi=none --ntasks=1"
 _FOREIGN = "timeout 60 ib_write_bw -d rxe0 -F -p 19777 -s 65536 -n 500"
 #: Ends once what is done to its run is done, however long that takes on a busy host.
-_APPLICATION = "rm -f {done}; sleep 10; until [ -e {done} ]; do sleep 1; done; cat {melt}"
-#: Beside the conductor: during the `off` run a foreign program writes 33 MB from the origin node to
-#: the target; during the `on` run the writer is stopped for 1.5 s. What waits starts few programs:
-#: each takes an emulated processor a tenth of a second.
+_APPLICATION = "until [ -e {done} ]; do sleep 1; done; rm {done}; sleep 2; cat {melt}"
+#: What is done beside the conductor, on the target and on the origin node: during the `off` run a
+#: foreign program writes 33 MB from the one to the other; during the `on` run the writer is stopped
+#: for 1.5 s. They wait without starting programs, each of which takes a guest a tenth of a second.
+_STARTED = """exec 9<> <(:)
+started() {{ until compgen -G "{logs}/0-$1-0.out*" > /dev/null; do read -rt 1 -u 9; done; }}
+"""
+_TARGET = _STARTED + "started off; {foreign}\n"
+_ORIGIN = (
+    _STARTED
+    + """started off
+for i in $(seq 40); do {foreign} node1 && break; sleep 0.5; done
+touch {done}
+started on
+writer=$(pgrep -x ib_write_bw); kill -STOP $writer; sleep 1.5; kill -CONT $writer
+touch {done}
+"""
+)
 _JOB = """#!/bin/bash
 #SBATCH -N1 -p compute
 #SBATCH hetjob
 #SBATCH -N1 -p origin
-started() {{ until compgen -G "{logs}/0-$1-0.out*" > /dev/null; do sleep 1; done; }}
-(
-    started off
-    {step} --het-group=0 {foreign} > /dev/null &
-    for i in $(seq 40); do {step} --het-group=1 {foreign} node1 && break; sleep 0.5; done
-    touch {done}
-) > {folder}/foreign.txt 2>&1 &
-(
-    started on
-    {step} --het-group=1 bash -c \\
-        'writer=$(pgrep -x ib_write_bw); kill -STOP $writer; sleep 1.5; kill -CONT $writer'
-    touch {done}
-) &
+{step} --het-group=0 bash {folder}/target.sh > /dev/null &
+{step} --het-group=1 bash {folder}/origin.sh > {folder}/foreign.txt 2>&1 &
 {conductor}
 """
 
@@ -115,23 +118,16 @@ def test_foreign_writes_and_a_stopped_writer_are_seen(cluster: Cluster) -> None:
     emulated = {"min_share": 0.02, "counter_share": 20, "late_rows": 60, "pause_s": 5}
     limits = {**UNJUDGED, "foreign_share": AcceptanceLimits.foreign_share}
     allowed = AcceptanceLimits(**emulated, **limits, retries=0, ready_timeout_s=180)
-    writes = {"injector": "perftest", "devices": ("rxe0",)}
-    done = folder / "done"
-    command = ["sh", "-c", _APPLICATION.format(done=done, melt=mini.MELT)]
+    writes = {"injector": "perftest", "devices": ("rxe0",), "queue_pairs": 1}
+    command = ["sh", "-c", _APPLICATION.format(done=folder / "done", melt=mini.MELT)]
     # ReFrame, which would read the figure of merit, starts in a minute on an emulated processor.
     plan = mini.plan(folder, ["off", "on"], command, writes, limits=allowed, read_by_check=True)
     logs = folder / "run" / "logs" / "bench" / "0"
+    for name, script in {"target.sh": _TARGET, "origin.sh": _ORIGIN}.items():
+        text = script.format(logs=logs, foreign=_FOREIGN, done=folder / "done")
+        (folder / name).write_text(text)
     job = folder / "job.sh"
-    job.write_text(
-        _JOB.format(
-            logs=logs,
-            folder=folder,
-            done=done,
-            step=_STEP,
-            foreign=_FOREIGN,
-            conductor=mini.conductor(plan),
-        )
-    )
+    job.write_text(_JOB.format(folder=folder, step=_STEP, conductor=mini.conductor(plan)))
     output = folder / "job.out"
     cluster.run_job(job, output, timeout_s=600)
     printed = "".join(

@@ -82,7 +82,7 @@ class Block:
             if writing and self.workers(beside):
                 return writing[0]
             assert time.monotonic() < deadline, "no writer"
-            time.sleep(0.02)
+            time.sleep(0.05)
 
     def outcome(self) -> str:
         return json.loads((self.logs / "job.json").read_text())["outcome"]
