@@ -26,6 +26,7 @@ SCHEMA = 4
 _CoreCount = Annotated[int, Field(ge=1, le=MAX_CORES)]
 #: Bytes per second.
 Rate = Annotated[float, Field(ge=0, le=MAX_RATE_B_S)]
+_Share = Annotated[float, Field(ge=0, le=1)]
 #: Bytes per second lost with each further core; negative if the total grows.
 _LossPerCore = Annotated[float, Field(ge=-MAX_RATE_B_S, le=MAX_RATE_B_S)]
 
@@ -49,7 +50,7 @@ class Parameters:
     b_comp_seq_b_s: Rate | None
     b_comm_seq_b_s: Rate | None
     #: Share of their rate alone that communications keep in the worst case.
-    alpha: Rate | None
+    alpha: _Share | None
 
 
 #: The parameters if nothing was measured.

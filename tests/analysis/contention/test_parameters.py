@@ -147,6 +147,7 @@ def test_all_of_a_model_is_read_again(tmp_path):
         ({"local": {}}, "local.n_par_max: missing"),
         ({"remote": LOCAL | {"n_seq_max": 3.5}}, "n_seq_max: 3.5 found; allowed: a whole"),
         ({"local": LOCAL | {"delta_r_b_s": 1e31}}, "local.delta_r_b_s: "),
+        ({"local": LOCAL | {"alpha": 1.5}}, "alpha: 1.5 found; allowed: less than or equal to 1"),
     ],
 )
 def test_mistakes(tmp_path, change, text):
