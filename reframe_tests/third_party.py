@@ -39,6 +39,7 @@ _SAMPLE = TypeAdapter(Sample)
 _EMPTY_OUTPUT = Path(os.devnull)
 #: A character that a shell interprets.
 _SHELL_CHARACTER = re.compile(r"""[$*?~<>|&;()'"`\\{}\[\]]""")
+_OWN_MODULES = "reframe_tests."
 #: Stages of ReFrame whose hooks read an output.
 _READING_STAGES = ("pre_sanity", "post_sanity", "pre_performance")
 
@@ -92,14 +93,14 @@ def third_party_base(cls: type) -> type | None:
 
 def shared_methods(base: type, mixin: type) -> list[str]:
     """Return the names of methods that a third-party check and the mixin both define."""
-    ours = [cls for cls in mixin.__mro__ if cls.__module__.startswith("reframe_tests.")]
-    methods = {name for cls in ours for name, value in vars(cls).items() if callable(value)}
-    theirs = [
-        cls
-        for cls in base.__mro__
-        if not issubclass(cls, mixin) and not cls.__module__.startswith(("reframe.", "reframe_tests."))
-    ]
-    names = {name for cls in theirs for name in vars(cls)}
+    methods: set[str] = set()
+    names: set[str] = set()
+    for cls in mixin.__mro__:
+        if cls.__module__.startswith(_OWN_MODULES):
+            methods |= {name for name, value in vars(cls).items() if callable(value)}
+    for cls in base.__mro__:
+        if not issubclass(cls, mixin) and not cls.__module__.startswith(("reframe.", _OWN_MODULES)):
+            names |= set(vars(cls))
     return sorted(name for name in methods & names if not name.startswith(("__", "_rfm_")))
 
 
