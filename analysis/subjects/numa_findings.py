@@ -141,7 +141,7 @@ FINDINGS = Question(
         Limit(
             word=_NOT_MEASURED,
             condition=_TOO_FEW_NODES,
-            why=f"{_ONE_NODE}: the cells differ in pinning only",
+            why=f"{_ONE_NODE}, so the cells differ in pinning only",
         ),
         Limit(word="yes", condition=pl.col("ratio_low") > 1),
         Limit(word="no", condition=pl.col("ratio_high") < 1),
