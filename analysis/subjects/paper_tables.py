@@ -139,8 +139,8 @@ TABLE_2 = _table_question(
     "paper_table_2",
     "Table II: STREAM triad",
     {"stream": table_2_rows()},
-    remark=" The authors' slides give -60 % and -44 % for the Piledrivers, which is the remaining share;"
-    " the table gives the loss.",
+    remark=" The authors' slides give -60 % and -44 % for the Piledrivers, which is the remaining"
+    " share; the table gives the loss.",
 )
 TABLE_3 = _table_question(
     "paper_table_3",

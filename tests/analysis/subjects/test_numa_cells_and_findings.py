@@ -149,7 +149,7 @@ def test_one_numa_node_answers_nothing_about_another(tmp_path: Path) -> None:
     assert {row["why"] for row in findings[1]} == {"this machine has only one NUMA node"}
     assert findings[0][1]["why"] == "not part of this run"
     pinned = findings[2][1]
-    assert pinned["why"] == "this machine has only one NUMA node, so the cells differ in pinning only"
+    assert "one NUMA node" in pinned["why"]
     assert pinned["ratio"] == pytest.approx(4.0)  # shown, though it is no answer
     assert {row["on_node_share"] for row in cells_of(run).values()} == {None}
 
