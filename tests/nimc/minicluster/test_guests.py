@@ -35,12 +35,13 @@ _STEP = "srun --overlap --mpi=none --ntasks=1"
 _FOREIGN = "timeout 60 ib_write_bw -d rxe0 -F -p 19777 -s 65536 -n 500"
 #: Ends once what is done to its run is done, however long that takes on a busy host.
 _APPLICATION = "until [ -e {done} ]; do sleep 1; done; rm {done}; sleep 2; cat {melt}"
-#: What is done beside the conductor, on the target and on the origin node: during the `off` run a
-#: foreign program writes 33 MB from the one to the other; during the `on` run the writer is stopped
-#: for 1.5 s. They wait without starting programs, each of which takes a guest a tenth of a second.
+#: Waits until the application of an arm has started. Bash waits itself, since each program that it
+#: starts takes a guest a tenth of a second.
 _STARTED = """exec 9<> <(:)
 started() {{ until compgen -G "{logs}/0-$1-0.out*" > /dev/null; do read -rt 1 -u 9; done; }}
 """
+#: Beside the conductor, on target and origin node: during the `off` run a foreign program writes
+#: 33 MB from origin to target; during the `on` run the writer is stopped for 1.5 s.
 _TARGET = _STARTED + "started off; {foreign}\n"
 _ORIGIN = (
     _STARTED
@@ -118,7 +119,7 @@ def test_foreign_writes_and_a_stopped_writer_are_seen(cluster: Cluster) -> None:
     emulated = {"min_share": 0.02, "counter_share": 20, "late_rows": 60, "pause_s": 5}
     limits = {**UNJUDGED, "foreign_share": AcceptanceLimits.foreign_share}
     allowed = AcceptanceLimits(**emulated, **limits, retries=0, ready_timeout_s=180)
-    writes = {"injector": "perftest", "devices": ("rxe0",), "queue_pairs": 1}
+    writes = {"injector": "perftest", "devices": ("rxe0",)}
     command = ["sh", "-c", _APPLICATION.format(done=folder / "done", melt=mini.MELT)]
     # ReFrame, which would read the figure of merit, starts in a minute on an emulated processor.
     plan = mini.plan(folder, ["off", "on"], command, writes, limits=allowed, read_by_check=True)
