@@ -11,6 +11,9 @@ from typing import Any
 
 import reframe as rfm
 
+#: How the names of attributes begin that ReFrame adds to a check's class.
+ATTRIBUTE_PREFIX = "_rfm_"
+
 
 def pin_prefix(cls: Any, base: type) -> None:
     """Let a class find its sources next to the file of its base.

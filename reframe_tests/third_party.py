@@ -101,7 +101,8 @@ def shared_methods(base: type, mixin: type) -> list[str]:
     for cls in base.__mro__:
         if not issubclass(cls, mixin) and not cls.__module__.startswith(("reframe.", _OWN_MODULES)):
             names |= set(vars(cls))
-    return sorted(name for name in methods & names if not name.startswith(("__", "_rfm_")))
+    not_written = ("__", internals.ATTRIBUTE_PREFIX)
+    return sorted(name for name in methods & names if not name.startswith(not_written))
 
 
 def check_provenance(cls: type) -> dict[str, str]:
