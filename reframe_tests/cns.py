@@ -23,13 +23,17 @@ class cns(ProgramTest, ThreadsMixin, WorkingSetMixin):
     #: The cube does not grow with the ranks.
     comparable_across_cores = True
 
-    #: Cells along the edge of the cube and of its boxes, and time steps.
+    #: Cells along the edge of the cube.
     cells = variable(int, value=128)
+
+    #: Cells along the edge of each box of the cube.
     box = variable(int, value=32)
+
+    #: Time steps.
     steps = variable(int, value=5)
 
     def lay_out(self):
-        """Write an input that makes no plot files."""
+        """Set ranks and threads, and write an input that makes no plot files."""
         self.set_ranks(*self.ranks_and_threads(self.app_cores))
         box = self.fitting_box()
         lines = [f"nsteps={self.steps}", "plot_int=0", f"n_cell={self.cells}"]
@@ -48,8 +52,8 @@ class cns(ProgramTest, ThreadsMixin, WorkingSetMixin):
         return box
 
 
-#: Arrays of doubles of a box with ghost cells: two of the state's five variables each, six of the
-#: primitive variables, nine gradients.
+#: Arrays of doubles of a box with ghost cells: two states of five variables each, six primitive
+#: variables, nine gradients.
 _GHOST_ARRAYS = 25
 #: Arrays of doubles of a box without ghost cells: two kinds of five fluxes.
 _PLAIN_ARRAYS = 10
@@ -67,11 +71,11 @@ def box_b(edge: int) -> float:
 short_form(cns, cells=64, steps=3)
 
 
-#: Ideal gas of the initial state: ratio of specific heats, and energy per mass (cm^2/s^2).
+#: Ideal gas of the initial state: ratio of specific heats, and energy per mass, cm^2/s^2.
 _GAMMA = 1.4
-_ENERGY = 2.5e9
+_SPECIFIC_ENERGY = 2.5e9
 #: Edge of the cube, cm.
-_EDGE = 0.2
+_CUBE_EDGE_CM = 0.2
 #: Largest plausible number of cells along the edge: more fit into no machine.
 _MAX_CELLS = 100_000
 #: Relative tolerance of Courant numbers and of steps.
@@ -85,25 +89,29 @@ def fastest_wave(cells: int) -> float:
     lower corners. So the largest product is that of the factors' largest values.
     """
 
-    def peak(wave: Callable[[float], float], waves: int) -> float:
-        return max(abs(wave(2 * pi * waves * cell / cells)) for cell in range(cells))
+    def peak(function: Callable[[float], float], wave_number: int) -> float:
+        angles = (2 * pi * wave_number * cell / cells for cell in range(cells))
+        return max(abs(function(angle)) for angle in angles)
 
     velocities = (
         1.1e4 * peak(sin, 1) * peak(sin, 2) * peak(sin, 3),
         1.0e4 * peak(sin, 2) * peak(sin, 4) * peak(sin, 1),
         1.2e4 * peak(sin, 3) * peak(cos, 2) * peak(sin, 2),
     )
-    sound = sqrt(_GAMMA * (_GAMMA - 1) * _ENERGY)
-    return (sound + max(velocities)) * cells / _EDGE
+    sound = sqrt(_GAMMA * (_GAMMA - 1) * _SPECIFIC_ENERGY)
+    return (sound + max(velocities)) * cells / _CUBE_EDGE_CM
 
 
-def _input(name: str) -> re.Pattern[str]:
+def _input_pattern(name: str) -> re.Pattern[str]:
     """Return the pattern of a value in the namelist that CNS prints."""
     return re.compile(rf"^\s*{name}=\s*{FLOAT}")
 
 
 def _steps(stdout: str) -> list[tuple[float, float]]:
-    """Return length and Courant number of each step."""
+    """Return the length (s) and the Courant number of each time step.
+
+    CNS prints as Courant number the speed of the fastest wave, in cells per second.
+    """
     lines = re.findall(rf"^\s*dt,courno\s+{FLOAT}\s+{FLOAT}\s*$", stdout, re.MULTILINE)
     return [(number(length), number(courant)) for length, courant in lines]
 
@@ -112,14 +120,16 @@ def _stable_steps(stdout: str) -> float:
     """Return the number of stable steps.
 
     In a stable step, the Courant number is within a factor of two of the first step's, and the
-    length follows from it. In correct runs it changes by a few percent.
+    length of the step is the input's CFL / Courant number. In correct runs the Courant number
+    changes by a few percent.
     """
     steps = _steps(stdout)
-    cfl = number(last_match(_input("CFL").pattern, stdout, "CFL")[1])
-    first = steps[0][1]
+    cfl = number(last_match(_input_pattern("CFL").pattern, stdout, "CFL")[1])
+    first_courant = steps[0][1]
     return sum(
-        0.5 * first <= courant <= 2 * first and abs(length * courant / cfl - 1) <= _TOLERANCE
-        for length, courant in steps
+        0.5 * first_courant <= courant <= 2 * first_courant
+        and abs(length_s * courant / cfl - 1) <= _TOLERANCE
+        for length_s, courant in steps
     )
 
 
@@ -131,8 +141,8 @@ WORKLOAD = Workload(
     figure="run_s",
     numbers={
         "run_s": "Run time (s) =",
-        "edge": _input("N_CELL"),
-        "steps": _input("NSTEPS"),
+        "edge": _input_pattern("N_CELL"),
+        "steps": _input_pattern("NSTEPS"),
         "steps_done": lambda stdout: len(_steps(stdout)),
         "simulated_s": lambda stdout: sum(length for length, _ in _steps(stdout)),
         "first_courant": lambda stdout: _steps(stdout)[0][1],

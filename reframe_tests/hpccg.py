@@ -14,7 +14,7 @@ from reframe_tests.layout import WorkingSetMixin
 from reframe_tests.mixin import short_form
 from reframe_tests.workload import FLOAT, Near, Within, Workload
 
-#: Memory of one grid point, bytes: 27 matrix entries of 12, pointers and six vectors (398
+#: Memory of one grid point, bytes: 27 matrix entries of 12 each, pointers and six vectors (398 were
 #: measured).
 _POINT_B = 400
 
@@ -42,7 +42,7 @@ class hpccg(ProgramTest, ThreadsMixin, WorkingSetMixin):
         if not 0 < self.memory_share <= 1:
             raise variable_fault(self, "memory_share", "allowed: a number above 0, at most 1")
         share = min(self.memory_share, self.machine.memory_share)
-        edge = 0
+        edge = 0  # of the default size; not used if a working set is chosen
         if self.edge:
             edge = self.edge_of_same_work(self.edge)
         elif self.working_set == AUTO:
@@ -66,20 +66,20 @@ def initial_residual(nx: int, ny: int, nz: int) -> float:
     neighbourhood (itself included). Along one axis, each of the two end points has two points in
     its neighbourhood, and each of the others three.
     """
-    # Of each axis: (points in the neighbourhood, number of points that have so many).
+    # For each axis: points in the neighbourhood, and the number of points that have so many.
     axes = [((2, 2), (3, n - 2)) if n > 1 else ((1, 1),) for n in (nx, ny, nz)]
     squares = 0
     for kinds in product(*axes):
-        neighbours = prod(size for size, _ in kinds)
+        neighbourhood = prod(size for size, _ in kinds)
         points = prod(count for _, count in kinds)
-        squares += points * (28 - neighbours) ** 2
+        squares += points * (28 - neighbourhood) ** 2
     return sqrt(squares)
 
 
 def _time_pattern(label: str) -> re.Pattern[str]:
-    """Return the pattern of a line in the summary of times, since others have the same labels."""
-    others = r"(?:(?!FLOPS Summary:)[\s\S])*?"
-    return re.compile(rf"Time Summary:{others}^\s*{label}\s*{FLOAT}")
+    """Return the pattern of a line in the summary of times; other summaries have such lines."""
+    lines_before = r"(?:(?!FLOPS Summary:)[\s\S])*?"
+    return re.compile(rf"Time Summary:{lines_before}^\s*{label}\s*{FLOAT}")
 
 
 WORKLOAD = Workload(

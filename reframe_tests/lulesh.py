@@ -12,7 +12,8 @@ from reframe_tests.layout import WorkingSetMixin
 from reframe_tests.mixin import short_form
 from reframe_tests.workload import FomError, Near, Within, Workload
 
-#: Memory of one element, by the sources: 276 B of the domain, 392 B of its hourglass forces.
+#: Memory of one element, bytes, by LULESH's source code: 276 of the domain, 392 of its hourglass
+#: forces.
 _ELEMENT_B = 668
 
 
@@ -36,15 +37,15 @@ class lulesh(ProgramTest, NodesMixin, ThreadsMixin, WorkingSetMixin):
     def lay_out(self):
         """Set ranks and threads: on 16 cores 8 ranks of 2 threads, as in Groves et al. (2016)."""
         max_ranks = self.nodes * self.ranks_per_node()
-        count = largest_cube_edge(max_ranks, self.nodes) ** 3
-        if count % self.nodes:
+        ranks = largest_cube_edge(max_ranks, self.nodes) ** 3
+        if ranks % self.nodes:
             raise variable_fault(
                 self, "nodes", f"allowed: numbers that divide a cube of at most {max_ranks} ranks"
             )
-        self.set_ranks_per_node(count // self.nodes)
-        cube_edge = largest_cube_edge(self.nodes * self.app_cores, self.nodes)
-        default_ranks = cube_edge**3 // self.nodes
-        default_edge = self.edge_of_same_work(self.edge, default_ranks)
+        self.set_ranks_per_node(ranks // self.nodes)
+        # `edge` is that of the largest cube with a rank per core. Any layout does the same work.
+        default_ranks = largest_cube_edge(self.nodes * self.app_cores, self.nodes) ** 3
+        default_edge = self.edge_of_same_work(self.edge, default_ranks // self.nodes)
         edge = self.working_set_edge(default_edge, _ELEMENT_B)
         self.executable_opts = ["-s", str(edge), "-i", str(self.iterations)]
 
@@ -69,9 +70,9 @@ COMPLETE_RUNS = {
 ENERGY_SHARE = {10: 0.5992538, 50: 0.1870339, 100: 0.1130490}
 #: Smallest edge, in elements, at which the blast has not reached the boundary in 100 iterations.
 MIN_EDGE = 15
-#: Initial energy of a mesh with `_START_EDGE` elements along its edge.
-_START_J = 3.948746e7
-_START_EDGE = 45
+#: Initial energy of a mesh with `_BASE_EDGE` elements along its edge; it grows with their number.
+_BASE_ENERGY_J = 3.948746e7
+_BASE_EDGE = 45
 
 
 def known_energy(edge: int, iterations: int) -> float:
@@ -85,16 +86,16 @@ def known_energy(edge: int, iterations: int) -> float:
             f"no origin energy is known for edge {edge} after {iterations} iterations: run edge"
             f" {sizes} to completion, or an edge from {MIN_EDGE} with -i {max(ENERGY_SHARE)}"
         )
-    return ENERGY_SHARE[iterations] * _START_J * (edge / _START_EDGE) ** 3
+    return ENERGY_SHARE[iterations] * _BASE_ENERGY_J * (edge / _BASE_EDGE) ** 3
 
 
 def _printed_error(run: Any) -> float:
     """Return the error of the printed time, relative to the largest error of rounding.
 
-    The time is printed with two digits; version 2.0.3 prints two decimals.
+    The time is printed with two significant digits, by version 2.0.3 with two decimal places.
     """
-    rounding_s = max(0.06 * run.elapsed_s, 0.00501)
-    return float(abs(run.printed_s - run.elapsed_s) / rounding_s)
+    max_rounding_s = max(0.06 * run.elapsed_s, 0.00501)
+    return float(abs(run.printed_s - run.elapsed_s) / max_rounding_s)
 
 
 WORKLOAD = Workload(

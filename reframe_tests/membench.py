@@ -41,7 +41,8 @@ class membench(rfm.RegressionTest, CompiledMixin, WorkingSetMixin, NimcMixin):
     lengthened_by = "duration_s"
     comparable_across_cores = True
     sizes = ("size",)
-    #: The writers' loss is a result of this check, so their rate before the run is measured.
+    #: The writers' loss is a result of this check, so their rate before the run is measured, over
+    #: three rows of each writer.
     ready_rows = 3
 
     #: One of membench's kernels. The default is that of the contention model (Denis, Jeannot and

@@ -42,9 +42,9 @@ class ScaleRequest:
 FIELDS = ScaleRequest.__dataclass_fields__
 
 
-def request_of(levels: Mapping[str, Any]) -> ScaleRequest:
+def request_of(values: Mapping[str, Any]) -> ScaleRequest:
     """Return the request in the values of a check's variables; other variables are ignored."""
-    fields = {"nodes": 1, **{name: value for name, value in levels.items() if name in FIELDS}}
+    fields = {"nodes": 1, **{name: value for name, value in values.items() if name in FIELDS}}
     for name, value in fields.items():
         if isinstance(FIELDS[name].default, str):
             fields[name] = str(value)  # a quantity that was given without a unit is a number
@@ -144,12 +144,12 @@ def _given_writers(text: str) -> dict[str, int]:
 def origins_needed(writers: int, link_b_s: float, share: float, rate_b_s: float | None) -> int:
     """Return the number of origin nodes for `writers` that write at the same time; at least one.
 
-    `rate_b_s` is the rate of one writer; None is the full rate, which takes all of an origin's
-    share of its link. Raises InputError if a single writer takes more than that.
+    The writers of an origin may take the `share` of its link. `rate_b_s` is the rate of one writer;
+    at full rate (None), an origin has one writer. Raises InputError if one writer takes more.
     """
     writers_per_origin = 1
     if rate_b_s:
-        # The factor keeps rounding from making ten writers of a tenth of the link nine.
+        # The factor allows for rounding: ten writers of a tenth of the link must fit.
         writers_per_origin = math.floor(link_b_s * share / rate_b_s * (1 + 1e-12))
     if writers_per_origin < 1:
         raise InputError(

@@ -1,5 +1,7 @@
 """Open|SpeedShop: events and samples of each rank, summed over its linked objects.
 
+Linked objects are the program and its shared libraries.
+
 A run leaves the collectors' files. `ossutil` makes a database of them, and `openss -batch` makes
 views of the database. Both exit with 0 even without data, so their output and files are checked.
 
@@ -27,8 +29,9 @@ from reframe_tests.tools.base import FOLDER, RANK, CounterRow, State, Tool, Tool
 _PROGRAMS = ("ossrun", "ossutil", "openss", "papi_command_line")
 _CBTF_PROGRAMS = ("osscollect", "cbtfrun", "openss", "papi_command_line")
 _CLOCK = "perf::TASK-CLOCK"
-#: Events of `hwcsamp`, which takes at most six. PAPI counts at user level only. The clock is the
-#: last: the collector of the last commit loses events after the first, and prints 0 for them.
+#: Events of `hwcsamp`, which takes at most six. PAPI counts at user level only. The collector of
+#: Open|SpeedShop's last commit loses events after the first, and prints 0 for them. So the clock,
+#: which cannot be 0, is the last event (`_require_clock`).
 EVENTS = (
     "perf::PAGE-FAULTS",
     "perf::CONTEXT-SWITCHES:u=1:k=1",
@@ -37,7 +40,8 @@ EVENTS = (
     "PAPI_L3_TCM",
     _CLOCK,
 )
-#: The six presets of figure 4 of Groves, Grant and Arnold (2016).
+#: The six presets of figure 4 of Groves, Grant and Arnold (2016), and the clock. At most five of
+#: the presets are counted beside it.
 FIGURE_4 = (
     "PAPI_STL_ICY",
     "PAPI_L1_TCM",
@@ -47,12 +51,12 @@ FIGURE_4 = (
     "PAPI_L3_TCH",
     _CLOCK,
 )
-#: Minimum share of the sampled CPU time that a counted clock shows (0.7 to 2 were seen).
+#: Least ratio of the counted clock to the sampled CPU time; if no event was lost, it was 0.7 to 2.
 _MIN_CLOCK_SHARE = 0.1
 #: Unit and factor of events that are not counts.
 _UNITS = {_CLOCK: ("s", 1e-9)}
-#: Column of time in a view, in lower case.
-_SECONDS = "exclusive cpu time in seconds."
+#: Name of the column of time in a view, in lower case.
+_TIME_COLUMN = "exclusive cpu time in seconds."
 
 
 def _script(part: str) -> str:
@@ -65,7 +69,7 @@ _FRONT_SCRIPT = _script("front")
 #: Shell code that runs in each rank.
 _RANK_SCRIPT = _script("rank")
 #: Messages of collectors that have lost counts. Open|SpeedShop exits with 0 all the same.
-_REFUSALS = re.compile(
+_LOST_COUNTS = re.compile(
     r"^.*(?:(?:OpenSS|CBTF)_PAPIerror|cannot be counted|PAPI_overflow\(\)).*$", re.M
 )
 #: Lines of `papi_command_line` on an event that it cannot count, and on one that it can.
@@ -82,10 +86,11 @@ class OpenSpeedShop(Tool):
     #: Name and value of its rate or threshold.
     setting: str
     value: str
-    #: Events to try, and how many of them it takes.
+    #: Events to try, in order of preference.
     events: tuple[str, ...] = ()
+    #: Most events that the collector counts in one run.
     most_events: int = 0
-    #: The column of an event in its view.
+    #: Name of an event's column in the view; `{}` stands for the event.
     column: str = "{}"
 
     def wrap(self, launcher: Sequence[str], application: Sequence[str]) -> list[str]:
@@ -117,9 +122,9 @@ class OpenSpeedShop(Tool):
     def parse(self, folder: Path, ranks: int) -> list[CounterRow]:
         """See the interface. First makes the views of the run's files, on this node."""
         for path in base.files_of(folder, ranks, "rank", ".err").values():
-            if refusal := _REFUSALS.search(path.read_text(errors="replace")):
-                raise ToolError(f"{path}: {refusal[0].strip()}")
-        gather(folder, ranks, self.collector, self.environment())
+            if lost := _LOST_COUNTS.search(path.read_text(errors="replace")):
+                raise ToolError(f"{path}: {lost[0].strip()}")
+        write_views(folder, ranks, self.collector, self.environment())
         return [row for rank in range(ranks) for row in self._rows(folder, rank)]
 
     def missing(self) -> str | None:
@@ -141,8 +146,8 @@ class OpenSpeedShop(Tool):
         path = view_path(folder, rank)
         sums = read_view(path)
         rows = self._counts(folder, path, sums, rank) if self.events else []
-        if _SECONDS in sums:
-            rows.append(CounterRow(rank=rank, event="CPU time", value=sums[_SECONDS], unit="s"))
+        if _TIME_COLUMN in sums:
+            rows.append(CounterRow(rank=rank, event="CPU time", value=sums[_TIME_COLUMN], unit="s"))
         return rows
 
     def _counts(
@@ -194,7 +199,7 @@ def _has_cbtf() -> bool:
 def _require_clock(path: Path, sums: Mapping[str, float], rows: Sequence[CounterRow]) -> None:
     """Raise ToolError if the collector has lost the last event, and so perhaps others."""
     clock_s = next((row.value for row in rows if row.event == _CLOCK), None) or 0.0
-    sampled_s = sums.get(_SECONDS, 0.0)
+    sampled_s = sums.get(_TIME_COLUMN, 0.0)
     if clock_s < _MIN_CLOCK_SHARE * sampled_s or not clock_s:
         raise ToolError(
             f"{path}: {_CLOCK}, the last event, has {clock_s:.3f} s of {sampled_s:.3f} s of"
@@ -239,18 +244,18 @@ TOOLS: tuple[Tool, ...] = (
 RAW = "raw"
 #: A program that does nothing: `osscollect` must start one, though it only makes a database here.
 _NO_PROGRAM = "/bin/true"
-#: Makes the database with the collector's settings, which the view needs. Arguments: collector,
-#: `_NO_PROGRAM`.
+#: Shell code that makes the database. It sets the collector's settings first, since views need
+#: them. Arguments: collector, `_NO_PROGRAM`.
 _COLLECT = (
     "[ ! -e settings ] || . ./settings; export OPENSS_DEFER_VIEW=1"
     f" OPENSS_RAWDATA_DIR=$PWD/{RAW} OPENSS_DB_DIR=$PWD;"
     ' exec osscollect --offline --collector "$1" --cbtfrunpath "$2" --program "$2"'
 )
-_COPY, _PROCESSES, _COMMANDS = "copy.openss", "processes.txt", "commands.txt"
+_DATABASE_COPY, _PROCESSES_FILE, _COMMANDS_FILE = "copy.openss", "processes.txt", "commands.txt"
 #: A process and its rank, in the output of `expstatus`. Views are requested by process, since views
 #: by rank include processes without a rank, such as a script that starts the program.
 _PROCESS = re.compile(r"^\s+(-h \S+ -p \d+)\b.*? -r (\d+)\b", re.MULTILINE)
-_ATTEMPTS = 5
+_MAX_OPENSS_CALLS = 5
 _GATHER_TIMEOUT_S = 600
 
 
@@ -276,7 +281,7 @@ def _database(folder: Path, collector: str, settings: Mapping[str, str]) -> Path
     return database
 
 
-def gather(folder: Path, ranks: int, collector: str, settings: Mapping[str, str]) -> None:
+def write_views(folder: Path, ranks: int, collector: str, settings: Mapping[str, str]) -> None:
     """Write the view of each rank, unless all exist. Raises ToolError."""
     if all(view_path(folder, rank).is_file() for rank in range(ranks)):
         return
@@ -284,8 +289,8 @@ def gather(folder: Path, ranks: int, collector: str, settings: Mapping[str, str]
         raise ToolError(f"{folder / RAW}: no data: was the application started by ossrun?")
     database = _database(folder, collector, settings)
     # openss may change the database that it reads.
-    shutil.copyfile(database, folder / _COPY)
-    processes = folder / _PROCESSES
+    shutil.copyfile(database, folder / _DATABASE_COPY)
+    processes = folder / _PROCESSES_FILE
     _run_openss(folder, {processes: "expstatus"}, "Experiment definition")
     text = processes.read_text(errors="replace")
     process_by_rank = {int(rank): process for process, rank in _PROCESS.findall(text)}
@@ -299,27 +304,27 @@ def gather(folder: Path, ranks: int, collector: str, settings: Mapping[str, str]
         for rank in range(ranks)
     }
     _run_openss(folder, commands, ",")
-    (folder / _COPY).unlink()
+    (folder / _DATABASE_COPY).unlink()
 
 
-def _run_openss(folder: Path, commands: Mapping[Path, str], sign: str) -> None:
-    """Write what each command of openss prints to its file, until each file contains `sign`.
+def _run_openss(folder: Path, commands: Mapping[Path, str], expected: str) -> None:
+    """Write what each command of openss prints to its file, until each file contains `expected`.
 
     openss sometimes loses a command (it reads the line after it freed it), so lost commands are
     repeated. Raises ToolError with the content of a file that stays incomplete.
     """
     output = ""
-    for _ in range(_ATTEMPTS):
-        incomplete = [path for path in commands if sign not in _content(path)]
+    for _ in range(_MAX_OPENSS_CALLS):
+        incomplete = [path for path in commands if expected not in _content(path)]
         if not incomplete:
             return
         # Commands are in a file, since openss does not read a pipe to its end.
         words = [f"{commands[path]} > {path.name}" for path in incomplete]
-        text = "\n".join([f"exprestore -f {_COPY}", *words, "exit", ""])
-        replace_text(folder / _COMMANDS, text)
-        with (folder / _COMMANDS).open() as file:
+        text = "\n".join([f"exprestore -f {_DATABASE_COPY}", *words, "exit", ""])
+        replace_text(folder / _COMMANDS_FILE, text)
+        with (folder / _COMMANDS_FILE).open() as file:
             output = _run(folder, "openss", ["openss", "-batch"], file)
-    incomplete = [path for path in commands if sign not in _content(path)]
+    incomplete = [path for path in commands if expected not in _content(path)]
     if incomplete:
         raise ToolError(f"{incomplete[0]}: {last_line(_content(incomplete[0]) or output)}")
 
@@ -357,7 +362,9 @@ _SUMMARY = "Report Summary"
 
 
 def read_view(path: Path) -> dict[str, float]:
-    """Return column -> sum over the objects of a rank; columns are in lower case, as in some views.
+    """Return column -> its sum over the linked objects of a rank.
+
+    Names of columns are in lower case, since some views have them so.
 
     The CSV has no quotes: the last column, a name, may contain commas. An empty cell means 0.
     Raises ToolError; without a table, the message quotes the first line.

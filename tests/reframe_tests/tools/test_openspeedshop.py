@@ -14,12 +14,12 @@ import pytest
 
 from reframe_tests.tools import TOOLS
 from reframe_tests.tools.base import ToolError
-from reframe_tests.tools.openspeedshop import gather, read_view, view_path
+from reframe_tests.tools.openspeedshop import read_view, view_path, write_views
 from tests.reframe_tests.reframe_call import run_tool, script
 
 CAPTURES = Path(__file__).parents[2] / "captures" / "openspeedshop"
 COMMAND = re.compile(r"openss>>expview -v linkedobjects -r (\d) -F csv\n")
-TRIED = """
+EVENT_TRIAL = """
 This utility lets you add events from the command line interface to see if they work.
 
 Successfully added: perf::PAGE-FAULTS
@@ -31,13 +31,13 @@ perf::TASK-CLOCK : \t67564604
 """
 
 
-def left(folder: Path, collector: str, tried: str = TRIED) -> Path:
-    """A run's folder with the views of a capture."""
+def folder_with_views(folder: Path, collector: str, trial: str = EVENT_TRIAL) -> Path:
+    """A run's folder with the views of a capture, and with the output of the trial of events."""
     _, *parts = COMMAND.split((CAPTURES / f"{collector}.txt").read_text())
     for rank, text in zip(parts[::2], parts[1::2], strict=True):
         (folder / f"rank-{rank}.csv").write_text(text)
         (folder / f"rank-{rank}.err").write_text("a line of the application\n")
-    (folder / "events.txt").write_text(tried)
+    (folder / "events.txt").write_text(trial)
     return folder
 
 
@@ -47,7 +47,7 @@ def rows(folder: Path, name: str, ranks: int = 2) -> dict:
 
 def test_hwcsamp_gives_the_sums_that_its_report_has(tmp_path):
     # `Report Summary` of the ranks: 850123568 and 1484294954 ns, 796 and 795 faults.
-    by_rank = rows(left(tmp_path, "hwcsamp"), "openspeedshop")
+    by_rank = rows(folder_with_views(tmp_path, "hwcsamp"), "openspeedshop")
     clocks = [by_rank[rank, "perf::TASK-CLOCK"] for rank in (0, 1)]
     assert [row.value for row in clocks] == pytest.approx([0.850123568, 1.484294954])
     assert {row.unit for row in clocks} == {"s"}
@@ -58,7 +58,7 @@ def test_hwcsamp_gives_the_sums_that_its_report_has(tmp_path):
     view.write_text(view.read_text().replace("libm.so.6", "a,b,c"))
     assert read_view(view)["perf::task-clock"] == 1484294954
     # An event that was accepted needs its column.
-    left(tmp_path, "hwcsamp", TRIED.replace("perf::PAGE-FAULTS", "PAPI_L3_TCM"))
+    folder_with_views(tmp_path, "hwcsamp", EVENT_TRIAL.replace("perf::PAGE-FAULTS", "PAPI_L3_TCM"))
     with pytest.raises(ToolError, match=r"rank-0\.csv: no column of PAPI_L3_TCM; found: exclusive"):
         rows(tmp_path, "openspeedshop")
     view.write_text("Warning: Unsupported option, '-v linkedobjects'\n")
@@ -78,7 +78,8 @@ def test_hwcsamp_gives_the_sums_that_its_report_has(tmp_path):
     ],
 )
 def test_a_refused_event_has_no_value(tmp_path, reason, state):
-    folder = left(tmp_path, "hwcsamp", TRIED.replace("Event does not exist", reason))
+    trial = EVENT_TRIAL.replace("Event does not exist", reason)
+    folder = folder_with_views(tmp_path, "hwcsamp", trial)
     row = rows(folder, "openspeedshop")[1, "PAPI_TOT_CYC"]
     assert (row.value, row.state) == (None, state)
 
@@ -86,7 +87,7 @@ def test_a_refused_event_has_no_value(tmp_path, reason, state):
 @pytest.mark.parametrize("lost", ["", "0", "796"])
 def test_a_build_that_loses_the_events_after_the_first_is_not_trusted(tmp_path, lost):
     # As the collector of the last commit: valid, and counted as nothing or as another.
-    path = left(tmp_path, "hwcsamp") / "rank-1.csv"
+    path = folder_with_views(tmp_path, "hwcsamp") / "rank-1.csv"
     path.write_text(re.sub(r"^([\d.]+,[\d.]+),\d+,", rf"\1,{lost},", path.read_text(), flags=re.M))
     fault = r"rank-1\.csv: perf::TASK-CLOCK, the last event, has 0\.000 s of 1\.540 s"
     with pytest.raises(ToolError, match=fault):
@@ -102,8 +103,8 @@ def test_a_build_that_loses_the_events_after_the_first_is_not_trusted(tmp_path, 
     ],
 )
 def test_overflows_and_samples_are_seconds(tmp_path, collector, event, seconds):
-    tried = TRIED.replace("Successfully added: perf::PAGE-FAULTS\n", "")
-    by_rank = rows(left(tmp_path, collector, tried), f"openspeedshop:{collector}")
+    trial = EVENT_TRIAL.replace("Successfully added: perf::PAGE-FAULTS\n", "")
+    by_rank = rows(folder_with_views(tmp_path, collector, trial), f"openspeedshop:{collector}")
     assert [by_rank[rank, event].value for rank in (0, 1)] == pytest.approx(seconds)
     assert {row.unit for row in by_rank.values()} == {"s"}
 
@@ -118,7 +119,7 @@ def test_overflows_and_samples_are_seconds(tmp_path, collector, event, seconds):
     ],
 )
 def test_what_a_collector_refused_during_the_run_is_an_error(tmp_path, line):
-    (left(tmp_path, "hwcsamp") / "rank-1.err").write_text(f"sum 7\n{line}\nsum 8\n")
+    (folder_with_views(tmp_path, "hwcsamp") / "rank-1.err").write_text(f"sum 7\n{line}\nsum 8\n")
     with pytest.raises(ToolError) as raised:
         rows(tmp_path, "openspeedshop")
     assert str(raised.value) == f"{tmp_path}/rank-1.err: {line}"
@@ -134,7 +135,7 @@ def test_what_a_collector_refused_during_the_run_is_an_error(tmp_path, line):
     ],
 )
 def test_a_file_that_is_truncated_or_missing_is_named(tmp_path, file, kept, fault):
-    path = left(tmp_path, "hwcsamp") / file
+    path = folder_with_views(tmp_path, "hwcsamp") / file
     text = path.read_text()
     path.unlink()
     if kept:
@@ -183,7 +184,7 @@ def folder(tmp_path, monkeypatch):
 
 
 def test_each_rank_has_the_view_of_its_process(folder):
-    gather(folder, 2, "hwcsamp", {})
+    write_views(folder, 2, "hwcsamp", {})
     names = [view_path(folder, rank).read_text().split(",")[-1] for rank in (0, 1)]
     assert [name.strip() for name in names] == ["app", "app of 11"]
     # A command that openss lost was asked again: status, views without an experiment, views.
@@ -204,7 +205,7 @@ def test_a_build_for_cbtf_gathers_by_osscollect_which_starts_nothing(folder):
     script(folder.parent / "bin/osscollect", OSSCOLLECT)
     (folder.parent / "bin/ossutil").unlink()
     (folder / "settings").write_text("export CBTF_HWCSAMP_EVENTS='PAPI_TOT_CYC,PAPI_L1_TCM'\n")
-    gather(folder, 2, "hwcsamp", TOOLS["openspeedshop"].environment())
+    write_views(folder, 2, "hwcsamp", TOOLS["openspeedshop"].environment())
     assert (folder / "called").read_text().strip() == (
         "--offline --collector hwcsamp --cbtfrunpath /bin/true --program /bin/true"
         " 100 PAPI_TOT_CYC,PAPI_L1_TCM 1"
@@ -234,20 +235,20 @@ def test_what_openss_lacks_is_named(folder, monkeypatch):
     message = "No performance measurements were made for app"
     (folder.parent / "expview").write_text(message)
     with pytest.raises(ToolError, match=rf"rank-0\.csv: {message}$"):
-        gather(folder, 2, "hwcsamp", {})
+        write_views(folder, 2, "hwcsamp", {})
     with pytest.raises(ToolError, match="no data of rank 2; found 2 of 3"):
-        gather(folder, 3, "hwcsamp", {})
+        write_views(folder, 3, "hwcsamp", {})
     view_path(folder, 0).unlink()
     (folder / "X.0.openss").unlink()
     (folder.parent / "fails").touch()
     with pytest.raises(ToolError, match=r"X\.0\.openss: not made by ossutil: Unable to open"):
-        gather(folder, 2, "hwcsamp", {})
+        write_views(folder, 2, "hwcsamp", {})
     monkeypatch.setenv("PATH", "/nowhere")
     with pytest.raises(ToolError, match="ossutil does not run"):
-        gather(folder, 2, "hwcsamp", {})
+        write_views(folder, 2, "hwcsamp", {})
 
 
 def test_a_program_without_mpi_is_one_rank(folder):
     (folder.parent / "expstatus").write_text(STATUS.replace(" -r 1", "").replace(" -r 0", ""))
-    gather(folder, 1, "hwcsamp", {})
+    write_views(folder, 1, "hwcsamp", {})
     assert "-p" not in (folder / "commands.txt").read_text()

@@ -13,7 +13,7 @@ import pytest
 
 from reframe_tests.tools import TOOLS
 from reframe_tests.tools.base import FOLDER
-from reframe_tests.tools.openspeedshop import gather, read_view, view_path
+from reframe_tests.tools.openspeedshop import read_view, view_path, write_views
 from tests.reframe_tests.reframe_call import ran, succeeded
 
 PROGRAM = r"""
@@ -108,7 +108,7 @@ def test_events_stand_in_their_columns_after_one_that_does_not_exist(tmp_path, w
     done = start(tmp_path, words, **variables)
     assert done.returncode == 0
     assert "PAPI_NO_SUCH cannot be counted" in done.stderr
-    gather(tmp_path, 2, "hwcsamp", {})
+    write_views(tmp_path, 2, "hwcsamp", {})
     for rank in (0, 1):
         sums = read_view(view_path(tmp_path, rank))
         time_s = sums["exclusive cpu time in seconds."]
