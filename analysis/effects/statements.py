@@ -33,7 +33,10 @@ Statements = Collection[str]
 
 
 class Hypothesis(NamedTuple):
-    """A case, an arm, and the levels of factors without an order, first levels left out."""
+    """A case, an arm, and the levels of factors without an order.
+
+    As in names of treatments, the first level of each factor is left out.
+    """
 
     case: str
     arm: str
@@ -48,17 +51,17 @@ class Hypothesis(NamedTuple):
 
 
 def hypotheses(effects: Iterable[tuple[str, str]]) -> list[Hypothesis]:
-    """All hypotheses of a campaign; `effects`: case and treatment of each effect."""
+    """Return all hypotheses of a campaign; `effects`: case and treatment of each effect."""
     return list(dict.fromkeys(Hypothesis.from_effect(*effect) for effect in effects))
 
 
 def statements_shown(
-    effects: Sequence[Result], tested: Sequence[Hypothesis], baselines: int = 0
+    effects: Sequence[Result], tested: Sequence[Hypothesis], baseline_count: int = 0
 ) -> list[Statements]:
     """Return the statements that are shown of each effect, in the order of `effects`.
 
-    They hold over all `tested` hypotheses, measured or not. Those on baselines hold over
-    `baselines`, the number of baselines that the campaign is to repeat.
+    Their errors hold over all `tested` hypotheses, measured or not. The error of 'unstable' holds
+    over all baselines that the campaign is to repeat, `baseline_count` in number, measured or not.
     """
     statements: list[set[str]] = [set() for _ in effects]
     indices_by_hypothesis = grouped(
@@ -67,6 +70,7 @@ def statements_shown(
     for name, level in ERROR_LEVELS.items():
         # 'No effect' is tested from the weakest level up.
         strongest_first = name != "within"
+        # A ladder: the indices of the effects of one hypothesis, in the order of their tests.
         ladders = [
             sorted(
                 indices_by_hypothesis.get(hypothesis, []),
@@ -75,20 +79,27 @@ def statements_shown(
             )
             for hypothesis in tested
         ]
-        p = [[_p_value(effects[index], name) for index in ladder] or [1.0] for ladder in ladders]
-        for ladder, steps in zip(ladders, evidence.count_levels_shown(p, level), strict=True):
-            for index in ladder[:steps]:
+        p_values = [
+            [_p_value(effects[index], name) for index in ladder] or [1.0] for ladder in ladders
+        ]
+        shown_counts = evidence.count_levels_shown(p_values, level)
+        for ladder, shown_count in zip(ladders, shown_counts, strict=True):
+            for index in ladder[:shown_count]:
                 statements[index].add(name)
     indices_by_baseline = grouped(
         ((row.case, row.baseline), index) for index, row in enumerate(effects)
     )
-    p = [[_p_value(effects[index], "unstable")] for index, *_ in indices_by_baseline.values()]
-    p += [[1.0]] * (baselines - len(p))
-    for indices, is_shown in zip(
-        indices_by_baseline.values(), evidence.count_levels_shown(p, UNSTABLE_LEVEL), strict=False
-    ):
-        for index in indices if is_shown else []:
-            statements[index].add("unstable")
+    # All effects with the same baseline have the same p value of 'unstable'.
+    p_values = [
+        [_p_value(effects[indices[0]], "unstable")] for indices in indices_by_baseline.values()
+    ]
+    # A baseline that is not measured yet counts, with a p value of 1.
+    p_values += [[1.0]] * (baseline_count - len(p_values))
+    shown_counts = evidence.count_levels_shown(p_values, UNSTABLE_LEVEL)
+    for indices, shown_count in zip(indices_by_baseline.values(), shown_counts, strict=False):
+        if shown_count:
+            for index in indices:
+                statements[index].add("unstable")
     return list(statements)
 
 
@@ -98,13 +109,13 @@ def _p_value(effect: Result, statement: str) -> float:
 
 
 def _strength(effect: Result) -> list[float]:
-    """Values of the levels that have an order; larger is stronger."""
+    """Return the values of the levels that have an order; larger is stronger."""
     factors = effect.factors
     return [level_value(level_text(factors[name])) for name in ORDERED_FACTORS if name in factors]
 
 
 def level_value(level: str) -> float:
-    """The level as a number: share, rate (B/s) or size (bytes); infinity for words, as `full`."""
+    """Return the level as a number: share, rate (B/s) or size (bytes); infinity for words."""
     with suppress(ValueError):
         return float(level)
     for parse in (units.share, units.rate_b_s, units.size_b):

@@ -28,9 +28,10 @@ Values = NDArray[np.float64]
 
 #: Most pairs that are used. If there are more, evenly spaced pairs are used: the interval widens.
 MAX_RANKED_PAIRS = 500
-#: Thresholds of the statistic: standard deviations plus a constant, since its steps are 1. For each
-#: threshold, the largest shift is sought at which the statistic is above it. The first and the last
-#: give the ends of the interval. Between the shifts of the middle two the statistic is zero.
+#: Thresholds of the rank statistic: standard deviations, and an offset that is added to them. The
+#: statistic falls in steps of 1 while the shift rises. For each threshold, the largest shift is
+#: sought at which the statistic is above it. The shift of the first is the low end of the interval,
+#: that of the last its high end. Between those of the middle two the statistic counts as zero.
 _THRESHOLDS = np.array([(NORMAL_QUANTILE, 0.5), (0, 0.25), (0, -0.25), (-NORMAL_QUANTILE, -0.5)])
 #: Steps of the bisection: shifts are exact to 2e-8 of their range.
 _BISECTION_STEPS = 26
@@ -39,7 +40,7 @@ _RANGE_MARGIN = 1e-9
 
 
 def slowdown(log_times: Values) -> Estimate | None:
-    """Time of the treated runs / time of their baselines; None below six pairs.
+    """Return the time of the treated runs / time of their baselines; None below six pairs.
 
     `log_times`: natural logarithms of times, shape (pairs, runs). The treated run comes first, then
     the baseline runs. A missing baseline run is NaN, but each pair has at least one.
@@ -51,7 +52,7 @@ def slowdown(log_times: Values) -> Estimate | None:
 
 
 def with_zero_baselines(values: Values) -> Values:
-    """`values` (..., pairs) as `log_times` (..., pairs, 2): the baseline run of each pair is 0.
+    """Return `values` (..., pairs) as `log_times` (..., pairs, 2); each baseline run is 0.
 
     The values are differences, such as logarithms of ratios.
     """
@@ -59,40 +60,42 @@ def with_zero_baselines(values: Values) -> Values:
 
 
 def thin_rows(values: Values, max_rows: int = MAX_RANKED_PAIRS) -> Values:
-    """At most `max_rows` rows of `values`, evenly spaced, which widens intervals."""
+    """Return at most `max_rows` rows of `values`, evenly spaced, which widens intervals."""
     if len(values) <= max_rows:
         return values
     return np.asarray(values[np.linspace(0, len(values) - 1, max_rows).astype(int)])
 
 
 def shifts(log_times: Values) -> Values:
-    """Low end, estimate and high end of the treated runs' shift in `log_times`, shape (3, ...).
+    """Return low end, estimate and high end of the treated runs' shift, shape (3, ...).
 
     `log_times` has shape (..., pairs, runs), with runs as for `slowdown` and at least six pairs.
     """
-    deviations, steps = _THRESHOLDS.T.reshape(2, 4, *[1] * (log_times.ndim - 2))
+    leading = (1,) * (log_times.ndim - 2)
+    deviations, offsets = _THRESHOLDS.T.reshape(2, 4, *leading)
+    # Four searches at once: the first axis is that of the thresholds.
     low, high = (np.broadcast_to(end, (4, *end.shape)) for end in _shift_range(log_times))
     for _ in range(_BISECTION_STEPS):
         middle = (low + high) / 2
         statistic, sd = _rank_statistic(log_times, middle)
-        above = statistic > deviations * sd + steps
+        above = statistic > deviations * sd + offsets
         low, high = np.where(above, middle, low), np.where(above, high, middle)
     value = (low[1] + high[2]) / 2
     return np.stack([np.minimum(low[0], value), value, np.maximum(high[3], value)])
 
 
-def score(values: Values) -> Values:
-    """The rank statistic of `values` (..., pairs) in its standard deviations, shape (...).
+def standard_score(values: Values) -> Values:
+    """Return the rank statistic of `values` (..., pairs) in its standard deviations, shape (...).
 
-    It is reduced by half a step (correction for continuity). If the score is beyond the normal
-    quantile, the interval of `shifts` does not contain zero.
+    It is reduced by half a step (correction for continuity). If it is beyond the normal quantile,
+    the interval of `shifts` does not contain zero.
     """
     statistic, sd = _rank_statistic(with_zero_baselines(values), np.zeros(values.shape[:-1]))
     return np.sign(statistic) * np.maximum(np.abs(statistic) - 0.5, 0) / sd
 
 
 def _shift_range(log_times: Values) -> tuple[Values, Values]:
-    """Ends of the range of shifts in which the statistic changes.
+    """Return the ends of the range of shifts in which the rank statistic changes.
 
     With a smaller shift, every treated run ranks above every baseline run. With a larger shift,
     every treated run ranks below.
@@ -100,12 +103,17 @@ def _shift_range(log_times: Values) -> tuple[Values, Values]:
     treated, baselines = log_times[..., 0], log_times[..., 1:]
     mean = np.nanmean(baselines, axis=-1)
     half_range = np.nanmax(np.abs(baselines - mean[..., None]), axis=(-2, -1)) + _RANGE_MARGIN
-    ratio = treated - mean
-    return ratio.min(axis=-1) - half_range, ratio.max(axis=-1) + half_range
+    differences = treated - mean
+    return differences.min(axis=-1) - half_range, differences.max(axis=-1) + half_range
 
 
 def _rank_statistic(log_times: Values, shift: Values) -> tuple[Values, Values]:
-    """The statistic and its standard deviation, after `shift` is subtracted from treated runs."""
+    """Return the rank statistic and its standard deviation, with `shift` taken off treated runs.
+
+    The statistic is the sum of the treated runs' scores. The score of a run is its aligned rank
+    less the mean of its pair. The variance is the larger of two: that of exchanges of runs within
+    pairs, and that of changes of sign of the treated runs' scores.
+    """
     aligned = np.broadcast_to(log_times, (*shift.shape, *log_times.shape[-2:])).copy()
     aligned[..., 0] -= shift[..., None]
     present = ~np.isnan(aligned)
@@ -118,8 +126,8 @@ def _rank_statistic(log_times: Values, shift: Values) -> tuple[Values, Values]:
     ranks = np.where(present, ranks.reshape(aligned.shape), 0)
     scores = np.where(present, ranks - ranks.sum(axis=-1, keepdims=True) / runs, 0)
     treated = scores[..., 0]
-    exchange_variance = (scores**2).sum(axis=-1) / runs[..., 0]
-    variance = np.maximum(exchange_variance.sum(axis=-1), (treated**2).sum(axis=-1))
+    exchange_variances = (scores**2).sum(axis=-1) / runs[..., 0]
+    variance = np.maximum(exchange_variances.sum(axis=-1), (treated**2).sum(axis=-1))
     return treated.sum(axis=-1), np.sqrt(variance)
 
 
@@ -132,28 +140,31 @@ _MAX_BLOCKS_OF_ARRAY = 100
 
 
 def next_allocation(blocks: Sequence[Values]) -> Interval | None:
-    """Interval that covers the slowdown of the next allocation at 95 %; None below three.
+    """Return the interval that covers the slowdown of the next allocation at 95 %.
 
-    `blocks`: one array per allocation, as for `slowdown`. The estimate of an allocation is that of
-    Hodges and Lehmann: the median of all pairs and of all means of two pairs. The interval is
-    Student's prediction interval of these estimates, which are assumed to be normal. It is wide for
-    three allocations, and wider than needed if the estimates themselves scatter.
+    `blocks`: one array per allocation, as for `slowdown`. None below three allocations.
+
+    The estimate of an allocation is that of Hodges and Lehmann: the median of all pairs and of all
+    means of two pairs. The interval is Student's prediction interval of these estimates, which are
+    assumed to be normal. It is wide for three allocations, and wider than needed if the estimates
+    themselves scatter.
     """
     from scipy import special
 
-    times = [thin_rows(block, _MAX_PAIRS_OF_BLOCK) for block in blocks if len(block)]
-    n = len(times)
+    thinned = [thin_rows(block, _MAX_PAIRS_OF_BLOCK) for block in blocks if len(block)]
+    n = len(thinned)
     if n < MIN_BLOCKS:
         return None
     centres = np.empty(n)
     indices_by_shape = grouped(
-        ((len(block), index // _MAX_BLOCKS_OF_ARRAY), index) for index, block in enumerate(times)
+        ((len(block), index // _MAX_BLOCKS_OF_ARRAY), index) for index, block in enumerate(thinned)
     )
     for indices in indices_by_shape.values():
-        runs = np.stack([times[index] for index in indices])
-        ratios = runs[..., 0] - np.nanmean(runs[..., 1:], axis=-1)
-        first, second = np.triu_indices(ratios.shape[-1])
-        centres[indices] = np.median((ratios[:, first] + ratios[:, second]) / 2, axis=-1)
+        log_times = np.stack([thinned[index] for index in indices])
+        differences = log_times[..., 0] - np.nanmean(log_times[..., 1:], axis=-1)
+        first, second = np.triu_indices(differences.shape[-1])
+        means = (differences[:, first] + differences[:, second]) / 2
+        centres[indices] = np.median(means, axis=-1)
     spread = np.std(centres, ddof=1) * np.sqrt(1 + 1 / n)
     half_width = special.stdtrit(n - 1, UPPER_PROBABILITY) * spread
     low, high = np.exp(np.mean(centres) + np.array([-half_width, half_width])).tolist()

@@ -1,4 +1,4 @@
-"""The centre of values of pairs; the ratio between the centres of two sets; and runs that are hit.
+"""The centre of values of pairs; the ratio between two sets; and runs that are slow outliers (hit).
 
 The estimate of a centre is that of Hodges and Lehmann (1963). Its interval is the wider one of
 Wilcoxon's signed ranks and of Student's t. That of ranks is too narrow for many values from a
@@ -14,7 +14,13 @@ from dataclasses import dataclass
 import numpy as np
 from scipy import special
 
-from analysis.statistics.aligned_ranks import Values, score, shifts, thin_rows, with_zero_baselines
+from analysis.statistics.aligned_ranks import (
+    Values,
+    shifts,
+    standard_score,
+    thin_rows,
+    with_zero_baselines,
+)
 from analysis.statistics.interval import (
     MIN_VALUES,
     NORMAL_QUANTILE,
@@ -41,12 +47,12 @@ class Crossing:
 
 
 def location(values: Values) -> Estimate | None:
-    """The centre of `values` with its interval; None below six."""
+    """Return the centre of `values` with its interval; None below six."""
     if len(values) < MIN_VALUES:
         return None
     scale = float(np.abs(values).max()) or 1.0
     scaled = thin_rows(values) / scale
-    mean, error = _mean(scaled)
+    mean, error = _mean_and_error(scaled)
     half_width = float(special.stdtrit(len(scaled) - 1, UPPER_PROBABILITY)) * error
     low, centre, high = shifts(with_zero_baselines(scaled))
     return Estimate(
@@ -57,12 +63,12 @@ def location(values: Values) -> Estimate | None:
 
 
 def p_value(values: Values) -> float:
-    """Two-sided p value of 'the centre is zero': the larger one of Wilcoxon's and of Student's."""
+    """Return the two-sided p value of 'the centre is zero': Wilcoxon's or Student's, the larger."""
     from scipy import stats  # takes most of a second to load
 
     if len(values) < MIN_VALUES or not np.any(values):
         return 1.0
-    mean, error = _mean(values)
+    mean, error = _mean_and_error(values)
     student = 2 * special.stdtr(len(values) - 1, -abs(mean) / error) if error > 0 else 0.0
     return max(float(stats.wilcoxon(thin_rows(values)).pvalue), float(student))
 
@@ -79,30 +85,32 @@ def crossing(values_at: Callable[[Values], Values], low: float, high: float) -> 
     values = values_at(points[:, None])
     if values.shape[-1] < MIN_VALUES:
         return Crossing(None, None, None)
-    ranks = score(values)
-    mean, error = _mean(values)
+    scores = standard_score(values)
+    mean, error = _mean_and_error(values)
     shown_by_t = (
         np.abs(mean) > float(special.stdtrit(values.shape[-1] - 1, UPPER_PROBABILITY)) * error
     )
-    shown = (np.abs(ranks) > NORMAL_QUANTILE) & shown_by_t & (np.sign(ranks) == np.sign(mean))
+    shown = (np.abs(scores) > NORMAL_QUANTILE) & shown_by_t & (np.sign(scores) == np.sign(mean))
     # -1 or 1 where the centre is shown to be below or above zero, 0 where neither is.
     signs = np.where(shown, np.sign(mean), 0)
-    # Points from the low end on that are shown to be below zero, and from the high end on above.
+    # Number of points at the low end that are all shown to be below zero, and of points at the high
+    # end that are all shown to be above.
     points_below = int(np.argmin([*(signs < 0), False]))
     points_above = int(np.argmin([*(signs[::-1] > 0), False]))
     between = signs[points_below : len(points) - points_above]
+    # If these points begin with one above zero, or end with one below, the centre falls somewhere.
     if len(between) and (between[0] or between[-1]):
         return Crossing(None, None, None)
     low_end = float(points[points_below - 1]) if points_below else None
     high_end = float(points[-points_above]) if points_above else None
     if low_end is None or high_end is None:
         return Crossing(None, low_end, high_end)
-    distance = np.abs(ranks)
+    distance = np.abs(scores)
     return Crossing(float(points[distance == distance.min()].mean()), low_end, high_end)
 
 
-def _mean(values: Values) -> tuple[Values, Values]:
-    """Means over the last axis, and their standard errors."""
+def _mean_and_error(values: Values) -> tuple[Values, Values]:
+    """Return the means over the last axis, and their standard errors."""
     return values.mean(axis=-1), values.std(axis=-1, ddof=1) / np.sqrt(values.shape[-1])
 
 
@@ -111,11 +119,11 @@ _MAX_VALUES_OF_SET = 2_000
 
 
 def ratio_between(x: Sequence[float], y: Sequence[float]) -> Estimate | None:
-    """Ratio of the positive values `x` to `y`, which share no pairs; None below six of either.
+    """Return the ratio of the positive values `x` to `y`, which share no pairs.
 
-    The median of all ratios x/y (Hodges and Lehmann). The d-th smallest and the d-th largest
-    enclose the ratio with probability 1 - 2 P(U < d), where U is the rank-sum statistic, taken as
-    normal, with correction for continuity.
+    None below six values of either. The ratio is the median of all x/y (Hodges and Lehmann). The
+    d-th smallest and the d-th largest enclose the ratio with probability 1 - 2 P(U < d), where U is
+    the rank-sum statistic, taken as normal, with correction for continuity.
     """
     if min(len(x), len(y)) < MIN_VALUES:
         return None
@@ -136,13 +144,12 @@ def _thinned_set(values: Sequence[float]) -> Values:
     )
 
 
-#: A run is hit if it is longer by four standard deviations. For normal noise, these are so many
-#: median absolute deviations.
+#: Four standard deviations of normal noise, in median absolute deviations.
 _HIT_DEVIATIONS = 4 * 1.4826
 
 
 def hit_share(log_times: Values, margin: float) -> Estimate | None:
-    """Share of the treated runs that are hit, after Clopper and Pearson (1934); None below six.
+    """Return the share of treated runs that are hit (Clopper and Pearson 1934); None below six.
 
     `log_times`: natural logarithms of times relative to the typical baseline run. A run is hit if
     it takes longer than the typical treated run by more than the margin, and by more than four

@@ -10,9 +10,9 @@ from numpy.typing import NDArray
 from analysis.statistics.aligned_ranks import (
     MAX_RANKED_PAIRS,
     next_allocation,
-    score,
     shifts,
     slowdown,
+    standard_score,
 )
 
 
@@ -20,7 +20,7 @@ def _drawn(seed: int, *shape: int) -> NDArray[np.float64]:
     return np.random.default_rng(seed).normal(0.01, 0.02, shape)
 
 
-def _crossings(log_times: NDArray[np.float64]) -> list[float]:
+def _shifts_that_swap_ranks(log_times: NDArray[np.float64]) -> list[float]:
     """Shifts at which a treated run's aligned value meets a baseline's, term by term.
 
     Their median is the estimate: as many comparisons are won as lost there.
@@ -46,20 +46,20 @@ def test_six_pairs_with_one_baseline_give_the_extremes() -> None:
     ("values", "expected"),
     [([1, 2, 3], 4 / math.sqrt(8.75)), ([-1, -2, -3], -4 / math.sqrt(8.75)), ([-1, 2, -3, 2.5], 0)],
 )
-def test_the_score_is_continuous(values: list[float], expected: float) -> None:
+def test_the_standard_score_is_continuous(values: list[float], expected: float) -> None:
     """Of six runs that differ by 1, 2 and 3 in pairs, ranks of the larger ones are 4, 5 and 6.
 
     The statistic is their distance from 3.5, the variance the sum of its squares, and half of the
     smallest step is taken off.
     """
-    assert score(np.array(values, dtype=float)) == pytest.approx(expected)
+    assert standard_score(np.array(values, dtype=float)) == pytest.approx(expected)
 
 
 @pytest.mark.parametrize("runs", [2, 3, 4])
-def test_the_estimate_is_the_median_of_all_crossings(runs: int) -> None:
+def test_the_estimate_is_the_median_of_all_shifts_that_swap_ranks(runs: int) -> None:
     drawn = _drawn(runs, 9, runs)
     low, value, high = shifts(drawn)
-    assert value == pytest.approx(float(np.median(_crossings(drawn))), abs=1e-7)
+    assert value == pytest.approx(float(np.median(_shifts_that_swap_ranks(drawn))), abs=1e-7)
     assert low < value < high
 
 
@@ -101,19 +101,19 @@ def test_equal_runs_give_one_and_of_many_pairs_evenly_spaced_ones_are_used() -> 
     assert slowdown(drawn) == slowdown(drawn[::3])
 
 
-def _blocks(*shifts: float) -> list[np.ndarray]:
-    """One pair per block: the treated run takes exp(shift), its baseline 1."""
-    return [np.array([[shift, 0.0]]) for shift in shifts]
+def _one_pair_blocks(*log_ratios: float) -> list[np.ndarray]:
+    """One pair per block: the treated run takes exp(log_ratio), its baseline 1."""
+    return [np.array([[log_ratio, 0.0]]) for log_ratio in log_ratios]
 
 
 def test_the_next_allocation_by_hand() -> None:
     # Shifts 0.01, 0.02, 0.03: mean 0.02, deviation 0.01, t with 2 degrees is 4.302653.
     half = 4.302653 * 0.01 * math.sqrt(4 / 3)
     ends = pytest.approx((math.exp(0.02 - half), math.exp(0.02 + half)))
-    assert next_allocation(_blocks(0.01, 0.02, 0.03)) == ends
+    assert next_allocation(_one_pair_blocks(0.01, 0.02, 0.03)) == ends
     # Two blocks say nothing, and empty ones do not count.
-    assert next_allocation([*_blocks(0.01, 0.02), np.empty((0, 2))]) is None
+    assert next_allocation([*_one_pair_blocks(0.01, 0.02), np.empty((0, 2))]) is None
     # Hodges-Lehmann of 0, 0, 0.03: means of two are 0, 0, 0, 0.015, 0.015, 0.03: median 0.0075.
     long = np.array([[0.0, 0.0, 0.0], [0.01, 0.0, 0.02], [0.03, 0.0, np.nan]])
     same = pytest.approx((math.exp(0.0075), math.exp(0.0075)))
-    assert next_allocation([long, *_blocks(0.0075, 0.0075)]) == same
+    assert next_allocation([long, *_one_pair_blocks(0.0075, 0.0075)]) == same
