@@ -23,7 +23,7 @@ class ChangedFact:
 
 
 def facts_by_run(results: pl.DataFrame) -> dict[str, dict[str, str]]:
-    """Run -> its facts, its nodes and this project's commit, from tables of results."""
+    """Return run -> its facts, its nodes and this project's commit, from tables of results."""
     rows = results.unique("run", maintain_order=True).select("run", "facts", "nodes", "commit")
     by_run = {}
     for run, facts, nodes, commit in rows.iter_rows():
@@ -38,7 +38,7 @@ def facts_by_run(results: pl.DataFrame) -> dict[str, dict[str, str]]:
 def changed_facts(
     facts: Mapping[str, Mapping[str, str]], runs: Sequence[str], since: str
 ) -> list[ChangedFact]:
-    """Facts whose usual value in the runs from `since` on differs from that in the runs before.
+    """Return facts whose usual value in the runs from `since` on differs from that before it.
 
     The usual value is the most frequent one, so that one odd run on either side hides nothing.
     """
@@ -49,14 +49,14 @@ def changed_facts(
     after = [facts[run] for run in runs_after if run in facts]
     if not before or not after:
         return []
-    usual_facts = [
+    compared = [
         ChangedFact(name, before=_usual(before, name), after=_usual(after, name))
         for name in sorted(set().union(*before, *after))
     ]
-    return [fact for fact in usual_facts if fact.before != fact.after]
+    return [fact for fact in compared if fact.before != fact.after]
 
 
-def _usual(side: Sequence[Mapping[str, str]], name: str) -> str | None:
-    """The most frequent value; of equally frequent ones the latest."""
-    values = [facts.get(name) for facts in reversed(side)]
+def _usual(facts_of_runs: Sequence[Mapping[str, str]], name: str) -> str | None:
+    """Return the most frequent value of a fact; of equally frequent ones the latest."""
+    values = [facts.get(name) for facts in reversed(facts_of_runs)]
     return Counter(values).most_common(1)[0][0]

@@ -362,7 +362,7 @@ def _draw_forest(figure: Figure, question: Question, rows: Sequence[Row], name: 
     colour_key = question.axes[0] if question.axes else ""
     levels = list(dict.fromkeys(row[colour_key] for row in rows)) if colour_key else []
     labels = [_row_name(question, row) for row in rows]
-    axes = plots.rows_axes(figure, labels, axis_label, line=None if _unit(name) else 1.0)
+    axes = plots.rows_axes(figure, labels, axis_label, no_effect=None if _unit(name) else 1.0)
     for line, row in enumerate(rows):
         index = levels.index(row[colour_key]) if colour_key else 1
         if question.background and row[f"{question.background}_low"] is not None:
@@ -378,7 +378,7 @@ def _draw_change(figure: Figure, question: Question, rows: Sequence[Row], _: str
     off_column, on_column = question.axes
     positive = [row for row in rows if (row[off_column] or 0) > 0 and (row[on_column] or 0) > 0]
     labels = [_row_name(question, row) for row in positive]
-    axes = plots.rows_axes(figure, labels, "", line=None)
+    axes = plots.rows_axes(figure, labels, "", no_effect=None)
     for line, row in enumerate(positive):
         off, on = row[off_column], row[on_column]
         axes.plot([off, on], [line, line], color=light_colour("muted"), lw=1.5)

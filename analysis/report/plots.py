@@ -54,7 +54,8 @@ COLOURS = {
     "level4": ("#a8691a", "#e8b164"),
     "level5": ("#4a5aa8", "#9aa8f0"),
 }
-#: All CSS variables. Arms that look alike, such as `full` and `on`, have the same light colour.
+#: All CSS variables. If arms have the same light colour, as `on` and `full` do, the SVG has the
+#: variable of the first one for both. So they must have the same dark colour, too.
 _VARIABLES = COLOURS | {name: arm.colours for name, arm in ARMS.items()}
 #: Colours and markers of a factor's levels; further levels begin again with the first ones.
 LEVEL_COLOURS = [name for name in COLOURS if name.startswith("level")]
@@ -89,31 +90,31 @@ _STYLE: dict[Any, Any] = {
 
 
 def colour_variable(name: str) -> str:
-    """The CSS variable of a name in `COLOURS`, or of a treatment by its arm."""
+    """Return the CSS variable of a name in `COLOURS`, or of a treatment by its arm."""
     return name if name in COLOURS else arm_of(name).name or _OTHER
 
 
 def light_colour(name: str) -> str:
-    """The light colour, used for drawing."""
+    """Return the light colour, used for drawing, of a name as for `colour_variable`."""
     return _VARIABLES[colour_variable(name)][0]
 
 
 def marker(treatment: str) -> str:
-    """The marker of a treatment's points; never the cross of rejected runs."""
+    """Return the marker of a treatment's points; never the cross of rejected runs."""
     return arm_of(treatment).marker
 
 
 def css_variables(scheme: int) -> str:
-    """Declarations of all colours for the light (0) or the dark (1) scheme."""
+    """Return the CSS declarations of all colours for the light (0) or the dark (1) scheme."""
     return "".join(f"--{name}:{pair[scheme]};" for name, pair in _VARIABLES.items())
 
 
 @cache
 def _matplotlib() -> ModuleType:
-    """Matplotlib with its default settings; takes half a second to load.
+    """Load Matplotlib with its default settings, which takes half a second, and return it.
 
-    Otherwise it would read a settings file from the current folder, where another user may have put
-    one, from where MATPLOTLIBRC says, or from the user's own folder.
+    It must not read a settings file: neither the user's own, nor that of MATPLOTLIBRC, nor one in
+    the current folder, where another user may have put it.
     """
     os.environ["MATPLOTLIBRC"] = os.devnull
     current = Path.cwd()
@@ -137,7 +138,7 @@ def drawing(
     font_size: float = 10,
     style: Mapping[Any, Any] = {},
 ) -> Iterator[Figure]:
-    """An empty figure in the report's style, changed by `style`."""
+    """Yield an empty figure in the report's style, changed by `style`."""
     mpl = _matplotlib()
     with mpl.rc_context({**_STYLE, "font.size": font_size, **style}):
         yield mpl.figure.Figure(figsize=(width_in, height_in), layout="constrained")
@@ -146,7 +147,7 @@ def drawing(
 def themed_svg(
     figure: Figure, name: str, title: str, hover: Mapping[str, Sequence[str]] = {}
 ) -> Markup:
-    """`figure` as an `<svg>` element for a page; `name` makes its ids unique.
+    """Return `figure` as an `<svg>` element for a page; `name` makes its ids unique.
 
     `hover`: id of a group of points -> what a pointer shows of each of them.
     """
@@ -168,24 +169,24 @@ def themed_svg(
     # Only ids are changed, since a label may contain `grid=fine`.
     svg = re.sub(r'(\bid="|href="#|url\(#)', rf"\g<1>{name}-", svg)
     for group, texts in hover.items():
-        svg = _with_titles(svg, f"{name}-{group}", texts)
+        svg = _with_point_titles(svg, f"{name}-{group}", texts)
     for css_name, (colour, _) in _VARIABLES.items():
         svg = svg.replace(colour, f"var(--{css_name})")
     return Markup(svg.replace(f"'{_FONT}'", "var(--font)"))
 
 
-def _with_titles(svg: str, group: str, texts: Sequence[str]) -> str:
-    """`svg` with a title for each point of a group; no change if they are one raster image."""
+def _with_point_titles(svg: str, group: str, texts: Sequence[str]) -> str:
+    """Return `svg` with a title for each point of a group; as it is if they are a raster image."""
     titles = iter(texts)
 
-    def with_title(point: re.Match[str]) -> str:
+    def titled_point(point: re.Match[str]) -> str:
         return f"{point[1]}><title>{escape(next(titles, ''))}</title></use>"
 
-    def with_titles(points: re.Match[str]) -> str:
-        return re.sub(r"(<use [^>]*?)/>", with_title, points[0])
+    def titled_group(points: re.Match[str]) -> str:
+        return re.sub(r"(<use [^>]*?)/>", titled_point, points[0])
 
     points_of_group = rf'(?<=<g id="{re.escape(group)}">).*?</g>\s*</g>'
-    return re.sub(points_of_group, with_titles, svg, count=1, flags=re.DOTALL)
+    return re.sub(points_of_group, titled_group, svg, count=1, flags=re.DOTALL)
 
 
 #: Id of a group of points -> what a pointer shows of each of them.
@@ -207,15 +208,15 @@ class Picture:
     part: str = ""
 
     def svg(self, anchor: str, width_in: float = 5.0) -> Markup:
-        """The picture as an `<svg>` element for a page, where `anchor` makes its ids unique."""
+        """Return the picture as an `<svg>` element for a page; `anchor` makes its ids unique."""
         with drawing(self.height_in, width_in) as figure:
             return themed_svg(figure, anchor, self.title, self.draw(figure))
 
     def write(self, path: Path, width_in: float) -> bool:
-        """Write `path`.svg and `path`.pdf, as wide as a printed column; they contain all glyphs.
+        """Write `path`.svg and `path`.pdf, as wide as a printed column, and return whether it fits.
 
-        The largest size of letters is used with which the picture fits. If it fits with none,
-        returns False and writes no file.
+        The files contain all glyphs. The font has the largest size of `_SIZES_PT` with which the
+        picture fits. If it fits with none, no file is written.
         """
         for size_pt in _SIZES_PT:
             with drawing(
@@ -223,16 +224,20 @@ class Picture:
             ) as figure:
                 self.draw(figure)
                 if _fits(figure):
-                    about = {"Title": self.title}
-                    figure.savefig(f"{path}.svg", metadata={**about, "Date": None}, dpi=_PRINT_DPI)
-                    about["Subject"] = self.caption
-                    dates: dict[str, Any] = {"CreationDate": None}
-                    figure.savefig(f"{path}.pdf", metadata={**about, **dates}, dpi=_PRINT_DPI)
+                    # Without dates, so that the same figure gives the same bytes.
+                    svg_metadata = {"Title": self.title, "Date": None}
+                    pdf_metadata: dict[str, Any] = {
+                        "Title": self.title,
+                        "Subject": self.caption,
+                        "CreationDate": None,
+                    }
+                    figure.savefig(f"{path}.svg", metadata=svg_metadata, dpi=_PRINT_DPI)
+                    figure.savefig(f"{path}.pdf", metadata=pdf_metadata, dpi=_PRINT_DPI)
                     return True
         return False
 
 
-#: Sizes of letters in print, the best first. Journals require at least 6 points.
+#: Font sizes in print, the best first. Journals require at least 6 points.
 _SIZES_PT = (8.0, 7.0, 6.0)
 #: Style of printed pictures. Glyphs are outlines in SVG and TrueType in PDF, so that no font is
 #: needed to show them.
@@ -273,7 +278,7 @@ SLOWDOWN_AXIS = "slowdown (1 is no effect)"
 
 
 def label(treatment: str) -> str:
-    """The axis label of a treatment: its arm, the arm's label, and below them its levels."""
+    """Return the axis label of a treatment: its arm, the arm's label, and below them its levels."""
     (arm, levels), arm_label = arm_and_levels(treatment), arm_of(treatment).label
     if not levels:
         return f"{arm}\n{arm_label}".rstrip()
@@ -281,17 +286,20 @@ def label(treatment: str) -> str:
     return f"{arm} {arm_label}".rstrip() + f"\n{named}"
 
 
-def rows_axes(figure: Figure, labels: Sequence[str], axis: str, line: float | None = 1.0) -> Axes:
-    """Axes with a row for each of `labels`, the first on top, and a line at 'no effect'.
+def rows_axes(
+    figure: Figure, labels: Sequence[str], axis_label: str, no_effect: float | None = 1.0
+) -> Axes:
+    """Return axes with a row for each of `labels`, the first on top, and a line at 'no effect'.
 
-    `line`: the value of 'no effect', which is 1 for ratios; None draws no line.
+    `axis_label` is that of the values. `no_effect`: the value of 'no effect', which is 1 for
+    ratios; None draws no line.
     """
     axes: Axes = figure.subplots()
-    if line is not None:
-        axes.axvline(line, color=light_colour("muted"), lw=1)
+    if no_effect is not None:
+        axes.axvline(no_effect, color=light_colour("muted"), lw=1)
     name_rows(axes, labels, len(labels) - 0.4, -0.6)
     axes.spines["left"].set_visible(False)
-    axes.set_xlabel(axis)
+    axes.set_xlabel(axis_label)
     return axes
 
 
@@ -315,7 +323,7 @@ def draw_slowdown(axes: Axes, row: Result, y: float) -> None:
 
 
 def thin_line_caption(rows: Sequence[Result]) -> str:
-    """A caption's sentence on the thin lines of these rows; empty if there are none."""
+    """Return a caption's sentence on the thin lines of these rows; empty if there are none."""
     if not any(row.next for row in rows if row.role == "effect"):
         return ""
     return "Thin line: where the slowdown of the next allocation is expected. "
@@ -329,7 +337,7 @@ def interval_text(rows: Sequence[Result]) -> str:
 
 
 def estimates_text(estimates: Iterable[tuple[str, Estimate | None]]) -> str:
-    """Estimates with their intervals by name, for readers who do not see the figure."""
+    """Return estimates with their intervals by name, for readers who do not see the figure."""
     return "; ".join(
         f"{name} {ratio.value:.3f} ({ratio.low:.3f} to {ratio.high:.3f})".replace("\n", " ")
         for name, ratio in estimates
@@ -338,7 +346,7 @@ def estimates_text(estimates: Iterable[tuple[str, Estimate | None]]) -> str:
 
 
 def repeatability_caption(rows: Sequence[Result]) -> str:
-    """A caption's sentences on the repeatability that is drawn behind the intervals."""
+    """Return a caption's sentences on the repeatability that is drawn behind the intervals."""
     unsteady = not all(is_steady(row.noise_floor) for row in rows)
     return (
         "Band behind: baseline repeatability (interval of the estimate of the baseline against "
@@ -347,20 +355,20 @@ def repeatability_caption(rows: Sequence[Result]) -> str:
     )
 
 
-def draw_repeatability(axes: Axes, repetition: Interval | None, line: int) -> None:
-    """Draw the repeatability of a baseline as a band behind the interval of row `line`."""
-    if repetition:
-        draw_bar(axes, repetition, line, light_colour(repeatability_colour(repetition)), 12)
+def draw_repeatability(axes: Axes, noise_floor: Interval | None, y: float) -> None:
+    """Draw the repeatability of a baseline as a band behind the interval at `y`."""
+    if noise_floor:
+        draw_bar(axes, noise_floor, y, light_colour(repeatability_colour(noise_floor)), 12)
 
 
-def repeatability_colour(repetition: Interval) -> str:
-    """The name of the colour of a baseline's repeatability, which depends on `is_steady`."""
-    return "band" if is_steady(repetition) else "unsteady"
+def repeatability_colour(noise_floor: Interval) -> str:
+    """Return the name of the colour of a baseline's repeatability, by `is_steady`."""
+    return "band" if is_steady(noise_floor) else "unsteady"
 
 
-def is_steady(repetition: Interval | None) -> bool:
+def is_steady(noise_floor: Interval | None) -> bool:
     """Return whether a baseline repeats itself: the interval of its repetition contains 1."""
-    return repetition is None or repetition.low <= 1 <= repetition.high
+    return noise_floor is None or noise_floor.low <= 1 <= noise_floor.high
 
 
 def draw_points(
@@ -380,7 +388,10 @@ def draw_bar(
 
 
 def name_rows(axes: Axes, labels: Sequence[str], bottom: float, top: float) -> None:
-    """Give the rows of axes their labels."""
+    """Give the rows of axes their labels; `bottom` and `top` are the limits of the y axis.
+
+    Row n is at y = n. For the first row on top, `bottom` must be above `top`.
+    """
     axes.set_yticks(range(len(labels)), labels)
     axes.set_ylim(bottom, top)
     axes.tick_params(
@@ -389,9 +400,9 @@ def name_rows(axes: Axes, labels: Sequence[str], bottom: float, top: float) -> N
     axes.grid(axis="x")
 
 
-def finish_axes(axes: Axes, x: str, y: str, **settings: Any) -> None:
+def finish_axes(axes: Axes, x_label: str, y_label: str, **settings: Any) -> None:
     """Add labels and horizontal grid lines, once all is drawn; `settings`: those of `Axes.set`."""
-    axes.set(xlabel=x, ylabel=y, **settings)
+    axes.set(xlabel=x_label, ylabel=y_label, **settings)
     axes.grid(axis="y")
 
 
@@ -427,7 +438,7 @@ def render_page(
     template: str = "page.html",
     **values: Any,
 ) -> str:
-    """Renders a template of `package`, which extends `shell.html`, with `values`.
+    """Render a template of `package`, which extends `shell.html`, with `values`.
 
     Control characters, and marks that change the direction of text, are shown as escapes.
     """
@@ -442,7 +453,7 @@ def render_page(
 
 @cache
 def _environment(package: str) -> jinja2.Environment:
-    """Templates of `package`, each compiled once."""
+    """Return the environment with the templates of `package`, each compiled once."""
     return jinja2.Environment(
         loader=jinja2.ChoiceLoader(
             [jinja2.PackageLoader(name, "") for name in (package, "analysis.report")]

@@ -41,9 +41,9 @@ class Section:
     view: Callable[[Any], object | None]
     #: Heading, and entry in the contents; empty for none.
     title: str = ""
-    #: Data files of all runs of a page; files without rows are left out.
+    #: Makes the data files of all runs of a page; files without rows are not written.
     files: Callable[[Sequence[RunData]], Files] | None = None
-    #: Text of a link below the table of effects; empty for none.
+    #: Text of the link to it below the table of effects; empty for none.
     link: str = ""
     #: True if only its title is shown until a reader opens it.
     folded: bool = False
@@ -65,20 +65,21 @@ class ShownSection:
     view: object
 
 
-def sections_shown(part: Part, subject: object, anchor: str = "") -> list[ShownSection]:
-    """The sections of a part of the page that apply to a run, to a case, or to all runs.
+def sections_shown(part: Part, data: object, anchor: str = "") -> list[ShownSection]:
+    """Return the sections of a part of the page that apply.
 
-    `anchor` is the id of the run or case on the page.
+    `data`: the run, the case, or all runs, as for `Section.view`. `anchor` is the id of the run or
+    case on the page.
     """
     return [
         ShownSection(section, f"{anchor}{section.name}", view)
         for section in declared_sections()
-        if section.part == part and (view := section.view(subject)) is not None
+        if section.part == part and (view := section.view(data)) is not None
     ]
 
 
 def data_files(runs: Sequence[RunData]) -> Files:
-    """The data files of all sections."""
+    """Return the data files of all sections."""
     files: dict[str, Mapping[str, Any] | pl.DataFrame] = {}
     for section in declared_sections():
         if section.files:
@@ -88,7 +89,7 @@ def data_files(runs: Sequence[RunData]) -> Files:
 
 @cache
 def declared_sections() -> list[Section]:
-    """All sections, in order of `position`, from the modules of `SUBJECTS`; they are read once."""
+    """Return all sections of the modules of `SUBJECTS`, in order of `position`; read once."""
     package = import_module(SUBJECTS)
     modules = (
         import_module(f"{SUBJECTS}.{module.name}") for module in iter_modules(package.__path__)

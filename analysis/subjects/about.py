@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import replace
 
+from analysis.effects.result import Verdict
 from analysis.report.data import RunData, page_rewording
 from analysis.report.fact_texts import labelled_facts
 from analysis.report.plots import View
@@ -58,11 +59,11 @@ def _method(runs: Sequence[RunData]) -> View:
     emulated = any(case.emulated for run in runs for case in run.cases)
     reword = page_rewording(runs)
     return View(
-        measured=reword is reworded,
+        measured=reword is reworded,  # by `nimc measure`, without a campaign
         meaning={
             verdict: reword(text)
             for verdict, text in MEANING.items()
-            if emulated or "RDMA" in verdict or "slower" not in verdict
+            if emulated or verdict is not Verdict.EMULATED
         },
     )
 
