@@ -20,7 +20,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-#: Fields of `run.json` that are set after its first sample, which cannot cover them.
+#: Fields of `run.json` that are set after the first sample. The chain cannot cover them.
 _FIELDS_SET_LATER = ("finished_s", "head", "pairs_raised")
 #: Begins the last field of a line; the value follows.
 MARK = b',"chain":'
@@ -29,12 +29,12 @@ _VALUE = re.compile(rb'"([0-9a-f]{64})"\}')
 
 
 def digest(content: bytes) -> str:
-    """SHA-256 as hexadecimal text."""
+    """Return the SHA-256 of `content` as hexadecimal text."""
     return hashlib.sha256(content).hexdigest()
 
 
 def file_digest(path: Path) -> str:
-    """SHA-256 of a file, which may be larger than memory."""
+    """Return the SHA-256 of a file, which may be larger than memory."""
     sha256 = hashlib.sha256()
     with path.open("rb") as file:
         while piece := file.read(_PIECE_B):
@@ -43,12 +43,12 @@ def file_digest(path: Path) -> str:
 
 
 def link(before: str, content: bytes) -> str:
-    """The value of `content` after the value `before`."""
+    """Return the value of `content` after the value `before`."""
     return digest(before.encode() + content)
 
 
 def header_digest(header: Mapping[str, Any] | None) -> str:
-    """SHA-256 of a run's header as it was when the run began; empty if there is none.
+    """Return the SHA-256 of a run's header as it was when the run began; empty if there is none.
 
     It is taken of the JSON with sorted keys and without blanks, in ASCII.
     """
@@ -59,23 +59,23 @@ def header_digest(header: Mapping[str, Any] | None) -> str:
 
 
 def genesis(header_sha256: str, case: str) -> str:
-    """The value before the first sample of a case."""
+    """Return the value before the first sample of a case."""
     return link(header_sha256, case.encode())
 
 
-def head(header_sha256: str, last: Mapping[str, str]) -> str:
-    """The head of a run; `last`: the last value of each case that has a sample.
+def head(header_sha256: str, last_values: Mapping[str, str]) -> str:
+    """Return the head of a run; `last_values`: that of each case that has a sample.
 
     It is the SHA-256 of these lines: the digest of the header, then `CASE VALUE` in the order of
     the cases.
     """
     lines = [header_sha256]
-    lines += [f"{case} {value}" for case, value in sorted(last.items())]
+    lines += [f"{case} {value}" for case, value in sorted(last_values.items())]
     return digest("".join(f"{line}\n" for line in lines).encode())
 
 
 def chained_line(record: Mapping[str, Any], before: str) -> tuple[bytes, str]:
-    """The line of a record that follows the value `before`, and the value of this line.
+    """Return the line of a record that follows the value `before`, and the value of this line.
 
     Raises ValueError for a figure that is not finite.
     """
@@ -95,14 +95,14 @@ class FileChain:
     broken: tuple[int, ...]
 
 
-def walk(path: Path, first: str) -> FileChain:
-    """Walk along the chain of a file, which begins after the value `first`.
+def walk(path: Path, before: str) -> FileChain:
+    """Walk along the chain of a file, which begins after the value `before`.
 
     After a broken line the walk continues with the value that the line states. So a changed line
     breaks its own link, and a removed line breaks only the link of the next one. A last line that a
     crash left incomplete is ignored.
     """
-    last = first.encode()
+    last_value = before.encode()
     lines = 0
     broken = []
     with path.open("rb", buffering=_PIECE_B) as file:
@@ -111,13 +111,13 @@ def walk(path: Path, first: str) -> FileChain:
                 break
             lines += 1
             content, _, end = line.removesuffix(b"\n").rpartition(MARK)
-            value = digest(last + content).encode()
+            value = digest(last_value + content).encode()
             if end != b'"%b"}' % value:
                 broken.append(lines)
                 stated = _VALUE.fullmatch(end)
-                value = stated[1] if stated else last
-            last = value
-    return FileChain(lines, last.decode(), tuple(broken))
+                value = stated[1] if stated else last_value
+            last_value = value
+    return FileChain(lines, last_value.decode(), tuple(broken))
 
 
 def _is_whole(line: bytes) -> bool:
@@ -137,7 +137,7 @@ class RunChain:
 
 
 def header_of(run: Path) -> dict[str, Any] | None:
-    """The content of `run.json`; None without one, as after a plain `reframe -r`."""
+    """Return the content of `run.json`; None without one, as after a plain `reframe -r`."""
     try:
         header: dict[str, Any] = json.loads((run / "run.json").read_bytes())
     except FileNotFoundError:
@@ -150,5 +150,5 @@ def walk_run(run: Path) -> RunChain:
     header_sha256 = header_digest(header_of(run))
     paths = sorted((run / "samples").glob("*.jsonl"))
     cases = {path: walk(path, genesis(header_sha256, path.stem)) for path in paths}
-    last = {path.stem: walked.last_value for path, walked in cases.items() if walked.lines}
-    return RunChain(head(header_sha256, last), cases)
+    last_values = {path.stem: walked.last_value for path, walked in cases.items() if walked.lines}
+    return RunChain(head(header_sha256, last_values), cases)

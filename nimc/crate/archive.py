@@ -25,7 +25,7 @@ Files = Mapping[str, bytes]
 
 #: Size of the largest crate, bytes.
 LARGEST_B = 1 << 30
-#: Most files that a zip without extensions has.
+#: Most files that a zip without the ZIP64 extensions can have.
 MAX_FILES = 0xFFFF
 
 MANIFEST, SIGNATURE = "manifest-sha256.txt", "manifest-sha256.txt.sig"
@@ -74,7 +74,7 @@ def read_zip(raw: bytes) -> dict[str, bytes]:
 
     All headers are checked before a file is read.
     """
-    # Counted before `zipfile` reads entries: one takes more memory than it has bytes in the zip.
+    # Counted before `zipfile` reads the entries, since they take more memory than in the zip.
     if raw.count(_DIRECTORY_SIGNATURE) > MAX_FILES:
         raise InputError(f"has more files than allowed: {MAX_FILES}")
     try:
@@ -131,7 +131,7 @@ def manifest(files: Files) -> bytes:
 #: The purpose of a signature. One that the same key made for another purpose is not valid here.
 NAMESPACE = "nimc"
 #: How long the owner of a key may take to type its passphrase, seconds.
-_TYPING_S = 300.0
+_PASSPHRASE_TIMEOUT_S = 300.0
 
 
 def sign(content: bytes, key: Path) -> bytes:
@@ -139,7 +139,7 @@ def sign(content: bytes, key: Path) -> bytes:
 
     `key`: file of a private key, or of a public key whose private key is in the running agent.
     """
-    answer = _ssh_keygen("sign", "-n", NAMESPACE, "-f", str(key.absolute()), text=content)
+    answer = _ssh_keygen("sign", "-n", NAMESPACE, "-f", str(key.absolute()), content=content)
     if not answer.ok:
         raise InputError(f"--sign: {key}: {answer.reason}")
     return answer.stdout.encode()
@@ -153,14 +153,14 @@ def signer_of(content: bytes, signature: bytes, signers: Path) -> str | None:
         files = ("-s", file.name, "-f", str(signers.absolute()))
         for line in _ssh_keygen("find-principals", *files).stdout.splitlines():
             signer = line.split(",")[0]
-            if _ssh_keygen("verify", "-n", NAMESPACE, *files, "-I", signer, text=content).ok:
+            if _ssh_keygen("verify", "-n", NAMESPACE, *files, "-I", signer, content=content).ok:
                 return signer
     return None
 
 
-def _ssh_keygen(command: str, *options: str, text: bytes = b"") -> ProgramAnswer:
+def _ssh_keygen(command: str, *options: str, content: bytes = b"") -> ProgramAnswer:
     program = find_program("ssh-keygen")
     if program is None:
         raise MachineError("ssh-keygen: not found on this host; it is part of OpenSSH")
-    stdin = text.decode(errors="replace")
-    return ask([program, "-Y", command, *options], stdin=stdin, timeout_s=_TYPING_S)
+    stdin = content.decode(errors="replace")
+    return ask([program, "-Y", command, *options], stdin=stdin, timeout_s=_PASSPHRASE_TIMEOUT_S)

@@ -58,11 +58,11 @@ def _unpack_run(content: Files, folder: Path) -> Path:
 
     Files are not flushed as by `records.files`: `folder` is temporary and need not outlive a crash.
     """
-    for name, text in content.items():
+    for name, data in content.items():
         if name.startswith(RUN):
             path = folder / name
             path.parent.mkdir(parents=True, exist_ok=True)
-            path.write_bytes(text)
+            path.write_bytes(data)
     return (folder / RUN).rename(folder / load_header(folder / RUN).run)
 
 
@@ -78,8 +78,8 @@ def pack(
     if reason := reason_to_distrust_run(run):
         raise InputError(f"{run}: {reason}; allowed: your own run")
     finished = load_header(run).finished_s is not None
-    # Unless the run is locked, samples may be added between the reads: they would lack their
-    # counts, or would not be under the head that is printed.
+    # Unless the run is locked, samples may be added while it is read. The crate might then lack
+    # their counters, or have samples that the printed head does not cover.
     with nullcontext() if finished else locked(run, "wait for it, or end it"):
         verified = verify(run)
         if not verified.is_sound:
@@ -88,10 +88,10 @@ def pack(
             )
         header, content = load_header(run), run_files(run)
     # The analysis needs no outputs of applications, which are most of the files.
-    analysed = {name: text for name, text in content.items() if not name.endswith((".out", ".gz"))}
+    analysed = {name: data for name, data in content.items() if not name.endswith((".out", ".gz"))}
     with TemporaryDirectory() as folder:
         report = report_files(_unpack_run(analysed, Path(folder)))
-    content |= {f"{REPORT}{name}": text for name, text in report.items()}
+    content |= {f"{REPORT}{name}": data for name, data in report.items()}
     content |= {CAMPAIGN: header.campaign_text.encode(), **descriptions(header, license_, authors)}
     content[MANIFEST] = archive.manifest(content)
     if key:

@@ -16,12 +16,12 @@ from records.errors import InputError, MachineError
 FILES = {"b/c.txt": b"two\n", "a.json": b"{}", "b/stream@rate=25%.jsonl": b"1\n2\n", "é": b""}
 
 
-def listed(files: dict[str, bytes]) -> dict[str, bytes]:
+def with_manifest(files: dict[str, bytes]) -> dict[str, bytes]:
     return {**files, MANIFEST: manifest(files)}
 
 
 def test_other_programs_read_a_zip_whose_bytes_depend_on_its_files_alone(tmp_path: Path) -> None:
-    files = listed(FILES)
+    files = with_manifest(FILES)
     raw = make_zip(files)
     assert make_zip(dict(reversed(files.items()))) == raw
     assert read_zip(raw) == files
@@ -34,7 +34,7 @@ def test_other_programs_read_a_zip_whose_bytes_depend_on_its_files_alone(tmp_pat
 
 
 def test_a_change_of_any_byte_is_found_or_changes_no_file() -> None:
-    files = listed(FILES)
+    files = with_manifest(FILES)
     raw = make_zip(files)
     chance = random.Random(7)
     refused = 0
@@ -50,7 +50,7 @@ def test_a_change_of_any_byte_is_found_or_changes_no_file() -> None:
 
 
 def test_a_zip_that_another_program_made_anew_is_the_same_crate(tmp_path: Path) -> None:
-    files = listed(FILES)
+    files = with_manifest(FILES)
     with zipfile.ZipFile(io.BytesIO(make_zip(files))) as archive:
         archive.extractall(tmp_path)
     out = io.BytesIO()
@@ -61,7 +61,7 @@ def test_a_zip_that_another_program_made_anew_is_the_same_crate(tmp_path: Path) 
     assert read_zip(out.getvalue()) == files
 
 
-def other(name: str = "a", *, mode: int = stat.S_IFREG | 0o644, method: int = 0) -> bytes:
+def zip_of_one_file(name: str = "a", *, mode: int = stat.S_IFREG | 0o644, method: int = 0) -> bytes:
     """A zip as other programs may make it."""
     out = io.BytesIO()
     entry = zipfile.ZipInfo(name)
@@ -71,14 +71,14 @@ def other(name: str = "a", *, mode: int = stat.S_IFREG | 0o644, method: int = 0)
     return out.getvalue()
 
 
-def stating(raw: bytes, size_b: int, *, own: bool, stored: bool = False) -> bytes:
+def with_stated_size(raw: bytes, size_b: int, *, own: bool, stored: bool = False) -> bytes:
     """A zip of one file whose directory, and own header if `own`, state such a size.
 
     `stored`: and that it is not compressed.
     """
-    edited, listed = bytearray(raw), raw.index(b"PK\1\2")
+    edited, directory = bytearray(raw), raw.index(b"PK\1\2")
     # By the specification of zip, 4.3.7 and 4.3.12.
-    for offset, is_edited in ((0, own), (listed + 2, True)):
+    for offset, is_edited in ((0, own), (directory + 2, True)):
         if is_edited:
             edited[offset + 22 : offset + 26] = struct.pack("<I", size_b)
         if is_edited and stored:
@@ -86,7 +86,7 @@ def stating(raw: bytes, size_b: int, *, own: bool, stored: bool = False) -> byte
     return bytes(edited)
 
 
-def twice() -> bytes:
+def zip_with_duplicate_name() -> bytes:
     out = io.BytesIO()
     with zipfile.ZipFile(out, "w") as archive:
         archive.writestr("a", b"1")
@@ -95,27 +95,31 @@ def twice() -> bytes:
     return out.getvalue()
 
 
-COMPRESSED = (zipfile.ZIP_DEFLATED, zipfile.ZIP_BZIP2, zipfile.ZIP_LZMA)
+METHODS = (zipfile.ZIP_DEFLATED, zipfile.ZIP_BZIP2, zipfile.ZIP_LZMA)
+COMPRESSED_ZIPS = [zip_of_one_file(method=method) for method in METHODS]
 NOT_STORED, NOT_ALIKE = "compressed, encrypted or a link", "its header is not what the zip lists"
 
 
 @pytest.mark.parametrize(
     ("raw", "words"),
     [
-        (other("../a"), "plain names"),
-        (other("/etc/a"), "plain names"),
-        (other("a\\b"), "plain names"),
-        (other("a\nb"), "plain names"),
-        (other("a/"), "plain names"),
-        (other(mode=stat.S_IFLNK | 0o777), NOT_STORED),
-        *((other(method=method), NOT_STORED) for method in COMPRESSED),
+        (zip_of_one_file("../a"), "plain names"),
+        (zip_of_one_file("/etc/a"), "plain names"),
+        (zip_of_one_file("a\\b"), "plain names"),
+        (zip_of_one_file("a\nb"), "plain names"),
+        (zip_of_one_file("a/"), "plain names"),
+        (zip_of_one_file(mode=stat.S_IFLNK | 0o777), NOT_STORED),
+        *((raw, NOT_STORED) for raw in COMPRESSED_ZIPS),
         # A zip of 1,085 bytes that stated 10 of 2 GB took 2.7 GB.
-        *((stating(other(method=method), 10, own=True), NOT_STORED) for method in COMPRESSED),
-        *((stating(other(method=method), 10, own=False), NOT_ALIKE) for method in COMPRESSED),
-        (stating(other(method=zipfile.ZIP_BZIP2), 10, own=True, stored=True), NOT_STORED),
-        (stating(other(), 10, own=True), NOT_STORED),
-        (stating(other(), 10, own=False), NOT_ALIKE),
-        (twice(), "two files of one name"),
+        *((with_stated_size(raw, 10, own=True), NOT_STORED) for raw in COMPRESSED_ZIPS),
+        *((with_stated_size(raw, 10, own=False), NOT_ALIKE) for raw in COMPRESSED_ZIPS),
+        (
+            with_stated_size(zip_of_one_file(method=zipfile.ZIP_BZIP2), 10, own=True, stored=True),
+            NOT_STORED,
+        ),
+        (with_stated_size(zip_of_one_file(), 10, own=True), NOT_STORED),
+        (with_stated_size(zip_of_one_file(), 10, own=False), NOT_ALIKE),
+        (zip_with_duplicate_name(), "two files of one name"),
         (b"", "no zip"),
     ],
 )
@@ -148,7 +152,7 @@ def test_a_crate_has_a_largest_size_and_most_files(monkeypatch: pytest.MonkeyPat
 
 
 def test_the_manifest_lists_all_files_and_no_others() -> None:
-    sound = listed(FILES)
+    sound = with_manifest(FILES)
     lines = sound[MANIFEST].splitlines(keepends=True)
     for files in (
         FILES,
