@@ -141,8 +141,8 @@ class Agent:
             node_name(),
             order,
             self._node_reader,
-            ends=[pid for end in self.ends if not end.writer.messages for pid in end.pids],
-            held=[(end.index, pid) for end in held for pid in end.pids],
+            end_pids=[pid for end in self.ends if not end.writer.messages for pid in end.pids],
+            held_pids=[(end.index, pid) for end in held for pid in end.pids],
         )
         # Counts come last, so that they span little more than the run.
         for end in self.ends:

@@ -1,11 +1,13 @@
 """The record of an agent on its node, from just before a run until just after it.
 
 It has the load, frequency and counters of the host, and the byte counters of devices. The meters of
-the node's writers are here as well. They report during the run.
+the node's writers are here as well. They report during the run. A writer has an end on its origin
+and one on its target: a process on each.
 
-A meter counts the bytes of one writer without the writer's own rows. It uses the byte counter of
-the origin's device. If the target's process is a program of this project, it uses the bytes that
-this process reports to have found in its memory. Over shared memory nothing else counts them.
+A meter counts the bytes of one writer without what the writer itself prints. It uses the byte
+counter of the origin's device. If the target's process is a program of this project, it uses the
+bytes that this process reports to have found in its memory. Over shared memory nothing else counts
+them.
 """
 
 from __future__ import annotations
@@ -41,7 +43,7 @@ class MeterError(Exception):
 
 
 #: Time between two counts of a meter, seconds: long enough for a rate.
-METER_S = COUNT_SPAN_S
+METER_INTERVAL_S = COUNT_SPAN_S
 
 
 def _device_counter(device: str | None, direction: TrafficDirection) -> Callable[[], float]:
@@ -96,8 +98,8 @@ class Meter:
         #: Why nothing is counted; None while bytes are counted.
         self._fault: str | None = None
         self._task: asyncio.Task[None] | None = None
-        #: Timer that repeats the last report if none arrives within three times `METER_S`: a target
-        #: that shares its core with the origin may miss a report.
+        #: Timer that repeats the last report if none arrives within three times `METER_INTERVAL_S`:
+        #: a target that shares its core with the origin may miss a report.
         self._repeat: asyncio.TimerHandle | None = None
 
     def start(self) -> None:
@@ -128,7 +130,9 @@ class Meter:
         if self._repeat:
             self._repeat.cancel()
         loop = asyncio.get_running_loop()
-        self._repeat = loop.call_later(3 * METER_S, lambda: self.take_arrival(self._arrived_b))
+        self._repeat = loop.call_later(
+            3 * METER_INTERVAL_S, lambda: self.take_arrival(self._arrived_b)
+        )
 
     def count(self) -> None:
         """Count now, in addition to the regular counts."""
@@ -144,7 +148,7 @@ class Meter:
             while self._read_total:
                 self._add(self._read_total())
                 self._on_count()
-                await asyncio.sleep(METER_S)
+                await asyncio.sleep(METER_INTERVAL_S)
         except MeterError as error:
             self._fault = str(error)
 
@@ -183,10 +187,10 @@ class Meter:
 
 
 #: Time until the first reading of the frequency, seconds.
-FIRST_S = 0.25
+FIRST_FREQUENCY_S = 0.25
 #: Shortest time between two readings of load and frequency, seconds. It is short since a foreign
 #: process may end between two readings: what it used after the first may then be unknown.
-LOAD_S = 1.0
+LOAD_INTERVAL_S = 1.0
 #: Largest share of a hardware thread that reading the load may take.
 _LOAD_SHARE = 0.003
 
@@ -200,28 +204,30 @@ class Watch:
         order: BeginWatch,
         node_reader: NodeReader,
         *,
-        ends: Sequence[int],
-        held: Sequence[tuple[int, int]],
+        end_pids: Sequence[int],
+        held_pids: Sequence[tuple[int, int]],
     ) -> None:
         """Start the watch, as ordered.
 
-        `ends` are the PIDs of the ends of all writers here. `held` are writer and PID of each
-        suspended end.
+        `end_pids` are the PIDs of the ends of writers on this node. `held_pids` are the writer's
+        index and the PID of each suspended end.
         """
         self._node, self._order = node, order
         self._block = os.environ.get(cpu_load.BLOCK_VARIABLE, "")
+        #: PIDs of processes that are the block's, with all their descendants.
         self._roots = [os.getpid(), *order.roots]
         #: CPUs on which the application may run, by the last reading that showed the application.
         self._busy: set[int] = set()
         self._frequencies_hz: list[float] = []
         #: Foreign program -> processor time, seconds.
         self._foreign_s: dict[str, float] = {}
-        self._reading = asyncio.create_task(self._read_load())
+        self._load_task = asyncio.create_task(self._keep_reading())
         self._first = self._last = cpu_load.read(self._block, self._roots, order.exempt)
         self._loads = [self._load_sample()]
         self._node_reader = node_reader
-        self._ends = ends
-        self._held = [(writer, pid, processes.precise_cpu_s(pid)) for writer, pid in held]
+        self._end_pids = end_pids
+        #: Writer, PID, and processor time of each suspended end when the watch began.
+        self._held = [(writer, pid, processes.precise_cpu_s(pid)) for writer, pid in held_pids]
         self._counters = self._read_counters()
         self._by_cpu = node_reader.by_cpu()
         #: Device -> name of its counter.
@@ -264,8 +270,8 @@ class Watch:
 
     async def cancel(self) -> None:
         """Stop reading the load; nothing is returned."""
-        self._reading.cancel()
-        await asyncio.gather(self._reading, return_exceptions=True)
+        self._load_task.cancel()
+        await asyncio.gather(self._load_task, return_exceptions=True)
 
     def _read_devices(self) -> None:
         """Record the bytes that each device has received and sent."""
@@ -285,16 +291,17 @@ class Watch:
             self._counter_names[device] = reading.name if reading else ""
 
     def _read_counters(self) -> dict[str, NodeCounter]:
-        used_s = sum(map(processes.cpu_s, self._ends))
+        used_s = sum(map(processes.cpu_s, self._end_pids))
         return {**self._node_reader.read(), WRITERS_TIME: NodeCounter(used_s, "s")}
 
-    async def _read_load(self) -> None:
-        await asyncio.sleep(FIRST_S)
+    async def _keep_reading(self) -> None:
+        """Read frequency and load again and again, until cancelled."""
+        await asyncio.sleep(FIRST_FREQUENCY_S)
         cost_s = 0.0
         while True:
             if (frequency_hz := cpu_load.frequency_hz(self._order.cpus)) is not None:
                 self._frequencies_hz.append(frequency_hz)
-            await asyncio.sleep(max(LOAD_S, cost_s / _LOAD_SHARE))
+            await asyncio.sleep(max(LOAD_INTERVAL_S, cost_s / _LOAD_SHARE))
             began_s = time.thread_time()
             self._add_load()
             cost_s = time.thread_time() - began_s

@@ -33,7 +33,8 @@ INJECTORS: dict[str, Injector] = {
 def get(name: str, direction: str = "write") -> Injector:
     """Return the injector of that name, or its counterpart of another `direction`: `NAME_read`.
 
-    Raises ValueError, which says what is allowed.
+    With the default direction, a name such as `ucx_read` keeps its own direction. A control has
+    none. Raises ValueError, which says what is allowed.
     """
     if direction not in get_args(Direction):
         raise ValueError(f"direction {direction!r}: allowed are {', '.join(get_args(Direction))}")

@@ -125,7 +125,7 @@ def test_what_cannot_be_counted_is_told(writer, injector, fault):
 
 
 def test_what_the_target_tells_is_counted_and_what_it_does_not_tell_has_not_arrived(monkeypatch):
-    monkeypatch.setattr("conductor.agent.watch.METER_S", 0.05)
+    monkeypatch.setattr("conductor.agent.watch.METER_INTERVAL_S", 0.05)
 
     async def count():
         noted = asyncio.Event()

@@ -103,8 +103,8 @@ def test_a_watch_records_what_it_read_from_its_beginning_to_its_end(monkeypatch)
         "processes.precise_cpu_s": lambda pid: next(ran_s[pid]),
         "processes.cpu_s": lambda pid: next(used_s[pid]),
         "counters.read": lambda device, _: CounterReading(device, next(passed[device])),
-        "FIRST_S": 0.0,
-        "LOAD_S": 0.0,
+        "FIRST_FREQUENCY_S": 0.0,
+        "LOAD_INTERVAL_S": 0.0,
     }.items():
         monkeypatch.setattr(f"conductor.agent.watch.{name}", replacement)
     irqs = count(7, 2)
@@ -112,7 +112,8 @@ def test_a_watch_records_what_it_read_from_its_beginning_to_its_end(monkeypatch)
 
     async def watch():
         order = messages.BeginWatch(["m0", "m1"], [3], [41], [42])
-        one = Watch("n1", order, node, ends=[1, 2], held=[(3, 13), (5, 14), (6, 15)])
+        held_pids = [(3, 13), (5, 14), (6, 15)]
+        one = Watch("n1", order, node, end_pids=[1, 2], held_pids=held_pids)
         while len(reads) < 5:
             await asyncio.sleep(0)
         return await one.end()
