@@ -169,7 +169,7 @@ class Request:
             name=machine.name,
             config=self.config,
             settings=self.settings,
-            folder=self.checks_folder,
+            checks_folder=self.checks_folder,
             machine=machine,
         )
         return feasibility_of(facts, self.needs(), self.checks, self.offers, in_jobs=self.slurm)

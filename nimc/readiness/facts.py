@@ -30,10 +30,10 @@ class Facts:
     """The facts of a machine. Each is determined once, when it is first read."""
 
     name: str
+    #: ReFrame's configuration of the machine.
     config: Path
     settings: ReframeSettings
-    #: Folder of the checks.
-    folder: Path
+    checks_folder: Path
     #: The site file; None if it cannot be used.
     machine: Machine | None
     #: Why the site file cannot be used; empty if it can.
@@ -56,17 +56,18 @@ class Facts:
         """Return whether Slurm runs the jobs of the targets, or of the origins."""
         if self.machine is None:
             return False
-        used = target_partitions(self.partitions, self.machine.partition)
-        apart = self.machine.origins.policy != "same_host"
-        return apart or any(part["scheduler"] in SCHEDULERS for part in used)
+        if self.machine.origins.policy != "same_host":
+            return True  # only Slurm gives origins on other nodes
+        targets = target_partitions(self.partitions, self.machine.partition)
+        return any(partition["scheduler"] in SCHEDULERS for partition in targets)
 
     @cached_property
     def _checks_and_fault(self) -> tuple[Mapping[str, CheckVariables], str]:
         """Return this checkout's checks, and what is wrong with them or the site's programs."""
-        if not self.settings.partitions or not self.folder.is_dir():
+        if not self.settings.partitions or not self.checks_folder.is_dir():
             return {}, ""
         try:
-            checks = dict(checks_in(self.folder))
+            checks = dict(checks_in(self.checks_folder))
             checks.pop(COMMAND_CHECK, None)
             if self.machine:
                 require_known_programs(self.machine, checks)
@@ -76,7 +77,7 @@ class Facts:
 
     @property
     def checks_fault(self) -> str:
-        """Return why the checks cannot be read, or which program of the site file none uses."""
+        """Return why the checks cannot be read, or which program of the site file no check uses."""
         return self._checks_and_fault[1]
 
     @cached_property
@@ -110,7 +111,7 @@ def find_facts(name: str, root: Path, node_findings: Sequence[HostFinding] = ())
         name=name,
         config=config,
         settings=settings_of(config),
-        folder=root / "reframe_tests",
+        checks_folder=root / "reframe_tests",
         machine=machine,
         site_fault=fault,
         node_findings=node_findings,
