@@ -30,21 +30,21 @@ on_loopback = pytest.mark.skipif(
 )
 
 
-def counted(writer=WRITER, injector="perftest", pid=None, beside=lambda: None):
-    """What a meter counts in three looks, and by what."""
+def counted(writer=WRITER, injector="perftest", pid=None, after_count=lambda: None):
+    """Samples and record of a meter that counts three times; `after_count` follows each count."""
 
     async def count():
-        looks = asyncio.Queue()
-        pid_counted, noted = pid or os.getpid(), lambda: looks.put_nowait(None)
-        meter = Meter(writer, INJECTORS[injector], pid_counted, noted)
+        counts = asyncio.Queue()
+        pid_counted, on_count = pid or os.getpid(), lambda: counts.put_nowait(None)
+        meter = Meter(writer, INJECTORS[injector], pid_counted, on_count)
         meter.start()
         for _ in range(3):
             if meter.record().fault is None:
-                await looks.get()
-            beside()
-        seen = meter.record()
+                await counts.get()
+            after_count()
+        record = meter.record()
         await meter.stop()
-        return meter.take_samples(), seen
+        return meter.take_samples(), record
 
     return asyncio.run(asyncio.wait_for(count(), 30))
 
@@ -80,9 +80,9 @@ def passed_loopback() -> int:
 @on_loopback
 def test_a_device_is_counted_four_times_a_second():
     before_b = passed_loopback()
-    samples, seen = counted(beside=send_over_loopback)
+    samples, record = counted(after_count=send_over_loopback)
     passed_b = passed_loopback() - before_b
-    assert seen == MeterRecord(0, "sent by lo")
+    assert record == MeterRecord(0, "sent by lo")
     first, second, third = samples
     assert second.at_s - first.at_s > 0.2
     for earlier, later in [(first, second), (second, third)]:
@@ -120,16 +120,16 @@ def test_what_cannot_be_counted_is_told(writer, injector, fault):
         meter.count()
         return meter.take_samples(), meter.record()
 
-    samples, seen = asyncio.run(metering())
-    assert (samples, seen) == ([], MeterRecord(0, fault=fault))
+    samples, record = asyncio.run(metering())
+    assert (samples, record) == ([], MeterRecord(0, fault=fault))
 
 
 def test_what_the_target_tells_is_counted_and_what_it_does_not_tell_has_not_arrived(monkeypatch):
     monkeypatch.setattr("conductor.agent.watch.METER_INTERVAL_S", 0.05)
 
     async def count():
-        noted = asyncio.Event()
-        meter = Meter(WRITER, INJECTORS["mpi_put"], os.getpid(), noted.set)
+        counted_again = asyncio.Event()
+        meter = Meter(WRITER, INJECTORS["mpi_put"], os.getpid(), counted_again.set)
         meter.take_arrival(5e6)  # nobody counts yet
         meter.start()
         for total_b in (6e6, 8e6):
@@ -137,18 +137,18 @@ def test_what_the_target_tells_is_counted_and_what_it_does_not_tell_has_not_arri
             meter.take_arrival(total_b)
         reported = meter.take_samples()
         for _ in range(2):
-            noted.clear()
-            await noted.wait()
+            counted_again.clear()
+            await counted_again.wait()
         silent = meter.take_samples()
         meter.take_arrival(9e6)  # a report comes while it stops
         await asyncio.wait_for(meter.stop(), 2)
         return reported, silent, meter.record()
 
-    reported, silent, seen = asyncio.run(asyncio.wait_for(count(), 30))
+    reported, silent, record = asyncio.run(asyncio.wait_for(count(), 30))
     assert [sample.total for sample in reported] == [6e6, 8e6]
     assert [sample.total for sample in silent] == [8e6, 8e6]
     assert silent[0].at_s - reported[1].at_s >= 0.15  # a target may miss a report
-    assert seen == MeterRecord(0, "the target's memory", memory=True)
+    assert record == MeterRecord(0, "the target's memory", memory=True)
 
 
 def test_a_row_begins_when_the_one_before_it_is_printed(monkeypatch):
@@ -169,7 +169,7 @@ def test_a_row_begins_when_the_one_before_it_is_printed(monkeypatch):
 def test_a_count_is_reported_with_a_row_and_before_the_first_row_after_a_pause():
     process = SimpleNamespace(pid=0, returncode=1)  # no signal reaches it
 
-    async def some():
+    async def sent_messages():
         sent = []
         end = End(WRITER, "origin", INJECTORS["perftest"], process, sent.append)
         before_s = clock.now_s()
@@ -185,7 +185,7 @@ def test_a_count_is_reported_with_a_row_and_before_the_first_row_after_a_pause()
         await end.meter.stop()
         return sent
 
-    first, count, second, after = asyncio.run(asyncio.wait_for(some(), 30))
+    first, count, second, after = asyncio.run(asyncio.wait_for(sent_messages(), 30))
     assert (first.row.rate_b_s, second.row.rate_b_s) == (5.0, 6.0)
     assert count.samples
     assert after.samples

@@ -130,10 +130,10 @@ def test_what_can_be_shown_is_that_of_the_last_look_and_of_as_many_questions_or_
 def test_the_pairs_that_decide_a_row_are_those_of_the_plan(value, controlled):
     """For a spread of 5 %, which the interval of eight pairs shows, and one question of four."""
     spread, pairs, family = 0.05, 8, 4
-    half = stats.t.ppf(0.975, pairs - 1) * spread * math.sqrt(1.5 / pairs)
+    half_width = stats.t.ppf(0.975, pairs - 1) * spread * math.sqrt(1.5 / pairs)
     row = result(
         pairs=pairs,
-        slowdown=Estimate(value, value * math.exp(-half), value * math.exp(half)),
+        slowdown=Estimate(value, value * math.exp(-half_width), value * math.exp(half_width)),
         control=Interval(0.99, 1.01) if controlled else None,
         family=family,
         margin=0.02,
@@ -142,8 +142,8 @@ def test_the_pairs_that_decide_a_row_are_those_of_the_plan(value, controlled):
     if abs(math.log(value)) < math.log(1.02):
         assert needed == pairs_for_no_effect(math.log(1.02) / spread, family) > 64
         return
-    before, last = [one.pairs for one in evidence.interim_analyses(needed)][-2:]
-    losses = [min_loss(one, family, controlled=controlled) for one in (before, last)]
+    before, last = [interim.pairs for interim in evidence.interim_analyses(needed)][-2:]
+    losses = [min_loss(number, family, controlled=controlled) for number in (before, last)]
     assert last == needed
     assert losses[1] * spread <= abs(math.log(value)) < losses[0] * spread
 
@@ -168,7 +168,7 @@ def test_many_effects_of_a_baseline_leave_more_of_its_runs_right_after_writes(ef
     names = ["off", "aa", *["spin"][:controls], *(f"on@{number}" for number in range(effects))]
     baselines = {name: None if name == "off" else "off" for name in names}
     order = [name for pair in range(2000) for name in pair_order(baselines, 1, "c", pair)]
-    before = [one[:2] for one, name in pairwise(order) if name in ("off", "aa")]
+    before = [previous[:2] for previous, name in pairwise(order) if name in ("off", "aa")]
     share = share_after_writes(len(names), effects)
     assert before.count("on") / len(before) == pytest.approx(share, abs=0.03)
     assert share == pytest.approx(effects / len(names) + effects / len(names) ** 2)

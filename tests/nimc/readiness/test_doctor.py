@@ -84,7 +84,7 @@ def test_a_machine_of_this_checkout(root, monkeypatch):
     assert "allowed: MCBenchmark.exe, XSBench, amg, cns, " in row.detail
 
 
-SOME = Diagnosis(
+DIAGNOSIS = Diagnosis(
     "box",
     "",
     [
@@ -110,7 +110,7 @@ SOME = Diagnosis(
 )
 
 
-def _words(diagnosis, *, verbose: bool) -> str:
+def _shown_text(diagnosis, *, verbose: bool) -> str:
     lines = diagnosis_text(diagnosis, verbose=verbose).splitlines()
     assert max(map(len, lines)) <= 80
     return " ".join(" ".join(lines).split())
@@ -118,11 +118,11 @@ def _words(diagnosis, *, verbose: bool) -> str:
 
 def test_what_is_limited_is_only_named_on_a_machine_that_is_ready():
     names = "RDMA devices, tool papi:caches, papi:hits"
-    assert f"papi:stalls limited: {names} (-v says why" in _words(SOME, verbose=False)
+    assert f"papi:stalls limited: {names} (-v says why" in _shown_text(DIAGNOSIS, verbose=False)
 
 
 def test_what_works_is_named_and_what_does_not_has_a_line():
-    words = _words(replace(SOME, why="no compiler"), verbose=False)
+    words = _shown_text(replace(DIAGNOSIS, why="no compiler"), verbose=False)
     for fact in (
         "works: python, tool papi:stalls",
         "RDMA devices limited none -> get it",
@@ -134,7 +134,7 @@ def test_what_works_is_named_and_what_does_not_has_a_line():
         "box is not ready: no compiler",
     ):
         assert fact in words
-    everything = diagnosis_text(SOME, verbose=True).splitlines()
+    everything = diagnosis_text(DIAGNOSIS, verbose=True).splitlines()
     assert "python                 ok       3.11" in everything
     assert "lammps on q+e: unknown, no module system on this host" in everything
 

@@ -219,7 +219,7 @@ def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 
 @pytest.mark.parametrize("wrong", MACHINES.values(), ids=MACHINES)
-def test_all_of_them_agree(folder, command, wrong):
+def test_plan_run_and_doctor_agree(folder, command, wrong):
     checkout(folder, changed(CONFIG, wrong.config), changed(SITE, wrong.site))
     for name, answer in ({**ANSWERS, **wrong.answers} if wrong.config == SLURM else {}).items():
         if answer is not None:
