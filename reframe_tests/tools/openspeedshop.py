@@ -256,7 +256,7 @@ _DATABASE_COPY, _PROCESSES_FILE, _COMMANDS_FILE = "copy.openss", "processes.txt"
 #: by rank include processes without a rank, such as a script that starts the program.
 _PROCESS = re.compile(r"^\s+(-h \S+ -p \d+)\b.*? -r (\d+)\b", re.MULTILINE)
 _MAX_OPENSS_CALLS = 5
-_GATHER_TIMEOUT_S = 600
+_PROGRAM_TIMEOUT_S = 600
 
 
 def view_path(folder: Path, rank: int) -> Path:
@@ -347,7 +347,7 @@ def _run(
     plugins = str(next(iter(sorted(prefix.glob("lib*/openspeedshop"))), prefix))
     environment = {**os.environ, "OPENSS_PLUGIN_PATH": plugins, "PYTHONPATH": plugins}
     environment |= settings or {}
-    answer = ask(words, environment, timeout_s=_GATHER_TIMEOUT_S, stdin=stdin, folder=folder)
+    answer = ask(words, environment, timeout_s=_PROGRAM_TIMEOUT_S, stdin=stdin, folder=folder)
     if answer.status is None:
         raise ToolError(f"{folder}: {name} does not run: {answer.reason}")
     replace_text(folder / f"{name}.txt", answer.text)
