@@ -1,4 +1,4 @@
-"""Outages of Slurm and its accounting while a session runs; nothing waits for their answers."""
+"""Watches Slurm and its accounting for outages during a session, without waiting for answers."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ class SilentError(MachineError):
 
 
 class LostJobError(MachineError):
-    """Slurm does not know a job any more that ReFrame still waits for."""
+    """ReFrame waits for a job that Slurm no longer knows."""
 
 
 @dataclass(kw_only=True)
@@ -47,21 +47,28 @@ class Probe:
 
     name: str
     command: Sequence[str]
+    #: When the command was last started, by the clock of `now_s`.
     asked_s: float = float("-inf")
+    #: When the last command that succeeded was started; None if none has.
     answered_s: float | None = None
+    #: True if the present silence has been reported.
     reported: bool = False
-    running: subprocess.Popen[bytes] | None = None
+    #: The running command; None between two.
+    process: subprocess.Popen[bytes] | None = None
     output: IO[bytes] = field(default_factory=tempfile.TemporaryFile)
 
     def ask(self, now_s: float) -> str | None:
-        """Start or look after the command; returns its output once it has succeeded."""
-        if self.running is None:
+        """Start the command if it is due, or see whether it has ended.
+
+        Return its output when it has succeeded; None in all other calls.
+        """
+        if self.process is None:
             if now_s - self.asked_s >= _PROBE_INTERVAL_S:
                 self.asked_s = now_s
                 self.output.seek(0)
                 self.output.truncate()
                 with suppress(OSError):  # no such program
-                    self.running = subprocess.Popen(
+                    self.process = subprocess.Popen(
                         self.command,
                         cwd=START_FOLDER,
                         stdin=subprocess.DEVNULL,
@@ -69,12 +76,12 @@ class Probe:
                         stderr=subprocess.DEVNULL,
                     )
             return None
-        status = self.running.poll()
+        status = self.process.poll()
         if status is None:
             if now_s - self.asked_s > _ANSWER_TIMEOUT_S:
-                self.running.kill()
+                self.process.kill()
             return None
-        self.running = None
+        self.process = None
         if status != 0:
             return None
         self.answered_s = self.asked_s
@@ -83,13 +90,13 @@ class Probe:
 
     def close(self) -> None:
         """Ask no more."""
-        if self.running is not None:
-            self.running.kill()
-            self.running.wait()
+        if self.process is not None:
+            self.process.kill()
+            self.process.wait()
         self.output.close()
 
     def silent_s(self, now_s: float) -> float:
-        """Time since its last answer, seconds; 0 if it has never answered."""
+        """Return the time since the last question that it answered, seconds; 0 without one."""
         return 0.0 if self.answered_s is None else now_s - self.answered_s
 
 
@@ -102,9 +109,11 @@ class SlurmWatch:
         self.probes = [Probe(name=name, command=command) for name, command in PROBES.items()]
         #: Jobs of the run at the last answer of slurmctld; None for a job that is not pending.
         self.jobs: dict[str, PendingJob | None] = {}
+        #: True once the block's job has been in the queue, or has left files.
         self._begun = False
-        #: Time since which slurmctld has had no job of a block that has begun; None if it has one.
-        self._gone_s: float | None = None
+        #: When slurmctld was first found without the job of a block that has begun; None while it
+        #: has one.
+        self._absent_since_s: float | None = None
 
     def close(self) -> None:
         """Ask no more."""
@@ -118,16 +127,20 @@ class SlurmWatch:
 
     def next_block(self) -> None:
         """Call this before each block: its job is not submitted yet."""
-        self._begun, self._gone_s = False, None
+        self._begun, self._absent_since_s = False, None
 
     def check(self, now_s: float, *, begun: bool, finished: bool, reading: bool = False) -> None:
         """Call this about once a second.
 
-        Raises SilentError after ten minutes of silence, or earlier if the block is `finished`: then
-        only ReFrame still waits. Raises LostJobError if slurmctld answers and has had no job for a
-        minute although the block has `begun`: a job that it lost in a crash may be running for ever
-        in the accounting, which ReFrame asks. While ReFrame is `reading` the outputs of a block
-        that has ended, it gets ten minutes.
+        `begun`: the block's job has left files. `reading`: all runs of the block have ended, and
+        ReFrame reads their outputs. `finished`: it has read them.
+
+        Raises SilentError after ten minutes of silence, or after one minute if the block is
+        `finished`, since only ReFrame still waits for Slurm then.
+
+        Raises LostJobError if slurmctld answers, but has had no job of a block that has begun for a
+        minute, or for ten minutes while ReFrame is `reading`. If slurmctld loses a job in a crash,
+        the accounting may list it as running for ever, and ReFrame asks the accounting.
         """
         self._begun |= begun
         for probe in self.probes:
@@ -136,9 +149,9 @@ class SlurmWatch:
                 self.jobs = jobs_in_folder(self._run, answer)
                 self._begun |= bool(self.jobs)
                 if self.jobs or not self._begun:
-                    self._gone_s = None
-                elif self._gone_s is None:
-                    self._gone_s = now_s
+                    self._absent_since_s = None
+                elif self._absent_since_s is None:
+                    self._absent_since_s = now_s
             silent_s = probe.silent_s(now_s)
             if silent_s > (REPORT_AFTER_S if finished else END_AFTER_S):
                 raise SilentError(f"{probe.name} has not answered for {silent_s:.0f} s")
@@ -150,7 +163,7 @@ class SlurmWatch:
                     if probe.reported
                     else f"{probe.name} answers again"
                 )
-        gone_s = 0.0 if self._gone_s is None else now_s - self._gone_s
+        absent_s = 0.0 if self._absent_since_s is None else now_s - self._absent_since_s
         limit_s = END_AFTER_S if reading else LOST_AFTER_S
-        if gone_s > limit_s and not any(probe.reported for probe in self.probes):
-            raise LostJobError(f"the block's job has not been in the queue for {gone_s:.0f} s")
+        if absent_s > limit_s and not any(probe.reported for probe in self.probes):
+            raise LostJobError(f"the block's job has not been in the queue for {absent_s:.0f} s")

@@ -126,8 +126,8 @@ def test_a_run_beside_another_on_one_host_says_so_and_notes_it(
 def test_a_signal_is_obeyed_though_slurm_is_away_and_jobs_are_named(tmp_path, monkeypatch, capsys):
     def session(*arguments: Any) -> int:
         (probe,) = work.slurm.probes  # type: ignore[union-attr]
-        if probe.running:  # asked by the first tick, for the last time
-            probe.running.wait(120)
+        if probe.process:  # asked by the first tick, for the last time
+            probe.process.wait(120)
         arguments[-1]()  # its tick
         raise Stopped(signal.SIGINT)
 
@@ -155,8 +155,8 @@ def test_a_folder_in_another_encoding_hides_no_job(tmp_path, monkeypatch):
     assert client.remaining_jobs(tmp_path / "run") == ["8"]
 
 
-class Clock:
-    """A watch that is looked at as time passes, faster than it does.
+class WatchedSlurm:
+    """A stand-in for Slurm, and the watch that checks it while a made clock advances.
 
     Slurm's commands succeed at once while their files exist.
     """
@@ -181,7 +181,7 @@ class Clock:
         end = {"kill": lambda: None, "wait": lambda: None}
         return SimpleNamespace(poll=lambda: 0 if answers else 1, **end)
 
-    def go(self, seconds: float, **state: bool) -> None:
+    def advance(self, seconds: float, **state: bool) -> None:
         state = {"begun": False, "finished": False} | state
         until_s = self.now_s + seconds
         while self.now_s < until_s:
@@ -190,23 +190,23 @@ class Clock:
 
 
 @pytest.fixture
-def clock(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Clock]:
-    fake_clock = Clock(tmp_path, monkeypatch)
-    yield fake_clock
-    fake_clock.watch.close()
+def slurm(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[WatchedSlurm]:
+    watched = WatchedSlurm(tmp_path, monkeypatch)
+    yield watched
+    watched.watch.close()
 
 
-def test_jobs_and_why_they_wait_are_remembered(clock):
-    running = clock.controller.read_text()
-    clock.controller.write_text(running.replace(RUNS, "|PD|2026-11-24T03:00:00|Priority|"))
-    clock.go(30)
-    assert clock.watch.pending.line.endswith("(Priority), expected to start 2026-11-24 03:00:00")
-    clock.controller.write_text(running)
-    clock.go(30)
-    assert clock.watch.pending is None
-    clock.controller.unlink()
-    clock.go(30)
-    assert clock.watch.jobs == {"7": None}
+def test_jobs_and_why_they_wait_are_remembered(slurm):
+    running = slurm.controller.read_text()
+    slurm.controller.write_text(running.replace(RUNS, "|PD|2026-11-24T03:00:00|Priority|"))
+    slurm.advance(30)
+    assert slurm.watch.pending.line.endswith("(Priority), expected to start 2026-11-24 03:00:00")
+    slurm.controller.write_text(running)
+    slurm.advance(30)
+    assert slurm.watch.pending is None
+    slurm.controller.unlink()
+    slurm.advance(30)
+    assert slurm.watch.jobs == {"7": None}
 
 
 @pytest.mark.parametrize(
@@ -229,16 +229,16 @@ def test_reason_and_start_are_shown_as_far_as_slurm_knows_them(tmp_path, listed,
     assert not {"None", "N/A"} & set(why.replace("(", " ").replace(")", " ").split())
 
 
-def test_a_minute_of_silence_is_told_once_and_so_is_its_end(clock):
-    clock.go(30)
-    text = clock.controller.read_text()
-    clock.controller.unlink()
-    clock.go(120)
-    (line,) = clock.told
+def test_a_minute_of_silence_is_told_once_and_so_is_its_end(slurm):
+    slurm.advance(30)
+    text = slurm.controller.read_text()
+    slurm.controller.unlink()
+    slurm.advance(120)
+    (line,) = slurm.told
     assert line.startswith("slurmctld has not answered for ")
-    clock.controller.write_text(text)
-    clock.go(60)
-    assert clock.told[1:] == ["slurmctld answers again"]
+    slurm.controller.write_text(text)
+    slurm.advance(60)
+    assert slurm.told[1:] == ["slurmctld answers again"]
 
 
 @pytest.mark.parametrize(
@@ -249,20 +249,20 @@ def test_a_minute_of_silence_is_told_once_and_so_is_its_end(clock):
         ("controller", 30, True, r"slurmctld has not answered for [67]\d s"),
     ],
 )
-def test_a_long_silence_ends_the_session(clock, silent, waited_s, finished, reason):
-    clock.go(3000)
-    assert clock.told == []  # accounting never answered: a site may have none
-    clock.accounting.touch()
-    clock.go(30)
-    getattr(clock, silent).unlink()
-    clock.go(waited_s, finished=finished)
+def test_a_long_silence_ends_the_session(slurm, silent, waited_s, finished, reason):
+    slurm.advance(3000)
+    assert slurm.told == []  # accounting never answered: a site may have none
+    slurm.accounting.touch()
+    slurm.advance(30)
+    getattr(slurm, silent).unlink()
+    slurm.advance(waited_s, finished=finished)
     with pytest.raises(SilentError, match=reason):
-        clock.go(60, finished=finished)
+        slurm.advance(60, finished=finished)
 
 
-def lose_job(clock: Clock) -> None:
+def lose_job(slurm: WatchedSlurm) -> None:
     """A crash of slurmctld before it had saved the job."""
-    clock.controller.write_text(f"8{RUNS}/elsewhere\n")
+    slurm.controller.write_text(f"8{RUNS}/elsewhere\n")
 
 
 @pytest.mark.parametrize(
@@ -273,40 +273,40 @@ def lose_job(clock: Clock) -> None:
         (0, 50, {"begun": True}, r"[67]\d"),  # never seen in the queue
     ],
 )
-def test_a_job_that_slurm_lost_is_not_waited_for(clock, seen_s, waited_s, state, gone):
-    clock.go(seen_s)
-    lose_job(clock)
-    clock.go(waited_s, **state)
+def test_a_job_that_slurm_lost_is_not_waited_for(slurm, seen_s, waited_s, state, gone):
+    slurm.advance(seen_s)
+    lose_job(slurm)
+    slurm.advance(waited_s, **state)
     with pytest.raises(LostJobError, match=rf"not been in the queue for {gone} s"):
-        clock.go(60, **state)
+        slurm.advance(60, **state)
 
 
-def test_a_job_that_is_queued_again_or_of_the_next_block_is_not_lost(clock):
-    text = clock.controller.read_text()
-    clock.go(30)
+def test_a_job_that_is_queued_again_or_of_the_next_block_is_not_lost(slurm):
+    text = slurm.controller.read_text()
+    slurm.advance(30)
     for _ in range(3):
-        lose_job(clock)
-        clock.go(50)
-        clock.controller.write_text(text)
-        clock.go(50)
-    lose_job(clock)
-    clock.watch.next_block()  # it may be compiled for long
-    clock.go(600)
+        lose_job(slurm)
+        slurm.advance(50)
+        slurm.controller.write_text(text)
+        slurm.advance(50)
+    lose_job(slurm)
+    slurm.watch.next_block()  # it may be compiled for long
+    slurm.advance(600)
 
 
-def test_while_accounting_is_away_reframe_may_wait(clock):
-    clock.accounting.touch()
-    clock.go(30)
-    clock.accounting.unlink()
-    clock.go(100)
-    lose_job(clock)
-    clock.go(300)
-    clock.accounting.touch()
+def test_while_accounting_is_away_reframe_may_wait(slurm):
+    slurm.accounting.touch()
+    slurm.advance(30)
+    slurm.accounting.unlink()
+    slurm.advance(100)
+    lose_job(slurm)
+    slurm.advance(300)
+    slurm.accounting.touch()
     with pytest.raises(LostJobError):
-        clock.go(60)
+        slurm.advance(60)
 
 
-def test_one_that_hangs_is_not_waited_for(tmp_path, monkeypatch):
+def test_a_probe_that_hangs_is_not_waited_for(tmp_path, monkeypatch):
     hanging = ("sleep", "300")
     monkeypatch.setattr(outages, "PROBES", {"slurmctld": hanging})
     watch = SlurmWatch(tmp_path, lambda _: None)
@@ -314,10 +314,10 @@ def test_one_that_hangs_is_not_waited_for(tmp_path, monkeypatch):
     for now_s in (0.0, 30.0, 61.0):
         watch.check(now_s, begun=True, finished=False)
     (probe,) = watch.probes
-    assert probe.running.wait(120) == -9
+    assert probe.process.wait(120) == -9
     assert time.monotonic() - began_s < 120
     watch.check(62.0, begun=True, finished=False)  # gathers it
     watch.check(100.0, begun=True, finished=False)
-    child = probe.running
+    child = probe.process
     watch.close()
     assert (child.returncode, probe.output.closed) == (-9, True)
