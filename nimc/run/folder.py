@@ -77,13 +77,16 @@ def open_run(
     """Open the latest run of the same request in `results`, or a new one, and lock it.
 
     The run is new if it is `fresh`, or if the latest one is finished; with `pairs`, a finished run
-    continues up to so many pairs a case. With `required_folder`, only runs of commands that were
-    typed in that folder are the same request.
+    continues up to so many pairs a case. `required_folder` is the folder in which a user's own
+    command must be typed (`records.calls`): a run whose command was typed in another one is another
+    request.
 
-    The link `latest` then leads to the run. Processes that an earlier session left are awaited, and
-    its jobs are cancelled if the machine uses `slurm`. Raises InputError if another process has the
-    lock or a stranger's link leads to `results`, OSError if the folder cannot be written,
-    MachineError if processes of an earlier session do not end.
+    The link `latest` then points to the run. Before a run is resumed, the jobs of earlier sessions
+    are cancelled if the machine uses `slurm`, and their processes are awaited.
+
+    Raises InputError if another process has the lock or a stranger's link leads to `results`,
+    OSError if the folder cannot be written, MachineError if processes of an earlier session do not
+    end.
     """
     results = results.absolute()
     make_named_folder(results)
@@ -138,11 +141,11 @@ def _raise_cap(run: Path, pairs: int) -> None:
     from analysis.samples.columns import read_run
     from analysis.samples.pairs import judge_samples, pair_table
 
-    counted = pair_table(judge_samples(read_run(run).frame)).group_by("case", "arm").len()
-    measured = max(counted["len"].to_list(), default=0)
-    if pairs < measured:
-        allowed = f"from {measured}, or --fresh"
-        raise InputError(f"--pairs: {pairs} found, but {run} has {measured}; allowed: {allowed}")
+    pair_counts = pair_table(judge_samples(read_run(run).frame)).group_by("case", "arm").len()
+    most_pairs = max(pair_counts["len"].to_list(), default=0)
+    if pairs < most_pairs:
+        allowed = f"from {most_pairs}, or --fresh"
+        raise InputError(f"--pairs: {pairs} found, but {run} has {most_pairs}; allowed: {allowed}")
     header = load_header(run)
     save_header(run, replace(header, pairs_raised=pairs, finished_s=None, head=None))
 
@@ -153,8 +156,9 @@ def find_latest(
     reproduces: Reproduced | None = None,
     required_folder: Path | None = None,
 ) -> tuple[Path, RunHeader] | None:
-    """Return the latest run of a digest that reproduces the same, or nothing; and its header.
+    """Return the latest run of a request, and its header; None if there is none.
 
+    Runs of a request have its `digest`, and reproduce the same run (None: they reproduce none).
     With `required_folder`, only runs of commands that were typed in that folder are considered.
     """
     runs = [
@@ -184,7 +188,11 @@ def past_lengths(results: Path, digest: str) -> Lengths:
 
 
 def lengths_of(samples: pl.DataFrame) -> dict[str, float]:
-    """Case -> seconds that each accepted run takes, with its lead-in and rejected attempts."""
+    """Return the mean time that a case takes for each accepted run: case -> seconds.
+
+    It includes lead-ins and rejected runs. Cases without two runs in a block, or without an
+    accepted run, have none.
+    """
     import polars as pl  # takes 0.2 s, and most plans have no earlier run
 
     blocks = samples.group_by("case", "block").agg(
@@ -192,12 +200,13 @@ def lengths_of(samples: pl.DataFrame) -> dict[str, float]:
         runs=pl.len(),
         accepted=(pl.col("outcome").cast(pl.String) == "accepted").sum(),
     )
+    # A block's span is between the starts of its first and last run: one interval less than runs.
     cases = blocks.group_by(pl.col("case").cast(pl.String)).agg(
-        pl.col("span_s", "runs", "accepted").sum(), starts=(pl.col("runs") - 1).sum()
+        pl.col("span_s", "runs", "accepted").sum(), intervals=(pl.col("runs") - 1).sum()
     )
-    measured = cases.filter((pl.col("starts") > 0) & (pl.col("accepted") > 0))
-    run_s = pl.col("span_s") / pl.col("starts") * pl.col("runs") / pl.col("accepted")
-    return dict(measured.select("case", run_s).iter_rows())
+    measured = cases.filter((pl.col("intervals") > 0) & (pl.col("accepted") > 0))
+    run_s = pl.col("span_s") / pl.col("intervals")
+    return dict(measured.select("case", run_s * pl.col("runs") / pl.col("accepted")).iter_rows())
 
 
 def find_differing_run(results: Path, header: RunHeader) -> tuple[Path, RunHeader] | None:
@@ -216,14 +225,14 @@ def differing_parts(header: RunHeader, old_header: RunHeader) -> list[str]:
     """Return the parts in which two requests for the same campaign and machine differ."""
     new, old = (run.resolved or {} for run in (header, old_header))
 
-    def keys(part: str) -> list[str]:
+    def differing_keys(part: str) -> list[str]:
         new_part, old_part = (record.get(part) or {} for record in (new, old))
         names = sorted({*new_part, *old_part})
         return [name for name in names if new_part.get(name) != old_part.get(name)]
 
     return [
-        *keys("campaign"),
-        *(f"{name} of the machine's file" for name in keys("machine")),
+        *differing_keys("campaign"),
+        *(f"{name} of the machine's file" for name in differing_keys("machine")),
         *(name for part, name in _CALL_PARTS.items() if new.get(part) != old.get(part)),
     ]
 
@@ -239,7 +248,10 @@ def _create(results: Path, name: str) -> Path:
 
 @contextmanager
 def locked(path: Path, allowed: str = "wait for it, or another --results") -> Iterator[None]:
-    """Lock a folder until the context ends. Raises InputError if another process has the lock."""
+    """Lock a folder until the context ends.
+
+    Raises InputError if another process has the lock. Its message ends with what is `allowed` then.
+    """
     with private_lock(path / "lock") as lock:
         if not lock.acquire():
             raise InputError(
@@ -269,7 +281,7 @@ def await_leftovers(path: Path) -> None:
 
 
 def link_latest(run: Path) -> None:
-    """Let the link `latest` beside the run lead to it; anything but a link of that name stays."""
+    """Point the link `latest` beside the run to it. A file or folder of that name is kept."""
     link = run.with_name("latest")
     partial = run.with_name(f".latest-{os.getpid()}")
     with suppress(OSError):
