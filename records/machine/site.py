@@ -45,8 +45,9 @@ def _absolute(text: str) -> str:
     return text
 
 
-#: Options of perftest that writers set, and options that change its output or duration.
-_WRITER_OPTIONS = re.compile(
+#: Options of perftest that a file may not give: writers set them, or they change the output or the
+#: duration.
+_REFUSED_OPTIONS = re.compile(
     r"-[dipsqtnDFabelQU]|--(ib-dev|ib-port|port|size|qp|tx-depth|iters|duration|CPU-freq|all"
     r"|bidirectional|events|post_list|cq-mod|report.*|output|out_json.*|run_infinitely|rate_.*"
     r"|burst_size|disable_numa)(=.*)?"
@@ -54,7 +55,7 @@ _WRITER_OPTIONS = re.compile(
 
 
 def _perftest_option(text: str) -> str:
-    if _WRITER_OPTIONS.fullmatch(_word(text)):
+    if _REFUSED_OPTIONS.fullmatch(_word(text)):
         allowed = "options that writers do not set, and that leave output and duration alone"
         raise ValueError(f"{shown_value(text)} found; allowed: {allowed}")
     return text
@@ -128,9 +129,9 @@ class Proof(Record):
     silent_s: Duration = limit_field("silent_s", alias="silent")
     pause_s: Duration = limit_field("pause_s", alias="pause")
     rail_share: Fraction = limit_field("rail_share")
-    #: How late or early a short write may start or end, seconds; and the share of the planned
-    #: writing that may be missing, or be written beyond the plan. docs/scale.md explains both.
+    #: How late or early a short write may start or end, seconds (docs/scale.md).
     write_tolerance_s: Duration = Field(default=ShortWrites.tolerance_s, alias="write_tolerance")
+    #: Largest share of the planned writing that may be missing, or be written beyond the plan.
     write_share: Annotated[Fraction, Field(gt=0, le=1)] = ShortWrites.allowed_share
 
     def limits(self) -> dict[str, float]:
@@ -145,7 +146,7 @@ _Node = Annotated[int, Field(ge=0, lt=_MOST_NODES)]
 
 
 def _node_numbers(value: object) -> object:
-    """Return the numbers from 0 of so many NUMA nodes; any other value as it is."""
+    """Return the numbers of N NUMA nodes, 0 to N - 1, for a count N; any other value as it is."""
     if type(value) is not int:
         return value
     if not 1 <= value <= _MOST_NODES:
@@ -222,9 +223,9 @@ class Machine(Record):
     proof: Proof = Proof()
     #: Caveats of every figure from this machine; copied to each sample.
     caveats: list[str] = []
-    #: Case -> its usual figure of merit without writers, SI units; and the share by which a figure
-    #: may be worse.
+    #: Case -> its usual figure of merit without writers, SI units.
     references: dict[str, Annotated[float, Field(gt=0)]] = {}
+    #: Share by which a figure may be worse than its reference.
     reference_tolerance: Annotated[Fraction, Field(gt=0)] = 0.1
     #: ReFrame partition of a campaign's targets; None: the first that can run a check.
     partition: _Word | None = None
@@ -295,9 +296,9 @@ class Machine(Record):
         )
 
     def numa_node(self, number: int, field: str) -> int | None:
-        """Return a NUMA node of this machine; None for -1, which means 'not bound'.
+        """Return the number of a NUMA node of this machine; None for -1, which means 'not bound'.
 
-        Raises InputError for any other number. The error names `field` and what is allowed.
+        Raises InputError for the number of any other node. The error names `field`.
         """
         nodes = self.node_facts().bindable_nodes()
         if number not in (-1, *nodes):
@@ -342,13 +343,14 @@ class Machine(Record):
 
     def llc_b(self) -> int:
         """Return the sum of a node's last-level caches, bytes. Raises InputError if unknown."""
-        return self._known(self.node_facts().llc_b, "the size of the last-level caches")
+        return self._require_size(self.node_facts().llc_b, "the size of the last-level caches")
 
     def memory_b(self) -> int:
         """Return the memory of a node, bytes. Raises InputError if it is unknown."""
-        return self._known(self.node_facts().memory_b, "the memory of a node")
+        return self._require_size(self.node_facts().memory_b, "the memory of a node")
 
-    def _known(self, size_b: int | None, quantity: str) -> int:
+    def _require_size(self, size_b: int | None, quantity: str) -> int:
+        """Return the size. Raises InputError that the `quantity` is unknown if it is None."""
         if size_b is None:
             unknown = f"{quantity} is unknown, since this host's kernel does not report it"
             allowed = f"facts: {_facts_line(self.node_facts())}"
@@ -375,7 +377,7 @@ class Machine(Record):
         cpus = self.usable_cpus()
         origin_cores = self.origins.cores
         free_cores = origin_cores if reserved is None else reserved
-        if len(cpus) <= max(free_cores, origin_cores - 1):
+        if len(cpus) <= free_cores or len(cpus) < origin_cores:
             raise InputError(
                 f"machine {self.name!r}: too few usable CPUs ({len(cpus)}): {free_cores} reserved,"
                 f" and {origin_cores} for the origin (origins.cores)"
