@@ -31,9 +31,9 @@ def _findings(run: RunData) -> pl.DataFrame:
     """For each comparison in numa.json, a row for each run of its first cell.
 
     A comparison whose first cell has no run has one row, without a rate. `second` is the list of
-    rates of the second cell. `locked` is null unless the comparison is about pinned pages. Among
-    the cells whose pinned memory is known, it is the share in which every run pinned at least one
-    message.
+    rates of the second cell. `locked` is a share of the cells whose pinned memory is known: of
+    those in which every run pinned at least one message. It is null unless the comparison is about
+    pinned pages.
     """
     treatments = cell_treatments(run)
     if treatments.is_empty():
@@ -41,12 +41,12 @@ def _findings(run: RunData) -> pl.DataFrame:
     runs = communication_runs(treatments, runs_that_count(run.samples, *RATE_COLUMNS, *RUN_FIGURES))
     cells = runs.group_by(CELL_COLUMNS, maintain_order=True).agg(
         rates=pl.col("rate_b_s").drop_nulls(),
-        locked=(smallest_of_runs("target_pinned_b") >= pl.col("message_b").first()),
+        pins_a_message=(smallest_of_runs("target_pinned_b") >= pl.col("message_b").first()),
     )
-    rates_of_cells = {
+    rates_by_cell = {
         tuple(str(cell[name]) for name in CELL_COLUMNS): cell["rates"] for cell in cells.to_dicts()
     }
-    locked = cells["locked"].mean()
+    locked_share = cells["pins_a_message"].mean()
     loads = cells["load"].cast(pl.String).unique().to_list()
     balancing = ", ".join(reported_facts(all_hosts(run.provenance.values()))["NUMA balancing"])
     rows = [
@@ -55,14 +55,14 @@ def _findings(run: RunData) -> pl.DataFrame:
             "published": finding["published"],
             "compared": comparison["compared"],
             "about_pages": "pinned" in comparison,
-            "locked": locked if "pinned" in comparison else None,
+            "locked": locked_share if "pinned" in comparison else None,
             "numa_nodes": numa_nodes(run),
             "numa_balancing": balancing,
-            **_cell_rates(comparison, rates_of_cells, finding.get("nodes_needed", 1)),
+            **_cell_rates(comparison, rates_by_cell, finding.get("nodes_needed", 1)),
         }
         for finding in json.loads(Path(__file__).with_name("numa.json").read_text())
         for comparison in finding["comparisons"]
-        # Not every campaign has the load of non-temporal writes.
+        # Comparisons of cells with non-temporal writes are left out if the run has no such load.
         if "nt_write" not in comparison.get("first", ()) or "nt_write" in loads
     ]
     types = {"locked": pl.Float64} | dict.fromkeys(("first", "second"), pl.List(pl.Float64))
@@ -72,7 +72,7 @@ def _findings(run: RunData) -> pl.DataFrame:
 
 def _cell_rates(
     comparison: Mapping[str, Any],
-    rates_of_cells: Mapping[tuple[str, ...], list[float]],
+    rates_by_cell: Mapping[tuple[str, ...], list[float]],
     nodes_needed: int,
 ) -> dict[str, Any]:
     """The rates of both cells of a comparison, and the number of NUMA nodes that they need.
@@ -80,7 +80,7 @@ def _cell_rates(
     `both` says whether both cells are in the run. A cell with the level `other` needs two nodes.
     """
     keys = [tuple(comparison.get(name, ())) for name in ("first", "second")]
-    first_rates, second_rates = (rates_of_cells.get(key) for key in keys)
+    first_rates, second_rates = (rates_by_cell.get(key) for key in keys)
     nodes_of_cells = 2 if any("other" in key for key in keys) else 1
     return {
         "first": first_rates,
@@ -124,12 +124,14 @@ FINDINGS = Question(
         **shared("numa_balancing"),
     },
     limits=(
+        # The comparison of pinned pages. In all others `locked` is null, and these do not hold.
         Limit(word="yes", condition=_LOCKED == 1),
         Limit(word=INCONCLUSIVE, condition=_LOCKED > 0, why="pinned in some cells only"),
         Limit(word="no", condition=_LOCKED == 0),
         Limit(
             word=_NOT_MEASURED, condition=pl.col("about_pages"), why="not reported by the kernel"
         ),
+        # The comparisons of rates.
         Limit(word=_NOT_MEASURED, condition=~pl.col("both") & _TOO_FEW_NODES, why=_ONE_NODE),
         Limit(word=_NOT_MEASURED, condition=~pl.col("both"), why="not part of this run"),
         Limit(word=_NOT_MEASURED, condition=pl.col("n") == 0, why="no run counts"),
