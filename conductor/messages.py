@@ -65,7 +65,7 @@ class MakeWrites:
     #: Time 0 of the plan by the clock of this origin (Unix time).
     zero_s: float
     #: Expected set-up time of the first write, seconds.
-    lead_s: float
+    setup_s: float
     #: How late a write may still be started, seconds.
     patience_s: float
     writes: list[PlannedWrite]

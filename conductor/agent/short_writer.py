@@ -38,7 +38,7 @@ class ShortWriter:
         self._order = order
         self._log = log.open("ab")  # `finish` closes it
         #: Recent set-up times, seconds.
-        self._setups_s: deque[float] = deque([order.lead_s], _RECENT)
+        self._setups_s: deque[float] = deque([order.setup_s], _RECENT)
         #: Tasks of the writes in progress.
         self._tasks: set[asyncio.Task[None]] = set()
         self._starter = asyncio.create_task(self._start_all())

@@ -1,4 +1,8 @@
-"""The schedule of short writes: rehearsed, handed out to origins, and collected from them."""
+"""The schedule of short writes: rehearsed, handed out to origins, and collected from them.
+
+A *passive side* is the end of a short write at its target: a program that listens for one write. A
+*held* writer makes no short writes: it writes through whole runs, and is suspended between them.
+"""
 
 from __future__ import annotations
 
@@ -32,8 +36,9 @@ from records.treatment import Writes
 
 #: Bytes of a write in the first rehearsal, when no rate is known yet.
 _FIRST_WRITE_B = 16 * 2**20
-#: Maximum rehearsals. Two are enough if the length of writes is within a tolerance, a share.
+#: Maximum rehearsals. Two are enough if the second one confirms size and length of a write.
 _REHEARSALS = 4
+#: Share by which size and length of a write may differ from those before.
 _LENGTH_TOLERANCE = 0.1
 #: Rounds of writes in a rehearsal. The first rehearsal has one: the set-up time is not known yet,
 #: so writes of a second round would collide.
@@ -64,17 +69,21 @@ class RunningTimetable(NamedTuple):
 
 
 def messages_per_write(short: ShortWrites, rate_b_s: float, message_b: int) -> int:
-    """Return the messages of a write: as requested, or as many as last `fill` of its length."""
+    """Return the number of messages of a write at a rate.
+
+    It is the requested number, or follows from the requested length, of which the messages take the
+    share `fill`.
+    """
     return short.messages or max(round(short.fill * short.length_s * rate_b_s / message_b), 1)
 
 
-def passive_sides_needed(lead_s: float, table: StaggeredWrites) -> int:
+def passive_sides_needed(setup_s: float, table: StaggeredWrites) -> int:
     """Return how many passive sides a target needs so that one always listens.
 
     A side is in use from the set-up of a write to its end. Its replacement needs about one set-up
-    time until it listens. The next write to the target starts after a rest.
+    time, `setup_s`, until it listens. The next write to the target starts after a rest.
     """
-    used_s = lead_s + table.length_s + lead_s
+    used_s = setup_s + table.length_s + setup_s
     needed = math.ceil(used_s / (table.length_s + table.rest_s))
     return min(max(needed, _LEAST_PASSIVE_SIDES), MOST_PASSIVE_SIDES)
 
@@ -98,9 +107,9 @@ class ScheduleControl:
         self.messages = self._short.messages or max(_FIRST_WRITE_B // writes.message_b, 1)
         #: Length and set-up time of a write, seconds.
         self.length_s = self._short.length_s
-        self.lead_s = _ASSUMED_SETUP_S
-        #: Rate of a writer while all write and no application runs, bytes per second.
-        self._rate_alone_b_s = 0.0
+        self.setup_s = _ASSUMED_SETUP_S
+        #: Rate of one writer while all write and no application runs, bytes per second.
+        self._writer_alone_b_s = 0.0
         self._passive_sides: list[WriterState] = []
         #: Longest time from the begin of a timetable until all writers were writing, seconds.
         self.start_up_s = 0.0
@@ -108,47 +117,54 @@ class ScheduleControl:
     @property
     def alone_b_s(self) -> float:
         """Return the rate of all writers together, without an application; 0 before a rehearsal."""
-        return self._n_writers * self._rate_alone_b_s
+        return self._n_writers * self._writer_alone_b_s
 
     async def rehearse(self, start_number: int) -> None:
-        """Find the size of a write of the requested length, once. Raises NotReadyError."""
+        """Find the number of messages of a write of the requested length, once.
+
+        `start_number` counts the starts of writers in the block: each start uses other ports.
+        Raises NotReadyError.
+        """
         if self.alone_b_s:
             return
         for attempt in range(_REHEARSALS):
             is_rate_known = self.alone_b_s > 0
             run_s = self.length_s * (_ROUNDS if is_rate_known else 1)
             started_s = clock.now_s()
-            name = f"rehearsal/{self._n_writers}/{attempt}"
-            running = await self.begin(run_s, name, start_number)
+            run_name = f"rehearsal/{self._n_writers}/{attempt}"
+            running = await self.begin(run_s, run_name, start_number)
             self.start_up_s = max(self.start_up_s, clock.now_s() - started_s)
-            last_s = running.zero_s + running.table.start_s(len(running.table) - 1)
-            await asyncio.sleep(max(last_s - clock.now_s(), 0.0))
-            reports = await self._end()
-            finished = [write for written in reports.values() for write in written.finished]
+            last_start_s = running.zero_s + running.table.start_s(len(running.table) - 1)
+            await asyncio.sleep(max(last_start_s - clock.now_s(), 0.0))
+            reports = await self._collect_reports()
+            finished = [write for report in reports.values() for write in report.finished]
             if not finished:
                 if fault := _most_frequent_fault(reports):
                     raise NotReadyError(f"no write was done: {fault}")
                 continue  # the origins stood still when their writes were due
-            self._rate_alone_b_s = median(write.rate_b_s for write in finished)
-            self.lead_s = median(write.setup_s for write in finished)
-            keeps_size = self._resize()
-            if is_rate_known and keeps_size:
+            self._writer_alone_b_s = median(write.rate_b_s for write in finished)
+            self.setup_s = median(write.setup_s for write in finished)
+            is_confirmed = self._resize()
+            if is_rate_known and is_confirmed:
                 break
         if not self.alone_b_s:
             raise NotReadyError(f"no write was begun in time in {_REHEARSALS} rehearsals")
 
     def _resize(self) -> bool:
-        """Size a write by the measured rate; return whether its size stays within a tolerance."""
+        """Size a write by the measured rate; return whether size and length are as before.
+
+        They may differ by `_LENGTH_TOLERANCE`, or by one message.
+        """
         previous_messages = self.messages
-        previous_s = self.length_s
+        previous_length_s = self.length_s
         message_b = self._writes.message_b
-        self.messages = messages_per_write(self._short, self._rate_alone_b_s, message_b)
+        self.messages = messages_per_write(self._short, self._writer_alone_b_s, message_b)
         if self._short.messages:
-            self.length_s = self.messages * message_b / self._rate_alone_b_s
+            self.length_s = self.messages * message_b / self._writer_alone_b_s
         allowed_messages = max(_LENGTH_TOLERANCE * self.messages, 1)
         return (
             abs(self.messages - previous_messages) <= allowed_messages
-            and abs(self.length_s - previous_s) <= _LENGTH_TOLERANCE * self.length_s
+            and abs(self.length_s - previous_length_s) <= _LENGTH_TOLERANCE * self.length_s
         )
 
     def length_note(self) -> str | None:
@@ -160,18 +176,19 @@ class ScheduleControl:
             messages=short.messages, done_s=self.length_s, planned_s=short.length_s
         )
 
-    async def begin(self, run_s: float, name: str, start_number: int) -> RunningTimetable:
+    async def begin(self, run_s: float, run_name: str, start_number: int) -> RunningTimetable:
         """Plan writes for at most `run_s`, hand them out, and wait until all writers are writing.
 
-        The seed derives from `name`. Raises NotReadyError.
+        The seed derives from `run_name`, so that each run of the block has other writes.
+        `start_number` is that of `rehearse`. Raises NotReadyError.
         """
         try:
-            table = self._plan_timetable(run_s, name)
+            table = self._plan_timetable(run_s, run_name)
         except InputError as error:
             raise NotReadyError(str(error)) from None
         writes = {origin: table.writes_of(origin) for origin in table.origins}
         template = self._writer(first_port(start_number))
-        n_sides = passive_sides_needed(self.lead_s, table)
+        n_sides = passive_sides_needed(self.setup_s, table)
         passive = [
             replace(
                 template,
@@ -190,7 +207,7 @@ class ScheduleControl:
             await self._hub.stop(self._passive_sides)
             raise NotReadyError(f"{ended[0].writer.target}: {ended[0].ended}")
         clocks = await self._hub.measure_clocks(self._origins)
-        zero_s = clock.now_s() + self.lead_s + _HANDOUT_S
+        zero_s = clock.now_s() + self.setup_s + _HANDOUT_S
         for origin in table.origins:
             order = MakeWrites(
                 injector=self._injector.name,
@@ -198,7 +215,7 @@ class ScheduleControl:
                 targets=[(target, self._hub.addresses[target]) for target in table.targets],
                 sides=n_sides,
                 zero_s=zero_s + clocks[origin].offset_s,
-                lead_s=self.lead_s,
+                setup_s=self.setup_s,
                 patience_s=max(table.length_s, self._short.tolerance_s),
                 writes=writes[origin],
             )
@@ -214,12 +231,12 @@ class ScheduleControl:
         Returns the records for the sample, and why it is rejected (None if it is accepted).
         `window_s` is when the application started and ended, by the conductor's clock.
         """
-        reports = await self._end()
-        after = await self._hub.measure_clocks(self._origins)
+        reports = await self._collect_reports()
+        clocks_after = await self._hub.measure_clocks(self._origins)
         middle_s = sum(window_s) / 2
         offsets = {
-            node: clock.interpolated_offset(running.clocks[node], after[node], middle_s)
-            for node in after
+            node: clock.interpolated_offset(running.clocks[node], clock_after, middle_s)
+            for node, clock_after in clocks_after.items()
         }
         document = {
             "zero_s": running.zero_s,
@@ -236,32 +253,30 @@ class ScheduleControl:
         replace_text(path, json.dumps(document, separators=(",", ":")))
         finished = [
             write.moved_earlier(offsets[node].offset_s)
-            for node, written in reports.items()
-            for write in written.finished
+            for node, report in reports.items()
+            for write in report.finished
         ]
         table = running.table
-        alone_b_s = self._rate_alone_b_s
-        errors_s = {node: offset.error_s for node, offset in offsets.items()}
-        least_b_s = self._plan.limits.min_share * alone_b_s
+        clock_errors_s = {node: offset.error_s for node, offset in offsets.items()}
         record, fault = check_writes(
             table,
             finished,
             zero_s=running.zero_s,
             run_s=window_s,
-            clock_errors_s=errors_s,
+            clock_errors_s=clock_errors_s,
             allowed=self._short,
-            least_b_s=least_b_s,
+            least_b_s=self._plan.limits.min_share * self._writer_alone_b_s,
             messages=self.messages,
         )
         writers = slot_records(
-            table, finished, window_s, alone_b_s, self._writer(0), self._injector
+            table, finished, window_s, self._writer_alone_b_s, self._writer(0), self._injector
         )
         if fault and (frequent := _most_frequent_fault(reports)):
             fault = f"{fault}; {frequent}"
         return record, writers, fault
 
-    async def _end(self) -> dict[str, WritesMade]:
-        """End the timetable at all origins; return node -> its report."""
+    async def _collect_reports(self) -> dict[str, WritesMade]:
+        """End the timetable at all origins, and stop the passive sides; return node -> report."""
         # A write in progress may take as long as the slowest one that counts, and a margin.
         longest_s = self.length_s / self._plan.limits.min_share
         timeout_s = longest_s + _FINISH_MARGIN_S
@@ -270,9 +285,10 @@ class ScheduleControl:
         await self._hub.stop(self._passive_sides)
         return reports
 
-    def _plan_timetable(self, run_s: float, name: str) -> StaggeredWrites:
+    def _plan_timetable(self, run_s: float, run_name: str) -> StaggeredWrites:
         plan = self._plan
-        digest = hashlib.sha256(f"{plan.seed}/{plan.case}/{plan.block}/{name}".encode()).digest()
+        seed_text = f"{plan.seed}/{plan.case}/{plan.block}/{run_name}"
+        digest = hashlib.sha256(seed_text.encode()).digest()
         return staggered_writes(
             self._targets,
             self._origins,
@@ -290,8 +306,8 @@ class ScheduleControl:
 def _most_frequent_fault(reports: Mapping[str, WritesMade]) -> str:
     """Return the most frequent fault of all reports, in words; empty if there are none."""
     faults: Counter[str] = Counter()
-    for written in reports.values():
-        faults.update(written.faults)
+    for report in reports.values():
+        faults.update(report.faults)
     if not faults:
         return ""
     ((fault, times),) = faults.most_common(1)

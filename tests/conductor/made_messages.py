@@ -36,7 +36,7 @@ PART = messages.MakeWrites(
     targets=[("t1", "10.0.0.1"), ("t2", "10.0.0.2")],
     sides=2,
     zero_s=1.7e9,
-    lead_s=0.1,
+    setup_s=0.1,
     patience_s=0.3,
     writes=[PlannedWrite(7, 1, 0.125, 0.5), PlannedWrite(9, 0, 2.0, 2.5)],
 )

@@ -20,7 +20,7 @@ PART = messages.MakeWrites(
     targets=[("t1", "fd00::1")],
     sides=2,
     zero_s=0.0,
-    lead_s=0.1,
+    setup_s=0.1,
     patience_s=0.3,
     writes=[PlannedWrite(0, 0, 0.0, 1.0)],
 )

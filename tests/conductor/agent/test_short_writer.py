@@ -88,14 +88,15 @@ def test_each_end_runs_on_the_cpus_of_its_writer_with_the_variables_of_its_injec
         assert asyncio.run(printed(role)) == f"{{{last}}} a=b,c\n"
 
 
-def part(port, starts, **changes):
+def made_order(port, starts, **changes):
+    """An order for writes of 0.2 s that are due at `starts`."""
     fields = {
         "injector": "stand-in",
         "writer": made_writers.writer(address="", port=port, message_b=100, messages=1000),
         "targets": [("t", "127.0.0.1")],
         "sides": 1,
         "zero_s": time.time() + 1.0,
-        "lead_s": 0.15,
+        "setup_s": 0.15,
         "patience_s": 60.0,
         "writes": [
             PlannedWrite(number, 0, start_s, start_s + 0.2) for number, start_s in enumerate(starts)
@@ -108,18 +109,18 @@ def test_passive_sides_of_a_target_take_turns():
     plan = staggered_writes(["a", "b", "c"], ["o"], 1, 1.0, 12.0, 3)
     writer = made_writers.writer(target="", address="", message_b=100)
     targets = [(n, f"at {n}") for n in "abc"]
-    handed = MakeWrites(
+    order = MakeWrites(
         injector="ucx",
         writer=writer,
         targets=targets,
         sides=2,
         zero_s=0.0,
-        lead_s=0.1,
+        setup_s=0.1,
         patience_s=0.3,
         writes=plan.writes_of("o"),
     )
     for index, name in enumerate("abc"):
-        to_one = [handed.writer_of(write) for write in handed.writes if write.target == index]
+        to_one = [order.writer_of(write) for write in order.writes if write.target == index]
         assert {(passive.target, passive.address) for passive in to_one} == {(name, f"at {name}")}
         assert [passive.port for passive in to_one] == [20000, 20001, 20000, 20001]
 
@@ -131,19 +132,19 @@ async def passive_side(writer, logs):
     return agent
 
 
-def carried_out(monkeypatch, handed, enough, tmp_path, program=None):
-    """What an origin did until it was enough, with a passive side at its target."""
+def carried_out(monkeypatch, order, is_enough, tmp_path, program=None):
+    """The writer of an origin that carried out an order until `is_enough`; one target listened."""
     program = program or Program()
     monkeypatch.setitem(INJECTORS, "stand-in", program)
 
     async def perform():
-        agent = await passive_side(handed.writer, tmp_path)
-        performer = ShortWriter(handed, tmp_path / "writes.log")
-        while not enough(performer):
+        agent = await passive_side(order.writer, tmp_path)
+        performer = ShortWriter(order, tmp_path / "writes.log")
+        while not is_enough(performer):
             await asyncio.sleep(0.01)
         await performer.finish(60.0)
         await agent.stop()
-        assert processes.listener(handed.writer.port, 0) is None
+        assert processes.listener(order.writer.port, 0) is None
         return performer
 
     return asyncio.run(asyncio.wait_for(perform(), 120))
@@ -152,10 +153,8 @@ def carried_out(monkeypatch, handed, enough, tmp_path, program=None):
 def test_writes_are_made_when_they_are_due_to_passive_sides_that_are_replaced(
     monkeypatch, tmp_path
 ):
-    handed = part(free_port(), [0.0, 1.0, 600.0])
-    seen = carried_out(
-        monkeypatch, handed, lambda performer: len(performer.finished) == 2, tmp_path
-    )
+    order = made_order(free_port(), [0.0, 1.0, 600.0])
+    seen = carried_out(monkeypatch, order, lambda performer: len(performer.finished) == 2, tmp_path)
     assert [write.number for write in seen.finished] == [0, 1]
     for write in seen.finished:
         assert write.bytes_b == 1000 * 100
@@ -164,14 +163,14 @@ def test_writes_are_made_when_they_are_due_to_passive_sides_that_are_replaced(
         assert write.setup_s >= 0.1
     # The first was launched 0.15 s before it was due, or a little later.
     first = seen.finished[0]
-    assert first.setup_s <= first.start_s - (handed.zero_s - handed.lead_s) + 1e-3
+    assert first.setup_s <= first.start_s - (order.zero_s - order.setup_s) + 1e-3
     assert seen.faults == {}
 
 
 def test_a_write_that_finds_nobody_is_given_up_in_time_and_reported(monkeypatch, tmp_path):
-    handed = part(free_port(), [0.0], patience_s=0.3)
+    order = made_order(free_port(), [0.0], patience_s=0.3)
     program = Program(passive="import time; time.sleep(60)")
-    seen = carried_out(monkeypatch, handed, lambda performer: performer.faults, tmp_path, program)
+    seen = carried_out(monkeypatch, order, lambda performer: performer.faults, tmp_path, program)
     assert seen.finished == []
     assert seen.faults["nobody there"] == 1
     assert "nobody there" in (tmp_path / "writes.log").read_text()

@@ -35,8 +35,9 @@ class Hub:
         """`late`: how often the writes are not begun before they are asked for."""
         self.addresses = dict.fromkeys(("n1", "n2", "n3"), "10.0.0.1")
         self.fault, self.late = fault, late
-        self.writes, self.parts, self.listening, self.ended = writes, {}, [], 0
-        self.lasts_s = []
+        self.writes, self.orders, self.listening, self.stops = writes, {}, [], 0
+        #: Start of the last write of each order.
+        self.last_starts_s = []
 
     async def measure_clocks(self, nodes):
         return {node: Offset(AHEAD_S[node], 0.0, 0.0) for node in nodes}
@@ -48,21 +49,21 @@ class Hub:
 
     def send(self, node, order):
         assert isinstance(order, MakeWrites)
-        self.parts[node] = order
-        self.lasts_s += [write.start_s for write in order.writes[-1:]]
+        self.orders[node] = order
+        self.last_starts_s += [write.start_s for write in order.writes[-1:]]
 
     async def ask(self, orders, kind, action, timeout_s):
         assert (kind, {type(order) for order in orders.values()}) == (WritesMade, {FinishWrites})
         if self.late:
             self.late -= 1
             return dict.fromkeys(orders, WritesMade([], {}))
-        return {node: self.written(self.parts[node]) for node in orders}
+        return {node: self.report(self.orders[node]) for node in orders}
 
-    def written(self, part):
+    def report(self, order):
         if not self.writes:
-            return WritesMade([], {"nobody there": len(part.writes)})
-        bytes_b = part.writer.messages * part.writer.message_b
-        starts = [(write.number, part.zero_s + write.start_s) for write in part.writes]
+            return WritesMade([], {"nobody there": len(order.writes)})
+        bytes_b = order.writer.messages * order.writer.message_b
+        starts = [(write.number, order.zero_s + write.start_s) for write in order.writes]
         return WritesMade(
             [
                 FinishedWrite(n, at_s, at_s + bytes_b / RATE_B_S, bytes_b, 0.01)
@@ -72,7 +73,7 @@ class Hub:
         )
 
     async def stop(self, sides):
-        self.ended += 1
+        self.stops += 1
         assert len(sides) == len(self.listening)
 
 
@@ -88,7 +89,7 @@ def control(hub, **short):
 def test_writes_are_found_sized_handed_out_and_judged_by_the_clocks_of_their_origins(tmp_path):
     hub = Hub()
 
-    async def one():
+    async def one_run():
         schedule = control(hub)
         await schedule.rehearse(1)
         begun = await schedule.begin(0.5, "0/on", 2)
@@ -96,32 +97,30 @@ def test_writes_are_found_sized_handed_out_and_judged_by_the_clocks_of_their_ori
         window_s = (steady_s, steady_s + 0.5)
         return schedule, begun, await schedule.end(begun, window_s, tmp_path / "writes.json")
 
-    schedule, begun, (record, writers, reason) = asyncio.run(one())
-    assert max(hub.lasts_s) < 1  # three rounds of 0.1 s, and the run of 0.5 s
+    schedule, begun, (record, writers, reason) = asyncio.run(one_run())
+    assert max(hub.last_starts_s) < 1  # three rounds of 0.1 s, and the run of 0.5 s
     # By hand: 0.1 s at 1 MB/s are 100 messages of 1 kB.
-    assert (schedule.messages, schedule.lead_s) == (100, 0.01)
+    assert (schedule.messages, schedule.setup_s) == (100, 0.01)
     assert schedule.alone_b_s == pytest.approx(2 * RATE_B_S)
     assert schedule.length_note() is None
     assert schedule.start_up_s > 0.1  # the lead of the first rehearsal
-    for origin, part in hub.parts.items():
-        assert part.zero_s - begun.zero_s == pytest.approx(AHEAD_S[origin])
-        assert (part.writer.origin, part.writer.options) == (origin, OPTIONS)
+    for origin, order in hub.orders.items():
+        assert order.zero_s - begun.zero_s == pytest.approx(AHEAD_S[origin])
+        assert (order.writer.origin, order.writer.options) == (origin, OPTIONS)
     assert len(set(hub.listening)) == len(hub.listening) >= 2 * 3  # two sides of each target
     assert (reason, record.done, record.slow, record.messages) == (None, record.planned, 0, 100)
     assert (record.missing_share, record.excess_share) == pytest.approx((0, 0), abs=1e-6)
     assert [writer.bytes_b for writer in writers] == pytest.approx([0.5e6] * 2)
     assert [writer.rate_b_s for writer in writers] == pytest.approx([RATE_B_S] * 2)
     stored = json.loads((tmp_path / "writes.json").read_text())
-    assert (
-        sum(len(part_written["done"]) for part_written in stored["written"].values()) >= record.done
-    )
+    assert sum(len(report["done"]) for report in stored["written"].values()) >= record.done
     assert stored["clocks"]["o1"]["offset_s"] == 50.0
 
 
 def test_a_counted_write_lasts_as_long_as_its_messages_take_at_the_measured_rate(tmp_path):
     """By hand: 150 messages of 1 kB at 1 MB/s take 0.15 s, where 0.1 s was planned."""
 
-    async def one():
+    async def one_run():
         schedule = control(Hub(), messages=150)
         await schedule.rehearse(1)
         begun = await schedule.begin(0.5, "0/on", 2)
@@ -129,7 +128,7 @@ def test_a_counted_write_lasts_as_long_as_its_messages_take_at_the_measured_rate
         window_s = (steady_s, steady_s + 0.5)
         return schedule, await schedule.end(begun, window_s, tmp_path / "writes.json")
 
-    schedule, (record, _, reason) = asyncio.run(one())
+    schedule, (record, _, reason) = asyncio.run(one_run())
     assert (schedule.messages, record.messages, reason) == (150, 150, None)
     assert schedule.length_s == pytest.approx(0.15)
     assert record.length_s == pytest.approx(0.15)
@@ -143,11 +142,11 @@ def test_writes_that_cannot_be_made_end_the_rehearsal():
     hub = Hub(writes=False)
     with pytest.raises(NotReadyError, match=r"^no write was done: \d+ times: nobody there$"):
         asyncio.run(control(hub).rehearse(1))
-    assert hub.ended == 1
+    assert hub.stops == 1
     hub = Hub(fault="target side ended: no port")
     with pytest.raises(NotReadyError, match=r"^n1: target side ended: no port$"):
         asyncio.run(control(hub).rehearse(1))
-    assert hub.ended == 1
+    assert hub.stops == 1
 
 
 def test_a_rehearsal_in_which_no_write_was_begun_is_repeated():
@@ -155,7 +154,7 @@ def test_a_rehearsal_in_which_no_write_was_begun_is_repeated():
     schedule = control(hub := Hub(late=1))
     asyncio.run(schedule.rehearse(1))
     assert schedule.alone_b_s == pytest.approx(2 * RATE_B_S)
-    assert hub.ended == 3
+    assert hub.stops == 3
     with pytest.raises(NotReadyError, match=r"^no write was begun in time in 4 rehearsals$"):
         asyncio.run(control(Hub(late=4)).rehearse(1))
 
@@ -169,7 +168,7 @@ def test_messages_that_last_as_long_as_asked():
 
 
 @pytest.mark.parametrize(
-    ("lead_s", "length_s", "targets", "expected"),
+    ("setup_s", "length_s", "targets", "expected"),
     [
         (0.1, 1.0, 2, 2),  # taken for 1.2 s, and hit every 2 s: one could do
         (0.1, 1.0, 1, 2),  # hit every second
@@ -179,8 +178,8 @@ def test_messages_that_last_as_long_as_asked():
         (60.0, 2.0, 2, 4),  # would need 41: more ports than there are
     ],
 )
-def test_a_passive_side_waits_whenever_a_connection_is_set_up(lead_s, length_s, targets, expected):
+def test_a_passive_side_waits_whenever_a_connection_is_set_up(setup_s, length_s, targets, expected):
     rest_s = longest_rest_s(targets, 1, length_s)
     names = [f"t{i}" for i in range(targets)]
     table = staggered_writes(names, ["o"], 1, length_s, 60.0, 1, rest_s=rest_s)
-    assert passive_sides_needed(lead_s, table) == expected
+    assert passive_sides_needed(setup_s, table) == expected
