@@ -85,7 +85,7 @@ def counted_bytes(node: NodeSeries, direction: TrafficDirection) -> Count | None
 def conditions(node: NodeSeries) -> NodeConditions:
     """Return the conditions at a target from its first reading to its last."""
     over_s = node.loads[-1].at_s - node.loads[0].at_s if node.loads else 0.0
-    received_b_s, sent_b_s = (_rate_b_s(counted_bytes(node, direction)) for direction in DIRECTIONS)
+    rates_b_s = {direction: _rate_b_s(counted_bytes(node, direction)) for direction in DIRECTIONS}
     counters = dict.fromkeys(device.counter for device in node.devices)
     return NodeConditions(
         node=node.node,
@@ -93,8 +93,8 @@ def conditions(node: NodeSeries) -> NodeConditions:
         foreign_cpus=_foreign_cpus(node, over_s),
         steal_share=_steal_share(node),
         frequency_hz=fmean(node.frequencies_hz) if node.frequencies_hz else None,
-        received_b_s=received_b_s,
-        sent_b_s=sent_b_s,
+        received_b_s=rates_b_s["received"],
+        sent_b_s=rates_b_s["sent"],
         counter="+".join(counters) if counters and all(counters) else None,
         devices=_device_bytes(node.devices),
         free_cpus=node.free_cpus,
@@ -109,7 +109,8 @@ def _foreign_cpus(node: NodeSeries, over_s: float) -> float | None:
     """Return the mean number of hardware threads that foreign processes kept busy."""
     if over_s <= 0 or node.loads[0].foreign_s is None or node.loads[-1].foreign_s is None:
         return None
-    # The kernel's time of a process may fall by a tick.
+    # `foreign_s` counts from the first reading. It may be below 0, since the kernel's time of a
+    # process may fall by a tick.
     return max(node.loads[-1].foreign_s, 0.0) / over_s
 
 
@@ -144,34 +145,45 @@ def spans(writer: WriterSeries, window_s: tuple[float, float]) -> list[Span]:
     before = [sample for sample in writer.samples if sample.at_s <= start_s][-1:]
     inside = [sample for sample in writer.samples if start_s < sample.at_s < end_s]
     after = [sample for sample in writer.samples if sample.at_s >= end_s][:1]
-    ends: list[CounterSample] = []
+    boundaries: list[CounterSample] = []
     for sample in [*before, *inside, *after]:
-        if not ends or sample.at_s - ends[-1].at_s >= _SPAN_S:
-            ends.append(sample)
+        if not boundaries or sample.at_s - boundaries[-1].at_s >= _SPAN_S:
+            boundaries.append(sample)
     return [
-        Span(last.at_s - first.at_s, last.total - first.total) for first, last in pairwise(ends)
+        Span(last.at_s - first.at_s, last.total - first.total)
+        for first, last in pairwise(boundaries)
     ]
 
 
 def writer_records(series: Series, window_s: tuple[float, float]) -> list[WriterRecord]:
-    """Return the record of each writer in the window, with proof and placement."""
+    """Return the record of each writer in the window, with proof and placement.
+
+    A run has either writers, or claims of the writers of a timetable.
+    """
     records = [_writer_record(writer, window_s) for writer in series.writers]
-    counts = _counts_by_target(series, records or series.claims)
-    complete = [_with_proof(record, counts.get(record.target)) for record in series.claims]
+    all_records = [*records, *series.claims]
+    # All writers of a run write in the same direction.
+    direction = TRAFFIC[all_records[0].direction][1] if all_records else "received"
+    counts = _counts_by_target(series, direction)
+    with_proof = [_with_proof(record, counts.get(record.target)) for record in series.claims]
     for record, writer in zip(records, series.writers, strict=True):
-        memory_share = _memory_share(writer, record.rate_b_s, window_s)
-        count, alone_b_s = counts.get(record.target), writer.counted_alone_b_s
-        proven = _with_proof(record, count, alone_b_s, memory_share)
-        complete.append(_with_placement(proven, writer.placed))
-    return [_with_transport(record, complete, counts.get(record.target)) for record in complete]
+        proven = _with_proof(
+            record,
+            counts.get(record.target),
+            writer.counted_alone_b_s,
+            _memory_share(writer, record.rate_b_s, window_s),
+        )
+        with_proof.append(_with_placement(proven, writer.placed))
+    return [_with_transport(record, with_proof, counts.get(record.target)) for record in with_proof]
 
 
 def _with_transport(
     record: WriterRecord, records: Sequence[WriterRecord], count: Count | None
 ) -> WriterRecord:
-    """Return the record with the transport that the counts of its target's devices show.
+    """Return the record, marked as emulated if its target's devices do not show RDMA writes.
 
-    If a fabric may emulate RDMA writes, its devices must have counted them as RDMA writes.
+    Only some fabrics may emulate RDMA writes. There the devices must have counted the bytes that
+    the target's writers claim as bytes of RDMA writes.
     """
     fabric = fabrics.FABRICS.get(record.transport)
     if fabric is None or fabric.one_sided_counter is None:
@@ -182,36 +194,42 @@ def _with_transport(
     return replace(record, transport=transport_notes.emulated_transport(fabric.name))
 
 
-def _writer_record(series: WriterSeries, window_s: tuple[float, float]) -> WriterRecord:
-    injector, writer = INJECTORS[series.injector], series.writer
-    observed, factor = window_figures(series, window_s), 1.0 if injector.writes else 0.0
+def _writer_record(writer_series: WriterSeries, window_s: tuple[float, float]) -> WriterRecord:
+    injector, writer = INJECTORS[writer_series.injector], writer_series.writer
+    observed = window_figures(writer_series, window_s)
+    # A control writes nothing: its rows are shares of a core, and all its rates and bytes are 0.
+    written_share = 1.0 if injector.writes else 0.0
     limiter = "agent" if injector.paced_by == "agent" else "software"
+    rows = all_rows(writer_series)
     return WriterRecord(
         injector=injector.name,
         direction=injector.direction,
         origin=writer.origin,
         target=writer.target,
-        transport=series.transport,
+        transport=writer_series.transport,
         message_b=writer.message_b if injector.writes else 0,
         footprint_b=injector.footprint_b(writer) if injector.writes else 0,
         queue_pairs=injector.queue_pairs(writer) if injector.writes else None,
         asked_b_s=writer.rate_b_s,
         limited_by=None if writer.rate_b_s is None else limiter,
-        rate_alone_b_s=factor * series.alone_b_s,
-        rate_b_s=factor * observed.rate_b_s,
-        rate_min_b_s=factor * observed.rate_min_b_s,
-        bytes_b=factor * observed.bytes_b,
+        rate_alone_b_s=written_share * writer_series.alone_b_s,
+        rate_b_s=written_share * observed.rate_b_s,
+        rate_min_b_s=written_share * observed.rate_min_b_s,
+        bytes_b=written_share * observed.bytes_b,
         buffer_node=writer.buffer_node,
         observed_share=observed.observed_share,
         unobserved_s=observed.unobserved_s,
         cpu_share=None if injector.writes else observed.rate_b_s,
-        rate_before_b_s=rate_before(all_rows(series), window_s[0]) if injector.writes else None,
+        rate_before_b_s=rate_before(rows, window_s[0]) if injector.writes else None,
     )
 
 
-def _counts_by_target(series: Series, records: Sequence[WriterRecord]) -> dict[str, Count]:
-    """Return the counts of each target's devices; under `MANY_TARGETS` their sum if all counted."""
-    direction = TRAFFIC[records[0].direction][1] if records else "received"
+def _counts_by_target(series: Series, direction: TrafficDirection) -> dict[str, Count]:
+    """Return the count of each target's devices: target -> count.
+
+    If the devices of all targets counted, `MANY_TARGETS` has the sum. Writers to many targets are
+    proven by it.
+    """
     count_of_node = {node.node: counted_bytes(node, direction) for node in series.nodes}
     counts = {node: count for node, count in count_of_node.items() if count}
     if counts and len(counts) == len(count_of_node):
@@ -227,7 +245,7 @@ def _counts_by_target(series: Series, records: Sequence[WriterRecord]) -> dict[s
 def _with_proof(
     record: WriterRecord,
     count: Count | None,
-    alone_b_s: float | None = None,
+    counted_alone_b_s: float | None = None,
     memory_share: float | None = None,
 ) -> WriterRecord:
     """Return the record with the proof of its writes.
@@ -245,7 +263,7 @@ def _with_proof(
             counter=count.counter,
             counted_b=count.bytes_b,
             counted_s=count.over_s,
-            counted_alone_b_s=alone_b_s,
+            counted_alone_b_s=counted_alone_b_s,
         )
     elif memory_share is not None and memory_share >= PROVEN_SHARE:
         proof = "memory"
@@ -257,20 +275,23 @@ def _memory_share(
 ) -> float | None:
     """Return the share of the claimed bytes that the target found in its memory.
 
-    None if the target did not look at its memory. Its last report may come after the window, so
-    that the bytes of up to two spans are missing.
+    None if the target did not look at its memory. The share is taken up to the last report of new
+    bytes, since the next report may come after the window. If the last one comes more than two
+    reports (`COUNT_SPAN_S`) before the window's end, the time in between lowers the share.
     """
     samples = writer.samples
     if not writer.meter.memory or not samples or not claimed_b_s:
         return None
     start_s, end_s = window_s
-    rises_s = [later.at_s for earlier, later in pairwise(samples) if later.total > earlier.total]
-    since_s = max(start_s, samples[0].at_s)
-    until_s = min(end_s, max(rises_s, default=start_s))
-    before, after = passed_at(samples, since_s), passed_at(samples, until_s)
+    rise_times_s = [
+        later.at_s for earlier, later in pairwise(samples) if later.total > earlier.total
+    ]
+    first_s = max(start_s, samples[0].at_s)
+    last_s = min(end_s, max(rise_times_s, default=start_s))
+    before, after = passed_at(samples, first_s), passed_at(samples, last_s)
     if before is None or after is None:
         return 0.0
-    over_s = max(until_s - since_s, end_s - start_s - 2 * COUNT_SPAN_S)
+    over_s = max(last_s - first_s, end_s - start_s - 2 * COUNT_SPAN_S)
     return min((after - before) / (claimed_b_s * over_s), 1.0)
 
 
@@ -282,7 +303,8 @@ def _with_placement(record: WriterRecord, placed: Sequence[Placement]) -> Writer
     origin_b = origin.buffers_b if origin else {}
     buffers_b = target_b
     if not target_b and record.transport == "shared memory":
-        buffers_b = origin_b  # the origin maps the target's buffer, sometimes the origin alone
+        # Both ends map the target's buffer. Sometimes only the origin's memory shows it.
+        buffers_b = origin_b
     share = None
     if record.buffer_node is not None and buffers_b:
         share = buffers_b.get(str(record.buffer_node), 0) / sum(buffers_b.values())
@@ -305,17 +327,17 @@ def unproven_note(series: Series, records: Sequence[WriterRecord]) -> str | None
     if not targets:
         return None
     reasons = [
-        _not_proven(writer.meter.fault, record.overwritten_share)
+        _memory_doubt(writer.meter.fault, record.overwritten_share)
         for writer, record in zip(series.writers, records, strict=False)
         if record.proof == "unproven"
     ]
     target_names = "the targets" if MANY_TARGETS in targets else ", ".join(dict.fromkeys(targets))
     return Note.UNPROVEN(
-        targets=target_names, memory=reasons[0] if reasons else _not_proven(None, None)
+        targets=target_names, memory=reasons[0] if reasons else _memory_doubt(None, None)
     )
 
 
-def _not_proven(fault: str | None, memory_share: float | None) -> str:
+def _memory_doubt(fault: str | None, memory_share: float | None) -> str:
     """Return why a target's memory is no proof of writes."""
     if memory_share is None:
         return f"was not looked at{f' ({fault})' if fault else ''}"

@@ -85,7 +85,7 @@ def test_what_one_of_two_readings_lacks_is_unknown(hidden: tuple[float | None, .
     assert (seen.received_b_s, seen.counter) == (None, "rdma:m0/1")
 
 
-def test_counts_that_fall_are_none_used() -> None:
+def test_a_count_that_falls_shows_no_use() -> None:
     """A negative figure would make the run's own files refuse it."""
     loads = [LoadSample(4.0, 0.5, 50, 1000), LoadSample(8.0, -0.01, 20, 2000)]
     seen = conditions(NodeSeries(node="n1", devices=[], loads=loads))
@@ -180,7 +180,7 @@ def test_memory_proves_if_it_has_most_of_the_bytes_claimed(
     assert record(by_device).overwritten_share is None
 
 
-def test_what_nothing_shows_is_noted_with_the_reason() -> None:
+def test_unproven_writes_are_noted_with_the_reason() -> None:
     uncounted = MeterRecord(0, fault="nothing counts what passes over shared memory")
     seen = [
         writer(rows(100, 100, 100), meter=uncounted, fields={"target": target})
