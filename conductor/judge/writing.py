@@ -34,23 +34,24 @@ def why_not_writing(
         yield f"{fault} within the window"
         return
     # A row of a control covers all the time since its previous row, so a late row hides nothing.
-    late_s = limits.late_rows * writer.row_s if expected.rate_b_s else math.inf
-    yield from _gaps(rows, window_s, late_s)
+    max_silence_s = limits.late_rows * writer.row_s if expected.rate_b_s else math.inf
+    yield from _gaps(rows, window_s, max_silence_s)
     yield from _too_slow(observed, start_s, expected, limits.min_share)
     if (share := share_of_alone(writer, observed)) > limits.max_share:
-        reached, most = distinguishable(share, limits.max_share, 0, "%")
+        reached, allowed = distinguishable(share, limits.max_share, 0, "%")
         yield (
-            f"{expected.verb} at {reached} of its rate alone; at most {most} is allowed: the rate"
-            " alone was disturbed"
+            f"{expected.verb} at {reached} of its rate alone; at most {allowed} is allowed: the"
+            " rate alone was disturbed"
         )
-    most_b_s = _most_b_s(writer, window_s)
-    if expected.rate_b_s and observed.rate_b_s > most_b_s:
-        shares = observed.rate_b_s / expected.rate_b_s, most_b_s / expected.rate_b_s
-        reached, most = distinguishable(*shares, 0, "%")
-        yield f"{expected.verb} at {reached} of {expected.name}; at most {most} is allowed"
+    max_b_s = _max_rate_b_s(writer, window_s)
+    if expected.rate_b_s and observed.rate_b_s > max_b_s:
+        reached, allowed = distinguishable(
+            observed.rate_b_s / expected.rate_b_s, max_b_s / expected.rate_b_s, 0, "%"
+        )
+        yield f"{expected.verb} at {reached} of {expected.name}; at most {allowed} is allowed"
 
 
-def _most_b_s(writer: WriterSeries, window_s: Window) -> float:
+def _max_rate_b_s(writer: WriterSeries, window_s: Window) -> float:
     """Return the largest allowed mean rate of a writer in a window; infinite without a limit."""
     planned = writer.writer
     over_s = window_s[1] - window_s[0]
@@ -59,7 +60,8 @@ def _most_b_s(writer: WriterSeries, window_s: Window) -> float:
     return LIMITED_SHARE * planned.rate_b_s + LIMITED_MESSAGES * planned.message_b / over_s
 
 
-def _gaps(rows: Sequence[RateRow], window_s: Window, late_s: float) -> Iterator[str]:
+def _gaps(rows: Sequence[RateRow], window_s: Window, max_silence_s: float) -> Iterator[str]:
+    """Yield what the rows leave out of the window: its start, its end, or time in between."""
     start_s, end_s = window_s
     if rows[0].start_s > start_s:
         yield f"started {rows[0].start_s - start_s:.2f} s late"
@@ -71,23 +73,28 @@ def _gaps(rows: Sequence[RateRow], window_s: Window, late_s: float) -> Iterator[
     silent_s = max(
         to_s - from_s for from_s, to_s in pairwise(ends_s) if to_s > start_s and from_s < end_s
     )
-    if silent_s > late_s:
+    if silent_s > max_silence_s:
         yield f"reported nothing for {silent_s:.1f} s"
 
 
 def _too_slow(
     observed: WindowFigures, start_s: float, expected: ExpectedRate, min_share: float
 ) -> Iterator[str]:
+    """Yield that the slowest row, or the mean, is below `min_share` of the expected rate.
+
+    If no rate is expected, as of a control, every row must show that it ran.
+    """
     slowest = min(observed.rows, key=lambda row: row.rate_b_s)
-    least_b_s = min(slowest.rate_b_s, observed.rate_b_s)
+    lowest_b_s = min(slowest.rate_b_s, observed.rate_b_s)
     moment = f"from second {max(slowest.start_s - start_s, 0.0):.1f} of the window"
     if not expected.rate_b_s:
         if slowest.rate_b_s <= 0:
             yield f"{expected.verb} nothing {moment}"
-    elif not (least_b_s > 0 and least_b_s >= min_share * expected.rate_b_s):
-        share, least = distinguishable(least_b_s / expected.rate_b_s, min_share, 0, "%")
+    elif not (lowest_b_s > 0 and lowest_b_s >= min_share * expected.rate_b_s):
+        reached, required = distinguishable(lowest_b_s / expected.rate_b_s, min_share, 0, "%")
         yield (
-            f"{expected.verb} at {share} of {expected.name} {moment}; at least {least} is required"
+            f"{expected.verb} at {reached} of {expected.name} {moment};"
+            f" at least {required} is required"
         )
 
 
