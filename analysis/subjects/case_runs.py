@@ -12,7 +12,6 @@ from analysis.report.data import CaseData
 from analysis.report.plots import View
 from analysis.report.sections import Section
 from analysis.samples.pairs import rejection_kinds
-from analysis.statistics.interval import ends_text
 from records.text import first_names
 from records.units import plural
 
@@ -30,8 +29,10 @@ OUTCOMES = {
 
 #: Maximum rejected runs listed one by one; samples.parquet has all.
 _MAX_LISTED_RUNS = 200
-#: Maximum reasons of rejected runs that are listed; maximum nodes, and seeds, that are named.
-_MAX_REASONS, _MAX_NAMES = 50, 12
+#: Maximum reasons of rejected runs that are listed.
+_MAX_REASONS = 50
+#: Maximum nodes that are named, and maximum seeds.
+_MAX_NAMES = 12
 
 
 def control_text(rows: Sequence[Result], *, same_host: bool, cpu_shares: Sequence[float]) -> str:
@@ -51,14 +52,14 @@ def control_text(rows: Sequence[Result], *, same_host: bool, cpu_shares: Sequenc
     usage = (
         f", using {min(cpu_shares):.0%} to {max(cpu_shares):.0%} of a core" if cpu_shares else ""
     )
-    comparisons = "; ".join(
+    comparisons = [
         f"{row.arm} took {row.over_control.value:.3f} times as long as the control"
-        f" ({ends_text(row.over_control).replace('-', ' to ')})"
+        f" ({row.over_control.low:.3f} to {row.over_control.high:.3f})"
         for row in rows
         if row.over_control is not None
-    )
-    comparisons = comparisons or "too few to compare"
-    return f"Control: {controls_text}{usage}. In the same pairs: {comparisons}."
+    ]
+    comparisons_text = "; ".join(comparisons) or "too few to compare"
+    return f"Control: {controls_text}{usage}. In the same pairs: {comparisons_text}."
 
 
 def conditions_text(samples: pl.DataFrame) -> str:
@@ -118,9 +119,11 @@ def _footprint_text(footprint_b: int | None) -> str:
     return "" if footprint_b is None else f" through {words.size_text(footprint_b)} each"
 
 
-def _conditions(case: CaseData) -> View:
+def _conditions_view(case: CaseData) -> View:
+    """The lines on the control, on disturbances, and the notes of the case's rows."""
     samples = case.samples.select("status", "same_host", "foreign_cpus", "steal_share").collect()
     cpu_shares = _runs_that_count(case).select("cpu_share").drop_nulls().collect()["cpu_share"]
+    # A case without effects has notes of its controls and repeated baselines.
     notes = words.notes_of(case.effects or case.rows)
     reword = case.run.reword
     lines = [
@@ -137,26 +140,28 @@ def _runs_that_count(case: CaseData) -> pl.LazyFrame:
     return case.samples.filter(pl.col("status") == "counts")
 
 
-def _rejected(case: CaseData) -> View | None:
+def _rejected_runs_view(case: CaseData) -> View | None:
+    """The rejected runs, counted by reason and listed; None without any."""
     status = case.samples.select("status").collect()["status"]
     columns = ("key", "start_s", "outcome", pl.col("reason").fill_null(""))
-    rejected = case.samples.filter(pl.col("status") == "rejected").select(columns).collect()
-    if rejected.is_empty():
+    runs = case.samples.filter(pl.col("status") == "rejected").select(columns).collect()
+    if runs.is_empty():
         return None
     return View(
-        kinds=rejection_kinds(rejected.select("outcome", "reason").iter_rows())[:_MAX_REASONS],
-        rejected=rejected.height,
+        kinds=rejection_kinds(runs.select("outcome", "reason").iter_rows())[:_MAX_REASONS],
+        rejected=runs.height,
         warmups=status.eq("warm-up").sum(),
         # The first rejected runs: key, time, outcome, reason.
         listed=[
             (key, words.utc_text(start_s), outcome, reason)
-            for key, start_s, outcome, reason in rejected.head(_MAX_LISTED_RUNS).iter_rows()
+            for key, start_s, outcome, reason in runs.head(_MAX_LISTED_RUNS).iter_rows()
         ],
         outcomes=OUTCOMES,
     )
 
 
-def _nodes(case: CaseData) -> View:
+def _nodes_view(case: CaseData) -> View:
+    """The nodes, origins, seeds and writers of the case."""
     samples = case.samples.select("seed", "nodes", "origin_nodes").collect()
     nodes, origins, seeds = (
         first_names(samples[name].unique(maintain_order=True), _MAX_NAMES)
@@ -166,7 +171,7 @@ def _nodes(case: CaseData) -> View:
 
 
 SECTIONS = [
-    Section(part="case", position=20, name="conditions", view=_conditions),
-    Section(part="case", position=60, name="rejected_runs", view=_rejected),
-    Section(part="case", position=70, name="nodes", view=_nodes),
+    Section(part="case", position=20, name="conditions", view=_conditions_view),
+    Section(part="case", position=60, name="rejected_runs", view=_rejected_runs_view),
+    Section(part="case", position=70, name="nodes", view=_nodes_view),
 ]
