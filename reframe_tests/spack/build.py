@@ -53,25 +53,26 @@ def why_no_network(specs: Iterable[dict[str, Any]], machine_file: Path) -> str |
     out silently what is not required. `specs` are the concrete specs of a lock. Those that the
     machine provides (externals) are not judged.
     """
-    built = {spec["name"]: spec for spec in specs if "external" not in spec}
+    to_build = {spec["name"]: spec for spec in specs if "external" not in spec}
     uses_ucx = False
     for name, (variant, fast_networks) in _MPI_NETWORKS.items():
-        if name not in built:
+        if name not in to_build:
             continue
-        chosen = _variant_values(built[name], variant)
-        uses_ucx = uses_ucx or "ucx" in chosen
-        if not fast_networks & chosen:
+        networks = _variant_values(to_build[name], variant)
+        uses_ucx = uses_ucx or "ucx" in networks
+        if not fast_networks & networks:
             return (
-                f"Spack would build {name}@{built[name]['version']} without a fast network"
-                f" ({variant}={','.join(sorted(chosen)) or 'none'}): name the machine's own MPI in"
-                f" {machine_file}, or require {variant}=ucx there (docs/workloads.md#spack)"
+                f"Spack would build {name}@{to_build[name]['version']} without a fast network"
+                f" ({variant}={','.join(sorted(networks)) or 'none'}): name the machine's own MPI"
+                f" in {machine_file}, or require {variant}=ucx there (docs/workloads.md#spack)"
             )
-    if not uses_ucx or "ucx" not in built:
+    if not uses_ucx or "ucx" not in to_build:
         return None
-    missing = [name for name in _UCX_VARIANTS if not _variant_values(built["ucx"], name)]
+    ucx = to_build["ucx"]
+    missing = [name for name in _UCX_VARIANTS if not _variant_values(ucx, name)]
     if missing:
         return (
-            f"Spack would build ucx@{built['ucx']['version']} without {' and '.join(missing)}, so"
+            f"Spack would build ucx@{ucx['version']} without {' and '.join(missing)}, so"
             f" that it has no InfiniBand: require ucx +{' +'.join(_UCX_VARIANTS)} in {machine_file}"
             " (docs/workloads.md#spack)"
         )
@@ -80,12 +81,13 @@ def why_no_network(specs: Iterable[dict[str, Any]], machine_file: Path) -> str |
 
 def _variant_values(spec: dict[str, Any], variant: str) -> set[str]:
     """Return the values of a variant; an empty set if it is off or absent."""
-    chosen = spec.get("parameters", {}).get(variant) or []
-    values = chosen if isinstance(chosen, list) else [str(chosen)]
+    value = spec.get("parameters", {}).get(variant) or []
+    values = value if isinstance(value, list) else [str(value)]
     return set(values) - {"none"}
 
 
-#: Lines of Spack at the begin of a package and, since 1.2, of each of its steps.
+#: What Spack prints when it begins a package: `==> Installing NAME-VERSION-HASH [3/20]`. Since 1.2,
+#: it prints `[ ] HASH NAME@VERSION` at the begin of each step of the package.
 _STEP = re.compile(r"==> Installing (\S+)-\w{32}( \[\d+/\d+\])|\[ \] \w{7} (\S+@\S+)")
 #: Packages that provide MPI and its launcher.
 _MPI = {"openmpi", "mpich", "mvapich", "intel-oneapi-mpi", "cray-mpich"}
@@ -152,20 +154,20 @@ def build(
         concretized_s = time.monotonic()
         say(f"{name}: building")
 
-        steps: set[str] = set()
+        said_steps: set[str] = set()
 
         def say_step(line: str) -> None:
             step = _STEP.match(line)
-            if step and step[0] not in steps:
-                steps.add(step[0])
+            if step and step[0] not in said_steps:
+                said_steps.add(step[0])
                 say(f"{name}: {''.join(filter(None, step.groups()))}")
 
         install = ("-e", str(folder), "install", "-j", str(jobs), "--fail-fast")
         spack(layout, Path(settings.spack), *install, log=name, watch=say_step)
         installed_s = time.monotonic()
-        rows = _installed_specs(layout, settings, name)
-        roots = _root_hashes(folder / "spack.lock")
-        mpi = next((row for row in rows if row["name"] in _MPI), None)
+        installed = _installed_specs(layout, settings, name)
+        root_hashes = _root_hashes(folder / "spack.lock")
+        mpi = next((spec for spec in installed if spec["name"] in _MPI), None)
         mpi_field = {"mpi": f"{mpi['name']}@{mpi['version']}/{mpi['hash'][:7]}"} if mpi else {}
         built = Built(
             environment=name,
@@ -175,7 +177,7 @@ def build(
             concretize_s=concretized_s - started_s,
             install_s=installed_s - concretized_s,
             mpi=mpi["prefix"] if mpi else None,
-            specs=[row | mpi_field for row in rows if row["hash"] in roots],
+            specs=[spec | mpi_field for spec in installed if spec["hash"] in root_hashes],
         )
         replace_text(layout.stamp(name), json.dumps(asdict(built), indent=1) + "\n")
         say(f"{name}: built in {installed_s - started_s:.0f} s")
@@ -216,7 +218,9 @@ def read_built(layout: SpackLayout, name: str) -> Built | None:
 
 def built_environments(layout: SpackLayout) -> list[str]:
     """Return the names of the environments with a record of a build."""
-    return sorted(path.parent.name for path in layout.stamp("*").parent.parent.glob("*/built.json"))
+    any_stamp = layout.stamp("*")
+    stamps = any_stamp.parent.parent.glob(f"*/{any_stamp.name}")
+    return sorted(stamp.parent.name for stamp in stamps)
 
 
 def relocated_environment(layout: SpackLayout, settings: SpackSettings, name: str) -> str:
@@ -232,8 +236,8 @@ def relocated_environment(layout: SpackLayout, settings: SpackSettings, name: st
     machine_packages = packages_in(machine_file, "machine file") if machine_file.is_file() else {}
     network = ENVIRONMENTS / "network.yaml"
     schedulers = "slurm" if has_host_package(layout, settings, "slurm") else "none"
-    text = network.read_text().replace("$NIMC_SCHEDULERS", schedulers)
-    for package, rule in packages_in_text(text, network, "network").items():
+    network_text = network.read_text().replace("$NIMC_SCHEDULERS", schedulers)
+    for package, rule in packages_in_text(network_text, network, "network").items():
         if package not in machine_packages:
             packages[package] = {**packages.get(package, {}), **rule}
     builtin = settings.packages or recipes(layout, load_pins())
@@ -241,8 +245,8 @@ def relocated_environment(layout: SpackLayout, settings: SpackSettings, name: st
     return yaml.safe_dump(document, sort_keys=False)
 
 
-def digest_of(layout: SpackLayout, settings: SpackSettings, name: str, text: str) -> str:
-    """Return the SHA-256 of everything that the build depends on."""
+def digest_of(layout: SpackLayout, settings: SpackSettings, name: str, environment: str) -> str:
+    """Return the SHA-256 of all that a build depends on; `environment` is the text of its file."""
     files = [
         ENVIRONMENTS / "common.yaml",
         ENVIRONMENTS / "pins.yaml",
@@ -250,14 +254,14 @@ def digest_of(layout: SpackLayout, settings: SpackSettings, name: str, text: str
         _committed_lock(layout, name),
         machine_packages_file(layout, settings),
     ]
-    total = hashlib.sha256(f"{settings.spack}\n{settings.version}\n{text}".encode())
+    digest = hashlib.sha256(f"{settings.spack}\n{settings.version}\n{environment}".encode())
     for path in files:
-        total.update(path.read_bytes() if path.is_file() else b"absent")
-    return total.hexdigest()
+        digest.update(path.read_bytes() if path.is_file() else b"absent")
+    return digest.hexdigest()
 
 
 def _committed_lock(layout: SpackLayout, name: str) -> Path:
-    """Return the path of the lock that a site may commit to fix this machine's versions."""
+    """Return the path of the lock that a site may commit, so that this machine's versions stay."""
     return ENVIRONMENTS / "locks" / layout.machine / f"{name}.lock"
 
 
@@ -265,16 +269,16 @@ def _installed_specs(
     layout: SpackLayout, settings: SpackSettings, name: str
 ) -> list[dict[str, str]]:
     """Return every spec of the environment, installed by Spack or provided by the machine."""
-    names = ("hash", "name", "version", "prefix", "spec")
-    spec = "{name}{@version}{variants}{compiler_flags}{ arch=architecture}{compilers}"
-    line_format = "\t".join(["{hash}", "{name}", "{version}", "{prefix}", spec])
+    columns = ("hash", "name", "version", "prefix", "spec")
+    spec_format = "{name}{@version}{variants}{compiler_flags}{ arch=architecture}{compilers}"
+    line_format = "\t".join(["{hash}", "{name}", "{version}", "{prefix}", spec_format])
     find = ("-e", str(layout.environment(name)), "find", "--format", line_format)
     printed = spack(layout, Path(settings.spack), *find, log=name)
     specs = []
     for line in printed.splitlines():
         fields = [" ".join(field.split()) for field in line.split("\t")]
-        if len(fields) == len(names):
-            specs.append(dict(zip(names, fields, strict=True)))
+        if len(fields) == len(columns):
+            specs.append(dict(zip(columns, fields, strict=True)))
     return specs
 
 
