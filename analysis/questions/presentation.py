@@ -35,7 +35,9 @@ if TYPE_CHECKING:
 #: Ending of a column's name -> its unit, longer endings first. Seconds per byte are shown per
 #: gigabyte.
 _UNITS = {"_b_s": "B/s", "_s_b": "s/GB", "_s": "s", "_b": "B"}
-_S_PER_GB, _PER_GB = "s/GB", 1e9
+_S_PER_GB = "s/GB"
+_B_PER_GB = 1e9
+#: Ends of an interval, as names of columns end.
 _ENDS = ("low", "high")
 #: Maximum significant digits of a figure with an interval.
 _MAX_DIGITS = 4
@@ -53,6 +55,8 @@ _MAX_OPEN_ROWS = 24
 _MAX_LINE_CHARACTERS, _LINE_HEIGHT_IN = 36, 0.15
 #: Maximum pictures of an answer.
 _MAX_PICTURES = 24
+#: Index of the colour of all rows of a forest, if colours stand for no key.
+_ONE_COLOUR_INDEX = 1
 #: Kind of picture -> its caption.
 _CAPTIONS: Mapping[Plot, str] = {
     "forest": "Point and bar: estimate and interval.",
@@ -67,8 +71,8 @@ Row = Mapping[str, Any]
 class _Drawing(NamedTuple):
     """The content of one picture: the rows that share the values of `picture_keys`."""
 
-    #: These values, as text.
-    part: str
+    #: The values of `picture_keys`, as text; empty without such keys.
+    key_text: str
     rows: Sequence[Row]
     #: The column that is drawn.
     column: str
@@ -111,7 +115,10 @@ def section(
 
 
 def _file(question: Question, runs: Sequence[RunData]) -> Files:
-    """NAME.json: the rows of all runs under NAME, each with `run` and the caveats `emulated`."""
+    """The file NAME.json, with the rows of the answers of all runs under the key NAME.
+
+    Each row also has the name of its run, `run`, and the caveats of its run, `emulated`.
+    """
     rows = []
     for run in runs:
         run_columns = {"run": run.header.run, "emulated": run.emulation_caveats()}
@@ -121,10 +128,10 @@ def _file(question: Question, runs: Sequence[RunData]) -> Files:
 
 def _view(question: Question, table: pl.DataFrame, run: RunData) -> View:
     rows = table.to_dicts()
-    table_layout = column_rows if question.column_key else key_rows
+    table_layout = layout_by_column_key if question.column_key else layout_by_row
     # A cloud of points has no table: its picture has all rows.
-    cells_table = table.clear() if question.plot == "points" else table
-    headings, numeric, cells = table_layout(question, cells_table)
+    shown_table = table.clear() if question.plot == "points" else table
+    headings, numeric, cells = table_layout(question, shown_table)
     drawings = _drawings(question, rows)
     note = _undrawn_note(question, rows, drawings)
     reasons = [row.get("why", "") for row in rows]
@@ -149,7 +156,7 @@ def _view(question: Question, table: pl.DataFrame, run: RunData) -> View:
 TableLayout = tuple[list[str], list[bool], list[list[tuple[str, str]]]]
 
 
-def key_rows(question: Question, table: pl.DataFrame) -> TableLayout:
+def layout_by_row(question: Question, table: pl.DataFrame) -> TableLayout:
     """A table with a row for each row of the answer, and a column for each key and figure."""
     names = list(dict.fromkeys([*question.by, question.main, *_figure_columns(question, table)]))
     numeric = [table.schema[name].is_numeric() for name in names]
@@ -157,8 +164,11 @@ def key_rows(question: Question, table: pl.DataFrame) -> TableLayout:
     return [_heading(question, name) for name in names], numeric, cells
 
 
-def column_rows(question: Question, table: pl.DataFrame) -> TableLayout:
-    """A table with a column for each value of `column_key`, and a row for each other key."""
+def layout_by_column_key(question: Question, table: pl.DataFrame) -> TableLayout:
+    """A table with a column for each value of `column_key`.
+
+    It has a row for each combination of values of the other keys.
+    """
     keys = [name for name in question.by if name != question.column_key]
     values = table[question.column_key].unique(maintain_order=True).to_list()
     groups = grouped((tuple(row[name] for name in keys), row) for row in table.to_dicts())
@@ -220,38 +230,44 @@ def _heading(question: Question, name: str) -> str:
     return f"{headings[name]}, {unit}" if unit == _S_PER_GB else headings[name]
 
 
-def figure(name: str, value: Any, *ends: float | None, unit: str | None = None) -> tuple[str, str]:
-    """A value of a column and its interval as texts; in `unit`, else in the unit of its name.
+def figure_texts(
+    name: str, value: Any, *ends: float | None, unit: str | None = None
+) -> tuple[str, str]:
+    """The texts of a column's value and of its interval, of which the second may be empty.
 
-    With an interval, both are rounded to two significant digits of the interval's width, and to at
-    most four of the figure.
+    `ends` are the low and the high end of the interval; None for an end that is not known. The
+    value is shown in `unit`, or if that is None, in the unit of the column's name. With an
+    interval, both are rounded to two significant digits of the interval's width, and to at most
+    four of the value.
     """
     if value is None:
         return _one_sided(name, *ends), ""
     if not isinstance(value, float):
         return str(value), ""
-    if name == "p":
+    if name == "p":  # a p value
         return f"{value:.3f}" if value >= _MIN_SHOWN_P else f"< {_MIN_SHOWN_P}", ""
-    if name == "r":
+    if name == "r":  # a coefficient of correlation
         return f"{value:.3f}", " to ".join(f"{end:.2f}" for end in ends if end is not None)
     unit = _unit(name) if unit is None else unit
     if unit == "count":
         return f"{value:,.0f}" if abs(value) < _MIN_EXPONENT_COUNT else f"{value:.2e}", ""
-    divisor, scaled = divisor_and_unit(value, unit)
-    if unit in (_S_PER_GB, PER_RATE):
-        divisor, scaled = 1 / _PER_GB, unit if unit == PER_RATE else ""
+    divisor, shown_unit = divisor_and_unit(value, unit)
+    if unit == PER_RATE:
+        divisor, shown_unit = 1 / _B_PER_GB, PER_RATE
+    elif unit == _S_PER_GB:
+        divisor, shown_unit = 1 / _B_PER_GB, ""  # the heading has the unit
     elif unit == _SHARE_UNIT:
-        divisor, scaled = 0.01, "%"
-    suffix = f" {scaled}" if scaled else ""
+        divisor, shown_unit = 0.01, "%"
+    suffix = f" {shown_unit}" if shown_unit else ""
     known_ends = [end / divisor for end in ends if end is not None]
-    if len(known_ends) < len(_ENDS) or known_ends[0] == known_ends[1]:
+    if len(known_ends) < 2 or known_ends[0] == known_ends[1]:
         return f"{number(value / divisor)}{suffix}", ""
     low, high = known_ends
     figures = (value / divisor, low, high)
     largest = max(map(abs, figures))
     decimals = max(min(1 - floor(log10(high - low)), _MAX_DIGITS - 1 - floor(log10(largest))), 0)
     # Adding 0 to a rounded -0 gives 0.
-    texts = [f"{round(value, decimals) + 0:.{decimals}f}" for value in figures]
+    texts = [f"{round(figure, decimals) + 0:.{decimals}f}" for figure in figures]
     return f"{texts[0]}{suffix}", f"{texts[1]} to {texts[2]}"
 
 
@@ -259,7 +275,7 @@ def _one_sided(name: str, *ends: float | None) -> str:
     """An interval with one known end as text: `above 7.2 GB/s`."""
     for word, end in zip(("above", "below"), ends, strict=False):
         if end is not None:
-            return f"{word} {figure(name, end)[0]}"
+            return f"{word} {figure_texts(name, end)[0]}"
     return DASH
 
 
@@ -269,13 +285,13 @@ def _cell(question: Question, row: Row, name: str) -> tuple[str, str]:
         return row["word"], row["why"]
     ends = (row[f"{name}_low"], row[f"{name}_high"]) if name in question.estimates else ()
     unit = row[question.units[name]] if name in question.units else None
-    return figure(name, row[name], *ends, unit=unit)
+    return figure_texts(name, row[name], *ends, unit=unit)
 
 
 # Pictures.
 
 
-#: Draws a column of rows of the answer.
+#: Draws one column of some rows of an answer into a figure.
 Draw = Callable[["Figure", Question, Sequence[Row], str], None]
 
 
@@ -289,19 +305,19 @@ def _drawings(question: Question, rows: Sequence[Row]) -> list[_Drawing]:
         if question.plot != "points":
             drawn_rows = drawn_rows[:_MAX_DRAWN_ROWS]
         groups = grouped((_key_text(question.picture_keys, row), row) for row in drawn_rows)
-        drawings += [_Drawing(part, group, column) for part, group in groups.items()]
+        drawings += [_Drawing(key_text, group, column) for key_text, group in groups.items()]
     return drawings
 
 
 def _picture(question: Question, drawing: _Drawing, note: str) -> Picture:
     """The picture of a drawing; its caption ends with the note."""
     assert question.plot
-    part, rows, column = drawing
-    height_in, draw = _PLOTS[question.plot]
+    key_text, rows, column = drawing
+    height_of, draw = _PLOTS[question.plot]
     labelled = [(_key_text(question.by, row), row) for row in rows]
     if question.plot == "points":
         # The title has the median of each cloud.
-        clouds = grouped((_key_text(question.axes[1:], row), row) for row in rows)
+        clouds = grouped((_key_text(question.plot_columns[1:], row), row) for row in rows)
         labelled = [
             (label, {**cloud[0], column: median(row[column] for row in cloud)})
             for label, cloud in clouds.items()
@@ -316,12 +332,12 @@ def _picture(question: Question, drawing: _Drawing, note: str) -> Picture:
         return {}
 
     return Picture(
-        name=f"{question.name} {part}",
+        name=f"{question.name} {key_text}",
         title=f"{question.title}: {'; '.join(texts)}",
         caption=f"{_CAPTIONS[question.plot]} {note}".rstrip(),
-        height_in=height_in(question, rows),
+        height_in=height_of(question, rows),
         draw=draw_rows,
-        part=part,
+        part=key_text,
     )
 
 
@@ -330,7 +346,7 @@ def _key_text(names: Sequence[str], row: Row) -> str:
     return " ".join(str(row[name]) for name in names if row[name] not in (None, ""))
 
 
-def _row_name(question: Question, row: Row) -> str:
+def _row_label(question: Question, row: Row) -> str:
     """The label of a row: its keys without those of its picture, in as many lines as they need."""
     text = _key_text([key for key in question.by if key not in question.picture_keys], row)
     if len(text) <= _MAX_LINE_CHARACTERS:
@@ -340,7 +356,7 @@ def _row_name(question: Question, row: Row) -> str:
 
 def _rows_height_in(question: Question, rows: Sequence[Row], min_row_in: float) -> float:
     """The height of a picture with a row for each row of the answer."""
-    lines = max(1 + _row_name(question, row).count("\n") for row in rows)
+    lines = max(1 + _row_label(question, row).count("\n") for row in rows)
     return 0.9 + max(min_row_in, lines * _LINE_HEIGHT_IN + 0.03) * len(rows)
 
 
@@ -349,41 +365,45 @@ def _axis_scale(question: Question, rows: Sequence[Row], name: str) -> tuple[flo
     text = question.headings.get(name, name.replace("_", " "))
     unit = one_line(rows[0][question.units[name]]) if name in question.units else _unit(name)
     if unit == _S_PER_GB:
-        return 1 / _PER_GB, f"{text}, s/GB"
+        return 1 / _B_PER_GB, f"{text}, s/GB"
     if unit == _SHARE_UNIT:
         return 0.01, f"{text}, %"
-    divisor, scaled = divisor_and_unit(max(abs(float(row[name])) for row in rows), unit)
-    return divisor, f"{text}, {scaled}" if unit else text
+    divisor, shown_unit = divisor_and_unit(max(abs(float(row[name])) for row in rows), unit)
+    return divisor, f"{text}, {shown_unit}" if unit else text
 
 
 def _draw_forest(figure: Figure, question: Question, rows: Sequence[Row], name: str) -> None:
-    """Draw a row for each row of the answer, with its interval; colours by the first of `axes`."""
+    """Draw an estimate and its interval for each row of the answer, below each other.
+
+    The first of `plot_columns`, if any, is the key that colours stand for.
+    """
     divisor, axis_label = _axis_scale(question, rows, name)
-    colour_key = question.axes[0] if question.axes else ""
+    colour_key = question.plot_columns[0] if question.plot_columns else ""
     levels = list(dict.fromkeys(row[colour_key] for row in rows)) if colour_key else []
-    labels = [_row_name(question, row) for row in rows]
+    labels = [_row_label(question, row) for row in rows]
     axes = plots.rows_axes(figure, labels, axis_label, no_effect=None if _unit(name) else 1.0)
-    for line, row in enumerate(rows):
-        index = levels.index(row[colour_key]) if colour_key else 1
+    for position, row in enumerate(rows):
+        colour_index = levels.index(row[colour_key]) if colour_key else _ONE_COLOUR_INDEX
         if question.background and row[f"{question.background}_low"] is not None:
             low, high = (row[f"{question.background}_{end}"] for end in _ENDS)
-            plots.draw_repeatability(axes, Interval(low, high), line)
+            plots.draw_repeatability(axes, Interval(low, high), position)
         estimate = estimate_of(row, name)
-        scaled = estimate.mapped(lambda value: value / divisor) if estimate else None
-        plots.draw_interval(axes, scaled, line, LEVEL_COLOURS[index % len(LEVEL_COLOURS)], "o")
+        scaled_estimate = estimate.mapped(lambda value: value / divisor) if estimate else None
+        colour = LEVEL_COLOURS[colour_index % len(LEVEL_COLOURS)]
+        plots.draw_interval(axes, scaled_estimate, position, colour, "o")
 
 
 def _draw_change(figure: Figure, question: Question, rows: Sequence[Row], _: str) -> None:
     """Draw a row for each row of the answer: its values without and with traffic, logarithmic."""
-    off_column, on_column = question.axes
+    off_column, on_column = question.plot_columns
     positive = [row for row in rows if (row[off_column] or 0) > 0 and (row[on_column] or 0) > 0]
-    labels = [_row_name(question, row) for row in positive]
+    labels = [_row_label(question, row) for row in positive]
     axes = plots.rows_axes(figure, labels, "", no_effect=None)
-    for line, row in enumerate(positive):
+    for position, row in enumerate(positive):
         off, on = row[off_column], row[on_column]
-        axes.plot([off, on], [line, line], color=light_colour("muted"), lw=1.5)
-        draw_points(axes, [off], [line], "off", "o", 6)
-        draw_points(axes, [on], [line], "on", "^", 6)
+        axes.plot([off, on], [position, position], color=light_colour("muted"), lw=1.5)
+        draw_points(axes, [off], [position], "off", "o", 6)
+        draw_points(axes, [on], [position], "on", "^", 6)
     if positive:
         plots.set_logarithmic(axes, "x")
 
@@ -393,27 +413,27 @@ def _draw_map(figure: Figure, question: Question, rows: Sequence[Row], name: str
 
     The larger a value is, the darker is its cell.
     """
-    x_key, y_key = question.axes
-    columns = list(dict.fromkeys(row[x_key] for row in rows))
-    lines = list(dict.fromkeys(row[y_key] for row in rows))
+    x_key, y_key = question.plot_columns
+    x_levels = list(dict.fromkeys(row[x_key] for row in rows))
+    y_levels = list(dict.fromkeys(row[y_key] for row in rows))
     smallest, largest = min(row[name] for row in rows), max(row[name] for row in rows)
     axes = figure.subplots()
     for row in rows:
-        x, y = columns.index(row[x_key]), lines.index(row[y_key])
+        x, y = x_levels.index(row[x_key]), y_levels.index(row[y_key])
         depth = (row[name] - smallest) / (largest - smallest) if largest > smallest else 0.0
         corners = [x - 0.5, x + 0.5, x + 0.5, x - 0.5], [y - 0.5, y - 0.5, y + 0.5, y + 0.5]
         axes.fill(*corners, color=light_colour("on"), alpha=0.05 + 0.5 * depth, lw=0)
         value, interval = _cell(question, row, name)
         axes.text(x, y + 0.02, value, ha="center", va="bottom", fontsize="small")
         axes.text(x, y - 0.05, interval, ha="center", va="top", fontsize="x-small")
-    for key in question.axes:
+    for key in question.plot_columns:
         sizes = {row[key]: row[f"{key}_b"] for row in rows}
         for position, marks in mark_positions(question, list(sizes.values()), rows[0]).items():
             _draw_mark(axes, ", ".join(marks), position, vertical=key == x_key)
-    axes.set_xticks(range(len(columns)), columns)
-    axes.set_yticks(range(len(lines)), lines)
-    axes.set(xlim=(-0.5, len(columns) - 0.5), ylim=(-0.5, len(lines) - 0.5))
-    labels = [question.headings.get(key, key.replace("_", " ")) for key in question.axes]
+    axes.set_xticks(range(len(x_levels)), x_levels)
+    axes.set_yticks(range(len(y_levels)), y_levels)
+    axes.set(xlim=(-0.5, len(x_levels) - 0.5), ylim=(-0.5, len(y_levels) - 0.5))
+    labels = [question.headings.get(key, key.replace("_", " ")) for key in question.plot_columns]
     axes.set(xlabel=labels[0], ylabel=labels[1])
 
 
@@ -450,24 +470,27 @@ def mark_positions(
 
 
 def _draw_series(figure: Figure, question: Question, rows: Sequence[Row], name: str) -> None:
-    """Draw the rows over the first of `axes`, by the other ones: a line of each, or a cloud."""
-    x_column, is_cloud = question.axes[0], question.plot == "points"
+    """Draw a column over the first of `plot_columns`, as lines or as clouds of points.
+
+    The rows with equal values of the other `plot_columns` are one line, or one cloud.
+    """
+    x_column, is_cloud = question.plot_columns[0], question.plot == "points"
     divisor, y_label = _axis_scale(question, rows, name)
     x_values = list(dict.fromkeys(row[x_column] for row in rows))
-    has_texts = isinstance(x_values[0], str)
-    if has_texts:
+    x_is_text = isinstance(x_values[0], str)
+    if x_is_text:
         x_divisor, x_label = 1.0, question.headings.get(x_column, x_column.replace("_", " "))
     else:
         x_divisor, x_label = _axis_scale(question, rows, x_column)
 
     def x_of(row: Row) -> float:
-        return float(x_values.index(row[x_column])) if has_texts else row[x_column] / x_divisor
+        return float(x_values.index(row[x_column])) if x_is_text else row[x_column] / x_divisor
 
     def y_of(row: Row, column: str) -> float:
         return nan if row[column] is None else row[column] / divisor
 
     axes = figure.subplots()
-    groups = grouped((_key_text(question.axes[1:], row), row) for row in rows)
+    groups = grouped((_key_text(question.plot_columns[1:], row), row) for row in rows)
     for index, (label, group) in enumerate(groups.items()):
         colour = LEVEL_COLOURS[index % len(LEVEL_COLOURS)]
         css_colour = light_colour(colour)
@@ -484,9 +507,9 @@ def _draw_series(figure: Figure, question: Question, rows: Sequence[Row], name: 
             axes.plot(x, y, color=css_colour, marker=shape, ms=5, lw=1.4, label=label)
             low, high = ([y_of(row, f"{name}_{end}") for row in group] for end in _ENDS)
             axes.vlines(x, low, high, color=css_colour, lw=2.5, alpha=0.6)
-    if has_texts:
+    if x_is_text:
         axes.set_xticks(range(len(x_values)), x_values)
-    limits: dict[str, Any] = {} if has_texts or is_cloud else {"xlim": (0, None)}
+    limits: dict[str, Any] = {} if x_is_text or is_cloud else {"xlim": (0, None)}
     if is_cloud or _unit(name):
         limits["ylim"] = (0, None)
     else:
@@ -497,10 +520,10 @@ def _draw_series(figure: Figure, question: Question, rows: Sequence[Row], name: 
 
 
 def _map_height_in(question: Question, rows: Sequence[Row]) -> float:
-    return 1.3 + 0.55 * len({row[question.axes[1]] for row in rows})
+    return 1.3 + 0.55 * len({row[question.plot_columns[1]] for row in rows})
 
 
-#: Kind of picture -> its height in inches, and the function that draws it.
+#: Kind of picture -> a function that returns its height in inches, and the function that draws it.
 _PLOTS: Mapping[Plot, tuple[Callable[[Question, Sequence[Row]], float], Draw]] = {
     "forest": (lambda question, rows: _rows_height_in(question, rows, 0.34), _draw_forest),
     "change": (lambda question, rows: _rows_height_in(question, rows, 0.26), _draw_change),

@@ -108,7 +108,7 @@ class Question:
     #: lines, points: the column of the x axis (texts are spaced evenly), then the keys of a line;
     #: change: the values without traffic, and with it;
     #: map: the keys of the x and y axes, which are texts of the sizes NAME_b.
-    axes: tuple[str, ...] = ()
+    plot_columns: tuple[str, ...] = ()
     #: map: columns with sizes at which lines are drawn.
     marks: tuple[str, ...] = ()
     #: forest: the name of an interval that is drawn behind each row's own interval. points: a

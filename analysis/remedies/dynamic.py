@@ -130,7 +130,7 @@ DYNAMIC = Question(
     headings={"speed": "speed / speed off", "share": "share of time with traffic"},
     column_key="strategy",
     plot="lines",
-    axes=("share", "strategy"),
+    plot_columns=("share", "strategy"),
     picture_keys=tuple(_CORE_COLUMNS),
 )
 

@@ -237,7 +237,7 @@ THROTTLED_RUNS = Question(
     headings={"fom": "figure of merit", "reached_b_s": "writers' rate, as measured"},
     units={"fom": "unit"},
     plot="points",
-    axes=("reached_b_s", "at"),
+    plot_columns=("reached_b_s", "at"),
     picture_keys=("case", "arm"),
     background="line",
 )

@@ -130,7 +130,7 @@ RATES = Question(
     columns=("reached_b_s", *_FLOOR_COLUMNS, "n", "verdict"),
     headings={**_HEADINGS, "level": "rate requested"},
     plot="lines",
-    axes=("reached_b_s", "line"),
+    plot_columns=("reached_b_s", "line"),
     picture_keys=("case", "at"),
 )
 LEVELS = replace(
@@ -143,7 +143,7 @@ LEVELS = replace(
     rows=partial(_effects_by_factor, rates=False),
     by=("case", "factor", "at", "line", "level"),
     headings=_HEADINGS,
-    axes=("level", "line"),
+    plot_columns=("level", "line"),
     picture_keys=("case", "factor", "at"),
 )
 

@@ -141,7 +141,7 @@ CELLS = Question(
         "llc_b": "last-level caches",
     },
     plot="map",
-    axes=("footprint", "working_set"),
+    plot_columns=("footprint", "working_set"),
     marks=("l2_b", "llc_b"),
     picture_keys=("case",),
 )

@@ -110,7 +110,7 @@ CALLS = Question(
     estimates={"share": median("share"), "message_b": median("message_b")},
     sentences=published_sentences("figure_1"),
     headings={"share": "share of the time", "message_b": "mean message", "kind": "calls"},
-    axes=("kind",),
+    plot_columns=("kind",),
     drawn_estimates=("share", "message_b"),
 )
 
@@ -132,7 +132,7 @@ RUN_TIMES = Question(
     sentences=published_sentences("figure_3"),
     headings={"number": "run, in order of time", "time_s": "time"},
     plot="points",
-    axes=("number", "policy"),
+    plot_columns=("number", "policy"),
     picture_keys=("case", "kind"),
 )
 
@@ -184,7 +184,7 @@ CHANGES = Question(
         "reference": "first policy",
         "floor": "baseline repeated",
     },
-    axes=("policy",),
+    plot_columns=("policy",),
     picture_keys=("case", "kind"),
     background="floor",
 )

@@ -193,6 +193,6 @@ CELLS = Question(
         "counted_by": "counted by",
         "on_node_share": "buffer on its node",
     },
-    axes=("side",),
+    plot_columns=("side",),
 )
 SECTIONS = [section(CELLS, "run", 41)]

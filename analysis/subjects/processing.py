@@ -132,6 +132,6 @@ PROCESSOR_TIME = Question(
         "word": "receives by",
         "claim": "site file",
     },
-    axes=("end",),
+    plot_columns=("end",),
 )
 SECTIONS = [section(PROCESSOR_TIME, "end", 95, folded=True)]

@@ -82,7 +82,7 @@ POLICIES = Question(
         "floor_high": "to",
     },
     units={"fom": "unit", "fom_reference": "unit"},
-    axes=("policy",),
+    plot_columns=("policy",),
     picture_keys=("factor", "arm"),
     background="floor",
 )

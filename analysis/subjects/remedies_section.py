@@ -27,7 +27,7 @@ TIMES = Question(
     by=("case", "remedy", "traffic", "with"),
     estimates={"time": typical_time},
     headings={"time": "time / time off"},
-    axes=("with",),
+    plot_columns=("with",),
     picture_keys=("case",),
 )
 

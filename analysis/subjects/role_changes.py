@@ -151,7 +151,7 @@ CHANGES = Question(
     },
     units={"off": "unit", "on": "unit"},
     plot="change",
-    axes=("off", "on"),
+    plot_columns=("off", "on"),
     picture_keys=("case", "unit"),
 )
 SECTIONS = [section(CHANGES, "run", 81)]

@@ -9,7 +9,13 @@ import polars as pl
 import pytest
 
 from analysis.questions.estimators import difference, median, ratio, ratio_of_sets
-from analysis.questions.presentation import cached_answer, column_rows, figure, key_rows, section
+from analysis.questions.presentation import (
+    cached_answer,
+    figure_texts,
+    layout_by_column_key,
+    layout_by_row,
+    section,
+)
 from analysis.questions.question import Limit, Question, answer, shared
 from analysis.statistics.interval import Estimate
 from tests.analysis.synthetic import LAMMPS, loaded_run, samples
@@ -101,11 +107,11 @@ def test_a_null_key_is_a_group_of_its_own():
     assert table.select("case", "n", "least").rows() == [(None, 2, 1.0), ("a", 1, 2.0)]
 
 
-def test_what_no_row_has_is_a_number_without_a_value():
+def test_a_column_without_values_is_a_column_of_numbers():
     rows = ROWS.with_columns(lost=None)
     table = answer(made_question(rows, facts=shared("lost")), None)
     assert table["lost"].to_list() == [None] * 3
-    headings, numeric, cells = key_rows(made_question(rows, columns=("lost",)), table)
+    headings, numeric, cells = layout_by_row(made_question(rows, columns=("lost",)), table)
     assert dict(zip(headings, numeric, strict=True))["lost"]
     assert {row[-1] for row in cells} == {("\u2013", "")}
 
@@ -130,7 +136,7 @@ def test_a_key_may_be_spread_over_the_columns_of_the_table():
         column_key="arm",
         plot=None,
     )
-    headings, numeric, cells = column_rows(question, answer(question, None))
+    headings, numeric, cells = layout_by_column_key(question, answer(question, None))
     assert (headings, numeric) == (["case", "off", "on"], [False, True, True])
     assert cells == [
         [("a", ""), ("25.00 %", "short"), ("300.0 B", "short")],
@@ -153,7 +159,7 @@ def test_rows_of_a_picture_have_long_names_in_several_lines():
 def test_lines_have_a_legend_if_they_have_names(names):
     rows = pl.DataFrame({"case": names, "rate": [1.0, 2.0], "value": [1.0, 2.0]})
     question = replace(
-        made_question(rows, plot="lines", axes=("rate", "case")), by=("rate", "case")
+        made_question(rows, plot="lines", plot_columns=("rate", "case")), by=("rate", "case")
     )
     run = SimpleNamespace(cached=lambda _, work: work(), emulation_caveats=lambda _: [])
     (picture,) = section(question, "run", 1).view(run).pictures
@@ -234,7 +240,7 @@ def test_the_median_has_the_extremes_of_six_as_its_interval():
 def test_figures_have_the_unit_of_their_name_and_the_decimals_of_their_interval(
     name, value, ends, shown
 ):
-    assert figure(name, value, *ends) == shown
+    assert figure_texts(name, value, *ends) == shown
 
 
 def test_a_question_is_answered_once_a_run(tmp_path):
