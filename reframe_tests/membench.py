@@ -96,7 +96,7 @@ class membench(rfm.RegressionTest, CompiledMixin, WorkingSetMixin, NimcMixin):
         if sockets > 1:
             self.executable_opts += ["--socket", "all"]
             self.notes = [*self.notes, "cores of all sockets compute; the model is of one socket"]
-        node = self.machine.numa_node(self.node, f"{self.name}.node")
+        node = self.machine.known_numa_node(self.node, f"{self.name}.node")
         if node is not None:
             self.executable_opts += ["-m", str(node)]
 

@@ -323,7 +323,7 @@ def _buffer_node(levels: Mapping[str, Level], machine: Machine) -> int | None:
 
     It comes from `comm_node`, else from the check's variable `buffer`, else from `writer_rail`.
     """
-    number = machine.numa_node(int(levels["comm_node"]), "comm_node")
+    number = machine.known_numa_node(int(levels["comm_node"]), "comm_node")
     if number is None and "buffer" in levels:
         return numa_node_of_place(machine, "buffer", str(levels["buffer"]))
     if number is None and levels["writer_rail"] == rails.LOCAL:

@@ -295,7 +295,7 @@ class Machine(Record):
             }
         )
 
-    def numa_node(self, number: int, field: str) -> int | None:
+    def known_numa_node(self, number: int, field: str) -> int | None:
         """Return the number of a NUMA node of this machine; None for -1, which means 'not bound'.
 
         Raises InputError for the number of any other node. The error names `field`.

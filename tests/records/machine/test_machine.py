@@ -35,9 +35,9 @@ def test_quantities_and_nodes(tmp_path):
     assert box.nic.link_rate_b_s == 4e9
     assert box.facts.llc_b == 40 * 1024 * 1024
     assert box.node_mtti_s == 10 * 365.25 * 86400
-    assert [box.numa_node(number, "comm_node") for number in (-1, 0, 1)] == [None, 0, 1]
+    assert [box.known_numa_node(number, "comm_node") for number in (-1, 0, 1)] == [None, 0, 1]
     with pytest.raises(InputError, match=r"comm_node: 2 found; allowed are -1 .* of box: 0, 1$"):
-        box.numa_node(2, "comm_node")
+        box.known_numa_node(2, "comm_node")
 
 
 def test_an_included_file_takes_the_place_of_keys_unless_others_could_write_it(
