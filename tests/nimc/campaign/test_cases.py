@@ -6,128 +6,149 @@ import pytest
 
 from nimc.campaign.cases import treatments
 from records.campaign import Entry
+from tests.messages import assert_message
 from tests.nimc.campaign.campaign_files import faults, load
 from tests.nimc.campaign.made_request import made_machine
 
-#: Origin and target share a host.
-HERE = made_machine("same_host", injector="ucx")
+SHARED_HOST = made_machine("same_host", injector="ucx")
 
 
-def cases(tmp_path: Path, text: str) -> list[Entry]:
-    return load(tmp_path, text, HERE).cases
+def campaign_text(entry: str = "check: stream", further_keys: str = "") -> str:
+    """Return the text of a campaign of one entry; its further keys begin in line 4."""
+    return f"name: c\nworkloads:\n  - {{{entry}}}\n{further_keys}\n"
 
 
-def names(case: Entry, *arms: str) -> list[str]:
-    return [treatment.name for treatment in treatments(arms, case)]
+def cases(tmp_path: Path, campaign: str) -> list[Entry]:
+    """Return the cases of a campaign's text on a shared host."""
+    return load(tmp_path, campaign, SHARED_HOST).cases
 
 
-def text(entry: str = "check: stream", more: str = "") -> str:
-    return f"name: c\nworkloads:\n  - {{{entry}}}\n{more}"
+def treatment_names(case: Entry) -> list[str]:
+    """Return the treatments of a case for the arms `off` and `on`."""
+    return [treatment.name for treatment in treatments(["off", "on"], case)]
 
 
-@pytest.mark.parametrize("more", ["", "factors: {rate: [0, 25%, full]}\n"])
-def test_the_control_is_run_only_on_a_shared_host(tmp_path, more):
-    campaign = text(more=more)
-    assert load(tmp_path, campaign, HERE).arms == ["off", "on", "spin", "aa"]
+@pytest.mark.parametrize("factors", ["", "factors: {rate: [0, 25%, full]}\n"])
+def test_the_control_is_run_only_on_a_shared_host(tmp_path, factors):
+    campaign = campaign_text(further_keys=factors)
+    assert load(tmp_path, campaign, SHARED_HOST).arms == ["off", "on", "spin", "aa"]
     assert load(tmp_path, campaign, made_machine("same_job")).arms == ["off", "on", "aa"]
-    # Arms that the campaign names are kept.
-    with_arms = text(more=f"arms: [off, on]\n{more}")
-    assert load(tmp_path, with_arms, HERE).arms == ["off", "on"]
 
 
-def test_factors_of_the_table_and_of_the_check_change_within_a_block(tmp_path):
-    more = "factors: {rate: [0, 25%, full], reserved_cores: [0, 1]}\n"
-    (case,) = cases(tmp_path, text("check: stream", more))
+def test_arms_that_a_campaign_names_are_the_only_ones(tmp_path):
+    campaign = campaign_text(further_keys="arms: [off, on]")
+    assert load(tmp_path, campaign, SHARED_HOST).arms == ["off", "on"]
+
+
+def test_factors_of_treatments_change_within_a_block(tmp_path):
+    factors = "factors: {rate: [0, 25%, full], reserved_cores: [0, 1]}"
+    (case,) = cases(tmp_path, campaign_text(further_keys=factors))
     assert (case.name, case.case_levels) == ("stream", {})
     assert case.factors == {"rate": [0, "25%", "full"], "reserved_cores": [0, 1]}
-    (melt,) = cases(tmp_path, text("check: lammps, factors: {steps: [10, 20]}"))
-    assert names(melt, "off", "on") == ["off", "on", "off@steps=20", "on@steps=20"]
+
+
+def test_a_variable_that_its_check_lets_change_is_such_a_factor(tmp_path):
+    """`steps` of LAMMPS."""
+    (case,) = cases(tmp_path, campaign_text("check: lammps, factors: {steps: [10, 20]}"))
+    assert treatment_names(case) == ["off", "on", "off@steps=20", "on@steps=20"]
 
 
 def test_other_factors_make_cases(tmp_path):
     entry = "check: stream, set: {llc_multiple: 2}, factors: {iterations: [10, 20], rate: [full]}"
-    stream_cases = cases(tmp_path, text(entry))
+    stream_cases = cases(tmp_path, campaign_text(entry))
     assert [case.name for case in stream_cases] == ["stream@iterations=10", "stream@iterations=20"]
     assert stream_cases[1].set == {"llc_multiple": 2, "iterations": 20}
     assert stream_cases[1].case_levels == {"iterations": 20}
     assert stream_cases[1].factors == {"rate": ["full"]}
-    # Names of several stay names of files.
+
+
+def test_a_case_name_with_several_levels_is_the_name_of_a_file(tmp_path):
     entry = "check: stream, factors: {iterations: [10], llc_multiple: [a/b]}"
-    (case,) = cases(tmp_path, text(entry))
+    (case,) = cases(tmp_path, campaign_text(entry))
     assert case.name == "stream@iterations=10,llc_multiple=a_b"
 
 
 def test_an_entrys_levels_take_the_place_of_the_campaigns(tmp_path):
     entry = "check: stream, factors: {reserved_cores: [2]}"
-    (case,) = cases(tmp_path, text(entry, "factors: {rate: [full], reserved_cores: [0, 1]}\n"))
+    factors = "factors: {rate: [full], reserved_cores: [0, 1]}"
+    (case,) = cases(tmp_path, campaign_text(entry, factors))
     assert case.factors == {"rate": ["full"], "reserved_cores": [2]}
 
 
-BOTH, FEW = ["off", "on@rate=25%", "on"], ["off", "on@rate=25%"]
+ALL_RATES, LOWER_RATE = ["off", "on@rate=25%", "on"], ["off", "on@rate=25%"]
 
 
 @pytest.mark.parametrize(
-    ("cells", "ten", "twenty"),
+    ("cells", "ten_iterations", "twenty_iterations"),
     [
-        # Cells of levels that make cases leave out cases; those of others, treatments.
-        ("exclude: [{iterations: 10}]", None, BOTH),
-        ("exclude: [{iterations: 10, rate: full}]", FEW, BOTH),
-        ("only: [{iterations: 20}]", None, BOTH),
-        ("only: [{iterations: 20, rate: 25%}]", None, FEW),
-        ("only: [{rate: 25%}]", FEW, FEW),
-        ("only: [{iterations: 20, rate: 25%}, {iterations: 20, rate: full}]", None, BOTH),
-        ("only: [{iterations: 20}, {rate: 25%}]", FEW, BOTH),
+        # Cells of levels that make cases leave out cases; other cells leave out treatments.
+        ("exclude: [{iterations: 10}]", None, ALL_RATES),
+        ("exclude: [{iterations: 10, rate: full}]", LOWER_RATE, ALL_RATES),
+        ("only: [{iterations: 20}]", None, ALL_RATES),
+        ("only: [{iterations: 20, rate: 25%}]", None, LOWER_RATE),
+        ("only: [{rate: 25%}]", LOWER_RATE, LOWER_RATE),
+        (
+            "only: [{iterations: 20, rate: 25%}, {iterations: 20, rate: full}]",
+            None,
+            ALL_RATES,
+        ),
+        ("only: [{iterations: 20}, {rate: 25%}]", LOWER_RATE, ALL_RATES),
     ],
 )
-def test_exclude_and_only(tmp_path, cells, ten, twenty):
-    more = f"factors: {{iterations: [10, 20], rate: [25%, full]}}\n{cells}\n"
-    named = {case.name: names(case, "off", "on") for case in cases(tmp_path, text(more=more))}
-    assert named.pop("stream@iterations=10", None) == ten
-    assert named == {"stream@iterations=20": twenty}
+def test_exclude_and_only(tmp_path, cells, ten_iterations, twenty_iterations):
+    """The treatments of each case; None: the case is left out."""
+    factors = "factors: {iterations: [10, 20], rate: [25%, full]}"
+    campaign = campaign_text(further_keys=f"{factors}\n{cells}")
+    treatments_by_case = {case.name: treatment_names(case) for case in cases(tmp_path, campaign)}
+    assert treatments_by_case.pop("stream@iterations=10", None) == ten_iterations
+    assert treatments_by_case == {"stream@iterations=20": twenty_iterations}
+
+
+NO_TREATMENT = "3: workloads[0]: stream: exclude, only"
 
 
 @pytest.mark.parametrize(
-    ("entry", "more", "fault"),
+    ("entry", "further_keys", "location", "values", "allowed"),
     [
-        ("", "factors: {rat: [0, full]}", "4: factors.rat: unknown factor 'rat' of 'stream', did"),
-        ("", "factors:\n  rate: [0, 25%,\n    120%]", "6: factors.rate: 120% found; allowed: 0"),
-        (", factors: {rate: [fast]}", "", "3: workloads[0].factors.rate: fast found; allowed: 0, "),
-        (", set: {direction: read}", "factors: {direction: [write, read]}", "4: factors.direction:"
-         " cannot be combined with workloads[0].set.direction; allowed"),
-        ("", "factors: {rate: [25%, full]}\ninjector: {rate: 1GB/s}", "4: factors.rate: cannot be"
-         " combined with injector.rate; allowed: one of"),
-        ("", "factors: {rate: [0, full]}\nexclude: [{rat: 0}]", "5: exclude[0].rat: unknown factor"
-         " 'rat', did you mean 'rate'?; allowed: arm,"),
-        ("", "factors: {rate: [0, full]}\nonly: [{rate: 25%}]", "5: only[0].rate: 25% found;"
-         " allowed: 0, full"),
+        ("", "factors: {rat: [0, full]}", "4: factors.rat", ["'rat'", "'stream'", "'rate'"], ""),
+        ("", "factors:\n  rate: [0, 25%,\n    120%]", "6: factors.rate", ["120%"], "0"),
+        (", factors: {rate: [fast]}", "", "3: workloads[0].factors.rate", ["fast"], "0"),
+        (", set: {direction: read}", "factors: {direction: [write, read]}", "4: factors.direction",
+         ["workloads[0].set.direction"], ""),
+        ("", "factors: {rate: [25%, full]}\ninjector: {rate: 1GB/s}", "4: factors.rate",
+         ["injector.rate"], ""),
+        ("", "factors: {message: [64KiB]}\ninjector: {message: 64KiB}", "4: factors.message",
+         ["injector.message"], ""),
+        ("", "factors: {injector: [ucx]}\ninjector: {name: ucx}", "4: factors.injector",
+         ["injector.name"], ""),
+        ("", "factors: {rate: [0, full]}\nexclude: [{rat: 0}]", "5: exclude[0].rat",
+         ["'rat'", "'rate'"], "arm, "),
+        ("", "factors: {rate: [0, full]}\nonly: [{rate: 25%}]", "5: only[0].rate", ["25%"],
+         "0, full"),
         ("", "factors: {rate: [0, full]}\narms: [off, on]\nexclude: [{arm: spin}]",
-         "6: exclude[0].arm: spin found; allowed: off, on"),
-        ("", "factors: {rate: [0]}", "3: workloads[0]: stream: exclude, only: no treatment that"),
-        ("", "arms: [off, aa]\nexclude: [{arm: aa}]",
-         "3: workloads[0]: stream: exclude, only: no treatment is left; allowed"),
-        ("", "arms: [off, aa]\nonly: [{arm: off}]",
-         "3: workloads[0]: stream: exclude, only: no treatment is left; allowed"),
+         "6: exclude[0].arm", ["spin"], "off, on"),
+        ("", "factors: {rate: [0]}", NO_TREATMENT, [], "at least one"),
+        ("", "arms: [off, aa]\nexclude: [{arm: aa}]", NO_TREATMENT, [], "some of them"),
+        ("", "arms: [off, aa]\nonly: [{arm: off}]", NO_TREATMENT, [], "some of them"),
         (", factors: {iterations: [1, 2]}, exclude: [{iterations: 1}]",
-         "exclude: [{iterations: 2}]",
-         "3: workloads[0]: exclude and only leave no case; allowed: at least one"),
-        (", set: {warmups: many}", "arms: [off, on]", "3: workloads[0].set.warmups: unknown vari"),
-        (", set: {direction: up}", "arms: [off, on]",
-         "3: workloads[0].set.direction: up found; allowed: write, read, both"),
-        *(
-            ("", f"factors: {{{key}: [{level}]}}\ninjector: {{{own}: {level}}}",
-             f"4: factors.{key}: cannot be combined with injector.{own}; allowed: one of")
-            for key, own, level in (("message", "message", "64KiB"), ("injector", "name", "ucx"))
-        ),
-        # A figure that depends on the number of cores.
-        ("lammps", "factors: {reserved_cores: [0, 1]}",
-         "4: factors.reserved_cores: of 'lammps', figures of"),
+         "exclude: [{iterations: 2}]", "3: workloads[0]", ["exclude", "only"], "at least one"),
+        (", set: {warmups: many}", "", "3: workloads[0].set.warmups", ["'warmups'"], "iterations"),
+        (", set: {direction: up}", "", "3: workloads[0].set.direction", ["up"],
+         "write, read, both"),
         # 80 characters, `@iterations=`, `,llc_multiple=` and both levels behind them.
         (f", case: {'a' * 80}, factors: {{iterations: [{'x' * 40}], llc_multiple: [{'x' * 40}]}}",
-         "arms: [off, on]", f"3: workloads[0].case: '{'a' * 40}...' has {80 + 12 + 40 + 14 + 40}"
-         " characters; allowed: at most 160"),
+         "", "3: workloads[0].case", [f"'{'a' * 40}...'", f"{80 + 12 + 40 + 14 + 40}"], "160"),
     ],
 )  # fmt: skip
-def test_faults_are_reported_with_their_line(tmp_path, entry, more, fault):
-    check = entry if entry.isalpha() else f"stream{entry}"
-    (line,) = faults(tmp_path, text(f"check: {check}", f"{more}\n"))
-    assert line.startswith(f"c.yaml:{fault}")
+def test_a_fault_is_reported_with_its_line(
+    tmp_path, entry, further_keys, location, values, allowed
+):
+    """`entry`: what the entry of STREAM has besides."""
+    (line,) = faults(tmp_path, campaign_text(f"check: stream{entry}", further_keys))
+    assert_message(line, f"c.yaml:{location}", *values, allowed=allowed)
+
+
+def test_figures_that_depend_on_the_number_of_cores_are_not_compared(tmp_path):
+    factors = "factors: {reserved_cores: [0, 1]}"
+    (line,) = faults(tmp_path, campaign_text("check: lammps", factors))
+    assert_message(line, "c.yaml:4: factors.reserved_cores", "'lammps'")
