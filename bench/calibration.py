@@ -10,7 +10,7 @@ from analysis.contention.parameters import Model, placements, predict
 from analysis.contention.sweep import Sweep
 from bench import BenchRow, row_below
 from nimc.campaign.cases import evenly_spaced
-from tests.analysis.contention.made_sweeps import sweep
+from tests.analysis.contention.made_sweeps import noisy_sweep
 
 #: Relative noise of a point. The paper found very little; 2 % is a harder case.
 NOISES = (0.005, 0.02)
@@ -46,7 +46,7 @@ def comparison(name: str, noise: float) -> list[float]:
 
 
 def _comparison_of_seed(truth: Model, seed: int, noise: float) -> tuple[float, float, float]:
-    full = sweep(truth, seed, noise, [(node, node) for node in truth.calibrated_nodes()])
+    full = noisy_sweep(truth, seed, noise, [(node, node) for node in truth.calibrated_nodes()])
     core_counts = evenly_spaced(truth.cores)
     short = replace(full, points=[point for point in full.points if point.n in core_counts])
     return len(short.points) / len(full.points), _error(truth, full), _error(truth, short)

@@ -129,9 +129,11 @@ class Nimc:
                 patch.setattr("analysis.report.page.render", nimc_without_figures.render)
             return call(words, folder, self.environment(fake))
 
-    def ended(self, *options: str, code: int = 0, **more: Any) -> tuple[str, str]:
-        """Run it to its end, with this exit status: standard output, standard error."""
-        status, out, err = self.run(*options, **more)
+    def ended(
+        self, *options: str, code: int = 0, fake: str = "", figures: bool = False
+    ) -> tuple[str, str]:
+        """Run it to its end, with this exit status; return standard output and standard error."""
+        status, out, err = self.run(*options, fake=fake, figures=figures)
         assert status == code, err
         return out, err
 
@@ -256,8 +258,8 @@ def command() -> Command:
 
 
 @pytest.fixture
-def able(monkeypatch: pytest.MonkeyPatch) -> None:
-    """`nimc plan` plans all cases, whatever this host lacks."""
+def every_case_feasible(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Let `nimc plan` plan all cases, whatever this host lacks."""
     from nimc.campaign.plan import Request
     from nimc.readiness.diagnosis import Feasibility
     from nimc.readiness.matrix import Matrix

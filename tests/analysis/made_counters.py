@@ -59,10 +59,10 @@ PRESETS = {
     "PAPI_L3_TCM": 5e6,
 }
 #: The same for Open|SpeedShop, which has a clock instead of cycles.
-OF_SAMPLES = "openspeedshop:figure4"
+OPENSPEEDSHOP = "openspeedshop:figure4"
 _EVENTS = {
     FIGURE_4: PRESETS,
-    OF_SAMPLES: {event: rate for event, rate in PRESETS.items() if event != "PAPI_TOT_CYC"},
+    OPENSPEEDSHOP: {event: rate for event, rate in PRESETS.items() if event != "PAPI_TOT_CYC"},
 }
 _NOT_THERE = ("PAPI_L2_TCH", "PAPI_L3_TCH")
 

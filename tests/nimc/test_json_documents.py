@@ -25,7 +25,7 @@ def assert_printed(command: Command, *words: object) -> None:
     assert widest(command(*words)) <= 80, words
 
 
-@pytest.mark.usefixtures("able")
+@pytest.mark.usefixtures("every_case_feasible")
 @pytest.mark.parametrize(
     "words",
     [

@@ -9,7 +9,7 @@ from analysis.contention import evaluate
 from analysis.contention.sweep import Point
 from nimc.cli import model
 from tests.analysis.contention.made_samples import made_sample, write
-from tests.analysis.contention.made_sweeps import sweep
+from tests.analysis.contention.made_sweeps import noisy_sweep
 from tests.analysis.synthetic import Case, samples, write_run
 
 HENRI = evaluate.load_published("henri").as_dict()
@@ -20,7 +20,7 @@ LOCAL = ("--comp-node", 0, "--comm-node", 0)
 @pytest.fixture(autouse=True)
 def folder(tmp_path, monkeypatch):
     """Commands run in it; it has a sweep of henri."""
-    document = sweep(evaluate.load_published("henri"), 0, 0.01).as_dict()
+    document = noisy_sweep(evaluate.load_published("henri"), 0, 0.01).as_dict()
     (tmp_path / "sweep.json").write_text(json.dumps(document))
     monkeypatch.chdir(tmp_path)
     return tmp_path

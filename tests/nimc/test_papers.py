@@ -1,4 +1,4 @@
-"""docs/papers.md: no row may go, and all that it names exists."""
+"""docs/papers.md: no row may go, and all commands, checks and headings that it names exist."""
 
 import html
 import json
@@ -10,6 +10,7 @@ from functools import cache
 from itertools import pairwise
 from pathlib import Path
 from tempfile import TemporaryDirectory
+from typing import NamedTuple
 
 import click
 import pytest
@@ -19,7 +20,7 @@ from analysis.compare import page as comparison
 from analysis.compare.sides import compare_sides
 from analysis.contention import evaluate
 from analysis.contention.fit import fit_model
-from analysis.contention.page import render as model_page
+from analysis.contention.page import render as render_model
 from analysis.pages.across import side_by_side
 from analysis.pages.render import index_page
 from analysis.report.data import load_run
@@ -29,8 +30,8 @@ from records.campaign import Campaign
 from records.checkout import ROOT
 from records.marked_yaml import parse
 from tests.analysis.compare.nights import night
-from tests.analysis.contention.made_sweeps import sweep as rates
-from tests.analysis.made_counters import CASES, FIGURE_4, OF_SAMPLES
+from tests.analysis.contention.made_sweeps import noisy_sweep
+from tests.analysis.made_counters import CASES, FIGURE_4, OPENSPEEDSHOP
 from tests.analysis.pages.made import made_history
 from tests.analysis.remedies import made_offload, made_rails
 from tests.analysis.remedies.sweeps import sweep, swept
@@ -44,7 +45,9 @@ from tests.analysis.subjects import (
 )
 from tests.analysis.synthetic import STREAM, Case, samples, write_run
 
-IDS = [
+#: Groves, Grant and Arnold; Slurm, ReFrame and Spack; Nelson and Palmieri; Denis, Jeannot and
+#: Swartvagher; the multirail study.
+ROW_NAMES = [
     *(f"P{number}" for number in range(1, 25)),
     *(f"U{number}" for number in range(1, 8)),
     *(f"{study}{number}" for study in "NCM" for number in range(1, 5)),
@@ -54,76 +57,98 @@ _CODE = re.compile(r"`([^`]+)`")
 #: A heading or caption of a page.
 _BOLD = re.compile(r"\*\*([^*]+)\*\*")
 _CAMPAIGN = re.compile(r"`nimc run (\w+)")
-PAGE = (ROOT / "docs" / "papers.md").read_text()
+PAPERS = (ROOT / "docs" / "papers.md").read_text()
 
 
-def rows() -> dict[str, list[str]]:
-    """Row -> what they did, how it is repeated, where it stands, what was shown."""
-    return {name: [cell.strip() for cell in text.split("|")] for name, text in _ROW.findall(PAGE)}
+class PaperRow(NamedTuple):
+    """The columns of a row."""
+
+    experiment: str
+    commands: str
+    headings: str
+    evidence: str
+
+
+def rows() -> dict[str, PaperRow]:
+    """Return the rows of the page by their names."""
+    return {
+        name: PaperRow(*(cell.strip() for cell in cells.split("|")))
+        for name, cells in _ROW.findall(PAPERS)
+    }
+
+
+def code_that_begins_with(prefix: str) -> list[str]:
+    """Return the commands and keys of the page that begin with a prefix, each once."""
+    codes = sorted({code for code in _CODE.findall(PAPERS) if code.startswith(prefix)})
+    assert codes
+    return codes
 
 
 def test_no_row_is_gone():
-    assert [name for name, _ in _ROW.findall(PAGE)] == IDS
-    for name, cells in rows().items():
-        assert len(cells) == 4, name
-        did, repeat, stands, shown = cells
-        assert did, name
-        assert shown, name
-        # What cannot be repeated, or stands nowhere, is not there yet, and the row says so.
-        assert (repeat and stands) or shown.startswith("not yet: "), name
+    assert [name for name, _ in _ROW.findall(PAPERS)] == ROW_NAMES
 
 
-@pytest.mark.usefixtures("able")
-@pytest.mark.parametrize("name", sorted(set(_CAMPAIGN.findall(PAGE))))
+@pytest.mark.parametrize("row", rows().values(), ids=list(rows()))
+def test_a_row_says_what_is_repeated_and_shown_or_what_is_missing(row):
+    assert row.experiment
+    assert row.evidence
+    assert (row.commands and row.headings) or row.evidence.startswith("not yet: ")
+
+
+@pytest.mark.usefixtures("every_case_feasible")
+@pytest.mark.parametrize("name", sorted(set(_CAMPAIGN.findall(PAPERS))))
 def test_every_campaign_plans(name, command):
     plan = command.json("plan", name, "--machine", "example_slurm")
     assert plan["cases"]
 
 
-def test_the_multirail_study_is_asked_for_as_its_campaign_says():
+def test_the_multirail_study_is_requested_as_the_comment_in_its_campaign_says():
     """256 nodes, and 80 to 500 runs of each policy."""
     text = (ROOT / "campaigns" / "multirail.yaml").read_text()
     (line,) = re.findall(r"^#   (sed .*) > own\.yaml$", text, re.MULTILINE)
-    own = subprocess.run(
+    changed = subprocess.run(
         shlex.split(line), cwd=ROOT / "campaigns", capture_output=True, text=True, check=True
     ).stdout
-    campaign = Campaign.model_validate(parse(own, Path("own.yaml")).data)
+    campaign = Campaign.model_validate(parse(changed, Path("own.yaml")).data)
     assert {entry.nodes for entry in campaign.workloads} == {256}
     assert (campaign.pairs.floor, campaign.pairs.maximum) == (80, 500)
 
 
-@pytest.mark.usefixtures("able")
-def test_every_factor_can_be_added(tmp_path, command):
+def test_the_tools_of_the_paper_and_of_the_centres_are_among_the_factors():
+    assert code_that_begins_with("factors: ") == [
+        f"factors: {{tool: ['none', '{OPENSPEEDSHOP}']}}",
+        f"factors: {{tool: ['none', '{FIGURE_4}']}}",
+    ]
+
+
+@pytest.mark.usefixtures("every_case_feasible")
+@pytest.mark.parametrize("factors", code_that_begins_with("factors: "))
+def test_factors_can_be_added_to_a_campaign(tmp_path, command, factors):
     text = (ROOT / "campaigns" / "single_node.yaml").read_text()
-    factors = [code for code in _CODE.findall(PAGE) if code.startswith("factors: ")]
-    assert factors[0] == f"factors: {{tool: ['none', '{FIGURE_4}']}}"
-    for factor in factors:
-        path = tmp_path / "c.yaml"
-        path.write_text(f"{text}\n{factor}\n")
-        plan = command("plan", path, "--machine", "example_slurm")
-        assert "change within a block: tool none, " in plan
+    path = tmp_path / "c.yaml"
+    path.write_text(f"{text}\n{factors}\n")
+    plan = command("plan", path, "--machine", "example_slurm")
+    (tool,) = re.findall(r"'(\w+:\w+)'", factors)
+    assert f"tool none, {tool}" in " ".join(plan.split())
 
 
-@pytest.mark.parametrize("line", sorted({c for c in _CODE.findall(PAGE) if c.startswith("nimc ")}))
+@pytest.mark.parametrize("line", code_that_begins_with("nimc "))
 def test_every_command_exists(line):
-    leaf: click.Command = cli
+    command: click.Command = cli
     words = shlex.split(line)[1:]
-    context = click.Context(leaf)
-    while isinstance(leaf, click.Group):
-        inner = leaf.get_command(context, words.pop(0))
-        assert inner, line
-        leaf = inner
-    known = {option for param in leaf.params for option in param.opts}
-    options = {word for word in words if word.startswith("--")}
-    assert options <= known
-    takes_words = any(isinstance(param, click.Argument) for param in leaf.params)
-    assert takes_words or not words or words[0].startswith("--"), line
+    context = click.Context(command)
+    while isinstance(command, click.Group):
+        subcommand = command.get_command(context, words.pop(0))
+        assert subcommand
+        command = subcommand
+    known_options = {option for param in command.params for option in param.opts}
+    assert {word for word in words if word.startswith("--")} <= known_options
+    has_argument = any(isinstance(param, click.Argument) for param in command.params)
+    assert has_argument or not words or words[0].startswith("--")
 
 
-@pytest.mark.parametrize(
-    "line", sorted({c for c in _CODE.findall(PAGE) if c.startswith("reframe ")})
-)
-def test_every_check_that_reframe_is_asked_for_exists(line):
+@pytest.mark.parametrize("line", code_that_begins_with("reframe "))
+def test_every_check_that_reframe_is_called_for_exists(line):
     words = shlex.split(line)
     options = dict(pairwise(words))
     checks = ROOT / options.get("-c", "reframe_tests")
@@ -135,36 +160,47 @@ def test_every_check_that_reframe_is_asked_for_exists(line):
         assert f"short_form(\n    {name.removesuffix('_quick')}," in text
 
 
-Maker = Callable[[Path], str]
+# Headings and captions: each is on the page of a made run that has its data.
 
 
-def report(make: Callable[[Path], Path]) -> Maker:
-    """The page of the run that is made in a folder."""
-    return lambda folder: render([load_run(make(folder), force=True)])
+#: Makes a page from data that it makes in a folder.
+PageMaker = Callable[[Path], str]
 
 
-def _one_node(folder: Path) -> str:
-    off, on = [10.0] * 10, [20.0] * 10
-    stream = made_paper_tables.runs("stream", off, [5.0] * 10, "B/s")
-    lammps = made_paper_tables.runs("lammps", off, on)
+def report_of(make_run: Callable[[Path], Path]) -> PageMaker:
+    """Return a maker of the report of a run that `make_run` makes in a folder."""
+    return lambda folder: render([load_run(make_run(folder), force=True)])
+
+
+def _single_node_report(folder: Path) -> str:
+    """Render STREAM at half its rate, and LAMMPS in twice its time."""
+    stream = made_paper_tables.runs("stream", [10.0] * 10, [5.0] * 10, "B/s")
+    lammps = made_paper_tables.runs("lammps", [10.0] * 10, [20.0] * 10)
     return render([made_paper_tables.load(folder, stream, lammps)])
 
 
-def _comparison(folder: Path) -> str:
-    sides = [night(folder / name, STREAM, node={"bios": name}) for name in ("before", "after")]
-    return comparison.render(compare_sides(sides[:1], sides[1:]))
+def _comparison_of_nights(folder: Path) -> str:
+    """Render nights with another firmware."""
+    before, after = (
+        night(folder / name, STREAM, node={"bios": name}) for name in ("before", "after")
+    )
+    return comparison.render(compare_sides([before], [after]))
 
 
-def _machines(folder: Path) -> str:
-    sides = [
-        made_scaling.run_of(folder / f"{number}", 16, 64, later_s=1e6 * number) for number in (0, 1)
-    ]
-    return comparison.render(compare_sides(sides[:1], sides[1:]))
+def _comparison_of_machines(folder: Path) -> str:
+    """Render runs of a machine at two scales, the second a million seconds later."""
+    first = made_scaling.run_of(folder / "first", 16, 64)
+    second = made_scaling.run_of(folder / "second", 16, 64, later_s=1e6)
+    return comparison.render(compare_sides([first], [second]))
 
 
-def _model(_: Path) -> str:
-    measured = rates(evaluate.load_published("henri"), 0, 0.01)
-    return model_page(fit_model(measured), measured)
+def _model_page(_: Path) -> str:
+    measured = noisy_sweep(evaluate.load_published("henri"), 0, 0.01)
+    return render_model(fit_model(measured), measured)
+
+
+def _nights_page(_: Path) -> str:
+    return index_page([], side_by_side([made_history("first")]))
 
 
 def _campaign(name: str) -> Campaign:
@@ -172,21 +208,21 @@ def _campaign(name: str) -> Campaign:
     return Campaign.model_validate(parse(path.read_text(), path).data)
 
 
-def _scales(name: str) -> list[int]:
-    """The numbers of nodes that a campaign asks for."""
+def _node_counts(name: str) -> list[int]:
+    """Return the numbers of nodes of a campaign's only entry."""
     (entry,) = _campaign(name).workloads
     return list(entry.factors["nodes"])
 
 
-def _at_scale(folder: Path) -> str:
-    """At the ranks of the row's campaign, of nodes of 16 cores."""
-    return render([made_scaling.run_of(folder, *(16 * nodes for nodes in _scales("scaling")))])
+def _scaling_report(folder: Path) -> str:
+    """Render a run at the scales of the row's campaign, on nodes of 16 cores."""
+    ranks = [16 * nodes for nodes in _node_counts("scaling")]
+    return render([made_scaling.run_of(folder, *ranks)])
 
 
-def _free_core(folder: Path) -> str:
-    return render(
-        [made_free_core.free_core_run(folder, scales=_scales("core_reservation_scaling"))]
-    )
+def _free_core_report(folder: Path) -> str:
+    scales = _node_counts("core_reservation_scaling")
+    return render([made_free_core.free_core_run(folder, scales=scales)])
 
 
 def test_made_runs_of_scale_have_the_arms_and_levels_of_their_campaigns():
@@ -195,145 +231,138 @@ def test_made_runs_of_scale_have_the_arms_and_levels_of_their_campaigns():
     assert reserved.factors == {"reserved_cores": [0, 1]}
     arms = {name.partition("@")[0] for name in made_free_core.TIMES}
     assert set(reserved.arms) == arms
-    # As many as had 60, 480 and 960 processes of 15 a node in figure 6c.
-    assert [15 * nodes for nodes in _scales("core_reservation_scaling")] == [60, 480, 960]
 
 
-def _numa(folder: Path) -> Path:
+def test_the_nodes_of_figure_6c_are_those_of_its_campaign():
+    """It has 60, 480 and 960 processes, 15 a node."""
+    node_counts = _node_counts("core_reservation_scaling")
+    assert [15 * nodes for nodes in node_counts] == [60, 480, 960]
+
+
+def _numa_run(folder: Path) -> Path:
     return made_numa.run_of(folder, made_numa.TWO_NODES)
 
 
-def _cache_or_memory(folder: Path) -> Path:
+def _footprints_run(folder: Path) -> Path:
     return made_footprints.made_run(folder, counted=False)
 
 
-def _multirail(folder: Path) -> Path:
+def _rails_run(folder: Path) -> Path:
     return made_rails.rails_run(folder, made_rails.case())
 
 
-def _throttling(folder: Path) -> Path:
+def _throttling_run(folder: Path) -> Path:
     return write_run(folder / "run", swept(sweep(), pairs=8))
 
 
 @pytest.mark.parametrize(
-    ("name", "make"),
+    ("campaign_name", "make_run"),
     [
-        ("numa", _numa),
-        ("cache_or_memory", _cache_or_memory),
-        ("multirail", _multirail),
-        ("throttling", _throttling),
+        ("numa", _numa_run),
+        ("cache_or_memory", _footprints_run),
+        ("multirail", _rails_run),
+        ("throttling", _throttling_run),
     ],
 )
-def test_made_runs_have_the_factors_and_levels_of_their_campaigns(tmp_path, name, make):
-    campaign = _campaign(name)
-    paths = make(tmp_path).glob("samples/*.jsonl")
-    samples = [json.loads(line) for path in paths for line in path.read_text().splitlines()]
-    levels: dict[str, set[str]] = {}
-    for sample in samples:
-        for factor, level in sample["factors"].items():
-            levels.setdefault(factor, set()).add(str(level))
+def test_made_runs_have_the_factors_and_levels_of_their_campaigns(
+    tmp_path, campaign_name, make_run
+):
+    run = make_run(tmp_path)
+    lines = [line for path in run.glob("samples/*.jsonl") for line in path.read_text().splitlines()]
+    made_levels: dict[str, set[str]] = {}
+    for line in lines:
+        for factor, level in json.loads(line)["factors"].items():
+            made_levels.setdefault(factor, set()).add(str(level))
+    assert made_levels
+    campaign = _campaign(campaign_name)
     entries = [{**campaign.factors, **entry.factors} for entry in campaign.workloads]
-    planned = next(factors for factors in entries if factors.keys() == levels.keys())
-    for factor, measured in levels.items():
+    planned = next(factors for factors in entries if factors.keys() == made_levels.keys())
+    for factor, levels in made_levels.items():
         # Names of levels are stored without slashes; without a writer its factors are 'none'.
-        named = {str(level).replace("/", "_") for level in planned[factor]}
-        assert measured - {"none"} <= named
+        stored = {str(level).replace("/", "_") for level in planned[factor]}
+        assert levels - {"none"} <= stored
 
 
+MINIFE = Case(name="minife", unit="s", better="lower", base=1.0, effects={"on": 1.5})
 #: No workload of the paper, too few pairs for an interval, and nothing counted.
-LITTLE = report(
-    lambda folder: write_run(
-        folder / "run",
-        samples(
-            Case(name="minife", unit="s", better="lower", base=1.0, effects={"on": 1.5}), pairs=2
-        ),
-    )
-)
-#: Heading or caption -> a made run that has its data.
-MADE: dict[str, Maker] = {
-    **dict.fromkeys(
-        (
-            "Slowdown, estimate and interval",
-            "Table II",
-            "Table III",
-            "Estimators of Groves, Grant and Arnold",
-            "The machine",
-        ),
-        _one_node,
-    ),
+REPORT_WITHOUT_DATA = report_of(lambda folder: write_run(folder / "run", samples(MINIFE, pairs=2)))
+#: Heading or caption -> a page with its data.
+PAGES: dict[str, PageMaker] = {
+    "Slowdown, estimate and interval": _single_node_report,
+    "Table II": _single_node_report,
+    "Table III": _single_node_report,
+    "Estimators of Groves, Grant and Arnold": _single_node_report,
+    "The machine": _single_node_report,
+    # By the tool that the rows name.
     **dict.fromkeys(
         ("Why", "Roles", "Table IV"),
-        # By the tool that the row names.
-        report(lambda folder: made_causes.made_run(folder, CASES, tool=FIGURE_4)),
+        report_of(lambda folder: made_causes.made_run(folder, CASES, tool=FIGURE_4)),
     ),
-    "Run time against ranks": _at_scale,
-    "Processor time of the traffic": report(lambda folder: made_offload.made_run(folder, 0.12)),
-    **dict.fromkeys(
-        ("The fabric's part", "Interrupts on the free core"),
-        _free_core,
-    ),
+    "Run time against ranks": _scaling_report,
+    "Processor time of the traffic": report_of(lambda folder: made_offload.made_run(folder, 0.12)),
+    "The fabric's part": _free_core_report,
+    "Interrupts on the free core": _free_core_report,
     **dict.fromkeys(
         ("Remedies", "Advice on remedies", "A core reserved only while traffic needs it"),
-        report(_throttling),
+        report_of(_throttling_run),
     ),
+    **dict.fromkeys(("RDMA and NUMA", "All cells"), report_of(_numa_run)),
     **dict.fromkeys(
-        ("RDMA and NUMA", "All cells"),
-        report(_numa),
+        ("Cache or memory", "Loss by footprint and working set"), report_of(_footprints_run)
     ),
-    **dict.fromkeys(
-        ("Cache or memory", "Loss by footprint and working set"), report(_cache_or_memory)
-    ),
-    **dict.fromkeys(
-        ("Figure 1", "Figure 2", "Figure 3"),
-        report(_multirail),
-    ),
-    **dict.fromkeys(("What differs", "Both sides"), _comparison),
-    "Run time against ranks, best of five": _machines,
-    **dict.fromkeys(
-        ("Headroom of the memory", "Network and memory", "Table I"),
-        lambda _: index_page([], side_by_side([made_history("first")])),
-    ),
-    **dict.fromkeys(("Parameters", "Errors", "Bandwidth", "All placements"), _model),
+    **dict.fromkeys(("Figure 1", "Figure 2", "Figure 3"), report_of(_rails_run)),
+    "What differs": _comparison_of_nights,
+    "Both sides": _comparison_of_nights,
+    "Run time against ranks, best of five": _comparison_of_machines,
+    "Headroom of the memory": _nights_page,
+    "Network and memory": _nights_page,
+    "Table I": _nights_page,
+    "Parameters": _model_page,
+    "Errors": _model_page,
+    "Bandwidth": _model_page,
+    "All placements": _model_page,
 }
 
 
 @cache
-def _headings(make: Maker) -> list[str]:
-    """Texts of the headings and captions of the page of a made run, without its pictures."""
+def _headings(make_page: PageMaker) -> list[str]:
+    """Return the texts of headings and captions of a page, which is made without its pictures."""
     with TemporaryDirectory() as folder, pytest.MonkeyPatch.context() as patch:
         patch.setattr("analysis.report.plots.themed_svg", lambda *_, **__: Markup())
-        page = make(Path(folder))
+        page = make_page(Path(folder))
     headings = re.findall(r"<(h2|h3|summary|figcaption)\b[^>]*>(.*?)</\1>", page, re.DOTALL)
     return [html.unescape(re.sub(r"<[^>]+>", "", text)).strip() for _, text in headings]
 
 
-def _has(make: Maker, name: str) -> bool:
-    return any(re.match(rf"{re.escape(name)}(?!\w)", text) for text in _headings(make))
+def _has_heading(make_page: PageMaker, name: str) -> bool:
+    """Return whether a heading of a page is a name, or begins with it."""
+    return any(re.match(rf"{re.escape(name)}(?!\w)", text) for text in _headings(make_page))
 
 
-def named() -> list[str]:
-    """All headings and captions that the page names."""
-    return sorted({name for cells in rows().values() for name in _BOLD.findall(cells[2])})
+def named_headings() -> list[str]:
+    """Return all headings and captions that papers.md names, sorted."""
+    return sorted({name for row in rows().values() for name in _BOLD.findall(row.headings)})
 
 
 def test_a_page_is_made_for_every_heading_that_is_named():
-    assert named() == sorted(MADE)
+    assert named_headings() == sorted(PAGES)
 
 
-@pytest.mark.parametrize("name", MADE)
+@pytest.mark.parametrize("name", PAGES)
 def test_every_heading_is_on_the_page_of_a_run_that_has_its_data(name):
-    assert _has(MADE[name], name)
+    assert _has_heading(PAGES[name], name)
 
 
-def test_the_page_of_open_speedshops_counts_has_what_its_row_names():
+def test_the_report_of_open_speedshops_counts_has_what_its_row_names():
     """It is given no event for cycles, without which no cause is named."""
-    make = report(lambda folder: made_causes.made_run(folder, CASES, tool=OF_SAMPLES))
-    did = rows()["U7"]
-    assert f"factors: {{tool: ['none', '{OF_SAMPLES}']}}" in did[1]
-    named = [name for name in ("Why", "Roles", "Table IV") if _has(make, name)]
-    assert named == _BOLD.findall(did[2]) == ["Roles", "Table IV"]
+    make_page = report_of(lambda folder: made_causes.made_run(folder, CASES, tool=OPENSPEEDSHOP))
+    row = rows()["U7"]
+    assert f"factors: {{tool: ['none', '{OPENSPEEDSHOP}']}}" in row.commands
+    shown = [name for name in ("Why", "Roles", "Table IV") if _has_heading(make_page, name)]
+    assert shown == ["Roles", "Table IV"]
+    assert _BOLD.findall(row.headings) == shown
 
 
 def test_without_its_data_a_heading_is_not_there():
-    # The machine is described on every page.
-    assert [name for name in MADE if _has(LITTLE, name)] == ["The machine"]
+    """The machine is described in every report."""
+    assert [name for name in PAGES if _has_heading(REPORT_WITHOUT_DATA, name)] == ["The machine"]

@@ -1,4 +1,4 @@
-"""Sweeps made from a model, with noise, to test the fit."""
+"""Makes the points of sweeps, and sweeps of a model's rates with noise."""
 
 from __future__ import annotations
 
@@ -11,13 +11,20 @@ from analysis.contention.sweep import Point, Sweep
 
 
 def point(
-    n: int, alone_b_s: tuple[float, float | None], parallel_b_s: tuple[float, float], node: int = 0
+    cores: int,
+    *,
+    alone_b_s: tuple[float, float | None],
+    together_b_s: tuple[float, float],
+    node: int = 0,
 ) -> Point:
-    """Rates of computations and of communications on `n` cores, both on one NUMA node."""
+    """Return the point of a number of cores, with data and buffers on one NUMA node.
+
+    Each pair is the rate of computations and that of communications, B/s.
+    """
     comp_alone_b_s, comm_alone_b_s = alone_b_s
-    comp_par_b_s, comm_par_b_s = parallel_b_s
+    comp_par_b_s, comm_par_b_s = together_b_s
     return Point(
-        n=n,
+        n=cores,
         comp_node=node,
         comm_node=node,
         comp_alone_b_s=comp_alone_b_s,
@@ -27,31 +34,41 @@ def point(
     )
 
 
-def sweep(
+def noisy_sweep(
     model: Model, seed: int, noise: float, node_pairs: Iterable[tuple[int, int]] | None = None
 ) -> Sweep:
-    """A sweep of the model's machine, every rate multiplied by (1 + noise * N(0, 1)).
+    """Return a sweep of a model's machine: each predicted rate times (1 + noise * N(0, 1)).
 
-    `node_pairs`: the placements; None is all of them. Same seed, same sweep.
+    `node_pairs`: the placements, as nodes of data and of buffers; None: all. The same seed gives
+    the same sweep.
     """
     rng = np.random.default_rng(seed)
     points = []
     for comp_node, comm_node in placements(model) if node_pairs is None else node_pairs:
-        p = predict(model, comp_node, comm_node)
-        truth = np.stack([p.comp_alone_b_s, p.comm_alone_b_s, p.comp_par_b_s, p.comm_par_b_s])
-        seen = truth * (1 + noise * rng.standard_normal(truth.shape))
-        points += [
-            Point(
-                n=int(n),
-                comp_node=comp_node,
-                comm_node=comm_node,
-                comp_alone_b_s=float(seen[0, i]),
-                comm_alone_b_s=float(seen[1, i]),
-                comp_par_b_s=float(seen[2, i]),
-                comm_par_b_s=float(seen[3, i]),
+        predicted = predict(model, comp_node, comm_node)
+        rates_b_s = np.stack(
+            [
+                predicted.comp_alone_b_s,
+                predicted.comm_alone_b_s,
+                predicted.comp_par_b_s,
+                predicted.comm_par_b_s,
+            ]
+        )
+        measured_b_s = rates_b_s * (1 + noise * rng.standard_normal(rates_b_s.shape))
+        for cores, (comp_alone, comm_alone, comp_par, comm_par) in zip(
+            predicted.n, measured_b_s.T, strict=True
+        ):
+            points.append(
+                Point(
+                    n=int(cores),
+                    comp_node=comp_node,
+                    comm_node=comm_node,
+                    comp_alone_b_s=float(comp_alone),
+                    comm_alone_b_s=float(comm_alone),
+                    comp_par_b_s=float(comp_par),
+                    comm_par_b_s=float(comm_par),
+                )
             )
-            for i, n in enumerate(p.n)
-        ]
     return Sweep(
         name=model.name,
         cores=model.cores,

@@ -18,7 +18,7 @@ from analysis.contention.fit import fit_model
 from analysis.contention.parameters import Model, load_model, placements, predict
 from analysis.contention.sweep import Point, Sweep, load_sweep
 from records.errors import InputError
-from tests.analysis.contention.made_sweeps import point, sweep
+from tests.analysis.contention.made_sweeps import noisy_sweep, point
 from tests.reference import REFERENCE, needs_reference
 
 MB = 1e6
@@ -28,7 +28,7 @@ RATES = ("comp_alone_b_s", "comm_alone_b_s", "comp_par_b_s", "comm_par_b_s")
 
 
 def calibration_sweep(truth: Model, seed: int, noise: float) -> Sweep:
-    return sweep(truth, seed, noise, [(node, node) for node in truth.calibrated_nodes()])
+    return noisy_sweep(truth, seed, noise, [(node, node) for node in truth.calibrated_nodes()])
 
 
 def one_node(points: list[Point]) -> Sweep:
@@ -143,13 +143,13 @@ def test_any_sweep_is_fitted_or_refused(tmp_path_factory, points):
 
 def test_single_core():
     # 5 + 4 asked, 4.8 + 2.4 got: the total 7.2 is reached with one core, 2.4 / 4 is left.
-    model = fit_model(one_node([point(1, (5e9, 4e9), (4.8e9, 2.4e9))]))
+    model = fit_model(one_node([point(1, alone_b_s=(5e9, 4e9), together_b_s=(4.8e9, 2.4e9))]))
     assert model.local.n_par_max == 1
     assert model.local.t_par_max_b_s == pytest.approx(7.2e9, rel=0.01)
     assert model.local.alpha == pytest.approx(0.6, rel=0.01)
     assert "largest measured number of cores (1)" in model.unidentified["local"]["t_seq_max_b_s"]
     # Without contention.
-    model = fit_model(one_node([point(1, (5e9, 4e9), (5e9, 4e9))]))
+    model = fit_model(one_node([point(1, alone_b_s=(5e9, 4e9), together_b_s=(5e9, 4e9))]))
     assert model.local.b_comp_seq_b_s == 5e9
     assert model.local.b_comm_seq_b_s == 4e9
     fields = {field.name for field in dataclasses.fields(model.local)}
@@ -183,11 +183,17 @@ def test_rates_that_are_missing_or_zero():
             one_node([Point(n=1, comp_node=0, comm_node=0, comp_alone_b_s=5e9, comm_alone_b_s=4e9)])
         )
     # Nothing got through: no capacity.
-    model = fit_model(one_node([point(n, (5e9 * n, 4e9), (0.0, 0.0)) for n in range(1, 5)]))
+    model = fit_model(
+        one_node([point(n, alone_b_s=(5e9 * n, 4e9), together_b_s=(0.0, 0.0)) for n in range(1, 5)])
+    )
     assert model.local.b_comp_seq_b_s == pytest.approx(5e9, rel=0.01)
     assert model.local.t_par_max_b_s is None
     # Communications alone were not measured.
-    model = fit_model(one_node([point(n, (5e9 * n, None), (4e9 * n, 4e9)) for n in range(1, 5)]))
+    model = fit_model(
+        one_node(
+            [point(n, alone_b_s=(5e9 * n, None), together_b_s=(4e9 * n, 4e9)) for n in range(1, 5)]
+        )
+    )
     assert model.local.b_comm_seq_b_s is None
     assert "not measured" in model.unidentified["local"]["alpha"]
     p = predict(model, 0, 0)
@@ -197,7 +203,10 @@ def test_rates_that_are_missing_or_zero():
 
 def test_silent_network():
     # Eight cores of 5 GB/s, 30 GB/s in all: 6 cores saturate the memory.
-    points = [point(n, (min(5e9 * n, 30e9), 0.0), (min(5e9 * n, 30e9), 0.0)) for n in range(1, 9)]
+    points = [
+        point(n, alone_b_s=(min(5e9 * n, 30e9), 0.0), together_b_s=(min(5e9 * n, 30e9), 0.0))
+        for n in range(1, 9)
+    ]
     model = fit_model(one_node(points))
     assert model.local.b_comm_seq_b_s == 0
     assert model.local.alpha is None
@@ -210,7 +219,8 @@ def test_silent_network():
 def test_communications_never_the_victim():
     # 40 GB/s shared, 10 of it always left to communications: 6 cores of 5 GB/s fit, 7 do not.
     points = [
-        point(n, (min(5e9 * n, 40e9), 10e9), (min(5e9 * n, 30e9), 10e9)) for n in range(1, 11)
+        point(n, alone_b_s=(min(5e9 * n, 40e9), 10e9), together_b_s=(min(5e9 * n, 30e9), 10e9))
+        for n in range(1, 11)
     ]
     model = fit_model(one_node(points))
     assert model.local.alpha == pytest.approx(1.0, abs=1e-3)
@@ -223,14 +233,14 @@ def test_communications_never_the_victim():
     ("points", "losses"),
     [
         (
-            [point(n, (5e9 * n, 4e9), (5e9 * n, 4e9)) for n in range(1, 9)],
+            [point(n, alone_b_s=(5e9 * n, 4e9), together_b_s=(5e9 * n, 4e9)) for n in range(1, 9)],
             (0, 0),
         ),
         # Half is lost to a slow network from the first core on, as on emulated ones.
         (
             [
-                point(1, (1.10e9, 20e6), (0.55e9, 10e6)),
-                point(2, (2.00e9, 20e6), (0.72e9, 16e6)),
+                point(1, alone_b_s=(1.10e9, 20e6), together_b_s=(0.55e9, 10e6)),
+                point(2, alone_b_s=(2.00e9, 20e6), together_b_s=(0.72e9, 16e6)),
             ],
             (64, 50),
         ),

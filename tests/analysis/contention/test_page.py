@@ -11,7 +11,7 @@ from analysis.contention.fit import fit_model
 from analysis.contention.page import render
 from analysis.contention.parameters import UNKNOWN
 from analysis.report.plots import COLOURS
-from tests.analysis.contention.made_sweeps import sweep
+from tests.analysis.contention.made_sweeps import noisy_sweep
 
 
 def svgs(page):
@@ -38,7 +38,7 @@ def test_published_machine():
 
 def test_measurements_and_their_errors():
     truth = evaluate.load_published("henri")
-    measured = dataclasses.replace(sweep(truth, 0, 0.01), notes=["nodes are <emulated>"])
+    measured = dataclasses.replace(noisy_sweep(truth, 0, 0.01), notes=["nodes are <emulated>"])
     page = render(fit_model(measured), measured)
     assert "nodes are &lt;emulated&gt;" in page
     assert "Errors</h2>" in page
@@ -46,7 +46,7 @@ def test_measurements_and_their_errors():
     # On node 0 alone, the double of what the model says: 2 * 72.6 GB/s with 17 cores.
     points = [
         dataclasses.replace(p, comp_alone_b_s=2 * p.comp_alone_b_s)
-        for p in sweep(truth, 0, 0.0, [(0, 0)]).points
+        for p in noisy_sweep(truth, 0, 0.0, [(0, 0)]).points
     ]
     figures = svgs(render(truth, dataclasses.replace(measured, points=points)))
     labels = [int(text) for text in re.findall(r">(\d+)</text>", figures[-1])]
@@ -61,5 +61,5 @@ def test_what_is_unknown_has_empty_figures_and_says_so():
     page = render(dataclasses.replace(known, local=UNKNOWN, remote=None), None)
     assert len(svgs(page)) == 2
     truth = dataclasses.replace(known, remote=None, numa_nodes=1)
-    page = render(fit_model(sweep(truth, 0, 0.01)), None)
+    page = render(fit_model(noisy_sweep(truth, 0, 0.01)), None)
     assert "the machine has no NUMA node on another socket" in page

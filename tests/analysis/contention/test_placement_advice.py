@@ -1,14 +1,22 @@
 """Advice from a model whose rates are worked out by hand."""
 
+import re
+
 import pytest
 
 from analysis.contention.parameters import UNKNOWN, Model, Parameters
 from analysis.contention.placement_advice import PlacementRates, advise, sentences
 from records.errors import InputError
+from tests.messages import assert_message
 
 GB = 1e9
-#: Both memories have one capacity, whatever the number of cores. Local: 100 GB/s, 10 a core, 20
-#: for communications, of which they always keep half. Remote: 40, 5, 10, a fifth.
+#: Two NUMA nodes with one capacity each, whatever the number of cores:
+#:
+#:     node                         0    1
+#:     capacity, GB/s             100   40
+#:     of a core, GB/s             10    5
+#:     of communications, GB/s     20   10
+#:     share that these keep      1/2  1/5
 LOCAL = Parameters(
     n_par_max=12,
     t_par_max_b_s=100 * GB,
@@ -37,14 +45,19 @@ MODEL = Model(name="made", cores=12, numa_per_socket=1, numa_nodes=2, local=LOCA
 
 
 def placements(rows: list[PlacementRates]) -> list[tuple[int, int]]:
+    """Return the nodes of data and of buffers of each row."""
     return [(row.comp_node, row.comm_node) for row in rows]
 
 
-def test_twelve_cores_by_hand() -> None:
-    """120 GB/s wanted. Together on node 0: 10 for communications, 90 remain for the cores.
+def test_placements_of_twelve_cores_are_ordered_by_their_smaller_share() -> None:
+    """Twelve cores demand 120 GB/s. The node of data comes first, that of buffers second:
 
-    Data on 0 alone: 100; buffers on 1 then keep half of 10. Data on 1 alone: 40, buffers on 0 half
-    of 20. Together on 1: a fifth of 10, and 38.
+    0, 0: communications keep half of 20 GB/s; 90 of 100 remain for the cores.
+    1, 0: the cores have all 40 of node 1; communications keep half of 20.
+    0, 1: the cores have all 100 of node 0; communications keep half of 10.
+    1, 1: communications keep a fifth of 10; 38 of 40 remain for the cores.
+
+    Shares are of 100 and 20, the best rates alone.
     """
     rows = advise(MODEL, 12)
     assert placements(rows) == [(0, 0), (1, 0), (0, 1), (1, 1)]
@@ -52,49 +65,85 @@ def test_twelve_cores_by_hand() -> None:
     assert rates == [(90 * GB, 10 * GB), (40 * GB, 10 * GB), (100 * GB, 5 * GB), (38 * GB, 2 * GB)]
     shares = [pytest.approx(pair) for pair in ((0.9, 0.5), (0.4, 0.5), (1.0, 0.25), (0.38, 0.1))]
     assert [(row.comp_share, row.comm_share) for row in rows] == shares
-    # Both streams lay there when the parameters were measured.
-    assert [row.measured for row in rows] == [True, False, False, True]
 
 
-def test_how_many_cores_until_both_lose_by_hand() -> None:
-    """On node 0: 80 + 20 fit; of nine cores the 90 + 10 do not, so communications keep half, and
-    ten cores have 90 of 100. On node 1: 30 + 10 fit, seven cores leave 5 for communications, eight
-    have 38 of 40.
+def test_placements_of_the_calibration_are_measured() -> None:
+    """Data and buffers were both on node 0, and both on node 1."""
+    measured = {(row.comp_node, row.comm_node) for row in advise(MODEL, 12) if row.measured}
+    assert measured == {(0, 0), (1, 1)}
+
+
+def test_other_placements_are_measured_if_they_are_listed() -> None:
+    rows = advise(MODEL, 12, measured=[(1, 0)])
+    measured = {(row.comp_node, row.comm_node) for row in rows if row.measured}
+    assert measured == {(0, 0), (1, 0), (1, 1)}
+
+
+def test_numbers_of_cores_with_which_sides_lose() -> None:
+    """On node 0, 8 cores fit: 80 + 20. Of 9, communications keep half: 90 + 10, and the cores lose
+    nothing; 10 have 90 of 100. On node 1, 6 cores fit: 30 + 10. Of 7, communications keep 5; 8 have
+    38 of 40.
     """
-    rows = {(row.comp_node, row.comm_node): row for row in advise(MODEL, 1)}
     counts = {
-        placement: (row.unharmed_cores, row.both_lose_cores) for placement, row in rows.items()
+        (row.comp_node, row.comm_node): (row.unharmed_cores, row.both_lose_cores)
+        for row in advise(MODEL, 1)
     }
     assert counts[0, 0] == (8, 10)
     assert counts[1, 1] == (6, 8)
-    # Apart, the equations let computations never lose.
+    # With data and buffers apart, the equations let computations never lose.
     assert counts[0, 1][1] is counts[1, 0][1] is None
 
 
-def test_the_data_may_be_given_and_the_advice_is_said() -> None:
-    rows = advise(MODEL, 12, comp_node=1)
-    assert placements(rows) == [(1, 0), (1, 1)]
-    assert sentences(MODEL, 12, advise(MODEL, 12)) == [
-        "With 12 of 12 cores computing: data on NUMA node 0, buffers on node 0 (measured):"
-        " computations 90.0 GB/s, 90 % of the best rate alone; communications 10.0 GB/s, 50 %.",
-        "There neither side loses up to 8 cores; both lose from 10 cores on.",
+def test_the_node_of_the_data_may_be_given() -> None:
+    assert placements(advise(MODEL, 12, comp_node=1)) == [(1, 0), (1, 1)]
+
+
+def figures(text: str) -> list[str]:
+    """Return the numbers of a text with their units or nouns, in order."""
+    return re.findall(r"node \d+|[\d.]+ (?:of \d+ )?(?:GB/s|%|cores)", text)
+
+
+def test_sentences_show_the_best_placement_with_its_rates_shares_and_numbers_of_cores() -> None:
+    rates, counts = sentences(MODEL, 12, advise(MODEL, 12))
+    assert figures(rates) == [
+        "12 of 12 cores",
+        "node 0",
+        "node 0",
+        "90.0 GB/s",
+        "90 %",
+        "10.0 GB/s",
+        "50 %",
     ]
-    assert "buffers on node 0 (predicted)" in sentences(MODEL, 12, rows)[0]
-    marked = advise(MODEL, 12, 1, measured=[(1, 0)])
-    assert [row.measured for row in marked] == [True, True]
+    assert figures(counts) == ["8 cores", "10 cores"]
 
 
-def test_what_a_model_does_not_know_is_not_said() -> None:
+def test_sentences_say_whether_the_best_placement_is_measured_or_predicted() -> None:
+    assert "(measured)" in sentences(MODEL, 12, advise(MODEL, 12))[0]
+    assert "(predicted)" in sentences(MODEL, 12, advise(MODEL, 12, comp_node=1))[0]
+
+
+def test_of_a_model_without_parameters_no_placement_is_shown() -> None:
     unknown = Model(
         name="nothing", cores=4, numa_per_socket=1, numa_nodes=1, local=UNKNOWN, remote=None
     )
     (row,) = advise(unknown, 4)
     assert (row.comp_b_s, row.comm_share, row.unharmed_cores) == (None, None, None)
     (sentence,) = sentences(unknown, 4, [row])
-    assert sentence.endswith("predicts no placement.")
+    assert "nothing" in sentence
+    assert figures(sentence) == ["4 cores"]
 
 
-@pytest.mark.parametrize(("cores", "node"), [(0, None), (13, None), (12, 2)])
-def test_cores_and_nodes_that_are_not_there_are_refused(cores: int, node: int | None) -> None:
-    with pytest.raises(InputError, match=r"^--(cores: (0|13)|comp-node: 2) found; allowed: "):
-        advise(MODEL, cores, node)
+@pytest.mark.parametrize(
+    ("cores", "comp_node", "option", "value", "allowed"),
+    [
+        (0, None, "--cores", "0", "1 to 12"),
+        (13, None, "--cores", "13", "1 to 12"),
+        (12, 2, "--comp-node", "2", "0, 1"),
+    ],
+)
+def test_cores_and_nodes_that_the_model_lacks_are_refused(
+    cores: int, comp_node: int | None, option: str, value: str, allowed: str
+) -> None:
+    with pytest.raises(InputError) as error:
+        advise(MODEL, cores, comp_node)
+    assert_message(str(error.value), option, value, allowed=allowed)

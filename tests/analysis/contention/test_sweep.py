@@ -13,8 +13,8 @@ from tests.analysis.contention.made_samples import made_sample, off_and_on, writ
 from tests.analysis.contention.made_sweeps import point
 
 POINTS = [
-    point(1, (5e9, 4e9), (5e9, 4e9)),
-    point(2, (1e10, None), (9e9, 3.5e9), node=1),
+    point(1, alone_b_s=(5e9, 4e9), together_b_s=(5e9, 4e9)),
+    point(2, alone_b_s=(1e10, None), together_b_s=(9e9, 3.5e9), node=1),
 ]
 
 #: One point, as JSON has it.

@@ -217,7 +217,7 @@ def test_the_smallest_case_of_a_check_says_where_it_can_run():
         assert fewest_nodes(needs) == dict(zip(("stream", "lammps"), nodes, strict=True))
 
 
-@pytest.mark.usefixtures("able")
+@pytest.mark.usefixtures("every_case_feasible")
 def test_node_hours_of_a_case_as_they_are_shown(short, command):
     """Runs of an hour: 13 and their lead-ins, on one node of the host, take 13.0 hours.
 
@@ -306,7 +306,7 @@ def test_writes_are_resolved_before_the_check_is_started():
     }
 
 
-@pytest.mark.usefixtures("able")
+@pytest.mark.usefixtures("every_case_feasible")
 def test_the_plan_tells_which_factors_change_within_a_block(short, command):
     short.write_text(
         "name: c\nworkloads: [{check: stream, factors: {iterations: [10, 20]}}]\n"

@@ -32,7 +32,7 @@ from nimc.campaign.reach import (
 from records.campaign import SweepRequest
 from records.checkout import ROOT
 from records.order import pair_order
-from tests.analysis.contention import made_sweeps as sweeps
+from tests.analysis.contention.made_sweeps import noisy_sweep
 from tests.analysis.synthetic import Case, header, result, samples, write_run
 from tests.studies.campaigns import CAMPAIGNS, ON_A_CLUSTER
 from tests.studies.power import GRID, PAIRS, WANTED, least, reached
@@ -46,9 +46,9 @@ def model_follows(sweep: SweepRequest) -> None:
     """On a machine of the paper, at a noise of 2 %: ten parameters."""
     truth = load_published("henri")
     places = truth.calibrated_nodes()
-    measured = sweeps.sweep(truth, 1, 0.02)
+    measured = noisy_sweep(truth, 1, 0.02)
     if sweep.cores == "few":
-        measured = sweeps.sweep(truth, 1, 0.02, [(node, node) for node in places])
+        measured = noisy_sweep(truth, 1, 0.02, [(node, node) for node in places])
         numbers = evenly_spaced(truth.cores)
         points = [point for point in measured.points if point.n in numbers]
         measured = replace(measured, points=points)
@@ -213,7 +213,7 @@ def test_the_spread_is_that_of_the_last_run_that_repeats_its_baseline(tmp_path):
     assert last_spreads(tmp_path / "none", "m") == Spreads()
 
 
-@pytest.mark.usefixtures("able")
+@pytest.mark.usefixtures("every_case_feasible")
 def test_the_plan_says_what_is_shown_and_what_never_can_be(tmp_path, command):
     file = tmp_path / "c.yaml"
     text = "name: c\nworkloads: [{check: stream, expect: 5s}]\narms: [off, on, aa]\n"

@@ -110,7 +110,7 @@ def test_messages_and_not_the_link_say_what_a_write_has(tmp_path):
     assert (daly.write_b, daly.run_b, daly.link_share) == (500e6, 100 * 500e6, 0.0625)
 
 
-@pytest.mark.usefixtures("able")
+@pytest.mark.usefixtures("every_case_feasible")
 def test_the_papers_campaign_has_the_writers_of_table_5(command, tmp_path):
     """Its write of 46,000 messages has a length for which the column follows at 3 GB/s."""
     shipped = (ROOT / "campaigns/scaling.yaml").read_text()
@@ -134,7 +134,7 @@ def test_the_papers_campaign_has_the_writers_of_table_5(command, tmp_path):
     assert "each counted rank" not in quick
 
 
-@pytest.mark.usefixtures("able")
+@pytest.mark.usefixtures("every_case_feasible")
 def test_a_write_that_is_shorter_than_its_tolerance_is_said(command):
     """By hand: 46,000 x 64 KiB at 25 GB/s are 0.1206 s; 46,000 x 0.2 / 0.12058624 are 76,293.9."""
     document = command.json("plan", "scaling", "--machine", "example_slurm")
@@ -149,7 +149,7 @@ def test_a_write_that_is_shorter_than_its_tolerance_is_said(command):
     assert row["write_s"] == pytest.approx(0.12058624)
 
 
-@pytest.mark.usefixtures("able")
+@pytest.mark.usefixtures("every_case_feasible")
 def test_scales_beyond_the_machine_are_left_out_with_the_reason(tmp_path, command):
     # One origin where no writer is ever active; 64 nodes in its file.
     path = write(tmp_path, TEXT.replace("[4, 512, 8192]", "[4, 62, 63, 64, 8192]"))
