@@ -14,9 +14,10 @@ from tests.literal_docs import section
 from tests.reframe_tests.reframe_call import reframe, succeeded
 
 PAGE = section("extend.md", "Your own check")
+#: The page's first check derives from `stream_runonly.py` of this folder.
 TUTORIAL = Path(sys.prefix) / "share/doc/reframe-hpc/examples/tutorial/stream"
-#: As sites write them: for their own system, in the class or in a hook.
-THEIRS = """
+#: The check of the page's second class, and one whose places are set in a hook.
+THIRD_PARTY_CHECKS = """
 import reframe as rfm
 import reframe.utility.sanity as sn
 from reframe.core.builtins import performance_function, run_after, sanity_function
@@ -35,20 +36,20 @@ class their_check(rfm.RegressionTest):
         return sn.extractsingle(r"took (\\S+)", self.stdout, 1, float)
 
 
-class by_hook(their_check):
+class check_with_hook(their_check):
     @run_after("init")
     def choose(self):
         self.valid_systems = ["lumi:small +cpu"]
         self.valid_prog_environs = ["+cray"]
 """
-#: Its own places are set after those of the check.
-HOOK = """
+#: A class that sets its places after the hook of its check.
+CLASS_WITH_HOOK = """
 from reframe.core.builtins import run_after
-from theirs import by_hook
+from third_party import check_with_hook
 
 
 @rfm.simple_test
-class contended_hook(by_hook, NimcMixin):
+class contended_hook(check_with_hook, NimcMixin):
     @run_after("init")
     def choose_here(self):
         self.valid_systems = ["*"]
@@ -56,48 +57,60 @@ class contended_hook(by_hook, NimcMixin):
 """
 
 
-def blocks(language: str) -> list[str]:
+def code_blocks(language: str) -> list[str]:
+    """Return the blocks of the page in a language."""
     return re.findall(rf"^```{language}\n(.*?)^```$", PAGE, re.MULTILINE | re.DOTALL)
 
 
 @pytest.fixture
 def folder(tmp_path: Path) -> Path:
-    """The third-party checks, and the page's classes next to them."""
-    first, mpi = blocks("python")
-    (tmp_path / "theirs.py").write_text(THEIRS)
-    (tmp_path / "mine.py").write_text(first + "from theirs import their_check\n" + mpi)
+    """Return a folder with third-party checks, and the page's classes in `mine.py`."""
+    first_class, mpi_class = code_blocks("python")
+    (tmp_path / "third_party.py").write_text(THIRD_PARTY_CHECKS)
+    (tmp_path / "mine.py").write_text(
+        f"{first_class}from third_party import their_check\n{mpi_class}"
+    )
     (tmp_path / "src").mkdir()
     (tmp_path / "src" / "ring.c").write_text("int main(void) { return 0; }\n")
     shutil.copy(TUTORIAL / "stream_runonly.py", tmp_path)
     return tmp_path
 
 
-def test_the_two_forms_by_hand(folder: Path) -> None:
-    done = reframe(
+def listed_checks(folder: Path, pattern: str) -> list[str]:
+    """Return the checks of `mine.py` that ReFrame lists for a pattern of names."""
+    listing = reframe(folder, "localhost", folder / "mine.py", "-l", name=pattern)
+    return re.findall(r"^- (\w+)", succeeded(listing), re.MULTILINE)
+
+
+def test_both_classes_are_run_by_hand_and_one_is_compiled_with_the_wrapper(folder: Path) -> None:
+    dry_run = reframe(
         folder, "localhost", folder / "mine.py", "--dry-run", name=".*", PYTHONPATH=str(ROOT)
     )
-    assert "Ran 2/2 test case(s)" in succeeded(done)
+    assert "Ran 2/2 test case(s)" in succeeded(dry_run)
     (script,) = folder.glob("stage/**/contended_mpi/rfm_build.sh")
     assert "mpicc ring.c" in script.read_text()
 
 
 def test_a_hook_of_the_check_is_overruled_by_one_of_the_class(folder: Path) -> None:
     with (folder / "mine.py").open("a") as file:
-        file.write(HOOK)
-    done = reframe(folder, "localhost", folder / "mine.py", "-l", name="contended_hook")
-    assert re.findall(r"^- (\w+)", succeeded(done), re.MULTILINE) == ["contended_hook"]
+        file.write(CLASS_WITH_HOOK)
+    assert listed_checks(folder, "contended_hook") == ["contended_hook"]
 
 
-def test_the_campaign(folder: Path) -> None:
-    (text,) = blocks("yaml")
-    (folder / "theirs.yaml").write_text(text)
-    request = prepare(folder / "theirs.yaml", "localhost")
-    assert [case.case for case in request.plan().cases] == [
-        f"contended@num_cpus_per_task={threads}" for threads in (1, 2)
+def test_the_pages_campaign_has_a_case_for_each_value_of_its_variable(folder: Path) -> None:
+    (campaign,) = code_blocks("yaml")
+    (folder / "campaign.yaml").write_text(campaign)
+    request = prepare(folder / "campaign.yaml", "localhost")
+    cases = request.plan().cases
+    assert [case.case for case in cases] == [
+        "contended@num_cpus_per_task=1",
+        "contended@num_cpus_per_task=2",
     ]
-    command = request.plan().cases[1].blocks[0].command
+    command = cases[1].blocks[0].command
     assert command[command.index("-c") + 1] == str(folder / "mine.py")
     plan = block_plan(request, request.campaign.cases[1], 0, 6, folder, seed=1)
     assert plan.settings == {"num_tasks": 1, "figure": "triad_bw", "num_cpus_per_task": 2}
-    done = reframe(folder, "localhost", folder / "mine.py", "-l", name="contended(%.*)?")
-    assert re.findall(r"^- (\w+)", succeeded(done), re.MULTILINE) == ["contended"]
+
+
+def test_reframe_finds_the_campaigns_check_by_the_pattern_of_its_command(folder: Path) -> None:
+    assert listed_checks(folder, "contended(%.*)?") == ["contended"]

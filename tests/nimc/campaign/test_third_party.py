@@ -1,0 +1,123 @@
+"""Third-party checks in a campaign file: what is refused, planned, and handed to ReFrame."""
+
+import shutil
+from pathlib import Path
+
+import pytest
+
+from nimc.campaign.plan import Request, block_plan
+from nimc.campaign.prepare import prepare
+from nimc.readiness.matrix import matrix
+from records.errors import InputError
+from tests.messages import assert_message
+
+CHECKS = Path(__file__).with_name("third_party.py")
+CAMPAIGN = """\
+name: c
+workloads:
+  - check: third_party.py:melt
+    case: small
+    set: {steps: 20}
+    factors: {num_cpus_per_task: [1, 2]}
+    expect: 5s
+  - {check: third_party.py:plain, expect: 5s}
+  - {check: stream, expect: 5s}
+arms: [off, on, aa]
+"""
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Return a folder with the checks, and the campaign `c.yaml` that names them."""
+    folder = tmp_path_factory.mktemp("checks")
+    shutil.copy(CHECKS, folder)
+    (folder / "c.yaml").write_text(CAMPAIGN)
+    return folder
+
+
+@pytest.fixture(scope="module")
+def prepared(folder: Path) -> Request:
+    return prepare(folder / "c.yaml", "localhost")
+
+
+def test_each_level_of_a_variable_is_a_case(prepared):
+    assert [case.name for case in prepared.campaign.cases] == [
+        "small@num_cpus_per_task=1",
+        "small@num_cpus_per_task=2",
+        "plain",
+        "stream",
+    ]
+
+
+def test_reframe_is_called_for_the_file_and_the_class_of_a_check(prepared):
+    command = prepared.plan().cases[0].blocks[0].command
+    assert command[command.index("-c") + 1].endswith("third_party.py")
+    small = prepared.campaign.cases[0]
+    plan = block_plan(prepared, small, 0, 10, Path("/r"), seed=1)
+    assert (plan.workload, plan.pairs) == ("melt", 10)
+    assert plan.settings == {"steps": 20, "num_cpus_per_task": 1}
+
+
+def test_a_check_runs_only_in_the_places_of_its_class(prepared):
+    melt, plain = (prepared.checks[name] for name in ("melt", "plain"))
+    assert melt.environs == plain.environs == ("default+wheels",)
+    cells = matrix(prepared.checks, prepared.offers).cells
+    assert {(cell.workload, cell.place_name): cell.runs for cell in cells} == {
+        **{(name, "default+wheels"): "yes" for name in ("melt", "plain", "stream")},
+        **{(name, "default+spack"): "no" for name in ("melt", "plain", "stream")},
+    }
+
+
+#: Check -> what its refusal shows, and what is allowed instead, or None if it is not refused.
+#: `tests/reframe_tests/third_party/test_refused.py` has more.
+REFUSED = {
+    "none.py:melt": (["none.py"], "a file"),
+    "open.py:melt": (["open.py", "666"], ""),
+    "link.py:melt": (["link.py", "symbolic link"], ""),
+    "third_party.py:lj": (["lj"], ""),
+    "third_party.py:every": (["4 variants"], "one value"),
+    "broken.py:melt": (["SyntaxError"], ""),
+    "third_party.py:stream": (["third_party.py:stream", "name"], "a subclass"),
+    "third_party.py:plain": None,
+    "other/third_party.py:plain": (["other/third_party.py:plain", "name"], "a subclass"),
+}
+
+
+@pytest.fixture(scope="module")
+def refusals(tmp_path_factory: pytest.TempPathFactory) -> list[str]:
+    """Return the lines in which a campaign of the checks above is refused, without the folder."""
+    folder = tmp_path_factory.mktemp("refused")
+    for name in ("third_party.py", "open.py", "other/third_party.py"):
+        (folder / name).parent.mkdir(exist_ok=True)
+        shutil.copy(CHECKS, folder / name)
+    (folder / "broken.py").write_text("class melt(:\n")
+    (folder / "open.py").chmod(0o666)
+    (folder / "link.py").symlink_to("third_party.py")
+    entries = "".join(f"  - check: {check}\n" for check in REFUSED)
+    (folder / "c.yaml").write_text(f"name: c\nworkloads:\n{entries}arms: [off, on]\n")
+    with pytest.raises(InputError) as error:
+        prepare(folder / "c.yaml", "localhost")
+    return str(error.value).replace(f"{folder}/", "").splitlines()
+
+
+def test_what_cannot_be_measured_is_refused_with_its_line(refusals):
+    expected = [(index, row) for index, row in enumerate(REFUSED.values()) if row]
+    for line, (index, (values, allowed)) in zip(refusals, expected, strict=True):
+        location = f"c.yaml:{3 + index}: workloads[{index}].check"
+        assert_message(line, location, *values, allowed=allowed)
+
+
+def test_classes_that_could_be_measured_are_named_for_one_that_cannot(refusals):
+    """Those that have the mixin as a base."""
+    (line,) = (line for line in refusals if "third_party.py:lj" in line)
+    assert line.endswith(": every, melt, plain, stream, elsewhere")
+
+
+def test_a_check_for_no_place_of_the_machine_is_refused(folder):
+    path = folder / "far.yaml"
+    path.write_text("name: c\nworkloads: [{check: 'third_party.py:elsewhere'}]\narms: [off, on]\n")
+    with pytest.raises(InputError) as error:
+        prepare(path, "localhost")
+    message = str(error.value)
+    assert "configs/localhost.py:" in message
+    assert "'elsewhere'" in message.partition("; allowed: ")[0]
