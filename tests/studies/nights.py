@@ -30,7 +30,7 @@ from analysis.history.between_nights import (
 )
 from analysis.statistics.interval import Estimate
 from tests.studies import FRESH, head, row, show
-from tests.studies.noises import Draw, Draws, bimodal, correlated, heavy, normal
+from tests.studies.noises import Draw, Draws, bimodal, correlated, heavy_tailed, normal
 
 COMPARISONS = 1000
 CASES = (7, 1)
@@ -68,7 +68,7 @@ NOISES = (
     *(NightNoise(f"correlated by {r}", correlated(r)) for r in (0.3, 0.6, 0.9)),
     *(NightNoise(f"by {r}, cases alike", correlated(r), common=0.8) for r in (0.6, 0.9)),
     NightNoise("bimodal", bimodal),
-    NightNoise("Student's t, 3 degrees", heavy),
+    NightNoise("Student's t, 3 degrees", heavy_tailed),
 )
 
 

@@ -11,6 +11,7 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
+#: Random numbers, or what is computed from them.
 Draws = NDArray[np.float64]
 #: (generator, shape whose last axis is in order of time) -> noise.
 Draw = Callable[[np.random.Generator, tuple[int, ...]], Draws]
@@ -22,69 +23,72 @@ class RunNoise:
 
     name: str
     draw: Draw
-    #: How many times as much treated runs scatter as their baselines.
+    #: The noise of treated runs / that of their baselines.
     treated: float = 1.0
 
 
 def normal(rng: np.random.Generator, shape: tuple[int, ...]) -> Draws:
-    """Independent."""
+    """Return independent normal noise."""
     return rng.standard_normal(shape)
 
 
-def correlated(r: float) -> Draw:
-    """Neighbours correlate by `r`: an autoregressive process of first order."""
+def correlated(correlation: float) -> Draw:
+    """Return normal noise whose neighbours correlate: an autoregressive process of first order."""
 
     def draw(rng: np.random.Generator, shape: tuple[int, ...]) -> Draws:
         noise = normal(rng, shape)
         for index in range(1, shape[-1]):
-            noise[..., index] *= np.sqrt(1 - r**2)
-            noise[..., index] += r * noise[..., index - 1]
+            noise[..., index] *= np.sqrt(1 - correlation**2)
+            noise[..., index] += correlation * noise[..., index - 1]
         return noise
 
     return draw
 
 
 def bimodal(rng: np.random.Generator, shape: tuple[int, ...]) -> Draws:
-    """Two levels, each with little noise."""
+    """Return noise on one of two levels, with little noise around each."""
     level = np.where(rng.random(shape) < 0.5, -0.95, 0.95)
     return np.asarray(level + np.sqrt(1 - 0.95**2) * normal(rng, shape))
 
 
-def heavy(rng: np.random.Generator, shape: tuple[int, ...]) -> Draws:
-    """Student's t with 3 degrees of freedom."""
+def heavy_tailed(rng: np.random.Generator, shape: tuple[int, ...]) -> Draws:
+    """Return noise of Student's t with 3 degrees of freedom."""
     return np.asarray(rng.standard_t(3, shape) / np.sqrt(3))
 
 
 def _skewed(rng: np.random.Generator, shape: tuple[int, ...]) -> Draws:
-    """Log-normal with a standard deviation of the logarithm of 1: a skewness of 6.2."""
+    """Return log-normal noise, whose logarithm has a standard deviation of 1: a skewness of 6.2."""
     drawn = np.exp(normal(rng, shape))
     return np.asarray((drawn - np.exp(0.5)) / np.sqrt((np.e - 1) * np.e))
 
 
-def _spikes(rng: np.random.Generator, shape: tuple[int, ...]) -> Draws:
+def _spiked(rng: np.random.Generator, shape: tuple[int, ...]) -> Draws:
+    """Return normal noise, with 10 added to 5 % of it."""
     return normal(rng, shape) + 10 * (rng.random(shape) < 0.05)
 
 
-def _six_times(rng: np.random.Generator, shape: tuple[int, ...]) -> Draws:
+def _rarely_long(rng: np.random.Generator, shape: tuple[int, ...]) -> Draws:
+    """Return normal noise, with 500 added to 1 % of it: at a scale of 1 %, five runs' lengths."""
     return normal(rng, shape) + 500 * (rng.random(shape) < 0.01)
 
 
 def _lopsided(rng: np.random.Generator, shape: tuple[int, ...]) -> Draws:
-    """Exponential above 0 and uniform below: skewed, although mean and median are 0."""
+    """Return noise exponential above 0 and uniform below: skewed, with mean and median 0."""
     above, below = rng.exponential(1, shape), -rng.uniform(0, 2, shape)
     return np.asarray(np.where(rng.random(shape) < 0.5, above, below) / np.sqrt(5 / 3))
 
 
 def _contaminated(rng: np.random.Generator, shape: tuple[int, ...]) -> Draws:
+    """Return normal noise, of which 10 % is five times as wide."""
     return normal(rng, shape) * np.where(rng.random(shape) < 0.1, 5, 1)
 
 
 NOISES = (
     RunNoise("normal", normal),
     RunNoise("log-normal, skewed", _skewed),
-    RunNoise("5 % one-sided spikes of 10", _spikes),
+    RunNoise("5 % one-sided spikes of 10", _spiked),
     RunNoise("contaminated, 10 % five times as wide", _contaminated),
-    RunNoise("Student's t, 3 degrees", heavy),
+    RunNoise("Student's t, 3 degrees", heavy_tailed),
     RunNoise("uniform", lambda rng, shape: (rng.random(shape) - 0.5) * np.sqrt(12)),
     RunNoise("bimodal", bimodal),
     RunNoise("autoregressive, 0.9", correlated(0.9)),
@@ -96,37 +100,40 @@ NOISES = (
     RunNoise("normal, `on` five times as wide", normal, treated=5.0),
     RunNoise("skewed about its mean, `on` three times as wide", _lopsided, treated=3.0),
     RunNoise("bimodal, `on` twice as wide", bimodal, treated=2.0),
-    RunNoise("1 % of runs six times as long, at 1 %", _six_times),
+    RunNoise("1 % of runs six times as long, at 1 %", _rarely_long),
 )
 
 
 def runs_in_order(
     draw: Draw, rng: np.random.Generator, count: int, pairs: int, runs: int = 3
 ) -> tuple[Draws, Draws]:
-    """Noise of runs, shape (count, pairs, runs), and 1 for what comes right after a first run.
+    """Return the noise of runs, and 1 for those that come right after a treated run, else 0.
 
-    The runs of a pair come in random order; the first of them is the treated one.
+    Both have the shape (count, pairs, runs). The runs of a pair come in random order; the first of
+    them is the treated one.
     """
-    drawn = draw(rng, (count, pairs * runs)).reshape(count, pairs, runs)
-    position = np.argsort(rng.random(drawn.shape), axis=-1)  # of each run
-    places = position + runs * np.arange(pairs)[:, None]
-    treated = np.zeros((count, pairs * runs + 1))
-    np.put_along_axis(treated, places[..., 0] + 1, 1.0, axis=-1)
-    after = np.take_along_axis(treated, places.reshape(count, -1), axis=-1).reshape(drawn.shape)
-    return np.take_along_axis(drawn, position, axis=-1), after
+    noise_in_time = draw(rng, (count, pairs * runs)).reshape(count, pairs, runs)
+    position_in_pair = np.argsort(rng.random(noise_in_time.shape), axis=-1)
+    position = position_in_pair + runs * np.arange(pairs)[:, None]
+    follows_treated = np.zeros((count, pairs * runs + 1))
+    np.put_along_axis(follows_treated, position[..., 0] + 1, 1.0, axis=-1)
+    after_treated = np.take_along_axis(follows_treated, position.reshape(count, -1), axis=-1)
+    noise = np.take_along_axis(noise_in_time, position_in_pair, axis=-1)
+    return noise, after_treated.reshape(noise.shape)
 
 
 def nights(
     noise: RunNoise, rng: np.random.Generator, count: int, pairs: int, scale: float, effect: float
 ) -> tuple[Draws, Draws]:
-    """Natural logarithms of times, shape (count, pairs, 3): `on`, `off` and `aa` of each pair.
+    """Return times of `on`, `off` and `aa`, and 1 for `off` and `aa` right after `on`, else 0.
 
-    And 1 where `off` and `aa` come right after `on`. The runs of a pair come in random order.
-    `effect` is the true slowdown.
+    The times are natural logarithms, shape (count, pairs, 3); the second array has the shape
+    (count, pairs, 2). The runs of a pair come in random order. `scale` is the standard deviation of
+    the noise as a share of a run's time, `effect` the true slowdown.
     """
-    runs, after = runs_in_order(noise.draw, rng, count, pairs)
+    runs, after_treated = runs_in_order(noise.draw, rng, count, pairs)
     runs[..., 0] *= noise.treated
     # A run takes at least a tenth of its time, however wide the noise.
     log_times = np.log(np.maximum(1 + scale * runs, 0.1))
     log_times[..., 0] += np.log(effect)
-    return np.asarray(log_times), after[..., 1:]
+    return np.asarray(log_times), after_treated[..., 1:]

@@ -1,7 +1,6 @@
-"""What is shown over all that is asked, with p values given by hand."""
+"""Statements over all hypotheses of a campaign, of p values given by hand."""
 
 from collections.abc import Sequence
-from dataclasses import replace
 
 import pytest
 
@@ -16,110 +15,167 @@ from analysis.effects.statements import (
 from records.sample import Level
 from tests.analysis.synthetic import result
 
-#: At 0.04 over all cases, 0.02 is small enough for one of two, and 0.03 for the last one left.
+#: P values of 'slower', whose level over a campaign is 0.04: shown as one of two hypotheses; shown
+#: only as the last one that is left.
 SMALL, LARGE = 0.02, 0.03
 
 
 def effect(
-    treatment: str, slower: float, case: str = "a", rate: Level = "full", **others: float
+    treatment: str,
+    slower: float,
+    case: str = "a",
+    rate: Level = "full",
+    *,
+    faster: float = 1.0,
+    within: float = 1.0,
+    above_control: float | None = None,
+    unstable: float = 1.0,
 ) -> Result:
-    """An effect with this p value; others show nothing unless given."""
-    nothing = PValues(slower, faster=1.0, within=1.0, above_control=None, unstable=1.0)
-    p = replace(nothing, **others)
+    """Return an effect with these p values; a p value of 1 shows nothing."""
+    p = PValues(
+        slower=slower,
+        faster=faster,
+        within=within,
+        above_control=above_control,
+        unstable=unstable,
+    )
     return result(case=case, arm=treatment, factors={"rate": rate}, p=p)
+
+
+def baseline_effect(unstable: float, treatment: str = "on", case: str = "a") -> Result:
+    """Return an effect that shows nothing but this p value of its baseline."""
+    return effect(treatment, 1.0, case, unstable=unstable)
 
 
 def statements_of(
     effects: Sequence[Result], requested: Sequence[tuple[str, str]] = (), baselines: int = 0
 ) -> list[Statements]:
-    questions = hypotheses([*((row.case, row.arm) for row in effects), *requested])
-    return statements_shown(effects, questions, baselines)
+    """Return what is shown of each effect; `requested`: case and treatment of further ones."""
+    tested = hypotheses([*((row.case, row.arm) for row in effects), *requested])
+    return statements_shown(effects, tested, baselines)
 
 
-def is_stated(
+def shows(
     name: str,
     effects: Sequence[Result],
     requested: Sequence[tuple[str, str]] = (),
     baselines: int = 0,
 ) -> list[bool]:
+    """Return whether each effect shows the statement `name`."""
     return [name in statements for statements in statements_of(effects, requested, baselines)]
 
 
-def test_all_cases_that_were_asked_for_count() -> None:
-    assert is_stated("slower", [effect("on", LARGE)]) == [True]
-    assert is_stated("slower", [effect("on", LARGE), effect("on", LARGE, "b")]) == [False, False]
-    assert is_stated("slower", [effect("on", SMALL), effect("on", LARGE, "b")]) == [True, True]
-    # The second case was asked for, and is not measured; the first one was measured, too.
-    assert is_stated("slower", [effect("on", LARGE)], [("b", "on")]) == [False]
-    assert is_stated("slower", [effect("on", SMALL)], [("a", "on"), ("b", "on")]) == [True]
-    # Other arms of a case are other questions.
-    assert is_stated("slower", [effect("on", LARGE)], [("a", "daly")]) == [False]
+def test_measured_cases_are_hypotheses() -> None:
+    assert shows("slower", [effect("on", LARGE)]) == [True]
+    assert shows("slower", [effect("on", LARGE), effect("on", LARGE, "b")]) == [False, False]
+    # 0.02 is shown as one of two; then one is left.
+    assert shows("slower", [effect("on", SMALL), effect("on", LARGE, "b")]) == [True, True]
 
 
-def test_rates_are_one_hypothesis_from_the_full_one_down_and_for_no_effect_from_the_least_up() -> (
-    None
-):
-    names = ["on@rate=25%", "on", "on@rate=50%"]
-
-    def swept(*p: float, within: Sequence[float] = (1, 1, 1)) -> list[Result]:
-        rates = ["25%", "full", "50%"]
-        return [
-            effect(name, chance, rate=rate, within=small)
-            for name, chance, rate, small in zip(names, p, rates, within, strict=True)
-        ]
-
-    requested = [("a", name) for name in names]
-    assert is_stated("slower", swept(0.04, 0.04, 0.04), requested) == [True, True, True]
-    assert is_stated("slower", swept(0.0, 0.04, 0.05), requested) == [False, True, False]
-    assert is_stated("slower", swept(0.0, 0.05, 0.0), requested) == [False, False, False]
-    effects = swept(1, 0.0, 1, within=(0.05, 1.0, 0.05))
-    assert is_stated("within", effects, requested) == [True, False, True]
-    assert is_stated("within", swept(1, 1, 1, within=(0.06, 0, 0)), requested) == [False] * 3
+def test_requested_cases_and_arms_are_hypotheses_before_they_are_measured() -> None:
+    assert shows("slower", [effect("on", LARGE)], [("b", "on")]) == [False]
+    assert shows("slower", [effect("on", LARGE)], [("a", "daly")]) == [False]
+    # One that is measured is not counted twice.
+    assert shows("slower", [effect("on", SMALL)], [("a", "on"), ("b", "on")]) == [True]
 
 
-def test_each_combination_of_levels_without_an_order_is_a_hypothesis_of_the_campaign() -> None:
-    rows = [
-        effect("on", 0.01),
-        effect("on@injector=ucx", SMALL),
-        effect("on@injector=ucx,rate=25%", LARGE, rate="25%"),
-        effect("on@injector=spin", LARGE),
+RATES: dict[str, Level] = {"on@rate=25%": "25%", "on": "full", "on@rate=50%": "50%"}
+
+
+def rate_effects(
+    slower: Sequence[float] = (1, 1, 1), within: Sequence[float] = (1, 1, 1)
+) -> list[Result]:
+    """Return the effects of one case at the rates 25%, full and 50%, in this order."""
+    return [
+        effect(treatment, slower_p, rate=rate, within=within_p)
+        for (treatment, rate), slower_p, within_p in zip(RATES.items(), slower, within, strict=True)
     ]
-    family = hypotheses((row.case, row.arm) for row in rows)
-    levels = [(), (("injector", "ucx"),), (("injector", "spin"),)]
-    assert family == [Hypothesis("a", "on", level) for level in levels]
-    # 0.01 is shown among three, then 0.02 among two, of which both still have a level left.
-    assert is_stated("slower", rows) == [True, True, False, False]
-    assert is_stated("slower", [*rows[:2], rows[3]]) == [True, True, True]
-    # Of three, 0.02 is not shown.
-    assert is_stated("slower", rows[1:], [("a", "on")]) == [False, False, False]
+
+
+@pytest.mark.parametrize(
+    ("slower", "shown"),
+    [
+        ((0.04, 0.04, 0.04), [True, True, True]),
+        ((0.0, 0.04, 0.05), [False, True, False]),
+        ((0.0, 0.05, 0.0), [False, False, False]),
+    ],
+)
+def test_rates_are_one_hypothesis_tested_from_the_full_one_down(
+    slower: Sequence[float], shown: list[bool]
+) -> None:
+    requested = [("a", treatment) for treatment in RATES]
+    assert shows("slower", rate_effects(slower), requested) == shown
+
+
+@pytest.mark.parametrize(
+    ("within", "shown"),
+    [((0.05, 1.0, 0.05), [True, False, True]), ((0.06, 0, 0), [False, False, False])],
+)
+def test_no_effect_is_tested_from_the_lowest_rate_up(
+    within: Sequence[float], shown: list[bool]
+) -> None:
+    """Whatever the full rate shows of 'slower'."""
+    effects = rate_effects(slower=(1.0, 0.0, 1.0), within=within)
+    assert shows("within", effects, [("a", treatment) for treatment in RATES]) == shown
+
+
+def test_each_combination_of_levels_without_an_order_is_a_hypothesis() -> None:
+    """The levels of `injector` have no order, those of `rate` do."""
+    default = effect("on", 0.01)
+    ucx = effect("on@injector=ucx", SMALL)
+    slow_ucx = effect("on@injector=ucx,rate=25%", LARGE, rate="25%")
+    spin = effect("on@injector=spin", LARGE)
+    effects = [default, ucx, slow_ucx, spin]
+    assert hypotheses((row.case, row.arm) for row in effects) == [
+        Hypothesis("a", "on", ()),
+        Hypothesis("a", "on", (("injector", "ucx"),)),
+        Hypothesis("a", "on", (("injector", "spin"),)),
+    ]
+    # 0.01 is shown as one of three, then 0.02 of two; `ucx` and `spin` both have a level left.
+    assert shows("slower", effects) == [True, True, False, False]
+    assert shows("slower", [default, ucx, spin]) == [True, True, True]
+    # 0.02 is not shown as one of three.
+    assert shows("slower", [ucx, slow_ucx, spin], [("a", "on")]) == [False, False, False]
 
 
 def test_a_statement_needs_its_own_p_value() -> None:
-    alone = effect("on", 0.04, faster=0.01, within=0.05)
-    assert statements_of([alone]) == [{"slower", "faster", "within"}]
+    at_levels = effect("on", 0.04, faster=0.01, within=0.05)
+    assert statements_of([at_levels]) == [{"slower", "faster", "within"}]
     assert statements_of([effect("on", 0.041, faster=0.011, within=0.051)]) == [set()]
     assert statements_of([effect("on", 0.04, above_control=0.05)]) == [{"slower", "above_control"}]
-    assert statements_of([result()]) == [set()]  # below six pairs
+    assert statements_of([effect("on", 0.04, above_control=0.051)]) == [{"slower"}]
+
+
+def test_nothing_is_shown_without_p_values() -> None:
+    """As of fewer than six pairs."""
+    assert statements_of([result()]) == [set()]
 
 
 def test_baselines_are_a_family_of_their_own() -> None:
-    """0.05 shows one unstable baseline of one, 0.025 of two; effects may share one."""
-    twice = [effect("on", 1, unstable=0.05), effect("daly", 1, unstable=0.05)]
-    assert is_stated("unstable", twice) == [True, True]
-    two = [effect("on", 1, unstable=0.05), effect("on", 1, "b")]
-    assert is_stated("unstable", two) == [False, False]
-    assert is_stated("unstable", [effect("on", 1, unstable=0.025), two[1]]) == [True, False]
-    # With the first at a third, the second has what is left; rates share a baseline.
-    rates = [effect("on", 1, unstable=0.02), effect("on@rate=1%", 1, rate="1%", unstable=0.02)]
-    three = [*rates, effect("on", 1, "b", unstable=0.05)]
-    assert is_stated("unstable", three) == [True, True, True]
-    # Those that are not measured yet count.
-    assert is_stated("unstable", [effect("on", 1, unstable=0.05)], baselines=2) == [False]
+    """0.05 shows one unstable baseline of one, 0.025 one of two."""
+    stable = baseline_effect(1.0, case="b")
+    assert shows("unstable", [baseline_effect(0.05)]) == [True]
+    assert shows("unstable", [baseline_effect(0.05), stable]) == [False, False]
+    assert shows("unstable", [baseline_effect(0.025), stable]) == [True, False]
+
+
+def test_effects_that_share_a_baseline_count_once() -> None:
+    shared = [baseline_effect(0.05), baseline_effect(0.05, "daly")]
+    assert shows("unstable", shared) == [True, True]
+
+
+def test_once_a_baseline_is_shown_the_others_have_its_part_of_the_level() -> None:
+    first = [baseline_effect(0.02), effect("on@rate=1%", 1.0, rate="1%", unstable=0.02)]
+    assert shows("unstable", [*first, baseline_effect(0.05, case="b")]) == [True, True, True]
+
+
+def test_baselines_that_are_not_measured_yet_count() -> None:
+    assert shows("unstable", [baseline_effect(0.05)], baselines=2) == [False]
 
 
 @pytest.mark.parametrize(
     ("level", "expected"),
     [("0", 0), ("25%", 0.25), ("500MB/s", 5e8), ("64KiB", 65536), ("full", float("inf"))],
 )
-def test_levels_have_an_order(level: str, expected: float) -> None:
+def test_a_level_has_a_number_by_which_levels_are_ordered(level: str, expected: float) -> None:
     assert level_value(level) == expected

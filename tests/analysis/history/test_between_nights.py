@@ -1,3 +1,5 @@
+"""Comparisons of nights: intervals worked out by hand, by other programs, or over many trials."""
+
 import math
 
 import numpy as np
@@ -18,11 +20,12 @@ from analysis.statistics.interval import Estimate
 
 
 def nights(*logs: float) -> list[float]:
-    """Figures of nights, by their logarithms."""
+    """Return figures of nights whose natural logarithms are these."""
     return [math.exp(log) for log in logs]
 
 
 def logs_of(estimate: Estimate) -> list[float]:
+    """Return the logarithms of the lower end, the value and the upper end."""
     return [math.log(end) for end in (estimate.low, estimate.value, estimate.high)]
 
 
@@ -45,31 +48,42 @@ def test_one_new_night_is_judged_by_the_spread_of_the_others() -> None:
     assert math.log1p(difference.least_change(0.05)) == pytest.approx(half, abs=1e-5)
 
 
-def test_the_more_cautious_of_student_and_welch_is_used() -> None:
+@pytest.mark.parametrize(
+    ("first_nights", "second_nights", "spread"),
+    [(5, 5, 1.0), (5, 5, 3.0), (9, 3, 3.0), (3, 9, 3.0), (2, 2, 1.0)],
+)
+def test_the_p_value_is_the_larger_one_of_student_and_welch(
+    first_nights: int, second_nights: int, spread: float
+) -> None:
+    """By SciPy's tests; `spread`: the deviation of the first side, relative to the second."""
     rng = np.random.default_rng(3)
-    for m, n, spread in [(5, 5, 1.0), (5, 5, 3.0), (9, 3, 3.0), (3, 9, 3.0), (2, 2, 1.0)]:
-        x, y = np.exp(rng.normal(0.02, 0.01 * spread, m)), np.exp(rng.normal(0, 0.01, n))
-        oracle = [
-            stats.ttest_ind(np.log(x), np.log(y), equal_var=equal).pvalue for equal in (True, False)
-        ]
-        difference = ratio_of_nights(list(x), list(y))
-        assert difference.p == pytest.approx(max(oracle))
-    # A side without spread has Welch's 2 degrees of freedom.
+    first_logs = rng.normal(0.02, 0.01 * spread, first_nights)
+    second_logs = rng.normal(0, 0.01, second_nights)
+    student = stats.ttest_ind(first_logs, second_logs, equal_var=True).pvalue
+    welch = stats.ttest_ind(first_logs, second_logs, equal_var=False).pvalue
+    difference = ratio_of_nights(nights(*first_logs), nights(*second_logs))
+    assert difference.p == pytest.approx(max(student, welch))
+
+
+def test_a_side_without_spread_has_welchs_degrees_of_freedom() -> None:
+    """Two: t of 97.5 % is 4.302653."""
     *_, high = logs_of(ratio_of_nights(nights(5, 5, 5), nights(0, 1, 2)).ratio)
     assert high == pytest.approx(4 + 4.302653 / math.sqrt(3), abs=1e-5)
 
 
-def test_correlated_nights_widen_the_interval_of_independent_ones() -> None:
+@pytest.mark.parametrize(("correlation", "variance"), [(0.0, 3), (0.5, 7)])
+def test_correlated_nights_widen_the_interval_of_independent_ones(
+    correlation: float, variance: float
+) -> None:
     """Logs -1, 1 against 3, 1 degree of freedom (t of 97.5 %: 12.7062).
 
     Independent: squares 2, variance 2 (1 + 1/2) = 3. Correlated by r = 1/2: squares 2 / (1 - r), of
     the mean (1 + r) / 2, variance 4 (1 + 3/4) = 7.
     """
-    for r, variance in ((0.0, 3), (0.5, 7)):
-        difference = ratio_of_nights(nights(3), nights(-1, 1), r)
-        half = 12.7062 * math.sqrt(variance)
-        assert logs_of(difference.ratio) == pytest.approx([3 - half, 3, 3 + half], rel=1e-5)
-        assert difference.widened == pytest.approx(math.sqrt(variance / 3))
+    difference = ratio_of_nights(nights(3), nights(-1, 1), correlation)
+    half = 12.7062 * math.sqrt(variance)
+    assert logs_of(difference.ratio) == pytest.approx([3 - half, 3, 3 + half], rel=1e-5)
+    assert difference.widened == pytest.approx(math.sqrt(variance / 3))
 
 
 def test_one_night_a_side_says_nothing_of_nights() -> None:
@@ -78,93 +92,127 @@ def test_one_night_a_side_says_nothing_of_nights() -> None:
     assert mean_of_nights([1.2]) is None
 
 
-def test_nights_without_any_spread() -> None:
-    same, other = ratio_of_nights([2.0] * 3, [2.0] * 3), ratio_of_nights([3.0] * 3, [2.0] * 3)
-    assert (same.p, same.widened, other.p) == (1.0, 1.0, 0.0)
-    assert other.ratio.low == pytest.approx(1.5)
+def test_equal_nights_without_spread_do_not_differ() -> None:
+    difference = ratio_of_nights([2.0] * 3, [2.0] * 3)
+    assert (difference.p, difference.widened) == (1.0, 1.0)
 
 
-def _correlated(rng: np.random.Generator, r: float, rows: int, nights: int) -> np.ndarray:
-    """Values of nights whose neighbours correlate by `r`, by the factors of their covariances."""
-    factors = np.linalg.cholesky(r ** np.abs(np.subtract.outer(range(nights), range(nights))))
-    return np.asarray(np.exp(0.01 * rng.standard_normal((rows, nights)) @ factors.T))
+def test_other_nights_without_spread_differ_for_certain() -> None:
+    difference = ratio_of_nights([3.0] * 3, [2.0] * 3)
+    assert difference.p == 0.0
+    assert difference.ratio.low == pytest.approx(1.5)
 
 
-@pytest.mark.parametrize("r", [0.0, 0.3, 0.9])
-def test_the_error_of_correlated_nights_follows_from_their_covariances(r: float) -> None:
-    """Generalised least squares with the whole matrix."""
-    values = _correlated(np.random.default_rng(5), r, 1, 7)[0]
-    covariance = r ** np.abs(np.subtract.outer(range(7), range(7))).astype(float)
-    inverse, one, logs = np.linalg.inv(covariance), np.ones(7), np.log(values)
-    rest = logs - (one @ inverse @ logs) / (one @ inverse @ one)
-    independent = logs.std(ddof=1) / math.sqrt(7)
-    error = max(math.sqrt(rest @ inverse @ rest / 6 * covariance.mean()), independent)
-    mean = mean_of_nights(values.tolist(), r)
+def correlation_matrix(correlation: float, count: int) -> np.ndarray:
+    """Return the correlations of nights whose neighbours correlate, shape (count, count)."""
+    distances = np.abs(np.subtract.outer(range(count), range(count)))
+    return np.asarray(correlation**distances, dtype=float)
+
+
+def correlated_nights(
+    rng: np.random.Generator, correlation: float, rows: int, count: int
+) -> np.ndarray:
+    """Return figures of nights whose neighbours correlate, shape (rows, count)."""
+    factors = np.linalg.cholesky(correlation_matrix(correlation, count))
+    return np.asarray(np.exp(0.01 * rng.standard_normal((rows, count)) @ factors.T))
+
+
+@pytest.mark.parametrize("correlation", [0.0, 0.3, 0.9])
+def test_the_error_of_correlated_nights_follows_from_their_covariances(correlation: float) -> None:
+    """By generalised least squares with the whole matrix; t of 97.5 % and 6 degrees: 2.446912."""
+    values = correlated_nights(np.random.default_rng(5), correlation, 1, 7)[0]
+    covariance = correlation_matrix(correlation, 7)
+    inverse, ones, logs = np.linalg.inv(covariance), np.ones(7), np.log(values)
+    residuals = logs - (ones @ inverse @ logs) / (ones @ inverse @ ones)
+    error_if_independent = logs.std(ddof=1) / math.sqrt(7)
+    correlated_error = math.sqrt(residuals @ inverse @ residuals / 6 * covariance.mean())
+    error = max(correlated_error, error_if_independent)
+    mean = mean_of_nights(values.tolist(), correlation)
     assert math.log(mean.high / mean.value) == pytest.approx(2.446912 * error, rel=1e-5)
 
 
-@pytest.mark.parametrize("r", [0.0, 0.3, 0.6, 0.9])
-def test_the_correlation_of_many_nights_is_found(r: float) -> None:
+@pytest.mark.parametrize("correlation", [0.0, 0.3, 0.6, 0.9])
+def test_the_correlation_of_many_nights_is_found(correlation: float) -> None:
     rng = np.random.default_rng(9)
-    sides = [_correlated(rng, r, 20, 40).tolist() for _ in range(2)]
-    correlation = correlation_of_nights(list(zip(*sides, strict=True)))
-    assert correlation.estimate == pytest.approx(r, abs=0.07)
-    assert r <= correlation.at_most <= r + 0.15
+    sides = [correlated_nights(rng, correlation, 20, 40).tolist() for _ in range(2)]
+    result = correlation_of_nights(list(zip(*sides, strict=True)))
+    assert result.estimate == pytest.approx(correlation, abs=0.07)
+    assert correlation <= result.at_most <= correlation + 0.15
 
 
 @pytest.mark.parametrize("copies", [1, 10])
 def test_the_largest_correlation_is_rarely_missed_however_alike_rows_are(copies: int) -> None:
-    """Ten copies of a row say no more than one."""
+    """Ten copies of a row say no more than one.
+
+    Of 300 trials 5 % may miss it, and three standard errors more: 26.
+    """
     rng, missed = np.random.default_rng(10), 0
     for _ in range(300):
-        sides = [_correlated(rng, 0.6, 1, 10).tolist() * copies for _ in range(2)]
+        sides = [correlated_nights(rng, 0.6, 1, 10).tolist() * copies for _ in range(2)]
         missed += correlation_of_nights(list(zip(*sides, strict=True))).at_most < 0.6
-    # Three standard errors of 300 trials above 5 %.
     assert missed <= 26
 
 
-def test_nights_that_alternate_are_compared_with_their_neighbours_by_hand() -> None:
+def test_nights_that_alternate_are_compared_with_their_neighbours() -> None:
     """Differences 1, 2 and 3: t of 2 degrees is 4.302653 at 97.5 %, the error 1 / sqrt(3)."""
-    one, other = nights(11, 32, 53), nights(10, 30, 50)
-    difference = ratio_of_alternating(one, other)
+    difference = ratio_of_alternating(nights(11, 32, 53), nights(10, 30, 50))
     half = 4.302653 / math.sqrt(3)
     assert logs_of(difference.ratio) == pytest.approx([2 - half, 2, 2 + half], abs=1e-6)
     assert difference.p == pytest.approx(stats.ttest_rel([11, 32, 53], [10, 30, 50]).pvalue)
-    assert ratio_of_alternating(one, other[:2]) is None
-    assert ratio_of_alternating(one[:1], other[:1]) is None
     assert ratio_of_alternating(nights(1, 2), nights(1, 2)).p == 1
+
+
+@pytest.mark.parametrize(("first", "second"), [((11, 32, 53), (10, 30)), ((11,), (10,))])
+def test_alternating_nights_come_in_pairs_and_of_one_nothing_is_known(
+    first: tuple[float, ...], second: tuple[float, ...]
+) -> None:
+    assert ratio_of_alternating(nights(*first), nights(*second)) is None
 
 
 @pytest.mark.slow
 def test_a_history_of_thirty_nights_says_how_much_they_correlate() -> None:
     rng = np.random.default_rng(14)
-    series = _correlated(rng, 0.3, 20, 60).tolist()
-    known = correlation_of_history(series)
-    assert known.history_nights == 60
-    assert 0.3 <= known.at_most <= 0.5
-    # What some nights lack is left out; the last 200 nights count.
-    assert correlation_of_history([*series, [1.0] * 40]) == known
-    long = _correlated(rng, 0.3, 2, 300).tolist()
-    assert correlation_of_history(long).history_nights == 200
+    series = correlated_nights(rng, 0.3, 20, 60).tolist()
+    result = correlation_of_history(series)
+    assert result.history_nights == 60
+    assert 0.3 <= result.at_most <= 0.5
+    # A series that lacks nights is left out.
+    assert correlation_of_history([*series, [1.0] * 40]) == result
     assert correlation_of_history([row[:29] for row in series]) is None
     assert correlation_of_history([]) is None
 
 
-def test_few_nights_reject_no_correlation() -> None:
-    for sides in ([([1.0, 1.1], [1.2, 1.1])], [([1.0, 1.0, 1.0], [2.0, 2.0])], []):
-        correlation = correlation_of_nights(sides)
-        worst = (correlation.estimate, correlation.at_most, correlation.is_worst)
-        assert worst == (None, 0.95, True)
+def test_the_last_200_nights_of_a_history_count() -> None:
+    series = correlated_nights(np.random.default_rng(14), 0.3, 2, 300).tolist()
+    assert correlation_of_history(series).history_nights == 200
 
 
-@pytest.mark.parametrize(("m", "n", "r"), [(3, 3, 0.6), (8, 5, 0.3), (10, 10, 0.6)])
-def test_products_of_neighbours_are_as_drawn(m: int, n: int, r: float) -> None:
+@pytest.mark.parametrize("sides", [[([1.0, 1.1], [1.2, 1.1])], [([1.0, 1.0, 1.0], [2.0, 2.0])], []])
+def test_of_few_nights_or_nights_without_spread_the_worst_correlation_is_assumed(
+    sides: list[tuple[list[float], list[float]]],
+) -> None:
+    correlation = correlation_of_nights(sides)
+    assert (correlation.estimate, correlation.at_most) == (None, 0.95)
+    assert correlation.is_worst
+
+
+@pytest.mark.parametrize(
+    ("first_nights", "second_nights", "correlation"), [(3, 3, 0.6), (8, 5, 0.3), (10, 10, 0.6)]
+)
+def test_mean_and_deviation_of_products_of_neighbours_are_as_drawn(
+    first_nights: int, second_nights: int, correlation: float
+) -> None:
+    """Of 20,000 draws: the products of neighbours over the squares, about each side's mean."""
     rng = np.random.default_rng(12)
-    sides = [np.log(_correlated(rng, r, 20_000, nights)) for nights in (m, n)]
-    sides = [side - side.mean(axis=1, keepdims=True) for side in sides]
-    products = sum((side[:, 1:] * side[:, :-1]).sum(axis=1) for side in sides)
-    ratios = products / sum((side**2).sum(axis=1) for side in sides)
-    assert neighbour_ratio(m, n, r) == pytest.approx((ratios.mean(), ratios.std()), abs=0.025)
+    products, squares = np.zeros(20_000), np.zeros(20_000)
+    for count in (first_nights, second_nights):
+        logs = np.log(correlated_nights(rng, correlation, 20_000, count))
+        centred = logs - logs.mean(axis=1, keepdims=True)
+        products += (centred[:, 1:] * centred[:, :-1]).sum(axis=1)
+        squares += (centred**2).sum(axis=1)
+    ratios = products / squares
+    expected = neighbour_ratio(first_nights, second_nights, correlation)
+    assert expected == pytest.approx((ratios.mean(), ratios.std()), abs=0.025)
 
 
 @pytest.mark.parametrize(
@@ -178,10 +226,10 @@ def test_rows_that_are_alike_count_as_fewer(cosine: float, freedom: int, rows: f
 
 
 def test_rows_that_lack_a_night_do_not_count() -> None:
-    rng = np.random.default_rng(11)
-    full = [(x, x[::-1]) for x in _correlated(rng, 0.6, 5, 9).tolist()]
-    short = [(x[1:], x) for x, _ in full]
-    assert correlation_of_nights([*full, *short]) == correlation_of_nights(full)
+    rows = correlated_nights(np.random.default_rng(11), 0.6, 5, 9).tolist()
+    complete = [(row, row[::-1]) for row in rows]
+    incomplete = [(row[1:], row) for row in rows]
+    assert correlation_of_nights([*complete, *incomplete]) == correlation_of_nights(complete)
 
 
 def test_the_mean_of_nights_is_the_geometric_one() -> None:
@@ -192,6 +240,8 @@ def test_the_mean_of_nights_is_the_geometric_one() -> None:
 
 
 def test_the_ratio_of_two_estimates_adds_their_distances_in_quadrature() -> None:
-    x = Estimate(*nights(5, 2, 9))  # 3 below, 4 above
-    y = Estimate(*nights(1, -11, 5))  # 12 below, 4 above
-    assert logs_of(ratio_of_two(x, y)) == pytest.approx([4 - 5, 4, 4 + math.sqrt(16 + 144)])
+    """Logarithms: the first reaches 3 below and 4 above, the second 12 below and 4 above."""
+    first = Estimate(value=math.exp(5), low=math.exp(2), high=math.exp(9))
+    second = Estimate(value=math.exp(1), low=math.exp(-11), high=math.exp(5))
+    low, high = 4 - math.hypot(3, 4), 4 + math.hypot(4, 12)
+    assert logs_of(ratio_of_two(first, second)) == pytest.approx([low, 4, high])
