@@ -8,7 +8,7 @@ import threading
 import time
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import replace
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
@@ -30,13 +30,13 @@ from nimc.run.folder import (
 )
 from records import marked_yaml
 from records import run as records
-from records.campaign import Campaign
 from records.checkout import ROOT
 from records.errors import InputError, MachineError
 from records.machine.site import Machine
 from records.order import run_seed
 from records.run import Reproduced, RunHeader, load_header, plain_name, save_header
 from tests.analysis.synthetic import header as made_header
+from tests.messages import assert_message
 
 
 @pytest.fixture(scope="module")
@@ -50,17 +50,18 @@ def header(quick: Request) -> RunHeader:
 
 
 def test_a_file_system_without_locks_is_not_taken_for_another_nimc(tmp_path, monkeypatch, header):
-    # What flock() answers on Lustre that is mounted without the option flock.
+    """As flock() fails on Lustre that is mounted without the option flock."""
+
     def flock(*_: object) -> None:
         raise OSError(errno.ENOSYS, os.strerror(errno.ENOSYS))
 
     monkeypatch.setattr(fcntl, "flock", flock)
-    with pytest.raises(MachineError, match=r"lock: Function not implemented: .*option flock"):
+    with pytest.raises(MachineError, match=r"lock: Function not implemented: .*flock"):
         open_run(tmp_path, header).__enter__()
 
 
-def make(results: Path, header: RunHeader) -> Path:
-    """An unfinished run of that campaign, as `nimc run` leaves it."""
+def make_unfinished(results: Path, header: RunHeader) -> Path:
+    """Make an unfinished run, as `nimc run` leaves it."""
     with open_run(results, header) as folder:
         (folder.path / "samples").mkdir()
         (folder.path / "samples/lammps.jsonl").touch()
@@ -68,15 +69,16 @@ def make(results: Path, header: RunHeader) -> Path:
 
 
 def test_of_three_that_begin_at_once_one_has_the_run(tmp_path, monkeypatch, header):
-    """Each found no run, and made one."""
+    """Otherwise each would find no run, and make one."""
     begun, ended = threading.Barrier(3), threading.Barrier(3)
 
-    def find_late(*words: Any) -> Any:
+    def find_slowly(*words: Any) -> Any:
         latest = find_latest(*words)
         time.sleep(0.1)  # in which the others would find none either
         return latest
 
     def begin(_: int) -> str:
+        """Return the name of the run, or why there is none."""
         begun.wait()
         try:
             with open_run(tmp_path, header) as folder:
@@ -86,142 +88,229 @@ def test_of_three_that_begin_at_once_one_has_the_run(tmp_path, monkeypatch, head
             ended.wait()
             return str(error)
 
-    monkeypatch.setattr(folders, "find_latest", find_late)
+    monkeypatch.setattr(folders, "find_latest", find_slowly)
     with ThreadPoolExecutor(3) as pool:
-        run, *refused = sorted(pool.map(begin, range(3)), key=len)
+        run, *refusals = sorted(pool.map(begin, range(3)), key=len)
     assert {path.parent.resolve().name for path in tmp_path.glob("*/run.json")} == {run}
-    assert refused == 2 * [
-        f"{tmp_path / run}: another nimc (process {os.getpid()}) is running this campaign there;"
-        " allowed: wait for it, or another --results"
-    ]
+    assert len(refusals) == 2
+    for line in refusals:
+        assert_message(line, f"{tmp_path / run}", f"process {os.getpid()}", allowed="wait for it")
 
 
-def test_a_name_that_could_name_another_file_or_not_be_printed_is_refused():
-    for name in ("", ".", "..", "a/b", "a\n", "a\u202eb", "a\u2028"):
-        with pytest.raises(ValueError, match="allowed: plain names"):
-            plain_name(name)
+@pytest.mark.parametrize("name", ["", ".", "..", "a/b", "a\n", "a\u202eb", "a\u2028"])
+def test_a_name_that_could_name_another_file_or_not_be_printed_is_refused(name):
+    with pytest.raises(ValueError, match=r"; allowed: .*'/'"):
+        plain_name(name)
+
+
+def test_a_plain_name_may_have_blanks_and_any_letters():
     assert plain_name("a b-1.ü") == "a b-1.ü"
 
 
-def test_a_repeated_run_has_the_seed_of_the_other_and_is_resumed_apart(tmp_path, header):
-    other = Reproduced("quick-elsewhere-20261101-000000", "f" * 64)
-    repeated = replace(header, reproduces=other)
-    plain, path = make(tmp_path, header), make(tmp_path, repeated)
-    seed = run_seed(other.digest, other.run)
-    assert (load_header(path).seed, load_header(path).reproduces) == (seed, other)
-    assert load_header(plain).seed == run_seed(header.digest, plain.name) != seed
-    for begun, resumed in ((header, plain), (repeated, path)):
-        with open_run(tmp_path, begun) as folder:
+REPRODUCED = Reproduced("quick-elsewhere-20261101-000000", "f" * 64)
+
+
+def test_a_run_that_reproduces_another_has_its_seed(tmp_path, header):
+    path = make_unfinished(tmp_path, replace(header, reproduces=REPRODUCED))
+    stored = load_header(path)
+    assert stored.reproduces == REPRODUCED
+    assert stored.seed == run_seed(REPRODUCED.digest, REPRODUCED.run)
+
+
+def test_a_run_that_reproduces_another_is_resumed_apart_from_its_own_campaign(tmp_path, header):
+    reproduction = replace(header, reproduces=REPRODUCED)
+    own_path, path = make_unfinished(tmp_path, header), make_unfinished(tmp_path, reproduction)
+    seed = load_header(own_path).seed
+    assert seed == run_seed(header.digest, own_path.name) != load_header(path).seed
+    for requested, resumed in ((header, own_path), (reproduction, path)):
+        with open_run(tmp_path, requested) as folder:
             assert (folder.path, folder.resumed) == (resumed, True)
-    assert (path / "lock").stat().st_mode & 0o777 == 0o600  # no stranger can hold it
 
 
-def given_away(part: str) -> Callable[[Path], None]:
+def test_no_other_user_can_hold_the_lock(tmp_path, header):
+    path = make_unfinished(tmp_path, header)
+    assert (path / "lock").stat().st_mode & 0o777 == 0o600
+
+
+def give_away(part: str) -> Callable[[Path], None]:
+    """Return a function that gives a file of a run to another user."""
     return lambda run: os.chown(run / part, 65534, 65534)
 
 
-def behind_a_link(run: Path) -> None:
+def move_behind_a_link(run: Path) -> None:
     run.rename(run.parent.with_name("elsewhere"))
     run.symlink_to(run.parent.with_name("elsewhere"))
+
+
+def let_others_write_samples(run: Path) -> None:
+    (run / "samples").chmod(0o777)
 
 
 @pytest.mark.skipif(os.geteuid() != 0, reason="only root can give a file away")
 @pytest.mark.parametrize(
     "plant",
     [
-        # A stranger's samples gave a slowdown with exit 0.
-        given_away(""),
-        given_away("run.json"),
-        given_away("samples/lammps.jsonl"),
-        lambda run: (run / "samples").chmod(0o777),
-        behind_a_link,
+        give_away(""),
+        give_away("run.json"),
+        give_away("samples/lammps.jsonl"),
+        let_others_write_samples,
+        move_behind_a_link,
     ],
 )
-def test_a_planted_run_is_not_resumed(tmp_path, header, plant):
+def test_a_run_that_another_user_may_have_planted_is_not_resumed(tmp_path, header, plant):
+    """Otherwise the samples of another user would give a slowdown."""
     results = tmp_path / "results"
-    path = make(results, header)
+    path = make_unfinished(results, header)
     plant(path)
     with open_run(results, header) as folder:
         assert (folder.resumed, folder.path != path) == (False, True)
 
 
 def test_latest_leads_to_the_run_that_was_opened_last(tmp_path, header):
-    first = make(tmp_path, header)
+    first = make_unfinished(tmp_path, header)
     assert os.readlink(tmp_path / "latest") == first.name
     later = replace(header, started_s=header.started_s + 1)
     with open_run(tmp_path, later, fresh=True) as folder:
         assert (tmp_path / "latest").resolve() == folder.path
     assert sorted(path.name for path in tmp_path.iterdir() if path.is_symlink()) == ["latest"]
-    (tmp_path / "latest").unlink()
-    (tmp_path / "latest").mkdir()  # a folder of that name stays
-    make(tmp_path, later)
+
+
+def test_a_folder_with_the_name_of_the_link_stays(tmp_path, header):
+    (tmp_path / "latest").mkdir()
+    make_unfinished(tmp_path, header)
     assert not (tmp_path / "latest").is_symlink()
 
 
-def test_the_latest_run_is_resumed_unless_it_is_finished(tmp_path, header, monkeypatch):
-    cancelled: list[Path] = []
-    monkeypatch.setattr(folders, "cancel_jobs", cancelled.append)
+def opened_run(
+    results: Path,
+    header: RunHeader,
+    *,
+    fresh: bool = False,
+    slurm: bool = False,
+    later_s: float = 0.0,
+) -> Path:
+    """Open a run that starts `later_s` after the header, and return its folder."""
+    later = replace(header, started_s=header.started_s + later_s)
+    with open_run(results, later, fresh=fresh, slurm=slurm) as folder:
+        assert load_header(folder.path).seed is not None
+        return folder.path
 
-    def opened(*, fresh: bool = False, slurm: bool = False, later_s: float = 0.0) -> Path:
-        later = replace(header, started_s=header.started_s + later_s)
-        with open_run(tmp_path, later, fresh=fresh, slurm=slurm) as folder:
-            assert load_header(folder.path).seed is not None
-            return folder.path
 
-    first = opened(slurm=True)
-    second = opened(fresh=True, later_s=1.0)
+@pytest.fixture
+def cancelled(monkeypatch) -> list[Path]:
+    """Runs whose jobs are cancelled."""
+    runs: list[Path] = []
+    monkeypatch.setattr(folders, "cancel_jobs", runs.append)
+    return runs
+
+
+def test_the_latest_run_is_resumed_and_its_jobs_are_cancelled(tmp_path, header, cancelled):
+    first = opened_run(tmp_path, header, slurm=True)
+    second = opened_run(tmp_path, header, fresh=True, later_s=1.0)
     assert [path.name for path in (first, second)] == [header.run, f"{header.run}-2"]
     assert cancelled == []
-    assert opened(slurm=True) == second
+    assert opened_run(tmp_path, header, slurm=True) == second
     assert cancelled == [second]
-    save_header(second, replace(load_header(second), finished_s=header.started_s + 9.0))
-    third = opened(later_s=3.0)
-    assert third.name == f"{header.run}-3"
-    # Of another campaign, machine or request, or finished: those are not told of.
-    others: list[dict[str, Any]] = [{"campaign": "x"}, {"machine": "x"}, {"digest": header.digest}]
-    for changes in others:
-        other = replace(header, **{"digest": "0" * 64} | changes)
-        assert find_differing_run(tmp_path, other) is None
-    other = replace(header, digest="0" * 64)
-    assert find_differing_run(tmp_path, other) == (third, load_header(third))
-    save_header(third, replace(load_header(third), schema=4))  # of another version
-    assert find_differing_run(tmp_path, other) == (first, load_header(first))
 
 
-def test_what_keeps_a_run_from_being_resumed_is_named(header):
-    def resolved_header(**changes: Any) -> RunHeader:
-        parts = {"campaign": {"pairs": {"cap": 6}}, "machine": {"nic": 1}, "hostname": "a"}
-        return replace(header, resolved={**parts, **changes})
+def finish(run: Path) -> None:
+    header = load_header(run)
+    save_header(run, replace(header, finished_s=header.started_s + 9.0))
 
-    for changes, named in (
+
+def test_a_finished_run_is_not_resumed(tmp_path, header):
+    finish(opened_run(tmp_path, header))
+    assert opened_run(tmp_path, header, later_s=3.0).name == f"{header.run}-2"
+
+
+OTHER_DIGEST = "0" * 64
+
+
+@pytest.mark.parametrize(
+    ("campaign", "machine", "digest"),
+    [("x", None, OTHER_DIGEST), (None, "x", OTHER_DIGEST), (None, None, None)],
+)
+def test_a_run_of_another_campaign_or_machine_or_the_same_request_is_no_differing_one(
+    tmp_path, header, campaign, machine, digest
+):
+    """None: as in the run."""
+    opened_run(tmp_path, header)
+    requested = replace(
+        header,
+        campaign=campaign or header.campaign,
+        machine=machine or header.machine,
+        digest=digest or header.digest,
+    )
+    assert find_differing_run(tmp_path, requested) is None
+
+
+def test_the_latest_unfinished_run_of_another_request_is_the_differing_one(tmp_path, header):
+    first = opened_run(tmp_path, header)
+    second = opened_run(tmp_path, header, fresh=True, later_s=1.0)
+    third = opened_run(tmp_path, header, fresh=True, later_s=2.0)
+    requested = replace(header, digest=OTHER_DIGEST)
+    assert find_differing_run(tmp_path, requested) == (third, load_header(third))
+    finish(third)
+    assert find_differing_run(tmp_path, requested) == (second, load_header(second))
+    save_header(second, replace(load_header(second), schema=4))  # of another version
+    assert find_differing_run(tmp_path, requested) == (first, load_header(first))
+
+
+RESOLVED = {"campaign": {"pairs": {"cap": 6}}, "machine": {"nic": 1}, "hostname": "a"}
+
+
+@pytest.mark.parametrize(
+    ("changes", "parts"),
+    [
         ({}, []),
         ({"campaign": {"pairs": {"cap": 7}, "rest": 2}}, ["pairs", "rest"]),
         ({"machine": {}, "hostname": "b"}, ["nic of the machine's file", "host"]),
         ({"nodelist": "n1", "checks": {"x": "1"}}, ["--nodelist", "checks"]),
-    ):
-        assert (
-            differing_parts(resolved_header(**changes), resolved_header())
-            == differing_parts(resolved_header(), resolved_header(**changes))
-            == named
-        )
+    ],
+)
+def test_parts_that_keep_a_run_from_being_resumed_are_named(header, changes, parts):
+    old = replace(header, resolved=RESOLVED)
+    new = replace(header, resolved={**RESOLVED, **changes})
+    assert differing_parts(new, old) == parts
+    assert differing_parts(old, new) == parts
 
 
-def test_what_a_killed_session_left_is_waited_for_killed_and_named(tmp_path, monkeypatch):
-    left, killed = [[7, 8], [7], []], list[int]()
-    monkeypatch.setattr(
-        folders, "processes_of", lambda _: left.pop(0) if len(left) > 1 else left[0]
-    )
-    monkeypatch.setattr("os.kill", lambda pid, _: killed.append(pid))
+@dataclass
+class Leftovers:
+    """Processes of a killed session; each time that they are listed, the next list holds."""
+
+    lists: list[list[int]]
+    killed: list[int] = field(default_factory=list)
+
+    def next_list(self, _: Path) -> list[int]:
+        return self.lists.pop(0) if len(self.lists) > 1 else self.lists[0]
+
+
+@pytest.fixture
+def leftovers(monkeypatch) -> Leftovers:
+    processes = Leftovers([[7, 8], [7], []])
+    monkeypatch.setattr(folders, "processes_of", processes.next_list)
+    monkeypatch.setattr("os.kill", lambda pid, _: processes.killed.append(pid))
     monkeypatch.setattr("time.sleep", lambda _: None)
+    return processes
+
+
+def test_processes_of_a_killed_session_may_end_by_themselves(tmp_path, leftovers):
     folders.await_leftovers(tmp_path)
-    assert killed == []
+    assert (leftovers.lists, leftovers.killed) == ([[]], [])
+
+
+def test_processes_that_do_not_end_in_time_are_killed(tmp_path, monkeypatch, leftovers):
     monkeypatch.setattr(folders, "LEFTOVERS_S", -1.0)
-    left[:] = [[7, 8], [7], []]
     folders.await_leftovers(tmp_path)
-    assert killed == [7, 8, 7]
+    assert leftovers.killed == [7, 8, 7]
+
+
+def test_processes_that_cannot_be_killed_are_named(tmp_path, monkeypatch, leftovers):
+    monkeypatch.setattr(folders, "LEFTOVERS_S", -1.0)
     monkeypatch.setattr(folders, "KILLED_S", 0.0)
-    left[:] = [[7, 8]]
-    with pytest.raises(MachineError, match=r"processes of an earlier run do not end: 7 8$"):
+    leftovers.lists = [[7, 8]]
+    with pytest.raises(MachineError, match=r": 7 8$"):
         folders.await_leftovers(tmp_path)
 
 
@@ -253,12 +342,6 @@ SITE = {
 }
 
 
-def expanded(folder: Path, text: str, machine: Machine) -> Campaign:
-    (folder / "c.yaml").write_text(text)
-    checks = checks_in(ROOT / "reframe_tests")
-    return load_campaign(marked_yaml.load(folder / "c.yaml"), checks, machine)
-
-
 @pytest.mark.parametrize(
     ("text", "recorded"),
     [
@@ -269,61 +352,77 @@ def expanded(folder: Path, text: str, machine: Machine) -> Campaign:
 def test_runs_that_began_before_there_were_factors_are_resumed(tmp_path, text, recorded):
     """Digests as commit 9b5889b made them, before campaigns had factors."""
     machine = Machine.model_validate(SITE)
-    loaded = expanded(tmp_path, text, machine)
-    assert records.digest_of(resolved_request(loaded, machine, "n1")) == recorded
+    path = tmp_path / "c.yaml"
+    path.write_text(text)
+    checks = checks_in(ROOT / "reframe_tests")
+    campaign = load_campaign(marked_yaml.load(path), checks, machine)
+    assert records.digest_of(resolved_request(campaign, machine, "n1")) == recorded
 
 
 def digest_of(request: Request, host: str = "n1") -> str:
     return records.digest_of(resolved_request(request.campaign, request.machine, host))
 
 
-def test_what_is_as_by_default_may_be_spelled_or_not(quick):
+def test_a_default_may_be_written_or_not(quick):
     """A version that adds an option resumes the runs of one that did not have it."""
     machine = quick.machine
-    needed = {name: getattr(machine, name) for name in ("name", "description", "injector")}
-    bare = {"origins": {"policy": "same_host"}, **needed}
-    spelled = {"origins": {"policy": "same_host", "access": [], "nodes": 1}, "nic": None, **needed}
+    required = {name: getattr(machine, name) for name in ("name", "description", "injector")}
+    without_defaults = {"origins": {"policy": "same_host"}, **required}
+    with_defaults = {
+        "origins": {"policy": "same_host", "access": [], "nodes": 1},
+        "nic": None,
+        **required,
+    }
     first, second = (
-        resolved_request(quick.campaign, machine.model_validate(text), "n1")
-        for text in (bare, spelled)
+        resolved_request(quick.campaign, machine.model_validate(fields), "n1")
+        for fields in (without_defaults, with_defaults)
     )
     assert first == second
 
 
-def test_what_shapes_samples_makes_another_run_and_texts_for_people_do_not(quick):
-    first = digest_of(quick)
+def test_what_shapes_samples_makes_another_run(quick):
     campaign, machine = quick.campaign, quick.machine
-    assert digest_of(quick, host="n2") != first
-    for other in (
+    changed_requests = [
         replace(quick, campaign=campaign.model_copy(update={"seed": campaign.seed + 1})),
         replace(quick, machine=machine.model_copy(update={"reference_tolerance": 0.2})),
         replace(quick, machine=machine.with_origins(2)),
-    ):
-        assert digest_of(other) != first
-    texts = campaign.model_copy(update={"title": "another", "description": "text"})
-    assert digest_of(replace(quick, campaign=texts)) == first
+    ]
+    digests = {digest_of(quick, host="n2"), *map(digest_of, changed_requests)}
+    assert len(digests) == 4
+    assert digest_of(quick) not in digests
 
 
-def test_the_header_says_what_is_asked_of_each_case(tmp_path):
+def test_texts_for_people_make_no_other_run(quick):
+    texts = quick.campaign.model_copy(update={"title": "another", "description": "text"})
+    assert digest_of(replace(quick, campaign=texts)) == digest_of(quick)
+
+
+def test_requirements_are_the_treatments_of_each_case_and_limits(tmp_path):
+    """By hand: level 0 of `rate` is the baseline; names leave out the full rate."""
     path = tmp_path / "c.yaml"
     path.write_text(
         "name: c\nworkloads: [check: stream, {check: lammps, factors: {rate: [0, 50%, full]}}]\n"
         "arms: [off, on, aa]\nverify: {min_share: 0.25, retries: 3}\n"
     )
-    request = prepare(path, "localhost")
-    requirements = requirements_of(request)
-    # By hand: level 0 of `rate` is the baseline; names leave out the full rate.
-    lammps = ["off", "on@rate=50%", "on", "aa"]
-    assert requirements.cases == {"stream": ["off", "on", "aa"], "lammps": lammps}
+    requirements = requirements_of(prepare(path, "localhost"))
+    assert requirements.cases == {
+        "stream": ["off", "on", "aa"],
+        "lammps": ["off", "on@rate=50%", "on", "aa"],
+    }
     assert (requirements.min_share, requirements.retries) == (0.25, 3)
+
+
+def test_the_least_share_is_the_machines_unless_the_campaign_has_one(tmp_path):
+    path = tmp_path / "c.yaml"
     path.write_text("name: c\nworkloads: [check: stream]\narms: [off, on]\n")
-    silent = prepare(path, "localhost")
-    assert requirements_of(silent).min_share == 0.1  # site/localhost.yaml
+    requirements = requirements_of(prepare(path, "localhost"))
+    assert requirements.min_share == 0.1  # site/localhost.yaml
 
 
 @pytest.mark.parametrize("schema", [1, 4, 6])
 def test_a_header_of_another_schema_is_refused(tmp_path, schema):
     (tmp_path / "run.json").write_text(json.dumps({**made_header().as_dict(), "schema": schema}))
-    refusal = f"/run.json: schema: {schema} found; allowed: 5; nimc 0.1.0"
-    with pytest.raises(InputError, match=refusal):
+    with pytest.raises(InputError) as error:
         load_header(tmp_path)
+    location = f"{tmp_path}/run.json: schema"
+    assert_message(str(error.value), location, f"{schema}", allowed="5; nimc 0.1.0")
