@@ -25,7 +25,7 @@ from reframe_tests.planning import CaseRequest, treatments
 from tests.cases.fabrics import BONDED, BROADCOM, NODES, Node
 from tests.cases.shared_hosts import case_text
 from tests.conductor.injectors import printed
-from tests.conductor.sysfs import write
+from tests.conductor.sysfs import set_driver, write
 from tests.nimc.cluster import made
 from tests.records.machine.made import machine
 
@@ -37,8 +37,7 @@ def host_of(text: str, root: Path) -> Path:
     for line in text.splitlines():
         path, _, driver = line.partition(" -> driver ")
         if driver:
-            (root / path).mkdir(parents=True, exist_ok=True)
-            (root / path / "driver").symlink_to(f"../../../bus/pci/drivers/{driver}")
+            set_driver(root / path, driver)
         elif not line.startswith("#"):
             write(root, dict([line.split(": ", 1)]))
     return root

@@ -1,8 +1,9 @@
-"""What Slurm prints, and its options, a row a case, with the right answer worked out by hand.
+"""What Slurm prints, and its options: a row a case, with the right result worked out by hand.
 
-A row without a text is of a file of `../shared/cases`, beside the checkout.
+A row without a text is of the file of its name in `../shared/cases`, beside the checkout.
 """
 
+import re
 from datetime import datetime
 from pathlib import Path
 
@@ -13,145 +14,194 @@ from records.slurm import parse, parse_nodes
 from records.slurm.options import named_partition
 from tests.cases.shared_hosts import Case, read
 
-# Readers: the text of a case, and a folder, to what is read of it.
+# Readers: each is called with the text of a case and a folder.
 
 
-def shape(text: str, _: Path) -> tuple[int, int, int | None]:
-    """Cores, threads of one and memory that jobs get on a node, as Slurm says."""
+def shape_for_jobs(text: str, _: Path) -> tuple[int, int, int | None]:
+    """Return the cores, threads of a core, and memory (MiB) that jobs get on a node."""
     nodes = [line for line in text.splitlines() if line.startswith("NodeName=")]
-    partition, *_others = parse_nodes.partitions(text) or [BATCH]
-    ((node_shape, _number),) = parse_nodes.shapes("\n".join(nodes), partition)
-    return node_shape.cores, node_shape.threads_per_core, node_shape.memory_mib
+    partition = (parse_nodes.partitions(text) or [BATCH])[0]
+    ((shape, _count),) = parse_nodes.shapes("\n".join(nodes), partition)
+    return shape.cores, shape.threads_per_core, shape.memory_mib
 
 
-def refused(text: str, _: Path) -> list[tuple[list[str], str | None]]:
-    """Of each reservation, why it is not for `ada` of the group `staff`, and what is not known."""
-    lines = text.replace(" StartTime", " State=ACTIVE StartTime").splitlines()
-    return [
-        (
-            reservation.shortcomings(record, 1, 0, "ada", ["staff"], datetime(2026, 12, 1)),
-            reservation.account_doubt(record),
+#: Users, groups and accounts of the cases; a minus sign excludes one.
+_HOLDER = re.compile(r"-?\b(?:ada|bob|ops|staff|proj9)\b")
+
+
+def names_in_refusals(text: str, _: Path) -> list[tuple[list[str], list[str]]]:
+    """Return which names refuse each reservation to `ada` of the group `staff`, as shown to her.
+
+    After them, those on which it may depend.
+    """
+    names = []
+    for line in text.replace(" StartTime", " State=ACTIVE StartTime").splitlines():
+        record = parse.parse_reservation(line)
+        shortcomings = reservation.shortcomings(
+            record, 1, 0, "ada", ["staff"], datetime(2026, 12, 1)
         )
-        for record in map(parse.parse_reservation, lines)
-    ]
+        assert all(message.startswith(f"reservation {record.name} ") for message in shortcomings)
+        doubt = reservation.account_doubt(record) or ""
+        names.append((_HOLDER.findall("; ".join(shortcomings)), _HOLDER.findall(doubt)))
+    return names
 
 
-def usable(text: str, _: Path) -> list[str]:
-    """Nodes that take jobs now or later."""
+def usable_nodes(text: str, _: Path) -> list[str]:
+    """Return the nodes that take jobs now or later."""
     return [row.name for row in parse_nodes.nodes_in(text) if row.usable]
 
 
-def partition(text: str, _: Path) -> str | None:
+def outcome_name(text: str, _: Path) -> str:
+    """Return what a job's state is called."""
+    return parse.job_outcome(text, 1, None).name
+
+
+def limit_of_job_7(text: str, folder: Path) -> str | None:
+    """Return the limit for which a job waits; `FOLDER` is its working folder."""
+    job = parse.jobs_in_folder(folder, text.replace("FOLDER", str(folder)))["7"]
+    assert job
+    return job.limit
+
+
+def partition_option(text: str, _: Path) -> str | None:
     return named_partition(text.rstrip("\n").split("\n"))
 
 
 BATCH = parse_nodes.SlurmPartition(
     name="batch", default=True, limit_s=None, whole_nodes=False, nodes=1
 )
-#: Before 21.08 there is no CPUEfctv; memory of the system is no job's.
-LIMITS = (
-    "PartitionName=batch State=UP TotalNodes=1 Max{}\nNodeName=n Sockets=2 CoresPerSocket=16"
-    " ThreadsPerCore=2 CPUTot=64 RealMemory=256000 Partitions=batch"
+
+
+def node_line(fields: str, cpus: int = 64) -> str:
+    """Return a node of 32 cores, which Slurm counts as so many CPUs.
+
+    Before Slurm 21.08 there is no CPUEfctv.
+    """
+    return (
+        f"NodeName=n Sockets=2 CoresPerSocket=16 ThreadsPerCore=2 CPUTot={cpus} Partitions=batch"
+        f" {fields}"
+    )
+
+
+def node_with_limit(limit: str) -> str:
+    """Return such a node, with 256000 MiB, in a partition that has a limit."""
+    partition = f"PartitionName=batch State=UP TotalNodes=1 Max{limit}"
+    return f"{partition}\n{node_line('RealMemory=256000')}"
+
+
+RESERVATION = (
+    "ReservationName=r StartTime=2026-11-01T00:00:00 EndTime=2036-11-01T00:00:00 Nodes=n NodeCnt=1"
 )
-HELD = "ReservationName=r StartTime=2026-11-01T00:00:00 EndTime=2036-11-01T00:00:00 Nodes=n"
-HELD += " NodeCnt=1"
-OLD = "NodeName=n Sockets=2 CoresPerSocket=16 ThreadsPerCore=2 CPUTot=64 Partitions=batch"
 
 CASES = [
-    # Nodes.
-    Case("slurm_core_spec", shape, (56, 2, 512000)),
+    # Nodes: without the cores and the memory of the system, which are no job's.
+    Case("slurm_core_spec", shape_for_jobs, (56, 2, 512000)),
     Case(
         "cores and memory of the system",
-        shape,
+        shape_for_jobs,
         (28, 2, 240000),
-        f"{OLD} RealMemory=256000 CoreSpecCount=4 MemSpecLimit=16000",
+        node_line("RealMemory=256000 CoreSpecCount=4 MemSpecLimit=16000"),
     ),
-    Case("processors in effect", shape, (31, 2, 256000), f"{OLD} RealMemory=256000 CPUEfctv=62"),
+    Case(
+        "processors in effect",
+        shape_for_jobs,
+        (31, 2, 256000),
+        node_line("RealMemory=256000 CPUEfctv=62"),
+    ),
     Case(
         "Slurm counts cores, not threads",
-        shape,
+        shape_for_jobs,
         (30, 1, None),
-        f"{OLD} RealMemory=1 CPUEfctv=30 CoreSpecCount=2".replace("=64", "=32"),
+        node_line("RealMemory=1 CPUEfctv=30 CoreSpecCount=2", cpus=32),
     ),
     # What the partition allows of it: 36 of 64 CPUs.
-    Case("partition_max_cpus_per_node", shape, (36, 1, 137600)),
-    Case("36 CPUs are 18 cores", shape, (18, 2, 256000), LIMITS.format("CPUsPerNode=36")),
-    Case("5 CPUs of each socket", shape, (4, 2, 256000), LIMITS.format("CPUsPerSocket=5")),
-    Case("2150 MiB for each of 64", shape, (32, 2, 137600), LIMITS.format("MemPerCPU=2150")),
-    Case("limits beyond the node", shape, (32, 2, 256000), LIMITS.format("CPUsPerNode=128")),
-    Case("none, in a word", shape, (32, 2, 256000), LIMITS.format("CPUsPerNode=UNLIMITED")),
+    Case("partition_max_cpus_per_node", shape_for_jobs, (36, 1, 137600)),
+    Case(
+        "36 CPUs are 18 cores", shape_for_jobs, (18, 2, 256000), node_with_limit("CPUsPerNode=36")
+    ),
+    Case(
+        "5 CPUs of each socket", shape_for_jobs, (4, 2, 256000), node_with_limit("CPUsPerSocket=5")
+    ),
+    Case(
+        "2150 MiB for each of 64 CPUs",
+        shape_for_jobs,
+        (32, 2, 137600),
+        node_with_limit("MemPerCPU=2150"),
+    ),
+    Case(
+        "limits beyond the node",
+        shape_for_jobs,
+        (32, 2, 256000),
+        node_with_limit("CPUsPerNode=128"),
+    ),
+    Case(
+        "a limit of UNLIMITED",
+        shape_for_jobs,
+        (32, 2, 256000),
+        node_with_limit("CPUsPerNode=UNLIMITED"),
+    ),
     Case(
         "an operator's words after the fields",
-        shape,
+        shape_for_jobs,
         (32, 2, 256000),
-        f"{OLD} RealMemory=256000 Reason=was CoreSpecCount=16 RealMemory=1 [root@now] Comment=x",
+        node_line(
+            "RealMemory=256000 Reason=was CoreSpecCount=16 RealMemory=1 [root@now] Comment=x"
+        ),
     ),
     Case(
         "an operator's words, then more",
-        shape,
+        shape_for_jobs,
         (32, 2, 256000),
-        f"{OLD} RealMemory=256000 Comment=CoreSpecCount=16 Extra=MemSpecLimit=9",
+        node_line("RealMemory=256000 Comment=CoreSpecCount=16 Extra=MemSpecLimit=9"),
     ),
     # Reservations: for whom.
     Case(
         "reservation_groups_accounts",
-        refused,
-        [
-            (["reservation a is for the group ops, and ada is in staff"], None),
-            ([], "it is for the account proj9: not known whether jobs are charged to it"),
-        ],
+        names_in_refusals,
+        [(["ops", "ada", "staff"], []), ([], ["proj9"])],
     ),
     *(
         Case(
-            f"reservation {lists}",
-            refused,
-            [([f"reservation r is for {words}"] if words else [], None)],
-            f"{HELD} {lists}",
+            f"reservation for {holders}",
+            names_in_refusals,
+            [(names, [])],
+            f"{RESERVATION} {holders}",
         )
-        for lists, words in {
-            "Users=(null) Groups=ops,staff": "",
-            "Users=-bob": "",
-            "Users=-ada": "-ada, not for ada",
-            "Users=bob Groups=staff": "bob, not for ada",
-            "Groups=-staff": "the group -staff, and ada is in staff",
-            "Users=ada Comment=Users=bob Accounts=x": "",
+        for holders, names in {
+            "Users=(null) Groups=ops,staff": [],
+            "Users=-bob": [],
+            "Users=-ada": ["-ada", "ada"],
+            "Users=bob Groups=staff": ["bob", "ada"],
+            "Groups=-staff": ["-staff", "ada", "staff"],
+            "Users=ada Comment=Users=bob Accounts=x": [],
         }.items()
     ),
-    Case("sinfo_planned", usable, ["nid001", "nid003", "nid004", "nid005", "nid006"]),
+    # States of nodes and jobs.
+    Case("sinfo_planned", usable_nodes, ["nid001", "nid003", "nid004", "nid005", "nid006"]),
     Case(
         "states with signs",
-        usable,
+        usable_nodes,
         [*"abcdefg"],
         "a idle~\nb idle#\nc mixed-\nd idle@\ne mixed@\nf completing\ng allocated+",
     ),
     Case(
         "power and restarts",
-        usable,
+        usable_nodes,
         [*"abcdefh"],
         "a powering_up#\nb powering_down%\nc powered_down~\nd power_down!\ne down^\n"
         "f reboot@\ng reboot*\nh planned",
     ),
     Case(
         "nodes that wait for an operator",
-        usable,
+        usable_nodes,
         [],
         "a down\nb drained@\nc draining\nd idle*\ne fail\nf inval\ng maint\nh future\ni down~",
     ),
-    Case(
-        "LAUNCH_FAILED",
-        lambda text, _: parse.job_outcome(text, 1, None).name,
-        "node_failed",
-        "LAUNCH_FAILED",
-    ),
-    # Jobs that wait, and options as sbatch reads them.
+    Case("LAUNCH_FAILED", outcome_name, "node_failed", "LAUNCH_FAILED"),
+    # Jobs that wait: for a limit, or for something that ends by itself.
     *(
-        Case(
-            f"a job that waits for {reason}",
-            lambda text, folder: parse.jobs_in_folder(folder, text.format(folder))["7"].limit,
-            right,
-            f"7+0|PD|N/A|{reason}|{{}}",
-        )
-        for reason, right in {
+        Case(f"a job that waits for {reason}", limit_of_job_7, limit, f"7+0|PD|N/A|{reason}|FOLDER")
+        for reason, limit in {
             "QOSMaxJobsPerUserLimit": "QOSMaxJobsPerUserLimit",
             "AssocGrpNodeLimit": "AssocGrpNodeLimit",
             "PartitionNodeLimit": "PartitionNodeLimit",
@@ -162,10 +212,11 @@ CASES = [
             "None": None,
         }.items()
     ),
-    Case("partition_option_with_blank", partition, "cpu"),
+    # Options as sbatch reads them.
+    Case("partition_option_with_blank", partition_option, "cpu"),
     *(
-        Case(text, partition, right, text)
-        for text, right in {
+        Case(options, partition_option, partition, options)
+        for options, partition in {
             "-pcpu": "cpu",
             "--partition=cpu": "cpu",
             "-A P1\n-C 8xT4\n--partition   cpu": "cpu",

@@ -18,6 +18,14 @@ def write(root: Path, files: dict[str, str]) -> Path:
     return root
 
 
+def set_driver(device: Path, driver: str) -> None:
+    """Make the link of a PCI device, a folder that is made if it does not exist, to its driver."""
+    device.mkdir(parents=True, exist_ok=True)
+    link = device / "driver"
+    link.unlink(missing_ok=True)
+    link.symlink_to(f"../../../bus/pci/drivers/{driver}")
+
+
 def big_host(root: Path) -> Path:
     """Two sockets, two NUMA nodes and two last-level caches in each, 8 cores of 2 threads.
 

@@ -7,6 +7,7 @@ from analysis.effects.verdict import emulation_caveats
 from conductor.injectors import INJECTORS, mpi_put
 from records.machine import devices
 from tests.conductor.injectors.printed import writer
+from tests.conductor.sysfs import set_driver
 
 UCX, MPI = INJECTORS["ucx"], INJECTORS["mpi_put"]
 #: Device -> its link layer, and its driver or the interface below it.
@@ -27,8 +28,7 @@ def _host(monkeypatch, tmp_path):
         (device / "ports/1/link_layer").write_text(f"{layer}\n")
         (device / "parent").write_text(below)
         if driver:
-            (device / "device").mkdir()
-            (device / "device/driver").symlink_to(f"../../../bus/pci/drivers/{driver}")
+            set_driver(device / "device", driver)
     (tmp_path / "class/cxi/cxi0").mkdir(parents=True)
     for asks in (devices.is_rdma, devices.transport):
         monkeypatch.setattr(asks, "__defaults__", (tmp_path,))
@@ -59,9 +59,7 @@ def test_a_device_chooses_transport_and_what_mpi_goes_over(device, transport, ov
 
 
 def test_a_device_that_no_variable_of_mpi_chooses_is_left_to_it(tmp_path):
-    device = tmp_path / "class/infiniband/opap1s0/device"
-    device.mkdir(parents=True)
-    (device / "driver").symlink_to("../../../bus/pci/drivers/hfi1")
+    set_driver(tmp_path / "class/infiniband/opap1s0/device", "hfi1")
     assert MPI.environment(writer(device="opap1s0")) == mpi_put.LAUNCHER_VARIABLES
 
 

@@ -1,4 +1,4 @@
-"""Each fabric's byte counter, from made trees of /sys and /proc: what it proves, and what refutes.
+"""Byte counters of each fabric in made trees of /sys and /proc: claims that they prove and refute.
 
 `tests/cases/fabrics.py` has a row for each.
 """
@@ -20,11 +20,12 @@ from records.machine import devices
 from records.sample import DeviceBytes
 from tests.cases.fabrics import COUNTED
 from tests.conductor.planted import claim
-from tests.conductor.sysfs import big_host, write
+from tests.conductor.sysfs import big_host, set_driver, write
 
 HEADINGS = "Inter-| Receive | Transmit\n face |bytes packets errs"
 GB = 10**9
 WINDOW = (0.0, 1.0)
+EFA_CLAIM = replace(claim(GB), transport="EFA")
 _IB = "sys/class/infiniband"
 
 
@@ -34,7 +35,7 @@ def fabric(request):
 
 
 def read(root, fabric, received, sent=0):
-    """Both readings of the device while its counters show these numbers."""
+    """Return both readings of the fabric's device, whose counters show these numbers."""
     stamp = "@1763931300.000000042" if fabric.device.startswith("cxi") else ""
     files = {fabric.received: f"{received}{stamp}", fabric.sent: f"{sent}{stamp}"}
     if fabric.device == "eth1":
@@ -42,61 +43,61 @@ def read(root, fabric, received, sent=0):
         files = {"proc/net/dev": f"{HEADINGS}\n    lo: 5 1 0 0 0 0 0 0 5 1 0 0 0 0 0 0\n{line}"}
     write(root, {**files, **fabric.others})
     if fabric.driver:
-        link = root / _IB / fabric.device / "device/driver"
-        link.parent.mkdir(exist_ok=True)
-        link.unlink(missing_ok=True)
-        link.symlink_to(f"../../../bus/pci/drivers/{fabric.driver}")
-    first, second = (
-        counters.read(fabric.device, direction, root) for direction in counters.DIRECTIONS
-    )
-    return first, second
+        set_driver(root / _IB / fabric.device / "device", fabric.driver)
+    return read_both(fabric.device, root)
 
 
-def target(root, fabric, before, after):
-    """A target whose device shows numbers received and sent before, and these after a second."""
-    readings = [read(root, fabric, *numbers) for numbers in (before, after)]
-    samples = [
-        DeviceSample(at_s, *(one.bytes_b for one in reading))
-        for at_s, reading in enumerate(readings, 7)
-    ]
-    return NodeSeries(
-        node="n1", devices=[DeviceSeries(fabric.device, readings[0][0].name, samples)]
-    )
+def read_both(device, root):
+    """Return the readings of what a device has received and sent."""
+    return tuple(counters.read(device, direction, root) for direction in counters.DIRECTIONS)
 
 
-def judged(root, fabric, before, after):
-    """Proof of a writer that claims a GB, and why the count refutes it."""
-    series = Series(nodes=[target(root, fabric, (before,), (after,))], claims=[claim(GB)])
+def target(root, fabric, received, sent=(0, 0)):
+    """Return a target that reads its device twice, a second apart: numbers first and last."""
+    samples = []
+    for at_s, received_number, sent_number in zip((7, 8), received, sent, strict=True):
+        received_now, sent_now = read(root, fabric, received_number, sent_number)
+        samples.append(DeviceSample(at_s, received_now.bytes_b, sent_now.bytes_b))
+    return NodeSeries(node="n1", devices=[DeviceSeries(fabric.device, received_now.name, samples)])
+
+
+def proof_and_refutation(root, fabric, first, last):
+    """Return the proof of a writer that claims a GB, and why the count refutes it, if it does."""
+    series = Series(nodes=[target(root, fabric, (first, last))], claims=[claim(GB)])
     judgement = judge(series, WINDOW, AcceptanceLimits())
-    (proven,) = judgement.writers
-    return proven.proof, next(iter(judgement.reasons), None)
+    (writer,) = judgement.writers
+    return writer.proof, next(iter(judgement.reasons), None)
 
 
 def test_numbers_in_the_devices_unit_prove_the_writes(tmp_path, fabric):
-    # 3 % more than the payload: headers. The numbers before are beyond 32 bits.
-    after = 7 * 10**9 + fabric.per_gb * 103 // 100
-    assert judged(tmp_path, fabric, 7 * 10**9, after) == ("device", None)
-    here = target(tmp_path, fabric, (7 * 10**9,), (after,))
-    assert counted_bytes(here, "received")[:3] == (fabric.name, 1_030_000_000, 1.0)
+    """The first is beyond 32 bits; the last is 3 % above the payload, for headers."""
+    first = 7 * 10**9
+    last = first + fabric.per_gb * 103 // 100
+    assert proof_and_refutation(tmp_path, fabric, first, last) == ("device", None)
+    count = counted_bytes(target(tmp_path, fabric, (first, last)), "received")
+    assert (count.counter, count.bytes_b, count.over_s) == (fabric.name, 1_030_000_000, 1.0)
 
 
 @pytest.mark.parametrize(("times", "counted_mb"), [(0.25, "250.0"), (4, "4000.0"), (0, "0.0")])
 def test_a_wrong_unit_and_a_dead_counter_refute_the_claim(tmp_path, fabric, times, counted_mb):
     """A quarter or four times as much, as words taken for bytes or bytes for words are."""
-    _, fault = judged(tmp_path, fabric, 5000, 5000 + int(fabric.per_gb * times))
-    assert fault.startswith(f"n1 counted {counted_mb} MB ({fabric.name}), but")
+    last = 5000 + int(fabric.per_gb * times)
+    _, refutation = proof_and_refutation(tmp_path, fabric, 5000, last)
+    assert refutation.startswith("n1 ")
+    assert f" {counted_mb} MB ({fabric.name})" in refutation
 
 
 def test_a_counter_of_32_bits_that_began_anew_proves_nothing(tmp_path, fabric):
-    before = 4_294_000_000  # 967,296 below 2^32
-    after = before + fabric.per_gb - 2**32
-    assert judged(tmp_path, fabric, before, after) == ("unproven", None)
+    first = 4_294_000_000  # 967,296 below 2^32
+    last = first + fabric.per_gb - 2**32
+    assert proof_and_refutation(tmp_path, fabric, first, last) == ("unproven", None)
 
 
 def test_rails_have_their_bytes_in_both_directions(tmp_path, fabric):
-    after = (100 + fabric.per_gb, 200 + fabric.per_gb // 4)
-    here = target(tmp_path, fabric, (100, 200), after)
-    assert conditions(here).devices == [DeviceBytes(fabric.device, GB, GB // 4)]
+    received = (100, 100 + fabric.per_gb)
+    sent = (200, 200 + fabric.per_gb // 4)
+    node = target(tmp_path, fabric, received, sent)
+    assert conditions(node).devices == [DeviceBytes(fabric.device, GB, GB // 4)]
 
 
 @pytest.mark.parametrize("number", ["N/A", "", "12 13", "1e9", "12@", "12@x.000000001"])
@@ -106,17 +107,20 @@ def test_what_is_no_number_is_no_counter(tmp_path, number):
 
 
 def test_the_driver_tells_the_fabric_not_the_name(tmp_path):
-    # Rules of udev rename devices: what is called mlx5_0 here is an Omni-Path device.
+    """Rules of udev rename devices: this Omni-Path device has the name of an InfiniBand one."""
     renamed = replace(COUNTED["InfiniBand"], driver="hfi1")
     received, sent = read(tmp_path, renamed, 1000, 10)
     assert (received.name, received.bytes_b, sent.bytes_b) == ("opa:mlx5_0/1", 8000, 80)
     assert devices.transport("mlx5_0", tmp_path / "sys") == "Omni-Path"
-    # Of other drivers it is not known whether rx_bytes are those of RDMA.
+
+
+def test_rx_bytes_of_an_unknown_driver_are_not_read(tmp_path):
+    """They may not be those of RDMA."""
     assert read(tmp_path, replace(COUNTED["EFA"], driver="mana"), 1000) == (None, None)
 
 
 @pytest.mark.parametrize("fabric", ["EFA", "Omni-Path", "Omni-Path, hfi2"])
-def test_the_name_tells_it_where_no_driver_is_shown(tmp_path, fabric):
+def test_the_name_tells_the_fabric_if_no_driver_is_shown(tmp_path, fabric):
     row = COUNTED[fabric]
     received, _ = read(tmp_path, replace(row, driver=None), 1000)
     assert received.name == row.name
@@ -139,8 +143,12 @@ def test_a_counter_at_its_greatest_value_tells_nothing_more(root):
     now = counters.read("mlx5_0", "received", root)
     assert now == CounterReading("rdma:mlx5_0/1", None)
     assert counters.bytes_between(CounterReading("rdma:mlx5_0/1", 10000), now) is None
-    with pytest.raises(ValueError, match="net:a and rdma:mlx5_0/1 are different counters"):
-        counters.bytes_between(CounterReading("net:a", 10000), now)
+
+
+def test_readings_of_different_counters_have_no_bytes_between_them():
+    earlier, later = CounterReading("net:a", 10000), CounterReading("rdma:mlx5_0/1", 20000)
+    with pytest.raises(ValueError, match=r"net:a .*rdma:mlx5_0/1 "):
+        counters.bytes_between(earlier, later)
 
 
 def test_a_device_that_is_not_named_is_the_first_one(root, tmp_path):
@@ -148,54 +156,54 @@ def test_a_device_that_is_not_named_is_the_first_one(root, tmp_path):
     assert devices.transport("mlx5_0", tmp_path / "empty") == "RDMA"
 
 
-# What is special of a fabric.
+# What only one fabric has.
 
 
-def driven(root, name, driver, **files):
-    """An RDMA device of a PCI device with this driver."""
-    device = f"{_IB}/{name}"
-    write(root, {f"{device}/{file.replace('__', '/')}": text for file, text in files.items()})
-    (root / device / "device").mkdir(parents=True, exist_ok=True)
-    (root / device / "device/driver").symlink_to(f"../../../bus/pci/drivers/{driver}")
+def driven(root, device, driver, files):
+    """Make an RDMA device with files, and a link to the driver of its PCI device."""
+    write(root, {f"{_IB}/{device}/{path}": text for path, text in files.items()})
+    set_driver(root / _IB / device / "device", driver)
     return root
 
 
-#: irdma's counters of both versions of IP, in and out.
-_OCTETS = {
-    f"hw_counters__ip{version}{way}Octets": str(octets)
-    for version, way, octets in ((4, "In", 700), (6, "In", 41), (4, "Out", 30), (6, "Out", 5))
-}
-
-
-@pytest.mark.parametrize("prefix", ["ports__1__", ""])  # kernels from 5.15, and older ones
+@pytest.mark.parametrize("folder", ["ports/1/hw_counters", "hw_counters"])  # Linux 5.15; before it
 @pytest.mark.parametrize(("node_type", "transport"), [("4: RNIC", "iWARP"), ("1: CA", "RoCE")])
 @pytest.mark.parametrize("driver", ["irdma", "ice"])
-def test_irdma_counts_octets_of_both_versions_of_ip(tmp_path, prefix, node_type, transport, driver):
-    counted = {f"{prefix}{name}": text for name, text in _OCTETS.items()}
-    root = driven(
-        tmp_path,
-        "rocep3s0f0",
-        driver,
-        **{"node_type": node_type, "ports__1__link_layer": "Ethernet", **counted},
-    )
+def test_irdma_counts_octets_of_both_versions_of_ip(tmp_path, folder, node_type, transport, driver):
+    files = {
+        "node_type": node_type,
+        "ports/1/link_layer": "Ethernet",
+        f"{folder}/ip4InOctets": "700",
+        f"{folder}/ip6InOctets": "41",
+        f"{folder}/ip4OutOctets": "30",
+        f"{folder}/ip6OutOctets": "5",
+    }
+    root = driven(tmp_path, "rocep3s0f0", driver, files)
     assert devices.transport("rocep3s0f0", root / "sys") == transport
-    readings = [counters.read("rocep3s0f0", direction, root) for direction in counters.DIRECTIONS]
-    assert readings == [
+    assert read_both("rocep3s0f0", root) == (
         CounterReading("irdma:rocep3s0f0/1", 741),
         CounterReading("irdma:rocep3s0f0/1", 35),
-    ]
+    )
 
 
 def test_a_device_of_chelsio_counts_at_its_ports_interface(tmp_path):
-    interfaces = {f"device__net__eth{port + 1}__dev_port": str(port) for port in (0, 1)}
-    root = driven(tmp_path, "cxgb4_0", "cxgb4", node_type="4: RNIC", **interfaces)
+    """Port 1 has the interface `eth1`, which counts nothing; port 2 has `eth2`."""
+    files = {
+        "node_type": "4: RNIC",
+        "device/net/eth1/dev_port": "0",
+        "device/net/eth2/dev_port": "1",
+    }
+    root = driven(tmp_path, "cxgb4_0", "cxgb4", files)
     write(root, {"proc/net/dev": f"{HEADINGS}\n  eth2: 7 9 0 0 0 0 0 0 5 9 0 0 0 0 0 0"})
     assert devices.transport("cxgb4_0", root / "sys") == "iWARP"
     assert counters.read("cxgb4_0:2", "received", root) == CounterReading("net:eth2", 7)
     assert counters.read("cxgb4_0", "received", root) is None
     assert counters.why_no_count("cxgb4_0", root) == "net/dev: no eth1"
-    # Of other drivers, interfaces do not count what RDMA passes.
-    driven(root, "mlx5_9", "mlx5_core", device__net__eth2__dev_port="0")
+
+
+def test_an_interface_of_another_driver_does_not_count_what_rdma_passes(tmp_path):
+    root = driven(tmp_path, "mlx5_9", "mlx5_core", {"device/net/eth2/dev_port": "0"})
+    write(root, {"proc/net/dev": f"{HEADINGS}\n  eth2: 7 9 0 0 0 0 0 0 5 9 0 0 0 0 0 0"})
     assert counters.read("mlx5_9", "received", root) is None
 
 
@@ -204,20 +212,20 @@ def test_a_device_of_chelsio_counts_at_its_ports_interface(tmp_path):
     [
         ({}, "counters/port_rcv_data: missing; hw_counters/rx_bytes: missing"),
         (
-            {"ports__1__counters__port_rcv_data": "N/A (no PMA)"},
+            {"ports/1/counters/port_rcv_data": "N/A (no PMA)"},
             "counters/port_rcv_data: N/A (no PMA); hw_counters/rx_bytes: missing",
         ),
     ],
 )
-def test_why_nothing_counts_is_said_by_the_files(tmp_path, files, why):
-    about = {"ports__1__link_layer": "Ethernet", **files}
-    root = driven(tmp_path, "bnxt_re0", "bnxt_re", **about)
+def test_why_nothing_is_counted_names_files_with_their_contents(tmp_path, files, why):
+    files = {"ports/1/link_layer": "Ethernet", **files}
+    root = driven(tmp_path, "bnxt_re0", "bnxt_re", files)
     assert counters.read("bnxt_re0", "received", root) is None
     assert counters.why_no_count("bnxt_re0", root) == why
 
 
-def test_a_counter_that_the_kernel_refuses_is_none_in_its_words(tmp_path):
-    root = driven(tmp_path, "mlx5_0", "mlx5_core", ports__1__link_layer="InfiniBand")
+def test_a_counter_that_the_kernel_refuses_is_named_with_its_error(tmp_path):
+    root = driven(tmp_path, "mlx5_0", "mlx5_core", {"ports/1/link_layer": "InfiniBand"})
     (root / _IB / "mlx5_0/ports/1/counters/port_rcv_data").mkdir(parents=True)
     assert counters.why_no_count("mlx5_0", root) == "counters/port_rcv_data: Is a directory"
 
@@ -230,26 +238,25 @@ def test_writes_of_efa_are_one_sided_if_the_target_counted_them_as_such(
     tmp_path, written_b, transport
 ):
     """A GB is claimed and received; of it so much by RDMA writes."""
-    files = {"rx_bytes": GB, "tx_bytes": 0, "rdma_write_recv_bytes": written_b}
     samples = []
-    for at_s, share in enumerate((0, 1)):
-        counted = {f"ports__1__hw_counters__{name}": f"{share * n}" for name, n in files.items()}
-        root = driven(tmp_path / str(at_s), "rdmap0s6", "efa", **counted)
-        received, sent = (
-            counters.read("rdmap0s6", direction, root) for direction in counters.DIRECTIONS
-        )
+    for at_s, received_b, one_sided_b in ((0, 0, 0), (1, GB, written_b)):
+        files = {
+            "ports/1/hw_counters/rx_bytes": f"{received_b}",
+            "ports/1/hw_counters/tx_bytes": "0",
+            "ports/1/hw_counters/rdma_write_recv_bytes": f"{one_sided_b}",
+        }
+        root = driven(tmp_path / str(at_s), "rdmap0s6", "efa", files)
+        received, sent = read_both("rdmap0s6", root)
         one_sided = counters.read_one_sided("rdmap0s6", "received", root)
         samples.append(DeviceSample(at_s, received.bytes_b, sent.bytes_b, one_sided))
     node = NodeSeries(node="n1", devices=[DeviceSeries("rdmap0s6", "efa:rdmap0s6/1", samples)])
-    claimed = replace(claim(GB), transport="EFA")
-    (record,) = writer_records(Series(nodes=[node], claims=[claimed]), WINDOW)
+    (record,) = writer_records(Series(nodes=[node], claims=[EFA_CLAIM]), WINDOW)
     assert (record.transport, record.proof) == (transport, "device")
     assert bool(emulation_caveats(pl.Series([record.transport]))) == ("emulated" in transport)
 
 
 def test_writes_of_efa_that_no_device_counted_are_taken_as_emulated():
-    claimed = replace(claim(GB), transport="EFA")
-    (record,) = writer_records(Series(nodes=[NodeSeries(node="n1")], claims=[claimed]), WINDOW)
+    (record,) = writer_records(Series(nodes=[NodeSeries(node="n1")], claims=[EFA_CLAIM]), WINDOW)
     assert (record.transport, record.proof) == ("EFA, emulated", "unproven")
 
 

@@ -9,28 +9,30 @@ from conductor.readings import CounterSample, RateRow
 from records.acceptance import AcceptanceLimits
 from tests import made_writers
 
+ROWS = [RateRow(0.0, 1.0, 5.0), RateRow(1.0, 2.0, 5.0), RateRow(2.0, 3.0, 5.0)]
+SAMPLES = [CounterSample(1.0, 7.0)]
 
-def test_a_copy_has_what_was_reported_until_then_all_of_it_or_from_a_row_on():
-    rows = [RateRow(start, start + 1.0, 5.0) for start in (0.0, 1.0, 2.0)]
+
+@pytest.mark.parametrize(("first_row", "rows"), [(0, ROWS), (1, ROWS[1:])])
+def test_a_copy_has_what_was_reported_until_then_from_a_row_on(first_row, rows):
     series = WriterSeries(
         number=0,
         injector="ucx",
         writer=made_writers.writer(),
         transport="tcp",
         row_s=1.0,
-        rows=[*rows],
-        samples=[CounterSample(1.0, 7.0)],
+        rows=[*ROWS],
+        samples=[*SAMPLES],
     )
-    whole, last = series.copy(), series.copy(first_row=1)
+    copy = series.copy(first_row=first_row)
     series.rows.append(RateRow(3.0, 4.0, 5.0))
     series.samples.append(CounterSample(2.0, 9.0))
-    assert (whole.rows, last.rows) == (rows, rows[1:])
-    assert whole.samples == last.samples == [CounterSample(1.0, 7.0)]
+    assert (copy.rows, copy.samples) == (rows, SAMPLES)
 
 
-@pytest.mark.parametrize("figure", [math.nan, math.inf])
-def test_what_json_does_not_have_is_not_stored(tmp_path, figure):
+@pytest.mark.parametrize("rate_b_s", [math.nan, math.inf])
+def test_a_number_that_json_does_not_have_is_not_stored(tmp_path, rate_b_s):
     path = tmp_path / "0-on-0.series.json"
     with pytest.raises(ValueError, match="JSON"):
-        save(Series(alone_b_s=figure), AcceptanceLimits(), path)
+        save(Series(alone_b_s=rate_b_s), AcceptanceLimits(), path)
     assert not path.exists()
