@@ -14,27 +14,28 @@ from tests.captures import RUN_QUICK
 from tests.commands import call
 
 
-def _figures(text: str) -> object:
-    """The document with nine digits of every figure: the last ones depend on the processor."""
+def _rounded_document(text: str) -> object:
+    """Return a document with nine digits of every figure: later ones depend on the processor."""
     return json.loads(text, parse_float=lambda figure: f"{float(figure):.9g}")
 
 
-def _same(document: str, recorded: str) -> None:
-    assert _figures(document) == _figures((RUN_QUICK.parent / recorded).read_text())
+def _assert_recorded(document: str, file: str) -> None:
+    recorded = (RUN_QUICK.parent / file).read_text()
+    assert _rounded_document(document) == _rounded_document(recorded)
 
 
 @pytest.mark.usefixtures("undrawn")
-def test_its_report(tmp_path: Path) -> None:
+def test_the_report_of_the_recorded_run(tmp_path: Path) -> None:
     status, out, _ = call(["report", RUN_QUICK, "--output", tmp_path])
     assert status == 0
-    (line, *_) = out.splitlines()[2:]
-    assert line.split()[0] == "lammps"
-    assert "inconclusive" in line
-    assert line.endswith(" 6 pairs")
-    _same((tmp_path / "results.json").read_text(), "results.json")
+    first_row = out.splitlines()[2]
+    assert first_row.split()[0] == "lammps"
+    assert "inconclusive" in first_row
+    assert first_row.endswith(" 6 pairs")
+    _assert_recorded((tmp_path / "results.json").read_text(), "results.json")
 
 
-def test_its_advice() -> None:
+def test_the_advice_of_the_recorded_run() -> None:
     status, out, _ = call(["advise", RUN_QUICK, "--json"])
     assert status == 0
-    _same(out, "advice.json")
+    _assert_recorded(out, "advice.json")

@@ -9,9 +9,12 @@ from analysis.history.alarms import survey
 from analysis.pages.across import MachineHistory
 from analysis.report.table import COLUMNS
 
-NIGHTS, CASES, AT = 365, 12, 300
-_FIRST = date(2025, 1, 6)
-_KINDS = (
+NIGHTS, CASES = 365, 12
+_FIRST_NIGHT = date(2025, 1, 6)
+#: The number of the first slower night.
+_SLOWER_FROM = 300
+#: Arm, quantity, unit, which is better, and level of each series of a case.
+_SERIES = (
     ("off", "fom", "s", "lower", 100.0),
     ("on", "fom", "s", "lower", 130.0),
     ("on", "slowdown", "1", "lower", 1.3),
@@ -19,22 +22,22 @@ _KINDS = (
 
 
 def made_nights(machine: str, cases: int) -> pl.DataFrame:
-    """Rows as `nights_of`: the times of the first case are 5 % longer from night `AT` on."""
+    """Return rows of `nights_of`: times of the first case are 5 % longer from night 300 on."""
     rng = np.random.default_rng(7)
     parts = []
     for case in range(cases):
-        for arm, quantity, unit, better, level in _KINDS:
+        for arm, quantity, unit, better, level in _SERIES:
             value = level * np.exp(0.01 * rng.standard_normal(NIGHTS))
             if case == 0 and quantity == "fom":
-                value[AT:] *= 1.05
+                value[_SLOWER_FROM:] *= 1.05
             part = pl.DataFrame({"value": value, "low": value * 0.99, "high": value * 1.01})
             parts.append(
                 part.with_columns(
                     machine=pl.lit(machine),
                     campaign=pl.lit("nightly"),
                     run=pl.Series([f"run-{night}" for night in range(NIGHTS)]),
-                    started_s=pl.Series([1736190000.0 + 86400 * n for n in range(NIGHTS)]),
-                    night=pl.Series([_FIRST + timedelta(n) for n in range(NIGHTS)]),
+                    started_s=pl.Series([1736190000.0 + 86400 * night for night in range(NIGHTS)]),
+                    night=pl.Series([_FIRST_NIGHT + timedelta(night) for night in range(NIGHTS)]),
                     case=pl.lit("stream" if case == 0 else f"workload{case}"),
                     arm=pl.lit(arm),
                     quantity=pl.lit(quantity),
@@ -48,7 +51,7 @@ def made_nights(machine: str, cases: int) -> pl.DataFrame:
 
 
 def made_history(machine: str, *, emulated: bool = False, cases: int = CASES) -> MachineHistory:
-    """The machine with what the watch finds."""
+    """Return a machine with its nights, and the alarms that they raise."""
     nights = made_nights(machine, cases)
     surveyed = survey(nights, pl.DataFrame(schema=COLUMNS))
     reports = {"run-364": "../../run-364/report/report.html"}

@@ -1,4 +1,4 @@
-"""Pages of made nights: what they say of the alarm that is known, of nights, and side by side."""
+"""Pages of made nights: the state of a machine, its page, and machines side by side."""
 
 import json
 import re
@@ -6,6 +6,7 @@ from dataclasses import replace
 from datetime import date
 from functools import cache
 from pathlib import Path
+from typing import Any
 
 import polars as pl
 import pytest
@@ -26,40 +27,52 @@ from tests.analysis.pages.made import made_history
 
 #: Two cases, one of which loses.
 CASES = 2
-NIGHTS = [
-    PageNight(date(2026, 1, 4), "nightly", "measured", "19 samples", "run-363"),
-    PageNight(date(2026, 1, 5), "nightly", "slower", "stream off: <worse>", "run-364"),
-]
+MEASURED = PageNight(date(2026, 1, 4), "nightly", "measured", "19 samples", "run-363")
+SLOWER = PageNight(date(2026, 1, 5), "nightly", "slower", "stream off: <worse>", "run-364")
 
 
 @cache
 def history() -> MachineHistory:
+    """Return a year of the machine `first`: its case `stream` is 5 % slower from night 300 on."""
     return made_history("first", cases=CASES)
 
 
-def test_a_machine_with_an_open_alarm_is_bad_whatever_its_last_night_says() -> None:
-    recent = replace(
-        history(), nights=history().nights.filter(pl.col("night") < date(2025, 11, 20))
-    )
+def with_open_alarms() -> MachineHistory:
+    """Return the nights until 18 after the change, with both alarms open."""
+    recent_nights = history().nights.filter(pl.col("night") < date(2025, 11, 20))
+    alarms = [replace(alarm, open=True) for alarm in history().alarms]
+    return replace(history(), nights=recent_nights, alarms=alarms)
+
+
+def test_alarms_end_once_the_new_level_is_the_usual_one() -> None:
+    """64 nights after the change."""
     assert {alarm.key[1:3] for alarm in history().alarms} == {("stream", "off"), ("stream", "on")}
-    # 5 % from night 300 on: 64 nights later it is the usual level.
     assert not any(alarm.open for alarm in history().alarms)
-    still = replace(recent, alarms=[replace(alarm, open=True) for alarm in history().alarms])
-    state = machine_state(still, NIGHTS[:1])
+
+
+def test_a_machine_with_an_open_alarm_is_bad_whatever_its_last_night_says() -> None:
+    state = machine_state(with_open_alarms(), [MEASURED])
     assert (state["look"], state["state"]) == ("bad", "2 open alarms")
-    # Night 300 is 2025-11-02; six nights are looked at.
-    assert all(
-        re.search(r"5\.\d % worse since 2025-1(0-3|1-0)\d", text) for text in state["alarms"]
-    )
-    ended = machine_state(history(), NIGHTS[:1])
-    assert (ended["look"], ended["state"], ended["nights"]) == ("good", "last night: measured", 365)
-    assert machine_state(history(), NIGHTS)["look"] == "bad"
+
+
+def test_an_open_alarm_is_shown_with_its_size_and_when_it_began() -> None:
+    """Night 300 is 2025-11-02; six nights are compared."""
+    alarms = machine_state(with_open_alarms(), [MEASURED])["alarms"]
+    assert len(alarms) == 2
+    for text in alarms:
+        assert re.search(r" 5\.\d % .* 2025-1(0-3|1-0)\d", text)
+
+
+def test_a_machine_without_open_alarms_is_as_its_last_night() -> None:
+    state = machine_state(history(), [MEASURED])
+    assert (state["look"], state["state"], state["nights"]) == ("good", "last night: measured", 365)
+    assert machine_state(history(), [MEASURED, SLOWER])["look"] == "bad"
     assert machine_state(history(), ())["look"] == "plain"
 
 
 @pytest.mark.usefixtures("undrawn")
 def test_the_page_of_a_machine_shows_alarms_series_and_nights() -> None:
-    page = machine_page(history(), NIGHTS)
+    page = machine_page(history(), [MEASURED, SLOWER])
     assert page.count(">ended</span>") == 2
     assert page.count("<svg") == 3 * CASES
     assert "stream off: &lt;worse&gt;" in page
@@ -69,70 +82,111 @@ def test_the_page_of_a_machine_shows_alarms_series_and_nights() -> None:
 
 
 @pytest.mark.usefixtures("undrawn")
-def test_the_page_over_all_has_the_papers_machines_and_slowdowns_of_each() -> None:
+def test_the_page_over_all_machines_has_measured_and_published_ones() -> None:
     machines = [history(), made_history("second", emulated=True, cases=CASES)]
     tables = side_by_side(machines)
     page = index_page([machine_state(machine, ()) for machine in machines], tables)
     for text in ("Sandy Bridge-X2-onload", "Table II", "second (emulated)", "first/index.html"):
         assert text in page
     assert len(tables["slowdowns"]) == 2 * CASES
-    triads = {row["machine"]: row for row in tables["triad"]}
+
+
+def test_table_ii_has_rates_of_triad_alone() -> None:
+    """The made machine's figure is a time."""
+    triads = {row["machine"]: row for row in side_by_side([history()])["triad"]}
     assert triads["Lisbon-800"]["published"]
-    assert "first" not in triads  # its unit is no rate
-    # The fastest of Lisbon's clocks over its six cores: 19.7 / 6 GB/s.
-    (lisbon,) = (row for row in tables["rates"] if row["machine"] == "Lisbon")
+    assert "first" not in triads
+
+
+def test_figure_1_has_the_fastest_triad_of_a_machine_over_its_cores() -> None:
+    """Of Lisbon's memory clocks, six cores: 19.7 / 6 GB/s."""
+    (lisbon,) = (row for row in side_by_side([])["rates"] if row["machine"] == "Lisbon")
     assert lisbon["memory_core_b_s"] == pytest.approx(19.7e9 / 6)
     assert lisbon["network_b_s"] == 4e9
 
 
+def triad_row(day: int, arm: str, quantity: str, value: float) -> dict[str, object]:
+    """Return a row of STREAM of a night."""
+    return {
+        "case": "stream",
+        "arm": arm,
+        "quantity": quantity,
+        "value": value,
+        "verdict": None,
+        "unit": "B/s" if quantity == "fom" else "1",
+        "run": f"run-{day}",
+        "night": day,
+        "started_s": day,
+        "low": 1.0,
+        "high": 2.0,
+        "campaign": "c",
+        "machine": "box",
+    }
+
+
 def test_a_triad_is_the_last_night_with_both_arms() -> None:
-    rows = [("off", "fom", 2e11), ("on", "fom", 1e11), ("on", "slowdown", 1.9)]
-    nights = pl.DataFrame(
-        {
-            "case": "stream", "arm": arm, "quantity": quantity, "value": value, "verdict": None,
-            "unit": "B/s" if quantity == "fom" else "1", "run": f"run-{day}", "night": day,
-            "started_s": day, "low": 1.0, "high": 2.0, "campaign": "c", "machine": "box",
-        }
-        for day in (1, 2, 3) for arm, quantity, value in rows if day < 3 or arm == "off"
-    )  # fmt: skip
-    row = side_by_side([MachineHistory(machine="box", nights=nights, emulated=True)])["triad"][0]
+    """The third night has no runs with writers."""
+    rows = [triad_row(3, "off", "fom", 2e11)]
+    for day in (1, 2):
+        rows += [
+            triad_row(day, "off", "fom", 2e11),
+            triad_row(day, "on", "fom", 1e11),
+            triad_row(day, "on", "slowdown", 1.9),
+        ]
+    box = MachineHistory(machine="box", nights=pl.DataFrame(rows), emulated=True)
+    row = side_by_side([box])["triad"][0]
     assert (row["machine"], row["night"], row["off_b_s"], row["on_b_s"]) == ("box", "2", 2e11, 1e11)
     assert (row["slowdown"], row["emulated"], row["published"]) == (1.9, True, False)
 
 
+def published_headroom() -> dict[str, dict[str, Any]]:
+    """Return the headroom of each published machine."""
+    return {row["machine"]: row for row in side_by_side([])["headroom"]}
+
+
+def used_percent() -> dict[str, int]:
+    """Return the share of its memory's bandwidth that triad takes on each published machine."""
+    return {name: round(100 * point["share"]) for name, point in published_headroom().items()}
+
+
 def test_headroom_of_the_published_machines_by_hand() -> None:
-    """Triad / channels: 16.8 / 17.1, 19.7 / 21.3; those that lose nothing 77.8 / 85.3 and more."""
-    points = {row["machine"]: row for row in side_by_side([])["headroom"]}
-    shares = {name: round(100 * point["share"]) for name, point in points.items()}
-    assert shares["Westmere-1066"] == 98
-    assert (shares["Lisbon-800"], shares["Lisbon-1333"]) == (109, 92)
-    assert (shares["Xeon-Phi"], shares["Haswell-X2"]) == (53, 86)
+    """Triad / channels, GB/s: Westmere 16.8 / 17.1, Lisbon at 1333 MHz 19.7 / 21.3."""
+    percent = used_percent()
+    assert (percent["Westmere-1066"], percent["Lisbon-1333"]) == (98, 92)
+    assert (percent["Lisbon-800"], percent["Xeon-Phi"], percent["Haswell-X2"]) == (109, 53, 86)
+    points = published_headroom()
     assert points["Westmere-1066"]["slowdown"] == pytest.approx(16.8 / 12.8)
-    # Those that lose most have an onload card; of the others, those lose that use 92 % or more.
-    onload = {name for name, point in points.items() if point["processing"] == "onload"}
-    assert onload == {"Piledriver-1600", "Piledriver-1866", "Sandy Bridge-X2-onload"}
-    lost = {name for name, point in points.items() if point["slowdown"] > 1.1} - onload
-    assert min(shares[name] for name in lost) == 92
-    assert max(shares[name] for name in shares.keys() - onload - lost) == 91
     assert len(points) == 11
     assert all(point["published"] for point in points.values())
 
 
-def test_the_preliminary_test_stands_beside_headroom_as_published() -> None:
-    """The slides' own figures, which Tables I and II repeat: 12.7 of 29.9 GB/s are 42 %."""
-    published = paper()["slides_preliminary_test"]
-    assert (
-        round(100 * published["off_gb_s"] / published["memory_gb_s"]) == published["share_percent"]
-    )
-    assert published["memory_gb_s"] - published["off_gb_s"] == pytest.approx(
-        published["unused_gb_s"]
-    )
-    point = {row["machine"]: row for row in side_by_side([])["headroom"]}[published["machine"]]
-    assert round(100 * point["share"]) == published["share_percent"]
-    assert point["slowdown"] == pytest.approx(published["off_gb_s"] / published["on_gb_s"])
+def test_published_machines_that_lose_have_an_onload_card_or_use_92_percent_of_their_memory() -> (
+    None
+):
+    percent, points = used_percent(), published_headroom()
+    onload = {name for name, point in points.items() if point["processing"] == "onload"}
+    assert onload == {"Piledriver-1600", "Piledriver-1866", "Sandy Bridge-X2-onload"}
+    losing = {name for name, point in points.items() if point["slowdown"] > 1.1} - onload
+    assert min(percent[name] for name in losing) == 92
+    assert max(percent[name] for name in points.keys() - onload - losing) == 91
+
+
+def test_the_slides_preliminary_test_agrees_with_tables_i_and_ii() -> None:
+    """12.7 of 29.9 GB/s are 42 %; 17.2 GB/s remain."""
+    slides = paper()["slides_preliminary_test"]
+    assert (slides["off_gb_s"], slides["memory_gb_s"]) == (12.7, 29.9)
+    assert (slides["share_percent"], slides["unused_gb_s"]) == (42, 17.2)
+    point = published_headroom()[slides["machine"]]
+    assert round(100 * point["share"]) == 42
+    assert point["slowdown"] == pytest.approx(slides["off_gb_s"] / slides["on_gb_s"])
+
+
+def test_the_slides_figures_stand_beside_headroom() -> None:
     text = plain(index_page([], side_by_side([])))
-    assert "whose triad used 42 % of 29.9 GB/s. 17.2 GB/s remained for at most 4 GB/s" in text
-    assert "6 of 8 systems lose, 4 to 56 % of triad" in text
+    assert "42 % of 29.9 GB/s" in text
+    assert "17.2 GB/s" in text
+    assert "6 of 8 systems" in text
+    assert "4 to 56 %" in text
 
 
 @pytest.mark.usefixtures("undrawn")
@@ -147,22 +201,35 @@ def test_headroom_of_a_measured_machine_is_from_its_file() -> None:
     facts = table_row(machine)
     assert (facts["channels"], facts["dram_b_s"]) == (16, 409.6e9)
     assert "16 not ganged pages open" in plain(index_page([], side_by_side([machine])))
-    same = {"machine": "box", "published": False, "emulated": False, "slowdown": 1.4}
-    triad = {**same, "off_b_s": 204.8e9, "on_b_s": 150e9}
-    assert headroom([facts], [triad]) == [{**same, "share": 0.5, "processing": "offload"}]
-    assert headroom([{**facts, "dram_b_s": None}], [triad]) == []
-    assert "box 1.40 at 50%" in headroom_figure(headroom([facts], [triad]))
+    triad = {
+        "machine": "box",
+        "published": False,
+        "emulated": False,
+        "slowdown": 1.4,
+        "off_b_s": 204.8e9,
+        "on_b_s": 150e9,
+    }
+    (point,) = headroom([facts], [triad])
+    assert (point["machine"], point["published"], point["emulated"]) == ("box", False, False)
+    assert (point["share"], point["slowdown"], point["processing"]) == (0.5, 1.4, "offload")
+    assert "box 1.40 at 50%" in headroom_figure([point])
+
+
+def test_a_machine_whose_file_lacks_its_memory_has_no_headroom() -> None:
+    triad = {"machine": "first", "published": False, "emulated": False, "slowdown": 1.4}
+    facts = table_row(history())
+    assert facts["dram_b_s"] is None
+    assert headroom([facts], [{**triad, "off_b_s": 204.8e9, "on_b_s": 150e9}]) == []
 
 
 @pytest.mark.usefixtures("undrawn")
-def test_they_are_written_with_their_data_from_the_tables_of_runs(tmp_path: Path) -> None:
+def test_pages_are_written_with_their_data_from_the_tables_of_runs(tmp_path: Path) -> None:
     results, out = tmp_path / "results", tmp_path / "out"
     write_nights(results, made_table(), [1.0, 1.01])
     (results / "night-1" / "report" / "report.html").write_text("report")
     histories, left_out = gather([results], out)
     assert left_out == []
-    page = write_pages(out, histories, {"m": NIGHTS})
-    assert page == out / "index.html"
+    assert write_pages(out, histories, {"m": [MEASURED, SLOWER]}) == out / "index.html"
     machine_path = out / "m" / "index.html"
     assert "report of night-1" not in machine_path.read_text()  # no night of that run was judged
     assert 'href="../../results/night-1/report/report.html"' in machine_path.read_text()
@@ -171,14 +238,14 @@ def test_they_are_written_with_their_data_from_the_tables_of_runs(tmp_path: Path
     assert off == [12.5, 12.5 * 1.01]
     document = json.loads((out / "index.json").read_text())
     assert [state["machine"] for state in document["states"]] == ["m"]
-    assert {machine["machine"] for machine in document["machines"] if machine["published"]} >= {
-        "Lisbon"
-    }
+    published = [row["machine"] for row in document["machines"] if row["published"]]
+    assert "Lisbon" in published
 
 
 def test_a_machine_named_as_a_file_of_the_pages_is_left_out(tmp_path: Path) -> None:
     table = made_table().with_columns(machine=pl.lit("index.html"))
     write_nights(tmp_path / "results", table, [1.0])
     histories, left_out = gather([tmp_path / "results"], tmp_path / "out")
-    assert (histories, len(left_out)) == ([], 1)
-    assert left_out[0].startswith("machine index.html: left out")
+    assert histories == []
+    (line,) = left_out
+    assert line.startswith("machine index.html: ")

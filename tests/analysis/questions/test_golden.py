@@ -1,7 +1,7 @@
-"""What each question answers for a made run: the rows of `golden/NAME.json`.
+"""The answer of each question for a made run is that of `golden/NAME.json`.
 
-`python -m tests.analysis.questions.test_golden NAME ...` writes those of questions whose answer is
-meant to change.
+`python -m tests.analysis.questions.test_golden NAME ...` writes the answers that are meant to
+change.
 """
 
 import json
@@ -36,70 +36,92 @@ from tests.analysis.subjects import (
 from tests.analysis.synthetic import STREAM, Case, loaded_run, samples, write_run
 
 _GOLDEN = Path(__file__).with_name("golden")
-Maker = Callable[[Path], Path]
+#: Makes a run in a folder.
+RunMaker = Callable[[Path], Path]
 
 
-def _rails(folder: Path) -> Path:
+def _rails_run(folder: Path) -> Path:
     return made_rails.rails_run(folder, made_rails.case(noise=0.02), pairs=7)
 
 
-def _sweep(folder: Path) -> Path:
+def _throttling_run(folder: Path) -> Path:
     return write_run(folder / "run", swept(sweep(noise=0.02), pairs=7))
 
 
-def _levels(folder: Path) -> Path:
+def _levels_run(folder: Path) -> Path:
     case = made_levels.case_of_levels({"message": [64, 4096], "workers": ["nic", "other", "free"]})
     return write_run(folder / "run", samples(case, pairs=6))
 
 
-def _counted(folder: Path) -> Path:
+def _counted_run(folder: Path) -> Path:
     cases = [CASES[index] for index in (0, 2, 3, 5)]
     return made_causes.made_run(folder, cases, processor="AuthenticAMD-26-2-1")
 
 
+def _numa_run(folder: Path) -> Path:
+    return made_numa.run_of(folder, made_numa.TWO_NODES)
+
+
+def _priced_tool_run(folder: Path) -> Path:
+    """Make a run whose tool makes runs take 5 % longer."""
+    return made_causes.priced(folder, 1.05)
+
+
+def _scaling_run(folder: Path) -> Path:
+    return made_scaling.run_of(folder, 16, 64, pairs=10).path
+
+
+def _free_core_run(folder: Path) -> Path:
+    return made_free_core.free_core_run(folder).path
+
+
+def _offload_run(folder: Path) -> Path:
+    return made_offload.made_run(folder, 0.12)
+
+
 #: Question -> a made run that has its data.
-MADE: dict[str, Maker] = {
-    **dict.fromkeys(("by_rate", "prices", "remedy_times", "throttling", "throttled_runs"), _sweep),
-    "dynamic_core": _sweep,
-    "by_level": _levels,
-    **dict.fromkeys(("why", "roles", "correlations", "counters", "not_counted"), _counted),
-    "correlations_of_runs": made_causes.made_run,
-    "tool_prices": lambda folder: made_causes.priced(folder, 1.05),
-    **dict.fromkeys(("cache_or_memory", "footprints"), made_footprints.made_run),
-    **dict.fromkeys(("mpi_calls", "rails", "rail_runs", "rail_calls"), _rails),
+RUNS: dict[str, RunMaker] = {
     **dict.fromkeys(
-        ("numa", "numa_findings"), lambda folder: made_numa.run_of(folder, made_numa.TWO_NODES)
+        ("by_rate", "prices", "remedy_times", "throttling", "throttled_runs", "dynamic_core"),
+        _throttling_run,
     ),
+    "by_level": _levels_run,
+    **dict.fromkeys(("why", "roles", "correlations", "counters", "not_counted"), _counted_run),
+    "correlations_of_runs": made_causes.made_run,
+    "tool_prices": _priced_tool_run,
+    **dict.fromkeys(("cache_or_memory", "footprints"), made_footprints.made_run),
+    **dict.fromkeys(("mpi_calls", "rails", "rail_runs", "rail_calls"), _rails_run),
+    **dict.fromkeys(("numa", "numa_findings"), _numa_run),
     **dict.fromkeys(("paper_table_2", "paper_table_3"), made_paper_tables.one_node),
-    "paper_estimates": lambda folder: made_scaling.run_of(folder, 16, 64, pairs=10).path,
-    **dict.fromkeys(("fabric", "served"), lambda folder: made_free_core.free_core_run(folder).path),
-    "processing": lambda folder: made_offload.made_run(folder, 0.12),
+    "paper_estimates": _scaling_run,
+    **dict.fromkeys(("fabric", "served"), _free_core_run),
+    "processing": _offload_run,
 }
 
 
 def questions() -> Iterator[Question]:
-    """All questions of the report."""
+    """Yield all questions of the report: those that modules of `analysis.subjects` define."""
     for module in iter_modules(analysis.subjects.__path__, "analysis.subjects."):
-        named = vars(import_module(module.name)).values()
-        yield from (attribute for attribute in named if isinstance(attribute, Question))
+        values = vars(import_module(module.name)).values()
+        yield from (value for value in values if isinstance(value, Question))
 
 
 @cache
-def _loaded(maker: Maker) -> tuple[RunData, TemporaryDirectory[str]]:
-    """The run, and its folder, from which some questions read more."""
+def _loaded(make_run: RunMaker) -> tuple[RunData, TemporaryDirectory[str]]:
+    """Return a run and its folder, from which some questions read more."""
     folder = TemporaryDirectory()
-    return load_run(maker(Path(folder.name)), force=True), folder
+    return load_run(make_run(Path(folder.name)), force=True), folder
 
 
 def rows(question: Question) -> list[dict[str, Any]]:
-    """The answer for the made run, as its file has it."""
-    run, _ = _loaded(MADE[question.name])
+    """Return the answer for the question's run, as its file has it."""
+    run, _ = _loaded(RUNS[question.name])
     answers: list[dict[str, Any]] = json.loads(json.dumps(answer(question, run).to_dicts()))
     return answers
 
 
-def test_every_question_has_an_answer_here() -> None:
-    assert sorted(question.name for question in questions()) == sorted(MADE)
+def test_a_run_is_made_for_every_question() -> None:
+    assert sorted(question.name for question in questions()) == sorted(RUNS)
 
 
 @pytest.mark.parametrize("question", list(questions()), ids=lambda question: question.name)
@@ -107,19 +129,23 @@ def test_a_question_is_answered_as_before(question: Question) -> None:
     golden = json.loads((_GOLDEN / f"{question.name}.json").read_text())
     answers = rows(question)
     assert [list(row) for row in answers] == [list(row) for row in golden]
-    for row, before in zip(answers, golden, strict=True):
+    for row, golden_row in zip(answers, golden, strict=True):
         for name, value in row.items():
-            exact = not isinstance(value, float)
-            assert value == (before[name] if exact else pytest.approx(before[name], rel=1e-9)), name
+            expected = golden_row[name]
+            if isinstance(value, float):
+                expected = pytest.approx(expected, rel=1e-9)
+            assert value == expected, name
 
 
-#: The first level of a factor, which is no treatment of its own.
-_FIRST = {"on": {"rate": "full"}, "aa": {"rate": 0}}
+#: STREAM with a factor at its first level, which is no treatment of its own.
+AT_FIRST_LEVEL = replace(STREAM, factors={"on": {"rate": "full"}, "aa": {"rate": 0}})
 
 
 @pytest.mark.usefixtures("undrawn")
-@pytest.mark.parametrize("case", [STREAM, replace(STREAM, factors=_FIRST)])
-def test_a_run_of_writes_alone_has_no_other_sections(tmp_path: Path, case: Case) -> None:
+@pytest.mark.parametrize("case", [STREAM, AT_FIRST_LEVEL])
+def test_a_run_without_factors_has_only_the_sections_of_every_run(
+    tmp_path: Path, case: Case
+) -> None:
     run = loaded_run(tmp_path / "run", samples(case, pairs=8))
     parts: list[tuple[Part, object]] = [
         ("machine", [run]),
@@ -152,7 +178,7 @@ def test_a_run_of_writes_alone_has_no_other_sections(tmp_path: Path, case: Case)
 
 
 if __name__ == "__main__":
-    for declared in questions():
-        if declared.name in sys.argv[1:]:
-            lines = ",\n".join(json.dumps(row) for row in rows(declared))
-            (_GOLDEN / f"{declared.name}.json").write_text(f"[\n{lines}\n]\n")
+    for question in questions():
+        if question.name in sys.argv[1:]:
+            lines = ",\n".join(json.dumps(row) for row in rows(question))
+            (_GOLDEN / f"{question.name}.json").write_text(f"[\n{lines}\n]\n")
