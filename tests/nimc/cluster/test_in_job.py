@@ -1,4 +1,4 @@
-"""What a job brings back becomes findings; one node sees another's lock.
+"""What a job finds on nodes, and the findings that it becomes.
 
 That ReFrame submits it is a matter of `tests/nimc/minicluster/test_in_job.py`.
 """
@@ -7,7 +7,7 @@ import json
 import os
 import subprocess
 import sys
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -18,65 +18,82 @@ from conductor.block.trial import Trial
 from nimc.cluster import in_job, tried_writes
 from nimc.cluster.in_job import JobLook
 from nimc.cluster.node_look import NodeReport
+from nimc.readiness.finding import HostFinding
 from nimc.readiness.reframe_config import ReframeSettings
 from records.checkout import ROOT
 from records.errors import InputError, MachineError
 from records.files import private_lock
 from records.machine.host import detect
 from records.machine.site import Machine, Origins
+from tests.messages import assert_message
 from tests.nimc.cluster.made import FAST, node
 from tests.records.machine.made import machine
 
 HETJOB = Origins(policy="hetjob", partition="io")
 
 
-def machine_of(**changes: Any) -> Machine:
-    return machine(**{"device": "mlx5_0", "interface": "hsn0", **changes})
+def cluster_machine(**fields: Any) -> Machine:
+    """Return a machine with a device and an interface; `fields`: others of its site file."""
+    return machine(**{"device": "mlx5_0", "interface": "hsn0", **fields})
 
 
-def job(*nodes: NodeReport) -> JobLook:
+def look_of(*nodes: NodeReport) -> JobLook:
+    """Return what a job on these nodes found, the target first."""
     return JobLook(job="7", why=None, nodes=list(nodes))
 
 
-def states(looked: JobLook, **changes: Any) -> dict[str, str]:
-    rows = in_job.findings(looked, machine_of(**changes))
-    return {row.what: row.state for row in rows}
+def findings_by_subject(job_look: JobLook, box: Machine) -> dict[str, HostFinding]:
+    return {finding.what: finding for finding in in_job.findings(job_look, box)}
+
+
+def only_fault(job_look: JobLook) -> HostFinding:
+    """Return the only finding that is not ok."""
+    findings = in_job.findings(job_look, cluster_machine())
+    (fault,) = (finding for finding in findings if finding.state != "ok")
+    return fault
 
 
 def test_nodes_that_have_everything():
-    subjects = ["job on nodes", "shared folders", "locks", "interface on nodes"]
-    subjects += ["device mlx5_0 on nodes", "perftest on nodes"]
-    looked = job(node("n1", FAST), node("n2", FAST))
-    assert states(looked) == dict.fromkeys(subjects, "ok")
-    rows = list(in_job.findings(looked, machine_of()))
-    assert rows[0].detail == "job 7: target n1, origins n2"
-    assert rows[2].detail == "n1, n2: see the lock of this host in the results folder"
-    assert all(row.needed for row in rows)
+    job_look = look_of(node("n1", FAST), node("n2", FAST))
+    findings = findings_by_subject(job_look, cluster_machine())
+    assert {subject: finding.state for subject, finding in findings.items()} == {
+        "job on nodes": "ok",
+        "shared folders": "ok",
+        "locks": "ok",
+        "interface on nodes": "ok",
+        "device mlx5_0 on nodes": "ok",
+        "perftest on nodes": "ok",
+    }
+    assert all(finding.needed for finding in findings.values())
+    assert findings["job on nodes"].detail == "job 7: target n1, origins n2"
+    assert findings["locks"].detail.startswith("n1, n2: ")
 
 
 def test_the_start_of_the_job_and_of_each_trial_is_told_once(tmp_path: Path) -> None:
-    plan = tried_writes.plan_of(machine_of(origins=HETJOB), tmp_path)
+    plan = tried_writes.plan_of(cluster_machine(origins=HETJOB), tmp_path)
     names = [treatment.name for treatment, _ in trial.treatments_tried(plan)]
-    assert names[0] == "perftest"
+    assert names[:2] == ["perftest", "perftest_read"]
     lines: list[str] = []
     tick = in_job.progress_teller(tmp_path, plan, lines.append, (tmp_path / "0.json").exists)
 
-    def new() -> list[str]:
+    def told_in_two_ticks() -> list[str]:
         lines.clear()
         tick()
         tick()
         return [*lines]
 
-    assert new() == []
+    assert told_in_two_ticks() == []
     (tmp_path / "0.json").touch()
-    assert new() == ["the job has started"]
+    (start,) = told_in_two_ticks()
+    assert "job" in start
     plan.logs.mkdir(parents=True)
-    assert new() == [f"tries writes by perftest (1 of {len(names)})"]
-    assert names[1] == "perftest_read"
+    (first_trial,) = told_in_two_ticks()
+    assert first_trial.endswith(f" writes by perftest (1 of {len(names)})")
     trial.save([Trial("perftest", "it ended")], plan.logs)
-    assert new() == [f"tries reads by perftest (2 of {len(names)})"]
+    (second_trial,) = told_in_two_ticks()
+    assert second_trial.endswith(f" reads by perftest (2 of {len(names)})")
     trial.save([Trial(name, "it ended") for name in names], plan.logs)
-    assert len(new()) == len(names) - 2
+    assert len(told_in_two_ticks()) == len(names) - 2
 
 
 @pytest.mark.parametrize(
@@ -90,156 +107,190 @@ def test_the_start_of_the_job_and_of_each_trial_is_told_once(tmp_path: Path) -> 
     ],
 )
 def test_what_one_node_lacks_is_missing(change, subject):
-    looked = job(node("n1", FAST), node("n2", FAST, **change))
-    (row,) = (row for row in in_job.findings(looked, machine_of()) if row.state != "ok")
-    assert (row.what, row.state, row.needed) == (subject, "missing", True)
-    assert row.detail.startswith("n2")
-    assert row.remedy
+    fault = only_fault(look_of(node("n1", FAST), node("n2", FAST, **change)))
+    assert (fault.what, fault.state, fault.needed) == (subject, "missing", True)
+    assert fault.detail.startswith("n2")
+    assert fault.remedy
 
 
 @pytest.mark.parametrize(
-    ("looked", "subject", "remedy"),
+    ("job_look", "remedy"),
     [
-        (JobLook(job=None, why="Slurm refuses the job: no"), "job on nodes", "same_job"),
-        (JobLook(job="7", why="it had not started after 9 s"), "job on nodes", "--wait"),
-        (JobLook(job="7", why="its output did not get to /run"), "job on nodes", "results folder"),
-        (
-            JobLook(job="7", why="1 of 2 nodes answered", nodes=[node("n1", FAST)]),
-            "job on nodes",
-            "results",
-        ),
+        (JobLook(job=None, why="Slurm refuses the job: no"), "same_job"),
+        (JobLook(job="7", why="it had not started after 9 s"), "--wait"),
+        (JobLook(job="7", why="its output did not get to /run"), "results folder"),
+        (JobLook(job="7", why="1 of 2 nodes answered", nodes=[node("n1", FAST)]), "results"),
     ],
 )
-def test_a_job_that_did_not_run_is_one_line(looked, subject, remedy):
-    (row,) = (row for row in in_job.findings(looked, machine_of()) if row.state != "ok")
-    assert (row.what, row.state, row.detail) == (subject, "missing", looked.why)
-    assert remedy in row.remedy
+def test_a_job_that_did_not_run_is_one_finding(job_look, remedy):
+    fault = only_fault(job_look)
+    assert (fault.what, fault.state, fault.detail) == ("job on nodes", "missing", job_look.why)
+    assert remedy in fault.remedy
 
 
-def test_interfaces_that_could_be_named_and_devices_are_said():
-    nodes = node("n1", FAST), node("n2", FAST[:1], addresses={"eno1": "10.0.0.2"})
-    rows = {row.what: row for row in in_job.findings(job(*nodes), machine_of(interface=None))}
-    interface = rows["interface on nodes"]
-    assert (interface.state, interface.needed) == ("limited", False)
-    assert "n1: not set; with an IPv4 address: docker0, eno1, hsn0; n2: not" in interface.detail
-    # An interface in the place of a device, and a device without ports.
-    for name, detail in (("eno1", "up 1 Gbit/s"), ("mlx5_9", "InfiniBand")):
-        bare = replace(FAST[0], name="mlx5_9", ports=[])
-        looked = job(node("n1", [bare]))
-        rows = {row.what: row for row in in_job.findings(looked, machine_of(device=name))}
-        assert rows[f"device {name} on nodes"].detail == f"n1: {detail}"
-    # Each rail is looked for.
+def test_interfaces_of_each_node_are_named_if_the_site_file_names_none():
+    nodes = node("n1", FAST), node("n2", FAST, addresses={"eno1": "10.0.0.2"})
+    findings = findings_by_subject(look_of(*nodes), cluster_machine(interface=None))
+    finding = findings["interface on nodes"]
+    assert (finding.state, finding.needed) == ("limited", False)
+    first, second = finding.detail.split("; n2: ")
+    assert first.startswith("n1: ")
+    assert first.endswith(": docker0, eno1, hsn0")
+    assert second.endswith(": eno1")
+
+
+@pytest.mark.parametrize(("name", "shown"), [("eno1", "up 1 Gbit/s"), ("mlx5_9", "InfiniBand")])
+def test_an_interface_may_be_in_the_place_of_a_device_and_a_device_without_ports(name, shown):
+    without_ports = replace(FAST[0], name="mlx5_9", ports=[])
+    job_look = look_of(node("n1", [without_ports]))
+    findings = findings_by_subject(job_look, cluster_machine(device=name))
+    finding = findings[f"device {name} on nodes"]
+    assert (finding.state, finding.detail) == ("ok", f"n1: {shown}")
+
+
+def test_each_rail_is_looked_for():
     rails = [{"device": "mlx5_0"}, {"device": "mlx5_1"}]
-    rail_states = states(job(*nodes), rails=rails)
-    assert rail_states["device mlx5_0 on nodes"] == "ok"
-    assert rail_states["device mlx5_1 on nodes"] == "missing"
+    job_look = look_of(node("n1", FAST), node("n2", FAST[:1]))
+    findings = findings_by_subject(job_look, cluster_machine(rails=rails))
+    assert findings["device mlx5_0 on nodes"].state == "ok"
+    assert findings["device mlx5_1 on nodes"].state == "missing"
 
 
-# What ReFrame is asked, and what it left.
+# What ReFrame is called for, and what it left.
 
 
-def reframe_left(folder: Path, job_id: str | None, phase: str, why: str) -> None:
+def write_report(folder: Path, job_id: str | None, phase: str, why: str) -> None:
+    """Write ReFrame's report of a check that failed in a phase."""
     case = {"jobid": job_id, "result": "fail", "fail_phase": phase, "fail_reason": why}
     (folder / "reframe.json").write_text(json.dumps({"runs": [{"testcases": [case]}]}))
 
 
+def test_the_reason_of_the_check_is_why_not_all_nodes_answered(tmp_path):
+    write_report(tmp_path, "7", "sanity", "sanity error: 0 of 2 nodes answered")
+    expected = JobLook(job="7", why="0 of 2 nodes answered", nodes=[])
+    assert in_job.read_job_look(tmp_path, 1) == expected
+
+
+SBATCH_FAILED = """\
+spawned process error: command 'sbatch rfm_job.sh' failed with exit code 1:
+--- stderr ---
+sbatch: error: no hetjobs
+sbatch: error: no way
+--- stderr ---"""
+
+
 @pytest.mark.parametrize(
-    ("job_id", "phase", "why", "shown"),
-    [
-        ("7", "sanity", "sanity error: 0 of 2 nodes answered", "0 of 2 nodes answered"),
-        (
-            None,
-            "run",
-            "spawned process error: command 'sbatch rfm_job.sh' failed with exit code 1:\n"
-            "--- stderr ---\nsbatch: error: no hetjobs\nsbatch: error: no way\n"
-            "--- stderr ---",
-            "Slurm refuses the job: no hetjobs; no way",
-        ),
-        (None, "setup", "x", "ReFrame failed in 'setup': x"),
-    ],
+    ("phase", "why", "shown"),
+    [("run", SBATCH_FAILED, "no hetjobs; no way"), ("setup", "x", "'setup': x")],
 )
-def test_why_no_node_answered_is_one_line(tmp_path, job_id, phase, why, shown):
-    reframe_left(tmp_path, job_id, phase, why)
-    assert in_job.read_job_look(tmp_path, 1) == JobLook(job=job_id, why=shown, nodes=[])
+def test_why_there_is_no_job_is_one_line(tmp_path, phase, why, shown):
+    write_report(tmp_path, None, phase, why)
+    job_look = in_job.read_job_look(tmp_path, 1)
+    assert (job_look.job, job_look.nodes) == (None, [])
+    assert job_look.why.endswith(f" {shown}")
 
 
-SYSTEM = [
+PARTITIONS = [
     {"name": name, "scheduler": scheduler, "environs": ["x", "y"]}
     for name, scheduler in (("a", "slurm"), ("b", "slurm"), ("c", "local"))
 ]
+CLUSTER_SETTINGS = ReframeSettings(
+    environment={"SLURM_CONF": "/x"}, partitions=PARTITIONS, environs=[{"name": "x"}, {"name": "y"}]
+)
 
 
-def test_the_target_s_partition_is_looked_at_and_nothing_is_left(tmp_path, monkeypatch):
-    """The job and its files are gone afterwards, whatever ends it."""
-    session_words: list[str] = []
+@dataclass(frozen=True)
+class FailedLook:
+    """A look at nodes of a cluster that ended with an error of the session."""
+
+    results: Path
+    #: ReFrame's command, and the values of the check's variables in it.
+    words: list[str]
+    variables: dict[str, str]
+    #: Folders whose jobs were cancelled.
+    cancelled: list[Path]
+
+
+@pytest.fixture
+def failed_look(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> FailedLook:
+    words: list[str] = []
     cancelled: list[Path] = []
 
     def run_session(argv: list[str], *_: object) -> int:
-        session_words.extend(argv)
+        words.extend(argv)
         raise MachineError("accounting (sacct) has not answered for 600 s")
 
     monkeypatch.setenv("RFM_STAGE_DIR", "/stage")
     monkeypatch.setenv("SLURM_CONF", "")
-    settings = ReframeSettings(
-        environment={"SLURM_CONF": "/x"}, partitions=SYSTEM, environs=[{"name": "x"}, {"name": "y"}]
-    )
-    monkeypatch.setattr(in_job, "settings_of", lambda _: settings)
-    box = machine_of(partition="b", origins=HETJOB)
+    box = cluster_machine(partition="b", origins=HETJOB)
+    monkeypatch.setattr(in_job, "settings_of", lambda _: CLUSTER_SETTINGS)
     monkeypatch.setattr(in_job, "load_machine", lambda *_: box)
     monkeypatch.setattr(in_job.processes, "become_subreaper", lambda: None)
     monkeypatch.setattr(in_job, "run_session", run_session)
-    monkeypatch.setattr(in_job.client, "cancel_jobs", lambda run: cancelled.append(run))
+    monkeypatch.setattr(in_job.client, "cancel_jobs", cancelled.append)
     results = tmp_path / "new" / "results"
     with pytest.raises(MachineError, match="600 s"):
         in_job.look_at_nodes("box", results, 60.0, print, Path("/c"))
-    words = ["-C", "/c/configs/box.py", "--system=box:b", "-p", "^x$"]
-    assert set(words) <= set(session_words)
-    variables = dict(
-        word.removeprefix("NodeLook.").split("=", 1) for word in session_words if "=" in word
-    )
+    settings = (word.removeprefix("NodeLook.") for word in words if word.startswith("NodeLook."))
+    return FailedLook(results, words, dict(word.split("=", 1) for word in settings), cancelled)
+
+
+def test_reframe_is_called_for_the_targets_partition(failed_look):
+    system = ["-C", "/c/configs/box.py", "--system=box:b", "-p", "^x$"]
+    start = failed_look.words.index("-C")
+    assert failed_look.words[start : start + len(system)] == system
+    assert os.environ["SLURM_CONF"] == "/x"
+
+
+def test_the_check_gets_what_it_needs_of_the_machine(failed_look):
+    variables = failed_look.variables
     assert json.loads(variables["origins"]) == HETJOB.model_dump()
     assert (variables["stage"], variables["max_pending_time"]) == ("/stage", "60s")
     assert variables["device"] == "mlx5_0"
-    assert Path(variables["folder"]).parent == results
-    assert os.environ["SLURM_CONF"] == "/x"
-    assert cancelled == [Path(variables["folder"])]
-    assert not list(results.iterdir())
+
+
+def test_a_look_that_fails_leaves_no_job_and_no_file(failed_look):
+    folder = Path(failed_look.variables["folder"])
+    assert folder.parent == failed_look.results
+    assert failed_look.cancelled == [folder]
+    assert not list(failed_look.results.iterdir())
+
+
+def look_from_node(folder: Path, rank: int, stage: Path) -> None:
+    """Let a process in the place of a node write its report to a folder."""
+    environment = {**os.environ, "SLURM_PROCID": str(rank), "PYTHONPATH": str(ROOT)}
+    words = [str(folder), "", "", str(stage)]
+    command = [sys.executable, "-m", "nimc.cluster.node_look", *words]
+    subprocess.run(command, env=environment, check=True, timeout=300)
 
 
 def test_nodes_see_the_stage_folder_and_a_lock_that_is_held(tmp_path):
-    def look_from(rank: int, stage: Path) -> None:
-        environment = {**os.environ, "SLURM_PROCID": str(rank), "PYTHONPATH": str(ROOT)}
-        words = [str(tmp_path), "", "", str(stage)]
-        command = [sys.executable, "-m", "nimc.cluster.node_look", *words]
-        subprocess.run(command, env=environment, check=True, timeout=300)
-
     with private_lock(tmp_path / "lock") as lock:
         assert lock.acquire()
-        look_from(0, tmp_path)
-    look_from(1, Path("/not/there"))
-    nodes = in_job.read_job_look(tmp_path, 1).nodes
-    assert [(node.sees_lock, node.unseen) for node in nodes] == [
-        (True, []),
-        (False, ["/not/there"]),
-    ]
-    assert nodes[0].host == detect()
-    assert nodes[0].injectors["spin"] is None
+        look_from_node(tmp_path, 0, tmp_path)
+    look_from_node(tmp_path, 1, Path("/not/there"))
+    seeing, blind = in_job.read_job_look(tmp_path, 1).nodes
+    assert (seeing.sees_lock, seeing.unseen) == (True, [])
+    assert (blind.sees_lock, blind.unseen) == (False, ["/not/there"])
+
+
+def test_a_node_reports_its_host_and_its_injectors(tmp_path):
+    look_from_node(tmp_path, 0, tmp_path)
+    (report,) = in_job.read_job_look(tmp_path, 1).nodes
+    assert report.host == detect()
+    assert report.injectors["spin"] is None
 
 
 def test_a_machine_without_slurm_is_refused(tmp_path):
-    with pytest.raises(InputError, match=r"--in-job: configs/localhost\.py: no partition of"):
+    with pytest.raises(InputError) as error:
         in_job.look_at_nodes("localhost", tmp_path, 1.0, print)
+    assert_message(str(error.value), "--in-job: configs/localhost.py", "Slurm", allowed="Slurm")
 
 
-def test_hardware_that_restricts_what_can_be_said_is_named():
-    strange = node("n1", FAST, processor="AuthenticAMD-27-1-0", memory_side_cache_b=2**36)
-    rows = in_job.findings(JobLook(job="7", why=None, nodes=[strange]), machine_of(device="mlx5_0"))
-    by_subject = {row.what: (row.state, row.detail) for row in rows}
-    assert by_subject["processor on nodes"] == (
-        "limited",
-        "n1: AuthenticAMD family 27, model 1 (Example 9000) is in no table: tools choose no"
-        " counters for it",
-    )
-    assert by_subject["memory-side cache on nodes"][1].startswith(
-        "n1: 64 GiB lie before the memory"
-    )
+def test_hardware_that_limits_what_can_be_measured_is_named():
+    unusual = node("n1", FAST, processor="AuthenticAMD-27-1-0", memory_side_cache_b=2**36)
+    findings = findings_by_subject(look_of(unusual), cluster_machine())
+    processor = findings["processor on nodes"]
+    assert processor.state == "limited"
+    assert processor.detail.startswith("n1: AuthenticAMD family 27, model 1 (Example 9000) ")
+    assert findings["memory-side cache on nodes"].detail.startswith("n1: 64 GiB ")

@@ -1,4 +1,4 @@
-"""docs/schemas/ is as the records' definitions give it, and real records follow it."""
+"""docs/schemas/: up to date with the definitions of records, and followed by real records."""
 
 import json
 from pathlib import Path
@@ -12,52 +12,57 @@ from records.sample import upgraded
 from tests.captures import RUN_QUICK
 
 
-def test_they_are_up_to_date_and_no_others_are_there() -> None:
-    """Else: python -m nimc.crate.schemas."""
+def test_files_of_schemas_are_as_the_definitions_give_them() -> None:
+    """If they are not: python -m nimc.crate.schemas."""
     assert sorted(path.stem for path in FOLDER.iterdir()) == sorted(SCHEMAS)
     for name in SCHEMAS:
         assert (FOLDER / f"{name}.json").read_text() == text_of(name)
 
 
 def schema(name: str) -> dict[str, Any]:
+    """Return a schema of docs/schemas/, which must be valid itself."""
     document: dict[str, Any] = json.loads((FOLDER / f"{name}.json").read_text())
     jsonschema.Draft202012Validator.check_schema(document)
     return document
 
 
 def records(path: Path) -> list[Any]:
-    """The documents of a file; samples, which are of the schema before, as those of today."""
+    """Return the documents of a file; samples, whose schema is older, as those of today."""
     text = path.read_text()
-    documents = text.splitlines() if path.suffix == ".jsonl" else [text]
-    loaded = map(json.loads, documents)
-    return [upgraded(document) if "outcome" in document else document for document in loaded]
+    lines = text.splitlines() if path.suffix == ".jsonl" else [text]
+    documents = map(json.loads, lines)
+    return [upgraded(document) if "outcome" in document else document for document in documents]
 
 
 @pytest.mark.parametrize(
     ("name", "files"),
     [
-        ("run", [RUN_QUICK / "run.json"]),
-        ("sample", sorted((RUN_QUICK / "samples").iterdir())),
-        ("counter", sorted((RUN_QUICK / "counters").iterdir())),
-        ("results", [RUN_QUICK.parent / "results.json"]),
+        ("run", ["run.json"]),
+        ("sample", ["samples/lammps.jsonl", "samples/stream.jsonl"]),
+        ("counter", ["counters/lammps.jsonl", "counters/stream.jsonl"]),
+        ("results", ["../results.json"]),
     ],
 )
-def test_the_recorded_run_follows_them(name: str, files: list[Path]) -> None:
+def test_the_recorded_run_follows_the_schemas(name: str, files: list[str]) -> None:
     validator = jsonschema.Draft202012Validator(schema(name))
-    for record in (document for path in files for document in records(path)):
-        validator.validate(record)
+    for file in files:
+        documents = records(RUN_QUICK / file)
+        assert documents
+        for document in documents:
+            validator.validate(document)
 
 
 @pytest.mark.parametrize(("field", "value"), [("fom", "fast"), ("outcome", "good"), ("chain", "x")])
-def test_what_no_sample_has_is_rejected(field: str, value: object) -> None:
-    record = records(RUN_QUICK / "samples" / "stream.jsonl")[0] | {field: value}
-    with pytest.raises(jsonschema.ValidationError):
-        jsonschema.validate(record, schema("sample"))
+def test_a_value_that_no_sample_has_is_rejected(field: str, value: object) -> None:
+    sample = records(RUN_QUICK / "samples" / "stream.jsonl")[0] | {field: value}
+    with pytest.raises(jsonschema.ValidationError) as error:
+        jsonschema.validate(sample, schema("sample"))
+    assert field in error.value.absolute_path
 
 
-def test_every_field_says_what_it_is() -> None:
-    for name in ("run", "sample", "counter", "host", "comparison", "injection"):
-        record = schema(name)
-        for kind in (record, *record.get("$defs", {}).values()):
-            for field, known in kind["properties"].items():
-                assert len(known.get("description", "")) > 4, f"{name}: {field}"
+@pytest.mark.parametrize("name", ["run", "sample", "counter", "host", "comparison", "injection"])
+def test_every_field_has_a_description(name: str) -> None:
+    document = schema(name)
+    for definition in (document, *document.get("$defs", {}).values()):
+        for field, rule in definition["properties"].items():
+            assert len(rule.get("description", "")) > 4, field

@@ -1,61 +1,96 @@
-"""What may be asked, and what follows from it."""
+"""Options of a minicluster, and the names and paths that follow from them."""
 
+import os
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
 
 from records.errors import InputError
 from testbed.spec import ClusterLayout, Spec, default_state
+from tests.messages import assert_message
 
 
 def test_the_last_nodes_are_origins() -> None:
     spec = Spec(fabric="veth", nodes=4, origins=1)
-    names = ["node1", "node2", "node3", "node4"]
-    roles = ["target", "target", "target", "origin"]
-    assert [(n.name, n.role) for n in spec.members()] == list(zip(names, roles, strict=True))
-    assert spec.partitions() == {"compute": names[:3], "origin": names[3:], "all": names}
-    assert set(Spec(fabric="veth", nodes=2, origins=0).partitions()) == {"compute", "all"}
+    assert [(node.name, node.role) for node in spec.members()] == [
+        ("node1", "target"),
+        ("node2", "target"),
+        ("node3", "target"),
+        ("node4", "origin"),
+    ]
+
+
+def test_targets_origins_and_all_nodes_are_partitions() -> None:
+    assert Spec(fabric="veth", nodes=4, origins=1).partitions() == {
+        "compute": ["node1", "node2", "node3"],
+        "origin": ["node4"],
+        "all": ["node1", "node2", "node3", "node4"],
+    }
+    assert Spec(fabric="veth", nodes=2, origins=0).partitions() == {
+        "compute": ["node1", "node2"],
+        "all": ["node1", "node2"],
+    }
+
+
+VALID = Spec(fabric="veth", nodes=4, origins=1)
 
 
 @pytest.mark.parametrize(
-    ("wrong", "field"),
+    ("changes", "option", "allowed"),
     [
-        ({"fabric": "ib"}, "--fabric ib: allowed are veth, rxe"),
-        ({"nodes": 0}, "--nodes 0"),
-        ({"nodes": 201}, "--nodes 201: allowed are 1 to 200"),
-        ({"origins": 4}, "--origins 4: allowed are 0 to 3"),
-        ({"origins": -1}, "--origins -1"),
-        ({"numa": 3, "fabric": "rxe"}, "--numa 3"),
-        ({"numa": 2}, "--numa 2: cannot be combined with --fabric veth"),
-        ({"rails": 3}, "--rails 3: allowed are 1, 2"),
-        ({"cores": 3, "fabric": "rxe"}, "--cores 3: allowed are 1, 2, 4, 8"),
-        ({"memory_mib": 64}, "--memory 64"),
+        ({"fabric": "ib"}, "--fabric ib", ["veth", "rxe"]),
+        ({"nodes": 0}, "--nodes 0", ["1", "200"]),
+        ({"nodes": 201}, "--nodes 201", ["1", "200"]),
+        ({"origins": 4}, "--origins 4", ["0", "3"]),
+        ({"origins": -1}, "--origins -1", ["0", "3"]),
+        ({"numa": 3, "fabric": "rxe"}, "--numa 3", ["1", "2"]),
+        ({"rails": 3}, "--rails 3", ["1", "2"]),
+        ({"cores": 3, "fabric": "rxe"}, "--cores 3", ["1", "2", "4", "8"]),
+        ({"memory_mib": 64}, "--memory 64", ["384 MiB"]),
     ],
 )
-def test_wrong_requests_name_the_option(wrong: dict[str, object], field: str) -> None:
-    options = {"fabric": "veth", "nodes": 4, "origins": 1} | wrong
-    with pytest.raises(InputError, match="^" + field.replace(".", r"\.")):
-        Spec(**options)  # type: ignore[arg-type]
+def test_values_that_are_not_allowed_are_refused_by_their_option(
+    changes: dict[str, object], option: str, allowed: list[str]
+) -> None:
+    with pytest.raises(InputError) as error:
+        replace(VALID, **changes)  # type: ignore[arg-type]
+    assert_message(str(error.value), option, *allowed)
+
+
+def test_nodes_over_veth_have_no_numa_nodes_of_their_own() -> None:
+    with pytest.raises(InputError) as error:
+        replace(VALID, numa=2)
+    assert_message(str(error.value), "--numa 2", "--fabric veth", allowed="--fabric rxe")
 
 
 def test_names_follow_from_the_state_folder_alone() -> None:
-    one, same, other = (
-        ClusterLayout.from_state(Path(p)) for p in ("/tmp/a", "/tmp/../tmp/a", "/tmp/b")
-    )
-    assert one.tag == same.tag != other.tag
-    # IFNAMSIZ is 16 with the closing zero: the tag is also the name of a link.
-    assert len(one.tag) <= 15
-    assert one.netns("node1") == f"{one.tag}-node1"
+    layout = ClusterLayout.from_state(Path("/tmp/a"))
+    same_layout = ClusterLayout.from_state(Path("/tmp/../tmp/a"))
+    other_layout = ClusterLayout.from_state(Path("/tmp/b"))
+    assert layout.tag == same_layout.tag != other_layout.tag
+    assert layout.netns("node1") == f"{layout.tag}-node1"
+
+
+def test_the_tag_can_be_the_name_of_a_link() -> None:
+    """IFNAMSIZ is 16, with the closing zero."""
+    assert 1 <= len(ClusterLayout.from_state(Path("/tmp/a")).tag) <= 15
 
 
 @pytest.mark.parametrize("folder", ["/tmp/" + "x" * 80, "/tmp/a b", "/tmp/a=b"])
-def test_state_folders_that_cannot_serve(folder: str) -> None:
-    with pytest.raises(InputError, match=r"^--state /tmp"):
+def test_state_folders_whose_paths_cannot_serve_are_refused(folder: str) -> None:
+    with pytest.raises(InputError) as error:
         ClusterLayout.from_state(Path(folder))
+    assert_message(str(error.value), f"--state {folder}")
 
 
 def test_default_state_is_the_users_own(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     monkeypatch.setenv("XDG_RUNTIME_DIR", str(tmp_path))
     assert default_state() == tmp_path / "nimc-minicluster"
+
+
+def test_without_a_runtime_folder_the_default_state_has_the_users_number(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
     monkeypatch.setenv("XDG_RUNTIME_DIR", str(tmp_path / "absent"))
-    assert default_state().name.startswith("nimc-minicluster-")
+    assert default_state() == Path(f"/tmp/nimc-minicluster-{os.getuid()}")

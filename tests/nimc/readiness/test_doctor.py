@@ -1,11 +1,13 @@
-"""What doctor finds on a host, and how it says so."""
+"""What doctor finds on a host, and how it shows it."""
 
 import json
 import os
 import sys
 from dataclasses import asdict, replace
 from datetime import datetime
+from functools import cache
 from types import SimpleNamespace
+from unittest.mock import Mock
 
 import pytest
 import yaml
@@ -26,6 +28,7 @@ from records.programs import ProgramAnswer
 from records.slurm import client
 from reframe_tests.spack.folders import layout
 from reframe_tests.spack.settings import SpackSettings
+from tests.messages import assert_message
 from tests.nimc.checkouts import SITE, checkout, program
 from tests.records.machine.made import machine
 
@@ -48,40 +51,84 @@ def root(tmp_path, monkeypatch):
     return checkout(tmp_path, CONFIG)
 
 
-def state_of(diagnosis, subject):
-    return next(row.state for row in diagnosis.findings if row.what == subject)
+@cache
+def checks_of_this_checkout():
+    """Read them once, since that takes long."""
+    return facts.checks_in(ROOT / "reframe_tests")
 
 
-def test_a_machine_of_this_checkout(root, monkeypatch):
-    monkeypatch.setattr(needs, "tools", lambda: [gap("tool x", "none")])
-    checks = facts.checks_in(ROOT / "reframe_tests")  # takes long
+@pytest.fixture(scope="module")
+def diagnosis(tmp_path_factory):
+    """Diagnose a machine without a compiler; the only tool is not ready."""
+    folder = tmp_path_factory.mktemp("checkout")
+    checks = checks_of_this_checkout()
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setenv("TMPDIR", str(folder))
+        patch.setattr(needs, "tools", lambda: [gap("tool x", "none")])
+        patch.setattr(facts, "checks_in", lambda _: checks)
+        return examine("box", root=checkout(folder, CONFIG))
+
+
+@pytest.fixture
+def quick_findings(monkeypatch):
+    """Findings without those about tools and ReFrame, which take long."""
+    checks = checks_of_this_checkout()
+    monkeypatch.setattr(needs, "tools", list)
     monkeypatch.setattr(facts, "checks_in", lambda _: checks)
-    diagnosis = examine("box", root=root)
-    assert state_of(diagnosis, "configs/box.py") == state_of(diagnosis, "site/box.yaml") == "ok"
-    needed = {row.what for row in diagnosis.findings if row.needed}
+    monkeypatch.setenv("NIMC_REFRAME", "/bin/true")
+
+
+def finding_of(diagnosis, subject):
+    """Return the first finding about a subject."""
+    return next(finding for finding in diagnosis.findings if finding.what == subject)
+
+
+def test_the_files_of_a_machine_of_this_checkout_are_valid(diagnosis):
+    for file in ("configs/box.py", "site/box.yaml"):
+        assert finding_of(diagnosis, file).state == "ok"
+
+
+def test_campaigns_need_files_cores_and_their_injector_but_no_tool_or_device(diagnosis):
+    needed = {finding.what for finding in diagnosis.findings if finding.needed}
     assert {"configs/box.py", "site/box.yaml", "cores", "injector ucx"} <= needed
-    assert not any(
-        subject.startswith(("tool ", "injector perftest", "RDMA ")) for subject in needed
-    )
-    record = json.loads(json.dumps(diagnosis.as_dict()))
-    for verbose in (False, True):
-        assert max(map(len, diagnosis_text(diagnosis, verbose=verbose).splitlines())) <= 80
-    assert record["host"]["threads"] == os.cpu_count()
-    assert (record["verdict"] == "ready") == (record["why"] == "")
-    # STREAM compiles nowhere without a compiler; with one, others still lack their program.
-    assert state_of(diagnosis, "environments") == "missing"
+    optional = ("tool ", "injector perftest", "RDMA ")
+    assert not [subject for subject in needed if subject.startswith(optional)]
+
+
+@pytest.mark.parametrize("verbose", [False, True])
+def test_the_diagnosis_is_80_columns_wide(diagnosis, verbose):
+    lines = diagnosis_text(diagnosis, verbose=verbose).splitlines()
+    assert max(map(len, lines)) <= 80
+
+
+def test_the_document_has_facts_of_the_host_and_the_verdict(diagnosis):
+    document = json.loads(json.dumps(diagnosis.as_dict()))
+    assert document["host"]["threads"] == os.cpu_count()
+    assert (document["verdict"], document["why"]) == ("not ready", diagnosis.why)
+    ready = replace(diagnosis, why="").as_dict()
+    assert (ready["verdict"], ready["why"]) == ("ready", "")
+
+
+def test_environments_are_missing_if_a_workload_has_no_compiler_anywhere(diagnosis):
+    assert finding_of(diagnosis, "environments").state == "missing"
     assert "environments" in diagnosis.why
-    monkeypatch.setenv("NIMC_REFRAME", "/bin/true")  # ReFrame was asked, which takes long
+
+
+@pytest.mark.usefixtures("quick_findings")
+def test_environments_are_limited_if_workloads_lack_only_their_programs(root):
     config = CONFIG.replace('"cc": ""', '"cc": "sh"')
     (root / "configs" / "box.py").write_text(config)
     diagnosis = examine("box", root=root)
-    assert state_of(diagnosis, "environments") == "limited"
+    assert finding_of(diagnosis, "environments").state == "limited"
     assert "environments" not in diagnosis.why
+
+
+@pytest.mark.usefixtures("quick_findings")
+def test_a_program_of_the_site_file_that_no_check_runs_is_named(root):
     (root / "site" / "box.yaml").write_text(SITE + "programs: {cms: /opt/cns}\n")
-    rows = examine("box", root=root).findings
-    (row,) = (row for row in rows if row.what == "checks")
-    assert row.detail.startswith("site/box.yaml: programs.cms: ")
-    assert "allowed: MCBenchmark.exe, XSBench, amg, cns, " in row.detail
+    finding = finding_of(examine("box", root=root), "checks")
+    location = "site/box.yaml: programs.cms"
+    assert_message(finding.detail, location, allowed="MCBenchmark.exe, XSBench, amg, cns, ")
 
 
 DIAGNOSIS = Diagnosis(
@@ -110,20 +157,22 @@ DIAGNOSIS = Diagnosis(
 )
 
 
-def _shown_text(diagnosis, *, verbose: bool) -> str:
+def words_of(diagnosis, *, verbose: bool) -> str:
+    """Return the text of a diagnosis in one line."""
     lines = diagnosis_text(diagnosis, verbose=verbose).splitlines()
     assert max(map(len, lines)) <= 80
     return " ".join(" ".join(lines).split())
 
 
 def test_what_is_limited_is_only_named_on_a_machine_that_is_ready():
-    names = "RDMA devices, tool papi:caches, papi:hits"
-    assert f"papi:stalls limited: {names} (-v says why" in _shown_text(DIAGNOSIS, verbose=False)
+    words = words_of(DIAGNOSIS, verbose=False)
+    assert "limited: RDMA devices, tool papi:caches, papi:hits (-v" in words
+    assert "no such event" not in words
 
 
 def test_what_works_is_named_and_what_does_not_has_a_line():
-    words = _shown_text(replace(DIAGNOSIS, why="no compiler"), verbose=False)
-    for fact in (
+    words = words_of(replace(DIAGNOSIS, why="no compiler"), verbose=False)
+    for shown in (
         "works: python, tool papi:stalls",
         "RDMA devices limited none -> get it",
         "tool papi:caches, limited no such event -> get it papi:hits",
@@ -133,103 +182,167 @@ def test_what_works_is_named_and_what_does_not_has_a_line():
         "stream on q+e, r+e: no compiler: 'cc' is empty",  # once for all places
         "box is not ready: no compiler",
     ):
-        assert fact in words
-    everything = diagnosis_text(DIAGNOSIS, verbose=True).splitlines()
-    assert "python                 ok       3.11" in everything
-    assert "lammps on q+e: unknown, no module system on this host" in everything
+        assert shown in words
 
 
-def test_a_file_that_is_wrong_or_missing_is_a_finding(root, monkeypatch):
-    monkeypatch.setattr(needs, "tools", list)
+def test_verbose_has_a_line_for_what_works_too():
+    lines = diagnosis_text(DIAGNOSIS, verbose=True).splitlines()
+    assert "python                 ok       3.11" in lines
+    assert "lammps on q+e: unknown, no module system on this host" in lines
+
+
+@pytest.mark.usefixtures("quick_findings")
+def test_invalid_files_are_findings_and_only_what_is_needed_keeps_a_machine_from_being_ready(root):
     (root / "site" / "box.yaml").write_text(SITE + "injectr: ucx\n")
     (root / "configs" / "box.py").write_text("site_configuration = {\n")
     node_findings = [gap("locks", "none", needed=True), gap("x", "none")]
     diagnosis = examine("box", node_findings, root)
-    # What is not needed is not named.
     assert diagnosis.why == "configs/box.py, site/box.yaml, locks"
-    assert any(row.detail.startswith("line 1: ") for row in diagnosis.findings)
-    assert any("injectr" in row.detail for row in diagnosis.findings)
-    with pytest.raises(InputError, match=r"'bix': neither .* exists; known machines: box$"):
+    assert finding_of(diagnosis, "configs/box.py").detail.startswith("line 1: ")
+    assert "injectr" in finding_of(diagnosis, "site/box.yaml").detail
+
+
+def test_a_machine_without_files_is_refused_with_the_known_ones(root):
+    with pytest.raises(InputError, match=r"'bix'.*: box$"):
         examine("bix", root=root)
 
 
 def test_settings_are_those_of_the_configuration_whatever_it_prints(root):
     config = root / "configs/box.py"
-    noise = "import warnings; warnings.warn('old key'); print('{}', end='')\n"
-    slurm = "import os\nos.environ['SLURM_CONF'] = '/somewhere/slurm.conf'\n"
-    config.write_text(slurm + CONFIG + noise)
-    read = reframe_config.settings_of(config)
-    assert (read.system, read.environment["SLURM_CONF"]) == ("box", "/somewhere/slurm.conf")
+    variable = "import os\nos.environ['SLURM_CONF'] = '/somewhere/slurm.conf'\n"
+    output = "import warnings; warnings.warn('old key'); print('{}', end='')\n"
+    config.write_text(variable + CONFIG + output)
+    settings = reframe_config.settings_of(config)
+    assert settings.system == "box"
+    assert settings.environment["SLURM_CONF"] == "/somewhere/slurm.conf"
 
 
 def test_a_compiler_without_openmp_is_missing(tmp_path, monkeypatch):
     compiler = program(tmp_path, "mycc", "echo unrecognized option -fopenmp; exit 1")
     monkeypatch.setenv("CC", str(compiler))
-    row = needs.c_compiler(needed=True)
-    assert (row.state, row.needed) == ("missing", True)
-    assert "unrecognized option" in row.detail
-    assert "apt install gcc" in row.remedy
-    monkeypatch.delenv("CC")
+    finding = needs.c_compiler(needed=True)
+    assert (finding.state, finding.needed) == ("missing", True)
+    assert "unrecognized option" in finding.detail
+    assert "apt install gcc" in finding.remedy
+
+
+def test_the_compiler_of_this_host_makes_openmp_programs(monkeypatch):
+    monkeypatch.delenv("CC", raising=False)
     assert needs.c_compiler(needed=False).state == "ok"
 
 
-def test_a_configuration_is_what_reframe_accepts(root, monkeypatch):
-    def finding():
-        row = needs.config_file("box", root / "configs/box.py", box)
-        return row.state, row.needed, row.detail
+@pytest.fixture
+def config_finding(root):
+    """Return a function: state, need and detail of the finding about the configuration."""
+    config = root / "configs/box.py"
+    settings = reframe_config.settings_of(config)
 
-    box = reframe_config.settings_of(root / "configs/box.py")
-    answers = [(0, "", ""), (1, "", "ERROR: no such system\n")]
-    monkeypatch.setattr(needs, "ask", lambda _: ProgramAnswer("x", *answers.pop(0)))
-    assert finding() == ("ok", True, "ReFrame accepts it; partitions: p (local)")
-    assert finding() == ("missing", True, "ERROR: no such system")
+    def find():
+        finding = needs.config_file("box", config, settings)
+        return finding.state, finding.needed, finding.detail
+
+    return find
+
+
+@pytest.mark.parametrize(
+    ("answer", "state", "shown"),
+    [
+        (ProgramAnswer("x", 0, "", ""), "ok", "p (local)"),
+        (ProgramAnswer("x", 1, "", "ERROR: no such system\n"), "missing", "ERROR: no such system"),
+    ],
+)
+def test_a_configuration_is_valid_if_reframe_accepts_it(
+    config_finding, monkeypatch, answer, state, shown
+):
+    monkeypatch.setattr(needs, "ask", lambda _: answer)
+    found_state, needed, detail = config_finding()
+    assert (found_state, needed) == (state, True)
+    assert detail.endswith(shown)
+
+
+def test_without_reframe_or_its_file_a_configuration_is_missing(config_finding, root, monkeypatch):
     monkeypatch.setenv("NIMC_REFRAME", "/nowhere")
-    assert finding()[:2] == ("missing", True)
+    state, needed, detail = config_finding()
+    assert (state, needed) == ("missing", True)
+    assert "/nowhere" in detail
     (root / "configs/box.py").unlink()
-    assert finding() == ("missing", True, "no such file")
+    state, needed, detail = config_finding()
+    assert (state, needed) == ("missing", True)
+    assert "/nowhere" not in detail
 
 
-def test_a_core_is_the_origins_where_it_shares_the_host(monkeypatch):
-    monkeypatch.setattr(site.host, "detect", lambda: SimpleNamespace(usable_cores=[0, 2, 4]))
-    shared = needs.cores(machine_apart("same_host"))
-    assert (shared.state, shared.detail) == ("ok", "application on 0, 2, origin on 4")
-    assert needs.cores(machine_apart("hetjob")).detail.startswith("origins are other nodes (hetj")
-    monkeypatch.setattr(site.host, "detect", lambda: SimpleNamespace(usable_cores=[0]))
-    alone = needs.cores(machine_apart("same_host"))
-    assert (alone.state, alone.needed) == ("missing", True)
+@pytest.mark.parametrize(
+    ("cpus", "policy", "state", "shown"),
+    [
+        ([0, 2, 4], "same_host", "ok", ["0, 2", "origin on 4"]),
+        ([0, 2, 4], "hetjob", "ok", ["hetjob"]),
+        ([0], "same_host", "missing", []),
+    ],
+)
+def test_an_origin_on_the_targets_host_takes_a_core(monkeypatch, cpus, policy, state, shown):
+    monkeypatch.setattr(site.host, "detect", lambda: SimpleNamespace(usable_cores=cpus))
+    finding = needs.cores(machine(policy))
+    assert (finding.state, finding.needed) == (state, True)
+    assert all(words in finding.detail for words in shown)
 
 
-def test_a_reservation_of_the_origins_must_be_usable_now(monkeypatch):
-    def findings(answer):
-        def check(_, nodes, needed_s):
+#: Origins of a site file with a reservation.
+RESERVED = {"policy": "reservation", "reservation": "nimc"}
+
+
+@pytest.fixture
+def origins_findings(monkeypatch):
+    """Return a function: findings about origins whose reservation is this, or raises this."""
+
+    def find(current):
+        def check(_machine, nodes, needed_s):
             assert (nodes, needed_s) == (1, 0)
-            if isinstance(answer, Exception):
-                raise answer
-            return answer
+            if isinstance(current, Exception):
+                raise current
+            return current
 
         monkeypatch.setattr(needs.reservation, "check", check)
-        rows = needs.origins(machine_apart(), os.environ)
-        return [(finding.state, finding.needed, finding.detail) for finding in rows]
+        return needs.origins(machine(origins=RESERVED), os.environ)
 
-    assert findings(None) == []
-    held = SimpleNamespace(end=datetime(2026, 11, 21, 5, 25), accounts=[])
-    assert findings(held) == [("ok", True, "reserved until 2026-11-21 05:25")]
-    held.accounts = ["proj9"]
-    ((state, _, detail),) = findings(held)
-    assert (state, detail.partition("; ")[2][:31]) == ("limited", "it is for the account proj9: no")
-    assert findings(MachineError("is INACTIVE")) == [("missing", True, "is INACTIVE")]
+    return find
 
 
-def test_the_spack_at_hand_is_named_with_its_version_and_what_it_lacks(tmp_path, monkeypatch):
+def test_a_usable_reservation_is_shown_with_its_end(origins_findings):
+    assert origins_findings(None) == []
+    current = SimpleNamespace(end=datetime(2026, 11, 21, 5, 25), accounts=[])
+    (finding,) = origins_findings(current)
+    assert (finding.state, finding.needed) == ("ok", True)
+    assert "2026-11-21 05:25" in finding.detail
+
+
+def test_a_reservation_for_an_account_is_limited(origins_findings):
+    current = SimpleNamespace(end=datetime(2026, 11, 21, 5, 25), accounts=["proj9"])
+    (finding,) = origins_findings(current)
+    assert (finding.state, finding.needed) == ("limited", True)
+    assert "proj9" in finding.detail
+
+
+def test_a_reservation_that_is_not_usable_now_is_missing(origins_findings):
+    (finding,) = origins_findings(MachineError("is INACTIVE"))
+    assert (finding.state, finding.needed) == ("missing", True)
+    assert finding.detail == "is INACTIVE"
+
+
+@pytest.fixture
+def spack_root(tmp_path, monkeypatch):
+    """A Spack 1.1.0 that answers for its version alone."""
     program(tmp_path / "bin", "spack", "echo 1.1.0")
     monkeypatch.setenv("SPACK_ROOT", str(tmp_path))
     monkeypatch.setenv("NIMC_SPACK_DIR", str(tmp_path / "state"))
-    here = f"1.1.0 at {tmp_path}"
-    assert needs.spack("here") == HostFinding("spack", "ok", f"{here}, not set up for here")
-    tree = layout("here")
+    return tmp_path
+
+
+def set_up_spack(spack_root, fortran):
+    """Write what `nimc spack setup` leaves for the machine `box`, with a Fortran compiler."""
+    tree = layout("box")
     tree.config.mkdir(parents=True)
     settings = SpackSettings(
-        spack=str(tmp_path),
+        spack=str(spack_root),
         version="1.1.0",
         pinned=True,
         packages=None,
@@ -237,46 +350,69 @@ def test_the_spack_at_hand_is_named_with_its_version_and_what_it_lacks(tmp_path,
         mirror=None,
     )
     tree.settings.write_text(json.dumps(asdict(settings)))
-    setup = command("spack", "setup", "--machine", "here")
-    remedy = f"apt install gfortran, or dnf install gcc-gfortran; then `{setup}`"
-    for fortran, state, detail, advice in (
-        (tmp_path / "gone", "limited", f"{here}; Spack has no Fortran compiler", remedy),
-        (sys.executable, "ok", here, ""),
-    ):
-        programs = {"c": sys.executable, "cxx": sys.executable, "fortran": str(fortran)}
-        gcc = {"spec": "gcc@14.2.0 languages:='c,c++'", "extra_attributes": {"compilers": programs}}
-        tree.packages.write_text(yaml.safe_dump({"packages": {"gcc": {"externals": [gcc]}}}))
-        assert needs.spack("here") == HostFinding("spack", state, detail, advice)
-    monkeypatch.setenv("SPACK_ROOT", str(tmp_path / "none"))
-    assert (needs.spack("here").state, needs.spack("here").needed) == ("limited", False)
+    programs = {"c": sys.executable, "cxx": sys.executable, "fortran": str(fortran)}
+    gcc = {"spec": "gcc@14.2.0 languages:='c,c++'", "extra_attributes": {"compilers": programs}}
+    tree.packages.write_text(yaml.safe_dump({"packages": {"gcc": {"externals": [gcc]}}}))
 
 
-def machine_apart(policy="reservation", **changes) -> Machine:
-    origins = {"policy": policy, "reservation": "nimc" if policy == "reservation" else None}
-    return machine(origins=origins, **changes)
+def test_a_spack_that_is_not_set_up_is_named_with_its_version(spack_root):
+    finding = needs.spack("box")
+    assert finding.state == "ok"
+    assert finding.detail.startswith(f"1.1.0 at {spack_root}, ")
+    assert "box" in finding.detail
 
 
-def test_what_the_site_file_leaves_open_is_reported_with_its_cost():
-    (finding,) = needs.writes(machine_apart(interface="eth0"))
+def test_a_spack_that_is_set_up_is_named_with_its_version(spack_root):
+    set_up_spack(spack_root, fortran=sys.executable)
+    assert needs.spack("box") == HostFinding("spack", "ok", f"1.1.0 at {spack_root}")
+
+
+def test_a_spack_whose_fortran_compiler_is_gone_is_limited(spack_root):
+    set_up_spack(spack_root, fortran=spack_root / "gone")
+    finding = needs.spack("box")
+    assert (finding.state, finding.needed) == ("limited", False)
+    assert finding.detail.startswith(f"1.1.0 at {spack_root}; ")
+    assert "Fortran" in finding.detail
+    assert "apt install gfortran" in finding.remedy
+    assert f"`{command('spack', 'setup', '--machine', 'box')}`" in finding.remedy
+
+
+def test_a_folder_without_spack_is_limited(spack_root, monkeypatch):
+    monkeypatch.setenv("SPACK_ROOT", str(spack_root / "none"))
+    finding = needs.spack("box")
+    assert (finding.state, finding.needed) == ("limited", False)
+
+
+def test_keys_about_writes_that_the_site_file_lacks_are_named():
+    (finding,) = needs.writes(machine(interface="eth0"))
     assert (finding.state, finding.needed) == ("limited", False)
     assert "no device: " in finding.detail
     assert "no nic:" in finding.detail
-    assert "no interface" not in finding.detail
+    assert "interface:" not in finding.detail
+
+
+def test_a_site_file_with_all_keys_about_writes_is_ok():
     nic = {"model": "QDR", "processing": "onload", "link_rate": "32Gbit/s"}
-    (finding,) = needs.writes(machine_apart(interface="eth0", device="mlx5_0", nic=nic))
+    (finding,) = needs.writes(machine(interface="eth0", device="mlx5_0", nic=nic))
     assert finding.state == "ok"
     assert "mlx5_0" in finding.detail
     assert "eth0" in finding.detail
-    assert needs.writes(machine_apart("same_host")) == []
 
 
-@pytest.mark.parametrize(("memory", "state"), [("24GiB", "ok"), ("23GiB", "limited")])
-def test_half_of_the_memory_must_hold_three_arrays_of_four_times_the_caches(memory, state):
-    facts = {"cores": 8, "sockets": 1, "numa_nodes": 1, "llc": "1GiB", "memory": memory}
-    finding = needs.memory(machine_apart(facts=facts))
+def test_writes_within_a_host_need_no_keys():
+    assert needs.writes(machine("same_host")) == []
+
+
+@pytest.mark.parametrize(
+    ("memory", "state", "shown"),
+    [("24GiB", "ok", "12.00 of 24.00 GiB"), ("23GiB", "limited", "11.50 of 23.00 GiB")],
+)
+def test_half_of_the_memory_must_hold_three_arrays_of_four_times_the_caches(memory, state, shown):
+    host_facts = {"cores": 8, "sockets": 1, "numa_nodes": 1, "llc": "1GiB", "memory": memory}
+    finding = needs.memory(machine(facts=host_facts))
     assert (finding.state, finding.needed) == (state, False)
-    assert "STREAM needs 12.00 GiB" in finding.detail
-    assert f"{int(memory[:2]) / 2:.2f} of {memory[:2]}.00 GiB" in finding.detail
+    assert "12.00 GiB (" in finding.detail
+    assert shown in finding.detail
 
 
 @pytest.mark.parametrize(("policy", "state"), [("same_host", "missing"), ("hetjob", "limited")])
@@ -285,12 +421,9 @@ def test_a_size_of_caches_that_is_unknown_is_to_be_set(monkeypatch, policy, stat
         raise InputError("the size is unknown; allowed: facts: {llc: SIZE}")
 
     monkeypatch.setattr(Machine, "llc_b", unknown)
-    row = needs.memory(machine_apart(policy))
-    assert (row.state, row.detail, row.remedy) == (
-        state,
-        "the size is unknown",
-        "set facts: {llc: SIZE}",
-    )
+    finding = needs.memory(machine(policy))
+    assert (finding.state, finding.detail) == (state, "the size is unknown")
+    assert finding.remedy.endswith("facts: {llc: SIZE}")
 
 
 PARTITIONS = [
@@ -300,108 +433,125 @@ PARTITIONS = [
 ]
 
 
+def test_a_partition_in_the_origins_reservation_is_none_for_targets():
+    (finding,) = needs.targets(machine(origins=RESERVED), PARTITIONS)
+    assert (finding.state, finding.needed) == ("missing", True)
+    assert finding.detail.startswith("a: ")
+    assert "--reservation=nimc" in finding.detail
+    assert "access" in finding.remedy
+
+
+def test_a_partition_that_the_configuration_lacks_is_none_for_targets():
+    targets = machine(origins=RESERVED, partition="d")
+    (finding,) = needs.targets(targets, PARTITIONS[1:])
+    assert (finding.state, finding.needed) == ("missing", True)
+    assert "partition d of site/box.yaml" in finding.detail
+    assert finding.remedy.endswith(" b, c")
+
+
 @pytest.mark.parametrize(
-    ("changes", "partitions", "detail", "remedy"),
+    ("targets", "partitions"),
     [
-        ({}, PARTITIONS, "a: access has --reservation=nimc", "remove it from access"),
-        ({}, PARTITIONS[1:], None, None),
-        ({"policy": "hetjob"}, PARTITIONS, None, None),
-        ({"partition": "b"}, PARTITIONS[1:], None, None),
-        ({"partition": "d"}, PARTITIONS[1:], "partition d of site/box.yaml", "one of b, c"),
+        (machine(origins=RESERVED), PARTITIONS[1:]),
+        (machine(origins=RESERVED, partition="b"), PARTITIONS[1:]),
+        (machine("hetjob"), PARTITIONS),
     ],
 )
-def test_targets_have_a_partition_without_the_origins_reservation(
-    changes, partitions, detail, remedy
-):
-    findings = needs.targets(machine_apart(**changes), partitions)
-    if detail is None:
-        assert findings == []
-        return
-    assert [(finding.state, finding.needed, finding.remedy) for finding in findings] == [
-        ("missing", True, remedy)
-    ]
-    assert findings[0].detail.startswith(detail)
+def test_other_partitions_are_for_targets(targets, partitions):
+    assert needs.targets(targets, partitions) == []
 
 
 @pytest.mark.parametrize(
-    ("policy", "expected"), [("same_host", ("missing", True)), ("hetjob", ("limited", False))]
+    ("policy", "state", "needed"),
+    [("same_host", "missing", True), ("hetjob", "limited", False)],
 )
-def test_an_injector_is_asked_of_the_host_only_where_writers_run_there(
-    monkeypatch, policy, expected
+def test_an_injector_is_needed_on_this_host_only_if_writers_run_here(
+    monkeypatch, policy, state, needed
 ):
-    lack = "no ib_write_bw: 'apt install x'"
-    monkeypatch.setattr(INJECTORS["perftest"], "missing", lambda _device: lack)
-    by_subject = {finding.what: finding for finding in needs.injectors(machine_apart(policy))}
-    writes = by_subject["injector perftest"]
-    assert (writes.state, writes.needed) == expected
-    assert writes.detail.startswith("no ib_write_bw")
-    assert ("compute nodes must have it" in writes.detail) == (policy == "hetjob")
-    assert writes.remedy == "'apt install x'"
+    fault = "no ib_write_bw: 'apt install x'"
+    monkeypatch.setattr(INJECTORS["perftest"], "missing", lambda _device: fault)
+    findings = {finding.what: finding for finding in needs.injectors(machine(policy))}
+    perftest = findings["injector perftest"]
+    assert (perftest.state, perftest.needed) == (state, needed)
+    assert perftest.detail.startswith("no ib_write_bw")
+    assert ("compute nodes" in perftest.detail) == (not needed)
+    assert perftest.remedy == "'apt install x'"
 
 
-def test_targets_that_others_may_share_are_reported(tmp_path, monkeypatch):
-    partitions = [
-        {"name": "a", "scheduler": "slurm", "access": ["--partition=a"]},
-        {"name": "b", "scheduler": "slurm", "access": ["--partition=b", "--exclusive"]},
-        {"name": "c", "scheduler": "slurm"},
-        {"name": "d", "scheduler": "local"},
-        {"name": "e", "scheduler": "slurm", "access": ["-p e"]},
-    ]
+SLURM_PARTITIONS = [
+    {"name": "a", "scheduler": "slurm", "access": ["--partition=a"]},
+    {"name": "b", "scheduler": "slurm", "access": ["--partition=b", "--exclusive"]},
+    {"name": "c", "scheduler": "slurm"},
+    {"name": "d", "scheduler": "local"},
+    {"name": "e", "scheduler": "slurm", "access": ["-p e"]},
+]
+
+
+@pytest.mark.parametrize(("default", "shared"), [("NO", "a, c: "), ("YES", "a: ")])
+def test_partitions_whose_jobs_may_share_a_target_are_named(tmp_path, monkeypatch, default, shared):
+    """`e` gives whole nodes, also to `c`, which names no partition, if `e` is the default."""
     environment = {"PATH": f"{tmp_path}:{os.environ['PATH']}"}
-    whole = "PartitionName=e Default=NO OverSubscribe=EXCLUSIVE"
-    shown = f"PartitionName=a OverSubscribe=NO\n{whole}\n"
-    program(tmp_path, "scontrol", f"printf '{shown}'")
     monkeypatch.setenv("PATH", environment["PATH"])
-    (row,) = needs.sharing(partitions, environment)
-    assert (row.state, row.needed) == ("limited", False)
-    assert row.detail.startswith("a, c: access has no --exclusive")
-    program(tmp_path, "scontrol", f"printf '{shown}' | sed s/Default=NO/Default=YES/")
-    (row,) = needs.sharing(partitions, environment)
-    assert row.detail.startswith("a: access has no --exclusive")
+    partition_a = "PartitionName=a OverSubscribe=NO"
+    partition_e = f"PartitionName=e Default={default} OverSubscribe=EXCLUSIVE"
+    program(tmp_path, "scontrol", f"printf '{partition_a}\n{partition_e}\n'")
+    (finding,) = needs.sharing(SLURM_PARTITIONS, environment)
+    assert (finding.state, finding.needed) == ("limited", False)
+    assert finding.detail.startswith(shared)
+    assert "--exclusive" in finding.detail
 
 
 @pytest.mark.parametrize(
-    ("states", "state"),
+    ("port_states", "state"),
     [(["ACTIVE"], "ok"), (["DOWN", "ACTIVE"], "ok"), (["DOWN"], "limited"), ([], "ok")],
 )
-def test_an_rdma_device_needs_an_active_port_where_it_shows_ports(states, state):
-    ports = [Port(n, port_state, "InfiniBand", 25e9) for n, port_state in enumerate(states, 1)]
-    here = SimpleNamespace(
-        rdma=[
-            Device(
-                name="mlx5_0", transport="InfiniBand", firmware="1.2", numa_node=None, ports=ports
-            )
-        ]
+def test_an_rdma_device_that_shows_ports_needs_an_active_one(port_states, state):
+    ports = [
+        Port(number, port_state, "InfiniBand", 25e9)
+        for number, port_state in enumerate(port_states, 1)
+    ]
+    device = Device(
+        name="mlx5_0", transport="InfiniBand", firmware="1.2", numa_node=None, ports=ports
     )
-    (row,) = needs.rdma(here, machine("hetjob"))
-    assert row.detail.endswith("byte counter: none (net/dev: no mlx5_0)")  # not of this host
-    assert row.state == state
-    assert "firmware 1.2" in row.detail
-    if len(states) == 2:
-        assert "port 2 ACTIVE 200 Gbit/s" in row.detail
-    (none,) = needs.rdma(SimpleNamespace(rdma=[]), machine("hetjob"))
-    assert none.state == "limited"
+    (finding,) = needs.rdma(SimpleNamespace(rdma=[device]), machine("hetjob"))
+    assert finding.state == state
+    assert "firmware 1.2" in finding.detail
+    for port in ports:
+        assert f"port {port.number} {port.state} 200 Gbit/s" in finding.detail
+
+
+def test_a_device_that_is_not_counted_here_is_shown_with_the_reason():
+    device = Device(name="mlx5_0", transport="InfiniBand", firmware="1.2", numa_node=None, ports=[])
+    (finding,) = needs.rdma(SimpleNamespace(rdma=[device]), machine("hetjob"))
+    assert finding.detail.endswith("byte counter: none (net/dev: no mlx5_0)")
+
+
+def test_a_host_without_rdma_devices_is_limited():
+    (finding,) = needs.rdma(SimpleNamespace(rdma=[]), machine("hetjob"))
+    assert finding.state == "limited"
 
 
 def test_a_tool_has_one_line_if_its_forms_lack_the_same(monkeypatch):
-    lack = "counts none of a, b on this host (measure elsewhere)"
-    lacks = {"p:x": lack, "p:y": lack, "q": None, "r:x": lack, "r:y": lack, "r:z": None}
-    tools = {name: SimpleNamespace(missing=lambda why=why: why) for name, why in lacks.items()}
+    fault = "counts none of a, b on this host (measure elsewhere)"
+    faults = {"p:x": fault, "p:y": fault, "q": None, "r:x": fault, "r:y": fault, "r:z": None}
+    tools = {name: Mock(missing=Mock(return_value=fault)) for name, fault in faults.items()}
     monkeypatch.setattr(needs, "TOOLS", tools)
-    finding = ("limited", "counts none of a, b on this host", "measure elsewhere")
+    limited = ("limited", "counts none of a, b on this host", "measure elsewhere")
     assert [(row.what, row.state, row.detail, row.remedy) for row in needs.tools()] == [
-        ("tool p", *finding),
+        ("tool p", *limited),
         ("tool q", "ok", "ready", ""),
-        ("tool r:x, r:y", *finding),
+        ("tool r:x, r:y", *limited),
         ("tool r:z", "ok", "ready", ""),
     ]
 
 
 def test_what_slurm_says_is_not_mixed_with_the_version_of_a_command_that_says_none(monkeypatch):
     """Without slurm.conf `sbatch --version` fails, as `scontrol ping` does."""
-    lost = ProgramAnswer("scontrol", 1, "", "scontrol: fatal: no configuration source")
+    message = "scontrol: fatal: no configuration source"
+    answer = ProgramAnswer("scontrol", 1, "", message)
     monkeypatch.setattr(client.shutil, "which", lambda name: f"/bin/{name}")
     monkeypatch.setattr(needs, "version_of", lambda _: None)
-    monkeypatch.setattr(client, "ask", lambda *_: lost)
-    (row,) = needs.slurm({}, needed=True)
-    assert row.detail == "the controller does not answer: scontrol: fatal: no configuration source"
+    monkeypatch.setattr(client, "ask", lambda *_: answer)
+    (finding,) = needs.slurm({}, needed=True)
+    assert finding.detail.endswith(f": {message}")
+    assert "None" not in finding.detail

@@ -1,5 +1,6 @@
-"""A line as Slurm 22.05 prints it (minicluster), and requests worked out by hand."""
+"""Reservations of origins: as Slurm 22.05 shows them, and requests worked out by hand."""
 
+import re
 from datetime import datetime
 
 import pytest
@@ -16,98 +17,174 @@ from records.machine.site import Machine
 from records.programs import ProgramAnswer
 from records.slurm.client import find_reservation
 from records.slurm.parse import parse_reservation
+from tests.messages import assert_message
 from tests.nimc.checkouts import program
 from tests.nimc.cluster.reservation_lines import LINE
-from tests.records.machine import made
+from tests.records.machine.made import machine
 
-NOON = datetime(2026, 11, 21, 4, 55, 28)  # half an hour before the end
+HALF_AN_HOUR_BEFORE_ITS_END = datetime(2026, 11, 21, 4, 55, 28)
 
 
-def machine(**origins: object) -> Machine:
-    origin_fields = {
+def reserved_machine(
+    *, reservation: str | None = "nimc", partition: str | None = "origin", nodes: int = 1
+) -> Machine:
+    """Return a machine whose origins are in a reservation."""
+    origins = {
         "policy": "reservation",
-        "reservation": "nimc",
-        "partition": "origin",
-        **origins,
+        "reservation": reservation,
+        "partition": partition,
+        "nodes": nodes,
     }
-    return made.machine(origins=origin_fields)
+    return machine(origins=origins)
+
+
+def faults_of(line: str, *, nodes: int = 1, needed_s: float = 60, user: str = "root") -> list[str]:
+    """Return why the reservation of a line does not suffice, half an hour before its end."""
+    reservation = parse_reservation(line)
+    return shortcomings(reservation, nodes, needed_s, user, [], HALF_AN_HOUR_BEFORE_ITS_END)
 
 
 def test_slurms_line_is_read():
-    current = parse_reservation(LINE)
-    assert (current.name, current.nodes, current.node_count) == ("nimc", "node4", 1)
-    assert (current.state, current.users, current.flags) == ("ACTIVE", ["root"], [])
-    assert (current.end - current.start).total_seconds() == 3600
-    assert shortcomings(current, 1, 1800, "root", [], NOON) == []
+    reservation = parse_reservation(LINE)
+    assert (reservation.name, reservation.nodes, reservation.node_count) == ("nimc", "node4", 1)
+    assert (reservation.state, reservation.users, reservation.flags) == ("ACTIVE", ["root"], [])
+    assert (reservation.end - reservation.start).total_seconds() == 3600
+
+
+def test_a_reservation_suffices_until_its_end():
+    assert faults_of(LINE, needed_s=1800) == []
+    (fault,) = faults_of(LINE, needed_s=1801)
+    assert " 30 min" in fault
 
 
 @pytest.mark.parametrize(
-    ("line", "nodes", "needed_s", "user", "expected"),
+    ("line", "nodes", "needed_s", "user", "values"),
     [
-        (LINE, 1, 5400, "root", "reservation nimc ends in 30 min; 90 min are needed"),
-        (LINE, 1, 1801, "root", "ends in 30 min"),
-        (LINE, 2, 60, "root", "holds 1 nodes; 2 are needed"),
-        (LINE, 1, 60, "ada", "is for root, not for ada"),
-        (LINE.replace("ACTIVE", "INACTIVE"), 1, 60, "root", "is INACTIVE"),
+        (LINE, 1, 5400, "root", ["30 min", "90 min"]),
+        (LINE, 2, 60, "root", ["1", "2"]),
+        (LINE, 1, 60, "ada", ["root", "ada"]),
+        (LINE.replace("ACTIVE", "INACTIVE"), 1, 60, "root", ["INACTIVE"]),
     ],
 )
-def test_what_makes_it_useless_is_reported(line, nodes, needed_s, user, expected):
-    (fault,) = shortcomings(parse_reservation(line), nodes, needed_s, user, [], NOON)
-    assert expected in fault
+def test_why_a_reservation_does_not_suffice_is_one_line(line, nodes, needed_s, user, values):
+    (fault,) = faults_of(line, nodes=nodes, needed_s=needed_s, user=user)
+    assert fault.startswith("reservation nimc ")
+    for value in values:
+        assert re.search(rf"\b{value}\b", fault)
 
 
-def test_the_operators_line_and_what_the_site_file_lacks_for_it():
-    by_count = " ".join(create_command(machine(nodes=3), 90, None, "ada")[3:])
-    assert by_count == (
-        "ReservationName=nimc StartTime=now Duration=90 Users=ada PartitionName=origin NodeCnt=3"
-    )
-    assert create_command(machine(), 90, "n[1-2]", "ada")[-1] == "Nodes=n[1-2]"
-    with pytest.raises(InputError, match=r"site/box\.yaml: origins\.reservation"):
-        create_command(machine(reservation=None), 90, None, "ada")
-    with pytest.raises(InputError, match=r"site/box\.yaml: origins\.partition"):
-        create_command(machine(partition=None), 90, None, "ada")
+def test_the_command_reserves_nodes_of_a_partition_or_named_ones():
+    words = create_command(reserved_machine(nodes=3), 90, None, "ada")
+    assert words == [
+        "scontrol",
+        "create",
+        "reservation",
+        "ReservationName=nimc",
+        "StartTime=now",
+        "Duration=90",
+        "Users=ada",
+        "PartitionName=origin",
+        "NodeCnt=3",
+    ]
+    named = create_command(reserved_machine(), 90, "n[1-2]", "ada")
+    assert named[-1] == "Nodes=n[1-2]"
+    assert "PartitionName=origin" not in named
 
 
-def test_how_a_user_likes_times_does_not_matter(tmp_path, monkeypatch):
+@pytest.mark.parametrize(
+    ("box", "key"),
+    [
+        (reserved_machine(reservation=None), "origins.reservation"),
+        (reserved_machine(partition=None), "origins.partition"),
+    ],
+)
+def test_a_key_of_the_site_file_that_the_command_needs_is_named(box, key):
+    with pytest.raises(InputError) as error:
+        create_command(box, 90, None, "ada")
+    assert_message(str(error.value), f"site/box.yaml: {key}")
+
+
+@pytest.fixture
+def relative_times(tmp_path, monkeypatch):
+    """A user whom Slurm shows relative times, and one reservation, `nimc`."""
+    relative = LINE.replace("2026-11-21T", "Tomorr ")
     script = (
         '[ "$4" = none ] && echo "Reservation none not found" >&2 && exit 1\n'
-        '[ "$*" = "-o show reservation" ] && echo "No reservations in the system"\n'
-        f'[ "$SLURM_TIME_FORMAT" = standard ] && echo "{LINE}"'
-        f' || echo "{LINE.replace("2026-11-21T", "Tomorr ")}"'
+        f'[ "$SLURM_TIME_FORMAT" = standard ] && echo "{LINE}" || echo "{relative}"'
     )
     program(tmp_path, "scontrol", script)
     monkeypatch.setenv("PATH", f"{tmp_path}:/usr/bin:/bin")
     monkeypatch.setenv("SLURM_TIME_FORMAT", "relative")
+
+
+@pytest.mark.usefixtures("relative_times")
+def test_a_reservation_is_found_whatever_times_a_user_is_shown():
     assert find_reservation("nimc") == parse_reservation(LINE)
     assert find_reservation("none") is None
-    with pytest.raises(MachineError, match="reservation nimc ends in"):
-        check(machine(), 1, needed_s=1e12)
-    with pytest.raises(MachineError, match="reservation none does not exist"):
-        check(machine(reservation="none"), 1, needed_s=0)
-    assert check(machine(policy="same_host"), 1, needed_s=0) is None
 
 
-def test_what_slurm_refuses_an_operator_can_run(monkeypatch):
-    answers = [(0, "", ""), (0, LINE, ""), (0, "", ""), (1, "", "x not found")]
-    answers += [(1, "", "scontrol: error: denied"), (0, "", ""), (1, "", "denied")]
-    commands = []
+@pytest.mark.usefixtures("relative_times")
+def test_a_reservation_that_ends_too_early_or_does_not_exist_is_refused():
+    with pytest.raises(MachineError, match=r"^reservation nimc "):
+        check(reserved_machine(), 1, needed_s=1e12)
+    with pytest.raises(MachineError, match=r"^reservation none .* origins create "):
+        check(reserved_machine(reservation="none"), 1, needed_s=0)
 
-    def ask(command, _environment):
-        commands.append(command)
-        return ProgramAnswer("scontrol", *answers.pop(0))
 
-    monkeypatch.setattr("records.slurm.client.ask", ask)
-    assert create(machine(), 90, None) == parse_reservation(LINE)
-    assert commands[0][:3] == ["scontrol", "create", "reservation"]
-    with pytest.raises(MachineError, match="Slurm does not show the new reservation nimc"):
-        create(machine(), 90, None)
-    with pytest.raises(MachineError, match="denied; an operator can run: scontrol create reserv"):
-        create(machine(), 90, None)
-    remove(machine())
-    assert commands[-1] == ["scontrol", "delete", "ReservationName=nimc"]
-    with pytest.raises(MachineError, match=r"run: scontrol delete ReservationName=nimc$"):
-        remove(machine())
-    # One that is held until then can be used.
+@pytest.mark.usefixtures("relative_times")
+def test_other_origins_need_no_reservation():
+    assert check(machine("same_host"), 1, needed_s=0) is None
+
+
+def test_a_reservation_that_suffices_is_returned(monkeypatch):
     monkeypatch.setattr("records.slurm.client.find_reservation", lambda _: parse_reservation(LINE))
     monkeypatch.setattr("nimc.readiness.reservation.shortcomings", lambda *_: [])
-    assert check(machine(), 1, needed_s=0) == parse_reservation(LINE)
+    assert check(reserved_machine(), 1, needed_s=0) == parse_reservation(LINE)
+
+
+@pytest.fixture
+def scontrol(monkeypatch):
+    """Return a function: from now on `scontrol` gives these answers; returns its commands."""
+
+    def answer_with(*answers: ProgramAnswer) -> list[list[str]]:
+        remaining, commands = [*answers], []
+
+        def ask(command, _environment):
+            commands.append(command)
+            return remaining.pop(0)
+
+        monkeypatch.setattr("records.slurm.client.ask", ask)
+        return commands
+
+    return answer_with
+
+
+DONE = ProgramAnswer("scontrol", 0, "", "")
+DENIED = ProgramAnswer("scontrol", 1, "", "scontrol: error: denied")
+
+
+def test_a_new_reservation_is_returned_as_slurm_shows_it(scontrol):
+    commands = scontrol(DONE, ProgramAnswer("scontrol", 0, LINE, ""))
+    assert create(reserved_machine(), 90, None) == parse_reservation(LINE)
+    assert commands[0][:3] == ["scontrol", "create", "reservation"]
+
+
+def test_a_new_reservation_that_slurm_does_not_show_is_named(scontrol):
+    scontrol(DONE, ProgramAnswer("scontrol", 1, "", "x not found"))
+    with pytest.raises(MachineError, match=r" nimc$"):
+        create(reserved_machine(), 90, None)
+
+
+def test_a_reservation_is_removed_by_its_name(scontrol):
+    commands = scontrol(DONE)
+    remove(reserved_machine())
+    assert commands == [["scontrol", "delete", "ReservationName=nimc"]]
+
+
+def test_what_slurm_refuses_is_a_command_for_an_operator(scontrol):
+    scontrol(DENIED)
+    with pytest.raises(MachineError, match=r"denied; .*: scontrol create reservation Reservation"):
+        create(reserved_machine(), 90, None)
+    scontrol(DENIED)
+    with pytest.raises(MachineError, match=r"denied; .*: scontrol delete ReservationName=nimc$"):
+        remove(reserved_machine())
