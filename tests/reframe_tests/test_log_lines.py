@@ -1,4 +1,4 @@
-"""What ReFrame's log costs while a block runs."""
+"""Lines of ReFrame's log, which cost time while a block runs, are made only for a handler."""
 
 import logging
 from types import SimpleNamespace
@@ -12,7 +12,8 @@ from reframe_tests.mixin import NimcMixin
     ("levels", "enabled"),
     [([logging.INFO, logging.ERROR], False), ([logging.DEBUG], True), ([], True)],
 )
-def test_lines_that_no_handler_takes_are_not_made(levels, enabled):
+def test_debugging_lines_that_no_handler_takes_are_not_made(levels, enabled):
+    """Without handlers, what a logger does is not known, and nothing is changed."""
     logger = logging.Logger("reframe", logging.DEBUG)
     for level in levels:
         handler = logging.NullHandler()

@@ -21,13 +21,15 @@ TOOL, TEST, DOCS = (
 )
 
 
-def check(root: Path, *command: str) -> str:
+def run_python(root: Path, *words: str) -> str:
+    """Run Python with a checkout's modules, which must succeed; return its output."""
     environment = os.environ | {"PYTHONPATH": str(root)}
-    return succeeded(ran(sys.executable, *command, cwd=root, env=environment))
+    return succeeded(ran(sys.executable, *words, cwd=root, env=environment))
 
 
 @pytest.fixture(scope="module")
 def checkout(tmp_path_factory) -> Path:
+    """Return a copy of the checkout in which the page was followed."""
     root = copy_of_checkout(tmp_path_factory.mktemp("checkout"))
     (root / TEST).parent.mkdir(parents=True)
     (root / DOCS).parent.mkdir()
@@ -37,23 +39,35 @@ def checkout(tmp_path_factory) -> Path:
     return root
 
 
-def test_three_files_of_good_style_whose_test_passes(checkout):
+def test_a_tool_takes_three_files():
     assert {step.path for step in steps(PAGE)} == {TOOL, TEST, DOCS}
-    assert re.search(r"\b4 passed", check(checkout, "-m", "pytest", "-q", "-rN", TEST))
-    check(checkout, "-m", "ruff", "check", "--no-cache", TOOL, TEST)
-    check(checkout, "-m", "ruff", "format", "--no-cache", "--check", TOOL, TEST)
+
+
+def test_the_tools_test_passes(checkout):
+    output = run_python(checkout, "-m", "pytest", "-q", "-rN", TEST)
+    assert re.search(r"\b4 passed", output)
+
+
+def test_the_files_have_the_style_of_the_checkout(checkout):
+    run_python(checkout, "-m", "ruff", "check", "--no-cache", TOOL, TEST)
+    run_python(checkout, "-m", "ruff", "format", "--no-cache", "--check", TOOL, TEST)
+
+
+def test_the_tools_row_is_the_first_one_of_the_table(checkout):
+    """Before that of `perf_stat`, with as many cells."""
     lines = (checkout / DOCS).read_text().splitlines()
-    (index,) = (i for i, line in enumerate(lines) if line.startswith("| `rusage`"))
-    assert lines[index + 1].startswith("| `perf_stat`")
-    assert lines[index].count("|") == lines[index + 1].count("|")
+    (index,) = (number for number, line in enumerate(lines) if line.startswith("| `rusage`"))
+    row, next_row = lines[index : index + 2]
+    assert next_row.startswith("| `perf_stat`")
+    assert row.count("|") == next_row.count("|")
 
 
-def test_it_is_a_level_of_the_factor(checkout):
+def test_the_tool_is_a_level_of_the_factor(checkout):
     script = (
         "from reframe_tests import factors, tools\n"
         "factors.check_level('tool', 'rusage')\n"
         "print(tools.__file__, *tools.NAMES)"
     )
-    file, *names = check(checkout, "-c", script).split()
-    assert Path(file).is_relative_to(checkout)
+    module_file, *names = run_python(checkout, "-c", script).split()
+    assert Path(module_file).is_relative_to(checkout)
     assert {*names} == {*NAMES, "rusage"}

@@ -1,4 +1,4 @@
-"""A file of a run that is cut off, invalid or missing, or one too many, is named."""
+"""Tools refuse a file of a run that is cut off, invalid, missing or unexpected, and name it."""
 
 from pathlib import Path
 
@@ -7,49 +7,66 @@ import pytest
 from reframe_tests.tools import TOOLS
 from reframe_tests.tools.base import ToolError
 from tests.captures import CAPTURES
+from tests.messages import assert_message
+
+MPIP = (CAPTURES / "mpip/lammps/lmp.mpiP").read_text()
+LIKWID = (CAPTURES / "likwid/memory/rank-4.csv").read_text()
+LIKWID_UNSUPPORTED = (CAPTURES / "likwid/unsupported/stderr.txt").read_text()
+PERF_FOLDER = CAPTURES / "perf_stat/two_ranks"
+PERF_0, PERF_1 = ((PERF_FOLDER / f"rank-{rank}.json").read_text() for rank in (0, 1))
 
 
-def text(capture: str, end: str | float = 1.0) -> str:
-    """A captured file up to a word, or a share of it."""
-    whole = (CAPTURES / capture).read_text()
-    return whole[: whole.index(end) if isinstance(end, str) else int(len(whole) * end)]
+def before(text: str, word: str) -> str:
+    """Return the part of a text before the first occurrence of a word."""
+    return text[: text.index(word)]
 
 
-MPIP, PERF = "mpip/lammps/lmp.mpiP", "perf_stat/two_ranks"
-NO_REPORT = r"lmp\.mpiP: not a report of mpiP 3\.5, or truncated"
-#: Tool, its file and what that holds, number of ranks, what is said.
-BROKEN = [
-    ("likwid:MEM", "rank-4.csv", text("likwid/memory/rank-4.csv", "MBOX0C1"), 8,
-     r"rank-4\.csv: not a CSV file of likwid-perfctr"),
-    ("likwid:MEM", "rank-0.csv", text("likwid/unsupported/stderr.txt"), 1,
-     r"rank-0\.csv: no table of group 1"),
-    *(
-        ("mpip", "lmp.mpiP", text(MPIP, end), 2, NO_REPORT)
-        for end in ("@--- End of Report", "@--- Callsite Message Sent", "Task ")
-    ),
-    ("mpip", "lmp.mpiP", text(MPIP), 4, r"lmp\.mpiP: 2 tasks; the application has 4 ranks"),
-    ("mpip", "other", "", 2, r"0 reports of mpiP, must be one; it needs libmpiP\.so"),
-    *(
-        ("perf_stat", "rank-0.json", text(f"{PERF}/rank-1.json", share), 1, r"rank-0\.json")
-        for share in (0.0, 0.1, 0.5, 0.98)
-    ),
-    # Between two lines.
-    ("perf_stat", "rank-0.json", text(f"{PERF}/rank-1.json").rpartition("{")[0], 1,
-     r"rank-0\.json: 7 of 8 events"),
-    ("perf_stat", "rank-0.json", text(f"{PERF}/rank-0.json"), 2,
-     r"rank-1\.json: no such file; 1 of 2 ranks"),
-]  # fmt: skip
+def share(text: str, length: float) -> str:
+    """Return the first part of a text, as long as a share of it."""
+    return text[: int(len(text) * length)]
 
 
-@pytest.mark.parametrize(("tool", "file", "content", "ranks", "fault"), BROKEN)
-def test_a_file_that_is_cut_off_invalid_or_missing(
-    tmp_path: Path, tool: str, file: str, content: str, ranks: int, fault: str
+@pytest.mark.parametrize(
+    ("tool", "file", "content", "ranks", "named_file", "values"),
+    [
+        ("likwid:MEM", "rank-4.csv", before(LIKWID, "MBOX0C1"), 8, "rank-4.csv", []),
+        ("likwid:MEM", "rank-0.csv", LIKWID_UNSUPPORTED, 1, "rank-0.csv", ["group 1"]),
+        ("mpip", "lmp.mpiP", before(MPIP, "@--- End of Report"), 2, "lmp.mpiP", []),
+        ("mpip", "lmp.mpiP", before(MPIP, "@--- Callsite Message Sent"), 2, "lmp.mpiP", []),
+        ("mpip", "lmp.mpiP", before(MPIP, "Task "), 2, "lmp.mpiP", []),
+        ("mpip", "lmp.mpiP", MPIP, 4, "lmp.mpiP", ["2 tasks", "4 ranks"]),
+        ("perf_stat", "rank-0.json", share(PERF_1, 0.0), 1, "rank-0.json", []),
+        ("perf_stat", "rank-0.json", share(PERF_1, 0.1), 1, "rank-0.json", []),
+        ("perf_stat", "rank-0.json", share(PERF_1, 0.5), 1, "rank-0.json", []),
+        ("perf_stat", "rank-0.json", share(PERF_1, 0.98), 1, "rank-0.json", []),
+        # Between two lines.
+        ("perf_stat", "rank-0.json", PERF_1.rpartition("{")[0], 1, "rank-0.json", ["7 of 8"]),
+        ("perf_stat", "rank-0.json", PERF_0, 2, "rank-1.json", ["1 of 2 ranks"]),
+    ],
+)
+def test_a_file_that_is_cut_off_invalid_or_missing_is_named(
+    tmp_path: Path,
+    tool: str,
+    file: str,
+    content: str,
+    ranks: int,
+    named_file: str,
+    values: list[str],
 ) -> None:
     (tmp_path / file).write_text(content)
-    with pytest.raises(ToolError, match=fault):
+    with pytest.raises(ToolError) as error:
         TOOLS[tool].parse(tmp_path, ranks)
+    assert_message(str(error.value), f"{tmp_path / named_file}", *values)
 
 
-def test_a_rank_too_many() -> None:
-    with pytest.raises(ToolError, match=r"rank-1\.json: unexpected file"):
-        TOOLS["perf_stat"].parse(CAPTURES / PERF, 1)
+def test_without_a_report_of_mpip_its_library_is_named(tmp_path: Path) -> None:
+    (tmp_path / "other").touch()
+    with pytest.raises(ToolError) as error:
+        TOOLS["mpip"].parse(tmp_path, 2)
+    assert_message(str(error.value), f"{tmp_path}", "0", "libmpiP.so")
+
+
+def test_a_file_of_a_rank_too_many_is_named() -> None:
+    with pytest.raises(ToolError) as error:
+        TOOLS["perf_stat"].parse(PERF_FOLDER, 1)
+    assert_message(str(error.value), f"{PERF_FOLDER / 'rank-1.json'}")
