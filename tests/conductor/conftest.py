@@ -19,6 +19,7 @@ from records import processes
 from records.acceptance import AcceptanceLimits
 from records.block_plan import BlockPlan
 from tests.conductor.treatments import treatments
+from tests.live_processes import live_processes
 from tests.undisturbed import UNJUDGED
 from tests.waiting import wait_until
 
@@ -149,17 +150,11 @@ class Block:
         return json.loads(path.read_text())
 
     def processes(self, name: str = "") -> list[int]:
-        """Live processes that this block started, the conductor among them."""
-        pids = []
-        for entry in Path("/proc").iterdir():
-            if entry.name.isdigit():
-                try:
-                    marked = f"{MARK}={self.mark}".encode() in (entry / "environ").read_bytes()
-                    if marked and name in (entry / "cmdline").read_text():
-                        pids.append(int(entry.name))
-                except OSError:
-                    continue
-        return pids
+        """Return live processes that this block started, the conductor among them.
+
+        `name`: a part of their command lines.
+        """
+        return [pid for pid, line in live_processes(MARK, self.mark).items() if name in line]
 
 
 @pytest.fixture

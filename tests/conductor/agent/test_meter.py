@@ -1,4 +1,4 @@
-"""What a meter counts: of this host's loopback, and of a process in a control's place."""
+"""What a meter counts: bytes of a device, processor time of a control, reports of the target."""
 
 import asyncio
 import os
@@ -6,6 +6,7 @@ import socket
 import subprocess
 import sys
 from dataclasses import replace
+from itertools import pairwise
 from pathlib import Path
 from types import SimpleNamespace
 
@@ -30,18 +31,19 @@ on_loopback = pytest.mark.skipif(
 )
 
 
-def counted(writer=WRITER, injector="perftest", pid=None, after_count=lambda: None):
-    """Samples and record of a meter that counts three times; `after_count` follows each count."""
+def count_three_times(injector="perftest", pid=None, after_each=lambda: None):
+    """Return the first three samples of a meter, and its record; `after_each` is called between."""
 
     async def count():
-        counts = asyncio.Queue()
-        pid_counted, on_count = pid or os.getpid(), lambda: counts.put_nowait(None)
-        meter = Meter(writer, INJECTORS[injector], pid_counted, on_count)
+        changes = asyncio.Queue()
+        meter = Meter(
+            WRITER, INJECTORS[injector], pid or os.getpid(), lambda: changes.put_nowait(None)
+        )
         meter.start()
         for _ in range(3):
             if meter.record().fault is None:
-                await counts.get()
-            after_count()
+                await changes.get()
+            after_each()
         record = meter.record()
         await meter.stop()
         return meter.take_samples(), record
@@ -50,22 +52,23 @@ def counted(writer=WRITER, injector="perftest", pid=None, after_count=lambda: No
 
 
 @pytest.mark.parametrize(
-    ("injector", "passed"), [("perftest", "sent"), ("perftest_read", "received")]
+    ("injector", "direction"), [("perftest", "sent"), ("perftest_read", "received")]
 )
-def test_a_device_counts_what_goes_through_the_origin(monkeypatch, injector, passed):
+def test_a_device_counts_what_goes_through_the_origin(monkeypatch, injector, direction):
     """A reader's bytes come to it."""
     directions = set()
 
-    def read(_, direction):
-        directions.add(direction)
+    def read(_device, counted_direction):
+        directions.add(counted_direction)
         return CounterReading("net:lo", 5)
 
     monkeypatch.setattr(counters, "read", read)
-    counted(injector=injector)
-    assert directions == {passed}
+    count_three_times(injector=injector)
+    assert directions == {direction}
 
 
 def send_over_loopback():
+    """Send `SENT_B` bytes."""
     sender, receiver = socket.socket(type=socket.SOCK_DGRAM), socket.socket(type=socket.SOCK_DGRAM)
     with sender, receiver:
         receiver.bind(("127.0.0.1", 0))
@@ -73,46 +76,48 @@ def send_over_loopback():
             sender.sendto(bytes(1 << 15), receiver.getsockname())
 
 
-def passed_loopback() -> int:
+def loopback_b() -> int:
+    """Return the bytes that the kernel has counted on the loopback interface."""
     return int(Path("/sys/class/net/lo/statistics/tx_bytes").read_text())
 
 
 @on_loopback
 def test_a_device_is_counted_four_times_a_second():
-    before_b = passed_loopback()
-    samples, record = counted(after_count=send_over_loopback)
-    passed_b = passed_loopback() - before_b
+    """Between two samples at least what is sent then, and not what is sent after the third one."""
+    before_b = loopback_b()
+    samples, record = count_three_times(after_each=send_over_loopback)
+    all_b = loopback_b() - before_b
     assert record == MeterRecord(0, "sent by lo")
-    first, second, third = samples
-    assert second.at_s - first.at_s > 0.2
-    for earlier, later in [(first, second), (second, third)]:
-        assert SENT_B <= later.total - earlier.total <= passed_b - SENT_B
+    assert samples[1].at_s - samples[0].at_s > 0.2
+    for earlier, later in pairwise(samples):
+        assert SENT_B <= later.total - earlier.total <= all_b - SENT_B
 
 
 def test_a_control_is_counted_by_its_processor_time():
     busy = subprocess.Popen([sys.executable, "-S", "-c", "while True: pass"])
     try:
-        samples, _ = counted(injector="spin", pid=busy.pid)
+        samples, _ = count_three_times(injector="spin", pid=busy.pid)
     finally:
         busy.kill()
         _, _, usage = os.wait4(busy.pid, 0)
         busy.wait()
-    first, *_, last = totals_s = [sample.total for sample in samples]
+    totals_s = [sample.total for sample in samples]
     assert totals_s == sorted(set(totals_s))
-    assert first < last <= (used_s := usage.ru_utime + usage.ru_stime)
-    assert last > used_s / 10  # a busy host may let it run longer than it was counted
+    used_s = usage.ru_utime + usage.ru_stime
+    assert totals_s[-1] <= used_s
+    assert totals_s[-1] > used_s / 10  # a busy host may let it run longer than it was counted
 
 
 @pytest.mark.parametrize(
-    ("writer", "injector", "fault"),
+    ("writer", "injector", "names"),
     [
-        (replace(WRITER, device=None), "perftest", "the machine's file names no device"),
-        (replace(WRITER, device="none0"), "perftest", "device none0: no byte counter"),
-        (replace(WRITER, target="n1"), "ucx", "nothing counts what passes over shared memory"),
+        (replace(WRITER, device=None), "perftest", "the machine's file"),
+        (replace(WRITER, device="none0"), "perftest", "device none0: "),
+        (replace(WRITER, target="n1"), "ucx", "shared memory"),
     ],
 )
-def test_what_cannot_be_counted_is_told(writer, injector, fault):
-    async def metering():
+def test_what_cannot_be_counted_is_recorded_with_the_reason(writer, injector, names):
+    async def count():
         meter = Meter(writer, INJECTORS[injector], os.getpid(), lambda: None)
         meter.start()
         await asyncio.sleep(0)
@@ -120,72 +125,96 @@ def test_what_cannot_be_counted_is_told(writer, injector, fault):
         meter.count()
         return meter.take_samples(), meter.record()
 
-    samples, record = asyncio.run(metering())
-    assert (samples, record) == ([], MeterRecord(0, fault=fault))
+    samples, record = asyncio.run(count())
+    assert samples == []
+    assert record == MeterRecord(0, fault=record.fault)
+    assert names in record.fault
 
 
-def test_what_the_target_tells_is_counted_and_what_it_does_not_tell_has_not_arrived(monkeypatch):
+def test_what_the_target_reports_is_counted_and_what_it_does_not_report_has_not_arrived(
+    monkeypatch,
+):
     monkeypatch.setattr("conductor.agent.watch.METER_INTERVAL_S", 0.05)
 
     async def count():
-        counted_again = asyncio.Event()
-        meter = Meter(WRITER, INJECTORS["mpi_put"], os.getpid(), counted_again.set)
-        meter.take_arrival(5e6)  # nobody counts yet
+        changed = asyncio.Event()
+        meter = Meter(WRITER, INJECTORS["mpi_put"], os.getpid(), changed.set)
+        meter.take_arrival(5e6)  # before it counts
         meter.start()
         for total_b in (6e6, 8e6):
             await asyncio.sleep(0)
             meter.take_arrival(total_b)
         reported = meter.take_samples()
         for _ in range(2):
-            counted_again.clear()
-            await counted_again.wait()
-        silent = meter.take_samples()
-        meter.take_arrival(9e6)  # a report comes while it stops
+            changed.clear()
+            await changed.wait()
+        unreported = meter.take_samples()
+        meter.take_arrival(9e6)  # while it stops
         await asyncio.wait_for(meter.stop(), 2)
-        return reported, silent, meter.record()
+        return reported, unreported, meter.record()
 
-    reported, silent, record = asyncio.run(asyncio.wait_for(count(), 30))
+    reported, unreported, record = asyncio.run(asyncio.wait_for(count(), 30))
     assert [sample.total for sample in reported] == [6e6, 8e6]
-    assert [sample.total for sample in silent] == [8e6, 8e6]
-    assert silent[0].at_s - reported[1].at_s >= 0.15  # a target may miss a report
+    assert [sample.total for sample in unreported] == [8e6, 8e6]
+    assert unreported[0].at_s - reported[1].at_s >= 0.15  # a target may miss a report
     assert record == MeterRecord(0, "the target's memory", memory=True)
 
 
+def stamped_lines() -> list[tuple[float, str]]:
+    """Return the lines of a real `ib_write_bw`, each with the second at which it came."""
+    text = (CAPTURES / "perftest" / "inf_stamped.client.txt").read_text()
+    return [(float(line[1:7]), line) for line in text.splitlines()]
+
+
 def test_a_row_begins_when_the_one_before_it_is_printed(monkeypatch):
-    """`ib_write_bw` begins to count after it has printed (its `print_bw_infinite_mode`). Stamps of
-    `inf_stamped.client`: it measured the clock for 0.4 s, not 0.2, on an emulated processor."""
-    parser, sent = INJECTORS["perftest"].parser(WRITER), []
-    end = End(WRITER, "origin", INJECTORS["perftest"], SimpleNamespace(pid=0), sent.append)
+    """`ib_write_bw` begins to count after it has printed (its `print_bw_infinite_mode`).
+
+    It measured the clock for 0.4 s, not 0.2, on an emulated processor. Of the first row it is only
+    known that it ended at least 0.219 s before its stamp.
+    """
+    injector, sent = INJECTORS["perftest"], []
+    parser = injector.parser(WRITER)
+    end = End(WRITER, "origin", injector, SimpleNamespace(pid=0), sent.append)
     end.meter = None
-    for line in (CAPTURES / "perftest" / "inf_stamped.client.txt").read_text().splitlines():
-        if isinstance(row := parser.parse(line), Row):
-            monkeypatch.setattr(clock, "now_s", lambda line=line: float(line[1:7]))
+    now = SimpleNamespace(s=0.0)
+    monkeypatch.setattr(clock, "now_s", lambda: now.s)
+    for stamp_s, line in stamped_lines():
+        row = parser.parse(line)
+        if isinstance(row, Row):
+            now.s = stamp_s
             end.report_row(row)
     ends_s = [report.row.end_s for report in sent]
-    # Of the first it is only known that it ended at least 0.219 s before its stamp.
     assert ends_s == pytest.approx([104.17, 105.25, 106.47, 107.90, 109.32], abs=0.01)
 
 
-def test_a_count_is_reported_with_a_row_and_before_the_first_row_after_a_pause():
+async def reports_of_a_held_writer():
+    """Return what an origin reports: two rows, then one in which it was held and resumed."""
+    sent = []
     process = SimpleNamespace(pid=0, returncode=1)  # no signal reaches it
+    end = End(WRITER, "origin", INJECTORS["perftest"], process, sent.append)
+    end.report_row(Row(5.0, 1.0, 0.2))  # from now on it is counted
+    await asyncio.sleep(0)
+    end.report_row(Row(6.0, 1.0, 0.2))
+    await end.hold()
+    end.report_row(Row(7.0, 1.0, 0.2))
+    end.resume()
+    while len(sent) < 4:
+        await asyncio.sleep(0.01)
+    await end.meter.stop()
+    return sent
 
-    async def sent_messages():
-        sent = []
-        end = End(WRITER, "origin", INJECTORS["perftest"], process, sent.append)
-        before_s = clock.now_s()
-        end.report_row(Row(5.0, 1.0, 0.2))  # the first one: now it is counted
-        assert before_s - 0.2 <= sent[0].row.end_s <= clock.now_s() - 0.2
-        await asyncio.sleep(0)
-        end.report_row(Row(6.0, 1.0, 0.2))
-        await end.hold()
-        end.report_row(Row(7.0, 1.0, 0.2))  # has a part in which it was held
-        end.resume()
-        while len(sent) < 4:
-            await asyncio.sleep(0.01)
-        await end.meter.stop()
-        return sent
 
-    first, count, second, after = asyncio.run(asyncio.wait_for(sent_messages(), 30))
+def test_a_row_ends_when_it_was_measured():
+    """0.2 s before it is reported."""
+    before_s = clock.now_s()
+    first, *_ = asyncio.run(asyncio.wait_for(reports_of_a_held_writer(), 30))
+    assert before_s - 0.2 <= first.row.end_s <= clock.now_s() - 0.2
+
+
+def test_a_count_is_reported_with_a_row_and_before_the_first_row_after_a_pause():
+    """A row in which the writer was held is not reported."""
+    reports = asyncio.run(asyncio.wait_for(reports_of_a_held_writer(), 30))
+    first, count, second, after_pause = reports
     assert (first.row.rate_b_s, second.row.rate_b_s) == (5.0, 6.0)
     assert count.samples
-    assert after.samples
+    assert after_pause.samples

@@ -6,6 +6,7 @@ import pty
 import signal
 import subprocess
 import time
+from contextlib import suppress
 from itertools import pairwise
 from pathlib import Path
 from typing import Any
@@ -16,6 +17,7 @@ import pytest
 from conductor.injectors import INJECTORS
 from nimc.crate.schemas import schema_of
 from records.checkout import ROOT, python_main
+from tests.live_processes import live_processes
 from tests.waiting import wait_until
 
 pytestmark = [
@@ -26,85 +28,121 @@ pytestmark = [
 ]
 
 
-def start(folder: Path, *words: str, **more: Any) -> "subprocess.Popen[str]":
-    """Start it; what it starts has a variable with this folder in its environment."""
-    command = python_main("nimc.cli.main", "inject", "--machine", "localhost", *words)
-    environment = {**os.environ, "INJECTION": str(folder)}
-    out = {"stdin": subprocess.DEVNULL, "stdout": subprocess.PIPE, "stderr": subprocess.PIPE}
-    return subprocess.Popen(command, cwd=folder, env=environment, text=True, **{**out, **more})
+#: In the environment of `nimc` and of what it starts; its value is the test's folder.
+FOLDER_VARIABLE = "INJECTION_FOLDER"
 
 
-def left(folder: Path) -> list[str]:
-    """Command lines of live processes that it has started, with what these have started."""
-    commands = []
-    for process in Path("/proc").glob("[0-9]*"):
-        try:
-            marked = f"INJECTION={folder}".encode() in (process / "environ").read_bytes()
-            state = (process / "stat").read_text().rpartition(")")[2].split()[0]
-            if marked and state != "Z":
-                commands.append((process / "cmdline").read_text().replace("\0", " "))
-        except OSError:
-            continue
-    return commands
+def start(
+    folder: Path, *words: str, stdin: int = subprocess.DEVNULL, new_session: bool = False
+) -> "subprocess.Popen[str]":
+    """Start `nimc inject` in a folder."""
+    return subprocess.Popen(
+        python_main("nimc.cli.main", "inject", "--machine", "localhost", *words),
+        cwd=folder,
+        env={**os.environ, FOLDER_VARIABLE: str(folder)},
+        text=True,
+        stdin=stdin,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        start_new_session=new_session,
+    )
 
 
-def record(folder: Path) -> dict[str, Any]:
-    """Its record, which follows the schema."""
+def processes_of(folder: Path) -> dict[int, str]:
+    """Return `nimc` and what it has started: ids and command lines."""
+    return live_processes(FOLDER_VARIABLE, str(folder))
+
+
+def record_of(folder: Path) -> dict[str, Any]:
+    """Return the record of the injection, which must follow the schema."""
     document: dict[str, Any] = json.loads((folder / "r.json").read_bytes())
     jsonschema.Draft202012Validator(schema_of("injection")).validate(document)
     return document
 
 
-def assert_proven(document: dict[str, Any], status: int, command: int = 0) -> None:
-    """Writes were proven, and the exit status is the command's; of a busy host, for a part, and 1.
+def assert_proven(document: dict[str, Any], status: int, command_status: int = 0) -> None:
+    """Assert that writes were proven, and that the exit status is the command's.
 
-    Other programs may keep a writer from the processor for so long that it is not proven.
+    On a busy host, other programs may keep a writer from the processor for so long that only a part
+    is proven; the exit status is 1 then.
     """
     assert document["proven_s"] > 0, document["reason"]
-    assert status == (command if document["proven"] else 1), document["reason"]
+    assert status == (command_status if document["proven"] else 1), document["reason"]
 
 
-def test_a_command_reads_prints_and_fails_as_without_writers(tmp_path: Path) -> None:
+#: Folder, exit status, standard output and standard error of an injection that has ended.
+Finished = tuple[Path, int, str, str]
+
+
+@pytest.fixture(scope="module")
+def beside_a_command(tmp_path_factory: pytest.TempPathFactory) -> Finished:
+    """Inject beside a command that reads, prints and fails."""
+    folder = tmp_path_factory.mktemp("injection")
     code = "import sys, time; time.sleep(1); print(input()); print('no', file=sys.stderr); exit(7)"
     words = ["-o", "r.json", "--", "python3", "-c", code]
-    started = start(tmp_path, *words, stdin=subprocess.PIPE)
-    out, err = started.communicate("a word\n", timeout=300)
+    process = start(folder, *words, stdin=subprocess.PIPE)
+    out, err = process.communicate("a word\n", timeout=300)
+    return folder, process.returncode, out, err
+
+
+def test_a_command_reads_prints_and_fails_as_without_writers(beside_a_command: Finished) -> None:
+    folder, status, out, err = beside_a_command
     assert out == "a word\n", err
     assert "\nno\n" in err
-    document = record(tmp_path)
-    assert_proven(document, started.returncode, command=7)
+    document = record_of(folder)
+    assert_proven(document, status, command_status=7)
     assert (document["ended_by"], document["exit_status"]) == ("command", 7)
-    assert any("emulation" in note for note in document["notes"])
-    assert f"nimc: {document['notes'][-1]}\n" in err
-    assert {
-        writer["proof"] for reading in document["readings"] for writer in reading["writers"]
-    } == {"memory"}
-    rows = [row for reading in document["readings"] for row in reading["rows"]]
+
+
+def test_caveats_are_recorded_and_printed(beside_a_command: Finished) -> None:
+    folder, _, _, err = beside_a_command
+    notes = record_of(folder)["notes"]
+    assert any("emulation" in note for note in notes)
+    assert f"nimc: {notes[-1]}\n" in err
+
+
+def test_rows_of_the_writers_do_not_overlap_and_are_proven_by_memory(
+    beside_a_command: Finished,
+) -> None:
+    folder, *_ = beside_a_command
+    readings = record_of(folder)["readings"]
+    writers = [writer for reading in readings for writer in reading["writers"]]
+    assert {writer["proof"] for writer in writers} == {"memory"}
+    rows = [row for reading in readings for row in reading["rows"]]
     assert rows
-    assert all(after["start_s"] >= row["end_s"] - 1e-6 for row, after in pairwise(rows))
+    assert all(later["start_s"] >= row["end_s"] - 1e-6 for row, later in pairwise(rows))
     assert all(row["bytes_b"] > 0 for row in rows)
+
+
+def test_the_command_runs_within_the_writes(beside_a_command: Finished) -> None:
+    """For a second at least."""
+    folder, *_ = beside_a_command
+    document = record_of(folder)
     assert document["start_s"] <= document["command_start_s"]
     assert document["command_start_s"] + 1 <= document["command_end_s"] <= document["end_s"]
-    assert left(tmp_path) == []
-    assert not list(tmp_path.glob("results/.nimc*"))
+
+
+def test_no_process_and_no_lock_is_left(beside_a_command: Finished) -> None:
+    folder, *_ = beside_a_command
+    assert processes_of(folder) == {}
+    assert not list(folder.glob("results/.nimc*"))
 
 
 def test_writes_that_nothing_shows_are_no_success(tmp_path: Path) -> None:
     if why := INJECTORS["ucx"].missing():
         pytest.skip(why)
-    started = start(tmp_path, "--injector", "ucx", "-o", "r.json", "--", "true")
-    _, err = started.communicate(timeout=300)
-    assert started.returncode == 1, err
-    assert "not proven: unproven: no device counted" in err
-    document = record(tmp_path)
+    process = start(tmp_path, "--injector", "ucx", "-o", "r.json", "--", "true")
+    _, err = process.communicate(timeout=300)
+    assert process.returncode == 1, err
+    assert "not proven: " in err
+    document = record_of(tmp_path)
     assert (document["proven"], document["exit_status"], document["proven_s"]) == (False, 0, 0)
 
 
-def begun(started: "subprocess.Popen[str]") -> None:
-    """Wait until it writes."""
-    assert started.stderr
+def wait_for_writes(process: "subprocess.Popen[str]") -> None:
+    assert process.stderr
     lines = []
-    for line in started.stderr:
+    for line in process.stderr:
         lines.append(line)
         if line.startswith("nimc: writes from "):
             return
@@ -119,56 +157,55 @@ def test_nothing_outlives_it(
     tmp_path: Path, signum: signal.Signals, status: int, ended_by: str
 ) -> None:
     command = ["sh", "-c", "sleep 1000 & sleep 1000; echo late"]
-    started = start(tmp_path, "-o", "r.json", "--", *command, start_new_session=True)
-    begun(started)
-    # The command starts just after the writes are announced; both of its processes are awaited.
-    wait_until(lambda: sum("sleep 1000" in line for line in left(tmp_path)) >= 2, process=started)
-    started.send_signal(signum)
-    out, _ = started.communicate(timeout=300)
-    assert (started.returncode, out) == (status, "")
-    wait_until(lambda: left(tmp_path) == [])
+    process = start(tmp_path, "-o", "r.json", "--", *command, new_session=True)
+    wait_for_writes(process)
+
+    def sleeping() -> int:
+        return [line.strip() for line in processes_of(tmp_path).values()].count("sleep 1000")
+
+    # The command starts just after the writes are announced.
+    wait_until(lambda: sleeping() == 2, process=process)
+    process.send_signal(signum)
+    out, _ = process.communicate(timeout=300)
+    assert (process.returncode, out) == (status, "")
+    wait_until(lambda: processes_of(tmp_path) == {})
     wait_until(lambda: not list(tmp_path.glob("results/.nimc*")))
-    assert record(tmp_path)["ended_by"] == ended_by
+    assert record_of(tmp_path)["ended_by"] == ended_by
 
 
 def test_ctrl_c_ends_it_without_a_command(tmp_path: Path) -> None:
-    started = start(tmp_path, "--for", "10min", "--json", "-o", "r.json", start_new_session=True)
-    begun(started)
+    process = start(tmp_path, "--for", "10min", "--json", "-o", "r.json", new_session=True)
+    wait_for_writes(process)
     began_s = time.time()
-    os.killpg(started.pid, signal.SIGINT)
-    out, err = started.communicate(timeout=300)
+    os.killpg(process.pid, signal.SIGINT)
+    out, err = process.communicate(timeout=300)
     document = json.loads(out)
-    assert_proven(document, started.returncode)
+    assert_proven(document, process.returncode)
     assert document["ended_by"] == "stop", err
     assert began_s < document["end_s"] < time.time()
-    assert document["readings"] == record(tmp_path)["readings"]
-    wait_until(lambda: left(tmp_path) == [])
+    assert document["readings"] == record_of(tmp_path)["readings"]
+    wait_until(lambda: processes_of(tmp_path) == {})
 
 
 def test_the_time_ends_the_writes_and_the_command_goes_on(tmp_path: Path) -> None:
     words = ["--for", "2s", "-o", "r.json", "--", "sh", "-c", "sleep 12; exit 3"]
-    started = start(tmp_path, *words)
-    _, err = started.communicate(timeout=300)
-    document = record(tmp_path)
-    assert_proven(document, started.returncode, command=3)
+    process = start(tmp_path, *words)
+    _, err = process.communicate(timeout=300)
+    document = record_of(tmp_path)
+    assert_proven(document, process.returncode, command_status=3)
     assert document["ended_by"] == "time", err
     assert document["end_s"] < document["command_end_s"]
 
 
 def test_a_command_goes_on_without_its_writers(tmp_path: Path) -> None:
-    started = start(tmp_path, "-o", "r.json", "--", "sh", "-c", "sleep 8; echo done")
-    begun(started)
-    for process in Path("/proc").glob("[0-9]*"):
-        try:
-            name = (process / "comm").read_text().strip()
-            ours = f"INJECTION={tmp_path}".encode() in (process / "environ").read_bytes()
-        except OSError:
-            continue
-        if name == "mpi_put" and ours:
-            os.kill(int(process.name), signal.SIGKILL)
-    out, err = started.communicate(timeout=300)
-    assert (started.returncode, out) == (1, "done\n"), err
-    document = record(tmp_path)
+    process = start(tmp_path, "-o", "r.json", "--", "sh", "-c", "sleep 8; echo done")
+    wait_for_writes(process)
+    for pid, line in processes_of(tmp_path).items():
+        if Path(line.partition(" ")[0]).name == "mpi_put":
+            os.kill(pid, signal.SIGKILL)
+    out, err = process.communicate(timeout=300)
+    assert (process.returncode, out) == (1, "done\n"), err
+    document = record_of(tmp_path)
     assert (document["ended_by"], document["proven"], document["exit_status"]) == (
         "failure",
         False,
@@ -176,6 +213,20 @@ def test_a_command_goes_on_without_its_writers(tmp_path: Path) -> None:
     )
     assert document["reason"].startswith("writer 0: ")
     assert document["end_s"] < document["command_end_s"]
+
+
+def type_keys(terminal: int, keys: bytes, after: bytes) -> None:
+    """Type into a terminal once it shows a text."""
+    shown = b""
+    while after not in shown:
+        shown += os.read(terminal, 4096)
+    os.write(terminal, keys)
+
+
+def read_to_end(terminal: int) -> None:
+    with suppress(OSError):  # closed at the other end
+        while os.read(terminal, 4096):
+            pass
 
 
 def test_a_command_has_the_terminal(tmp_path: Path) -> None:
@@ -186,24 +237,11 @@ def test_a_command_has_the_terminal(tmp_path: Path) -> None:
         words = ["inject", "--machine", "localhost", "-o", "r.json", "--", "python3", "-q", "-i"]
         argv = python_main("nimc.cli.main", *words)
         os.execve(argv[0], argv, {**os.environ, "PYTHONPATH": str(ROOT)})
-    typed = [
-        (b">>> ", b"import time; print(6 * 7); time.sleep(1000)\n"),
-        (b"42\r\n", b"\x03"),
-        (b"KeyboardInterrupt", b"exit(9)\n"),
-    ]
-    shown = b""
-    for expected, keys in typed:
-        while expected not in shown:
-            shown += os.read(terminal, 4096)
-        os.write(terminal, keys)
-        shown = b""
-    while True:
-        try:
-            if not os.read(terminal, 4096):
-                break
-        except OSError:  # closed at the other end
-            break
+    type_keys(terminal, b"import time; print(6 * 7); time.sleep(1000)\n", after=b">>> ")
+    type_keys(terminal, b"\x03", after=b"42\r\n")
+    type_keys(terminal, b"exit(9)\n", after=b"KeyboardInterrupt")
+    read_to_end(terminal)
     _, status = os.waitpid(pid, 0)
-    document = record(tmp_path)
-    assert_proven(document, os.waitstatus_to_exitcode(status), command=9)
+    document = record_of(tmp_path)
+    assert_proven(document, os.waitstatus_to_exitcode(status), command_status=9)
     assert (document["ended_by"], document["exit_status"]) == ("command", 9)
