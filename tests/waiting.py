@@ -3,7 +3,7 @@
 import subprocess
 import time
 from collections.abc import Callable
-from typing import TypeVar
+from typing import Any, TypeVar
 
 Answer = TypeVar("Answer")
 
@@ -12,11 +12,11 @@ def wait_until(
     holds: Callable[[], Answer],
     most_s: float = 300.0,
     every_s: float = 0.02,
-    process: subprocess.Popen[str] | None = None,
+    process: subprocess.Popen[Any] | None = None,
 ) -> Answer:
-    """Wait until something holds, and return it; fail after so long.
+    """Wait until something holds, and return it; fail after `most_s`.
 
-    It also fails, with what the process printed, if that ends before.
+    It also fails if the process ends before, with what that printed.
     """
     until_s = time.monotonic() + most_s
     while not (answer := holds()):

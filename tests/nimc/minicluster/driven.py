@@ -6,7 +6,7 @@ import subprocess
 import sys
 import tempfile
 import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -124,17 +124,6 @@ class Cluster:
             others = [p for p in namespaces.NETNS.iterdir() if not p.name.startswith(tag)]
             traces += [] if others else [f"folder: {namespaces.NETNS}"]
         return traces
-
-
-def wait(
-    process: subprocess.Popen[Any] | None, holds: Callable[[], object], timeout_s: float
-) -> None:
-    """Wait until something holds; the process, if there is one, must not end before."""
-    deadline = time.monotonic() + timeout_s
-    while not holds():
-        assert process is None or process.poll() is None, process.communicate()
-        assert time.monotonic() < deadline
-        time.sleep(0.05 if process else 0.1)
 
 
 def _output(*command: str) -> str:

@@ -10,7 +10,8 @@ import pytest
 
 from records.kernel_text import read
 from tests.nimc.minicluster.campaigns import CAMPAIGN
-from tests.nimc.minicluster.driven import Cluster, wait
+from tests.nimc.minicluster.driven import Cluster
+from tests.waiting import wait_until
 
 BY_REFRAME = Path(sys.executable).parent / "reframe"
 
@@ -23,8 +24,9 @@ def test_a_killed_reframe_leaves_no_job_and_the_campaign_goes_on(
     (tmp_path / "tiny.yaml").write_text(CAMPAIGN)
     words = ["run", tmp_path / "tiny.yaml", "--machine", "minicluster", "--results", tmp_path]
     first = two_nodes.start(*words, "--json")
-    wait(first, lambda: list(tmp_path.glob("tiny-*/samples/lammps.jsonl")), 300)
-    (samples,) = tmp_path.glob("tiny-*/samples/lammps.jsonl")
+    (samples,) = wait_until(
+        lambda: list(tmp_path.glob("tiny-*/samples/lammps.jsonl")), process=first
+    )
     children = Path(f"/proc/{first.pid}/task/{first.pid}/children").read_text().split()
     (reframe,) = (
         int(child) for child in children if str(BY_REFRAME) in read(Path(f"/proc/{child}/cmdline"))
@@ -47,7 +49,7 @@ def test_a_killed_reframe_leaves_no_job_and_the_campaign_goes_on(
         ]
         return any(writer["rate_b_s"] > 0 for sample in kept for writer in sample["writers"])
 
-    wait(second, writes_on, 300)
+    wait_until(writes_on, process=second)
     assert samples.read_text().startswith(before)
     second.send_signal(signal.SIGTERM)
     _, err = second.communicate(timeout=300)

@@ -11,7 +11,8 @@ import pytest
 from testbed import daemons
 from testbed.containers import enter
 from tests.nimc.minicluster.campaigns import CAMPAIGN
-from tests.nimc.minicluster.driven import Cluster, cluster_of, wait
+from tests.nimc.minicluster.driven import Cluster, cluster_of
+from tests.waiting import wait_until
 
 pytestmark = [pytest.mark.minicluster, pytest.mark.long]
 
@@ -27,7 +28,7 @@ def start(cluster: Cluster, folder: Path) -> subprocess.Popen[str]:
     (folder / "tiny.yaml").write_text(CAMPAIGN)
     words = ["run", "tiny.yaml", "--machine", "minicluster", "--results", "results"]
     campaign = cluster.start(*words, folder=folder)
-    wait(campaign, lambda: list(folder.glob("results/*/samples/*.jsonl")), 300)
+    wait_until(lambda: list(folder.glob("results/*/samples/*.jsonl")), process=campaign)
     return campaign
 
 
@@ -46,7 +47,7 @@ def test_accounting_and_munge_may_be_away(two_nodes: Cluster, tmp_path: Path) ->
     campaign = start(two_nodes, tmp_path)
     end(two_nodes, "slurmdbd")
     end(two_nodes, "munged")
-    wait(campaign, lambda: failures_of_sacct(tmp_path) >= 5, 300)
+    wait_until(lambda: failures_of_sacct(tmp_path) >= 5, process=campaign)
     daemons.start_munge(two_nodes.layout)
     environment = {
         "MYSQL_UNIX_PORT": daemons.DATABASE_SOCKET,

@@ -1,85 +1,122 @@
-"""The real thing over veth: started, used, broken, stopped, and nothing left behind."""
+"""A minicluster over veth: started, used, broken and stopped, with nothing left behind."""
 
 import os
 import re
 import signal
 import subprocess
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 
 from testbed import daemons
 from testbed.state import LOCK
-from tests.nimc.minicluster.driven import ENV, STRANGER, Cluster, wait
+from tests.nimc.minicluster.driven import ENV, STRANGER, Cluster, cluster_of
+from tests.waiting import wait_until
 
 pytestmark = pytest.mark.minicluster
 
 
-def test_used_from_up_to_down(cluster: Cluster, tmp_path: Path) -> None:
-    cluster.nimc("up", "--nodes", "3", "--origins", "1")
-    assert cluster.nimc_json("up", "--nodes", "3", "--origins", "1")["was_up"] is True
-    assert cluster.nimc("up", "--nodes", "2", rc=2) == ""
-    status = cluster.nimc_json("status")
+@pytest.fixture(scope="module")
+def three_nodes() -> Iterator[Cluster]:
+    """A cluster of two targets and an origin, up; tests leave its nodes idle."""
+    yield from cluster_of(3)
+
+
+def test_up_leaves_a_cluster_that_is_up_as_it_is(three_nodes: Cluster) -> None:
+    status = three_nodes.nimc_json("up", "--nodes", "3", "--origins", "1")
+    assert status["was_up"] is True
+    assert three_nodes.nimc("up", "--nodes", "2", rc=2) == ""
+
+
+def test_the_nodes_of_a_healthy_cluster_are_idle(three_nodes: Cluster) -> None:
+    status = three_nodes.nimc_json("status")
     assert status["healthy"] is True
     assert set(status["nodes"].values()) == {"idle"}
 
-    # A job outlives its slurmctld, which saves the first job at once, and what follows later. One
-    # that was saved as pending would be started twice, and its node drained.
-    started = tmp_path / "started"
-    cluster.slurm("sbatch", "--output=/dev/null", f"--wrap=touch {started}; sleep 10")
-    (controller,) = cluster.processes("slurmctld")
-    in_mounts = Path("/proc") / str(controller) / "root"
-    saved = in_mounts / "dev/shm/slurmctld/job_state"
-    wait(None, lambda: started.exists() and saved.exists(), 60)
-    wait(None, lambda: saved.stat().st_mtime > started.stat().st_mtime, 60)
-    os.kill(controller, signal.SIGKILL)
-    daemons.start_controller(cluster.layout)
 
-    # Then a heterogeneous job, its components on disjoint nodes by Slurm's own books.
-    job = tmp_path / "job.sh"
-    job.write_text(
-        "#!/bin/sh\n#SBATCH -N2 -p compute\n#SBATCH hetjob\n#SBATCH -N1 -p origin\n"
-        "srun --het-group=0 hostname\nsrun --het-group=1 hostname\n"
-        "echo binding=$OMPI_MCA_hwloc_base_binding_policy\n"
-    )
-    output = tmp_path / "job.out"
-    cluster.run_job(job, output)
-    assert sorted(output.read_text().split()) == ["binding=none", "node1", "node2", "node3"]
-    books = ["COMPLETED|node1", "COMPLETED|node3", "COMPLETED|node[1-2]"]
-    assert cluster.accounts(3) == books
-    assert cluster.nimc_json("status")["healthy"] is True
+def test_a_process_that_left_its_session_is_ended_with_its_step(three_nodes: Cluster) -> None:
+    three_nodes.slurm("srun", "-N1", "sh", "-c", "setsid sleep 86399 & exit 0")
+    processes = subprocess.run(["ps", "axo", "args"], capture_output=True, text=True).stdout
+    assert "86399" not in processes
 
-    # A process that left its session is still the step's.
-    cluster.slurm("srun", "-N1", "sh", "-c", "setsid sleep 86399 & exit 0")
-    assert (
-        "86399" not in subprocess.run(["ps", "axo", "args"], capture_output=True, text=True).stdout
-    )
 
-    # Origins can be reserved, drained, and come back.
-    cluster.slurm(
-        "scontrol", "create", "reservation", "ReservationName=origins", "StartTime=now",
-        "Duration=10", "Nodes=node3", "Users=root",
-    )  # fmt: skip
-    assert cluster.slurm("srun", "-p", "origin", "--reservation=origins", "hostname") == "node3\n"
-    cluster.slurm("scontrol", "delete", "ReservationName=origins")
-    cluster.slurm("scontrol", "update", "NodeName=node2", "State=drain", "Reason=test")
-    assert cluster.nimc_json("status")["nodes"]["node2"] in ("drain", "drng")
+def test_origins_can_be_reserved(three_nodes: Cluster) -> None:
+    words = ["ReservationName=origins", "StartTime=now", "Duration=10", "Nodes=node3", "Users=root"]
+    three_nodes.slurm("scontrol", "create", "reservation", *words)
+    host = three_nodes.slurm("srun", "-p", "origin", "--reservation=origins", "hostname")
+    assert host == "node3\n"
+    three_nodes.slurm("scontrol", "delete", "ReservationName=origins")
 
-    # Another cluster stands next to it.
-    other = Cluster(cluster.state.with_name("t"))
+
+def test_a_drained_node_is_shown(three_nodes: Cluster) -> None:
+    three_nodes.slurm("scontrol", "update", "NodeName=node2", "State=drain", "Reason=test")
+    assert three_nodes.nimc_json("status")["nodes"]["node2"] in ("drain", "drng")
+    three_nodes.slurm("scontrol", "update", "NodeName=node2", "State=resume")
+    wait_until(lambda: three_nodes.nimc_json("status")["nodes"]["node2"] == "idle", every_s=0.5)
+
+
+def test_another_cluster_may_be_up_beside_it(three_nodes: Cluster) -> None:
+    other = Cluster(three_nodes.state.with_name("t"))
     try:
         other.nimc("up", "--nodes", "2", "--origins", "1")
         assert other.slurm("sinfo", "-hN", "-p", "all", "-o", "%n") == "node1\nnode2\n"
     finally:
         other.nimc("down")
     assert other.left_behind() == []
-    assert cluster.slurm("srun", "hostname") == "node1\n"
+    assert three_nodes.slurm("srun", "hostname") == "node1\n"
 
-    # Nobody else can hold the lock. The folder can be locked by anybody, and nobody waits for it.
-    cluster.state.parent.chmod(0o755)  # as /tmp, where the default is
+
+@pytest.mark.usefixtures("three_nodes")
+def test_no_other_user_can_hold_the_lock() -> None:
     command = [*STRANGER, "flock", "--nonblock", str(LOCK), "true"]
     refused = subprocess.run(command, env=ENV, capture_output=True, text=True)
     assert "Permission denied" in refused.stderr, refused.stderr
+
+
+def test_a_job_outlives_its_slurmctld(cluster: Cluster, tmp_path: Path) -> None:
+    """It saves the first job at once, and what follows later.
+
+    A job that was saved as pending would be started twice, and its node drained.
+    """
+    cluster.nimc("up", "--nodes", "3", "--origins", "1")
+    started = tmp_path / "started"
+    cluster.slurm("sbatch", "--output=/dev/null", f"--wrap=touch {started}; sleep 10")
+    (controller,) = cluster.processes("slurmctld")
+    root = Path("/proc") / str(controller) / "root"
+    saved = root / "dev/shm/slurmctld/job_state"
+    wait_until(lambda: started.exists() and saved.exists(), 60, every_s=0.1)
+    wait_until(lambda: saved.stat().st_mtime > started.stat().st_mtime, 60, every_s=0.1)
+    os.kill(controller, signal.SIGKILL)
+    daemons.start_controller(cluster.layout)
+    assert cluster.accounts(1) == ["COMPLETED|node1"]
+    # The controller asks the nodes again.
+    states = ("sinfo", "-hN", "-o", "%T")
+    wait_until(lambda: set(cluster.slurm(*states).split()) == {"idle"}, 60, every_s=0.5)
+    assert cluster.nimc_json("status")["healthy"] is True
+
+
+def test_components_of_a_heterogeneous_job_are_on_disjoint_nodes(
+    cluster: Cluster, tmp_path: Path
+) -> None:
+    """By Slurm's own accounts, too."""
+    cluster.nimc("up", "--nodes", "3", "--origins", "1")
+    job, output = tmp_path / "job.sh", tmp_path / "job.out"
+    job.write_text(
+        "#!/bin/sh\n#SBATCH -N2 -p compute\n#SBATCH hetjob\n#SBATCH -N1 -p origin\n"
+        "srun --het-group=0 hostname\nsrun --het-group=1 hostname\n"
+        "echo binding=$OMPI_MCA_hwloc_base_binding_policy\n"
+    )
+    cluster.run_job(job, output)
+    assert sorted(output.read_text().split()) == ["binding=none", "node1", "node2", "node3"]
+    assert cluster.accounts(2) == ["COMPLETED|node3", "COMPLETED|node[1-2]"]
+    assert cluster.nimc_json("status")["healthy"] is True
+
+
+def test_down_does_not_wait_for_a_stranger_who_locks_the_folder(cluster: Cluster) -> None:
+    """Anybody can lock it."""
+    cluster.nimc("up", "--nodes", "1", "--origins", "0")
+    cluster.state.parent.chmod(0o755)  # as /tmp, where the default is
     command = [*STRANGER, "flock", str(cluster.state), "sleep", "300"]
     holder = subprocess.Popen(command, start_new_session=True)
     try:
@@ -91,58 +128,65 @@ def test_used_from_up_to_down(cluster: Cluster, tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("daemon", ["mariadbd", "slurmdbd"])
-def test_a_daemon_that_fails_is_named_in_one_line(
+def test_a_daemon_that_fails_is_named_in_one_line_with_what_it_prints(
     cluster: Cluster, daemon: str, tmp_path: Path
 ) -> None:
-    broken = tmp_path / daemon
-    broken.write_text("#!/bin/sh\necho no more flux >&2\nexit 7\n")
-    broken.chmod(0o755)
+    failing = tmp_path / daemon
+    failing.write_text("#!/bin/sh\necho no more flux >&2\nexit 7\n")
+    failing.chmod(0o755)
     command = cluster.command("up", "--nodes", "1", "--origins", "0")
-    env = {**ENV, "PATH": f"{tmp_path}:{ENV['PATH']}"}
-    done = subprocess.run(command, env=env, capture_output=True, text=True, timeout=300)
-    assert done.returncode == 3
-    assert re.fullmatch(rf"nimc: {daemon}.*: no more flux\n", done.stderr), done.stderr
+    environment = {**ENV, "PATH": f"{tmp_path}:{ENV['PATH']}"}
+    outcome = subprocess.run(command, env=environment, capture_output=True, text=True, timeout=300)
+    assert outcome.returncode == 3
+    assert re.fullmatch(rf"nimc: {daemon}.*: no more flux\n", outcome.stderr), outcome.stderr
     assert cluster.left_behind() == []
 
 
-def test_daemons_killed_then_up_again_then_down(cluster: Cluster) -> None:
-    cluster.nimc("up", "--nodes", "2", "--origins", "1")
-    for name in ("slurmctld", "mariadbd", "slurmd"):
+def kill_all(cluster: Cluster, *names: str) -> None:
+    for name in names:
         for pid in cluster.processes(name):
             os.kill(pid, signal.SIGKILL)
-    status = cluster.nimc_json("status", rc=3)
-    assert status["controller"] is False
+
+
+def test_up_restores_a_cluster_whose_daemons_were_killed(cluster: Cluster) -> None:
+    cluster.nimc("up", "--nodes", "2", "--origins", "1")
+    kill_all(cluster, "slurmctld", "mariadbd", "slurmd")
+    assert cluster.nimc_json("status", rc=3)["controller"] is False
     cluster.nimc("up", "--nodes", "2", "--origins", "1")
     assert cluster.nimc_json("status")["healthy"] is True
-    for pid in cluster.processes("munged") + cluster.processes("unshare"):
-        os.kill(pid, signal.SIGKILL)
+
+
+def test_down_removes_a_cluster_whose_daemons_and_namespaces_were_killed(cluster: Cluster) -> None:
+    cluster.nimc("up", "--nodes", "2", "--origins", "1")
+    kill_all(cluster, "munged", "unshare")
     cluster.nimc("down")
     assert cluster.left_behind() == []
     assert "nothing" in cluster.nimc("down")
 
 
 @pytest.mark.parametrize(
-    ("moment", "down", "number", "rc"),
+    ("last_file", "down_first", "signum", "status"),
     [
         ("log/slurmctld.log", True, signal.SIGINT, 130),
         ("state.json", False, signal.SIGTERM, 143),  # what is half started is replaced
     ],
 )
-def test_up_is_killed_and_interrupted(
-    cluster: Cluster, moment: str, down: bool, number: signal.Signals, rc: int
+def test_after_a_killed_up_another_one_leaves_nothing_behind_at_a_signal(
+    cluster: Cluster, last_file: str, down_first: bool, signum: signal.Signals, status: int
 ) -> None:
-    starting = cluster.popen("up", "--nodes", "2", "--origins", "1")
-    wait(starting, (cluster.state / moment).exists, 120)
-    starting.kill()
-    starting.wait()
+    """`last_file`: the one that the first `up` has just written when it is killed."""
+    killed = cluster.popen("up", "--nodes", "2", "--origins", "1")
+    wait_until((cluster.state / last_file).exists, 120, process=killed)
+    killed.kill()
+    killed.wait()
     assert cluster.left_behind() != []
-    if down:
+    if down_first:
         cluster.nimc("down")
         assert cluster.left_behind() == []
     ready = cluster.state / "run" / "control.ready"
-    ready.unlink(missing_ok=True)  # it may have come further before it was killed
-    starting = cluster.popen("up", "--nodes", "2", "--origins", "1")
-    wait(starting, ready.exists, 120)
-    starting.send_signal(number)
-    assert starting.wait(timeout=300) == rc
-    assert cluster.left_behind() == []  # it cleans up by itself
+    ready.unlink(missing_ok=True)  # the first one may have come further before it was killed
+    interrupted = cluster.popen("up", "--nodes", "2", "--origins", "1")
+    wait_until(ready.exists, 120, process=interrupted)
+    interrupted.send_signal(signum)
+    assert interrupted.wait(timeout=300) == status
+    assert cluster.left_behind() == []
