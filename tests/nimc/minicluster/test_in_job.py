@@ -25,11 +25,13 @@ def test_a_step_of_both_components_looks_at_target_and_origin(
     assert by_subject["locks"]["detail"].startswith("node1, node2: see the lock of this host")
     for subject in ("shared folders", "interface on nodes", "device eth0 on nodes"):
         assert by_subject[subject]["state"] == "ok"
-    # Over tcp the target's interface counts, so a sample would be proven.
+    # Over tcp the target's interface counts, so a sample would be proven. Other programs of this
+    # host, or of its hypervisor, may disturb the target, which would reject a run.
     for subject in ("writes by ucx", "reads by ucx"):
-        assert by_subject[subject]["state"] == "ok", by_subject[subject]["detail"]
-        assert "over tcp, 1 queue pair; counted: " in by_subject[subject]["detail"]
-        assert "at the target by net:eth0" in by_subject[subject]["detail"]
-        assert "proof: device" in by_subject[subject]["detail"]
+        state, detail = by_subject[subject]["state"], by_subject[subject]["detail"]
+        assert state == "ok" or detail.startswith("a run would be rejected: node1: "), detail
+        assert "over tcp, 1 queue pair; counted: " in detail
+        assert "at the target by net:eth0" in detail
+        assert "proof: device" in detail
     assert not list(tmp_path.rglob(f"{LOOK_PREFIX}*"))
     assert two_nodes.slurm("squeue", "--noheader") == ""
