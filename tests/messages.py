@@ -10,7 +10,7 @@ def assert_message(message: str, location: str, *values: str, allowed: str = "")
     and names that the message quotes, each as whole words. `allowed`: a part of what is allowed.
     """
     assert message.startswith(f"{location}:"), message
-    fault, _, allowed_values = message.removeprefix(location).partition("; allowed: ")
+    fault, _, allowed_values = message.removeprefix(location).partition("; allowed")
     for value in values:
         assert re.search(rf"(?<!\w){re.escape(value)}(?!\w)", fault), (value, message)
     assert allowed in allowed_values, message
