@@ -40,8 +40,9 @@ _PINGS = 8
 _CONTROL_S = 0.5
 #: Periods of a paced writer over which its rate is counted.
 _PERIODS = 4
-#: How long an agent may take to answer an order, such as to stop its writers, seconds.
-_ANSWER_S = 30.0
+#: How long an agent may take to answer an order, such as to stop its writers, seconds. On a slow
+#: host, soft-RoCE at full rate kept one in a virtual machine from answering for half a minute.
+_ANSWER_S = 60.0
 _UNKNOWN_OFFSET = Offset(0.0, 0.0, 0.0)
 _Answer = TypeVar("_Answer", bound=messages.Answer)
 
