@@ -15,6 +15,7 @@ from conductor.injectors import INJECTORS
 from conductor.injectors.base import Fault, Total
 from conductor.messages import MakeWrites, StartEnd
 from records import processes
+from records.kernel_text import read
 from records.timetable import PlannedWrite, staggered_writes
 from tests import made_writers
 from tests.conductor.conftest import Sent, free_port
@@ -174,6 +175,29 @@ def test_a_write_that_finds_nobody_is_given_up_in_time_and_reported(monkeypatch,
     assert seen.finished == []
     assert seen.faults["nobody there"] == 1
     assert "nobody there" in (tmp_path / "writes.log").read_text()
+
+
+def test_a_write_that_does_not_end_is_stopped_and_reported(monkeypatch, tmp_path):
+    class Endless(Program):
+        def origin_command(self, writer):
+            code = "import os, sys, time; open(sys.argv[1], 'w').write(str(os.getpid()))"
+            return [sys.executable, "-S", "-c", f"{code}; time.sleep(60)", str(tmp_path / "pid")]
+
+    monkeypatch.setitem(INJECTORS, "stand-in", Endless())
+
+    async def perform():
+        order = made_order(free_port(), [0.0, 600.0], zero_s=time.time())
+        performer = ShortWriter(order, tmp_path / "writes.log")
+        while not (pid := read(tmp_path / "pid")):
+            await asyncio.sleep(0.01)
+        await performer.finish(0.1)
+        return performer, int(pid)
+
+    performer, pid = asyncio.run(asyncio.wait_for(perform(), 60))
+    assert performer.finished == []
+    assert performer.faults == {"was still running at the end": 1}  # not the one that had not begun
+    with pytest.raises(ProcessLookupError):
+        os.kill(pid, 0)
 
 
 def test_a_passive_side_that_is_being_replaced_is_stopped_as_well(monkeypatch, tmp_path):
