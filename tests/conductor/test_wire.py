@@ -4,6 +4,7 @@ import asyncio
 import errno
 import hmac
 import socket
+import struct
 from contextlib import suppress
 
 import pytest
@@ -195,6 +196,21 @@ def test_a_stranger_is_given_little_room_and_time(monkeypatch, sent, why):
     assert refusals == [why]
 
 
+def test_a_caller_that_resets_its_connection_is_refused_in_one_line():
+    refusals = []
+
+    async def talk(port):
+        caller = socket.create_connection(("127.0.0.1", port))
+        at_once = struct.pack("ii", 1, 0)  # closing resets, and does not wait
+        caller.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, at_once)
+        caller.close()
+        while not refusals:
+            await asyncio.sleep(0.01)
+
+    asyncio.run(_served(_refusing(refusals), talk))
+    assert refusals == ["the connection closed"]
+
+
 @pytest.mark.parametrize(
     ("number", "kind"),
     [
@@ -212,3 +228,15 @@ def test_a_node_that_is_gone_is_told_from_a_process_that_is(number, kind):
     with pytest.raises(wire.WireError) as error:
         asyncio.run(receive())
     assert type(error.value) is kind
+
+
+@pytest.mark.parametrize(
+    ("context", "line"),
+    [
+        ({"message": "task failed", "exception": OSError("a\nb")}, "task failed: OSError: a b\n"),
+        ({"message": "task was pending"}, "task was pending\n"),
+    ],
+)
+def test_an_error_that_no_task_handled_is_one_line(capsys, context, line):
+    wire.print_in_one_line(None, context)
+    assert capsys.readouterr().err == line
