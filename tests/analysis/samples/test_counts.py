@@ -1,6 +1,7 @@
 """Counts beside their samples, as medians and as roles; and the table of events."""
 
 import json
+from dataclasses import replace
 from pathlib import Path
 
 import polars as pl
@@ -201,6 +202,16 @@ def test_events_become_roles(tmp_path, rows, roles):
     state = "multiplexed" if None in roles.values() else "counted"
     assert set(table["state"]) == ({state} if roles else set())
     assert role_values(read_counters(run, samples(KEY, pair0="rejected"))).is_empty()
+
+
+@pytest.mark.parametrize(("rows", "lines"), [([ITOM], 10), ([ITOM, NEAR], 12)])
+def test_of_two_rows_that_share_an_event_the_longer_is_used(tmp_path, monkeypatch, rows, lines):
+    """If one processor counts device writes by the first event alone, another by both."""
+    (longer,) = (row for row in COUNTS if row.role == "device writes" and len(row.events) == 2)
+    shorter = replace(longer, families=("Made",), events=longer.events[:1])
+    monkeypatch.setattr("analysis.samples.counts.COUNTS", (shorter, longer))
+    table = role_values(read_counters(written(tmp_path, *rows), samples(KEY)))
+    assert table.select("role", "value").rows() == [("device writes", lines * 64.0)]
 
 
 def test_every_row_names_a_role_and_families_that_exist():
