@@ -9,6 +9,7 @@ import polars as pl
 import pytest
 
 from analysis.subjects.correlations import RUN_CORRELATIONS
+from analysis.subjects.paired_roles import sums_over_ranks
 from analysis.subjects.role_changes import CHANGES, hit_rank_sentences, worst_ranks
 from tests.analysis.made_counters import (
     CASES,
@@ -44,6 +45,16 @@ def grown(*pairs: Mapping[int, float]) -> pl.DataFrame:
     frame = pl.DataFrame(rows, schema={**numbers, "off": pl.Float64, "on": pl.Float64})
     names = {"case": "c", "treatment": "on", "tool": TOOL, "role": "L1 misses"}
     return frame.with_columns(pl.lit(text).alias(name) for name, text in names.items())
+
+
+@pytest.mark.parametrize(("role", "off", "on"), [("L1 misses", 20, 40), ("memory bound", 10, 20)])
+def test_ranks_are_summed_or_averaged_in_pairs_of_which_all_were_counted(role, off, on):
+    # Two ranks count 10, and 10 and 30 under traffic; pair 7 lacks a count.
+    counts = grown(*[{0: 1.0, 1: 3.0}] * 50).with_columns(baseline=pl.lit("off"), role=pl.lit(role))
+    lost = pl.when(pair=7, rank=0).then(None).otherwise("on").alias("on")
+    sums = sums_over_ranks(counts.with_columns(lost))
+    pairs = [number for number in range(50) if number != 7]
+    assert sums.select("pair", "off", "on").rows() == [(number, off, on) for number in pairs]
 
 
 def worst(*pairs: Mapping[int, float]) -> dict[str, Any]:
