@@ -145,6 +145,12 @@ def test_a_counter_at_its_greatest_value_tells_nothing_more(root):
     assert counters.bytes_between(CounterReading("rdma:mlx5_0/1", 10000), now) is None
 
 
+def test_a_counter_that_was_set_back_has_no_bytes_between_its_readings():
+    earlier, later = CounterReading("net:a", 10000), CounterReading("net:a", 9999)
+    assert counters.bytes_between(earlier, later) is None
+    assert counters.bytes_between(later, earlier) == 1
+
+
 def test_readings_of_different_counters_have_no_bytes_between_them():
     earlier, later = CounterReading("net:a", 10000), CounterReading("rdma:mlx5_0/1", 20000)
     with pytest.raises(ValueError, match=r"net:a .*rdma:mlx5_0/1 "):
