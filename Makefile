@@ -33,7 +33,7 @@ test-clusters: $(DEV)
 	$(PYTEST) -m "(minicluster or spack) and not (long or guests)" $(PYTEST_ARGS)
 
 test-guests: $(DEV)
-	$(PYTEST) tests/nimc/minicluster -m "guests and not long" $(PYTEST_ARGS)
+	$(PYTEST) -m "guests and not long" $(PYTEST_ARGS)
 
 # Tests of some minutes each: five nights, faults, two rails, daemons or nodes that go away, and others.
 test-long: $(DEV)
