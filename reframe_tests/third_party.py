@@ -39,6 +39,7 @@ _SAMPLE = TypeAdapter(Sample)
 _EMPTY_OUTPUT = Path(os.devnull)
 #: A character that a shell interprets.
 _SHELL_CHARACTER = re.compile(r"""[$*?~<>|&;()'"`\\{}\[\]]""")
+#: How the names of modules begin whose classes are not third-party.
 _OWN_MODULES = "reframe_tests."
 #: Stages of ReFrame whose hooks read an output.
 _READING_STAGES = ("pre_sanity", "post_sanity", "pre_performance")

@@ -326,6 +326,7 @@ def unproven_note(series: Series, records: Sequence[WriterRecord]) -> str | None
     targets = [record.target for record in records if record.proof == "unproven"]
     if not targets:
         return None
+    # A run has either writers, in the order of their records, or claims, which have no meters.
     reasons = [
         _memory_doubt(writer.meter.fault, record.overwritten_share)
         for writer, record in zip(series.writers, records, strict=False)

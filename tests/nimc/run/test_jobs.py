@@ -83,10 +83,10 @@ def runner_in(run: Path, interrupts: Interrupts, *, slurm: bool = False) -> Camp
     )
 
 
-@pytest.mark.parametrize(("slurm", "cancellations"), [(True, 1), (False, 0)])
+@pytest.mark.parametrize(("uses_slurm", "cancellations"), [(True, 1), (False, 0)])
 @pytest.mark.parametrize("cause", ["killed", "stopped"])
 def test_jobs_of_a_dead_reframe_are_cancelled_if_slurm_runs_them(
-    tmp_path, monkeypatch, slurm, cancellations, cause
+    tmp_path, monkeypatch, uses_slurm, cancellations, cause
 ):
     """Also if nodes are shared."""
 
@@ -99,7 +99,10 @@ def test_jobs_of_a_dead_reframe_are_cancelled_if_slurm_runs_them(
     monkeypatch.setattr(outages, "PROBES", {})
     monkeypatch.setattr(runner, "run_session", session)
     monkeypatch.setattr(client, "cancel_jobs", cancelled.append)
-    with Interrupts() as interrupts, closing(runner_in(tmp_path, interrupts, slurm=slurm)) as work:
+    with (
+        Interrupts() as interrupts,
+        closing(runner_in(tmp_path, interrupts, slurm=uses_slurm)) as work,
+    ):
         if cause == "stopped":
             with pytest.raises(Stopped):
                 work.run_all()
@@ -108,22 +111,22 @@ def test_jobs_of_a_dead_reframe_are_cancelled_if_slurm_runs_them(
     assert cancelled == [tmp_path] * cancellations
 
 
-@pytest.mark.parametrize("slurm", [True, False])
-def test_another_run_on_the_same_host_is_shown_and_noted(tmp_path, monkeypatch, capsys, slurm):
+@pytest.mark.parametrize("uses_slurm", [True, False])
+def test_another_run_on_the_same_host_is_shown_and_noted(tmp_path, monkeypatch, capsys, uses_slurm):
     """Of jobs, which have nodes of their own, it is not. The host may have further runs."""
     monkeypatch.setattr(outages, "PROBES", {})
     monkeypatch.setattr(runner, "run_session", lambda *_: -signal.SIGKILL)
     monkeypatch.setattr(client, "cancel_jobs", lambda _: None)
     environment = {**os.environ, sessions.RUN_VARIABLE: "/results/quick-localhost-1"}
     with Interrupts() as interrupts, subprocess.Popen(["sleep", "300"], env=environment) as other:
-        with closing(runner_in(tmp_path, interrupts, slurm=slurm)) as work:
+        with closing(runner_in(tmp_path, interrupts, slurm=uses_slurm)) as work:
             work.run_all()
         other.kill()
     name = re.compile(r"\bquick-localhost-1\b")
     plan = BlockPlan.load(tmp_path / "logs" / "stream" / "0" / "plan.json")
     lines = [line for line in capsys.readouterr().err.splitlines() if name.search(line)]
-    assert bool([note for note in plan.notes if name.search(note)]) != slurm
-    assert bool(lines) != slurm
+    assert bool([note for note in plan.notes if name.search(note)]) != uses_slurm
+    assert bool(lines) != uses_slurm
 
 
 def test_a_signal_is_obeyed_though_slurm_is_away_and_jobs_are_named(tmp_path, monkeypatch, capsys):
