@@ -6,14 +6,16 @@ treatment is at each position equally often, and so is each ordered pair of neig
 the design is a square of k rows. For odd k it is two such squares: each is balanced in positions,
 and both together in neighbours. The order of the groups is balanced the same way.
 
-The design number `pair // rows` of a group is drawn from `random.Random(TEXT)`, where TEXT is
-`SEED/CASE/0/NAME/NUMBER`, and NAME is the group's baseline (empty for the order of the groups).
-Drawn are, in this order: the treatment of each number, the order of the squares, and the order of
-the rows of each square.
+A group uses one design after another: pair p takes a row of the design with the index
+p // rows_per_design. Each design is drawn with `random.Random(TEXT)`, where TEXT is
+`SEED/CASE/0/NAME/INDEX`, and NAME is the group's baseline (empty for the order of the groups). The
+0 is a constant: earlier versions put a number there, which was 0 in the runs that are stored. What
+is drawn, in this order: which treatment has which index in the design, the order of the
+squares, and the order of the rows of each square.
 
-Pairs are numbered across all blocks of a case. A block continues the design where the previous one
-ended, planned or not. Every pair with a run counts, whatever its outcome. So the order can be
-computed again from the stored samples.
+Pairs are numbered across all blocks of a case. A block continues the design where the previous
+block ended, even if that one ended early. Every pair with a run counts, whatever its outcome. So
+the order can be computed again from the stored samples.
 
 Standard library only, because the conductor imports it.
 """
@@ -31,8 +33,8 @@ from records.groups import grouped
 def run_seed(digest: str, run: str) -> int:
     """Seed of a run, from the digest of its campaign and machine, and from its name.
 
-    The digest covers the campaign's `seed`. The seed is the first 63 bits of a SHA-256, so that it
-    fits a signed integer.
+    The digest covers the campaign's own `seed`. The result is the first 63 bits of a SHA-256, so
+    that it fits a signed integer.
     """
     return int.from_bytes(hashlib.sha256(f"{digest}/{run}".encode()).digest()[:8], "big") >> 1
 
@@ -44,36 +46,37 @@ def pair_order(baselines: Mapping[str, str | None], seed: int, case: str, pair: 
     pair in its case.
     """
     groups = grouped((baseline or name, name) for name, baseline in baselines.items())
-    text = f"{seed}/{case}/0"
-    order = _row(list(groups), pair, f"{text}/")
-    return [name for group in order for name in _row(groups[group], pair, f"{text}/{group}")]
+    seed_prefix = f"{seed}/{case}/0"
+    order = _row(list(groups), pair, f"{seed_prefix}/")
+    return [name for group in order for name in _row(groups[group], pair, f"{seed_prefix}/{group}")]
 
 
 def williams(k: int) -> list[list[list[int]]]:
     """The squares of a Williams design for `k` treatments: one for even k, two for odd k."""
-    zigzag = [(i + 1) // 2 if i % 2 else -i // 2 % k for i in range(k)]
-    square = [[(number + shift) % k for number in zigzag] for shift in range(k)]
+    # 0, 1, k - 1, 2, k - 2, and so on.
+    zigzag = [(i + 1) // 2 if i % 2 else (k - i // 2) % k for i in range(k)]
+    square = [[(index + shift) % k for index in zigzag] for shift in range(k)]
     return [square] if k % 2 == 0 or k == 1 else [square, [row[::-1] for row in square]]
 
 
-def _row(names: Sequence[str], pair: int, text: str) -> list[str]:
+def _row(names: Sequence[str], pair: int, seed_prefix: str) -> list[str]:
     """The row of a pair. After the last row of a design, a new design is drawn."""
     if len(names) < 2:
         return list(names)
     rows_per_design = sum(map(len, williams(len(names))))
-    number, row = divmod(pair, rows_per_design)
-    return _design(tuple(names), f"{text}/{number}")[row]
+    design_index, row_index = divmod(pair, rows_per_design)
+    return _design(tuple(names), f"{seed_prefix}/{design_index}")[row_index]
 
 
 @lru_cache(maxsize=64)
-def _design(names: tuple[str, ...], text: str) -> list[list[str]]:
+def _design(names: tuple[str, ...], seed_text: str) -> list[list[str]]:
     """The rows of a design, in the order in which they are used; not to be changed."""
-    rng = random.Random(text)
-    labels = rng.sample(names, len(names))
+    rng = random.Random(seed_text)
+    treatments = rng.sample(names, len(names))
     squares = williams(len(names))
     rng.shuffle(squares)
     return [
-        [labels[number] for number in row]
+        [treatments[index] for index in row]
         for square in squares
         for row in rng.sample(square, len(square))
     ]
