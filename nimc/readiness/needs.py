@@ -385,14 +385,14 @@ def spack(machine: str) -> HostFinding:
     with suppress(InputError):
         settings = load(spack_layout)
     try:
-        root = find_spack() or (Path(settings.spack) if settings else None)
+        spack_root = find_spack() or (Path(settings.spack) if settings else None)
     except NimcError as error:
         return gap("spack", str(error), "unset SPACK_ROOT, or correct it")
-    if root is None:
+    if spack_root is None:
         return gap(
             "spack", "no Spack found", f"`{command('spack', 'setup', '--machine', machine)}`"
         )
-    detail = f"{ask([str(root / 'bin' / 'spack'), '--version']).last_line} at {root}"
+    detail = f"{ask([str(spack_root / 'bin' / 'spack'), '--version']).last_line} at {spack_root}"
     if settings is None:
         return HostFinding("spack", "ok", f"{detail}, not set up for {machine}")
     try:

@@ -163,7 +163,7 @@ def build(
                 say(f"{name}: {''.join(filter(None, step.groups()))}")
 
         install = ("-e", str(folder), "install", "-j", str(jobs), "--fail-fast")
-        spack(layout, Path(settings.spack), *install, log=name, watch=say_step)
+        spack(layout, Path(settings.spack), *install, log_name=name, watch=say_step)
         installed_s = time.monotonic()
         installed = _installed_specs(layout, settings, name)
         root_hashes = _root_hashes(folder / "spack.lock")
@@ -193,11 +193,11 @@ def _concretize(layout: SpackLayout, settings: SpackSettings, name: str) -> None
     committed = _committed_lock(layout, name)
     concretize = (layout, Path(settings.spack), "-e", str(folder), "concretize")
     if not committed.is_file():
-        spack(*concretize, "--force", log=name)
+        spack(*concretize, "--force", log_name=name)
         return
     hashes = _root_hashes(committed)
     replace_bytes(folder / "spack.lock", committed.read_bytes())
-    spack(*concretize, log=name)
+    spack(*concretize, log_name=name)
     if _root_hashes(folder / "spack.lock") != hashes:
         raise MachineError(
             f"{committed}: does not match the {name} environment: remove it, build, and"
@@ -273,7 +273,7 @@ def _installed_specs(
     spec_format = "{name}{@version}{variants}{compiler_flags}{ arch=architecture}{compilers}"
     line_format = "\t".join(["{hash}", "{name}", "{version}", "{prefix}", spec_format])
     find = ("-e", str(layout.environment(name)), "find", "--format", line_format)
-    printed = spack(layout, Path(settings.spack), *find, log=name)
+    printed = spack(layout, Path(settings.spack), *find, log_name=name)
     specs = []
     for line in printed.splitlines():
         fields = [" ".join(field.split()) for field in line.split("\t")]

@@ -20,6 +20,8 @@ def isolated_environment(layout: SpackLayout, environ: dict[str, str]) -> dict[s
 
     This Python's virtual environment is removed, since builds would find the MPI of its wheels.
     LOGNAME is set, since mpiP's build needs it and batch jobs and containers often lack it.
+    SLURM_CONF names the layout's own file: Spack asks Slurm's programs for their version, which
+    they print only if they find a configuration.
     """
     inherited = {
         name: value
@@ -46,18 +48,18 @@ def isolated_environment(layout: SpackLayout, environ: dict[str, str]) -> dict[s
 
 def spack(
     layout: SpackLayout,
-    root: Path,
+    spack_root: Path,
     *words: str,
-    log: str,
+    log_name: str,
     watch: Callable[[str], None] | None = None,
 ) -> str:
-    """Return the output of a Spack command, which is also logged; `watch` gets each line.
+    """Run a command of the Spack in `spack_root` and return its output.
 
-    Raises MachineError.
+    The output is also logged, and `watch` gets each line. Raises MachineError.
     """
-    path = layout.log(log)
+    path = layout.log(log_name)
     path.parent.mkdir(parents=True, exist_ok=True)
-    command = [str(root / "bin" / "spack"), "--color", "never", *words]
+    command = [str(spack_root / "bin" / "spack"), "--color", "never", *words]
     if not Path(command[0]).is_file():
         raise MachineError(
             f"{command[0]}: no such file; `{spack_setup_command(layout.machine)}` clones Spack"
@@ -87,5 +89,5 @@ def spack(
         with path.open("rb") as log_file:
             log_file.seek(output_start_b)
             reason = reason_in(log_file.read().decode(errors="replace"))
-        raise MachineError(f"Spack failed at {log}: {reason} (log: {path})")
+        raise MachineError(f"{log_name}: Spack failed: {reason} (log: {path})")
     return "".join(printed)

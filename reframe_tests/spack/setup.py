@@ -49,10 +49,10 @@ LIBRARIES = ("pmix", "munge")
 def find_spack() -> Path | None:
     """Return the folder of the installed Spack: `SPACK_ROOT`, else the one on PATH."""
     if named := os.environ.get("SPACK_ROOT"):
-        root = Path(named).absolute()
-        if not (root / "bin" / "spack").is_file():
-            raise InputError(f"SPACK_ROOT: {root} has no bin/spack")
-        return root
+        spack_root = Path(named).absolute()
+        if not (spack_root / "bin" / "spack").is_file():
+            raise InputError(f"SPACK_ROOT: {spack_root} has no bin/spack")
+        return spack_root
     program = shutil.which("spack")
     return Path(program).resolve().parent.parent if program else None
 
@@ -84,15 +84,15 @@ def setup(
                 machine_file = Path(previous.machine_file)
             mirror = mirror or previous.mirror
         _check(packages, machine_file, mirror)
-        root = find_spack() or _cloned(layout, "spack", pins.spack, say)
+        spack_root = find_spack() or _cloned(layout, "spack", pins.spack, say)
         if packages is None:
             _cloned(layout, "packages", pins.packages, say)
         write_config(layout, mirror, packages or recipes(layout, pins))
-        version = spack(layout, root, "--version", log="setup").split()[0]
+        version = spack(layout, spack_root, "--version", log_name="setup").split()[0]
         if int(version.split(".")[0]) < 1:
-            raise MachineError(f"{root}: Spack {version} is too old, 1.0 or newer is needed")
+            raise MachineError(f"{spack_root}: Spack {version} is too old, 1.0 or newer is needed")
         settings = SpackSettings(
-            spack=str(root),
+            spack=str(spack_root),
             version=version,
             pinned=f"v{version}" == pins.spack.tag,
             packages=str(packages.resolve()) if packages else None,
@@ -101,21 +101,21 @@ def setup(
         )
         if settings != previous:  # without the file, nothing is set up until the search has ended
             layout.settings.unlink(missing_ok=True)
-        _find_host_packages(layout, root, say)
+        _find_host_packages(layout, spack_root, say)
         replace_text(layout.settings, json.dumps(asdict(settings), indent=1) + "\n")
     return settings
 
 
-def _find_host_packages(layout: SpackLayout, root: Path, say: Callable[[str], None]) -> None:
+def _find_host_packages(layout: SpackLayout, spack_root: Path, say: Callable[[str], None]) -> None:
     """Add the host's packages to the user scope; its present entries stay.
 
     Each setup searches again, since the host changes.
     """
     say(f"searching for compilers, build tools and Slurm (log: {layout.log('setup')})")
     find = ("external", "find", "--scope", "user")
-    find_compilers(layout, root)
-    spack(layout, root, *find, "--not-buildable", *BUILD_TOOLS, log="setup")
-    spack(layout, root, *find, *HOST_PACKAGES, log="setup")
+    find_compilers(layout, spack_root)
+    spack(layout, spack_root, *find, "--not-buildable", *BUILD_TOOLS, log_name="setup")
+    spack(layout, spack_root, *find, *HOST_PACKAGES, log_name="setup")
     known = packages_in(layout.packages, "user scope") if layout.packages.is_file() else {}
     added = {}
     for name in LIBRARIES:
@@ -127,9 +127,9 @@ def _find_host_packages(layout: SpackLayout, root: Path, say: Callable[[str], No
         replace_text(layout.packages, text)
 
 
-def find_compilers(layout: SpackLayout, root: Path) -> None:
+def find_compilers(layout: SpackLayout, spack_root: Path) -> None:
     """Add the host's compilers to the user scope."""
-    spack(layout, root, "compiler", "find", "--scope", "user", log="setup")
+    spack(layout, spack_root, "compiler", "find", "--scope", "user", log_name="setup")
 
 
 def pkg_config_external(name: str) -> dict[str, Any] | None:

@@ -136,7 +136,8 @@ def test_a_failure_is_one_line_with_the_log(spack_root, ready):
     layout, settings = ready
     (spack_root / "broken").touch()
     with pytest.raises(
-        MachineError, match=r"at stream@1000: cannot be solved \(log: .*stream@1000\.log\)"
+        MachineError,
+        match=r"stream@1000: Spack failed: cannot be solved \(log: .*stream@1000\.log\)",
     ):
         build(layout, settings, STREAM, 1, print)
     assert not layout.stamp(STREAM).exists()
@@ -155,7 +156,8 @@ def test_a_failed_build_names_its_package(spack_root, ready):
     exit 1""",
     )
     fault = (
-        "at stream@1000: umt-5.3.0: ProcessError: Command exited with status 2: 'make' '-j2' (log: "
+        "stream@1000: Spack failed: umt-5.3.0: ProcessError: Command exited with status 2:"
+        " 'make' '-j2' (log: "
     )
     with pytest.raises(MachineError, match=re.escape(fault)):
         build(*ready, STREAM, 1, print)

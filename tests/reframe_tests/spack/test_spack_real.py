@@ -65,7 +65,8 @@ def concretized(tree, settings, stack, folder):
     """The concrete specs of an environment that is not built."""
     folder.mkdir(parents=True)
     (folder / "spack.yaml").write_text(relocated_environment(tree, settings, stack))
-    isolation.spack(tree, Path(settings.spack), "-e", str(folder), "concretize", log="concretize")
+    concretize = ("-e", str(folder), "concretize")
+    isolation.spack(tree, Path(settings.spack), *concretize, log_name="concretize")
     lock = json.loads((folder / "spack.lock").read_text())
     assert lock["roots"]
     specs = list(lock["concrete_specs"].values())
