@@ -30,9 +30,9 @@ RANK = "${PMIX_RANK:-${PMI_RANK:-${OMPI_COMM_WORLD_RANK:-${SLURM_PROCID:-0}}}}"
 #: Shell syntax of a rank's number on its node. If no launcher sets it, only rank 0 is the first.
 LOCAL_RANK = f"${{MPI_LOCALRANKID:-${{OMPI_COMM_WORLD_LOCAL_RANK:-${{SLURM_LOCALID:-{RANK}}}}}}}"
 
-#: No figure in SI units is larger. Sums of figures up to this stay finite.
-_LARGEST_FIGURE = 1e30
-#: Characters of an invalid figure that a message quotes.
+#: No count or time in SI units is larger. Sums of numbers up to this stay finite.
+_LARGEST_NUMBER = 1e30
+#: Characters of an invalid number that a message quotes.
 _QUOTED_CHARACTERS = 40
 
 
@@ -72,14 +72,14 @@ def first_of_node(arguments: int) -> str:
     return f'[ "{LOCAL_RANK}" = 0 ] || {{ shift {arguments}; exec "$@"; }}; '
 
 
-def figure(printed: Any) -> float:
+def parsed_number(printed: Any) -> float:
     """Return a number that a tool printed. Raises ValueError for NaN, infinity and other text."""
     try:
         value = float(printed)
     except (TypeError, OverflowError):
         value = math.nan
-    if not abs(value) <= _LARGEST_FIGURE:
-        raise ValueError(f"{str(printed)[:_QUOTED_CHARACTERS]!r} is not a figure")
+    if not abs(value) <= _LARGEST_NUMBER:
+        raise ValueError(f"{str(printed)[:_QUOTED_CHARACTERS]!r} is not a number of a tool")
     return value
 
 

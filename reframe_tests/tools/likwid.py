@@ -19,7 +19,7 @@ from records.commands import command
 from records.programs import ask
 from records.roles import Scope, groups
 from reframe_tests.tools import base
-from reframe_tests.tools.base import FOLDER, RANK, CounterRow, State, Tool, ToolError, figure
+from reframe_tests.tools.base import FOLDER, RANK, CounterRow, State, Tool, ToolError, parsed_number
 
 #: Unit of metrics that add up over CPUs, unlike rates and ratios -> SI unit and factor.
 _UNITS = {"GBytes": ("B", 1e9), "": ("count", 1.0)}
@@ -53,7 +53,10 @@ class Likwid(Tool):
         return [row for rank, path in files.items() for row in _rows(path, rank)]
 
     def missing(self) -> str | None:
-        """See the interface. Counts events, since LIKWID may refuse the processor."""
+        """Return why LIKWID cannot count here, or None.
+
+        It is tried, since LIKWID may refuse the processor.
+        """
         if shutil.which("likwid-perfctr") is None:
             build = command("spack", "build", "profiling")
             return f"no likwid-perfctr on PATH (apt install likwid, or `{build}`)"
@@ -76,14 +79,14 @@ def _rows(path: Path, rank: int) -> list[CounterRow]:
     try:
         for kind, name, values in _lines(path.read_text(errors="replace")):
             if kind == "Raw":
-                counts[name, "count"] += map(_figure_or_nan, values[1:])
+                counts[name, "count"] += map(_number_or_nan, values[1:])
                 continue
             metric, _, unit = name.partition(" [")
             is_ratio = not unit and _RATIOS.search(name)
             si = _UNITS.get(unit.removesuffix("]"))
             if si and not is_ratio:
                 si_unit, factor = si
-                counts[metric, si_unit] += [factor * _figure_or_nan(value) for value in values]
+                counts[metric, si_unit] += [factor * _number_or_nan(value) for value in values]
     except ValueError:
         raise ToolError(f"{path}: not a CSV file of likwid-perfctr, or truncated") from None
     if not counts:
@@ -120,9 +123,9 @@ def _lines(text: str) -> Iterator[tuple[str, str, list[str]]]:
             yield kind, fields[0], fields[1:]
 
 
-def _figure_or_nan(text: str) -> float:
+def _number_or_nan(text: str) -> float:
     """Return a number; NaN for `-` and `nan`, which LIKWID prints if it has no count."""
-    return math.nan if text in ("-", "nan", "-nan") else figure(text)
+    return math.nan if text in ("-", "nan", "-nan") else parsed_number(text)
 
 
 TOOLS: tuple[Tool, ...] = tuple(Likwid(*group) for group in groups("likwid").items())

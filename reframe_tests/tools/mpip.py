@@ -3,8 +3,9 @@
 MPI_Finalize writes one report for all ranks. Its figures have four significant digits. The events
 of each rank:
 application-time, MPI-time           s
-point-to-point-time, -calls          s and count, the same for `collective` and `other`
-point-to-point-messages, -sent       calls that sent something, and what they sent, B
+point-to-point-time, -calls          s and count; the same for `collective` and `other`
+point-to-point-messages, -sent       calls that sent something, and what they sent, B; the same for
+                                     `collective`
 The mean size of a message is sent / messages, over any number of ranks.
 """
 
@@ -20,19 +21,19 @@ from typing import Literal, get_args
 
 from records.commands import command
 from records.programs import ask
-from reframe_tests.tools.base import FOLDER, CounterRow, Tool, ToolError, figure
+from reframe_tests.tools.base import FOLDER, CounterRow, Tool, ToolError, parsed_number
 
 LIBRARY = "libmpiP.so"
 #: One stack frame per call site; mpiP lists ranks only with their call sites.
-_OPTIONS = "-k 1 -f"
+_STACK_OPTION = "-k 1"
 #: Arguments: folder, application. mpiP splits its options at commas and blanks, and the name of a
 #: folder may contain some. So the shell opens the folder under a free descriptor, and mpiP gets the
-#: descriptor's path.
+#: descriptor's path. `eval` runs `exec 9<"$1"`, since the shell takes no variable before `<`.
 _START = (
     "for fd in 9 8 7 6 5 4 3; do [ -e /proc/self/fd/$fd ] || break; done;"
-    ' eval "exec $fd<\\"\\$1\\""; shift;'
+    """ eval "exec $fd"'<"$1"'; shift;"""
     f' exec env LD_PRELOAD="{LIBRARY}${{LD_PRELOAD:+:$LD_PRELOAD}}"'
-    f' MPIP="{_OPTIONS} /proc/self/fd/$fd" "$@"'
+    f' MPIP="{_STACK_OPTION} -f /proc/self/fd/$fd" "$@"'
 )
 Kind = Literal["point-to-point", "collective", "other"]
 
@@ -86,25 +87,25 @@ _END = "End of Report"
 
 
 @dataclass(frozen=True)
-class CallCount:
-    """Calls of one MPI function by one rank."""
+class CallSiteFigures:
+    """What one line of the report says of one rank at one call site: its calls, or its messages."""
 
-    #: Name of the function without `MPI_`.
-    name: str
-    calls: int = 0
+    #: Name of the MPI function without `MPI_`.
+    function: str
+    call_count: int = 0
     time_s: float = 0.0
-    #: Calls that sent something, and what they sent.
-    messages: int = 0
+    #: Number of calls that sent something, and what they sent.
+    message_count: int = 0
     sent_b: float = 0.0
 
 
-def call_kind(call: str) -> Kind:
-    """Return the kind of a call.
+def function_kind(function: str) -> Kind:
+    """Return the kind of an MPI function, named without `MPI_`.
 
     `Isend` is point-to-point, `Ibcast` and `Allreduce_init` are collective.
     """
-    operation = call.removesuffix("_init")
-    if call in _LOCAL:
+    operation = function.removesuffix("_init")
+    if function in _LOCAL:
         return "other"
     if operation.removesuffix("_replace") in _POINT_TO_POINT:
         return "point-to-point"
@@ -140,7 +141,10 @@ class Mpip(Tool):
             raise ToolError(f"{path}: {error}") from None
 
     def missing(self) -> str | None:
-        """See the interface. Preloads the library into a program that does nothing."""
+        """Return why mpiP cannot count here, or None.
+
+        It is tried: the library is preloaded into a program that does nothing.
+        """
         environment = os.environ | {"LD_PRELOAD": LIBRARY}
         if LIBRARY not in ask(["true"], environment).stderr:
             return None
@@ -152,35 +156,36 @@ def _parse(text: str, ranks: int) -> list[CounterRow]:
     sections = _sections(text)
     if _END not in sections:
         raise ValueError
-    times = {int(words[0]): words for words in sections["MPI Time (seconds)"] if words[0].isdigit()}
-    if len(times) != ranks or set(times) != set(range(ranks)):
-        raise ToolError(f"{len(times)} tasks; the application has {ranks} ranks")
-    calls = _calls(sections)
-    for rank, (_, _, mpi_s, *_) in times.items():
-        if figure(mpi_s) > 0 and not calls[rank]:
-            raise ToolError(f"no call of rank {rank}, which was {mpi_s} s in MPI")
-    return [
-        row
-        for rank, (_, application_s, mpi_s, *_) in sorted(times.items())
-        for row in rank_rows(rank, figure(application_s), figure(mpi_s), calls[rank])
-    ]
+    # Columns: task, which is the rank; time of the application; time in MPI; its share.
+    time_lines = sections["MPI Time (seconds)"]
+    times_by_rank = {int(line[0]): line[1:3] for line in time_lines if line[0].isdigit()}
+    if set(times_by_rank) != set(range(ranks)):
+        raise ToolError(f"{len(times_by_rank)} tasks; the application has {ranks} ranks")
+    sites_by_rank = _sites_by_rank(sections)
+    rows = []
+    for rank, (application_text, mpi_text) in sorted(times_by_rank.items()):
+        application_s, mpi_s = parsed_number(application_text), parsed_number(mpi_text)
+        if mpi_s > 0 and not sites_by_rank[rank]:
+            raise ToolError(f"no calls listed for rank {rank}, which spent {mpi_text} s in MPI")
+        rows += rank_rows(rank, application_s, mpi_s, sites_by_rank[rank])
+    return rows
 
 
 def rank_rows(
-    rank: int, application_s: float, mpi_s: float, calls: list[CallCount]
+    rank: int, application_s: float, mpi_s: float, sites: Sequence[CallSiteFigures]
 ) -> list[CounterRow]:
-    """Return the events of one rank."""
+    """Return the events of one rank, with sums over its call sites."""
     events = [("application-time", application_s, "s"), ("MPI-time", mpi_s, "s")]
     for kind in get_args(Kind):
-        kind_calls = [call for call in calls if call_kind(call.name) == kind]
+        kind_sites = [site for site in sites if function_kind(site.function) == kind]
         events += [
-            (f"{kind}-time", sum(call.time_s for call in kind_calls), "s"),
-            (f"{kind}-calls", sum(call.calls for call in kind_calls), "count"),
+            (f"{kind}-time", sum(site.time_s for site in kind_sites), "s"),
+            (f"{kind}-calls", sum(site.call_count for site in kind_sites), "count"),
         ]
         if kind != "other":
             events += [
-                (f"{kind}-messages", sum(call.messages for call in kind_calls), "count"),
-                (f"{kind}-sent", sum(call.sent_b for call in kind_calls), "B"),
+                (f"{kind}-messages", sum(site.message_count for site in kind_sites), "count"),
+                (f"{kind}-sent", sum(site.sent_b for site in kind_sites), "B"),
             ]
     return [
         CounterRow(rank=rank, event=event, value=float(value), unit=unit)
@@ -189,7 +194,10 @@ def rank_rows(
 
 
 def _sections(text: str) -> dict[str, list[list[str]]]:
-    """Return title of a section, without its count -> words of each line that is not empty."""
+    """Return title of a section -> its lines that are not empty, split into words.
+
+    The number of call sites at the end of a title (`: 130`) is removed.
+    """
     parts = _SECTION.split(text)
     return {
         re.sub(r": \d+$", "", title): [line.split() for line in body.splitlines() if line.split()]
@@ -197,35 +205,43 @@ def _sections(text: str) -> dict[str, list[list[str]]]:
     }
 
 
-def _calls(sections: dict[str, list[list[str]]]) -> dict[int, list[CallCount]]:
-    calls: dict[int, list[CallCount]] = defaultdict(list)
-    for rank, name, words in _sites(sections["Callsite Time statistics (all, milliseconds)"]):
-        count, mean_ms = int(figure(words[0])), figure(words[2])
-        calls[rank].append(CallCount(name, calls=count, time_s=count * mean_ms * 1e-3))
-    # A report without messages does not have this section.
-    sent = sections.get("Callsite Message Sent statistics (all, sent bytes)", [])
-    for rank, name, words in _sites(sent):
-        calls[rank].append(CallCount(name, messages=int(figure(words[0])), sent_b=figure(words[4])))
-    return calls
+def _sites_by_rank(sections: dict[str, list[list[str]]]) -> dict[int, list[CallSiteFigures]]:
+    """Return rank -> its call sites: one entry for the calls of a site, another for its messages.
 
-
-def _sites(lines: Sequence[Sequence[str]]) -> Iterator[tuple[int, str, Sequence[str]]]:
-    """Yield rank, call and figures of each line of one rank; `*` stands for all ranks.
-
-    Raises ToolError if the calls of the ranks do not add up to those of the line of all ranks.
+    A rank without calls has an empty list.
     """
-    rank_calls_by_site, calls_by_site = Counter[tuple[str, ...]](), Counter[tuple[str, ...]]()
-    for name, site, rank, *words in (line for line in lines if len(line) > 3):
+    sites: dict[int, list[CallSiteFigures]] = defaultdict(list)
+    calls = sections["Callsite Time statistics (all, milliseconds)"]
+    for rank, function, (count, _max_ms, mean_ms, *_) in _rank_lines(calls):
+        call_count = int(parsed_number(count))
+        time_s = call_count * parsed_number(mean_ms) * 1e-3
+        sites[rank].append(CallSiteFigures(function, call_count=call_count, time_s=time_s))
+    # A report without messages does not have this section.
+    messages = sections.get("Callsite Message Sent statistics (all, sent bytes)", [])
+    for rank, function, (count, _max_b, _mean_b, _min_b, sum_b, *_) in _rank_lines(messages):
+        message_count, sent_b = int(parsed_number(count)), parsed_number(sum_b)
+        sites[rank].append(CallSiteFigures(function, message_count=message_count, sent_b=sent_b))
+    return sites
+
+
+def _rank_lines(lines: Sequence[Sequence[str]]) -> Iterator[tuple[int, str, Sequence[str]]]:
+    """Yield rank, function and the further words of each line that is one rank's at a call site.
+
+    A line with `*` in place of the rank has the total of a site. Raises ToolError if the calls of
+    the ranks do not add up to it.
+    """
+    summed_calls, stated_calls = Counter[tuple[str, str]](), Counter[tuple[str, str]]()
+    for function, site, rank, *words in (line for line in lines if len(line) > 3):
         if rank.isdigit():
-            rank_calls_by_site[name, site] += int(figure(words[0]))
-            yield int(rank), name, words
+            summed_calls[function, site] += int(parsed_number(words[0]))
+            yield int(rank), function, words
         elif rank == "*":
-            calls_by_site[name, site] += int(figure(words[0]))
-    for (name, site), all_calls in calls_by_site.items():
-        if (calls := rank_calls_by_site[name, site]) != all_calls:
+            stated_calls[function, site] += int(parsed_number(words[0]))
+    for (function, site), stated_count in stated_calls.items():
+        if (count := summed_calls[function, site]) != stated_count:
             raise ToolError(
-                f"{name} at call site {site}: its ranks have {calls} of {all_calls} calls (a report"
-                " of totals alone, as of mpiP's option -c, is not enough)"
+                f"{function} at call site {site}: its ranks have {count} of {stated_count} calls (a"
+                " report of totals alone, as of mpiP's option -c, is not enough)"
             )
 
 

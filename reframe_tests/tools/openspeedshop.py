@@ -23,7 +23,7 @@ from typing import IO
 from records.files import replace_text
 from records.programs import ask, first_line, last_line
 from reframe_tests.tools import base
-from reframe_tests.tools.base import FOLDER, RANK, CounterRow, State, Tool, ToolError, figure
+from reframe_tests.tools.base import FOLDER, RANK, CounterRow, State, Tool, ToolError, parsed_number
 
 #: Programs of Open|SpeedShop and PAPI that a run needs, offline and with CBTF.
 _PROGRAMS = ("ossrun", "ossutil", "openss", "papi_command_line")
@@ -128,7 +128,7 @@ class OpenSpeedShop(Tool):
         return [row for rank in range(ranks) for row in self._rows(folder, rank)]
 
     def missing(self) -> str | None:
-        """See the interface."""
+        """Return why Open|SpeedShop cannot count here, or None."""
         for program in _CBTF_PROGRAMS if _has_cbtf() else _PROGRAMS:
             if shutil.which(program) is None:
                 return f"{program} is not on PATH: docs/tools.md says which build is needed"
@@ -379,7 +379,7 @@ def read_view(path: Path) -> dict[str, float]:
     for line in lines[1:]:
         *numbers, name = line.split(",", len(columns))
         try:
-            values = [figure(number or 0) for number in numbers]
+            values = [parsed_number(number or 0) for number in numbers]
         except ValueError:
             values = []
         if len(values) != len(columns):

@@ -1,8 +1,9 @@
 """PAPI: preset events of each rank through its high-level interface, from a preloaded shim.
 
 `papi:figure4` has cycles and the events of figure 4 of Groves, Grant and Arnold (2016). PAPI counts
-those that the processor has, and has counters for at the same time. The other levels have smaller
-groups of these events. What an event counts differs between processors (`records.roles`).
+those that the processor supports and can count at the same time. The other groups are smaller, for
+processors that cannot count all at once. What an event counts differs between processors
+(`records.roles`).
 """
 
 from __future__ import annotations
@@ -25,7 +26,7 @@ from reframe_tests.tools.base import (
     State,
     Tool,
     ToolError,
-    figure,
+    parsed_number,
     try_out,
 )
 
@@ -47,11 +48,12 @@ GROUPS = {
 _SOURCE = Path(__file__).with_name("papi_shim.c")
 _FLAGS = ("-O2", "-std=c11", "-D_DEFAULT_SOURCE", "-Wall", "-Wextra", "-Werror", "-shared", "-fPIC")
 #: Each rank has a folder of its own, since PAPI renames a folder of results that exists.
-#: Arguments: folder, events, shim, whether the whole program counts, application.
+#: Arguments: folder, events, shim, `without_mpi` (1 to count the whole program, or empty to count
+#: between MPI_Init and MPI_Finalize), application.
 _START = (
-    f'out="$1/rank-{RANK}"; mkdir -p "$out"; events=$2 shim=$3 whole=$4; shift 4;'
-    ' exec env PAPI_EVENTS="$events" PAPI_OUTPUT_DIRECTORY="$out" ${whole:+NIMC_PAPI_WHOLE=1}'
-    ' LD_PRELOAD="$shim${LD_PRELOAD:+:$LD_PRELOAD}" "$@"'
+    f'out="$1/rank-{RANK}"; mkdir -p "$out"; events=$2 shim=$3 without_mpi=$4; shift 4;'
+    ' exec env PAPI_EVENTS="$events" PAPI_OUTPUT_DIRECTORY="$out"'
+    ' ${without_mpi:+NIMC_PAPI_WHOLE=1} LD_PRELOAD="$shim${LD_PRELOAD:+:$LD_PRELOAD}" "$@"'
 )
 
 
@@ -64,8 +66,8 @@ class Papi(Tool):
 
     def wrap(self, launcher: Sequence[str], application: Sequence[str]) -> list[str]:
         """See the interface. Compiles the shim if needed; raises InputError if that fails."""
-        whole = "" if launcher else "1"
-        arguments = [FOLDER, ",".join(self._events), str(shim()), whole]
+        without_mpi = "" if launcher else "1"
+        arguments = [FOLDER, ",".join(self._events), str(shim()), without_mpi]
         return [*launcher, "sh", "-c", _START, "papi", *arguments, *application]
 
     def parse(self, folder: Path, ranks: int) -> list[CounterRow]:
@@ -73,7 +75,10 @@ class Papi(Tool):
         return [row for rank in range(ranks) for row in self._rows(folder / f"rank-{rank}", rank)]
 
     def missing(self) -> str | None:
-        """See the interface. Counts events, since presets that PAPI lists may count nothing."""
+        """Return why PAPI cannot count here, or None.
+
+        It is tried, since PAPI also lists presets that count nothing.
+        """
         rows: list[CounterRow] = []
         try:
             with suppress(ToolError):  # PAPI writes no file if it counts nothing
@@ -99,9 +104,9 @@ class Papi(Tool):
             regions = [region for thread in threads for region in thread["regions"].values()]
             if not regions:
                 raise ValueError
-            time_s = sum(figure(region["real_time_nsec"]) for region in regions) * 1e-9
+            time_s = sum(parsed_number(region["real_time_nsec"]) for region in regions) * 1e-9
             counts = {
-                event: [figure(region[event]) for region in regions if event in region]
+                event: [parsed_number(region[event]) for region in regions if event in region]
                 for event in self._events
             }
         except (ValueError, KeyError, TypeError, AttributeError, RecursionError):

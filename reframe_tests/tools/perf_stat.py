@@ -28,7 +28,7 @@ from records.programs import ProgramAnswer, ask
 from records.roles import METRICS, Scope, counts, groups
 from records.sample import event_parts
 from reframe_tests.tools import base
-from reframe_tests.tools.base import FOLDER, RANK, CounterRow, State, Tool, ToolError, figure
+from reframe_tests.tools.base import FOLDER, RANK, CounterRow, State, Tool, ToolError, parsed_number
 
 #: Software events, which the kernel counts on every host, and hardware events. Current processors
 #: can count so many at the same time without multiplexing.
@@ -102,7 +102,7 @@ class PerfStat(Tool):
         return rows
 
     def missing(self) -> str | None:
-        """See the interface."""
+        """Return why perf cannot count here, or None."""
         answer = _trial_answer(os.environ.get("PATH"))
         if answer.missing:
             return "perf is not installed (Debian: linux-perf, RHEL: perf)"
@@ -210,11 +210,11 @@ def _metric(name: str, rank: int, records: Sequence[dict[str, Any]]) -> CounterR
     shares = []
     for record in records:
         with suppress(KeyError, ValueError):
-            shares.append(figure(record["pcnt-running"]) / 100)
+            shares.append(parsed_number(record["pcnt-running"]) / 100)
     share = min(shares, default=None)
     record = next((line for line in records if _metric_unit(line)[1] == name), {})
     try:
-        value = figure(record["metric-value"])
+        value = parsed_number(record["metric-value"])
         unit = _metric_unit(record)[0]
     except (KeyError, ValueError):
         return CounterRow(rank=rank, event=name, value=None, unit="1", state="not supported")
@@ -261,7 +261,8 @@ def _row(path: Path, rank: int, record: dict[str, Any]) -> CounterRow:
     if state:
         return CounterRow(rank=rank, event=event, value=None, unit=unit, state=state)
     try:
-        value, share = figure(text) * factor, figure(record["pcnt-running"]) / 100
+        value = parsed_number(text) * factor
+        share = parsed_number(record["pcnt-running"]) / 100
     except (KeyError, ValueError):
         raise ToolError(f"{path}: event {event}: not a number, or no pcnt-running") from None
     if share <= 0:

@@ -322,7 +322,7 @@ OUTPUTS = [
     Case(
         "a rank that was in MPI, and called nothing",
         calls,
-        "no call of rank 1, which was 0.4 s in MPI",
+        "no calls listed for rank 1, which spent 0.4 s in MPI",
         MPIP.format(count=3, mpi_s=0.4),
     ),
 ]

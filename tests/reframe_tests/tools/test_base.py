@@ -1,19 +1,19 @@
-"""What all tools share: which numbers are figures."""
+"""What all tools share: which numbers they may print."""
 
 import pytest
 
-from reframe_tests.tools.base import figure
+from reframe_tests.tools.base import parsed_number
 
 
 @pytest.mark.parametrize("printed", ["7", 7, " 7.0 ", "-1e30", 1e30])
-def test_a_printed_number_is_a_figure(printed: object) -> None:
-    assert figure(printed) == float(str(printed))
+def test_a_printed_number_is_parsed(printed: object) -> None:
+    assert parsed_number(printed) == float(str(printed))
 
 
 @pytest.mark.parametrize(
     "printed", ["nan", "inf", "-inf", "1.1e30", "7 counts", "", None, [], 10**400]
 )
-def test_what_no_counter_can_have_is_no_figure(printed: object) -> None:
+def test_what_no_counter_can_have_is_refused(printed: object) -> None:
     """Nothing in SI units is beyond 1e30; Python reads `10**400`, but no double holds it."""
-    with pytest.raises(ValueError, match=r"not a figure|not convert"):
-        figure(printed)
+    with pytest.raises(ValueError, match=r"not a number|not convert"):
+        parsed_number(printed)

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from reframe_tests.tools import TOOLS, mpip
-from reframe_tests.tools.mpip import CallCount, call_kind, rank_rows
+from reframe_tests.tools.mpip import CallSiteFigures, function_kind, rank_rows
 from tests.reframe_tests.reframe_call import run_tool
 
 TOOL = TOOLS["mpip"]
@@ -76,20 +76,20 @@ KINDS = {
 
 
 @pytest.mark.parametrize("kind", KINDS)
-def test_kinds_of_calls(kind):
-    assert {call_kind(call) for call in KINDS[kind].split()} == {kind}
+def test_kinds_of_functions(kind):
+    assert {function_kind(function) for function in KINDS[kind].split()} == {kind}
 
 
 def test_the_mean_size_of_a_message_follows_from_two_sums():
-    calls = [
-        CallCount("Send", calls=3, time_s=0.5),
-        CallCount("Send", messages=3, sent_b=3000.0),
-        CallCount("Wait", calls=3, time_s=0.25),
-        CallCount("Bcast", calls=1, time_s=1.0),
-        CallCount("Bcast", messages=1, sent_b=8.0),
-        CallCount("Finalize", calls=1, time_s=0.125),
+    sites = [
+        CallSiteFigures("Send", call_count=3, time_s=0.5),
+        CallSiteFigures("Send", message_count=3, sent_b=3000.0),
+        CallSiteFigures("Wait", call_count=3, time_s=0.25),
+        CallSiteFigures("Bcast", call_count=1, time_s=1.0),
+        CallSiteFigures("Bcast", message_count=1, sent_b=8.0),
+        CallSiteFigures("Finalize", call_count=1, time_s=0.125),
     ]
-    by_event = {row.event: row.value for row in rank_rows(2, 4.0, 1.875, calls)}
+    by_event = {row.event: row.value for row in rank_rows(2, 4.0, 1.875, sites)}
     assert by_event == {
         "application-time": 4.0,
         "MPI-time": 1.875,
