@@ -12,7 +12,7 @@ from functools import cache
 from typing import Literal
 
 #: The role of a treatment: the run that others are paired with; the effect to measure; a busy
-#: process instead of the writers; the baseline repeated. Only effects may write.
+#: process instead of the writers; the baseline repeated (`floor`). Only effects may write.
 Role = Literal["baseline", "effect", "control", "floor"]
 
 #: When writers write: never, from before a run until after it, or by a timetable.

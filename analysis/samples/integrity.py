@@ -26,14 +26,17 @@ from records.units import plural
 
 #: Maximum number of lines that are listed; further ones are counted.
 _MAX_LISTED = 20
-#: Figures computed twice from the same numbers, maybe in another order, differ by rounding only.
+#: Largest difference, relative or between two shares, that is taken for rounding: a figure that is
+#: computed again may be summed in another order.
 ROUNDING = 1e-9
-#: Smallest figure other than 0; smaller ones are not measured, and their inverse overflows.
+#: Smallest figure other than 0. Smaller ones are not measured, and their inverse would exceed
+#: `MAX_FIGURE`.
 _MIN_FIGURE = 1 / MAX_FIGURE
 _IS_ACCEPTED = pl.col("outcome") == "accepted"
 _ROLE = pl.col("role").cast(pl.String)
-#: Roles of runs in which nothing runs beside the application.
-_IS_SILENT = _ROLE.is_in(["baseline", "floor"])
+#: True for a run in which nothing runs beside the application: of a baseline, or of its repetition
+#: (role `floor`).
+_RUNS_ALONE = _ROLE.is_in(["baseline", "floor"])
 _RUN_COLUMNS = ("case", "block", "pair", "arm")
 #: Columns that are the same in all runs of a treatment.
 _SAME_IN_TREATMENT = ("role", "baseline", "factors", "workload")
@@ -93,7 +96,7 @@ def check_run(run: Path, header: RunHeader, samples: Samples, provenance: Proven
         frame, files, [*_time_rules(header), _pair_rule(), _provenance_rule(provenance)]
     )
     _, notes = _listed(
-        chain(_header_notes(run, header), oddities, _missing_treatments(run, header, frame))
+        chain(_header_notes(run, header), oddities, _treatment_notes(run, header, frame))
     )
     return Integrity(
         run=run,
@@ -131,14 +134,14 @@ def _chain_faults(run: Path, header: RunHeader) -> tuple[str, list[str]]:
     """The chain's value after all samples, and its faults."""
     try:
         walked = walk_run(run)
-    except ValueError as error:  # a number of more digits than Python reads
+    except ValueError as error:  # an integer of run.json has more digits than Python converts
         raise InputError(f"{run / 'run.json'}: {error}") from error
     faults = []
     for path, case_chain in walked.cases.items():
         if case_chain.broken:
             first, *others = case_chain.broken
             before = "the line before it" if first > 1 else "run.json"
-            more = f", and so on in {plural(len(others), 'later line')}" if others else ""
+            more = f"; it also breaks at {plural(len(others), 'later line')}" if others else ""
             faults.append(f"{path}:{first}: chain: this line was changed, or {before} was{more}")
     ended = header.finished_s is not None or header.head is not None
     if ended and header.head != walked.head:
@@ -165,17 +168,23 @@ def _broken_rule_lines(
 
     A null breaks no rule. `files`: each file with the number of its rows, in the rows' order.
     """
-    paths, starts = list(files), list(accumulate(files.values(), initial=0))
-    rows_by_rule = frame.lazy().select(
+    paths, ends = list(files), list(accumulate(files.values()))
+
+    def location(row: int) -> str:
+        """Return file and line number of a row."""
+        file_index = bisect_right(ends, row)  # of the first file that ends after the row
+        first_row = ends[file_index] - files[paths[file_index]]
+        return f"{paths[file_index]}:{row - first_row + 1}"
+
+    # A frame of one row: for each rule, the list of the rows that break it.
+    broken_rows = frame.lazy().select(
         rule.is_broken.fill_null(value=False).arg_true().implode().alias(str(number))
         for number, rule in enumerate(rules)
     )
-    for rule, rows in zip(rules, rows_by_rule.collect().row(0), strict=True):
+    for rule, rows in zip(rules, broken_rows.collect().row(0), strict=True):
         for row in rows:
-            file_index = bisect_right(starts, row, hi=len(paths)) - 1
-            line_number = row - starts[file_index] + 1
-            position = f"{paths[file_index]}:{line_number}: {rule.field}"
-            yield f"{position}: {frame[rule.field][row]!r} found; allowed: {rule.required}"
+            value = frame[rule.field][row]
+            yield f"{location(row)}: {rule.field}: {value!r} found; allowed: {rule.required}"
 
 
 # Faults that would make a result wrong.
@@ -195,7 +204,7 @@ def _run_rules() -> Iterator[_Rule]:
     required = "as in other runs of the treatment"
     yield _Rule("key", pl.col("key") != key, "CASE/BLOCK/PAIR/ARM/ATTEMPT of its own fields")
     yield _Rule("attempt", accepted_twice, "one accepted attempt of a run")
-    yield _Rule("baseline", baseline_is_wrong, "absent of a baseline, and given of others")
+    yield _Rule("baseline", baseline_is_wrong, "none in runs of a baseline, one in all others")
     yield _Rule("nodes", differs("nodes", "case", "block"), "the same in all runs of a block")
     for name in _SAME_IN_TREATMENT:
         yield _Rule(name, differs(name, "case", "arm"), required)
@@ -211,7 +220,8 @@ def _figure_rules(frame: pl.DataFrame) -> Iterator[_Rule]:
         if type_ == pl.Float64:
             is_valid = pl.col(name).is_between(_MIN_FIGURE, MAX_FIGURE) | (pl.col(name) == 0)
             yield _Rule(name, ~is_valid, required)
-    yield _Rule("writer_figures", ~pl.col("writer_figures"), "finite, and not negative")
+    required = "True: the writers' figures are finite and not negative"
+    yield _Rule("writer_figures", ~pl.col("writer_figures"), required)
 
 
 def _writer_rules(header: RunHeader) -> Iterator[_Rule]:
@@ -222,13 +232,13 @@ def _writer_rules(header: RunHeader) -> Iterator[_Rule]:
     # The column holds the number of writers of the timetable; null: the arm has none.
     scheduled_writers = pl.col("timetable")
     min_share = header.asked.min_share
-    too_few = _IS_ACCEPTED & ~_IS_SILENT & (pl.col("writers") < scheduled_writers.fill_null(1))
+    too_few = _IS_ACCEPTED & ~_RUNS_ALONE & (pl.col("writers") < scheduled_writers.fill_null(1))
     too_slow = pl.col("writer_share") < min_share * (1 - ROUNDING)
     is_continuous = _IS_ACCEPTED & (_ROLE == "effect") & scheduled_writers.is_null()
     control_wrote = _IS_ACCEPTED & (_ROLE == "control") & (pl.col("writer_rate_b_s") > 0)
-    yield _Rule("writers", _IS_SILENT & (pl.col("writers") > 0), "0: the arm is silent")
+    yield _Rule("writers", _RUNS_ALONE & (pl.col("writers") > 0), "0: nothing writes in this arm")
     yield _Rule("writers", too_few, "all that the arm needs, in an accepted run")
-    yield _Rule("writer_rate_b_s", control_wrote, "0 of a control")
+    yield _Rule("writer_rate_b_s", control_wrote, "0 in runs of a control")
     required = f"at least {min_share:g}: 'min_share' of the campaign"
     yield _Rule("writer_share", is_continuous & too_slow, required)
     for name in ("missing_share", "excess_share"):
@@ -246,7 +256,7 @@ def _header_notes(run: Path, header: RunHeader) -> Iterator[str]:
         back_s = header.started_s - header.finished_s
         yield f"{run}: ends {back_s:.0f} s before it began: the clock was set back in between"
     if header.reproduces:
-        yield f"the order of the runs is that of {header.reproduces.run}, which is repeated"
+        yield f"this run reproduces {header.reproduces.run}: its treatments have the same order"
 
 
 def _time_rules(header: RunHeader) -> list[_Rule]:
@@ -277,10 +287,11 @@ def _pair_rule() -> _Rule:
 def _provenance_rule(provenance: Provenance) -> _Rule:
     name = pl.col("provenance").cast(pl.String)
     missing = ~name.is_in(list(provenance.records)) & name.is_first_distinct()
-    return _Rule("provenance", missing, "a file in provenance/: how it was made is unproven")
+    required = "a file in provenance/; without it, nothing shows how the run was made"
+    return _Rule("provenance", missing, required)
 
 
-def _missing_treatments(run: Path, header: RunHeader, frame: pl.DataFrame) -> Iterator[str]:
+def _treatment_notes(run: Path, header: RunHeader, frame: pl.DataFrame) -> Iterator[str]:
     """Yield which requested treatments a finished run lacks, and which were not requested."""
     accepted = frame.lazy().filter(_IS_ACCEPTED, ~pl.col("warmup")).select("case", "arm")
     treatments = accepted.unique(maintain_order=True).collect()
