@@ -1,4 +1,4 @@
-"""The cost of the chain, digests and kept outputs of 10,000 samples, and of verifying them.
+"""What it costs to chain, digest and keep the outputs of 10,000 samples, and to verify them.
 
 python -m bench.chain FOLDER
 """
@@ -17,7 +17,7 @@ from conductor.block.store import Store
 from nimc.run.verify import verify
 from tests.analysis.integrity.outputs import output_of
 from tests.analysis.synthetic import STREAM, header, header_suited_to, samples
-from tests.nimc.stored import rows_of, store_run, with_figures
+from tests.nimc.stored import counter_rows, store_run, with_figures
 
 #: Number of samples that are verified.
 _SAMPLE_COUNT = 10_000
@@ -30,6 +30,8 @@ _SHORTEST_RUN_S = 2.0
 _MAX_SHARE = 0.01
 #: Number of samples that are stored both ways, with and without the chain, in turn.
 _STORED_COUNT = 500
+#: Treatments of the made runs: the baseline, and those that have an effect.
+_TREATMENT_COUNT = 1 + len(STREAM.effects)
 
 
 def run() -> list[BenchRow]:
@@ -39,7 +41,7 @@ def run() -> list[BenchRow]:
         write_run(Path(folder) / "run", _SAMPLE_COUNT)
         verify_cost = in_own_process("chain", folder)
     max_added_s = _MAX_SHARE * _SAMPLE_COUNT * _SHORTEST_RUN_S
-    name = f"what chain, digests and kept outputs add to {_SAMPLE_COUNT:,} samples"
+    name = f"time to chain, digest and keep the outputs of {_SAMPLE_COUNT:,} samples"
     return [
         row_below(name, (chained_s - unchained_s) * _SAMPLE_COUNT, "s", max_added_s),
         row_below(
@@ -51,7 +53,8 @@ def run() -> list[BenchRow]:
 
 def _storing_s(folder: Path) -> tuple[float, float]:
     """Return the time to store a sample as a conductor does, and that to append its JSON alone."""
-    made_samples = [with_figures(sample) for sample in samples(STREAM, pairs=_STORED_COUNT // 4)]
+    pairs = _STORED_COUNT // _TREATMENT_COUNT
+    made_samples = [with_figures(sample) for sample in samples(STREAM, pairs=pairs)]
     logs = folder / "with/logs/stream/0"
     logs.mkdir(parents=True)
     store = Store(folder / "with", STREAM.name)
@@ -59,15 +62,15 @@ def _storing_s(folder: Path) -> tuple[float, float]:
     for number, sample in enumerate(made_samples):
         output = logs / f"{number}.out"
         output.write_text(output_of(sample.as_dict()))
-        chained_s += cost_of(partial(store.append, sample, rows_of(sample), [output])).wall_s
-        records = rows_of(sample), [sample.as_dict()]
-        unchained_s += cost_of(partial(_append, folder, records)).wall_s
+        chained_s += cost_of(partial(store.append, sample, counter_rows(sample), [output])).wall_s
+        records_of_files = counter_rows(sample), [sample.as_dict()]
+        unchained_s += cost_of(partial(_append, folder, records_of_files)).wall_s
     return chained_s / len(made_samples), unchained_s / len(made_samples)
 
 
-def _append(folder: Path, records_by_file: Iterable[list[dict[str, Any]]]) -> None:
-    """Append records to a file for each list. They are on disk when this returns."""
-    for number, records in enumerate(records_by_file):
+def _append(folder: Path, records_of_files: Iterable[list[dict[str, Any]]]) -> None:
+    """Append each list of records to a file of its own. They are on disk when this returns."""
+    for number, records in enumerate(records_of_files):
         lines = (json.dumps(record, separators=(",", ":"), allow_nan=False) for record in records)
         with (folder / f"plain-{number}.jsonl").open("ab", buffering=0) as file:
             file.write("".join(f"{line}\n" for line in lines).encode())
@@ -76,7 +79,7 @@ def _append(folder: Path, records_by_file: Iterable[list[dict[str, Any]]]) -> No
 
 def write_run(run_folder: Path, size: int) -> None:
     """Write a run of about `size` samples, each with counters and an output."""
-    pairs = size // 4
+    pairs = size // _TREATMENT_COUNT
     run_samples = samples(STREAM, pairs=pairs)
     run_header = header(pairs_cap=pairs, run=run_folder.name)
     store_run(run_folder, run_samples, header_suited_to(run_samples, run_header))
@@ -85,7 +88,7 @@ def write_run(run_folder: Path, size: int) -> None:
 def _verify() -> None:
     verified = verify(Path(sys.argv[1]) / "run")
     assert verified.is_sound
-    # Warm-up runs have figures too.
+    # Above it, since the outputs of warm-up runs are re-read too.
     assert verified.reread > _SAMPLE_COUNT
 
 

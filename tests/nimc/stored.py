@@ -37,8 +37,8 @@ def with_figures(sample: Sample) -> Sample:
     return replace(sample, fom=_TRIAD_B / average_s, fom_extra=extra)
 
 
-def rows_of(sample: Sample) -> list[dict[str, Any]]:
-    """Two counts of a node."""
+def counter_rows(sample: Sample) -> list[dict[str, Any]]:
+    """Return two invented counts of a node, as lines of the file of counters."""
     fixed = {"tool": "node", "rank": 0, "unit": "s", "state": "counted", "running_share": None}
     return [
         {"key": sample.key, "event": event, "value": 0.25, **fixed}
@@ -88,7 +88,7 @@ def store_run(run: Path, samples: Iterable[Sample], head: RunHeader) -> Path:
         output.write_text(output_of(judged.as_dict()))
         judged_by = output.with_suffix(ENDING)
         save(series, AcceptanceLimits(), judged_by)
-        store.append(judged, rows_of(judged), [output, judged_by])
+        store.append(judged, counter_rows(judged), [output, judged_by])
         (logs / "reframe.json").write_text("{}")
     (run / "provenance" / f"{judged.provenance}.json").write_text(RECORD)
     save_header(run, replace(head, head=walk_run(run).head))
