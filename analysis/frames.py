@@ -54,7 +54,8 @@ def load(runs: AnyPath | Sequence[AnyPath], *, force: bool = False) -> Runs:
 
     Raises InputError if one cannot be read or, unless `force`, has integrity faults.
     """
-    loaded = [load_run(path, force=force) for path in _paths(runs, "runs", "a folder of a run")]
+    paths = _paths(runs, "a folder of a run", argument="runs")
+    loaded = [load_run(path, force=force) for path in paths]
     results = [_with_names(run, _results_frame(run.results)) for run in loaded]
     return Runs(
         samples=pl.concat([_with_names(run, run.samples) for run in loaded]),
@@ -70,18 +71,23 @@ def history(results: AnyPath | Sequence[AnyPath], *, machine: str | None = None)
 
     Raises InputError if one does not exist, or if all runs are of other machines.
     """
-    rows, left_out = read_results(_paths(results, "results", "a folder of runs"))
-    rows = rows_of_machine(rows, machine, "machine")
+    rows, left_out = read_results(_paths(results, "a folder of runs", argument="results"))
+    rows = rows_of_machine(rows, machine, argument="machine")
     return History(rows, nights_of(rows), left_out)
 
 
-def _paths(path_or_paths: AnyPath | Sequence[AnyPath], field: str, allowed: str) -> list[Path]:
-    """Return a list of the given paths without duplicates. Raises InputError if it is empty."""
+def _paths(
+    path_or_paths: AnyPath | Sequence[AnyPath], allowed: str, *, argument: str
+) -> list[Path]:
+    """Return a list of the given paths without duplicates.
+
+    Raises InputError, which names `argument`, if the list is empty.
+    """
     paths = (
         [path_or_paths] if isinstance(path_or_paths, (str, os.PathLike)) else list(path_or_paths)
     )
     if not paths:
-        raise InputError(f"{field}: an empty list; allowed: {allowed}, or several")
+        raise InputError(f"{argument}: an empty list; allowed: {allowed}, or several")
     return list(dict.fromkeys(map(Path, paths)))
 
 

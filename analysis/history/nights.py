@@ -104,12 +104,15 @@ def read_results(folders: Iterable[Path]) -> tuple[pl.DataFrame, list[str]]:
     return pl.concat(tables).sort("started_s", maintain_order=True), left_out
 
 
-def rows_of_machine(results: pl.DataFrame, machine: str | None, field: str) -> pl.DataFrame:
-    """The rows of a machine; without a machine, all. Raises InputError if only others have rows."""
+def rows_of_machine(results: pl.DataFrame, machine: str | None, *, argument: str) -> pl.DataFrame:
+    """The rows of a machine; without a machine, all.
+
+    Raises InputError, which names `argument`, if only other machines have rows.
+    """
     rows = results if machine is None else results.filter(machine=machine)
     if rows.is_empty() and not results.is_empty():
         known = ", ".join(results["machine"].unique().drop_nulls().sort())
-        raise InputError(f"{field}: {machine!r} found; allowed, as these have reports: {known}")
+        raise InputError(f"{argument}: {machine!r} found; allowed, as these have reports: {known}")
     return rows
 
 

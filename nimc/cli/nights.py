@@ -194,7 +194,7 @@ def alarms(folders: tuple[Path, ...], machine: str | None, details: bool) -> Ans
     results, left_out = read_results(folders)
     for line in left_out:
         log(f"left out: {line}")
-    results = rows_of_machine(results, machine, "--machine")
+    results = rows_of_machine(results, machine, argument="--machine")
     surveyed = survey(nights_of(results), results)
     if surveyed.watched or surveyed.below_reference:
         text = "\n\n".join(_alarm_texts(surveyed, details=details))
