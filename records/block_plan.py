@@ -26,8 +26,8 @@ OriginPolicy = Literal["same_host", "same_job", "hetjob", "reservation"]
 MAX_NODES = 10_000
 
 
-#: File beside the plan of a campaign's block: the reasons why the check skipped a place, a JSON
-#: list of lines.
+#: File beside the plan of a campaign's block: the reasons why the check skipped an environment of a
+#: partition, a JSON list of lines.
 SKIPPED_FILE = "skipped.json"
 
 

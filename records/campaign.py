@@ -17,9 +17,9 @@ from records import units
 from records.acceptance import AcceptanceLimits, limit_field
 from records.arms import ARMS, BASELINE, level_text
 from records.block_plan import Scale
-from records.marked_yaml import Duration, Fraction, Record, quantity
 from records.run import CAP, FLOOR, MARGIN
 from records.sample import Level
+from records.yaml_file import Duration, Fraction, Record, quantity
 
 #: Bounds of the number of pairs. Fewer give no interval of 95 % (`docs/method.md`).
 MIN_PAIRS, MAX_PAIRS = 6, 100_000

@@ -12,7 +12,7 @@ from itertools import product
 from pathlib import Path
 from typing import Any
 
-from records import marked_yaml
+from records import yaml_file
 from records.arms import ARMS, BASELINE, arm_of, level_in_name, treatment_name
 from records.campaign import CELLS_RULE, FACTORS_RULE, check_cells, check_factors
 from records.errors import InputError
@@ -146,7 +146,7 @@ def read_cells(text: str, variable: str) -> list[dict[str, Level]]:
 
 
 def _read(text: str, variable: str, kind: type, check: Callable[[Any], Any], rule: str) -> Any:
-    value = marked_yaml.parse(text, Path(variable)).data
+    value = yaml_file.parse(text, Path(variable)).data
     if not isinstance(value, kind):
         raise InputError(f"{variable}: {text!r:.60} found; allowed: {rule}")
     try:

@@ -136,7 +136,7 @@ def _given_writers(text: str) -> dict[str, int]:
     for part in filter(None, text.split(",")):
         arm, _, number = part.partition(":")
         if arm not in SCHEDULED or not number.isdecimal():
-            raise InputError(f"writers: {text!r}; allowed: such as daly:2,constant:1")
+            raise InputError(f"writers: {text!r} found; allowed: a list such as daly:2,constant:1")
         writers[arm] = int(number)
     return writers
 

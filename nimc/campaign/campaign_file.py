@@ -20,9 +20,9 @@ from records.arms import ARMS, level_text
 from records.campaign import SWEEP_VARIABLES, Campaign, Entry
 from records.errors import InputError, MachineError, shown_value, suggestion
 from records.machine.site import Machine
-from records.marked_yaml import Keys, Marked, containing_model, field_at
 from records.sample import Level
 from records.text import one_line
+from records.yaml_file import Keys, YamlDocument, containing_model, field_at
 from reframe_tests.crossing import ARM, FULL, RATE
 from reframe_tests.planning import level_faults
 
@@ -41,7 +41,7 @@ _LONGEST_CASE = 160
 
 @dataclass(frozen=True)
 class FieldFault:
-    """A fault of the field at a place."""
+    """A fault of a field."""
 
     location: Keys
     #: The fault, and what is allowed.
@@ -63,33 +63,35 @@ def unknown_text(kind: str, name: object, allowed: Iterable[str], owner: str = "
 
 
 def dotted(location: Keys) -> str:
-    """Return a place as users write it, such as `workloads[2].set.ranks`."""
+    """Return a location as users write it, such as `workloads[2].set.ranks`."""
     return "".join(f"[{p}]" if isinstance(p, int) else f".{p}" for p in location).removeprefix(".")
 
 
 def load_campaign(
-    marked: Marked, checks: Mapping[str, CheckVariables], machine: Machine
+    document: YamlDocument, checks: Mapping[str, CheckVariables], machine: Machine
 ) -> Campaign:
     """The campaign in a file, checked for a machine, with its cases as entries (`cases.expand`).
 
     Raises InputError with one line an error: `FILE:LINE: field: found; allowed: what is`.
     """
-    if not isinstance(marked.data, dict):
+    if not isinstance(document.data, dict):
         keys = ", ".join(Campaign.model_fields)
         raise InputError(
-            f"{marked.path}:1: {shown_value(marked.data)} found; a campaign is a mapping of {keys}"
+            f"{document.path}:1: {shown_value(document.data)} found; a campaign is a mapping of"
+            f" {keys}"
         )
     try:
-        campaign = Campaign.model_validate(marked.data)
+        campaign = Campaign.model_validate(document.data)
     except ValidationError as error:
-        refuse(marked, map(_schema_fault, error.errors(include_url=False)))
+        refuse(document, map(_schema_fault, error.errors(include_url=False)))
         raise
     requests = [
         _EntryRequest(campaign, entry, ("workloads", index), checks.get(entry.check, UNLISTED))
         for index, entry in enumerate(campaign.workloads)
     ]
     refuse(
-        marked, [*_field_faults(requests, checks), *_cell_faults(requests), *_case_faults(requests)]
+        document,
+        [*_field_faults(requests, checks), *_cell_faults(requests), *_case_faults(requests)],
     )
     faults = list(_length_faults(requests, machine))
 
@@ -98,34 +100,34 @@ def load_campaign(
         faults.append(FieldFault(location, str(error)))
 
     expanded = cases.expand(campaign, checks, machine, add_fault)
-    refuse(marked, faults)
+    refuse(document, faults)
     return expanded
 
 
-def refuse(marked: Marked, faults: Iterable[FieldFault]) -> None:
+def refuse(document: YamlDocument, faults: Iterable[FieldFault]) -> None:
     """Raise InputError with a line for each of the first faults of a file, if there are any."""
-    if marked.options:
-        option_lines = [f"{marked.option(fault.location)}: {fault.text}" for fault in faults]
+    if document.options:
+        option_lines = [f"{document.option(fault.location)}: {fault.text}" for fault in faults]
         lines = list(map(one_line, dict.fromkeys(option_lines)))
     else:
         texts = {
             (
-                _line_of(marked, fault.line_location or fault.location),
+                _line_of(document, fault.line_location or fault.location),
                 f"{dotted(fault.location)}: {fault.text}",
             )
             for fault in faults
         }
-        lines = [one_line(f"{marked.path}:{line}: {text}") for line, text in sorted(texts)]
+        lines = [one_line(f"{document.path}:{line}: {text}") for line, text in sorted(texts)]
     more = len(lines) - _MOST_FAULTS
     if more > 0:
-        lines = [*lines[:_MOST_FAULTS], f"{marked.path}: {more} more errors"]
+        lines = [*lines[:_MOST_FAULTS], f"{document.path}: {more} more errors"]
     if lines:
         raise InputError(*lines)
 
 
-def _line_of(marked: Marked, location: Keys) -> int:
+def _line_of(document: YamlDocument, location: Keys) -> int:
     """The line of a field: that of its key, if it has one."""
-    return marked.key_lines.get(location) or marked.line(location)
+    return document.key_lines.get(location) or document.line(location)
 
 
 def _schema_fault(error: ErrorDetails) -> FieldFault:
@@ -141,9 +143,9 @@ def _schema_fault(error: ErrorDetails) -> FieldFault:
     return FieldFault(location, f"{fault}; allowed: {field_at(Campaign, location).description}")
 
 
-def _unvalidated_entries(marked: Marked) -> list[dict[str, object]]:
+def _unvalidated_entries(document: YamlDocument) -> list[dict[str, object]]:
     """The workloads of a campaign that is not yet validated; what is no mapping has no keys."""
-    entries = marked.data.get("workloads") if isinstance(marked.data, dict) else None
+    entries = document.data.get("workloads") if isinstance(document.data, dict) else None
     if not isinstance(entries, list):
         return []
     return [entry if isinstance(entry, dict) else {} for entry in entries]
@@ -351,41 +353,41 @@ _FILE_AND_CLASS = re.compile(r"[^\x00-\x1f]+\.py:[A-Za-z_]\w*", re.ASCII)
 
 
 def load_third_party_checks(
-    marked: Marked, ours: Collection[str], config: Path, system: str
+    document: YamlDocument, ours: Collection[str], config: Path, system: str
 ) -> dict[str, CheckVariables]:
     """Return the third-party checks that a campaign file names: name of the class -> its variables.
 
-    ReFrame describes each. In `marked` the name of the class replaces `PATH.py:Class`. Raises
+    ReFrame describes each. In `document` the name of the class replaces `PATH.py:Class`. Raises
     InputError with a line for each check that cannot be used, such as one with a name of `ours`.
     """
     third_party_checks: dict[str, CheckVariables] = {}
     files: dict[str, str] = {}
     faults = []
-    for index, file_and_class in third_party_check_names(marked):
+    for index, file_and_class in third_party_check_names(document):
         path, name = file_and_class.rsplit(":", 1)
         try:
             if name in ours or files.get(name, path) != path:
-                raise InputError("another check has the same name; allowed: such as a subclass")
+                raise InputError("another check has the same name; allowed: a subclass, renamed")
             if name not in third_party_checks:
                 third_party_checks[name] = third_party_check(
-                    marked.path.parent / path, name, config, system
+                    document.path.parent / path, name, config, system
                 )
             files[name] = path
-            marked.data["workloads"][index]["check"] = name
+            document.data["workloads"][index]["check"] = name
         except (InputError, MachineError) as error:
             faults.append(
                 FieldFault(("workloads", index, "check"), f"{file_and_class} found: {error}")
             )
-    refuse(marked, faults)
+    refuse(document, faults)
     return third_party_checks
 
 
-def third_party_check_names(marked: Marked) -> list[tuple[int, str]]:
+def third_party_check_names(document: YamlDocument) -> list[tuple[int, str]]:
     """Return index and `PATH.py:Class` of each workload that is a third-party check.
 
     The campaign need not be valid.
     """
-    checks = [entry.get("check") for entry in _unvalidated_entries(marked)]
+    checks = [entry.get("check") for entry in _unvalidated_entries(document)]
     return [
         (index, check)
         for index, check in enumerate(checks)

@@ -14,14 +14,14 @@ from nimc.readiness.checks import CheckVariables, checks_in, require_known_progr
 from nimc.readiness.reframe_config import (
     Partitions,
     ReframeSettings,
-    checks_without_place,
+    checks_without_environment,
     line_of,
     needs_in_words,
-    places_of,
+    partition_environments,
     settings_of,
     target_partitions,
 )
-from records import checkout, marked_yaml
+from records import checkout, yaml_file
 from records.errors import InputError
 from records.machine.site import Machine
 from records.machine.site import load as load_machine
@@ -45,26 +45,26 @@ def prepare(
 
     `nodelist` pins the targets. Without `case_names` all cases run. Raises InputError.
     """
-    return prepare_read(marked_yaml.load(campaign_file), machine_name, root, nodelist, case_names)
+    return prepare_parsed(yaml_file.load(campaign_file), machine_name, root, nodelist, case_names)
 
 
-def prepare_read(
-    marked: marked_yaml.Marked,
+def prepare_parsed(
+    campaign_yaml: yaml_file.YamlDocument,
     machine_name: str,
     root: Path = checkout.ROOT,
     nodelist: str | None = None,
     case_names: Sequence[str] = (),
 ) -> Request:
-    """As `prepare`, for a campaign that is read already."""
+    """As `prepare`, for a campaign whose YAML is parsed already."""
     machine = load_machine(machine_name, root)
     config, checks_folder = root / "configs" / f"{machine_name}.py", root / "reframe_tests"
     if not config.is_file():
         raise InputError(f"machine {machine_name!r}: configs/{machine_name}.py does not exist")
     checks = dict(checks_in(checks_folder))
     require_known_programs(machine, checks)
-    checks |= load_third_party_checks(marked, checks, config, machine.system)
+    checks |= load_third_party_checks(campaign_yaml, checks, config, machine.system)
     campaign, omissions = cases.leave_out(
-        load_campaign(marked, checks, machine), machine, case_names
+        load_campaign(campaign_yaml, checks, machine), machine, case_names
     )
     used = {name: checks[name] for name in sorted({case.check for case in campaign.cases})}
     settings = settings_of(config)
@@ -77,7 +77,7 @@ def prepare_read(
         settings=settings,
         checks=used,
         omissions=omissions,
-        campaign_text=marked.text,
+        campaign_text=campaign_yaml.text,
         slurm=machine.origins.policy != "same_host" or uses_slurm(targets),
         time_limit_s=time_limit_s(targets),
         nodelist=nodelist,
@@ -105,11 +105,12 @@ def _targets(
         file = root / "site" / f"{machine.name}.yaml"
         names = ", ".join(str(part.get("name")) for part in settings.partitions)
         raise InputError(
-            f"site/{machine.name}.yaml:{marked_yaml.load(file).line(('partition',))}: partition:"
+            f"site/{machine.name}.yaml:{yaml_file.load(file).line(('partition',))}: partition:"
             f" {machine.partition!r} found; allowed: a partition of {config}: {names}"
         )
     target_names = [str(part.get("name")) for part in targets]
-    for name in checks_without_place(checks, places_of(settings, targets, machine.name)):
+    environments = partition_environments(settings, targets, machine.name)
+    for name in checks_without_environment(checks, environments):
         raise InputError(
             f"{config}:{line_of(config, target_names[0])}: environs: none of partition"
             f" {', '.join(target_names)} can run '{name}'; allowed: an environment with"

@@ -28,7 +28,7 @@ from nimc.run.folder import RunFolder, new_header
 from nimc.run.progress import Progress
 from nimc.run.runner import Failure
 from nimc.run.verify import Verified, verify
-from records import marked_yaml
+from records import yaml_file
 from records.calls import Call
 from records.errors import InputError
 from records.measured import COMMAND_CHECK
@@ -110,9 +110,7 @@ def reproduce_command(
         campaign = run.with_name(f"{packed.header.campaign}.yaml")
         campaign.write_text(packed.header.campaign_text, encoding="utf-8")
         # The packer must not choose which file of this user is imported.
-        if check_files := [
-            named for _, named in third_party_check_names(marked_yaml.load(campaign))
-        ]:
+        if check_files := [named for _, named in third_party_check_names(yaml_file.load(campaign))]:
             raise InputError(
                 f"{check_files[0]}: a third-party check is not in a crate; allowed: --analysis-only"
             )

@@ -14,12 +14,12 @@ from typing import Any
 import click
 import yaml
 
-from nimc.campaign.prepare import prepare_read
+from nimc.campaign.prepare import prepare_parsed
 from nimc.cli import options
 from nimc.cli.answer import Answer, prints_answer
 from nimc.cli.run import fresh_option, pairs_option, run_and_report
 from nimc.run.progress import Progress
-from records import marked_yaml, units
+from records import units, yaml_file
 from records.acceptance import LIMITS
 from records.calls import Call
 from records.errors import InputError
@@ -33,8 +33,8 @@ _LONGEST_NAME = 40
 #: Limits of disturbance that `--busy` turns off: those of other load on the host. The limit of
 #: foreign traffic, and the proof of the writes, remain.
 _HOST_LIMITS = tuple(name for name in LIMITS if name != "foreign_share")
-#: Place in the campaign -> the options that an error about its value names.
-_OPTIONS: dict[marked_yaml.Keys, str] = {
+#: Location in the campaign -> the options that an error about its value names.
+_OPTIONS: dict[yaml_file.Keys, str] = {
     (): "measure",
     ("injector", "rate"): "--rate",
     ("factors", "rate"): "--rate",
@@ -90,14 +90,14 @@ _NOT_STORED = (
 @click.option(
     "--worst",
     is_flag=True,
-    help="The worst match instead of the last one, if each rank prints one.",
+    help="Take the worst match instead of the last one, if each rank prints one.",
 )
 @click.option(
     "--repeat",
     type=click.IntRange(min=1),
     metavar="N",
     default=1,
-    help="Start PROGRAM so often in each run; doubled until the run is long enough.",
+    help="How often each run starts PROGRAM; doubled until the run is long enough.",
 )
 @click.option("--busy", is_flag=True, help="Record, but do not judge, what else the host does.")
 @pairs_option(f"at least {FLOOR}, by default {CAP}")
@@ -121,7 +121,7 @@ def measure_command(
     """
     if not option_values["figure"]:
         options.reject_without("--figure", "--unit", "--higher", "--lower", "--worst")
-    request = prepare_read(campaign_of(program, **option_values), machine)
+    request = prepare_parsed(campaign_of(program, **option_values), machine)
     _require_program(program[0], in_job=request.slurm)
     words = options.words_given(*_NOT_STORED)
     call = Call(("measure",), words, ("--", *program), Path.cwd())
@@ -130,7 +130,7 @@ def measure_command(
     )
 
 
-def campaign_of(program: Sequence[str], **option_values: Any) -> marked_yaml.Marked:
+def campaign_of(program: Sequence[str], **option_values: Any) -> yaml_file.YamlDocument:
     """Return the campaign of one case that measures a command. Raises InputError."""
     nodes, ranks = option_values["nodes"], option_values["ranks"]
     if nodes > 1 and not ranks:
@@ -155,9 +155,9 @@ def campaign_of(program: Sequence[str], **option_values: Any) -> marked_yaml.Mar
     if option_values["busy"]:
         campaign["verify"] = dict.fromkeys(_HOST_LIMITS)
     text = yaml.safe_dump(campaign, sort_keys=False, allow_unicode=True)
-    marked = marked_yaml.parse(text, Path("measure"))
-    marked.options = _OPTIONS
-    return marked
+    document = yaml_file.parse(text, Path("measure"))
+    document.options = _OPTIONS
+    return document
 
 
 def _rate_keys(rate: str) -> dict[str, Any]:

@@ -213,13 +213,13 @@ def completing(names: Callable[[], Iterable[str]]) -> Callable[..., list[str]]:
 
 def complete_case(ctx: click.Context, _param: click.Parameter, incomplete: str) -> list[str]:
     """Complete to cases of the command's campaign; to none if its file cannot be read."""
-    from records import marked_yaml
+    from records import yaml_file
 
     # While an option lacks its value, click has not yet assigned words to arguments.
     campaign = ctx.params.get("campaign") or next(iter(ctx.args), "")
     with suppress(InputError, OSError, AttributeError, TypeError, KeyError):
         file = CampaignPath().convert(campaign, None, ctx)
-        entries = marked_yaml.load(file).data["workloads"]
+        entries = yaml_file.load(file).data["workloads"]
         names = (str(entry.get("case") or entry["check"]) for entry in entries)
         return [name for name in names if name.startswith(incomplete)]
     return []

@@ -24,7 +24,7 @@ from nimc.cli.answer import Answer, Listing, prints_answer, prose
 from nimc.cli.options import campaign_argument, details_option, machine_option, results_option
 from nimc.readiness.diagnosis import Feasibility
 from nimc.run.folder import with_past_lengths
-from records import marked_yaml
+from records import yaml_file
 from records.arms import level_text
 from records.checkout import ROOT
 from records.commands import Shell, campaign_word, command
@@ -144,7 +144,7 @@ _DURATIONS = ("duration_least_s", "duration_most_s")
 
 def _campaign_row(file: Path, machine: str, results: Path) -> dict[str, Any]:
     """Return a campaign's shortest and longest duration, or why it cannot run."""
-    title = str(marked_yaml.load(file).data.get("title", ""))
+    title = str(yaml_file.load(file).data.get("title", ""))
     row = {"campaign": file.stem, "title": title, **dict.fromkeys(_DURATIONS)}
     try:
         request = with_past_lengths(prepare(file, machine), results)

@@ -23,7 +23,12 @@ from nimc.cluster.node_look import JOB_STATE, NOT_STARTED, NodeReport
 from nimc.readiness.finding import HostFinding, gap, required_finding
 from nimc.readiness.needs import peculiarities, used_devices
 from nimc.readiness.reframe import find_reframe
-from nimc.readiness.reframe_config import line_of, places_of, settings_of, target_partitions
+from nimc.readiness.reframe_config import (
+    line_of,
+    partition_environments,
+    settings_of,
+    target_partitions,
+)
 from nimc.run.runner import reported_cases, why_failed
 from nimc.run.session import LOOK_PREFIX, run_session
 from records import processes
@@ -91,7 +96,7 @@ def look_at_nodes(
     always removed. Raises InputError for a machine without Slurm, MachineError if Slurm
     does not answer, Stopped after a signal.
     """
-    machine, destination = load_machine(name, root), job_place(name, "--in-job", root)
+    machine, destination = load_machine(name, root), job_destination(name, "--in-job", root)
     processes.become_subreaper()
     make_named_folder(results)
     with (
@@ -118,8 +123,8 @@ def look_at_nodes(
 
 
 @dataclass(frozen=True)
-class JobPlace:
-    """The place where ReFrame submits a job for targets of a machine."""
+class JobDestination:
+    """Where ReFrame submits a job for targets of a machine."""
 
     config: Path
     partition: str
@@ -127,7 +132,7 @@ class JobPlace:
     options: list[str]
 
 
-def job_place(name: str, option: str, root: Path = ROOT) -> JobPlace:
+def job_destination(name: str, option: str, root: Path = ROOT) -> JobDestination:
     """Return where ReFrame submits the jobs of a machine.
 
     Raises InputError, which names `option`, if Slurm starts no jobs there.
@@ -142,21 +147,21 @@ def job_place(name: str, option: str, root: Path = ROOT) -> JobPlace:
         none = "no partition of Slurm for the targets; allowed: machines whose jobs Slurm starts"
         raise InputError(f"{option}: configs/{name}.py: {settings.fault or none}")
     part = slurm_partitions[0]
-    places = places_of(settings, [part], name)
-    if not places:  # ReFrame's schema allows a partition without environments
+    environments = partition_environments(settings, [part], name)
+    if not environments:  # ReFrame's schema allows a partition without environments
         defined = ", ".join(str(environ["name"]) for environ in settings.environs) or "none"
         raise InputError(
             f"{config}:{line_of(config, part['name'])}: environs: none of partition {part['name']}"
             f" is defined; allowed: names of the file's environments: {defined}"
         )
     os.environ.update(settings.environment)  # ReFrame sets it, too, such as SLURM_CONF
-    environment = f"^{places[0].environment}$"
-    place_options = [f"--system={name}:{part['name']}", "-p", environment]
-    return JobPlace(config, part["name"], place_options)
+    environment = f"^{environments[0].environment}$"
+    selection = [f"--system={name}:{part['name']}", "-p", environment]
+    return JobDestination(config, part["name"], selection)
 
 
 def run_job(
-    destination: JobPlace,
+    destination: JobDestination,
     check_options: Sequence[str],
     folder: Path,
     tell: Callable[[str], None],

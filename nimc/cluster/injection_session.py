@@ -22,7 +22,7 @@ from conductor.agent.agent import node_name
 from conductor.block import injection, trial
 from conductor.block.injection import InjectionRequest
 from nimc.campaign.plan import folder_options
-from nimc.cluster.in_job import job_place, run_job, why_no_job
+from nimc.cluster.in_job import job_destination, run_job, why_no_job
 from nimc.cluster.tried_writes import findings
 from records import checkout, injected, processes
 from records.acceptance import LIMITS
@@ -159,7 +159,7 @@ def _run_in_job(
     progress: Progress,
 ) -> None:
     """Let a job run the conductor. Raises InputError, MachineError and Stopped."""
-    destination = job_place(machine.name, "--machine")
+    destination = job_destination(machine.name, "--machine")
     path = folder / "request.json"
     targets = request.targets
     origins = request.origins

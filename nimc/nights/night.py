@@ -37,7 +37,7 @@ from nimc.nights.summary import (
 from nimc.run.folder import find_latest, new_header
 from nimc.run.runner import Failure
 from nimc.run.session import NIMC, start, stop
-from records import marked_yaml
+from records import yaml_file
 from records.campaign import is_name
 from records.errors import InputError, NimcError
 from records.files import replace_text
@@ -100,7 +100,7 @@ class NightRun:
     def name(self) -> str:
         """Name of the campaign, or of its file if that has no valid name."""
         with suppress(InputError, OSError):
-            data = marked_yaml.load(self.campaign).data
+            data = yaml_file.load(self.campaign).data
             if isinstance(data, dict) and is_name(data.get("name")):
                 return str(data["name"])
         return self.campaign.stem

@@ -137,7 +137,7 @@ class CheckVariables:
     #: Variable -> its type.
     types: Mapping[str, VariableType] = field(default_factory=dict)
     #: Conditions on ReFrame's environments, such as `+FEATURE`: one of them must hold. Third-party
-    #: checks list places instead: `PARTITION+ENVIRONMENT`.
+    #: checks list environments of partitions instead: `PARTITION+ENVIRONMENT`.
     environs: tuple[str, ...] = ()
     #: The program that must be found; None if the check compiles its own or uses none.
     program: str | None = None
@@ -342,12 +342,16 @@ def _describe_third_party(file: str, name: str, config: str, system: str) -> dic
                 )
             if check.num_variants != 1:
                 raise InputError(f"{check.num_variants} variants; allowed: one value of parameters")
-            instance = check(variant_num=0)  # its hooks may set the places
-            places = valid_sysenv_comb(instance.valid_systems, instance.valid_prog_environs)
+            instance = check(variant_num=0)  # its hooks may set the two `valid_`
+            combinations = valid_sysenv_comb(instance.valid_systems, instance.valid_prog_environs)
     except Exception as error:
         return {"fault": _error_line(error)}
     file_facts = {
-        "environs": [f"{part.name}+{environ.name}" for part in places for environ in places[part]],
+        "environs": [
+            f"{part.name}+{environ.name}"
+            for part, environs in combinations.items()
+            for environ in environs
+        ],
         "file": file,
         "sha256": file_digest(Path(file)),
     }

@@ -125,8 +125,8 @@ def feasibility_of(
 ) -> Feasibility:
     """Return which of these cases can run; asks this host, and Slurm.
 
-    `facts` have a valid site file. `offers` are those of the targets' places. `in_jobs` is true if
-    writers start on nodes, not on this host.
+    `facts` have a valid site file. `offers` are those of the targets' environments. `in_jobs` is
+    true if writers start on nodes, not on this host.
     """
     machine = facts.machine
     assert machine is not None

@@ -13,9 +13,9 @@ from typing import Any, Literal
 from analysis.display.lines import wrapped
 from nimc.readiness.checks import CheckVariables
 from nimc.readiness.reframe_config import (
-    ReframePlace,
+    PartitionEnvironment,
     ReframeSettings,
-    places_of,
+    partition_environments,
     target_partitions,
 )
 from records.errors import MachineError, NimcError
@@ -39,7 +39,7 @@ _LAUNCHERS = ("mpiexec", "mpirun")
 
 @dataclass(frozen=True)
 class MatrixCell:
-    """Whether a workload can run in a place."""
+    """Whether a workload can run in an environment of a partition."""
 
     workload: str
     partition: str
@@ -49,8 +49,8 @@ class MatrixCell:
     reason: str = ""
 
     @property
-    def place_name(self) -> str:
-        """Return the place as ReFrame writes it."""
+    def combination(self) -> str:
+        """Return partition and environment as ReFrame writes them."""
         return f"{self.partition}+{self.environment}"
 
     @property
@@ -62,10 +62,10 @@ class MatrixCell:
 
 @dataclass(frozen=True)
 class Offer:
-    """What this host and Slurm offer in a place."""
+    """What this host and Slurm offer in an environment of a partition."""
 
-    #: Modules that cannot be loaded, and the search path with the place's other modules and its
-    #: variables; None if this host has no module system.
+    #: Modules that cannot be loaded, and the search path with the environment's other modules and
+    #: its variables; None if this host has no module system.
     modules: ModuleLoad | None
     #: Nodes of Slurm's partition; None if unknown, or without Slurm.
     nodes: list[SlurmNode] | None = None
@@ -79,27 +79,27 @@ class Offer:
 
 @dataclass(frozen=True)
 class Matrix:
-    """All cells, by workload and then by place."""
+    """All cells, by workload and then by environment."""
 
     cells: list[MatrixCell] = field(default_factory=list)
 
     @property
     def nowhere(self) -> dict[str, str]:
-        """Return the workloads that run in no place, each with its reasons in one line."""
+        """Return the workloads that run in no environment, each with its reasons in one line."""
         return {
-            workload: "; ".join(f"{cell.place_name}: {cell.reason}" for cell in cells)
+            workload: "; ".join(f"{cell.combination}: {cell.reason}" for cell in cells)
             for workload, cells in grouped((cell.workload, cell) for cell in self.cells).items()
             if all(cell.runs == "no" for cell in cells)
         }
 
     @property
     def text(self) -> str:
-        """Return what each place can run, a line each; then what it cannot or may run, and why."""
+        """Return what each environment can run, a line each; then what else, and why it cannot."""
         lines = []
         missing = []
-        for place_name, cells in grouped((cell.place_name, cell) for cell in self.cells).items():
+        for combination, cells in grouped((cell.combination, cell) for cell in self.cells).items():
             runnable = ", ".join(cell.workload for cell in cells if cell.runs == "yes")
-            lines.append(wrapped(f"{place_name}: {runnable or 'nothing'}"))
+            lines.append(wrapped(f"{combination}: {runnable or 'nothing'}"))
             with_reason = [(cell.reason_kind, cell) for cell in cells if cell.reason]
             for kind, kind_cells in grouped(with_reason).items():
                 workloads = ", ".join(cell.workload for cell in kind_cells)
@@ -107,16 +107,16 @@ class Matrix:
                 reason = f"{kind}{','.join(names)}"
                 if kind_cells[0].runs == "unknown":
                     reason = f"unknown, {reason}"
-                missing.append(((workloads, reason), place_name))
+                missing.append(((workloads, reason), combination))
         reasons = [
-            wrapped(f"{workloads} on {', '.join(places)}: {reason}")
-            for (workloads, reason), places in sorted(grouped(missing).items())
+            wrapped(f"{workloads} on {', '.join(combinations)}: {reason}")
+            for (workloads, reason), combinations in sorted(grouped(missing).items())
         ]
         return "\n".join([*lines, "", *reasons]).rstrip()
 
 
-#: The offer of each place of a machine.
-Offers = Mapping[ReframePlace, Offer]
+#: The offer of each environment of a machine's partitions.
+Offers = Mapping[PartitionEnvironment, Offer]
 
 
 def offers_of(
@@ -125,14 +125,13 @@ def offers_of(
     partition: str | None,
     programs: Mapping[str, str] | None = None,
 ) -> Offers:
-    """Return what this host and Slurm offer in the places of a machine.
+    """Return what this host and Slurm offer in the environments of a machine.
 
     `partition` selects one of its partitions. `programs` are those of its site file.
     """
     parts = target_partitions(settings.partitions, partition)
-    places = places_of(settings, parts, system)
     program_folders = f"{Path(sys.executable).parent}:{os.environ.get('PATH', os.defpath)}"
-    environment = {**settings.environment, "PATH": program_folders}
+    environ = {**settings.environment, "PATH": program_folders}
     spack_fault = ""
     try:
         spack = folders.layout(system)
@@ -141,10 +140,10 @@ def offers_of(
         spack_fault = str(error)
     slurm = {str(part.get("name")): _slurm_nodes(part, settings) for part in parts}
     offers = {}
-    for reframe_place in places:
-        nodes, slurm_partition = slurm[reframe_place.partition]
-        offers[reframe_place] = Offer(
-            modules=_module_load(reframe_place, environment),
+    for environment in partition_environments(settings, parts, system):
+        nodes, slurm_partition = slurm[environment.partition]
+        offers[environment] = Offer(
+            modules=_module_load(environment, environ),
             nodes=nodes,
             slurm_partition=slurm_partition,
             spack_fault=spack_fault,
@@ -153,12 +152,14 @@ def offers_of(
     return offers
 
 
-def _module_load(reframe_place: ReframePlace, environment: Mapping[str, str]) -> ModuleLoad | None:
-    """Return a place's modules and search path; None if this host has no module system."""
-    loaded = load_modules(reframe_place.modules, environment)
+def _module_load(
+    environment: PartitionEnvironment, environ: Mapping[str, str]
+) -> ModuleLoad | None:
+    """Return an environment's modules and search path; None if this host has no module system."""
+    loaded = load_modules(environment.modules, environ)
     if loaded is None:
         return None
-    return replace(loaded, path=search_path(loaded.path, environment, reframe_place.variables))
+    return replace(loaded, path=search_path(loaded.path, environ, environment.variables))
 
 
 def matrix(
@@ -171,38 +172,38 @@ def matrix(
     cells = []
     for name, check in checks.items():
         job_nodes = nodes.get(name, 1) if nodes else 1
-        for reframe_place, offer in offers.items():
-            runs, reason = can_run(check, reframe_place, offer, job_nodes)
+        for environment, offer in offers.items():
+            runs, reason = can_run(check, environment, offer, job_nodes)
             cells.append(
-                MatrixCell(name, reframe_place.partition, reframe_place.environment, runs, reason)
+                MatrixCell(name, environment.partition, environment.environment, runs, reason)
             )
     return Matrix(cells)
 
 
 def can_run(
-    check: CheckVariables, reframe_place: ReframePlace, offer: Offer, nodes: int = 1
+    check: CheckVariables, environment: PartitionEnvironment, offer: Offer, nodes: int = 1
 ) -> tuple[Runs, str]:
-    """Return whether a check can run in a place, and why not: the first thing that is missing."""
-    reason = reframe_place.refusal(check)
+    """Return whether a check can run in an environment, and the first thing that is missing."""
+    reason = environment.refusal(check)
     if not reason and offer.nodes is not None:
         reason = missing_in_partition(offer.nodes, offer.slurm_partition, nodes)
     if reason:
         return "no", reason
     site_program = offer.programs.get(check.program or "")
-    if check.from_spack and not site_program and "spack" in reframe_place.features:
+    if check.from_spack and not site_program and "spack" in environment.features:
         return ("no" if offer.spack_fault else "yes"), offer.spack_fault
     if offer.modules is None:
         return "unknown", "no module system on this host"
     if offer.modules.missing:
         return "no", f"no module {', '.join(offer.modules.missing)}"
-    if check.compiles and not shutil.which(reframe_place.compiler, path=offer.modules.path):
-        return "no", f"no compiler {reframe_place.compiler}"
+    if check.compiles and not shutil.which(environment.compiler, path=offer.modules.path):
+        return "no", f"no compiler {environment.compiler}"
     programs = [site_program or check.program]
-    if check.mpi and reframe_place.launcher in _LAUNCHERS:
-        programs.append(reframe_place.launcher)
+    if check.mpi and environment.launcher in _LAUNCHERS:
+        programs.append(environment.launcher)
     for program in programs:
         if program and not shutil.which(program, path=offer.modules.path):
-            if "modules" in reframe_place.features:  # modules on the nodes may provide it
+            if "modules" in environment.features:  # modules on the nodes may provide it
                 return "unknown", f"no program {program} on this host"
             return "no", f"no program {program}"
     return "yes", ""

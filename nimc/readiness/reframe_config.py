@@ -1,4 +1,4 @@
-"""Reads a ReFrame configuration: its partitions, environments, features, places and hosts."""
+"""Reads a ReFrame configuration: its partitions, environments, features and hosts."""
 
 from __future__ import annotations
 
@@ -152,8 +152,8 @@ _FEATURE_CONDITION = re.compile(r"[+-][\w.-]+( [+-][\w.-]+)*")
 
 
 @dataclass(frozen=True, kw_only=True)
-class ReframePlace:
-    """A place where ReFrame may run a check: an environment in a partition."""
+class PartitionEnvironment:
+    """An environment of a partition, in which ReFrame may run a check."""
 
     partition: str
     environment: str
@@ -169,14 +169,14 @@ class ReframePlace:
 
     @property
     def name(self) -> str:
-        """Return the place as ReFrame writes it."""
+        """Return partition and environment as ReFrame writes them."""
         return f"{self.partition}+{self.environment}"
 
     def refusal(self, check: CheckVariables) -> str:
         """Return why the settings do not let a check run here; empty if they do."""
         if not self.accepted_by(check.environs):
             features = features_in_words(check.environs)
-            return f"no feature {features}" if features else "not one of its valid places"
+            return f"no feature {features}" if features else "not one of its valid environments"
         has_spack_compiler = check.from_spack and "spack" in self.features
         if check.compiles and not self.compiler and not has_spack_compiler:
             return "no compiler: 'cc' is empty"
@@ -198,32 +198,37 @@ class ReframePlace:
         return all((word[1:] in self.features) == (word[0] == "+") for word in words)
 
 
-def places_of(settings: ReframeSettings, partitions: Partitions, system: str) -> list[ReframePlace]:
-    """Return the places of these partitions; a check runs in the first that it can use."""
-    places = []
+def partition_environments(
+    settings: ReframeSettings, partitions: Partitions, system: str
+) -> list[PartitionEnvironment]:
+    """Return the environments of these partitions; a check runs in the first that it can use."""
+    environments = []
     for part in partitions:
         for name in part.get("environs", []):
             for environ in _defined(settings.environs, str(name), system, str(part.get("name"))):
                 variables = [*part.get("env_vars", []), *environ.get("env_vars", [])]
-                reframe_place = ReframePlace(
-                    partition=str(part.get("name")),
-                    environment=str(name),
-                    features=frozenset(map(str, environ.get("features", []))),
-                    compiler=str(environ.get("cc", "cc")),
-                    modules=(*_modules(part), *_modules(environ)),
-                    launcher=str(part.get("launcher", "local")),
-                    variables=tuple((str(variable), value) for variable, value in variables),
+                environments.append(
+                    PartitionEnvironment(
+                        partition=str(part.get("name")),
+                        environment=str(name),
+                        features=frozenset(map(str, environ.get("features", []))),
+                        compiler=str(environ.get("cc", "cc")),
+                        modules=(*_modules(part), *_modules(environ)),
+                        launcher=str(part.get("launcher", "local")),
+                        variables=tuple((str(variable), value) for variable, value in variables),
+                    )
                 )
-                places.append(reframe_place)
-    return places
+    return environments
 
 
-def checks_without_place(
-    checks: Mapping[str, CheckVariables], places: Sequence[ReframePlace]
+def checks_without_environment(
+    checks: Mapping[str, CheckVariables], environments: Sequence[PartitionEnvironment]
 ) -> list[str]:
-    """Return the checks that no place accepts by the settings."""
+    """Return the checks that no environment accepts by the settings."""
     return [
-        name for name, check in checks.items() if all(option.refusal(check) for option in places)
+        name
+        for name, check in checks.items()
+        if all(environment.refusal(check) for environment in environments)
     ]
 
 
@@ -232,7 +237,7 @@ def needs_in_words(check: CheckVariables) -> str:
     features = features_in_words(check.environs)
     parts = [f"features: {features}"] if features else []
     if not check.environs:
-        parts.append("a place in the class's valid_systems and valid_prog_environs")
+        parts.append("a name that the class's valid_systems and valid_prog_environs allow")
     if check.compiles:
         parts.append("a C compiler, 'cc'")
     return " and ".join(parts)

@@ -19,7 +19,7 @@ from pydantic import (
     field_validator,
 )
 
-from records import marked_yaml, units
+from records import units, yaml_file
 from records.acceptance import AcceptanceLimits, limit_field
 from records.block_plan import OriginPolicy, ShortWrites
 from records.checkout import ROOT
@@ -27,7 +27,7 @@ from records.errors import InputError, shown_value, suggestion
 from records.files import require_owned
 from records.machine import devices, host
 from records.machine.fabrics import InjectorName
-from records.marked_yaml import Duration, Fraction, Rate, Record, Size
+from records.yaml_file import Duration, Fraction, Rate, Record, Size
 
 #: The smallest message that counts as reaching DRAM, bytes.
 LEAST_DRAM_B = 64 * 2**20
@@ -422,21 +422,21 @@ def load(name: str, root: Path = ROOT) -> Machine:
             f"; known machines: {', '.join(machines) or 'none'}"
         )
     path = root / "site" / f"{name}.yaml"
-    files = [marked_yaml.load_mapping(path)]
+    files = [yaml_file.load_mapping(path)]
     data = {"name": name, **files[0].data}
     if include := files[0].data.get("include"):
         included = path.parent / os.path.expandvars(str(include))
         for part in (included.parent, included):
             require_owned(part, f"{path}: include", or_root=True)
         if included.exists():
-            files.append(marked_yaml.load_mapping(included))
+            files.append(yaml_file.load_mapping(included))
             data |= files[1].data
     try:
         machine = Machine.model_validate(data)
     except ValidationError as error:
-        raise InputError(marked_yaml.first_fault_line(files, error, Machine)) from None
+        raise InputError(yaml_file.first_fault_line(files, error, Machine)) from None
     if machine.name != name:
-        location = marked_yaml.line_of(files, ("name",))
+        location = yaml_file.line_of(files, ("name",))
         shown_name = shown_value(machine.name)
         raise InputError(
             f"{location}: name: {shown_name} found; allowed: the file's name, {name!r}"

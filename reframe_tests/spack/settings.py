@@ -12,7 +12,7 @@ from pydantic import Field, TypeAdapter, ValidationError
 
 from records.checkout import ROOT
 from records.errors import InputError, first_fault
-from records.marked_yaml import Record
+from records.yaml_file import Record
 from reframe_tests.spack.folders import SpackLayout, spack_setup_command
 
 ENVIRONMENTS = ROOT / "spack_envs"

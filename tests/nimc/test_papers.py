@@ -28,7 +28,7 @@ from analysis.report.page import render
 from nimc.cli.main import cli
 from records.campaign import Campaign
 from records.checkout import ROOT
-from records.marked_yaml import parse
+from records.yaml_file import parse
 from tests.analysis.compare.nights import night
 from tests.analysis.contention.made_sweeps import noisy_sweep
 from tests.analysis.made_counters import CASES, FIGURE_4, OPENSPEEDSHOP

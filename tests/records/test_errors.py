@@ -10,8 +10,8 @@ from pydantic import AfterValidator, Field, ValidationError, create_model
 
 from records.errors import InputError, first_fault, shown_value, suggestion
 from records.json_limits import parse_document, read_document, read_json, refuse_long, validated
-from records.marked_yaml import Duration, Rate, Record, Size
 from records.sample import DeviceBytes
+from records.yaml_file import Duration, Rate, Record, Size
 from tests.messages import assert_message
 
 

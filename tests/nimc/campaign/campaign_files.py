@@ -6,7 +6,7 @@ import pytest
 
 from nimc.campaign.campaign_file import load_campaign
 from nimc.readiness.checks import CheckVariables
-from records import marked_yaml
+from records import yaml_file
 from records.campaign import Campaign
 from records.errors import InputError
 from records.machine.site import Machine
@@ -30,7 +30,7 @@ CHECKS = {
 def load(tmp_path: Path, text: str | bytes, machine: Machine | None = None) -> Campaign:
     path = tmp_path / "c.yaml"
     path.write_bytes(text.encode() if isinstance(text, str) else text)
-    return load_campaign(marked_yaml.load(path), CHECKS, machine or load_machine("localhost"))
+    return load_campaign(yaml_file.load(path), CHECKS, machine or load_machine("localhost"))
 
 
 def faults(tmp_path: Path, text: str) -> list[str]:

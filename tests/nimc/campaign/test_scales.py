@@ -12,7 +12,7 @@ from nimc.campaign.plan import block_plan
 from nimc.campaign.prepare import prepare
 from nimc.campaign.scales import scales
 from nimc.readiness.checks import checks_in
-from records import marked_yaml
+from records import yaml_file
 from records.campaign import Campaign
 from records.checkout import ROOT
 from records.errors import InputError
@@ -45,7 +45,7 @@ def write(tmp_path: Path, text: str) -> Path:
 
 def expanded(tmp_path: Path, text: str, machine: Machine = MACHINE) -> Campaign:
     checks = checks_in(ROOT / "reframe_tests")
-    return load_campaign(marked_yaml.load(write(tmp_path, text)), checks, machine)
+    return load_campaign(yaml_file.load(write(tmp_path, text)), checks, machine)
 
 
 def test_more_nodes_than_agents_were_tried_on_are_refused(tmp_path):
@@ -94,8 +94,8 @@ def test_variables_of_a_check_of_others_say_how_it_writes(tmp_path):
     ours = checks_in(ROOT / "reframe_tests")["lammps_scaling"]
     theirs = replace(ours, levels={**ours.levels, "write": "2s", "writers": "daly:2"})
     text = "name: c\nworkloads: [{check: theirs, set: {nodes: 4}}]\narms: [off, daly]\n"
-    marked = marked_yaml.load(write(tmp_path, text))
-    (row,) = scales(load_campaign(marked, {"theirs": theirs}, MACHINE), MACHINE)
+    document = yaml_file.load(write(tmp_path, text))
+    (row,) = scales(load_campaign(document, {"theirs": theirs}, MACHINE), MACHINE)
     assert (row.writers, row.counted, row.write_s, row.writes_per_s) == (2, None, 2.0, 1.0)
 
 

@@ -62,7 +62,7 @@ def test_a_check_runs_only_in_the_places_of_its_class(prepared):
     melt, plain = (prepared.checks[name] for name in ("melt", "plain"))
     assert melt.environs == plain.environs == ("default+wheels",)
     cells = matrix(prepared.checks, prepared.offers).cells
-    assert {(cell.workload, cell.place_name): cell.runs for cell in cells} == {
+    assert {(cell.workload, cell.combination): cell.runs for cell in cells} == {
         **{(name, "default+wheels"): "yes" for name in ("melt", "plain", "stream")},
         **{(name, "default+spack"): "no" for name in ("melt", "plain", "stream")},
     }

@@ -179,7 +179,7 @@ def test_what_works_is_named_and_what_does_not_has_a_line():
         "p+e: lammps, stream q+e: nothing r+e: nothing",
         "amg, cns on p+e: no program amg, cns",
         "cns on q+e: no feature wheels or modules",
-        "stream on q+e, r+e: no compiler: 'cc' is empty",  # once for all places
+        "stream on q+e, r+e: no compiler: 'cc' is empty",  # once for all environments
         "box is not ready: no compiler",
     ):
         assert shown in words

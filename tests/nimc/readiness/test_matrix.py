@@ -12,7 +12,7 @@ import pytest
 
 from nimc.readiness.checks import CheckVariables
 from nimc.readiness.matrix import Offer, can_run, matrix, offers_of
-from nimc.readiness.reframe_config import ReframePlace, ReframeSettings
+from nimc.readiness.reframe_config import PartitionEnvironment, ReframeSettings
 from records.commands import command
 from records.machine import program
 from records.machine.program import ModuleLoad
@@ -84,7 +84,7 @@ def test_the_first_thing_that_is_missing_is_named(
     path: str, check: CheckVariables, features: list[str], compiler: str, missing: list[str],
     nodes: list[SlurmNode] | None, spack: str, expected: tuple[str, str],
 ) -> None:  # fmt: skip
-    environment = ReframePlace(
+    environment = PartitionEnvironment(
         partition="p", environment="e", features=frozenset(features), compiler=compiler
     )
     offer = Offer(ModuleLoad(missing, path), nodes, "big", spack)
@@ -95,7 +95,7 @@ def test_the_first_thing_that_is_missing_is_named(
 
 
 def test_a_program_that_the_site_names_is_looked_for_at_its_path(path: str) -> None:
-    environment = ReframePlace(
+    environment = PartitionEnvironment(
         partition="p", environment="e", features=frozenset(["spack"]), compiler=""
     )
     named = {"umt": f"{path}/melt", "melt": "/nowhere/melt"}
@@ -105,7 +105,7 @@ def test_a_program_that_the_site_names_is_looked_for_at_its_path(path: str) -> N
     assert can_run(PROGRAM, environment, offer) == ("no", "no program /nowhere/melt")
     # What only a job can tell is unknown.
     modules_check = CheckVariables(variables=frozenset(), environs=("+modules",), program="theirs")
-    environment = ReframePlace(
+    environment = PartitionEnvironment(
         partition="p",
         environment="e",
         features=frozenset(["modules"]),
@@ -118,11 +118,12 @@ def test_a_program_that_the_site_names_is_looked_for_at_its_path(path: str) -> N
     )
     on_path = can_run(modules_check, environment, Offer(ModuleLoad([], path)))
     assert on_path == ("unknown", "no program theirs on this host")
-    # The places of a third-party check are named.
+    # The environments of a third-party check are named.
     theirs = CheckVariables(variables=frozenset(), environs=("p+e", "q+e"))
     assert can_run(theirs, environment, Offer(ModuleLoad([], path))) == ("yes", "")
     elsewhere = CheckVariables(variables=frozenset(), environs=("q+e",))
-    assert can_run(elsewhere, environment, Offer(None)) == ("no", "not one of its valid places")
+    refused = can_run(elsewhere, environment, Offer(None))
+    assert refused == ("no", "not one of its valid environments")
 
 
 def stand_in(tmp_path: Path, path: str) -> dict[str, str]:
@@ -183,7 +184,7 @@ def test_a_whole_matrix(tmp_path: Path, path: str, monkeypatch: pytest.MonkeyPat
     whole = matrix(checks, offers_of(settings, "m", None))
     runs: dict[str, list[tuple[str, str]]] = {workload: [] for workload in checks}
     for cell in whole.cells:
-        runs[cell.workload].append((cell.place_name, cell.runs))
+        runs[cell.workload].append((cell.combination, cell.runs))
     assert runs == {
         "copy": [("one+spack", "no"), ("one+own", "yes"), ("two+mods", "yes")],
         "melt": [("one+spack", "no"), ("one+own", "no"), ("two+mods", "yes")],

@@ -114,7 +114,7 @@ STOPPED = {"state": "cancelled", "reason": "stopped by a signal, or the owner pr
 TIMEOUT = json.dumps({"outcome": "time_limit", "reason": "Slurm: job state TIMEOUT"})
 UNMET = failed("performance", "failed to meet reference")
 NO_PAIR = failed("sanity", "sanity error: no pair of 'on' counts: writer 0 was at 3% of its rate")
-#: As a check leaves it for each place.
+#: As a check leaves it, with a line for each environment.
 SKIPPED = json.dumps(["test_HPCCG is not on PATH", "nimc: no Spack is set up"])
 #: As ReFrame 4.10.4 prints it, colours included.
 UNLOADED = """\

@@ -28,8 +28,8 @@ from nimc.run.folder import (
     requirements_of,
     resolved_request,
 )
-from records import marked_yaml
 from records import run as records
+from records import yaml_file
 from records.checkout import ROOT
 from records.errors import InputError, MachineError
 from records.machine.site import Machine
@@ -355,7 +355,7 @@ def test_runs_that_began_before_there_were_factors_are_resumed(tmp_path, text, r
     path = tmp_path / "c.yaml"
     path.write_text(text)
     checks = checks_in(ROOT / "reframe_tests")
-    campaign = load_campaign(marked_yaml.load(path), checks, machine)
+    campaign = load_campaign(yaml_file.load(path), checks, machine)
     assert records.digest_of(resolved_request(campaign, machine, "n1")) == recorded
 
 

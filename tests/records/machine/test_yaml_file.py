@@ -8,8 +8,8 @@ from typing import Any
 import pytest
 
 from records.errors import InputError
-from records.marked_yaml import load
 from records.text import one_line
+from records.yaml_file import load
 from tests.messages import assert_message
 
 #: 63 lists within each other.
@@ -60,11 +60,11 @@ def test_a_value_is_not_taken_for_something_else(tmp_path: Path, text: str, valu
 def test_lines_of_values_and_keys(tmp_path: Path) -> None:
     path = tmp_path / "f.yaml"
     path.write_text("a:\n  b:\n    - 1\n    - c: 2\n")
-    marked = load(path)
-    assert marked.key_lines == {("a",): 1, ("a", "b"): 2, ("a", "b", 1, "c"): 4}
-    assert marked.line(("a", "b", 0)) == 3
+    document = load(path)
+    assert document.key_lines == {("a",): 1, ("a", "b"): 2, ("a", "b", 1, "c"): 4}
+    assert document.line(("a", "b", 0)) == 3
     # A key that is missing has the line where its mapping begins.
-    assert marked.line(("a", "b", 1, "missing")) == 4
+    assert document.line(("a", "b", 1, "missing")) == 4
 
 
 @pytest.mark.parametrize(

@@ -8,12 +8,12 @@ import pytest
 
 from nimc.readiness.checks import CheckVariables
 from nimc.readiness.reframe_config import (
-    ReframePlace,
+    PartitionEnvironment,
     ReframeSettings,
-    checks_without_place,
+    checks_without_environment,
     machine_of_host,
     needs_in_words,
-    places_of,
+    partition_environments,
 )
 from records.errors import InputError
 
@@ -44,8 +44,8 @@ CASES: list[tuple[list[str], list[str]]] = [
 
 def environment(
     name: str = "e", features: list[str] | None = None, compiler: str = "cc"
-) -> ReframePlace:
-    return ReframePlace(
+) -> PartitionEnvironment:
+    return PartitionEnvironment(
         partition="p", environment=name, features=frozenset(features or []), compiler=compiler
     )
 
@@ -69,19 +69,22 @@ def test_conditions_hold_where_reframe_says_so():
 
 
 def test_a_check_that_no_environment_accepts_is_found_by_the_settings_alone():
-    places = [environment("spack", ["spack"], compiler=""), environment("gnu", [], compiler="")]
+    environments = [
+        environment("spack", ["spack"], compiler=""),
+        environment("gnu", [], compiler=""),
+    ]
     checks = {
         "stream": check("*", compiles=True),
         "lammps": check("+spack", "+wheels"),
         "hpccg": check("+wheels"),
     }
-    assert checks_without_place(checks, places) == ["stream", "hpccg"]
+    assert checks_without_environment(checks, environments) == ["stream", "hpccg"]
     assert needs_in_words(checks["stream"]) == "a C compiler, 'cc'"
     assert needs_in_words(checks["lammps"]) == "features: spack or wheels"
-    assert checks_without_place(checks, [environment("gnu", ["wheels"])]) == []
+    assert checks_without_environment(checks, [environment("gnu", ["wheels"])]) == []
 
 
-def test_places_take_modules_of_both_and_the_environment_of_their_partition():
+def test_an_environment_of_a_partition_has_the_modules_of_both():
     settings = ReframeSettings(
         environment={},
         partitions=[
@@ -95,10 +98,10 @@ def test_places_take_modules_of_both_and_the_environment_of_their_partition():
             {"name": "many", "modules": [{"name": "saved", "collection": True}]},
         ],
     )
-    places = places_of(settings, settings.partitions, "m")
+    environments = partition_environments(settings, settings.partitions, "m")
     assert [
         (f"{usable.partition}+{usable.environment}", usable.compiler, usable.modules)
-        for usable in places
+        for usable in environments
     ] == [("a+gnu", "cc", ("slurm", "gcc/13", "mpi")), ("b+gnu", "cc-b", ()), ("b+many", "cc", ())]
 
 

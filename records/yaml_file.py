@@ -56,7 +56,7 @@ for _name, (_pattern, _starts) in _PLAIN_SCALARS.items():
 
 
 @dataclass(kw_only=True)
-class Marked:
+class YamlDocument:
     """A file's data and the line of each of its values and keys, counted from 1."""
 
     path: Path
@@ -80,20 +80,20 @@ class Marked:
         return self.options.get(keys, "")
 
 
-def load(path: Path) -> Marked:
+def load(path: Path) -> YamlDocument:
     """Read a file. Raises InputError with file and line for invalid YAML."""
     return parse(_text(path), path)
 
 
-def parse(text: str, path: Path) -> Marked:
+def parse(text: str, path: Path) -> YamlDocument:
     """Parse a text; errors name the file `path`. Raises InputError as `load` does."""
-    marked = Marked(path=path, text=text)
+    document = YamlDocument(path=path, text=text)
     try:
-        _refuse_deep(text, marked)
+        _refuse_deep(text, document)
         loader = _Loader(text)
         node = loader.get_single_node()
         if node is not None:
-            marked.data = _value(node, (), marked, loader, set())
+            document.data = _value(node, (), document, loader, set())
     except yaml.YAMLError as error:
         mark, problem = None, str(error)
         if isinstance(error, yaml.MarkedYAMLError):
@@ -104,10 +104,10 @@ def parse(text: str, path: Path) -> Marked:
         if mark and text.splitlines()[mark.line :] and "\t" in text.splitlines()[mark.line]:
             fault = f"{fault}; a tab is in this line, and YAML is indented with spaces"
         raise InputError(one_line(f"{path}:{line}: invalid YAML: {fault}")) from error
-    return marked
+    return document
 
 
-def _refuse_deep(text: str, marked: Marked) -> None:
+def _refuse_deep(text: str, document: YamlDocument) -> None:
     """Raise InputError for a text that is nested too deep: libyaml would crash composing its nodes.
 
     Events can be read first, since libyaml gives them one after the other.
@@ -121,7 +121,7 @@ def _refuse_deep(text: str, marked: Marked) -> None:
         if depth > _MAX_DEPTH:
             line = event.start_mark.line + 1 if event.start_mark else 1
             raise InputError(
-                f"{marked.path}:{line}: nested deeper than allowed: {_MAX_DEPTH} levels"
+                f"{document.path}:{line}: nested deeper than allowed: {_MAX_DEPTH} levels"
             )
 
 
@@ -138,65 +138,68 @@ def _text(path: Path) -> str:
         raise InputError(f"{path}:{line}: not UTF-8 text") from error
 
 
-def _value(node: yaml.Node, keys: Keys, marked: Marked, loader: _Loader, visited: set[int]) -> Any:
-    """The value of a node; adds its line, and the lines of all values in it, to `marked`.
+def _value(
+    node: yaml.Node, keys: Keys, document: YamlDocument, loader: _Loader, visited: set[int]
+) -> Any:
+    """The value of a node; adds its line, and the lines of all values in it, to `document`.
 
     Raises InputError for content that is refused.
     """
-    marked.lines[keys] = node.start_mark.line + 1
+    document.lines[keys] = node.start_mark.line + 1
     if id(node) in visited:
-        _refuse(marked, node, "an alias (*) is not allowed; write the value out")
+        _refuse(document, node, "an alias (*) is not allowed; write the value out")
     visited.add(id(node))
     kind = node.tag.removeprefix(_TAG)
     if isinstance(node, yaml.MappingNode) and kind == "map":
         values = {}
         for key, value in node.value:
             if key.tag != f"{_TAG}str" or not isinstance(key.value, str):
-                _refuse(marked, key, "a key must be a word")
+                _refuse(document, key, "a key must be a word")
             inner: Keys = (*keys, key.value)
-            if first := marked.key_lines.get(inner):
-                _refuse(marked, key, f"duplicate key '{key.value}', first in line {first}")
-            marked.key_lines[inner] = key.start_mark.line + 1
-            values[key.value] = _value(value, inner, marked, loader, visited)
+            if first := document.key_lines.get(inner):
+                _refuse(document, key, f"duplicate key '{key.value}', first in line {first}")
+            document.key_lines[inner] = key.start_mark.line + 1
+            values[key.value] = _value(value, inner, document, loader, visited)
         return values
     if isinstance(node, yaml.SequenceNode) and kind == "seq":
         return [
-            _value(item, (*keys, index), marked, loader, visited)
+            _value(item, (*keys, index), document, loader, visited)
             for index, item in enumerate(node.value)
         ]
     if not isinstance(node, yaml.ScalarNode) or kind not in ("str", *_PLAIN_SCALARS):
-        _refuse(marked, node, f"the tag {node.tag!r} is not allowed; write plain values")
+        _refuse(document, node, f"the tag {node.tag!r} is not allowed; write plain values")
     if kind == "str":
         return node.value
     if not re.fullmatch(_PLAIN_SCALARS[kind][0], node.value):  # such as `!!int x`
-        _refuse(marked, node, f"{node.value!r} is not of type {kind}")
+        _refuse(document, node, f"{node.value!r} is not of type {kind}")
     return loader.construct_object(node)
 
 
-def _refuse(marked: Marked, node: yaml.Node, fault: str) -> NoReturn:
-    raise InputError(one_line(f"{marked.path}:{node.start_mark.line + 1}: {fault}"))
+def _refuse(document: YamlDocument, node: yaml.Node, fault: str) -> NoReturn:
+    raise InputError(one_line(f"{document.path}:{node.start_mark.line + 1}: {fault}"))
 
 
 # Errors, with their lines, in a site file and in the file that it includes.
 
 
-def load_mapping(path: Path) -> Marked:
+def load_mapping(path: Path) -> YamlDocument:
     """Read a file that holds a mapping. Raises InputError."""
-    marked = load(path)
-    if not isinstance(marked.data, dict):
-        raise InputError(f"{path}:1: {shown_value(marked.data)} found; allowed: a mapping of keys")
-    return marked
+    document = load(path)
+    if not isinstance(document.data, dict):
+        shown = shown_value(document.data)
+        raise InputError(f"{path}:1: {shown} found; allowed: a mapping of keys")
+    return document
 
 
-def line_of(files: Sequence[Marked], keys: Keys) -> str:
+def line_of(files: Sequence[YamlDocument], keys: Keys) -> str:
     """`FILE:LINE` of a value, in the last of the files that has its first key."""
     with_key = [file for file in files if keys and keys[0] in file.data]
-    marked = with_key[-1] if with_key else files[0]
-    return f"{marked.path}:{marked.line(keys)}"
+    document = with_key[-1] if with_key else files[0]
+    return f"{document.path}:{document.line(keys)}"
 
 
 def first_fault_line(
-    files: Sequence[Marked], error: ValidationError, model: type[BaseModel]
+    files: Sequence[YamlDocument], error: ValidationError, model: type[BaseModel]
 ) -> str:
     """The first error in a line: file, line, field, what was found and what is allowed."""
     details = error.errors(include_url=False)[0]
