@@ -61,14 +61,14 @@ _SHARED_CORES = "{} nodes count as {} cores each, and share the {} cores of one 
 def render_machine_file(spec: Spec, cpus: int, memory_mib: int) -> str:
     """Return the text of `machine.yaml`.
 
-    A node of veth counts as `--cores`, or as its share of the host's cores, since all nodes run at
-    the same time. A virtual machine has `cpus` of its own. Raises InputError for more cores than
-    the host has.
+    It gives a node of veth `--cores` cores, or its share of the host's, since all nodes run at the
+    same time. A virtual machine has `cpus` of its own. Raises InputError for more cores than the
+    host has.
     """
     cores = cpus
     if spec.fabric == "veth":
         if spec.cores > cpus:
-            raise InputError(f"--cores {spec.cores}: this host has {cpus}; allowed: up to that")
+            raise InputError(f"--cores {spec.cores}: this host has {cpus}; allowed: at most {cpus}")
         cores = spec.cores if spec.cores > 1 else max(1, cpus // spec.nodes)
     injector, device = _WRITERS[spec.fabric]
     this_host = host.detect()

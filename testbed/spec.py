@@ -42,7 +42,7 @@ class Spec:
     origins: int
     numa: int = 1
     #: With rxe, processors of each NUMA node of a virtual machine, which is a separate socket. With
-    #: veth, cores that each node counts as; 1 means its share of the host's cores.
+    #: veth, cores of each node in the site file; 1 means its share of the host's cores.
     cores: int = 1
     memory_mib: int = 1024
     #: Network interfaces of a node; with rxe, each has a soft-RoCE device.

@@ -48,7 +48,7 @@ _SUBJECT_WIDTH, _STATE_WIDTH = 23, 9
 )
 @options.wait_option
 @options.results_option
-@click.option("-v", "--verbose", is_flag=True, help="Also what works, and every workload.")
+@click.option("-v", "--verbose", is_flag=True, help="Also show what works, and every workload.")
 @prints_answer()
 def doctor_command(
     machine: str, in_job: bool, wait_s: float, results: Path, verbose: bool

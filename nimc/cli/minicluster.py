@@ -42,12 +42,13 @@ def minicluster_command() -> None:
     help="Namespaces of this host, or virtual machines with soft-RoCE.",
 )
 @click.option("--nodes", default=4, help="Number of nodes.")
-@click.option("--origins", default=1, help="Number of them that are origins.")
+@click.option("--origins", default=1, help="Number of nodes that are origins.")
 @click.option("--numa", default=1, help="NUMA nodes of a virtual machine.")
 @click.option(
     "--cores",
     default=1,
-    help="rxe: processors of each NUMA node; veth: cores that each node counts as.",
+    help="rxe: processors of each NUMA node. veth: cores of each node in the site file; 1 means its"
+    " share of the host's cores.",
 )
 @click.option("--memory", "memory_mib", default=1024, help="MiB of a virtual machine.")
 @click.option("--rails", default=1, help="Network interfaces of a node.")
@@ -87,9 +88,12 @@ def _up_text(layout: ClusterLayout, state: State, was_up: bool) -> str:
 def status(layout: ClusterLayout) -> Answer:
     """Show the state of a cluster. Exit code 3 unless all of it is up."""
     current = cluster.status(layout)
-    document: dict[str, Any] = {"healthy": current.healthy, "state": str(layout.state)}
-    if current.state is not None:
-        document |= asdict(current) | {"state": current.state.as_dict(layout)}
+    document: dict[str, Any] = {"healthy": current.healthy}
+    if current.state is None:
+        document["state"] = str(layout.state)  # only the folder, since no cluster has a state
+    else:
+        document |= {"state": current.state.as_dict(layout)}
+        document |= {name: value for name, value in asdict(current).items() if name != "state"}
     return Answer(document, _status_parts(layout, current), 0 if current.healthy else 3, schema=2)
 
 

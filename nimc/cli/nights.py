@@ -79,7 +79,8 @@ def nights_command() -> None:
     metavar="COMMAND",
     default="",
     show_default=False,
-    help="Shell command that gets the summary as JSON. If it fails, the next start tells it again.",
+    help="Shell command that gets the summary as JSON. If it fails, it is called again when the"
+    " next night starts.",
 )
 @click.option(
     "--metrics", type=options.OutputPath(folder=True), help="Folder of node_exporter's text files."
@@ -185,7 +186,7 @@ def list_nights(folders: tuple[Path, ...]) -> Answer:
     "--machine", metavar="M", shell_complete=options.complete_machine, help="Only this machine."
 )
 @prints_answer()
-@options.details_option
+@options.details_option("series that have too few nights")
 def alarms(folders: tuple[Path, ...], machine: str | None, details: bool) -> Answer:
     """Show what became worse, and the loss that each series would show.
 

@@ -24,14 +24,14 @@ from records.files import require_output, resolved_output
 # Arguments and options that are paths to read or to write.
 
 
-_FOLDER = ROOT / "campaigns"
+_CAMPAIGNS_FOLDER = ROOT / "campaigns"
 
 
 class CampaignPath(click.Path):
     """The path of a campaign file; `quick` means `campaigns/quick.yaml` of this checkout."""
 
     def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> Path:
-        """Return the path. Raises InputError for an unknown name; a path may not exist."""
+        """Return the path. Raises InputError for an unknown name; a path need not exist."""
         path = Path(value)
         if path.suffix or "/" in str(value):
             return path
@@ -52,7 +52,7 @@ class CampaignPath(click.Path):
 
 
 def _campaigns() -> dict[str, Path]:
-    return {file.stem: file for file in sorted(_FOLDER.glob("*.yaml"))}
+    return {file.stem: file for file in sorted(_CAMPAIGNS_FOLDER.glob("*.yaml"))}
 
 
 #: Files and folders of a run that commands open. Opening a pipe in their place would block.
@@ -99,7 +99,7 @@ FILE = click.Path(exists=True, dir_okay=False, path_type=Path)
 class OutputPath(click.Path):
     """The path of a file, or with `folder` of a folder, that may be written (`records.files`).
 
-    Another path is refused before the command does any work.
+    Any other path is refused before the command does any work.
     """
 
     def __init__(self, *, folder: bool = False) -> None:
@@ -138,7 +138,7 @@ def require_program(argument: str, program: str) -> None:
     raise InputError(f"{argument}: no program {program!r} on PATH")
 
 
-def require_own_results(results: Path) -> None:
+def require_writable_results(results: Path) -> None:
     """Raise InputError for a results folder in which this user may not create runs."""
     existing = next(path for path in (results, *results.absolute().parents) if path.exists())
     if not os.access(existing, os.W_OK | os.X_OK):
@@ -166,7 +166,7 @@ def _machine_or_default(_ctx: click.Context, _param: click.Parameter, value: str
         return value
     name = default_machine()
     if name != LOCALHOST:
-        log(f"machine {name}: 'hostnames' of configs/{name}.py have this host; see --machine")
+        log(f"machine {name}: this host matches 'hostnames' in configs/{name}.py; see --machine")
     return name
 
 
@@ -177,13 +177,14 @@ machine_option = click.option(
     envvar="NIMC_MACHINE",
     callback=_machine_or_default,
     shell_complete=complete_machine,
-    help="A file of site/ [default: $NIMC_MACHINE, else by this host's name].",
+    help="Name of a machine, that of a file in site/ [default: $NIMC_MACHINE, else the machine that"
+    " matches this host's name].",
 )
 
 force_option = click.option(
     "--force",
     is_flag=True,
-    help="Show runs that have integrity faults as well; everything made of them is marked.",
+    help="Also show runs with integrity faults; everything made from them is marked.",
 )
 
 
@@ -232,10 +233,16 @@ def share(_ctx: click.Context, param: click.Parameter, text: str | None) -> floa
     with suppress(ValueError):
         if 0 < (value := float(units.fraction(text))) <= 1:
             return value
-    raise InputError(f"{param.opts[0]}: {text} found; allowed: above 0, at most 1, or such as 30%")
+    allowed = "a share above 0 and at most 1, such as 0.3 or 30%"
+    raise InputError(f"{param.opts[0]}: {text} found; allowed: {allowed}")
 
 
-details_option = click.option("-v", "--verbose", "details", is_flag=True, help="Also the details.")
+def details_option(detail_names: str) -> Callable[[Callable[..., Any]], Callable[..., Any]]:
+    """Return the option `--verbose`, or `-v`, as the argument `details`: show these too."""
+    return click.option(
+        "-v", "--verbose", "details", is_flag=True, help=f"Also show {detail_names}."
+    )
+
 
 results_option = click.option(
     "--results", type=ResultsPath(), default=Path("results"), help="Folder for runs."
@@ -247,14 +254,14 @@ wait_option = click.option(
     "wait_s",
     type=DURATION,
     default="10min",
-    help="How long the job may wait in the queue; it is cancelled then.",
+    help="How long the job may wait in the queue before it is cancelled.",
 )
 
 
 #: Value of `progress` -> help of the option of the same name.
 _PROGRESS_HELP = {
-    "verbose": "Also a line for every run, where its logs are, and details of results.",
-    "quiet": "Errors and results only, no progress.",
+    "verbose": "Also print a line for every run, where its logs are, and details of results.",
+    "quiet": "Print errors and results only, no progress.",
 }
 
 

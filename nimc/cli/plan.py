@@ -36,7 +36,8 @@ from records.units import plural
 
 _SCALE_HEADER = ["scale", "arm", "writers", "writes/s", "a write", "a run", "of a link"]
 _SCALE_LEGEND = "writers: concurrent, and the ranks that they are computed for."
-_DETAILS_HINT = "-v adds: ReFrame's command of each block"
+#: What the option -v adds.
+_DETAILS = "ReFrame's command of each block"
 #: ReFrame's options that stay in one line with their value.
 _OPTIONS_WITH_VALUE = ("-C", "-c", "-n", "-S")
 _NO_WRITERS = (
@@ -51,7 +52,7 @@ _NODES_UNKNOWN = "site/{}.yaml does not give 'nodes': the number of nodes was no
 @machine_option
 @results_option
 @prints_answer(tables=True)
-@details_option
+@details_option(_DETAILS)
 def plan_command(campaign: Path, machine: str, results: Path, details: bool) -> Answer:
     """Show the cases of CAMPAIGN, their nodes and hours; with -v the ReFrame commands too.
 
@@ -98,7 +99,7 @@ def plan_command(campaign: Path, machine: str, results: Path, details: bool) -> 
         yield from ("What runs where:", "", feasibility.matrix.text, "")
         yield from _scale_parts(every_scale, machine, request.machine.nodes)
         if planned.cases:
-            yield from _command_lines(planned) if details else [_DETAILS_HINT]
+            yield from _command_lines(planned) if details else [f"-v adds: {_DETAILS}"]
             yield ""
         if feasibility.why:
             yield prose(f"{machine} cannot run it: {feasibility.why}", fg="red")

@@ -44,6 +44,17 @@ from records.notes import merged_concurrent_runs
 from records.run import RunHeader
 from records.units import plural
 
+# What the option -v adds to the tables of each command.
+
+_EFFECTS_DETAILS = (
+    "standard deviations, baseline repeated, control, extra node-hours per 100 on average, rates of"
+    " the writers"
+)
+_COMPARISONS_DETAILS = "p adjusted over all rows, every night, and other facts of both sides"
+_REMEDIES_DETAILS = (
+    "intervals of price and gain, that for the next allocation, rates of the writers with / without"
+)
+
 
 @click.command()
 @click.argument("runs", nargs=-1, required=True, type=options.RunPath(), metavar="RUN...")
@@ -57,7 +68,7 @@ from records.units import plural
 )
 @prints_answer(tables=True)
 @options.force_option
-@options.details_option
+@options.details_option(_EFFECTS_DETAILS)
 def report_command(
     runs: tuple[Path, ...], output: Path | None, pictures: Path | None, force: bool, details: bool
 ) -> Answer:
@@ -98,10 +109,6 @@ _VERDICT_COLOURS: dict[Verdict, str] = {
 _EFFECTS_HEADER = ("case", "slowdown, 95 %", "verdict", "off -> on", "pairs")
 _EFFECTS_LEGEND = (
     "slowdown of the typical run, with its interval of 95 %; median run without -> with writers"
-)
-_EFFECTS_DETAILS = (
-    "standard deviations, baseline repeated, control, extra node-hours per 100 on average, rates of"
-    " the writers"
 )
 #: Least difference of two ratios that a reader of the table sees.
 _MIN_VISIBLE = 0.005
@@ -320,7 +327,7 @@ _COMPARISONS_LEGEND = "ratio: above 1 is slower"
     multiple=True,
     type=_RUN,
     metavar="RUN",
-    help="A night of the reference; once for each. Without it, the first of two RUNs.",
+    help="A night of the reference; may be repeated. Without it, the reference is the first RUN.",
 )
 @options.output_option("Folder for a page, compare.html, and its data, compare.json.", folder=True)
 @click.option(
@@ -328,7 +335,7 @@ _COMPARISONS_LEGEND = "ratio: above 1 is slower"
 )
 @prints_answer(tables=True)
 @options.force_option
-@options.details_option
+@options.details_option(_COMPARISONS_DETAILS)
 def compare_command(
     runs: tuple[Path, ...],
     references: tuple[Path, ...],
@@ -401,7 +408,7 @@ def comparison_parts(compared: ComparedSides, *, details: bool = False) -> Itera
         lines=list(map(_comparison_line, compared.rows)),
         notes=notes,
         legend=_COMPARISONS_LEGEND,
-        details_hint="p adjusted over all rows, every night, and other facts of both sides",
+        details_hint=_COMPARISONS_DETAILS,
         details=details,
         conclusions=[compared.summary],
     )
@@ -447,9 +454,6 @@ _REMEDIES_LEGEND = (
     "net: speed with / without the remedy at the share of traffic, above 1 is better; price: time"
     " with / without, off; gain: time without / with, on"
 )
-_REMEDIES_DETAILS = (
-    "intervals of price and gain, that for the next allocation, the rate with / without"
-)
 
 
 @click.command()
@@ -462,7 +466,7 @@ _REMEDIES_DETAILS = (
 )
 @prints_answer(tables=True)
 @options.force_option
-@options.details_option
+@options.details_option(_REMEDIES_DETAILS)
 def advise_command(
     runs: tuple[Path, ...], traffic_share: float | None, force: bool, details: bool
 ) -> Answer:

@@ -182,7 +182,7 @@ def run_campaign(
     instead. `in_words` translates the reason of a failure into the words of the command.
     """
     remark = discard if progress == "quiet" else log
-    options.require_own_results(results)
+    options.require_writable_results(results)
     reframe = find_reframe()
     request = replace(request, lengths=past_lengths(results.absolute(), header.digest))
     feasibility = request.feasibility()

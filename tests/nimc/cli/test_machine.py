@@ -10,6 +10,6 @@ def test_a_machine_chosen_by_the_name_of_the_host_is_said(monkeypatch: pytest.Mo
     monkeypatch.delenv("NIMC_MACHINE", raising=False)
     monkeypatch.setattr(reframe_config, "default_machine", lambda: "minicluster")
     *_, errors = call(["plan", "quick"])
-    assert "machine minicluster: 'hostnames' of configs/minicluster.py have this host" in errors
+    assert "machine minicluster: this host matches 'hostnames' in configs/minicluster.py" in errors
     *_, errors = call(["plan", "quick", "--machine", "localhost"])
     assert "hostnames" not in errors

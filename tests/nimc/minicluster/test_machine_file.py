@@ -65,5 +65,5 @@ def test_nodes_of_veth_that_count_more_cores_than_there_are_say_so():
     record = yaml.safe_load(render_machine_file(spec, cpus=2, memory_mib=512))
     assert record["facts"]["cores"] == 2
     assert record["caveats"] == ["2 nodes count as 2 cores each, and share the 2 cores of one host"]
-    with pytest.raises(InputError, match="--cores 2: this host has 1; allowed: up to that"):
+    with pytest.raises(InputError, match="--cores 2: this host has 1; allowed: at most 1"):
         render_machine_file(spec, cpus=1, memory_mib=512)
