@@ -147,7 +147,7 @@ def _view(question: Question, table: pl.DataFrame, run: RunData) -> View:
         pictures=[_picture(question, drawing, note) for drawing in drawings[:_MAX_PICTURES]],
         # A long table is folded below its pictures.
         long=len(cells) > _MAX_OPEN_ROWS,
-        emulated=run.emulation_caveats(cases),
+        emulation_caveats=run.emulation_caveats(cases),
     )
 
 

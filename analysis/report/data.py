@@ -229,7 +229,7 @@ class CaseData:
         return [row for row in self.rows if row.role == "effect"]
 
     @cached_property
-    def emulated(self) -> list[str]:
+    def emulation_caveats(self) -> list[str]:
         """Caveats of the transports of its writers; none for hardware."""
         return self.run.emulation_caveats([self.name])
 

@@ -108,7 +108,7 @@ def _loss_text(row: Result) -> str:
         interval += f"; {plural(row.pairs, 'pair')} do not show the mean more closely"
     else:
         interval = f"{cost.low:.1f} to {cost.high:.1f}"
-    traffic = f"{'emulated ' if row.emulated else ''}{traffic_words(row.direction)[0]}"
+    traffic = f"{'emulated ' if row.emulated else ''}{traffic_words(row.direction).noun}"
     rate = quantity(row.writer_rate_b_s, "B/s", 3)
     return f"{cost.value:.1f} more ({interval}) in {case_and_arm(row)} under {traffic} at {rate}"
 
@@ -168,7 +168,7 @@ _LOST_CORE_VERDICTS = {Verdict.NO_CONTROL, Verdict.NOT_ABOVE_CONTROL}
 
 def _headline_opening(rows: Sequence[Result]) -> tuple[str, set[Verdict]]:
     """Return the opening words of the headline of these rows, and the verdicts they express."""
-    traffic = " and ".join(dict.fromkeys(traffic_words(row.direction)[0] for row in rows))
+    traffic = " and ".join(dict.fromkeys(traffic_words(row.direction).noun for row in rows))
     verdicts = {row.verdict for row in rows}
     if verdicts == {Verdict.CONTENTION}:
         return f"Memory contention under network {traffic}", verdicts

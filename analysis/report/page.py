@@ -45,7 +45,7 @@ def render(runs: Sequence[RunData], shell: Shell | None = None) -> str:
         runs=views,
         sections=sections_shown("machine", ordered),
         after=sections_shown("after", ordered),
-        emulated=sorted({text for run in views for text in run.emulated}),
+        emulation_caveats=sorted({text for run in views for text in run.emulation_caveats}),
         meaning={verdict: reword(text) for verdict, text in MEANING.items()},
         fom=words.fom_text,
         ratio=words.ratio_texts,
@@ -67,7 +67,7 @@ def run_view(run: RunData, anchor: str, shell: Shell | None) -> View:
         summary=summary(run, shell),
         cases=[_case_view(case, f"{anchor}c{index}") for index, case in enumerate(run.cases)],
         sections={part: sections_shown(part, run, anchor) for part in parts},
-        emulated=sorted({text for case in run.cases for text in case.emulated}),
+        emulation_caveats=sorted({text for case in run.cases for text in case.emulation_caveats}),
     )
 
 
@@ -75,7 +75,7 @@ def _case_view(case: CaseData, anchor: str) -> View:
     return View(
         name=case.name,
         anchor=anchor,
-        emulated=case.emulated,
+        emulation_caveats=case.emulation_caveats,
         sections=sections_shown("case", case, anchor),
     )
 

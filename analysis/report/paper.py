@@ -1,4 +1,4 @@
-"""Pictures and tables of runs for a paper: SVG, PDF and LaTeX, in the widths of its columns."""
+"""Pictures and tables of runs for a paper, as SVG, PDF and LaTeX, in the widths of its columns."""
 
 from __future__ import annotations
 
@@ -24,7 +24,8 @@ WIDTHS = {
     "acm-page": (7.0, "figure*"),
 }
 TABLES = "tables"
-#: Heading of a column that the table of effects has only if a next allocation's interval leads.
+#: Heading of a column that the table of effects has only if an interval of the next allocation
+#: leads.
 _THESE_ALLOCATIONS = "these allocations"
 #: Headings of the table of effects.
 _EFFECT_HEADINGS = (
@@ -42,7 +43,7 @@ _LEGEND = (
     "medians of the runs without and with writes; intervals of the baseline against itself, and of"
     " a busy process instead of the writers"
 )
-#: LaTeX that shrinks a table to the width of the page if it is wider.
+#: LaTeX that shrinks a table which is wider than the page.
 _RESIZED_TO_PAGE = r"\resizebox{\ifdim\width>\textwidth\textwidth\else\width\fi}{!}"
 
 
@@ -51,12 +52,12 @@ class PaperFiles:
     """The files that were written for a paper."""
 
     files: list[Path] = field(default_factory=list)
-    #: Pictures that do not fit a width, by its folder.
+    #: Paths, without endings, of pictures that do not fit the width of their folder.
     unfit: list[Path] = field(default_factory=list)
 
 
 def write_for_paper(folder: Path, runs: Sequence[RunData]) -> PaperFiles:
-    """Write pictures and tables of `runs` to `folder`, with a subfolder for each of several."""
+    """Write pictures and tables of `runs` to `folder`, with a subfolder for each run if several."""
     written = PaperFiles()
     for run in runs:
         _write_run(folder / run.header.run if len(runs) > 1 else folder, run, written)
@@ -66,11 +67,11 @@ def write_for_paper(folder: Path, runs: Sequence[RunData]) -> PaperFiles:
 def _write_run(folder: Path, run: RunData, written: PaperFiles) -> None:
     view = run_view(run, "", None)
     origin = f"Run {run.header.run} of nimc on {run.header.machine}."
-    names: set[str] = set()
-    for title, emulated, picture in _pictures(view):
-        name = _unique_name(picture.name, names)
+    used_names: set[str] = set()
+    for title, caveats, picture in _pictures(view):
+        name = _unique_name(picture.name, used_names)
         part = f"{picture.part}." if picture.part else ""
-        sentences = [f"{title}.", part, picture.caption, _caveat(emulated), origin]
+        sentences = [f"{title}.", part, picture.caption, _caveats_text(caveats), origin]
         caption = " ".join(filter(None, sentences))
         for width, (width_in, environment) in WIDTHS.items():
             make_folder(folder / width)
@@ -82,9 +83,10 @@ def _write_run(folder: Path, run: RunData, written: PaperFiles) -> None:
             replace_text(path.with_suffix(".tex"), _float(environment, f"fig:{name}", content))
             written.files += [path.with_suffix(end) for end in (".svg", ".pdf", ".tex")]
     make_folder(folder / TABLES)
-    for title, emulated, rows in _tables(view):
-        name = _unique_name(title, names)
-        caption = escaped(" ".join(filter(None, [f"{title}.", _caveat(emulated), origin])))
+    for title, caveats, rows in _tables(view):
+        name = _unique_name(title, used_names)
+        sentences = [f"{title}.", _caveats_text(caveats), origin]
+        caption = escaped(" ".join(filter(None, sentences)))
         content = [rf"\caption{{{caption}}}", f"{_RESIZED_TO_PAGE}{{%", f"{tabular(rows)}}}"]
         path = folder / TABLES / f"{name}.tex"
         replace_text(path, _float("table*", f"tab:{name}", content))
@@ -98,30 +100,31 @@ def _pictures(view: View) -> Iterator[tuple[str, Sequence[str], Picture]]:
             for case in view.cases:
                 for section in case.sections:
                     for picture in getattr(section.view, "pictures", ()):
-                        yield case.name, case.emulated, picture
+                        yield case.name, case.emulation_caveats, picture
         for section in sections:
             for picture in getattr(section.view, "pictures", ()):
                 title = section.declaration.title or "All cases"
-                yield title, getattr(section.view, "emulated", view.emulated), picture
+                caveats = getattr(section.view, "emulation_caveats", view.emulation_caveats)
+                yield title, caveats, picture
 
 
 def _tables(view: View) -> Iterator[tuple[str, Sequence[str], list[Sequence[str]]]]:
-    """Yield caption, caveats and rows of each table; the header is the first row."""
+    """Yield title, caveats of the writes, and rows of each table; the first row is the header."""
     if effects := view.data.effect_table_rows:
         rows: list[Sequence[str]] = [_EFFECT_HEADINGS, *map(_effect_cells, effects)]
-        shown = f"Slowdown of the typical run, {interval_text(effects)}"
+        estimate = f"Slowdown of the typical run, {interval_text(effects)}"
         if any(row.next for row in effects):
-            shown += ", and that of these allocations, on which the verdict rests"
+            estimate += ", and that of these allocations, on which the verdict rests"
         else:
             column = _EFFECT_HEADINGS.index(_THESE_ALLOCATIONS)
             rows = [[*cells[:column], *cells[column + 1 :]] for cells in rows]
-        yield f"Slowdown by workload. {shown}; {_LEGEND}", view.emulated, rows
+        yield f"Slowdown by workload. {estimate}; {_LEGEND}", view.emulation_caveats, rows
     for sections in view.sections.values():
         for section in sections:
             table = section.view
             if getattr(table, "rows", None) and getattr(table, "headings", None):
                 cells = [[_cell_text(*cell) for cell in row] for row in table.rows]
-                yield section.declaration.title, table.emulated, [table.headings, *cells]
+                yield section.declaration.title, table.emulation_caveats, [table.headings, *cells]
 
 
 def _effect_cells(row: Result) -> Sequence[str]:
@@ -145,21 +148,23 @@ def _cell_text(text: str, text_below: str) -> str:
     return f"{text} ({details})" if details else text
 
 
-def _caveat(emulated: Sequence[str]) -> str:
-    return " ".join(f"{text[0].upper()}{text[1:]}." for text in emulated)
+def _caveats_text(caveats: Sequence[str]) -> str:
+    return " ".join(f"{text[0].upper()}{text[1:]}." for text in caveats)
 
 
-def _unique_name(text: str, names: set[str]) -> str:
-    """A name for files and labels that `names` do not have; it is added to them."""
-    stem = re.sub(r"[^A-Za-z0-9]+", "-", text.split(". ")[0]).strip("-").lower()
+def _unique_name(title: str, used_names: set[str]) -> str:
+    """A name for files and labels, from a title's first sentence; it is added to `used_names`."""
+    first_sentence = title.partition(". ")[0]
+    stem = re.sub(r"[^A-Za-z0-9]+", "-", first_sentence).strip("-").lower()
     name, number = stem, 1
-    while name in names:
+    while name in used_names:
         number += 1
         name = f"{stem}-{number}"
-    names.add(name)
+    used_names.add(name)
     return name
 
 
 def _float(environment: str, label: str, content: Sequence[str]) -> str:
+    """A float of LaTeX: a figure or a table with its label."""
     lines = [rf"\begin{{{environment}}}", r"\centering", *content, rf"\label{{{label}}}"]
     return "\n".join([*lines, rf"\end{{{environment}}}", ""])

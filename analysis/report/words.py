@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 import time
 from collections.abc import Callable, Sequence
+from typing import NamedTuple
 
 from markupsafe import Markup, escape
 
@@ -107,17 +108,27 @@ def duration_text(value_s: float) -> str:
     return f"{value_s:.4g} s"
 
 
-#: Direction -> what `traffic_words` returns. All other directions are writes.
+class TrafficWords(NamedTuple):
+    """The words for traffic in one direction."""
+
+    #: `writes`, for example.
+    noun: str
+    #: What is done with bytes: they are `written into` a node's memory, for example.
+    participle: str
+
+
+_WORDS_FOR_WRITES = TrafficWords("writes", "written into")
+#: Direction -> its words. All other directions are writes.
 _TRAFFIC_WORDS = {
-    "read": ("reads", "read from"),
-    "both": ("writes and reads", "written into, and as many read from,"),
-    "receive": ("messages", "received by"),
+    "read": TrafficWords("reads", "read from"),
+    "both": TrafficWords("writes and reads", "written into, and as many read from,"),
+    "receive": TrafficWords("messages", "received by"),
 }
 
 
-def traffic_words(direction: str | None) -> tuple[str, str]:
-    """Return a noun for the traffic (`writes`) and what it does to memory (`written into`)."""
-    return _TRAFFIC_WORDS.get(direction or "", ("writes", "written into"))
+def traffic_words(direction: str | None) -> TrafficWords:
+    """Return the words for the traffic of writers in a direction; None is a write."""
+    return _TRAFFIC_WORDS.get(direction or "", _WORDS_FOR_WRITES)
 
 
 def range_text(interval: Estimate | Interval) -> str:

@@ -12,10 +12,10 @@ from analysis.report.plots import View
 from analysis.report.sections import Section
 from analysis.report.sentences import MEANING
 from records.groups import grouped
-from records.measured import command_of, reworded
+from records.measured import command_of
 from records.text import first_names
 
-#: Maximum blocks named in a line.
+#: Most blocks that are named in a line.
 _MAX_NAMED_BLOCKS = 4
 
 
@@ -29,24 +29,26 @@ def _about(run: RunData) -> View:
 
 
 def _provenance(run: RunData) -> View:
-    """The facts that all blocks share, and the other facts of each."""
+    """The facts that all blocks share, and the other facts of the blocks of each record."""
     columns = ("provenance", "case", "block")
     rows = run.samples.select(columns).unique(maintain_order=True)
-    blocks = grouped((str(sha), f"{case}, block {block}") for sha, case, block in rows.iter_rows())
-    facts_of_blocks = {sha: labelled_facts(run.provenance.get(sha, {})) for sha in blocks}
-    recorded = [block_facts for block_facts in facts_of_blocks.values() if block_facts]
-    # Sets, since each block may have a hundred facts of each of its nodes.
-    shared = set.intersection(*map(set, recorded)) if recorded else set()
+    blocks_by_sha = grouped(
+        (str(sha), f"{case}, block {block}") for sha, case, block in rows.iter_rows()
+    )
+    facts_by_sha = {sha: labelled_facts(run.provenance.get(sha, {})) for sha in blocks_by_sha}
+    recorded_facts = [facts for facts in facts_by_sha.values() if facts]
+    # Lists would be slow: a block may have a hundred facts of each of its nodes.
+    shared = set.intersection(*map(set, recorded_facts)) if recorded_facts else set()
     return View(
-        shared=[fact for fact in recorded[0] if fact in shared] if recorded else [],
+        shared=[fact for fact in recorded_facts[0] if fact in shared] if recorded_facts else [],
         blocks=[
             View(
                 sha=sha,
                 names=first_names(names, _MAX_NAMED_BLOCKS),
-                facts=[fact for fact in facts_of_blocks[sha] if fact not in shared],
+                facts=[fact for fact in facts_by_sha[sha] if fact not in shared],
                 missing=sha not in run.provenance,
             )
-            for sha, names in blocks.items()
+            for sha, names in blocks_by_sha.items()
         ],
     )
 
@@ -56,14 +58,15 @@ def _machine(runs: Sequence[RunData]) -> View:
 
 
 def _method(runs: Sequence[RunData]) -> View:
-    emulated = any(case.emulated for run in runs for case in run.cases)
+    has_emulated_writes = any(case.emulation_caveats for run in runs for case in run.cases)
     reword = page_rewording(runs)
     return View(
-        measured=reword is reworded,  # by `nimc measure`, without a campaign
+        # `nimc measure` has no campaign.
+        has_campaign=not all(command_of(run.header) for run in runs),
         meaning={
             verdict: reword(text)
             for verdict, text in MEANING.items()
-            if emulated or verdict is not Verdict.EMULATED
+            if has_emulated_writes or verdict is not Verdict.EMULATED
         },
     )
 

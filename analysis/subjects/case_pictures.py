@@ -37,22 +37,23 @@ from records.text import one_line
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
-#: Above this many points, a figure's points are rasterized.
+#: If there are more points than this, they are rasterized.
 RASTER_ABOVE = 3000
 #: Maximum characters of a tooltip.
-_MAX_TITLE_CHARACTERS = 200
+_MAX_TOOLTIP_CHARACTERS = 200
 #: Columns of the samples that pictures show.
 _DRAWN_COLUMNS = ["key", "arm", "status", "outcome", "reason", "fom", "nodes"]
 #: Columns that the tooltip of a run shows.
-_TITLE_COLUMNS = ("key", "nodes", "fom", "status", "outcome", "reason")
-#: Status of a run, or `lost` if it has no figure of merit -> marker and style. A run that counts
-#: has the marker of its treatment.
-_STATUS_LOOKS: dict[str, tuple[str, dict[str, Any]]] = {
-    "counts": ("", {"alpha": 0.75, "mew": 0}),
+_TOOLTIP_COLUMNS = ("key", "nodes", "fom", "status", "outcome", "reason")
+#: Kind of runs that do not count: their status, or `lost` for those without a figure of merit.
+#: Kind -> marker and style of their points.
+_UNCOUNTED_POINTS: dict[str, tuple[str, dict[str, Any]]] = {
     "warm-up": ("o", {"mfc": "none"}),
     "rejected": ("x", {}),
     "lost": ("x", {"clip_on": False}),
 }
+#: Style of the points of runs that count. They have the marker and the colour of their treatment.
+_COUNTED_STYLE: dict[str, Any] = {"alpha": 0.75, "mew": 0}
 
 
 def samples_plot(samples: pl.DataFrame, unit: str, name: str = "runs") -> Picture:
@@ -62,17 +63,17 @@ def samples_plot(samples: pl.DataFrame, unit: str, name: str = "runs") -> Pictur
     at the left edge. Runs that do not count are drawn at the edge if they lie beyond it, so that
     the runs that count have enough room.
     """
-    treatments = in_table_order(str(name) for name in samples["arm"].unique(maintain_order=True))
-    divisor, scaled = divisor_and_unit(median_of(samples["fom"].drop_nulls()), one_line(unit))
+    treatments = in_table_order(map(str, samples["arm"].unique(maintain_order=True)))
+    divisor, scaled_unit = divisor_and_unit(median_of(samples["fom"].drop_nulls()), one_line(unit))
     counted_runs = samples.select("arm", "fom", "status").filter(status="counts")
     medians = dict(counted_runs.group_by("arm").agg(pl.median("fom") / divisor).iter_rows())
-    raster = samples.height > RASTER_ABOVE
+    is_rasterized = samples.height > RASTER_ABOVE
     status = pl.col("status").cast(pl.String)
     drawn_runs = samples.select(
         "arm",
-        *(() if raster else _TITLE_COLUMNS),
+        *(() if is_rasterized else _TOOLTIP_COLUMNS),
         x=(pl.col("fom") / divisor).clip(*_edges(counted_runs["fom"] / divisor)).fill_null(0),
-        look=pl.when(pl.col("fom").is_null()).then(pl.lit("lost")).otherwise(status),
+        kind=pl.when(pl.col("fom").is_null()).then(pl.lit("lost")).otherwise(status),
     )
 
     def draw(figure: Figure) -> Hover:
@@ -82,32 +83,33 @@ def samples_plot(samples: pl.DataFrame, unit: str, name: str = "runs") -> Pictur
             runs = drawn_runs.filter(pl.col("arm") == treatment)
             heights = np.linspace(strip - 0.34, strip + 0.34, runs.height + 2)[1:-1]
             runs = runs.with_columns(y=heights)
-            for (kind,), points in runs.partition_by("look", as_dict=True).items():
-                shape, look_style = _STATUS_LOOKS[str(kind)]
-                colour = "bad" if shape else treatment
-                shape = shape or marker(treatment)
+            for (kind,), points in runs.partition_by("kind", as_dict=True).items():
+                if kind == "counts":
+                    colour, shape, kind_style = treatment, marker(treatment), _COUNTED_STYLE
+                else:
+                    colour, (shape, kind_style) = "bad", _UNCOUNTED_POINTS[str(kind)]
                 gid = f"points-{strip}-{kind}"
-                style = {**look_style, "gid": gid, "rasterized": raster}
+                style = {**kind_style, "gid": gid, "rasterized": is_rasterized}
                 if kind == "lost":
                     style["transform"] = axes.get_yaxis_transform()
                 draw_points(axes, points["x"], points["y"], colour, shape, 4.8, **style)
-                hover[gid] = [] if raster else _titles(points, divisor, scaled)
+                hover[gid] = [] if is_rasterized else _tooltips(points, divisor, scaled_unit)
             if treatment in medians:
                 low, high = strip - 0.42, strip + 0.42
                 axes.vlines(medians[treatment], low, high, color=light_colour("ink"))
         name_rows(axes, [label(name) for name in treatments], len(treatments) - 0.45, -0.55)
-        axes.set_xlabel(f"{'rate' if scaled.endswith('/s') else 'time'} in {scaled}")
+        axes.set_xlabel(f"{'rate' if scaled_unit.endswith('/s') else 'time'} in {scaled_unit}")
         axes.margins(x=0.06)
         return hover
 
-    texts = "; ".join(
+    medians_text = "; ".join(
         f"{treatment} {number(medians[treatment])}"
         for treatment in treatments
         if treatment in medians
     )
     return Picture(
         name=name,
-        title=f"Every sample in {scaled}, by treatment. Medians: {texts}",
+        title=f"Every sample in {scaled_unit}, by treatment. Medians: {medians_text}",
         caption=f"All {samples.height} runs, one point each, in order of time within each"
         " treatment. Line: median. Hollow: warm-up. Cross: rejected. Warm-ups and rejected runs out"
         " of range are drawn at the edge, and runs without a figure of merit outside it.",
@@ -116,19 +118,19 @@ def samples_plot(samples: pl.DataFrame, unit: str, name: str = "runs") -> Pictur
     )
 
 
-def _titles(runs: pl.DataFrame, divisor: float, unit: str) -> list[str]:
+def _tooltips(runs: pl.DataFrame, divisor: float, unit: str) -> list[str]:
     """The tooltip of each run."""
-    titles = []
-    for key, nodes, fom, status, outcome, reason in runs.select(_TITLE_COLUMNS).iter_rows():
-        figure = "no figure of merit" if fom is None else f"{number(fom / divisor)} {unit}"
+    tooltips = []
+    for key, nodes, fom, status, outcome, reason in runs.select(_TOOLTIP_COLUMNS).iter_rows():
+        fom_text = "no figure of merit" if fom is None else f"{number(fom / divisor)} {unit}"
         why = f"; {outcome.replace('_', ' ')}: {reason}" if status == "rejected" else ""
-        title = one_line(f"{key} on {nodes}, {status}: {figure}{why}")
-        titles.append(title[:_MAX_TITLE_CHARACTERS])
-    return titles
+        tooltip = one_line(f"{key} on {nodes}, {status}: {fom_text}{why}")
+        tooltips.append(tooltip[:_MAX_TOOLTIP_CHARACTERS])
+    return tooltips
 
 
 def _edges(figures: pl.Series) -> tuple[float, float]:
-    """The lowest and highest value to draw: the range of runs that count, and a quarter more."""
+    """The ends of the range of runs that count, with a quarter of it added on each side."""
     if figures.is_empty():
         return -np.inf, np.inf
     low, high = float(np.min(figures.to_numpy())), float(np.max(figures.to_numpy()))
@@ -137,8 +139,8 @@ def _edges(figures: pl.Series) -> tuple[float, float]:
 
 
 def ratios_plot(pairs: pl.DataFrame, rows: Sequence[Result], name: str = "pairs") -> Picture:
-    """The slowdown of every pair of one case by treatment, each with interval and repeatability."""
-    raster = pairs.height > RASTER_ABOVE
+    """The slowdown of every pair of one case, and the interval and repeatability by treatment."""
+    is_rasterized = pairs.height > RASTER_ABOVE
     has_one_baseline = len({row.baseline for row in rows}) == 1
 
     def draw(figure: Figure) -> Hover:
@@ -146,16 +148,17 @@ def ratios_plot(pairs: pl.DataFrame, rows: Sequence[Result], name: str = "pairs"
         axes = rows_axes(figure, [label(row.arm) for row in rows], SLOWDOWN_AXIS)
         floor = rows[0].noise_floor
         if has_one_baseline and floor:
-            axes.axvspan(*floor, color=light_colour(repeatability_colour(floor)), alpha=0.45)
+            colour = light_colour(repeatability_colour(floor))
+            axes.axvspan(floor.low, floor.high, color=colour, alpha=0.45)
         for line, row in enumerate(rows):
             if not has_one_baseline:
                 draw_repeatability(axes, row.noise_floor, line)
             arm_pairs = pairs.filter(pl.col("arm") == row.arm)
             ratios = arm_pairs["ratio"].to_numpy()
             heights = line + np.linspace(-0.12, 0.3, len(ratios) + 2)[1:-1]
-            style = {"alpha": 0.7, "mew": 0, "rasterized": raster, "gid": f"pairs-{line}"}
+            style = {"alpha": 0.7, "mew": 0, "rasterized": is_rasterized, "gid": f"pairs-{line}"}
             draw_points(axes, ratios, heights, row.arm, marker(row.arm), 4.4, **style)
-            if not raster:
+            if not is_rasterized:
                 hover[f"pairs-{line}"] = [
                     f"block {block}, pair {pair}: {ratio:.3f}"
                     for block, pair, ratio in arm_pairs.select("block", "pair", "ratio").iter_rows()
@@ -176,7 +179,7 @@ def ratios_plot(pairs: pl.DataFrame, rows: Sequence[Result], name: str = "pairs"
 
 def _pictures(case: CaseData) -> View:
     pairs = case.run.pairs.filter(pl.col("case") == case.name)
-    samples = [
+    samples_pictures = [
         samples_plot(
             case.samples.filter(pl.col("fom_unit") == unit).select(_DRAWN_COLUMNS).collect(),
             unit,
@@ -184,7 +187,8 @@ def _pictures(case: CaseData) -> View:
         )
         for unit in dict.fromkeys(row.unit for row in case.rows)
     ]
-    return View(pictures=[*samples, ratios_plot(pairs, case.rows, f"{case.name} pairs")])
+    pairs_picture = ratios_plot(pairs, case.rows, f"{case.name} pairs")
+    return View(pictures=[*samples_pictures, pairs_picture])
 
 
 SECTIONS = [Section(part="case", position=30, name="case_pictures", view=_pictures)]

@@ -1,4 +1,4 @@
-"""The runs of a case: conditions, control, writers, and what was rejected."""
+"""The runs of a case: conditions, control, writers, and the rejected runs."""
 
 from __future__ import annotations
 
@@ -25,13 +25,11 @@ OUTCOMES = {
     "no_fom": "The application's output has no figure of merit.",
     "accepted": "Recorded as accepted, but no writer wrote.",
 }
-
-
-#: Maximum rejected runs listed one by one; samples.parquet has all.
+#: Most rejected runs that are listed one by one; samples.parquet has all.
 _MAX_LISTED_RUNS = 200
-#: Maximum reasons of rejected runs that are listed.
+#: Most reasons of rejected runs that are listed.
 _MAX_REASONS = 50
-#: Maximum nodes that are named, and maximum seeds.
+#: Most target nodes that are named; the same limit holds for origin nodes and for seeds.
 _MAX_NAMES = 12
 
 
@@ -65,19 +63,20 @@ def control_text(rows: Sequence[Result], *, same_host: bool, cpu_shares: Sequenc
 def conditions_text(samples: pl.DataFrame) -> str:
     """The disturbances during the runs that count; empty if none were recorded."""
     counted_runs = samples.filter(status="counts")
-    foreign = counted_runs["foreign_cpus"].drop_nulls().to_list()
-    steal = counted_runs["steal_share"].drop_nulls().to_list()
-    texts = []
-    if foreign:
-        threads = f"{min(foreign):.2f} to {max(foreign):.2f}"
-        texts.append(f"foreign processes kept {threads} hardware threads busy")
-    if steal:
-        texts.append(f"the hypervisor took up to {max(steal):.1%} of the processor time")
-    return f"During the runs that count, {' and '.join(texts)}." if texts else ""
+    foreign_cpus = counted_runs["foreign_cpus"].drop_nulls().to_list()
+    steal_shares = counted_runs["steal_share"].drop_nulls().to_list()
+    disturbances = []
+    if foreign_cpus:
+        threads = f"{min(foreign_cpus):.2f} to {max(foreign_cpus):.2f}"
+        disturbances.append(f"foreign processes kept {threads} hardware threads busy")
+    if steal_shares:
+        taken = f"{max(steal_shares):.1%}"
+        disturbances.append(f"the hypervisor took up to {taken} of the processor time")
+    return f"During the runs that count, {' and '.join(disturbances)}." if disturbances else ""
 
 
-def _writers(counted_runs: pl.LazyFrame) -> list[str]:
-    """A line for each kind of writers: what they are, and the smallest share of their rate."""
+def _writers_lines(counted_runs: pl.LazyFrame) -> list[str]:
+    """A line for each kind of writers: what they are, and the least share of their rate alone."""
     columns = (
         "arm",
         "writers",
@@ -88,8 +87,8 @@ def _writers(counted_runs: pl.LazyFrame) -> list[str]:
         "queue_pairs",
         "direction",
     )
-    writing = counted_runs.filter(pl.col("message_b") > 0)
-    rows = writing.group_by(*columns, maintain_order=True).agg(pl.col("writer_share").min())
+    writing_runs = counted_runs.filter(pl.col("message_b") > 0)
+    rows = writing_runs.group_by(*columns, maintain_order=True).agg(pl.col("writer_share").min())
     return [_writers_line(**row) for row in rows.collect().iter_rows(named=True)]
 
 
@@ -108,7 +107,7 @@ def _writers_line(
     queue_pairs_text = f" over {queue_pairs} queue pairs each" if (queue_pairs or 1) > 1 else ""
     return (
         f"{arm}: {plural(writers, 'writer')}, {injector} over {transport},"
-        f" {words.traffic_words(direction)[0]} of {words.size_text(message_b)}"
+        f" {words.traffic_words(direction).noun} of {words.size_text(message_b)}"
         f"{_footprint_text(footprint_b)}{queue_pairs_text};"
         f" never below {writer_share or 0:.0%} of the rate alone"
     )
@@ -120,10 +119,10 @@ def _footprint_text(footprint_b: int | None) -> str:
 
 
 def _conditions_view(case: CaseData) -> View:
-    """The lines on the control, on disturbances, and the notes of the case's rows."""
+    """A line on the control, one on disturbances, and the notes of the case's rows."""
     samples = case.samples.select("status", "same_host", "foreign_cpus", "steal_share").collect()
     cpu_shares = _runs_that_count(case).select("cpu_share").drop_nulls().collect()["cpu_share"]
-    # A case without effects has notes of its controls and repeated baselines.
+    # A case without effects shows the notes of its controls and repeated baselines.
     notes = words.notes_of(case.effects or case.rows)
     reword = case.run.reword
     lines = [
@@ -131,7 +130,7 @@ def _conditions_view(case: CaseData) -> View:
             case.rows, same_host=bool(samples["same_host"].any()), cpu_shares=cpu_shares.to_list()
         ),
         conditions_text(samples),
-        *(words.with_remedy(note, reword) for note in notes if note not in case.emulated),
+        *(words.with_remedy(note, reword) for note in notes if note not in case.emulation_caveats),
     ]
     return View(lines=list(filter(None, lines)))
 
@@ -141,7 +140,7 @@ def _runs_that_count(case: CaseData) -> pl.LazyFrame:
 
 
 def _rejected_runs_view(case: CaseData) -> View | None:
-    """The rejected runs, counted by reason and listed; None without any."""
+    """The rejected runs, counted by reason and listed; None if no run was rejected."""
     status = case.samples.select("status").collect()["status"]
     columns = ("key", "start_s", "outcome", pl.col("reason").fill_null(""))
     runs = case.samples.filter(pl.col("status") == "rejected").select(columns).collect()
@@ -149,10 +148,10 @@ def _rejected_runs_view(case: CaseData) -> View | None:
         return None
     return View(
         kinds=rejection_kinds(runs.select("outcome", "reason").iter_rows())[:_MAX_REASONS],
-        rejected=runs.height,
-        warmups=status.eq("warm-up").sum(),
-        # The first rejected runs: key, time, outcome, reason.
-        listed=[
+        rejected_count=runs.height,
+        warmup_count=status.eq("warm-up").sum(),
+        # Key, time, outcome and reason of the first rejected runs.
+        listed_runs=[
             (key, words.utc_text(start_s), outcome, reason)
             for key, start_s, outcome, reason in runs.head(_MAX_LISTED_RUNS).iter_rows()
         ],
@@ -167,7 +166,8 @@ def _nodes_view(case: CaseData) -> View:
         first_names(samples[name].unique(maintain_order=True), _MAX_NAMES)
         for name in ("nodes", "origin_nodes", "seed")
     )
-    return View(nodes=nodes, origins=origins, seeds=seeds, writers=_writers(_runs_that_count(case)))
+    writers_lines = _writers_lines(_runs_that_count(case))
+    return View(nodes=nodes, origins=origins, seeds=seeds, writers_lines=writers_lines)
 
 
 SECTIONS = [

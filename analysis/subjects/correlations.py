@@ -1,12 +1,12 @@
-"""Pearson's r between time and roles, and between stalls and misses: over workloads, over runs.
+"""Pearson's r of roles with the time, and of misses with stalls, over workloads and over runs.
 
-Table IV of Groves, Grant and Arnold (2016) has those over workloads.
+Table IV of Groves, Grant and Arnold (2016) has r over workloads.
 """
 
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from typing import Any
 
 import numpy as np
@@ -34,49 +34,56 @@ from records.roles import ROLES
 #: Column with the time of a run: its figure of merit if that is a time, else its duration.
 TIME = "time"
 #: Column of Table IV in paper.json -> its role.
-TABLE_4_ROLES = dict(
-    zip(("stalled_cycles", "l1_miss", "l2_miss", "l3_miss"), (STALLED, *MISSES), strict=True)
-)
-#: Minimum points of a correlation with an interval.
+TABLE_4_ROLES = {
+    "stalled_cycles": STALLED,
+    "l1_miss": "L1 misses",
+    "l2_miss": "L2 misses",
+    "l3_miss": "L3 misses",
+}
+#: Fewest points of a correlation with an interval.
 _MIN_POINTS = 4
+#: Points of the published correlations: the applications of figure 4.
+_PUBLISHED_POINTS = 6
 
 
 def _role_values(run: RunData) -> pl.DataFrame:
     """A row per run and role: the sum over ranks, and the run's time.
 
     Repeated baselines and controls are left out, and so are runs in which a rank has no value. Each
-    level of the tool has its own price, so all values of a role and case are from one level: the
-    one with the most roles.
+    level of the tool has its own price, so all values of a role in a case are from one level: of
+    the levels with this role, the one with the most roles in the case.
     """
-    values, case = values_of_roles(run), ["case", "role"]
+    values, case_and_role = values_of_roles(run), ["case", "role"]
     without_and_with_traffic = pl.col("role").is_in(["baseline", "effect"])
     time = pl.when(pl.col("fom_unit") == "s").then("fom").otherwise("elapsed_s").alias(TIME)
     times = run.samples.lazy().filter(without_and_with_traffic).select("key", time).collect()
     levels = values.group_by("case", "tool", maintain_order=True).agg(
-        roles=pl.col("role").n_unique()
+        role_count=pl.col("role").n_unique()
     )
     levels_used = (
         values.join(levels, on=["case", "tool"], maintain_order="left")
-        .sort("roles", descending=True, maintain_order=True)
-        .unique(case, keep="first", maintain_order=True)
-        .select(*case, "tool")
+        .sort("role_count", descending=True, maintain_order=True)
+        .unique(case_and_role, keep="first", maintain_order=True)
+        .select(*case_and_role, "tool")
     )
-    used_values = values.join(levels_used, on=[*case, "tool"], how="semi", maintain_order="left")
+    level_key = [*case_and_role, "tool"]
+    used_values = values.join(levels_used, on=level_key, how="semi", maintain_order="left")
     sums = role_totals(used_values, "key", *COMPARISON_COLUMNS, *PAIR_COLUMNS, "role")
     return sums.join(times, on="key", how="inner", maintain_order="left")
 
 
 def _measured_correlations(
-    points: pl.DataFrame, point: str, case: str = ""
+    points: pl.DataFrame, point_column: str, case: str = ""
 ) -> list[dict[str, Any]]:
     """A row per treatment and measured correlation.
 
-    `points` has a row per treatment, role and value of its column `point`, with value and time.
+    `points` has a row per treatment, role and point, with its value and time. The point's name is
+    in the column `point_column`.
     """
     correlations = []
     for group in points.partition_by("treatment", maintain_order=True):
         treatment = group["treatment"][0]
-        for correlated_with, role, x, y in _correlated_values(group, point):
+        for correlated_with, role, x, y in _correlated_values(group, point_column):
             correlations.append(
                 {
                     "treatment": treatment,
@@ -92,21 +99,21 @@ def _measured_correlations(
 
 
 def _correlated_values(
-    points: pl.DataFrame, point: str
+    points: pl.DataFrame, point_column: str
 ) -> Iterator[tuple[str, str, list[float], list[float]]]:
-    """The pairs of quantities that are correlated, with their values at the points.
+    """Yield the time or a role of stalls, the role correlated with it, and the values of both.
 
     Each role is correlated with the time, and misses are correlated with stalls.
     """
-    rows_of_roles = {role: rows for role in ROLES if (rows := points.filter(role=role)).height}
-    for role, rows in rows_of_roles.items():
+    rows_by_role = {role: rows for role in ROLES if (rows := points.filter(role=role)).height}
+    for role, rows in rows_by_role.items():
         yield TIME, role, rows[TIME].to_list(), rows["value"].to_list()
     for stall_role in (STALLS, STALLED):
         for role in MISSES:
-            if stall_role in rows_of_roles and role in rows_of_roles:
-                stalls = rows_of_roles[stall_role].select(point, stalls="value")
-                joined = rows_of_roles[role].join(
-                    stalls, on=point, how="inner", maintain_order="left"
+            if stall_role in rows_by_role and role in rows_by_role:
+                stalls = rows_by_role[stall_role].select(point_column, stalls="value")
+                joined = rows_by_role[role].join(
+                    stalls, on=point_column, how="inner", maintain_order="left"
                 )
                 yield stall_role, role, joined["stalls"].to_list(), joined["value"].to_list()
 
@@ -118,50 +125,48 @@ def pearson(x: Sequence[float], y: Sequence[float]) -> float | None:
     return float(np.corrcoef(x, y)[0, 1])
 
 
-def correlation_estimate(r: float | None, points: int) -> dict[str, float | None]:
+def correlation_estimate(r: float | None, point_count: int) -> dict[str, float | None]:
     """`r`, its interval from `r_low` to `r_high`, and `p`; all None without r.
 
     The points are taken as independent and normal. Then atanh(r) is nearly normal with variance
-    1 / (n - 3) (Fisher 1921, Metron 1, 3-32). The p value, two-sided against r = 0, is that of
-    t = r sqrt((n - 2) / (1 - r^2)).
+    1 / (n - 3) for n points (Fisher 1921, Metron 1, 3-32). The p value, two-sided against r = 0,
+    follows from Student's t = r sqrt((n - 2) / (1 - r^2)).
     """
     if r is None:
         return dict.fromkeys(("r", "r_low", "r_high", "p"))
     low, high, p = r, r, 0.0
     if abs(r) < 1:
-        half_width = NORMAL_QUANTILE / math.sqrt(points - 3)
+        half_width = NORMAL_QUANTILE / math.sqrt(point_count - 3)
         low, high = math.tanh(math.atanh(r) - half_width), math.tanh(math.atanh(r) + half_width)
-        t = r * math.sqrt((points - 2) / (1 - r * r))
-        p = 2 * float(special.stdtr(points - 2, -abs(t)))
+        t = r * math.sqrt((point_count - 2) / (1 - r * r))
+        p = 2 * float(special.stdtr(point_count - 2, -abs(t)))
     return {"r": r, "r_low": low, "r_high": high, "p": p}
 
 
 def _published_correlations() -> list[dict[str, Any]]:
-    """Table IV as printed; intervals follow from its r and its six points."""
-    # The applications of figure 4.
-    points = 6
-    names = {"time": TIME, "stalled_cycles": STALLED}
+    """Table IV as printed; intervals follow from its r and the number of points."""
+    row_quantities = {"time": TIME, "stalled_cycles": STALLED}
     return [
         {
             "treatment": treatment,
-            "of": names[correlated_with],
+            "of": row_quantities[row_name],
             "role": role,
             "case": "",
             "source": "published",
-            "points": points,
-            **correlation_estimate(values[column], points),
+            "points": _PUBLISHED_POINTS,
+            **correlation_estimate(r_by_column[column], _PUBLISHED_POINTS),
             # The paper prints no p values.
             "p": None,
         }
         for treatment, rows in paper()["table_4_pearson_r"].items()
-        for correlated_with, values in rows.items()
+        for row_name, r_by_column in rows.items()
         for column, role in TABLE_4_ROLES.items()
-        if column in values
+        if column in r_by_column
     ]
 
 
 def _correlations_of_cases(run: RunData) -> pl.DataFrame:
-    """Correlations over workloads, each point the median of a workload; and those of the paper."""
+    """Correlations over workloads, and those of the paper; a point is the median of a workload."""
     case_medians = (
         _role_values(run)
         .group_by("case", "treatment", "role", maintain_order=True)
@@ -173,19 +178,20 @@ def _correlations_of_cases(run: RunData) -> pl.DataFrame:
 
 def _correlations_of_runs(run: RunData) -> pl.DataFrame:
     """Correlations over the runs of each case."""
-    cases = _role_values(run).partition_by("case", maintain_order=True)
     correlations = []
-    for runs in cases:
-        correlations += _measured_correlations(runs, "key", runs["case"][0])
+    for case_runs in _role_values(run).partition_by("case", maintain_order=True):
+        correlations += _measured_correlations(case_runs, "key", case_runs["case"][0])
     return pl.DataFrame(correlations, infer_schema_length=None)
 
 
-def _question(name: str, title: str, text: str, rows: Any, family: str) -> Question:
+def _question(
+    *, name: str, title: str, text: str, rows: Callable[[RunData], pl.DataFrame], family: str
+) -> Question:
     """A question about correlations; p is corrected within each value of the column `family`."""
 
     def adjusted(table: pl.DataFrame) -> pl.DataFrame:
         families = table.partition_by(family, maintain_order=True)
-        return pl.concat(after_holm(rows) for rows in families)
+        return pl.concat(map(after_holm, families))
 
     return Question(
         name=name,
@@ -204,19 +210,19 @@ def _question(name: str, title: str, text: str, rows: Any, family: str) -> Quest
 
 
 CASE_CORRELATIONS = _question(
-    "correlations",
-    "Table IV: correlations across workloads",
-    "Pearson's r of roles with the time, and of misses with stalls; a point is the median of a"
-    " workload. With p below 0.05 an r differs from 0 with 95 % certainty. The paper prints r only,"
-    " of six applications; its stalled cycles are PAPI_STL_ICY.",
-    _correlations_of_cases,
-    "source",
+    name="correlations",
+    title="Table IV: correlations across workloads",
+    text="Pearson's r of roles with the time, and of misses with stalls; a point is the median of a"
+    " workload. An r is shown to differ from 0 if its p is below 0.05. The paper prints only r, for"
+    " six applications; its stalled cycles are PAPI_STL_ICY.",
+    rows=_correlations_of_cases,
+    family="source",
 )
 RUN_CORRELATIONS = _question(
-    "correlations_of_runs",
-    "Correlations over the runs of each workload",
-    "As across workloads; a point is a run.",
-    _correlations_of_runs,
-    "case",
+    name="correlations_of_runs",
+    title="Correlations over the runs of each workload",
+    text="As across workloads; a point is a run.",
+    rows=_correlations_of_runs,
+    family="case",
 )
 SECTIONS = [section(CASE_CORRELATIONS, "run", 82), section(RUN_CORRELATIONS, "run", 83)]

@@ -23,10 +23,10 @@ from records.units import plural
 
 
 def _counters(run: RunData) -> pl.DataFrame:
-    """Medians of all counts, in order of treatments; without counts of nodes that are always 0."""
-    names = pl.col("case", "arm", "tool", "event", "unit", "state").cast(pl.String)
+    """Medians of all counts in the order of treatments, without nodes' counts that are always 0."""
+    labels = pl.col("case", "arm", "tool", "event", "unit", "state").cast(pl.String)
     is_used = (pl.col("value") != 0).any().over("case", "tool", "event")
-    rows = counter_medians(run.counters).with_columns(names)
+    rows = counter_medians(run.counters).with_columns(labels)
     rows = rows.filter(IS_TOOL_COUNT | ((pl.col("tool") == NODE_TOOL) & is_used))
     arms = in_table_order(rows["arm"].unique(maintain_order=True))
     positions = {arm: position for position, arm in enumerate(arms)}
@@ -36,9 +36,10 @@ def _counters(run: RunData) -> pl.DataFrame:
 COUNTERS = Question(
     name="counters",
     title="Counters of tools and nodes",
-    text="Medians over the runs that count, each the sum over its ranks, or over its target nodes;"
-    " of shares and frequencies, the mean. Nodes are read before and after each run: whatever"
-    " happened there is in them, and what stayed 0 is left out. A total grows with the duration.",
+    text="Medians over the runs that count. The value of a run is the sum over its ranks or its"
+    " target nodes; for shares and frequencies, the mean. Counters of nodes are read before and"
+    " after each run, so they cover everything that happened on the node; those that stayed 0 are"
+    " left out. A total grows with the duration of the run.",
     rows=_counters,
     by=("case", "tool", "event", "arm"),
     facts={
@@ -65,7 +66,7 @@ def _roles_without_value(run: RunData) -> list[dict[str, Any]]:
     """Roles that have no value in some runs, with the state of their counts."""
     values = values_of_roles(run).filter(pl.col("value").is_null()).select("role", "state")
     return [
-        {"what": role, "where": "some run or all", "reason": _WHY_NOT.get(state, state)}
+        {"what": role, "where": "some run or all", "reason": _WHY_UNUSED.get(state, state)}
         for role, state in values.unique(maintain_order=True).rows()
     ]
 
@@ -96,19 +97,19 @@ def _roles_without_event(run: RunData) -> list[dict[str, Any]]:
 def _missing_node_counters(run: RunData) -> list[dict[str, Any]]:
     """Counters that nodes lack, with the number of nodes."""
     nodes_of_counters = grouped(
-        (source, node)
+        (counter_and_need, node)
         for record in run.provenance.values()
         for node, facts in hosts_of(record).items()
-        for source in mapping_or_empty(facts.get("absent_counters")).items()
+        for counter_and_need in mapping_or_empty(facts.get("absent_counters")).items()
     )
     return [
-        {"what": source, "where": plural(len(set(nodes)), "node"), "reason": f"needs {needs}"}
-        for (source, needs), nodes in nodes_of_counters.items()
+        {"what": counter, "where": plural(len(set(nodes)), "node"), "reason": f"needs {need}"}
+        for (counter, need), nodes in nodes_of_counters.items()
     ]
 
 
-#: State of counts -> why they are not used.
-_WHY_NOT = {"multiplexed": "the events took turns on the counters, so they are not used"}
+#: State of counts -> why they are not used. Other states explain themselves.
+_WHY_UNUSED = {"multiplexed": "the events took turns on the counters, so they are not used"}
 NOT_COUNTED = Question(
     name="not_counted",
     title="Not counted",
@@ -121,13 +122,13 @@ NOT_COUNTED = Question(
 )
 
 
-def _table(runs: Sequence[RunData]) -> Files:
+def _counters_file(runs: Sequence[RunData]) -> Files:
     """counters.parquet, if anything was counted."""
     has_counts = any(run.counters.height for run in runs)
     return {"counters.parquet": table_of_runs(runs, "counters")} if has_counts else {}
 
 
 SECTIONS = [
-    section(COUNTERS, "end", 96, folded=True, more_files=_table),
+    section(COUNTERS, "end", 96, folded=True, more_files=_counters_file),
     section(NOT_COUNTED, "end", 97, folded=True),
 ]

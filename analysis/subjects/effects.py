@@ -1,4 +1,4 @@
-"""Each treatment against its baseline: the table of a run, and sentences and table of a case."""
+"""Each treatment against its baseline: the table of a run, the sentences and table of a case."""
 
 from __future__ import annotations
 
@@ -27,13 +27,13 @@ def sentence(row: Result, reword: Callable[[str], str] = str) -> str:
         return f"No estimate: {plural(row.pairs, 'pair')}, at least {MIN_VALUES} needed."
     writers = ""
     if row.writer_rate_b_s is not None:
-        verb = traffic_words(row.direction)[1]
+        verb = traffic_words(row.direction).participle
         writers = f" while {quantity(row.writer_rate_b_s, 'B/s', 3)} were {verb} its node"
-    heading = "interval: "
+    interval_label = "interval: "
     if row.next:
-        heading = f"next allocation: {range_text(row.next)}; these: "
+        interval_label = f"next allocation: {range_text(row.next)}; these: "
     return (
-        f"The typical run took {change_text(row.slowdown.value)} time{writers} ({heading}"
+        f"The typical run took {change_text(row.slowdown.value)} time{writers} ({interval_label}"
         f"{range_text(row.slowdown)}, {plural(row.pairs, 'pair')}).{_mean_text(row)}"
         f" {reword(MEANING[row.verdict])}{_limits_text(row)}"
     )
@@ -46,8 +46,8 @@ def _mean_text(row: Result) -> str:
     hit_runs = round(row.hit.value * row.pairs)
     outliers = "no single run with writes stands out"
     if hit_runs:
-        runs = f"{hit_runs} of {plural(row.pairs, 'run')} with writes"
-        outliers = f"{runs} took unusually long (true share at most {row.hit.high:.0%})"
+        slow_runs = f"{hit_runs} of {plural(row.pairs, 'run')} with writes"
+        outliers = f"{slow_runs} took unusually long (true share at most {row.hit.high:.0%})"
     return (
         f" In the mean it took {change_text(row.mean.value)} ({range_text(row.mean)}) in these"
         f" {plural(row.pairs, 'pair')}; {outliers}."
@@ -58,12 +58,12 @@ def _limits_text(row: Result) -> str:
     """State the bounds of 'no effect', or the range of effects that is still possible."""
     if row.verdict is Verdict.NO_EFFECT and row.mean and row.hit:
         low, high = (100 * (ratio - 1) for ratio in (row.mean.low, row.mean.high))
-        missed = (
+        unseen_hits = (
             f"; hits of fewer than {max_unseen_share(row.pairs):.0%} of runs may have stayed unseen"
         )
         return (
             f" Typical run within {row.margin * 100:.3g} %; mean {low:+.1f} to {high:+.1f} % in"
-            f" these {row.pairs} pairs{'' if row.hit.value else missed}."
+            f" these {row.pairs} pairs{'' if row.hit.value else unseen_hits}."
         )
     if row.verdict is Verdict.INCONCLUSIVE and row.leading_estimate:
         low, high = row.leading_estimate.low, row.leading_estimate.high
@@ -82,8 +82,8 @@ _MAX_OPEN_SENTENCES = 6
 def _table(run: RunData) -> View:
     return View(
         effects=run.effect_table_rows,
-        # Whether a treatment is paired with a baseline other than plain `off`.
-        baselines=any(row.baseline != BASELINE for row in run.results),
+        # True if a treatment is paired with another baseline than plain `off`.
+        has_other_baselines=any(row.baseline != BASELINE for row in run.results),
     )
 
 

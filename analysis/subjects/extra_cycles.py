@@ -20,14 +20,19 @@ from analysis.subjects.paired_roles import (
 
 
 def _losses(run: RunData) -> pl.DataFrame:
-    """A row per pair of the treatments that make wrapped runs slower: extra cycles and stalls."""
-    slower = {(row.case, row.arm) for row in run.results if row.slowdown and row.slowdown.low > 1}
-    wrapped = run.counters.select(pl.col("case", "arm", "tool").cast(pl.String)).unique()
+    """The extra cycles and stalls of treatments that make wrapped runs slower.
+
+    It has a row per pair and role of stalls.
+    """
+    slower_arms = {
+        (row.case, row.arm) for row in run.results if row.slowdown and row.slowdown.low > 1
+    }
+    wrapped_arms = run.counters.select(pl.col("case", "arm", "tool").cast(pl.String)).unique()
     slower_comparisons = pl.DataFrame(
         [
             (case, without_tool(arm), tool)
-            for case, arm, tool in wrapped.iter_rows()
-            if (case, arm) in slower
+            for case, arm, tool in wrapped_arms.iter_rows()
+            if (case, arm) in slower_arms
         ],
         schema=dict.fromkeys(COMPARISON_COLUMNS, pl.String),
         orient="row",
@@ -49,10 +54,10 @@ _SENTENCE_START = (
 LOSSES = Question(
     name="why",
     title="Why: stalls among the extra cycles",
-    text="Share of the cycles that traffic adds which are stalls, where the wrapped runs are slower"
-    " under it; median over pairs. 'Memory stalls' wait for memory. 'Stalled cycles' are those of"
-    " PAPI_STL_ICY, as in Groves, Grant and Arnold (2016), which is another event on each processor"
-    " (docs/tools.md).",
+    text="Share of stalls among the cycles that traffic adds, for treatments that make the wrapped"
+    " runs slower; median over pairs. 'Memory stalls' wait for memory. 'Stalled cycles' are"
+    " counted by PAPI_STL_ICY, as in Groves, Grant and Arnold (2016); each processor has another"
+    " event for it (docs/tools.md).",
     rows=_losses,
     by=(*COMPARISON_COLUMNS, "role"),
     estimates={"share": median("share")},

@@ -58,7 +58,7 @@ def scaling_view(run: RunData) -> View | None:
         sentences=(),
         pictures=[_plot(runs)],
         rows=(),
-        emulated=run.emulation_caveats(),
+        emulation_caveats=run.emulation_caveats(),
     )
 
 

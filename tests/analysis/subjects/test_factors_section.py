@@ -48,7 +48,7 @@ def test_the_picture_has_the_rate_reached_and_a_line_a_level(run: RunData) -> No
     # 8 GB/s times 0.9: beyond 7 on the axis, where 8 or 100 are not.
     assert {"on@reserved_cores=0", "on@reserved_cores=1", "7"} <= {*texts(svg)}
     assert not {"8", "100"} & {*texts(svg)}
-    assert view.emulated
+    assert view.emulation_caveats
 
 
 @pytest.mark.parametrize(
