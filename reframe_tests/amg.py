@@ -36,9 +36,9 @@ short_form(amg, edge=48)
 
 
 def _time_of(phase: str) -> re.Pattern[str]:
-    """Return the pattern of a phase's time: the first that follows its title.
+    """Return the pattern of a phase's time: the first that follows the phase's title.
 
-    Lines of other programs may stand between.
+    Lines of other programs may stand between the two.
     """
     time = rf"\n(?:(?!PCG ).*\n)*?\s+wall clock time = {FLOAT} seconds"
     return re.compile(rf"^PCG {phase}:{time}")
@@ -54,25 +54,25 @@ WORKLOAD = Workload(
         "fom_1": "Figure of Merit (FOM_1):",
         "residual": "Final Relative Residual Norm =",
         "iterations": "Iterations =",
-        "setup": "FOM_Setup: nnz_AP / Setup Phase Time:",
-        "solve": "FOM_Solve: nnz_AP * Iterations / Solve Phase Time:",
+        "setup_1_s": "FOM_Setup: nnz_AP / Setup Phase Time:",
+        "solve_1_s": "FOM_Solve: nnz_AP * Iterations / Solve Phase Time:",
         "setup_s": _time_of("Setup"),
         "solve_s": _time_of("Solve"),
     },
     # Both phases count the same non-zeros, so their rates and times agree.
     derived={
-        "non_zeros": lambda run: run.setup * run.setup_s,
-        "solved": lambda run: run.solve * run.solve_s / run.iterations,
+        "setup_non_zeros": lambda run: run.setup_1_s * run.setup_s,
+        "solve_non_zeros": lambda run: run.solve_1_s * run.solve_s / run.iterations,
     },
     extra=("setup_s", "solve_s", "iterations"),
     proof={
         "relative residual below 1e-8": Within("residual", 0, 1e-8),
         "at most 100 iterations": Within("iterations", 1, 100),
         "FOM_1 consistent with its phases": Near(
-            "fom_1", lambda run: (run.setup + 3 * run.solve) / 4, 1e-5
+            "fom_1", lambda run: (run.setup_1_s + 3 * run.solve_1_s) / 4, 1e-5
         ),
         "rates of the phases consistent with their times": Near(
-            "solved", lambda run: run.non_zeros, 1e-3
+            "solve_non_zeros", lambda run: run.setup_non_zeros, 1e-3
         ),
     },
 )

@@ -86,11 +86,11 @@ def fastest_wave(cells: int) -> float:
     """Return the speed of the initial state's fastest wave, in cells per second.
 
     The velocities are products of sines and cosines, one factor per axis, sampled at the cells'
-    lower corners. So the largest product is that of the factors' largest values.
+    lower corners. So the largest product is the product of the factors' largest values.
     """
 
     def peak(function: Callable[[float], float], wave_number: int) -> float:
-        angles = (2 * pi * wave_number * cell / cells for cell in range(cells))
+        angles = (2 * pi * wave_number * corner / cells for corner in range(cells))
         return max(abs(function(angle)) for angle in angles)
 
     velocities = (
@@ -110,10 +110,10 @@ def _input_pattern(name: str) -> re.Pattern[str]:
 def _steps(stdout: str) -> list[tuple[float, float]]:
     """Return the length (s) and the Courant number of each time step.
 
-    CNS prints as Courant number the speed of the fastest wave, in cells per second.
+    The Courant number that CNS prints is the speed of the fastest wave, in cells per second.
     """
-    lines = re.findall(rf"^\s*dt,courno\s+{FLOAT}\s+{FLOAT}\s*$", stdout, re.MULTILINE)
-    return [(number(length), number(courant)) for length, courant in lines]
+    steps = re.findall(rf"^\s*dt,courno\s+{FLOAT}\s+{FLOAT}\s*$", stdout, re.MULTILINE)
+    return [(number(length_s), number(courant)) for length_s, courant in steps]
 
 
 def _stable_steps(stdout: str) -> float:
@@ -125,7 +125,7 @@ def _stable_steps(stdout: str) -> float:
     """
     steps = _steps(stdout)
     cfl = number(last_match(_input_pattern("CFL").pattern, stdout, "CFL")[1])
-    first_courant = steps[0][1]
+    _, first_courant = steps[0]
     return sum(
         0.5 * first_courant <= courant <= 2 * first_courant
         and abs(length_s * courant / cfl - 1) <= _TOLERANCE
@@ -144,7 +144,7 @@ WORKLOAD = Workload(
         "edge": _input_pattern("N_CELL"),
         "steps": _input_pattern("NSTEPS"),
         "steps_done": lambda stdout: len(_steps(stdout)),
-        "simulated_s": lambda stdout: sum(length for length, _ in _steps(stdout)),
+        "simulated_s": lambda stdout: sum(length_s for length_s, _ in _steps(stdout)),
         "first_courant": lambda stdout: _steps(stdout)[0][1],
         "stable_steps": _stable_steps,
     },

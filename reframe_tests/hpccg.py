@@ -42,9 +42,9 @@ class hpccg(ProgramTest, ThreadsMixin, WorkingSetMixin):
         if not 0 < self.memory_share <= 1:
             raise variable_fault(self, "memory_share", "allowed: a number above 0, at most 1")
         share = min(self.memory_share, self.machine.memory_share)
-        edge = 0  # of the default size; not used if a working set is chosen
+        default_edge = 0  # not used if a working set is chosen
         if self.edge:
-            edge = self.edge_of_same_work(self.edge)
+            default_edge = self.edge_of_same_work(self.edge)
         elif self.working_set == AUTO:
             if share < self.memory_share:
                 note = Note.HPCCG_SMALL(
@@ -52,8 +52,8 @@ class hpccg(ProgramTest, ThreadsMixin, WorkingSetMixin):
                 )
                 self.notes = [*self.notes, note]
             rank_b = share * self.machine.memory_b() / ranks
-            edge = int((rank_b / _POINT_B) ** (1 / 3))
-        self.executable_opts = [str(self.working_set_edge(edge, _POINT_B))] * 3
+            default_edge = int((rank_b / _POINT_B) ** (1 / 3))
+        self.executable_opts = [str(self.working_set_edge(default_edge, _POINT_B))] * 3
 
 
 short_form(hpccg, edge=64)
@@ -66,14 +66,14 @@ def initial_residual(nx: int, ny: int, nz: int) -> float:
     neighbourhood (itself included). Along one axis, each of the two end points has two points in
     its neighbourhood, and each of the others three.
     """
-    # For each axis: points in the neighbourhood, and the number of points that have so many.
+    # For each axis: sizes of neighbourhoods, each with the number of points that have it.
     axes = [((2, 2), (3, n - 2)) if n > 1 else ((1, 1),) for n in (nx, ny, nz)]
-    squares = 0
-    for kinds in product(*axes):
-        neighbourhood = prod(size for size, _ in kinds)
-        points = prod(count for _, count in kinds)
-        squares += points * (28 - neighbourhood) ** 2
-    return sqrt(squares)
+    sum_of_squares = 0
+    for sizes_and_counts in product(*axes):
+        neighbourhood = prod(size for size, _ in sizes_and_counts)
+        points = prod(count for _, count in sizes_and_counts)
+        sum_of_squares += points * (28 - neighbourhood) ** 2
+    return sqrt(sum_of_squares)
 
 
 def _time_pattern(label: str) -> re.Pattern[str]:
@@ -89,7 +89,9 @@ WORKLOAD = Workload(
     better="lower",
     figure="total_s",
     numbers={
-        **{name: f"{name}:" for name in ("nx", "ny", "nz")},
+        "nx": "nx:",
+        "ny": "ny:",
+        "nz": "nz:",
         "ranks": "Number of MPI ranks:",
         "initial_residual": "Initial Residual =",
         "iterations": "Number of iterations:",
@@ -109,7 +111,7 @@ WORKLOAD = Workload(
         # HPCCG stops at its 150th iteration, whatever the residual, and counts from 1.
         "149 iterations": Within("iterations", 149, 149),
         # A row of the matrix holds 27 and up to 26 times -1, so the condition number is at most 53.
-        # Then 149 iterations reduce the error to 2 * 0.758^149 = 2e-18 of it at most; what remains
+        # Then 149 iterations leave at most 2 * 0.758^149 = 2e-18 of the initial error; what remains
         # is rounding.
         "a final residual 1e14 times smaller": Within("residual_left", 0, 1e-14),
     },

@@ -44,11 +44,14 @@ class lammps(ProgramTest):
 short_form(lammps, "quick", steps=150)
 
 #: State of the melt after 100 steps from the standard start (density 0.8442, temperature 1.44,
-#: cutoff 2.5), as LAMMPS of 2021 and of 2025 print it for 32,000 atoms on one and on two ranks. Its
-#: quantities are intensive: boxes of other sizes, with other initial velocities, differ by a few
-#: per mille.
+#: cutoff 2.5), as LAMMPS of 2021 and of 2025 print it for 32,000 atoms on one and on two ranks. The
+#: quantities are intensive: in boxes of other sizes, with other initial velocities, they differ by
+#: a few per mille.
 STATE_AT_100 = {"Temp": 0.7574531, "E_pair": -5.7585055, "TotEng": -4.6223613}
-_LOOP = r"^Loop time of ([0-9.eE+-]+) on (\d+) procs for (\d+) steps with (\d+) atoms"
+_LOOP = (
+    r"^Loop time of (?P<loop_s>[0-9.eE+-]+) on (?P<ranks>\d+) procs for (?P<steps>\d+) steps"
+    r" with (?P<atoms>\d+) atoms"
+)
 
 
 def _thermo(stdout: str) -> dict[int, dict[str, float]]:
@@ -69,9 +72,9 @@ def _thermo(stdout: str) -> dict[int, dict[str, float]]:
     return rows
 
 
-def _loop_figure(group: int) -> Callable[[str], float]:
+def _loop_number(name: str) -> Callable[[str], float]:
     """Return a function that reads one of the numbers in the line 'Loop time'."""
-    return lambda stdout: float(last_match(_LOOP, stdout, "'Loop time'")[group])
+    return lambda stdout: float(last_match(_LOOP, stdout, "'Loop time'")[name])
 
 
 def _deviation_at_100(stdout: str) -> float:
@@ -83,7 +86,7 @@ def _deviation_at_100(stdout: str) -> float:
 
 def _last_energy(stdout: str) -> float:
     """Return the total energy at the last step."""
-    steps = int(_loop_figure(3)(stdout))
+    steps = int(_loop_number("steps")(stdout))
     rows = _thermo(stdout)
     if steps not in rows:
         raise FomError(f"the thermodynamic table cannot be read: it has no line of step {steps}")
@@ -98,10 +101,10 @@ WORKLOAD = Workload(
     figure="loop_s",
     error=r"^ERROR.*",
     numbers={
-        "loop_s": _loop_figure(1),
-        "ranks": _loop_figure(2),
-        "steps": _loop_figure(3),
-        "atoms": _loop_figure(4),
+        "loop_s": _loop_number("loop_s"),
+        "ranks": _loop_number("ranks"),
+        "steps": _loop_number("steps"),
+        "atoms": _loop_number("atoms"),
         "cpu_percent": optional_number(r"^([0-9.]+)% CPU use"),
         "deviation_at_100": _deviation_at_100,
         "energy": _last_energy,

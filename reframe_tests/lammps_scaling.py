@@ -35,9 +35,9 @@ class lammps_scaling(lammps.lammps):
     #: Groves, Grant and Arnold (2016), whose nodes had 16.
     counted_per_node = variable(int, value=_DEFAULT.counted_per_node)
 
-    #: A short write: a length such as `1s`, or messages such as `46k messages of 64KiB`. How long
-    #: messages take follows from the measured rate. Until that is measured, the rate is the
-    #: machine's link rate, or the one in `46k messages of 64KiB at 3GB/s`.
+    #: A short write: a length such as `1s`, or messages such as `46k messages of 64KiB`. The length
+    #: of messages follows from the measured rate. Until that is measured, the rate is the machine's
+    #: link rate, or the one in `46k messages of 64KiB at 3GB/s`.
     write = variable(str, value=_DEFAULT.write)
 
     #: Share of the length of a write that its messages take without an application. Below 1, the
@@ -70,8 +70,8 @@ class lammps_scaling(lammps.lammps):
         return scaling.ScaleRequest(**{name: getattr(self, name) for name in scaling.FIELDS})
 
 
-# One target node, and one origin if origins are other nodes. For so few nodes, Daly's estimate is
-# no writer, so `writers` sets one. A write has half of the messages that fit into it without an
+# One target node, and one origin if origins are other nodes. For one node, Daly's estimate is no
+# writer, so `writers` sets one. A write has half of the messages that fit into it without an
 # application, since the application may share its processors with the writer.
 short_form(
     lammps_scaling,

@@ -54,7 +54,7 @@ short_form(lulesh, edge=30, iterations=50)
 
 
 #: Elements along the edge of the whole mesh -> iterations and final origin energy of a complete
-#: run: the known results of LULESH 2 (5, 10 and 30 were repeated with version 2.0.3).
+#: run: the known results of LULESH 2 (edges 5, 10 and 30 were repeated with version 2.0.3).
 COMPLETE_RUNS = {
     5: (72, 7.853665e03),
     10: (231, 2.720531e04),
@@ -70,16 +70,17 @@ COMPLETE_RUNS = {
 ENERGY_SHARE = {10: 0.5992538, 50: 0.1870339, 100: 0.1130490}
 #: Smallest edge, in elements, at which the blast has not reached the boundary in 100 iterations.
 MIN_EDGE = 15
-#: Initial energy of a mesh with `_BASE_EDGE` elements along its edge; it grows with their number.
+#: Initial energy of a mesh with `_BASE_EDGE` elements along its edge; it is proportional to the
+#: number of elements in the mesh.
 _BASE_ENERGY_J = 3.948746e7
 _BASE_EDGE = 45
 
 
 def known_energy(edge: int, iterations: int) -> float:
     """Return the known origin energy for a mesh of this edge. Raises FomError if there is none."""
-    complete = COMPLETE_RUNS.get(edge)
-    if complete and complete[0] == iterations:
-        return complete[1]
+    complete_iterations, final_energy = COMPLETE_RUNS.get(edge, (None, 0.0))
+    if iterations == complete_iterations:
+        return final_energy
     if iterations not in ENERGY_SHARE or edge < MIN_EDGE:
         sizes = ", ".join(str(size) for size in COMPLETE_RUNS)
         raise FomError(
@@ -92,7 +93,7 @@ def known_energy(edge: int, iterations: int) -> float:
 def _printed_error(run: Any) -> float:
     """Return the error of the printed time, relative to the largest error of rounding.
 
-    The time is printed with two significant digits, by version 2.0.3 with two decimal places.
+    LULESH prints the time with two significant digits, version 2.0.3 with two decimal places.
     """
     max_rounding_s = max(0.06 * run.elapsed_s, 0.00501)
     return float(abs(run.printed_s - run.elapsed_s) / max_rounding_s)

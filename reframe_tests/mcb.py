@@ -21,7 +21,7 @@ class mcb(ProgramTest, NodesMixin, ThreadsMixin):
     program = executable = "MCBenchmark.exe"
     within_block = ("layout", "edge", "particles")
 
-    #: Zones along the edge of each core's square, and particles of each zone.
+    #: Zones along the edge of each core's square, and particles per zone.
     edge = variable(int, value=40)
     particles = variable(int, value=1000)
 
@@ -55,8 +55,10 @@ WORKLOAD = Workload(
     proof={
         "it ended ('done!')": r"^done!$",
         # The error is 0.05 with 12 particles per zone, and 0.018 with 125. It falls with the
-        # inverse root of their number, down to the error of the zones' size.
+        # inverse root of the number of particles, down to the error due to the zones' size.
         "largest deviation from the analytic solution at most 0.1": Within("max_error", 0, 0.1),
-        "rate consistent with its own": Near("rate_1_s", lambda run: run.printed_1_s, 1e-4),
+        "rate consistent with the one that MCB prints": Near(
+            "rate_1_s", lambda run: run.printed_1_s, 1e-4
+        ),
     },
 )

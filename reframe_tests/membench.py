@@ -116,7 +116,7 @@ short_form(membench, duration_s=1.0)
 
 #: Numbers in the output. `node` is the NUMA node to which the arrays are bound, if there is one.
 #: `streaming` is 1 if stores bypassed the caches. `huge_b` of the `memory_b` bytes are in huge
-#: pages, if the operating system reports them.
+#: pages; both are missing if the operating system does not report them.
 _NUMBERS: dict[str, NumberSource] = {
     "cores": re.compile(r"^(\d+) cores?, processors?"),
     "arrays": re.compile(r"^(\d+) arrays? of \d+ bytes a core"),

@@ -13,7 +13,7 @@ from reframe_tests.workload import Near, Within, Workload
 
 #: Memory of one row, bytes: 27 matrix entries of 12, the row's offset, and six vectors.
 _ROW_B = 380
-#: Limit of iterations, which grids of more than 50 elements along the edge reach.
+#: Limit of iterations; grids with more than 50 elements along the edge reach it.
 _MAX_ITERATIONS = 200
 
 
@@ -37,9 +37,9 @@ class minife(ProgramTest, NodesMixin, WorkingSetMixin):
         """Set one cube for all ranks; reserved cores do not change it."""
         self.set_ranks_per_node(self.ranks_per_node())
         edge = self.working_set_edge(self.edge, _ROW_B)
-        elements = round(edge * (self.nodes * self.sized_cores) ** (1 / 3))
-        self.working_set_b = elements**3 * _ROW_B / self.num_tasks
-        self.executable_opts = ["miniFE*.yaml", self.program, "-nx", str(elements)]
+        grid_edge = round(edge * (self.nodes * self.sized_cores) ** (1 / 3))
+        self.working_set_b = grid_edge**3 * _ROW_B / self.num_tasks
+        self.executable_opts = ["miniFE*.yaml", self.program, "-nx", str(grid_edge)]
         self.executable_opts += ["-verify_solution", "1"]
 
 
@@ -66,7 +66,9 @@ WORKLOAD = Workload(
     numbers={
         "cg_s": "Total CG Time:",
         "matvec_s": "MATVEC Time:",
-        **{name: f"{name}:" for name in ("nx", "ny", "nz")},
+        "nx": "nx:",
+        "ny": "ny:",
+        "nz": "nz:",
         "rows": "Global Nrows:",
         "iterations": "Iterations:",
         "initial_residual": "Initial Residual =",
@@ -78,7 +80,9 @@ WORKLOAD = Workload(
         "solution within 6 % of the analytic one": (
             r"^solution matches analytic solution to within 0\.06 or better"
         ),
-        "a row for each node": Near("rows", lambda run: (run.nx + 1) * (run.ny + 1) * (run.nz + 1)),
+        "a row for each grid point": Near(
+            "rows", lambda run: (run.nx + 1) * (run.ny + 1) * (run.nz + 1)
+        ),
         "at most 200 iterations": Within("iterations", 1, _MAX_ITERATIONS),
         "residual below the machine's epsilon, or 1 % of the first after the full 200 iterations": (
             Within("residual_share", 0, 1)

@@ -4,6 +4,7 @@ The experiment is that of Nelson and Palmieri (Understanding RDMA Behavior in NU
 """
 
 import re
+from dataclasses import replace
 
 import reframe as rfm
 from reframe.core.builtins import variable
@@ -21,10 +22,10 @@ from reframe_tests.factors import (
 from reframe_tests.mixin import NimcMixin, short_form
 from reframe_tests.workload import FLOAT, Fom, Workload
 
-#: The program without workers: it sleeps.
+#: The program that runs if there are no workers: it sleeps.
 _SLEEP = (
-    "import time; begun_s = time.monotonic(); time.sleep(float(sys.argv[1]));"
-    " print(f'slept {time.monotonic() - begun_s:.6f} s')"
+    "import time; start_s = time.monotonic(); time.sleep(float(sys.argv[1]));"
+    " print(f'slept {time.monotonic() - start_s:.6f} s')"
 )
 
 
@@ -60,7 +61,7 @@ class numa(rfm.RegressionTest, CompiledMixin, NimcMixin):
     duration_s = variable(float, value=3.0)
 
     def lay_out(self):
-        """Set the number, the place and the memory of the workers."""
+        """Set how many workers run, on which NUMA node, and which node's memory they load."""
         buffer_node = numa_node_of_place(self.machine, "buffer", self.buffer)
         facts = {"numa_nodes": len(self.node_facts.numa_nodes), "nic_node": self.machine.nic_node()}
         facts["places"] = numa_nodes_of_places(self.machine)
@@ -69,9 +70,9 @@ class numa(rfm.RegressionTest, CompiledMixin, NimcMixin):
         if self.load == IDLE:
             self.executable, *self.executable_opts = python_code(_SLEEP, str(self.duration_s))
             return
-        node = None
+        worker_node = None
         if self.workers != FREE:
-            node = numa_node_of_place(self.machine, "workers", self.workers)
+            worker_node = numa_node_of_place(self.machine, "workers", self.workers)
         max_workers = max(1, self.app_cores // len(self.node_facts.numa_nodes))
         count = self.local_workers or max_workers
         if not 0 < count <= max_workers:
@@ -81,7 +82,10 @@ class numa(rfm.RegressionTest, CompiledMixin, NimcMixin):
         self.executable = "./membench"
         self.executable_opts = [self.load, "-n", str(count), "-d", str(self.duration_s)]
         self.executable_opts += ["-m", str(buffer_node)]
-        self.executable_opts += ["--free"] if node is None else ["--cpu-node", str(node)]
+        if worker_node is None:
+            self.executable_opts += ["--free"]
+        else:
+            self.executable_opts += ["--cpu-node", str(worker_node)]
 
 
 short_form(numa, duration_s=1.0)
@@ -97,10 +101,9 @@ class _Workers(Workload):
         return super().read(text)
 
 
-WORKLOAD = _Workers(
-    **{
-        **vars(membench.WORKLOAD),
-        "title": "membench during RDMA, by NUMA node",
-        "fom": "bandwidth while all workers are busy (without workers: the time slept, in s)",
-    }
+_MEMBENCH = replace(
+    membench.WORKLOAD,
+    title="membench during RDMA, by NUMA node",
+    fom="bandwidth while all workers are busy (without workers: the time slept, in s)",
 )
+WORKLOAD = _Workers(**vars(_MEMBENCH))

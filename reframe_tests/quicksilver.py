@@ -45,10 +45,14 @@ class quicksilver(ProgramTest, NodesMixin, ThreadsMixin):
 short_form(quicksilver, edge=3, particles=1000, steps=5)
 
 
+#: Columns in the table of cycles after the first, the cycle's number.
+_FURTHER_COLUMNS = 16
+
+
 def _step_rows(stdout: str) -> list[dict[str, str]]:
-    """Return the line of each step, by column names."""
+    """Return the row of each step: column -> text. The program calls a step a cycle."""
     names = last_match(r"^cycle\s+start\s.*$", stdout, "table of cycles").group().split()
-    lines = re.findall(r"^ +\d+(?: +\S+){16} *$", stdout, re.MULTILINE)
+    lines = re.findall(rf"^ +\d+(?: +\S+){{{_FURTHER_COLUMNS}}} *$", stdout, re.MULTILINE)
     return [dict(zip(names, line.split(), strict=False)) for line in lines]
 
 
@@ -82,10 +86,10 @@ WORKLOAD = Workload(
     derived={"rate_1_s": lambda run: run.segments / run.tracking_s},
     extra=("segments", "steps", "ranks"),
     proof={
-        # They test ratios of reactions, reactions and crossings, lost particles, and homogeneity.
+        # These test ratios of reactions, reactions and crossings, lost particles, and homogeneity.
         "the program's four tests of the problem passed": Within("tests_passed", 4, 4),
         "all steps made": Near("steps_done", lambda run: run.steps),
         # The printed rate uses the slowest rank's time, and is rounded to four digits.
-        "rate within 5 % of its own": Near("rate_1_s", lambda run: run.printed_1_s, 0.05),
+        "rate within 5 % of the printed one": Near("rate_1_s", lambda run: run.printed_1_s, 0.05),
     },
 )

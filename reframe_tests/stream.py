@@ -27,6 +27,8 @@ _ITERATIONS_HEADER = Path(__file__).parent / "src/stream/iterations.h"
 #: Arrays of doubles that STREAM allocates.
 _ARRAYS = 3
 _DOUBLE_B = 8
+#: Least size of an array by STREAM's rule, as a multiple of all last-level caches.
+_MIN_LLC_MULTIPLE = 4.0
 #: Largest static data of the compiler's default memory model.
 _DEFAULT_MODEL_B = 2**31 - 2**26
 
@@ -51,13 +53,13 @@ class stream(rfm.RegressionTest, CompiledMixin, WorkingSetMixin, NimcMixin):
 
     #: Size of each array as a multiple of all last-level caches. STREAM's rule requires 4. With
     #: 0.25, the three arrays stay in the caches.
-    llc_multiple = variable(float, value=4.0)
+    llc_multiple = variable(float, value=_MIN_LLC_MULTIPLE)
 
     #: Largest size of an array, such as `128MiB`, to save time; empty sets no limit.
     array_most = variable(str, value="")
 
     def array_size(self):
-        """Return the elements of an array, and its requested size as a multiple of the caches.
+        """Return the number of elements of an array, and its requested multiple of the caches.
 
         The size comes from the working set, if one is chosen, or else from `llc_multiple`. Memory
         limits it. Raises ReframeError.
@@ -89,7 +91,7 @@ class stream(rfm.RegressionTest, CompiledMixin, WorkingSetMixin, NimcMixin):
         sizes = {"array_mib": array_b / 2**20, "llc_mib": llc_b / 2**20}
         if multiple * _ARRAYS <= 1:
             self.notes = [*self.notes, Note.STREAM_IN_CACHE(arrays=_ARRAYS, **sizes)]
-        elif self.elements < int(4 * llc_b / _DOUBLE_B):
+        elif self.elements < int(_MIN_LLC_MULTIPLE * llc_b / _DOUBLE_B):
             self.notes = [*self.notes, Note.STREAM_SMALL(**sizes)]
 
     @run_before("compile")
@@ -104,7 +106,7 @@ class stream(rfm.RegressionTest, CompiledMixin, WorkingSetMixin, NimcMixin):
             return
         if not SOURCE.is_file():
             raise ReframeError(
-                f"{SOURCE}: missing from the package reframe-hpc; install that again"
+                f"{SOURCE}: missing from the package reframe-hpc; install the package again"
             )
         if hashlib.sha256(SOURCE.read_bytes()).hexdigest() != SOURCE_SHA256:
             raise ReframeError(f"{SOURCE}: not the official STREAM 5.10 (SHA-256 differs)")
@@ -133,12 +135,13 @@ short_form(stream, "quick", iterations=18, array_most="128MiB")
 
 
 def _triad_pattern(column: int) -> re.Pattern[str]:
-    """Return the pattern of a column of the line of triad.
+    """Return the pattern of the number in a column of triad's line.
 
     The columns are the best rate in MB/s, and the mean, shortest and longest time in seconds.
     """
-    before, after = r"\s+\S+" * column, r"\s+\S+" * (3 - column)
-    return re.compile(rf"^Triad:{before}\s+{FLOAT}{after}\s*$")
+    columns = [r"\s+\S+"] * 4
+    columns[column] = rf"\s+{FLOAT}"
+    return re.compile(rf"^Triad:{''.join(columns)}\s*$")
 
 
 WORKLOAD = Workload(
@@ -160,13 +163,13 @@ WORKLOAD = Workload(
         "best_b_s": lambda run: run.best_mb_s * 1e6,
         # Triad reads two arrays and writes one.
         "rate_b_s": lambda run: 3 * run.array_b / run.average_s,
-        "shortest": lambda run: run.minimum_s / run.average_s,
-        "longest": lambda run: run.maximum_s / run.average_s,
+        "minimum_to_average": lambda run: run.minimum_s / run.average_s,
+        "maximum_to_average": lambda run: run.maximum_s / run.average_s,
     },
     extra=("best_b_s", "average_s", "minimum_s", "maximum_s", "array_b"),
     proof={
         "STREAM's own validation of the arrays": "Solution Validates",
-        "the average time is no less than the shortest": Within("shortest", 0, 1),
-        "the average time is no more than the longest": Within("longest", 1, inf),
+        "the average time is no less than the shortest": Within("minimum_to_average", 0, 1),
+        "the average time is no more than the longest": Within("maximum_to_average", 1, inf),
     },
 )

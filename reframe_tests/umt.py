@@ -49,30 +49,33 @@ def _cycle_times(stdout: str) -> list[float]:
 
 def _unknowns_of_mesh(stdout: str) -> float:
     """Return the product of the printed numbers of elements, directions and groups."""
-    factors = r"^\((\d+) spatial elements \* (\d+) directions \(angles\) \* (\d+) energy groups\)"
-    return prod(map(int, last_match(factors, stdout, "elements and directions").groups()))
+    factors_pattern = (
+        r"^\((\d+) spatial elements \* (\d+) directions \(angles\) \* (\d+) energy groups\)"
+    )
+    return prod(map(int, last_match(factors_pattern, stdout, "elements and directions").groups()))
 
 
 def _last_balance(stdout: str) -> float:
     """Return the relative error of the last cycle's energies."""
-    energies = rf"ERad total =\s*{FLOAT}\s+Energy check =\s*{FLOAT}"
-    total, error = map(number, last_match(energies, stdout, "energy of radiation").groups())
+    energies_pattern = rf"ERad total =\s*{FLOAT}\s+Energy check =\s*{FLOAT}"
+    energies = last_match(energies_pattern, stdout, "energy of radiation")
+    total, error = map(number, energies.groups())
     return abs(error) / total
 
 
 def _rate_of_times(stdout: str) -> float:
     """Return the rate that follows from UMT's times, by the formula of its version.
 
-    Until July 2024, UMT printed unknowns over the times of its cycles. Since then, the time of the
-    run and its iterations count: first the rate of one iteration times the iterations per cycle,
-    later that rate divided by them. The formula whose rate is closer to the printed one is taken.
+    Until July 2024, UMT divided unknowns * cycles by the time of all cycles. Since then, it divides
+    unknowns * iterations by the time of the run. At first it multiplied the result by the
+    iterations per cycle; later it divided by them. The rate closer to the printed one is returned.
     """
     unknowns = number(last_match(_UNKNOWNS, stdout, "number of unknowns")[1])
     cycle_times = _cycle_times(stdout)
     if not re.search(r"^Throughput of iterative solver", stdout, re.MULTILINE):
         # UMT spends up to 5 % of the time between its cycles, where it is not counted.
         return unknowns * len(cycle_times) / sum(cycle_times)
-    printed = number(last_match(_RATE, stdout, "rate")[1])
+    printed_1_s = number(last_match(_RATE, stdout, "rate")[1])
     wall_s, iterations = (
         number(last_match(rf"^{label}: {FLOAT}", stdout, f"'{label}'")[1])
         for label in ("Total wall time for run", "Total number of flux solver iterations for run")
@@ -80,7 +83,7 @@ def _rate_of_times(stdout: str) -> float:
     iteration_rate = unknowns * iterations / max(wall_s, sum(cycle_times))
     iterations_per_cycle = iterations / len(cycle_times)
     rates = (iteration_rate * iterations_per_cycle, iteration_rate / iterations_per_cycle)
-    return min(rates, key=lambda rate: abs(rate - printed))
+    return min(rates, key=lambda rate_1_s: abs(rate_1_s - printed_1_s))
 
 
 WORKLOAD = Workload(
@@ -102,7 +105,7 @@ WORKLOAD = Workload(
     extra=("unknowns", "cycles", "energy_balance"),
     proof={
         "all cycles done": Near("cycles_done", lambda run: run.cycles),
-        "unknowns as many as the mesh has": Near("unknowns", lambda run: run.unknowns_of_mesh),
+        "as many unknowns as the mesh has": Near("unknowns", lambda run: run.unknowns_of_mesh),
         "rate consistent with the times": Near("rate_1_s", lambda run: run.rate_of_times, 0.05),
         "UMT's energy check passed": r"^RESULT CHECK PASSED: Energy check",
         "balance within 1e-9": Within("energy_balance", -1e-9, 1e-9),

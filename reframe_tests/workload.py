@@ -29,14 +29,15 @@ FLOAT = r"([-+]?(?:[0-9.]+(?:[eEdD][-+]?\d+)?|nan|NaN|inf|Infinity))"
 _UCX_LOG = re.compile(r"\[\d+\.\d{6}\] \[\S+?:\d+:\d+\][^\n]*? UCX {1,2}[A-Z]+[^\n]*\n?")
 _RECORD = re.compile(r"^WORKLOAD = ", re.MULTILINE)
 
-#: How a number is found: after a label that starts a line, as the first group of a pattern, or by a
-#: function. The last match counts.
+#: Finds a number: after a label that starts a line, as the first group of a pattern, or by a
+#: function. If a label or a pattern matches several times, the last match counts.
 NumberSource = str | re.Pattern[str] | Callable[[str], float]
 
 
 class Within(NamedTuple):
     """A number that must lie between two limits."""
 
+    #: Name of the number.
     number: str
     least: float
     most: float
@@ -45,8 +46,9 @@ class Within(NamedTuple):
 class Near(NamedTuple):
     """A number that must equal what other numbers imply, within a relative error."""
 
+    #: Name of the number.
     number: str
-    #: Computes what is expected; its argument has all numbers as attributes.
+    #: Computes the expected value; its argument has all numbers as attributes.
     expected: Callable[[Any], float]
     relative_error: float = 0.0
 
@@ -60,9 +62,9 @@ class Workload:
     fom: str
     unit: str
     better: Better
-    #: The number that is the figure of merit.
+    #: Name of the number that is the figure of merit.
     figure: str
-    #: Name -> how the number is found in the output; names end in their SI unit.
+    #: Name -> source of the number in the output; names end in their SI unit.
     numbers: Mapping[str, NumberSource]
     #: Condition in words -> a pattern that the output must match, or limits of a number.
     proof: Mapping[str, str | Within | Near]
@@ -92,24 +94,24 @@ class Workload:
     def read(self, text: str) -> Fom:
         """Return the figure of merit, positive or not. A subclass may change it.
 
-        Raises FomError, or ValueError, ArithmeticError or LookupError for what is no number.
+        Raises FomError; or ValueError, ArithmeticError or LookupError if a number is unreadable.
         """
         if self.error and (error := re.search(self.error, text, re.MULTILINE)):
             raise FomError(" ".join(error.group().split()))
-        for words, condition in self.proof.items():
+        for requirement, condition in self.proof.items():
             if isinstance(condition, str) and not re.search(condition, text, re.MULTILINE):
-                raise FomError(f"the output does not show: {words}")
-        values = SimpleNamespace()
+                raise FomError(f"the output does not show: {requirement}")
+        numbers = SimpleNamespace()
         for name, source in self.numbers.items():
-            setattr(values, name, _number(name, source, text))
+            setattr(numbers, name, _number(name, source, text))
         for name, function in self.derived.items():
-            setattr(values, name, function(values))
-        for words, condition in self.proof.items():
+            setattr(numbers, name, function(numbers))
+        for requirement, condition in self.proof.items():
             if not isinstance(condition, str):
-                _require(words, condition, values)
-        extra = {name: float(getattr(values, name)) for name in self.extra}
+                _require(requirement, condition, numbers)
+        extra = {name: float(getattr(numbers, name)) for name in self.extra}
         finite_extra = {name: value for name, value in extra.items() if math.isfinite(value)}
-        return Fom(getattr(values, self.figure), finite_extra)
+        return Fom(getattr(numbers, self.figure), finite_extra)
 
 
 def _number(name: str, source: NumberSource, text: str) -> float:
@@ -120,18 +122,18 @@ def _number(name: str, source: NumberSource, text: str) -> float:
     return number(last_match(rf"^\s*{re.escape(source)}\s*{FLOAT}", text, f"'{source}'").group(1))
 
 
-def _require(words: str, condition: Within | Near, values: SimpleNamespace) -> None:
+def _require(requirement: str, condition: Within | Near, numbers: SimpleNamespace) -> None:
     """Raise FomError if a number does not fulfil its condition; NaN never does."""
-    value = getattr(values, condition.number)
+    value = getattr(numbers, condition.number)
     correction = ""
     if isinstance(condition, Within):
         holds = condition.least <= value <= condition.most
     else:
-        expected = condition.expected(values)
+        expected = condition.expected(numbers)
         holds = abs(value - expected) <= condition.relative_error * abs(expected)
         correction = f", not {expected:.8g}"
     if not holds:
-        raise FomError(f"{condition.number} is {value:.8g}{correction}; required: {words}")
+        raise FomError(f"{condition.number} is {value:.8g}{correction}; required: {requirement}")
 
 
 def workload_names() -> list[str]:
@@ -141,14 +143,14 @@ def workload_names() -> list[str]:
 
 
 def load(name: str) -> Workload:
-    """Return the record of a workload; this imports ReFrame. Raises InputError for other names."""
+    """Return the record of a workload; imports ReFrame. Raises InputError for an unknown name."""
     if name not in workload_names():
         raise InputError(f"workload: {name} found; allowed: {', '.join(workload_names())}")
     record: Workload = import_module(f"{__package__}.{name}").WORKLOAD
     return record
 
 
-# Helpers of functions that read numbers.
+# Helpers for functions that read numbers.
 
 
 def number(text: str) -> float:
@@ -157,7 +159,7 @@ def number(text: str) -> float:
 
 
 def last_match(pattern: str, text: str, name: str) -> re.Match[str]:
-    """Return the last match of `pattern`. Raises a FomError that says `name` if there is none."""
+    """Return the last match of `pattern`. Raises FomError with `name` if there is none."""
     matches = list(re.finditer(pattern, text, re.MULTILINE))
     if not matches:
         raise FomError(f"the output has no {name}")

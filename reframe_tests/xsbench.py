@@ -46,7 +46,7 @@ class xsbench(ProgramTest, ThreadsMixin):
 short_form(xsbench, size="small", method="event")
 
 #: Checksum of version 20 by method and size, for the default numbers of lookups and grid points.
-#: (The program compares with the same numbers, but it could have been edited.)
+#: XSBench compares with the same numbers, but its source could have been edited.
 CHECKSUMS = {
     ("history", "small"): 941535,
     ("history", "large"): 954318,

@@ -86,7 +86,7 @@ TAMPERED = [
     ("cns/n1", r"(Run time \(s\) =) +\S+", r"\1 NaN", "run time is nan"),
     ("snap/n1", r"2\.1713E-01", "2.1716E-01", "asymmetry is 0.000138"),
     ("snap/n1", r"2\.1713E-01", "0.0000E+00", "asymmetry is nan"),
-    ("snap/n1", r"(.*)1\.0151E-04", r"\g<1>1.0050E-02", "change_epsi is 100.5"),
+    ("snap/n1", r"(.*)1\.0151E-04", r"\g<1>1.0050E-02", "change_in_epsi is 100.5"),
     ("snap/n1", r"(Solve  +)\S+", r"\1 0.0000E+00", "time of the solver is 0"),
     ("xsbench/n1", "945990", "945991", "checksum is 945991, not 945990"),
     ("xsbench/n1", r"\(Valid\)", "(WARNING - INAVALID CHECKSUM!)", "found valid by XSBench"),
