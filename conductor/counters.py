@@ -2,7 +2,7 @@
 
 They are compared with a writer's claim. `records.machine.fabrics` has the files and units.
 Soft-RoCE counts only packets. So the Ethernet interface below it is read, which also counts headers
-and other traffic. Writes over shared memory pass no device and are not counted.
+and other traffic. Writes over shared memory pass no device, so they are not counted.
 """
 
 from __future__ import annotations
@@ -21,18 +21,17 @@ from records.text import one_line
 TrafficDirection = Literal["received", "sent"]
 DIRECTIONS: tuple[TrafficDirection, ...] = ("received", "sent")
 
-
-#: The time that Slingshot's driver prints after a number.
-_TIME = re.compile(r"@[0-9]{1,20}\.[0-9]{9}$")
+#: The time stamp that Slingshot's driver prints after a number.
+_TIME_STAMP = re.compile(r"@[0-9]{1,20}\.[0-9]{9}$")
 
 
 @dataclass(frozen=True)
 class CounterReading:
     """One reading of a byte counter."""
 
-    #: Named as in the table of fabrics: `rdma:mlx5_0/1`, `net:eth0`.
+    #: Name of the counter, as in the table of fabrics: `rdma:mlx5_0/1`, `net:eth0`.
     name: str
-    #: None: the counter has reached its largest value and stopped.
+    #: None if the counter has stopped at its largest value.
     bytes_b: int | None
 
 
@@ -41,62 +40,79 @@ def read(
 ) -> CounterReading | None:
     """Return the bytes that a device or a network interface has received or sent so far.
 
-    None if there is no such device, or it has no counter. Of several counters of its fabric, the
-    first whose files all have numbers is read.
+    None if there is no such device, or it has no counter. If its fabric has several counters, the
+    first one is read whose files all have numbers.
     """
     if device is None:
         return None
     names = _names(device, root)
-    for row in _rows(device, root):
-        files = row.received if direction == "received" else row.sent
-        counts = [_number(root, file.format(**names), names["interface"]) for file in files]
-        numbers = [count for count in counts if count is not None]
-        if len(numbers) == len(counts):
-            total_b = None if row.stops_at in numbers else sum(numbers) * row.unit_b
-            return CounterReading(row.name.format(**names), total_b)
+    for counter in _counters(device, root):
+        locations = counter.received if direction == "received" else counter.sent
+        counts = [
+            _count(root, location.format(**names), names["interface"]) for location in locations
+        ]
+        known_counts = [count for count in counts if count is not None]
+        if len(known_counts) == len(counts):
+            stopped = counter.stops_at in known_counts
+            total_b = None if stopped else sum(known_counts) * counter.unit_b
+            return CounterReading(counter.name.format(**names), total_b)
     return None
 
 
 def read_one_sided(device: str, direction: TrafficDirection, root: Path = Path("/")) -> int | None:
     """Return the bytes of RDMA writes received by a device, or of RDMA reads that it answered.
 
-    None if it does not count them, or if all writes over its fabric are one-sided, or none.
+    None if it does not count them. They are counted only on fabrics where some writes are one-sided
+    and others are not.
     """
     fabric = devices.fabric(device, root / "sys")
     counter = fabric.one_sided_counter if fabric else None
     if counter is None:
         return None
-    file = counter.received if direction == "received" else counter.sent
-    return _number(root, file.format(**_names(device, root)), "")
+    location = counter.received if direction == "received" else counter.sent
+    return _count(root, location.format(**_names(device, root)), "")
 
 
 def why_no_count(device: str, root: Path = Path("/")) -> str:
     """Return why no bytes received by a device are counted: what its counters' files contain."""
     names = _names(device, root)
-    contents: list[str] = []
-    for row in _rows(device, root):
-        for file in row.received:
-            path = root / file.partition("#")[0].format(**names)
-            try:
-                content = path.read_text(errors="replace").strip() if "#" not in file else ""
-            except FileNotFoundError:
-                content = "missing"
-            except OSError as error:
-                content = error.strerror or str(error)
-            if _number(root, file.format(**names), names["interface"]) is None:
-                shown = f"no {names['interface']}" if "#" in file else one_line(content) or "empty"
-                contents.append(f"{path.parent.name}/{path.name}: {shown}")
+    locations = [
+        location.format(**names)
+        for counter in _counters(device, root)
+        for location in counter.received
+    ]
+    contents = [
+        _content_without_count(root, location, names["interface"])
+        for location in locations
+        if _count(root, location, names["interface"]) is None
+    ]
     return "; ".join(dict.fromkeys(contents)) or "its fabric is not known"
 
 
-def _rows(device: str, root: Path) -> list[Counter]:
-    """Return the counters of the fabric that may count a device's bytes."""
+def _content_without_count(root: Path, location: str, interface: str) -> str:
+    """Return the name of a counter's file, and what it contains in place of a number."""
+    name, _, column = location.partition("#")
+    path = root / name
+    if column:
+        content = f"no {interface}"
+    else:
+        try:
+            content = one_line(path.read_text(errors="replace").strip()) or "empty"
+        except FileNotFoundError:
+            content = "missing"
+        except OSError as error:
+            content = one_line(error.strerror or str(error))
+    return f"{path.parent.name}/{path.name}: {content}"
+
+
+def _counters(device: str, root: Path) -> list[Counter]:
+    """Return the counters of a device's fabric that may count its bytes."""
     folder = devices.folder_of(devices.resolve(device, root / "sys").name, root / "sys")
     if folder is None:
         return list(FABRICS["tcp"].counters)
     fabric, driver = devices.fabric_of(folder), devices.driver(folder)
-    rows = fabric.counters if fabric else ()
-    return [row for row in rows if not row.drivers or driver in row.drivers]
+    counters = fabric.counters if fabric else ()
+    return [counter for counter in counters if not counter.drivers or driver in counter.drivers]
 
 
 def _names(device: str, root: Path) -> dict[str, str]:
@@ -105,12 +121,12 @@ def _names(device: str, root: Path) -> dict[str, str]:
     return {"device": device_port.name, "port": str(device_port.port), "interface": interface}
 
 
-def _number(root: Path, location: str, interface: str) -> int | None:
-    """Return the number in `FILE`, or of `FILE#COLUMN` in that column of the interface's line."""
+def _count(root: Path, location: str, interface: str) -> int | None:
+    """Return the number in `FILE`; for `FILE#COLUMN`, in that column of the interface's line."""
     name, _, column = location.partition("#")
     text = kernel_text.read(root / name)
     if not column:
-        return kernel_text.number(_TIME.sub("", text))
+        return kernel_text.number(_TIME_STAMP.sub("", text))
     for line in text.splitlines():
         key, _, values = line.partition(":")
         if key.strip() == interface:
@@ -129,7 +145,7 @@ def bytes_between(earlier: CounterReading | None, later: CounterReading | None) 
         return None
     if earlier.name != later.name:
         raise ValueError(f"{earlier.name} and {later.name} are different counters")
-    first_b, last_b = earlier.bytes_b, later.bytes_b
-    if first_b is None or last_b is None or last_b < first_b:
+    earlier_b, later_b = earlier.bytes_b, later.bytes_b
+    if earlier_b is None or later_b is None or later_b < earlier_b:
         return None
-    return last_b - first_b
+    return later_b - earlier_b

@@ -26,8 +26,8 @@ from records.timetable import PlannedWrite
 
 #: An action on writers. `freeze` suspends only the passive side, which no longer takes part.
 Action = Literal["stop", "hold", "resume", "freeze"]
-#: How much of an invalid message an error quotes, characters.
-_QUOTE = 60
+#: Characters of an invalid message that an error quotes.
+_QUOTED_CHARACTERS = 60
 
 
 @dataclass(frozen=True)
@@ -41,9 +41,9 @@ class StartEnd:
 
 @dataclass(frozen=True)
 class Control:
-    """Stop both ends of these writers, suspend them, or let them continue.
+    """Stop both ends of these writers, suspend them (`hold`), or let them continue.
 
-    `WritersStopped` answers `stop` and `hold`. A row that spans a pause is not reported.
+    `WritersStopped` answers `stop` and `hold`. A row that includes a pause is not reported.
     """
 
     action: Action
@@ -60,11 +60,11 @@ class MakeWrites:
     writer: Writer
     #: Names and addresses of the targets.
     targets: list[tuple[str, str]]
-    #: Number of passive sides of each target.
-    sides: int
-    #: Time 0 of the plan by the clock of this origin (Unix time).
+    #: Number of passive sides at each target.
+    passive_sides: int
+    #: Time 0 of the timetable by the clock of this origin (Unix time).
     zero_s: float
-    #: Expected set-up time of the first write, seconds.
+    #: Expected time to set up the first write, seconds.
     setup_s: float
     #: How late a write may still be started, seconds.
     patience_s: float
@@ -77,7 +77,7 @@ class MakeWrites:
         goes to one side, the others listen for the next.
         """
         name, address = self.targets[write.target]
-        side = write.number // len(self.targets) % self.sides
+        side = write.number // len(self.targets) % self.passive_sides
         return replace(self.writer, target=name, address=address, port=self.writer.port + side)
 
 
@@ -128,9 +128,9 @@ class WriterNews:
     #: True if its passive side listens.
     listening: bool = False
     row: RateRow | None = None
-    #: New counts of its bytes.
+    #: Counts of its bytes since the last news.
     samples: list[CounterSample] = field(default_factory=list)
-    #: The transport of its bytes, as the program has found it.
+    #: The transport of its bytes, as its program reported it.
     transport: str | None = None
     #: How its bytes were counted; sent at the end of a watch.
     meter: MeterRecord | None = None
@@ -140,16 +140,17 @@ class WriterNews:
 
 @dataclass(frozen=True)
 class Pong:
-    """The agent's time, Unix time by its own clock."""
+    """The answer to `Ping`."""
 
+    #: Unix time by the agent's clock.
     now_s: float
 
 
 @dataclass(frozen=True)
 class WritersStopped:
-    """All ends that an order named have been stopped or suspended."""
+    """All ends that an order named have stopped, or are suspended."""
 
-    #: The placement of their buffers before that.
+    #: Placement of their buffers just before.
     placed: list[Placement]
 
 
@@ -173,7 +174,7 @@ class WatchRecord:
 class WritesMade:
     """The writes that an origin made for a timetable."""
 
-    #: With times by the origin's clock.
+    #: The times are those of the origin's clock.
     finished: list[FinishedWrite]
     #: Fault -> number of writes that failed with it.
     faults: dict[str, int]
@@ -199,21 +200,23 @@ def decode_report(data: Any) -> Report:
     return cast(Report, _decode(data, Report))
 
 
-def _decode(data: Any, kinds: Any) -> Any:
+def _decode(data: Any, message_types: Any) -> Any:
     from pydantic import ValidationError  # takes 0.1 s
 
     name, fields = data if isinstance(data, list) and len(data) == 2 else (data, None)
-    kind = next((message for message in get_args(kinds) if message.__name__ == name), None)
-    if kind is None:
-        raise WireError(f"unknown message {str(name)[:_QUOTE]!r}")
+    message_type = next(
+        (message for message in get_args(message_types) if message.__name__ == name), None
+    )
+    if message_type is None:
+        raise WireError(f"unknown message {str(name)[:_QUOTED_CHARACTERS]!r}")
     try:
-        return _reader(kind).validate_python(fields)
+        return _adapter(message_type).validate_python(fields)
     except ValidationError as error:
         raise WireError(f"malformed message {name}: {first_fault(error)}") from None
 
 
 @functools.cache
-def _reader(kind: type) -> Any:
+def _adapter(message_type: type) -> Any:
     from pydantic import TypeAdapter
 
-    return TypeAdapter(kind)
+    return TypeAdapter(message_type)

@@ -15,10 +15,9 @@ COUNT_SPAN_S = 0.25
 
 
 class RateRow(NamedTuple):
-    """A row that a writer reported: its rate over (start_s, end_s], Unix time.
+    """A row that a writer reported: its rate from `start_s` to `end_s`, Unix time.
 
-    If a program pauses between rows, the bytes from the end of one to the start of the next are in
-    no row.
+    If a program pauses between rows, the bytes that it writes in the pause are in no row.
     """
 
     start_s: float
@@ -27,26 +26,26 @@ class RateRow(NamedTuple):
 
     @property
     def bytes_b(self) -> float:
-        """Bytes that it reports."""
+        """Return the bytes that the row reports."""
         return self.rate_b_s * (self.end_s - self.start_s)
 
 
 class FinishedWrite(NamedTuple):
     """One short write that was made."""
 
-    #: Number of the planned write.
+    #: Number of the write in the timetable.
     number: int
-    #: When its bytes started and stopped flowing, Unix time. The origin reports times of its own
+    #: When its bytes started and stopped flowing, Unix time. The origin reports them by its own
     #: clock.
     start_s: float
     end_s: float
     bytes_b: float
-    #: How long its connection took to set up; not part of the write.
+    #: How long its connection took to set up, which is not part of the write, seconds.
     setup_s: float = 0.0
 
     @property
     def rate_b_s(self) -> float:
-        """Its rate, bytes per second."""
+        """Return its rate, bytes per second."""
         return self.bytes_b / (self.end_s - self.start_s)
 
     def moved_earlier(self, by_s: float) -> FinishedWrite:
@@ -55,11 +54,12 @@ class FinishedWrite(NamedTuple):
 
 
 class CounterSample(NamedTuple):
-    """Bytes of a writer that a counter has counted by a time (Unix time).
+    """Bytes of a writer that a counter has counted by a time.
 
     For a control, which writes nothing: the processor time that it has used, seconds.
     """
 
+    #: Unix time.
     at_s: float
     total: float
 
@@ -69,8 +69,8 @@ class MeterRecord:
     """How a writer's bytes are counted, apart from its own rows."""
 
     writer: int
-    #: The place where they are counted: `sent by DEVICE`, `the target's memory` or `a processor`;
-    #: empty if nothing counts them.
+    #: Where they are counted: `sent by DEVICE`, `the target's memory` or `a processor`; empty if
+    #: nothing counts them.
     at: str = ""
     #: True if the target's process reports the bytes that it finds in its memory.
     memory: bool = False
@@ -92,18 +92,19 @@ class Placement:
     pinned_b: int | None = None
     #: Bytes of its memory in huge pages; None if unknown.
     huge_b: int | None = None
-    #: The program's options for its fabric and from the machine's file (`Injector.options`).
+    #: The options that its program got for the fabric and from the machine's file
+    #: (`Injector.options`).
     options: list[str] = field(default_factory=list)
 
 
 class DeviceSample(NamedTuple):
     """Bytes that a device had received and sent by a time; None without a working counter."""
 
-    #: By the node's monotonic clock.
+    #: Time by the node's monotonic clock.
     at_s: float
     received_b: int | None
     sent_b: int | None
-    #: Of these, bytes of RDMA writes received and of RDMA reads answered; None if not counted.
+    #: The part of them that RDMA writes received and RDMA reads answered; None if not counted.
     written_b: int | None = None
     read_b: int | None = None
 
@@ -113,7 +114,7 @@ class DeviceSeries:
     """The byte counters of one device of a target."""
 
     device: str
-    #: Name of its counter, which several devices may share; empty if it has none.
+    #: Name of its counter; several devices may share one. Empty if it has none.
     counter: str
     samples: list[DeviceSample]
 
@@ -121,14 +122,14 @@ class DeviceSeries:
 class LoadSample(NamedTuple):
     """One reading of a target's load."""
 
-    #: By the node's monotonic clock.
+    #: Time by the node's monotonic clock.
     at_s: float
-    #: Processor time that foreign processes have used since the first reading; None: they are
-    #: hidden.
+    #: Processor time that foreign processes have used since the first reading, seconds; None if
+    #: they are hidden.
     foreign_s: float | None
-    #: Time that the hypervisor took, and all processor time, ticks.
-    stolen: int
-    total: int
+    #: Processor time that the hypervisor took, and all processor time.
+    stolen_ticks: int
+    total_ticks: int
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -138,10 +139,10 @@ class NodeSeries:
     node: str
     devices: list[DeviceSeries] = field(default_factory=list)
     loads: list[LoadSample] = field(default_factory=list)
-    #: The foreign program that used most processor time; empty if there is none.
+    #: The foreign program that used the most processor time; empty if there is none.
     busiest: str = ""
     frequencies_hz: list[float] = field(default_factory=list)
     #: See `records.sample.NodeConditions`.
     free_cpus: str | None = None
-    #: Usual frequency in the block's accepted runs before this one, Hz; None: too few such runs.
+    #: Usual frequency in the block's earlier accepted runs, Hz; None if these are too few.
     usual_hz: float | None = None

@@ -1,10 +1,10 @@
 """A folder in shared memory for the buffers of an agent's writers.
 
 Buffers of `ucx_perftest`, and of `mpi_put` with MPICH, are files that have a name for a few tenths
-of a second. Those of Open MPI's programs have a name until the programs end. If a program is killed
-while its file has a name, the file stays, and its memory is lost to the node. So each agent removes
-the folders of agents that were killed. It removes nothing else, since other files there may belong
-to anybody.
+of a second. Buffers of Open MPI's programs have a name until the programs end. If a program is
+killed while its file has a name, the file stays, and its memory is lost to the node. So each agent
+removes the folders of killed agents. It removes nothing else from shared memory, since other files
+may belong to anybody.
 """
 
 from __future__ import annotations
@@ -18,12 +18,12 @@ from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
 
-#: Environment variable of writers: the folder, if there is one.
+#: Environment variable of writers that holds the path of the folder, if there is one.
 FOLDER_VARIABLE = "NIMC_SHARED_MEMORY"
 _SHARED_MEMORY = Path("/dev/shm")
 _PREFIX = "nimc-writers-"
-#: A new folder is locked within this time, seconds.
-_NEW_S = 1.0
+#: An agent locks its new folder within this time, seconds.
+_LOCKED_WITHIN_S = 1.0
 
 
 @contextmanager
@@ -53,12 +53,12 @@ def folder(parent: Path = _SHARED_MEMORY) -> Iterator[None]:
 
 
 def _old_folders(parent: Path) -> list[Path]:
-    """Return the folders of this user's writers that are older than `_NEW_S`."""
+    """Return the folders of this user's writers that are older than `_LOCKED_WITHIN_S`."""
     paths = []
     for path in parent.glob(f"{_PREFIX}*"):
         with suppress(OSError):
             status = path.lstat()
-            if status.st_uid == os.geteuid() and time.time() - status.st_mtime > _NEW_S:
+            if status.st_uid == os.geteuid() and time.time() - status.st_mtime > _LOCKED_WITHIN_S:
                 paths.append(path)
     return paths
 

@@ -29,25 +29,29 @@ SECRET_VARIABLE = "NIMC_SECRET"
 LOGS_VARIABLE = "NIMC_LOGS"
 #: Network interface to connect over; not set if the routing decides.
 INTERFACE_VARIABLE = "NIMC_INTERFACE"
+#: Request of `ioctl` for the IPv4 address of an interface.
 _SIOCGIFADDR = 0x8915
+#: Longest name of an interface, and the bytes of the answer (`struct ifreq`) that are the address.
+_LONGEST_NAME_B, _ADDRESS_BYTES = 15, slice(20, 24)
 #: A node has failed if its kernel has not answered for this time, seconds. A node that is switched
 #: off closes no connection. An emulated node under load may be silent for a few seconds.
 _SILENCE_S = 20
 _KEEPALIVE_S = 5
 _NODE_GONE = (errno.ETIMEDOUT, errno.EHOSTUNREACH, errno.ENETUNREACH)
-#: Longest line, bytes: an origin reports all writes of a timetable of an hour in one.
-LIMIT_B = 16 * 1024 * 1024
+#: Longest line, bytes. An origin reports all writes of an hour's timetable in one line.
+LONGEST_LINE_B = 16 * 1024 * 1024
 #: How long an end may take to prove that it has the secret, seconds.
 PROOF_S = 10.0
-#: For how long an agent tries to connect to the conductor, and its longest pause before it tries
-#: again, seconds.
-_JOIN_S, RETRY_S = 120.0, 1.0
-#: Length of a challenge, and of its answer, in hexadecimal characters.
-_CHARACTERS = 64
+#: How long an agent keeps trying to connect to the conductor, seconds.
+_JOIN_S = 120.0
+#: Longest pause before it tries again, seconds.
+RETRY_S = 1.0
+#: Length of a challenge, and of a proof, in hexadecimal characters.
+_PROOF_CHARACTERS = 64
 
 
 class WireError(Exception):
-    """The other end is not of this job, sent an invalid message, or has closed the connection."""
+    """The other end belongs to another job, sent an invalid message, or closed the connection."""
 
 
 class StrangerError(WireError):
@@ -55,7 +59,7 @@ class StrangerError(WireError):
 
 
 class SilentNodeError(WireError):
-    """The node of the other end does not answer. If only a process ended, its kernel would."""
+    """The other end's node does not answer. If only a process had ended, the kernel would."""
 
 
 @dataclass
@@ -88,7 +92,7 @@ class Wire:
         try:
             return await self.reader.readuntil(b"\n")
         except asyncio.LimitOverrunError:
-            raise WireError(f"a line is longer than {LIMIT_B} bytes") from None
+            raise WireError(f"a line is longer than {LONGEST_LINE_B} bytes") from None
         except asyncio.IncompleteReadError:
             raise WireError("the connection closed") from None
         except OSError as error:
@@ -124,15 +128,15 @@ def _close_if_silent(connection: socket.socket) -> None:
         connection.setsockopt(level, option, value)
 
 
-def _answer(secret: str, role: str, challenges: bytes) -> bytes:
-    """Return the answer of one end to both challenges; the answer of the other end differs."""
+def _proof(secret: str, role: str, challenges: bytes) -> bytes:
+    """Return the proof of the end with this role: its answer to the challenges of both ends."""
     return hmac.new(secret.encode(), role.encode() + challenges, "sha256").hexdigest().encode()
 
 
-async def _received(connection: socket.socket, length: int, within_s: float) -> bytes:
-    """Receive `length` characters, and no more, so that a stranger fills no memory.
+async def _receive(connection: socket.socket, length: int, timeout_s: float) -> bytes:
+    """Receive `length` characters, and no more, so that no stranger fills the memory.
 
-    Raises WireError if they do not come within `within_s` seconds.
+    Raises WireError if they do not arrive within `timeout_s` seconds.
     """
 
     async def read() -> bytes:
@@ -144,21 +148,21 @@ async def _received(connection: socket.socket, length: int, within_s: float) -> 
         return received
 
     try:
-        return await asyncio.wait_for(read(), within_s)
+        return await asyncio.wait_for(read(), timeout_s)
     except asyncio.TimeoutError:
-        raise WireError(f"no proof of the job's secret came within {within_s:.0f} s") from None
+        raise WireError(f"no proof of the job's secret came within {timeout_s:.0f} s") from None
     except OSError:
         raise WireError("the connection closed") from None
 
 
-def _require_proof(proof: bytes, expected: bytes) -> None:
-    if not hmac.compare_digest(proof, expected):
+def _require_proof(proof: bytes, expected_proof: bytes) -> None:
+    if not hmac.compare_digest(proof, expected_proof):
         raise StrangerError("the other end does not have the job's secret")
 
 
 async def open_wire(connection: socket.socket) -> Wire:
     """Return one end of a connection whose two ends have proved that they have the secret."""
-    reader, writer = await asyncio.open_connection(sock=connection, limit=LIMIT_B)
+    reader, writer = await asyncio.open_connection(sock=connection, limit=LONGEST_LINE_B)
     return Wire(reader=reader, writer=writer)
 
 
@@ -169,25 +173,25 @@ async def admit(connection: socket.socket, secret: str) -> None:
     """
     loop, challenge = asyncio.get_running_loop(), new_secret().encode()
     _close_if_silent(connection)
-    challenges = await _received(connection, _CHARACTERS, PROOF_S) + challenge
-    await loop.sock_sendall(connection, challenge + _answer(secret, "conductor", challenges))
-    proof = await _received(connection, _CHARACTERS, PROOF_S)
-    _require_proof(proof, _answer(secret, "agent", challenges))
+    challenges = await _receive(connection, _PROOF_CHARACTERS, PROOF_S) + challenge
+    await loop.sock_sendall(connection, challenge + _proof(secret, "conductor", challenges))
+    agent_proof = await _receive(connection, _PROOF_CHARACTERS, PROOF_S)
+    _require_proof(agent_proof, _proof(secret, "agent", challenges))
 
 
 def interface_address(interface: str) -> str:
     """Return the IPv4 address of a network interface here; raises WireError if it has none."""
     with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as probe:
-        request = struct.pack("256s", interface.encode()[:15])
+        request = struct.pack("256s", interface.encode()[:_LONGEST_NAME_B])
         try:
             answer = fcntl.ioctl(probe.fileno(), _SIOCGIFADDR, request)
         except OSError as error:
             raise WireError(f"interface {interface}: {error.strerror}") from None
-    return socket.inet_ntoa(answer[20:24])
+    return socket.inet_ntoa(answer[_ADDRESS_BYTES])
 
 
-async def connect(host: str, port: int, secret: str, source: str | None) -> Wire:
-    """Connect to the conductor, from the local address `source` if given.
+async def connect(host: str, port: int, secret: str, source_address: str | None) -> Wire:
+    """Connect to the conductor, from the local `source_address` if there is one.
 
     If strangers keep the conductor busy, it may close the connection before it has answered. Then
     the agent tries again. Raises OSError if nobody answers, and WireError if the other end does not
@@ -198,10 +202,10 @@ async def connect(host: str, port: int, secret: str, source: str | None) -> Wire
         connection = socket.socket()
         try:
             connection.setblocking(False)
-            if source:
-                connection.bind((source, 0))
+            if source_address:
+                connection.bind((source_address, 0))
             await asyncio.get_running_loop().sock_connect(connection, (host, port))
-            return await _proved(connection, secret)
+            return await _wire_after_proof(connection, secret)
         except WireError as error:
             connection.close()
             if isinstance(error, StrangerError) or time.monotonic() > until_s:
@@ -212,16 +216,17 @@ async def connect(host: str, port: int, secret: str, source: str | None) -> Wire
         await asyncio.sleep(random.uniform(0.0, RETRY_S))
 
 
-async def _proved(connection: socket.socket, secret: str) -> Wire:
-    """Return the agent's end of a new connection after the proof of both ends."""
+async def _wire_after_proof(connection: socket.socket, secret: str) -> Wire:
+    """Return the agent's end of a new connection, once both ends have proved their secret."""
     loop, challenge = asyncio.get_running_loop(), new_secret().encode()
     _close_if_silent(connection)
     try:
         await loop.sock_sendall(connection, challenge)
-        answer = await _received(connection, 2 * _CHARACTERS, _JOIN_S)
-        challenges = challenge + answer[:_CHARACTERS]
-        _require_proof(answer[_CHARACTERS:], _answer(secret, "conductor", challenges))
-        await loop.sock_sendall(connection, _answer(secret, "agent", challenges))
+        answer = await _receive(connection, 2 * _PROOF_CHARACTERS, _JOIN_S)
+        challenges = challenge + answer[:_PROOF_CHARACTERS]
+        conductor_proof = answer[_PROOF_CHARACTERS:]
+        _require_proof(conductor_proof, _proof(secret, "conductor", challenges))
+        await loop.sock_sendall(connection, _proof(secret, "agent", challenges))
     except OSError:
         raise WireError("the connection closed") from None
     return await open_wire(connection)

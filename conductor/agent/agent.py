@@ -187,8 +187,8 @@ async def run() -> None:
     host, _, port = os.environ.pop(wire.ADDRESS_VARIABLE).rpartition(":")
     secret = os.environ.pop(wire.SECRET_VARIABLE)
     interface = os.environ.get(wire.INTERFACE_VARIABLE)
-    source = wire.interface_address(interface) if interface else None
-    connection = await wire.connect(host, int(port), secret, source)
+    source_address = wire.interface_address(interface) if interface else None
+    connection = await wire.connect(host, int(port), secret, source_address)
     await Agent(connection, Path(os.environ[wire.LOGS_VARIABLE])).serve()
 
 

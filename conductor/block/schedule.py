@@ -213,7 +213,7 @@ class ScheduleControl:
                 injector=self._injector.name,
                 writer=replace(template, origin=origin),
                 targets=[(target, self._hub.addresses[target]) for target in table.targets],
-                sides=n_sides,
+                passive_sides=n_sides,
                 zero_s=zero_s + clocks[origin].offset_s,
                 setup_s=self.setup_s,
                 patience_s=max(table.length_s, self._short.tolerance_s),

@@ -31,10 +31,10 @@ INJECTORS: dict[str, Injector] = {
 
 
 def get(name: str, direction: str = "write") -> Injector:
-    """Return the injector of that name, or its counterpart of another `direction`: `NAME_read`.
+    """Return the injector of this name, or its counterpart in another direction: `NAME_read`.
 
-    With the default direction, a name such as `ucx_read` keeps its own direction. A control has
-    none. Raises ValueError, which says what is allowed.
+    With the default direction, a name such as `ucx_read` keeps its own direction. A control has no
+    direction. Raises ValueError, which says what is allowed.
     """
     if direction not in get_args(Direction):
         raise ValueError(f"direction {direction!r}: allowed are {', '.join(get_args(Direction))}")
@@ -63,13 +63,13 @@ def writing_rate_b_s(injector: Injector, rate: str) -> float | None:
     if rate == "full":
         return None
     if not injector.writes:
-        others = [
+        writing_injectors = [
             name
             for name, candidate in INJECTORS.items()
             if candidate.writes and candidate.direction == injector.direction
         ]
         raise InputError(
             f"rate: {rate!r} found; {injector.name} writes nothing; allowed: full, or another"
-            f" injector ({', '.join(others)})"
+            f" injector ({', '.join(writing_injectors)})"
         )
     return units.rate_b_s(rate, "rate")

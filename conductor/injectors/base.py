@@ -2,7 +2,7 @@
 
 An injector describes one program by pure functions: the commands of a writer, and the meaning of
 the lines that they print. The agent starts, pins and stops the processes. Comments here speak of
-writes; an injector that reads makes one-sided reads of the target's memory instead.
+writes. An injector that reads makes one-sided reads of the target's memory instead.
 """
 
 from __future__ import annotations
@@ -20,8 +20,8 @@ from records.machine import devices
 from records.machine.fabrics import Fabric
 from records.sample import Direction
 
-#: Number of lines before a fault that are shown with it as its cause.
-_CAUSES = 2
+#: Most lines before a fault that are shown with it as its cause.
+_CAUSE_LINES = 2
 
 #: The most queue pairs that a writer may have.
 MOST_QUEUE_PAIRS = 32
@@ -45,17 +45,17 @@ class Writer:
     message_b: int
     #: Rate to hold, bytes per second; None is full rate.
     rate_b_s: float | None = None
-    #: Rate that it reaches alone at full rate, bytes per second; known if it is throttled.
+    #: Its uncontended rate without a limit, bytes per second; known only if it is throttled.
     full_b_s: float | None = None
     #: Number of messages of a short write; both ends exit after them. None for other writes.
     messages: int | None = None
-    #: RDMA device or network interface on both ends; None is the injector's own choice.
+    #: RDMA device or network interface on both ends; None leaves the choice to the program.
     device: str | None = None
     #: NUMA node that the buffers of both ends are bound to; None leaves them alone.
     buffer_node: int | None = None
     #: CPUs that both ends are pinned to; empty does not pin them.
     cpus: list[int] = field(default_factory=list)
-    #: Memory that its messages are to pass through, bytes; None is the injector's own choice.
+    #: Target memory that its messages pass through, bytes; None leaves the choice to the injector.
     footprint_b: int | None = None
     #: Queue pairs that the program opens, if it can open several.
     queue_pairs: int = 1
@@ -72,12 +72,12 @@ class Writer:
 
 @dataclass(frozen=True)
 class Row:
-    """The rate in one reported interval; 0 if the writer reports that it writes nothing."""
+    """A writer's rate in one reported interval; 0 if it reports that it writes nothing."""
 
     rate_b_s: float
-    #: Length of the interval, seconds; None: since the previous row.
+    #: Length of the interval, seconds; None if the interval begins at the previous row.
     over_s: float | None = None
-    #: How long after the interval the program prints it, seconds.
+    #: How long after the end of the interval the program prints the row, seconds.
     after_s: float = 0.0
 
 
@@ -91,11 +91,11 @@ class Arrived:
 
 @dataclass(frozen=True)
 class Total:
-    """The final row of a short write: the messages written, and their rate without set-up."""
+    """The last row of a short write: the messages written, and their rate without set-up."""
 
     messages: int
     rate_b_s: float
-    #: How long after the last byte the program prints it, seconds.
+    #: How long after the last byte the program prints the row, seconds.
     after_s: float = 0.0
 
 
@@ -115,32 +115,35 @@ class Faults:
     def __init__(self, fault: re.Pattern[str], cause: re.Pattern[str] | None = None) -> None:
         """Set the patterns of faults, and of lines other than warnings that may be a cause.
 
-        If a pattern has groups, the first one that matched is shown in place of the line.
+        If a pattern has groups, the first group that matches is shown in place of the line.
         """
-        self._fault, self._cause = fault, cause
-        self._before: list[str] = []
+        self._fault_pattern, self._cause_pattern = fault, cause
+        #: The last lines that may be the cause of a later fault.
+        self._causes: list[str] = []
 
     def find(self, line: str) -> Fault | None:
         """Return the fault that a line reports; None if it reports none."""
         message = line.strip()
         warns = is_warning(message)
-        fault = None if warns else self._fault.search(message)
+        fault = None if warns else self._fault_pattern.search(message)
         if fault:
-            text, before = _shown(fault, message), "; ".join(self._before)
-            self._before = []
-            return Fault(f"{text} (before it: {before})" if before else text)
-        cause = self._cause.search(message) if self._cause else None
+            shown_fault, shown_causes = _shown_part(fault, message), "; ".join(self._causes)
+            self._causes = []
+            return Fault(
+                f"{shown_fault} (before it: {shown_causes})" if shown_causes else shown_fault
+            )
+        cause = self._cause_pattern.search(message) if self._cause_pattern else None
         if warns or cause:
-            self._before = [*self._before, _shown(cause, message)][-_CAUSES:]
+            self._causes = [*self._causes, _shown_part(cause, message)][-_CAUSE_LINES:]
         return None
 
     def forget(self) -> None:
-        """Forget the lines until now: the program works, so they explain no later fault."""
-        self._before = []
+        """Forget the lines so far: the program works, so they explain no later fault."""
+        self._causes = []
 
 
-def _shown(match: re.Match[str] | None, line: str) -> str:
-    """Return the first group that matched; the line if there is none."""
+def _shown_part(match: re.Match[str] | None, line: str) -> str:
+    """Return the first group that matched; the whole line if there is none."""
     return next(filter(None, match.groups()), line) if match else line
 
 
@@ -154,16 +157,17 @@ class LineParser(Protocol):
 #: The source of a writer's rows: the program's output, or the byte counter of the origin's device.
 RowSource = Literal["output", "counter"]
 
-#: When both ends of a writer may be suspended until the next run. With `never`, the writer is
-#: restarted instead. `on one host` means at any time if both ends share a host, else never. `after
-#: a row` means only shortly after a row: later, the pause would falsify the time of the next row.
+#: When both ends of a writer may be held: suspended until their next run. With `never`, the writer
+#: is restarted instead. `on one host` means at any time if both ends share a host, else never.
+#: `after a row` means only shortly after a row: later, the pause would falsify the time of the next
+#: row.
 Holds = Literal["never", "anytime", "on one host", "after a row"]
 
-#: Direction of transfers -> direction in which the devices of (origin, target) count their bytes.
+#: Direction of transfers -> directions in which their bytes pass the devices of (origin, target).
 TRAFFIC: dict[Direction, tuple[TrafficDirection, TrafficDirection]] = {
     "write": ("sent", "received"),
     "read": ("received", "sent"),
-    "both": ("sent", "received"),  # those of the writes
+    "both": ("sent", "received"),  # only the writes are counted
     "receive": ("sent", "received"),
 }
 
@@ -176,33 +180,33 @@ class Injector(ABC):
     """
 
     name: str
-    #: False for a control, which replaces the writer and writes nothing.
+    #: False for a control, which takes a writer's place and writes nothing.
     writes: bool = True
-    #: The limiter of a rate below full: the program itself, or the agent, which suspends and
-    #: resumes the program (`Pacer`).
+    #: Who limits a rate below full: the program itself, or the agent, which suspends and resumes
+    #: the program (`Pacer`).
     paced_by: Literal["program", "agent"] = "program"
     #: Length of a reported interval, seconds; None if it reports none.
     row_s: float | None = 1.0
-    #: When its processes can be suspended between runs, if at all.
+    #: When its processes can be held between runs, if at all.
     holds: Holds = "anytime"
-    #: True if its command starts a launcher, whose processes write.
+    #: True if its command is a launcher, which starts the processes that write.
     is_launched: bool = False
     #: True if the target's process reports what has arrived in its memory (`Arrived`).
     reports_arrivals: bool = False
     #: True if it can make the short writes of a timetable.
     writes_short: bool = True
-    #: What a chosen footprint changes: the size of messages, or the number of places that messages
-    #: of one size go to; None if no footprint can be chosen.
+    #: What a chosen footprint changes: the size of messages, or the number of places in memory that
+    #: messages of one size go to; None if no footprint can be chosen.
     footprint_by: Literal["message", "place"] | None = None
-    #: The largest number of such places; None without a limit.
+    #: The most such places; None if there is no limit.
     most_places: int | None = None
-    #: The most queue pairs of one program. If it is 1, more queue pairs take more programs.
+    #: The most queue pairs of one program. If it is 1, a program is started for each queue pair.
     most_queue_pairs: int = 1
     #: True if it takes the options of the machine's file (`perftest_options`).
     takes_options: bool = False
     #: True if its ends are given the index of a GID.
     takes_gid: bool = False
-    #: The program that must be on PATH, if any, and how to install it.
+    #: The program that must be on PATH, and how to install it; empty if there is none.
     program: str = ""
     install: str = ""
 
@@ -212,7 +216,7 @@ class Injector(ABC):
         self.direction = direction
 
     def is_paced(self, writer: Writer) -> bool:
-        """Return whether the agent limits a writer's rate, by suspending and resuming it."""
+        """Return whether the agent limits the rate of a writer, by suspending and resuming it."""
         return self.paced_by == "agent" and writer.rate_b_s is not None
 
     @abstractmethod
@@ -228,7 +232,7 @@ class Injector(ABC):
         """Return the command of the writing side."""
 
     def footprint_b(self, writer: Writer) -> int:
-        """Return the memory of the target that the messages pass through, bytes."""
+        """Return the size of the target's memory that the messages pass through, bytes."""
         return writer.message_b
 
     def queue_pairs(self, writer: Writer) -> int:
@@ -236,13 +240,13 @@ class Injector(ABC):
         return 1
 
     def options(self, writer: Writer) -> list[str]:
-        """Return the options of an end on this host for its fabric and from the machine's file."""
+        """Return an end's options on this host for its fabric, and from the machine's file."""
         return []
 
     def gid_index(self, device: str | None, interface: str | None) -> int | None:
-        """Return the index of the GID of RoCE v2 for an end on this host; None if it is given none.
+        """Return the index of the GID of RoCE v2 for an end on this host; None if it gets none.
 
-        The GID fits the address of `interface`, that of the agents.
+        The GID fits the address of `interface`, the interface of the agents.
         """
         fabric = devices.fabric(device) if device else None
         if not self.takes_gid or device is None or fabric is None or not fabric.has_gids:
@@ -265,7 +269,7 @@ class Injector(ABC):
         return False
 
     def may_hang(self, writer: Writer) -> bool:
-        """Return whether some starts hang, so that the agent repeats a start without any row."""
+        """Return whether some starts hang. A start without any row is then repeated."""
         return False
 
     def listens_over_tcp(self, writer: Writer) -> bool:
@@ -277,7 +281,7 @@ class Injector(ABC):
         """Return a new parser for the lines of one process."""
 
     def own_binding(self) -> str:
-        """Return the NUMA binding that the program does itself, and the option that controls it."""
+        """Return the program's own NUMA binding, or the option that turned it off."""
         return "none"
 
     def missing(self, device: str | None = None) -> str | None:
@@ -290,12 +294,12 @@ class Injector(ABC):
         return f"{self.program} is missing: {self.install}"
 
     def missing_for(self, fabric: Fabric | None) -> str | None:
-        """Return in one line why it cannot write over a fabric, and what can; None if it can."""
+        """Return in one line why it cannot write over a fabric, and which can; None if it can."""
         name = type(self).name
         if fabric is None or not self.writes or name in fabric.injectors:
             return None
         return f"{name} cannot write over {fabric.name}: {' or '.join(fabric.injectors)} can"
 
     def doubt(self) -> str | None:
-        """Return why it might not write between nodes of a job, and the remedy; None if it does."""
+        """Return why it may fail to write between nodes of a job, with the remedy; else None."""
         return None

@@ -16,38 +16,44 @@ from records.machine import devices
 from records.programs import ask
 from records.sample import Direction
 
-#: Unit in the table's header -> bytes per second. What older versions call MB is MiB.
+#: Unit in the table's header -> bytes per second. The MB of older versions is a MiB.
 _UNITS = {"MB/sec": 2.0**20, "MiB/sec": 2.0**20, "Gb/sec": 1e9 / 8}
-_HEADER = re.compile(r"^\s*#bytes\s+#iterations\s.*BW average\[([^\]]+)\]\s+MsgRate\[Mpps\]")
-_ROW = re.compile(r"^\s*(\d{1,18})\s+(\d{1,18})\s+(\d+\.\d+)\s+(\d{1,18}\.\d+)\s+(\d+\.\d{6})(.*)$")
+_HEADER = re.compile(
+    r"^\s*#bytes\s+#iterations\s.*BW average\[(?P<unit>[^\]]+)\]\s+MsgRate\[Mpps\]"
+)
+_ROW = re.compile(
+    r"^\s*(?P<bytes>\d{1,18})\s+(?P<iterations>\d{1,18})\s+(?P<peak>\d+\.\d+)"
+    r"\s+(?P<average>\d{1,18}\.\d+)\s+(?P<message_rate>\d+\.\d{6})(?P<rest>.*)$"
+)
 _LETTER = re.compile(r"[^\W\d_]")
 #: Columns that the program may add to a row.
 _EXTRA_COLUMNS = re.compile(r"^(?:\s+\d+\.\d+)*")
 #: A log's time stamp before the line.
-_STAMP = re.compile(r"^\[\s*\d+\.\d+\] ?")
+_TIME_STAMP = re.compile(r"^\[\s*\d+\.\d+\] ?")
 _FAULT = re.compile(
     r"Couldn't |Unable to |Failed |Failed:|\bfailed\b|not found|not support"
     r"|[Cc]ompletion with [Ee]rror|Bad WQE status|Unexpected CM event|Problems with "
 )
-#: Lines that may give the cause of a fault after them: all but those that every run prints.
+#: Lines that may state the cause of a later fault: all but those that every run prints.
 _CAUSE = re.compile(
     r"^(?!$|[-*#\d]|.*\S\s+: |.*: (?:ON|OFF)$|(?:local|remote) address:|GID:|.* BW Test$"
     r"|.*BW peak won't be measured)"
 )
-#: Options for the connection manager, which then connects the two ends; options that name a GID, or
-#: let the manager find one.
+#: Options with which the connection manager connects the two ends.
 _MANAGER_OPTIONS = {"-R", "--rdma_cm", "-z", "--com_rdma_cm"}
+#: Options that name a GID, or let the manager find one.
 _GID_OPTIONS = {"-x", "--gid-index", "-R", "--rdma_cm"}
-#: The program refuses to write fewer messages.
+#: The program refuses to write fewer messages than this.
 _LEAST_MESSAGES = 5
-#: How long the program measures the clock's frequency before it prints a row, seconds: it waits 200
-#: times, for 100, 110, 120, ... microseconds.
+#: How long the program measures the clock's frequency before it prints a row, seconds. It waits 200
+#: times: for 100, 110, 120, ... microseconds.
 _FREQUENCY_S = sum(100 + 10 * i for i in range(200)) / 1e6
-#: Largest number of outstanding messages of all queue pairs together (the program's default for one
-#: queue pair), and the most queue pairs that the program accepts.
-_DEPTH, _MOST_QUEUE_PAIRS = 128, 16384
-#: How long a throttled writer writes, seconds: longer than any run.
-_LONG_S = 7 * 86400
+#: Most outstanding messages of all queue pairs together: the program's default for one queue pair.
+_MOST_OUTSTANDING = 128
+#: The most queue pairs that the program accepts.
+_MOST_QUEUE_PAIRS = 16384
+#: How long a throttled writer writes, seconds: longer than any block.
+_THROTTLED_S = 7 * 86400
 
 
 class _Parser:
@@ -64,28 +70,29 @@ class _Parser:
         self._faults = Faults(_FAULT, _CAUSE)
 
     def parse(self, line: str) -> Row | Total | Fault | None:
-        line = _STAMP.sub("", line.rstrip("\n"))
+        line = _TIME_STAMP.sub("", line.rstrip("\n"))
         if header := _HEADER.match(line):
-            self._unit_b_s = _UNITS.get(header[1])
-            return None if self._unit_b_s else Fault(f"rates in unknown unit {header[1]!r}")
+            self._unit_b_s = _UNITS.get(header["unit"])
+            return None if self._unit_b_s else Fault(f"rates in unknown unit {header['unit']!r}")
         if line.lstrip().startswith("#bytes"):
             return Fault(f"a table of another version of the program: {' '.join(line.split())}")
         row = _ROW.match(line)
         if row and self._unit_b_s:
-            iterations, average = int(row[2]), float(row[4])
-            if _LETTER.search(row[6]):  # a client that lost its server appends a fault to the row
-                return Fault(_EXTRA_COLUMNS.sub("", row[6]).strip())
+            # A client that lost its server appends a fault to the row.
+            if _LETTER.search(row["rest"]):
+                return Fault(_EXTRA_COLUMNS.sub("", row["rest"]).strip())
             self._faults.forget()
-            rate_b_s = average * self._unit_b_s
+            iterations = int(row["iterations"])
+            rate_b_s = float(row["average"]) * self._unit_b_s
             if self._is_short:
                 return Total(iterations, rate_b_s, _FREQUENCY_S)
-            over_s = int(row[1]) * iterations / rate_b_s if rate_b_s else None
+            over_s = int(row["bytes"]) * iterations / rate_b_s if rate_b_s else None
             return Row(rate_b_s, over_s, _FREQUENCY_S)
         return self._faults.find(line)
 
 
 class Perftest(Injector):
-    """One program of perftest, by direction: `ib_write_bw` or `ib_read_bw`."""
+    """A program of perftest, chosen by direction: `ib_write_bw` or `ib_read_bw`."""
 
     name = "perftest"
     holds = "after a row"
@@ -103,22 +110,22 @@ class Perftest(Injector):
         self.program = f"ib_{direction}_bw"
 
     def transport(self, writer: Writer) -> str:
-        """Return the fabric of this host's device with the name of the writer's device."""
+        """Return the fabric of the writer's device on this host; without a device, of the first."""
         return devices.transport(writer.device)
 
     def footprint_b(self, writer: Writer) -> int:
-        """Return the bytes of all buffers; each queue pair overwrites a buffer of its own."""
+        """Return the size of all buffers: each queue pair overwrites a buffer of its own."""
         return self.queue_pairs(writer) * _buffer_b(writer)
 
     def queue_pairs(self, writer: Writer) -> int:
-        """Return the number of buffers in the chosen footprint, else the writer's queue pairs."""
+        """Return one queue pair for each buffer of a chosen footprint, else the writer's number."""
         return writer.places(_buffer_b(writer)) or writer.queue_pairs
 
     def target_command(self, writer: Writer) -> list[str]:
         """Return the server's command. The server sleeps until a client connects."""
         command = [self.program, "-F", "-p", str(writer.port), "-s", str(writer.message_b)]
         if (pairs := self.queue_pairs(writer)) > 1:
-            command += ["-q", str(pairs), "-t", str(max(_DEPTH // pairs, 1))]
+            command += ["-q", str(pairs), "-t", str(max(_MOST_OUTSTANDING // pairs, 1))]
         if writer.device:
             name, port = devices.resolve(writer.device)
             command += ["-d", name]
@@ -132,7 +139,7 @@ class Perftest(Injector):
         elif writer.rate_b_s is None:
             command += ["--run_infinitely", "-D", "1"]
         else:
-            command += ["-D", str(_LONG_S)]
+            command += ["-D", str(_THROTTLED_S)]
         return command if writer.rate_b_s is None else [*command, *_limit_options(writer)]
 
     def options(self, writer: Writer) -> list[str]:
@@ -141,23 +148,23 @@ class Perftest(Injector):
         If the machine's file has an option about the GID, no index is added.
         """
         fabric = devices.fabric(writer.device) if writer.device else None
-        words = [*fabric.perftest_options] if fabric else []
-        option_names = {word.partition("=")[0] for word in writer.options}
+        options = [*fabric.perftest_options] if fabric else []
+        option_names = {option.partition("=")[0] for option in writer.options}
         if not option_names & _GID_OPTIONS:
             index = self.gid_index(writer.device, os.environ.get(INTERFACE_VARIABLE))
-            words += ["-x", str(index)] if index is not None else []
-        return [*words, *writer.options]
+            options += ["-x", str(index)] if index is not None else []
+        return [*options, *writer.options]
 
     def origin_command(self, writer: Writer) -> list[str]:
-        """Return the client's command: the server's, and the target's address."""
+        """Return the client's command: that of the server, and the target's address."""
         return [*self.target_command(writer), writer.address]
 
     def row_source(self, writer: Writer) -> RowSource:
-        """Return the table at full rate, else the counter: a limited writer prints at its end."""
+        """Return `output` at full rate, else `counter`: with a limit, only the end is printed."""
         return "output" if writer.rate_b_s is None else "counter"
 
     def listens_over_tcp(self, writer: Writer) -> bool:
-        """Return whether the ends connect over TCP, not by the connection manager."""
+        """Return whether the ends connect over TCP, and not through the connection manager."""
         return not _MANAGER_OPTIONS & set(self.options(writer))
 
     def parser(self, writer: Writer) -> _Parser:
@@ -165,9 +172,9 @@ class Perftest(Injector):
         return _Parser(is_short=writer.messages is not None)
 
     def own_binding(self) -> str:
-        """Return whether the program's own binding is off.
+        """Return the option that turned the program's binding off, or that this version has none.
 
-        Since 2026 the program binds itself to the device's NUMA node. An option forbids it.
+        Since 2026 the program binds itself to the device's NUMA node, unless an option forbids it.
         """
         return "off (--disable_numa)" if self._binds_itself() else "none in this version"
 
@@ -177,9 +184,9 @@ class Perftest(Injector):
 
 
 def _buffer_b(writer: Writer) -> int:
-    """Return the bytes of a queue pair's buffer: one message, or a page for messages up to half.
+    """Return the size of a queue pair's buffer: one message, or a page for small messages.
 
-    Small messages step through the page.
+    Messages of at most half a page step through the page.
     """
     page_b = os.sysconf("SC_PAGESIZE")
     return page_b if writer.message_b <= page_b // 2 else writer.message_b
@@ -188,7 +195,7 @@ def _buffer_b(writer: Writer) -> int:
 def _limit_options(writer: Writer) -> list[str]:
     """Return the options that limit a writer's rate."""
     assert writer.rate_b_s is not None, "a writer at full rate has no limit"
-    # The program takes whole numbers of MiB/s, but decimals of Gb/s.
+    # The program takes only whole numbers of MiB/s, but decimals of Gb/s.
     gbit_s = writer.rate_b_s * 8 / 1e9
     limit = ["--rate_limit", f"{gbit_s:.6g}", "--rate_units", "g"]
     # With SW the program waits after each message until the mean rate is down to the limit.

@@ -1,4 +1,4 @@
-"""The control: a busy process instead of the writer, which writes nothing."""
+"""The control: a busy process in place of the writer. It writes nothing."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ import sys
 from conductor.injectors.base import Injector, Writer
 
 
-class _Silent:
+class _NoLines:
     def parse(self, line: str) -> None:
         return None
 
@@ -24,9 +24,9 @@ class Spin(Injector):
         return "none"
 
     def origin_command(self, writer: Writer) -> list[str]:
-        """Return the command of an endless loop that touches almost no memory."""
+        """Return a command that loops endlessly and touches almost no memory."""
         return [sys.executable, "-I", "-S", "-c", "while True: pass"]
 
-    def parser(self, writer: Writer) -> _Silent:
+    def parser(self, writer: Writer) -> _NoLines:
         """Return a parser that finds nothing: the program prints nothing."""
-        return _Silent()
+        return _NoLines()

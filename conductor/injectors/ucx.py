@@ -1,9 +1,9 @@
 """One-sided puts and gets with `ucx_perftest`: shared memory on one host, else verbs or tcp.
 
-As soon as an origin connects, the passive side spins on a core: the origin's options replace its
-own, its wait mode too. Over shared memory and verbs the writes do not need the passive side, so the
-agent suspends it. Over tcp it must receive every byte. The wait mode `sleep` lets it sleep between
-messages.
+As soon as an origin connects, the passive side spins on a core: the origin's options, the wait mode
+among them, replace those of the passive side. Over shared memory and verbs the writes do not need
+the passive side, so the agent suspends it. Over tcp it must receive every byte. There the wait mode
+`sleep` lets it sleep between messages.
 """
 
 from __future__ import annotations
@@ -22,35 +22,37 @@ from records.sample import Direction
 
 _WHEEL = Path(sysconfig.get_paths()["purelib"]) / "libucx"
 IN_WHEEL = _WHEEL / "bin" / "ucx_perftest"
-#: How to install the program with verbs; the wheel's is built without them.
+#: How to install the program with verbs. The wheel's program is built without them.
 _WITH_VERBS = "'apt install ucx-utils', or 'dnf install ucx'"
 _MIB = 2**20
 #: More writes than any campaign has time for.
-_FOREVER = 10**15
-#: Number of writes over tcp. Before it serves the first write, the passive side counts through all
-#: of them, which takes about 20 ns each. Over tcp the origin waits for that: 2 s, once a block.
-_MOST_OVER_TCP = 10**8
+_ENDLESS_WRITES = 10**15
+#: Number of writes over tcp. Before the passive side serves the first write, it counts through all
+#: of them, which takes about 20 ns for each. Over tcp the origin waits for this: 2 s, once a block.
+_WRITES_OVER_TCP = 10**8
 _TESTS: dict[Direction, str] = {"write": "ucp_put_bw", "read": "ucp_get"}
 #: Outstanding messages, the program's default for writes. With its default for reads, 1, latency
 #: would limit their rate between two hosts.
 _OUTSTANDING = 32
 #: Most outstanding bytes of a paced writer, which has at least one outstanding message. While the
 #: process is suspended, the device still sends what was posted.
-_PACED_B = 2 * _MIB
-#: UCX has no one-sided gets over POSIX shared memory: the target's CPU would send. With cma the
-#: kernel copies between the processes without it.
-_SHARED_MEMORY: dict[Direction, str] = {"write": "posix,self", "read": "posix,cma,self"}
-#: Variable of the GID. Many sites set it. Without it, the ends may choose GIDs of two networks.
-_GID_INDEX = "UCX_IB_GID_INDEX"
+_PACED_OUTSTANDING_B = 2 * _MIB
+#: Transports over shared memory. UCX has no one-sided gets over POSIX shared memory: the target's
+#: CPU would send. With cma the kernel copies between the processes, and the target takes no part.
+_SHARED_MEMORY_TRANSPORTS: dict[Direction, str] = {"write": "posix,self", "read": "posix,cma,self"}
+#: Variable of the GID's index. Many sites set it. Without it, the two ends may choose GIDs of
+#: different networks.
+_GID_INDEX_VARIABLE = "UCX_IB_GID_INDEX"
 #: The table's header, with the names of the columns after the number of iterations. The first of
 #: these columns is a percentile or 'typical'.
-_HEADER = re.compile(r"^\|.*# iterations \|(.*)\|$")
+_HEADER = re.compile(r"^\|.*# iterations \|(?P<columns>.*)\|$")
 _COLUMNS = ["average", "overall"] * 3
 #: A row: stage (not before UCX 1.9); iterations; percentile, average and overall microseconds of an
 #: iteration; average and overall MiB/s; average and overall messages per second.
 _ROW = re.compile(
-    r"^(\[thread \d+\]|Final:)?\s+(\d{1,18})\s+\S+\s+(\d{1,18}\.\d+)\s+\S+"
-    r"\s+\S+\s+(\d{1,18}\.\d+)\s+\S+\s+\S+\s*$"
+    r"^(?P<stage>\[thread \d+\]|Final:)?\s+(?P<iterations>\d{1,18})"
+    r"\s+\S+\s+(?P<average_us>\d{1,18}\.\d+)\s+\S+"
+    r"\s+\S+\s+(?P<overall_mib_s>\d{1,18}\.\d+)\s+\S+\s+\S+\s*$"
 )
 _FAULT = re.compile(r"ERROR\s*(.*)|(.*(?:invalid|unrecognized) option.*)")
 _CAUSE = re.compile(r"\bUCX\s+(?:WARN|DIAG)\s+(.*)")
@@ -65,17 +67,17 @@ class _Parser:
 
     def parse(self, line: str) -> Row | Total | Fault | None:
         line = line.rstrip()
-        if (header := _HEADER.match(line)) and not _is_known(header[1]):
+        if (header := _HEADER.match(line)) and not _is_known(header["columns"]):
             return Fault(f"a table of another version of the program: {' '.join(line.split())}")
         row = _ROW.match(line)
         if row is None:
             return self._faults.find(line)
         self._faults.forget()
-        # Before UCX 1.9, and in some later builds, only the number of messages shows the last row.
-        messages = int(row[2])
-        if row[1] == "Final:" or (row[1] is None and messages == self._messages):
-            return Total(messages, float(row[4]) * _MIB)
-        message_us = float(row[3])
+        # Before UCX 1.9, and in some later builds, only the number of messages tells the last row.
+        messages = int(row["iterations"])
+        if row["stage"] == "Final:" or (row["stage"] is None and messages == self._messages):
+            return Total(messages, float(row["overall_mib_s"]) * _MIB)
+        message_us = float(row["average_us"])
         return Row(self._message_b / (message_us * 1e-6)) if message_us else None
 
 
@@ -95,7 +97,7 @@ class Ucx(Injector):
     install = f"'pip install libucx-cu13', {_WITH_VERBS}"
 
     def transport(self, writer: Writer) -> str:
-        """Return shared memory on one host; between hosts, that of an RDMA device, else tcp."""
+        """Return shared memory on one host; between hosts the RDMA device's transport, else tcp."""
         if writer.origin == writer.target:
             return "shared memory"
         return devices.transport(writer.device) if devices.is_rdma(writer.device) else "tcp"
@@ -105,19 +107,22 @@ class Ucx(Injector):
         return [self._program(writer), "-p", str(writer.port)]
 
     def origin_command(self, writer: Writer) -> list[str]:
-        """Return the command that puts or gets, after one warm-up that sets up the connection."""
+        """Return the command that puts or gets, after one warm-up to set up the connection."""
         over_tcp = self.transport(writer) == "tcp"
         command = [self._program(writer), writer.address, "-p", str(writer.port)]
         command += ["-t", _TESTS[self.direction], "-O", str(_outstanding(writer))]
         command += ["-s", str(writer.message_b), "-w", "1"]
-        command += ["-n", str(writer.messages or (_MOST_OVER_TCP if over_tcp else _FOREVER))]
+        command += [
+            "-n",
+            str(writer.messages or (_WRITES_OVER_TCP if over_tcp else _ENDLESS_WRITES)),
+        ]
         return [*command, "-E", "sleep"] if over_tcp else command
 
     def environment(self, writer: Writer) -> dict[str, str]:
-        """Return the variables of transports and device, and the wheel's library path."""
+        """Return the variables for transports and device, and the library path of the wheel."""
         transport = self.transport(writer)
         if transport == "shared memory":
-            variables = {"UCX_TLS": _SHARED_MEMORY[self.direction]}
+            variables = {"UCX_TLS": _SHARED_MEMORY_TRANSPORTS[self.direction]}
             if folder := os.environ.get(FOLDER_VARIABLE):
                 variables["UCX_POSIX_DIR"] = folder
         elif transport == "tcp":
@@ -126,8 +131,8 @@ class Ucx(Injector):
             device_port = str(devices.resolve(writer.device or ""))
             variables = {"UCX_TLS": "rc,self", "UCX_NET_DEVICES": device_port}
             index = self.gid_index(writer.device, os.environ.get(INTERFACE_VARIABLE))
-            if index is not None and _GID_INDEX not in os.environ:
-                variables[_GID_INDEX] = str(index)
+            if index is not None and _GID_INDEX_VARIABLE not in os.environ:
+                variables[_GID_INDEX_VARIABLE] = str(index)
         if self._program(writer).startswith(str(_WHEEL)):
             variables["LD_LIBRARY_PATH"] = str(_WHEEL / "lib")
         if writer.messages:
@@ -136,7 +141,7 @@ class Ucx(Injector):
         return variables
 
     def may_hang(self, writer: Writer) -> bool:
-        """Return true over tcp: of 25 starts of reads by UCX 1.22, both ends of four slept."""
+        """Return true over tcp: in four of 25 starts of reads by UCX 1.22, both ends slept."""
         return self.transport(writer) == "tcp"
 
     def freezes_target(self, writer: Writer) -> bool:
@@ -148,7 +153,7 @@ class Ucx(Injector):
         return _Parser(writer.message_b, writer.messages)
 
     def missing(self, device: str | None = None) -> str | None:
-        """Look for the program in the wheel and on PATH; for verbs only on PATH."""
+        """Return why it cannot run: without verbs, the wheel's program is enough."""
         if not devices.is_rdma(device):
             return None if IN_WHEEL.is_file() else super().missing()
         if shutil.which(self.program):
@@ -156,7 +161,7 @@ class Ucx(Injector):
         return f"{self.program} with verbs is missing for {device}: {_WITH_VERBS}, not the wheel's"
 
     def _program(self, writer: Writer) -> str:
-        """Return the wheel's program; for verbs, which that lacks, the program on PATH."""
+        """Return the wheel's program; for verbs, which it lacks, the program on PATH."""
         if self.transport(writer) in ("shared memory", "tcp") and IN_WHEEL.is_file():
             return str(IN_WHEEL)
         return shutil.which(self.program) or self.program
@@ -166,4 +171,4 @@ def _outstanding(writer: Writer) -> int:
     """Return the number of outstanding messages of a writer."""
     if writer.rate_b_s is None or writer.messages:
         return _OUTSTANDING
-    return min(max(_PACED_B // writer.message_b, 1), _OUTSTANDING)
+    return min(max(_PACED_OUTSTANDING_B // writer.message_b, 1), _OUTSTANDING)

@@ -119,9 +119,9 @@ def _steal_share(node: NodeSeries) -> float | None:
     if not node.loads:
         return None
     first, last = node.loads[0], node.loads[-1]
-    all_ticks = last.total - first.total
+    all_ticks = last.total_ticks - first.total_ticks
     # A hypervisor may set its count back, for example if it moves the machine to another host.
-    return max(last.stolen - first.stolen, 0) / all_ticks if all_ticks > 0 else None
+    return max(last.stolen_ticks - first.stolen_ticks, 0) / all_ticks if all_ticks > 0 else None
 
 
 def _device_bytes(devices: Sequence[DeviceSeries]) -> list[DeviceBytes]:

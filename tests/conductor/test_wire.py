@@ -161,7 +161,7 @@ def test_an_agent_that_was_sent_away_from_a_crowd_calls_again(monkeypatch):
 
 
 def test_a_line_beyond_the_limit_ends_the_connection(monkeypatch):
-    monkeypatch.setattr(wire, "LIMIT_B", 100_000)
+    monkeypatch.setattr(wire, "LONGEST_LINE_B", 100_000)
 
     async def talk(client, server):
         client.send({"text": "x" * 200_000})

@@ -277,7 +277,7 @@ def _line(text: bytes, _: Path) -> None:
     """A line as an end receives it from one that has the secret."""
 
     async def received() -> object:
-        reader = asyncio.StreamReader(limit=wire.LIMIT_B)
+        reader = asyncio.StreamReader(limit=wire.LONGEST_LINE_B)
         reader.feed_data(text)
         reader.feed_eof()
         # Only the reading side is used.

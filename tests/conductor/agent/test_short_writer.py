@@ -114,7 +114,7 @@ def test_passive_sides_of_a_target_take_turns():
         injector="ucx",
         writer=writer,
         targets=targets,
-        sides=2,
+        passive_sides=2,
         zero_s=0.0,
         setup_s=0.1,
         patience_s=0.3,
