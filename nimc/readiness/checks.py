@@ -69,7 +69,7 @@ _FIXED_BY_CHECK = frozenset({"mpi", "notes", "package", "program", "provenance",
 _READ_TIMEOUT_S = 120.0
 
 
-#: Type that is no number -> its allowed values in words.
+#: Name of a type that is not numeric -> its allowed values in words.
 _ALLOWED_VALUES = {
     "bool": "true, false",
     "str": "text",
@@ -81,7 +81,8 @@ _ALLOWED_VALUES = {
 class VariableType:
     """The type of a variable, and the values that it accepts.
 
-    Numbers are accepted from 1 on, or from the default if that is lower.
+    An `int` is accepted from 1 on, a `float` above 0, and either from the default on if that is 0
+    or less. A number without a default is treated as if its default were 0.
     """
 
     #: `int`, `float`, `bool`, `str`, `size` (text with a unit, or empty), or another type of
@@ -110,8 +111,8 @@ class VariableType:
             return value == "" or _is_size(value)
         if self.name not in ("int", "float"):
             return True
-        kinds = int if self.name == "int" else (int, float)
-        if is_bool or not isinstance(value, kinds) or not math.isfinite(value):
+        number_types = int if self.name == "int" else (int, float)
+        if is_bool or not isinstance(value, number_types) or not math.isfinite(value):
             return False
         if self.name == "int":
             return value >= min(1, least)
@@ -161,29 +162,29 @@ class CheckVariables:
 
     @cached_property
     def settable(self) -> frozenset[str]:
-        """Return what `set` may name."""
+        """Return the variables that `set` may name."""
         return self.variables - RESERVED_VARIABLES - _FIXED_BY_CHECK
 
     @cached_property
     def factors(self) -> frozenset[str]:
-        """Return what `factors` may name."""
+        """Return the factors that `factors` may name."""
         return self.settable | (self.variables & FACTORS.keys())
 
     def check_level(self, name: str, level: Level) -> None:
         """Check a value of a variable, or a level of a factor. Raises InputError."""
         check_level(name, level)
-        kind = self.types.get(name)
-        if name == "warmups":
-            kind = VariableType("int", 0)
-        if kind and name not in FACTORS and not kind.accepts(level):
-            raise InputError(f"{name}: {level!r} found; allowed: {kind.allowed}")
+        variable_type = self.types.get(name)
+        if name == "warmups":  # 0 is allowed, though the default is 1
+            variable_type = VariableType("int", 0)
+        if variable_type and name not in FACTORS and not variable_type.accepts(level):
+            raise InputError(f"{name}: {level!r} found; allowed: {variable_type.allowed}")
 
     def typed(self, name: str, value: Level) -> Level:
         """Return a campaign's value, converted to the variable's type."""
-        kind = self.types[name].name if name in self.types else ""
-        if kind in ("str", "size"):
+        type_name = self.types[name].name if name in self.types else ""
+        if type_name in ("str", "size"):
             return level_text(value)
-        return float(value) if kind == "float" and isinstance(value, int) else value
+        return float(value) if type_name == "float" and isinstance(value, int) else value
 
     def changes_within(self, factor: str) -> bool:
         """Return whether a factor's levels change within a block; if not, each is a case."""
@@ -221,11 +222,11 @@ def cached_checks(folder: Path, digest: str) -> Mapping[str, CheckVariables]:
             record = json.loads(cache.read_bytes())
             if record["digest"] == digest:
                 return _CHECKS.validate_python(record["checks"])
-    answer = _ask(folder)
-    checks = _CHECKS.validate_python(answer)
+    descriptions = _ask_reframe(folder)
+    checks = _CHECKS.validate_python(descriptions)
     with suppress(OSError, InputError):
         if cache:
-            replace_text(cache, json.dumps({"digest": digest, "checks": answer}), 0o600)
+            replace_text(cache, json.dumps({"digest": digest, "checks": descriptions}), 0o600)
     return checks
 
 
@@ -249,31 +250,31 @@ def third_party_check(path: Path, name: str, config: Path, system: str) -> Check
         require_owned(location, "file", or_root=True)
     if not path.is_file():
         raise InputError(f"{path}: no such file; allowed: a file")
-    return _CHECKS.validate_python(_ask(path, name, str(config), system))[name]
+    return _CHECKS.validate_python(_ask_reframe(path, name, str(config), system))[name]
 
 
-def _ask(path: Path, *words: str) -> dict[str, Any]:
+def _ask_reframe(path: Path, *arguments: str) -> dict[str, Any]:
     answer = ask(
-        python_main("nimc.readiness.checks", str(path), *words),
+        python_main("nimc.readiness.checks", str(path), *arguments),
         {**os.environ, "PYTHONPATH": python_path()},
         timeout_s=_READ_TIMEOUT_S,
     )
     with suppress(ValueError, IndexError):
-        description: dict[str, Any] = json.loads(answer.stdout.splitlines()[-1])
-        if "fault" in description:
-            raise MachineError(description["fault"])
-        return description
+        descriptions: dict[str, Any] = json.loads(answer.stdout.splitlines()[-1])
+        if "fault" in descriptions:
+            raise MachineError(descriptions["fault"])
+        return descriptions
     raise MachineError(f"{path}: the checks cannot be read: {answer.last_line}")
 
 
 def require_known_programs(machine: Machine, checks: Mapping[str, CheckVariables]) -> None:
     """Raise InputError if a site file names a program that no check runs."""
-    requested = sorted({check.program for check in checks.values() if check.program})
+    known_programs = sorted({check.program for check in checks.values() if check.program})
     for name in machine.programs:
-        if name not in requested:
+        if name not in known_programs:
             raise InputError(
                 f"site/{machine.name}.yaml: programs.{name}: no check runs a program of this name;"
-                f" allowed: {', '.join(requested)}"
+                f" allowed: {', '.join(known_programs)}"
             )
 
 
@@ -281,12 +282,15 @@ def require_known_programs(machine: Machine, checks: Mapping[str, CheckVariables
 
 
 def main() -> None:
-    """Print checks as JSON in one line. Keys: check -> fields of `CheckVariables`, or `fault`.
+    """Print one line of JSON: check -> fields of `CheckVariables`, or `fault` -> the fault.
 
     Arguments: a folder of checks, or a file, its class, ReFrame's configuration and system.
     """
-    path, *words = sys.argv[1:]
-    described = _describe_third_party(path, *words) if words else _describe_folder(Path(path))
+    path, *arguments = sys.argv[1:]
+    if arguments:
+        described = _describe_third_party(path, *arguments)
+    else:
+        described = _describe_folder(Path(path))
     print("\n" + json.dumps(described))
 
 
@@ -308,12 +312,12 @@ def _describe_folder(folder: Path) -> dict[str, Any]:
         except Exception as error:
             return {"fault": f"{path}: the check cannot be read: {_error_line(error)}"}
         if issubclass(check, NimcMixin):
-            spack = issubclass(check, CompiledMixin) or _default(check, "stack") is not None
+            from_spack = issubclass(check, CompiledMixin) or _default(check, "stack") is not None
             described[name] = {
                 **_fields(check, set(check.var_space) - reframe_variables),
                 "environs": list(_default(check, "valid_prog_environs") or check.default_environs),
                 "program": _default(check, "program"),
-                "from_spack": spack,
+                "from_spack": from_spack,
             }
     return described
 
@@ -327,31 +331,31 @@ def _describe_third_party(file: str, name: str, config: str, system: str) -> dic
 
     try:
         with temp_runtime(config, system):
-            classes = {
-                class_name: check
-                for class_name, check in vars(
-                    import_module_from_file(file, load_parents=True)
-                ).items()
-                if isinstance(check, type) and issubclass(check, NimcMixin) and check != NimcMixin
+            module = import_module_from_file(file, load_parents=True)
+            checks = {
+                class_name: value
+                for class_name, value in vars(module).items()
+                if isinstance(value, type) and issubclass(value, NimcMixin) and value != NimcMixin
             }
-            check: Any = classes.get(name)
+            check: Any = checks.get(name)
             if check is None:
-                allowed = ", ".join(classes) or "none in this file"
+                allowed = ", ".join(checks) or "none in this file"
                 raise InputError(
                     f"class {name} found; allowed, with NimcMixin as a base: {allowed}"
                 )
             if check.num_variants != 1:
-                raise InputError(f"{check.num_variants} variants; allowed: one value of parameters")
+                raise InputError(
+                    f"{check.num_variants} variants; allowed: one value of each parameter"
+                )
             instance = check(variant_num=0)  # its hooks may set the two `valid_`
-            combinations = valid_sysenv_comb(instance.valid_systems, instance.valid_prog_environs)
+            environs = valid_sysenv_comb(instance.valid_systems, instance.valid_prog_environs)
     except Exception as error:
         return {"fault": _error_line(error)}
+    combinations = [
+        (partition, environ) for partition in environs for environ in environs[partition]
+    ]
     file_facts = {
-        "environs": [
-            f"{part.name}+{environ.name}"
-            for part, environs in combinations.items()
-            for environ in environs
-        ],
+        "environs": [f"{partition.name}+{environ.name}" for partition, environ in combinations],
         "file": file,
         "sha256": file_digest(Path(file)),
     }
@@ -381,10 +385,10 @@ def _fields(check: Any, variables: set[str]) -> dict[str, Any]:
 
 def _type_fields(check: Any, name: str) -> dict[str, Any]:
     """Return the fields of a variable's `VariableType`."""
-    types: Any = getattr(check.var_space[name].field, "valid_types", ())
+    valid_types: Any = getattr(check.var_space[name].field, "valid_types", ())
     default = _default(check, name)
     is_number = isinstance(default, int | float) and not isinstance(default, bool)
-    type_name = types[0].__name__ if len(types) == 1 else ""
+    type_name = valid_types[0].__name__ if len(valid_types) == 1 else ""
     return {
         "name": "size" if name in getattr(check, "sizes", ()) else type_name,
         "default": default if is_number else None,

@@ -28,8 +28,8 @@ def findings(facts: Facts, *scopes: Scope) -> list[HostFinding]:
     return [finding for need in needs for finding in need.find(facts)]
 
 
-def missing(rows: Sequence[HostFinding]) -> list[HostFinding]:
-    """Return the findings of what is needed and missing."""
+def needed_and_missing(rows: Sequence[HostFinding]) -> list[HostFinding]:
+    """Return the findings about things that are needed and missing."""
     return [row for row in rows if row.needed and row.state == "missing"]
 
 
@@ -67,7 +67,7 @@ def examine(
     """
     facts = find_facts(name, root, node_findings)
     rows = findings(facts)
-    why = ", ".join(row.what for row in missing(rows))
+    why = ", ".join(row.what for row in needed_and_missing(rows))
     return Diagnosis(name, why, rows, facts.host.as_dict(), facts.matrix)
 
 
@@ -77,8 +77,8 @@ class CaseNeeds:
 
     case: str
     check: str
-    targets: int
-    #: Nodes from the partition of its targets.
+    target_nodes: int
+    #: How many nodes it takes from its targets' partition.
     nodes: int
     #: Injectors of its writers.
     injectors: frozenset[str]
@@ -98,7 +98,7 @@ class OmittedCase:
 
 @dataclass(frozen=True)
 class Feasibility:
-    """The parts of a campaign that can run, and those that cannot."""
+    """Which parts of a campaign can run."""
 
     #: Where each workload can run.
     matrix: Matrix
@@ -111,7 +111,7 @@ class Feasibility:
 
     @cached_property  # each case is looked up in it
     def omission_reasons(self) -> dict[str, str]:
-        """Return why cases cannot run, by their names."""
+        """Case -> why it cannot run."""
         return {row.case: row.reason for row in self.omissions}
 
 
@@ -123,7 +123,7 @@ def feasibility_of(
     *,
     in_jobs: bool,
 ) -> Feasibility:
-    """Return which of these cases can run; asks this host, and Slurm.
+    """Return which of these cases can run; asks this host and Slurm.
 
     `facts` have a valid site file. `offers` are those of the targets' environments. `in_jobs` is
     true if writers start on nodes, not on this host.
@@ -131,35 +131,34 @@ def feasibility_of(
     machine = facts.machine
     assert machine is not None
 
-    @cache  # cases are many
-    def why_not(check: str, targets: int, nodes: int, injectors: frozenset[str]) -> str | None:
+    @cache  # thousands of cases may have the same needs
+    def why_not(check: str, target_nodes: int, nodes: int, injectors: frozenset[str]) -> str | None:
         """Return why cases with these needs cannot run; None if they can."""
-        if reason := missing_nodes(machine, targets):
+        if reason := missing_nodes(machine, target_nodes):
             return reason
-        programs = [] if in_jobs else sorted(injectors)  # what nodes have only a job can tell
-        for injector in programs:
+        local_injectors = [] if in_jobs else sorted(injectors)  # only a job can tell for nodes
+        for injector in local_injectors:
             if reason := missing_level(machine, "injector", injector):
                 return f"injector {injector}: {reason}"
-        cells = matrix({check: checks[check]}, offers, {check: nodes})
-        return cells.nowhere.get(check)
+        return matrix({check: checks[check]}, offers, {check: nodes}).nowhere.get(check)
 
     omitted = []
     for case in cases:
-        if reason := why_not(case.check, case.targets, case.nodes, case.injectors):
+        if reason := why_not(case.check, case.target_nodes, case.nodes, case.injectors):
             omitted.append(OmittedCase(case.case, reason))
-    why = [f"{row.what}: {row.detail}" for row in missing(findings(facts, "campaigns"))]
+    why = [f"{row.what}: {row.detail}" for row in needed_and_missing(findings(facts, "campaigns"))]
     if not why and len(omitted) == len(cases):
         why = [f"no case can run: {omitted[0].case}: {omitted[0].reason}"]
     doubts = []
     if machine.origins.policy != "same_host":
-        used = {injector for case in cases for injector in case.injectors}
-        doubts = [doubt for name in sorted(used) if (doubt := INJECTORS[name].doubt())]
+        names = sorted({name for case in cases for name in case.injectors})
+        doubts = [doubt for name in names if (doubt := INJECTORS[name].doubt())]
     case_matrix = matrix(checks, offers, fewest_nodes(cases))
     return Feasibility(case_matrix, omitted, "; ".join(why), doubts)
 
 
 def fewest_nodes(cases: Sequence[CaseNeeds]) -> dict[str, int]:
-    """Return the nodes of each check's smallest case."""
+    """Check -> nodes of its smallest case."""
     nodes: dict[str, int] = {}
     for case in cases:
         nodes[case.check] = min(case.nodes, nodes.get(case.check, case.nodes))

@@ -57,7 +57,7 @@ class Facts:
         if self.machine is None:
             return False
         if self.machine.origins.policy != "same_host":
-            return True  # only Slurm gives origins on other nodes
+            return True  # only Slurm can give origins on other nodes
         targets = target_partitions(self.partitions, self.machine.partition)
         return any(partition["scheduler"] in SCHEDULERS for partition in targets)
 
@@ -78,7 +78,8 @@ class Facts:
     @property
     def checks_fault(self) -> str:
         """Return why the checks cannot be read, or which program of the site file no check uses."""
-        return self._checks_and_fault[1]
+        _, fault = self._checks_and_fault
+        return fault
 
     @cached_property
     def matrix(self) -> Matrix:

@@ -22,12 +22,12 @@ class HostFinding:
 
 
 def gap(subject: str, detail: str, remedy: str = "", *, needed: bool = False) -> HostFinding:
-    """Return a finding of a fault: `missing` if campaigns require it, else `limited`."""
+    """Return the finding of a fault: `missing` if campaigns require the subject, else `limited`."""
     return HostFinding(subject, "missing" if needed else "limited", detail, remedy, needed)
 
 
 def required_finding(subject: str, fault: object, detail: str, remedy: str) -> HostFinding:
-    """Return the finding of what campaigns require; `fault` says what is wrong, if anything is."""
+    """Return the finding about a subject that campaigns require; `fault` is empty if it is fine."""
     if fault:
         return gap(subject, str(fault), remedy, needed=True)
     return HostFinding(subject, "ok", detail, needed=True)

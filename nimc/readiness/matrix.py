@@ -30,8 +30,8 @@ from reframe_tests.spack import externals, folders
 from reframe_tests.spack.settings import load
 
 #: `unknown`: only a job can tell.
-Runs = Literal["yes", "no", "unknown"]
-#: Most nodes that a reason names.
+CanRun = Literal["yes", "no", "unknown"]
+#: Largest number of nodes that a reason names.
 _MAX_NODES = 6
 #: ReFrame's launchers that are programs of the same name.
 _LAUNCHERS = ("mpiexec", "mpirun")
@@ -44,7 +44,7 @@ class MatrixCell:
     workload: str
     partition: str
     environment: str
-    runs: Runs
+    runs: CanRun
     #: What is missing, or why it is unknown; empty if the workload runs.
     reason: str = ""
 
@@ -55,7 +55,10 @@ class MatrixCell:
 
     @property
     def reason_kind(self) -> str:
-        """Return the reason without the missing thing's name: `no program` of `no program lmp`."""
+        """Return the reason without the missing thing's name: `no program` for `no program lmp`.
+
+        A reason that does not have three words is returned as it is.
+        """
         words = self.reason.split(" ")
         return " ".join(words[:2]) if len(words) == 3 else self.reason
 
@@ -85,7 +88,7 @@ class Matrix:
 
     @property
     def nowhere(self) -> dict[str, str]:
-        """Return the workloads that run in no environment, each with its reasons in one line."""
+        """Workload that runs in no environment -> its reasons in one line."""
         return {
             workload: "; ".join(f"{cell.combination}: {cell.reason}" for cell in cells)
             for workload, cells in grouped((cell.workload, cell) for cell in self.cells).items()
@@ -94,9 +97,9 @@ class Matrix:
 
     @property
     def text(self) -> str:
-        """Return what each environment can run, a line each; then what else, and why it cannot."""
+        """Return a line for each environment with what it can run, then reasons of other cells."""
         lines = []
-        missing = []
+        combinations_of_reasons = []
         for combination, cells in grouped((cell.combination, cell) for cell in self.cells).items():
             runnable = ", ".join(cell.workload for cell in cells if cell.runs == "yes")
             lines.append(wrapped(f"{combination}: {runnable or 'nothing'}"))
@@ -107,10 +110,12 @@ class Matrix:
                 reason = f"{kind}{','.join(names)}"
                 if kind_cells[0].runs == "unknown":
                     reason = f"unknown, {reason}"
-                missing.append(((workloads, reason), combination))
+                combinations_of_reasons.append(((workloads, reason), combination))
         reasons = [
             wrapped(f"{workloads} on {', '.join(combinations)}: {reason}")
-            for (workloads, reason), combinations in sorted(grouped(missing).items())
+            for (workloads, reason), combinations in sorted(
+                grouped(combinations_of_reasons).items()
+            )
         ]
         return "\n".join([*lines, "", *reasons]).rstrip()
 
@@ -129,21 +134,24 @@ def offers_of(
 
     `partition` selects one of its partitions. `programs` are those of its site file.
     """
-    parts = target_partitions(settings.partitions, partition)
+    partitions = target_partitions(settings.partitions, partition)
     program_folders = f"{Path(sys.executable).parent}:{os.environ.get('PATH', os.defpath)}"
-    environ = {**settings.environment, "PATH": program_folders}
+    process_environment = {**settings.environment, "PATH": program_folders}
     spack_fault = ""
     try:
         spack = folders.layout(system)
         externals.c_compiler(spack, load(spack))
     except NimcError as error:
         spack_fault = str(error)
-    slurm = {str(part.get("name")): _slurm_nodes(part, settings) for part in parts}
+    nodes_by_partition = {
+        str(target_partition.get("name")): _slurm_nodes(target_partition, settings)
+        for target_partition in partitions
+    }
     offers = {}
-    for environment in partition_environments(settings, parts, system):
-        nodes, slurm_partition = slurm[environment.partition]
+    for environment in partition_environments(settings, partitions, system):
+        nodes, slurm_partition = nodes_by_partition[environment.partition]
         offers[environment] = Offer(
-            modules=_module_load(environment, environ),
+            modules=_module_load(environment, process_environment),
             nodes=nodes,
             slurm_partition=slurm_partition,
             spack_fault=spack_fault,
@@ -153,13 +161,15 @@ def offers_of(
 
 
 def _module_load(
-    environment: PartitionEnvironment, environ: Mapping[str, str]
+    environment: PartitionEnvironment, process_environment: Mapping[str, str]
 ) -> ModuleLoad | None:
     """Return an environment's modules and search path; None if this host has no module system."""
-    loaded = load_modules(environment.modules, environ)
+    loaded = load_modules(environment.modules, process_environment)
     if loaded is None:
         return None
-    return replace(loaded, path=search_path(loaded.path, environ, environment.variables))
+    return replace(
+        loaded, path=search_path(loaded.path, process_environment, environment.variables)
+    )
 
 
 def matrix(
@@ -182,11 +192,11 @@ def matrix(
 
 def can_run(
     check: CheckVariables, environment: PartitionEnvironment, offer: Offer, nodes: int = 1
-) -> tuple[Runs, str]:
-    """Return whether a check can run in an environment, and the first thing that is missing."""
+) -> tuple[CanRun, str]:
+    """Return whether a check can run in an environment, and the first reason why it may not."""
     reason = environment.refusal(check)
     if not reason and offer.nodes is not None:
-        reason = missing_in_partition(offer.nodes, offer.slurm_partition, nodes)
+        reason = node_shortage(offer.nodes, offer.slurm_partition, nodes)
     if reason:
         return "no", reason
     site_program = offer.programs.get(check.program or "")
@@ -209,7 +219,7 @@ def can_run(
     return "yes", ""
 
 
-def missing_in_partition(nodes: Sequence[SlurmNode], partition: str | None, needed: int) -> str:
+def node_shortage(nodes: Sequence[SlurmNode], partition: str | None, needed: int) -> str:
     """Return why a job cannot get `needed` nodes of a partition; empty if it can."""
     partition_words = f"partition {partition}" if partition else "default partition"
     if not nodes:
@@ -225,12 +235,12 @@ def missing_in_partition(nodes: Sequence[SlurmNode], partition: str | None, need
 
 
 def _slurm_nodes(
-    part: Mapping[str, Any], settings: ReframeSettings
+    partition: Mapping[str, Any], settings: ReframeSettings
 ) -> tuple[list[SlurmNode] | None, str | None]:
-    """Return the nodes of a partition, and Slurm's name of it; None if unknown."""
-    if part.get("scheduler") not in SCHEDULERS or not lists_nodes():
+    """Return the nodes of a partition, and Slurm's name of it; None for what is unknown."""
+    if partition.get("scheduler") not in SCHEDULERS or not lists_nodes():
         return None, None
-    name = named_partition(part.get("access") or [])
+    name = named_partition(partition.get("access") or [])
     try:
         return ask_nodes(name, settings.environment), name
     except MachineError:

@@ -20,7 +20,7 @@ from conductor.injectors import INJECTORS
 from nimc.readiness import reservation
 from nimc.readiness.facts import Facts
 from nimc.readiness.finding import HostFinding, gap, required_finding
-from nimc.readiness.matrix import Matrix, missing_in_partition
+from nimc.readiness.matrix import Matrix, node_shortage
 from nimc.readiness.reframe import find_reframe
 from nimc.readiness.reframe_config import ReframeSettings
 from records.commands import command, setup_command
@@ -42,9 +42,9 @@ from reframe_tests.spack.setup import find_spack
 from reframe_tests.tools import TOOLS
 
 _OPENMP = "#include <omp.h>\nint main(void) { return omp_get_max_threads() < 1; }\n"
-#: STREAM's rule: every array at least this many times the last-level caches; it has three.
-_STREAM_MULTIPLE = 4
 _STREAM_ARRAYS = 3
+#: STREAM's rule: each array is at least this many times as large as all last-level caches.
+_STREAM_MULTIPLE = 4
 #: Largest number of cores, or of workloads, that a finding names.
 _MAX_NAMES = 6
 
@@ -56,11 +56,11 @@ def c_compiler(*, needed: bool) -> HostFinding:
     with tempfile.TemporaryDirectory() as folder:
         source, program = Path(folder, "openmp.c"), str(Path(folder, "openmp"))
         source.write_text(_OPENMP)
-        built = ask([name, "-fopenmp", str(source), "-o", program], folder=Path(folder))
-        ran = ask([program]) if built.ok else None
-    if ran and ran.ok:
+        compilation = ask([name, "-fopenmp", str(source), "-o", program], folder=Path(folder))
+        trial = ask([program]) if compilation.ok else None
+    if trial and trial.ok:
         return HostFinding(subject, "ok", version_of(name) or name, needed=needed)
-    detail = f"its program fails: {ran.reason}" if ran else f"{name}: {built.first_line}"
+    detail = f"its program fails: {trial.reason}" if trial else f"{name}: {compilation.first_line}"
     remedy = "apt install gcc libc6-dev; dnf install gcc glibc-devel"
     return HostFinding(subject, "missing", detail, remedy, needed)
 
@@ -78,10 +78,12 @@ def config_file(name: str, path: Path, settings: ReframeSettings) -> HostFinding
         reframe = find_reframe()
     except NimcError as error:
         return gap(subject, str(error), f"`{setup_command()}`", needed=True)
-    shown = ask([reframe, "-C", str(path), "--system", name, "--show-config=systems"])
-    if not shown.ok:
-        return gap(subject, shown.last_line, "fix the file", needed=True)
-    names = ", ".join(f"{part['name']} ({part['scheduler']})" for part in settings.partitions)
+    answer = ask([reframe, "-C", str(path), "--system", name, "--show-config=systems"])
+    if not answer.ok:
+        return gap(subject, answer.last_line, "fix the file", needed=True)
+    names = ", ".join(
+        f"{partition['name']} ({partition['scheduler']})" for partition in settings.partitions
+    )
     return HostFinding(subject, "ok", f"ReFrame accepts it; partitions: {names}", needed=True)
 
 
@@ -148,8 +150,8 @@ def writes(machine: Machine) -> list[HostFinding]:
     if unset:
         remedy = f"see site/example_slurm.yaml for the keys of site/{machine.name}.yaml"
         return [gap(subject, "; ".join(unset), remedy)]
-    counted = f"{machine.device} is to count them, which --in-job reads on nodes"
-    return [HostFinding(subject, "ok", f"{counted}; agents over {machine.interface}")]
+    counter = f"{machine.device} counts what arrives (--in-job reads it on nodes)"
+    return [HostFinding(subject, "ok", f"{counter}; agents use {machine.interface}")]
 
 
 def targets(machine: Machine, partitions: Sequence[Mapping[str, Any]]) -> list[HostFinding]:
@@ -157,39 +159,43 @@ def targets(machine: Machine, partitions: Sequence[Mapping[str, Any]]) -> list[H
 
     The site file's partition may be missing, or targets would come from the origins' reservation.
     """
-    names = [part["name"] for part in partitions]
-    reserved = machine.origins.reservation
+    names = [partition["name"] for partition in partitions]
+    reservation_name = machine.origins.reservation
     if partitions and machine.partition and machine.partition not in names:
         detail = f"partition {machine.partition} of site/{machine.name}.yaml is not in configs/"
         return [gap("targets", detail, f"one of {', '.join(names)}", needed=True)]
-    wrong = [
-        part["name"]
-        for part in partitions
-        if reserved and reserved in option_values(part.get("access", []), "reservation")
+    reserved_partitions = [
+        partition["name"]
+        for partition in partitions
+        if reservation_name
+        and reservation_name in option_values(partition.get("access", []), "reservation")
     ]
-    if not wrong:
+    if not reserved_partitions:
         return []
-    detail = f"{', '.join(wrong)}: access has --reservation={reserved}, which is for the origins"
+    detail = (
+        f"{', '.join(reserved_partitions)}: access has --reservation={reservation_name},"
+        " which is for the origins"
+    )
     return [gap("targets", detail, "remove it from access", needed=True)]
 
 
-def environments(cells: Matrix, config: Path) -> list[HostFinding]:
+def environments(matrix: Matrix, config: Path) -> list[HostFinding]:
     """Return which workloads can run nowhere; the matrix has the reasons."""
-    nowhere = list(cells.nowhere)
+    nowhere = list(matrix.nowhere)
     if not nowhere:
         return []
-    nothing_runs = len(nowhere) == len({cell.workload for cell in cells.cells})
+    nothing_runs = len(nowhere) == len({cell.workload for cell in matrix.cells})
     remedy = f"see what runs where, then correct {config.name} or get what is missing"
     state: Literal["limited", "missing"] = "limited"
-    if nothing_runs or uncompiled(cells):
+    if nothing_runs or uncompiled(matrix):
         state = "missing"
     detail = f"none can run {first_names(nowhere, _MAX_NAMES)}"
     return [HostFinding("environments", state, detail, remedy, needed=True)]
 
 
-def uncompiled(cells: Matrix) -> bool:
+def uncompiled(matrix: Matrix) -> bool:
     """Return whether a workload runs nowhere because a compiler is missing."""
-    return any("no compiler " in reason for reason in cells.nowhere.values())
+    return any("no compiler " in reason for reason in matrix.nowhere.values())
 
 
 def sharing(
@@ -199,17 +205,19 @@ def sharing(
 
     Other jobs may then load a target's memory.
     """
-    wrong = []
-    whole = client.whole_node_partitions(environment)
-    for part in partitions:
-        values = set(option_values(part.get("access", []), "exclusive"))
+    shared_partitions = []
+    whole_node_partitions = client.whole_node_partitions(environment)
+    for partition in partitions:
+        access = partition.get("access", [])
+        values = set(option_values(access, "exclusive"))
         # With `user` or `mcs`, jobs of the same user or group may share the node.
-        is_shared = part["scheduler"] in SCHEDULERS and not values - {"user", "mcs"}
-        if is_shared and named_partition(part.get("access", [])) not in whole:
-            wrong.append(part["name"])
-    if not wrong:
+        may_share = partition["scheduler"] in SCHEDULERS and not values - {"user", "mcs"}
+        if may_share and named_partition(access) not in whole_node_partitions:
+            shared_partitions.append(partition["name"])
+    if not shared_partitions:
         return []
-    detail = f"{', '.join(wrong)}: access has no --exclusive, so other jobs may share a target"
+    names = ", ".join(shared_partitions)
+    detail = f"{names}: access has no --exclusive, so other jobs may share a target"
     return [gap("whole nodes", detail, "add it")]
 
 
@@ -228,11 +236,11 @@ def origins(machine: Machine, environment: Mapping[str, str]) -> list[HostFindin
         return [HostFinding("origins", "ok", until, needed=True)]
     if machine.origins.policy != "hetjob" or not client.lists_nodes():
         return []
-    with suppress(MachineError):  # that Slurm does not answer is another finding
+    with suppress(MachineError):  # if Slurm does not answer, `slurm` reports it
         nodes = client.ask_nodes(machine.origins.partition, environment)
-        if missing := missing_in_partition(nodes, machine.origins.partition, machine.origins.nodes):
+        if shortage := node_shortage(nodes, machine.origins.partition, machine.origins.nodes):
             remedy = f"origins in site/{machine.name}.yaml"
-            return [gap("origins", missing, remedy, needed=True)]
+            return [gap("origins", shortage, remedy, needed=True)]
     return []
 
 
@@ -263,8 +271,9 @@ def peculiarities(node: Host) -> Iterator[HostFinding]:
         yield gap("processor", detail, "add it to FAMILIES of records/machine/host.py")
     if node.memory_side_cache_b:
         size = f"{node.memory_side_cache_b / 2**30:g} GiB"
-        detail = f"{size} lie before the memory: writes and applications meet it first"
-        yield gap("memory-side cache", detail, "flat mode in the firmware shows both apart")
+        detail = f"{size} lie before the memory: writes and applications reach it first"
+        remedy = "flat mode in the firmware makes it memory of its own"
+        yield gap("memory-side cache", detail, remedy)
 
 
 def shared_host_peculiarities(machine: Machine, this_host: Host) -> Iterable[HostFinding]:
@@ -274,20 +283,19 @@ def shared_host_peculiarities(machine: Machine, this_host: Host) -> Iterable[Hos
 
 def rdma(this_host: Host, machine: Machine) -> list[HostFinding]:
     """Return the state of this host's RDMA devices; compute nodes may have others."""
-    used = used_devices(this_host, machine) if machine.origins.policy == "same_host" else ()
-    rows = [row for row in used if row.state != "ok"]
+    site_devices = used_devices(this_host, machine) if machine.origins.policy == "same_host" else ()
+    rows = [row for row in site_devices if row.state != "ok"]
     if not this_host.rdma:
         emulated = command("minicluster", "up", "--fabric", "rxe")
         remedy = f"load the device's driver; without hardware: `{emulated}`"
         return [*rows, gap("RDMA devices", "none on this host", remedy)]
     for device in this_host.rdma:
         subject = f"RDMA device {device.name}"
-        words = [port_words(port) for port in device.ports]
+        ports = [port_words(port) for port in device.ports]
         reading = counters.read(device.name, "received")
-        counted = reading.name if reading else f"none ({counters.why_no_count(device.name)})"
-        counted = f"byte counter: {counted}"
-        about = [device.transport, f"firmware {device.firmware or 'unknown'}", *words, counted]
-        detail = ", ".join(about)
+        counter = reading.name if reading else f"none ({counters.why_no_count(device.name)})"
+        firmware = f"firmware {device.firmware or 'unknown'}"
+        detail = ", ".join([device.transport, firmware, *ports, f"byte counter: {counter}"])
         if device.ports and not any(port.is_active for port in device.ports):
             rows.append(gap(subject, detail, "connect a port, or start the subnet manager"))
         else:
@@ -300,15 +308,16 @@ def unseen_nodes(machine: Machine | None) -> list[HostFinding]:
     if machine is None or machine.origins.policy == "same_host":
         return []
     remedy = f"`{command('doctor', '--machine', machine.name, '--in-job')}`"
-    return [gap("nodes", "not looked at: their devices, modules and limits", remedy)]
+    return [gap("nodes", "not examined: their devices, modules and limits", remedy)]
 
 
 def used_devices(node: Host, machine: Machine) -> Iterator[HostFinding]:
     """Yield whether a host has each device and rail of the site file, with an active port."""
-    listed = [
+    rdma_devices = [
         f"{device.name} at {device.pci}" if device.pci else device.name for device in node.rdma
     ]
-    present = ", ".join([*listed, *(interface.name for interface in node.interfaces)]) or "none"
+    interfaces = [interface.name for interface in node.interfaces]
+    present = ", ".join([*rdma_devices, *interfaces]) or "none"
     remedy = f"bring its link up, or correct device and rails in site/{machine.name}.yaml"
     for name in machine.devices:
         device = devices.find(name, node.rdma)
@@ -318,8 +327,8 @@ def used_devices(node: Host, machine: Machine) -> Iterator[HostFinding]:
         detail = ""
         fault = ""
         if device:
-            kind = f"{device.transport} at {device.pci}" if device.pci else device.transport
-            detail = ", ".join([kind, *map(port_words, device.ports)])
+            transport = f"{device.transport} at {device.pci}" if device.pci else device.transport
+            detail = ", ".join([transport, *map(port_words, device.ports)])
             if reason := inactive_reason(name, node.rdma):
                 fault = f"{detail}: {reason}"
         elif interface:
@@ -330,7 +339,7 @@ def used_devices(node: Host, machine: Machine) -> Iterator[HostFinding]:
 
 
 def inactive_reason(name: str, present: Sequence[Device]) -> str:
-    """Return why the writers' port is inactive, and which are active; empty if it is active."""
+    """Return why the writers' port is inactive, with the active ports; empty if it is active."""
     device = devices.find(name, present)
     number = devices.parse_name(name).port
     if device is None or not device.ports:
@@ -345,7 +354,7 @@ def inactive_reason(name: str, present: Sequence[Device]) -> str:
 
 
 def port_words(port: Port) -> str:
-    """Return number, state and rate of a device's port."""
+    """Return the number, state and rate of a device's port."""
     return f"port {port.number} {port.state}{rate_words(port.rate_b_s)}"
 
 
@@ -357,24 +366,26 @@ def rate_words(rate_b_s: float | None) -> str:
 def injectors(machine: Machine | None) -> list[HostFinding]:
     """Return the state of every injector; the site file's is required if it runs on this host."""
     rows = []
-    apart = machine is not None and machine.origins.policy != "same_host"
+    between_hosts = machine is not None and machine.origins.policy != "same_host"
     for name, injector in INJECTORS.items():
-        used = machine is not None and name == machine.injector
-        device = machine.device if machine and apart else None
+        is_used = machine is not None and name == machine.injector
+        device = machine.device if machine and between_hosts else None
         fabric = fabrics.by_name(device) if device else None
         reason = injector.missing_for(fabric) or injector.missing(device)
-        doubt = injector.doubt() if apart and injector.direction == "write" else None
+        doubt = injector.doubt() if between_hosts and injector.direction == "write" else None
         if reason is None and doubt:
             detail, _, remedy = doubt.partition(": ")
             rows.append(gap(f"injector {name}", detail, remedy))
             continue
         if reason is None:
-            detail = "ready, used by this machine" if used else "ready"
-            rows.append(HostFinding(f"injector {name}", "ok", detail, needed=used))
+            detail = "ready, used by this machine" if is_used else "ready"
+            rows.append(HostFinding(f"injector {name}", "ok", detail, needed=is_used))
             continue
         missing, _, remedy = reason.partition(": ")
-        missing += " on this host; compute nodes must have it" if used and apart else ""
-        rows.append(gap(f"injector {name}", missing, remedy, needed=used and not apart))
+        if is_used and between_hosts:
+            missing += " on this host; compute nodes must have it"
+        needed = is_used and not between_hosts
+        rows.append(gap(f"injector {name}", missing, remedy, needed=needed))
     return rows
 
 
@@ -396,16 +407,20 @@ def spack(machine: str) -> HostFinding:
     if settings is None:
         return HostFinding("spack", "ok", f"{detail}, not set up for {machine}")
     try:
-        missing = missing_compilers(compilers(spack_layout, settings), machine)
+        fault_and_remedy = missing_compilers(compilers(spack_layout, settings), machine)
     except InputError as error:
         return gap("spack", str(error), "correct the file")
-    if missing:
-        return gap("spack", f"{detail}; {missing[0]}", missing[1])
+    if fault_and_remedy:
+        fault, remedy = fault_and_remedy
+        return gap("spack", f"{detail}; {fault}", remedy)
     return HostFinding("spack", "ok", detail)
 
 
 def tools() -> list[HostFinding]:
-    """Return whether each tool is ready; forms of a tool that lack different things are apart."""
+    """Return whether each tool is ready.
+
+    Forms of a tool (`TOOL:FORM`) that lack different things have findings of their own.
+    """
     rows = []
     forms = grouped((name.partition(":")[0], name) for name in TOOLS)
     for tool, names_of_tool in forms.items():
@@ -424,7 +439,7 @@ def tools() -> list[HostFinding]:
 
 
 #: Who needs it: this program itself, every campaign, or some workloads, writers or levels of
-#: factors. Of the last kind, a plan checks only the needs of its cases.
+#: factors. A plan checks needs of the last kind only for its own cases.
 Scope = Literal["nimc", "campaigns", "some"]
 
 
@@ -447,7 +462,7 @@ def _files(facts: Facts) -> list[HostFinding]:
 
 
 def _checks(facts: Facts) -> Iterator[HostFinding]:
-    """Yield what makes the checks, or the programs of the site file, unreadable."""
+    """Yield why the checks cannot be read, or which program of the site file no check runs."""
     if facts.checks_fault:
         yield gap("checks", facts.checks_fault, "fix what it names", needed=True)
 
@@ -457,7 +472,7 @@ def _nodes(facts: Facts) -> Sequence[HostFinding]:
 
 
 def _with_machine(find: Callable[[Machine, Facts], Iterable[HostFinding]]) -> Callable[..., Any]:
-    """Return a function of a row that finds nothing without a valid site file."""
+    """Return the `find` of a row that has no findings without a valid site file."""
     return lambda facts: find(facts.machine, facts) if facts.machine else ()
 
 

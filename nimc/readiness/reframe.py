@@ -19,10 +19,9 @@ def find_reframe() -> str:
     requested = os.environ.get(REFRAME_VARIABLE)
     reframe = shutil.which(requested) if requested else find_program("reframe")
     if reframe is None and requested:
-        raise MachineError(
-            f"reframe: not found {REFRAME_VARIABLE}={requested}; correct it, or unset it"
-        )
+        setting = f"{REFRAME_VARIABLE}={requested}"
+        raise MachineError(f"reframe: {setting} not found; correct the variable, or unset it")
     if reframe is None:
-        searched = f"next to {sys.executable} or on PATH"
-        raise MachineError(f"reframe: not found {searched}; `{setup_command()}` installs it")
+        folders = f"next to {sys.executable} or on PATH"
+        raise MachineError(f"reframe: not found {folders}; `{setup_command()}` installs it")
     return os.path.abspath(reframe)

@@ -49,13 +49,13 @@ def settings_of(config: Path) -> ReframeSettings:
 
     The same file in the same environment is run only once.
     """
-    text = config.read_bytes() if config.is_file() else b""
-    return _settings_of(config, text, frozenset(os.environ.items()))
+    content = config.read_bytes() if config.is_file() else b""
+    return _settings_of(config, content, frozenset(os.environ.items()))
 
 
 @lru_cache(maxsize=8)
 def _settings_of(
-    config: Path, _text: bytes, _environment: frozenset[tuple[str, str]]
+    config: Path, _content: bytes, _environment: frozenset[tuple[str, str]]
 ) -> ReframeSettings:
     code = (
         "import json, os, runpy; site = runpy.run_path(sys.argv[1])['site_configuration'];"
@@ -102,24 +102,24 @@ def _fault(config: Path, site: Mapping[str, Any]) -> tuple[int, str] | None:
         prefix = "".join(f"{part}: " for part in error.absolute_path if isinstance(part, str))
         value, schema = error.instance, error.schema
         if error.validator == "additionalProperties":
-            allowed = schema["properties"]
-            key = next(key for key in value if key not in allowed)
-            text = f"unknown key '{key}'{suggestion(key, allowed)}"
-            text += f"; allowed: {', '.join(sorted(allowed))}"
-            return line_of(config, key), prefix + text
+            allowed_keys = schema["properties"]
+            key = next(key for key in value if key not in allowed_keys)
+            hint = suggestion(key, allowed_keys)
+            fault = f"unknown key '{key}'{hint}; allowed: {', '.join(sorted(allowed_keys))}"
+            return line_of(config, key), f"{prefix}{fault}"
         if error.validator == "required":
             missing = next(key for key in schema["required"] if key not in value)
             name = str(value.get("name", ""))
             return line_of(config, name), f"{prefix}{f'{name}: ' if name else ''}{missing} missing"
-        words = schema.get("enum")
-        expected = ", ".join(map(str, words)) if words else error.message
-        return line_of(config, str(value)), f"{prefix}{value!r:.60} found; allowed: {expected}"
+        allowed_values = schema.get("enum")
+        allowed = ", ".join(map(str, allowed_values)) if allowed_values else error.message
+        return line_of(config, str(value)), f"{prefix}{value!r:.60} found; allowed: {allowed}"
     names = [str(system["name"]) for system in site["systems"]]
     if config.stem in names:
         return None
     quoted = ", ".join(map(repr, names)) or "none"
-    text = f"{quoted} found; allowed: one with the name of the file, {config.stem!r}"
-    return line_of(config, next(iter(names), "")), f"systems: name: {text}"
+    fault = f"{quoted} found; allowed: one with the name of the file, {config.stem!r}"
+    return line_of(config, next(iter(names), "")), f"systems: name: {fault}"
 
 
 def line_of(file: Path, word: str) -> int:
@@ -138,8 +138,8 @@ def _schema() -> dict[str, Any]:
 
 
 def target_partitions(partitions: Partitions, name: str | None) -> Partitions:
-    """Return the partitions that targets may come from: the one of that name; all without one."""
-    return [part for part in partitions if name in (None, part.get("name"))]
+    """Return the partitions that targets may come from: the one of that name, or all if None."""
+    return [partition for partition in partitions if name in (None, partition.get("name"))]
 
 
 def features_in_words(needed: Sequence[str]) -> str:
@@ -194,8 +194,8 @@ class PartitionEnvironment:
             return True
         if not _FEATURE_CONDITION.fullmatch(condition):
             return False
-        words = condition.split()
-        return all((word[1:] in self.features) == (word[0] == "+") for word in words)
+        signed_features = [(word[:1], word[1:]) for word in condition.split()]
+        return all((feature in self.features) == (sign == "+") for sign, feature in signed_features)
 
 
 def partition_environments(
@@ -203,18 +203,19 @@ def partition_environments(
 ) -> list[PartitionEnvironment]:
     """Return the environments of these partitions; a check runs in the first that it can use."""
     environments = []
-    for part in partitions:
-        for name in part.get("environs", []):
-            for environ in _defined(settings.environs, str(name), system, str(part.get("name"))):
-                variables = [*part.get("env_vars", []), *environ.get("env_vars", [])]
+    for partition in partitions:
+        partition_name = str(partition.get("name"))
+        for name in partition.get("environs", []):
+            for environ in _defined(settings.environs, str(name), system, partition_name):
+                variables = [*partition.get("env_vars", []), *environ.get("env_vars", [])]
                 environments.append(
                     PartitionEnvironment(
-                        partition=str(part.get("name")),
+                        partition=partition_name,
                         environment=str(name),
                         features=frozenset(map(str, environ.get("features", []))),
                         compiler=str(environ.get("cc", "cc")),
-                        modules=(*_modules(part), *_modules(environ)),
-                        launcher=str(part.get("launcher", "local")),
+                        modules=(*_modules(partition), *_modules(environ)),
+                        launcher=str(partition.get("launcher", "local")),
                         variables=tuple((str(variable), value) for variable, value in variables),
                     )
                 )
@@ -224,7 +225,7 @@ def partition_environments(
 def checks_without_environment(
     checks: Mapping[str, CheckVariables], environments: Sequence[PartitionEnvironment]
 ) -> list[str]:
-    """Return the checks that no environment accepts by the settings."""
+    """Return the checks that the settings let run in no environment."""
     return [
         name
         for name, check in checks.items()
@@ -233,7 +234,7 @@ def checks_without_environment(
 
 
 def needs_in_words(check: CheckVariables) -> str:
-    """Return in words what a check needs of an environment."""
+    """Return in words what a check needs from an environment."""
     features = features_in_words(check.environs)
     parts = [f"features: {features}"] if features else []
     if not check.environs:

@@ -23,15 +23,18 @@ def name_of(machine: Machine) -> str:
 
 
 def create_command(machine: Machine, minutes: int, nodes: str | None, user: str) -> list[str]:
-    """Return the command that creates the reservation, of named nodes or from a partition."""
+    """Return the command that creates the reservation, of named nodes or from a partition.
+
+    Raises InputError if neither is known.
+    """
     origins = machine.origins
-    create_words = client.create_reservation_command(name_of(machine), minutes, user)
+    create_without_nodes = client.create_reservation_command(name_of(machine), minutes, user)
     if nodes:
-        return [*create_words, f"Nodes={nodes}"]
+        return [*create_without_nodes, f"Nodes={nodes}"]
     if origins.partition is None:
-        key = f"site/{machine.name}.yaml: origins.partition"
-        raise InputError(f"{key}: missing; give a partition to reserve nodes from, or --nodes")
-    return [*create_words, f"PartitionName={origins.partition}", f"NodeCnt={origins.nodes}"]
+        field = f"site/{machine.name}.yaml: origins.partition"
+        raise InputError(f"{field}: missing; give a partition to reserve nodes from, or --nodes")
+    return [*create_without_nodes, f"PartitionName={origins.partition}", f"NodeCnt={origins.nodes}"]
 
 
 def admits(listed: Sequence[str], names: Collection[str]) -> bool:
@@ -109,9 +112,9 @@ def check(machine: Machine, nodes: int, needed_s: float) -> Reservation | None:
     user = user_name(os.geteuid())
     if current is None:
         advice = command("origins", "create", "--machine", machine.name)
-        raise MachineError(f"reservation {name_of(machine)} does not exist; to have it: `{advice}`")
+        raise MachineError(f"reservation {name_of(machine)} does not exist; `{advice}` creates it")
     groups = group_names(user, os.getegid())
     if faults := shortcomings(current, nodes, needed_s, user, groups, datetime.now()):
         advice = command("origins", "remove", "--machine", machine.name)
-        raise MachineError(f"{'; '.join(faults)}; for another one, first: `{advice}`")
+        raise MachineError(f"{'; '.join(faults)}; to create another one, first run `{advice}`")
     return current
