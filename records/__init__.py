@@ -1,1 +1,1 @@
-"""Records: samples, plans, headers of runs. Defined once, for both sides."""
+"""Records that the conductor writes and the analysis reads, and the ground of all other folders."""

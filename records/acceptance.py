@@ -18,7 +18,7 @@ LIMITS = ("foreign_cpus", "steal_share", "frequency_drop", "foreign_share")
 
 @dataclass(frozen=True, kw_only=True)
 class AcceptanceLimits:
-    """Limits that an accepted run keeps; number of repetitions, and time limits, of a run."""
+    """The limits within which a run is accepted, and how often and how long it is tried."""
 
     #: Least share of its uncontended rate that every writer must reach through the whole window.
     min_share: float = 0.5
@@ -30,7 +30,7 @@ class AcceptanceLimits:
     #: A report later than this many of its intervals means that the writer stalled.
     late_rows: float = 2.0
     #: Longest time within a run without a sign of a writer at its origin's device or in its
-    #: target's memory, seconds: twice the pause of perftest between its rows.
+    #: target's memory, seconds: twice the time that perftest pauses between two rows.
     silent_s: float = 0.5
     #: Longest time in a run that the conductor may stand still, or its wall clock jump, seconds.
     pause_s: float = 1.0
@@ -62,14 +62,14 @@ class AcceptanceLimits:
         for name, rule in RULES.items():
             value = getattr(self, name)
             if value is not None and not rule.allows(value):
-                raise InputError(f"{name}: {value!r} found; allowed: {rule.text}")
+                raise InputError(f"{name}: {value!r} found; allowed: {rule.allowed}")
 
 
 class Rule(NamedTuple):
     """The allowed values of a limit."""
 
-    #: For messages.
-    text: str
+    #: The values in words, for messages.
+    allowed: str
     #: Name of a comparison (`ge`, `lt`, ...) -> the bound.
     bounds: dict[str, float]
 
@@ -111,5 +111,5 @@ def limit_field(name: str, **changes: Any) -> Any:
     arguments: dict[str, Any] = {"default": getattr(AcceptanceLimits, name)}
     if rule := RULES.get(name):
         arguments |= rule.bounds
-        arguments["description"] = rule.text
+        arguments["description"] = rule.allowed
     return Field(**(arguments | changes))

@@ -1,4 +1,4 @@
-"""The standard arms: their role, what their writers do, and how they are drawn.
+"""The standard arms: their role, what their writers do, and how figures show them.
 
 The only list of arms. Standard library only, because compute nodes import it too.
 """
@@ -11,8 +11,9 @@ from dataclasses import dataclass
 from functools import cache
 from typing import Literal
 
-#: The role of a treatment: the run that others are paired with; the effect to measure; a busy
-#: process instead of the writers; the baseline repeated (`floor`). Only effects may write.
+#: The role of a treatment. `baseline`: others are paired with it; `effect`: to be measured, and the
+#: only role that may write; `control`: a busy process replaces the writers; `floor`: the baseline
+#: is repeated.
 Role = Literal["baseline", "effect", "control", "floor"]
 
 #: When writers write: never, from before a run until after it, or by a timetable.
@@ -77,7 +78,6 @@ _TABLE = (
         writing="none",
         colours=("#6f9fd0", "#9cc7f7"),
         marker="D",
-        control=None,
         label="(off repeated)",
     ),
 )

@@ -38,7 +38,7 @@ class ShortWrites:
     #: Length of each write, seconds. With `messages`, the expected length.
     length_s: float = 1.0
     #: Messages of a write, which lasts as long as an uncontended writer takes for them. None: as
-    #: many as take `fill` times the length.
+    #: many as an uncontended writer makes in `fill` times the length.
     messages: int | None = None
     fill: float = 1.0
     #: Tolerance for the start and end of each write, seconds; and the share of the planned writing
@@ -58,7 +58,7 @@ class Scale:
     #: Arm -> number of concurrent writers.
     writers: dict[str, int]
     #: Arms whose number of writers is given, not computed.
-    given: tuple[str, ...]
+    given_arms: tuple[str, ...]
     #: Origin nodes; 0 if origin and target share a host.
     origins: int
     #: Rate of one writer, as requested or limited by link and share; None if the link is unknown.
@@ -156,7 +156,7 @@ class BlockPlan:
         return next(treatment for treatment in self.treatments if treatment.role == "baseline")
 
     def order(self, pair: int) -> list[Treatment]:
-        """The treatments of a pair, numbered in its case, in the order of their runs."""
+        """The treatments of a pair in the order of their runs; `pair` is its number in the case."""
         treatments = {treatment.name: treatment for treatment in self.treatments}
         baselines = {treatment.name: treatment.baseline for treatment in self.treatments}
         names = pair_order(baselines, self.seed, self.case, pair)

@@ -68,7 +68,7 @@ def load_call(run: Path, campaign: str) -> Call:
 
 
 def _shipped_name(campaign: str) -> str:
-    """The name of a campaign if it is one of `campaigns/`."""
+    """The name of a campaign if it is one of `campaigns/`, else empty."""
     return campaign if (ROOT / "campaigns" / f"{campaign}.yaml").exists() else ""
 
 
@@ -103,8 +103,8 @@ class RunCommands:
         return self._line("advise", self.run, "--traffic-share", "30%")
 
     def _location_options(self) -> Sequence[str | Path]:
-        results = self.shell.results(self.run.parent) if self.shell else []
-        return ["--machine", self.machine, *results]
+        results_option = self.shell.results_option(self.run.parent) if self.shell else []
+        return ["--machine", self.machine, *results_option]
 
     def _line(self, *words: str | Path) -> str:
         if self.shell:

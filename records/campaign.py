@@ -60,7 +60,7 @@ def check_factors(factors: dict[str, Any]) -> dict[str, Any]:
 
 
 def check_cells(cells: list[dict[str, Any]]) -> list[dict[str, Any]]:
-    """Raises ValueError for a cell without a factor, or without a single level of one."""
+    """Raises ValueError for a cell without factors, or with a factor that has no single level."""
     for cell in cells:
         if not cell or not isinstance(cell, dict):
             raise ValueError(f"{cell!r:.60} is not a mapping of factors")
@@ -152,7 +152,7 @@ class SweepRequest(Record):
 
 
 class Entry(Record):
-    """One case: a workload with its settings."""
+    """A workload with its settings; once `cases.expand` has replaced it by its cases, one case."""
 
     check: str = Field(description="the name of a workload, or PATH.py:Class")
     case: Name | None = Field(default=None, description=_NAME_RULE)
@@ -171,12 +171,12 @@ class Entry(Record):
     only: Cells = Field(default_factory=list, description=CELLS_RULE)
     #: Expected length of one run, seconds. Used only for the plan's estimate.
     expect: Duration = Field(default=60.0, description=_DURATION_RULE)
-    _between: dict[str, Level] = PrivateAttr(default_factory=dict)
+    _case_levels: dict[str, Level] = PrivateAttr(default_factory=dict)
     _scale: Scale | None = PrivateAttr(default=None)
 
     @property
     def name(self) -> str:
-        """Name of the case in the run: the one given, else the workload's."""
+        """Name of the case in the run: the one in the campaign, else the workload's."""
         return self.case or self.check
 
     @property
@@ -194,12 +194,12 @@ class Entry(Record):
     @property
     def case_levels(self) -> dict[str, Level]:
         """The levels that distinguish this case from the other cases of its entry."""
-        return self._between
+        return self._case_levels
 
     def at_levels(self, suffix: str, levels: Mapping[str, Level]) -> Entry:
         """The case `NAME@SUFFIX` of this entry; its levels hold for the whole block."""
         case = self.with_changes({"case": f"{self.name}@{suffix}", "set": {**self.set, **levels}})
-        case._between = dict(levels)
+        case._case_levels = dict(levels)
         return case
 
     @property
@@ -254,7 +254,7 @@ class Pairs(Record):
 class InjectorChoice(Record):
     """The injector of the arm `on`, its message and rate."""
 
-    #: `auto` takes the one in the machine's file.
+    #: `auto` stands for the injector in the machine's file.
     name: str = Field(default="auto", description="auto, or the name of an injector")
     message: Annotated[str, BeforeValidator(_word_or_quantity(units.size_b, "auto", "dram"))] = (
         Field(default="auto", description="auto, dram, or a size with its unit, such as 64KiB")
@@ -268,7 +268,7 @@ class InjectorChoice(Record):
 
 
 class Verify(Record):
-    """Limits that an accepted run keeps: of its writes, and of disturbance."""
+    """The limits within which a run is accepted: those of its writes, and those of disturbance."""
 
     #: None: the machine's (`proof.min_share`).
     min_share: Fraction | None = limit_field("min_share", default=None)

@@ -42,9 +42,9 @@ def file_digest(path: Path) -> str:
     return sha256.hexdigest()
 
 
-def link(before: str, content: bytes) -> str:
-    """Return the value of `content` after the value `before`."""
-    return digest(before.encode() + content)
+def link(previous_value: str, content: bytes) -> str:
+    """Return the value of `content` after the value of what precedes it."""
+    return digest(previous_value.encode() + content)
 
 
 def header_digest(header: Mapping[str, Any] | None) -> str:
@@ -64,23 +64,23 @@ def genesis(header_sha256: str, case: str) -> str:
 
 
 def head(header_sha256: str, last_values: Mapping[str, str]) -> str:
-    """Return the head of a run; `last_values`: that of each case that has a sample.
+    """Return the head of a run; `last_values`: case -> value of its last sample, if it has one.
 
-    It is the SHA-256 of these lines: the digest of the header, then `CASE VALUE` in the order of
-    the cases.
+    It is the SHA-256 of these lines: the digest of the header, then `CASE VALUE` of each case,
+    sorted by case.
     """
     lines = [header_sha256]
     lines += [f"{case} {value}" for case, value in sorted(last_values.items())]
     return digest("".join(f"{line}\n" for line in lines).encode())
 
 
-def chained_line(record: Mapping[str, Any], before: str) -> tuple[bytes, str]:
-    """Return the line of a record that follows the value `before`, and the value of this line.
+def chained_line(record: Mapping[str, Any], previous_value: str) -> tuple[bytes, str]:
+    """Return the line of a record after a line with `previous_value`, and the value of this line.
 
     Raises ValueError for a figure that is not finite.
     """
     content = json.dumps(record, separators=(",", ":"), allow_nan=False).encode()[:-1]
-    value = link(before, content)
+    value = link(previous_value, content)
     return content + MARK + b'"' + value.encode() + b'"}\n', value
 
 
@@ -89,35 +89,35 @@ class FileChain:
     """The findings of a walk along the chain of one file."""
 
     #: Number of whole lines, and the value of the last one; without lines, the value before them.
-    lines: int
+    line_count: int
     last_value: str
     #: Numbers (from 1) of the lines that do not follow from the line before.
-    broken: tuple[int, ...]
+    broken_lines: tuple[int, ...]
 
 
-def walk(path: Path, before: str) -> FileChain:
-    """Walk along the chain of a file, which begins after the value `before`.
+def walk(path: Path, first_value: str) -> FileChain:
+    """Walk along the chain of a file; `first_value` is the value before its first line.
 
     After a broken line the walk continues with the value that the line states. So a changed line
     breaks its own link, and a removed line breaks only the link of the next one. A last line that a
     crash left incomplete is ignored.
     """
-    last_value = before.encode()
-    lines = 0
-    broken = []
+    last_value = first_value.encode()
+    line_count = 0
+    broken_lines = []
     with path.open("rb", buffering=_PIECE_B) as file:
         for line in file:
             if not line.endswith(b"\n") and not _is_whole(line):
                 break
-            lines += 1
+            line_count += 1
             content, _, end = line.removesuffix(b"\n").rpartition(MARK)
             value = digest(last_value + content).encode()
             if end != b'"%b"}' % value:
-                broken.append(lines)
+                broken_lines.append(line_count)
                 stated = _VALUE.fullmatch(end)
                 value = stated[1] if stated else last_value
             last_value = value
-    return FileChain(lines, last_value.decode(), tuple(broken))
+    return FileChain(line_count, last_value.decode(), tuple(broken_lines))
 
 
 def _is_whole(line: bytes) -> bool:
@@ -132,8 +132,8 @@ class RunChain:
     """The chains of all cases of a run."""
 
     head: str
-    #: File of each case's samples -> what was found along its chain.
-    cases: dict[Path, FileChain]
+    #: File of a case's samples -> the findings along its chain.
+    file_chains: dict[Path, FileChain]
 
 
 def header_of(run: Path) -> dict[str, Any] | None:
@@ -149,6 +149,10 @@ def walk_run(run: Path) -> RunChain:
     """Walk along the chains of all cases of the run in folder `run`."""
     header_sha256 = header_digest(header_of(run))
     paths = sorted((run / "samples").glob("*.jsonl"))
-    cases = {path: walk(path, genesis(header_sha256, path.stem)) for path in paths}
-    last_values = {path.stem: walked.last_value for path, walked in cases.items() if walked.lines}
-    return RunChain(head(header_sha256, last_values), cases)
+    file_chains = {path: walk(path, genesis(header_sha256, path.stem)) for path in paths}
+    last_values = {
+        path.stem: file_chain.last_value
+        for path, file_chain in file_chains.items()
+        if file_chain.line_count
+    }
+    return RunChain(head(header_sha256, last_values), file_chains)

@@ -23,7 +23,7 @@ _CALL_MAIN = "from importlib import import_module; sys.exit(import_module(sys.ar
 
 
 def commit(root: Path = ROOT) -> str | None:
-    """The checkout's commit, with `+` if files were changed since; None if git does not say it.
+    """The checkout's commit, with `+` if files were changed since; None if git does not tell it.
 
     The checkout may be another user's. So files are compared by their hashes: `git status` would
     run filters and hooks of the checkout's configuration.
@@ -32,10 +32,12 @@ def commit(root: Path = ROOT) -> str | None:
     listed = _git(root, "ls-tree", "-r", "-z", "HEAD")
     if not (head.ok and listed.ok):
         return None
-    rows = [row.partition("\t") for row in listed.stdout.split("\0") if row]
-    paths = "".join(f"{path}\n" for _, _, path in rows)
+    # Each entry is `MODE TYPE HASH`, a tab and the path.
+    entries = [entry.partition("\t") for entry in listed.stdout.split("\0") if entry]
+    committed_hashes = [facts.rpartition(" ")[2] for facts, _, _ in entries]
+    paths = "".join(f"{path}\n" for _, _, path in entries)
     hashes = _git(root, "hash-object", "--no-filters", "--stdin-paths", stdin=paths)
-    unchanged = hashes.ok and hashes.stdout.split() == [row.split()[2] for row, _, _ in rows]
+    unchanged = hashes.ok and hashes.stdout.split() == committed_hashes
     return head.stdout.strip() + ("" if unchanged else "+")
 
 
@@ -55,14 +57,14 @@ def python_main(module: str, *words: str) -> list[str]:
     return python_code(_CALL_MAIN, module, *words)
 
 
-def python_path(*first: Path) -> str:
-    """PYTHONPATH of a child: the folders `first`, then this process's absolute entries."""
-    entries = [*map(str, first), *os.environ.get("PYTHONPATH", "").split(os.pathsep)]
+def python_path(*first_folders: Path) -> str:
+    """PYTHONPATH of a child: the first folders, then this process's absolute entries."""
+    entries = [*map(str, first_folders), *os.environ.get("PYTHONPATH", "").split(os.pathsep)]
     return os.pathsep.join(filter(os.path.isabs, entries))
 
 
 def callers_environment(environment: Mapping[str, str]) -> dict[str, str]:
-    """An environment for programs of others: without the additions for this project's programs.
+    """An environment for other people's programs: without what was added for this project's own.
 
     This checkout is removed from PYTHONPATH. A configuration of ReFrame puts the folder of this
     Python first on PATH. The folder is moved to the end, so that another `python3` or `mpiexec` is

@@ -14,7 +14,7 @@ two ways are. Only drift during the exchanges is not covered.
 from __future__ import annotations
 
 import time
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import NamedTuple
 
@@ -22,8 +22,8 @@ from records.errors import MachineError
 
 #: The wall clock minus the monotonic one, when this process started.
 _WALL_OFFSET_S = time.time() - time.monotonic()
-#: Largest allowed difference between the clocks of a campaign, seconds. Reading a run allows as
-#: much.
+#: Largest allowed difference between the clocks of a campaign's nodes, seconds. Checks of
+#: stored runs allow as much.
 _MAX_OFFSET_S = 60.0
 
 
@@ -33,7 +33,7 @@ def now_s() -> float:
 
 
 def require_close_clocks(node: str, offsets_s: Mapping[str, float]) -> None:
-    """Raise MachineError if another node's clock is far from this one's: one of them is wrong."""
+    """Raise MachineError if another node's clock is far from that of `node`: one is wrong."""
     for other_node, offset_s in offsets_s.items():
         if abs(offset_s) > _MAX_OFFSET_S:
             direction = "ahead of" if offset_s > 0 else "behind"
@@ -64,21 +64,20 @@ class Offset:
     at_s: float
 
 
-def offset_from(exchanges: Iterable[Exchange], node: str) -> Offset:
+def offset_from(exchanges: Sequence[Exchange], node: str) -> Offset:
     """Offset of the clock of `node`. Raises MachineError if the bounds contradict each other.
 
     They do if a clock was set, or ran much faster than ours, during the exchanges.
     """
-    trips = list(exchanges)
-    if not trips:
+    if not exchanges:
         raise MachineError(f"{node}: no message came back, so its clock offset is unknown")
-    highest_s = min(trip.remote_s - trip.sent_s for trip in trips)
-    lowest_s = max(trip.remote_s - trip.back_s for trip in trips)
+    highest_s = min(exchange.remote_s - exchange.sent_s for exchange in exchanges)
+    lowest_s = max(exchange.remote_s - exchange.back_s for exchange in exchanges)
     if lowest_s > highest_s:
         raise MachineError(
             f"{node}: its clock moved by {lowest_s - highest_s:.3g} s during the measurement"
         )
-    middle_s = (trips[0].sent_s + trips[-1].back_s) / 2
+    middle_s = (exchanges[0].sent_s + exchanges[-1].back_s) / 2
     return Offset(
         offset_s=(lowest_s + highest_s) / 2, error_s=(highest_s - lowest_s) / 2, at_s=middle_s
     )

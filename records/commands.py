@@ -17,10 +17,10 @@ from records.checkout import ROOT
 
 PROGRAM = "nimc"
 #: Default of the option `--results`.
-_RESULTS = "results"
+_DEFAULT_RESULTS = "results"
 
 
-def _installed() -> Path:
+def _installed_program() -> Path:
     """Path of the program beside this Python."""
     return Path(sys.executable).with_name(PROGRAM)
 
@@ -30,7 +30,7 @@ def _is_on_path() -> bool:
 
     True also if it is not installed, since there is no path to show then.
     """
-    installed = _installed()
+    installed = _installed_program()
     if not installed.exists():
         return True
     path = shutil.which(PROGRAM)
@@ -57,8 +57,8 @@ class Shell:
         if _is_on_path():
             program = PROGRAM
         else:
-            program = self.from_folder(_installed())
-            if program == PROGRAM:
+            program = self.from_folder(_installed_program())
+            if program == PROGRAM:  # a word without `/` is only looked up on PATH
                 program = f"./{PROGRAM}"
         arguments = (self.from_folder(word) if isinstance(word, Path) else word for word in words)
         return [shlex.quote(word) for word in (program, *arguments)]
@@ -67,14 +67,14 @@ class Shell:
         """The command in one line."""
         return " ".join(self.words(*words))
 
-    def results(self, folder: Path) -> list[str | Path]:
+    def results_option(self, folder: Path) -> list[str | Path]:
         """The option that names a folder of runs; empty for the default folder."""
-        if self.folder is not None and folder.absolute() == self.folder / _RESULTS:
+        if self.folder is not None and folder.absolute() == self.folder / _DEFAULT_RESULTS:
             return []
         return ["--results", folder]
 
     def from_folder(self, path: Path) -> str:
-        """The path, relative to the shell's folder if it lies in it."""
+        """The path, relative to the shell's folder if the path lies in that folder."""
         path = path.absolute()
         if self.folder is not None and path.is_relative_to(self.folder):
             return str(path.relative_to(self.folder))

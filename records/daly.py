@@ -1,8 +1,8 @@
-"""The number of nodes that receive a checkpoint at a time, if ranks checkpoint uncoordinated.
+"""The number of nodes that receive a checkpoint at any time, if ranks checkpoint independently.
 
 Groves, Grant and Arnold (2016), section VI: ranks write checkpoints without coordination, at Daly's
 interval for the whole system. At any time the share write / (interval + write) of the ranks writes.
-If these writes go to the memory of other nodes, as many nodes receive one.
+If each write goes to the memory of another node, that many nodes receive one.
 """
 
 from __future__ import annotations
@@ -98,10 +98,10 @@ def concurrent_writers(counted: int, rank_mtti_s: float, write_s: float) -> Daly
 
 def rule_text(rank_mtti_s: float, write_s: float) -> str:
     """The sentence, printed with the results, that says what `concurrent_writers` counts."""
-    years = f"{rank_mtti_s / units.SECONDS['y']:.3g} years"
+    mtti = f"{rank_mtti_s / units.SECONDS['y']:.3g} years"
     return (
         f"daly: each counted rank writes for {write_s:.3g} s at Daly's interval, with a mean time"
-        f" to interrupt of {years} each; constant: {PAPER_SHARE:.1%} of them write. Table V of"
+        f" to interrupt of {mtti} each; constant: {PAPER_SHARE:.1%} of them write. Table V of"
         " Groves, Grant and Arnold (2016) counts ranks."
     )
 
@@ -128,7 +128,8 @@ class Write:
         if not rate_b_s:
             raise InputError(
                 f"{field}: {self.messages} messages last as long as their rate allows, which is not"
-                " known; allowed: with it, as in 46k messages of 64KiB at 3GB/s, or a duration"
+                " known; allowed: messages at a rate, such as 46k messages of 64KiB at 3GB/s, or a"
+                " duration"
             )
         return (self.messages or 0) * self.message_b / rate_b_s
 
@@ -139,13 +140,14 @@ def parse_write(text: str, field: str) -> Write:
     if phrase is None:
         if " " in text:
             raise InputError(
-                f"{field}: {text!r} is no write; allowed: a duration such as 1s,"
-                " 46k messages of 64KiB, or the same at 3GB/s"
+                f"{field}: {text!r} is not a write; allowed: a duration, such as 1s, or"
+                " messages, such as 46k messages of 64KiB, also at a rate: ... at 3GB/s"
             )
         return Write(length_s=units.duration_s(text, field))
-    messages = units.count(phrase[1], field)
-    message_b = units.size_b(phrase[2], field)
-    rate_b_s = units.rate_b_s(phrase[3], field) if phrase[3] else None
+    count, size, rate = phrase.groups()
+    messages = units.count(count, field)
+    message_b = units.size_b(size, field)
+    rate_b_s = units.rate_b_s(rate, field) if rate else None
     if rate_b_s == 0 or not messages:
         raise InputError(f"{field}: {text!r} writes nothing; allowed: numbers and rates above 0")
     return Write(messages=messages, message_b=message_b, rate_b_s=rate_b_s)

@@ -1,4 +1,4 @@
-"""The two kinds of failure; `nimc` prints them in one line and sets the exit code."""
+"""The two kinds of failure, which `nimc` prints without a traceback, and their exit codes."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ class NimcError(Exception):
     exit_code = 3
 
     def __str__(self) -> str:
-        """The lines; a line break within one, as in a path, is escaped."""
+        """The lines; a line break within a line, as in a path, is escaped."""
         return "\n".join(one_line(str(line)) for line in self.args)
 
 
@@ -66,7 +66,7 @@ _ALLOWED = {
 
 
 def fault_of(error: ErrorDetails, *location: str) -> str:
-    """One of pydantic's errors in a line; `location` is where the record is in its file."""
+    """One of pydantic's errors in one line; `location`: the keys of the record in its file."""
     field = ".".join(map(str, (*location, *error["loc"]))) or "the file"
     if error["type"] == "missing":
         return f"{field}: missing"
@@ -74,8 +74,8 @@ def fault_of(error: ErrorDetails, *location: str) -> str:
         return f"{field}: unknown key"
     if error["type"] == "value_error":
         return f"{field}: {error['ctx']['error']}"
-    words = re.sub("^(Input should be|String should) ", "", error["msg"])
-    allowed = _ALLOWED.get(error["type"], words)
+    requirement = re.sub("^(Input should be|String should) ", "", error["msg"])
+    allowed = _ALLOWED.get(error["type"], requirement)
     if error["type"] == "too_short":
         allowed = f"at least {error['ctx']['min_length']}"
     return f"{field}: {shown_value(error['input'])} found; allowed: {allowed}"

@@ -53,7 +53,7 @@ def make_named_folder(folder: Path) -> None:
 
 
 def require_output(path: Path, *, folder: bool = False) -> None:
-    """Raise InputError if the output exists and must not be replaced, as stated above."""
+    """Raise InputError if the path exists and is no regular file, or with `folder` no folder."""
     if not folder:
         _require_regular(path)
     elif os.path.lexists(path):
@@ -124,12 +124,12 @@ def _require_regular(path: Path, folder: int | None = None) -> None:
 
 
 def open_regular(path: Path, *, follow: bool = False) -> IO[bytes]:
-    """A file, open for reading; only with `follow` may it be a link.
+    """A file, open for reading; a link only with `follow`, else OSError is raised.
 
     Raises InputError for a folder, and for a pipe or a device, which may never end.
     """
-    link = 0 if follow else os.O_NOFOLLOW
-    handle = os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC | link)
+    link_flag = 0 if follow else os.O_NOFOLLOW
+    handle = os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC | link_flag)
     if not stat.S_ISREG(os.fstat(handle).st_mode):
         os.close(handle)
         raise InputError(f"{path}: not a regular file")
@@ -206,11 +206,11 @@ def user_name(uid: int) -> str:
 def group_names(user: str, gid: int) -> list[str]:
     """Names of a user's groups, `gid` among them; the number of a group without an entry."""
     names = []
-    for number in os.getgrouplist(user, gid):
+    for group_id in os.getgrouplist(user, gid):
         try:
-            names.append(grp.getgrgid(number).gr_name)
+            names.append(grp.getgrgid(group_id).gr_name)
         except KeyError:
-            names.append(str(number))
+            names.append(str(group_id))
     return names
 
 
@@ -218,8 +218,8 @@ def group_names(user: str, gid: int) -> list[str]:
 
 
 _POLL_S = 0.05
-#: Maximum length of the text on the holder, bytes.
-_HOLDER_B = 200
+#: Maximum length of the text that names the holder, bytes.
+_MAX_HOLDER_B = 200
 
 
 @dataclass(frozen=True)
@@ -256,7 +256,7 @@ class PrivateLock:
 
     def holder(self) -> str:
         """The text that the holder of the lock has written."""
-        return os.pread(self.handle, _HOLDER_B, 0).decode(errors="replace").strip()
+        return os.pread(self.handle, _MAX_HOLDER_B, 0).decode(errors="replace").strip()
 
     def write_holder(self, text: str) -> None:
         """Write who holds the lock; the text is used in messages only."""
@@ -269,7 +269,7 @@ class PrivateLock:
 def private_lock(path: Path) -> Iterator[PrivateLock]:
     """Open a lock file without locking it, and close it when the context ends.
 
-    Raises InputError if it is another user's, MachineError if it cannot be opened.
+    Raises InputError if it is not the user's own, MachineError if it cannot be opened.
     """
     require_owned(path, "lock")
     flags = os.O_RDWR | os.O_CREAT | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC

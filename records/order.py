@@ -13,9 +13,10 @@ p // rows_per_design. Each design is drawn with `random.Random(TEXT)`, where TEX
 is drawn, in this order: which treatment has which index in the design, the order of the
 squares, and the order of the rows of each square.
 
-Pairs are numbered across all blocks of a case. A block continues the design where the previous
-block ended, even if that one ended early. Every pair with a run counts, whatever its outcome. So
-the order can be computed again from the stored samples.
+Here, pairs are numbered across all blocks of a case; the `pair` of a sample starts again in each
+block. A block continues the design where the previous block ended, even if that one ended early.
+Every pair with a run counts, whatever its outcome. So the order can be computed again from the
+stored samples.
 
 Standard library only, because the conductor imports it.
 """

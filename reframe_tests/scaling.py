@@ -93,7 +93,7 @@ def resolve(request: ScaleRequest, machine: Machine) -> Scale:
         counted=computed.counted,
         mtti_s=mtti_s,
         writers=writers,
-        given=tuple(given_writers),
+        given_arms=tuple(given_writers),
         origins=origins,
         writer_b_s=writer_b_s,
         write_b=write_b,

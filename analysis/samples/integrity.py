@@ -137,9 +137,9 @@ def _chain_faults(run: Path, header: RunHeader) -> tuple[str, list[str]]:
     except ValueError as error:  # an integer of run.json has more digits than Python converts
         raise InputError(f"{run / 'run.json'}: {error}") from error
     faults = []
-    for path, case_chain in walked.cases.items():
-        if case_chain.broken:
-            first, *others = case_chain.broken
+    for path, case_chain in walked.file_chains.items():
+        if case_chain.broken_lines:
+            first, *others = case_chain.broken_lines
             before = "the line before it" if first > 1 else "run.json"
             more = f"; it also breaks at {plural(len(others), 'later line')}" if others else ""
             faults.append(f"{path}:{first}: chain: this line was changed, or {before} was{more}")

@@ -58,7 +58,7 @@ def scales(campaign: Campaign, machine: Machine) -> Iterator[ScaleRow]:
             arm=arm,
             target_nodes=case.nodes,
             origin_nodes=resolved.origins,
-            counted=None if arm in resolved.given else resolved.counted,
+            counted=None if arm in resolved.given_arms else resolved.counted,
             mtti_s=resolved.mtti_s,
             messages=resolved.short.messages,
             tolerance_s=resolved.short.tolerance_s,

@@ -105,7 +105,7 @@ def plan_command(campaign: Path, machine: str, results: Path, details: bool) -> 
             yield prose(f"{machine} cannot run it: {feasibility.why}", fg="red")
         else:
             shell = Shell.here()
-            options = ("--machine", machine, *shell.results(results))
+            options = ("--machine", machine, *shell.results_option(results))
             yield broken_command(["Next:", *shell.words("run", campaign_word(campaign), *options)])
 
     return Answer(document, parts(), int(bool(feasibility.why)), schema=3)

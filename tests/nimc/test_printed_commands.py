@@ -152,10 +152,12 @@ def test_what_installs_is_the_script_of_this_checkout(
 
 def test_a_results_folder_is_named_unless_it_is_the_default(tmp_path: Path) -> None:
     here = Shell(tmp_path)
-    assert here.results(tmp_path / "results") == []
-    assert Shell().results(tmp_path / "results") == ["--results", tmp_path / "results"]
-    assert here.results(tmp_path / "mine") == ["--results", tmp_path / "mine"]
-    assert here.line("runs", *here.results(tmp_path / "mine")).endswith("nimc runs --results mine")
+    assert here.results_option(tmp_path / "results") == []
+    assert Shell().results_option(tmp_path / "results") == ["--results", tmp_path / "results"]
+    assert here.results_option(tmp_path / "mine") == ["--results", tmp_path / "mine"]
+    assert here.line("runs", *here.results_option(tmp_path / "mine")).endswith(
+        "nimc runs --results mine"
+    )
 
 
 def test_a_page_for_other_hosts_names_no_place_of_this_one(tmp_path: Path) -> None:

@@ -28,4 +28,4 @@ def test_a_limit_out_of_its_bounds_is_named_with_what_is_allowed(
     for number in beyond:
         with pytest.raises(InputError, match=rf"^{name}: {number} found; allowed: \w") as error:
             AcceptanceLimits(**{name: number})
-        assert RULES[name].text in str(error.value)
+        assert RULES[name].allowed in str(error.value)

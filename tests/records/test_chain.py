@@ -77,7 +77,7 @@ def test_a_run_has_the_head_of_its_cases(tmp_path: Path) -> None:
     (tmp_path / "samples/begun.jsonl").write_bytes(b'{"key":"to')  # has no whole sample yet
     run = chain.walk_run(tmp_path)
     assert run.head == HEAD
-    assert not any(case.broken for case in run.cases.values())
+    assert not any(file_chain.broken_lines for file_chain in run.file_chains.values())
 
 
 @pytest.mark.parametrize(
@@ -98,15 +98,15 @@ def test_a_run_has_the_head_of_its_cases(tmp_path: Path) -> None:
 def test_a_walk_names_the_lines_that_do_not_follow(
     tmp_path: Path, parts: list[bytes], broken: tuple[int, ...]
 ) -> None:
-    assert walked(tmp_path, *parts).broken == broken
+    assert walked(tmp_path, *parts).broken_lines == broken
 
 
 def test_a_torn_last_line_is_no_sample_and_a_whole_one_is(tmp_path: Path) -> None:
     for length in range(1, len(FOUR[3]) - 1):
         state = walked(tmp_path, *FOUR[:3], FOUR[3][:length])
-        assert (state.lines, state.broken) == (3, ())
+        assert (state.line_count, state.broken_lines) == (3, ())
     state = walked(tmp_path, *FOUR[:3], FOUR[3][:-1])
-    assert (state.lines, state.broken) == (4, ())
+    assert (state.line_count, state.broken_lines) == (4, ())
 
 
 def test_an_edit_of_any_byte_shows(tmp_path: Path) -> None:
@@ -114,4 +114,4 @@ def test_an_edit_of_any_byte_shows(tmp_path: Path) -> None:
     last = walked(tmp_path, text).last_value
     for index in range(0, len(text), 3):
         state = walked(tmp_path, text[:index], bytes([text[index] ^ 1]), text[index + 1 :])
-        assert state.broken or state.last_value != last
+        assert state.broken_lines or state.last_value != last

@@ -109,7 +109,7 @@ def test_kills_leave_a_chain_that_holds(tmp_path: Path) -> None:
     samples, blocks = tmp_path / "samples/stream.jsonl", set()
     for block in range(KILLS):
         write_until_killed(tmp_path, block)
-    assert chain.walk_run(tmp_path).cases[samples].broken == ()
+    assert chain.walk_run(tmp_path).file_chains[samples].broken_lines == ()
     rows = {json.loads(row)["key"]: row for row in whole_lines(tmp_path / "counters/stream.jsonl")}
     for sample in map(json.loads, whole_lines(samples)):
         blocks.add(sample["block"])
