@@ -23,7 +23,7 @@ OUTCOMES = {
     "application_failed": "The application ended with an error.",
     "application_hung": "The application did not end in time.",
     "no_fom": "The application's output has no figure of merit.",
-    "accepted": "Recorded as accepted, but no writer wrote.",
+    "accepted": "Recorded as accepted, but the reason shows that it cannot count.",
 }
 #: Most rejected runs that are listed one by one; samples.parquet has all.
 _MAX_LISTED_RUNS = 200

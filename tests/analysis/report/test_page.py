@@ -631,6 +631,17 @@ def test_the_control_is_named_with_what_it_shows_or_why_there_is_none(run: RunDa
 # The frame.
 
 
+@pytest.mark.usefixtures("undrawn")
+def test_an_accepted_run_that_cannot_be_real_is_not_said_to_lack_writes(tmp_path: Path) -> None:
+    runs = samples(LAMMPS, pairs=8)
+    index = next(i for i, run in enumerate(runs) if run.arm == "on" and not run.warmup)
+    runs[index] = replace(runs[index], fom=1e-31)
+    text = page.render([loaded_run(tmp_path / "run", runs, force=True)])
+    (explanation,) = re.findall(r'title="([^"]*)">accepted</td>', text)
+    assert "accepted" in explanation
+    assert "writer" not in explanation
+
+
 def test_the_frame_has_no_section_of_its_own() -> None:
     """Tables, pictures and what readers open are in the templates of sections."""
     frame = (Path(page.__file__).with_name("page.html")).read_text()
