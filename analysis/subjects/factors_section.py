@@ -1,6 +1,6 @@
 """By factor: slowdowns against rates and levels, and the price and gain of each level.
 
-Estimates are those of the results and contrasts of a run.
+The estimates are those of a run's results and contrasts.
 """
 
 from __future__ import annotations
@@ -27,19 +27,19 @@ from records.groups import grouped
 RATE = "rate"
 
 
-def _effects_by_factor(run: RunData, *, rates: bool) -> pl.DataFrame:
+def _level_rows(run: RunData, *, rates: bool) -> pl.DataFrame:
     """A row per effect of the cases whose effects differ in a factor, in order of levels.
 
     With `rates`, only the cases whose effects differ in the rate; without it, only the other cases.
 
-    `factor` is the rate if that varies, else the factor with most levels. `line` is the arm with
-    its level of the next factor that varies, and `at` has the levels of the other ones.
+    `factor` is the rate if that varies, else the factor with the most levels. `line` is the arm
+    with its level of the next factor that varies. `at` has the levels of the remaining factors.
     """
-    effects = grouped((row.case, row) for row in run.results if row.role == "effect")
-    sizes = _sizes(run)
+    effects_by_case = grouped((row.case, row) for row in run.results if row.role == "effect")
+    sizes_b = _level_sizes(run)
     rows = []
-    for case_effects in effects.values():
-        rows += [row for row in _case_rows(case_effects, sizes) if (row["factor"] == RATE) == rates]
+    for effects in effects_by_case.values():
+        rows += [row for row in _case_rows(effects, sizes_b) if (row["factor"] == RATE) == rates]
     return pl.DataFrame(rows, infer_schema_length=None)
 
 
@@ -49,10 +49,10 @@ _SIZE_COLUMNS = {"footprint": "footprint_b", "working_set": "working_set_b"}
 LevelSizes = Mapping[tuple[str, str, str], float]
 
 
-def _sizes(run: RunData) -> LevelSizes:
+def _level_sizes(run: RunData) -> LevelSizes:
     """The bytes of the levels of the factors in `_SIZE_COLUMNS`, in each treatment."""
-    names = pl.col("case", "arm").cast(pl.String)
-    samples = run.samples.lazy().select(names, *_SIZE_COLUMNS.values())
+    treatment = pl.col("case", "arm").cast(pl.String)
+    samples = run.samples.lazy().select(treatment, *_SIZE_COLUMNS.values())
     return {
         (row["case"], row["arm"], factor): row[column]
         for row in samples.group_by("case", "arm").max().collect().to_dicts()
@@ -61,54 +61,62 @@ def _sizes(run: RunData) -> LevelSizes:
     }
 
 
-def _case_rows(effects: Sequence[Result], sizes: LevelSizes) -> list[dict[str, Any]]:
+def _case_rows(effects: Sequence[Result], sizes_b: LevelSizes) -> list[dict[str, Any]]:
     """The rows of the effects of one case; none if they differ in no factor."""
-    levels = grouped((name, _level(row, name)) for row in effects for name in row.factors)
-    level_counts = {name: len(set(values)) for name, values in levels.items()}
-    varied = [name for name, count in level_counts.items() if count > 1]
-    if not varied:
+    levels_by_factor = grouped((name, _level(row, name)) for row in effects for name in row.factors)
+    level_counts = {name: len(set(levels)) for name, levels in levels_by_factor.items()}
+    varied_factors = [name for name, count in level_counts.items() if count > 1]
+    if not varied_factors:
         return []
-    factor = max(varied, key=lambda name: (name == RATE, level_counts[name]))
-    other_factors = [name for name in varied if name != factor]
+    factor = max(varied_factors, key=lambda name: (name == RATE, level_counts[name]))
+    other_factors = [name for name in varied_factors if name != factor]
     line_factors, picture_factors = other_factors[:1], other_factors[1:]
-    rows = [
-        {
-            "case": row.case,
-            "arm": row.arm,
-            "baseline": row.baseline,
-            **_figures(row, "slowdown"),
-            "reached_b_s": row.writer_rate_b_s,
-            "factor": factor,
-            "at": ", ".join(f"{name} {_level(row, name)}" for name in picture_factors),
-            "line": treatment_name(
-                arm_and_levels(row.arm)[0], {name: _level(row, name) for name in line_factors}
-            ),
-            "level": _level(row, factor),
-            "verdict": row.verdict_text,
-        }
-        for row in sorted(effects, key=lambda row: _sort_key(row, factor, sizes))
-        if factor in row.factors
-    ]
+    rows = []
+    for row in sorted(effects, key=lambda row: _sort_key(row, factor, sizes_b)):
+        if factor not in row.factors:
+            continue
+        arm, _ = arm_and_levels(row.arm)
+        rows.append(
+            {
+                "case": row.case,
+                "arm": row.arm,
+                "baseline": row.baseline,
+                **_figures(row, "slowdown"),
+                "reached_b_s": row.writer_rate_b_s,
+                "factor": factor,
+                "at": ", ".join(f"{name} {_level(row, name)}" for name in picture_factors),
+                "line": treatment_name(arm, {name: _level(row, name) for name in line_factors}),
+                "level": _level(row, factor),
+                "verdict": row.verdict_text,
+            }
+        )
     return sorted(rows, key=itemgetter("at", "line"))
 
 
 def _figures(record: Result | Contrast, name: str) -> dict[str, Any]:
-    """The pairs, the estimate of this name, and the repeatability of the baseline."""
-    estimate, floor = getattr(record, name), record.noise_floor
-    return {"n": record.pairs, **columns_of(name, estimate), **ends_of("noise_floor", floor)}
+    """Columns of the pairs, of the estimate in the field `name`, and of the repeatability."""
+    return {
+        "n": record.pairs,
+        **columns_of(name, getattr(record, name)),
+        **ends_of("noise_floor", record.noise_floor),
+    }
 
 
 def _level(row: Result, factor: str) -> str:
+    """The level of a factor as text; empty if the effect does not have the factor."""
     return level_text(row.factors[factor]) if factor in row.factors else ""
 
 
-def _sort_key(row: Result, factor: str, sizes: LevelSizes) -> tuple[float, bool, str]:
-    """The order of levels: by their quantities; of words, the first level, then by alphabet."""
+def _sort_key(row: Result, factor: str, sizes_b: LevelSizes) -> tuple[float, bool, str]:
+    """The key that sorts levels by their quantities.
+
+    Words come last: of these, the factor's first level, then the others in alphabetical order.
+    """
     level = _level(row, factor)
-    quantity = sizes.get((row.case, row.arm, factor), level_value(level))
+    quantity = sizes_b.get((row.case, row.arm, factor), level_value(level))
     # Names of treatments leave out first levels.
-    is_first = factor not in arm_and_levels(row.arm)[1]
-    return quantity, not is_first, level
+    _, named_levels = arm_and_levels(row.arm)
+    return quantity, factor in named_levels, level
 
 
 _FLOOR_COLUMNS = ("noise_floor_low", "noise_floor_high")
@@ -121,9 +129,10 @@ _HEADINGS = {
 RATES = Question(
     name="by_rate",
     title="By factor: the writers' rate",
-    text="Slowdown against the rate that the writers reached, not the one requested; a line for"
-    " each level of another factor, a picture for each combination of the others.",
-    rows=partial(_effects_by_factor, rates=True),
+    text="Slowdown against the rate that the writers reached, not the one requested. There is a"
+    " line for each level of another factor, and a picture for each combination of the remaining"
+    " ones.",
+    rows=partial(_level_rows, rates=True),
     by=("case", "at", "line", "level"),
     estimates={"slowdown": stated("slowdown")},
     facts=shared("n", "reached_b_s", "verdict", "arm", "baseline", *_FLOOR_COLUMNS),
@@ -137,10 +146,10 @@ LEVELS = replace(
     RATES,
     name="by_level",
     title="By factor",
-    text="Slowdown against the factor of each case that has most levels, numbers in their order,"
-    " else the first level first; a line for each level of another factor, a picture for each"
-    " combination of the others.",
-    rows=partial(_effects_by_factor, rates=False),
+    text="Slowdown against the levels of the factor that has the most levels in the case. Numbers"
+    " are in their order; of words, the first level comes first. There is a line for each level of"
+    " another factor, and a picture for each combination of the remaining ones.",
+    rows=partial(_level_rows, rates=False),
     by=("case", "factor", "at", "line", "level"),
     headings=_HEADINGS,
     plot_columns=("level", "line"),

@@ -1,4 +1,4 @@
-"""The picture at the top: every slowdown, as figure 3 of Groves, Grant and Arnold (2016)."""
+"""The picture at the top: every slowdown, in the style of Groves, Grant and Arnold's figure 3."""
 
 from __future__ import annotations
 
@@ -37,9 +37,9 @@ if TYPE_CHECKING:
 
 #: Width of the picture of all cases on wide screens, inches.
 WIDE_IN = 9.9
-#: Maximum effects, and maximum characters of a line of their labels, of a picture that has all
-#: effects.
-_MAX_ROWS, _MAX_LABEL_CHARACTERS = 12, 36
+#: The picture has all effects if there are at most so many, and no line of their labels has more
+#: characters than this.
+_MAX_EFFECTS, _MAX_LINE_CHARACTERS = 12, 36
 
 
 def first_picture_view(run: RunData) -> View | None:
@@ -49,13 +49,11 @@ def first_picture_view(run: RunData) -> View | None:
     at first levels: the sections by factor have the others.
     """
     rows = [row for row in run.results if row.role == "effect" and row.slowdown]
-    labels = [text for row in rows for text in label(row.arm).split("\n")]
-    longest = max(map(len, labels), default=0)
-    if len(rows) > _MAX_ROWS or longest > _MAX_LABEL_CHARACTERS:
+    label_lines = [line for row in rows for line in label(row.arm).split("\n")]
+    longest = max(map(len, label_lines), default=0)
+    if len(rows) > _MAX_EFFECTS or longest > _MAX_LINE_CHARACTERS:
         effect_counts = Counter(row.case for row in rows)
-        rows = [
-            row for row in rows if effect_counts[row.case] == 1 or not arm_and_levels(row.arm)[1]
-        ]
+        rows = [row for row in rows if effect_counts[row.case] == 1 or _has_first_levels(row)]
     if not rows:
         return None
     on_one_node = cases_on_one_node(run)
@@ -65,21 +63,27 @@ def first_picture_view(run: RunData) -> View | None:
         else None
         for row in rows
     ]
-    shown_rows = {row.workload: row for row in published_rows if row}
+    published_by_workload = {row.workload: row for row in published_rows if row}
     published_slowdowns = [row.slowdown if row else None for row in published_rows]
     return View(
         pictures=[overview_plot(rows, published_slowdowns, "slowdown")],
         wide_in=WIDE_IN,
-        unsteady=[row.case for row in rows if not is_steady(row.noise_floor)],
-        arms=in_table_order({arm_and_levels(row.arm)[0] for row in rows}),
-        controlled=any(row.control for row in rows),
-        following=any(row.next for row in rows),
-        published=[
+        unsteady_cases=[row.case for row in rows if not is_steady(row.noise_floor)],
+        arms=in_table_order({arm for arm, _ in map(arm_and_levels, (row.arm for row in rows))}),
+        has_control=any(row.control for row in rows),
+        has_next_allocation=any(row.next for row in rows),
+        published_texts=[
             f"{PAPER_NAMES[workload]} {row.slowdown:.2f} ({row.table})"
-            for workload, row in shown_rows.items()
+            for workload, row in published_by_workload.items()
         ],
-        machine=FIGURE_3_MACHINE,
+        published_machine=FIGURE_3_MACHINE,
     )
+
+
+def _has_first_levels(row: Result) -> bool:
+    """Return whether all factors of a treatment are at their first levels, which names omit."""
+    _, named_levels = arm_and_levels(row.arm)
+    return not named_levels
 
 
 def overview_plot(rows: Sequence[Result], published: Sequence[float | None], name: str) -> Picture:
@@ -109,11 +113,12 @@ def overview_plot(rows: Sequence[Result], published: Sequence[float | None], nam
             )
         style: dict[str, Any] = {"ms": 7, "mfc": "none", "mec": light_colour("ink"), "mew": 1.4}
         if published_points:
-            axes.plot(*zip(*published_points, strict=True), "D", gid="published", **style)
+            slowdowns, lines = zip(*published_points, strict=True)
+            axes.plot(slowdowns, lines, "D", gid="published", **style)
         return {}
 
-    leading = zip(labels, (row.leading_estimate for row in rows), strict=True)
-    title = f"Slowdown of every case: {estimates_text(leading)}"
+    estimates = zip(labels, (row.leading_estimate for row in rows), strict=True)
+    title = f"Slowdown of every case: {estimates_text(estimates)}"
     caption = f"Slowdown of the typical run under writes, {interval_text(rows)}. "
     caption += thin_line_caption(rows) + repeatability_caption(rows)
     if any(row.control for row in rows):

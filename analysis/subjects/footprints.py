@@ -8,7 +8,7 @@ all these caches, whose writes reach memory. docs/memory.md#cache-or-memory has 
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Sequence
 from functools import partial
 
 import numpy as np
@@ -33,11 +33,12 @@ Values = NDArray[np.float64]
 #: The share of a socket's last-level cache that devices write into on many processors: two ways of
 #: 11 to 16.
 _INSIDE_SHARE = 1 / 8
-#: A footprint that must reach memory / all last-level caches.
+#: Least multiple of all last-level caches that a footprint must have to reach memory.
 _BEYOND_MULTIPLE = 2
-#: Bound of the chance that a run makes any wrong statement of a kind.
+#: Bound of the chance that any statement of one kind that is made about a run is wrong.
 _ERROR_LEVEL = 0.05
-_FACTORS = {"footprint", "working_set"}
+#: Factors whose levels name a cell.
+_CELL_FACTORS = {"footprint", "working_set"}
 _CELL_COLUMNS = ["case", "working_set_b", "footprint_b"]
 _WORKING_SET_COLUMNS = ["case", "working_set", "working_set_b"]
 
@@ -54,44 +55,48 @@ def _caches(run: RunData) -> dict[str, pl.Expr]:
 
 
 def _runs_under_writes(run: RunData) -> pl.DataFrame:
-    """A row per run under writes of a cell, in cases with several footprints.
+    """A row per run under writes, in cases with several footprints.
 
-    `reference` is the time that the run's time is compared with: that of the control if the case
-    has one, else that of the baseline. `repeated` is the time of the repeated baseline.
+    `reference` is the time that the run's time is compared with: that of the control if any run of
+    its case and baseline has one, else that of the baseline. `repeated` is the time of the repeated
+    baseline; null with a control.
     """
     writing_runs = run.samples.lazy().filter(pl.col("role") == "effect").drop_nulls("footprint_b")
-    kinds = writing_runs.select("case", "footprint_b", "writers", "nodes").unique().collect()
-    if kinds["case"].is_unique().all():
+    writes = writing_runs.select("case", "footprint_b", "writers", "nodes").unique().collect()
+    if writes["case"].is_unique().all():
         return pl.DataFrame()
     names = ("fom", "fom_better", "writers", "nodes", "working_set_b", "footprint_b")
     runs = runs_that_count(run.samples, *names, "writer_rate_b_s")
-    compared_arms = [
-        arm for arm in runs["arm"].unique() if arm_and_levels(arm)[1].keys() <= _FACTORS
-    ]
-    writers_of_target = pl.col("writers") / (
-        pl.col("nodes").cast(pl.String).str.count_matches(",") + 1
-    )
+    compared_arms = [arm for arm in runs["arm"].unique() if _varies_only_cells(arm)]
+    target_count = pl.col("nodes").cast(pl.String).str.count_matches(",") + 1
+    writers_per_target = (pl.col("writers") / target_count).ceil().cast(pl.Int64)
     runs = runs.filter(pl.col("arm").is_in(compared_arms)).with_columns(
         # The footprint of all writers of a target.
-        footprint_b=pl.col("footprint_b") * writers_of_target.ceil().cast(pl.Int64)
+        footprint_b=pl.col("footprint_b") * writers_per_target
     )
     pairs = paired(runs).with_columns(
-        controlled=pl.col("control_value").is_not_null().any().over("case", "baseline")
+        has_control=pl.col("control_value").is_not_null().any().over("case", "baseline")
     )
     rows = pairs.filter(role="effect").drop_nulls("footprint_b")
     rows = rows.filter(pl.col("footprint_b").n_unique().over("case") > 1)
     return rows.with_columns(
-        reference=pl.when("controlled").then("control_value").otherwise("baseline_value"),
-        repeated=pl.when(~pl.col("controlled")).then("repeated_value"),
+        reference=pl.when("has_control").then("control_value").otherwise("baseline_value"),
+        repeated=pl.when(~pl.col("has_control")).then("repeated_value"),
         working_set=_size_texts("working_set_b"),
         footprint=_size_texts("footprint_b"),
         **_caches(run),
     ).sort(*_CELL_COLUMNS, "block", "pair")
 
 
-def _size_texts(name: str) -> pl.Expr:
+def _varies_only_cells(arm: str) -> bool:
+    """Return whether all factors but those of cells are at their first levels in a treatment."""
+    _, named_levels = arm_and_levels(arm)
+    return named_levels.keys() <= _CELL_FACTORS
+
+
+def _size_texts(column: str) -> pl.Expr:
     """A column of sizes as texts."""
-    return pl.col(name).map_elements(size_text, return_dtype=pl.String).fill_null("unknown")
+    return pl.col(column).map_elements(size_text, return_dtype=pl.String).fill_null("unknown")
 
 
 # The map of all cells.
@@ -103,10 +108,10 @@ def _cells(run: RunData) -> pl.DataFrame:
     if rows.is_empty():
         return rows
     counts = beside_baselines(run.counters, run.samples, *MEMORY_ROLES, "L3 misses")
-    rise = (pl.col("value") - pl.col("off")) / pl.col("written_b")
+    added_share = (pl.col("value") - pl.col("off")) / pl.col("written_b")
     for role, name, figure in (
-        ("DRAM written", "dram_share", rise),
-        ("DDIO misses", "ddio_share", rise),
+        ("DRAM written", "dram_share", added_share),
+        ("DDIO misses", "ddio_share", added_share),
         ("L3 misses", "l3_misses", pl.col("value") / pl.col("off")),
     ):
         role_figures = counts.filter(role=role).select("case", figure.alias(name), arm="treatment")
@@ -118,11 +123,11 @@ _COUNTS = ("dram_share", "ddio_share", "l3_misses", "l2_b", "llc_b")
 CELLS = Question(
     name="footprints",
     title="Loss by footprint and working set",
-    text="Time under writes / time without, or with the control where there is one. The footprint"
-    " is the memory of a target that all writers' messages pass through, the working set what each"
-    " rank works in. Where tools counted: what more is written into memory than without writes, and"
-    " device writes that missed the cache, as shares of the bytes written; and misses of the"
-    " last-level cache / those without writes.",
+    text="Time under writes / time without, or with the control if there is one. The footprint is"
+    " the memory of a target that all writers' messages pass through; the working set is the memory"
+    " that each rank works in. If tools counted them: the bytes that writes add to those written"
+    " into memory, and to device writes that miss the cache, as shares of the bytes written; and"
+    " misses of the last-level cache / those without writes.",
     rows=_cells,
     by=("case", "working_set", "footprint"),
     estimates={"slowdown": ratio("value", "reference", "repeated")},
@@ -151,7 +156,10 @@ CELLS = Question(
 
 
 def _inside_and_beyond(run: RunData) -> pl.DataFrame:
-    """A row per pair of a working set: its reference, and times inside and beyond the cache."""
+    """A row per pair and working set: the times with footprints inside and beyond the cache.
+
+    Each row also has the pair's reference, and which statements are shown for the working set.
+    """
     rows = _runs_under_writes(run)
     if rows.is_empty():
         return rows
@@ -177,9 +185,9 @@ def _inside_and_beyond(run: RunData) -> pl.DataFrame:
     )
 
 
-#: Statement -> the two times that it compares, and the repeated baseline.
-#: loss, same: inside the cache there is loss, or none beyond the margin.
-#: more, no_more: beyond the cache there is more loss than inside, or no more than the margin.
+#: Statement -> the two times that it compares and, for those inside, the repeated baseline.
+#: loss, same: inside the cache there is a loss, or none above the margin.
+#: more, no_more: beyond the cache there is more loss than inside, or not by more than the margin.
 _STATEMENTS = {
     "loss": ("inside", "reference", "repeated"),
     "same": ("inside", "reference", "repeated"),
@@ -189,12 +197,15 @@ _STATEMENTS = {
 
 
 def _shown_statements(pairs: pl.DataFrame) -> pl.DataFrame:
-    """A row per working set, and whether each statement is shown for it (Holm, over the run)."""
+    """A row per working set, and whether each statement is shown for it.
+
+    Each statement is corrected by Holm over the working sets of the run.
+    """
     groups = pairs.partition_by(_WORKING_SET_COLUMNS, maintain_order=True)
     shown = pl.concat(group.select(_WORKING_SET_COLUMNS).head(1) for group in groups)
-    outside = partial(evidence.p_outside_margin, margin=float(pairs["margin"][0]))
+    p_outside_margin = partial(evidence.p_outside_margin, margin=float(pairs["margin"][0]))
     for name, columns in _STATEMENTS.items():
-        test = outside if name in ("same", "no_more") else evidence.p_longer
+        test = p_outside_margin if name in ("same", "no_more") else evidence.p_longer
         p = holm([evidence.p_over_interims(_log_times(group, columns), test) for group in groups])
         shown = shown.with_columns((pl.Series(p) <= _ERROR_LEVEL).alias(name))
     # A loss that is shown to lie within the margin does not count.
@@ -203,11 +214,11 @@ def _shown_statements(pairs: pl.DataFrame) -> pl.DataFrame:
     )
 
 
-def _log_times(group: pl.DataFrame, columns: Iterable[str]) -> Values:
-    """Logarithms of the times of a statement, a row per pair; NaN for a missing repetition."""
-    treated, reference, *repeated = columns
-    complete = group.drop_nulls([treated, reference])
-    times = complete.select(pl.col(treated, reference, *repeated).cast(pl.Float64).log())
+def _log_times(group: pl.DataFrame, columns: Sequence[str]) -> Values:
+    """Logarithms of the times in `columns`, a row per pair; NaN for a missing repeated baseline."""
+    compared_columns = columns[:2]
+    complete = group.drop_nulls(compared_columns)
+    times = complete.select(pl.col(columns).cast(pl.Float64).log())
     return times.fill_null(float("nan")).to_numpy()
 
 
@@ -245,16 +256,16 @@ def _sentences(table: pl.DataFrame) -> list[str]:
     """A sentence per case, which also names the working sets that lack evidence."""
     sentences = []
     for (case,), rows in table.group_by("case", maintain_order=True):
-        sets = {
+        working_sets = {
             CACHE: _working_sets(rows.filter("loss")),
             MEMORY: _working_sets(rows.filter("more")),
         }
         word = cause(rows)
         if word in _SENTENCES:
-            text = _SENTENCES[word].format(**sets)
+            text = _SENTENCES[word].format(**working_sets)
         else:
-            shown = [_SENTENCES[part] for part, names in sets.items() if names]
-            text = "; ".join(shown).format(**sets) or "not decided"
+            shown = [_SENTENCES[part] for part, names in working_sets.items() if names]
+            text = "; ".join(shown).format(**working_sets) or "not decided"
         decided = pl.col("word").is_in([MEMORY, CACHE, CACHE_AND_MEMORY, NO_LOSS])
         undecided_rows = rows.filter(~decided)
         if word != CACHE_AND_MEMORY and undecided_rows.height:
@@ -268,16 +279,18 @@ def _working_sets(rows: pl.DataFrame) -> str:
     return ", ".join(rows["working_set"])
 
 
-_HAS_LOSS, _HAS_NO_LOSS, _HAS_MORE, _HAS_NO_MORE = (pl.col(name) for name in _STATEMENTS)
+_HAS_LOSS, _HAS_NO_LOSS = pl.col("loss"), pl.col("same")
+_HAS_MORE, _HAS_NO_MORE = pl.col("more"), pl.col("no_more")
 _UNKNOWN = "the size of the last-level caches is unknown"
 CAUSES = Question(
     name="cache_or_memory",
     title="Cache or memory",
-    text="Whether loss follows the memory that writes pass through. Inside: time with the largest"
-    " footprint within an eighth of a socket's last-level cache / time without writes, or with the"
-    " control where there is one. Beyond: time with the largest footprint of twice all last-level"
-    " caches or more / time with that inside. Both within pairs; what is said holds over all"
-    " working sets of the run at 95 %. A loss is none if it is shown to lie within the margin.",
+    text="Whether the loss follows the memory that writes pass through. Inside: time with the"
+    " largest footprint within an eighth of a socket's last-level cache / time without writes, or"
+    " with the control if there is one. Beyond: time with the largest footprint of twice all"
+    " last-level caches or more / time with the footprint inside. Both are taken within pairs. Each"
+    " kind of statement holds for all working sets of the run together at 95 %. A loss that is"
+    " shown to lie within the margin is no loss.",
     rows=_inside_and_beyond,
     by=("case", "working_set"),
     estimates={

@@ -1,4 +1,4 @@
-"""A core left free: what it says of the fabric, and whether it served the network device.
+"""A core left free: what it shows about the fabric, and whether it served the network device.
 
 With a free core, Groves, Grant and Arnold (2016, figure 6c) found no loss, although as many writes
 crossed the fabric. So the fabric was not the cause. They had bound the driver to that core.
@@ -37,10 +37,10 @@ def _short_writes(run: RunData) -> pl.DataFrame:
         free_cores = {name: level for name, level in levels.items() if name in _FREE_CORE_FACTORS}
         other_levels = {name: level for name, level in levels.items() if name not in free_cores}
         all_cores_arm = treatment_name(arm, other_levels)
-        all_cores = results.get((row.case, all_cores_arm))
+        all_cores_row = results.get((row.case, all_cores_arm))
         if row.role != "effect" or not arm_of(row.arm).scheduled:
             continue
-        if not free_cores or all_cores is None:
+        if not free_cores or all_cores_row is None:
             continue
         rows.append(
             {
@@ -49,10 +49,10 @@ def _short_writes(run: RunData) -> pl.DataFrame:
                 "cores": ", ".join(f"{name}={level}" for name, level in free_cores.items()),
                 "n": row.pairs,
                 "verdict": row.verdict.value,
-                "lost": all_cores.verdict.is_loss,
+                "lost": all_cores_row.verdict.is_loss,
                 "margin": run.header.margin,
                 **columns_of("free", row.slowdown),
-                **columns_of("full", all_cores.slowdown),
+                **columns_of("full", all_cores_row.slowdown),
             }
         )
     return pl.DataFrame(rows, infer_schema_length=None)
@@ -62,15 +62,14 @@ NOT_THE_FABRIC = "not the fabric"
 NO_LOSS = "no loss with all cores"
 PART_REMAINS = "a part remains"
 
-
 _SENTENCE_START = "{case}: with {cores}, {arm} "
 _EQUALS_OFF = pl.col("verdict") == Verdict.NO_EFFECT.value
 FABRIC = Question(
     name="fabric",
     title="The fabric's part",
-    text="Short writes with a core left free, against off with the same core free; beside it the"
-    " same writes with all cores (figure 6c of Groves, Grant and Arnold 2016). Equal to off is"
-    " the verdict 'no effect' of an equivalence test.",
+    text="Short writes with a core left free, against off with the same core free; beside them the"
+    " same writes with all cores (figure 6c of Groves, Grant and Arnold 2016). They equal off if an"
+    " equivalence test has the verdict 'no effect'.",
     rows=_short_writes,
     by=("case", "arm", "cores"),
     estimates={"free": stated("free"), "full": stated("full")},
@@ -105,20 +104,24 @@ FABRIC = Question(
 
 
 def _interrupts(run: RunData) -> pl.DataFrame:
-    """A row per run with free cores and network device: its interrupts, and those bound to them."""
+    """The interrupts of network devices, and those bound to free cores.
+
+    It has a row per run with free cores, target node and network device.
+    """
     treatments = run.samples["factors"].unique()
     if not any(f'"{name}"' in levels for levels in treatments for name in _FREE_CORE_FACTORS):
         return pl.DataFrame()
-    device_names, counts = _devices(run), _interrupt_counts(run)
+    device_names, counts = _site_devices(run), _interrupt_counts(run)
     rows = []
     for record in _free_node_records(run).iter_rows(named=True):
-        cores = arm_and_levels(str(record["arm"]))[1].keys() & _FREE_CORE_FACTORS
+        _, named_levels = arm_and_levels(str(record["arm"]))
+        has_free_cores = bool(named_levels.keys() & _FREE_CORE_FACTORS)
         hosts = hosts_of(run.provenance.get(str(record["provenance"])))
-        if not (cores and record["free_cpus"] and record["node"] in hosts):
+        if not (has_free_cores and record["free_cpus"] and record["node"] in hosts):
             continue
         free_cpus = set(cpu_list(record["free_cpus"]))
         interrupts = mapping_or_empty(hosts[record["node"]].get("interrupts"))
-        for device, numbers in interrupts.items():
+        for device, numbers_by_cpus in interrupts.items():
             if device_names and device not in device_names:
                 continue
             row: dict[str, Any] = {
@@ -128,31 +131,34 @@ def _interrupts(run: RunData) -> pl.DataFrame:
                 "free_cpus": record["free_cpus"],
                 "bound": sum(
                     number
-                    for cpus, number in numbers.items()
+                    for cpus, number in numbers_by_cpus.items()
                     if free_cpus.issuperset(cpu_list(cpus))
                 ),
-                "all": sum(numbers.values()),
+                "all": sum(numbers_by_cpus.values()),
             }
             for name, counter in (
                 ("came", f"{device}:interrupts"),
                 ("threads", KERNEL_THREADS_TIME),
             ):
-                run_and_rank = (record["key"], record["rank"])
-                row[name] = counts.get((*run_and_rank, counter))
-                row[f"{name}_free"] = counts.get((*run_and_rank, f"{counter}{ON_FREE_CPUS}"))
+                key, rank = record["key"], record["rank"]
+                row[name] = counts.get((key, rank, counter))
+                row[f"{name}_free"] = counts.get((key, rank, f"{counter}{ON_FREE_CPUS}"))
             rows.append(row)
     return pl.DataFrame(rows, infer_schema_length=None)
 
 
 def _free_node_records(run: RunData) -> pl.DataFrame:
-    """A row per run that counts and target node, with the CPUs left free there."""
+    """A row per run that counts and target node, with the CPUs left free there.
+
+    `rank` is the node's index in its run, as in the counts of nodes.
+    """
     nested = read_nested(run.path)
-    identity = nested.frame.with_row_index("row").select("row", "key", "provenance")
+    run_rows = nested.frame.with_row_index("row").select("row", "key", "provenance")
     node_conditions = nested.conditions.select(
         "row", "node", "free_cpus", rank=pl.int_range(pl.len()).over("row")
     )
     counted_runs = run.samples.filter(pl.col("status") == "counts").select("key", "case", "arm")
-    return node_conditions.join(identity, on="row").join(
+    return node_conditions.join(run_rows, on="row").join(
         counted_runs, on="key", maintain_order="left"
     )
 
@@ -170,7 +176,7 @@ def _interrupt_counts(run: RunData) -> dict[tuple[str, int, str], float]:
     return {(str(key), rank, str(event)): value for key, rank, event, value in counts}
 
 
-def _devices(run: RunData) -> set[str]:
+def _site_devices(run: RunData) -> set[str]:
     """The devices that the site file names, without their ports; empty if it names none."""
     site = mapping_or_empty(run.header.facts.get("site"))
     rails = [mapping_or_empty(rail).get("device") for rail in site.get("rails") or []]
@@ -192,25 +198,25 @@ def _interrupt_sentences(table: pl.DataFrame) -> Sequence[str]:
     return sentences
 
 
-def _positive(name: str) -> pl.Expr:
-    """The sum of a column; null if nothing was counted."""
-    total = pl.col(name).sum()
+def _positive_total(column: str) -> pl.Expr:
+    """The sum of a column; null if it is 0, since nothing was counted."""
+    total = pl.col(column).sum()
     return pl.when(total > 0).then(total)
 
 
 INTERRUPTS = Question(
     name="served",
     title="Interrupts on the free core",
-    text="Interrupts of the network device whose CPUs, as recorded for each block, were all free"
-    " of the application; beside it how many of those that came during the runs were served there,"
-    " and how much of the time of all kernel threads was spent there, by the CPU that each ran on"
-    " last. Binding them needs root.",
+    text="Share of the network device's interrupts that were bound to free CPUs only, as recorded"
+    " for each block. Beside it: the share of the interrupts during the runs that was served there,"
+    " and the share of the time of all kernel threads that was spent there; a thread's time"
+    " counts for the CPU on which it ran last. Binding interrupts needs root.",
     rows=_interrupts,
     by=("case", "node", "device"),
     facts={
         "share": pl.col("bound").sum() / pl.col("all").sum(),
-        "came": pl.col("came_free").sum() / _positive("came"),
-        "threads": pl.col("threads_free").sum() / _positive("threads"),
+        "came": pl.col("came_free").sum() / _positive_total("came"),
+        "threads": pl.col("threads_free").sum() / _positive_total("threads"),
         "unit": pl.lit("1"),
         "interrupts": pl.col("all").first(),
         "cpus": pl.col("free_cpus").unique(maintain_order=True).str.join(" | "),

@@ -24,7 +24,7 @@ def test_the_picture_has_every_case_and_the_published_value_of_its_workload(tmp_
     groups = [runs("stream", OFF_B_S, ON_B_S, "B/s"), runs("lammps", OFF_S, ON_S), several]
     view = first_picture_view(load(tmp_path, *groups, runs("minife", OFF_S, ON_S)))
     assert view is not None
-    assert sorted(view.published) == ["LAMMPS 2.10 (Table III)", "STREAM 2.03 (Table II)"]
+    assert sorted(view.published_texts) == ["LAMMPS 2.10 (Table III)", "STREAM 2.03 (Table II)"]
     (plot,) = view.pictures
     svg = plot.svg("s")
     diamonds = re.search(r'<g id="s-published">.*?</g>\s*</g>', svg, re.DOTALL)
