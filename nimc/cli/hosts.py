@@ -67,7 +67,7 @@ def doctor_command(
         from nimc.cluster.in_job import findings, look_at_nodes
 
         with exit_when_stopped():
-            job_look = look_at_nodes(machine, results, wait_s, log, writes=True)
+            job_look = look_at_nodes(machine, results, wait_s, log, tries_writes=True)
         node_findings = [*findings(job_look, load_machine(machine))]
     diagnosis = examine(machine, node_findings)
     text = visible(diagnosis_text(diagnosis, verbose=verbose))

@@ -11,14 +11,14 @@ from records.last_words import cause_or_gist
 
 
 def ended_job_reason(check: rfm.RegressionTest) -> str:
-    """Return how the job of a check ended, and why, by its output or by the lack of any."""
-    outputs = [Path(check.stagedir, str(name)) for name in (check.stdout, check.stderr)]
-    texts = [path.read_text(errors="replace") for path in outputs if path.exists()]
+    """Return how the job of a check ended, and why, as its output or the lack of any shows."""
+    paths = [Path(check.stagedir, str(name)) for name in (check.stderr, check.stdout)]
+    outputs = [path.read_text(errors="replace") for path in paths if path.exists()]
     state = str(check.job.state)
-    if texts:
-        why = cause_or_gist(*reversed(texts)) or "no output"
+    if outputs:
+        cause = cause_or_gist(*outputs) or "no output"
     elif state.startswith(("CANCELLED", "PENDING")):
-        why = f"{NOT_STARTED} {check.max_pending_time:g} s"
+        cause = f"{NOT_STARTED} {check.max_pending_time:g} s"
     else:
-        why = f"its output did not get to {check.stagedir} of this host"
-    return f"job {check.job.jobid} ended as {state}: {why}"
+        cause = f"its output did not reach {check.stagedir} on this host"
+    return f"job {check.job.jobid} ended as {state}: {cause}"

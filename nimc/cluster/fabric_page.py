@@ -1,4 +1,4 @@
-"""Writes docs/fabrics.md and the table of README, from `records.machine.fabrics`.
+"""Writes docs/fabrics.md and the table in README from `records.machine.fabrics`.
 
 `python -m nimc.cluster.fabric_page` writes both.
 """
@@ -37,7 +37,12 @@ def page() -> str:
         passed=_table(
             ["fabric", "`perftest`", "MPI over one device", "over several"],
             (
-                [row.name, _options(row), _variables(row), _code(row.mpi_list_variable)]
+                [
+                    row.name,
+                    _perftest_options(row),
+                    _mpi_variables(row),
+                    _code(row.mpi_list_variable),
+                ]
                 for row in TABLE
             ),
         ),
@@ -45,7 +50,7 @@ def page() -> str:
 
 
 def readme_table() -> str:
-    """Return the table of README."""
+    """Return the table for README."""
     return _table(
         ["fabric", "injectors", "byte counter", "tried on"],
         (
@@ -100,17 +105,17 @@ def _counter_cells(counter: Counter) -> list[str]:
     ]
 
 
-def _options(row: Fabric) -> str:
+def _perftest_options(row: Fabric) -> str:
     options = " ".join([*row.perftest_options, *(["-x INDEX"] if row.has_gids else [])])
     return _code(options) if "perftest" in row.injectors else "cannot write"
 
 
-def _variables(row: Fabric) -> str:
-    return _code_list(f"{name}={text}" for name, text in row.mpi_variables.items()) or _NONE
+def _mpi_variables(row: Fabric) -> str:
+    return _code_list(f"{name}={value}" for name, value in row.mpi_variables.items()) or _NONE
 
 
 def with_table(readme: str) -> str:
-    """Return README with the present table of fabrics."""
+    """Return the text of README with its table of fabrics renewed."""
     head = readme_table().splitlines()[0]
     before, _, after = readme.partition(head)
     _, _, rest = after.partition("\n\n")
@@ -118,7 +123,7 @@ def with_table(readme: str) -> str:
 
 
 def main() -> None:
-    """Write page and table."""
+    """Write the page and the table."""
     replace_text(PAGE, page())
     replace_text(README, with_table(README.read_text()))
 

@@ -1,6 +1,6 @@
 """Faults that keep writers from writing: the messages that they cause, and their remedies.
 
-The messages are of perftest, UCX, MPI, Slurm, or of this project; `tests/captures` has most.
+The messages come from perftest, UCX, MPI, Slurm, or this project; `tests/captures` has most.
 """
 
 from __future__ import annotations
@@ -25,10 +25,10 @@ LOCKED_MEMORY = KnownFault(
     "too little locked memory",
     r"[Cc]ouldn't allocate MR|[Ff]ailed to create (?:MR|mr)|ibv_reg_(?:dmabuf_)?mr\b"
     r"|ibv_create_cq\(.*Cannot allocate memory|RLIMIT_MEMLOCK|locked memory",
-    "let steps lock memory: LimitMEMLOCK=infinity of slurmd's unit, and"
+    "let steps lock memory: LimitMEMLOCK=infinity in slurmd's unit, and"
     " PropagateResourceLimitsExcept=MEMLOCK in slurm.conf",
 )
-#: If a message matches several, it shows the first.
+#: A message that matches several of them shows the first.
 FAULTS = (
     KnownFault(
         "a firewall, or no route",
@@ -58,7 +58,7 @@ FAULTS = (
         r"direct launched using|unsupported PMI|ranks? found, 2 are needed|PMI_\w+ returned"
         r"|pmix_\w+ failed|PMIX ERROR|Only allocated \d+ nodes asked for",
         f"`make -B -C conductor/mpi_put LAUNCHER='{srun_launcher('TYPE')}'`;"
-        f" `{srun_launcher('list')}` has types (Open MPI: pmix, MPICH: pmi2)",
+        f" `{srun_launcher('list')}` lists the types (Open MPI: pmix, MPICH: pmi2)",
     ),
 )
 

@@ -8,7 +8,7 @@ from __future__ import annotations
 import os
 import tempfile
 import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import closing, suppress
 from dataclasses import dataclass, field, replace
 from pathlib import Path
@@ -46,29 +46,29 @@ from records.slurm import client, options, parse
 from records.slurm.outages import SlurmWatch
 from records.slurm.parse import PendingJob
 
-_JOB = "job on nodes"
-#: The plan of the trial, in the job's folder.
-_PLAN = "trial-plan.json"
+_JOB_SUBJECT = "job on nodes"
+#: File in the job's folder: the plan of the trial.
+_PLAN_FILE = "trial-plan.json"
 _CHECK = Path(__file__).with_name("node_look_check.py")
 _NODE_REPORT = TypeAdapter(NodeReport)
-#: Memory that suffices for the buffers of several writers and of an MPI, bytes.
-_ENOUGH_LOCKABLE_B = 2**30
+#: Memory that suffices for the buffers of several writers and an MPI, bytes.
+_SUFFICIENT_LOCKABLE_B = 2**30
 
 
 @dataclass(frozen=True, kw_only=True)
 class JobLook:
-    """The findings of a job that looked at nodes."""
+    """What a job that looked at nodes has found."""
 
-    #: Slurm's id; None if it took no job.
+    #: Slurm's id of the job; None if Slurm took no job.
     job: str | None
-    #: Why not all nodes answered, in one line; None if they did.
+    #: Why some nodes did not answer, in one line; None: all answered.
     why: str | None = None
     #: The nodes that answered, targets first.
     nodes: list[NodeReport] = field(default_factory=list)
-    #: The outcome of writes between them.
+    #: The outcomes of the writes that were tried between them.
     trials: list[Trial] = field(default_factory=list)
-    #: Why not all writes were tried; None: they were.
-    untried: str | None = None
+    #: Why some writes were not tried; None: all were.
+    why_untried: str | None = None
     #: The limit or policy that kept the job from starting.
     limit: str | None = None
 
@@ -88,13 +88,13 @@ def look_at_nodes(
     tell: Callable[[str], None],
     root: Path = ROOT,
     *,
-    writes: bool = False,
+    tries_writes: bool = False,
 ) -> JobLook:
-    """Look at the nodes of a machine in a job, and try `writes` there; `tell` prints progress.
+    """Look at the nodes of a machine in a job, and perhaps try writes; `tell` prints progress.
 
-    The job's files are in a new folder in `results`, which nodes should see. Job and folder are
-    always removed. Raises InputError for a machine without Slurm, MachineError if Slurm
-    does not answer, Stopped after a signal.
+    The job's files are in a new folder in `results`, which nodes should see. The job and the folder
+    are always removed. Raises InputError for a machine without Slurm, MachineError if Slurm does
+    not answer, Stopped after a signal.
     """
     machine, destination = load_machine(name, root), job_destination(name, "--in-job", root)
     processes.become_subreaper()
@@ -107,57 +107,57 @@ def look_at_nodes(
         folder = Path(path)
         with suppress(MachineError):  # the nodes report that there are no locks
             lock.acquire()
-        plan = tried_writes.plan_of(machine, folder) if writes else None
+        plan = tried_writes.plan_of(machine, folder) if tries_writes else None
         if plan:
-            plan.save(folder / _PLAN)
+            plan.save(folder / _PLAN_FILE)
 
-        def answered() -> bool:
+        def any_answered() -> bool:
             return any(folder.glob("[0-9]*.json"))
 
         check_options = _check_options(machine, folder, wait_s, plan)
-        tell_progress = progress_teller(folder, plan, tell, answered)
+        tell_progress = progress_teller(folder, plan, tell, any_answered)
         status, pending = run_job(
-            destination, check_options, folder, tell, interrupts, answered, tell_progress
+            destination, check_options, folder, tell, interrupts, any_answered, tell_progress
         )
         return replace(read_job_look(folder, status), limit=pending.limit if pending else None)
 
 
 @dataclass(frozen=True)
 class JobDestination:
-    """Where ReFrame submits a job for targets of a machine."""
+    """The partition to which ReFrame submits a job that needs a machine's targets."""
 
     config: Path
     partition: str
-    #: ReFrame's options that select it.
+    #: ReFrame's options that select it and an environment.
     options: list[str]
 
 
 def job_destination(name: str, option: str, root: Path = ROOT) -> JobDestination:
-    """Return where ReFrame submits the jobs of a machine.
+    """Return where ReFrame submits the jobs for a machine.
 
-    Raises InputError, which names `option`, if Slurm starts no jobs there.
+    Raises InputError, which names `option`, if Slurm does not start the machine's jobs.
     """
     machine, config = load_machine(name, root), root / "configs" / f"{name}.py"
     settings = settings_of(config)
     targets = target_partitions(settings.partitions, machine.partition)
     slurm_partitions = [
-        partition for partition in targets if partition.get("scheduler") in options.SCHEDULERS
+        target for target in targets if target.get("scheduler") in options.SCHEDULERS
     ]
     if not slurm_partitions:
-        none = "no partition of Slurm for the targets; allowed: machines whose jobs Slurm starts"
-        raise InputError(f"{option}: configs/{name}.py: {settings.fault or none}")
-    part = slurm_partitions[0]
-    environments = partition_environments(settings, [part], name)
+        no_slurm = "no Slurm partition for the targets; allowed: machines whose jobs Slurm starts"
+        raise InputError(f"{option}: configs/{name}.py: {settings.fault or no_slurm}")
+    partition = slurm_partitions[0]
+    environments = partition_environments(settings, [partition], name)
     if not environments:  # ReFrame's schema allows a partition without environments
         defined = ", ".join(str(environ["name"]) for environ in settings.environs) or "none"
         raise InputError(
-            f"{config}:{line_of(config, part['name'])}: environs: none of partition {part['name']}"
-            f" is defined; allowed: names of the file's environments: {defined}"
+            f"{config}:{line_of(config, partition['name'])}: environs: none of partition"
+            f" {partition['name']} is defined; allowed: names of the file's environments: {defined}"
         )
-    os.environ.update(settings.environment)  # ReFrame sets it, too, such as SLURM_CONF
+    os.environ.update(settings.environment)  # such as SLURM_CONF; ReFrame sets it, too
     environment = f"^{environments[0].environment}$"
-    selection = [f"--system={name}:{part['name']}", "-p", environment]
-    return JobDestination(config, part["name"], selection)
+    selection = [f"--system={name}:{partition['name']}", "-p", environment]
+    return JobDestination(config, partition["name"], selection)
 
 
 def run_job(
@@ -171,8 +171,8 @@ def run_job(
 ) -> tuple[int, PendingJob | None]:
     """Let ReFrame run a check in a job, which has ended or is cancelled when this returns.
 
-    `has_begun` tells by the job's files whether the job has begun; `tick` is called once a second.
-    Returns ReFrame's exit status, and why the job was pending last. Raises MachineError, Stopped.
+    `has_begun` tells from the job's files whether the job has begun; `tick` is called every second.
+    Returns ReFrame's exit status, and why the job was last pending. Raises MachineError, Stopped.
     """
     tell(f"ReFrame submits a job to {destination.partition}")
     command = [find_reframe(), "-C", str(destination.config), *destination.options, *check_options]
@@ -195,16 +195,16 @@ def _check_options(
     machine: Machine, folder: Path, wait_s: float, plan: BlockPlan | None
 ) -> list[str]:
     """Return ReFrame's options for the check; all of its files are in `folder`."""
-    # `nimc run` stages in the results; ReFrame alone in its prefix, or in the current folder.
-    prefix = os.environ.get("RFM_STAGE_DIR") or os.environ.get("RFM_PREFIX") or "."
-    values = {
+    # `nimc run` stages in the results. ReFrame on its own stages in one of these folders.
+    stage = os.environ.get("RFM_STAGE_DIR") or os.environ.get("RFM_PREFIX") or "."
+    variables = {
         "origins": machine.origins.model_dump_json(),
         "network": machine.network or "",
         "device": machine.device or "",
         "interface": machine.interface or "",
         "folder": folder,
-        "trial": folder / _PLAN if plan else "",
-        "stage": os.path.abspath(prefix),
+        "trial_plan": folder / _PLAN_FILE if plan else "",
+        "stage": os.path.abspath(stage),
         "max_pending_time": f"{max(1, round(wait_s))}s",
     }
     return [
@@ -213,8 +213,13 @@ def _check_options(
         "-r",
         f"--report-file={folder / 'reframe.json'}",
         *folder_options(folder),
-        *(word for name, value in values.items() for word in ("-S", f"NodeLook.{name}={value}")),
+        *variable_options("NodeLook", variables),
     ]
+
+
+def variable_options(check: str, variables: Mapping[str, object]) -> list[str]:
+    """Return ReFrame's options that set variables of a check."""
+    return [word for name, value in variables.items() for word in ("-S", f"{check}.{name}={value}")]
 
 
 def _slurm_tick(
@@ -223,9 +228,10 @@ def _slurm_tick(
     pending_reasons: list[PendingJob | None],
     has_begun: Callable[[], bool],
 ) -> Callable[[], None]:
-    """Return what to do once a second: see whether Slurm answers, and tell why the job waits.
+    """Return a function to call once a second.
 
-    The reason is added to `pending_reasons`.
+    It sees whether Slurm answers, and why the job waits. A change of the reason is added to
+    `pending_reasons`, and a new reason is told.
     """
 
     def tick() -> None:
@@ -241,27 +247,28 @@ def _slurm_tick(
 
 
 def progress_teller(
-    folder: Path, plan: BlockPlan | None, tell: Callable[[str], None], answered: Callable[[], bool]
+    folder: Path, plan: BlockPlan | None, tell: Callable[[str], None], has_begun: Callable[[], bool]
 ) -> Callable[[], None]:
-    """Return what to do once a second: tell that the job has started, and each trial's start."""
-    told_lines: list[str] = []
+    """Return a function to call once a second: it tells that the job, and each trial, started."""
+    printed_count = 0
 
     def tick() -> None:
-        if not answered():
+        nonlocal printed_count
+        if not has_begun():
             return
         lines = [
             "the job has started",
             *(tried_writes.progress_lines(plan, folder) if plan else []),
         ]
-        for line in lines[len(told_lines) :]:
+        for line in lines[printed_count:]:
             tell(line)
-            told_lines.append(line)
+            printed_count += 1
 
     return tick
 
 
-def why_no_job(status: int, folder: Path) -> str | None:
-    """Return why a job of ReFrame failed, in one line; None if it did not."""
+def job_failure(status: int, folder: Path) -> str | None:
+    """Return why a job of ReFrame failed, in one line; None if it did not fail."""
     why = why_failed(status, folder)
     if why and (refusal := parse.refusal(why)):
         return f"Slurm refuses the job: {refusal}"
@@ -273,12 +280,18 @@ def read_job_look(folder: Path, status: int) -> JobLook:
     """Read the files in a job's folder; `status` is the exit status of ReFrame."""
     files = sorted(folder.glob("[0-9]*.json"), key=lambda path: int(path.stem))
     job = next((case.get("jobid") for case in reported_cases(folder)), None)
-    why = why_no_job(status, folder)
+    why = job_failure(status, folder)
     nodes = [_NODE_REPORT.validate_json(path.read_bytes()) for path in files]
     state = read_text(folder / JOB_STATE)
-    untried = tried_writes.why_untried(folder, state) if (folder / _PLAN).exists() else None
+    why_untried = (
+        tried_writes.why_untried(folder, state) if (folder / _PLAN_FILE).exists() else None
+    )
     return JobLook(
-        job=job, why=why, nodes=nodes, trials=tried_writes.read_trials(folder), untried=untried
+        job=job,
+        why=why,
+        nodes=nodes,
+        trials=tried_writes.read_trials(folder),
+        why_untried=why_untried,
     )
 
 
@@ -289,34 +302,36 @@ def findings(job_look: JobLook, machine: Machine) -> Iterator[HostFinding]:
     """Yield whether the job ran on all of its nodes, and what the nodes lack."""
     remedy = "nodes must see the results folder, and Python there must start"
     if job_look.limit:
-        remedy = f"its limit is {job_look.limit}: same_job in site/ is one job, not two"
+        remedy = f"its limit is {job_look.limit}: with same_job in site/ it is one job, not two"
     elif not job_look.job:
         remedy = "see access in configs/, and origins in site/: same_job needs no heterogeneous job"
     elif NOT_STARTED in (job_look.why or ""):
         remedy = "try later, or with a longer --wait"
-    yield required_finding(_JOB, job_look.why, job_look.outcome, remedy)
-    rows = [
-        (row.what, (node.name, row))
+    yield required_finding(_JOB_SUBJECT, job_look.why, job_look.outcome, remedy)
+    by_subject = grouped(
+        (finding.what, (node.name, finding))
         for node in job_look.nodes
-        for row in _node_findings(node, machine)
-    ]
-    for node_rows in grouped(rows).values():
-        yield _merged(node_rows)
-    if job_look.untried:
-        yield gap("writes between nodes", job_look.untried, needed=True)
+        for finding in _node_findings(node, machine)
+    )
+    for node_findings in by_subject.values():
+        yield _merged(node_findings)
+    if job_look.why_untried:
+        yield gap("writes between nodes", job_look.why_untried, needed=True)
     yield from tried_writes.findings(job_look.trials, job_look.nodes, machine)
 
 
-def _merged(node_rows: Sequence[tuple[str, HostFinding]]) -> HostFinding:
-    """Merge the rows of all nodes into one; if some nodes lack something, it names only these."""
-    shown = [(node, row) for node, row in node_rows if row.state != "ok"] or node_rows
-    details = grouped((row.detail, node) for node, row in shown)
-    detail = "; ".join(f"{', '.join(nodes)}: {detail}" for detail, nodes in details.items())
-    return replace(shown[0][1], detail=detail)
+def _merged(node_findings: Sequence[tuple[str, HostFinding]]) -> HostFinding:
+    """Merge the nodes' findings on one subject; if some nodes lack it, only these are named."""
+    faults = [(node, finding) for node, finding in node_findings if finding.state != "ok"]
+    shown = faults or node_findings
+    nodes_by_detail = grouped((finding.detail, node) for node, finding in shown)
+    details = (f"{', '.join(nodes)}: {detail}" for detail, nodes in nodes_by_detail.items())
+    _, first_finding = shown[0]
+    return replace(first_finding, detail="; ".join(details))
 
 
 def _counter_findings(node: NodeReport, machine: Machine) -> Iterator[HostFinding]:
-    """Yield which counter counts the bytes of each device of the site file, or why none does."""
+    """Yield which counter counts the bytes of each device in the site file, or why none does."""
     for site_name in machine.devices:
         device = devices.find(site_name, node.host.rdma)
         name = device.name if device else site_name
@@ -324,41 +339,47 @@ def _counter_findings(node: NodeReport, machine: Machine) -> Iterator[HostFindin
         if counter:
             yield HostFinding(subject, "ok", f"{counter} was read")
         elif name in node.uncounted:
-            missing = f"none: {node.uncounted[name]}"
-            yield gap(subject, missing, "writes are proven by nothing, or by memory (mpi_put)")
+            fault = f"none: {node.uncounted[name]}"
+            yield gap(subject, fault, "writes are proven by nothing, or by memory (mpi_put)")
 
 
 def _node_findings(node: NodeReport, machine: Machine) -> Iterator[HostFinding]:
     """Yield a finding for each thing that a node must have."""
-    missing = node.unseen and f"does not see {', '.join(node.unseen)}, where ReFrame stages"
-    visible = "see the checkout, Python, the results and the stage folder"
+    unseen = ", ".join(node.unseen)
     yield required_finding(
-        "shared folders", missing, visible, "keep it on a file system that all nodes mount"
+        "shared folders",
+        unseen and f"does not see {unseen}, where ReFrame stages",
+        "see the checkout, Python, the results and the stage folder",
+        "keep it on a file system that all nodes mount",
     )
     lock = "the lock of this host in the results folder"
-    remedy = "mount it with locks (Lustre: -o flock), or use another --results"
     yield required_finding(
-        "locks", "" if node.sees_lock else f"does not see {lock}", f"see {lock}", remedy
+        "locks",
+        "" if node.sees_lock else f"does not see {lock}",
+        f"see {lock}",
+        "mount it with locks (Lustre: -o flock), or use another --results",
     )
-    name = machine.interface
-    subject = "interface on nodes"
-    file = f"site/{machine.name}.yaml"
-    addressed = ", ".join(name for name, address in node.addresses.items() if address) or "none"
-    if name is None:
-        yield gap(
-            subject, f"not set; with an IPv4 address: {addressed}", f"set interface in {file}"
-        )
-    else:
-        address = node.addresses.get(name)
-        missing = "" if address else f"no {name} with an IPv4 address, but {addressed}"
-        yield required_finding(subject, missing, f"{name} {address}", f"interface in {file}")
-    for row in [*used_devices(node.host, machine), *peculiarities(node.host)]:
-        yield replace(row, what=f"{row.what} on nodes")
+    yield _interface_finding(node, machine)
+    for finding in [*used_devices(node.host, machine), *peculiarities(node.host)]:
+        yield replace(finding, what=f"{finding.what} on nodes")
     yield from _counter_findings(node, machine)
     device = devices.find(machine.device, node.host.rdma) if machine.device else None
-    if device and node.lockable_b is not None and node.lockable_b < _ENOUGH_LOCKABLE_B:
+    if device and node.lockable_b is not None and node.lockable_b < _SUFFICIENT_LOCKABLE_B:
         detail = f"{node.lockable_b / 2**20:g} MiB may be locked (`ulimit -l`): writers lock theirs"
         yield gap("locked memory on nodes", detail, LOCKED_MEMORY.remedy)
     fabric = fabrics.FABRICS.get(device.transport) if device else None
-    missing, _, remedy = node.without_injector(machine.injector, fabric).partition(": ")
-    yield required_finding(f"{machine.injector} on nodes", missing, "ready", remedy)
+    fault, _, remedy = node.without_injector(machine.injector, fabric).partition(": ")
+    yield required_finding(f"{machine.injector} on nodes", fault, "ready", remedy)
+
+
+def _interface_finding(node: NodeReport, machine: Machine) -> HostFinding:
+    """Return whether a node has the interface in the site file, with an address."""
+    subject, file = "interface on nodes", f"site/{machine.name}.yaml"
+    addressed = ", ".join(name for name, address in node.addresses.items() if address) or "none"
+    interface = machine.interface
+    if interface is None:
+        detail = f"not set; with an IPv4 address: {addressed}"
+        return gap(subject, detail, f"set interface in {file}")
+    address = node.addresses.get(interface)
+    fault = "" if address else f"no {interface} with an IPv4 address, but {addressed}"
+    return required_finding(subject, fault, f"{interface} {address}", f"interface in {file}")

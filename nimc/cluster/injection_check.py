@@ -1,4 +1,4 @@
-"""The check of `nimc inject` outside an allocation: the conductor of the writers in a job.
+"""The check that `nimc inject` runs outside an allocation: it starts the conductor in a job.
 
 ReFrame submits the job, with the options of the machine's configuration.
 """
@@ -29,30 +29,29 @@ class Injection(rfm.RunOnlyRegressionTest):
     num_tasks_per_node = 1
     #: `origins` as in a site file (JSON).
     origins = variable(str)
-    #: Number of targets.
-    targets = variable(int)
-    #: Nodes requested for the first component, joined with commas; empty for any.
-    named = variable(str)
+    num_targets = variable(int)
+    #: Nodes requested for the job's first component, joined with commas; empty: any nodes.
+    nodelist = variable(str)
     #: File of the conductor's request (`conductor.block.injection.InjectionRequest`).
-    request = variable(str)
+    request_file = variable(str)
     #: File that the conductor writes at its end.
-    end = variable(str)
+    end_file = variable(str)
 
     @run_before("run")
     def start_conductor(self) -> None:
         """Start the conductor on the first node."""
         origins = Origins.model_validate_json(self.origins)
         same_job = origins.policy == "same_job"
-        self.num_tasks = self.targets + (origins.nodes if same_job else 0)
-        self.job.options += options.job_options(origins, nodelist=self.named)
+        self.num_tasks = self.num_targets + (origins.nodes if same_job else 0)
+        self.job.options += options.job_options(origins, nodelist=self.nodelist)
         self.env_vars |= options.STEP_ENVIRONMENT
         self.job.launcher = getlauncher("local")()
-        conductor = python_main("conductor.block.injection", self.request)
+        conductor = python_main("conductor.block.injection", self.request_file)
         self.executable, *self.executable_opts = map(shlex.quote, conductor)
 
     @sanity_function
     def conductor_ended(self) -> bool:
         """Check that the conductor has ended; else say why the job ended."""
-        if not Path(self.end).exists():
+        if not Path(self.end_file).exists():
             raise SanityError(ended_job_reason(self))
         return True

@@ -1,7 +1,7 @@
 """Writers beside an application that somebody else starts: `nimc inject`.
 
-On one host and in an allocation of Slurm, the conductor runs here, and starts the command in this
-terminal. Otherwise a job runs conductor and command (`injection_check`).
+On one host and in an allocation of Slurm, the conductor runs here and starts the command in this
+terminal. Otherwise a job runs the conductor and the command (`injection_check`).
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ from conductor.agent.agent import node_name
 from conductor.block import injection, trial
 from conductor.block.injection import InjectionRequest
 from nimc.campaign.plan import folder_options
-from nimc.cluster.in_job import job_destination, run_job, why_no_job
+from nimc.cluster.in_job import job_destination, job_failure, run_job, variable_options
 from nimc.cluster.tried_writes import findings
 from records import checkout, injected, processes
 from records.acceptance import LIMITS
@@ -41,25 +41,30 @@ from reframe_tests import planning
 from reframe_tests.crossing import is_zero_rate
 from reframe_tests.factors import check_level
 
-#: Case of the plan.
+#: Case in the plan.
 CASE = "inject"
-#: Prefix of the folder of an injection.
+#: Prefix of the name of the folder of an injection.
 _FOLDER_PREFIX = ".nimc-inject-"
-#: File in that folder: what the conductor prints.
+#: File in that folder that gets what the conductor prints.
 LOG = "conductor.log"
-#: How often progress is looked for, seconds.
-_TICK_S = 0.2
-#: Writers do not stop because a run is disturbed.
-_NO_LIMITS = dict.fromkeys(LIMITS)
-#: Time of a job besides that of --for, seconds: agents connect, and their writers are measured
-#: alone with 1, 2, 4, ... queue pairs.
+#: File in that folder: the request to the conductor.
+_REQUEST_FILE = "request.json"
+#: Interval at which progress is read, seconds.
+_UPDATE_INTERVAL_S = 0.2
+#: No disturbance of a target refutes writes.
+_NO_DISTURBANCE_LIMITS = dict.fromkeys(LIMITS)
+#: Time that a job needs besides that of --for, seconds: the agents connect, and the uncontended
+#: rate of their writers is measured with 1, 2, 4, ... queue pairs.
 _PREPARATION_S = 600.0
-_END_REASONS: dict[EndedBy, str] = {
+#: What ended writes of which the conductor could not record the end.
+_UNRECORDED_ENDS: dict[EndedBy, str] = {
     "failure": "the conductor was killed",
     "stop": "stopped by a signal",
 }
 _CHECK = Path(__file__).with_name("injection_check.py")
 _HEAD = TypeAdapter(Head)
+#: Descriptors of this process.
+_STDOUT, _STDERR = 1, 2
 #: Slurm sets this variable in an allocation.
 _JOB_VARIABLE = "SLURM_JOB_ID"
 #: Slurm sets this variable in an allocation of several components.
@@ -73,10 +78,12 @@ class RequestedWrites:
     rate: str = "full"
     #: None: the machine's injector.
     injector: str | None = None
-    #: Nodes as Slurm lists them; None: as the machine's file says.
+    #: Target and origin nodes, each as a list in Slurm's form; None: as the machine's file says.
     targets: str | None = None
     origins: str | None = None
+    #: Empty: no command runs beside the writes.
     command: Sequence[str] = ()
+    #: How long to write, seconds; None: until the command or the user ends the writes.
     length_s: float | None = None
     #: How long a job may wait in the queue, seconds.
     wait_s: float = 600.0
@@ -114,7 +121,7 @@ def inject(
             if request.owner is not None:
                 _run_here(request, folder, interrupts, progress)
             else:
-                with suppress(Stopped):  # the writes until then still count
+                with suppress(Stopped):  # the writes before the signal still count
                     _run_in_job(request, machine, writes, folder, interrupts, progress)
             return progress.outcome(interrupts)
 
@@ -124,7 +131,7 @@ def injection_request(
 ) -> InjectionRequest:
     """Return the request to the conductor, which runs on this host if the request has an owner.
 
-    `folder` has the logs, `output` gets the record. Raises InputError for nodes that do not fit.
+    `folder` gets the logs, and `output` the record. Raises InputError for nodes that do not fit.
     """
     targets, origins = _named_nodes(machine, writes)
     on_this_host = machine.origins.policy == "same_host" or _JOB_VARIABLE in os.environ
@@ -160,33 +167,33 @@ def _run_in_job(
 ) -> None:
     """Let a job run the conductor. Raises InputError, MachineError and Stopped."""
     destination = job_destination(machine.name, "--machine")
-    path = folder / "request.json"
+    request_file = folder / _REQUEST_FILE
     targets = request.targets
     origins = request.origins
-    request.save(path)
+    request.save(request_file)
     site_origins = machine.with_origins(len(origins)).origins if origins else machine.origins
     first_component = [*targets, *origins]
     if origins and site_origins.policy != "same_job":
         access = [*site_origins.access, f"--nodelist={','.join(origins)}"]
         site_origins = site_origins.model_copy(update={"access": access})
         first_component = targets
-    values = {
+    variables = {
         "origins": site_origins.model_dump_json(),
-        "targets": len(targets) or 1,
-        "named": ",".join(first_component),
-        "request": path,
-        "end": progress.logs / "block.json",
+        "num_targets": len(targets) or 1,
+        "nodelist": ",".join(first_component),
+        "request_file": request_file,
+        "end_file": progress.logs / "block.json",
         "max_pending_time": f"{max(1, round(writes.wait_s))}s",
     }
     if writes.length_s is not None:
-        values["time_limit"] = f"{round(writes.length_s + _PREPARATION_S)}s"
+        variables["time_limit"] = f"{round(writes.length_s + _PREPARATION_S)}s"
     check_options = [
         "-c",
         str(_CHECK),
         "-r",
         f"--report-file={folder / 'reframe.json'}",
         *folder_options(folder),
-        *(word for name, value in values.items() for word in ("-S", f"Injection.{name}={value}")),
+        *variable_options("Injection", variables),
     ]
 
     def has_begun() -> bool:
@@ -197,25 +204,25 @@ def _run_in_job(
     )
     progress.update()
     if progress.head is None:
-        raise MachineError(why_no_job(status, folder) or "the job left no record")
+        raise MachineError(job_failure(status, folder) or "the job left no record")
 
 
 def _run_here(
     request: InjectionRequest, folder: Path, interrupts: Interrupts, progress: Progress
 ) -> None:
     """Run the conductor here until it and all of its processes have ended."""
-    argv = python_main("conductor.block.injection", str(folder / "request.json"))
-    ends_with_this = processes.signalled_with_parent(os.getpid())
+    argv = python_main("conductor.block.injection", str(folder / _REQUEST_FILE))
+    end_with_parent = processes.signalled_with_parent(os.getpid())
 
     def prepare() -> None:
-        ends_with_this()
-        os.setpgid(0, 0)  # keys of the terminal must not reach the conductor
+        end_with_parent()
+        os.setpgid(0, 0)  # the terminal's Ctrl-C must not reach the conductor
 
     with ExitStack() as files:
-        streams = [os.dup(number) for number in (1, 2)]
+        streams = [os.dup(descriptor) for descriptor in (_STDOUT, _STDERR)]
         for stream in streams:
             files.callback(os.close, stream)
-        replace(request, streams=streams).save(folder / "request.json")
+        replace(request, streams=streams).save(folder / _REQUEST_FILE)
         log = files.enter_context((folder / LOG).open("ab"))
         interrupts.check()
         progress.begin(request.block)
@@ -224,7 +231,7 @@ def _run_here(
         )
     try:
         while child.poll() is None:
-            interrupts.wait(_TICK_S)
+            interrupts.wait(_UPDATE_INTERVAL_S)
             progress.update()
             if interrupts.signum is not None:
                 child.terminate()
@@ -243,7 +250,7 @@ def _in_foreground() -> bool:
 
 
 class Progress:
-    """Reads the conductor's progress from the files in its folder, and tells each step once."""
+    """The conductor's progress, read from the files in its folder; each step is printed once."""
 
     def __init__(
         self, folder: Path, machine: Machine, request: InjectionRequest, tell: Callable[[str], None]
@@ -254,7 +261,7 @@ class Progress:
         self._in_terminal = request.group is not None
         self.tell = tell
         self._stop_requested = False
-        #: Output file of a command in a job -> how much of it was shown, bytes.
+        #: Output file of a command in a job -> how much of it has been shown, bytes.
         self._shown_b = {injection.OUT: 0, injection.ERR: 0}
         #: Number of notes that have been printed.
         self._printed_notes = 0
@@ -275,8 +282,8 @@ class Progress:
     def handle_stop_key(self) -> bool:
         """Handle a key such as Ctrl-C, and return whether this was possible.
 
-        The first one ends the writes as `--for` does. If a command runs in this terminal, the
-        terminal has sent the key to the command as well, so that nothing is left to do.
+        The first key ends the writes as `--for` does. If a command runs in this terminal, the
+        terminal has sent the key to the command as well, so nothing is left to do.
         """
         self._read_head()
         if not self.has_begun:
@@ -305,8 +312,9 @@ class Progress:
             return
         if not self._printed_trial and (self.logs / trial.FILE).exists():
             self._printed_trial = True
-            for row in findings(trial.read(self.logs), [], self._machine):
-                self.tell(f"{row.what}: {row.detail}{row.remedy and f' -> {row.remedy}'}")
+            for finding in findings(trial.read(self.logs), [], self._machine):
+                remedy = finding.remedy and f" -> {finding.remedy}"
+                self.tell(f"{finding.what}: {finding.detail}{remedy}")
         for note in head.notes[self._printed_notes :]:
             self.tell(note)
         self._printed_notes = len(head.notes)
@@ -322,7 +330,7 @@ class Progress:
             self.head = _HEAD.validate_json((self.logs / injected.HEAD_FILE).read_bytes())
 
     def _show(self, name: str, stream: TextIO) -> None:
-        """Show what is new in an output file; there is none if the command has a terminal."""
+        """Show what is new in an output file. A command with a terminal has no such file."""
         with suppress(FileNotFoundError), (self.logs / name).open("rb") as file:
             file.seek(self._shown_b[name])
             new = file.read()
@@ -336,17 +344,17 @@ class Progress:
         head = self.head
         if head is None or head.start_s is None:
             interrupts.check()
-            raise MachineError(self._why())
+            raise MachineError(self._failure())
         if head.ended_by is None:  # the conductor was killed
             ended_by: EndedBy = "failure" if interrupts.signum is None else "stop"
-            reason = head.reason or f"{_END_REASONS[ended_by]} before it was checked"
+            reason = head.reason or f"{_UNRECORDED_ENDS[ended_by]} before it was checked"
             head = replace(head, ended_by=ended_by, proven=False, reason=reason)
             injected.save_head(self.logs, head)
             injected.save(self.logs, self._output)
         return Injected(head, interrupts.signum)
 
-    def _why(self) -> str:
-        """Return the conductor's reason for its end, else what it printed last."""
+    def _failure(self) -> str:
+        """Return why the conductor ended: its own reason, else the gist of what it printed."""
         if self.head and self.head.reason:
             return self.head.reason
         log = self._folder / LOG
@@ -354,11 +362,11 @@ class Progress:
 
 
 def _in_allocation(plan: BlockPlan, machine: Machine, nodes: Sequence[str]) -> BlockPlan:
-    """Return the plan with agents on these nodes of the allocation; without any, on all of it."""
-    _nodes_of_job()
+    """Return the plan with agents on these nodes of the allocation; on all if none are named."""
+    _nodes_of_job()  # refuses a host outside the allocation
     policy: OriginPolicy = "hetjob" if _HETEROGENEOUS_VARIABLE in os.environ else "same_job"
-    component = machine.origins.model_copy(update={"policy": policy})
-    launcher = agent_launcher(component, machine.network)
+    origins = machine.origins.model_copy(update={"policy": policy})
+    launcher = agent_launcher(origins, machine.network)
     if policy == "same_job" and nodes:
         launcher.append(f"--nodelist={','.join(nodes)}")
     launcher.append("--export=ALL")  # a job may be submitted with --export=NONE
@@ -366,7 +374,7 @@ def _in_allocation(plan: BlockPlan, machine: Machine, nodes: Sequence[str]) -> B
 
 
 def _named_nodes(machine: Machine, writes: RequestedWrites) -> tuple[list[str], list[str]]:
-    """Return the target and origin nodes of the options, if any. Raises InputError."""
+    """Return the target and origin nodes that the options name, if any. Raises InputError."""
     if (writes.targets is None) != (writes.origins is None):
         missing = "--from" if writes.origins is None else "--to"
         raise InputError(f"{missing}: missing; allowed: both --to and --from, or neither")
@@ -374,22 +382,26 @@ def _named_nodes(machine: Machine, writes: RequestedWrites) -> tuple[list[str], 
         return [], []
     if machine.origins.policy == "same_host":
         policy = f"site/{machine.name}.yaml: origins.policy: same_host"
-        raise InputError(f"--to, --from: found; allowed with {policy}: neither, since it is a host")
+        raise InputError(
+            f"--to, --from: found; allowed with {policy}: neither, since there is one host"
+        )
     targets, origins = hostnames(writes.targets), hostnames(writes.origins)
-    job = _nodes_of_job() if _JOB_VARIABLE in os.environ else [*targets, *origins]
+    job_nodes = _nodes_of_job() if _JOB_VARIABLE in os.environ else [*targets, *origins]
     for option, nodes in (("--to", targets), ("--from", origins)):
-        if absent := [node for node in nodes if node not in job]:
-            allowed = f"allowed: nodes of the job: {', '.join(job)}"
+        if absent := [node for node in nodes if node not in job_nodes]:
+            allowed = f"allowed: nodes of the job: {', '.join(job_nodes)}"
             raise InputError(f"{option}: {', '.join(absent)} found; {allowed}")
-    if twice := sorted(set(targets) & set(origins)):
-        raise InputError(f"--to, --from: both have {', '.join(twice)}; allowed: different nodes")
+    if common := sorted(set(targets) & set(origins)):
+        raise InputError(f"--to, --from: both name {', '.join(common)}; allowed: different nodes")
     return targets, origins
 
 
 def _nodes_of_job() -> list[str]:
     """Return the nodes of the allocation. Raises InputError if this process is on none of them."""
-    components = [name for name in os.environ if name.startswith("SLURM_JOB_NODELIST")]
-    nodes = [*dict.fromkeys(host for name in components for host in hostnames(os.environ[name]))]
+    nodelists = [
+        nodelist for name, nodelist in os.environ.items() if name.startswith("SLURM_JOB_NODELIST")
+    ]
+    nodes = [*dict.fromkeys(node for nodelist in nodelists for node in hostnames(nodelist))]
     if node_name() not in nodes:
         allowed = f"allowed: on a node of the job: {', '.join(nodes)}"
         raise InputError(f"this command runs on {node_name()}; {allowed}")
@@ -397,7 +409,7 @@ def _nodes_of_job() -> list[str]:
 
 
 def plan_of(machine: Machine, writes: RequestedWrites, folder: Path) -> BlockPlan:
-    """Return the block of the writers. Raises InputError, in terms of the options."""
+    """Return the plan of the writers' block. Raises InputError, which names the option."""
     levels = {"rate": writes.rate, "injector": writes.injector or "auto"}
     try:
         if is_zero_rate(writes.rate):
@@ -406,9 +418,11 @@ def plan_of(machine: Machine, writes: RequestedWrites, folder: Path) -> BlockPla
         request = planning.CaseRequest(arms=["off", "on"], levels=levels)
         planned = planning.treatments(request, machine)[-1].writes
     except InputError as error:
-        option = str(error).startswith(("rate: ", "injector: "))
-        raise InputError(f"{'--' if option else ''}{error}") from None
+        names_option = str(error).startswith(("rate: ", "injector: "))
+        raise InputError(f"--{error}" if names_option else str(error)) from None
     assert planned, "the arm has writers"
     treatment = Treatment(name=planned.injector, writes=planned, role="effect", baseline="off")
     fixed = {"case": CASE, "workload": "", "block": 0, "seed": 0, "pairs": 0, "warmups": 0}
-    return planning.block(request, [treatment], machine, _NO_LIMITS, nimc_dir=str(folder), **fixed)
+    return planning.block(
+        request, [treatment], machine, _NO_DISTURBANCE_LIMITS, nimc_dir=str(folder), **fixed
+    )

@@ -1,4 +1,4 @@
-"""Facts of a new machine: what Slurm and the modules system say of it.
+"""Facts of a new machine, from Slurm and the modules system.
 
 `learn` asks them; the functions that parse their output are pure.
 """
@@ -21,10 +21,11 @@ from records.programs import ask
 from records.slurm import client
 from records.slurm.parse_nodes import NodeShape, SlurmPartition
 
+#: A line of the list of modules: a name with a version, perhaps with marks such as `(default)`.
 _MODULE = re.compile(r"([A-Za-z][\w.+-]*(?:/[\w.+-]+)*/[\w.+-]+)(?:\(([\w:,]+)\))?", re.ASCII)
-#: Parts of an environment of ReFrame, by names in lower case without versions: GCC, MPI,
-#: LAMMPS. Other names have these words too: gnuplot, mpi4py, hdf5-mpi, GCCcore.
-_ENVIRONMENT_PARTS = re.compile(
+#: Software for an environment of ReFrame (GCC, MPI, LAMMPS), by its name in lower case without its
+#: version. Names of other software have these words too: gnuplot, mpi4py, hdf5-mpi, GCCcore.
+_ENVIRONMENT_SOFTWARE = re.compile(
     r"(?:prgenv-)?(?:gcc|gnu)(?:-native|-toolset)?[-_.]?[\d.]*"
     r"|(?:(?:cray|hpcx|ibm|intel|nec|oneapi|parastation|platform|spectrum)-)*"
     r"[a-z]*(?:mpi|mpich|mvapich)\d*(?:-(?:x|abi|gdr|ib|ofi|ucx|[\d.]+))*"
@@ -36,25 +37,27 @@ _ENVIRONMENT_PARTS = re.compile(
 class ClusterFacts:
     """The answers of Slurm, this host and a job."""
 
-    #: Name and processor of this host, which submits the jobs.
+    #: Name of this host, which submits the jobs.
     host: str
+    #: Processor of this host.
     processor: str
-    #: Partitions that can run jobs. The first is the default one, and has the targets.
+    #: Partitions that can run jobs. The first is the default one and has the targets.
     partitions: Sequence[SlurmPartition]
     #: Each shape of node in the partition of the targets, with the number of such nodes.
     shapes: Sequence[tuple[NodeShape, int]]
     #: `scontrol show config`.
     settings: Mapping[str, str]
     #: Types of MPI that `srun` starts.
-    mpi: Sequence[str]
+    mpi_types: Sequence[str]
     #: Accounts of the user.
     accounts: Sequence[str]
-    #: ReFrame's name of the modules system, and the modules of `modules_in`.
+    #: ReFrame's name for the modules system.
     modules_system: str
+    #: Modules of compilers, MPI and LAMMPS, each as `NAME/VERSION`.
     modules: Sequence[str]
-    #: Why Slurm refuses heterogeneous jobs in the target partition; None if it was not refused.
-    hetjob_refused: str | None = None
-    #: The findings of the job; empty without one.
+    #: Why no heterogeneous job starts in the target partition; None if none has failed.
+    hetjob_refusal: str | None = None
+    #: What a job has found on nodes.
     job_look: JobLook = field(default_factory=lambda: JobLook(job=None, why="no job was submitted"))
 
     @property
@@ -64,7 +67,7 @@ class ClusterFacts:
 
     @property
     def nodes(self) -> Sequence[NodeReport]:
-        """The nodes that the job looked at."""
+        """The nodes that answered in the job."""
         return self.job_look.nodes
 
     @property
@@ -77,28 +80,28 @@ class ClusterFacts:
 
     @property
     def origins(self) -> Origins:
-        """Return where origins come from."""
+        """Return where the origins come from, as in a site file."""
         single_node = self.target.nodes < 2
-        if self.hetjob_refused or (single_node and self.origin_partition is self.target):
+        if self.hetjob_refusal or (single_node and self.origin_partition is self.target):
             return Origins(policy="same_host" if single_node else "same_job")
         return Origins(policy="hetjob", partition=self.origin_partition.name)
 
 
-def modules_in(text: str) -> list[str]:
-    """Return `NAME/VERSION` of compilers, MPI and LAMMPS.
+def modules_in(listing: str) -> list[str]:
+    """Return `NAME/VERSION` of the modules of compilers, MPI and LAMMPS.
 
-    `text` is the output of `module --terse --default avail` of Lmod or environment-modules.
+    `listing` is the output of `module --terse --default avail` of Lmod or environment-modules.
     """
-    matches = (_MODULE.fullmatch(line.strip()) for line in text.splitlines())
+    matches = (_MODULE.fullmatch(line.strip()) for line in listing.splitlines())
     names = dict.fromkeys(match[1] for match in matches if match)
-    return [name for name in names if any(map(_ENVIRONMENT_PARTS.fullmatch, _software(name)))]
+    return [name for name in names if any(map(_ENVIRONMENT_SOFTWARE.fullmatch, _software(name)))]
 
 
 def _software(module: str) -> Iterator[str]:
     """Yield the possible names of a module's software, in lower case.
 
-    The version may be the last part of a name or the second. It may also have the name of a
-    toolchain, such as in `HDF5/1.14.0-gompi-2023a`, and so is left out.
+    The version is the last part of the module's name, or the second. It is left out, since it may
+    name a toolchain, as in `HDF5/1.14.0-gompi-2023a`.
     """
     parts = module.lower().split("/")
     yield parts[-2]
@@ -124,7 +127,7 @@ def learn() -> ClusterFacts:
         partitions=usable,
         shapes=shapes,
         settings=settings,
-        mpi=client.mpi_types(),
+        mpi_types=client.mpi_types(),
         accounts=client.accounts(user_name(os.geteuid())),
         modules_system=system,
         modules=modules,
@@ -132,10 +135,10 @@ def learn() -> ClusterFacts:
 
 
 def _modules(environment: Mapping[str, str]) -> tuple[str, Sequence[str]]:
-    """Return ReFrame's name of the modules system, and its modules."""
-    for variable, name in (("LMOD_CMD", "lmod"), ("MODULES_CMD", "tmod4")):
+    """Return ReFrame's name for the modules system, and the modules of `modules_in`."""
+    for variable, system in (("LMOD_CMD", "lmod"), ("MODULES_CMD", "tmod4")):
         if program := environment.get(variable):
             interpreter = [] if os.access(program, os.X_OK) else ["tclsh"]
             answer = ask([*interpreter, program, "bash", "--terse", "--default", "avail"])
-            return name, modules_in(answer.text)
+            return system, modules_in(answer.text)
     return "nomod", []

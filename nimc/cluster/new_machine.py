@@ -1,6 +1,6 @@
 """Makes the two files of a new machine, `configs/MACHINE.py` and `site/MACHINE.yaml`.
 
-A comment names the source of each value. Unknown values are comments, too.
+A comment names the source of each value. Keys whose values are unknown are comments, too.
 """
 
 from __future__ import annotations
@@ -34,6 +34,9 @@ _LONGEST_S = 4 * 3600
 _MPI_TYPES = {"pmix", "pmi2", "cray_shasta"}
 #: Prefixes of interfaces of containers and virtual machines, which do not lead to other nodes.
 _VIRTUAL_PREFIXES = ("docker", "podman", "cni", "virbr", "lxc", "br-", "veth", "tun", "tap")
+#: Stand for a number and a size that are not known.
+_UNKNOWN_NUMBER, _UNKNOWN_SIZE = "N", "SIZE"
+_UNKNOWN = {_UNKNOWN_NUMBER, _UNKNOWN_SIZE}
 #: Keys of `origins` that are written.
 _ORIGIN_KEYS = {"policy", "nodes", "partition"}
 _TEMPLATES = Path(__file__).with_name("templates")
@@ -43,21 +46,21 @@ def config_text(name: str, facts: ClusterFacts) -> str:
     """Return the configuration of ReFrame. It is valid without edits."""
     models = {node.host.processor: node.host.cpu_model for node in facts.nodes}
     other_models = [model for processor, model in models.items() if processor != facts.processor]
-    return _filled(
+    return _rendered(
         "config.py.in",
         name=name,
         facts=facts,
         hostnames=host_pattern(facts.host),
-        launcher=options.LAUNCHER if _MPI_TYPES & set(facts.mpi) else "mpirun",
+        launcher=options.LAUNCHER if _MPI_TYPES & set(facts.mpi_types) else "mpirun",
         access=access,
         longest_s=_LONGEST_S,
-        mpi_variable=lambda pmi: [["SLURM_MPI_TYPE", pmi]] if pmi in facts.mpi else [],
+        mpi_variable=lambda pmi: [["SLURM_MPI_TYPE", pmi]] if pmi in facts.mpi_types else [],
         other_processor=other_models[0] if other_models else "",
     )
 
 
-def _filled(template: str, **values: object) -> str:
-    import jinja2  # takes long
+def _rendered(template: str, **values: object) -> str:
+    import jinja2  # slow to import
 
     environment = jinja2.Environment(keep_trailing_newline=True, undefined=jinja2.StrictUndefined)
     environment.filters |= {
@@ -71,13 +74,13 @@ def _filled(template: str, **values: object) -> str:
 
 
 def host_pattern(host: str) -> str:
-    """Return a regular expression for this host and others whose names differ in numbers only."""
+    """Return a regular expression for this host and others whose names differ only in numbers."""
     short = host.partition(".")[0]
     return re.sub(r"[0-9]+", lambda _: r"\d+", re.escape(short)) + r"\b"
 
 
 def access(partition: SlurmPartition) -> list[str]:
-    """Return the options of every job in a partition."""
+    """Return the options that every job in a partition needs."""
     exclusive = [] if partition.whole_nodes else ["--exclusive"]
     return [f"--partition={partition.name}", *exclusive]
 
@@ -95,10 +98,12 @@ def _limit(seconds: int) -> str:
 
 def site_text(facts: ClusterFacts) -> str:
     """Return the site file. It is valid without edits."""
-    nodes, first = facts.nodes, facts.nodes[0] if facts.nodes else None
+    nodes = facts.nodes
+    first_node = nodes[0] if nodes else None
     description = facts.settings.get("ClusterName") or "a cluster"
-    if first:
-        description += f", {first.host.sockets} sockets a node, {first.host.cpu_model}"
+    if first_node:
+        host = first_node.host
+        description += f", {host.sockets} sockets a node, {host.cpu_model}"
     active = {node.name: active_ports(node.host) for node in nodes}
     without_rdma = ", ".join(node for node, ports in active.items() if not ports)
     common_devices = devices(nodes)
@@ -112,10 +117,10 @@ def site_text(facts: ClusterFacts) -> str:
     rate_b_s = fastest.rate_b_s if fastest else 0.0
     shapes = facts.shapes
     node_facts = _node_facts(facts, shapes[0][0]) if shapes else {}
-    text = _filled(
+    text = _rendered(
         "site.yaml.in",
         facts=facts,
-        first=first,
+        first_node=first_node,
         names=", ".join(active),
         by_node=_by_node,
         entry=_entry,
@@ -137,8 +142,8 @@ def site_text(facts: ClusterFacts) -> str:
         addressed={node.name: ", ".join(common_interfaces([node])) for node in nodes},
         rate=f"{rate_b_s * 8 / 1e9:g}Gbit/s" if rate_b_s else "200Gbit/s",
         node_facts=node_facts,
-        known_of_node=node_facts and not {"N", "SIZE"} & set(map(str, node_facts.values())),
-        unlike=sum(count for _, count in shapes[1:]),
+        node_is_known=bool(node_facts) and not _UNKNOWN & {*map(str, node_facts.values())},
+        other_nodes=sum(count for _, count in shapes[1:]),
     )
     return re.sub(r"\n{3,}", "\n\n", text)
 
@@ -148,7 +153,7 @@ def _fabric(
 ) -> Fabric:
     """Return the fabric of the fastest device that all nodes have, else of any active device.
 
-    If a node has no active device, it is tcp; if there is no node, InfiniBand.
+    If a node has no active device, the fabric is tcp; if no node is known, InfiniBand.
     """
     if not all(active.values()):
         return FABRICS["tcp"]
@@ -159,13 +164,15 @@ def _fabric(
 
 def _make(facts: ClusterFacts) -> str:
     """Return the command that builds `mpi_put` with the site's MPI."""
-    mpi = next((name for name in ("cray_shasta", "pmix", "pmi2") if name in facts.mpi), "pmix")
+    mpi = next(
+        (name for name in ("cray_shasta", "pmix", "pmi2") if name in facts.mpi_types), "pmix"
+    )
     compiler = "MPICC=cc " if mpi == "cray_shasta" else ""
     return f"make -B -C conductor/mpi_put {compiler}LAUNCHER='{options.srun_launcher(mpi)}'"
 
 
 def keys_to_fill_in(text: str) -> list[str]:
-    """Return the keys of a site file that are comments, since their values are unknown."""
+    """Return the keys of a site file that are comments since their values are unknown."""
     return re.findall(r"^# ([a-z_]+): (?=NAME$|5y$|\{|see )", text, re.MULTILINE)
 
 
@@ -183,7 +190,7 @@ def _entry(key: str, value: object, example: object = None) -> str:
 
 
 def _comment(text: str) -> str:
-    """Return a text of another program as the lines of a comment."""
+    """Return a text, perhaps from another program, as the lines of a comment."""
     return "\n".join(f"# {line}" for line in textwrap.wrap(one_line(text), _WIDTH))
 
 
@@ -198,35 +205,36 @@ def _ports(active: Sequence[tuple[Device, Port]]) -> str:
 
 
 def _node_facts(facts: ClusterFacts, shape: NodeShape) -> dict[str, object]:
-    """Return the facts of a node as jobs get it; unknown ones are `N` and `SIZE`."""
+    """Return the facts of a node as jobs get it; unknown ones are `N` or `SIZE`."""
     slurm_b = shape.memory_mib and shape.memory_mib * 2**20
-    values: dict[str, object] = {
+    node_facts: dict[str, object] = {
         "cores": shape.cores,
         "threads_per_core": shape.threads_per_core,
         "sockets": shape.sockets,
-        "numa_nodes": "N",
+        "numa_nodes": _UNKNOWN_NUMBER,
     }
     if not facts.nodes:
-        return values | {"llc": "SIZE", "memory": _size(slurm_b)}
+        return node_facts | {"llc": _UNKNOWN_SIZE, "memory": _size(slurm_b)}
     host = facts.nodes[0].host
-    numbers = nodes_with_cores(host.numa_nodes) or [0]
+    core_nodes = nodes_with_cores(host.numa_nodes) or [0]
     memory_only = memory_only_nodes(host.numa_nodes)
-    values["cores"] = min(host.cores, shape.cores)
-    values["sockets"] = host.sockets
-    values["numa_nodes"] = len(numbers) if numbers == list(range(len(numbers))) else numbers
+    node_facts["cores"] = min(host.cores, shape.cores)
+    node_facts["sockets"] = host.sockets
+    is_gapless = core_nodes == list(range(len(core_nodes)))
+    node_facts["numa_nodes"] = len(core_nodes) if is_gapless else core_nodes
     if memory_only:
-        values["memory_nodes"] = memory_only
+        node_facts["memory_nodes"] = memory_only
     rdma = devices(facts.nodes)
     if rdma and rdma[0].numa_node is not None:
-        values["nic_node"] = rdma[0].numa_node
+        node_facts["nic_node"] = rdma[0].numa_node
     least_b = min(filter(None, (host.memory_b, slurm_b)), default=None)
-    return values | {"llc": _size(host.llc_total_b), "memory": _size(least_b)}
+    return node_facts | {"llc": _size(host.llc_total_b), "memory": _size(least_b)}
 
 
 def _size(size_b: int | None) -> str:
     """Return a size in the largest unit that gives a whole number; `SIZE` if it is unknown."""
     if not size_b:
-        return "SIZE"
+        return _UNKNOWN_SIZE
     units = (("GiB", 2**30), ("MiB", 2**20), ("KiB", 2**10), ("B", 1))
     return next(f"{size_b // factor}{unit}" for unit, factor in units if size_b % factor == 0)
 
@@ -245,7 +253,7 @@ class ActiveDevice:
     numa_node: int | None
     rate_b_s: float
     #: Node -> the kernel's name of the device there.
-    names: Mapping[str, str]
+    kernel_names: Mapping[str, str]
 
 
 def devices(nodes: Sequence[NodeReport]) -> list[ActiveDevice]:
@@ -268,7 +276,7 @@ def devices(nodes: Sequence[NodeReport]) -> list[ActiveDevice]:
                     fabric=device.transport,
                     numa_node=device.numa_node,
                     rate_b_s=port.rate_b_s or 0.0,
-                    names={node: match.name for node, match in matches.items()},
+                    kernel_names={node: match.name for node, match in matches.items()},
                 )
                 common.setdefault(device.name, active)
                 break
@@ -311,11 +319,11 @@ def common_interfaces(nodes: Sequence[NodeReport]) -> list[str]:
 def with_nodes(
     name: str, facts: ClusterFacts, parent: Path, wait_s: float, tell: Callable[[str], None]
 ) -> ClusterFacts:
-    """Return the facts, completed by a job that looks at nodes with the files as they are so far.
+    """Return the facts, completed by a job that looks at nodes with the files made from them.
 
     If Slurm refuses a heterogeneous job, or a limit keeps it from starting, a plain job is tried.
-    If that one fails as well, the cause, such as the account, has nothing to do with heterogeneous
-    jobs, and the first outcome stands. Raises MachineError, Stopped.
+    If the plain job gets no further, the cause, such as the account, has nothing to do with
+    heterogeneous jobs, and the first outcome stands. Raises MachineError, Stopped.
     """
     with TemporaryDirectory() as folder:
         root = Path(folder)
@@ -330,14 +338,13 @@ def with_nodes(
             tell(job_look.outcome)
             return replace(facts, job_look=job_look)
 
-        first = with_job_look(facts)
-        first_look = first.job_look
-        started = first_look.nodes or (first_look.job and not first_look.limit)
-        if started or first.origins.policy != "hetjob":
-            return first
-        why = first_look.why
-        if first_look.limit:
-            why = f"it was not started: {first_look.limit}"
-        second = with_job_look(replace(facts, hetjob_refused=why))
-        went_further = second.job_look.nodes if first_look.job else second.job_look.job
-        return second if went_further else first
+        completed_facts = with_job_look(facts)
+        job_look = completed_facts.job_look
+        has_started = job_look.nodes or (job_look.job and not job_look.limit)
+        if has_started or completed_facts.origins.policy != "hetjob":
+            return completed_facts
+        refusal = f"it was not started: {job_look.limit}" if job_look.limit else job_look.why
+        plain_job_facts = with_job_look(replace(facts, hetjob_refusal=refusal))
+        plain_look = plain_job_facts.job_look
+        went_further = plain_look.nodes if job_look.job else plain_look.job
+        return plain_job_facts if went_further else completed_facts

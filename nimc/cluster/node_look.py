@@ -1,6 +1,6 @@
 """Program that writes the facts of one node as `RANK.json` to the folder of a job.
 
-`srun` starts it as one task a node. It only uses the standard library.
+`srun` starts it as one task per node. It uses only the standard library.
 """
 
 from __future__ import annotations
@@ -24,25 +24,27 @@ from records.machine import host
 from records.machine.fabrics import Fabric
 from records.machine.host import Host
 
-#: File in the folder of the job: Slurm's state of it at its end.
+#: File in the job's folder: Slurm's state of the job at its end.
 JOB_STATE = "job-state"
-#: Start of the reason why no node answered if ReFrame cancelled the job, which waited too long.
+#: Start of the reason why no node answered if ReFrame cancelled a job that had waited too long.
 NOT_STARTED = "it had not started after"
-#: The capability to lock any amount of memory: where the kernel shows it, and its bit in `CapEff`.
-_STATUS, _CAP_IPC_LOCK = Path("/proc/self/status"), 14
+#: Bit in `CapEff` of the capability to lock any amount of memory.
+_CAP_IPC_LOCK = 14
+_PROCESS_STATUS = Path("/proc/self/status")
 
 
 @dataclass(frozen=True, kw_only=True)
 class NodeReport:
     """The facts of a node that was looked at."""
 
-    #: The node's name in Slurm; its hardware and kernel.
+    #: The node's name in Slurm.
     name: str
+    #: Its hardware and kernel.
     host: Host
-    #: ReFrame's folders that it does not see. A node that answers does see the checkout, Python
-    #: and the results.
+    #: ReFrame's folders that it does not see. A node that answers sees the checkout, Python and the
+    #: results.
     unseen: list[str]
-    #: True if it sees the lock that is held on the host that submits the job.
+    #: True if it sees the lock that the host that submits the job holds.
     sees_lock: bool
     #: Interface -> its IPv4 address; None if it has none.
     addresses: dict[str, str | None]
@@ -52,7 +54,7 @@ class NodeReport:
     counters: dict[str, str] = field(default_factory=dict)
     #: RDMA device or interface without a counter -> why there is none.
     uncounted: dict[str, str] = field(default_factory=dict)
-    #: Injector -> index of its GID, if it is passed one.
+    #: Injector -> index of the GID that is passed to it; only injectors that are passed one.
     gid_indexes: dict[str, int] = field(default_factory=dict)
     #: Memory that a step may lock, bytes; None: any amount.
     lockable_b: int | None = None
@@ -65,8 +67,8 @@ class NodeReport:
 def main() -> None:
     """`node_look FOLDER DEVICE INTERFACE PATH...`; device and interface may be empty."""
     folder = Path(sys.argv[1])
-    device, interface = (word or None for word in sys.argv[2:4])
-    report = look_at_node(folder, device, interface, sys.argv[4:])
+    device, interface = (name or None for name in sys.argv[2:4])
+    report = look_at_node(folder, device, interface, paths=sys.argv[4:])
     rank = os.environ.get("SLURM_PROCID", "0")
     replace_text(folder / f"{rank}.json", json.dumps(asdict(report)))
 
@@ -74,18 +76,18 @@ def main() -> None:
 def look_at_node(
     folder: Path, device: str | None, interface: str | None, paths: list[str]
 ) -> NodeReport:
-    """Return the facts of this node; it should see `paths`. `folder` is the folder of the job."""
+    """Return the facts of this node, which should see `paths`. `folder` is the job's folder."""
     this_node = host.detect()
     names = {
         *(adapter.name for adapter in this_node.rdma),
         *(adapter.name for adapter in this_node.interfaces),
     }
-    counted: dict[str, str] = {}
+    counter_names: dict[str, str] = {}
     uncounted: dict[str, str] = {}
     for name in sorted(names):
         reading = counters.read(name, "received")
         if reading and reading.bytes_b is not None:
-            counted[name] = reading.name
+            counter_names[name] = reading.name
         else:
             uncounted[name] = _why_uncounted(name, reading)
     gid_indexes: dict[str, int] = {}
@@ -100,7 +102,7 @@ def look_at_node(
         sees_lock=_sees_lock(folder / "lock"),
         addresses={adapter.name: _address(adapter.name) for adapter in this_node.interfaces},
         injectors={name: injector.missing(device) for name, injector in INJECTORS.items()},
-        counters=counted,
+        counters=counter_names,
         uncounted=uncounted,
         gid_indexes=gid_indexes,
         lockable_b=_lockable_b(),
@@ -116,13 +118,15 @@ def _why_uncounted(device: str, reading: CounterReading | None) -> str:
 def _lockable_b() -> int | None:
     """Return the memory that this process may lock; None: any amount."""
     limit_b, _ = resource.getrlimit(resource.RLIMIT_MEMLOCK)
-    effective = re.search(r"^CapEff:\s*([0-9a-f]+)$", kernel_text.read(_STATUS), re.MULTILINE)
-    has_capability = effective is not None and int(effective[1], 16) >> _CAP_IPC_LOCK & 1
+    effective = re.search(
+        r"^CapEff:\s*([0-9a-f]+)$", kernel_text.read(_PROCESS_STATUS), re.MULTILINE
+    )
+    has_capability = effective is not None and (int(effective[1], 16) >> _CAP_IPC_LOCK) & 1
     return None if has_capability or limit_b == resource.RLIM_INFINITY else limit_b
 
 
 def _sees_lock(lock_file: Path) -> bool:
-    """Return whether this task sees the lock: it cannot take it."""
+    """Return whether this task sees the lock, which it then cannot take."""
     try:
         with private_lock(lock_file) as lock:
             return not lock.acquire()

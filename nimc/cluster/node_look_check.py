@@ -23,7 +23,7 @@ from records.slurm import options
 
 @rfm.simple_test
 class NodeLook(rfm.RunOnlyRegressionTest):
-    """One task per node; each task writes its facts to a folder."""
+    """One task per node; each task writes the facts of its node to a folder."""
 
     descr = "what a target and its origins have"
     valid_systems = ["*"]
@@ -32,34 +32,34 @@ class NodeLook(rfm.RunOnlyRegressionTest):
     num_tasks_per_node = 1
     #: `origins` of the site file, as JSON.
     origins = variable(str)
-    #: Slurm's network, the writers' device, and the agents' interface in the site file, or empty.
+    #: `network`, `device` and `interface` of the site file; empty without them.
     network = variable(str)
     device = variable(str)
     interface = variable(str)
-    #: Folder that gets the records.
+    #: Folder that gets the nodes' answers.
     folder = variable(str)
     #: ReFrame's stage folder, which each node must see.
     stage = variable(str)
-    #: Plan of the writes that are tried after the look, or empty.
-    trial = variable(str, value="")
+    #: File of the plan of the writes that are tried after the look; empty: none are.
+    trial_plan = variable(str, value="")
 
     @run_before("run")
     def start_on_all_nodes(self) -> None:
-        """Start the tasks in the same way as agents."""
+        """Start the tasks as agents are started, then try the writes."""
         origins = Origins.model_validate_json(self.origins)
         one_host = origins.policy == "same_host"
         self.nodes = 1 if one_host else 1 + origins.nodes
         self.num_tasks = self.nodes if origins.policy == "same_job" else 1
         self.job.options += options.job_options(origins)
         self.env_vars |= options.STEP_ENVIRONMENT
-        step = [] if one_host else options.agent_launcher(origins, self.network or None)
-        launcher = [word.format(n_nodes=self.nodes) for word in step]
+        template = [] if one_host else options.agent_launcher(origins, self.network or None)
+        launcher = [word.format(n_nodes=self.nodes) for word in template]
         arguments = self.folder, self.device, self.interface, self.stage
         command = python_main("nimc.cluster.node_look", *arguments)
         self.job.launcher = getlauncher("local")()
         self.executable, *self.executable_opts = map(shlex.quote, [*launcher, *command])
-        if self.trial:
-            self.postrun_cmds = [shlex.join(python_main("conductor.block.trial", self.trial))]
+        if self.trial_plan:
+            self.postrun_cmds = [shlex.join(python_main("conductor.block.trial", self.trial_plan))]
 
     @sanity_function
     def all_nodes_answered(self) -> bool:

@@ -1,4 +1,4 @@
-"""Remedies that need root: a table of them, and the scripts that an operator installs."""
+"""Remedies that need root: their table, and the scripts that an operator installs."""
 
 from __future__ import annotations
 
@@ -14,13 +14,13 @@ import yaml
 from records.errors import InputError
 from records.kernel_text import cpu_list, cpu_list_text
 
-#: A prolog and an epilog for Slurm, and a unit for systemd.
+#: What an operator installs: a prolog and an epilog for Slurm, and a unit for systemd.
 Part = Literal["prolog", "epilog", "unit"]
 PARTS: tuple[Part, ...] = get_args(Part)
 
 _SHELL = Path(__file__).with_name("shell")
 _DEVICE = re.compile(r"[A-Za-z0-9][A-Za-z0-9_.-]{0,31}")
-_HEX = re.compile(r"(0x)?([0-9a-fA-F]{1,8})")
+_MASK = re.compile(r"(?:0x)?(?P<digits>[0-9a-fA-F]{1,8})")
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -28,12 +28,12 @@ class RootRemedy:
     """One entry of `shell/remedies.yaml`."""
 
     name: str
-    #: Its effect, its needs, its price and its trap, one sentence or two each.
+    #: Its effect, its needs, its price and its trap, in one or two sentences each.
     does: str
     needs: str
     price: str
     trap: str
-    #: Value that the scripts need -> `allowed`, in words, and `example`, which is the default.
+    #: Value that the scripts need -> what is `allowed`, in words, and an `example`, the default.
     parameters: Mapping[str, Mapping[str, str]]
 
     @property
@@ -62,13 +62,13 @@ def _cpus(text: str) -> str | None:
 
 
 def _mask(text: str) -> str | None:
-    """Return a mask without `0x` and leading zeros; None if its set bits are not adjacent."""
-    match = _HEX.fullmatch(text)
-    bits = int(match[2], 16) if match else 0
-    return f"{bits:x}" if re.fullmatch("1+0*", f"{bits:b}") else None
+    """Return a hexadecimal mask without `0x` and leading zeros; None if a gap is in its bits."""
+    match = _MASK.fullmatch(text)
+    mask = int(match["digits"], 16) if match else 0
+    return f"{mask:x}" if re.fullmatch("1+0*", f"{mask:b}") else None
 
 
-#: Name of a value -> the value in the form that the kernel prints; None if it is not allowed.
+#: Parameter -> function that returns a value as the kernel prints it; None if it is not allowed.
 _CANONICAL: dict[str, Callable[[str], str | None]] = {
     "device": _device,
     "cpus": _cpus,
@@ -77,18 +77,18 @@ _CANONICAL: dict[str, Callable[[str], str | None]] = {
 
 
 def parameter_values(remedy: RootRemedy, assignments: Sequence[str]) -> dict[str, str]:
-    """Parameter -> value, from words such as `cpus=0-3`. Raises InputError."""
-    chosen = {name: parameter["example"] for name, parameter in remedy.parameters.items()}
+    """Return parameter -> value, from words such as `cpus=0-3`. Raises InputError."""
+    values = {name: parameter["example"] for name, parameter in remedy.parameters.items()}
     for word in assignments:
         name, _, text = word.partition("=")
-        if name not in chosen:
-            allowed = ", ".join(f"{parameter}=VALUE" for parameter in chosen)
+        if name not in values:
+            allowed = ", ".join(f"{parameter}=VALUE" for parameter in values)
             raise InputError(f"--set {word}: allowed: {allowed}")
         value = _CANONICAL[name](text)
         if value is None:
             raise InputError(f"--set {word}: allowed: {remedy.parameters[name]['allowed']}")
-        chosen[name] = value
-    return chosen
+        values[name] = value
+    return values
 
 
 def path_of(remedy: RootRemedy, part: Part) -> str:
@@ -98,7 +98,7 @@ def path_of(remedy: RootRemedy, part: Part) -> str:
     return f"/etc/slurm/{part}.d/nimc-{remedy.name}"
 
 
-def render(remedy: RootRemedy, chosen: Mapping[str, str], part: Part) -> str:
+def render(remedy: RootRemedy, values: Mapping[str, str], part: Part) -> str:
     """Return the text of one part, such as the epilog."""
     if part == "unit":
         unit = (_SHELL / "unit.in").read_text()
@@ -109,7 +109,7 @@ def render(remedy: RootRemedy, chosen: Mapping[str, str], part: Part) -> str:
         f"# {remedy.does}",
         "set -u",
         f"remedy='{remedy.name}'",
-        *(f"{name}={shlex.quote(value)}" for name, value in chosen.items()),
+        *(f"{name}={shlex.quote(value)}" for name, value in values.items()),
     ]
     files = (_SHELL / f"{name}.sh.in" for name in ("state", remedy.name, part))
     texts = ["\n".join(head) + "\n", *(file.read_text() for file in files)]

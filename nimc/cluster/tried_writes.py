@@ -1,4 +1,4 @@
-"""The trial of `nimc doctor --in-job`: which writes are tried, and their outcome."""
+"""The trial of `nimc doctor --in-job`: which writes are tried, and their outcomes."""
 
 from __future__ import annotations
 
@@ -27,29 +27,32 @@ from reframe_tests import planning
 
 #: Case of the trial's plan.
 CASE = "trial"
-#: How long a writer may take until it reports a row, seconds. Six that fail take two minutes.
+#: How long a writer may take to report its first row, seconds. Six failures take two minutes.
 _READY_S = 20.0
-#: A counter that shows less than this share of the bytes written stands still. It may rise a little
-#: since every interface carries some other traffic.
+#: A counter that shows less than this share of the bytes written counts as standing still. It may
+#: have risen a little, since every interface carries some other traffic.
 _STANDSTILL_SHARE = 0.01
-_REASONS_PAGE = "docs/reliability.md has what each reason means"
+_REASONS_PAGE = "docs/reliability.md explains each reason"
 
 
 def logs_of(folder: Path) -> Path:
-    """Return where the trial of a job writes its files."""
+    """Return the folder in a job's folder that gets the files of its trial."""
     return folder / "logs" / CASE / "0"
 
 
 def plan_of(machine: Machine, folder: Path) -> BlockPlan:
     """Return the plan of writes and reads by the machine's injector, and writes by all others.
 
-    On one host there are no others.
+    On one host the other injectors are not tried.
     """
-    tried: list[tuple[str, str]] = [(machine.injector, "write"), (machine.injector, "read")]
+    tried_writes: list[tuple[str, str]] = [(machine.injector, "write"), (machine.injector, "read")]
     if machine.origins.policy != "same_host":
-        tried += [(name, "write") for name in _writing_injectors() if name != machine.injector]
+        others = [name for name in _writing_injectors() if name != machine.injector]
+        tried_writes += [(name, "write") for name in others]
     treatments = [
-        treatment for name, direction in tried for treatment in _treatment(name, direction, machine)
+        treatment
+        for injector, direction in tried_writes
+        for treatment in _treatments(injector, direction, machine)
     ]
     request = planning.CaseRequest(arms=["on"])
     fixed = {"case": CASE, "workload": "", "block": 0, "seed": 0, "pairs": 0, "warmups": 0}
@@ -65,8 +68,8 @@ def _writing_injectors() -> list[str]:
     ]
 
 
-def _treatment(name: str, direction: str, machine: Machine) -> list[Treatment]:
-    """Return the treatment with the writes of an injector; empty if it has no such direction."""
+def _treatments(name: str, direction: str, machine: Machine) -> list[Treatment]:
+    """Return the one treatment with an injector's writes; none if it has no such direction."""
     try:
         injector = get(name, direction)
         levels = {"injector": name, "direction": direction}
@@ -78,7 +81,7 @@ def _treatment(name: str, direction: str, machine: Machine) -> list[Treatment]:
 
 
 def read_trials(folder: Path) -> list[Trial]:
-    """Return the outcomes in a job's folder; empty if the trial did not come to its end."""
+    """Return the outcomes in a job's folder; none if no outcome was saved."""
     try:
         return [*block_trial.read(logs_of(folder))]
     except (OSError, ValueError):
@@ -91,13 +94,14 @@ def progress_lines(plan: BlockPlan, folder: Path) -> list[str]:
         return []
     names = [treatment.name for treatment, _ in block_trial.treatments_tried(plan)]
     lines = [
-        f"tries {_subject(name)} ({number} of {len(names)})" for number, name in enumerate(names, 1)
+        f"tries {_subject(name)} ({number} of {len(names)})"
+        for number, name in enumerate(names, start=1)
     ]
     return lines[: len(read_trials(folder)) + 1]
 
 
 def why_untried(folder: Path, state: str = "") -> str | None:
-    """Return why a trial did not come to its end, in one line; None if all writes were tried.
+    """Return why a trial did not finish, in one line; None if all writes were tried.
 
     `state` is Slurm's state of the job.
     """
@@ -105,8 +109,8 @@ def why_untried(folder: Path, state: str = "") -> str | None:
         block = json.loads((logs_of(folder) / "block.json").read_bytes())
         return None if block["state"] == "done" else str(block["reason"])
     except (OSError, ValueError, LookupError):
-        ended = f"; the job ended as {state}" if state else ""
-        return f"the trial did not come to its end{ended}"
+        job_end = f"; the job ended as {state}" if state else ""
+        return f"the trial did not finish{job_end}"
 
 
 # The findings of a trial, a line each.
@@ -115,17 +119,17 @@ def why_untried(folder: Path, state: str = "") -> str | None:
 def findings(
     trials: Sequence[Trial], nodes: Sequence[NodeReport], machine: Machine
 ) -> Iterator[HostFinding]:
-    """Yield a row for each injector that was tried, or that nodes lack."""
+    """Yield a finding for each kind of writes that was tried, or whose injector nodes lack."""
     for trial in trials:
         is_needed = INJECTORS[trial.name].name == machine.injector
         subject = _subject(trial.name)
-        missing = [why for node in nodes if (why := node.injectors.get(trial.name))]
-        if missing and not is_needed:
-            cause, _, remedy = missing[0].partition(": ")
-            yield gap(subject, cause, remedy)
+        faults = [fault for node in nodes if (fault := node.injectors.get(trial.name))]
+        if faults and not is_needed:
+            detail, _, remedy = faults[0].partition(": ")
+            yield gap(subject, detail, remedy)
             continue
-        row = replace(_finding(trial, subject, nodes, machine), needed=is_needed)
-        yield row if is_needed or row.state == "ok" else replace(row, state="limited")
+        finding = replace(_finding(trial, subject, nodes, machine), needed=is_needed)
+        yield finding if is_needed or finding.state == "ok" else replace(finding, state="limited")
 
 
 def _subject(name: str) -> str:
@@ -146,11 +150,11 @@ def _finding(
     if standstill := _standstill(trial):
         remedy = f"name the `device` that carries the writes in site/{machine.name}.yaml"
         return gap(subject, f"{standstill}; {detail}", remedy, needed=True)
-    unproven = any(record.proof == "unproven" for record in trial.writers)
+    is_unproven = any(record.proof == "unproven" for record in trial.writers)
     share = _link_share(trial.writers, machine)
     if trial.rejection:
         return gap(subject, f"a run would be rejected: {trial.rejection}; {detail}", _REASONS_PAGE)
-    if unproven:
+    if is_unproven:
         return gap(subject, f"unproven; {detail}", Note.UNPROVEN.remedy)
     if share is not None and share < FULL_SHARE:
         return gap(subject, detail, Note.BELOW_LINK.remedy)
@@ -158,20 +162,22 @@ def _finding(
 
 
 def _details(trial: Trial, nodes: Sequence[NodeReport], machine: Machine) -> Iterator[str]:
-    records = trial.writers
-    rate_b_s = sum(record.rate_alone_b_s for record in records)
-    share = _link_share(records, machine)
-    link_share = "" if share is None else f", {share:.0%} of the link"
-    pairs = max(record.queue_pairs or 1 for record in records)
-    over = plural(pairs if pairs > 1 else len(records), "queue pair")
-    transports = ", ".join(dict.fromkeys(record.transport for record in records))
-    yield f"{quantity(rate_b_s, 'B/s')}{link_share} over {transports}, {over}"
-    yield f"counted: {_counts(trial)}; proof: {records[0].proof or 'none'}"
-    yield f"buffers on {_nodes_of_buffers(records)}"
-    if records[0].origin_options:
-        yield f"options {records[0].origin_options}"
-    if device := machine.device and _device_node(nodes, machine.device):
-        yield device
+    writers = trial.writers
+    rate_b_s = sum(writer.rate_alone_b_s for writer in writers)
+    share = _link_share(writers, machine)
+    share_text = "" if share is None else f", {share:.0%} of the link"
+    writer_queue_pairs = max(writer.queue_pairs or 1 for writer in writers)
+    # Writers with one queue pair each are counted; of others, the pairs of one writer.
+    queue_pairs = writer_queue_pairs if writer_queue_pairs > 1 else len(writers)
+    transports = ", ".join(dict.fromkeys(writer.transport for writer in writers))
+    rate_text = f"{quantity(rate_b_s, 'B/s')}{share_text}"
+    yield f"{rate_text} over {transports}, {plural(queue_pairs, 'queue pair')}"
+    yield f"counted: {_counts(trial)}; proof: {writers[0].proof or 'none'}"
+    yield f"buffers on {_buffer_nodes(writers)}"
+    if writers[0].origin_options:
+        yield f"options {writers[0].origin_options}"
+    if device_node := machine.device and _device_node(nodes, machine.device):
+        yield device_node
     indexes = {node.name: node.gid_indexes.get(trial.name) for node in nodes}
     if gids := [f"{name} {index}" for name, index in indexes.items() if index is not None]:
         yield f"GID index: {', '.join(gids)}"
@@ -179,48 +185,50 @@ def _details(trial: Trial, nodes: Sequence[NodeReport], machine: Machine) -> Ite
 
 def _standstill(trial: Trial) -> str:
     """Return which target's counter stood still while writers wrote; empty if none did."""
-    for record in trial.writers:
+    for writer in trial.writers:
         # A counter counts all writers to a target.
-        written_b = sum(other.bytes_b for other in trial.writers if other.target == record.target)
-        if record.counted_b is not None and record.counted_b < _STANDSTILL_SHARE * written_b:
-            return f"a counter that stands still: {record.counter} at {record.target}"
+        written_b = sum(other.bytes_b for other in trial.writers if other.target == writer.target)
+        if writer.counted_b is not None and writer.counted_b < _STANDSTILL_SHARE * written_b:
+            return f"a counter that stands still: {writer.counter} at {writer.target}"
     return ""
 
 
-def _link_share(records: Sequence[WriterRecord], machine: Machine) -> float | None:
-    """Return the share of the link's rate that the writers reached; None if it is not known."""
+def _link_share(writers: Sequence[WriterRecord], machine: Machine) -> float | None:
+    """Return the share of the targets' link rates that the writers reached; None if not known."""
     if machine.nic is None:
         return None
-    targets = len({record.target for record in records})
-    return sum(record.rate_alone_b_s for record in records) / machine.nic.link_rate_b_s / targets
+    targets = {writer.target for writer in writers}
+    rate_b_s = sum(writer.rate_alone_b_s for writer in writers)
+    return rate_b_s / (machine.nic.link_rate_b_s * len(targets))
 
 
 def _counts(trial: Trial) -> str:
     """Return what the devices of both ends counted."""
     # A counter counts all writers to a target.
-    by_target = {record.target: record for record in trial.writers}
-    received = [
-        record.counted_b / record.counted_s
-        for record in by_target.values()
-        if record.counted_b is not None and record.counted_s
+    by_target = {writer.target: writer for writer in trial.writers}
+    received_b_s = [
+        writer.counted_b / writer.counted_s
+        for writer in by_target.values()
+        if writer.counted_b is not None and writer.counted_s
     ]
-    sent = [rate_b_s for rate_b_s in trial.sent_b_s if rate_b_s is not None]
-    at_targets = f"{_total(received)} at the target{'s' if len(by_target) > 1 else ''}"
-    if received:
+    sent_b_s = [rate_b_s for rate_b_s in trial.sent_b_s if rate_b_s is not None]
+    at_targets = f"{_total(received_b_s)} at the target{'s' if len(by_target) > 1 else ''}"
+    if received_b_s:
         at_targets += f" by {trial.writers[0].counter}"
-    return f"{at_targets}, {_total(sent)} at the origin{'s' if len(sent) > 1 else ''}"
+    return f"{at_targets}, {_total(sent_b_s)} at the origin{'s' if len(sent_b_s) > 1 else ''}"
 
 
 def _total(rates_b_s: Sequence[float]) -> str:
     return quantity(sum(rates_b_s), "B/s") if rates_b_s else "nothing"
 
 
-def _nodes_of_buffers(records: Sequence[WriterRecord]) -> str:
-    numbers = sorted({number for record in records for number in record.target_buffers_b})
+def _buffer_nodes(writers: Sequence[WriterRecord]) -> str:
+    """Return the NUMA nodes of the writers' buffers at their targets, in words."""
+    numbers = sorted({number for writer in writers for number in writer.target_buffers_b})
     return f"NUMA node {first_names(numbers, len(numbers))}" if numbers else "an unknown NUMA node"
 
 
 def _device_node(nodes: Sequence[NodeReport], name: str) -> str:
-    """Return the NUMA node of the writers' device on the first node; empty if it has none."""
+    """Return the NUMA node of the writers' device on the first node, in words, or an empty text."""
     number = devices.numa_node(name, nodes[0].host.rdma) if nodes else None
     return "" if number is None else f"{name} on NUMA node {number}"

@@ -72,7 +72,7 @@ def cluster_facts(**changes: Any) -> ClusterFacts:
         partitions=partitions,
         shapes=parse_nodes.shapes(nodes, partitions[0]),
         settings=parse.settings((SLURM / "config.txt").read_text()),
-        mpi=parse.mpi_types((SLURM / "mpi_list.txt").read_text()),
+        mpi_types=parse.mpi_types((SLURM / "mpi_list.txt").read_text()),
         accounts=[],
         modules_system="lmod",
         modules=["gcc/12", "openmpi/5.0.1"],

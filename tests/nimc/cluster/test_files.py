@@ -86,7 +86,7 @@ def test_origins_are_of_the_partition_that_is_named_after_them(tmp_path):
             compute.name, "hetjob", "Origins"
         )  # fmt: skip
     assert "# scontrol show partition: Origins is named after them" in text.splitlines()
-    refused = replace(facts, partitions=partitions, hetjob_refused="no hetjobs")
+    refused = replace(facts, partitions=partitions, hetjob_refusal="no hetjobs")
     assert refused.origins.policy == "same_job"
 
 
@@ -166,7 +166,7 @@ def test_facts_are_those_of_a_node_as_jobs_get_it(tmp_path):
 
 
 def test_where_hetjobs_are_refused_origins_are_of_the_same_job(tmp_path):
-    refused = cluster_facts(hetjob_refused="0: batch takes\nno \x1b[31mheterogeneous jobs")
+    refused = cluster_facts(hetjob_refusal="0: batch takes\nno \x1b[31mheterogeneous jobs")
     assert loaded(tmp_path, site_text(refused)).origins.policy == "same_job"
     assert "\x1b" not in site_text(refused)
     alone = replace(refused, partitions=[replace(refused.partitions[0], nodes=1)])
@@ -205,7 +205,7 @@ def test_the_config_has_all_partitions_that_run_jobs(tmp_path):
         (["pmi2"], [[], [["SLURM_MPI_TYPE", "pmi2"]]], "srun"),
         (["none"], [[], []], "mpirun"),
     ):
-        whole = config(tmp_path, cluster_facts(mpi=mpi))
+        whole = config(tmp_path, cluster_facts(mpi_types=mpi))
         assert [environment["env_vars"] for environment in whole["environments"]] == variables
         assert whole["systems"][0]["partitions"][0]["launcher"] == launcher
     # On one host the application keeps off the origin's cores.
@@ -213,7 +213,7 @@ def test_the_config_has_all_partitions_that_run_jobs(tmp_path):
     localhost = runpy.run_path(str(ROOT / "configs/localhost.py"))["site_configuration"]
     _, *unbound = localhost["systems"][0]["partitions"][0]["env_vars"]
     for mpi, variables in ((["none"], unbound), (["pmix"], [])):
-        whole = config(tmp_path, cluster_facts(partitions=one, mpi=mpi))
+        whole = config(tmp_path, cluster_facts(partitions=one, mpi_types=mpi))
         assert whole["systems"][0]["partitions"][0]["env_vars"][1:] == variables
     # Sources are compiled on this host.
     other = config_text("box", cluster_facts(processor="Other-1-1-1"))
@@ -304,7 +304,7 @@ def test_slurm_and_modules_are_asked_without_a_job(monkeypatch):
     facts = learn.learn()
     assert [partition.name for partition in facts.partitions] == ["batch", "debug"]
     assert facts.shapes == [(NodeShape(2, 2, 1, 6026), 3)]
-    assert (facts.accounts, "pmi2" in facts.mpi) == (["physics", "bench"], True)
+    assert (facts.accounts, "pmi2" in facts.mpi_types) == (["physics", "bench"], True)
     assert (facts.modules_system, facts.modules) == ("nomod", [])
     monkeypatch.setenv("MODULES_CMD", "/modulecmd.tcl")
     facts = learn.learn()

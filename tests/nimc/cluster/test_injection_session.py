@@ -27,7 +27,7 @@ CLUSTER = machine("same_job", device="mlx5_0", interface="hsn0")
         (
             "--to n1 --from n2",
             "--to, --from: found; allowed with site/localhost.yaml: origins.policy: same_host:"
-            " neither, since it is a host",
+            " neither, since there is one host",
         ),
         ("--rate 0", "--rate: 0 found; allowed: full, 25%, 2GB/s, ..."),
         ("--rate fast", "--rate: fast found; allowed: "),
@@ -116,7 +116,7 @@ def test_agents_of_two_components_start_on_both(
     [
         ("n9", "n1", "--to: n9 found; allowed: nodes of the job: n1, n2, n3"),
         ("n1", "n[2-3]", None),
-        ("n2", "n[2-3]", "--to, --from: both have n2; allowed: different nodes"),
+        ("n2", "n[2-3]", "--to, --from: both name n2; allowed: different nodes"),
     ],
 )
 def test_nodes_are_of_the_job(tmp_path: Path, targets: str, origins: str, line: str | None) -> None:

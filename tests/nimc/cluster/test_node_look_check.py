@@ -34,7 +34,7 @@ def looked(
 ) -> CompletedProcess[str]:
     """Let ReFrame look at nodes, whose tasks write to `folder`."""
     settings = {"origins": json.dumps(origins), "network": network, "device": "mlx5_0"}
-    settings |= {"interface": "hsn0", "folder": folder, "stage": "/stage", "trial": trial}
+    settings |= {"interface": "hsn0", "folder": folder, "stage": "/stage", "trial_plan": trial}
     return reframe(folder, config, CHECK, *words, name="NodeLook", settings=settings, **variables)
 
 

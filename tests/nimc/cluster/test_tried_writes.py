@@ -125,7 +125,7 @@ def test_the_plan_tries_writes_and_reads_of_the_machine_and_writes_of_the_others
 
 def test_a_trial_that_did_not_end_says_why(tmp_path):
     assert tried_writes.read_trials(tmp_path) == []
-    assert tried_writes.why_untried(tmp_path) == "the trial did not come to its end"
+    assert tried_writes.why_untried(tmp_path) == "the trial did not finish"
     logs = tried_writes.logs_of(tmp_path)
     logs.mkdir(parents=True)
     (logs / "block.json").write_text(json.dumps({"state": "agent_failed", "reason": "no agent"}))
@@ -152,7 +152,7 @@ def test_writes_that_were_not_tried_are_said_beside_those_that_were(tmp_path):
 
 def test_a_job_that_its_time_limit_ended_says_so(tmp_path):
     assert tried_writes.why_untried(tmp_path, "TIMEOUT,TIMEOUT") == (
-        "the trial did not come to its end; the job ended as TIMEOUT,TIMEOUT"
+        "the trial did not finish; the job ended as TIMEOUT,TIMEOUT"
     )
 
 
