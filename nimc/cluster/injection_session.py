@@ -358,7 +358,8 @@ class Progress:
         if self.head and self.head.reason:
             return self.head.reason
         log = self._folder / LOG
-        return cause_or_gist(log.read_text(errors="replace")) if log.exists() else "no word"
+        printed = log.read_text(errors="replace") if log.exists() else ""
+        return cause_or_gist(printed) or "the conductor ended without a message"
 
 
 def _in_allocation(plan: BlockPlan, machine: Machine, nodes: Sequence[str]) -> BlockPlan:

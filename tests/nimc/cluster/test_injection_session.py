@@ -8,9 +8,10 @@ import pytest
 
 from nimc.cli.inject import exit_code
 from nimc.cluster import injection_session
-from nimc.cluster.injection_session import Injected, RequestedWrites
-from records.errors import InputError
+from nimc.cluster.injection_session import LOG, Injected, Progress, RequestedWrites
+from records.errors import InputError, MachineError
 from records.injected import Head
+from records.interrupts import Interrupts
 from tests.commands import Command
 from tests.records.machine.made import machine
 from tests.reframe_tests.reframe_call import script
@@ -171,3 +172,17 @@ def test_the_exit_code(proven: bool, status: int | None, signum: int | None, cod
         exit_status=status,
     )
     assert exit_code(Injected(head, signum)) == code
+
+
+@pytest.mark.parametrize(
+    ("log", "reason"), [("", "the conductor ended"), ("ValueError: no such plan\n", "no such plan")]
+)
+def test_a_conductor_that_died_at_its_start_gives_a_reason(
+    tmp_path: Path, log: str, reason: str
+) -> None:
+    """It may be killed before it prints anything."""
+    injected = injection_session.injection_request(HOST, RequestedWrites(), tmp_path, tmp_path)
+    (tmp_path / LOG).write_text(log)
+    progress = Progress(tmp_path, HOST, injected, print)
+    with Interrupts() as interrupts, pytest.raises(MachineError, match=reason):
+        progress.outcome(interrupts)
