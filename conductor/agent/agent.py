@@ -1,8 +1,8 @@
 """The agent carries out the conductor's orders on one node. It is started once per block.
 
-It runs and watches its ends of writers (`end.py`), makes short writes (`short_writer.py`), and
-records what happens on its node (`watch.py`). If the connection is lost, it stops everything and
-exits.
+It runs and watches the ends of writers on its node (`end.py`), makes short writes
+(`short_writer.py`), and records what happens on the node (`watch.py`). If the connection is lost,
+it stops everything and exits.
 """
 
 from __future__ import annotations
@@ -27,12 +27,12 @@ from records.machine.node_counters import NodeReader
 
 
 def node_name() -> str:
-    """Return the name of this node in Slurm, else the host name."""
+    """Return the name of this node in Slurm; outside Slurm the host name."""
     return os.environ.get("SLURMD_NODENAME") or socket.gethostname()
 
 
 class Agent:
-    """Carries out orders, and holds the ends of writers on this node."""
+    """Carries out orders on this node."""
 
     def __init__(self, connection: wire.Wire, logs: Path) -> None:
         self._wire = connection
@@ -99,43 +99,43 @@ class Agent:
 
     def writes_alone(self, end: End) -> bool:
         """Return whether `end` is the only origin on this node that is not held."""
-        writing = [origin for origin in self.ends if origin.role == "origin" and not origin.held]
-        return writing == [end]
+        writing_ends = [other for other in self.ends if other.role == "origin" and not other.held]
+        return writing_ends == [end]
 
     async def _control(self, order: messages.Control) -> None:
-        """Stop, hold, freeze or resume ends; report the buffers of those stopped or held."""
-        chosen = [end for end in self.ends if end.index in order.writers]
-        origins_first = sorted(chosen, key=lambda end: end.role)
+        """Stop, hold, freeze or resume ends; of those stopped or held, report the buffers."""
+        ends = [end for end in self.ends if end.index in order.writers]
+        origins = [end for end in ends if end.role == "origin"]
+        targets = [end for end in ends if end.role == "target"]
+        origins_first = origins + targets
         # Buffers are read before the ends stop, since a process that ends frees them.
-        buffers = (
+        placements = (
             [end.placement() for end in origins_first] if order.action in ("stop", "hold") else []
         )
         match order.action:
             case "freeze":
-                for end in chosen:
+                for end in targets:
                     end.freeze()
                 return
             case "resume":
-                for end in reversed(origins_first):
+                for end in targets + origins:
                     end.resume()
                 return
             case "stop":
                 await self._stop_ends(origins_first)
             case "hold":
-                await asyncio.gather(
-                    *(end.wait_for_hold() for end in chosen if end.role == "origin")
-                )
+                await asyncio.gather(*(end.wait_for_hold() for end in origins))
                 for end in origins_first:
                     await end.hold()
                 await wait_until_stopped(origins_first)
-        self._send(messages.WritersStopped(buffers))
+        self._send(messages.WritersStopped(placements))
 
     async def _begin_watch(self, order: messages.BeginWatch) -> None:
         if self._watch:
             await self._watch.cancel()
         held = [end for end in self.ends if end.held]
         for end in held:
-            end.suspend()  # another process may have resumed it
+            end.suspend()  # again, since another process may have resumed it
         await wait_until_stopped(held)
         self._watch = Watch(
             node_name(),
@@ -144,7 +144,7 @@ class Agent:
             end_pids=[pid for end in self.ends if not end.writer.messages for pid in end.pids],
             held_pids=[(end.index, pid) for end in held for pid in end.pids],
         )
-        # Counts come last, so that they span little more than the run.
+        # Bytes are counted last, so that the counts span little more than the run.
         for end in self.ends:
             end.count()
         self._send(messages.WatchBegun())
@@ -173,7 +173,7 @@ class Agent:
         await self._stop_ends(self.ends)
 
     async def _stop_ends(self, ends: list[End]) -> None:
-        """Stop these ends; origins first, so that targets see their connections close."""
+        """Stop these ends: origins first, so that targets see their connections close."""
         self.ends = [end for end in self.ends if end not in ends]
         await asyncio.gather(*(end.prepare_stop() for end in ends))
         for role in ("origin", "target"):
@@ -195,7 +195,8 @@ async def run() -> None:
 def main() -> None:
     """Entry point: `python -m conductor.agent.agent`."""
     processes.become_subreaper()
-    signal.signal(signal.SIGTERM, lambda signum, _: sys.exit(128 + signum))  # leave nothing behind
+    # Exits through `finally`, so that no process and no folder stays.
+    signal.signal(signal.SIGTERM, lambda signum, _: sys.exit(128 + signum))
     try:
         with shared_memory.folder():
             try:

@@ -1,4 +1,4 @@
-"""One end of a writer on its agent's node: its program is read, paced, held and stopped."""
+"""One end of a writer on its agent's node: reads, paces, holds and stops the program."""
 
 from __future__ import annotations
 
@@ -18,23 +18,23 @@ from conductor.messages import WriterNews
 from conductor.readings import Placement, RateRow
 from records import clock, processes
 
-#: How often the byte counter of the origin's device is read if a writer prints no rows, seconds.
-COUNT_S = 1.0
-#: How often to check whether a passive side listens, seconds.
-LISTEN_S = 0.02
-#: Time after which a passive side is assumed to listen if its sockets cannot show it, seconds. Its
+#: Time between two readings of the origin's byte counter if a writer prints no rows, seconds.
+COUNT_INTERVAL_S = 1.0
+#: Time between two checks of whether a passive side listens, seconds.
+LISTEN_INTERVAL_S = 0.02
+#: Time after which a passive side is assumed to listen if no socket can show it, seconds. Its
 #: origin tries to connect several times.
 UNSEEN_S = 2.0
-#: How long an origin's attempt to connect may be without an answer, seconds. TCP has tried four
-#: times by then.
+#: How long an origin's attempt to connect may stay without an answer, seconds. By then TCP has
+#: tried four times.
 UNANSWERED_S = 10.0
-#: A writer with `holds` of "after a row" is held within this time after a row, seconds. After a
-#: row, perftest sleeps for 1 s, then measures the clock.
-_SOON_S = 0.75
-#: Number of row lengths after which it is held in any case.
+#: If the injector's `holds` is "after a row", its writers are held within this time after a row,
+#: seconds. After a row, perftest sleeps for 1 s, then measures the clock.
+_HOLD_WITHIN_S = 0.75
+#: Number of row lengths after which such a writer is held in any case.
 _ROWS_TO_HOLD = 3
-#: How often to check whether a suspended process has stopped, seconds.
-_STOP_S = 0.002
+#: Time between two checks of whether a suspended process has stopped, seconds.
+_STOP_INTERVAL_S = 0.002
 _PIPE = asyncio.subprocess.PIPE
 
 
@@ -50,7 +50,7 @@ class End:
         send: Callable[[WriterNews], None],
         writes_alone: Callable[[End], bool] = lambda _: False,
     ) -> None:
-        """`writes_alone` tells whether an origin is the only one on this node that writes."""
+        """`writes_alone` tells whether an end is the only origin on this node that writes."""
         self.writer = writer
         self.role = role
         self.injector = injector
@@ -61,38 +61,39 @@ class End:
         self.meter: Meter | None = None
         if role == "origin":
             self.meter = Meter(writer, injector, process.pid, self._on_count)
-        #: None without a limit of the rate, if the program limits it, or before the first row.
+        #: Limits the rate; None if there is no limit, if the program limits itself, or before the
+        #: first row.
         self.pacer: Pacer | None = None
         #: The task of the pacer while it paces.
         self._pacing: asyncio.Task[None] | None = None
-        #: All its tasks, those that are done included.
+        #: All its tasks, also those that are done.
         self._tasks: list[asyncio.Task[None]] = []
         #: PIDs of the processes that its launcher has started; empty until they are known.
-        self._ranks: list[int] = []
+        self._launched_pids: list[int] = []
         #: True while it is suspended between runs.
         self.held = False
-        #: Time of its last resumption, Unix time; 0 before the first.
+        #: When it was last resumed, Unix time; 0 if never.
         self._resumed_s = 0.0
         #: True for a passive side that has listened.
         self.listened = False
         #: True for a passive side that stays suspended while its origin writes.
         self.frozen = False
-        #: True while it is being stopped: another process must not replace it.
+        #: True from its stop on: no other process may replace it then.
         self._stopping = False
         #: End of the last row's interval, Unix time; None before the first row.
-        self._last_row_s: float | None = None
-        #: Time when the last row was printed, Unix time; 0 before the first row.
-        self.row_came_s = 0.0
-        #: True if it has reported a row since it was resumed or started.
+        self._last_row_end_s: float | None = None
+        #: When the last row was printed, Unix time; 0 before the first row.
+        self.row_printed_s = 0.0
+        #: True if it has reported a row since it was started or last resumed.
         self._has_reported = False
         #: The transport of its bytes that it reported last.
         self._transport: str | None = None
 
     def begin(self, log: IO[bytes]) -> None:
-        """Start to read its output and to count its bytes."""
+        """Start to read its output, and to watch its connection or count its bytes."""
         self._start_task(self._watch(log))
         if self.role == "target":
-            self._start_task(self.listen())
+            self._start_task(self.watch_for_listener())
         elif self.meter and not self.injector.writes:
             self.meter.start()
         else:
@@ -112,22 +113,23 @@ class End:
 
     @property
     def is_paced(self) -> bool:
-        """Return whether it is resumed and suspended in turn to keep a rate."""
+        """Return whether the agent resumes and suspends it in turn to keep a rate."""
         return self.role == "origin" and self.injector.is_paced(self.writer)
 
     @property
     def pids(self) -> list[int]:
-        """PID of its process; after the first row of a launcher, PIDs of the launched processes."""
-        if self.injector.is_launched and not self._ranks and self._last_row_s is not None:
-            self._ranks = processes.launched_pids(self.process.pid)
-        return self._ranks or [self.process.pid]
+        """PID of its process; if that is a launcher, after the first row those of its processes."""
+        has_row = self._last_row_end_s is not None
+        if self.injector.is_launched and has_row and not self._launched_pids:
+            self._launched_pids = processes.launched_pids(self.process.pid)
+        return self._launched_pids or [self.process.pid]
 
     # Hold it between runs.
 
     def suspend(self) -> None:
-        """Suspend its process; of a launcher, suspend only the processes that it has started.
+        """Suspend its process; if that is a launcher, suspend only the processes that it started.
 
-        If the agent ends, the launcher can then end too, and with it these processes.
+        If the agent ends, the launcher can then end as well, and with it these processes.
         """
         if self.injector.is_launched and self.process.returncode is None:
             processes.send_signal(self.pids, signal.SIGSTOP)
@@ -142,7 +144,7 @@ class End:
             processes.resume(self.process)
 
     def freeze(self) -> None:
-        """Suspend a passive side, which spins although the writes do not need it."""
+        """Suspend a passive side for good: it spins although the writes do not need it."""
         if self.role == "target":
             self.frozen = True
             self.suspend()
@@ -168,18 +170,18 @@ class End:
             self._pace(self.pacer)
 
     async def wait_for_hold(self) -> None:
-        """Wait until it may be held, for a few rows at most: some only right after a row."""
+        """Wait for a moment in which it may be held, for a few rows at most."""
         prints_rows = self.injector.row_source(self.writer) == "output"
         if self.injector.holds != "after a row" or not prints_rows:
             return
         until_s = clock.now_s() + _ROWS_TO_HOLD * (self.injector.row_s or 0.0)
         while clock.now_s() < until_s and self.process.returncode is None:
-            if clock.now_s() - self.row_came_s <= _SOON_S:
+            if clock.now_s() - self.row_printed_s <= _HOLD_WITHIN_S:
                 return
-            await asyncio.sleep(LISTEN_S)
+            await asyncio.sleep(LISTEN_INTERVAL_S)
 
     def placement(self) -> Placement:
-        """Return the placement of its buffers; unknown if the process has ended."""
+        """Return the placement of its buffers, which is unknown if the process has ended."""
         buffers_b: Counter[int] = Counter()
         pids = (self.process.pid, *processes.descendants(self.process.pid))
         for pid in pids:
@@ -203,20 +205,20 @@ class End:
         self._pacing = self._start_task(pacer.run())
 
     async def _stop_pacing(self) -> None:
-        """Stop pacing it. Call this before it is suspended, since a pacer that ends resumes it."""
+        """Stop pacing it. Call this before `suspend`, since a pacer that ends resumes it."""
         if self._pacing:
             self._pacing.cancel()
             await asyncio.gather(self._pacing, return_exceptions=True)
             self._pacing = None
 
     def passed_b(self) -> float | None:
-        """Return the bytes that its device has counted; None if another origin here writes, too."""
+        """Return the bytes that its device has counted; None if another origin here writes."""
         return self.meter.passed_b() if self.meter and self._writes_alone(self) else None
 
     # Report on it.
 
     def _on_count(self) -> None:
-        if not self._has_reported:  # its rows report the counts, too
+        if not self._has_reported:  # later its rows report the counts
             self.report_count()
 
     def count(self) -> None:
@@ -236,24 +238,24 @@ class End:
             self._send(WriterNews(writer=self.index, samples=samples, meter=record))
 
     def report_row(self, row: Row) -> None:
-        """Report a row that was printed just now, unless it was held in a part of its interval."""
-        previous_came_s, self.row_came_s = self.row_came_s, clock.now_s()
-        ended_s = self.row_came_s - row.after_s
-        previous_ended_s = self._last_row_s
+        """Report a row that was just printed, unless the writer was held during a part of it."""
+        previous_printed_s, self.row_printed_s = self.row_printed_s, clock.now_s()
+        end_s = self.row_printed_s - row.after_s
+        previous_end_s = self._last_row_end_s
         over_s = row.over_s
         if over_s is None:
-            over_s = self.injector.row_s or COUNT_S
-            if previous_ended_s is not None:
-                over_s = ended_s - previous_ended_s
-        elif previous_ended_s is not None:
+            over_s = self.injector.row_s or COUNT_INTERVAL_S
+            if previous_end_s is not None:
+                over_s = end_s - previous_end_s
+        elif previous_end_s is not None:
             # A row begins at the latest when the previous one is printed.
-            ended_s = min(ended_s, previous_came_s + over_s)
-        self._last_row_s = ended_s
-        if self.meter and row.after_s:  # the next row's interval begins now
+            end_s = min(end_s, previous_printed_s + over_s)
+        self._last_row_end_s = end_s
+        if self.meter and row.after_s:  # the interval of the next row begins now
             self.count()
             asyncio.get_running_loop().call_later(self.injector.row_s or 0.0, self.count)
-        began_s = ended_s - over_s
-        partly_held = self.held or began_s < self._resumed_s
+        start_s = end_s - over_s
+        partly_held = self.held or start_s < self._resumed_s
         if self.pacer:
             self.pacer.take_report(None if partly_held else row.rate_b_s * over_s, over_s)
         elif self.is_paced and not self.held:  # the first row shows that its set-up is complete
@@ -265,7 +267,7 @@ class End:
         if self.meter:
             self.meter.start()
             self.report_count()
-        self._send(WriterNews(writer=self.index, row=RateRow(began_s, ended_s, row.rate_b_s)))
+        self._send(WriterNews(writer=self.index, row=RateRow(start_s, end_s, row.rate_b_s)))
 
     def report_arrival(self, arrived: Arrived) -> None:
         """Count the bytes that have arrived, and report their transport if it has changed."""
@@ -275,14 +277,14 @@ class End:
             self._transport = arrived.transport
             self._send(WriterNews(writer=self.index, transport=arrived.transport))
 
-    def _ended(self, why: str) -> None:
+    def _report_end(self, why: str) -> None:
         self._send(WriterNews(writer=self.index, ended=f"{self.role} side ended: {why}"))
 
     async def _watch(self, log: IO[bytes]) -> None:
-        """Read its output until it ends; replace a passive side of short writes after each."""
+        """Read its output until it ends; replace a passive side after each short write."""
         with contextlib.closing(log):
             why = await self._read(log)
-            # A passive side that listened and ended has served a short write.
+            # A passive side that has listened and ended has served a short write.
             while self.listened and self.writer.messages is not None and not self._stopping:
                 began_s = clock.now_s()
                 process = await start_writer_end(self.injector, self.writer, self.role, _PIPE)
@@ -291,9 +293,9 @@ class End:
                     break
                 self.process = process
                 why = await self._read(log)
-                # If each process ends at once, start at most one in `LISTEN_S`.
-                await asyncio.sleep(max(began_s + LISTEN_S - clock.now_s(), 0.0))
-        self._ended(why)
+                # If each process ends at once, start at most one in `LISTEN_INTERVAL_S`.
+                await asyncio.sleep(max(began_s + LISTEN_INTERVAL_S - clock.now_s(), 0.0))
+        self._report_end(why)
 
     async def _read(self, log: IO[bytes]) -> str:
         """Read the process's output until it ends; return why it ended."""
@@ -306,50 +308,51 @@ class End:
 
         return await read(self.process, self.injector.parser(self.writer), take, log)
 
-    async def listen(self) -> None:
-        """Wait until the passive side listens, and report it, or that its port is taken.
+    async def watch_for_listener(self) -> None:
+        """Wait until the passive side listens, and report this, or that its port is taken.
 
-        The node's sockets show this. The program's output may stay buffered for a long time.
+        The node's sockets show it. The program's output may stay buffered for a long time.
         """
         port, began_s = self.writer.port, clock.now_s()
-        has_socket = self.injector.listens_over_tcp(self.writer)
+        over_tcp = self.injector.listens_over_tcp(self.writer)
         while self.process.returncode is None:
-            state = processes.listener(port, self.process.pid)
-            if state == "other":
-                self._ended(processes.PORT_TAKEN.format(port=port))
+            listener = processes.listener(port, self.process.pid)
+            if listener == "other":
+                self._report_end(processes.PORT_TAKEN.format(port=port))
                 return
-            if state == "own" or (not has_socket and clock.now_s() - began_s > UNSEEN_S):
+            if listener == "own" or (not over_tcp and clock.now_s() - began_s > UNSEEN_S):
                 self.listened = True
                 self._send(WriterNews(writer=self.index, listening=True))
                 return
-            await asyncio.sleep(LISTEN_S)
+            await asyncio.sleep(LISTEN_INTERVAL_S)
 
     async def _watch_for_answer(self) -> None:
         """Report if the passive side does not answer; the origin's program may wait for minutes."""
-        port, answered_s = self.writer.port, clock.now_s()
-        while self.process.returncode is None and self._last_row_s is None:
+        port, not_connecting_s = self.writer.port, clock.now_s()
+        while self.process.returncode is None and self._last_row_end_s is None:
             if not processes.is_connecting(port, self.process.pid):
-                answered_s = clock.now_s()
-            elif clock.now_s() - answered_s > UNANSWERED_S:
-                self._ended(
+                not_connecting_s = clock.now_s()
+            elif clock.now_s() - not_connecting_s > UNANSWERED_S:
+                self._report_end(
                     processes.PORT_UNANSWERED.format(port=port, address=self.writer.address)
                 )
                 return
-            await asyncio.sleep(COUNT_S)
+            await asyncio.sleep(COUNT_INTERVAL_S)
 
     async def _report_counted_rows(self) -> None:
         """Report rows of a writer that prints none, from the byte counter of its device."""
         device, direction = self.writer.device, TRAFFIC[self.injector.direction][0]
-        last_s, last = clock.now_s(), counters.read(device, direction)
-        if last is None:
-            self._ended(f"device {device}: no byte counter; a writer that prints no rows needs one")
-        while self.process.returncode is None and last is not None:
-            await asyncio.sleep(COUNT_S)
-            now_s, now = clock.now_s(), counters.read(device, direction)
-            bytes_b = counters.bytes_between(last, now)
+        last_s, last_reading = clock.now_s(), counters.read(device, direction)
+        if last_reading is None:
+            why = f"device {device}: no byte counter; a writer that prints no rows needs one"
+            self._report_end(why)
+        while self.process.returncode is None and last_reading is not None:
+            await asyncio.sleep(COUNT_INTERVAL_S)
+            now_s, reading = clock.now_s(), counters.read(device, direction)
+            bytes_b = counters.bytes_between(last_reading, reading)
             if bytes_b is not None:
                 self.report_row(Row(bytes_b / (now_s - last_s)))
-            last_s, last = now_s, now
+            last_s, last_reading = now_s, reading
 
     # Stop it.
 
@@ -366,7 +369,7 @@ class End:
         await processes.stop(self.process)
 
     async def end_tasks(self) -> None:
-        """End its tasks, and a process of short writes that may have replaced the stopped one."""
+        """End its tasks, and the process that may have replaced a stopped one of short writes."""
         for task in self._tasks:
             task.cancel()
         await asyncio.gather(*self._tasks, return_exceptions=True)
@@ -375,6 +378,6 @@ class End:
 
 
 async def wait_until_stopped(ends: list[End]) -> None:
-    """Wait until the processes of suspended ends have stopped: signals are not immediate."""
+    """Wait until the processes of suspended ends have stopped: signals take effect later."""
     while not all(processes.is_stopped(pid) for end in ends for pid in end.pids):
-        await asyncio.sleep(_STOP_S)
+        await asyncio.sleep(_STOP_INTERVAL_S)

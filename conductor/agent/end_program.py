@@ -20,19 +20,19 @@ from conductor.injectors.base import (
 from records import processes
 from records.last_words import Gist, failure_reason
 
-#: The meaning of a program's line, besides a fault.
+#: The meaning of a program's line that is no fault.
 Meaning = Row | Total | Arrived
 
 
 def log_of(logs: Path, writer: Writer, role: EndRole) -> Path:
-    """Return the path of the log of one end's output."""
+    """Return the path of the log that has the output of one end."""
     return logs / f"writer-{writer.index}-{role}.log"
 
 
 async def start_writer_end(
     injector: Injector, writer: Writer, role: EndRole, stdout: int | IO[bytes]
 ) -> asyncio.subprocess.Process | str:
-    """Start one end of a writer, which prints to `stdout`; return why if that is impossible."""
+    """Start one end of a writer, which prints to `stdout`; return the reason if that fails."""
     if role == "target":
         command = injector.target_command(writer)
     else:

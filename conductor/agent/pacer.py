@@ -1,10 +1,10 @@
-"""Limits the rate of a program that always writes, by resuming and suspending it.
+"""Limits the rate of a program that would write all the time, by resuming and suspending it.
 
 A program that limits its own rate spaces its messages evenly. Under the pacer, messages come at
 full rate for a part of each period, and not at all for the rest. The program reports about once a
 second, and its full rate changes from one report to the next. The origin's device counts the bytes
-since the last report. If the device has other writers too, or counts nothing, the bytes follow from
-how long the process ran.
+since the last report. If other writers use the device as well, or it counts nothing, the bytes are
+estimated from how long the process ran.
 """
 
 from __future__ import annotations
@@ -17,21 +17,21 @@ from conductor.injectors.base import Writer
 from records import clock, processes
 
 #: Shortest period, seconds.
-_PERIOD_S = 0.02
-#: A period is longer if so many messages take longer at full rate.
+_SHORTEST_PERIOD_S = 0.02
+#: A period is longer if this many messages take longer at full rate.
 _PERIOD_MESSAGES = 4
-#: Longest period, seconds, so that a reported interval of a second has several periods.
-_LONGEST_S = 0.2
-#: Shortest run, seconds: the resolution of timers.
-_SHORTEST_S = 0.0005
+#: Longest period, seconds: a reported interval of a second then has several periods.
+_LONGEST_PERIOD_S = 0.2
+#: Shortest time for which the process is resumed, seconds: the resolution of timers.
+_SHORTEST_RUN_S = 0.0005
 #: Bytes that are late are made up for if that takes no longer than this at full rate, seconds.
-_DEBT_S = 0.5
-#: A report corrects the full rate only if the process ran for this time, seconds.
-_LEAST_RUN_S = 0.05
-#: How early a timer may end, as a share of a period.
+_LONGEST_DEBT_S = 0.5
+#: A report corrects the full rate only if the process ran for at least this time, seconds.
+_CORRECTING_RUN_S = 0.05
+#: How early a timer may end: this share of a period.
 _EARLY_SHARE = 0.02
-#: Largest share of headers in the bytes that a device counts. If a report differs by more, it is of
-#: another time: the writer was suspended after it had measured and before it printed.
+#: Largest share of headers in the bytes that a device counts. If a report differs by more, it is
+#: about another time: the writer was suspended after it had measured and before it printed.
 _HEADER_SHARE = 0.1
 
 
@@ -47,7 +47,7 @@ def pace(writer: Writer) -> Pace:
     """Return the pace of a writer below full rate."""
     assert writer.rate_b_s, "a writer at full rate is not paced"
     messages_s = _PERIOD_MESSAGES * writer.message_b / writer.full_b_s if writer.full_b_s else 0.0
-    return Pace(writer.rate_b_s, min(max(_PERIOD_S, messages_s), _LONGEST_S))
+    return Pace(writer.rate_b_s, min(max(_SHORTEST_PERIOD_S, messages_s), _LONGEST_PERIOD_S))
 
 
 def first_full_b_s(writer: Writer, reported_b_s: float) -> float:
@@ -60,7 +60,7 @@ def first_full_b_s(writer: Writer, reported_b_s: float) -> float:
 
 
 class Pacer:
-    """Keeps a process at a pace. Each `run` begins anew."""
+    """Keeps a process at a pace. Each `run` starts from zero bytes."""
 
     def __init__(
         self,
@@ -81,8 +81,8 @@ class Pacer:
         self._began_s = clock.now_s()
         #: Bytes that were reported, or dropped since they were too late to be made up for.
         self._settled_b = 0.0
-        #: How long the process has run since the last report, without its present run, seconds.
-        self._ran_s = 0.0
+        #: How long the process has run since the last report, its present run excluded, seconds.
+        self._ended_runs_s = 0.0
         #: When its present run began, Unix time; None while it is suspended.
         self._resumed_s: float | None = None
         #: Bytes that its device had counted at the last report.
@@ -90,20 +90,20 @@ class Pacer:
 
     @property
     def written_b(self) -> float:
-        """Bytes written since `run` began, as far as known; dropped bytes are included."""
+        """Return the bytes written since `run` began, as far as known, and the dropped bytes."""
         counted_b = self._counted_b()
-        unreported_b = self._ran_s * self._full_b_s if counted_b is None else counted_b
+        unreported_b = self._ended_runs_s * self._full_b_s if counted_b is None else counted_b
         return self._settled_b + unreported_b
 
     def take_report(self, bytes_b: float | None, over_s: float) -> None:
-        """Take a report of the bytes of the last `over_s`, which may begin before `run` did.
+        """Take a report of the bytes of the last `over_s` seconds, which may begin before `run`.
 
-        `bytes_b` is None if the process was held in this time, so that its report is of no use.
+        `bytes_b` is None if the process was held in this time, so that its report is useless.
         """
         now_s = clock.now_s()
-        # Before `run`, the process was never suspended.
+        # Before `run`, the process was not suspended.
         unpaced_s = max(self._began_s - (now_s - over_s), 0.0)
-        ran_s, self._ran_s = self._running_s(now_s), 0.0
+        ran_s, self._ended_runs_s = self._all_runs_s(now_s), 0.0
         if self._resumed_s is not None:
             self._resumed_s = now_s
         counted_b = self._counted_b()
@@ -113,7 +113,7 @@ class Pacer:
             bytes_b *= ran_s / (unpaced_s + ran_s)
         if counted_b is not None and abs(bytes_b - counted_b) > _HEADER_SHARE * counted_b:
             bytes_b = counted_b
-        if ran_s >= _LEAST_RUN_S and bytes_b > 0:
+        if ran_s >= _CORRECTING_RUN_S and bytes_b > 0:
             self._full_b_s = (self._full_b_s + bytes_b / ran_s) / 2
         self._settled_b += bytes_b
         self._passed_at_report_b = self._passed_b()
@@ -123,15 +123,15 @@ class Pacer:
         self._begin()
         try:
             while self._process.returncode is None:
-                passed_s = clock.now_s() - self._began_s
-                periods = int(passed_s / self._pace.period_s + _EARLY_SHARE) + 1
+                elapsed_s = clock.now_s() - self._began_s
+                periods = int(elapsed_s / self._pace.period_s + _EARLY_SHARE) + 1
                 end_s = self._began_s + periods * self._pace.period_s
-                # If its rate was lower than assumed, bytes are still due: it runs once more.
-                while (run_s := self._run_s(end_s)) >= _SHORTEST_S:
+                # If its rate was lower than assumed, bytes are still due, and it runs once more.
+                while (run_s := self._next_run_s(end_s)) >= _SHORTEST_RUN_S:
                     processes.resume(self._process)
                     self._resumed_s = clock.now_s()
                     await asyncio.sleep(run_s)
-                    self._ran_s, self._resumed_s = self._running_s(clock.now_s()), None
+                    self._ended_runs_s, self._resumed_s = self._all_runs_s(clock.now_s()), None
                 rest_s = end_s - clock.now_s()
                 if rest_s > 0:
                     processes.suspend(self._process)
@@ -139,13 +139,14 @@ class Pacer:
         finally:
             processes.resume(self._process)
 
-    def _run_s(self, end_s: float) -> float:
-        """Return how long to run for the bytes due at the end of a period, at most until then."""
+    def _next_run_s(self, end_s: float) -> float:
+        """Return how long to run for the bytes due at the end of a period, at most until that."""
         return min(self._due_b(end_s) / self._full_b_s, end_s - clock.now_s())
 
-    def _running_s(self, now_s: float) -> float:
+    def _all_runs_s(self, now_s: float) -> float:
         """Return how long the process has run since the last report, its present run included."""
-        return self._ran_s + (now_s - self._resumed_s if self._resumed_s is not None else 0.0)
+        present_run_s = 0.0 if self._resumed_s is None else now_s - self._resumed_s
+        return self._ended_runs_s + present_run_s
 
     def _due_b(self, end_s: float) -> float:
         """Return the bytes that are due at the end of a period and not yet written.
@@ -154,7 +155,7 @@ class Pacer:
         """
         planned_b = self._pace.rate_b_s * (end_s - self._began_s)
         due_b = planned_b - self.written_b
-        dropped_b = max(due_b - _DEBT_S * self._full_b_s, 0.0)
+        dropped_b = max(due_b - _LONGEST_DEBT_S * self._full_b_s, 0.0)
         self._settled_b += dropped_b
         return due_b - dropped_b
 

@@ -1,8 +1,8 @@
 """Checks that an order is one that a conductor may give.
 
 The conductor has proved that it has the job's secret. Still, somebody who can change the bytes
-between the two ends can send orders. These can only start the programs of injectors: no order names
-a file or sets a variable.
+between the two ends can send orders. Such orders can only start the programs of injectors: no order
+names a file or sets a variable.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from conductor.injectors import INJECTORS
 from conductor.injectors.base import Writer
 from conductor.wire import WireError
 
-#: Names of devices: neither an option of a program nor a path.
+#: A device's name, which is neither an option of a program nor a path.
 _DEVICE = re.compile(r"[A-Za-z0-9_][\w.:@-]*", re.ASCII)
 
 

@@ -1,6 +1,6 @@
 """Makes the short writes of an origin under a timetable.
 
-A short write is a run of the program for a number of messages. The program starts ahead of the
+For a short write the program runs once, and writes a number of messages. It is started ahead of the
 planned time, by the median of recent set-up times. End, bytes and rate of the write follow from the
 program's last row. The conductor orders all writes of a run at once, and collects their results at
 the end.
@@ -22,11 +22,11 @@ from conductor.readings import FinishedWrite
 from records import clock, processes
 from records.timetable import PlannedWrite
 
-#: Time between two attempts at a write whose target was not ready, seconds.
+#: Pause before a failed write is tried again, seconds.
 _RETRY_S = 0.02
 #: Number of recent set-up times whose median is used: few, since they vary with the load of an
 #: emulated machine, and more than two, so that one outlier has no effect.
-_RECENT = 3
+_RECENT_SETUPS = 3
 
 
 class ShortWriter:
@@ -38,17 +38,17 @@ class ShortWriter:
         self._order = order
         self._log = log.open("ab")  # `finish` closes it
         #: Recent set-up times, seconds.
-        self._setups_s: deque[float] = deque([order.setup_s], _RECENT)
+        self._setups_s: deque[float] = deque([order.setup_s], _RECENT_SETUPS)
         #: Tasks of the writes in progress.
         self._tasks: set[asyncio.Task[None]] = set()
-        self._starter = asyncio.create_task(self._start_all())
+        self._starting = asyncio.create_task(self._start_all())
         self.finished: list[FinishedWrite] = []
         #: Fault -> number of writes that failed with it.
         self.faults: Counter[str] = Counter()
 
     async def finish(self, timeout_s: float) -> None:
         """Start no more writes, wait for those in progress, and stop those that take too long."""
-        self._starter.cancel()
+        self._starting.cancel()
         if self._tasks:
             _, unfinished = await asyncio.wait(self._tasks, timeout=timeout_s)
             for task in unfinished:
@@ -57,7 +57,7 @@ class ShortWriter:
                 self.faults["was still running at the end"] += len(unfinished)
             await asyncio.gather(*unfinished, return_exceptions=True)
         with suppress(asyncio.CancelledError):
-            await self._starter
+            await self._starting
         self._log.close()
 
     async def _start_all(self) -> None:
@@ -70,7 +70,7 @@ class ShortWriter:
             task.add_done_callback(self._tasks.discard)
 
     async def _make(self, write: PlannedWrite) -> None:
-        """Make one write. If it fails, try again until it would be too late."""
+        """Make one write. If it fails, try again until that is too late."""
         writer = self._order.writer_of(write)
         until_s = self._order.zero_s + write.start_s + self._order.patience_s
         while True:
@@ -90,7 +90,7 @@ class ShortWriter:
             await asyncio.sleep(_RETRY_S)
 
     async def _write_once(self, writer: Writer) -> tuple[Total | None, float, str]:
-        """Run the writing side once; return its last row, the end of its writing, and its fault."""
+        """Run the writing side once; return its last row, the end of its write, and its fault."""
         total, end_s = None, 0.0
 
         def take(meaning: Meaning) -> None:

@@ -1,13 +1,12 @@
-"""The record of an agent on its node, from just before a run until just after it.
+"""What an agent records of its node, from just before a run until just after it.
 
-It has the load, frequency and counters of the host, and the byte counters of devices. The meters of
-the node's writers are here as well. They report during the run. A writer has an end on its origin
-and one on its target: a process on each.
+This is the load, frequency and counters of the host, and the byte counters of devices. The meters
+of writers are here as well; they report during the run.
 
-A meter counts the bytes of one writer without what the writer itself prints. It uses the byte
-counter of the origin's device. If the target's process is a program of this project, it uses the
-bytes that this process reports to have found in its memory. Over shared memory nothing else counts
-them.
+A meter counts the bytes of one writer independently of the rows that the writer prints. It reads
+the byte counter of the origin's device. If the target's process is a program of this project, the
+meter uses the bytes that this process reports to have found in its memory. Over shared memory
+nothing else counts them.
 """
 
 from __future__ import annotations
@@ -50,31 +49,32 @@ def _device_counter(device: str | None, direction: TrafficDirection) -> Callable
     """Return a function that reads the bytes of an origin's device. Both raise MeterError."""
     if device is None:
         raise MeterError("the machine's file names no device")
-    last = counters.read(device, direction)
-    if last is None:
+    last_reading = counters.read(device, direction)
+    if last_reading is None:
         raise MeterError(f"device {device}: no byte counter")
 
-    def total() -> float:
-        nonlocal last
-        now = counters.read(device, direction)
-        if now is None or now.bytes_b is None or counters.bytes_between(last, now) is None:
+    def read_b() -> float:
+        nonlocal last_reading
+        reading = counters.read(device, direction)
+        total_b = reading.bytes_b if reading else None
+        if total_b is None or counters.bytes_between(last_reading, reading) is None:
             raise MeterError(f"device {device}: its counter stopped or was set back")
-        last = now
-        return now.bytes_b
+        last_reading = reading
+        return total_b
 
-    return total
+    return read_b
 
 
 def _processor_time(pid: int) -> Callable[[], float]:
     """Return a function that reads the processor time of a control, seconds."""
 
-    def total() -> float:
+    def read_s() -> float:
         used_s = processes.precise_cpu_s(pid)
         if used_s is None:
             raise MeterError("the process has ended")
         return used_s
 
-    return total
+    return read_s
 
 
 class Meter:
@@ -89,18 +89,18 @@ class Meter:
         self._pid = pid
         self._on_count = on_count
         self._samples: list[CounterSample] = []
-        #: The bytes that the target's process found in its memory, by its last report.
+        #: The bytes that the target's process had found in its memory at its last report.
         self._arrived_b = 0.0
-        #: The place where bytes are counted (`MeterRecord.at`).
-        self._place = ""
-        #: Reads the bytes counted so far; None if the target's process reports them.
+        #: Where bytes are counted (`MeterRecord.at`).
+        self._counted_at = ""
+        #: Reads what was counted so far; None if the target's process reports it.
         self._read_total: Callable[[], float] | None = None
         #: Why nothing is counted; None while bytes are counted.
         self._fault: str | None = None
         self._task: asyncio.Task[None] | None = None
-        #: Timer that repeats the last report if none arrives within three times `METER_INTERVAL_S`:
-        #: a target that shares its core with the origin may miss a report.
-        self._repeat: asyncio.TimerHandle | None = None
+        #: Repeats the last report if no other arrives within three times `METER_INTERVAL_S`: a
+        #: target that shares its core with the origin may miss a report.
+        self._repeat_timer: asyncio.TimerHandle | None = None
 
     def start(self) -> None:
         """Start to count, unless it counts already."""
@@ -111,8 +111,8 @@ class Meter:
     async def stop(self) -> None:
         """Stop counting."""
         task, self._task = self._task, None
-        if self._repeat:
-            self._repeat.cancel()
+        if self._repeat_timer:
+            self._repeat_timer.cancel()
         if task:
             task.cancel()
             await asyncio.gather(task, return_exceptions=True)
@@ -126,11 +126,11 @@ class Meter:
             self._restart_timer()
 
     def _restart_timer(self) -> None:
-        """Start the timer `_repeat` anew. It ends only if no report arrives."""
-        if self._repeat:
-            self._repeat.cancel()
+        """Start `_repeat_timer` again. It runs out only if no report arrives."""
+        if self._repeat_timer:
+            self._repeat_timer.cancel()
         loop = asyncio.get_running_loop()
-        self._repeat = loop.call_later(
+        self._repeat_timer = loop.call_later(
             3 * METER_INTERVAL_S, lambda: self.take_arrival(self._arrived_b)
         )
 
@@ -156,12 +156,12 @@ class Meter:
         """Choose the counter of this writer's bytes. Raises MeterError if there is none."""
         writer, injector = self._writer, self._injector
         if not injector.writes:
-            self._place, self._read_total = "a processor", _processor_time(self._pid)
+            self._counted_at, self._read_total = "a processor", _processor_time(self._pid)
         elif injector.reports_arrivals:
-            self._place = "the target's memory"
+            self._counted_at = "the target's memory"
         elif injector.transport(writer) != "shared memory":
             self._read_total = _device_counter(writer.device, TRAFFIC[injector.direction][0])
-            self._place = f"sent by {writer.device}"
+            self._counted_at = f"sent by {writer.device}"
         else:
             raise MeterError("nothing counts what passes over shared memory")
 
@@ -182,17 +182,17 @@ class Meter:
 
     def record(self) -> MeterRecord:
         """Return how bytes are counted, and why not, if they are not."""
-        in_memory = self._injector.reports_arrivals and bool(self._place)
-        return MeterRecord(self._writer.index, self._place, in_memory, self._fault)
+        in_memory = self._injector.reports_arrivals and bool(self._counted_at)
+        return MeterRecord(self._writer.index, self._counted_at, in_memory, self._fault)
 
 
 #: Time until the first reading of the frequency, seconds.
 FIRST_FREQUENCY_S = 0.25
-#: Shortest time between two readings of load and frequency, seconds. It is short since a foreign
-#: process may end between two readings: what it used after the first may then be unknown.
+#: Shortest time between two readings of load and frequency, seconds. If a foreign process ends
+#: between two readings, what it used after the first may be unknown. So this time is short.
 LOAD_INTERVAL_S = 1.0
-#: Largest share of a hardware thread that reading the load may take.
-_LOAD_SHARE = 0.003
+#: Largest share of a hardware thread's time that it may take to read the load.
+_READING_SHARE = 0.003
 
 
 class Watch:
@@ -209,53 +209,60 @@ class Watch:
     ) -> None:
         """Start the watch, as ordered.
 
-        `end_pids` are the PIDs of the ends of writers on this node. `held_pids` are the writer's
-        index and the PID of each suspended end.
+        `end_pids` are PIDs of the ends of writers on this node. `held_pids` are pairs of the
+        writer's index and a PID of a suspended end.
         """
         self._node, self._order = node, order
         self._block = os.environ.get(cpu_load.BLOCK_VARIABLE, "")
-        #: PIDs of processes that are the block's, with all their descendants.
+        #: PIDs of processes that belong to the block with all their descendants.
         self._roots = [os.getpid(), *order.roots]
         #: CPUs on which the application may run, by the last reading that showed the application.
-        self._busy: set[int] = set()
+        self._application_cpus: set[int] = set()
         self._frequencies_hz: list[float] = []
         #: Foreign program -> processor time, seconds.
         self._foreign_s: dict[str, float] = {}
         self._load_task = asyncio.create_task(self._keep_reading())
-        self._first = self._last = cpu_load.read(self._block, self._roots, order.exempt)
-        self._loads = [self._load_sample()]
+        self._first_load = self._last_load = cpu_load.read(self._block, self._roots, order.exempt)
+        self._load_samples = [self._load_sample()]
         self._node_reader = node_reader
         self._end_pids = end_pids
-        #: Writer, PID, and processor time of each suspended end when the watch began.
-        self._held = [(writer, pid, processes.precise_cpu_s(pid)) for writer, pid in held_pids]
-        self._counters = self._read_counters()
-        self._by_cpu = node_reader.by_cpu()
-        #: Device -> name of its counter.
+        #: Writer, PID, and processor time when the watch began, of each process of a suspended end.
+        self._held_processes = [
+            (writer, pid, processes.precise_cpu_s(pid)) for writer, pid in held_pids
+        ]
+        self._first_counters = self._read_counters()
+        self._first_counters_by_cpu = node_reader.by_cpu()
+        #: Device -> name of its counter, as of the last reading.
         self._counter_names = dict.fromkeys(order.devices, "")
         #: Device -> its readings.
-        self._devices: dict[str, list[DeviceSample]] = {device: [] for device in order.devices}
+        self._device_samples: dict[str, list[DeviceSample]] = {
+            device: [] for device in order.devices
+        }
         self._read_devices()  # last, so that it is close to the run
 
     async def end(self) -> WatchRecord:
         """End the watch and return its record."""
         self._read_devices()
-        gained = node_counters.gain(self._counters, self._read_counters())
-        by_cpu = self._node_reader.by_cpu()
+        gained = node_counters.gain(self._first_counters, self._read_counters())
+        counters_by_cpu = self._node_reader.by_cpu()
         await self.cancel()
         self._add_load()
-        free_cpus = cpu_load.free_cpus(self._busy)
+        free_cpus = cpu_load.free_cpus(self._application_cpus)
         if free_cpus:
             free = set(kernel_text.cpu_list(free_cpus))
-            gained = node_counters.gain_on_free_cpus(self._by_cpu, by_cpu, free) | gained
+            on_free_cpus = node_counters.gain_on_free_cpus(
+                self._first_counters_by_cpu, counters_by_cpu, free
+            )
+            gained = on_free_cpus | gained
         if self._frequencies_hz:
             gained["frequency"] = NodeCounter(fmean(self._frequencies_hz), "Hz", "gauge")
         node = NodeSeries(
             node=self._node,
             devices=[
                 DeviceSeries(device, self._counter_names[device], samples)
-                for device, samples in self._devices.items()
+                for device, samples in self._device_samples.items()
             ],
-            loads=self._loads,
+            loads=self._load_samples,
             busiest=max(self._foreign_s, key=self._foreign_s.__getitem__, default=""),
             frequencies_hz=self._frequencies_hz,
             free_cpus=free_cpus,
@@ -263,19 +270,19 @@ class Watch:
         # Suspended writers that used processor time. A process that has ended (None) wrote nothing.
         ran = {
             writer
-            for writer, pid, before_s in self._held
+            for writer, pid, before_s in self._held_processes
             if processes.precise_cpu_s(pid) not in (None, before_s)
         }
         return WatchRecord(node, gained, sorted(ran))
 
     async def cancel(self) -> None:
-        """Stop reading the load; nothing is returned."""
+        """Stop reading the load, and drop the record."""
         self._load_task.cancel()
         await asyncio.gather(self._load_task, return_exceptions=True)
 
     def _read_devices(self) -> None:
         """Record the bytes that each device has received and sent."""
-        for device, samples in self._devices.items():
+        for device, samples in self._device_samples.items():
             received = counters.read(device, "received")
             sent = counters.read(device, "sent")
             samples.append(
@@ -301,24 +308,28 @@ class Watch:
         while True:
             if (frequency_hz := cpu_load.frequency_hz(self._order.cpus)) is not None:
                 self._frequencies_hz.append(frequency_hz)
-            await asyncio.sleep(max(LOAD_INTERVAL_S, cost_s / _LOAD_SHARE))
+            await asyncio.sleep(max(LOAD_INTERVAL_S, cost_s / _READING_SHARE))
             began_s = time.thread_time()
             self._add_load()
             cost_s = time.thread_time() - began_s
 
     def _add_load(self) -> None:
         """Read the load, and add the time of foreign processes since the last reading."""
-        now = cpu_load.read(self._block, self._roots, self._order.exempt, self._last)
-        for name, used_s in (cpu_load.foreign_s(self._last, now) or {}).items():
+        load = cpu_load.read(self._block, self._roots, self._order.exempt, self._last_load)
+        for name, used_s in (cpu_load.foreign_s(self._last_load, load) or {}).items():
             self._foreign_s[name] = self._foreign_s.get(name, 0.0) + used_s
-        self._last = now
-        self._loads.append(self._load_sample())
+        self._last_load = load
+        self._load_samples.append(self._load_sample())
         # The block's processes that started during the watch are the application's.
-        new = [pid for pid, started in now.ours.items() if self._first.ours.get(pid) != started]
-        self._busy = cpu_load.busy_cpus(new, now.at_s - self._first.at_s) or self._busy
+        earlier = self._first_load.ours
+        application_pids = [pid for pid, start in load.ours.items() if earlier.get(pid) != start]
+        over_s = load.at_s - self._first_load.at_s
+        self._application_cpus = (
+            cpu_load.busy_cpus(application_pids, over_s) or self._application_cpus
+        )
 
     def _load_sample(self) -> LoadSample:
-        """Return the last reading as a sample."""
-        last = self._last
-        foreign_s = None if last.foreign is None else sum(self._foreign_s.values())
-        return LoadSample(last.at_s, foreign_s, last.stolen, last.total)
+        """Return the last reading of the load as a sample."""
+        load = self._last_load
+        foreign_s = None if load.foreign is None else sum(self._foreign_s.values())
+        return LoadSample(load.at_s, foreign_s, load.stolen, load.total)

@@ -43,8 +43,8 @@ def end(role="origin", injector="ucx", ended=None, alone=None, sent=None, **chan
 def test_perftest_is_held_shortly_after_a_row(monkeypatch, one, came_s, readings):
     times_s = count(100.0, 0.25)
     monkeypatch.setattr(clock, "now_s", lambda: next(times_s))
-    monkeypatch.setattr("conductor.agent.end.LISTEN_S", 0.0)
-    one.row_came_s = came_s
+    monkeypatch.setattr("conductor.agent.end.LISTEN_INTERVAL_S", 0.0)
+    one.row_printed_s = came_s
     asyncio.run(one.wait_for_hold())
     assert next(times_s) == 100.0 + 0.25 * readings
 
@@ -165,7 +165,7 @@ def test_a_target_that_listens_unseen_is_given_time(monkeypatch, options, socket
 
     async def run() -> None:
         with suppress(asyncio.TimeoutError):
-            await asyncio.wait_for(one.listen(), 0.3)
+            await asyncio.wait_for(one.watch_for_listener(), 0.3)
 
     asyncio.run(run())
     assert [news.listening for news in sent if news.ended is None] == [True] * listens

@@ -95,7 +95,7 @@ def made_order(port, starts, **changes):
         "injector": "stand-in",
         "writer": made_writers.writer(address="", port=port, message_b=100, messages=1000),
         "targets": [("t", "127.0.0.1")],
-        "sides": 1,
+        "passive_sides": 1,
         "zero_s": time.time() + 1.0,
         "setup_s": 0.15,
         "patience_s": 60.0,
