@@ -25,7 +25,7 @@ from records.commands import command
 from records.errors import InputError, NimcError
 from records.machine.program import search_path
 from records.machine.site import load as load_machine
-from reframe_tests.factors import layout_of, missing_cores, variable_fault
+from reframe_tests.factors import layout_of, variable_fault, why_layout_too_large
 from reframe_tests.mixin import NimcMixin
 from reframe_tests.spack import build, externals, folders, settings
 from reframe_tests.spack.build import Built
@@ -203,8 +203,8 @@ class ThreadsMixin(rfm.RegressionTestPlugin):
             raise variable_fault(self, "layout", why) from None
         if requested is None:
             return ranks, max(1, self.app_cores // ranks)
-        if missing := missing_cores(self.layout, self.app_cores):
-            raise variable_fault(self, "layout", missing)
+        if reason := why_layout_too_large(self.layout, self.app_cores):
+            raise variable_fault(self, "layout", reason)
         total = requested[0] * getattr(self, "nodes", 1)
         if self.rank_counts and total not in self.rank_counts:
             allowed = ", ".join(map(str, self.rank_counts[:4]))

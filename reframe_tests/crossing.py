@@ -25,7 +25,7 @@ Factors = Mapping[str, Sequence[Level]]
 #: Factor (or `arm`) -> level: an entry of `exclude` or `only`, which selects treatments.
 Cell = Mapping[str, Level]
 
-#: The factor whose level 0 is the baseline, and its level that names of treatments omit.
+#: The factor whose level 0 is the baseline, and its level that is omitted in names of treatments.
 RATE, FULL = "rate", "full"
 #: Key of a cell for the arm.
 ARM = "arm"
@@ -53,8 +53,8 @@ def cross(
         baseline_is_selected = bool(only) and _is_selected(group[0], exclude, only)
         if len(group) > 1 or len(arms) == 1 or baseline_is_selected:
             treatments += group
-    writes = any(ARMS[arm].role == "effect" for arm in arms)
-    if writes and not any(treatment.role == "effect" for treatment in treatments):
+    has_writers = any(ARMS[arm].role == "effect" for arm in arms)
+    if has_writers and not any(treatment.role == "effect" for treatment in treatments):
         raise InputError("exclude, only: no treatment that writes is left; allowed: at least one")
     names = [treatment.name for treatment in treatments]
     if duplicates := sorted(name for name in names if names.count(name) > 1):
@@ -113,7 +113,7 @@ def _name(arm: str, levels: Mapping[str, Level], factors: Factors) -> str:
 
 
 def _is_selected(treatment: Treatment, exclude: Sequence[Cell], only: Sequence[Cell]) -> bool:
-    """Return whether no cell of `exclude` and, if there are any, a cell of `only` fits a treatment.
+    """Return whether no cell of `exclude` fits a treatment, and one of `only` does, if it has any.
 
     Levels of the writes in a cell never exclude a silent treatment, and always select it.
     """

@@ -24,8 +24,8 @@ from records.units import plural
 from reframe_tests import rails, tools
 
 Part = Literal["writes", "application"]
-#: Returns why a machine does not support a level; None if it does.
-MissingReason = Callable[[Machine, Any], str | None]
+#: Returns why a machine does not support a level of a factor; None if it does.
+WhyUnsupported = Callable[[Machine, Any], str | None]
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -39,8 +39,8 @@ class Factor:
     allowed: str
     #: Raises InputError or ValueError for a level that is not allowed.
     check: Callable[[Level], object]
-    #: Returns why a machine does not support a level; None if every machine does.
-    missing: MissingReason | None = None
+    #: Returns why a machine does not support a level; None if every machine supports every level.
+    why_unsupported: WhyUnsupported | None = None
     #: True if each level needs a job of its own, and so is a case.
     between_jobs: bool = False
 
@@ -57,8 +57,8 @@ FREE = "free"
 LOADS = ("read", "write", "nt_write")
 #: Level of `load` without workers.
 IDLE = "idle"
-#: Level of a size that leaves it to the injector or the check. As a value of `layout`, which is no
-#: level, it asks for the fastest layout.
+#: Level of a size that leaves it to the injector or the check. As a value of the variable `layout`
+#: it requests the fastest layout; it is no level of that factor.
 AUTO = "auto"
 #: A size as a multiple or a part of the last-level caches.
 _LLC_SIZE = re.compile(r"(?:([1-9]\d{0,3})\*)?llc(?:/([1-9]\d{0,3}))?", re.ASCII)
@@ -118,8 +118,8 @@ def size_of(level: Level, machine: Machine) -> int | None:
     if level == AUTO:
         return None
     if llc_multiple := _LLC_SIZE.fullmatch(str(level)):
-        factor, divisor = (int(digits or 1) for digits in llc_multiple.groups())
-        return factor * machine.llc_b() // divisor
+        multiplier, divisor = (int(digits or 1) for digits in llc_multiple.groups())
+        return multiplier * machine.llc_b() // divisor
     return units.size_b(str(level), "size")
 
 
@@ -136,8 +136,8 @@ def layout_of(level: Level) -> tuple[int, int] | None:
     return int(ranks), int(threads)
 
 
-def missing_cores(level: Level, cores: int) -> str | None:
-    """Return why a layout does not fit on the application's cores of a node; None if it does."""
+def why_layout_too_large(level: Level, cores: int) -> str | None:
+    """Return why a layout does not fit on the application's `cores` of a node; None if it does."""
     ranks, threads = layout_of(level) or (1, 1)
     if ranks * threads > cores:
         return f"{level} takes {plural(ranks * threads, 'core')}; the application has {cores}"
@@ -156,27 +156,27 @@ def app_cores(machine: Machine, reserved_cores: int = -1, core_spec: int = 0) ->
     return machine.node_facts().cores - core_spec - max(reserved_cores, 0)
 
 
-def _too_few_cores(machine: Machine, level: Level) -> str | None:
+def _why_no_core_left(machine: Machine, level: Level) -> str | None:
     cores = len(machine.usable_cpus()) or machine.node_facts().cores
     if isinstance(level, int) and level >= cores:
         return f"leaves no core of {cores} on {machine.name} for the application"
     return None
 
 
-def _no_core_spec(machine: Machine, level: Level) -> str | None:
+def _why_no_core_spec(machine: Machine, level: Level) -> str | None:
     if level and not machine.core_spec:
         return f"core_spec of site/{machine.name}.yaml does not allow it"
-    return _too_few_cores(machine, level)
+    return _why_no_core_left(machine, level)
 
 
-def _too_few_in_node(machine: Machine, level: Level) -> str | None:
+def _why_too_many_workers(machine: Machine, level: Level) -> str | None:
     node_cores = max(1, app_cores(machine) // len(machine.node_facts().numa_nodes))
     if isinstance(level, int) and level > node_cores:
         return f"a NUMA node of {machine.name} has {node_cores} cores for the application"
     return None
 
 
-def _no_such_program(machine: Machine, name: str) -> str | None:
+def _why_no_program(machine: Machine, name: str) -> str | None:
     """Return why a tool or an injector cannot run; None if it can, or if only nodes can tell."""
     if name == tools.NONE or machine.origins.policy != "same_host":
         return None
@@ -189,35 +189,35 @@ def why_missing(name: str) -> str | None:
     return tools.TOOLS[name].missing() if name in tools.TOOLS else INJECTORS[name].missing()
 
 
-def _no_such_node(machine: Machine, level: Level) -> str | None:
+def _why_no_numa_node(machine: Machine, level: Level) -> str | None:
     nodes = machine.node_facts().bindable_nodes()
     return None if level in nodes else f"{machine.name} has {plural(len(nodes), 'NUMA node')}"
 
 
 def numa_nodes_of_places(machine: Machine) -> dict[str, int]:
-    """Return the NUMA node of each place; none for `other` on a machine with one node.
+    """Return the NUMA node of each place. A machine with one NUMA node has no `other`.
 
     Raises InputError.
     """
     facts = machine.node_facts()
-    nic = machine.nic_node()
-    numbers = facts.numa_nodes
-    if len(numbers) == 1:
-        return {"nic": nic}
+    nic_node = machine.nic_node()
+    numa_nodes = facts.numa_nodes
+    if len(numa_nodes) == 1:
+        return {"nic": nic_node}
     # The next socket begins so many nodes later.
-    distance = len(numbers) // facts.sockets if facts.sockets > 1 else 1
-    position = numbers.index(nic) if nic in numbers else 0
-    return {"nic": nic, "other": numbers[(position + distance) % len(numbers)]}
+    distance = len(numa_nodes) // facts.sockets if facts.sockets > 1 else 1
+    position = numa_nodes.index(nic_node) if nic_node in numa_nodes else 0
+    return {"nic": nic_node, "other": numa_nodes[(position + distance) % len(numa_nodes)]}
 
 
 def numa_node_of_place(machine: Machine, field: str, placement: str) -> int:
     """Return the NUMA node of a place. Raises InputError if the machine lacks the place."""
-    if reason := _no_such_place(machine, placement):
+    if reason := _why_no_place(machine, placement):
         raise InputError(f"{field}: {placement}: {reason}; allowed: nic")
     return numa_nodes_of_places(machine)[placement]
 
 
-def _no_such_place(machine: Machine, level: Level) -> str | None:
+def _why_no_place(machine: Machine, level: Level) -> str | None:
     if level in PLACES and level not in numa_nodes_of_places(machine):
         return f"{machine.name} has 1 NUMA node"
     return None
@@ -229,20 +229,26 @@ _INJECTORS = [
     for name, injector in INJECTORS.items()
     if injector.writes and injector.direction == "write"
 ]
-_NUMBERS = "whole numbers from 0"
-_SIZES = f"{AUTO}, a size with its unit, such as 2MiB, or of the last-level caches: llc/2, 4*llc"
+_ALLOWED_NUMBERS = "whole numbers from 0"
+_ALLOWED_SIZES = (
+    f"{AUTO}, a size with its unit, such as 2MiB, or of the last-level caches: llc/2, 4*llc"
+)
 
 
 def _factor_of_words(
-    name: str, part: Part, words: Sequence[str], missing: MissingReason | None = None
+    name: str, part: Part, words: Sequence[str], why_unsupported: WhyUnsupported | None = None
 ) -> Factor:
     """Return a factor whose levels are words."""
     return Factor(
-        name=name, part=part, allowed=", ".join(words), check=_one_of(*words), missing=missing
+        name=name,
+        part=part,
+        allowed=", ".join(words),
+        check=_one_of(*words),
+        why_unsupported=why_unsupported,
     )
 
 
-_TABLE = (
+_COMMON_ROWS = (
     Factor(
         name="rate",
         part="writes",
@@ -255,14 +261,14 @@ _TABLE = (
         allowed="auto, dram, or a size with its unit, such as 64KiB",
         check=_check_message,
     ),
-    Factor(name="footprint", part="writes", allowed=_SIZES, check=_check_size),
+    Factor(name="footprint", part="writes", allowed=_ALLOWED_SIZES, check=_check_size),
     Factor(
         name="queue_pairs",
         part="writes",
         allowed=f"{AUTO}, or a number from 1 to {MOST_QUEUE_PAIRS}",
         check=queue_pairs_of,
     ),
-    _factor_of_words("injector", "writes", _INJECTORS, _no_such_program),
+    _factor_of_words("injector", "writes", _INJECTORS, _why_no_program),
     Factor(
         name="clients",
         part="writes",
@@ -275,65 +281,65 @@ _TABLE = (
         part="writes",
         allowed="numbers of NUMA nodes",
         check=_check_whole_number,
-        missing=_no_such_node,
+        why_unsupported=_why_no_numa_node,
     ),
     Factor(
         name="writer_rail",
         part="writes",
         allowed=rails.ALLOWED,
         check=rails.check,
-        missing=rails.missing,
+        why_unsupported=rails.why_unsupported,
     ),
     Factor(
         name="mpi_rail",
         part="application",
         allowed=rails.ALLOWED,
         check=rails.check,
-        missing=rails.missing_for_mpi,
+        why_unsupported=rails.why_unsupported_for_mpi,
     ),
     Factor(
         name="reserved_cores",
         part="application",
-        allowed=_NUMBERS,
+        allowed=_ALLOWED_NUMBERS,
         check=_check_whole_number,
-        missing=_too_few_cores,
+        why_unsupported=_why_no_core_left,
     ),
     Factor(
         name="core_spec",
         part="application",
-        allowed=_NUMBERS,
+        allowed=_ALLOWED_NUMBERS,
         check=_check_whole_number,
-        missing=_no_core_spec,
+        why_unsupported=_why_no_core_spec,
         between_jobs=True,
     ),
-    _factor_of_words("tool", "application", tools.NAMES, _no_such_program),
+    _factor_of_words("tool", "application", tools.NAMES, _why_no_program),
 )
 #: Factors of the checks that list them in `within_block`.
-_CHECK_FACTORS = (
-    Factor(name="working_set", part="application", allowed=_SIZES, check=_check_size),
+_CHECK_ROWS = (
+    Factor(name="working_set", part="application", allowed=_ALLOWED_SIZES, check=_check_size),
     Factor(
         name="layout",
         part="application",
         allowed="RANKSxTHREADS of a node, such as 8x2",
         check=layout_of,
-        missing=lambda machine, level: missing_cores(level, app_cores(machine)),
+        why_unsupported=lambda machine, level: why_layout_too_large(level, app_cores(machine)),
     ),
-    _factor_of_words("buffer", "application", PLACES, _no_such_place),
-    _factor_of_words("workers", "application", (*PLACES, FREE), _no_such_place),
+    _factor_of_words("buffer", "application", PLACES, _why_no_place),
+    _factor_of_words("workers", "application", (*PLACES, FREE), _why_no_place),
     _factor_of_words("load", "application", (IDLE, *LOADS)),
     Factor(
         name="local_workers",
         part="application",
-        allowed=_NUMBERS,
+        allowed=_ALLOWED_NUMBERS,
         check=_check_whole_number,
-        missing=_too_few_in_node,
+        why_unsupported=_why_too_many_workers,
     ),
 )
 
 #: Name -> factor.
-FACTORS: dict[str, Factor] = {factor.name: factor for factor in (*_TABLE, *_CHECK_FACTORS)}
+FACTORS: dict[str, Factor] = {factor.name: factor for factor in (*_COMMON_ROWS, *_CHECK_ROWS)}
 #: Names of the factors that every check has.
-COMMON_FACTORS = frozenset(factor.name for factor in _TABLE)
+COMMON_FACTORS = frozenset(factor.name for factor in _COMMON_ROWS)
 
 
 def check_level(name: str, level: Level) -> None:
@@ -348,28 +354,29 @@ def check_level(name: str, level: Level) -> None:
 
 
 def variable_fault(check: Any, variable: str, why: str) -> InputError:
-    """Return the error of a variable's value that is not allowed; `why` says what is."""
+    """Return the error of an invalid value of a variable; `why` says what is wrong or allowed."""
     return InputError(f"{check.name}.{variable}: {getattr(check, variable)} found; {why}")
 
 
 def changes_within_jobs(name: str) -> bool:
-    """Return whether a factor that every check has changes from one run to the next."""
+    """Return whether a factor is common to all checks and can change between runs of a job."""
     factor = FACTORS.get(name)
     return factor is not None and name in COMMON_FACTORS and not factor.between_jobs
 
 
-def missing_nodes(machine: Machine, targets: int) -> str | None:
+def why_too_many_nodes(machine: Machine, targets: int) -> str | None:
     """Return why a machine cannot have `targets` target nodes; None if its site file allows it."""
     if targets + machine.origins.nodes > MAX_NODES:
-        return f"{targets} and {machine.origins.nodes} of origins are more than {MAX_NODES} nodes"
+        origins = plural(machine.origins.nodes, "origin")
+        return f"{plural(targets, 'target')} and {origins} are more than {MAX_NODES} nodes"
     if targets > 1 and machine.origins.policy == "same_host":
         return f"origins and target of {machine.name} share one host (origins.policy: same_host)"
     return None
 
 
-def missing_level(machine: Machine, name: str, level: Level) -> str | None:
+def why_unsupported(machine: Machine, name: str, level: Level) -> str | None:
     """Return why a machine does not support a level of a factor, in one line; None if it does."""
     factor = FACTORS.get(name)
-    if factor is None or factor.missing is None:
+    if factor is None or factor.why_unsupported is None:
         return None
-    return factor.missing(machine, level)
+    return factor.why_unsupported(machine, level)

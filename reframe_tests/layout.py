@@ -28,9 +28,9 @@ from reframe_tests.factors import (
     FACTORS,
     app_cores,
     changes_within_jobs,
-    missing_level,
     size_of,
     variable_fault,
+    why_unsupported,
 )
 from reframe_tests.planning import DEFAULT_WRITES, CaseRequest, level_faults, planning_variables
 
@@ -50,7 +50,7 @@ _RESTORED = (
 )
 
 
-#: Added to a cube root before it is truncated, since that of a cube may be rounded down.
+#: Added to a cube root before it is truncated, since the root of a cube may be rounded down.
 _ROUNDING = 1e-9
 
 
@@ -100,8 +100,8 @@ class LayoutMixin(rfm.RegressionTestPlugin):
     #: If it exceeds them, ranks share cores, and the samples have a note.
     layout_cores = variable(int, value=0)
 
-    #: Cores per node that the application leaves free; -1 leaves the origin's cores free if both
-    #: share a host, and none elsewhere.
+    #: Cores per node that the application leaves free; -1 leaves the origin's cores free if origin
+    #: and target share a host, and none elsewhere.
     reserved_cores = variable(int, value=-1)
 
     #: Cores per node that Slurm takes away from the job for the system (`--core-spec`).
@@ -136,10 +136,11 @@ class LayoutMixin(rfm.RegressionTestPlugin):
     #: `500MB/s`.
     rate = variable(str, value=DEFAULT_WRITES["rate"])
 
-    #: NUMA node that the writers' buffers are bound to, on both ends; -1 does not bind them.
+    #: NUMA node to which the writers' buffers are bound, at both ends; -1 does not bind them.
     comm_node = variable(int, value=DEFAULT_WRITES["comm_node"])
 
-    #: Rails that the writers use, and the application's MPI between nodes (`rails.py`).
+    #: Rails that the writers use, and rails that the application's MPI uses between nodes
+    #: (`rails.py`).
     writer_rail = variable(str, value=DEFAULT_WRITES["writer_rail"])
     mpi_rail = variable(str, value=rails.DEFAULT)
 
@@ -216,7 +217,7 @@ class LayoutMixin(rfm.RegressionTestPlugin):
             self.notes = [*self.notes, Note.SHARED_CORES(cores=len(shared))]
         self.app_cpus = self.app_cpus[: self.app_cores]
 
-    def requested(self) -> CaseRequest:
+    def case_request(self) -> CaseRequest:
         """Return the request of the check's variables, without levels that the machine lacks.
 
         Raises InputError for levels that are not allowed.
@@ -228,21 +229,21 @@ class LayoutMixin(rfm.RegressionTestPlugin):
             if name not in allowed:
                 raise InputError(f"factors: {name}; allowed: {', '.join(allowed)}")
         variables = planning_variables(set(type(self).var_space), self.within_block)
-        levels = {name: getattr(self, name) for name in variables if hasattr(self, name)}
-        faults = level_faults(levels, factors, comparable_across_cores=self.comparable_across_cores)
-        for name, _, text in faults:
-            raise InputError(f"{name}: {text}")
+        values = {name: getattr(self, name) for name in variables if hasattr(self, name)}
+        faults = level_faults(values, factors, comparable_across_cores=self.comparable_across_cores)
+        for name, _, why in faults:
+            raise InputError(f"{name}: {why}")
         supported = {
-            name: [level for level in levels if not missing_level(self.machine, name, level)]
+            name: [level for level in levels if not why_unsupported(self.machine, name, level)]
             for name, levels in factors.items()
         }
         for name, supported_levels in supported.items():
             if not supported_levels:
-                reason = missing_level(self.machine, name, factors[name][0])
+                reason = why_unsupported(self.machine, name, factors[name][0])
                 raise InputError(f"factors: {name}: no level is left: {reason}")
         return CaseRequest(
             arms=self.arms,
-            levels=levels,
+            levels=values,
             factors=supported,
             exclude=read_cells(self.exclude, "exclude"),
             only=read_cells(self.only, "only"),
@@ -256,20 +257,20 @@ class LayoutMixin(rfm.RegressionTestPlugin):
             for treatment in treatments
         )
         complete = []
-        sizes = []
+        job_sizes = []
         for group in grouped(with_levels).values():
             with self._at_levels(application_levels(group[0].factors)):
                 longer = self._lengthened_starts()
                 notes_before = len(self.notes)
                 start = self._start()
-                sizes.append((self.num_tasks, self.num_tasks_per_node, self.num_cpus_per_task))
+                job_sizes.append((self.num_tasks, self.num_tasks_per_node, self.num_cpus_per_task))
                 notes = self.notes[notes_before:]
                 complete += [
                     replace(treatment, start=start, longer=longer, notes=[*notes, *treatment.notes])
                     for treatment in group
                 ]
         # The job needs the largest sizes of all treatments.
-        tasks, tasks_per_node, cpus_per_task = zip(*sizes, strict=True)
+        tasks, tasks_per_node, cpus_per_task = zip(*job_sizes, strict=True)
         self.num_tasks = _largest(tasks)
         self.num_tasks_per_node = _largest(tasks_per_node)
         self.num_cpus_per_task = _largest(cpus_per_task)
@@ -291,7 +292,7 @@ class LayoutMixin(rfm.RegressionTestPlugin):
                 setattr(self, name, value)
 
     def _lengthened_starts(self) -> list[Start]:
-        """Return how runs of 2, 4, ... times the length start; none without `lengthened_by`."""
+        """Return the starts of runs of 2, 4, ... times the length; none without `lengthened_by`."""
         if not self.lengthened_by:
             return []
         starts = []
@@ -306,27 +307,27 @@ class LayoutMixin(rfm.RegressionTestPlugin):
         self.split_cores()
         self.env_vars = {}
         self.lay_out()
-        added = {name: str(value) for name, value in self.env_vars.items()}
-        added |= self.added_environment()
+        environment = {name: str(value) for name, value in self.env_vars.items()}
+        environment |= self.added_environment()
         threads = self.num_cpus_per_task or 1
         if self.workload:  # third-party checks count CPUs as Slurm does
             self.num_cpus_per_task = options.cpus_per_task(
                 self.num_cpus_per_task, self.node_facts.threads_per_core
             )
         launcher = self._launcher()
-        launched = bool(launcher)
+        has_ranks = self.mpi or (bool(launcher) and not self.workload)
         launcher += rails.wrapper(self.machine, self.mpi_rail)
-        wrapped = self._launch_command(launcher)
+        command = self._launch_command(launcher)
         tool = None
         if self.tool != tools.NONE:
             tool = tools.TOOLS[self.tool]
-            wrapped = tool.wrap(launcher, self._launch_command([]))
-            added |= tool.environment()
+            command = tool.wrap(launcher, self._launch_command([]))
+            environment |= tool.environment()
         return Start(
-            command=wrapped,
-            environment=added,
+            command=command,
+            environment=environment,
             cpus=self.app_cpus,
-            ranks=self.num_tasks if self.mpi or (launched and not self.workload) else None,
+            ranks=self.num_tasks if has_ranks else None,
             ranks_per_node=self.num_tasks_per_node or self.num_tasks,
             threads=threads,
             devices=rails.devices_for_mpi(self.machine, self.mpi_rail),

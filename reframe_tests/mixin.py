@@ -41,7 +41,7 @@ from records.notes import Note
 from records.slurm import options, parse
 from records.treatment import Treatment
 from reframe_tests import internals, planning, third_party
-from reframe_tests.factors import missing_level, missing_nodes, variable_fault
+from reframe_tests.factors import variable_fault, why_too_many_nodes, why_unsupported
 from reframe_tests.layout import LayoutMixin
 from reframe_tests.workload import load
 
@@ -49,8 +49,8 @@ if TYPE_CHECKING:
     import polars as pl
 
 
-#: Module systems that load nothing, or that do not list what they have loaded.
-_WITHOUT_LIST = ("nomod", "spack")
+#: Module systems that load nothing, or that do not list the loaded modules.
+_SYSTEMS_WITHOUT_LIST = ("nomod", "spack")
 #: Variables of the mixin that are fields of a block's plan.
 _PLAN_FIELDS = ("case", "block", "nimc_dir", "nodelist")
 #: Variables of the mixin that are limits of a run's acceptance.
@@ -64,7 +64,7 @@ def requested_modules(check: rfm.RegressionTest) -> list[str]:
     has the name of a collection.
     """
     system = runtime().modules_system
-    if system.name in _WITHOUT_LIST:
+    if system.name in _SYSTEMS_WITHOUT_LIST:
         return []
     sources = (check.current_partition.local_env, check.current_environ)
     requested = [module for source in sources for module in source.modules_detailed]
@@ -104,8 +104,8 @@ class NimcMixin(LayoutMixin):
     #: True if the application is started with the partition's MPI launcher.
     mpi = variable(bool, value=False)
 
-    #: The file of a block's plan, as a campaign writes it. It replaces the variables below. The
-    #: default, empty, takes them.
+    #: The file of a block's plan, as a campaign writes it. It replaces the variables below, which
+    #: count if it is empty (the default).
     block_file = variable(str, value="")
 
     #: Folder of the run to which samples are added (`records.run`). The default, empty, stores
@@ -157,10 +157,10 @@ class NimcMixin(LayoutMixin):
     #: Names of the target nodes, joined with commas, for Slurm; empty: any.
     nodelist = variable(str, value="")
 
-    #: Caveats for the samples; checks add to it.
+    #: Caveats for the samples; checks add to them.
     notes = variable(typ.List[str], value=[])
 
-    #: Facts about how the binary was built; checks add to it.
+    #: Facts about how the binary was built; checks add to them.
     provenance = variable(typ.Dict[str, object], value={})
 
     def __init_subclass__(cls, **options: Any) -> None:
@@ -182,15 +182,15 @@ class NimcMixin(LayoutMixin):
         """Set the class's variables as the block's plan says, before any hook reads them."""
         if file := cls.var_space["block_file"].default_value:
             plan = BlockPlan.load(Path(file))
-            plan_settings = {name: getattr(plan, name) for name in _PLAN_FIELDS}
-            plan_settings["run_timeout_s"] = plan.limits.run_timeout_s
-            for name, value in {**plan.settings, **plan_settings}.items():
+            plan_fields = {name: getattr(plan, name) for name in _PLAN_FIELDS}
+            plan_fields["run_timeout_s"] = plan.limits.run_timeout_s
+            for name, value in {**plan.settings, **plan_fields}.items():
                 cls.setvar(name, make_convertible(value) if isinstance(value, str) else value)
         return super().__new__(cls, *arguments, **options)
 
     @run_after("init")
     def check_variables(self) -> None:
-        """Complete the variables; raises ReframeError that names an invalid one."""
+        """Complete the variables. Raises ReframeError, which names it, for an invalid variable."""
         if self.better not in ("", "lower", "higher"):
             raise ReframeError(f"{self.name}.better: {self.better!r} found; allowed: lower, higher")
         if self.workload:
@@ -225,7 +225,7 @@ class NimcMixin(LayoutMixin):
         try:
             self.machine = load_machine(self.current_system.name)
             self.node_facts = self.machine.node_facts()
-            if reason := missing_nodes(self.machine, int(getattr(self, "nodes", 1))):
+            if reason := why_too_many_nodes(self.machine, int(getattr(self, "nodes", 1))):
                 raise variable_fault(self, "nodes", f"{reason}; allowed: fewer")
             notes = self.notes
             self.split_cores()
@@ -256,7 +256,7 @@ class NimcMixin(LayoutMixin):
 
     @run_before("run")
     def skip_unwritten_lines(self) -> None:
-        """Make no log lines that no handler takes: at each poll, ReFrame spends 20 ms on one."""
+        """Skip log lines that no handler writes: ReFrame spends 20 ms on one at each poll."""
         logger = self.logger.logger
         if logger.handlers:
             logger.setLevel(min(handler.level for handler in logger.handlers))
@@ -270,14 +270,14 @@ class NimcMixin(LayoutMixin):
         self.block_logs = self.run_dir / "logs" / case / str(self.block)
         if not self.workload:
             self.output_reader = third_party.OutputReader(self, NimcMixin)
-        # A third-party check's own sanity function judges each run.
+        # Judges the block. The sanity function of a third-party check judges each of its runs.
         internals.replace_sanity(self, self.block_done)
         if self._only_reads:
             self.executable, self.executable_opts = "true", []
             self.prerun_cmds, self.postrun_cmds = [], []
             return
         try:
-            if reason := missing_level(self.machine, "core_spec", self.core_spec):
+            if reason := why_unsupported(self.machine, "core_spec", self.core_spec):
                 raise variable_fault(self, "core_spec", f"{reason}; allowed: 0")
             if self.core_spec:
                 self.notes = [*self.notes, Note.UNPAIRED(cores=self.core_spec)]
@@ -289,7 +289,7 @@ class NimcMixin(LayoutMixin):
             plan = self._completed_plan(decided)
             injectors = {row.writes.injector for row in plan.treatments if row.writes}
             for name in injectors:
-                if reason := missing_level(self.machine, "injector", name):
+                if reason := why_unsupported(self.machine, "injector", name):
                     raise InputError(f"{self.name}.injector: {name}: {reason}")
         except (InputError, ValueError) as error:
             raise ReframeError(str(error)) from None
@@ -321,15 +321,15 @@ class NimcMixin(LayoutMixin):
         """
         if self.block_file:
             return BlockPlan.load(Path(self.block_file))
-        request = self.requested()
+        request = self.case_request()
         seed = secrets.randbits(63) if self.seed is None else self.seed
-        resolved = planning.resolved_scale(request, self.machine)
+        scale = planning.resolved_scale(request, self.machine)
         return planning.block(
             request,
-            planning.treatments(request, self.machine, resolved),
+            planning.treatments(request, self.machine, scale),
             self.machine,
             {name: getattr(self, name) for name in _LIMIT_FIELDS},
-            resolved,
+            scale,
             case=case,
             workload=type(self).__name__,
             block=self.block,
@@ -341,7 +341,7 @@ class NimcMixin(LayoutMixin):
         )
 
     def _completed_plan(self, decided: BlockPlan) -> BlockPlan:
-        """Return the plan with what only the check knows, such as the starts of the application."""
+        """Return the plan with the fields that only the check knows, such as the launch lines."""
         treatments = self.with_starts(decided.treatments)
         return replace(
             decided,
@@ -382,10 +382,10 @@ class NimcMixin(LayoutMixin):
 
     @sn.deferrable
     def block_done(self) -> bool:
-        """Check that every arm has a slowdown, and store how the job ended with the block's logs.
+        """Require a slowdown of every treatment; store the job's outcome with the block's logs.
 
-        If a finished block has too few pairs of an arm, only this check fails. Its samples remain
-        valid, and a campaign may measure the other pairs in another block.
+        If a finished block has too few pairs of a treatment, only this check fails. Its samples
+        remain valid, and a campaign may measure the missing pairs in another block.
         """
         if self._only_reads:
             third_party.move_unread_samples(
@@ -416,17 +416,17 @@ class NimcMixin(LayoutMixin):
         from analysis.samples.pairs import pair_shortfalls
         from analysis.statistics.interval import MIN_VALUES
 
-        least = MIN_VALUES if self.requested_pairs >= MIN_VALUES else 1
+        min_pairs = MIN_VALUES if self.requested_pairs >= MIN_VALUES else 1
         shortfalls = pair_shortfalls(
-            self._block_samples(), self.compared_treatments, self.requested_pairs, least
+            self._block_samples(), self.compared_treatments, self.requested_pairs, min_pairs
         )
-        for arm, reason in shortfalls.items():
-            raise SanityError(f"no slowdown of '{arm}': {reason}")
+        for treatment, reason in shortfalls.items():
+            raise SanityError(f"no slowdown of '{treatment}': {reason}")
         return True
 
     @run_before("performance")
     def report_samples(self) -> None:
-        """Report typical runs, slowdown, its cost, the writers' rate, and rejected runs."""
+        """Report typical runs, slowdowns and their cost, writers' rates, and rejected runs."""
         if self.is_dry_run() or self._only_reads:
             return
         from analysis.effects.annotations import reference_bounds
@@ -435,14 +435,14 @@ class NimcMixin(LayoutMixin):
         for row in results(self._block_samples()):
             for name, (value, unit) in reported_figures(row).items():
                 if value is not None:
-                    shown = sn.make_performance_function(lambda value=value: value, unit)
-                    self.perf_variables.setdefault(name, shown)  # baselines repeat in each row
-            # The site file's reference for the baseline at first levels becomes one of ReFrame.
+                    function = sn.make_performance_function(lambda value=value: value, unit)
+                    self.perf_variables.setdefault(name, function)  # baselines repeat in each row
+            # The site file's reference is for the baseline at first levels. ReFrame gets it.
             reference = self.machine.references.get(row.case) if row.baseline == BASELINE else None
             if reference is not None:
                 low, high = reference_bounds(row.better, self.machine.reference_tolerance)
-                bound = {f"typical_{BASELINE}": (reference, low, high, row.unit)}
-                self.reference = {"*": {**self.reference.get("*", {}), **bound}}
+                own_reference = {f"typical_{BASELINE}": (reference, low, high, row.unit)}
+                self.reference = {"*": {**self.reference.get("*", {}), **own_reference}}
 
     def _block_samples(self) -> pl.DataFrame:
         from analysis.samples.columns import read_samples

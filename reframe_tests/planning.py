@@ -35,7 +35,7 @@ from reframe_tests.factors import (
     size_of,
 )
 
-#: Variable -> its value that leaves the choice to the machine, and is no level.
+#: Variable -> its value that is no level: the site file, or for `layout` a measurement, decides.
 CHOSEN_BY_MACHINE = {"injector": "auto", "comm_node": -1, "reserved_cores": -1, "layout": AUTO}
 #: Default levels of the factors of the writes.
 DEFAULT_WRITES: dict[str, Level] = {
@@ -110,27 +110,27 @@ def level_faults(
 
 
 def resolved_scale(request: CaseRequest, machine: Machine) -> Scale | None:
-    """Return the short writes of a request; None if the check or its arms make none.
+    """Return the scale of the short writes of a request; None if its check or arms make none.
 
     Raises InputError.
     """
-    check_makes_them = request.levels.keys() >= set(scaling.FIELDS)
-    if not check_makes_them or set(SCHEDULED).isdisjoint(request.arms):
+    check_makes_short_writes = request.levels.keys() >= set(scaling.FIELDS)
+    if not check_makes_short_writes or set(SCHEDULED).isdisjoint(request.arms):
         return None
     return scaling.resolve(scaling.request_of(request.levels), machine)
 
 
 def treatments(
-    request: CaseRequest, machine: Machine, resolved: Scale | None = None
+    request: CaseRequest, machine: Machine, scale: Scale | None = None
 ) -> list[Treatment]:
     """Return the treatments of a pair, before the application is laid out. Raises InputError.
 
-    The levels must be valid (`level_faults`). `resolved` are the short writes (`resolved_scale`).
+    The levels must be valid (`level_faults`). `scale` has the short writes (`resolved_scale`).
     """
     complete = []
     try:
         for treatment in cross(request.arms, request.factors, request.exclude, request.only):
-            writes = _writes(treatment.arm, request, treatment.factors, machine, resolved)
+            writes = _writes(treatment.arm, request, treatment.factors, machine, scale)
             complete.append(replace(treatment, writes=writes))
     except ValueError as error:
         raise InputError(str(error)) from None
@@ -139,32 +139,32 @@ def treatments(
 
 def block(
     request: CaseRequest,
-    crossed: list[Treatment],
+    crossed_treatments: list[Treatment],
     machine: Machine,
     limits: Mapping[str, Any],
-    resolved: Scale | None = None,
+    scale: Scale | None = None,
     /,
     **fields: Any,
 ) -> BlockPlan:
     """Return the plan of a block with these treatments; the check adds what only it knows.
 
-    `limits` are the limits of acceptance that a campaign or a check sets; the site file has the
-    others, and `min_share` if it is None or missing. `resolved` are the short writes
+    `limits` are the limits of acceptance that a campaign or a check sets. The others come from the
+    site file, as does `min_share` if it is None or missing. `scale` has the short writes
     (`resolved_scale`). `fields` are other fields of the plan. Raises InputError.
     """
     reserved = request.levels.get("reserved_cores", -1)
     reserved_cores = reserved if isinstance(reserved, int) and reserved >= 0 else None
     _, origin_cpus = machine.split_cpus(reserved_cores)
     origins = machine.origins
-    if resolved:
-        origins = machine.with_origins(resolved.origins or 1).origins
+    if scale:
+        origins = machine.with_origins(scale.origins or 1).origins
     agent_launcher = []
     if machine.origins.policy != "same_host":
         agent_launcher = options.agent_launcher(origins, machine.network)
     min_share = limits.get("min_share") or machine.proof.min_share
     limits = {**machine.proof.limits(), **limits, "min_share": min_share}
     return BlockPlan(
-        treatments=crossed,
+        treatments=crossed_treatments,
         origin_cpus=origin_cpus,
         origin_policy=origins.policy,
         n_origins=origins.nodes,
@@ -173,7 +173,7 @@ def block(
         link_rate_b_s=machine.nic.link_rate_b_s if machine.nic else None,
         interface=machine.interface,
         limits=AcceptanceLimits(**limits),
-        short=resolved.short if resolved else None,
+        short=scale.short if scale else None,
         notes=[*machine.caveats],
         **fields,
     )
@@ -187,7 +187,7 @@ def _writes(
     request: CaseRequest,
     factors: Mapping[str, Level],
     machine: Machine,
-    resolved: Scale | None,
+    scale: Scale | None,
 ) -> Writes | None:
     """Return the writes of an arm; None if it has no writers. Raises InputError or ValueError."""
     row = ARMS[arm]
@@ -195,7 +195,7 @@ def _writes(
         return Writes(injector=row.control, message_b=0)
     if row.silent:
         return None
-    if row.scheduled and resolved is None:
+    if row.scheduled and scale is None:
         raise InputError(f"arms: {arm} found; allowed: only in lammps_scaling")
     levels = {**DEFAULT_WRITES, **request.levels, **factors}
     injector = _injector(levels, machine, short=row.scheduled)
@@ -203,7 +203,7 @@ def _writes(
     for name, fulfilled, why in _rules(arm, request, levels, injector, machine):
         if not fulfilled:
             raise InputError(f"{name}: {named_levels[name]} found; {why}")
-    share = share_of(levels["rate"])
+    rate_share = share_of(levels["rate"])
     buffer_node = _buffer_node(levels, machine)
     message_b, footprint_b = _sizes(injector, levels, machine)
     return Writes(
@@ -214,19 +214,21 @@ def _writes(
         clients=int(levels["clients"]) or None,
         options=tuple(machine.perftest_options) if injector.takes_options else (),
         direction=injector.direction,
-        rate_b_s=None if share is not None else writing_rate_b_s(injector, str(levels["rate"])),
-        rate_share=share,
+        rate_b_s=None
+        if rate_share is not None
+        else writing_rate_b_s(injector, str(levels["rate"])),
+        rate_share=rate_share,
         devices=rails.writer_devices(machine, str(levels["writer_rail"]), buffer_node),
         buffer_node=buffer_node,
-        scheduled=resolved.writers[arm] if resolved and row.scheduled else None,
+        scheduled=scale.writers[arm] if scale and row.scheduled else None,
     )
 
 
 def _injector(levels: Mapping[str, Level], machine: Machine, *, short: bool) -> Injector:
     """Return the injector of the levels; `auto` is the machine's.
 
-    If the machine's injector makes no `short` writes, a shared host uses ucx for them: both write
-    through the same memory. Raises InputError.
+    A shared host uses ucx for `short` writes if the machine's injector makes none: both injectors
+    write through the same memory. Raises InputError.
     """
     name = str(levels["injector"])
     direction = str(levels["direction"])
@@ -255,19 +257,19 @@ def _rules(
     if machine.device and not is_shared_host:
         fabric = fabrics.by_name(machine.device)
     if fabric and injector.missing_for(fabric):
-        why = f"device {machine.device} of site/{machine.name}.yaml is of {fabric.name}"
+        why = f"device {machine.device} of site/{machine.name}.yaml belongs to {fabric.name}"
         yield "injector", False, f"{why}; allowed: {', '.join(fabric.injectors)}"
-    pairs = queue_pairs_of(levels["queue_pairs"])
+    queue_pairs = queue_pairs_of(levels["queue_pairs"])
     why = f"writers of site/{machine.name}.yaml share the target's memory; allowed: {AUTO}, 1"
-    yield "queue_pairs", pairs in (None, 1) or not is_shared_host, why
-    why = f"a queue pair for each message of footprint {levels['footprint']}; allowed: {AUTO}"
-    yield "queue_pairs", pairs is None or levels["footprint"] == AUTO, why
+    yield "queue_pairs", queue_pairs in (None, 1) or not is_shared_host, why
+    why = f"footprint {levels['footprint']} needs a queue pair per message; allowed: {AUTO}"
+    yield "queue_pairs", queue_pairs is None or levels["footprint"] == AUTO, why
     if ARMS[arm].scheduled:
         why = f"it makes no short writes (arm {arm}); allowed: perftest, ucx"
         yield "injector", injector.writes_short, why
         why = f"arm {arm} has a timetable; allowed:"
         yield "footprint", levels["footprint"] == AUTO, f"{why} {AUTO}"
-        yield "queue_pairs", pairs in (None, 1), f"{why} {AUTO}, 1"
+        yield "queue_pairs", queue_pairs in (None, 1), f"{why} {AUTO}, 1"
         yield "clients", levels["clients"] == 0, f"{why} 0"
         why = f"{injector.name} cannot limit the rate of short writes (arm {arm}); allowed: full,"
         can_limit = rate == "full" or injector.paced_by != "agent"
@@ -277,7 +279,7 @@ def _rules(
 def _queue_pairs(levels: Mapping[str, Level], machine: Machine, *, fixed: bool) -> int | None:
     """Return the queue pairs of each writer; None for as many as raise its rate.
 
-    `fixed` is true if the number cannot be chosen.
+    If the number is `fixed`, it is 1, as it is on a shared host.
     """
     if fixed or machine.origins.policy == "same_host":
         return 1
@@ -306,14 +308,13 @@ def _sizes(
             raise InputError(f"message: {message} found; {why}")
         return footprint_b, footprint_b
     message_b = min(_MAX_MESSAGE_B, footprint_b) if message == AUTO else machine.message_b(message)
-    limit_b = footprint_b
-    limit_words = "on"
+    max_b = footprint_b
+    allowed = f"from {message_b} B (one message)"
     if injector.most_places:
-        limit_b = message_b * injector.most_places
-        limit_words = f"to {injector.most_places} of them, {limit_b} B"
-    if not message_b <= footprint_b <= limit_b:
-        allowed = f"from one message, {message_b} B, {limit_words}"
-        why = f"{footprint_b} B of {injector.name}; allowed: {allowed}"
+        max_b = message_b * injector.most_places
+        allowed += f" to {max_b} B ({injector.most_places} messages)"
+    if not message_b <= footprint_b <= max_b:
+        why = f"it is {footprint_b} B, with {injector.name}; allowed: {allowed}"
         raise InputError(f"footprint: {level} found; {why}")
     return message_b, footprint_b
 
@@ -323,9 +324,9 @@ def _buffer_node(levels: Mapping[str, Level], machine: Machine) -> int | None:
 
     It comes from `comm_node`, else from the check's variable `buffer`, else from `writer_rail`.
     """
-    number = machine.known_numa_node(int(levels["comm_node"]), "comm_node")
-    if number is None and "buffer" in levels:
+    comm_node = machine.known_numa_node(int(levels["comm_node"]), "comm_node")
+    if comm_node is None and "buffer" in levels:
         return numa_node_of_place(machine, "buffer", str(levels["buffer"]))
-    if number is None and levels["writer_rail"] == rails.LOCAL:
+    if comm_node is None and levels["writer_rail"] == rails.LOCAL:
         return machine.nic_node()
-    return number
+    return comm_node

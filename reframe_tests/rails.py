@@ -30,8 +30,8 @@ def check(level: Level) -> None:
         raise ValueError
 
 
-def missing(machine: Machine, level: Level) -> str | None:
-    """Return why a machine does not have a policy; None if it does."""
+def why_unsupported(machine: Machine, level: Level) -> str | None:
+    """Return why a machine does not have the rails of a policy; None if it does."""
     single = _SINGLE_RAIL.fullmatch(str(level))
     count = len(machine.rails)
     if (single and int(single[1]) >= count) or (level == LOCAL and not count):
@@ -41,19 +41,19 @@ def missing(machine: Machine, level: Level) -> str | None:
     return None
 
 
-def missing_for_mpi(machine: Machine, level: Level) -> str | None:
+def why_unsupported_for_mpi(machine: Machine, level: Level) -> str | None:
     """Return why MPI cannot follow a policy; None if it can.
 
     MPI takes names of devices, not addresses, since it starts before its nodes are known.
     """
     if level == DEFAULT:
         return None
-    if reason := missing(machine, level):
+    if reason := why_unsupported(machine, level):
         return reason
     for rail in _rails_of_policy(machine, str(level)):
         if devices.has_address(rail.device):
             address = f"rail {rail.device} of {machine.name} has a PCI address for its device"
-            return f"{address}, where MPI needs a name"
+            return f"{address}, but MPI needs a name"
     rail_sets = [_rails_of_policy(machine, str(level))]
     if level == LOCAL:
         rail_sets = [rails_near(machine, node) for node in machine.node_facts().numa_nodes]
@@ -84,21 +84,27 @@ def devices_for_mpi(machine: Machine, policy: str) -> list[str]:
 
 
 def environment_for_mpi(machine: Machine, policy: str) -> dict[str, str]:
-    """Return the variables for MPI over one rail; none for other policies. Raises InputError."""
+    """Return the environment variables for MPI over one rail; none if a policy has several.
+
+    Raises InputError.
+    """
     if policy in (DEFAULT, LOCAL):
         return {}
     return _mpi_variables(_checked_rails(machine, "mpi_rail", policy))
 
 
 def wrapper(machine: Machine, policy: str) -> list[str]:
-    """Return the words before each rank's command, which choose `local` rails by its NUMA node."""
+    """Return words to start each rank with, which choose rails by the rank's NUMA node.
+
+    There are none unless the policy is `local`. Raises InputError.
+    """
     if policy != LOCAL:
         return []
     _require(machine, "mpi_rail", policy)
     choices = []
     for node in machine.node_facts().numa_nodes:
-        values = _mpi_variables(rails_near(machine, node))
-        choices.append(" ".join([str(node), *(f"{name}={text}" for name, text in values.items())]))
+        variables = _mpi_variables(rails_near(machine, node)).items()
+        choices.append(" ".join([str(node), *(f"{name}={value}" for name, value in variables)]))
     return ["sh", str(_LOCAL_RAIL_SCRIPT), *choices, "--"]
 
 
@@ -123,16 +129,16 @@ def _rails_of_policy(machine: Machine, policy: str) -> list[Rail]:
 
 
 def _require(machine: Machine, field: str, policy: str) -> None:
-    """Raise InputError if the machine does not have the policy."""
-    missing_rail = missing_for_mpi if field == "mpi_rail" else missing
-    if reason := missing_rail(machine, policy):
+    """Raise InputError if the machine does not support the policy."""
+    why_not = why_unsupported_for_mpi if field == "mpi_rail" else why_unsupported
+    if reason := why_not(machine, policy):
         raise InputError(f"{field}: {policy}: {reason}; allowed: {DEFAULT}")
 
 
 def _mpi_variables(rails: Sequence[Rail]) -> dict[str, str]:
-    """Return the variables that bind MPI to rails.
+    """Return the environment variables that bind MPI to rails.
 
-    One rail has variables of all MPI libraries, several have those that take a list. Raises
+    For one rail they are those of all MPI libraries, for several those that take a list. Raises
     ValueError if there are none.
     """
     return devices.mpi_variables_of_all(

@@ -1,4 +1,4 @@
-"""Resolves the short writes of a scale: number of writers, length of writes, origins."""
+"""Resolves the short writes of one scale: number of writers, length of writes, origins."""
 
 from __future__ import annotations
 
@@ -19,8 +19,8 @@ from records.machine.site import Machine
 class ScaleRequest:
     """The short writes that a campaign or a user requests; quantities are text with units.
 
-    The fields are variables of the check `lammps_scaling`, which explains them. All checks have the
-    variables `rate` and `message`.
+    The fields are variables of the check `lammps_scaling`, which explains them. `rate` and
+    `message` are variables of all checks.
     """
 
     nodes: int
@@ -47,7 +47,7 @@ def request_of(values: Mapping[str, Any]) -> ScaleRequest:
     fields = {"nodes": 1, **{name: value for name, value in values.items() if name in FIELDS}}
     for name, value in fields.items():
         if isinstance(FIELDS[name].default, str):
-            fields[name] = str(value)  # a quantity that was given without a unit is a number
+            fields[name] = str(value)  # YAML makes a number of a quantity without a unit
     return ScaleRequest(**fields)
 
 
@@ -65,15 +65,15 @@ def resolve(request: ScaleRequest, machine: Machine) -> Scale:
     if request.node_mtti:
         mtti_s = units.duration_s(request.node_mtti, "node_mtti")
     per_node = request.counted_per_node or ranks_per_node(request, machine.node_facts().cores)
-    computed = concurrent_writers(request.nodes * per_node, mtti_s, short.length_s)
-    writers = {"daly": computed.concurrent_writers, "constant": computed.constant_share_writers}
+    estimate = concurrent_writers(request.nodes * per_node, mtti_s, short.length_s)
+    writers = {"daly": estimate.concurrent_writers, "constant": estimate.constant_share_writers}
     given_writers = _given_writers(request.writers)
     writers |= given_writers
     max_writers = max(writers.values())
     if max_writers > request.nodes:
         raise InputError(
-            f"writers: {max_writers} on {request.nodes} nodes; allowed: fewer, as with"
-            " counted_per_node: 1, which counts nodes"
+            f"writers: {max_writers} on {request.nodes} nodes; allowed: at most one on each node"
+            " (counted_per_node: 1 counts nodes)"
         )
     if rate_b_s is None and request.link_share < 1:
         raise InputError(
@@ -90,7 +90,7 @@ def resolve(request: ScaleRequest, machine: Machine) -> Scale:
         write_b = float(short.messages * machine.message_b(request.message))
     return Scale(
         short=short,
-        counted=computed.counted,
+        counted=estimate.counted,
         mtti_s=mtti_s,
         writers=writers,
         given_arms=tuple(given_writers),

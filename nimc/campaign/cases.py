@@ -24,7 +24,7 @@ from records.machine.site import Machine
 from records.sample import Level
 from records.treatment import Treatment
 from reframe_tests.crossing import Cell, cross
-from reframe_tests.factors import app_cores, missing_level
+from reframe_tests.factors import app_cores, why_unsupported
 from reframe_tests.planning import CHOSEN_BY_MACHINE, CaseRequest, resolved_scale
 
 #: How many numbers of cores a sweep with `cores: few` measures.
@@ -284,13 +284,15 @@ def _runnable_part(
         )
         return None, [OmittedCase(case.name, too_many)]
     for name, level in case.set.items():
-        if level != CHOSEN_BY_MACHINE.get(name) and (reason := missing_level(machine, name, level)):
+        if level != CHOSEN_BY_MACHINE.get(name) and (
+            reason := why_unsupported(machine, name, level)
+        ):
             return None, [OmittedCase(case.name, reason)]
     omissions = [
         OmittedCase(case.name, reason, name, level)
         for name, levels in case.factors.items()
         for level in levels
-        if (reason := missing_level(machine, name, level))
+        if (reason := why_unsupported(machine, name, level))
     ]
     if not omissions:
         return case, []

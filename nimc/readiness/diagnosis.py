@@ -19,7 +19,7 @@ from nimc.readiness.matrix import Matrix, Offers, matrix
 from nimc.readiness.needs import TABLE, Scope
 from records import checkout
 from records.sample import Level
-from reframe_tests.factors import missing_level, missing_nodes
+from reframe_tests.factors import why_too_many_nodes, why_unsupported
 
 
 def findings(facts: Facts, *scopes: Scope) -> list[HostFinding]:
@@ -134,11 +134,11 @@ def feasibility_of(
     @cache  # thousands of cases may have the same needs
     def why_not(check: str, target_nodes: int, nodes: int, injectors: frozenset[str]) -> str | None:
         """Return why cases with these needs cannot run; None if they can."""
-        if reason := missing_nodes(machine, target_nodes):
+        if reason := why_too_many_nodes(machine, target_nodes):
             return reason
         local_injectors = [] if in_jobs else sorted(injectors)  # only a job can tell for nodes
         for injector in local_injectors:
-            if reason := missing_level(machine, "injector", injector):
+            if reason := why_unsupported(machine, "injector", injector):
                 return f"injector {injector}: {reason}"
         return matrix({check: checks[check]}, offers, {check: nodes}).nowhere.get(check)
 

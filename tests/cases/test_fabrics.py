@@ -253,7 +253,7 @@ def test_an_injector_that_cannot_write_over_the_fabric_is_refused_at_planning(
     device: str, injector: str, able: str
 ) -> None:
     box = machine("same_job", device=device, injector=injector)
-    fault = f"injector: {injector} found; device {device} of site/.*.yaml is of {able}$"
+    fault = f"injector: {injector} found; device {device} of site/.*.yaml belongs to {able}$"
     with pytest.raises(InputError, match=fault):
         treatments(CaseRequest(["off", "on"]), box)
 

@@ -54,7 +54,7 @@ WITHOUT_RAILS = machine(rails=[])
 def test_levels_that_a_machine_lacks(
     here: Machine, name: str, level: int | str, reason: str | None
 ) -> None:
-    assert factors.missing_level(here, name, level) == reason
+    assert factors.why_unsupported(here, name, level) == reason
     if reason and name == "mpi_rail":
         with pytest.raises(InputError, match=r"writer_rail: .*; allowed: default"):
             rails.writer_devices(here, str(level), None)

@@ -14,8 +14,8 @@ SHARED = made.machine("same_host", facts={**FACTS, "memory": "64GiB"})
 
 def writes(machine=CLUSTER, arm="on", **levels):
     request = planning.CaseRequest(arms=["off", arm], levels={"injector": "perftest", **levels})
-    resolved = planning.resolved_scale(request, machine)
-    return planning.treatments(request, machine, resolved)[-1].writes
+    scale = planning.resolved_scale(request, machine)
+    return planning.treatments(request, machine, scale)[-1].writes
 
 
 @pytest.mark.parametrize(
@@ -45,7 +45,7 @@ def test_queue_pairs_that_are_planned(machine, levels, queue_pairs):
         (
             CLUSTER,
             {"queue_pairs": 2, "footprint": "1MiB"},
-            "queue_pairs: 2 found; .* footprint 1MiB; allowed: auto",
+            "queue_pairs: 2 found; footprint 1MiB .*; allowed: auto",
         ),
     ],
 )

@@ -143,7 +143,7 @@ def test_libraries_that_take_several_devices_get_those_of_a_numa_node(devices, w
 )
 def test_a_policy_that_no_mpi_can_follow_is_refused(devices, rail_nodes, policy, why):
     host = rails_of(*devices, rail_nodes=rail_nodes)
-    assert why in rails.missing_for_mpi(host, policy)
+    assert why in rails.why_unsupported_for_mpi(host, policy)
     with pytest.raises(InputError, match=rf"mpi_rail: {policy}: .*{why}; allowed: default"):
         rails.devices_for_mpi(host, policy)
-    assert rails.missing(host, policy) is None  # writers can
+    assert rails.why_unsupported(host, policy) is None  # writers can
