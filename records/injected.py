@@ -27,7 +27,7 @@ EndedBy = Literal["command", "time", "stop", "failure"]
 class WrittenRow:
     """Bytes that a writer wrote between two times."""
 
-    #: Its index among the writers of the reading.
+    #: Index of the writer among those of the reading.
     writer: int
     #: Unix time by the conductor's clock, and the bytes that the writer reported.
     start_s: float
@@ -37,19 +37,20 @@ class WrittenRow:
 
 @dataclass(frozen=True, kw_only=True)
 class Reading:
-    """A time in which all writers were checked; the next one begins at its end."""
+    """A period in which all writers were checked; the next reading begins at its end."""
 
     #: Unix time by the conductor's clock.
     start_s: float
     end_s: float
     #: True if something other than the writers' own reports shows that all of them wrote, at the
-    #: least share of their uncontended rate, through all of this time.
+    #: least share of their uncontended rate, through the whole period.
     proven: bool
-    #: Why not, in one line; null if they are proven.
+    #: Why it is not proven, in one line; null if it is.
     reason: str | None
-    #: One for each writer, as in a sample: the application's window is this time.
+    #: One for each writer, as in a sample; the period stands for the application's window.
     writers: list[WriterRecord] = field(default_factory=list)
-    #: The writers' reports that ended in this time, in their order; the first began before it.
+    #: The writers' reports that ended in this period, in their order; the first ones may have begun
+    #: before it.
     rows: list[WrittenRow] = field(default_factory=list)
 
 
@@ -69,20 +70,20 @@ class Head:
     #: Host names; equal on one host.
     targets: list[str] = field(default_factory=list)
     origins: list[str] = field(default_factory=list)
-    #: Begin and end of the writes that were checked, Unix time; null: nothing was written.
+    #: Start and end of the writes that were checked, Unix time; null: nothing was written.
     start_s: float | None = None
     end_s: float | None = None
-    #: Bytes that all writers reported of this time.
+    #: Bytes that all writers reported for this time.
     bytes_b: float = 0.0
-    #: True if all readings are proven, and there is one; why not, in one line.
+    #: True if there are readings and all are proven; if not, the reason in one line.
     proven: bool = False
     reason: str | None = None
     #: How long the writes were proven, seconds.
     proven_s: float = 0.0
     #: The end of the writes; null while they go on.
     ended_by: EndedBy | None = None
-    #: The command, when it began and ended (Unix time), and its exit status (128 + its number after
-    #: a signal); null and empty without one.
+    #: The command, when it began and ended (Unix time), and its exit status (128 + N if signal N
+    #: ended it); empty and null without a command.
     command: list[str] = field(default_factory=list)
     command_start_s: float | None = None
     command_end_s: float | None = None

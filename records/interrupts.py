@@ -44,7 +44,7 @@ def _unignored_stop_signals() -> list[signal.Signals]:
 
 @contextmanager
 def exit_when_stopped() -> Iterator[None]:
-    """Within this context Stopped, after the clean-up, ends the process as a signal would."""
+    """Within this context Stopped, after the clean-up, ends the process with a signal's status."""
     try:
         yield
     except Stopped as stop:
@@ -54,35 +54,35 @@ def exit_when_stopped() -> Iterator[None]:
 
 @contextmanager
 def stopped_after_clean_up() -> Iterator[None]:
-    """Within this context each signal raises Stopped, as SIGINT does KeyboardInterrupt."""
+    """Within this context signals that ask to stop raise Stopped, but SIGINT KeyboardInterrupt."""
 
     def stop(signum: int, _frame: FrameType | None) -> None:
         raise Stopped(signum)
 
     signums = [signum for signum in _unignored_stop_signals() if signum != signal.SIGINT]
-    before = {signum: signal.signal(signum, stop) for signum in signums}
+    earlier_handlers = {signum: signal.signal(signum, stop) for signum in signums}
     try:
         yield
     finally:
-        for signum, handler in before.items():
+        for signum, handler in earlier_handlers.items():
             signal.signal(signum, handler)
 
 
 @contextmanager
 def stopped_at_once() -> Iterator[None]:
-    """Within this context a signal that asks to stop raises Stopped at the place where it arrives.
+    """Within this context a signal that asks to stop raises Stopped wherever it arrives.
 
     Python drops an exception in some places, such as a callback of an import. So Stopped is raised
     again every second, and when the context ends.
     """
-    signums: list[int] = []
+    arrived: list[int] = []
 
     def stop(signum: int, _frame: FrameType | None) -> None:
-        signums.append(signum)
+        arrived.append(signum)
         signal.setitimer(signal.ITIMER_REAL, _REPEAT_S, _REPEAT_S)
-        raise Stopped(signums[0])
+        raise Stopped(arrived[0])
 
-    before = {
+    earlier_handlers = {
         signum: signal.signal(signum, stop)
         for signum in (*_unignored_stop_signals(), signal.SIGALRM)
     }
@@ -90,36 +90,36 @@ def stopped_at_once() -> Iterator[None]:
         yield
     finally:
         signal.setitimer(signal.ITIMER_REAL, 0)
-        for signum, handler in before.items():
+        for signum, handler in earlier_handlers.items():
             signal.signal(signum, handler)
-    if signums:
-        raise Stopped(signums[0])
+    if arrived:
+        raise Stopped(arrived[0])
 
 
 class Interrupts:
     """A context in which signals that ask to stop are counted and do not end the process."""
 
     def __init__(self, takes_key: Callable[[], bool] = lambda: False) -> None:
-        """`takes_key` is called at Ctrl-C. If it returns True, the key does not ask to stop."""
+        """`takes_key` is called at Ctrl-C and Ctrl-\\; if true, the key does not ask to stop."""
         self._takes_key = takes_key
         #: The first signal that arrived, and the number of signals.
         self.signum: int | None = None
         self.count = 0
-        self._before: dict[int, Any] = {}
+        self._earlier_handlers: dict[int, Any] = {}
 
     def __enter__(self) -> Interrupts:
-        self._read, self._write = os.pipe2(os.O_NONBLOCK | os.O_CLOEXEC)
-        self._wakeup = signal.set_wakeup_fd(self._write, warn_on_full_buffer=False)
+        self._read_end, self._write_end = os.pipe2(os.O_NONBLOCK | os.O_CLOEXEC)
+        self._earlier_wakeup = signal.set_wakeup_fd(self._write_end, warn_on_full_buffer=False)
         for signum in (*_unignored_stop_signals(), signal.SIGCHLD):
-            self._before[signum] = signal.signal(signum, self._note)
+            self._earlier_handlers[signum] = signal.signal(signum, self._note)
         return self
 
     def __exit__(self, *_: object) -> None:
-        for signum, handler in self._before.items():
+        for signum, handler in self._earlier_handlers.items():
             signal.signal(signum, handler)
-        signal.set_wakeup_fd(self._wakeup)
-        os.close(self._read)
-        os.close(self._write)
+        signal.set_wakeup_fd(self._earlier_wakeup)
+        os.close(self._read_end)
+        os.close(self._write_end)
 
     def _note(self, signum: int, _frame: FrameType | None) -> None:
         if signum in (signal.SIGINT, signal.SIGQUIT) and self._takes_key():
@@ -130,9 +130,9 @@ class Interrupts:
 
     def wait(self, seconds: float) -> None:
         """Sleep, but wake when a signal arrives or a child ends."""
-        select.select([self._read], [], [], seconds)
-        with suppress(BlockingIOError):
-            while os.read(self._read, 512):
+        select.select([self._read_end], [], [], seconds)
+        with suppress(BlockingIOError):  # the pipe is empty
+            while os.read(self._read_end, 512):
                 pass
 
     def check(self) -> None:

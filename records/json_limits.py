@@ -18,9 +18,10 @@ _T = TypeVar("_T")
 MAX_JSON_B = 16 << 20
 #: Levels that pydantic's parser allows. A line with no more brackets than this is not too deep.
 _MAX_DEPTH = 200
-#: All bytes but brackets and quotation marks; and the rounds that remove pairs of brackets.
-_NO_BRACKETS = bytes(set(range(256)) - set(b'[]{}"'))
-_ROUNDS = 20
+#: All bytes but brackets and quotation marks.
+_OTHER_BYTES = bytes(set(range(256)) - set(b'[]{}"'))
+#: Rounds of the quick test, each of which removes a level of brackets.
+_BRACKET_ROUNDS = 20
 
 
 def read_json(path: Path) -> Any:
@@ -33,10 +34,10 @@ def read_document(path: Path) -> bytes:
     return read_regular(path, MAX_JSON_B, follow=True)
 
 
-def parse_document(text: bytes, location: str) -> Any:
+def parse_document(document: bytes, location: str) -> Any:
     """The value of a document. Raises InputError, beginning with `location`, for an invalid one."""
     try:
-        value = from_json(text, allow_inf_nan=False)
+        value = from_json(document, allow_inf_nan=False)
     except ValueError as error:
         raise InputError(f"{location}: invalid JSON: {error}") from error
     if not _is_finite(value):
@@ -56,8 +57,8 @@ def _is_finite(value: object) -> bool:
 def validated(kind: type[_T], record: Any, location: object, *within: str) -> _T:
     """Return a record as an instance of `kind`.
 
-    Raises InputError, beginning with `location`, for the first invalid field. `within`: the keys
-    that lead to the record in its file.
+    Raises InputError, beginning with `location`, for the first invalid field. `within`: the keys of
+    the record in its file.
     """
     try:
         checked: _T = _adapter(kind).validate_python(record)  # type: ignore[arg-type]
@@ -71,30 +72,30 @@ def _adapter(kind: Any) -> TypeAdapter[Any]:
     return TypeAdapter(kind)
 
 
-def refuse_deep(text: bytes, path: Path, first_line: int) -> None:
-    """Raise InputError for a line that is nested too deep: polars would crash the process."""
-    if _is_shallow(text):
+def refuse_deep(lines: bytes, path: Path, first_line_number: int) -> None:
+    """Raise InputError for a line that is nested too deeply: polars would crash the process."""
+    if _is_shallow(lines):
         return
-    for number, line in enumerate(text.split(b"\n"), first_line):
+    for line_number, line in enumerate(lines.split(b"\n"), first_line_number):
         if line.count(b"[") + line.count(b"{") > _MAX_DEPTH:
-            parse_document(line, f"{path}:{number}")
+            parse_document(line, f"{path}:{line_number}")
 
 
-def _is_shallow(text: bytes) -> bool:
+def _is_shallow(lines: bytes) -> bool:
     """Return whether a quick test shows that no line is deep; parsing takes five times as long.
 
     Each round removes the innermost pairs of brackets. A bracket in a string leaves its quotation
     marks, and an escaped quotation mark makes the test useless: both are left to the parser.
     """
-    if b"\\" in text:
+    if b"\\" in lines:
         return False
-    brackets = text.translate(None, _NO_BRACKETS).replace(b'""', b"")
-    for _ in range(_ROUNDS):
+    brackets = lines.translate(None, _OTHER_BYTES).replace(b'""', b"")
+    for _ in range(_BRACKET_ROUNDS):
         brackets = brackets.replace(b"[]", b"").replace(b"{}", b"")
     return not brackets
 
 
-def refuse_long(text: bytes, location: str) -> None:
+def refuse_long(line: bytes, location: str) -> None:
     """Raise InputError for a line that is too long."""
-    if len(text) > MAX_JSON_B:
+    if len(line) > MAX_JSON_B:
         raise InputError(f"{location}: is longer than allowed: {MAX_JSON_B >> 20} MiB")

@@ -17,14 +17,14 @@ _MAX_CPUS = 1 << 16
 #: Columns of /proc/PID/stat after the name: parent; flags; time of the process in user and in
 #: system mode; the same of its awaited children; start.
 _STAT_COLUMNS = (1, 6, 11, 12, 13, 14, 19)
-#: The column of the CPU.
+#: The column of the CPU on which it ran last.
 _CPU_COLUMN = 36
 #: Errors that are this process's and say nothing of the file.
 _OWN_ERRORS = (errno.EMFILE, errno.ENFILE, errno.ENOMEM)
 
 
 def read(path: Path | str) -> str:
-    """The file's text without space around it; empty if the kernel does not give it.
+    """The text of a file without surrounding blanks; empty if the kernel does not give it.
 
     Raises OSError if this process can open no more files, or has no memory.
     """
@@ -49,7 +49,7 @@ def gone_or_hidden() -> Iterator[None]:
 
 
 def number(text: str) -> int | None:
-    """The whole number in a text; None if the text is no number of the kernel's."""
+    """The text as a whole number; None if it is none, or has more than 20 digits."""
     match = _NUMBER.fullmatch(text)
     return int(match[1]) if match else None
 
@@ -75,18 +75,18 @@ def cpu_list(text: str) -> list[int]:
 
 def cpu_list_text(cpus: Collection[int]) -> str:
     """[0, 1, 2, 8] as `0-2,8`."""
-    #: First and last CPU of each range; a single CPU has no last one.
-    ranges: list[list[int]] = []
+    ranges: list[tuple[int, int]] = []
     for cpu in sorted(cpus):
-        if ranges and ranges[-1][-1] == cpu - 1:
-            ranges[-1][1:] = [cpu]
+        if ranges and ranges[-1][1] == cpu - 1:
+            first, _ = ranges.pop()
+            ranges.append((first, cpu))
         else:
-            ranges.append([cpu])
-    return ",".join("-".join(map(str, ends)) for ends in ranges)
+            ranges.append((cpu, cpu))
+    return ",".join(str(first) if first == last else f"{first}-{last}" for first, last in ranges)
 
 
 class ProcessStat(NamedTuple):
-    """A process or a thread at one time (proc_pid_stat(5)); times in `TICKS_PER_S`."""
+    """A process or a thread at one time (proc_pid_stat(5)); a tick is 1 / `TICKS_PER_S` seconds."""
 
     name: str
     #: `R` runs, `T` and `t` are stopped, `Z` and `X` have ended, ...
@@ -105,18 +105,19 @@ class ProcessStat(NamedTuple):
 TICKS_PER_S = os.sysconf("SC_CLK_TCK")
 
 
-def stat_of(process: Path | str) -> ProcessStat | None:
-    """The file `stat` in the folder of a process or thread; None if it has ended.
+def stat_of(folder: Path | str) -> ProcessStat | None:
+    """The state of the process or thread with this folder; None if it is gone.
 
     Raises OSError as `read` does.
     """
-    pid_and_name, _, columns_text = read(f"{process}/stat").rpartition(")")
+    pid_and_name, _, columns_text = read(f"{folder}/stat").rpartition(")")
     fields = columns_text.split()
     try:
         columns = [int(fields[column]) for column in _STAT_COLUMNS]
     except (IndexError, ValueError):
         return None
     parent, flags, user, system, children_user, children_system, started = columns
+    cpu_text = fields[_CPU_COLUMN] if len(fields) > _CPU_COLUMN else ""
     return ProcessStat(
         name=pid_and_name.partition("(")[2],
         state=fields[0],
@@ -125,12 +126,12 @@ def stat_of(process: Path | str) -> ProcessStat | None:
         used_ticks=user + system,
         children_ticks=children_user + children_system,
         start_ticks=started,
-        cpu=number("".join(fields[_CPU_COLUMN : _CPU_COLUMN + 1])),
+        cpu=number(cpu_text),
     )
 
 
 def pids(proc: Path = Path("/proc")) -> list[int]:
-    """Ids of all processes, or of the threads in the folder `task` of a process.
+    """Ids of all processes, or, if `proc` is the folder `task` of a process, of its threads.
 
     Empty if there is no such folder.
     """
@@ -140,7 +141,7 @@ def pids(proc: Path = Path("/proc")) -> list[int]:
 
 
 def stats(proc: Path = Path("/proc")) -> Iterator[tuple[int, ProcessStat]]:
-    """Id and state of every live process in `proc`, or thread in the folder `task` of a process."""
+    """Id and state of each of these (`pids`); what has ended stays until it is waited for."""
     for pid in pids(proc):
         if stat := stat_of(f"{proc}/{pid}"):
             yield pid, stat

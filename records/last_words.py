@@ -20,10 +20,10 @@ _TAG = re.compile(
     r"\[(?:prte(?:run)?-[^\]\s]+@)?\d+,\d+\]<std(?:out|err|diag)>: ?",
     re.MULTILINE,
 )
-#: Label of Slurm, and of `-prepend-rank` of MPICH and Intel MPI.
+#: Label with the rank, by Slurm, and by `-prepend-rank` of MPICH and Intel MPI.
 _RANK = re.compile(rf"^(?: *(?:{parse.LABEL}|\[\d+\] ))+", re.MULTILINE)
 #: Characters of a line, and last lines of a text, that are searched: more would take long.
-_MAX_LINE, _MAX_LINES = 4096, 10_000
+_MAX_LINE_LENGTH, _MAX_LINES = 4096, 10_000
 _COLOUR = re.compile(r"\x1b\[[0-9;]*m")
 
 
@@ -40,7 +40,7 @@ def unlabelled(text: str) -> str:
 
 def without_marks(line: str) -> str:
     """A line without labels and colours."""
-    return _RANK.sub("", _TAG.sub("", _COLOUR.sub("", line[:_MAX_LINE].rstrip())))
+    return _RANK.sub("", _TAG.sub("", _COLOUR.sub("", line[:_MAX_LINE_LENGTH].rstrip())))
 
 
 # Lines that only warn, that follow from a failure, and that state a cause.
@@ -154,17 +154,17 @@ class Gist:
     """
 
     def __init__(self) -> None:
-        #: The telling lines: those with words that are no mere consequence of a failure.
+        #: The telling lines: those with words that say more than a consequence of the failure.
         self._first_telling = self._last_telling = ""
         self._telling_count = 0
-        #: The first line with words that is a mere consequence.
+        #: The first line with words that only says a consequence.
         self._consequence = ""
         #: The lines that the caller has recognised as faults.
         self._faults: list[str] = []
         #: The first cause in the other lines, and the number of faults before it.
         self._cause: str | None = None
         self._faults_before_cause = 0
-        #: True if the cause is of MPICH's error stack, whose next frame may state it precisely.
+        #: True if the cause is in MPICH's error stack: its next frame may state it precisely.
         self._in_stack = False
         #: True if the cause is a sentence that continues in the next line.
         self._is_unfinished = False
@@ -224,12 +224,13 @@ class Gist:
         details = [self._last_telling] if first.endswith(":") else later[:1]
         return "; ".join(_cut(line, _FAULT_WIDTH) for line in dict.fromkeys([first, *details]))
 
-    def quoted(self, first: int = 120, last: int = 200) -> str:
-        """First and last telling line, cut to so many characters each; empty without words."""
+    def quoted(self, first_width: int = 120, last_width: int = 200) -> str:
+        """First and last telling line, each cut to its width in characters; empty without words."""
         if self._telling_count < 2:
-            return _cut(self._last_telling or self._consequence, first + last)
+            return _cut(self._last_telling or self._consequence, first_width + last_width)
+        first_line = _cut(self._first_telling, first_width)
         separator = " ... " if self._telling_count > 2 else " / "
-        return _cut(self._first_telling, first) + separator + _cut(self._last_telling, last)
+        return first_line + separator + _cut(self._last_telling, last_width)
 
 
 def cause_or_gist(*texts: str) -> str:
@@ -256,12 +257,12 @@ def cause_or_gist(*texts: str) -> str:
     return ""
 
 
-def failure_reason(code: int, gist: Gist) -> str:
+def failure_reason(exit_status: int, gist: Gist) -> str:
     """The reason that a program's output states; without one, its exit status and its gist."""
     if reason := gist.reason():
         return reason
-    words = gist.quoted(80, 100)
-    return f"exit status {code}: {words}" if words else f"exit status {code}"
+    words = gist.quoted(first_width=80, last_width=100)
+    return f"exit status {exit_status}: {words}" if words else f"exit status {exit_status}"
 
 
 def _cut(line: str, width: int) -> str:

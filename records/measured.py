@@ -13,11 +13,11 @@ from records.text import one_line
 
 #: Name of the check that runs a user's own command.
 COMMAND_CHECK = "command"
-#: End of the name of its campaign and case: the beginning of a digest (`nimc measure`).
-_NAME = re.compile(r".-[0-9a-f]{6}$")
-#: Maximum of the characters of a command in a heading.
+#: How the name of its campaign and case ends: with the beginning of a digest (`nimc measure`).
+_NAME_ENDING = re.compile(r".-[0-9a-f]{6}$")
+#: Maximum length of a command in a heading, characters.
 _HEADING_WIDTH = 72
-_CAMPAIGN_OF_IT = "in a campaign of this command (docs/your-application.md)"
+_IN_A_CAMPAIGN = "in a campaign of this command (docs/your-application.md)"
 #: Words about campaigns, their keys and the variables of checks -> words about options.
 _WORDS = {
     # Reasons of runs and blocks.
@@ -35,11 +35,11 @@ _WORDS = {
         "see why runs of aa, which repeats the baseline, do not count"
     ),
     "add the control spin to the campaign's `arms`": "see why runs of the control do not count",
-    "count what reaches memory, with": f"{_CAMPAIGN_OF_IT}, count what reaches memory, with",
+    "count what reaches memory, with": f"{_IN_A_CAMPAIGN}, count what reaches memory, with",
     "` in the campaign, or write more": "`, or write more",
     "measure what remedies gain, such as a lower rate or a reserved core: `{throttling}`;"
     " `{plan}` says how long it takes": (
-        f"measure what a lower --rate gains; other remedies are measured {_CAMPAIGN_OF_IT}"
+        f"measure what a lower --rate gains; other remedies are measured {_IN_A_CAMPAIGN}"
     ),
     # The first sentences of a run.
     "this campaign rejects no run for it": "with --busy, no run is rejected for it",
@@ -49,10 +49,10 @@ _WORDS = {
     "set these limits to reject": "omit `--busy` to reject",
     "add `queue_pairs`, origins, or larger messages; or": "add origins, or",
     "set `pairs.block` to a third of `pairs.floor` in the campaign": (
-        f"set `pairs: {{block: 2}}` {_CAMPAIGN_OF_IT}"
+        f"set `pairs: {{block: 2}}` {_IN_A_CAMPAIGN}"
     ),
     "set the variable in the campaign": "give --repeat",
-    "set `rest: 2s`, or longer, in the campaign": f"set `rest: 2s`, or longer, {_CAMPAIGN_OF_IT}",
+    "set `rest: 2s`, or longer, in the campaign": f"set `rest: 2s`, or longer, {_IN_A_CAMPAIGN}",
     "the campaign starts again": "a new run begins",
 }
 
@@ -60,7 +60,7 @@ _WORDS = {
 def command_of(header: RunHeader) -> str:
     """The command that `nimc measure` measured; empty for another run."""
     entries = entries_of(header) or []
-    if len(entries) != 1 or not _NAME.search(header.campaign):
+    if len(entries) != 1 or not _NAME_ENDING.search(header.campaign):
         return ""
     (entry,) = entries
     is_measured = entry.check == COMMAND_CHECK and entry.case == header.campaign
@@ -68,15 +68,15 @@ def command_of(header: RunHeader) -> str:
 
 
 def heading_of(header: RunHeader) -> str:
-    """The command that `nimc measure` measured, on one line, cut if it is long; else empty."""
+    """The command that `nimc measure` measured, on one line, cut if long; empty for another run."""
     command = " ".join(one_line(command_of(header)).split())
     return command if len(command) <= _HEADING_WIDTH else f"{command[:_HEADING_WIDTH].rstrip()} ..."
 
 
 def reworded(text: str) -> str:
     """Return a text about a campaign in the words of the options of `nimc measure`."""
-    for words, option in _WORDS.items():
-        text = text.replace(words, option)
+    for campaign_words, option_words in _WORDS.items():
+        text = text.replace(campaign_words, option_words)
     return text
 
 

@@ -1,4 +1,4 @@
-"""Notes: what a reader needs to know about a figure, and what to do about it. All are listed here.
+"""Notes: what a reader needs to know about a figure, and what to do about it; a list of them all.
 
 Samples and results hold the text of a note, so that runs of earlier versions stay readable.
 `remedy_of` finds the remedy of a text. Sites and checks add notes of their own.
@@ -202,7 +202,7 @@ class Note(Enum):
 
 
 def remedy_of(text: str) -> str | None:
-    """Return the remedy of a note; None for one of a site, of a check or of an earlier version."""
+    """Return the remedy of a note; None for a note of a site, a check or an earlier version."""
     remedies = (note.remedy for note, pattern in _patterns().items() if pattern.fullmatch(text))
     return next(remedies, None)
 
@@ -217,12 +217,12 @@ def merged_concurrent_runs(notes: Iterable[str], limit: int = sys.maxsize) -> Ca
     Otherwise blocks with different concurrent runs would each have a note of their own. The common
     note names up to `limit` runs, and the number of further ones. Other notes stay as they are.
     """
-    lists = (
+    joined_names = (
         note.removeprefix(_CONCURRENT_RUN) for note in notes if note.startswith(_CONCURRENT_RUN)
     )
-    names = dict.fromkeys(name for names in lists for name in names.split(", "))
-    text = Note.CONCURRENT_RUN(run=first_names(names, limit))
-    return lambda note: text if note.startswith(_CONCURRENT_RUN) else note
+    runs = dict.fromkeys(run for names in joined_names for run in names.split(", "))
+    common_note = Note.CONCURRENT_RUN(run=first_names(runs, limit))
+    return lambda note: common_note if note.startswith(_CONCURRENT_RUN) else note
 
 
 @cache

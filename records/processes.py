@@ -20,12 +20,14 @@ from records import kernel_text
 LIBC = ctypes.CDLL(None, use_errno=True)
 _PR_SET_PDEATHSIG = 1
 _PR_SET_CHILD_SUBREAPER = 36
-#: States of a socket in /proc/net/tcp: it listens, or it connects and has no answer yet; and the
-#: columns of its two ends.
+#: States of a socket in /proc/net/tcp: it listens, or it connects and has no answer yet.
 _LISTEN, _CONNECTING = "0A", "02"
-_LOCAL_COLUMN, _REMOTE_COLUMN = 1, 2
+#: Columns of that file: the socket's two ends, state, user and inode.
+_LOCAL_COLUMN, _REMOTE_COLUMN, _STATE_COLUMN, _USER_COLUMN, _INODE_COLUMN = 1, 2, 3, 7, 9
+#: States of a process that is stopped or has ended (proc_pid_stat(5)).
+_STOPPED_STATES = "TtZX"
 #: Fault of a writer whose port another process has.
-PORT_TAKEN = "another process listens on port {port}: the writer would not have its own origin only"
+PORT_TAKEN = "another process listens on port {port}: the writer's origin might connect to it"
 #: Fault of a writer whose passive side cannot be reached.
 PORT_UNANSWERED = "port {port} of {address} does not answer (TCP)"
 #: Time between SIGTERM and SIGKILL, seconds.
@@ -34,6 +36,8 @@ GRACE_S = 5.0
 _EXIT_GRACE_S = 2.0
 #: Interval at which processes are checked for their end, seconds.
 _POLL_S = 0.02
+#: Maximum number of kills in turn: a descendant may start others until it is dead.
+_MAX_KILL_ROUNDS = 100
 
 
 #: Limits of open files that this process was started with, soft and hard.
@@ -58,7 +62,7 @@ def become_subreaper() -> None:
 def signalled_with_parent(
     parent: int, signum: signal.Signals = signal.SIGTERM
 ) -> Callable[[], None]:
-    """Return what a new child calls, so that the kernel signals it when its parent dies."""
+    """Return a function for a new child to call: the kernel then signals it if its parent dies."""
 
     def prepare() -> None:
         LIBC.prctl(_PR_SET_PDEATHSIG, signum, 0, 0, 0)
@@ -87,10 +91,11 @@ async def spawn(
     memory_node: int | None = None,
     folder: str | None = None,
 ) -> asyncio.subprocess.Process:
-    """Start a command in its own session, on `cpus`; it is killed if this process dies.
+    """Start a command in its own session; it is killed if this process dies.
 
-    Its memory is bound to the NUMA node `memory_node`. It starts in `folder`, by default the
-    current folder. Raises OSError if there is no such node, folder or program.
+    It is pinned to `cpus` if there are any, and its memory is bound to the NUMA node `memory_node`
+    if that is given. It starts in `folder`, by default the current folder. Raises OSError if there
+    is no such node, folder or program.
     """
     check_binding(memory_node)
     killed_with_parent = signalled_with_parent(os.getpid(), signal.SIGKILL)
@@ -181,17 +186,18 @@ def resume(process: asyncio.subprocess.Process) -> None:
 def is_stopped(pid: int) -> bool:
     """Return whether all threads of a process are stopped or have ended: a signal takes time."""
     threads = kernel_text.stats(Path(f"/proc/{pid}/task"))
-    return all(stat.state in "TtZX" for _, stat in threads)
+    return all(stat.state in _STOPPED_STATES for _, stat in threads)
 
 
 def precise_cpu_s(pid: int) -> float | None:
-    """Processor time of all threads of a process, seconds; None if it has ended.
+    """Processor time of the present threads of a process, seconds; None if ended or hidden.
 
-    It is exact to the nanosecond if the kernel has CONFIG_SCHED_INFO, else to a tick of 10 ms.
+    It is exact to the nanosecond if the kernel has CONFIG_SCHED_INFO, else to a tick, often 10 ms.
     """
     try:
         tasks = list(Path(f"/proc/{pid}/task").iterdir())
-        return sum(int((task / "schedstat").read_text().split()[0]) for task in tasks) / 1e9
+        used_ns = (int((task / "schedstat").read_text().split()[0]) for task in tasks)
+        return sum(used_ns) / 1e9
     except (FileNotFoundError, ProcessLookupError):  # no such file, or a thread that has ended
         return cpu_s(pid) if Path(f"/proc/{pid}").exists() else None
     except (PermissionError, ValueError, IndexError):
@@ -216,8 +222,8 @@ def _signal_group(pgid: int, signum: int) -> None:
         os.killpg(pgid, signum)
 
 
-def start_time(pid: int) -> int | None:
-    """Start time of a process, in ticks, which with its PID identifies it. None if it has ended."""
+def start_ticks(pid: int) -> int | None:
+    """Start time of a process, ticks; it identifies the process, with its PID. None if ended."""
     stat = kernel_text.stat_of(Path(f"/proc/{pid}"))
     return None if stat is None or stat.state == "Z" else stat.start_ticks
 
@@ -240,19 +246,20 @@ def listener(port: int, pid: int) -> Literal["own", "other"] | None:
 
 
 def is_connecting(port: int, pid: int) -> bool:
-    """Return whether a process or a descendant connects to a TCP port that has not answered."""
+    """Return whether a process or a descendant connects to a TCP port that does not answer yet."""
     sockets = _sockets(_CONNECTING, _REMOTE_COLUMN, port)
     return bool(sockets) and _family_holds(pid, sockets)
 
 
-def _sockets(state: str, end: int, port: int) -> dict[str, int]:
-    """Inode -> user of each TCP socket in a state whose local or remote end has a port."""
+def _sockets(state: str, end_column: int, port: int) -> dict[str, int]:
+    """Inode -> user of each TCP socket in a state, with `port` at its local or its remote end."""
     users = {}
     for table in ("/proc/net/tcp", "/proc/net/tcp6"):
         for line in kernel_text.read(Path(table)).splitlines()[1:]:
             fields = line.split()
-            if fields[3] == state and int(fields[end].rpartition(":")[2], 16) == port:
-                users[fields[9]] = int(fields[7])
+            end = fields[end_column]
+            if fields[_STATE_COLUMN] == state and int(end.rpartition(":")[2], 16) == port:
+                users[fields[_INODE_COLUMN]] = int(fields[_USER_COLUMN])
     return users
 
 
@@ -263,7 +270,8 @@ def _family_holds(pid: int, sockets: Mapping[str, int]) -> bool:
 def _holds(pid: int, sockets: Mapping[str, int]) -> bool:
     """Return whether a process has one of the sockets open.
 
-    A program with capabilities hides its open files. True then if a socket is this user's.
+    A program with capabilities hides its open files. Then the result is True if one of the sockets
+    is this user's.
     """
     open_files = set()
     try:
@@ -318,8 +326,8 @@ def end_descendants(
 
 
 def kill_descendants() -> None:
-    """Kill all descendants of this process; of a subreaper, orphans too."""
-    for _ in range(100):
+    """Kill all descendants of this process; if it is a subreaper, orphans too."""
+    for _ in range(_MAX_KILL_ROUNDS):
         alive = descendants()
         if not alive:
             return
@@ -336,8 +344,7 @@ def send_signal(pids: Iterable[int], signum: signal.Signals) -> None:
 # Memory of a process on one NUMA node: bound before the process starts, read while it runs.
 #
 # Binding uses set_mempolicy(2), which needs no library or tool and applies to everything that the
-# program allocates, shared memory included. /proc/PID/numa_maps then shows where the kernel has
-# placed it.
+# program allocates, shared memory included. /proc/PID/numa_maps then shows on which nodes it lies.
 
 
 #: Architecture -> number of the system call.
@@ -364,9 +371,10 @@ def bind_memory(node: int | None) -> None:
 
     Raises OSError if the kernel refuses.
     """
-    number = _SET_MEMPOLICY.get(os.uname().machine)
-    if number is None:
-        raise OSError(errno.ENOSYS, f"set_mempolicy: number unknown on {os.uname().machine}")
+    architecture = os.uname().machine
+    syscall_number = _SET_MEMPOLICY.get(architecture)
+    if syscall_number is None:
+        raise OSError(errno.ENOSYS, f"set_mempolicy: number unknown on {architecture}")
     mode = _MPOL_DEFAULT
     mask = None
     bits = 0
@@ -375,19 +383,19 @@ def bind_memory(node: int | None) -> None:
         mask = (ctypes.c_ulong * (bits // _LONG_BITS))()
         mask[node // _LONG_BITS] = 1 << node % _LONG_BITS
     # The kernel uses one bit less than `maxnode`.
-    if LIBC.syscall(number, mode, mask, bits + 1 if bits else 0):
+    if LIBC.syscall(syscall_number, mode, mask, bits + 1 if bits else 0):
         code = ctypes.get_errno()
         raise OSError(code, os.strerror(code))
 
 
 def check_binding(node: int | None, nodes: Path = _NODES) -> None:
-    """Check that a child can be bound to a node. Raises OSError, which says why it cannot.
+    """Check that a child's memory can be bound to a node. Raises OSError, which says why it cannot.
 
     `nodes`: the kernel's folder of this host's NUMA nodes.
     """
     if node is None:
         return
-    numbers = sorted(int(path.name[4:]) for path in nodes.glob("node[0-9]*"))
+    numbers = sorted(int(path.name.removeprefix("node")) for path in nodes.glob("node[0-9]*"))
     if node not in numbers:
         known = ", ".join(map(str, numbers)) or "none"
         raise OSError(errno.EINVAL, f"NUMA node {node}: this host has {known}")
@@ -395,8 +403,8 @@ def check_binding(node: int | None, nodes: Path = _NODES) -> None:
         bind_memory(node)
         bind_memory(None)
     except OSError as error:
-        text = f"memory cannot be bound to NUMA node {node}: {error.strerror}"
-        raise OSError(error.errno, text) from None
+        fault = f"memory cannot be bound to NUMA node {node}: {error.strerror}"
+        raise OSError(error.errno, fault) from None
 
 
 def buffers_b(pid: int, least_b: int) -> dict[int, int]:

@@ -54,12 +54,12 @@ class ProgramAnswer:
 
     @property
     def last_line(self) -> str:
-        """Its last line that is no warning: usually the error."""
+        """Its last line that is not a warning: usually the error."""
         return last_line(self.text)
 
     @property
     def first_line(self) -> str:
-        """Its first line that is no warning: the error, if an explanation follows it."""
+        """Its first line that is not a warning: the error, if an explanation follows it."""
         return first_line(f"{self.stderr}\n{self.stdout}")
 
     @property
@@ -91,7 +91,7 @@ def ask(
     folder: Path = START_FOLDER,
     errors: str = "replace",
 ) -> ProgramAnswer:
-    """Run a short command. The answer also says if the program is missing or too slow.
+    """Run a short command. The answer also tells if the program is missing or too slow.
 
     `environment`: the whole environment; None: this process's. `stdin`: text, or an open file.
     `errors`: treatment of bytes that are not UTF-8, as for `bytes.decode`. `folder`: where the
@@ -131,7 +131,7 @@ def first_line(text: str) -> str:
 
 
 def last_line(text: str) -> str:
-    """The last line that is not empty, without colours; a warning only if all lines are such."""
+    """The last line that is not empty, without colours; a warning only if all lines warn."""
     return (_lines(text) or ["no output"])[-1]
 
 

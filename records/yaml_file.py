@@ -30,7 +30,7 @@ from records.text import one_line
 Keys = tuple[str | int, ...]
 
 _TAG = "tag:yaml.org,2002:"
-#: YAML type -> pattern of a plain scalar, and the characters it may begin with.
+#: YAML type -> pattern of a plain scalar, and the characters that it may begin with.
 _PLAIN_SCALARS = {
     "null": (r"~|null|", ["~", "n", ""]),
     "bool": (r"true|false", ["t", "f"]),
@@ -68,13 +68,13 @@ class YamlDocument:
     options: dict[Keys, str] = field(default_factory=dict)
 
     def line(self, keys: Keys) -> int:
-        """Line of a value, or of the nearest one that contains it."""
+        """Line of a value; if that is unknown, of the nearest value that contains it."""
         while keys and keys not in self.lines:
             keys = keys[:-1]
         return self.lines.get(keys, 1)
 
     def option(self, keys: Keys) -> str:
-        """The option that a value comes from, or the nearest one that contains it."""
+        """The option that a value comes from, or the nearest value that contains it; else empty."""
         while keys and keys not in self.options:
             keys = keys[:-1]
         return self.options.get(keys, "")
@@ -101,16 +101,17 @@ def parse(text: str, path: Path) -> YamlDocument:
             problem = str(error.problem or error.context)
         line = mark.line + 1 if mark else 1
         fault = " ".join(problem.split())
-        if mark and text.splitlines()[mark.line :] and "\t" in text.splitlines()[mark.line]:
+        following_lines = text.splitlines()[mark.line :] if mark else []
+        if following_lines and "\t" in following_lines[0]:
             fault = f"{fault}; a tab is in this line, and YAML is indented with spaces"
         raise InputError(one_line(f"{path}:{line}: invalid YAML: {fault}")) from error
     return document
 
 
 def _refuse_deep(text: str, document: YamlDocument) -> None:
-    """Raise InputError for a text that is nested too deep: libyaml would crash composing its nodes.
+    """Raise InputError for a text that is nested too deeply: libyaml would crash composing nodes.
 
-    Events can be read first, since libyaml gives them one after the other.
+    Its events can be read first, since libyaml yields them one after the other.
     """
     depth = 0
     for event in yaml.parse(text, _Loader):
@@ -170,7 +171,8 @@ def _value(
         _refuse(document, node, f"the tag {node.tag!r} is not allowed; write plain values")
     if kind == "str":
         return node.value
-    if not re.fullmatch(_PLAIN_SCALARS[kind][0], node.value):  # such as `!!int x`
+    pattern, _ = _PLAIN_SCALARS[kind]
+    if not re.fullmatch(pattern, node.value):  # such as `!!int x`
         _refuse(document, node, f"{node.value!r} is not of type {kind}")
     return loader.construct_object(node)
 
@@ -201,7 +203,7 @@ def line_of(files: Sequence[YamlDocument], keys: Keys) -> str:
 def first_fault_line(
     files: Sequence[YamlDocument], error: ValidationError, model: type[BaseModel]
 ) -> str:
-    """The first error in a line: file, line, field, what was found and what is allowed."""
+    """The first error on one line: file, line, field, what was found and what is allowed."""
     details = error.errors(include_url=False)[0]
     keys: Keys = details["loc"]
     fault = fault_of(details)
@@ -213,7 +215,7 @@ def first_fault_line(
 
 
 def field_at(model: type[BaseModel], keys: Keys) -> FieldInfo:
-    """The field at these keys, or the list around it."""
+    """The field at these keys; for an item of a list, the field that is the list."""
     field = FieldInfo()
     for part in keys:
         if isinstance(part, str) and part in model.model_fields:
@@ -223,7 +225,7 @@ def field_at(model: type[BaseModel], keys: Keys) -> FieldInfo:
 
 
 def containing_model(model: type[BaseModel], keys: Keys) -> type[BaseModel]:
-    """The mapping that contains a key."""
+    """The model of the mapping that contains the last of these keys."""
     return _model_in(field_at(model, keys[:-1]).annotation) or model
 
 

@@ -202,7 +202,7 @@ async def watch_owner(pid: int) -> None:
     owner_start: int | None = None
     while True:
         with suppress(OSError):  # such as too many open files: this says nothing of the owner
-            start = processes.start_time(pid)
+            start = processes.start_ticks(pid)
             if start is None or (owner_start is not None and start != owner_start):
                 return
             owner_start = start

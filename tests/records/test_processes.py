@@ -30,15 +30,15 @@ PR_SET_CHILD_SUBREAPER = 36
 def test_a_process_that_runs_is_stopped_ends_and_is_gone() -> None:
     with subprocess.Popen(["sleep", "300"]) as child:
         pid = child.pid
-        assert processes.start_time(pid)
+        assert processes.start_ticks(pid)
         assert not processes.is_stopped(pid)
         child.send_signal(signal.SIGSTOP)
         os.waitid(os.P_PID, pid, os.WSTOPPED)
         assert processes.is_stopped(pid)
         child.kill()
         os.waitid(os.P_PID, pid, os.WEXITED | os.WNOWAIT)
-        assert processes.start_time(pid) is None  # not waited for yet
-    assert (processes.start_time(pid), processes.precise_cpu_s(pid)) == (None, None)
+        assert processes.start_ticks(pid) is None  # not waited for yet
+    assert (processes.start_ticks(pid), processes.precise_cpu_s(pid)) == (None, None)
     assert processes.cpu_s(pid) == 0
 
 
@@ -55,7 +55,7 @@ def no_file_left() -> Iterator[None]:
 @pytest.mark.parametrize(
     "read",
     [
-        processes.start_time,
+        processes.start_ticks,
         processes.is_stopped,
         processes.precise_cpu_s,
         processes.cpu_s,

@@ -259,12 +259,12 @@ def test_an_owner_is_gone_when_the_kernel_says_so_and_not_when_no_file_is_left(m
         [5, OSError(errno.EMFILE, "Too many open files"), 5, OSError(errno.EIO, ""), None]
     )
 
-    def start_time(_):
+    def start_ticks(_):
         if isinstance(now := next(answers), OSError):
             raise now
         return now
 
-    monkeypatch.setattr("records.processes.start_time", start_time)
+    monkeypatch.setattr("records.processes.start_ticks", start_ticks)
     monkeypatch.setattr("conductor.block.conductor.OWNER_S", 0.0)
     asyncio.run(watch_owner(7))
     assert next(answers, "all") == "all"
