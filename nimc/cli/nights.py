@@ -109,7 +109,7 @@ def run(
         log=log,
         end_s=end_s,
         night=night,
-        tell=tell,
+        tell_command=tell,
         metrics=metrics,
     )
     ended = night_run.run()

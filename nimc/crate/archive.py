@@ -1,8 +1,8 @@
 """The zip of a crate, its manifest, and the manifest's signature.
 
 Files are in order of their names, dated 1980-01-01 and not compressed, so that packing the same
-files gives the same bytes. Another program may pack them again, but must not compress them: a file
-then takes no more memory than the zip, whatever size its header states.
+files gives the same bytes. Another program may pack the files again, but must not compress them, so
+that a file takes no more memory than the zip, whatever size its header states.
 """
 
 from __future__ import annotations
@@ -30,30 +30,32 @@ MAX_FILES = 0xFFFF
 
 MANIFEST, SIGNATURE = "manifest-sha256.txt", "manifest-sha256.txt.sig"
 
-#: Signatures of zip: of an entry in its central directory, and of the local header of a file.
+#: First bytes of an entry in the central directory of a zip, and of the local header of a file.
 _DIRECTORY_SIGNATURE, _LOCAL_SIGNATURE = b"PK\1\2", b"PK\3\4"
 #: Fields of a local header: signature, flags, method, checksum, compressed size, size.
 _LOCAL_HEADER = struct.Struct("<4s2xHH4xIII")
-#: The flag that a name is in UTF-8.
+#: The flag of an entry whose name is in UTF-8.
 _UTF8_FLAG = 0x800
+#: Position of the mode of a file in the external attributes of its entry, bits.
+_MODE_SHIFT = 16
 
 
 def make_zip(files: Files) -> bytes:
-    """Return the zip of `files`. Raises InputError for a name or size that is not allowed."""
+    """Return a zip of `files`. Raises InputError for a name or size that is not allowed."""
     if len(files) > MAX_FILES:
         raise InputError(f"the crate has {len(files)} files; allowed: {MAX_FILES}")
-    if sum(map(len, files.values())) > LARGEST_B:  # checked before memory for the zip is needed
+    if sum(map(len, files.values())) > LARGEST_B:  # before the zip takes memory
         _refuse_large()
-    out = io.BytesIO()
-    with zipfile.ZipFile(out, "w", zipfile.ZIP_STORED, allowZip64=False) as zip_file:
+    buffer = io.BytesIO()
+    with zipfile.ZipFile(buffer, "w", zipfile.ZIP_STORED, allowZip64=False) as zip_file:
         for name, content in sorted(files.items()):
             _require_inside(name)
             entry = zipfile.ZipInfo(name)
-            entry.external_attr = (stat.S_IFREG | 0o644) << 16
+            entry.external_attr = (stat.S_IFREG | 0o644) << _MODE_SHIFT
             zip_file.writestr(entry, content)
-    if out.tell() > LARGEST_B:
+    if buffer.tell() > LARGEST_B:
         _refuse_large()
-    return out.getvalue()
+    return buffer.getvalue()
 
 
 def _refuse_large() -> NoReturn:
@@ -62,8 +64,8 @@ def _refuse_large() -> NoReturn:
 
 def _require_inside(name: str) -> None:
     """Raise InputError for a name that may lead out of the crate's folder, or is not printable."""
-    outside = any(part in ("", ".", "..") for part in name.split("/"))
-    if outside or "\\" in name or not name.isprintable():
+    leads_out = any(part in ("", ".", "..") for part in name.split("/"))
+    if leads_out or "\\" in name or not name.isprintable():
         raise InputError(
             f"{shown_value(name)} found; allowed: plain names of files within the crate"
         )
@@ -74,7 +76,7 @@ def read_zip(raw: bytes) -> dict[str, bytes]:
 
     All headers are checked before a file is read.
     """
-    # Counted before `zipfile` reads the entries, since they take more memory than in the zip.
+    # Counted before `zipfile` reads the entries, which take more memory then than in the zip.
     if raw.count(_DIRECTORY_SIGNATURE) > MAX_FILES:
         raise InputError(f"has more files than allowed: {MAX_FILES}")
     try:
@@ -84,7 +86,7 @@ def read_zip(raw: bytes) -> dict[str, bytes]:
                 _require_inside(entry.orig_filename)
                 _require_stored(entry, raw)
             if len({entry.filename for entry in entries}) < len(entries):
-                raise InputError("has two files of one name")
+                raise InputError("has two files with the same name")
             if sum(entry.file_size for entry in entries) > len(raw):
                 raise InputError("its files are larger than the zip itself")
             files = {entry.filename: zip_file.read(entry) for entry in entries}
@@ -93,34 +95,37 @@ def read_zip(raw: bytes) -> dict[str, bytes]:
     except Exception as error:  # `zipfile` raises many kinds
         raise InputError(f"is damaged, or no zip: {error}") from None
     if files.get(MANIFEST) != manifest(files):
-        raise InputError(f"{MANIFEST}: does not list these files; sha256sum -c says which differ")
+        raise InputError(
+            f"{MANIFEST}: does not list these files; `sha256sum -c` names those that differ"
+        )
     return files
 
 
 def _require_stored(entry: zipfile.ZipInfo, raw: bytes) -> None:
     """Raise InputError for a file that is compressed, encrypted or a link.
 
-    Also for a file whose local header differs from its entry in the directory.
+    InputError is also raised if the local header differs from the entry in the central directory.
     """
     flags, method = entry.flag_bits & ~_UTF8_FLAG, entry.compress_type
     entry_fields = (flags, method, entry.CRC, entry.compress_size, entry.file_size)
-    signature, local_flags, *other_fields = _LOCAL_HEADER.unpack_from(raw, entry.header_offset)
-    local_fields = (local_flags & ~_UTF8_FLAG, *other_fields)
+    signature, local_flags, *local_rest = _LOCAL_HEADER.unpack_from(raw, entry.header_offset)
+    local_fields = (local_flags & ~_UTF8_FLAG, *local_rest)
     if signature != _LOCAL_SIGNATURE or local_fields != entry_fields:
-        raise InputError(f"{entry.filename}: its header is not what the zip lists")
-    file_type = stat.S_IFMT(entry.external_attr >> 16)
-    is_stored = not flags and not method and entry.compress_size == entry.file_size
+        raise InputError(f"{entry.filename}: its header differs from the list of files in the zip")
+    file_type = stat.S_IFMT(entry.external_attr >> _MODE_SHIFT)
+    has_stored_method = not flags and method == zipfile.ZIP_STORED
+    is_stored = has_stored_method and entry.compress_size == entry.file_size
     if not is_stored or file_type not in (0, stat.S_IFREG):
         raise InputError(
             f"{entry.filename}: compressed, encrypted or a link; allowed: files stored by zip -0"
         )
 
 
-# The manifest has the SHA-256 of every file. sha256sum(1) checks it, and it is what is signed.
+# The manifest has the SHA-256 of every file. sha256sum(1) checks it, and a signature signs it.
 
 
 def manifest(files: Files) -> bytes:
-    """Return the manifest: a line for each file, except itself and its signature, by name."""
+    """Return the manifest: a line for each file but itself and its signature, sorted by name."""
     names = sorted(files.keys() - {MANIFEST, SIGNATURE})
     return "".join(f"{digest(files[name])}  {name}\n" for name in names).encode()
 
@@ -145,15 +150,16 @@ def sign(content: bytes, key: Path) -> bytes:
     return answer.stdout.encode()
 
 
-def signer_of(content: bytes, signature: bytes, signers: Path) -> str | None:
-    """Return which of the allowed signers in a file signed a manifest's content, or None."""
+def signer_of(content: bytes, signature: bytes, allowed_signers: Path) -> str | None:
+    """Return who of those in the file of allowed signers signed a manifest's content, or None."""
     with tempfile.NamedTemporaryFile(suffix=".sig") as file:
         file.write(signature)
         file.flush()
-        files = ("-s", file.name, "-f", str(signers.absolute()))
-        for line in _ssh_keygen("find-principals", *files).stdout.splitlines():
-            signer = line.split(",")[0]
-            if _ssh_keygen("verify", "-n", NAMESPACE, *files, "-I", signer, content=content).ok:
+        file_options = ("-s", file.name, "-f", str(allowed_signers.absolute()))
+        for names in _ssh_keygen("find-principals", *file_options).stdout.splitlines():
+            signer, *_ = names.split(",")
+            options = ("-n", NAMESPACE, *file_options, "-I", signer)
+            if _ssh_keygen("verify", *options, content=content).ok:
                 return signer
     return None
 

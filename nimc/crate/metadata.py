@@ -1,8 +1,8 @@
-"""The description of a crate: RO-Crate metadata, licence and how to use the crate. Pure.
+"""The descriptions in a crate: RO-Crate metadata, licence and how to use the crate. Pure.
 
 The crate follows RO-Crate 1.3 and the Process Run Crate profile
 (https://w3id.org/ro/wfrun/process/0.6): one program, nimc, was run on a campaign. The other
-profiles for runs need a workflow in a workflow language, which a campaign is not.
+profiles for runs need a file in a workflow language, which a campaign is not.
 """
 
 from __future__ import annotations
@@ -16,16 +16,18 @@ from records.calls import PACKED_CAMPAIGN
 from records.run import RunHeader
 
 METADATA = "ro-crate-metadata.json"
-#: Parts of a crate besides its descriptions: two folders and a file.
+#: Parts of a crate besides its descriptions: two folders, and the campaign's file.
 RUN, REPORT, CAMPAIGN = "run/", "report/", PACKED_CAMPAIGN
 _CONTEXT = "https://w3id.org/ro/crate/1.3"
 _PROFILE = "https://w3id.org/ro/wfrun/process/0.6"
-#: Licence of data, by its SPDX name -> its text.
+#: SPDX name of a licence for data -> address of its text.
 LICENSES = {
     "CC-BY-4.0": "https://creativecommons.org/licenses/by/4.0/",
     "CC-BY-SA-4.0": "https://creativecommons.org/licenses/by-sa/4.0/",
     "CC0-1.0": "https://creativecommons.org/publicdomain/zero/1.0/",
 }
+#: Digits of the name of a commit.
+_COMMIT_DIGITS = 40
 _README = """\
 {title}
 
@@ -54,20 +56,20 @@ def _graph(
     """Return the entities of the metadata: the crate, its run, and all that these refer to."""
     version = header.versions.get("nimc", "unknown")
     commit = header.commit or "commit unknown"
-    began = _iso_time(header.started_s)
-    ended = _iso_time(header.finished_s or header.started_s)
-    people = [
+    start = _iso_time(header.started_s)
+    end = _iso_time(header.finished_s or header.started_s)
+    author_entities = [
         _entity(f"#author-{number}", "Person" if ", " in name else "Organization", name)
         for number, name in enumerate(authors)
     ]
-    links = [_reference(person["@id"]) for person in people]
-    author = links if len(links) > 1 else links[0]  # as RO-Crate recommends
+    references = [_reference(entity["@id"]) for entity in author_entities]
+    author = references if len(references) > 1 else references[0]  # as RO-Crate recommends
     root = _entity("./", "Dataset", title) | {
         "description": (
             f"One run of the campaign {header.campaign} by nimc {version} at {commit}: slowdown of"
             " applications by one-sided writes into their nodes' memory."
         ),
-        "datePublished": ended,
+        "datePublished": end,
         "license": _reference(LICENSES[license_]),
         "author": author,
         "conformsTo": _reference(_PROFILE),
@@ -76,8 +78,8 @@ def _graph(
     }
     action = _entity("#run", "CreateAction", f"nimc run of {header.campaign}") | {
         "description": f"The campaign {header.campaign}, run on the machine {header.machine}",
-        "startTime": began,
-        "endTime": ended,
+        "startTime": start,
+        "endTime": end,
         "agent": author,
         "instrument": _reference("#nimc"),
         "object": _reference(CAMPAIGN),
@@ -95,7 +97,7 @@ def _graph(
         _software(f"{version}, {commit}", header.commit),
         _entity(_PROFILE, ["CreativeWork", "Profile"], "Process Run Crate") | {"version": "0.6"},
         _entity(LICENSES[license_], "CreativeWork", license_),
-        *people,
+        *author_entities,
         _entity(RUN, "Dataset", "header, samples, counters, provenance and kept output of the run"),
         _entity(REPORT, "Dataset", "page and results, made from the run"),
         _entity(CAMPAIGN, "File", "what was asked") | {"encodingFormat": "application/yaml"},
@@ -103,10 +105,10 @@ def _graph(
 
 
 def _software(version: str, commit: str | None) -> dict[str, Any]:
-    """Return the entity of nimc. Its address is its commit, as Software Heritage names sources."""
+    """Return the entity of nimc. Its address names its commit in the form of Software Heritage."""
     revision = (commit or "").partition("+")[0]
-    address = {"url": f"swh:1:rev:{revision}"} if len(revision) == 40 else {}
-    # RO-Crate asks for `version`, and Process Run Crate for `softwareVersion`.
+    address = {"url": f"swh:1:rev:{revision}"} if len(revision) == _COMMIT_DIGITS else {}
+    # RO-Crate requires `version`, and Process Run Crate `softwareVersion`.
     versions = {"softwareVersion": version, "version": version}
     return _entity("#nimc", "SoftwareApplication", "nimc") | versions | address
 

@@ -20,15 +20,15 @@ def outcome_of(compared: ComparedSides) -> tuple[Outcome, list[str]]:
     """Return the verdict on the repetition of a run, and a line for each effect.
 
     `compared.reference` is the packed run, `compared.this` its repetition. An effect is reproduced
-    if both runs have the same verdict and their slowdowns differ by no more than the interval of
-    their ratio. If one of them is inconclusive, no difference is shown. The spread between nights
-    is not known, since each side has one night (`docs/method.md`). The verdict is the outcome of an
-    effect that comes first in `Outcome`.
+    if the interval of the ratio of both slowdowns contains 1, and both runs have the same verdict.
+    If one of the verdicts is open, no difference is shown. The spread between nights is not known,
+    since each side has one night (`docs/method.md`). The verdict on the repetition is, of the
+    outcomes of all effects, the one that comes first in `Outcome`.
     """
     (packed,), (new,) = compared.reference.runs, compared.this.runs
     mismatches = {(mismatch.case, mismatch.arm): mismatch.text for mismatch in compared.mismatches}
-    rows = {(row.case, row.arm): row for row in compared.rows if row.metric == "slowdown"}
-    results = {(row.case, row.arm): row for row in new.results}
+    slowdowns = {(row.case, row.arm): row for row in compared.rows if row.metric == "slowdown"}
+    new_results = {(result.case, result.arm): result for result in new.results}
     outcomes: list[Outcome] = []
     lines = []
     for result in packed.results:
@@ -36,7 +36,7 @@ def outcome_of(compared: ComparedSides) -> tuple[Outcome, list[str]]:
             continue
         key = (result.case, result.arm)
         mismatch = mismatches.get((result.case, None)) or mismatches.get(key)
-        outcome, text = _effect_outcome(result, results.get(key), rows.get(key), mismatch)
+        outcome, text = _effect_outcome(result, new_results.get(key), slowdowns.get(key), mismatch)
         outcomes.append(outcome)
         lines.append(f"{text}: {outcome}")
     if not outcomes:
@@ -45,7 +45,7 @@ def outcome_of(compared: ComparedSides) -> tuple[Outcome, list[str]]:
 
 
 def _effect_outcome(
-    packed: Result, new: Result | None, row: Comparison | None, mismatch: str | None
+    packed: Result, new: Result | None, slowdown: Comparison | None, mismatch: str | None
 ) -> tuple[Outcome, str]:
     name = f"{packed.case} {packed.arm}"
     if new is None:
@@ -54,9 +54,9 @@ def _effect_outcome(
         return "cannot be compared", f"{name}: {mismatch}"
     verdicts = (packed.verdict, new.verdict)
     decisions = f"'{packed.verdict}' packed, '{new.verdict}' here"
-    if row is None or row.ratio is None or any(verdict.is_not_compared for verdict in verdicts):
+    ratio = slowdown.ratio if slowdown else None
+    if ratio is None or any(verdict.is_not_compared for verdict in verdicts):
         return "cannot be compared", f"{name}: {decisions}"
-    ratio = row.ratio
     text = f"{name}: slowdown here / packed {ratio.value:.3f} ({ends_text(ratio)}); {decisions}"
     if not ratio.low <= 1 <= ratio.high:
         return "differs", f"{text}; by {change(ratio.value)}"
@@ -65,15 +65,18 @@ def _effect_outcome(
     return ("reproduced" if packed.verdict is new.verdict else "differs"), text
 
 
-# `--analysis-only`: results and page are made again from the same samples.
+# `--analysis-only`: the results and the page are made again from the same samples.
 
 
-def compared_files(crate: Files, new: Files) -> dict[str, str]:
+def compared_files(crate_files: Files, new_files: Files) -> dict[str, str]:
     """Return name in the report -> `the same`, `the same to nine digits`, or `differs`.
 
     In JSON, the last digits of a figure may depend on the processor.
     """
-    return {name: _agreement(crate.get(f"{REPORT}{name}", b""), text) for name, text in new.items()}
+    return {
+        name: _agreement(crate_files.get(f"{REPORT}{name}", b""), content)
+        for name, content in new_files.items()
+    }
 
 
 def _agreement(packed: bytes, new: bytes) -> str:
@@ -85,5 +88,5 @@ def _agreement(packed: bytes, new: bytes) -> str:
     return "differs"
 
 
-def _with_rounded_figures(text: bytes) -> Any:
-    return json.loads(text, parse_float=lambda figure: f"{float(figure):.9g}")
+def _with_rounded_figures(document: bytes) -> Any:
+    return json.loads(document, parse_float=lambda figure: f"{float(figure):.9g}")

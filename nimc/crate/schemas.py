@@ -1,4 +1,4 @@
-"""JSON Schemas of the files of a run and of its results, made from the definitions of records.
+"""JSON Schemas of a run's files and results, made from the definitions of their records.
 
 `python -m nimc.crate.schemas` writes docs/schemas/.
 """
@@ -38,10 +38,10 @@ _typed_dict: Any = TypedDict
 _COMMENTED_FIELDS = re.compile(r"((?:^    #:.*\n)+)((?:^    \w+:.*\n)+)", re.MULTILINE)
 
 
-def _comments(kind: type[Any]) -> dict[str, str]:
-    """Return key in JSON -> the comment (`#:`) of the record's field."""
-    bases = [base for base in reversed(kind.__mro__) if is_dataclass(base)]
-    source = "".join(map(getsource, bases or [kind]))
+def _comments(record: type[Any]) -> dict[str, str]:
+    """Return key in JSON -> the comment (`#:`) above the record's field."""
+    bases = [base for base in reversed(record.__mro__) if is_dataclass(base)]
+    source = "".join(map(getsource, bases or [record]))
     comment_by_field: dict[str, str] = {}
     for comment, fields in _COMMENTED_FIELDS.findall(source):
         text = " ".join(re.findall(r"#: (.*)", comment))
@@ -49,39 +49,39 @@ def _comments(kind: type[Any]) -> dict[str, str]:
             comment_by_field[field] = text
     return {
         key: comment_by_field[field]
-        for key, (field, _) in json_keys(kind).items()
+        for key, (field, _) in json_keys(record).items()
         if field in comment_by_field
     }
 
 
-def _records(kind: Any) -> Iterator[type[Any]]:
-    """Yield the records that a definition names, itself included."""
-    if isinstance(kind, type) and is_dataclass(kind):
-        yield kind
-        for hint in get_type_hints(kind).values():
+def _records(definition: Any) -> Iterator[type[Any]]:
+    """Yield the records that a type names, itself included if it is a record."""
+    if isinstance(definition, type) and is_dataclass(definition):
+        yield definition
+        for hint in get_type_hints(definition).values():
             yield from _records(hint)
-    for part in get_args(kind):
-        yield from _records(part)
+    for argument in get_args(definition):
+        yield from _records(argument)
 
 
-def _flat(kind: type[Any]) -> Any:
-    """Return a record's type in JSON (`analysis.statistics.interval.flat_record`).
+def _flat(record: type[Any]) -> Any:
+    """Return the type of a flat record in JSON (`analysis.statistics.interval.flat_record`).
 
-    There the parts of an interval are numbers with a key each.
+    In a flat record each part of an interval is a number with a key of its own.
     """
-    types = get_type_hints(kind, include_extras=True)
+    types = get_type_hints(record, include_extras=True)
     types_by_key: dict[str, Any] = {}
-    for key, (field, part) in json_keys(kind).items():
+    for key, (field, part) in json_keys(record).items():
         is_optional = NoneType in get_args(types[field])
         if not part:
             types_by_key[key] = types[field]
         else:
             types_by_key[key] = float | None if is_optional else float
-    return _typed_dict(kind.__name__, types_by_key)
+    return _typed_dict(record.__name__, types_by_key)
 
 
-def _list_of_flat(kind: type[Any]) -> Any:
-    return GenericAlias(list, (_flat(kind),))
+def _list_of_flat(record: type[Any]) -> Any:
+    return GenericAlias(list, (_flat(record),))
 
 
 #: A run in results.json (`analysis.report.data.RunData.document`).
@@ -103,7 +103,7 @@ _FLAT = (Result, Contrast, Comparison)
 _RESULTS = _typed_dict(
     "Results", {"schema": int, "machine": str, "runs": GenericAlias(list, (_RUN_RESULTS,))}
 )
-#: Name of a schema -> where its records are, their definition, and fields that their writer adds.
+#: Name of a schema -> where its records are, their type, and fields that their writer adds.
 SCHEMAS: dict[str, tuple[str, Any, dict[str, Any]]] = {
     "run": ("run.json", RunHeader, {}),
     "sample": (
@@ -143,26 +143,26 @@ SCHEMAS: dict[str, tuple[str, Any, dict[str, Any]]] = {
 
 def schema_of(name: str) -> dict[str, Any]:
     """Return the schema of a record. It allows further fields, which later versions may add."""
-    title, kind, added_fields = SCHEMAS[name]
-    schema = TypeAdapter(kind).json_schema()
-    definitions = {**schema.get("$defs", {}), kind.__name__: schema}
-    for source in (kind, *_FLAT):
-        for record in _records(source):
-            if definition := definitions.get(record.__name__):
+    title, definition, added_fields = SCHEMAS[name]
+    schema = TypeAdapter(definition).json_schema()
+    schemas_by_record = {**schema.get("$defs", {}), definition.__name__: schema}
+    for record_type in (definition, *_FLAT):
+        for record in _records(record_type):
+            if record_schema := schemas_by_record.get(record.__name__):
                 for key, comment in _comments(record).items():
-                    definition["properties"][key]["description"] = comment
+                    record_schema["properties"][key]["description"] = comment
     schema["properties"] |= added_fields
     schema.pop("title", None)
     return {"$schema": _DIALECT, "title": title, **schema}
 
 
 def text_of(name: str) -> str:
-    """Return the text of the file of a schema in docs/schemas/."""
+    """Return the text of a schema's file in docs/schemas/."""
     return json.dumps(schema_of(name), indent=1) + "\n"
 
 
 def main() -> None:
-    """Write all schemas."""
+    """Write the files of all schemas."""
     make_folder(FOLDER)
     for name in SCHEMAS:
         replace_text(FOLDER / f"{name}.json", text_of(name))

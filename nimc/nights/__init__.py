@@ -1,1 +1,1 @@
-"""One night of a campaign under a scheduler: runs it until a time, judges it, sends its summary."""
+"""One night of a campaign under a scheduler: runs the campaign, judges it, sends a summary."""

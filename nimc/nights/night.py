@@ -47,21 +47,21 @@ from records.text import one_line
 
 #: Interval between checks whether the night has to end, seconds.
 _CHECK_INTERVAL_S = 5.0
-#: Interval between signs of life of a night, seconds.
+#: Interval between messages that show that a night is alive, seconds.
 _SIGN_OF_LIFE_INTERVAL_S = 60.0
-#: Age of an unfinished run above which it is not resumed, and the night begins a new one.
-FRESH_AFTER_S = 20 * 3600.0
+#: Age of an unfinished run, seconds, above which the night begins a new run instead.
+MAX_RESUMED_AGE_S = 20 * 3600.0
 #: How long the site's command may take, seconds.
-_TELL_TIMEOUT_S = 60.0
-#: Outcomes after which another start does not continue the night.
+_TELL_COMMAND_TIMEOUT_S = 60.0
+#: Outcomes after which another start of `nimc nights run` does not continue the night.
 _DONE_OUTCOMES = ("measured", "slower", "inconclusive")
 
 
 def night_until(until: str | None, now: datetime) -> tuple[float | None, date]:
-    """Return when a night has to end, Unix time, and its date.
+    """Return when a night has to end (Unix time; None without `until`), and its date.
 
-    It ends when clocks next show the time of day `until`. Its date is the day before its end, so
-    that starts before and after midnight belong to the same night. Raises InputError.
+    The night ends when clocks next show the time of day `until`. Its date is the day before its
+    end, so that starts before and after midnight belong to the same night. Raises InputError.
     """
     if until is None:
         return None, now.date()
@@ -83,22 +83,22 @@ class NightRun:
     machine: str
     results: Path
     log: Callable[[str], None]
-    #: When it has to end, Unix time; None if it may run on.
+    #: When it has to end, Unix time; None: whenever its run ends.
     end_s: float | None
     night: date
-    #: The site's command line, which gets the summary; empty if there is none.
-    tell: str = ""
-    #: Folder for metrics of node_exporter.
+    #: The site's shell command that gets the summary; empty: none.
+    tell_command: str = ""
+    #: Folder for the metrics that node_exporter reads; None: no metrics.
     metrics: Path | None = None
 
     @property
     def path(self) -> Path:
-        """File of its summary."""
+        """The file of its summary."""
         return summary.path_of(self.results, self.name, self.machine, self.night)
 
     @cached_property
     def name(self) -> str:
-        """Name of the campaign, or of its file if that has no valid name."""
+        """The name of the campaign; that of its file if the campaign has no valid name."""
         with suppress(InputError, OSError):
             data = yaml_file.load(self.campaign).data
             if isinstance(data, dict) and is_name(data.get("name")):
@@ -108,8 +108,8 @@ class NightRun:
     def run(self) -> Summary:
         """Run the night, write its summary, and send it to the site.
 
-        Messages of earlier nights that could not be sent are sent first. A night that could not run
-        has a summary, too; then InputError or another NimcError is raised.
+        Summaries of earlier nights that could not be sent are sent first. A night that cannot run
+        has a summary, too; InputError or another NimcError is raised after it was sent.
         """
         self._tell_again()
         earlier_start = None
@@ -121,7 +121,7 @@ class NightRun:
         if earlier_start:
             so_far = f"{earlier_start.outcome}: {earlier_start.reason}"
             self.log(f"night {self.night} goes on; so far: {so_far}")
-        begun = Summary(
+        begun_summary = Summary(
             night=self.night,
             machine=self.machine,
             campaign=self.name,
@@ -132,22 +132,23 @@ class NightRun:
             alarms=earlier_alarms(earlier_start) if earlier_start else [],
         )
         try:
-            return self._end(self._measure(begun))
+            return self._end(self._measure(begun_summary))
         except NimcError as error:
             outcome: Outcome = "not run" if isinstance(error, InputError) else "machine failed"
-            self._end(replace(begun, outcome=outcome, reason=str(error).split("\n")[0]))
+            self._end(replace(begun_summary, outcome=outcome, reason=str(error).split("\n")[0]))
             raise
 
-    def _end(self, ended: Summary) -> Summary:
-        ended = replace(ended, finished_s=time.time())
-        self.log(f"night {ended.night}: {ended.outcome}: {ended.reason}")
-        return self._tell(ended, self.path)
+    def _end(self, judged_summary: Summary) -> Summary:
+        ended_summary = replace(judged_summary, finished_s=time.time())
+        self.log(f"night {self.night}: {ended_summary.outcome}: {ended_summary.reason}")
+        return self._tell(ended_summary, self.path)
 
-    def _tell(self, ended: Summary, path: Path) -> Summary:
+    def _tell(self, ended_summary: Summary, path: Path) -> Summary:
         """Write a summary and send it to the site; return it with `told` set accordingly."""
-        undelivered, delivered = replace(ended, told=False), replace(ended, told=True)
+        undelivered = replace(ended_summary, told=False)
+        delivered = replace(ended_summary, told=True)
         replace_text(path, undelivered.text)
-        if failures := tell(delivered, self.tell, self.metrics):
+        if failures := tell(delivered, self.tell_command, self.metrics):
             for failure in failures:
                 self.log(failure)
             return undelivered
@@ -155,44 +156,44 @@ class NightRun:
         return delivered
 
     def _tell_again(self) -> None:
-        """Send the messages of earlier nights that could not be sent, until one fails again."""
-        # Until 0.2.0 the name of the campaign's file named its summaries.
+        """Send the summaries of earlier nights that could not be sent, until one fails again."""
+        # Until version 0.2.0 summaries were named after the campaign's file.
         for path in summary.paths_of(self.results, {self.name, self.campaign.stem}, self.machine):
             with suppress(InputError, OSError):
                 earlier = summary.load(path)
                 if earlier.finished_s is None or earlier.told or earlier.campaign != self.name:
                     continue
-                self.log(f"sends the message of night {earlier.night} again")
+                self.log(f"sends the summary of night {earlier.night} again")
                 if not self._tell(earlier, path).told:
                     return
 
-    def _measure(self, begun: Summary) -> Summary:
+    def _measure(self, begun_summary: Summary) -> Summary:
         """Run or resume the campaign; return the summary of the judged night."""
         request = prepare(self.campaign, self.machine)
         digest = new_header(request).digest
-        start_s = time.time()  # of this start; `begun` has that of the night
-        resumed = False
+        start_s = time.time()  # of this start; the summary has the night's first start
+        is_resumed = False
         if latest := find_latest(self.results, digest):
             path, header = latest
             if header.finished_s is None:
-                resumed = start_s - header.started_s <= FRESH_AFTER_S
-                if not resumed:
-                    hours = f"{FRESH_AFTER_S / 3600:.0f} hours"
+                is_resumed = start_s - header.started_s <= MAX_RESUMED_AGE_S
+                if not is_resumed:
+                    hours = f"{MAX_RESUMED_AGE_S / 3600:.0f} hours"
                     self.log(f"does not resume {path}: it began more than {hours} ago")
-        replace_text(self.path, begun.text)
-        ended_run = self._run_campaign([] if resumed else ["--fresh"])
+        replace_text(self.path, begun_summary.text)
+        ended_run = self._run_campaign([] if is_resumed else ["--fresh"])
         run = None
         if latest := find_latest(self.results, digest):
             path, header = latest
-            if resumed or header.started_s >= start_s:
+            if is_resumed or header.started_s >= start_s:
                 run = path
-                if ended_run.stopped and header.finished_s is not None:
+                if ended_run.stop_reason and header.finished_s is not None:
                     # It was stopped after its last sample: only its report may be missing.
-                    ended_run = replace(ended_run, status=0, stopped=None)
-        samples = new_samples(run, begun.started_s) if run else 0
-        if run and samples and not ended_run.document.get("report"):
+                    ended_run = replace(ended_run, status=0, stop_reason=None)
+        sample_count = new_sample_count(run, begun_summary.started_s) if run else 0
+        if run and sample_count and not ended_run.document.get("report"):
             make_reports([run], force=True)
-        return self._judge(begun, ended_run, run, samples)
+        return self._judge(begun_summary, ended_run, run, sample_count)
 
     def _run_campaign(self, options: Sequence[str]) -> EndedRun:
         """Run `nimc run` with these options until it ends or the night has to end.
@@ -207,28 +208,31 @@ class NightRun:
             tempfile.TemporaryFile() as output,
             Interrupts() as interrupts,
         ):
-            log_start = messages.tell()
+            start_b = messages.tell()
             self.log(f"its messages: {log}")
             child = start(argv, output, errors=messages, environment=environment(), cwd=Path.cwd())
-            stopped = self.attend(child, interrupts, lambda: _last_message(log, log_start))
+            stop_reason = self.attend(child, interrupts, lambda: _last_message(log, start_b))
             output.seek(0)
             document = {}
             with suppress(ValueError):  # it was killed, or failed before it printed a document
                 document = json.loads(output.read())
-        message = _last_message(log, log_start) or "it printed nothing"
-        return EndedRun(child.returncode, document, message, stopped)
+        message = _last_message(log, start_b) or "it printed nothing"
+        return EndedRun(child.returncode, document, message, stop_reason)
 
     def attend(
-        self, child: subprocess.Popen[bytes], interrupts: Interrupts, message: Callable[[], str]
+        self,
+        child: subprocess.Popen[bytes],
+        interrupts: Interrupts,
+        last_message: Callable[[], str],
     ) -> str | None:
         """Wait for the child. Stop it at the end of the night or on a signal, and return why.
 
-        As a sign of life, its last `message` is logged once a minute.
+        The child's last message is logged once a minute, to show that the night is alive.
         """
         next_s = 0.0
         while child.poll() is None:
             interrupts.wait(_CHECK_INTERVAL_S)
-            if time.monotonic() >= next_s and (line := message()):
+            if time.monotonic() >= next_s and (line := last_message()):
                 next_s = time.monotonic() + _SIGN_OF_LIFE_INTERVAL_S
                 self.log(line)
             has_to_end = self.end_s is not None and time.time() >= self.end_s
@@ -238,37 +242,42 @@ class NightRun:
         return None
 
     def _judge(
-        self, begun: Summary, ended_run: EndedRun, run: Path | None, samples: int
+        self, begun_summary: Summary, ended_run: EndedRun, run: Path | None, sample_count: int
     ) -> Summary:
-        """Return the summary with figures, alarms, outcome and reason."""
+        """Return the summary with figures, alarms, outcome and reason.
+
+        `sample_count` is the number of samples that the night has added to its run.
+        """
         results, left_out = read_results([self.results])
         for line in left_out:
             self.log(f"left out: {line}")
         results = results.filter(machine=self.machine)
-        rows = results.filter(run=run.name) if run else results.clear()
+        run_results = results.filter(run=run.name) if run else results.clear()
         surveyed = survey(nights_of(results), results) if run else Survey([], [], [])
         open_alarms = [
-            alarm for alarm in surveyed.alarms if alarm.open and alarm.campaign == begun.campaign
+            alarm for alarm in surveyed.alarms if alarm.open and alarm.campaign == self.name
         ]
-        below = [case for case in surveyed.below_reference if run and case.run == run.name]
-        alarms = alarms_of(below, open_alarms, night_of(begun.started_s))
-        judged = replace(
-            begun,
+        below_reference = [
+            case for case in surveyed.below_reference if run and case.run == run.name
+        ]
+        alarms = alarms_of(below_reference, open_alarms, night_of(begun_summary.started_s))
+        judged_summary = replace(
+            begun_summary,
             run=str(run) if run else None,
-            figures=watched_quantities(rows).select(FIGURE_KEYS).to_dicts(),
-            stopped=ended_run.stopped,
-            alarms=marked_known(alarms, begun.alarms),
+            figures=watched_quantities(run_results).select(FIGURE_KEYS).to_dicts(),
+            stopped=ended_run.stop_reason,
+            alarms=marked_known(alarms, begun_summary.alarms),
             failures=[Failure(**failure) for failure in ended_run.document.get("failures", [])],
         )
-        outcome, reason = judge_night(ended_run, samples, judged)
-        return replace(judged, outcome=outcome, reason=reason)
+        outcome, reason = judge_night(ended_run, sample_count, judged_summary)
+        return replace(judged_summary, outcome=outcome, reason=reason)
 
 
 def environment() -> dict[str, str]:
     """Return the environment for `nimc run`.
 
-    The night may itself be a job of Slurm. The jobs that `nimc run` submits must not inherit the
-    variables of this job; a site sets SLURM_CONF.
+    The night may itself be a job of Slurm. The jobs that `nimc run` submits must not inherit that
+    job's variables. SLURM_CONF stays, since it is a setting of the site.
     """
     return {
         name: value
@@ -277,13 +286,13 @@ def environment() -> dict[str, str]:
     }
 
 
-def _last_message(log: Path, start: int) -> str:
-    """Return the last line of a log after its first `start` bytes; empty if there is none."""
-    text = log.read_bytes()[start:].decode(errors="replace").strip()
+def _last_message(log: Path, start_b: int) -> str:
+    """Return the last line of a log after its first `start_b` bytes; empty if there is none."""
+    text = log.read_bytes()[start_b:].decode(errors="replace").strip()
     return last_line(text).removeprefix("nimc: ") if text else ""
 
 
-def new_samples(run: Path, since_s: float) -> int:
+def new_sample_count(run: Path, since_s: float) -> int:
     """Count the samples of a run that started at `since_s` or later; 0 if it cannot be read."""
     with suppress(InputError):
         return read_run(run).frame.filter(pl.col("start_s") >= since_s).height
@@ -291,9 +300,12 @@ def new_samples(run: Path, since_s: float) -> int:
 
 
 def alarms_of(
-    below: Iterable[BelowReference], history: Iterable[Alarm], night: date
+    below_reference: Iterable[BelowReference], history_alarms: Iterable[Alarm], night: date
 ) -> list[NightAlarm]:
-    """Return alarms for baselines below the site's references, then the history's alarms."""
+    """Return alarms for baselines below the site's references, then those of the history.
+
+    An alarm that the history raised before `night` is known.
+    """
     alarms = [
         NightAlarm(
             case=baseline.case,
@@ -302,15 +314,14 @@ def alarms_of(
             source="reference",
             text=f"{baseline.case}: {baseline.text}",
         )
-        for baseline in below
+        for baseline in below_reference
     ]
-    for alarm in history:
-        _, case, arm, quantity = alarm.key
+    for alarm in history_alarms:
         alarms.append(
             NightAlarm(
-                case=case,
-                arm=arm,
-                quantity=quantity,
+                case=alarm.case,
+                arm=alarm.arm,
+                quantity=alarm.quantity,
                 source="history",
                 text=alarm.text,
                 known=alarm.night < night.isoformat(),
@@ -319,43 +330,49 @@ def alarms_of(
     return alarms
 
 
-def is_done(night: Summary) -> bool:
+def is_done(night_summary: Summary) -> bool:
     """Return whether another start of the same night leaves its summary unchanged."""
-    has_ended = night.finished_s is not None and night.stopped != BY_SIGNAL
-    return has_ended and night.outcome in _DONE_OUTCOMES
+    has_ended = night_summary.finished_s is not None and night_summary.stopped != BY_SIGNAL
+    return has_ended and night_summary.outcome in _DONE_OUTCOMES
 
 
 def earlier_alarms(earlier_start: Summary) -> list[NightAlarm]:
-    """Return the alarms of an earlier start of a night, marked as known if they were sent."""
+    """Return the alarms of an earlier start of the night, marked as known if they were sent."""
     delivered = earlier_start.told and earlier_start.finished_s is not None
     return [replace(alarm, known=alarm.known or delivered) for alarm in earlier_start.alarms]
 
 
-def marked_known(alarms: Iterable[NightAlarm], earlier: Iterable[NightAlarm]) -> list[NightAlarm]:
-    """Return the alarms of a night; those that are known in `earlier` are marked as known."""
-    known = {_series(alarm) for alarm in earlier if alarm.known}
-    return [replace(alarm, known=alarm.known or _series(alarm) in known) for alarm in alarms]
+def marked_known(
+    alarms: Iterable[NightAlarm], alarms_before: Iterable[NightAlarm]
+) -> list[NightAlarm]:
+    """Return the alarms; one whose series has a known alarm in `alarms_before` is known, too."""
+    known_series = {_series(alarm) for alarm in alarms_before if alarm.known}
+    return [replace(alarm, known=alarm.known or _series(alarm) in known_series) for alarm in alarms]
 
 
 def _series(alarm: NightAlarm) -> tuple[str, str, str, str]:
     return alarm.source, alarm.case, alarm.arm, alarm.quantity
 
 
-def tell(ended: Summary, command: str, metrics: Path | None) -> list[str]:
-    """Write the metrics, and give the summary to the site's command line; return what failed.
+def tell(night_summary: Summary, command: str, metrics: Path | None) -> list[str]:
+    """Write the metrics, and give the summary to the site's shell command; return what failed.
 
     The command starts in the current folder, in which the site typed it.
     """
-    failed = []
+    failures = []
     if metrics:
         try:
-            path = metrics / f"nimc_{ended.campaign}_{ended.machine}.prom"
-            replace_text(path, prometheus_text(ended), mode=0o644)  # node_exporter is another user
+            path = metrics / f"nimc_{night_summary.campaign}_{night_summary.machine}.prom"
+            replace_text(
+                path, prometheus_text(night_summary), mode=0o644
+            )  # node_exporter is another user
         except (InputError, OSError) as error:
-            failed.append(f"--metrics: {error}")
+            failures.append(f"--metrics: {error}")
     if command:
         shell = ["sh", "-c", command]
-        answer = ask(shell, timeout_s=_TELL_TIMEOUT_S, stdin=ended.text, folder=Path.cwd())
+        answer = ask(
+            shell, timeout_s=_TELL_COMMAND_TIMEOUT_S, stdin=night_summary.text, folder=Path.cwd()
+        )
         if not answer.ok:
-            failed.append(f"--tell: {command}: {one_line(answer.reason)}")
-    return failed
+            failures.append(f"--tell: {command}: {one_line(answer.reason)}")
+    return failures

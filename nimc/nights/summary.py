@@ -1,7 +1,7 @@
 """The summary of a night: a JSON document, from which metrics, lists and pages are made.
 
-When the night begins, it is written with the outcome 'machine failed' and without an end. When the
-night ends, it is replaced. So the summary of a night that was killed has the right outcome.
+When the night begins, its summary is written with the outcome 'machine failed' and without an end.
+When the night ends, the summary is replaced. So a night that was killed has the right outcome.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ from records.files import make_named_folder, require_owned
 from records.json_limits import read_json, validated
 from records.run import PlainName
 
-#: Why a night was stopped. Only a night that a signal stopped can be resumed.
+#: Why a night was stopped. Another start continues a night that a signal stopped.
 TIME_ENDED = "its time ended"
 BY_SIGNAL = "stopped by a signal"
 #: Reason in the summary that is written when the night begins.
@@ -29,8 +29,7 @@ UNFINISHED = "has not ended: it is running, or was killed; its samples are saved
 
 Outcome = Literal["measured", "slower", "not run", "inconclusive", "machine failed"]
 
-
-#: Columns of `analysis.history.nights.nights_of` that a night's figures have.
+#: Keys of a night's figures: columns of `analysis.history.nights.watched_quantities`.
 FIGURE_KEYS = ("case", "arm", "quantity", "unit", "better", "value", "low", "high", "verdict")
 
 
@@ -44,7 +43,7 @@ class NightAlarm:
     #: `reference` or `history`.
     source: str
     text: str
-    #: True if an earlier night raised it, or an earlier start of this night, which sent it.
+    #: True if an earlier night raised it, or if an earlier start of this night sent it.
     known: bool = False
 
 
@@ -58,7 +57,7 @@ class Summary:
     campaign: PlainName
     #: Unix time of its first start.
     started_s: float
-    #: Unix time; null if it is running, or was killed.
+    #: Unix time of its end; null if it is running, or was killed.
     finished_s: float | None
     outcome: Outcome
     reason: str
@@ -71,7 +70,8 @@ class Summary:
     figures: list[dict[str, Any]] = field(default_factory=list)
     alarms: list[NightAlarm] = field(default_factory=list)
     failures: list[Failure] = field(default_factory=list)
-    #: True if the site's command and the metrics got it; if not, the next start tries again.
+    #: True if the site's command got it and its metrics were written; else the next start tries
+    #: again.
     told: bool = True
     #: Schema 1 had the name of a nightly, and node-hours.
     schema: Literal[2] = 2
@@ -99,7 +99,7 @@ def path_of(results: Path, campaign: str, machine: str, night: date) -> Path:
 
 
 def paths_of(results: Path, campaigns: Iterable[str], machine: str) -> list[Path]:
-    """Return the files of summaries of campaigns on a machine, by campaign and date."""
+    """Return the files of summaries of campaigns on a machine, sorted by campaign, then date."""
     require_owned(results / "nights", "results")
     paths: list[Path] = []
     for prefix in sorted(glob.escape(f"{campaign}-{machine}") for campaign in campaigns):
@@ -113,9 +113,9 @@ def load(path: Path) -> Summary:
 
 
 def load_all(folders: Iterable[Path]) -> tuple[list[Summary], list[str]]:
-    """Read all summaries of results folders, the oldest first.
+    """Read all summaries in results folders, the oldest first.
 
-    Also returns a line for each that cannot be read.
+    Also returns a line for each summary that cannot be read.
     """
     summaries, left_out = [], []
     for results in folders:
@@ -128,7 +128,7 @@ def load_all(folders: Iterable[Path]) -> tuple[list[Summary], list[str]]:
     return sorted(summaries, key=lambda summary: summary.started_s), left_out
 
 
-# How a night ended, in one of five ways. Pure.
+# How a night ended: one of five outcomes. Pure.
 
 
 @dataclass(frozen=True)
@@ -142,45 +142,53 @@ class EndedRun:
     #: Last line of its messages.
     message: str = ""
     #: Why it was stopped; None if it ended by itself.
-    stopped: str | None = None
+    stop_reason: str | None = None
 
 
 _OPEN_VERDICTS = {verdict.value for verdict in Verdict if verdict.is_open}
-#: Exit statuses of `nimc run`: invalid input, and a failure of the machine.
-_INPUT_ERROR, _FAILURE = 2, 3
+#: Exit statuses of `nimc run`.
+_DONE, _NEGATIVE_RESULT, _INPUT_ERROR, _FAILURE = 0, 1, 2, 3
 
 
-def judge_night(ended_run: EndedRun, samples: int, summary: Summary) -> tuple[Outcome, str]:
-    """Return outcome and reason of a night with these figures, alarms and failures.
+def judge_night(ended_run: EndedRun, sample_count: int, summary: Summary) -> tuple[Outcome, str]:
+    """Return outcome and reason of a night with the figures, alarms and failures of its summary.
 
-    `samples`: number of samples that it added. Failures come first, then alarms, then cases that
-    are not decided, so that an undecided case never hides a loss.
+    `sample_count` is the number of samples that the night has added. Failures come first, then
+    alarms, then undecided cases, so that an undecided case never hides a loss.
     """
-    stopped, status, message = ended_run.stopped, ended_run.status, ended_run.message
+    stop_reason, status, message = ended_run.stop_reason, ended_run.status, ended_run.message
     alarms, failures = summary.alarms, summary.failures
-    if stopped and not samples:
-        return "not run", f"{stopped} before the first run: no node was free, or none worked"
-    if failures and not stopped:
+    if stop_reason and not sample_count:
+        return "not run", f"{stop_reason} before the first run: no node was free, or none worked"
+    if failures and not stop_reason:
         return "machine failed", _and_more(str(failures[0]), len(failures) - 1)
-    if status == _INPUT_ERROR and not samples:
+    if status == _INPUT_ERROR and not sample_count:
         return "not run", message
-    if status in (_INPUT_ERROR, _FAILURE) and not stopped:
+    if status in (_INPUT_ERROR, _FAILURE) and not stop_reason:
         return "machine failed", message
-    if status not in (0, 1) and not stopped:
+    if status not in (_DONE, _NEGATIVE_RESULT) and not stop_reason:
         ending = f"was killed by signal {-status}" if status < 0 else "ended"
         return "machine failed", f"the run {ending} (status {status}): {message}"
     if alarms:
         return "slower", _and_more(alarms[0].text, len(alarms) - 1)
-    if stopped:
-        return "inconclusive", f"{stopped} before all cases were measured"
-    undecided = [row["case"] for row in summary.figures if row["verdict"] in _OPEN_VERDICTS]
-    if undecided:
-        return "inconclusive", f"undecided: {', '.join(dict.fromkeys(undecided))}"
-    return "measured", f"{samples} samples" if samples else "the night before had taken all samples"
+    if stop_reason:
+        return "inconclusive", f"{stop_reason} before all cases were measured"
+    undecided_cases = [
+        figure["case"] for figure in summary.figures if figure["verdict"] in _OPEN_VERDICTS
+    ]
+    if undecided_cases:
+        return "inconclusive", f"undecided: {', '.join(dict.fromkeys(undecided_cases))}"
+    if not sample_count:
+        return "measured", "the night before had taken all samples"
+    return "measured", f"{sample_count} samples"
 
 
-def _and_more(text: str, more: int) -> str:
-    return f"{text} (and {more} more)" if more else text
+def _and_more(first_reason: str, more: int) -> str:
+    return f"{first_reason} (and {more} more)" if more else first_reason
+
+
+#: Keys of a figure that become labels of its metrics.
+_FIGURE_LABELS = ("case", "arm", "quantity", "unit")
 
 
 def prometheus_text(summary: Summary) -> str:
@@ -195,19 +203,19 @@ def prometheus_text(summary: Summary) -> str:
         "night_finished_timestamp_seconds": [(night_labels, summary.finished_s)],
         "night_alarms": [(night_labels, len(summary.alarms))],
     }
-    for end in ("value", "low", "high"):
-        names = ("case", "arm", "quantity", "unit")
-        metrics[f"night_{end}"] = [
-            (night_labels | {name: figure[name] for name in names}, figure[end])
-            for figure in summary.figures
-        ]
+    labelled_figures = [
+        (night_labels | {name: figure[name] for name in _FIGURE_LABELS}, figure)
+        for figure in summary.figures
+    ]
+    for key in ("value", "low", "high"):
+        metrics[f"night_{key}"] = [(labels, figure[key]) for labels, figure in labelled_figures]
     escapes = str.maketrans({"\\": r"\\", '"': r"\"", "\n": r"\n"})
     lines = []
-    for metric, rows in metrics.items():
-        values = [(labels, value) for labels, value in rows if value is not None]
-        if values:
+    for metric, labelled_values in metrics.items():
+        known_values = [(labels, value) for labels, value in labelled_values if value is not None]
+        if known_values:
             lines.append(f"# TYPE nimc_{metric} gauge")
-        for labels, value in values:
-            pairs = [f'{key}="{text.translate(escapes)}"' for key, text in labels.items()]
-            lines.append(f"nimc_{metric}{{{','.join(pairs)}}} {float(value)!r}")
+        for labels, value in known_values:
+            label_texts = [f'{name}="{label.translate(escapes)}"' for name, label in labels.items()]
+            lines.append(f"nimc_{metric}{{{','.join(label_texts)}}} {float(value)!r}")
     return "\n".join([*lines, ""])

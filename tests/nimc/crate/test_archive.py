@@ -97,7 +97,7 @@ def zip_with_duplicate_name() -> bytes:
 
 METHODS = (zipfile.ZIP_DEFLATED, zipfile.ZIP_BZIP2, zipfile.ZIP_LZMA)
 COMPRESSED_ZIPS = [zip_of_one_file(method=method) for method in METHODS]
-NOT_STORED, NOT_ALIKE = "compressed, encrypted or a link", "its header is not what the zip lists"
+NOT_STORED, NOT_ALIKE = "compressed, encrypted or a link", "its header differs from the list"
 
 
 @pytest.mark.parametrize(
@@ -119,7 +119,7 @@ NOT_STORED, NOT_ALIKE = "compressed, encrypted or a link", "its header is not wh
         ),
         (with_stated_size(zip_of_one_file(), 10, own=True), NOT_STORED),
         (with_stated_size(zip_of_one_file(), 10, own=False), NOT_ALIKE),
-        (zip_with_duplicate_name(), "two files of one name"),
+        (zip_with_duplicate_name(), "two files with the same name"),
         (b"", "no zip"),
     ],
 )

@@ -55,7 +55,8 @@ def test_a_changed_run_with_a_new_manifest_is_found(crate: Path) -> None:
     assert f"{crate}:run/samples/stream.jsonl:" in verified.findings[0].text
     reseal(crate, sound | {"campaign.yaml": b"name: other\n"})
     verified = verify_crate(crate)
-    assert verified.findings[0].text == f"{crate}: campaign.yaml: is not what run/run.json has"
+    expected = f"{crate}: campaign.yaml: differs from the campaign in run/run.json"
+    assert verified.findings[0].text == expected
     assert (verified.remarks, verified.head, verified.samples) == ([], None, 0)
 
 

@@ -9,7 +9,7 @@ import polars as pl
 import pytest
 
 from analysis.history.alarms import RECENT_NIGHTS
-from nimc.nights.night import FRESH_AFTER_S
+from nimc.nights.night import MAX_RESUMED_AGE_S
 from nimc.nights.summary import BY_SIGNAL, UNFINISHED, Summary, load
 from tests.commands import CAMPAIGN
 from tests.nimc.nights.conftest import Box
@@ -154,7 +154,7 @@ def test_a_failed_machine_ends_with_three_and_is_tried_again_if_not_too_late(box
     assert [failure.case for failure in failed.failures] == ["stream"]
     (run,) = box.runs()
     header = json.loads((run / "run.json").read_text())
-    header["started_s"] -= FRESH_AFTER_S + 60
+    header["started_s"] -= MAX_RESUMED_AGE_S + 60
     (run / "run.json").write_text(json.dumps(header))
     assert box.run()[0] == 0  # an old unfinished run is not resumed
     assert (box.night().outcome, len(box.runs())) == ("measured", 2)

@@ -17,7 +17,7 @@ from nimc.nights.night import (
     environment,
     is_done,
     marked_known,
-    new_samples,
+    new_sample_count,
     night_until,
     tell,
 )
@@ -40,7 +40,7 @@ ALARM = NightAlarm(
 )
 FAILURE = Failure("snap", "no such binary")
 OPEN = figure("snap", "on", "slowdown", "1", "lower", 1.1, 0.9, 1.3, "inconclusive")
-STOPPED = EndedRun(143, stopped="its time ended")
+STOPPED = EndedRun(143, stop_reason="its time ended")
 
 
 @pytest.mark.parametrize(
@@ -214,7 +214,7 @@ def test_a_night_that_is_done_is_neither_run_nor_told_again(tmp_path):
         log=lines.append,
         end_s=None,
         night=SUMMARY.night,
-        tell=f"touch {tmp_path}/told",
+        tell_command=f"touch {tmp_path}/told",
     )
     night.path.write_text(SUMMARY.text)
     assert night.run() == SUMMARY
@@ -265,8 +265,11 @@ def test_samples_since_a_moment_are_counted_without_a_line_that_is_being_written
     with (run / "samples" / "stream.jsonl").open("a") as file:
         file.write('{"star')
     starts_s = sorted(sample.start_s for sample in run_samples)
-    assert [new_samples(run, since_s) for since_s in (0.0, starts_s[-3])] == [len(run_samples), 3]
-    assert new_samples(tmp_path / "none", 0.0) == 0
+    assert [new_sample_count(run, since_s) for since_s in (0.0, starts_s[-3])] == [
+        len(run_samples),
+        3,
+    ]
+    assert new_sample_count(tmp_path / "none", 0.0) == 0
 
 
 def test_jobs_of_a_night_that_is_a_job_inherit_nothing_of_it(monkeypatch):
