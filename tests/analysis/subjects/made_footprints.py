@@ -5,7 +5,7 @@ from pathlib import Path
 
 from records.arms import arm_and_levels, treatment_name
 from tests.analysis.made_counters import counter_row, write_rows
-from tests.analysis.synthetic import Case, crossed, header, samples, write_run
+from tests.analysis.synthetic import HOST, Case, crossed, header, samples, write_run
 from tests.studies.footprints import MIB
 
 KIB = 1 << 10
@@ -57,7 +57,7 @@ def made_run(folder: Path, transport: str = "InfiniBand", *, counted: bool = Tru
         writers = [replace(writer, footprint_b=size_b) for writer in sample.writers]
         runs.append(replace(sample, writers=writers, working_set_b=SETS[working_set]))
     host = {"llc_total_b": 32 * MIB, "sockets": 2, "l2_b": MIB}
-    run = write_run(folder / "run", runs, header(margin=0.03), record={"nodes": {"n": host}})
+    run = write_run(folder / "run", runs, header(margin=0.03), record={"nodes": {HOST: host}})
     rows = []
     for sample in runs if counted else []:
         written_b = sum(writer.bytes_b for writer in sample.writers)

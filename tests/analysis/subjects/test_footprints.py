@@ -54,15 +54,22 @@ def test_five_pairs_name_nothing():
 )
 def test_what_stands_for_a_cache_and_for_memory(llc_b, sockets, inside_at, beyond_at, why):
     run = planted_run(CACHE_AND_MEMORY, True, 1, pairs=6)
-    run.provenance = {"sha": {"nodes": {"n": {"llc_total_b": llc_b, "sockets": sockets}}}}
+    run.provenance = {"sha": {"nodes": {"node": {"llc_total_b": llc_b, "sockets": sockets}}}}
     row = answer(CAUSES, run).row(0, named=True)
     assert (row["inside_at"], row["beyond_at"]) == (inside_at or "unknown", beyond_at or "unknown")
     assert not why or row["why"] == why
 
 
+def test_caches_of_origins_are_no_caches_of_targets():
+    run = planted_run(CACHE_AND_MEMORY, True, 1, pairs=6)
+    (sizes_b,) = answer(CAUSES, run).select("llc_b", "inside_b").unique().rows()
+    run.provenance["sha"]["nodes"]["origin"] = {"llc_total_b": 4 * sizes_b[0], "sockets": 1}
+    assert answer(CAUSES, run).select("llc_b", "inside_b").unique().rows() == [sizes_b]
+
+
 def test_all_writers_of_a_target_pass_through_memory_together():
     run = planted_run(CACHE_AND_MEMORY, True, 1, pairs=6)
-    run.samples = run.samples.with_columns(writers=pl.col("writers") * 3, nodes=pl.lit("a,b"))
+    run.samples = run.samples.with_columns(writers=pl.col("writers") * 3, nodes=pl.lit("node,b"))
     # Two writers a node, rounded up.
     assert answer(CAUSES, run)["inside_b"][0] == 2 * 64 * KIB
 
