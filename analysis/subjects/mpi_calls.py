@@ -1,6 +1,6 @@
 """Figures 1 and 3 of the multirail study, for this machine: time in MPI calls.
 
-Calls were counted by mpip, in runs without writers.
+The tool mpip counted the calls, in runs without writers.
 """
 
 from __future__ import annotations
@@ -25,8 +25,9 @@ from records.arms import arm_and_levels
 
 CALL_KINDS = ("point-to-point", "collective")
 _APPLICATION_TIME = "application-time"
-_EVENTS = [f"{kind}-{figure}" for kind in CALL_KINDS for figure in ("time", "messages", "sent")] + [
-    _APPLICATION_TIME
+_EVENTS = [
+    *(f"{kind}-{measure}" for kind in CALL_KINDS for measure in ("time", "messages", "sent")),
+    _APPLICATION_TIME,
 ]
 
 
@@ -37,25 +38,25 @@ def _quiet_runs(run: RunData) -> pl.DataFrame:
     the tool and the policy of MPI is not at its first level. If a run was repeated, its last
     attempt that counts is used.
     """
-    names = pl.col("case", "arm", "tool", "event").cast(pl.String)
-    counts = run.counters.filter(status="counts").with_columns(names)
+    labels = pl.col("case", "arm", "tool", "event").cast(pl.String)
+    counts = run.counters.filter(status="counts").with_columns(labels)
     counts = counts.filter(pl.col("event").is_in(_EVENTS))
     identity = ["key", "case", "arm", "tool", "block", "pair"]
-    runs = counts.group_by(*identity, "event").agg(
+    sums = counts.group_by(*identity, "event").agg(
         over_ranks(averaged=pl.lit(False)), ranks=pl.len()
     )
-    event_values = {name: pl.col("value").filter(event=name).first() for name in _EVENTS}
-    wide = runs.group_by(*identity, "ranks").agg(**event_values)
-    # The factors that are not at their first level, without the tool.
-    changed = pl.col("arm").map_elements(
+    event_columns = {name: pl.col("value").filter(event=name).first() for name in _EVENTS}
+    runs = sums.group_by(*identity, "ranks").agg(**event_columns)
+    # The factors, except the tool, that are not at their first level.
+    changed_factors = pl.col("arm").map_elements(
         lambda arm: [factor for factor in arm_and_levels(arm)[1] if factor != TOOL_FACTOR],
         return_dtype=pl.List(pl.String),
     )
     return (
-        wide.drop_nulls([_APPLICATION_TIME, *(f"{kind}-time" for kind in CALL_KINDS)])
+        runs.drop_nulls([_APPLICATION_TIME, *(f"{kind}-time" for kind in CALL_KINDS)])
         .join(run.samples.select("key", "start_s", "role", "factors"), on="key", how="inner")
         .with_columns(
-            changed_factors=changed,
+            changed_factors=changed_factors,
             policy=factor_level(MPI_FACTOR).fill_null("default"),
             role=pl.col("role").cast(pl.String),
         )
@@ -67,18 +68,23 @@ def _quiet_runs(run: RunData) -> pl.DataFrame:
 
 
 def _calls(run: RunData) -> pl.DataFrame:
-    """A row per quiet run and kind of call; `first` says whether it is at the first policy."""
-    return run.cached("MPI calls of quiet runs", lambda: _calls_by_kind(_quiet_runs(run)))
+    """A row per quiet run and kind of call."""
+    return run.cached("MPI calls of quiet runs", lambda: _calls_of_runs(_quiet_runs(run)))
 
 
-def _calls_by_kind(runs: pl.DataFrame) -> pl.DataFrame:
-    quiet = runs.with_columns(
-        first=pl.col("changed_factors").list.len() == 0,
+def _calls_of_runs(quiet_runs: pl.DataFrame) -> pl.DataFrame:
+    """A row per run and kind of call, with the run's number in order of time.
+
+    `time_s` is the sum over ranks, `share` that of the application's time. `message_b` is the mean
+    size of a message; null if there was none.
+    """
+    numbered_runs = quiet_runs.with_columns(
+        has_first_policy=pl.col("changed_factors").list.len() == 0,
         number=pl.col("start_s").rank("ordinal").over("case", "tool").cast(pl.Int64),
     )
-    run_columns = ("role", "policy", "first", "number", "key", "start_s", "ranks")
+    run_columns = ("role", "policy", "has_first_policy", "number", "key", "start_s", "ranks")
     return pl.concat(
-        quiet.select(
+        numbered_runs.select(
             "tool",
             *CASE_PAIR_COLUMNS,
             *run_columns,
@@ -94,8 +100,11 @@ def _calls_by_kind(runs: pl.DataFrame) -> pl.DataFrame:
 
 
 def _shares(run: RunData) -> pl.DataFrame:
-    """A row per pair at the first policy: the mean of its runs, since they share conditions."""
-    calls = _calls(run).filter("first")
+    """A row per pair and kind of call at the first policy.
+
+    It has the means of the pair's runs, since these share their conditions.
+    """
+    calls = _calls(run).filter("has_first_policy")
     pairs = calls.group_by("case", "tool", "kind", "block", "pair", maintain_order=True)
     return pairs.agg(pl.col("share", "message_b").mean())
 
@@ -103,8 +112,8 @@ def _shares(run: RunData) -> pl.DataFrame:
 CALLS = Question(
     name="mpi_calls",
     title="Figure 1 of the multirail study: time in MPI calls",
-    text="Share of the ranks' time in each kind of MPI call, and the mean size of a message: at the"
-    " first policy of MPI, without writers, in runs that a tool wrapped. Medians over pairs.",
+    text="Share of the ranks' time that each kind of MPI call took, and the mean size of a message,"
+    " in runs without writers that a tool wrapped, at the first policy of MPI. Medians over pairs.",
     rows=_shares,
     by=("case", "tool", "kind"),
     estimates={"share": median("share"), "message_b": median("message_b")},
@@ -116,9 +125,12 @@ CALLS = Question(
 
 
 def _single_runs(run: RunData) -> pl.DataFrame:
-    """A row per run of the cases with several policies; a single policy would show only noise."""
+    """A row per run and kind of call, in cases with several policies.
+
+    `time_s` is the mean over ranks. A single policy would show only noise.
+    """
     runs = _calls(run).filter(pl.col("policy").n_unique().over("case") > 1)
-    runs = runs.sort("first", descending=True, maintain_order=True)
+    runs = runs.sort("has_first_policy", descending=True, maintain_order=True)
     return runs.with_columns(pl.col("time_s") / pl.col("ranks"))
 
 
@@ -144,23 +156,25 @@ def _call_times(run: RunData) -> pl.DataFrame:
     """
     keys, pair = ["case", "tool", "kind"], ["block", "pair"]
     runs = _calls(run)
-    time_s = {
-        name: pl.col("time_s").filter(role=role).last()
-        for name, role in (("value", "baseline"), ("repeated_value", "floor"))
-    }
-    first_policy = runs.filter("first").group_by(*keys, *pair, reference="policy").agg(**time_s)
-    first_policy = first_policy.rename({"value": "baseline_value"})
+    baseline_s = pl.col("time_s").filter(role="baseline").last()
+    repeated_s = pl.col("time_s").filter(role="floor").last()
+    first_policy = (
+        runs.filter("has_first_policy")
+        .group_by(*keys, *pair, reference="policy")
+        .agg(baseline_value=baseline_s, repeated_value=repeated_s)
+    )
     later_policies = runs.join(first_policy.select(*keys, "reference").unique(), on=keys)
     later_policies = later_policies.filter(pl.col("policy") != pl.col("reference"))
-    times = later_policies.group_by(*keys, "policy", *pair).agg(value=time_s["value"])
-    rows = times.select(*keys, "policy").unique().join(first_policy, on=keys)
-    rows = rows.join(times, on=[*keys, "policy", *pair], how="left").sort(*keys, "policy", *pair)
-    figures = pl.col("value", "baseline_value", "repeated_value")
-    positive = pl.all_horizontal((figures > 0).all().over(*keys, "policy"))
+    later_times = later_policies.group_by(*keys, "policy", *pair).agg(value=baseline_s)
+    rows = later_times.select(*keys, "policy").unique().join(first_policy, on=keys)
+    rows = rows.join(later_times, on=[*keys, "policy", *pair], how="left")
+    rows = rows.sort(*keys, "policy", *pair)
+    times = pl.col("value", "baseline_value", "repeated_value")
+    are_positive = pl.all_horizontal((times > 0).all().over(*keys, "policy"))
     return rows.with_columns(
-        both=pl.col("value").is_not_null() & pl.col("baseline_value").is_not_null(),
+        is_complete=pl.col("value").is_not_null() & pl.col("baseline_value").is_not_null(),
         margin=pl.lit(run.header.margin),
-    ).with_columns(pl.when(positive).then(figures))
+    ).with_columns(pl.when(are_positive).then(times))
 
 
 CHANGES = Question(
@@ -174,7 +188,7 @@ CHANGES = Question(
         "ratio": ratio("value", "baseline_value", "repeated_value"),
         "floor": ratio("repeated_value", "baseline_value"),
     },
-    facts={"n": pl.col("both").sum().cast(pl.Int64), **shared("reference", "margin")},
+    facts={"n": pl.col("is_complete").sum().cast(pl.Int64), **shared("reference", "margin")},
     limits=ratio_limits("ratio", "more time", "less time"),
     sentences=published_sentences("figure_3"),
     columns=("reference", "floor", "n", "word"),

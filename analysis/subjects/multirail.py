@@ -16,8 +16,8 @@ from analysis.questions.question import INCONCLUSIVE, Limit
 MPI_FACTOR = "mpi_rail"
 TOOL_FACTOR = "tool"
 RULE_TEXT = (
-    " A difference is named if its whole interval lies on one side of 1, and the estimate beyond"
-    " what repetitions of the baseline show. One comparison in twenty gets there by chance."
+    " A difference is named if its whole interval lies on one side of 1, and the estimate lies"
+    " beyond what repetitions of the baseline show. One comparison in twenty does so by chance."
 )
 
 
@@ -29,18 +29,22 @@ def published() -> dict[str, Any]:
 
 
 def published_sentences(figure: str) -> Callable[[pl.DataFrame], list[str]]:
-    """Return a function that makes sentences on an answer: the findings on its workloads."""
+    """Return a function: the rows of an answer -> a sentence with the findings on its workloads."""
     return partial(_sentences, figure)
 
 
 def _sentences(figure: str, table: pl.DataFrame) -> list[str]:
     cases = {name.partition("@")[0] for name in table["case"].cast(pl.String).unique()}
-    findings = [f"{name}: {text}" for name, text in published()[figure].items() if name in cases]
+    findings = [
+        f"{workload}: {finding}"
+        for workload, finding in published()[figure].items()
+        if workload in cases
+    ]
     return [f"Published ({published()['source']}): {'; '.join(findings)}."] if findings else []
 
 
 def ratio_limits(estimate: str, word_above: str, word_below: str) -> tuple[Limit, ...]:
-    """The limits of a ratio, by the columns `floor_low`, `floor_high` and `margin` of its row.
+    """The limits of a ratio, from the columns `floor_low`, `floor_high` and `margin` of its row.
 
     `word_above` is the word for a ratio above 1, `word_below` for one below.
     """

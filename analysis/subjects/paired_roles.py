@@ -31,8 +31,8 @@ def values_of_roles(run: RunData) -> pl.DataFrame:
 def paired_roles(run: RunData) -> pl.DataFrame:
     """A row per pair, effect, rank and role, with the values `off` and `on`."""
     values = values_of_roles(run)
-    names = pl.col("arm", "baseline").cast(pl.String)
-    names_without_tool = names.map_elements(without_tool, return_dtype=pl.String)
+    treatment_names = pl.col("arm", "baseline").cast(pl.String)
+    names_without_tool = treatment_names.map_elements(without_tool, return_dtype=pl.String)
     effects = (
         run.samples.lazy()
         .filter(pl.col("role") == "effect")
@@ -43,17 +43,17 @@ def paired_roles(run: RunData) -> pl.DataFrame:
         .rename({"arm": "treatment"})
         .collect()
     )
-    shared = ["case", "tool", *PAIR_COLUMNS, "rank", "role"]
-    off = values.select(*shared, pl.col("treatment").alias("baseline"), off="value")
+    count_key = ["case", "tool", *PAIR_COLUMNS, "rank", "role"]
+    off = values.select(*count_key, pl.col("treatment").alias("baseline"), off="value")
     return (
         values.join(effects, on=["case", "treatment"], how="inner", maintain_order="left")
         .rename({"value": "on"})
-        .join(off, on=[*shared, "baseline"], how="inner", maintain_order="left")
+        .join(off, on=[*count_key, "baseline"], how="inner", maintain_order="left")
     )
 
 
 def sums_over_ranks(paired: pl.DataFrame) -> pl.DataFrame:
-    """A row per pair and role: the sums of `off` and `on` over ranks; of shares, the means.
+    """A row per pair and role: the sums of `off` and `on` over ranks, or the means of shares.
 
     A pair is left out if a rank has no value.
     """

@@ -40,7 +40,7 @@ class PublishedRow:
 
     @property
     def slowdown(self) -> float:
-        """Run time on over off, which figure 3 shows."""
+        """Run time with writes / without, as figure 3 shows it."""
         return self.on / self.off if self.table == TIMES_TABLE else self.off / self.on
 
 
@@ -81,7 +81,7 @@ def figure_3_rows() -> dict[str, PublishedRow]:
 def table_1_row(name: str) -> dict[str, Any]:
     """The row of Table I for a machine of Table II.
 
-    Table II has some machines at several memory clocks, whose names start with that of Table I.
+    Table II has some machines at several memory clocks: names that begin with that of Table I.
     """
     (row,) = (
         row

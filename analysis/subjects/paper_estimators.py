@@ -29,10 +29,10 @@ def mean_and_deviation(values: Sequence[float], better: Better) -> tuple[float, 
 
     All values are used if there are fewer; at least two are needed.
     """
-    first_10 = np.asarray(values[:MEAN_RUNS], dtype=float)
+    first_values = np.asarray(values[:MEAN_RUNS], dtype=float)
     # Rates are work over time: their mean is the work over the mean time.
-    mean = 1 / np.mean(1 / first_10) if better == "higher" else np.mean(first_10)
-    return float(mean), float(np.std(first_10, ddof=1))
+    mean = 1 / np.mean(1 / first_values) if better == "higher" else np.mean(first_values)
+    return float(mean), float(np.std(first_values, ddof=1))
 
 
 def paper_estimates(
@@ -78,24 +78,32 @@ def writes_as_the_paper(row: Result) -> bool:
 
 
 def _writes_fully(row: Result) -> bool:
-    """Return whether only a timetable limits the writes of an effect, as in the paper at scale."""
-    unlimited = row.factors.get("rate", "full") == "full"
-    return row.role == "effect" and unlimited and row.direction in (None, "write")
+    """Return whether a row is an effect whose writes only a timetable may limit.
+
+    The paper's writes at scale are such writes.
+    """
+    has_full_rate = row.factors.get("rate", "full") == "full"
+    return row.role == "effect" and has_full_rate and row.direction in (None, "write")
 
 
 def cases_on_one_node(run: RunData) -> list[str]:
     """The cases whose runs had one target node each, as in the paper."""
     has_several_nodes = pl.col("nodes").cast(pl.String).str.contains(",", literal=True).any()
-    kinds = run.samples.lazy().select("case", "nodes").unique(maintain_order=True)
-    cases = kinds.group_by("case", maintain_order=True).agg(several=has_several_nodes).collect()
+    node_lists = run.samples.lazy().select("case", "nodes").unique(maintain_order=True)
+    cases = (
+        node_lists.group_by("case", maintain_order=True).agg(several=has_several_nodes).collect()
+    )
     return [str(case) for case in cases.filter(~pl.col("several"))["case"]]
 
 
 def runs_of_both_arms(run: RunData, row: Result) -> list[pl.DataFrame]:
-    """The runs that count of the baseline, and of the treatment: fom, transport, working set."""
+    """The runs that count of the baseline, then those of the treatment.
+
+    Columns: fom, arm, transport and working_set_b.
+    """
     samples = run.samples.lazy().filter(pl.col("case") == row.case, pl.col("status") == "counts")
-    names = (pl.col(name).cast(pl.String) for name in ("arm", "transport"))
-    runs = samples.select("fom", *names, "working_set_b").collect()
+    labels = pl.col("arm", "transport").cast(pl.String)
+    runs = samples.select("fom", labels, "working_set_b").collect()
     return [runs.filter(arm=arm) for arm in (row.baseline, row.arm)]
 
 
@@ -103,12 +111,14 @@ def _estimates(run: RunData) -> pl.DataFrame:
     """A row per effect that writes fully, with at least five runs a side."""
     rows = []
     for row in filter(_writes_fully, run.results):
-        off, on = (side["fom"].to_list() for side in runs_of_both_arms(run, row))
+        off, on = (runs["fom"].to_list() for runs in runs_of_both_arms(run, row))
         estimates = paper_estimates(off, on, row.better)
         if estimates["of_best"] is None:
             continue
-        runs = run.samples.lazy().filter(case=row.case, arm=row.arm)
-        ranks = runs.select("fom_extra").unique().select(extra_figure("ranks")).max().collect()
+        treated_runs = run.samples.lazy().filter(case=row.case, arm=row.arm)
+        ranks = (
+            treated_runs.select("fom_extra").unique().select(extra_figure("ranks")).max().collect()
+        )
         rows.append(
             {
                 "case": row.case,
@@ -131,10 +141,10 @@ RATIO_COLUMNS = ("of_means", "of_best", "best_against_median")
 ESTIMATORS = Question(
     name="paper_estimates",
     title="Estimators of Groves, Grant and Arnold (2016)",
-    text="From the same runs: the paper reports means of 10 runs (harmonic here for rates), at"
-    " scale the best of 5, and with remedies the best of 5 without writes against the median with"
-    " them, which is above 1 even without any effect. None has an interval: prefer the paired"
-    " slowdown.",
+    text="The paper's estimators from the same runs: means of 10 runs (for rates, here harmonic"
+    " ones); at scale, the best of 5; with remedies, the best of 5 without writes against the"
+    " median of 5 with writes, which is above 1 even without any effect. None of them has an"
+    " interval, so prefer the paired slowdown.",
     rows=_estimates,
     by=("case", "arm"),
     estimates={"slowdown": stated("slowdown")},

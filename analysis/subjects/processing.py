@@ -4,7 +4,7 @@ The measure is the processor time per byte that a node spends on traffic: interr
 interrupts, kernel threads (drivers), and the writers' processes with their user-level receiving
 threads, such as those of PSM. Agents read it on targets and origins before and after each run
 (tools `node` and `origin`). A node also uses processor time without traffic, so that of the pair's
-baseline is subtracted, both per second of the run.
+baseline is subtracted. Both are per second of the run.
 """
 
 from __future__ import annotations
@@ -19,13 +19,14 @@ from analysis.report.data import RunData
 from analysis.samples.provenance import mapping_or_empty
 from records.sample import NODE_TOOL, ORIGIN_TOOL, TRAFFIC_TIMES
 
-#: Limits in seconds per byte. With an onload interface a core at least copies, which takes about
-#: 0.1 s/GB. Above half of that is onload, below a fifth of it offload.
+#: Limits in seconds per byte. With an onload interface, a core at least copies the bytes, which
+#: takes about 0.1 s/GB. From half of that on it is onload, up to a fifth of that offload.
 ONLOAD_S_B = 0.05e-9
 OFFLOAD_S_B = 0.02e-9
 #: The largest share of a core that traffic took in Groves, Grant and Arnold (2016).
 PUBLISHED_CORE_SHARE = 0.02
-_NODE_ENDS = {NODE_TOOL: "target", ORIGIN_TOOL: "origin"}
+#: Tool of the agents on a node -> the end of the writes at which the node is.
+_END_OF_TOOL = {NODE_TOOL: "target", ORIGIN_TOOL: "origin"}
 _ALL_COUNTED = pl.col("counters").list.len() == len(TRAFFIC_TIMES)
 
 
@@ -35,20 +36,19 @@ def _processor_times(run: RunData) -> pl.DataFrame:
     The same counters must have been read in both runs of a pair.
     """
     tool, event = (pl.col(name).cast(pl.String) for name in ("tool", "event"))
-    spent = (
-        run.counters.filter(tool.is_in(list(_NODE_ENDS)), event.is_in(TRAFFIC_TIMES))
-        .group_by("key", tool.replace(_NODE_ENDS).alias("end"), maintain_order=True)
+    spent_times = (
+        run.counters.filter(tool.is_in(list(_END_OF_TOOL)), event.is_in(TRAFFIC_TIMES))
+        .group_by("key", tool.replace(_END_OF_TOOL).alias("end"), maintain_order=True)
         .agg(spent_s=pl.col("value").sum(), counters=event.unique().sort())
     )
-    if spent.is_empty():
+    if spent_times.is_empty():
         return pl.DataFrame()
     runs = runs_that_count(
         run.samples, "elapsed_s", "writer_rate_b_s", "transport", "same_host", "timetable"
     )
-    claim = mapping_or_empty(mapping_or_empty(run.header.facts.get("site")).get("nic")).get(
-        "processing"
-    )
-    runs_with_times = runs.join(spent, on="key", maintain_order="left").with_columns(
+    site = mapping_or_empty(run.header.facts.get("site"))
+    claim = mapping_or_empty(site.get("nic")).get("processing")
+    runs_with_times = runs.join(spent_times, on="key", maintain_order="left").with_columns(
         value=pl.col("spent_s") / pl.col("elapsed_s"),
         claim=pl.when(pl.col("end") == "target").then(pl.lit(claim, pl.String)),
     )
@@ -69,9 +69,9 @@ def _processor_times(run: RunData) -> pl.DataFrame:
     ).with_columns(pl.col("value", "baseline_value").truediv(rate_b_s).name.suffix("_s_b"))
 
 
-def _core_shares(table: pl.DataFrame) -> list[str]:
+def _core_share_sentences(table: pl.DataFrame) -> list[str]:
     """A sentence on each treatment: the share of a target's core, compared with the paper's."""
-    texts = []
+    sentences = []
     is_target = (pl.col("end") == "target") & ~pl.col("same_host")
     target_rows = table.filter(is_target, pl.col("cores").is_not_null())
     for row in target_rows.to_dicts():
@@ -81,22 +81,22 @@ def _core_shares(table: pl.DataFrame) -> list[str]:
         elif low > PUBLISHED_CORE_SHARE:
             comparison = "more than"
         else:
-            comparison = "not told from"
-        texts.append(
+            comparison = "not shown to differ from"
+        sentences.append(
             f"{row['case']} {row['arm']}: traffic took {100 * row['cores']:.2g} % of a core of the"
             f" targets ({100 * low:.2g} to {100 * high:.2g} %), {comparison} the"
             f" {PUBLISHED_CORE_SHARE:.0%} of Groves, Grant and Arnold (2016)."
         )
-    return texts
+    return sentences
 
 
 PROCESSOR_TIME = Question(
     name="processing",
     title="Processor time of the traffic",
-    text="Interrupts, soft interrupts, kernel threads and the writers' processes, less the same in"
-    " the baseline of the pair, divided by the writers' rate. A core copies about 10 GB/s, which is"
-    f" 0.1 s/GB: from {ONLOAD_S_B * 1e9:g} s/GB on the processor receives (onload), below"
-    f" {OFFLOAD_S_B * 1e9:g} the interface does (offload).",
+    text="Processor time of interrupts, soft interrupts, kernel threads and the writers' processes,"
+    " minus that in the baseline of the pair, divided by the writers' rate. A core copies about"
+    f" 10 GB/s, which is 0.1 s/GB: from {ONLOAD_S_B * 1e9:g} s/GB on the processor receives"
+    f" (onload), below {OFFLOAD_S_B * 1e9:g} the interface does (offload).",
     rows=_processor_times,
     by=("case", "arm", "end"),
     estimates={
@@ -123,7 +123,7 @@ PROCESSOR_TIME = Question(
         Limit(word="offload", high=OFFLOAD_S_B, condition=_ALL_COUNTED),
         Limit(word=INCONCLUSIVE, high=OFFLOAD_S_B, why="not all counters exist on the nodes"),
     ),
-    sentences=_core_shares,
+    sentences=_core_share_sentences,
     columns=("cores", "transport", "n", "word", "claim"),
     headings={
         "cpu_s_b": "time",

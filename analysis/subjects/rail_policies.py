@@ -22,9 +22,9 @@ WRITERS_FACTOR = "writer_rail"
 
 
 def _policy_speeds(run: RunData) -> pl.DataFrame:
-    """A row per policy: those of MPI without writers, then under writers, then those of writers.
+    """A row per policy: those of MPI without writers, those under writers, then those of writers.
 
-    `speed` is a ratio of speeds: the inverse of a price, which is a ratio of times, or a gain.
+    `speed` is a ratio of speeds: a gain, or the inverse of a price, which is a ratio of times.
     """
     medians = {(row.case, row.arm): row.on_median for row in run.results}
     medians |= {(row.case, row.baseline): row.off_median for row in run.results}
@@ -39,9 +39,9 @@ def _policy_speeds(run: RunData) -> pl.DataFrame:
         speed = contrast.ratio
         if speed and contrast.kind == "price":
             speed = speed.inverse
-        floor = contrast.noise_floor
-        if floor:
-            floor = Interval(1 / floor.high, 1 / floor.low)
+        repeatability = contrast.noise_floor
+        if repeatability:
+            repeatability = Interval(1 / repeatability.high, 1 / repeatability.low)
         row = {
             "case": contrast.case,
             "factor": contrast.factor,
@@ -54,7 +54,7 @@ def _policy_speeds(run: RunData) -> pl.DataFrame:
             "fom_reference": medians.get((contrast.case, contrast.against)),
             "margin": run.header.margin,
         }
-        rows.append(row | columns_of("speed", speed) | ends_of("floor", floor))
+        rows.append(row | columns_of("speed", speed) | ends_of("floor", repeatability))
     return pl.DataFrame(rows, infer_schema_length=None)
 
 
@@ -62,7 +62,7 @@ POLICIES = Question(
     name="rails",
     title="Figure 2 of the multirail study: speed under each rail policy",
     text="Speed of the application divided by that at the first policy, within pairs; above 1 the"
-    f" policy is faster. Band: repeatability of the baselines of both.{RULE_TEXT}",
+    f" policy is faster. Band: repeatability of both baselines.{RULE_TEXT}",
     rows=_policy_speeds,
     by=("factor", "arm", "case", "policy"),
     estimates={"speed": stated("speed")},

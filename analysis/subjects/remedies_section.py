@@ -21,8 +21,8 @@ from analysis.subjects.paper import paper
 TIMES = Question(
     name="remedy_times",
     title="Times with each remedy",
-    text="As figure 6c of Groves, Grant and Arnold (2016): times relative to off without the"
-    " remedy, with traffic, with the remedy (its price) and with both.",
+    text="As in figure 6c of Groves, Grant and Arnold (2016): times with traffic, with the remedy"
+    " (its price) and with both, relative to off without the remedy.",
     rows=remedy_times,
     by=("case", "remedy", "traffic", "with"),
     estimates={"time": typical_time},
@@ -31,9 +31,8 @@ TIMES = Question(
     picture_keys=("case",),
 )
 
-
-#: Standing -> class of its label.
-_STANDING_LOOKS = {Standing.BETTER: "good", Standing.WORSE: "bad"}
+#: Standing -> CSS class of its label.
+_STANDING_CLASSES = {Standing.BETTER: "good", Standing.WORSE: "bad"}
 
 
 def advice_files(runs: Sequence[RunData]) -> Files:
@@ -43,14 +42,14 @@ def advice_files(runs: Sequence[RunData]) -> Files:
 
 
 def advice_view(runs: Sequence[RunData]) -> View | None:
-    """The section of a machine's runs; None if none tried a remedy."""
+    """What the section of a machine's runs shows; None if no run tried a remedy."""
     advice = advise(runs)
     if not advice.remedies:
         return None
     rows = [
         View(
             row=row,
-            look=_STANDING_LOOKS.get(row["standing"], "plain"),
+            css_class=_STANDING_CLASSES.get(row["standing"], "plain"),
             **{name: estimate_of(row, name) for name in ("price", "gain", "written", "net")},
             next_allocation=None
             if row["next_allocation_low"] is None
@@ -60,14 +59,15 @@ def advice_view(runs: Sequence[RunData]) -> View | None:
         for row in advice.remedies
     ]
     has_several_runs = len({row["run"] for row in advice.remedies}) > 1
-    return View(sentences=sentences(advice), rows=rows, several=has_several_runs)
+    return View(sentences=sentences(advice), rows=rows, has_several_runs=has_several_runs)
 
 
 _PUBLISHED = paper()["figure_6b_regression"]
-_LOW, _HIGH = _PUBLISHED["core_reservation_crossover_mb_s"]
-_TEXT = (
-    f" Published of STREAM, onload InfiniBand: {-_PUBLISHED['dram_bps_per_rdma_bps']} in DRAM,"
-    f" {-_PUBLISHED['llc_bps_per_rdma_bps']} in cache, equal at {_LOW} to {_HIGH} MB/s."
+_LOW_MB_S, _HIGH_MB_S = _PUBLISHED["core_reservation_crossover_mb_s"]
+_PUBLISHED_TEXT = (
+    " Published for STREAM under onload InfiniBand, lost per byte written:"
+    f" {-_PUBLISHED['dram_bps_per_rdma_bps']} in DRAM, {-_PUBLISHED['llc_bps_per_rdma_bps']} in"
+    f" cache; loss and price are equal at {_LOW_MB_S} to {_HIGH_MB_S} MB/s."
 )
 SECTIONS = [
     Section(
@@ -79,7 +79,7 @@ SECTIONS = [
         files=advice_files,
     ),
     section(THROTTLED_RUNS, "run", 10),
-    section(replace(THROTTLING, text=THROTTLING.text + _TEXT), "run", 11),
+    section(replace(THROTTLING, text=THROTTLING.text + _PUBLISHED_TEXT), "run", 11),
     section(TIMES, "run", 12),
     section(DYNAMIC, "run", 13),
 ]

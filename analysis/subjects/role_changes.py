@@ -1,4 +1,4 @@
-"""The change of each role with traffic, and the rank that it hits most.
+"""The change of each role with traffic, and the rank that traffic hits most.
 
 Figure 4 of Groves, Grant and Arnold (2016) has these changes.
 """
@@ -49,7 +49,7 @@ def worst_ranks(paired: pl.DataFrame) -> pl.DataFrame:
     pair = [*comparison, *PAIR_COLUMNS]
     rank_roles = [name for name, role in ROLES.items() if role.scope == "rank"]
     is_counted = (pl.col("off") > 0) & pl.col("on").is_not_null()
-    # Of pairs in which all ranks were counted.
+    # Only pairs in which all ranks were counted are used.
     growths = (
         paired.filter(pl.col("role").is_in(rank_roles))
         .with_columns(
@@ -128,11 +128,12 @@ def _hit_text(rows: Sequence[dict[str, Any]]) -> str:
 CHANGES = Question(
     name="roles",
     title="Roles without and with traffic",
-    text="Medians over pairs of the sums over ranks (of shares, of their means), from runs with the"
-    " tool alone; figure 4 of Groves, Grant and Arnold (2016), which prints no values. Worst rank:"
-    " the one that grew most (on / off) in most pairs; p: at most the chance that a rank does in so"
-    " many if all are hit alike, after Holm over this table. In the paper one core was hit more"
-    " than the others in all applications but CNS.",
+    text="Medians over pairs of the sums over ranks (for shares, of the means), as in figure 4 of"
+    " Groves, Grant and Arnold (2016), which prints no values. Roles of ranks are from runs that a"
+    " tool wrapped, roles of nodes from the other runs. Worst rank: the rank that grew most (on /"
+    " off) in most pairs. p: an upper bound of the chance that any rank does so in so many pairs if"
+    " all are hit alike, after Holm over this table. In the paper, one core was hit more than the"
+    " others in all applications but CNS.",
     rows=_role_changes,
     by=("case", "treatment", "tool", "role"),
     estimates={"ratio": median("ratio")},

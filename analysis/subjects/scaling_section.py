@@ -38,10 +38,13 @@ SCALING_WORKLOAD = "lammps_scaling"
 PUBLISHED_RANKS = 8192
 #: Arm -> published slowdown, from section VI and from the abstract ('up to 3X'). The figure has no
 #: values.
-PUBLISHED = {"daly": float(paper()["headlines"]["lammps_slowdown_8192_up_to"]), "constant": 2.0}
+PUBLISHED_SLOWDOWNS = {
+    "daly": float(paper()["headlines"]["lammps_slowdown_8192_up_to"]),
+    "constant": 2.0,
+}
 _TEXT = (
-    "Comparison with figure 5 of Groves, Grant and Arnold (2016), which has no values. Published of"
-    " an onload InfiniBand machine: up to 3 times as long with Daly's number of writers (also"
+    "Comparison with figure 5 of Groves, Grant and Arnold (2016), which has no values. Published"
+    " for an onload InfiniBand machine: up to 3 times as long with Daly's number of writers (also"
     " printed as an increase of 330 %), nearly twice with the constant share. The best of 5 runs"
     " has no interval: prefer the paired slowdown, as in Estimators of Groves, Grant and Arnold"
     " (2016)."
@@ -50,7 +53,7 @@ _TEXT = (
 
 def scaling_view(run: RunData) -> View | None:
     """The figure of a run at several numbers of ranks; None for fewer than two."""
-    runs = _runs_of(run)
+    runs = _scaling_runs(run)
     if runs["ranks"].drop_nulls().n_unique() < 2:
         return None
     return View(
@@ -62,40 +65,42 @@ def scaling_view(run: RunData) -> View | None:
     )
 
 
-def _runs_of(run: RunData) -> pl.DataFrame:
-    """The runs that count of baselines and effects, with their numbers of ranks."""
-    names = pl.col("workload", "role", "arm").cast(pl.String)
+def _scaling_runs(run: RunData) -> pl.DataFrame:
+    """The runs of the scaling workload that count, of baselines and effects, with their ranks."""
+    labels = pl.col("workload", "role", "arm").cast(pl.String)
     runs = run.samples.lazy().filter(
         pl.col("status") == "counts",
         pl.col("fom").is_not_null(),
         pl.col("workload") == SCALING_WORKLOAD,
         pl.col("role").is_in(["baseline", "effect"]),
     )
-    return runs.select(names, "fom", "fom_unit", ranks=extra_figure("ranks")).collect()
+    return runs.select(labels, "fom", "fom_unit", ranks=extra_figure("ranks")).collect()
 
 
 def sides_plot(
-    sides: Sequence[Sequence[RunData]], names: Sequence[str], name: str
+    sides: Sequence[Sequence[RunData]], colours: Sequence[str], name: str
 ) -> Markup | None:
     """Figure 6a: the best of five on two machines; None unless both ran at several scales.
 
-    `sides` has the runs of each machine, and `names` the name of each machine's colour.
+    `sides` has the runs of the reference and of the other side, and `colours` the names of their
+    colours. `name` makes the picture's ids unique.
     """
-    runs_of_sides = [pl.concat(map(_runs_of, runs)) for runs in sides]
+    runs_of_sides = [pl.concat(map(_scaling_runs, runs)) for runs in sides]
     if any(runs["ranks"].drop_nulls().n_unique() < 2 for runs in runs_of_sides):
         return None
     divisor, unit = divisor_and_unit(
         median_of(pl.concat(runs_of_sides)["fom"]), str(runs_of_sides[0]["fom_unit"][0])
     )
-    texts = []
+    point_texts = []
     with drawing(3.6) as figure:
         axes = figure.subplots()
-        for side, (colour, runs) in enumerate(zip(names, runs_of_sides, strict=True)):
+        side_names = ("reference", "this side")
+        for side, colour, runs in zip(side_names, colours, runs_of_sides, strict=True):
             best = best_of_five(runs.with_columns(pl.col("fom") / divisor)).sort("ranks")
             for arm in in_table_order(best["arm"].unique(maintain_order=True)):
                 line = best.filter(arm=arm)
                 style = "-" if arm == BASELINE else "--"
-                label = f"{arm}, {('reference', 'this side')[side]}"
+                label = f"{arm}, {side}"
                 axes.plot(
                     line["ranks"],
                     line["fom"],
@@ -104,16 +109,16 @@ def sides_plot(
                     color=light_colour(colour),
                     label=label,
                 )
-                texts += [f"{label}, {n:,.0f} ranks {fom:.4g}" for _, n, fom in line.rows()]
-        _finish_rank_axes(
-            figure, axes, {*runs_of_sides[0]["ranks"], *runs_of_sides[1]["ranks"]}, unit
-        )
-        title = f"Run time against ranks, best of five in {unit}: {'; '.join(texts)}"
+                point_texts += [
+                    f"{label}, {ranks:,.0f} ranks {fom:.4g}" for _, ranks, fom in line.rows()
+                ]
+        _finish_rank_axes(figure, axes, set(pl.concat(runs_of_sides)["ranks"]), unit)
+        title = f"Run time against ranks, best of five in {unit}: {'; '.join(point_texts)}"
         return themed_svg(figure, name, title)
 
 
 def best_of_five(runs: pl.DataFrame) -> pl.DataFrame:
-    """The paper's estimator, by `arm` and `ranks`: the shortest of the first five runs."""
+    """The paper's estimator: the shortest time of the first five runs of each arm and `ranks`."""
     first_runs = runs.group_by("arm", "ranks", maintain_order=True).agg(
         pl.col("fom").head(BEST_RUNS)
     )
@@ -139,16 +144,16 @@ def _plot(runs: pl.DataFrame) -> Picture:
             draw_points(axes, shifted_ranks, fom, arm, marker(arm), 4.8, alpha=0.5, mew=0)
             style = "--" if arm_and_levels(arm)[1] else "-"
             axes.plot(line["ranks"], line["fom"], style, color=light_colour(arm), lw=1.6, label=arm)
-        off = best.filter(arm=BASELINE)["fom"]
+        best_off = best.filter(arm=BASELINE)["fom"]
         ranks = set(runs["ranks"])
-        for arm, slowdown in PUBLISHED.items():
+        for arm, slowdown in PUBLISHED_SLOWDOWNS.items():
             if arm not in arms:
                 continue
             ranks.add(PUBLISHED_RANKS)
-            if len(off):
+            if len(best_off):
                 axes.plot(
                     PUBLISHED_RANKS,
-                    slowdown * off[-1],
+                    slowdown * best_off[-1],
                     marker="D",
                     ls="none",
                     ms=7,
@@ -161,10 +166,12 @@ def _plot(runs: pl.DataFrame) -> Picture:
         _finish_rank_axes(figure, axes, ranks, unit)
         return {}
 
-    text = "; ".join(f"{arm}, {ranks:,.0f} ranks {fom:.4g}" for arm, ranks, fom in best.rows())
+    points_text = "; ".join(
+        f"{arm}, {ranks:,.0f} ranks {fom:.4g}" for arm, ranks, fom in best.rows()
+    )
     return Picture(
         name="scaling",
-        title=f"Run time against ranks, best of five in {unit}: {text}",
+        title=f"Run time against ranks, best of five in {unit}: {points_text}",
         caption="One point per run that counts; lines join the best of the first 5 of each arm."
         f" Hollow: published by Groves, Grant and Arnold (2016) for {PUBLISHED_RANKS:,} ranks,"
         " times the baseline of the most ranks here.",

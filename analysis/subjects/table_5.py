@@ -17,7 +17,9 @@ class Column:
     """A column of Table V, published and computed; one entry per number of ranks."""
 
     name: str
+    #: How the numbers are computed.
     how: str
+    #: Length of a write in seconds; None if the numbers do not depend on it.
     write_s: float | None
     published: list[int]
     computed: list[int]
@@ -59,17 +61,17 @@ def table_5() -> tuple[list[int], list[Column]]:
         ("daly_fdr_offload", effective_definition, effective_s, "writes_per_s"),
         ("constant_0.2_percent", "0.2 % of the ranks", None, "constant_share_writers"),
     ]
-    rows = []
-    for name, definition, write_s, figure in columns:
+    compared_columns = []
+    for name, definition, write_s, field in columns:
         # The constant share does not depend on the length of a write.
         writers = [concurrent_writers(count, PAPER_MTTI_S, write_s or 1.0) for count in ranks]
-        rows.append(
+        compared_columns.append(
             Column(
                 name=name,
                 how=definition,
                 write_s=write_s,
                 published=table[name],
-                computed=[round(getattr(row, figure)) for row in writers],
+                computed=[round(getattr(row, field)) for row in writers],
             )
         )
-    return ranks, rows
+    return ranks, compared_columns

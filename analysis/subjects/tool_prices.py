@@ -39,7 +39,8 @@ PRICES = Question(
     name="tool_prices",
     title="Price of the tools",
     text="Time with the tool / time without, both without traffic, within pairs with the level"
-    " 'none'. Beyond the margin of 'no effect', counts are of runs that the tool changed.",
+    " 'none'. If the price lies beyond the margin of 'no effect', the counts are of runs that the"
+    " tool changed.",
     rows=_tool_prices,
     by=("case", "tool"),
     estimates={"ratio": stated("ratio")},
