@@ -342,7 +342,7 @@ class InjectionConductor:
         """
         series = replace(observed, writers=[state.series.copy() for state in states])
         limits = replace(self._plan.limits, max_share=math.inf)
-        judgement = judge(series, window_s, limits, others=True)
+        judgement = judge(series, window_s, limits, others_may_send=True)
         self._note_disturbed_alone(judgement.share_of_alone)
         first_reason = next(iter(judgement.reasons), None)
         reason = _why_ended(states) or first_reason or judgement.unproven_note

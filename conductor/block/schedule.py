@@ -262,9 +262,9 @@ class ScheduleControl:
             table,
             finished,
             zero_s=running.zero_s,
-            run_s=window_s,
+            window_s=window_s,
             clock_errors_s=clock_errors_s,
-            allowed=self._short,
+            short=self._short,
             least_b_s=self._plan.limits.min_share * self._writer_alone_b_s,
             messages=self.messages,
         )

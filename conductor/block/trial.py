@@ -24,7 +24,7 @@ from conductor.block.readers import Readers
 from conductor.block.runs import BlockError, BlockRunner
 from conductor.injectors import INJECTORS
 from conductor.judge.judge import judge
-from conductor.judge.rates import passed_at
+from conductor.judge.rates import total_at
 from conductor.judge.series import Series, WriterSeries
 from records import clock
 from records.acceptance import AcceptanceLimits
@@ -149,7 +149,7 @@ def _sent_b_s(writer: WriterSeries) -> float | None:
         return None
     first, last = writer.samples[0], writer.samples[-1]
     start_s, end_s = max(writer.rows[0].end_s, first.at_s), last.at_s
-    before_b = passed_at(writer.samples, start_s)
+    before_b = total_at(writer.samples, start_s)
     if before_b is None or end_s <= start_s:
         return None
     return (last.total - before_b) / (end_s - start_s)

@@ -18,7 +18,7 @@ from records.units import distinguishable
 def exceeded_limits(
     target: NodeConditions, node: NodeSeries, limits: AcceptanceLimits
 ) -> Iterator[str]:
-    """Yield a line for each limit that a target's conditions exceed."""
+    """Yield a line for each limit that the conditions on a target exceed."""
     cpus, most_cpus = target.foreign_cpus, limits.foreign_cpus
     if cpus is not None and most_cpus is not None and cpus > most_cpus:
         used, allowed = distinguishable(cpus, most_cpus, 2, "f")
@@ -48,11 +48,11 @@ def foreign_traffic(
 ) -> Iterator[str]:
     """Yield a line if too many bytes passed the targets' devices although nothing wrote.
 
-    If there are several targets, they send messages to each other. So the bytes that they sent are
-    subtracted from those that they received, or the other way round.
+    Several targets send messages to each other. So the bytes that they sent are subtracted from
+    those that they received, or the other way round.
     """
-    several = len(targets) > 1
-    passed_b = [_passed_b(target, direction, several=several) for target in targets]
+    several_targets = len(targets) > 1
+    passed_b = [_passed_b(target, direction, net=several_targets) for target in targets]
     known_b = [bytes_b for bytes_b in passed_b if bytes_b is not None]
     if limits.foreign_share is None or not alone_b_s or len(known_b) < len(passed_b):
         return
@@ -61,24 +61,23 @@ def foreign_traffic(
     allowed_b = limits.foreign_share * alone_b_s * over_s
     if all_b > allowed_b:
         nodes = ", ".join(target.node for target in targets)
-        more = "more " if several else ""
+        opposite = "sent" if direction == "received" else "received"
+        more = f" more than they {opposite}" if several_targets else ""
         yield (
-            f"{nodes} {direction} {all_b / 1e6:.1f} MB {more}({targets[0].counter}) although"
+            f"{nodes} {direction} {all_b / 1e6:.1f} MB{more} ({targets[0].counter}) although"
             f" nothing wrote; allowed: {allowed_b / 1e6:.1f} MB"
         )
 
 
-def _passed_b(
-    target: NodeConditions, direction: TrafficDirection, *, several: bool
-) -> float | None:
-    """Return the bytes that passed in a direction; if `several`, less those in the other one."""
+def _passed_b(target: NodeConditions, direction: TrafficDirection, *, net: bool) -> float | None:
+    """Return the bytes that passed in a direction; if `net`, minus those in the other one."""
     if target.received_b_s is None or target.sent_b_s is None:
         return None
     if direction == "received":
         rate_b_s, opposite_b_s = target.received_b_s, target.sent_b_s
     else:
         rate_b_s, opposite_b_s = target.sent_b_s, target.received_b_s
-    return (rate_b_s - (opposite_b_s if several else 0.0)) * target.over_s
+    return (rate_b_s - (opposite_b_s if net else 0.0)) * target.over_s
 
 
 def misrouted_traffic(
@@ -86,8 +85,8 @@ def misrouted_traffic(
 ) -> Iterator[str]:
     """Yield a line for each rail that passed bytes against the policy, or none although required.
 
-    The bytes are those of all targets, received and sent. Up to `rail_share` of all bytes is
-    ignored as other traffic.
+    Bytes received and sent by all targets are added up. Up to `rail_share` of all bytes is ignored
+    as other traffic.
     """
     if not rails or not rails.required:
         return

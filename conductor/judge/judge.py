@@ -1,7 +1,7 @@
 """Judges a run by its series: whether it counts, and if not, why. Pure.
 
 The conductor judges each run, and `nimc verify` judges stored runs again. A value that a machine
-cannot read rejects no run, nor does a limit of None.
+cannot read rejects no run. Neither does a limit of None.
 """
 
 from __future__ import annotations
@@ -14,8 +14,8 @@ from conductor.judge.disturbance import exceeded_limits, foreign_traffic, misrou
 from conductor.judge.rates import window_figures
 from conductor.judge.refutation import disagreements, misplaced_buffers, silences
 from conductor.judge.series import Series, Window
-from conductor.judge.series_figures import conditions, unproven_note, writer_records
-from conductor.judge.writing import share_of_alone, why_not_writing
+from conductor.judge.series_figures import node_conditions, unproven_note, writer_records
+from conductor.judge.writing import share_of_alone, writing_faults
 from records.acceptance import AcceptanceLimits
 from records.sample import NodeConditions, WriterRecord
 from records.units import plural
@@ -29,9 +29,10 @@ class Judgement:
     conditions: list[NodeConditions]
     #: The record of each writer.
     writers: list[WriterRecord]
-    #: Why the run does not count, a line each, the first cause first; empty if it counts.
+    #: Why the run does not count, one line for each reason, the first cause first; empty if it
+    #: counts.
     reasons: list[str]
-    #: The largest mean rate of a writer as a share of its rate alone; 0 if unknown. A share far
+    #: The largest mean rate of a writer, as a share of its rate alone; 0 if unknown. A share far
     #: above 1 shows that the measurement of the rate alone was disturbed.
     share_of_alone: float
     #: A note on the targets whose writes are unproven; None if there are none.
@@ -39,31 +40,32 @@ class Judgement:
 
 
 def judge(
-    series: Series, window_s: Window, limits: AcceptanceLimits, *, others: bool = False
+    series: Series, window_s: Window, limits: AcceptanceLimits, *, others_may_send: bool = False
 ) -> Judgement:
     """Judge a run.
 
     `window_s` is when its application started and ended, by the conductor's clock (Unix time).
-    `others` says whether other programs may also send to a single target.
+    `others_may_send` says whether programs other than the writers may send to a single target.
     """
-    targets = [conditions(node) for node in series.nodes]
+    conditions = [node_conditions(node) for node in series.nodes]
     records = writer_records(series, window_s)
-    reasons = [*_disturbances(series, targets, limits)]
+    reasons = [*_disturbances(series, conditions, limits)]
     shares = [0.0]
     for writer in series.writers:
-        observed = window_figures(writer, window_s)
-        shares.append(share_of_alone(writer, observed))
+        figures = window_figures(writer, window_s)
+        shares.append(share_of_alone(writer, figures))
         kind = "writer" if INJECTORS[writer.injector].writes else "control"
-        why = why_not_writing(writer, observed, window_s, limits)
-        reasons += [f"{kind} {writer.number} {reason}" for reason in why]
+        faults = writing_faults(writer, figures, window_s, limits)
+        reasons += [f"{kind} {writer.number} {fault}" for fault in faults]
     reasons += series.off_plan
     for writer in series.writers:
         if INJECTORS[writer.injector].writes:
             reasons += silences(writer, window_s, limits)
-    reasons += disagreements(records, limits, alone=len(series.nodes) == 1 and not others)
+    only_writers_send = len(series.nodes) == 1 and not others_may_send
+    reasons += disagreements(records, limits, only_writers_send=only_writers_send)
     reasons += misplaced_buffers(records)
     return Judgement(
-        conditions=targets,
+        conditions=conditions,
         writers=records,
         reasons=reasons,
         share_of_alone=max(shares),
@@ -72,7 +74,7 @@ def judge(
 
 
 def _disturbances(
-    series: Series, targets: Sequence[NodeConditions], limits: AcceptanceLimits
+    series: Series, conditions: Sequence[NodeConditions], limits: AcceptanceLimits
 ) -> Iterator[str]:
     """Yield a line for each disturbance of the conductor and of the targets."""
     if series.stood_still_s > limits.pause_s:
@@ -80,10 +82,10 @@ def _disturbances(
     if abs(series.clock_moved_s) > limits.pause_s:
         moved = f"{series.clock_moved_s:+.1f} s"
         yield f"the wall clock moved by {moved} against the monotonic clock"
-    for target, node in zip(targets, series.nodes, strict=True):
-        yield from exceeded_limits(target, node, limits)
+    for condition, node in zip(conditions, series.nodes, strict=True):
+        yield from exceeded_limits(condition, node, limits)
     if series.ran:
-        yield f"{plural(len(series.ran), 'held writer')} ran within the run"
+        yield f"{plural(len(series.ran), 'held writer')} ran during the run"
     for direction in series.silent:
-        yield from foreign_traffic(targets, direction, series.alone_b_s, limits)
-    yield from misrouted_traffic(targets, series.rails, limits)
+        yield from foreign_traffic(conditions, direction, series.alone_b_s, limits)
+    yield from misrouted_traffic(conditions, series.rails, limits)

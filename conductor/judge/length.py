@@ -1,9 +1,9 @@
 """How long a run must be for the writers' rows to show what happened in it. Pure.
 
-A writer reports one row a second, or fewer. If a run is shorter than two rows, each of its rows may
-also cover time before or after the run. So the conductor makes the runs of a block longer until two
-rows fit into the last warm-up. It doubles the length, so that most blocks and nights of a case get
-the same length.
+Most writers report one row a second. If a run is shorter than two rows, each of its rows may also
+cover time before or after the run. So the conductor lengthens the runs of a block until two rows
+fit into the last warm-up. It doubles the length, so that most blocks and nights of a case get the
+same length.
 """
 
 from __future__ import annotations
@@ -12,18 +12,18 @@ from dataclasses import dataclass
 from math import ceil, log2
 from typing import Literal
 
-#: Rows of a writer that must fit into a run.
+#: Number of a writer's rows that must fit into a run.
 LEAST_ROWS = 2
-#: How often a run's length is doubled at most.
+#: Most doublings of a run's length.
 MOST_DOUBLINGS = 6
 #: The longer runs that a check prepares, as multiples of its own length: 2, 4, ...
 MULTIPLES = [2**exponent for exponent in range(1, MOST_DOUBLINGS + 1)]
-#: File in the logs of a block whose runs were made longer (`Lengthening`).
+#: File in the logs of a block whose runs were lengthened. It has a `Lengthening`.
 FILE = "length.json"
 
 
 def doublings_needed(run_s: float, least_s: float) -> int:
-    """Return how often a run of `run_s` must be doubled to last `least_s`."""
+    """Return how often the length of a run, `run_s`, must be doubled to reach `least_s`."""
     return ceil(log2(least_s / run_s)) if 0 < run_s < least_s else 0
 
 

@@ -6,15 +6,14 @@ from bisect import bisect_left
 from collections.abc import Sequence
 from dataclasses import dataclass
 from itertools import pairwise
-from operator import sub
 from typing import NamedTuple
 
 from conductor.injectors import INJECTORS
-from conductor.judge.series import WriterSeries
+from conductor.judge.series import Window, WriterSeries
 from conductor.readings import CounterSample, RateRow
 
 
-def passed_at(samples: Sequence[CounterSample], at_s: float) -> float | None:
+def total_at(samples: Sequence[CounterSample], at_s: float) -> float | None:
     """Return the total at a time, interpolated linearly; None if the samples do not cover it."""
     index = bisect_left(samples, at_s, key=lambda sample: sample.at_s)
     if index == len(samples) or (index == 0 and samples[0].at_s > at_s):
@@ -25,26 +24,26 @@ def passed_at(samples: Sequence[CounterSample], at_s: float) -> float | None:
     return before.total + share * (after.total - before.total)
 
 
-def _passed(samples: Sequence[CounterSample], start_s: float, end_s: float) -> float | None:
-    """Return the bytes counted between two times; None if the samples do not cover them."""
-    before, after = passed_at(samples, start_s), passed_at(samples, end_s)
+def _counted(samples: Sequence[CounterSample], start_s: float, end_s: float) -> float | None:
+    """Return what was counted between two times; None if the samples do not cover them."""
+    before, after = total_at(samples, start_s), total_at(samples, end_s)
     return None if before is None or after is None else after - before
 
 
 def _without_gaps(rows: Sequence[RateRow], samples: Sequence[CounterSample]) -> list[RateRow]:
-    """Return the rows, each begun at the end of the previous one if the gap was counted.
+    """Return the rows; if a gap before a row was counted, the row begins where the gap does.
 
-    `samples` count this writer alone. They may be in another unit than the rows, and contain
-    headers. So the bytes of a gap are scaled by the ratio of reported to counted bytes in rows.
+    `samples` count this writer alone. Their unit may differ from that of the rows, and they include
+    headers. So the count of a gap is scaled by the ratio of reported to counted bytes in rows.
     """
-    in_rows = [(row.bytes_b, _passed(samples, row.start_s, row.end_s)) for row in rows]
-    reported_b = sum(bytes_b for bytes_b, passed in in_rows if passed is not None)
-    counted = sum(passed for _, passed in in_rows if passed is not None)
+    in_rows = [(row.bytes_b, _counted(samples, row.start_s, row.end_s)) for row in rows]
+    reported_b = sum(bytes_b for bytes_b, count in in_rows if count is not None)
+    counted = sum(count for _, count in in_rows if count is not None)
     if counted <= 0:
         return list(rows)
     gapless = list(rows[:1])
     for previous, row in pairwise(rows):
-        in_gap = _passed(samples, previous.end_s, row.start_s)
+        in_gap = _counted(samples, previous.end_s, row.start_s)
         if in_gap is not None and row.start_s > previous.end_s:
             bytes_b = row.bytes_b + in_gap * reported_b / counted
             over_s = row.end_s - previous.end_s
@@ -56,9 +55,9 @@ def _without_gaps(rows: Sequence[RateRow], samples: Sequence[CounterSample]) -> 
 def _with_ends(
     rows: Sequence[RateRow], samples: Sequence[CounterSample], least_s: float
 ) -> list[RateRow]:
-    """Return the rows, and rows made of counts before the first and after the last of them.
+    """Return the rows, with rows made from counts before the first and after the last of them.
 
-    `samples` count this writer alone. Each rate is computed over at least `least_s`.
+    `samples` count this writer alone. The rate of such a row is taken over at least `least_s`.
     """
     if not samples or samples[-1].at_s - samples[0].at_s < least_s:
         return list(rows)
@@ -71,18 +70,18 @@ def _with_ends(
 
 
 def gapless_rows(writer: WriterSeries) -> list[RateRow]:
-    """Return a writer's rows, each begun at the end of the previous one if the gap was counted."""
+    """Return a writer's rows, each of which includes the gap before it if that was counted."""
     return writer.rows if writer.counted_s is None else _without_gaps(writer.rows, writer.samples)
 
 
 def all_rows(writer: WriterSeries) -> list[RateRow]:
-    """Return a writer's rows without gaps, and rows made of counts before and after them."""
+    """Return a writer's rows without gaps, and rows made from counts before and after them."""
     rows, least_s = gapless_rows(writer), writer.counted_s
     return rows if least_s is None else _with_ends(rows, writer.samples, least_s)
 
 
 def last_end_s(writer: WriterSeries) -> float | None:
-    """Return the end of the last of all rows; None if there are none."""
+    """Return the end of the last of `all_rows`; None if there are none."""
     rows, least_s = writer.rows[-1:], writer.counted_s  # gaps do not change the end
     rows = rows if least_s is None else _with_ends(rows, writer.samples, least_s)
     return rows[-1].end_s if rows else None
@@ -91,43 +90,45 @@ def last_end_s(writer: WriterSeries) -> float | None:
 def _rows_of_counts(
     samples: Sequence[CounterSample], from_s: float, to_s: float, least_s: float
 ) -> list[RateRow]:
-    """Return rows made of the counts from one time to another, cut at the samples."""
+    """Return rows made from the counts between two times. Samples are their boundaries."""
     if to_s <= from_s:
         return []
-    cuts_s = [from_s]
+    boundaries_s = [from_s]
     for sample in samples:
-        if min(sample.at_s - cuts_s[-1], to_s - sample.at_s) >= least_s:
-            cuts_s.append(sample.at_s)
-    pieces = pairwise([*cuts_s, to_s])
+        if min(sample.at_s - boundaries_s[-1], to_s - sample.at_s) >= least_s:
+            boundaries_s.append(sample.at_s)
+    pieces = pairwise([*boundaries_s, to_s])
     return [_row_of_counts(samples, start_s, end_s, least_s) for start_s, end_s in pieces]
 
 
 def _row_of_counts(
     samples: Sequence[CounterSample], start_s: float, end_s: float, least_s: float
 ) -> RateRow:
-    """Return a row made of counts. Its rate is that of at least `least_s` around it."""
+    """Return a row made from counts. Its rate is that of at least `least_s` around it."""
     rate_start_s = max(min(start_s, end_s - least_s), samples[0].at_s)
     rate_end_s = min(max(end_s, rate_start_s + least_s), samples[-1].at_s)
-    passed_b = _passed(samples, rate_start_s, rate_end_s)
-    assert passed_b is not None, "both times lie between samples"
-    return RateRow(start_s, end_s, passed_b / (rate_end_s - rate_start_s))
+    counted_b = _counted(samples, rate_start_s, rate_end_s)
+    assert counted_b is not None, "both times lie between samples"
+    return RateRow(start_s, end_s, counted_b / (rate_end_s - rate_start_s))
 
 
 def bytes_within(
-    row: RateRow, start_s: float, end_s: float, samples: Sequence[CounterSample], outside_b_s: float
+    row: RateRow, window_s: Window, samples: Sequence[CounterSample], outside_b_s: float
 ) -> float:
-    """Return the bytes of a row that were written within the window.
+    """Return the bytes of a row that were written within a window.
 
-    The rate outside the window usually differs from that within it. So the bytes of a row that
-    begins before the window, or ends after it, are divided like those that the origin's device
-    counted of all its writers. If it did not count, `outside_b_s` is assumed outside the window.
+    The rate outside the window usually differs from the rate within it. So if a row begins before
+    the window, or ends after it, its bytes are divided in proportion to the bytes that the origin's
+    device counted inside and outside. If it did not count, the rate `outside_b_s` is assumed
+    outside the window.
     """
+    start_s, end_s = window_s
     inside_s = min(row.end_s, end_s) - max(row.start_s, start_s)
     outside_s = row.end_s - row.start_s - inside_s
     if outside_s <= 0:
         return row.bytes_b
-    in_row = _passed(samples, row.start_s, row.end_s)
-    inside = _passed(samples, max(row.start_s, start_s), min(row.end_s, end_s))
+    in_row = _counted(samples, row.start_s, row.end_s)
+    inside = _counted(samples, max(row.start_s, start_s), min(row.end_s, end_s))
     if in_row is None or inside is None or in_row <= 0:
         return max(row.bytes_b - outside_b_s * outside_s, 0.0)
     return row.bytes_b * min(max(inside / in_row, 0.0), 1.0)
@@ -139,7 +140,7 @@ class ExpectedRate(NamedTuple):
     rate_b_s: float
     #: Name of this rate.
     name: str
-    #: What a writer or a control does.
+    #: What the writer or control did at this rate.
     verb: str = "wrote"
     #: The rate alone; None if the writer is not judged by it.
     alone_b_s: float | None = None
@@ -148,18 +149,17 @@ class ExpectedRate(NamedTuple):
 def expected_rate(writer: WriterSeries) -> ExpectedRate:
     """Return the rate that a writer's rows are compared with.
 
-    It is the requested rate, or the rate alone if none is requested or the writer does not reach it
-    even alone. Otherwise the requested rate is taken since the rate alone scatters as the limiter
-    does. A control reports shares of a core in place of rates. It must run all the time, but no
-    share is required, since the application takes as much of the core from a control as from a
-    writer.
+    If no rate is requested, or the writer does not reach it even alone, this is the rate alone.
+    Otherwise it is the requested rate, since a rate alone scatters as much as the limiter does. A
+    control reports shares of a core in place of rates. It must run all the time, but no share is
+    required, since the application takes as much of the core from a control as from a writer.
     """
-    alone_b_s, asked_b_s = writer.alone_b_s, writer.writer.rate_b_s
+    alone_b_s, requested_b_s = writer.alone_b_s, writer.writer.rate_b_s
     if not INJECTORS[writer.injector].writes:
         return ExpectedRate(0.0, "a core", "computed")
-    if asked_b_s is None or alone_b_s < asked_b_s:
+    if requested_b_s is None or alone_b_s < requested_b_s:
         return ExpectedRate(alone_b_s, "its rate alone", alone_b_s=alone_b_s)
-    return ExpectedRate(asked_b_s, "the requested rate", alone_b_s=alone_b_s)
+    return ExpectedRate(requested_b_s, "the requested rate", alone_b_s=alone_b_s)
 
 
 def rate_before(rows: list[RateRow], start_s: float) -> float | None:
@@ -174,11 +174,12 @@ def rate_before(rows: list[RateRow], start_s: float) -> float | None:
 
 @dataclass(frozen=True, kw_only=True)
 class WindowFigures:
-    """Figures of a writer in a window. Rates and bytes are those of the time that rows cover."""
+    """Figures of a writer in a window. Rates and bytes are about the time that rows cover."""
 
     #: Its rows that overlap the window.
     rows: list[RateRow]
     rate_b_s: float = 0.0
+    #: The lowest rate of these rows, or their mean if it is lower.
     rate_min_b_s: float = 0.0
     bytes_b: float = 0.0
     #: Share of the window that rows cover.
@@ -187,24 +188,25 @@ class WindowFigures:
     unobserved_s: float = 0.0
 
 
-def window_figures(writer: WriterSeries, window_s: tuple[float, float]) -> WindowFigures:
-    """Return the figures that all rows of a writer give for a window."""
+def window_figures(writer: WriterSeries, window_s: Window) -> WindowFigures:
+    """Return the figures of a writer in a window, from all its rows."""
     rows, (start_s, end_s) = all_rows(writer), window_s
     inside = [row for row in rows if row.end_s > start_s and row.start_s < end_s]
     if not inside or end_s <= start_s:
         return WindowFigures(rows=[], unobserved_s=max(end_s - start_s, 0.0))
-    spans_s = [min(row.end_s, end_s) - max(row.start_s, start_s) for row in inside]
+    inside_s = sum(min(row.end_s, end_s) - max(row.start_s, start_s) for row in inside)
     before_b_s = rate_before(rows, start_s)
     outside_b_s = expected_rate(writer).rate_b_s if before_b_s is None else before_b_s
-    bytes_b = sum(bytes_within(row, *window_s, writer.samples, outside_b_s) for row in inside)
-    rate_b_s = bytes_b / sum(spans_s)
-    ends_s = [start_s, *(row.end_s for row in inside)]
-    starts_s = [*(row.start_s for row in inside), end_s]
+    bytes_b = sum(bytes_within(row, window_s, writer.samples, outside_b_s) for row in inside)
+    rate_b_s = bytes_b / inside_s
+    gap_starts_s = [start_s, *(row.end_s for row in inside)]
+    gap_ends_s = [*(row.start_s for row in inside), end_s]
+    gaps_s = [end - start for start, end in zip(gap_starts_s, gap_ends_s, strict=True)]
     return WindowFigures(
         rows=inside,
         rate_b_s=rate_b_s,
         rate_min_b_s=min(rate_b_s, *(row.rate_b_s for row in inside)),
         bytes_b=bytes_b,
-        observed_share=min(sum(spans_s) / (end_s - start_s), 1.0),
-        unobserved_s=max(0.0, *map(sub, starts_s, ends_s)),
+        observed_share=min(inside_s / (end_s - start_s), 1.0),
+        unobserved_s=max(0.0, *gaps_s),
     )

@@ -1,4 +1,4 @@
-"""Counts that refute a writer's own report, and buffers in the wrong place. Pure."""
+"""Counts that refute a writer's own report, and buffers on the wrong NUMA node. Pure."""
 
 from __future__ import annotations
 
@@ -6,68 +6,70 @@ from collections.abc import Iterator, Sequence
 
 from conductor.judge.rates import expected_rate
 from conductor.judge.series import Window, WriterSeries
-from conductor.judge.series_figures import Span, spans
+from conductor.judge.series_figures import Span, spans_in_window
 from records.acceptance import AcceptanceLimits
 from records.sample import MANY_TARGETS, WriterRecord
 
-#: A span is silent up to this share of the mean rate of all spans: devices also carry a little
-#: other traffic.
+#: A span is silent if its rate is at most this share of the mean rate: a device also carries a
+#: little other traffic.
 _SILENT_SHARE = 0.05
-#: A writer's own report is refuted if fewer spans show new bytes in the target's memory, a share.
-_SHOWN_SHARE = 0.1
-#: A pause that is shorter than this many messages is allowed.
+#: A writer's own report is refuted if less than this share of the spans show new bytes in the
+#: target's memory.
+_LEAST_WRITTEN_SHARE = 0.1
+#: A pause is allowed if it is no longer than this many messages take.
 _PAUSE_MESSAGES = 3
 
 
 def silences(writer: WriterSeries, window_s: Window, limits: AcceptanceLimits) -> Iterator[str]:
     """Yield a line if no bytes of a writer were counted for too long, or few reached memory."""
-    counts = spans(writer, window_s)
+    spans = spans_in_window(writer, window_s)
     source = writer.meter.at
-    usual_b_s = expected_rate(writer).rate_b_s
-    message_s = writer.writer.message_b / usual_b_s if usual_b_s else 0.0
+    expected_b_s = expected_rate(writer).rate_b_s
+    message_s = writer.writer.message_b / expected_b_s if expected_b_s else 0.0
     allowed_s = max(limits.silent_s, _PAUSE_MESSAGES * message_s)
-    silent_s = longest_silence_s(counts)
+    silent_s = longest_silence_s(spans)
     if silent_s > allowed_s:
         yield (
             f"writer {writer.number} wrote nothing for {silent_s:.1f} s ({source}); allowed:"
             f" {allowed_s:.1f} s"
         )
-    shown = sum(count.amount > 0 for count in counts)
-    if writer.meter.memory and len(counts) * _SHOWN_SHARE > max(shown, 1):
+    written = sum(span.amount > 0 for span in spans)
+    if writer.meter.memory and len(spans) * _LEAST_WRITTEN_SHARE > max(written, 1):
         yield (
-            f"writer {writer.number} was seen to write in {shown} of {len(counts)} readings of the"
+            f"writer {writer.number} was seen to write in {written} of {len(spans)} readings of the"
             " target's memory"
         )
 
 
-def longest_silence_s(counts: Sequence[Span]) -> float:
-    """Return the longest time of silent spans in a row, seconds."""
-    over_s = sum(count.length_s for count in counts)
-    mean = sum(count.amount for count in counts) / over_s if over_s > 0 else 0.0
+def longest_silence_s(spans: Sequence[Span]) -> float:
+    """Return the longest time of consecutive silent spans, seconds."""
+    over_s = sum(span.length_s for span in spans)
+    mean_rate = sum(span.amount for span in spans) / over_s if over_s > 0 else 0.0
     longest_s = silent_s = 0.0
-    for count in counts:
-        is_silent = count.amount <= _SILENT_SHARE * mean * count.length_s
-        silent_s = silent_s + count.length_s if is_silent else 0.0
+    for span in spans:
+        is_silent = span.amount <= _SILENT_SHARE * mean_rate * span.length_s
+        silent_s = silent_s + span.length_s if is_silent else 0.0
         longest_s = max(longest_s, silent_s)
     return longest_s
 
 
 def disagreements(
-    records: Sequence[WriterRecord], limits: AcceptanceLimits, *, alone: bool
+    records: Sequence[WriterRecord], limits: AcceptanceLimits, *, only_writers_send: bool
 ) -> Iterator[str]:
-    """Yield a line for each target whose devices counted other bytes than the writers claim.
+    """Yield a line for each target whose devices disagree with the bytes that its writers claim.
 
     A claim is made for the time that the writer's rows cover. In the rest of the window the writer
     may have written anything from nothing to its rate. A count may exceed the claim by any amount
-    unless the writers are `alone` on the devices: the application's messages pass the devices too.
+    unless `only_writers_send` to the devices: messages of the application pass them as well.
     """
-    counted = [record for record in records if record.counted_b is not None]
-    for target in dict.fromkeys(record.target for record in counted):
-        claims = [record for record in counted if record.target == target]
+    counted_records = [record for record in records if record.counted_b is not None]
+    for target in dict.fromkeys(record.target for record in counted_records):
+        claims = [record for record in counted_records if record.target == target]
         claim_b = sum(record.bytes_b for record in claims)
         most_b = sum(record.bytes_b / (record.observed_share or 1.0) for record in claims)
+        # Each record has the same count: that of all writers of the target.
         count_b, share = claims[0].counted_b or 0, limits.counter_share
-        too_many = alone and count_b > (1 + share) * most_b
+        too_many = only_writers_send and count_b > (1 + share) * most_b
         if claim_b and (count_b < (1 - share) * claim_b or too_many):
             subject = "all targets together" if target == MANY_TARGETS else target
             upper_end = "" if most_b == claim_b else f" to {most_b / 1e6:.1f}"
@@ -78,9 +80,9 @@ def disagreements(
 
 
 def misplaced_buffers(records: Sequence[WriterRecord]) -> Iterator[str]:
-    """Yield a line for each end whose buffers lay outside the NUMA node that they were bound to.
+    """Yield a line for each end that had buffers outside the NUMA node that they were bound to.
 
-    Buffers whose placement is unknown reject no run.
+    Buffers of unknown placement reject no run.
     """
     for index, record in enumerate(records):
         if record.buffer_node is None or not record.message_b:

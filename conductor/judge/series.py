@@ -1,8 +1,8 @@
 """The series of readings of one run, by which the judge decides whether the run counts.
 
-Agents record the series, the hub corrects their clocks, and the conductor adds the rates that
-writers are compared with. Series are stored beside the run's outputs, so that a stored run can be
-judged again.
+Agents record the series, the hub corrects the clocks of their times, and the conductor adds the
+rates that writers are compared with. Series are stored beside the run's outputs, so that a stored
+run can be judged again.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ from records.sample import WriterRecord
 
 #: When the application of a run started and ended, Unix time.
 Window = tuple[float, float]
-#: Ending of the file of a run's series, after the stem of its other files.
+#: Ending of the name of a run's series file, after the stem that all files of the run share.
 ENDING = ".series.json"
 
 
@@ -30,38 +30,41 @@ ENDING = ".series.json"
 class WriterSeries:
     """The rows and counts of one writer or control, and the rates that it is compared with."""
 
-    #: Its number among the writers of one kind, for messages.
+    #: Its number among the writers of one kind, for messages to people.
     number: int
     injector: str
     writer: Writer
     transport: str
     #: Length of a row, seconds.
     row_s: float
-    #: Shortest time over which counts give its rate, seconds; None if it shares its device.
+    #: Shortest time over which its rate is computed from counts, seconds; None if it shares its
+    #: device.
     counted_s: float | None = None
     rows: list[RateRow] = field(default_factory=list)
-    #: Bytes counted at its origin. If it shares its device, they are those of all writers there.
+    #: Bytes counted at its origin. If it shares its device, these are the bytes of all writers
+    #: there.
     samples: list[CounterSample] = field(default_factory=list)
     #: Its rate without an application, bytes per second; 0 for a control, since none is required.
     alone_b_s: float = 0.0
-    #: The rate that its target's device then counted of all its writers; None if not counted.
+    #: The rate of all writers of its target that the target's device counted then; None if not
+    #: counted.
     counted_alone_b_s: float | None = None
     meter: MeterRecord = field(default_factory=lambda: MeterRecord(0))
     placed: list[Placement] = field(default_factory=list)
 
     def copy(self, first_row: int = 0) -> WriterSeries:
-        """Return a copy from a row on; later reports of the writer do not change it."""
+        """Return a copy from row `first_row` on, which later reports do not change."""
         return replace(self, rows=self.rows[first_row:], samples=[*self.samples])
 
 
 @dataclass(frozen=True)
 class Rails:
-    """The rails of a node, by their devices."""
+    """The rails of a node, each named by its device."""
 
     devices: list[str]
-    #: Rails that a run's bytes must pass.
+    #: Rails that bytes of the run must pass.
     required: list[str]
-    #: All rails that they may pass.
+    #: All rails that bytes of the run may pass.
     allowed: list[str]
 
 
@@ -72,19 +75,19 @@ class Series:
     #: Readings on each target.
     nodes: list[NodeSeries] = field(default_factory=list)
     writers: list[WriterSeries] = field(default_factory=list)
-    #: Records of the writers of a timetable, as they claim them.
+    #: Records of the writers of a timetable, from what they report.
     claims: list[WriterRecord] = field(default_factory=list)
     #: Why writers did not follow their timetable.
     off_plan: list[str] = field(default_factory=list)
-    #: Directions in which the run's treatment sends nothing at the targets.
+    #: Directions in which no bytes may pass the targets, since the run's treatment writes nothing.
     silent: list[TrafficDirection] = field(default_factory=list)
     #: Rate of all writers of the block together without an application, bytes per second.
     alone_b_s: float = 0.0
     #: None if rails are not judged.
     rails: Rails | None = None
-    #: Held writers of which an end ran.
+    #: Held writers of which an end ran during the run.
     ran: list[int] = field(default_factory=list)
-    #: Longest time that the conductor did not run, seconds.
+    #: Longest time for which the conductor did not run, seconds.
     stood_still_s: float = 0.0
     #: How much further its wall clock moved than the monotonic clock, seconds.
     clock_moved_s: float = 0.0
@@ -107,14 +110,14 @@ def save(series: Series, limits: AcceptanceLimits, path: Path) -> None:
     replace_text(path, json.dumps(record, separators=(",", ":"), allow_nan=False))
 
 
-def read(text: bytes) -> StoredSeries:
-    """Return the series that `save` wrote. Raises ValueError if the text is invalid."""
-    stored: StoredSeries = _reader().validate_json(text)
+def read(content: bytes) -> StoredSeries:
+    """Return the series that `save` wrote. Raises ValueError if the content is invalid."""
+    stored: StoredSeries = _adapter().validate_json(content)
     return stored
 
 
 @cache
-def _reader() -> Any:
-    from pydantic import TypeAdapter  # nodes only write
+def _adapter() -> Any:
+    from pydantic import TypeAdapter  # not at the top: to write a series, nodes do without it
 
     return TypeAdapter(StoredSeries)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 from itertools import pairwise
 from statistics import fmean
@@ -11,9 +11,16 @@ from typing import NamedTuple
 from conductor.counters import DIRECTIONS, TrafficDirection
 from conductor.injectors import INJECTORS
 from conductor.injectors.base import TRAFFIC
-from conductor.judge.rates import all_rows, passed_at, rate_before, window_figures
-from conductor.judge.series import Series, WriterSeries
-from conductor.readings import COUNT_SPAN_S, CounterSample, DeviceSeries, NodeSeries, Placement
+from conductor.judge.rates import all_rows, rate_before, total_at, window_figures
+from conductor.judge.series import Series, Window, WriterSeries
+from conductor.readings import (
+    COUNT_SPAN_S,
+    CounterSample,
+    DeviceSample,
+    DeviceSeries,
+    NodeSeries,
+    Placement,
+)
 from records.machine import fabrics, transport_notes
 from records.notes import Note
 from records.sample import (
@@ -25,8 +32,8 @@ from records.sample import (
     WriterRecord,
 )
 
-#: Shortest length of a span, seconds. Agents read four times a second, and also when a row comes.
-_SPAN_S = 0.2
+#: Shortest length of a span, seconds. Agents count four times a second, and at each row.
+_LEAST_SPAN_S = 0.2
 
 
 class Count(NamedTuple):
@@ -35,55 +42,60 @@ class Count(NamedTuple):
     counter: str
     bytes_b: int
     over_s: float
-    #: Of these, bytes of RDMA writes received or RDMA reads answered; 0 if not counted.
+    #: The part of them that RDMA writes received or RDMA reads answered; 0 if not counted.
     one_sided_b: int = 0
 
 
 class Span(NamedTuple):
-    """A count of a writer's bytes in a span of time."""
+    """A span of time, and what a writer's meter counted in it."""
 
     length_s: float
-    #: Bytes; of a control, seconds of processor time.
+    #: Bytes; for a control, seconds of processor time.
     amount: float
 
 
-#: Direction -> fields of `DeviceSample`: all bytes, and bytes of RDMA writes or reads.
-_FIELDS: dict[TrafficDirection, tuple[str, str]] = {
-    "received": ("received_b", "written_b"),
-    "sent": ("sent_b", "read_b"),
-}
-
-
-def _rise_b(device: DeviceSeries, name: str) -> int | None:
-    """Return the rise of a field; None if a reading is missing or the counter was set back."""
-    first_b: int | None = getattr(device.samples[0], name)
-    last_b: int | None = getattr(device.samples[-1], name)
+def _rise_b(device: DeviceSeries, count_b: Callable[[DeviceSample], int | None]) -> int | None:
+    """Return the rise of a count; None if a reading is missing or the counter was set back."""
+    first_b, last_b = count_b(device.samples[0]), count_b(device.samples[-1])
     if first_b is None or last_b is None or last_b < first_b:
         return None
     return last_b - first_b
 
 
+def _passed_b(device: DeviceSeries, direction: TrafficDirection) -> int | None:
+    """Return the bytes that passed a device in a direction; None if unknown."""
+    if direction == "received":
+        return _rise_b(device, lambda sample: sample.received_b)
+    return _rise_b(device, lambda sample: sample.sent_b)
+
+
+def _one_sided_b(device: DeviceSeries, direction: TrafficDirection) -> int | None:
+    """Return the bytes of RDMA writes received, or of RDMA reads answered; None if unknown."""
+    if direction == "received":
+        return _rise_b(device, lambda sample: sample.written_b)
+    return _rise_b(device, lambda sample: sample.read_b)
+
+
 def counted_bytes(node: NodeSeries, direction: TrafficDirection) -> Count | None:
-    """Return the bytes that all devices of a node counted.
+    """Return the bytes that all devices of a node counted in a direction.
 
     None if there are no devices, or one has no count. Devices that share a counter, such as
     soft-RoCE and the interface below it, are counted once.
     """
-    by_counter = {device.counter: device for device in node.devices if device.samples}
-    devices = by_counter.values()
-    all_bytes, one_sided_bytes = _FIELDS[direction]
-    rises_b = [_rise_b(device, all_bytes) for device in devices]
-    known_b = [rise_b for rise_b in rises_b if rise_b is not None]
-    if not devices or len(known_b) < len(rises_b):
+    device_of_counter = {device.counter: device for device in node.devices if device.samples}
+    devices = device_of_counter.values()
+    passed_b = [_passed_b(device, direction) for device in devices]
+    known_b = [bytes_b for bytes_b in passed_b if bytes_b is not None]
+    if not devices or len(known_b) < len(passed_b):
         return None
     first_s = max(device.samples[0].at_s for device in devices)
     last_s = max(device.samples[-1].at_s for device in devices)
-    one_sided_b = sum(_rise_b(device, one_sided_bytes) or 0 for device in devices)
-    return Count("+".join(by_counter), sum(known_b), last_s - first_s, one_sided_b)
+    one_sided_b = sum(_one_sided_b(device, direction) or 0 for device in devices)
+    return Count("+".join(device_of_counter), sum(known_b), last_s - first_s, one_sided_b)
 
 
-def conditions(node: NodeSeries) -> NodeConditions:
-    """Return the conditions at a target from its first reading to its last."""
+def node_conditions(node: NodeSeries) -> NodeConditions:
+    """Return the conditions on a target from its first reading to its last."""
     over_s = node.loads[-1].at_s - node.loads[0].at_s if node.loads else 0.0
     rates_b_s = {direction: _rate_b_s(counted_bytes(node, direction)) for direction in DIRECTIONS}
     counters = dict.fromkeys(device.counter for device in node.devices)
@@ -109,8 +121,8 @@ def _foreign_cpus(node: NodeSeries, over_s: float) -> float | None:
     """Return the mean number of hardware threads that foreign processes kept busy."""
     if over_s <= 0 or node.loads[0].foreign_s is None or node.loads[-1].foreign_s is None:
         return None
-    # `foreign_s` counts from the first reading. It may be below 0, since the kernel's time of a
-    # process may fall by a tick.
+    # `foreign_s` counts from the first reading. It may be below 0, since the time that the kernel
+    # shows for a process may fall by a tick.
     return max(node.loads[-1].foreign_s, 0.0) / over_s
 
 
@@ -120,7 +132,7 @@ def _steal_share(node: NodeSeries) -> float | None:
         return None
     first, last = node.loads[0], node.loads[-1]
     all_ticks = last.total_ticks - first.total_ticks
-    # A hypervisor may set its count back, for example if it moves the machine to another host.
+    # A hypervisor may set its count back, for example when it moves the machine to another host.
     return max(last.stolen_ticks - first.stolen_ticks, 0) / all_ticks if all_ticks > 0 else None
 
 
@@ -128,18 +140,18 @@ def _device_bytes(devices: Sequence[DeviceSeries]) -> list[DeviceBytes]:
     """Return the bytes of each device; empty if a device has no counter."""
     bytes_by_device = []
     for device in devices:
-        received_b, sent_b = _rise_b(device, "received_b"), _rise_b(device, "sent_b")
+        received_b, sent_b = _passed_b(device, "received"), _passed_b(device, "sent")
         if received_b is None or sent_b is None:
             return []
         bytes_by_device.append(DeviceBytes(device.device, received_b, sent_b))
     return bytes_by_device
 
 
-def spans(writer: WriterSeries, window_s: tuple[float, float]) -> list[Span]:
-    """Return the spans between readings of a writer in a window, about four a second.
+def spans_in_window(writer: WriterSeries, window_s: Window) -> list[Span]:
+    """Return the spans between the samples of a writer in a window, about four a second.
 
-    The first span begins before the window, and the last one ends after it, if there are such
-    readings.
+    If there are samples outside the window, the first span begins before it, and the last one ends
+    after it.
     """
     start_s, end_s = window_s
     before = [sample for sample in writer.samples if sample.at_s <= start_s][-1:]
@@ -147,43 +159,43 @@ def spans(writer: WriterSeries, window_s: tuple[float, float]) -> list[Span]:
     after = [sample for sample in writer.samples if sample.at_s >= end_s][:1]
     boundaries: list[CounterSample] = []
     for sample in [*before, *inside, *after]:
-        if not boundaries or sample.at_s - boundaries[-1].at_s >= _SPAN_S:
+        if not boundaries or sample.at_s - boundaries[-1].at_s >= _LEAST_SPAN_S:
             boundaries.append(sample)
     return [
-        Span(last.at_s - first.at_s, last.total - first.total)
-        for first, last in pairwise(boundaries)
+        Span(later.at_s - earlier.at_s, later.total - earlier.total)
+        for earlier, later in pairwise(boundaries)
     ]
 
 
-def writer_records(series: Series, window_s: tuple[float, float]) -> list[WriterRecord]:
+def writer_records(series: Series, window_s: Window) -> list[WriterRecord]:
     """Return the record of each writer in the window, with proof and placement.
 
-    A run has either writers, or claims of the writers of a timetable.
+    A run has either writers, or the claims of a timetable's writers.
     """
     records = [_writer_record(writer, window_s) for writer in series.writers]
     all_records = [*records, *series.claims]
     # All writers of a run write in the same direction.
     direction = TRAFFIC[all_records[0].direction][1] if all_records else "received"
     counts = _counts_by_target(series, direction)
-    with_proof = [_with_proof(record, counts.get(record.target)) for record in series.claims]
+    checked = [_with_proof(record, counts.get(record.target)) for record in series.claims]
     for record, writer in zip(records, series.writers, strict=True):
-        proven = _with_proof(
+        with_proof = _with_proof(
             record,
             counts.get(record.target),
             writer.counted_alone_b_s,
             _memory_share(writer, record.rate_b_s, window_s),
         )
-        with_proof.append(_with_placement(proven, writer.placed))
-    return [_with_transport(record, with_proof, counts.get(record.target)) for record in with_proof]
+        checked.append(_with_placement(with_proof, writer.placed))
+    return [_with_transport(record, checked, counts.get(record.target)) for record in checked]
 
 
 def _with_transport(
     record: WriterRecord, records: Sequence[WriterRecord], count: Count | None
 ) -> WriterRecord:
-    """Return the record, marked as emulated if its target's devices do not show RDMA writes.
+    """Return the record; its transport is called emulated unless devices show RDMA writes.
 
-    Only some fabrics may emulate RDMA writes. There the devices must have counted the bytes that
-    the target's writers claim as bytes of RDMA writes.
+    Only some fabrics may emulate RDMA writes. There the target's devices must have counted as RDMA
+    writes what the target's writers claim.
     """
     fabric = fabrics.FABRICS.get(record.transport)
     if fabric is None or fabric.one_sided_counter is None:
@@ -194,9 +206,9 @@ def _with_transport(
     return replace(record, transport=transport_notes.emulated_transport(fabric.name))
 
 
-def _writer_record(writer_series: WriterSeries, window_s: tuple[float, float]) -> WriterRecord:
+def _writer_record(writer_series: WriterSeries, window_s: Window) -> WriterRecord:
     injector, writer = INJECTORS[writer_series.injector], writer_series.writer
-    observed = window_figures(writer_series, window_s)
+    figures = window_figures(writer_series, window_s)
     # A control writes nothing: its rows are shares of a core, and all its rates and bytes are 0.
     written_share = 1.0 if injector.writes else 0.0
     limiter = "agent" if injector.paced_by == "agent" else "software"
@@ -213,22 +225,22 @@ def _writer_record(writer_series: WriterSeries, window_s: tuple[float, float]) -
         asked_b_s=writer.rate_b_s,
         limited_by=None if writer.rate_b_s is None else limiter,
         rate_alone_b_s=written_share * writer_series.alone_b_s,
-        rate_b_s=written_share * observed.rate_b_s,
-        rate_min_b_s=written_share * observed.rate_min_b_s,
-        bytes_b=written_share * observed.bytes_b,
+        rate_b_s=written_share * figures.rate_b_s,
+        rate_min_b_s=written_share * figures.rate_min_b_s,
+        bytes_b=written_share * figures.bytes_b,
         buffer_node=writer.buffer_node,
-        observed_share=observed.observed_share,
-        unobserved_s=observed.unobserved_s,
-        cpu_share=None if injector.writes else observed.rate_b_s,
+        observed_share=figures.observed_share,
+        unobserved_s=figures.unobserved_s,
+        cpu_share=None if injector.writes else figures.rate_b_s,
         rate_before_b_s=rate_before(rows, window_s[0]) if injector.writes else None,
     )
 
 
 def _counts_by_target(series: Series, direction: TrafficDirection) -> dict[str, Count]:
-    """Return the count of each target's devices: target -> count.
+    """Return target -> count of its devices.
 
-    If the devices of all targets counted, `MANY_TARGETS` has the sum. Writers to many targets are
-    proven by it.
+    If the devices of all targets counted, `MANY_TARGETS` has the sum. It proves the writes of
+    writers to many targets.
     """
     count_of_node = {node.node: counted_bytes(node, direction) for node in series.nodes}
     counts = {node: count for node, count in count_of_node.items() if count}
@@ -250,8 +262,8 @@ def _with_proof(
 ) -> WriterRecord:
     """Return the record with the proof of its writes.
 
-    The proof is the count of the target's devices, for all writers of the target together, or the
-    share of the claimed bytes that the target found in its memory. A control has no proof.
+    The proof is the count of the target's devices, which is that of all its writers together, or
+    the share of the claimed bytes that the target found in its memory. A control has no proof.
     """
     if not record.message_b:
         return record
@@ -270,14 +282,12 @@ def _with_proof(
     return replace(record, proof=proof, overwritten_share=memory_share)
 
 
-def _memory_share(
-    writer: WriterSeries, claimed_b_s: float, window_s: tuple[float, float]
-) -> float | None:
+def _memory_share(writer: WriterSeries, claimed_b_s: float, window_s: Window) -> float | None:
     """Return the share of the claimed bytes that the target found in its memory.
 
-    None if the target did not look at its memory. The share is taken up to the last report of new
+    None if the target does not look at its memory. The share is taken up to the last report of new
     bytes, since the next report may come after the window. If the last one comes more than two
-    reports (`COUNT_SPAN_S`) before the window's end, the time in between lowers the share.
+    intervals of reports (`COUNT_SPAN_S`) before the end of the window, the excess lowers the share.
     """
     samples = writer.samples
     if not writer.meter.memory or not samples or not claimed_b_s:
@@ -288,7 +298,7 @@ def _memory_share(
     ]
     first_s = max(start_s, samples[0].at_s)
     last_s = min(end_s, max(rise_times_s, default=start_s))
-    before, after = passed_at(samples, first_s), passed_at(samples, last_s)
+    before, after = total_at(samples, first_s), total_at(samples, last_s)
     if before is None or after is None:
         return 0.0
     over_s = max(last_s - first_s, end_s - start_s - 2 * COUNT_SPAN_S)
@@ -296,7 +306,7 @@ def _memory_share(
 
 
 def _with_placement(record: WriterRecord, placed: Sequence[Placement]) -> WriterRecord:
-    """Return the record with the placement of both ends' buffers."""
+    """Return the record with the placement of the buffers of both ends."""
     ends = {end.role: end for end in placed}
     target, origin = ends.get("target"), ends.get("origin")
     target_b = target.buffers_b if target else {}
@@ -305,15 +315,15 @@ def _with_placement(record: WriterRecord, placed: Sequence[Placement]) -> Writer
     if not target_b and record.transport == "shared memory":
         # Both ends map the target's buffer. Sometimes only the origin's memory shows it.
         buffers_b = origin_b
-    share = None
+    on_node_share = None
     if record.buffer_node is not None and buffers_b:
-        share = buffers_b.get(str(record.buffer_node), 0) / sum(buffers_b.values())
+        on_node_share = buffers_b.get(str(record.buffer_node), 0) / sum(buffers_b.values())
     return replace(
         record,
         own_binding=origin.own_binding if origin else None,
         target_buffers_b=target_b,
         origin_buffers_b=origin_b,
-        target_on_node_share=share,
+        target_on_node_share=on_node_share,
         target_pinned_b=target.pinned_b if target else None,
         target_huge_b=target.huge_b if target else None,
         target_options=" ".join(target.options) if target else None,
@@ -339,7 +349,7 @@ def unproven_note(series: Series, records: Sequence[WriterRecord]) -> str | None
 
 
 def _memory_doubt(fault: str | None, memory_share: float | None) -> str:
-    """Return why a target's memory is no proof of writes."""
+    """Return why a target's memory does not prove the writes."""
     if memory_share is None:
         return f"was not looked at{f' ({fault})' if fault else ''}"
-    return f"shows {memory_share:.0%} of what they claim, where {PROVEN_SHARE:.0%} are needed"
+    return f"shows {memory_share:.0%} of what they claim, but {PROVEN_SHARE:.0%} are needed"

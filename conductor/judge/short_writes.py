@@ -7,6 +7,7 @@ from statistics import median
 from typing import NamedTuple
 
 from conductor.injectors.base import Injector, Writer
+from conductor.judge.series import Window
 from conductor.readings import FinishedWrite
 from records.block_plan import ShortWrites
 from records.sample import MANY_TARGETS, TimetableRecord, WriterRecord
@@ -15,12 +16,15 @@ from records.timetable import PlannedWrite, StaggeredWrites
 #: Tolerance for the rounding of shares.
 _ROUNDING = 1e-9
 
-Span = tuple[float, float]
+#: Start and end of a time.
+Interval = tuple[float, float]
 
 
-def overlap_s(one: Span, other: Span) -> float:
-    """Return the length of the time that two spans share, seconds."""
-    return max(min(one[1], other[1]) - max(one[0], other[0]), 0.0)
+def overlap_s(interval: Interval, other: Interval) -> float:
+    """Return the length of the time that two intervals share, seconds."""
+    start_s, end_s = interval
+    other_start_s, other_end_s = other
+    return max(min(end_s, other_end_s) - max(start_s, other_start_s), 0.0)
 
 
 def record_without_writers(short: ShortWrites) -> TimetableRecord:
@@ -36,24 +40,24 @@ def record_without_writers(short: ShortWrites) -> TimetableRecord:
 
 
 class _CheckedWrite(NamedTuple):
-    """A planned write that was made; times are seconds after time 0 of the timetable."""
+    """A planned write that was made. Times are seconds after time 0 of the timetable."""
 
     planned: PlannedWrite
     finished: FinishedWrite
-    #: How early or late start and end may be, seconds.
+    #: How early or late its start and end may be, seconds.
     tolerance_s: float
-    #: True if it was fast enough.
+    #: True if it was fast enough to count.
     is_fast: bool
 
-    def counted_span(self) -> Span:
-        """Return the span that counts as written: the plan, if start and end are close to it."""
+    def counted_interval(self) -> Interval:
+        """Return the time that counts as written: as planned if it started and ended in time."""
         starts_in_time = self.finished.start_s <= self.planned.start_s + self.tolerance_s
         start_s = self.planned.start_s if starts_in_time else self.finished.start_s
         ends_in_time = self.finished.end_s >= self.planned.end_s - self.tolerance_s
         end_s = self.planned.end_s if ends_in_time else self.finished.end_s
         return start_s, end_s
 
-    def allowed_span(self) -> Span:
+    def allowed_interval(self) -> Interval:
         """Return the part of the write that lies within the plan and its tolerance."""
         start_s = max(self.finished.start_s, self.planned.start_s - self.tolerance_s)
         end_s = min(self.finished.end_s, self.planned.end_s + self.tolerance_s)
@@ -61,62 +65,66 @@ class _CheckedWrite(NamedTuple):
 
 
 def check_writes(
-    plan: StaggeredWrites,
+    timetable: StaggeredWrites,
     finished: Iterable[FinishedWrite],
     zero_s: float,
-    run_s: Span,
+    window_s: Window,
     clock_errors_s: Mapping[str, float],
-    allowed: ShortWrites,
+    short: ShortWrites,
     least_b_s: float,
     messages: int = 0,
 ) -> tuple[TimetableRecord, str | None]:
-    """Check short writes, of so many messages each, against their plan.
+    """Check short writes of `messages` messages each against their timetable.
 
     Return the record for the sample, and in one line why the sample is rejected (None if accepted).
 
-    `zero_s` is the plan's time 0, and `run_s` the time from start to end of the application, both
-    by the clock of `finished`. The error of an origin's clock is added to the tolerance. A write
-    below `least_b_s` does not count.
+    `zero_s` is time 0 of the timetable, and `window_s` is when the application started and ended,
+    both by the clock of `finished`. The error of an origin's clock is added to the tolerance. A
+    write slower than `least_b_s` does not count.
     """
-    run = (run_s[0] - zero_s, run_s[1] - zero_s)
+    start_s, end_s = window_s
+    run = (start_s - zero_s, end_s - zero_s)
     checked_writes: dict[int, _CheckedWrite] = {}
     repeated: list[FinishedWrite] = []
-    unknown = 0
-    for report in finished:
-        write, number = report.moved_earlier(zero_s), report.number
-        if not 0 <= number < len(plan):
-            unknown += 1
+    n_unknown = 0
+    for finished_write in finished:
+        write, number = finished_write.moved_earlier(zero_s), finished_write.number
+        if not 0 <= number < len(timetable):
+            n_unknown += 1
         elif number in checked_writes:
             repeated.append(write)
         else:
             least_b = least_b_s * (write.end_s - write.start_s)
             is_fast = write.bytes_b > 0 and write.bytes_b >= least_b
-            tolerance_s = allowed.tolerance_s + clock_errors_s.get(plan.origin(number), 0.0)
-            planned = plan.write(number)
+            clock_error_s = clock_errors_s.get(timetable.origin(number), 0.0)
+            tolerance_s = short.tolerance_s + clock_error_s
+            planned = timetable.write(number)
             checked_writes[number] = _CheckedWrite(planned, write, tolerance_s, is_fast)
     in_run = [checked for checked in checked_writes.values() if _touches(checked.finished, run)]
-    counted_s = sum(overlap_s(checked.counted_span(), run) for checked in in_run if checked.is_fast)
-    # All of a repeated write is beyond the plan.
+    counted_s = sum(
+        overlap_s(checked.counted_interval(), run) for checked in in_run if checked.is_fast
+    )
+    # A repeated write is beyond the plan as a whole.
     all_writes = [*repeated, *(checked.finished for checked in in_run)]
     written_s = sum(overlap_s((write.start_s, write.end_s), run) for write in all_writes)
-    allowed_s = sum(overlap_s(checked.allowed_span(), run) for checked in in_run)
-    beyond_s = written_s - allowed_s
-    planned_s = plan.writers * (run[1] - run[0])
+    allowed_s = sum(overlap_s(checked.allowed_interval(), run) for checked in in_run)
+    excess_s = written_s - allowed_s
+    planned_s = timetable.writers * (end_s - start_s)
     starts_s = [checked.finished.start_s - checked.planned.start_s for checked in in_run]
     ends_s = [checked.finished.end_s - checked.planned.end_s for checked in in_run]
     setups_s = [checked.finished.setup_s for checked in in_run]
     record = TimetableRecord(
-        writers=plan.writers,
-        length_s=plan.length_s,
-        tolerance_s=allowed.tolerance_s,
-        allowed_share=allowed.allowed_share,
+        writers=timetable.writers,
+        length_s=timetable.length_s,
+        tolerance_s=short.tolerance_s,
+        allowed_share=short.allowed_share,
         messages=messages,
-        planned=sum(_touches(write, run) for write in plan),
+        planned=sum(_touches(write, run) for write in timetable),
         done=len(in_run),
         slow=sum(not checked.is_fast for checked in in_run),
-        unplanned=len(repeated) + unknown,
+        unplanned=len(repeated) + n_unknown,
         missing_share=1 - counted_s / planned_s if planned_s else 0.0,
-        excess_share=beyond_s / planned_s if planned_s else 0.0,
+        excess_share=excess_s / planned_s if planned_s else 0.0,
         bytes_b=sum(checked.finished.bytes_b for checked in in_run),
         start_median_s=median(starts_s or [0.0]),
         start_worst_s=max(starts_s, key=abs, default=0.0),
@@ -126,17 +134,18 @@ def check_writes(
         setup_worst_s=max(setups_s, default=0.0),
         clock_error_s=max(clock_errors_s.values(), default=0.0),
     )
-    return record, _fault(record, unknown, allowed.allowed_share + _ROUNDING)
+    return record, _fault(record, n_unknown, short.allowed_share + _ROUNDING)
 
 
-def _touches(write: PlannedWrite | FinishedWrite, run: Span) -> bool:
-    return write.start_s < run[1] and write.end_s > run[0]
+def _touches(write: PlannedWrite | FinishedWrite, run: Interval) -> bool:
+    start_s, end_s = run
+    return write.start_s < end_s and write.end_s > start_s
 
 
-def _fault(record: TimetableRecord, unknown: int, allowed_share: float) -> str | None:
+def _fault(record: TimetableRecord, n_unknown: int, allowed_share: float) -> str | None:
     missing, excess = record.missing_share or 0.0, record.excess_share or 0.0
-    if unknown:
-        return f"{unknown} writes are not in the plan"
+    if n_unknown:
+        return f"{n_unknown} writes are not in the plan"
     if missing > allowed_share:
         return (
             f"{missing:.1%} of the planned writing is missing (allowed: {allowed_share:.1%}); "
@@ -148,33 +157,34 @@ def _fault(record: TimetableRecord, unknown: int, allowed_share: float) -> str |
 
 
 def slot_records(
-    table: StaggeredWrites,
+    timetable: StaggeredWrites,
     finished: Iterable[FinishedWrite],
-    window_s: tuple[float, float],
+    window_s: Window,
     alone_b_s: float,
     writer: Writer,
     injector: Injector,
 ) -> list[WriterRecord]:
     """Return a record for each writer of a timetable: the sum of its writes within a window.
 
-    `window_s` is by the clock of the writes. Of a write at the window's edge, the part inside
-    counts. The rate is computed over the time that the writes took.
+    `window_s` is by the clock of the writes. If a write lies on the edge of the window, its part
+    inside counts. The rate is computed over the time that the writes took.
     """
-    writes_by_slot: list[list[tuple[float, float]]] = [[] for _ in range(table.writers)]
+    #: Slot -> rate of each write, and its time inside the window.
+    parts_by_slot: list[list[tuple[float, float]]] = [[] for _ in range(timetable.writers)]
     for write in finished:
         inside_s = overlap_s((write.start_s, write.end_s), window_s)
-        if 0 <= write.number < len(table) and inside_s > 0:
-            writes_by_slot[table.slot(write.number)].append((write.rate_b_s, inside_s))
+        if 0 <= write.number < len(timetable) and inside_s > 0:
+            parts_by_slot[timetable.slot(write.number)].append((write.rate_b_s, inside_s))
     records = []
-    for slot, parts in enumerate(writes_by_slot):
+    for slot, parts in enumerate(parts_by_slot):
         bytes_b = sum(rate_b_s * inside_s for rate_b_s, inside_s in parts)
         written_s = sum(inside_s for _, inside_s in parts)
         records.append(
             WriterRecord(
                 injector=injector.name,
                 direction=injector.direction,
-                origin=table.origin(slot),
-                target=table.targets[0] if len(table.targets) == 1 else MANY_TARGETS,
+                origin=timetable.origin(slot),
+                target=timetable.targets[0] if len(timetable.targets) == 1 else MANY_TARGETS,
                 transport=injector.transport(writer),
                 message_b=writer.message_b,
                 footprint_b=injector.footprint_b(writer),

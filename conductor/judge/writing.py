@@ -15,38 +15,38 @@ from records.sample import LIMITED_MESSAGES, LIMITED_SHARE
 from records.units import distinguishable
 
 
-def why_not_writing(
-    writer: WriterSeries, observed: WindowFigures, window_s: Window, limits: AcceptanceLimits
+def writing_faults(
+    writer: WriterSeries, figures: WindowFigures, window_s: Window, limits: AcceptanceLimits
 ) -> Iterator[str]:
     """Yield the reasons why a writer's rows reject a run.
 
     Rows must come before, during and after the window, each within `late_rows` intervals of the
     previous one, and show at least `min_share` of the expected rate. Their mean must be at most
-    `max_share` of the rate alone, and at most the limit of a throttled writer. `observed` has the
-    writer's figures in the window.
+    `max_share` of the rate alone, and at most the largest allowed rate of a throttled writer.
+    `figures` are those of the writer in the window.
     """
     rows = all_rows(writer)
     expected = expected_rate(writer)
     start_s, end_s = window_s
-    if not observed.rows:
+    if not figures.rows:
         rows_span_window = bool(rows) and rows[0].start_s <= start_s < end_s <= rows[-1].end_s
         fault = "reported no row" if rows_span_window else f"{expected.verb} nothing"
         yield f"{fault} within the window"
         return
-    # A row of a control covers all the time since its previous row, so a late row hides nothing.
+    # A control's row covers all the time since its previous row, so a late row hides nothing.
     max_silence_s = limits.late_rows * writer.row_s if expected.rate_b_s else math.inf
     yield from _gaps(rows, window_s, max_silence_s)
-    yield from _too_slow(observed, start_s, expected, limits.min_share)
-    if (share := share_of_alone(writer, observed)) > limits.max_share:
+    yield from _too_slow(figures, start_s, expected, limits.min_share)
+    if (share := share_of_alone(writer, figures)) > limits.max_share:
         reached, allowed = distinguishable(share, limits.max_share, 0, "%")
         yield (
             f"{expected.verb} at {reached} of its rate alone; at most {allowed} is allowed: the"
             " rate alone was disturbed"
         )
     max_b_s = _max_rate_b_s(writer, window_s)
-    if expected.rate_b_s and observed.rate_b_s > max_b_s:
+    if expected.rate_b_s and figures.rate_b_s > max_b_s:
         reached, allowed = distinguishable(
-            observed.rate_b_s / expected.rate_b_s, max_b_s / expected.rate_b_s, 0, "%"
+            figures.rate_b_s / expected.rate_b_s, max_b_s / expected.rate_b_s, 0, "%"
         )
         yield f"{expected.verb} at {reached} of {expected.name}; at most {allowed} is allowed"
 
@@ -61,7 +61,7 @@ def _max_rate_b_s(writer: WriterSeries, window_s: Window) -> float:
 
 
 def _gaps(rows: Sequence[RateRow], window_s: Window, max_silence_s: float) -> Iterator[str]:
-    """Yield what the rows leave out of the window: its start, its end, or time in between."""
+    """Yield a line for each part of the window without rows: its start, its end, or a gap."""
     start_s, end_s = window_s
     if rows[0].start_s > start_s:
         yield f"started {rows[0].start_s - start_s:.2f} s late"
@@ -78,14 +78,14 @@ def _gaps(rows: Sequence[RateRow], window_s: Window, max_silence_s: float) -> It
 
 
 def _too_slow(
-    observed: WindowFigures, start_s: float, expected: ExpectedRate, min_share: float
+    figures: WindowFigures, start_s: float, expected: ExpectedRate, min_share: float
 ) -> Iterator[str]:
-    """Yield that the slowest row, or the mean, is below `min_share` of the expected rate.
+    """Yield a line if the slowest row, or the mean, is below `min_share` of the expected rate.
 
-    If no rate is expected, as of a control, every row must show that it ran.
+    A control has no expected rate, but every row must show that it ran.
     """
-    slowest = min(observed.rows, key=lambda row: row.rate_b_s)
-    lowest_b_s = min(slowest.rate_b_s, observed.rate_b_s)
+    slowest = min(figures.rows, key=lambda row: row.rate_b_s)
+    lowest_b_s = min(slowest.rate_b_s, figures.rate_b_s)
     moment = f"from second {max(slowest.start_s - start_s, 0.0):.1f} of the window"
     if not expected.rate_b_s:
         if slowest.rate_b_s <= 0:
@@ -98,15 +98,15 @@ def _too_slow(
         )
 
 
-def share_of_alone(writer: WriterSeries, observed: WindowFigures) -> float:
+def share_of_alone(writer: WriterSeries, figures: WindowFigures) -> float:
     """Return the mean rate as a share of the rate alone; 0 if the rate alone is unknown.
 
-    If the window is short compared with a row, the rate within it is uncertain. So the rate of
-    whole rows is taken if it is smaller.
+    If the window is short compared with a row, the rate within it is uncertain. So the rate of the
+    whole rows is used if it is smaller.
     """
     alone_b_s = expected_rate(writer).alone_b_s
-    if not alone_b_s or not observed.rows:
+    if not alone_b_s or not figures.rows:
         return 0.0
-    over_s = sum(row.end_s - row.start_s for row in observed.rows)
-    rows_b_s = sum(row.bytes_b for row in observed.rows) / over_s
-    return min(observed.rate_b_s, rows_b_s) / alone_b_s
+    over_s = sum(row.end_s - row.start_s for row in figures.rows)
+    rows_b_s = sum(row.bytes_b for row in figures.rows) / over_s
+    return min(figures.rate_b_s, rows_b_s) / alone_b_s

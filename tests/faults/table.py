@@ -135,7 +135,7 @@ _ROWS = [
     _planted("dies", "writer dies", "injector_died|exit status -9"),
     _planted("slow", "writer slow", "is required|nothing for"),
     _planted("silent", "writer silent for 0.6 s", "is required|nothing for"),
-    _planted("writes_in_off", "writes in off", "held writers? ran within", arms="off"),
+    _planted("writes_in_off", "writes in off", "held writers? ran during", arms="off"),
     # With a higher share, counters show before a run that the writer is not at its speed.
     _planted("claims", "writer claims four times", "but the writers claim", RXE, min_share=0.1),
     _planted("misplaces", "wrong NUMA node", "the target's buffers lay outside NUMA node 1", RXE,

@@ -113,7 +113,7 @@ def test_writers_that_somebody_kills_or_continues(block):
     assert "origin side ended" in arm_samples["on"][0]["reason"]
     # A held writer that ran is suspended again before the run is repeated.
     off = [(sample["outcome"], sample["reason"]) for sample in arm_samples["off"]]
-    assert off == [("rejected", "1 held writer ran within the run"), ("accepted", None)]
+    assert off == [("rejected", "1 held writer ran during the run"), ("accepted", None)]
 
 
 @needs("ucx")

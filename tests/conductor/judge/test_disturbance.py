@@ -76,7 +76,8 @@ def silent(*nodes: Any, direction: Any = "received", alone_b_s: float = 1e9) -> 
         (silent(node(device(5e9, 5e9)), node(device(5e9, 5e9), name="n2")), None),
         (
             silent(node(device(5e9, 5e9)), node(device(5.3e9, 5e9), name="n2")),
-            "n1, n2 received 300.0 MB more (rdma:m0/1) although nothing wrote; allowed: 200.0 MB",
+            "n1, n2 received 300.0 MB more than they sent (rdma:m0/1) although nothing wrote;"
+            " allowed: 200.0 MB",
         ),
         (silent(node(device(5e9, 5e9)), node(device(5e9, 5.3e9), name="n2")), None),
     ],

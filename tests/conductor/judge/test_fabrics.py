@@ -13,7 +13,7 @@ from conductor import counters
 from conductor.counters import CounterReading
 from conductor.judge.judge import judge
 from conductor.judge.series import Series
-from conductor.judge.series_figures import conditions, counted_bytes, writer_records
+from conductor.judge.series_figures import counted_bytes, node_conditions, writer_records
 from conductor.readings import DeviceSample, DeviceSeries, NodeSeries
 from records.acceptance import AcceptanceLimits
 from records.machine import devices
@@ -97,7 +97,7 @@ def test_rails_have_their_bytes_in_both_directions(tmp_path, fabric):
     received = (100, 100 + fabric.per_gb)
     sent = (200, 200 + fabric.per_gb // 4)
     node = target(tmp_path, fabric, received, sent)
-    assert conditions(node).devices == [DeviceBytes(fabric.device, GB, GB // 4)]
+    assert node_conditions(node).devices == [DeviceBytes(fabric.device, GB, GB // 4)]
 
 
 @pytest.mark.parametrize("number", ["N/A", "", "12 13", "1e9", "12@", "12@x.000000001"])

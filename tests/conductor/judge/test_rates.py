@@ -8,8 +8,8 @@ from conductor.judge.rates import (
     all_rows,
     bytes_within,
     gapless_rows,
-    passed_at,
     rate_before,
+    total_at,
     window_figures,
 )
 from conductor.readings import CounterSample, RateRow
@@ -83,8 +83,8 @@ def test_what_had_passed_lies_between_two_readings():
         CounterSample(4.0, 300.0),
     ]
     at_s = [0.9, 1.0, 1.25, 2.0, 3.0, 4.0, 4.1]
-    assert [passed_at(samples, time_s) for time_s in at_s] == [None, 100, 150, 300, 300, 300, None]
-    assert passed_at([], 1.0) is None
+    assert [total_at(samples, time_s) for time_s in at_s] == [None, 100, 150, 300, 300, 300, None]
+    assert total_at([], 1.0) is None
 
 
 def test_what_was_counted_stands_before_and_after_the_rows():
@@ -140,7 +140,7 @@ def test_a_row_within_the_window_counts_as_reported_whatever_the_device_passed()
         CounterSample(2.0, 91.0),
         CounterSample(9.0, 900.0),
     ]
-    assert bytes_within(RateRow(1, 2, 77.0), 0.5, 2.5, samples, 100.0) == 77.0
+    assert bytes_within(RateRow(1, 2, 77.0), (0.5, 2.5), samples, 100.0) == 77.0
     for one, other, bytes_b in ((10.0, 40.0, 30.0), (40.0, 10.0, 0.0)):  # it was set back within
         odd = [
             CounterSample(0.0, 0.0),
@@ -148,7 +148,7 @@ def test_a_row_within_the_window_counts_as_reported_whatever_the_device_passed()
             CounterSample(2.0, other),
             CounterSample(3.0, 20.0),
         ]
-        assert bytes_within(RateRow(0, 3, 10.0), 1.0, 2.0, odd, 0.0) == bytes_b
+        assert bytes_within(RateRow(0, 3, 10.0), (1.0, 2.0), odd, 0.0) == bytes_b
 
 
 def test_the_rate_before_is_that_of_whole_rows_after_the_first():

@@ -10,7 +10,7 @@ from conductor.judge.judge import judge
 from conductor.judge.rates import all_rows
 from conductor.judge.refutation import longest_silence_s
 from conductor.judge.series import Series
-from conductor.judge.series_figures import Span, spans
+from conductor.judge.series_figures import Span, spans_in_window
 from conductor.readings import CounterSample, MeterRecord, Placement
 from records.acceptance import AcceptanceLimits
 from records.sample import MANY_TARGETS
@@ -115,10 +115,10 @@ def test_a_writer_that_soft_roce_showed_stopped_for_a_second_and_a_half() -> Non
 def test_looks_enclose_the_window_and_are_apart() -> None:
     at_s = [0.0, 0.25, 0.5, 0.52, 0.75, 1.0, 1.25, 1.5]
     samples = [CounterSample(time_s, 8 * time_s) for time_s in at_s]
-    seen = spans(writer([], samples=samples), (0.3, 1.1))
+    seen = spans_in_window(writer([], samples=samples), (0.3, 1.1))
     # 0.25, 0.5, 0.75, 1.0 and 1.25.
     assert [(span.length_s, span.amount) for span in seen] == [(0.25, 2)] * 4
-    assert spans(writer([]), (0.3, 1.1)) == []
+    assert spans_in_window(writer([]), (0.3, 1.1)) == []
 
 
 def test_a_count_that_stopped_tells_no_silence() -> None:
@@ -166,7 +166,9 @@ def test_a_count_that_does_not_go_with_the_claim_rejects(
 ])  # fmt: skip
 def test_others_may_send_to_a_single_target_too(counted_b: int, others: bool, fine: bool) -> None:
     series = Series(nodes=[node(device(counted_b))], claims=[claim()])
-    lines = judge(series, WINDOW, AcceptanceLimits(counter_share=0.2), others=others).reasons
+    lines = judge(
+        series, WINDOW, AcceptanceLimits(counter_share=0.2), others_may_send=others
+    ).reasons
     assert (lines == []) == fine
 
 

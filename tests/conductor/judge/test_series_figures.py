@@ -8,8 +8,8 @@ import pytest
 from conductor.judge.series import Series
 from conductor.judge.series_figures import (
     Count,
-    conditions,
     counted_bytes,
+    node_conditions,
     unproven_note,
     writer_records,
 )
@@ -54,7 +54,7 @@ def test_conditions_are_those_between_the_first_reading_and_the_last() -> None:
         free_cpus="0-3",
     )
     # 3 s in 4 s; 20 of 1000 ticks; 3000 B and 20 B in 2 s.
-    assert conditions(seen) == NodeConditions(
+    assert node_conditions(seen) == NodeConditions(
         node="n1",
         over_s=4.0,
         foreign_cpus=0.75,
@@ -74,11 +74,11 @@ def test_what_one_of_two_readings_lacks_is_unknown(hidden: tuple[float | None, .
         LoadSample(4.0 + 4 * number, foreign_s, 5, 10) for number, foreign_s in enumerate(hidden)
     ]
     here = DeviceSeries("a", "", [DeviceSample(5.0, None, 7), DeviceSample(7.0, 7, None)])
-    assert conditions(NodeSeries(node="n1", devices=[here], loads=loads)) == NodeConditions(
+    assert node_conditions(NodeSeries(node="n1", devices=[here], loads=loads)) == NodeConditions(
         node="n1", over_s=4.0
     )
     in_no_time = replace(device(), samples=[DeviceSample(5.0, 7, 7)])
-    seen = conditions(
+    seen = node_conditions(
         NodeSeries(node="n1", devices=[in_no_time], loads=[LoadSample(4.0, 0.0, 5, 10)])
     )
     assert (seen.over_s, seen.foreign_cpus, seen.steal_share) == (0.0, None, None)
@@ -88,7 +88,7 @@ def test_what_one_of_two_readings_lacks_is_unknown(hidden: tuple[float | None, .
 def test_a_count_that_falls_shows_no_use() -> None:
     """A negative figure would make the run's own files refuse it."""
     loads = [LoadSample(4.0, 0.5, 50, 1000), LoadSample(8.0, -0.01, 20, 2000)]
-    seen = conditions(NodeSeries(node="n1", devices=[], loads=loads))
+    seen = node_conditions(NodeSeries(node="n1", devices=[], loads=loads))
     assert (seen.foreign_cpus, seen.steal_share) == (0.0, 0.0)
 
 
@@ -173,7 +173,7 @@ def test_memory_proves_if_it_has_most_of_the_bytes_claimed(
     (stored,) = writer_records(Series(writers=[seen]), (0.0, 5.0))
     assert (stored.proof, stored.overwritten_share) == (proof, pytest.approx(share))
     note = unproven_note(Series(writers=[seen]), [stored]) or ""
-    doubt = f"its memory shows {share:.0%} of what they claim, where 75% are needed"
+    doubt = f"its memory shows {share:.0%} of what they claim, but 75% are needed"
     assert (doubt in note) == (proof == "unproven")
     by_device = replace(seen, meter=MeterRecord(0, "sent by eth0"))
     assert record(by_device, node(device(160))).proof == "device"
