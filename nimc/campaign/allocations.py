@@ -24,12 +24,16 @@ if TYPE_CHECKING:
 class Variation:
     """Standard deviations of the logarithm of the slowdown."""
 
-    #: Of allocations, beyond what their pairs explain; and of the pairs of one allocation.
+    #: Between allocations, beyond what their pairs explain.
     between: float
+    #: Between the pairs of one allocation.
     within: float
 
     def half_width(self, allocations: int, pairs: float) -> float:
-        """Half the interval of the next allocation, relative to the slowdown."""
+        """Return half the interval of the next allocation, relative to the slowdown.
+
+        It follows from this number of allocations, with this mean number of pairs each.
+        """
         from scipy import special
 
         variance = self.between**2 + self.within**2 / pairs
@@ -40,7 +44,7 @@ class Variation:
 def variation(pairs: pl.DataFrame) -> Variation | None:
     """Estimate the variation from a `pair_table`.
 
-    None unless an effect has two allocations of two pairs or more.
+    Returns None unless an effect has two allocations of two or more pairs each.
     """
     import polars as pl
 
@@ -65,8 +69,8 @@ def variation(pairs: pl.DataFrame) -> Variation | None:
     if effect_ratios.is_empty():
         return None
     weight = pl.col("blocks") - 1
+    # `explained` is the part of the variance of means that pairs alone cause.
     variances = pl.col("within", "mean_variance", "explained")
-    # The pairs alone explain this much of the variance of means.
     within, mean_variance, explained = (
         effect_ratios.with_columns(explained=pl.col("within") * pl.col("inverse_pairs"))
         .select((variances * weight).sum() / weight.sum())
@@ -76,25 +80,32 @@ def variation(pairs: pl.DataFrame) -> Variation | None:
 
 
 def advice(variation: Variation | None, case: Case) -> str:
-    """Return what would narrow the interval of the next allocation, for a case at its floor."""
+    """Return what would narrow the interval of the next allocation, for a case at its floor.
+
+    `variation` is None if it is not known.
+    """
     allocations = sum(block.needed == "always" for block in case.blocks)
     pairs = case.pairs_least / allocations
     if allocations < MIN_BLOCKS:
         return (
-            f"The fewest pairs of a case take {plural(allocations, 'allocation')}. An interval that"
-            f" covers the next allocation takes {MIN_BLOCKS}: set pairs.block to"
+            f"A case's fewest pairs take {plural(allocations, 'allocation')}. An interval that"
+            f" covers the next allocation needs {MIN_BLOCKS}: set pairs.block to"
             f" {case.pairs_least // MIN_BLOCKS}."
         )
     if variation is None:
-        return "How much allocations differ is not known: no run here has two of a case."
+        return "How much allocations differ is not known: no run here has two for the same case."
     half_width = variation.half_width(allocations, pairs)
     with_allocation = variation.half_width(allocations + 1, pairs)
     with_pairs = variation.half_width(allocations, pairs * (allocations + 1) / allocations)
     better = "allocations" if with_allocation < with_pairs else "pairs in each"
-    percent = [f"{100 * half:.2g} %" for half in (half_width, with_allocation, with_pairs)]
     return (
-        f"The slowdown varies by {100 * variation.between:.2g} % between allocations and by"
-        f" {100 * variation.within:.2g} % between pairs. With {allocations} allocations the"
-        f" interval of the next one is {percent[0]} to either side. One more makes it {percent[1]},"
-        f" as many pairs more in these {percent[2]}: more {better} pay."
+        f"The slowdown varies by {_percent(variation.between)} between allocations and by"
+        f" {_percent(variation.within)} between pairs. With {allocations} allocations the"
+        f" interval of the next one is {_percent(half_width)} to either side. One more allocation"
+        f" makes it {_percent(with_allocation)}; its pairs, spread over these allocations instead,"
+        f" make it {_percent(with_pairs)}: more {better} pay."
     )
+
+
+def _percent(share: float) -> str:
+    return f"{100 * share:.2g} %"

@@ -14,7 +14,7 @@ from pydantic_core import ErrorDetails
 from conductor.injectors import INJECTORS
 from conductor.judge.length import LEAST_ROWS
 from nimc.campaign import cases, layouts
-from nimc.campaign.scales import scheduled
+from nimc.campaign.scales import scheduled_arms
 from nimc.readiness.checks import UNLISTED, CheckVariables, third_party_check
 from records.arms import ARMS, level_text
 from records.campaign import SWEEP_VARIABLES, Campaign, Entry
@@ -26,7 +26,7 @@ from records.yaml_file import Keys, YamlDocument, containing_model, field_at
 from reframe_tests.crossing import ARM, FULL, RATE
 from reframe_tests.planning import level_faults
 
-#: No more errors than this are listed.
+#: Largest number of faults that are listed.
 _MOST_FAULTS = 10
 #: Factor -> the key of `injector` that sets the same for the whole campaign.
 _INJECTOR_KEYS = {
@@ -64,7 +64,8 @@ def unknown_text(kind: str, name: object, allowed: Iterable[str], owner: str = "
 
 def dotted(location: Keys) -> str:
     """Return a location as users write it, such as `workloads[2].set.ranks`."""
-    return "".join(f"[{p}]" if isinstance(p, int) else f".{p}" for p in location).removeprefix(".")
+    parts = (f"[{key}]" if isinstance(key, int) else f".{key}" for key in location)
+    return "".join(parts).removeprefix(".")
 
 
 def load_campaign(
@@ -72,7 +73,7 @@ def load_campaign(
 ) -> Campaign:
     """The campaign in a file, checked for a machine, with its cases as entries (`cases.expand`).
 
-    Raises InputError with one line an error: `FILE:LINE: field: found; allowed: what is`.
+    Raises InputError with a line for each fault: `FILE:LINE: FIELD: FAULT; allowed: VALUES`.
     """
     if not isinstance(document.data, dict):
         keys = ", ".join(Campaign.model_fields)
@@ -118,9 +119,9 @@ def refuse(document: YamlDocument, faults: Iterable[FieldFault]) -> None:
             for fault in faults
         }
         lines = [one_line(f"{document.path}:{line}: {text}") for line, text in sorted(texts)]
-    more = len(lines) - _MOST_FAULTS
-    if more > 0:
-        lines = [*lines[:_MOST_FAULTS], f"{document.path}: {more} more errors"]
+    unlisted = len(lines) - _MOST_FAULTS
+    if unlisted > 0:
+        lines = [*lines[:_MOST_FAULTS], f"{document.path}: {unlisted} more errors"]
     if lines:
         raise InputError(*lines)
 
@@ -144,7 +145,7 @@ def _schema_fault(error: ErrorDetails) -> FieldFault:
 
 
 def _unvalidated_entries(document: YamlDocument) -> list[dict[str, object]]:
-    """The workloads of a campaign that is not yet validated; what is no mapping has no keys."""
+    """The workloads of a campaign that is not yet validated; {} for one that is not a mapping."""
     entries = document.data.get("workloads") if isinstance(document.data, dict) else None
     if not isinstance(entries, list):
         return []
@@ -192,17 +193,16 @@ def _field_faults(
     entries: Sequence[_EntryRequest], checks: Collection[str]
 ) -> Iterator[FieldFault]:
     """Unknown injectors and checks, settings that a check does not have, and wrong levels."""
-    name = entries[0].campaign.injector.name
-    writing = ["auto", *sorted(name for name, injector in INJECTORS.items() if injector.writes)]
-    if name not in writing:
-        programs = {
-            injector.program: name
-            for name, injector in INJECTORS.items()
-            if injector.writes and injector.program
+    injector_name = entries[0].campaign.injector.name
+    writers = {name: injector for name, injector in INJECTORS.items() if injector.writes}
+    allowed = ["auto", *sorted(writers)]
+    if injector_name not in allowed:
+        name_by_program = {
+            injector.program: name for name, injector in writers.items() if injector.program
         }
-        meant = programs.get(name)
-        hint = f", did you mean '{meant}'?" if meant else suggestion(name, writing)
-        text = f"{shown_value(name)} found{hint}; allowed: {' '.join(writing)}"
+        meant = name_by_program.get(injector_name)
+        hint = f", did you mean '{meant}'?" if meant else suggestion(injector_name, allowed)
+        text = f"{shown_value(injector_name)} found{hint}; allowed: {' '.join(allowed)}"
         yield FieldFault(("injector", "name"), text)
     for request in entries:
         if request.entry.check not in checks:
@@ -216,8 +216,8 @@ def _field_faults(
 
 
 def _arm_faults(request: _EntryRequest) -> Iterator[FieldFault]:
-    """Scheduled arms of a check that has no timetable, or that writes at several rates."""
-    for arm in scheduled(request.campaign.arms)[:1]:  # one is enough for a message
+    """Scheduled arms of a check that has no timetable, or that has levels of `rate`."""
+    for arm in scheduled_arms(request.campaign.arms)[:1]:  # one is enough for a message
         if "write" not in request.check.variables:
             text = f"'{request.entry.check}' has no arm '{arm}'; allowed: another workload or arm"
             yield FieldFault(("arms",), text)
@@ -234,7 +234,7 @@ def _sweep_faults(request: _EntryRequest) -> Iterator[FieldFault]:
     if not check.settable >= SWEEP_VARIABLES:
         yield FieldFault(
             request.key_location("sweep"),
-            f"'{entry.check}' has no variables {swept}; allowed: none",
+            f"'{entry.check}' has no variables {swept}; allowed: no sweep",
         )
     for name in request.factors:
         if name in SWEEP_VARIABLES or not check.changes_within(name):
@@ -335,19 +335,19 @@ def _case_faults(entries: Sequence[_EntryRequest]) -> Iterator[FieldFault]:
 def _length_faults(entries: Sequence[_EntryRequest], machine: Machine) -> Iterator[FieldFault]:
     """Runs that are too short for the rows of their writers."""
     campaign = entries[0].campaign
-    least = cases.shortest_run_s(campaign, machine)
+    least_s = cases.shortest_run_s(campaign, machine)
     rows = f"{LEAST_ROWS} rows of {cases.slowest_injector(campaign, machine)}"
     for request in entries:
         entry = request.entry
-        if entry.expect < least and not request.check.lengthened_by:
+        if entry.expect < least_s and not request.check.lengthened_by:
             text = (
                 f"{entry.expect:g} s found; runs of '{entry.check}' cannot be lengthened, and"
-                f" {rows} take {least:g} s; allowed: a larger problem of at least {least:g}s"
+                f" {rows} take {least_s:g} s; allowed: a larger problem of at least {least_s:g}s"
             )
             yield FieldFault(request.key_location("expect"), text)
 
 
-# Third-party checks: `check: PATH.py:Class`, a class on the mixin in their file.
+# Third-party checks: `check: PATH.py:Class`, a class in the file with the mixin as a base.
 
 _FILE_AND_CLASS = re.compile(r"[^\x00-\x1f]+\.py:[A-Za-z_]\w*", re.ASCII)
 
@@ -358,7 +358,7 @@ def load_third_party_checks(
     """Return the third-party checks that a campaign file names: name of the class -> its variables.
 
     ReFrame describes each. In `document` the name of the class replaces `PATH.py:Class`. Raises
-    InputError with a line for each check that cannot be used, such as one with a name of `ours`.
+    InputError with a line for each check that cannot be used. `ours` are names that are taken.
     """
     third_party_checks: dict[str, CheckVariables] = {}
     files: dict[str, str] = {}

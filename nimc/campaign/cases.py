@@ -34,7 +34,7 @@ _UNSAFE = re.compile(r"[^A-Za-z0-9._@+%=,-]")
 
 
 def arms_of(campaign: Campaign, machine: Machine) -> list[str]:
-    """The arms given, or else the standard ones of a machine."""
+    """The campaign's arms, or else the standard ones of the machine."""
     return campaign.arms or standard_arms(same_host=machine.origins.policy == "same_host")
 
 
@@ -54,8 +54,8 @@ def expand(
 ) -> Campaign:
     """The campaign with its arms, and cases as entries, each with the factors it is crossed with.
 
-    The short writes of each are resolved here, once. `on_error` is called for each wrong case,
-    which is then left out; by default it raises the InputError.
+    The short writes of each case are resolved here, once. `on_error` is called for each wrong case,
+    which is then left out. By default it raises the InputError.
     """
     campaign = campaign.model_copy(update={"arms": arms_of(campaign, machine)})
     cases = []
@@ -71,13 +71,13 @@ def expand(
             try:
                 resolved = resolved_scale(case_request(campaign, case, check), machine)
                 scaled = case.with_scale(resolved)
-                nodes_taken(scaled, machine)
+                nodes_taken(scaled, machine)  # raises if they are too many
             except InputError as error:
                 on_error(index, "set", error)
                 continue
             cases += sweep_cases(scaled, machine)
-    crossed = {"workloads": cases, "factors": {}, "exclude": [], "only": []}
-    return campaign.model_copy(update=crossed)
+    cases_alone = {"workloads": cases, "factors": {}, "exclude": [], "only": []}
+    return campaign.model_copy(update=cases_alone)
 
 
 def factors_of(campaign: Campaign, entry: Entry) -> dict[str, list[Level]]:
@@ -98,6 +98,7 @@ def cases_of(campaign: Campaign, entry: Entry, check: CheckVariables) -> list[En
         levels = dict(zip(between, combination, strict=True))
         excluded_cells = _matching_cells(exclude, levels)
         only_cells = _matching_cells(only, levels)
+        # A cell that names no factor within the case, {}, is the whole case.
         if {} in excluded_cells or (only and not only_cells):
             continue
         level_names = (  # a number of nodes stands alone: `lammps@4`
@@ -181,7 +182,7 @@ def sweep_cases(entry: Entry, machine: Machine) -> list[Entry]:
 def evenly_spaced(largest: int) -> list[int]:
     """Return eight of the numbers from 1 to `largest`, with both ends; all if there are fewer.
 
-    A model that is fitted to them predicts nearly as well as one of all (docs/benchmarks.md).
+    A model fitted to them predicts nearly as well as a model fitted to all (docs/benchmarks.md).
     """
     gaps = _FEW_CORE_COUNTS - 1
     return sorted({1 + round(gap * (largest - 1) / gaps) for gap in range(gaps + 1)})
@@ -219,7 +220,7 @@ def nodes_taken(case: Entry, machine: Machine) -> int:
     origins = origins_taken(case, machine)
     if (nodes := case.nodes + origins) > MAX_NODES:
         raise InputError(
-            f"nodes: {case.nodes} and {origins} of origins found; allowed: {MAX_NODES} together"
+            f"nodes: {case.nodes} and {origins} origins found; allowed: {MAX_NODES} together"
         )
     return nodes
 
@@ -228,7 +229,7 @@ def nodes_taken(case: Entry, machine: Machine) -> int:
 
 
 def shortest_run_s(campaign: Campaign, machine: Machine) -> float:
-    """The shortest run of a campaign, seconds; 0 if no writer writes before and after its runs."""
+    """The shortest run of a campaign, seconds; 0 if no arm has continuous writes."""
     if campaign.arms and not any(ARMS[arm].writing == "continuous" for arm in campaign.arms):
         return 0.0
     return LEAST_ROWS * (INJECTORS[slowest_injector(campaign, machine)].row_s or 0.0)
@@ -264,8 +265,8 @@ def leave_out(
             runnable_cases[runnable.name] = runnable
         omissions += case_omissions
     if not runnable_cases:
-        first = omissions[0]
-        raise InputError(f"{campaign.name}: no case is left: {first.case}: {first.reason}")
+        omission = omissions[0]
+        raise InputError(f"{campaign.name}: no case is left: {omission.case}: {omission.reason}")
     for name in case_names:
         if name not in runnable_cases:
             raise InputError(f"--case: {name!r} found; allowed: {', '.join(runnable_cases)}")

@@ -19,9 +19,11 @@ from records.treatment import Treatment
 from records.units import plural
 from reframe_tests.factors import AUTO, app_cores
 
-#: The variable, and the end of the name of the case in which layouts are compared.
-LAYOUT, SUFFIX = "layout", "@layouts"
-#: Accepted runs of each layout that are compared.
+#: The variable that sets a layout.
+LAYOUT = "layout"
+#: The end of the name of the case in which layouts are compared.
+SUFFIX = "@layouts"
+#: How many accepted runs of each layout are compared.
 RUNS = 3
 
 

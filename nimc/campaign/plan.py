@@ -30,7 +30,7 @@ from reframe_tests.planning import CaseRequest, block, treatments
 
 #: Placeholder in planned commands for the folder of a run that has no name yet.
 RUN = "$RUN"
-#: Time of a block without its runs, seconds: ReFrame starts and builds, writers are measured alone.
+#: Time of a block without its runs, seconds: ReFrame starts and builds, and writers run alone.
 _BLOCK_S = 8.0
 # Time from one run to the next without the application, seconds. All runs of a block have the
 # lead-in of its slowest writers (docs/method.md).
@@ -40,8 +40,8 @@ _CONDUCTOR_S = 0.2
 _LEAD_IN_S = 0.7
 #: The time in which writers that cannot be held end and start again.
 _START_S = 1.1
-#: Lead-ins of writers are a twentieth longer than computed.
-_MARGIN = 1.05
+#: Lead-ins of continuous writers are a twentieth longer than computed.
+_LEAD_IN_MARGIN = 1.05
 #: Time to measure the writers alone for each further combination of rate and message, seconds.
 _ALONE_S = 4.0
 
@@ -54,8 +54,9 @@ Needed = Literal["always", "until decided"]
 
 @dataclass(frozen=True)
 class Lengths:
-    """How long runs took in an earlier run of the same campaign, and where it is."""
+    """How long runs took in an earlier run of the same campaign."""
 
+    #: Folder of the earlier run; None without one.
     run: str | None = None
     #: Case -> seconds from the start of one accepted run to that of the next.
     run_s_by_case: Mapping[str, float] = field(default_factory=dict)
@@ -67,11 +68,12 @@ class Request:
 
     campaign: Campaign
     machine: Machine
-    #: ReFrame's settings file, and the folder of the checks.
+    #: ReFrame's settings file.
     config: Path
     checks_folder: Path
-    #: The content of the settings file, and the variables of the campaign's checks.
+    #: The content of the settings file.
     settings: ReframeSettings
+    #: The checks of the campaign, by name.
     checks: Mapping[str, CheckVariables]
     #: Cases and levels that this machine cannot run.
     omissions: Sequence[OmittedCase] = ()
@@ -81,7 +83,7 @@ class Request:
     slurm: bool = False
     #: Time limit of the jobs; None if unknown.
     time_limit_s: float | None = None
-    #: Target nodes that jobs are pinned to, joined with commas; None takes any.
+    #: Target nodes that jobs are pinned to, joined with commas; None: any nodes.
     nodelist: str | None = None
     #: The shortest run in which writers report enough rows, seconds; shorter ones are made longer.
     shortest_run_s: float = 0.0
@@ -118,7 +120,7 @@ class Request:
 
     @cached_property
     def searches(self) -> dict[str, Request]:
-        """Case with several layouts -> the campaign that chooses one. Raises InputError."""
+        """Case with several layouts -> the search that chooses one. Raises InputError."""
         return {
             case.name: self.search(case)
             for case in self.campaign.cases
@@ -130,9 +132,9 @@ class Request:
         return layouts.candidates(case, self.check(case), self.machine)
 
     def search(self, case: Entry) -> Request:
-        """The campaign that finds the layout of a case. Raises InputError."""
-        searched = layouts.search(self.campaign, case, self.layouts_of(case))
-        return replace(self, campaign=searched)
+        """The request to find the layout of a case. Raises InputError."""
+        campaign = layouts.search(self.campaign, case, self.layouts_of(case))
+        return replace(self, campaign=campaign)
 
     @property
     def most_origin_nodes(self) -> int:
@@ -149,7 +151,7 @@ class Request:
         return Plan(self.campaign.name, self.machine.name, cores, planned_cases)
 
     def with_pairs_cap(self, pairs: int) -> Request:
-        """Return the request with this cap: each case ends after so many pairs, decided or not."""
+        """Return the request with this cap: a case ends after so many pairs, decided or not."""
         capped = self.campaign.pairs.model_copy(update={"cap": pairs})
         return replace(self, campaign=self.campaign.model_copy(update={"pairs": capped}))
 
@@ -211,8 +213,9 @@ class Case:
     arms: list[str]
     #: A pair has one run of each.
     treatments: list[Treatment]
-    #: Factors whose levels change within a block, and the case's levels of all others.
+    #: Factors whose levels change within a block.
     factors_within: dict[str, list[Level]]
+    #: The case's levels of all other factors.
     factors_between: dict[str, Level]
     target_nodes: int
     origin_nodes: int
@@ -272,10 +275,13 @@ def _plan_case(request: Request, entry: Entry) -> Case:
     pairs, case_treatments = request.campaign.pairs, request.treatments[entry.name]
     blocks: list[Block] = []
     pairs_planned = 0
+    least_s = 0.0
     sizes = block_sizes(pairs)
     length_s_by_size = blocks_s(request, entry, case_treatments, {*sizes})
     for index, size in enumerate(sizes):
         needed: Needed = "always" if pairs_planned < pairs.floor else "until decided"
+        if needed == "always":
+            least_s += length_s_by_size[size]
         command = reframe_command(request, entry, index, RUN)
         blocks.append(Block(index, size, needed, length_s_by_size[size], command))
         pairs_planned += size
@@ -294,30 +300,30 @@ def _plan_case(request: Request, entry: Entry) -> Case:
         origin_nodes=origins_taken(entry, request.machine),
         pairs_least=pairs.floor,
         pairs_most=pairs.maximum,
-        duration_least_s=search_s + sum(b.duration_s for b in blocks if b.needed == "always"),
-        duration_most_s=search_s + sum(b.duration_s for b in blocks),
+        duration_least_s=search_s + least_s,
+        duration_most_s=search_s + sum(length_s_by_size[size] for size in sizes),
         blocks=blocks,
     )
 
 
 @cache  # the same for all cases of a campaign
-def block_sizes(pairs: Pairs, complete: int = 0) -> tuple[int, ...]:
-    """Return the pairs of each further block, up to the cap, of a case with `complete` pairs."""
+def block_sizes(pairs: Pairs, complete_pairs: int = 0) -> tuple[int, ...]:
+    """Return the pairs of each further block, up to the cap, of a case with `complete_pairs`."""
     sizes: list[int] = []
-    while size := next_block_pairs(complete + sum(sizes), pairs, done=False):
+    while size := next_block_pairs(complete_pairs + sum(sizes), pairs, done=False):
         sizes.append(size)
     return tuple(sizes)
 
 
-def next_block_pairs(complete: int, pairs: Pairs, *, done: bool) -> int:
-    """Return the pairs of the next block after `complete` pairs; 0 if no more are needed."""
-    if complete < pairs.floor:
+def next_block_pairs(complete_pairs: int, pairs: Pairs, *, done: bool) -> int:
+    """Return the pairs of the block after `complete_pairs`; 0 if no more are needed."""
+    if complete_pairs < pairs.floor:
         goal = pairs.floor
-    elif done or complete >= pairs.maximum:
+    elif done or complete_pairs >= pairs.maximum:
         return 0
     else:  # verdicts change at interim analyses only
-        goal = min(pairs_of_next_interim(complete + 1), pairs.maximum)
-    return min(pairs.block or goal, goal - complete)
+        goal = min(pairs_of_next_interim(complete_pairs + 1), pairs.maximum)
+    return min(pairs.block or goal, goal - complete_pairs)
 
 
 def block_s(
@@ -367,12 +373,13 @@ def _lead_in_s(request: Request, entry: Entry, treatment: Treatment) -> float:
     row_s, rows = injector.row_s or 0.0, request.check(entry).ready_rows
     between_hosts = machine.origins.policy != "same_host"
     if injector.holds == "never" or (injector.holds == "on one host" and between_hosts):
-        return _MARGIN * (_START_S + (rows - 1) * row_s)
-    device_counts = between_hosts and bool(machine.device) and entry.nodes <= machine.origins.nodes
-    if rows == 1 and (device_counts or injector.reports_arrivals):
+        return _LEAD_IN_MARGIN * (_START_S + (rows - 1) * row_s)
+    has_origin_each = entry.nodes <= machine.origins.nodes
+    counted_by_device = between_hosts and bool(machine.device) and has_origin_each
+    if rows == 1 and (counted_by_device or injector.reports_arrivals):
         return _LEAD_IN_S
-    # The writer was held during part of the first row, so one more row is needed.
-    return _MARGIN * (1 + rows) * row_s
+    # Writers were held during part of the first row, so one more row is needed.
+    return _LEAD_IN_MARGIN * (1 + rows) * row_s
 
 
 def block_plan(
@@ -384,7 +391,7 @@ def block_plan(
     *,
     seed: int,
 ) -> BlockPlan:
-    """Return the plan of one block, in which everything is decided."""
+    """Return the plan of one block, which decides everything about its runs."""
     campaign, check = request.campaign, request.check(entry)
     verify = campaign.verify
     limits = {
@@ -426,8 +433,10 @@ def folder_options(folder: Path | str) -> list[str]:
     return [f"--{option}={folder}/{name}" for option, name in names.items()]
 
 
-#: Plan files of a block: one to measure it, one only to read its runs after an interruption.
-PLAN, READING = "plan.json", "reading.json"
+#: Plan file with which a block is measured.
+PLAN = "plan.json"
+#: Plan file with which a third-party check only reads the runs of a block.
+READING = "reading.json"
 
 
 def reframe_command(

@@ -28,8 +28,9 @@ from records.machine.site import load as load_machine
 from records.programs import find_program
 from records.slurm.options import SCHEDULERS
 
-#: A time limit as ReFrame spells it.
+#: A time limit as ReFrame spells it: days, hours, minutes and seconds.
 _TIME_LIMIT = re.compile(r"(?:(\d+)d)?(?:(\d+)h)?(?:(\d+)m)?(?:(\d+)s)?")
+_TIME_UNITS_S = (86400, 3600, 60, 1)
 #: Names of nodes as Slurm takes them; no ranges, which name several.
 _NODELIST = re.compile(r"[A-Za-z0-9][\w.-]*(,[A-Za-z0-9][\w.-]*)*", re.ASCII)
 
@@ -66,16 +67,17 @@ def prepare_parsed(
     campaign, omissions = cases.leave_out(
         load_campaign(campaign_yaml, checks, machine), machine, case_names
     )
-    used = {name: checks[name] for name in sorted({case.check for case in campaign.cases})}
+    names = sorted({case.check for case in campaign.cases})
+    campaign_checks = {name: checks[name] for name in names}
     settings = settings_of(config)
-    targets = _targets(config, settings, machine, used, root)
+    targets = _targets(config, settings, machine, campaign_checks, root)
     request = Request(
         campaign=campaign,
         machine=machine,
         config=config,
         checks_folder=checks_folder,
         settings=settings,
-        checks=used,
+        checks=campaign_checks,
         omissions=omissions,
         campaign_text=campaign_yaml.text,
         slurm=machine.origins.policy != "same_host" or uses_slurm(targets),
@@ -96,19 +98,19 @@ def _targets(
     checks: Mapping[str, CheckVariables],
     root: Path,
 ) -> Partitions:
-    """Partitions of the targets. Raises InputError if they cannot run each of the checks."""
+    """Partitions of the targets. Raises InputError if one of the checks can run in none of them."""
     if settings.fault:
         line = f":{settings.fault_line}" if settings.fault_line else ""
         raise InputError(f"{config}{line}: {settings.fault}")
     targets = target_partitions(settings.partitions, machine.partition)
     if not targets:
         file = root / "site" / f"{machine.name}.yaml"
-        names = ", ".join(str(part.get("name")) for part in settings.partitions)
+        names = ", ".join(str(partition.get("name")) for partition in settings.partitions)
         raise InputError(
             f"site/{machine.name}.yaml:{yaml_file.load(file).line(('partition',))}: partition:"
             f" {machine.partition!r} found; allowed: a partition of {config}: {names}"
         )
-    target_names = [str(part.get("name")) for part in targets]
+    target_names = [str(partition.get("name")) for partition in targets]
     environments = partition_environments(settings, targets, machine.name)
     for name in checks_without_environment(checks, environments):
         raise InputError(
@@ -121,21 +123,21 @@ def _targets(
 
 def uses_slurm(partitions: Partitions) -> bool:
     """Return whether Slurm runs the jobs of any of them."""
-    return any(part.get("scheduler") in SCHEDULERS for part in partitions)
+    return any(partition.get("scheduler") in SCHEDULERS for partition in partitions)
 
 
 def time_limit_s(partitions: Partitions) -> float | None:
-    """The shortest of their time limits, seconds; None if ReFrame sets none.
+    """The shortest time limit of the partitions, seconds; None if none has one.
 
     ReFrame's form is `1d2h3m4s`, or a number of seconds; 0 is none.
     """
     limits_s = []
-    for limit in (part.get("time_limit") for part in partitions):
+    for limit in (partition.get("time_limit") for partition in partitions):
         if isinstance(limit, int | float):
             limits_s.append(float(limit))
         elif isinstance(limit, str) and (parts := _TIME_LIMIT.fullmatch(limit)):
-            numbers = zip(parts.groups(default="0"), (86400, 3600, 60, 1), strict=True)
-            limits_s.append(float(sum(int(number) * unit_s for number, unit_s in numbers)))
+            counts = zip(parts.groups(default="0"), _TIME_UNITS_S, strict=True)
+            limits_s.append(float(sum(int(count) * unit_s for count, unit_s in counts)))
     return min(filter(None, limits_s), default=None)
 
 
@@ -143,30 +145,32 @@ def time_limit_warnings(planned: Plan, limit_s: float | None) -> list[str]:
     """A line for each case whose blocks are expected to exceed the time limit of their job."""
     if limit_s is None:
         return []
-    longest = [max(case.blocks, key=lambda block: block.duration_s) for case in planned.cases]
+    longest_blocks = [
+        max(case.blocks, key=lambda block: block.duration_s) for case in planned.cases
+    ]
     return [
         f"{case.case}: {block.pairs} pairs in one job take {duration(block.duration_s)}, but"
         f" time_limit in configs/{planned.machine}.py is {duration(limit_s)}: reduce pairs.block,"
         " or raise the limit"
-        for case, block in zip(planned.cases, longest, strict=True)
+        for case, block in zip(planned.cases, longest_blocks, strict=True)
         if block.duration_s > limit_s
     ]
 
 
 def _check_nodelist(request: Request, nodelist: str) -> None:
-    machine, count = request.machine, len(set(nodelist.split(",")))
+    machine, node_count = request.machine, len(set(nodelist.split(",")))
     if not request.slurm:
         raise InputError(f"--nodelist: machine {machine.name!r} has no Slurm; leave it out")
     if machine.origins.policy == "same_job":
         raise InputError(
-            f"--nodelist: site/{machine.name}.yaml: origins.policy: 'same_job' found, where Slurm"
-            " chooses which nodes are targets; allowed: hetjob, reservation"
+            f"--nodelist: site/{machine.name}.yaml: origins.policy: 'same_job' found, with which"
+            " Slurm chooses the targets; allowed: hetjob, reservation"
         )
     if not _NODELIST.fullmatch(nodelist):
         raise InputError(f"--nodelist: {nodelist!r} found; allowed: names joined with commas")
     for case in request.campaign.cases:
-        if case.nodes != count:
+        if case.nodes != node_count:
             raise InputError(
-                f"--nodelist: {count} nodes found; allowed: as many as case '{case.name}' has,"
+                f"--nodelist: {node_count} nodes found; allowed: as many as case '{case.name}' has,"
                 f" {case.nodes}"
             )

@@ -1,4 +1,4 @@
-"""The reach of a planned campaign: the smallest effects, and the pairs of 'no effect'."""
+"""The reach of a planned campaign: the smallest effects it shows, and the pairs of 'no effect'."""
 
 from __future__ import annotations
 
@@ -27,13 +27,13 @@ from records.units import plural
 if TYPE_CHECKING:
     import polars as pl
 
-#: Spread of runs if no run of the machine has one.
+#: Spread of single runs if no run of the machine repeated its baseline.
 _DEFAULT_SPREAD = 0.01
-#: The latest runs of the machine, so many, are read for its spreads.
+#: How many of the machine's latest runs are read for its spreads.
 _MOST_RUNS = 10
-#: Names of cases in a line.
+#: Largest number of cases that a line names.
 _MOST_NAMES = 6
-#: So many pairs show a large effect in any campaign.
+#: This many pairs show a large effect in any campaign.
 _MOST_PAIRS = 96
 
 
@@ -41,6 +41,7 @@ _MOST_PAIRS = 96
 class Spreads:
     """The spread of a machine's single runs within their pairs, and the run that showed it."""
 
+    #: Folder of the run; None if no run showed it.
     run: str | None = None
     spread_by_case: dict[str, float] = field(default_factory=dict)
     #: How allocations differ, by the last run that has several; None without one.
@@ -54,16 +55,17 @@ class Spreads:
     @property
     def source(self) -> str:
         """Return where the spreads come from."""
-        return f"of {self.run}" if self.run else "of 1 %, as no run here repeated its baseline"
+        return f"of {self.run}" if self.run else "of 1 %, since no run here repeated its baseline"
 
 
 def last_spreads(results: Path, machine: str) -> Spreads:
     """Spreads of the machine's last run with repeated baselines (A/A)."""
-    machine_runs = [run for run in own_runs(results) if run[1].machine == machine]
+    started_s_by_path = {
+        path: header.started_s for path, header in own_runs(results) if header.machine == machine
+    }
+    latest_first = sorted(started_s_by_path, key=lambda path: started_s_by_path[path], reverse=True)
     latest = Spreads()
-    for path, _ in sorted(machine_runs, key=lambda run: run[1].started_s, reverse=True)[
-        :_MOST_RUNS
-    ]:
+    for path in latest_first[:_MOST_RUNS]:
         with suppress(InputError, OSError):
             pairs = _pairs_in(path)
             if not latest.run and (spread_by_case := spreads(pairs)):
@@ -76,7 +78,7 @@ def last_spreads(results: Path, machine: str) -> Spreads:
 
 
 def _pairs_in(run: Path) -> pl.DataFrame:
-    # Loads polars, which takes 0.2 s, and a new machine has no run.
+    # Imported here, since Polars takes 0.2 s to load, and a new machine has no run.
     from analysis.samples.columns import read_run
     from analysis.samples.pairs import judge_samples, pair_table
 
@@ -87,12 +89,14 @@ def spreads(pairs: pl.DataFrame) -> dict[str, float]:
     """Case -> standard deviation of the logarithm of a run's time, from its A/A pairs."""
     import polars as pl
 
-    floors = [arm for arm in pairs["arm"].cast(pl.String).unique() if arm_of(arm).role == "floor"]
-    repeated = pairs.filter(pl.col("arm").cast(pl.String).is_in(floors))
-    rows = repeated.group_by(pl.col("case").cast(pl.String)).agg(
+    arms = pairs["arm"].cast(pl.String).unique()
+    repeats = [arm for arm in arms if arm_of(arm).role == "floor"]
+    repeated = pairs.filter(pl.col("arm").cast(pl.String).is_in(repeats))
+    case_spreads = repeated.group_by(pl.col("case").cast(pl.String)).agg(
         spread=pl.col("ratio").log().std() / math.sqrt(2), pairs=pl.len()
     )
-    return dict(rows.filter(pl.col("pairs") >= MIN_VALUES).select("case", "spread").iter_rows())
+    measured = case_spreads.filter(pl.col("pairs") >= MIN_VALUES)
+    return dict(measured.select("case", "spread").iter_rows())
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -101,16 +105,18 @@ class Reach:
 
     case: str
     spread: float
-    #: Questions of the campaign, over which its verdicts hold, and roles of its treatments.
+    #: Number of questions of the campaign, over all of which its verdicts hold.
     family: int
+    #: Roles of the case's treatments.
     roles: list[str]
-    #: Its floor and cap, and the smallest slowdown, less 1, that so many pairs show; None: they
-    #: show none. At least the margin: a case whose loss is smaller may end with 'no effect' first.
+    #: Its floor and its cap.
     pairs: tuple[int, int]
+    #: The smallest slowdowns, less 1, that so many pairs show; None if they show none. At least
+    #: the margin: a case with a smaller loss may end with 'no effect' first.
     least_effects: tuple[float | None, float | None]
-    #: Pairs of 'no effect'; None: more than are ever measured.
+    #: How many pairs 'no effect' takes; None: more than are ever measured.
     pairs_for_none: int | None
-    #: Origin and target share a host.
+    #: True if origin and target share a host.
     one_host: bool
 
     @property
@@ -123,16 +129,17 @@ class Reach:
         effects = ", ".join(
             f"by {100 * effect:.2g} % in {pairs} pairs" for effect, pairs in pairs_by_effect.items()
         )
-        slower = f"slower {effects}" if effects else f"no slowdown in {self.pairs[1]} pairs"
-        none = self.pairs_for_none
-        beyond = "" if none and none <= self.pairs[1] else ", beyond the cap"
+        _, cap = self.pairs
+        slower = f"slower {effects}" if effects else f"no slowdown in {cap} pairs"
+        needed = self.pairs_for_none
+        beyond = "" if needed and needed <= cap else ", beyond the cap"
         return (
-            f"{slower}; 'no effect' in {none or 'thousands of'} pairs{beyond};"
+            f"{slower}; 'no effect' in {needed or 'thousands of'} pairs{beyond};"
             f" spread {100 * self.spread:.2g} %"
         )
 
 
-def reach(planned: Plan, campaign: Campaign, spread: Spreads) -> list[Reach]:
+def reach(planned: Plan, campaign: Campaign, past_spreads: Spreads) -> list[Reach]:
     """Return the reach of each case that ends in a verdict.
 
     A case without effects has no verdict, and a sweep ends in a model.
@@ -141,40 +148,41 @@ def reach(planned: Plan, campaign: Campaign, spread: Spreads) -> list[Reach]:
     case_treatments = [
         (case.case, treatment.name) for case in planned.cases for treatment in case.treatments
     ]
-    effects = [effect for effect in case_treatments if not arm_of(effect[1]).silent]
-    measured = {case for case, _ in effects}
+    effects = [(case, name) for case, name in case_treatments if not arm_of(name).silent]
+    with_effects = {case for case, _ in effects}
     family = len(hypotheses(effects))
     return [
-        _case_reach(case, family, campaign.margin, spread.spread_of(case.case))
+        _case_reach(case, family, campaign.margin, past_spreads.spread_of(case.case))
         for case in planned.cases
-        if case.case in measured and case.case not in swept
+        if case.case in with_effects and case.case not in swept
     ]
 
 
 def _case_reach(case: Case, family: int, margin: float, spread: float) -> Reach:
     pairs = (case.pairs_least, case.pairs_most)
     roles: list[str] = sorted({treatment.role for treatment in case.treatments})
-    after = _after_writes(case)
+    share_after = _share_after_writes(case)
+    controlled = "control" in roles
     least_losses = (
-        min_loss(number, family, after, controlled="control" in roles) for number in pairs
+        min_loss(number, family, share_after, controlled=controlled) for number in pairs
     )
-    floor, cap = (
+    least_at_floor, least_at_cap = (
         None if loss is None else max(math.expm1(loss * spread), margin) for loss in least_losses
     )
-    none = pairs_for_no_effect(math.log1p(margin) / spread, family, after)
+    pairs_for_none = pairs_for_no_effect(math.log1p(margin) / spread, family, share_after)
     return Reach(
         case=case.case,
         spread=spread,
         family=family,
         roles=roles,
         pairs=pairs,
-        least_effects=(floor, cap),
-        pairs_for_none=none,
+        least_effects=(least_at_floor, least_at_cap),
+        pairs_for_none=pairs_for_none,
         one_host=not case.origin_nodes,
     )
 
 
-def _after_writes(case: Case) -> float:
+def _share_after_writes(case: Case) -> float:
     """The largest share of a baseline's runs that come right after writes."""
     groups = grouped(
         (treatment.baseline or treatment.name, treatment.role == "effect")
@@ -190,21 +198,21 @@ def lines(reached: Iterable[Reach]) -> list[str]:
 
 
 def warnings(reached: Sequence[Reach]) -> Iterator[str]:
-    """A line for the cases that can never have a verdict, or name no loss."""
+    """Yield a line for the cases that can never have a verdict, or can never name a loss."""
     without_aa = [row.case for row in reached if "floor" not in row.roles]
     if without_aa:
         names = first_names(without_aa, _MOST_NAMES)
-        yield f"{names}: no verdict, as the arm aa does not repeat the baseline"
+        yield f"{names}: no verdict, since no arm aa repeats the baseline"
     uncontrolled = [row.case for row in reached if row.one_host and "control" not in row.roles]
     if uncontrolled:
         names = first_names(uncontrolled, _MOST_NAMES)
         yield (
-            f"{names}: a loss ends as 'control missing', as origin and"
+            f"{names}: a loss ends as 'control missing', since origin and"
             " target share a host: add spin to arms"
         )
-    effectless = [row for row in reached if row.least_effects[1] is None]
+    effectless = [row for row in reached if row.least_effects[-1] is None]
     if effectless:
-        family = effectless[0].family
+        family, (_, cap) = effectless[0].family, effectless[0].pairs
         controlled = "control" in effectless[0].roles
         enough_pairs = next(
             interim.pairs
@@ -213,7 +221,7 @@ def warnings(reached: Sequence[Reach]) -> Iterator[str]:
         )
         names = first_names([row.case for row in effectless], _MOST_NAMES)
         yield (
-            f"{names}: {effectless[0].pairs[1]} pairs"
+            f"{names}: {cap} pairs"
             f" show no effect of any size among {plural(family, 'question')}: raise pairs.cap to"
             f" {enough_pairs}"
         )

@@ -12,32 +12,36 @@ from records.campaign import Campaign
 from records.machine.site import Machine
 
 
-def scheduled(arms: Sequence[str]) -> list[str]:
+def scheduled_arms(arms: Sequence[str]) -> list[str]:
     """The arms whose writers follow a timetable."""
     return [arm for arm in arms if arm in SCHEDULED]
 
 
 @dataclass(frozen=True, kw_only=True)
 class ScaleRow:
-    """One arm of one scale; None if machine file and campaign do not give it."""
+    """One arm of one scale. Fields are None if neither machine file nor campaign gives them."""
 
     case: str
     arm: str
     target_nodes: int
     origin_nodes: int
-    #: Ranks for which the writers are computed, None if they are given; mean time to interrupt of
-    #: each.
+    #: Ranks from which the number of writers is computed; None if that number is given.
     counted: int | None
+    #: Mean time to interrupt of one rank.
     mtti_s: float
-    #: Messages of a write, if it is counted in messages; how late or early it may start or end.
+    #: Messages of a write, if its length is given in messages.
     messages: int | None
+    #: How early or late a write may start or end.
     tolerance_s: float
-    #: Concurrent writers, length of a write, and writes that begin in a second.
+    #: Number of concurrent writers.
     writers: int
+    #: Length of a write.
     write_s: float
+    #: How many writes begin in a second.
     writes_per_s: float
-    #: Bytes of one write, and of all writes of one run.
+    #: Bytes of one write.
     write_b: float | None
+    #: Bytes of all writes of one run.
     run_b: float | None
     #: Share of the busiest origin's link that its writers use during a write.
     link_share: float | None
@@ -46,13 +50,17 @@ class ScaleRow:
 def scales(campaign: Campaign, machine: Machine) -> Iterator[ScaleRow]:
     """Every scale and arm of short writes."""
     link_b_s = machine.nic.link_rate_b_s if machine.nic else None
-    for case, arm in product(campaign.cases, scheduled(campaign.arms)):
+    for case, arm in product(campaign.cases, scheduled_arms(campaign.arms)):
         resolved = case.scale
         if resolved is None:
             continue
         write_b, writes_per_s = resolved.write_b, resolved.writes_per_s[arm]
         write_s, writers = resolved.short.length_s, resolved.writers[arm]
         writers_of_busiest = math.ceil(writers / max(resolved.origins, 1))
+        run_b = None if write_b is None else write_b * writes_per_s * case.expect
+        link_share = None
+        if write_b is not None and link_b_s:
+            link_share = writers_of_busiest * write_b / write_s / link_b_s
         yield ScaleRow(
             case=case.name,
             arm=arm,
@@ -66,8 +74,8 @@ def scales(campaign: Campaign, machine: Machine) -> Iterator[ScaleRow]:
             write_s=write_s,
             writes_per_s=writes_per_s,
             write_b=write_b,
-            run_b=write_b and write_b * writes_per_s * case.expect,
-            link_share=write_b and link_b_s and writers_of_busiest * write_b / write_s / link_b_s,
+            run_b=run_b,
+            link_share=link_share,
         )
 
 
@@ -80,10 +88,10 @@ def short_write_warnings(rows: Iterable[ScaleRow]) -> list[str]:
     )
     warnings = []
     for messages, write_s, tolerance_s in short_writes:
-        length = f"lasts {write_s:.3g} s, less than its tolerance of {tolerance_s:.3g} s"
+        too_short = f"lasts {write_s:.3g} s, less than its tolerance of {tolerance_s:.3g} s"
         if messages:
             needed = math.ceil(messages * tolerance_s / write_s)
-            warnings.append(f"a write of {messages} messages {length}: {needed} last as long")
+            warnings.append(f"a write of {messages} messages {too_short}: {needed} last as long")
         else:
-            warnings.append(f"a write {length}")
+            warnings.append(f"a write {too_short}")
     return warnings

@@ -228,8 +228,10 @@ def test_the_plan_says_what_is_shown_and_what_never_can_be(tmp_path, command):
     assert "'no effect' in 16 pairs; spread 1 %" in shown
     file.write_text(f"{text.replace(', aa', '')}pairs: {{floor: 6, cap: 6}}\n")
     bare, uncontrolled = command.json("plan", file, "--machine", "localhost")["warnings"]
-    assert bare.startswith("stream: no verdict, as the arm aa does not repeat the baseline")
-    assert uncontrolled.startswith("stream: a loss ends as 'control missing', as origin and target")
+    assert bare.startswith("stream: no verdict, since no arm aa repeats the baseline")
+    assert uncontrolled.startswith(
+        "stream: a loss ends as 'control missing', since origin and target"
+    )
     file.write_text(f"{text.replace('on,', 'on, spin,')}pairs: {{floor: 6, cap: 6}}\n")
     (warning,) = command.json("plan", file, "--machine", "localhost")["warnings"]
     assert warning.endswith("among 1 question: raise pairs.cap to 8")

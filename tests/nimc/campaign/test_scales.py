@@ -50,7 +50,7 @@ def expanded(tmp_path: Path, text: str, machine: Machine = MACHINE) -> Campaign:
 
 def test_more_nodes_than_agents_were_tried_on_are_refused(tmp_path):
     text = TEXT.replace("8192", "10000")
-    with pytest.raises(InputError, match=r"nodes: 10000 and \d+ of origins found; allowed: 10000"):
+    with pytest.raises(InputError, match=r"nodes: 10000 and \d+ origins found; allowed: 10000"):
         prepare(write(tmp_path, text), "minicluster")
 
 
