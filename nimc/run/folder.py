@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import signal
 import time
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from contextlib import ExitStack, contextmanager, suppress
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -76,10 +76,10 @@ def open_run(
 ) -> Iterator[RunFolder]:
     """Open the latest run of the same request in `results`, or a new one, and lock it.
 
-    The run is new if it is `fresh`, or if the latest one is finished; with `pairs`, a finished run
-    continues up to so many pairs a case. `required_folder` is the folder in which a user's own
-    command must be typed (`records.calls`): a run whose command was typed in another one is another
-    request.
+    A new run begins if `fresh` is true, or if the latest one is finished. With `pairs`, a finished
+    run continues instead, up to so many pairs a case. `required_folder` is the folder in which a
+    user's own command must have been typed (`records.calls`); a run of a command that was typed in
+    another folder is a run of another request.
 
     The link `latest` then points to the run. Before a run is resumed, the jobs of earlier sessions
     are cancelled if the machine uses `slurm`, and their processes are awaited.
@@ -95,8 +95,14 @@ def open_run(
             latest = None
             if not fresh:
                 latest = find_latest(results, header.digest, header.reproduces, required_folder)
-            resumed = latest is not None and _is_resumable(latest[1], pairs)
-            path = latest[0] if latest and resumed else _create(results, header.run)
+            resumed_path = None
+            if latest:
+                latest_path, latest_header = latest
+                # With `pairs`, a finished run continues, too.
+                if latest_header.finished_s is None or pairs is not None:
+                    resumed_path = latest_path
+            resumed = resumed_path is not None
+            path = resumed_path or _create(results, header.run)
             exits.callback(_remove_empty, path)
             exits.enter_context(locked(path))
             if not resumed:
@@ -132,10 +138,6 @@ def _remove_empty(path: Path) -> None:
             path.rmdir()
 
 
-def _is_resumable(header: RunHeader, pairs: int | None) -> bool:
-    return header.finished_s is None or pairs is not None
-
-
 def _raise_cap(run: Path, pairs: int) -> None:
     """Let a run continue up to so many pairs a case. Raises InputError if a case has more."""
     from analysis.samples.columns import read_run
@@ -167,7 +169,15 @@ def find_latest(
         if (header.digest, header.reproduces) == (digest, reproduces)
         and required_folder in (None, load_call(path, header.campaign).folder)
     ]
-    return max(runs, key=lambda run: run[1].started_s, default=None)
+    return _latest(runs)
+
+
+def _latest(runs: Iterable[tuple[Path, RunHeader]]) -> tuple[Path, RunHeader] | None:
+    def started_s(run: tuple[Path, RunHeader]) -> float:
+        _, header = run
+        return header.started_s
+
+    return max(runs, key=started_s, default=None)
 
 
 def with_past_lengths(request: Request, results: Path) -> Request:
@@ -178,47 +188,48 @@ def with_past_lengths(request: Request, results: Path) -> Request:
 
 
 def past_lengths(results: Path, digest: str) -> Lengths:
-    """Return how long runs took in the latest run of that digest; empty without one."""
+    """Return how long runs took in the latest run with that digest; empty without one."""
     with suppress(InputError, OSError):
         if latest := find_latest(results, digest):
             from analysis.samples.columns import read_run
 
-            return Lengths(str(latest[0]), lengths_of(read_run(latest[0]).frame))
+            path, _ = latest
+            return Lengths(str(path), lengths_of(read_run(path).frame))
     return Lengths()
 
 
 def lengths_of(samples: pl.DataFrame) -> dict[str, float]:
-    """Return the mean time that a case takes for each accepted run: case -> seconds.
+    """Return the mean time that each case takes for an accepted run: case -> seconds.
 
-    It includes lead-ins and rejected runs. Cases without two runs in a block, or without an
-    accepted run, have none.
+    The time includes lead-ins and rejected runs. Cases without two runs in a block, or without an
+    accepted run, are left out.
     """
     import polars as pl  # takes 0.2 s, and most plans have no earlier run
 
     blocks = samples.group_by("case", "block").agg(
         span_s=pl.col("start_s").max() - pl.col("start_s").min(),
         runs=pl.len(),
-        accepted=(pl.col("outcome").cast(pl.String) == "accepted").sum(),
+        accepted_runs=(pl.col("outcome").cast(pl.String) == "accepted").sum(),
     )
     # A block's span is between the starts of its first and last run: one interval less than runs.
     cases = blocks.group_by(pl.col("case").cast(pl.String)).agg(
-        pl.col("span_s", "runs", "accepted").sum(), intervals=(pl.col("runs") - 1).sum()
+        pl.col("span_s", "runs", "accepted_runs").sum(), intervals=(pl.col("runs") - 1).sum()
     )
-    measured = cases.filter((pl.col("intervals") > 0) & (pl.col("accepted") > 0))
+    measured = cases.filter((pl.col("intervals") > 0) & (pl.col("accepted_runs") > 0))
     run_s = pl.col("span_s") / pl.col("intervals")
-    return dict(measured.select("case", run_s * pl.col("runs") / pl.col("accepted")).iter_rows())
+    accepted_run_s = run_s * pl.col("runs") / pl.col("accepted_runs")
+    return dict(measured.select("case", accepted_run_s).iter_rows())
 
 
 def find_differing_run(results: Path, header: RunHeader) -> tuple[Path, RunHeader] | None:
     """Return the latest unfinished run of that campaign and machine with another digest."""
-    unfinished = [
-        (path, old)
-        for path, old in own_runs(results)
-        if (old.campaign, old.machine) == (header.campaign, header.machine)
-        and old.digest != header.digest
-        and old.finished_s is None
-    ]
-    return max(unfinished, key=lambda run: run[1].started_s, default=None)
+    return _latest(
+        (path, old_header)
+        for path, old_header in own_runs(results)
+        if (old_header.campaign, old_header.machine) == (header.campaign, header.machine)
+        and old_header.digest != header.digest
+        and old_header.finished_s is None
+    )
 
 
 def differing_parts(header: RunHeader, old_header: RunHeader) -> list[str]:
@@ -250,7 +261,7 @@ def _create(results: Path, name: str) -> Path:
 def locked(path: Path, allowed: str = "wait for it, or another --results") -> Iterator[None]:
     """Lock a folder until the context ends.
 
-    Raises InputError if another process has the lock. Its message ends with what is `allowed` then.
+    Raises InputError if another process has the lock. `allowed` is the end of its message.
     """
     with private_lock(path / "lock") as lock:
         if not lock.acquire():
@@ -265,7 +276,8 @@ def locked(path: Path, allowed: str = "wait for it, or another --results") -> It
 def await_leftovers(path: Path) -> None:
     """Wait until the last block of a killed campaign has ended, so that it disturbs no run.
 
-    ReFrame never ends while it waits for a Slurm that is gone, so processes are killed in the end.
+    Processes that take too long are killed: ReFrame never ends if the Slurm that it waits for is
+    gone.
     Raises MachineError if a process remains.
     """
     until_s = time.monotonic() + LEFTOVERS_S

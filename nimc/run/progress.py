@@ -27,19 +27,20 @@ class NewSamples:
 
     def __init__(self, path: Path) -> None:
         self._path = path
-        text = path.read_bytes() if path.exists() else b""
-        self._offset = text.rfind(b"\n") + 1  # a torn line is cut off before the next is written
+        content = path.read_bytes() if path.exists() else b""
+        # A torn line at the end is cut off before the next line is written.
+        self._offset = content.rfind(b"\n") + 1
 
     def new(self) -> list[Mapping[str, Any]]:
         """Return the complete samples since the last call."""
         try:
             with self._path.open("rb") as file:
                 file.seek(self._offset)
-                whole, end, _ = file.read().rpartition(b"\n")
+                lines, end, _ = file.read().rpartition(b"\n")
         except FileNotFoundError:  # it is not yet there, or was removed
             return []
-        self._offset += len(whole) + len(end)
-        return [json.loads(line) for line in whole.splitlines()]
+        self._offset += len(lines) + len(end)
+        return [json.loads(line) for line in lines.splitlines()]
 
 
 @dataclass
@@ -59,37 +60,39 @@ class SessionPace:
         return SessionPace(self.took_s + took_s, self.planned_s + planned_s)
 
 
-class Expected(NamedTuple):
-    """How long blocks are expected to take up to each case's floor and up to its cap, seconds."""
+class ExpectedTime(NamedTuple):
+    """How long blocks are expected to take, up to each case's floor and up to its cap."""
 
     least_s: float
     most_s: float
 
 
-def expected_total(parts: Iterable[Expected]) -> Expected:
-    """Return the length of all parts, one after another."""
+def expected_total(parts: Iterable[ExpectedTime]) -> ExpectedTime:
+    """Return the expected time of all parts, one after another."""
     parts = list(parts)
-    return Expected(sum(part.least_s for part in parts), sum(part.most_s for part in parts))
+    return ExpectedTime(sum(part.least_s for part in parts), sum(part.most_s for part in parts))
 
 
 @dataclass(kw_only=True)
 class RunCounter:
-    """Counts the runs of a block and estimates the remaining time. The time is an argument.
+    """Counts the runs of a block and estimates the remaining time. Clock times are arguments.
 
-    Time is counted from the end of the first run, since a block also builds and starts before it.
+    Runs are timed from the end of the first one, since a block also builds and starts before it.
     """
 
     #: The time after the block; its maximum is reached if no case is decided before its cap.
-    later: Expected
-    #: Runs of the block, its expected length, and that of a run, seconds.
+    later: ExpectedTime
+    #: Number of runs of the block.
     block_runs: int
+    #: Expected length of the block.
     block_s: float
+    #: Expected length of a run.
     run_s: float
     started_s: float
     #: The pace of the earlier blocks.
     earlier_pace: SessionPace = field(default_factory=SessionPace)
-    accepted: int = 0
-    rejected: int = 0
+    accepted_runs: int = 0
+    rejected_runs: int = 0
     #: Clock time of the first and of the last sample.
     first_s: float | None = None
     last_s: float = 0.0
@@ -99,7 +102,7 @@ class RunCounter:
     pending_reason: str = ""
 
     def wait(self, reason: str, now_s: float) -> None:
-        """Note why the block waits in the queue, empty if it does not; waiting is not counted."""
+        """Note why the block waits in the queue, empty if it does not. Waiting is not counted."""
         self.pending_reason = reason
         if reason:
             self.started_s = now_s
@@ -108,11 +111,11 @@ class RunCounter:
         """Count one sample; rejected runs are repeated."""
         is_accepted = sample["outcome"] == "accepted"
         if is_accepted:
-            self.accepted += 1
-            # A warm-up that was too short is repeated: the plan does not have the second one.
-            self.block_runs = max(self.block_runs, self.accepted)
+            self.accepted_runs += 1
+            # A warm-up that was too short is repeated, and the plan does not have the second one.
+            self.block_runs = max(self.block_runs, self.accepted_runs)
         else:
-            self.rejected += 1
+            self.rejected_runs += 1
         if self.first_s is None:
             self.first_s = now_s
         else:
@@ -122,7 +125,7 @@ class RunCounter:
     @property
     def is_known(self) -> bool:
         """Return whether the block shows how long its runs take: two have been accepted."""
-        return self.accepted > 1
+        return self.accepted_runs > 1
 
     @property
     def pace(self) -> SessionPace:
@@ -132,9 +135,9 @@ class RunCounter:
         planned_s = self.accepted_after_first * self.run_s
         return self.earlier_pace.with_runs(self.last_s - self.first_s, planned_s)
 
-    def remaining(self, now_s: float) -> Expected:
-        """Return the remaining time; unless `is_known`, the block may take longer."""
-        remaining_runs, factor = self.block_runs - self.accepted, self.pace.factor
+    def remaining(self, now_s: float) -> ExpectedTime:
+        """Return the remaining time. Unless `is_known`, the block may take longer."""
+        remaining_runs, factor = self.block_runs - self.accepted_runs, self.pace.factor
         if self.is_known and self.first_s is not None:
             run_s = (self.last_s - self.first_s) / self.accepted_after_first
             block_s = max(0.0, remaining_runs * run_s - (now_s - self.last_s))
@@ -142,7 +145,7 @@ class RunCounter:
             planned_s = factor * self.block_s - (now_s - self.started_s)
             block_s = max(planned_s, factor * remaining_runs * self.run_s)
         least_s, most_s = (block_s + factor * later_s for later_s in self.later)
-        return Expected(least_s, most_s)
+        return ExpectedTime(least_s, most_s)
 
 
 class Display:
@@ -159,18 +162,18 @@ class Display:
         self._shown_block = ""
         self._next_s = 0.0
         #: Cases and reasons of rejected runs that were printed, without the numbers in them.
-        self._rejected: set[tuple[str, str]] = set()
+        self._rejections: set[tuple[str, str]] = set()
 
     def show(self, block_name: str, counter: RunCounter, now_s: float) -> None:
         """Print or redraw how far a block is, if a line is due."""
-        text = one_line(_progress_text(block_name, counter, now_s))
+        line = one_line(_progress_line(block_name, counter, now_s))
         if self._terminal:
-            self._draw(text[: shutil.get_terminal_size().columns - 1])
+            self._draw(line[: shutil.get_terminal_size().columns - 1])
         elif self._progress != "quiet" and (
             block_name != self._shown_block or now_s >= self._next_s
         ):
             self._shown_block, self._next_s = block_name, now_s + PLAIN_S
-            self.tell(text)
+            self.tell(line)
 
     def tell(self, text: str) -> None:
         """Print a line that stays."""
@@ -184,10 +187,10 @@ class Display:
 
     def tell_run(self, sample: Mapping[str, Any]) -> None:
         """Print a run if output is verbose, else the first rejected run of each case and reason."""
-        kind = (str(sample.get("case")), _NUMBER.sub("0", str(sample.get("reason"))))
-        is_new = sample["outcome"] != "accepted" and kind not in self._rejected
+        rejection = (str(sample.get("case")), _NUMBER.sub("0", str(sample.get("reason"))))
+        is_new = sample["outcome"] != "accepted" and rejection not in self._rejections
         if self._progress == "verbose" or (is_new and self._progress == "normal"):
-            self._rejected.add(kind)
+            self._rejections.add(rejection)
             self.tell(run_line(sample))
 
     def close(self) -> None:
@@ -195,20 +198,20 @@ class Display:
         if self._terminal:
             self._draw("")
 
-    def _draw(self, text: str) -> None:
-        print(f"\r\x1b[K{text}", end="", file=sys.stderr, flush=True)
+    def _draw(self, line: str) -> None:
+        print(f"\r\x1b[K{line}", end="", file=sys.stderr, flush=True)
 
 
 def display(progress: Progress = "normal") -> Display:
-    """Return a display of one line on a terminal, else, and if verbose, of several."""
+    """Return a display; it redraws its line on a terminal if progress is normal."""
     return Display(progress, terminal=progress == "normal" and sys.stderr.isatty())
 
 
-def _progress_text(block_name: str, counter: RunCounter, now_s: float) -> str:
+def _progress_line(block_name: str, counter: RunCounter, now_s: float) -> str:
     if counter.pending_reason:
         return f"{block_name}: {counter.pending_reason}"
-    rejected = f", {counter.rejected} rejected" if counter.rejected else ""
-    runs = f"{block_name}: {counter.accepted} of {counter.block_runs} runs{rejected}"
+    rejected = f", {counter.rejected_runs} rejected" if counter.rejected_runs else ""
+    runs = f"{block_name}: {counter.accepted_runs} of {counter.block_runs} runs{rejected}"
     return f"{runs}, {_remaining_text(counter, now_s)} left"
 
 

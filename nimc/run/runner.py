@@ -29,7 +29,14 @@ from nimc.campaign.plan import (
     run_length_s,
 )
 from nimc.run.folder import require_folder
-from nimc.run.progress import Display, Expected, NewSamples, RunCounter, SessionPace, expected_total
+from nimc.run.progress import (
+    Display,
+    ExpectedTime,
+    NewSamples,
+    RunCounter,
+    SessionPace,
+    expected_total,
+)
 from nimc.run.session import concurrent_runs, run_session
 from records import kernel_text, processes
 from records.arms import arm_of
@@ -111,18 +118,18 @@ def case_state(run: Path, case: str, treatments: Sequence[str], rule: StoppingRu
 
     from analysis.samples.pairs import pair_table
 
-    frame = _samples([file])
-    pairs = pair_table(frame)
+    samples = _samples([file])
+    pairs = pair_table(samples)
     pairs_by_treatment = {name: pairs.filter(pl.col("arm") == name).height for name in treatments}
-    runs = frame.filter(pl.col("pair") >= 0).group_by("block", "pair", "arm")
+    runs = samples.filter(pl.col("pair") >= 0).group_by("block", "pair", "arm")
     rejected = runs.agg(
-        counts=(pl.col("status") == "counts").any(),
-        rejected=(pl.col("outcome") == "rejected").any(),
-    ).filter(~pl.col("counts") & pl.col("rejected"))
-    reasons = frame.filter(status="rejected")["reason"].drop_nulls()
+        any_counts=(pl.col("status") == "counts").any(),
+        any_rejected=(pl.col("outcome") == "rejected").any(),
+    ).filter(~pl.col("any_counts") & pl.col("any_rejected"))
+    reasons = samples.filter(status="rejected")["reason"].drop_nulls()
     return CaseState(
         pairs_by_treatment=pairs_by_treatment,
-        next_block_index=max([-1, *started_blocks, *frame["block"].unique().to_list()]) + 1,
+        next_block_index=max([-1, *started_blocks, *samples["block"].unique().to_list()]) + 1,
         rejected_pairs=rejected.n_unique(["block", "pair"]),
         last_reason=str(reasons[-1]) if len(reasons) else None,
         done=rule.depends_on_verdicts(min(pairs_by_treatment.values()))
@@ -135,10 +142,10 @@ def case_is_done(run: Path, case: str, rule: StoppingRule) -> bool:
     from analysis.effects.estimate import results_of
     from analysis.samples.pairs import pair_table
 
-    frame = _samples(sorted((run / "samples").glob("*.jsonl")))
-    rows = [row for row in results_of(frame, pair_table(frame), rule) if row.case == case]
-    effects = [row for row in rows if row.role == "effect"]
-    return all(map(rule.is_done, effects or rows))
+    samples = _samples(sorted((run / "samples").glob("*.jsonl")))
+    results = [row for row in results_of(samples, pair_table(samples), rule) if row.case == case]
+    effects = [row for row in results if row.role == "effect"]
+    return all(map(rule.is_done, effects or results))
 
 
 def _samples(files: Sequence[Path]) -> pl.DataFrame:
@@ -157,7 +164,7 @@ def _samples(files: Sequence[Path]) -> pl.DataFrame:
 # Why a block failed, in one line: from the conductor, ReFrame and the disk.
 
 
-#: A disk with less space than this cannot take another sample, bytes.
+#: A disk with less free space than this cannot take another sample, bytes.
 _LEAST_SPACE_B = 64 * 1024
 #: Escape sequences with which ReFrame colours its output.
 _COLOURS = re.compile(r"\x1b\[[\d;]*m")
@@ -166,31 +173,32 @@ _LONGEST_REASON = 400
 
 
 def why_failed(status: int, logs: Path) -> str | None:
-    """Return why a session with that exit status failed, by its `logs`; None if it did not."""
+    """Return why a session with that exit status and these `logs` failed; None if it did not."""
     job, block = _read_record(logs / "job.json"), _read_record(logs / "block.json")
     if job.get("outcome", "done") != "done":
-        return _one_line(f"{job['outcome']}: {job.get('reason') or 'no reason given'}")
+        return _short_line(f"{job['outcome']}: {job.get('reason') or 'no reason given'}")
     state = block.get("state", "done")
     if status == 0 and state == "done":
         return None if block else _skip_reason(logs)
-    space = os.statvfs(logs)
-    if space.f_bavail * space.f_frsize < _LEAST_SPACE_B:
+    disk = os.statvfs(logs)
+    if disk.f_bavail * disk.f_frsize < _LEAST_SPACE_B:
         return f"{logs}: No space left on device"
     if state != "done":
-        return _one_line(f"{state}: {block.get('reason') or 'no reason given'}")
+        return _short_line(f"{state}: {block.get('reason') or 'no reason given'}")
     failed = [case for case in reported_cases(logs) if case.get("result") not in ("pass", "skip")]
-    phases = {case.get("fail_phase", "run") for case in failed}
-    if block and failed and phases <= {"sanity", "performance"}:
+    phases = [case.get("fail_phase", "run") for case in failed]
+    if block and failed and {"sanity", "performance"}.issuperset(phases):
         return None  # no pair of an arm, or slower than its reference: results, reported elsewhere
     if failed:
         why = failed[0].get("fail_reason") or "no reason given"
-        return _one_line(f"ReFrame failed in '{failed[0].get('fail_phase', 'run')}': {why}")
+        return _short_line(f"ReFrame failed in '{phases[0]}': {why}")
     log = logs / "reframe.log"
     if status < 0:  # its last line does not say why it was killed
-        return _one_line(
-            f"ReFrame was killed by {Signals(-status).name}, as for lack of memory ({log})"
+        signal_name = Signals(-status).name
+        return _short_line(
+            f"ReFrame was killed by {signal_name}, perhaps for lack of memory ({log})"
         )
-    return _one_line(f"ReFrame ended with status {status}: {_last_words(log)}")
+    return _short_line(f"ReFrame ended with status {status}: {_last_words(log)}")
 
 
 def is_done(logs: Path) -> bool:
@@ -225,8 +233,11 @@ def reported_cases(logs: Path) -> list[dict[str, str]]:
 def _last_words(log: Path) -> str:
     """Return the last error in ReFrame's output, else its last line."""
     lines = list(filter(str.strip, _COLOURS.sub("", kernel_text.read(log)).splitlines()))
-    last = ([line for line in lines if "error" in line.lower()] or lines)[-1:]
-    return f"{last[0].strip()} ({log})" if last else f"it printed nothing to {log}"
+    if not lines:
+        return f"it printed nothing to {log}"
+    errors = [line for line in lines if "error" in line.lower()]
+    last_line = (errors or lines)[-1].strip()
+    return f"{last_line} ({log})"
 
 
 def _skip_reason(logs: Path) -> str | None:
@@ -238,14 +249,14 @@ def _skip_reason(logs: Path) -> str | None:
     with suppress(OSError, ValueError, RecursionError):
         reasons = [str(reason) for reason in json.loads((logs / SKIPPED_FILE).read_bytes())]
     if reasons:
-        return _one_line(f"skipped: {'; '.join(dict.fromkeys(reasons))}")
+        return _short_line(f"skipped: {'; '.join(dict.fromkeys(reasons))}")
     if results:
         return "skipped by ReFrame"
     log = logs / "reframe.log"
-    return _one_line(f"ReFrame ran no check: {_last_words(log)}") if log.exists() else None
+    return _short_line(f"ReFrame ran no check: {_last_words(log)}") if log.exists() else None
 
 
-def _one_line(text: str) -> str:
+def _short_line(text: str) -> str:
     line = " ".join(text.split())
     return line if len(line) <= _LONGEST_REASON else f"{line[: _LONGEST_REASON - 3]}..."
 
@@ -271,8 +282,9 @@ class CampaignRunner:
     """Runs the blocks of a campaign."""
 
     request: Request
-    #: Folder of the run, and path of ReFrame.
+    #: Folder of the run.
     run: Path
+    #: Path of ReFrame.
     reframe: str
     #: Seed of the order of runs.
     seed: int
@@ -299,7 +311,7 @@ class CampaignRunner:
 
     @cached_property
     def slurm(self) -> SlurmWatch | None:
-        """None where Slurm does not run the jobs."""
+        """Return what watches the jobs in Slurm; None if Slurm does not run them."""
         return SlurmWatch(self.run, self.display.tell) if self.request.slurm else None
 
     def close(self) -> None:
@@ -320,7 +332,7 @@ class CampaignRunner:
         return [Failure(name, reason) for name, reason in failures.items()]
 
     def _rounds(self, failed: Collection[str]) -> Iterator[list[Entry]]:
-        """Yield all cases, then those that need more blocks since verdicts hold over all cases."""
+        """Yield all cases, then those that need more blocks, since verdicts hold over all cases."""
         yield self._cases
         while reopened := [case for case in self._cases if self._needs_block(case, failed)]:
             yield reopened
@@ -332,7 +344,7 @@ class CampaignRunner:
         rejected_before = self.rejected_before[case.name]
         return self._state(case).pairs_to_measure(self.campaign.pairs, rejected_before) > 0
 
-    def _run_case(self, entry: Entry, later: Expected) -> None:
+    def _run_case(self, entry: Entry, later: ExpectedTime) -> None:
         """Run blocks of a case until it is decided. Raises _CaseError.
 
         `later` is the expected time of the cases after it.
@@ -353,14 +365,14 @@ class CampaignRunner:
             previous, state = state, self._state(entry)
             if (state.pairs, state.rejected_pairs) == (previous.pairs, previous.rejected_pairs):
                 logs = logs_of(self.run, entry, state.next_block_index - 1)
-                why = state.last_reason or f"no run was started; see {logs}"
-                raise _CaseError(f"block {previous.next_block_index} added no pair: {why}")
+                reason = state.last_reason or f"no run was started; see {logs}"
+                raise _CaseError(f"block {previous.next_block_index} added no pair: {reason}")
         if not state.pairs_without_control:
             raise _CaseError(
-                f"no pair was accepted: {state.last_reason}; the same command makes as many more"
+                f"no pair was accepted: {state.last_reason}; the same command tries as many again"
             )
 
-    def _layout(self, entry: Entry, later: Expected) -> str:
+    def _layout(self, entry: Entry, later: ExpectedTime) -> str:
         """Return the fastest layout of a case; measures all of them first. Raises _CaseError."""
         search = self.request.search(entry)
         (search_entry,) = search.campaign.cases
@@ -381,7 +393,7 @@ class CampaignRunner:
         return layout
 
     def _run_block(
-        self, entry: Entry, block: int, pairs: int, later: Expected, notes: Sequence[str] = ()
+        self, entry: Entry, block: int, pairs: int, later: ExpectedTime, notes: Sequence[str] = ()
     ) -> None:
         """Run a block, and have its check read the runs that are unread. Raises _CaseError."""
         try:
@@ -396,7 +408,7 @@ class CampaignRunner:
         self._read_unread_blocks(entry, self.interrupts)
 
     def _measure_block(
-        self, entry: Entry, block: int, pairs: int, later: Expected, notes: Sequence[str]
+        self, entry: Entry, block: int, pairs: int, later: ExpectedTime, notes: Sequence[str]
     ) -> None:
         """Run one ReFrame session. Raises _CaseError."""
         require_folder(self.run)  # else `mkdir` would make a renamed folder again
@@ -500,7 +512,7 @@ class CampaignRunner:
         samples: NewSamples,
         counter: RunCounter,
     ) -> Callable[[], None]:
-        """Return what is done once a second during a block: it counts runs, and watches Slurm."""
+        """Return what is called once a second during a block: it counts runs and watches Slurm."""
         if self.slurm:
             self.slurm.next_block()
 
@@ -518,10 +530,12 @@ class CampaignRunner:
             if self.slurm:
                 # The conductor writes agents.log first.
                 begun = (logs / "agents.log").exists()
-                done = is_done(logs)
-                read = is_read(logs)
+                measured, figures_read = is_done(logs), is_read(logs)
                 self.slurm.check(
-                    now_s, begun=begun, finished=done and read, reading=done and not read
+                    now_s,
+                    begun=begun,
+                    finished=measured and figures_read,
+                    reading=measured and not figures_read,
                 )
 
         return tick
@@ -562,20 +576,20 @@ class CampaignRunner:
         """Return the time that the campaign is expected to need at least, seconds."""
         return expected_total(map(self.expected, self._cases)).least_s
 
-    def expected(self, entry: Entry) -> Expected:
+    def expected(self, entry: Entry) -> ExpectedTime:
         """Return how long a case is expected to take from now on."""
         state = self._state(entry)
-        return Expected(0.0, 0.0) if state.done else self._expected_from(entry, state.pairs)
+        return ExpectedTime(0.0, 0.0) if state.done else self._expected_from(entry, state.pairs)
 
-    def _expected_from(self, entry: Entry, complete: int) -> Expected:
-        """Return how long a case is expected to take after `complete` undecided pairs."""
+    def _expected_from(self, entry: Entry, complete_pairs: int) -> ExpectedTime:
+        """Return how long a case that is undecided after these pairs is expected to take."""
         pairs, treatments = self.campaign.pairs, self.request.treatments[entry.name]
-        sizes = block_sizes(pairs, complete)
+        sizes = block_sizes(pairs, complete_pairs)
         length_s_by_size = blocks_s(self.request, entry, treatments, {*sizes})
         least_s = most_s = 0.0
         for size in sizes:
-            if complete < pairs.floor:
+            if complete_pairs < pairs.floor:
                 least_s += length_s_by_size[size]
             most_s += length_s_by_size[size]
-            complete += size
-        return Expected(least_s, most_s)
+            complete_pairs += size
+        return ExpectedTime(least_s, most_s)

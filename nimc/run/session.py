@@ -13,26 +13,26 @@ from records import kernel_text, processes
 from records.checkout import ROOT, python_main, python_path
 from records.interrupts import Interrupts
 
-#: Set for everything that a run starts: the run's folder.
+#: Environment variable of everything that a run starts: the run's folder.
 RUN_VARIABLE = "NIMC_RUN"
 #: How often progress is updated, seconds.
 _TICK_S = 1.0
 #: How long ReFrame may take to cancel its jobs, seconds.
 GRACE_S = 30.0
-#: How long a block may then take to end: its agents their writers, and its conductor the agents.
+#: How long a block may then take to end, seconds: agents end writers, and the conductor agents.
 _END_BLOCK_S = 3 * processes.GRACE_S
 
 
 def run_session(
     argv: Sequence[str], run: Path, log: Path, interrupts: Interrupts, tick: Callable[[], None]
 ) -> int:
-    """Run a command, its output in `log`, and call `tick` once a second.
+    """Run a command with its output in `log`, and call `tick` once a second.
 
-    Returns its exit status. Raises Stopped after a signal. If this process is a subreaper, no
-    process that the command started is left when this returns or raises.
+    Returns the exit status. Raises Stopped after a signal. If this process is a subreaper, no
+    process that the command started is left at the end.
     """
     # Jobs are found by the stage folder, so a user's settings of ReFrame must not change it.
-    environment = {key: value for key, value in os.environ.items() if not key.startswith("RFM_")}
+    environment = {name: value for name, value in os.environ.items() if not name.startswith("RFM_")}
     # The run's folder has its results: ReFrame's own database, which the configuration may turn on,
     # is for sessions without a campaign.
     environment |= {"RFM_ENABLE_RESULTS_STORAGE": "no", RUN_VARIABLE: str(run)}
@@ -91,7 +91,7 @@ LOOK_PREFIX = ".nimc-look-"
 
 
 def processes_of(run: Path) -> list[int]:
-    """Return this user's processes on this host that a run has started."""
+    """Return the PIDs of this user's processes on this host that a run has started."""
     return [pid for pid, path in run_processes() if path == str(run)]
 
 
@@ -103,7 +103,7 @@ def concurrent_runs(run: Path) -> list[str]:
 
 
 def run_processes() -> Iterator[tuple[int, str]]:
-    """Yield each other process of this user that a run has started, and the run's folder."""
+    """Yield the PID of each other process of this user that a run started, and the run's folder."""
     prefix = f"{RUN_VARIABLE}=".encode()
     for pid in set(kernel_text.pids()) - {os.getpid()}:
         with kernel_text.gone_or_hidden():

@@ -52,14 +52,16 @@ class Verified:
     """The findings on one run."""
 
     run: Path
-    #: Numbers of samples, of those whose figure was re-read, and of those judged again.
+    #: Number of samples.
     samples: int = 0
+    #: Number of samples whose figure was read again from its output.
     reread: int = 0
+    #: Number of samples that were judged again.
     judged: int = 0
     #: Head of its chain; None if there is no chain, or it cannot be read.
     head: str | None = None
     findings: list[IntegrityFinding] = field(default_factory=list)
-    #: Further remarks: on a crate, its manifest and who signed it.
+    #: Further remarks: on the manifest of a crate, and on who signed it.
     remarks: list[str] = field(default_factory=list)
 
     @property
@@ -73,7 +75,7 @@ class Verified:
 
 
 def verify(run: Path, head: str | None = None) -> Verified:
-    """Verify a run, also against the `head` that was kept elsewhere, if any. Raises InputError."""
+    """Verify a run, also against a `head` that was kept elsewhere, if any. Raises InputError."""
     if not (run / "run.json").exists():
         load_header(run)  # raises
     verified = Verified(run=run)
@@ -109,9 +111,9 @@ def _run_findings(verified: Verified) -> Iterator[IntegrityFinding]:
         digests, blocks = _digests(run / "counters" / path.name), set()
         for location, sample in _samples(path, count):
             blocks.add(sample.block)
-            counted = digests.get(sample.key)
-            if sample.counters_sha256 != counted:
-                allowed = f"{counted or 'none'}, by counters/{path.name}"
+            counters_digest = digests.get(sample.key)
+            if sample.counters_sha256 != counters_digest:
+                allowed = f"{counters_digest or 'none'}, by counters/{path.name}"
                 yield _mismatch(
                     "broken", f"{location}: counters_sha256", sample.counters_sha256, allowed
                 )
@@ -128,7 +130,7 @@ def _run_findings(verified: Verified) -> Iterator[IntegrityFinding]:
 
 
 def _samples(path: Path, count: int) -> Iterator[tuple[str, Sample]]:
-    """Yield each of the first `count` samples after its file and line; others may be added now."""
+    """Yield file and line, and sample, of the first `count`; more may be added meanwhile."""
     with path.open("rb") as file:
         for number, line in enumerate(islice(file, count), 1):
             location = f"{path}:{number}"
@@ -179,7 +181,7 @@ def _sample_findings(
         try:
             stored = series.read(contents.get(series.ENDING, b""))
         except ValueError:
-            unproven["runs whose series are not kept, or of another version"] += 1
+            unproven["runs whose series are not kept, or have another version"] += 1
         else:
             verified.judged += 1
             recomputed = _judged(recomputed, stored)
@@ -210,7 +212,7 @@ def _judged(sample: Sample, stored: series.StoredSeries) -> Sample:
 def _contradictions(
     stated: Any, recomputed: Any, location: str, names: tuple[str, ...] = ()
 ) -> Iterator[IntegrityFinding]:
-    """Yield a finding for each value that differs from the recomputed one, beyond rounding."""
+    """Yield a finding for each value that differs from the recomputed one by more than rounding."""
     if isinstance(stated, dict) and isinstance(recomputed, dict):
         for name in stated | recomputed:
             yield from _contradictions(
@@ -219,8 +221,8 @@ def _contradictions(
     elif (
         isinstance(stated, list) and isinstance(recomputed, list) and len(stated) == len(recomputed)
     ):
-        for number, (value, new_value) in enumerate(zip(stated, recomputed, strict=True)):
-            yield from _contradictions(value, new_value, location, (*names, str(number)))
+        for index, (value, new_value) in enumerate(zip(stated, recomputed, strict=True)):
+            yield from _contradictions(value, new_value, location, (*names, str(index)))
     else:
         if isinstance(stated, float) and isinstance(recomputed, float):
             agree = isclose(stated, recomputed, rel_tol=ROUNDING)

@@ -172,7 +172,7 @@ def test_logs_that_are_not_kept_leave_figures_unproven(run, command):
     assert (verified["reread"], verified["judged"], verified["sound"]) == (0, 0, True)
     assert verified["findings"][0]["text"].endswith("whose output is not kept: 26")
     assert verified["findings"][1]["text"].endswith(
-        "series are not kept, or of another version: 26"
+        "series are not kept, or have another version: 26"
     )
     assert verified["findings"][2]["text"].endswith("blocks without a report of ReFrame: 1")
 

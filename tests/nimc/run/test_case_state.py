@@ -146,7 +146,7 @@ rerun with '-v' for a backtrace\x1b[0m
             None,
             [],
             {"reframe.log": "a\nbye\n\n"},
-            "ReFrame was killed by SIGKILL, as for lack of memory (LOG)",
+            "ReFrame was killed by SIGKILL, perhaps for lack of memory (LOG)",
         ),
         (2, None, [], {"reframe.json": "{ half"}, "with status 2: it printed nothing to LOG"),
         (

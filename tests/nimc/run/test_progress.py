@@ -4,7 +4,14 @@ from dataclasses import replace
 
 import pytest
 
-from nimc.run.progress import Display, Expected, NewSamples, RunCounter, SessionPace, expected_total
+from nimc.run.progress import (
+    Display,
+    ExpectedTime,
+    NewSamples,
+    RunCounter,
+    SessionPace,
+    expected_total,
+)
 
 ACCEPTED = {"outcome": "accepted"}
 REJECTED = {"outcome": "rejected"}
@@ -14,7 +21,7 @@ Err = pytest.CaptureFixture[str]
 def counter(earlier_pace: SessionPace | None = None) -> RunCounter:
     """Ten runs of 4 s, after 10 s of preparation; 100 to 300 s of blocks after them."""
     more = {"run_s": 4.0, "started_s": 1000.0, "earlier_pace": earlier_pace or SessionPace()}
-    return RunCounter(later=Expected(100.0, 300.0), block_runs=10, block_s=50.0, **more)
+    return RunCounter(later=ExpectedTime(100.0, 300.0), block_runs=10, block_s=50.0, **more)
 
 
 #: Two runs; the first comes late, as after a build: that is not the length of a run.
@@ -43,7 +50,7 @@ def test_the_time_left(runs, now_s, known, block_s, factor):
     for run in runs:
         at_work.add(*run)
     done = sum(sample == ACCEPTED for sample, _ in runs)
-    assert (at_work.accepted, at_work.rejected) == (done, len(runs) - done)
+    assert (at_work.accepted_runs, at_work.rejected_runs) == (done, len(runs) - done)
     left_s = (block_s + factor * 100, block_s + factor * 300)
     assert (at_work.is_known, at_work.remaining(now_s)) == (known, pytest.approx(left_s))
 
@@ -63,7 +70,7 @@ def test_the_next_block_begins_with_the_pace_of_those_before():
 
 def test_the_end_of_a_block_does_not_say_that_nothing_is_left(capsys):
     """Only 'about' if no block can follow: an undecided case gets another one."""
-    more, none = Expected(0.0, 110.0), Expected(0.0, 0.0)
+    more, none = ExpectedTime(0.0, 110.0), ExpectedTime(0.0, 0.0)
     for later in (more, none):
         ended = replace(counter(), later=expected_total([none, later]))
         for run in range(10):
