@@ -41,9 +41,9 @@ site_configuration = {
                     "time_limit": "4h",
                     "sched_options": {
                         "use_nodes_option": True,
-                        # An outage of accounting ends no session; `nimc` gives up after 10 min.
+                        # Sessions survive an outage of accounting; `nimc` gives up after 10 min.
                         "max_sacct_failures": 1000,
-                        # A pinned job waits for its nodes: ReFrame would cancel it.
+                        # A job waits for the nodes it is pinned to; ReFrame would cancel it.
                         "ignore_reqnodenotavail": True,
                     },
                     "env_vars": [["PATH", f"{BIN}:$PATH"]],
@@ -90,7 +90,7 @@ site_configuration = {
             "target_systems": ["*"],
         },
         {
-            # Wheels, MPICH included: work anywhere, but not over the fast network.
+            # Wheels, MPICH included: they work anywhere, but not over the fast network.
             "name": "wheels",
             "cc": "gcc",
             "cxx": "g++",

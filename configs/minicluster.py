@@ -3,20 +3,20 @@
 import os
 import sys
 from pathlib import Path
-from platform import machine
+from platform import machine as architecture
 
 from reframe_tests.logs import LOGGING
 from testbed.spec import ClusterLayout, default_state
-from testbed.state import read
+from testbed.state import read as read_state
 
 BIN = Path(sys.executable).parent
 STATE = Path(os.environ.setdefault("NIMC_MINICLUSTER", str(default_state())))
 LAYOUT = ClusterLayout.from_state(STATE)  # refuses a folder that another user may have planted
 if LAYOUT.slurm_conf.exists():  # without it, Slurm's commands wait for a minute
     os.environ["SLURM_CONF"] = str(LAYOUT.slurm_conf)
-#: QEMU's emulated processor has no AVX-512, even if the host that compiles does.
-RUNNING = read(LAYOUT)
-EMULATED = RUNNING is not None and RUNNING.accelerator == "tcg" and machine() == "x86_64"
+CLUSTER = read_state(LAYOUT)
+#: True if nodes have QEMU's processor, which has no AVX-512, even if the host that compiles does.
+QEMU_X86 = CLUSTER is not None and CLUSTER.accelerator == "tcg" and architecture() == "x86_64"
 
 site_configuration = {
     "systems": [
@@ -36,9 +36,9 @@ site_configuration = {
                     "time_limit": "20m",
                     "sched_options": {
                         "use_nodes_option": True,
-                        # An outage of accounting ends no session; `nimc` gives up after 10 min.
+                        # Sessions survive an outage of accounting; `nimc` gives up after 10 min.
                         "max_sacct_failures": 1000,
-                        # A pinned job waits for its nodes: ReFrame would cancel it.
+                        # A job waits for the nodes it is pinned to; ReFrame would cancel it.
                         "ignore_reqnodenotavail": True,
                     },
                     "env_vars": [["PATH", f"{BIN}:$PATH"], ["SLURM_MPI_TYPE", "pmi2"]],
@@ -52,7 +52,7 @@ site_configuration = {
             "cc": "cc",
             "cxx": "c++",
             "ftn": "",
-            "cflags": ["-march=x86-64-v3"] if EMULATED else [],
+            "cflags": ["-march=x86-64-v3"] if QEMU_X86 else [],
             "features": ["wheels"],
             "target_systems": ["*"],
         }

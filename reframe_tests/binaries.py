@@ -82,7 +82,7 @@ class SpackMixin(rfm.RegressionTestPlugin):
             raise ReframeError(str(error)) from None
 
     def _built(self) -> Built:
-        """Return the check's environment; build it if that was not done yet. Raises NimcError."""
+        """Return the check's environment; build it if it is not built. Raises NimcError."""
         layout = folders.layout(self.current_system.name, None)
         jobs = len(os.sched_getaffinity(0))
         return build.build(
@@ -116,8 +116,8 @@ class BinariesMixin(SpackMixin):
     program = variable(str)
 
     @run_after("init")
-    def run_program(self) -> None:
-        """Take the site file's program, if it names one; run it, unless the check wraps it."""
+    def choose_program(self) -> None:
+        """Choose the site file's program, if it names one; run it, unless the check wraps it."""
         wrapped = self.executable not in (None, "", self.program)
         self._site_program = None
         with suppress(InputError):  # a file that cannot be read is reported later
@@ -131,7 +131,10 @@ class BinariesMixin(SpackMixin):
         return super().uses_spack(environ) and not self._site_program
 
     def installed_program(self, environ: Environment) -> str:
-        """Return the program; with modules, it need not be found before the job."""
+        """Return the program; with modules, it is searched for only in the job.
+
+        Raises InputError if it is not found.
+        """
         partition_variables = self.current_partition.local_env.env_vars.items()
         variables = [*partition_variables, *environ.env_vars.items()]
         path = search_path(_PATH, os.environ, variables)
@@ -199,20 +202,21 @@ class ThreadsMixin(rfm.RegressionTestPlugin):
         try:
             requested = layout_of(self.layout)
         except ValueError:
-            why = "allowed: RANKSxTHREADS, such as 8x2 (auto: in campaigns alone)"
+            why = "allowed: RANKSxTHREADS, such as 8x2 (auto: only in campaigns)"
             raise variable_fault(self, "layout", why) from None
         if requested is None:
             return ranks, max(1, self.app_cores // ranks)
         if reason := why_layout_too_large(self.layout, self.app_cores):
             raise variable_fault(self, "layout", reason)
-        total = requested[0] * getattr(self, "nodes", 1)
-        if self.rank_counts and total not in self.rank_counts:
+        requested_ranks, _ = requested
+        all_ranks = requested_ranks * getattr(self, "nodes", 1)
+        if self.rank_counts and all_ranks not in self.rank_counts:
             allowed = ", ".join(map(str, self.rank_counts[:4]))
-            raise variable_fault(self, "layout", f"{total} ranks; allowed: {allowed}, ...")
+            raise variable_fault(self, "layout", f"{all_ranks} ranks; allowed: {allowed}, ...")
         return requested
 
     def edge_of_same_work(self, edge: int, default_ranks: int | None = None) -> int:
-        """Return the edge of each rank's cube with which any layout has the same work per node.
+        """Return the edge of each rank's cube that gives any layout the same work per node.
 
         `edge` is that of `default_ranks` ranks per node, by default one rank per core.
         """
@@ -265,7 +269,7 @@ def near_square(count: int) -> tuple[int, int]:
 
 
 def near_cube(count: int) -> tuple[int, int, int]:
-    """Return three factors of `count`, as close to each other as possible, the smallest first."""
+    """Return three factors of `count`, the smallest first; the largest is as small as possible."""
     edges = range(1, round(count ** (1 / 3)) + 1)
     boxes = [(edge, *near_square(count // edge)) for edge in edges if count % edge == 0]
     return min(boxes, key=max)

@@ -22,8 +22,8 @@ from reframe_tests.workload import Fom, FomError, Workload, number
 
 #: Placeholders that the conductor would replace in a command (`records.treatment.Start`).
 _RESERVED = re.compile(r"\{(targets|n_targets|slots|counters)\}")
-#: The choices of the match that is the figure.
-CHOICES = ("last", "worst")
+#: Values of `which`.
+_MATCH_CHOICES = ("last", "worst")
 
 
 @rfm.simple_test
@@ -38,14 +38,14 @@ class command(rfm.RunOnlyRegressionTest, NimcMixin):
     #: The program and its arguments, quoted as for a shell; they are not run by a shell.
     command = variable(str, value="")
 
-    #: The match of the regular expression `figure` in a repetition's output that counts: the `last`
-    #: or the `worst`. Without `figure`, the repetition's time counts.
+    #: Which match of the regular expression `figure` counts in a repetition's output: the `last` or
+    #: the `worst`. Without `figure`, the repetition's time counts.
     which = variable(str, value="last")
 
     #: Unit of the figure.
     unit = variable(str, value="s")
 
-    #: Number of times that the command is started within a run, one after the other.
+    #: Number of times that the command is started within a run, one time after the other.
     repeat = variable(int, value=1)
 
     #: Target nodes, and ranks on each of them; 0 ranks: one process without the MPI launcher.
@@ -69,8 +69,8 @@ class command(rfm.RunOnlyRegressionTest, NimcMixin):
                 reserved = "without {targets}, {n_targets}, {slots} and {counters}"
                 allowed = f"a program and its arguments, {reserved}"
                 raise variable_fault(self, "command", f"allowed: {allowed}")
-            if self.which not in CHOICES:
-                raise variable_fault(self, "which", f"allowed: {', '.join(CHOICES)}")
+            if self.which not in _MATCH_CHOICES:
+                raise variable_fault(self, "which", f"allowed: {', '.join(_MATCH_CHOICES)}")
             if not self.unit or self.unit.split() != [self.unit]:
                 raise variable_fault(self, "unit", "allowed: a word without spaces")
             if self.nodes > 1 and not self.ranks_per_node:
@@ -102,7 +102,7 @@ class command(rfm.RunOnlyRegressionTest, NimcMixin):
         return python_main("reframe_tests.timed", *options, *words)
 
     def _completed_plan(self, decided):
-        """Return the plan with the user's unit and direction, and with the command's folder."""
+        """Return the plan with the user's unit and better direction, and the command's folder."""
         _, unit = units.si_factor(self.unit)
         return replace(
             super()._completed_plan(decided),
@@ -120,7 +120,7 @@ _REPETITION = re.compile(
 
 
 class _Command(Workload):
-    """The workload of a command, whose user chose unit and direction."""
+    """The workload of a command; the user chooses the figure's unit and better direction."""
 
     def read(self, text: str) -> Fom:
         """Return the figure in SI units, with a note if several numbers match."""
@@ -142,7 +142,7 @@ def _last_repetition(text: str) -> re.Match[str]:
 
 
 def _mean_figure(text: str) -> float:
-    """Return the mean of all repetitions."""
+    """Return the mean of the figures of all repetitions."""
     return fmean(_figure(line["figure"]) for line in _REPETITION.finditer(text))
 
 
@@ -150,7 +150,7 @@ def _figure(text: str) -> float:
     try:
         return number(text)
     except ValueError:
-        cause = f"the figure's pattern matches {text!r}, no number" if text else "nothing matches"
+        cause = f"the figure's pattern matches {text!r}, no number," if text else "nothing matches"
         raise FomError(f"{cause} in the output of a repetition") from None
 
 

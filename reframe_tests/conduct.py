@@ -2,9 +2,9 @@
 
     python -m reframe_tests.conduct PLAN.json
 
-It runs on the first node of the allocation. Before the first run it imports the block's workload
-and, since the parser is in the file of the check, ReFrame. If the check itself reads the outputs
-later, neither is imported.
+It runs on the first node of the allocation. Before the first run it imports the block's workload,
+and ReFrame with it, since the parser is in the file of the check. If the check itself reads the
+outputs later, neither is imported.
 """
 
 from __future__ import annotations
@@ -26,19 +26,19 @@ from reframe_tests.workload import load
 def readers(plan: BlockPlan) -> Readers:
     """Return the readers for a plan. They have no parser if the check reads the outputs later."""
     if plan.read_by_check:
-        return Readers("", "lower", None, _read_counters)
+        return Readers(unit="", better="lower", fom=None, counters=_read_counters)
     _search_pythonpath_last()
     workload = load(plan.workload)
     unit = plan.fom_unit or workload.unit
     better = plan.fom_better or workload.better
-    return Readers(unit, better, workload.parse, _read_counters)
+    return Readers(unit=unit, better=better, fom=workload.parse, counters=_read_counters)
 
 
 def _search_pythonpath_last() -> None:
     """Import from PYTHONPATH last: the job's modules may add packages for another Python to it."""
-    folders = os.environ.get("PYTHONPATH", "").split(os.pathsep)
-    pythonpath = {os.path.abspath(folder) for folder in folders} - {str(ROOT)}
-    sys.path.sort(key=lambda folder: folder in pythonpath)
+    pythonpath = os.environ.get("PYTHONPATH", "").split(os.pathsep)
+    folders = {os.path.abspath(folder) for folder in pythonpath} - {str(ROOT)}
+    sys.path.sort(key=lambda folder: folder in folders)
 
 
 def _read_counters(tool: str, folder: Path, ranks: int) -> list[CounterRow]:

@@ -11,7 +11,7 @@ from typing import Any
 
 import reframe as rfm
 
-#: How the names of attributes begin that ReFrame adds to a check's class.
+#: Prefix of the names of attributes that ReFrame adds to a check's class.
 ATTRIBUTE_PREFIX = "_rfm_"
 
 
@@ -41,15 +41,17 @@ def replace_sanity(check: Any, function: Callable[[], Any]) -> None:
 
 
 def reference(check: rfm.RegressionTest, name: str) -> tuple[Any, Any, Any, Any]:
-    """Return value, lower and upper bound and unit of a figure's reference; None for what it lacks.
+    """Return value, lower bound, upper bound and unit of a figure's reference.
 
-    ReFrame resolves the forms of references for its log only.
+    Each is None if the reference lacks it. ReFrame resolves the forms of references for its log
+    only.
     """
-    found_reference: Any = ()
+    resolved: Any = ()
     with suppress(KeyError):  # the figure has no reference
-        found_reference = check._resolve_reference()[f"{check.current_partition.fullname}:{name}"]
-    parts = (*getattr(found_reference, "data", found_reference), None, None, None, None)
-    return parts[0], parts[1], parts[2], parts[3]
+        resolved = check._resolve_reference()[f"{check.current_partition.fullname}:{name}"]
+    fields = list(getattr(resolved, "data", resolved))
+    value, lower, upper, unit = (fields + [None] * 4)[:4]
+    return value, lower, upper, unit
 
 
 @contextmanager

@@ -39,7 +39,7 @@ _SAMPLE = TypeAdapter(Sample)
 _EMPTY_OUTPUT = Path(os.devnull)
 #: A character that a shell interprets.
 _SHELL_CHARACTER = re.compile(r"""[$*?~<>|&;()'"`\\{}\[\]]""")
-#: How the names of modules begin whose classes are not third-party.
+#: Prefix of the names of modules whose classes are not third-party.
 _OWN_MODULES = "reframe_tests."
 #: Stages of ReFrame whose hooks read an output.
 _READING_STAGES = ("pre_sanity", "post_sanity", "pre_performance")
@@ -60,12 +60,12 @@ class Figure(NamedTuple):
 def better_direction(
     requested: str, lower: float | None, upper: float | None, unit: str
 ) -> tuple[Better, str] | None:
-    """Return whether lower or higher is better, and what says so; None if nothing does.
+    """Return whether lower or higher is better, and the source of this; None if there is none.
 
     `lower` and `upper` are the bounds of ReFrame's reference. A single bound tells the direction.
     """
     if requested:
-        return ("lower" if requested == "lower" else "higher"), "as asked"
+        return ("lower" if requested == "lower" else "higher"), "as requested"
     if lower is None and upper is not None:
         return "lower", "by the check's reference"
     if lower is not None and upper is None:
@@ -102,8 +102,10 @@ def shared_methods(base: type, mixin: type) -> list[str]:
     for cls in base.__mro__:
         if not issubclass(cls, mixin) and not cls.__module__.startswith(("reframe.", _OWN_MODULES)):
             names |= set(vars(cls))
-    not_written = ("__", internals.ATTRIBUTE_PREFIX)
-    return sorted(name for name in methods & names if not name.startswith(not_written))
+    added_by_python_or_reframe = ("__", internals.ATTRIBUTE_PREFIX)
+    return sorted(
+        name for name in methods & names if not name.startswith(added_by_python_or_reframe)
+    )
 
 
 def check_provenance(cls: type) -> dict[str, str]:
@@ -150,7 +152,7 @@ class OutputReader:
             vars(check).pop(name, None)
         check.perf_variables = {}
         check.require_reference = False
-        # An expected failure concerns each run, not the block.
+        # A failure that the check expects (`xfail`) is one of each run, not of the block.
         rfm.xfail("", lambda _: False)(type(check))
         if check.time_limit:  # it limits each run
             check.run_timeout_s = min(check.run_timeout_s, float(check.time_limit))
@@ -188,7 +190,7 @@ class OutputReader:
         """Return a note if the check does not verify its figures: if it accepts an empty output.
 
         Raises FomError if an empty output has a figure, since every run would have the same. Raises
-        ReframeError if nothing says which figure it is.
+        ReframeError if the figure of merit is not known.
         """
         notes = []
         with self._as_job(_EMPTY_OUTPUT, _EMPTY_OUTPUT):
@@ -201,8 +203,8 @@ class OutputReader:
                 return notes
         name = self.figure.name if self.figure else ""
         raise FomError(
-            f"{name} does not come from the standard output of a run: it has a value where that is"
-            " empty"
+            f"{name} does not come from the standard output of a run: it has a value even if the"
+            " output is empty"
         )
 
     def _run_hooks(self, *stages: str) -> None:
@@ -220,7 +222,7 @@ class OutputReader:
     def _figure_of_merit(self) -> float:
         """Return the figure of merit in SI units.
 
-        Raises FomError, or ReframeError if nothing says which figure it is.
+        Raises FomError, or ReframeError if the figure or its better direction is not known.
         """
         check = self._check
         with _fom_errors("performance"):  # hooks may read the output
@@ -232,14 +234,14 @@ class OutputReader:
             raise ReframeError(f"{check.name}.figure: {name!r} found; allowed: {allowed}")
         _, lower, upper, unit = internals.reference(check, name)
         factor, unit = units.si_factor(getattr(functions[name], "unit", unit) or "")
-        better = better_direction(check.better, lower, upper, unit)
-        if better is None:
+        direction_and_source = better_direction(check.better, lower, upper, unit)
+        if direction_and_source is None:
             raise ReframeError(
-                f"{check.name}.better: whether {name} in {unit!r} is better lower or higher is not"
-                " known; allowed: lower, higher"
+                f"{check.name}.better: nothing says whether a lower or a higher {name} in {unit!r}"
+                " is better; allowed: lower, higher"
             )
-        direction, basis = better
-        note = f"figure of merit: {name} of check {check.name}, {direction} is better ({basis})"
+        direction, source = direction_and_source
+        note = f"figure of merit: {name} of check {check.name}, {direction} is better ({source})"
         if len(functions) > 1 and not check.figure:
             note += f"; the first of {len(functions)}"
         self.figure = Figure(name, unit, direction, note)
@@ -260,9 +262,9 @@ def _fom_errors(name: str) -> Iterator[None]:
 
 
 def move_unread_samples(reader: OutputReader, run_dir: Path, case: str, logs: Path) -> None:
-    """Move a block's unread samples to those of the run, each with its figure of merit.
+    """Move a block's unread samples to the run's samples, each with its figure of merit.
 
-    If an earlier call was killed, the samples that it moved are not moved again.
+    Samples that an earlier call moved before it was killed are not moved again.
     """
     unread = logs / UNREAD_FILE
     if not unread.exists():
@@ -270,7 +272,7 @@ def move_unread_samples(reader: OutputReader, run_dir: Path, case: str, logs: Pa
     complete_lines, _, _ = unread.read_text().rpartition("\n")  # a crash leaves a part of a line
     store = Store(run_dir, case)
     moved = store.keys()
-    samples = []
+    read_samples = []
     for line in complete_lines.splitlines():
         sample = _SAMPLE.validate_python(upgraded(json.loads(line)))
         if sample.key in moved:
@@ -279,8 +281,8 @@ def move_unread_samples(reader: OutputReader, run_dir: Path, case: str, logs: Pa
         out, err = logs / f"{stem}.out", logs / f"{stem}.err"
         if sample.outcome == "accepted":
             sample = reader.with_figure(sample, out, err)
-        samples.append((sample, (out, err)))
-    for sample, outputs in samples:
+        read_samples.append((sample, (out, err)))
+    for sample, outputs in read_samples:
         # Samples without a figure also get the unit and the direction of the case.
         if figure := reader.figure:
             notes = [*sample.notes, figure.note]

@@ -19,8 +19,8 @@ from collections.abc import Sequence
 from records.checkout import callers_environment
 from reframe_tests.workload import number
 
-#: Begins the line after a repetition. Then come the repetition as `1/3`, BETTER, UNIT, WHICH, the
-#: number of matches, and the figure.
+#: Start of the line after a repetition. It continues with the repetition as `1/3`, BETTER, UNIT,
+#: WHICH, the number of matches, and the figure.
 MARK = "nimc measured:"
 #: Exit status if a command cannot be started, as in a shell.
 _NOT_STARTED = 127
@@ -33,11 +33,11 @@ def main() -> None:
     os.environ.clear()
     os.environ.update(environment)  # the program is searched for on this PATH
     for repetition in range(1, int(repetitions) + 1):
-        matches, figure = _run_once(
+        match_count, figure = _run_once(
             command, pattern, worst=which == "worst", higher_is_better=better == "higher"
         )
         progress = f"{repetition}/{repetitions}"
-        print(f"\n{MARK} {progress} {better} {unit} {which} {matches} {figure}", flush=True)
+        print(f"\n{MARK} {progress} {better} {unit} {which} {match_count} {figure}", flush=True)
 
 
 def _run_once(
