@@ -243,14 +243,14 @@ class Watch:
     async def end(self) -> WatchRecord:
         """End the watch and return its record."""
         self._read_devices()
-        gained = node_counters.gain(self._first_counters, self._read_counters())
+        gained = node_counters.increase(self._first_counters, self._read_counters())
         counters_by_cpu = self._node_reader.by_cpu()
         await self.cancel()
         self._add_load()
         free_cpus = cpu_load.free_cpus(self._application_cpus)
         if free_cpus:
             free = set(kernel_text.cpu_list(free_cpus))
-            on_free_cpus = node_counters.gain_on_free_cpus(
+            on_free_cpus = node_counters.increase_on_free_cpus(
                 self._first_counters_by_cpu, counters_by_cpu, free
             )
             gained = on_free_cpus | gained
@@ -332,4 +332,4 @@ class Watch:
         """Return the last reading of the load as a sample."""
         load = self._last_load
         foreign_s = None if load.foreign is None else sum(self._foreign_s.values())
-        return LoadSample(load.at_s, foreign_s, load.stolen, load.total)
+        return LoadSample(load.at_s, foreign_s, load.stolen_ticks, load.total_ticks)

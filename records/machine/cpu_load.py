@@ -1,8 +1,8 @@
 """Load of this host, read from /proc and /sys below a root path.
 
-It is: processor time of kernel threads and of processes that are not the block's, time that the
-hypervisor took, and the processors' frequency. The CPUs that the application leaves free are found
-here as well.
+The load is the processor time of kernel threads and of processes that are not the block's, the time
+that the hypervisor took, and the processors' frequency. The CPUs that the application leaves free
+are found here as well.
 """
 
 from __future__ import annotations
@@ -13,6 +13,7 @@ from collections import Counter
 from collections.abc import Collection, Iterable, Iterator, Mapping
 from contextlib import suppress
 from dataclasses import dataclass
+from itertools import chain
 from pathlib import Path
 
 from records import kernel_text
@@ -35,32 +36,32 @@ class KernelThreads:
 
     def __init__(self, root: Path = Path("/")) -> None:
         self._proc = root / "proc"
-        self._total = 0
+        self._total_ticks = 0
         #: CPU -> ticks that threads used between readings, if they ran there last.
-        self._by_cpu = Counter[int]()
+        self._ticks_by_cpu = Counter[int]()
         #: PID and start of a thread -> all ticks that it had used at the last reading.
-        self._used = {thread: stat.used_ticks for thread, stat in _threads(self._proc)}
+        self._used_ticks = {thread: stat.used_ticks for thread, stat in _threads(self._proc)}
 
     @property
     def are_visible(self) -> bool:
         """Return whether /proc shows kernel threads; in a container it does not."""
-        return bool(self._used)
+        return bool(self._used_ticks)
 
     def read_s(self) -> float:
         """Read the time that all threads have used since the first reading, seconds."""
-        used = {}
+        used_ticks = {}
         for thread, stat in _threads(self._proc):
-            used[thread] = stat.used_ticks
-            ticks = max(stat.used_ticks - self._used.get(thread, 0), 0)
-            self._total += ticks
+            used_ticks[thread] = stat.used_ticks
+            ticks = max(stat.used_ticks - self._used_ticks.get(thread, 0), 0)
+            self._total_ticks += ticks
             if stat.cpu is not None:
-                self._by_cpu[stat.cpu] += ticks
-        self._used = used
-        return self._total / TICKS_PER_S
+                self._ticks_by_cpu[stat.cpu] += ticks
+        self._used_ticks = used_ticks
+        return self._total_ticks / TICKS_PER_S
 
     def by_cpu_s(self) -> dict[int, float]:
-        """Return that time by CPU, as of the last reading: a thread counts where it ran last."""
-        return {cpu: ticks / TICKS_PER_S for cpu, ticks in self._by_cpu.items()}
+        """Return the time that `read_s` last read, by CPU: a thread counts where it ran last."""
+        return {cpu: ticks / TICKS_PER_S for cpu, ticks in self._ticks_by_cpu.items()}
 
 
 def _threads(proc: Path) -> Iterator[tuple[tuple[int, int], kernel_text.ProcessStat]]:
@@ -77,14 +78,15 @@ def _threads(proc: Path) -> Iterator[tuple[tuple[int, int], kernel_text.ProcessS
 #: name.
 BLOCK_VARIABLE = "NIMC_BLOCK"
 
-#: Slurm's daemons wait for processes of the block. The time of these then counts as that of the
-#: daemons' children.
-_REAPERS = frozenset({"slurmd", "slurmstepd"})
-#: Number of columns of the first line of /proc/stat that add up to all time; the column of stolen
-#: time.
-_COLUMNS, _STEAL = 8, 7
+#: Slurm's daemons, which wait for processes of the block. The kernel then adds the time of these to
+#: that of the daemons' children.
+_REAPER_NAMES = frozenset({"slurmd", "slurmstepd"})
+#: Number of columns of the first line of /proc/stat that add up to all time; index of the column of
+#: stolen time.
+_TIME_COLUMNS, _STEAL_COLUMN = 8, 7
 #: This flag in /proc/cpuinfo means that its `cpu MHz` is measured.
 _LIVE_MHZ = "aperfmperf"
+#: From this number on it is taken for a fault.
 _MOST_MHZ = 1e6
 
 
@@ -97,13 +99,13 @@ class HostLoad:
     foreign: dict[int, ProcessStat] | None
     #: PID -> process that had ended before any reading showed it, and that nobody has waited for.
     ended: dict[int, ProcessStat]
-    #: PID -> start of a process of the block (as in `ProcessStat`).
+    #: PID -> start, in ticks, of a process of the block.
     ours: dict[int, int]
     #: PIDs of processes that wait for a process of the block.
     reapers: frozenset[int]
-    #: Time that the hypervisor took, and all processor time, ticks.
-    stolen: int
-    total: int
+    #: Time that the hypervisor took, and all processor time, since boot.
+    stolen_ticks: int
+    total_ticks: int
 
 
 def read(
@@ -115,12 +117,12 @@ def read(
 ) -> HostLoad:
     """Read the load now.
 
-    A process is the block's if one of these holds: its environment has the block's mark; it is one
-    of `roots` or descends from one; it is one of `exempt`; it was the block's in the `earlier`
+    A process is the block's if one of these holds: its environment has the block's variable; it is
+    one of `roots` or descends from one; it is one of `exempt`; it was the block's in the `earlier`
     reading. Kernel threads are left out.
     """
     proc, at_s = root / "proc", time.monotonic()
-    mark = f"{BLOCK_VARIABLE}={block}".encode()
+    block_setting = f"{BLOCK_VARIABLE}={block}".encode()
     processes = {
         pid: stat for pid, stat in kernel_text.stats(proc) if not stat.flags & _KERNEL_THREAD
     }
@@ -140,7 +142,7 @@ def read(
         for pid, process in processes.items()
         if pid not in ours and (pid, process.start_ticks, process.name) not in unchanged
     ]
-    ours |= {pid for pid in new if _marked(proc / str(pid), mark)}
+    ours |= {pid for pid in new if _has_setting(proc / str(pid), block_setting)}
     ours |= kernel_text.with_descendants(roots, processes)
     others = {pid: process for pid, process in processes.items() if pid not in ours}
     # If a process has ended, nothing shows whether it was the block's.
@@ -150,7 +152,7 @@ def read(
         if process.state == "Z" and pid not in earlier_foreign
     }
     others = {pid: process for pid, process in others.items() if pid not in ended}
-    stolen, total = _stolen(proc)
+    stolen_ticks, total_ticks = _stolen_and_total_ticks(proc)
     return HostLoad(
         at_s=at_s,
         # The option `hidepid` of /proc hides the processes of other users.
@@ -158,8 +160,8 @@ def read(
         ended=ended,
         ours={pid: processes[pid].start_ticks for pid in ours},
         reapers=frozenset({1, *exempt} | {processes[pid].parent for pid in ours}),
-        stolen=stolen,
-        total=total,
+        stolen_ticks=stolen_ticks,
+        total_ticks=total_ticks,
     )
 
 
@@ -174,27 +176,26 @@ def foreign_s(before: HostLoad, after: HostLoad) -> dict[str, float] | None:
     """
     if before.foreign is None or after.foreign is None:
         return None
-    ticks: dict[str, int] = {}
+    ticks_by_name: dict[str, int] = {}
     reapers = before.reapers | after.reapers
-    known_ticks = _ticks_of_ended(
-        {**before.ended, **before.foreign}, {**after.ended, **after.foreign}
-    )
+    ended_ticks = _ended_ticks({**before.ended, **before.foreign}, {**after.ended, **after.foreign})
     for pid, now in after.foreign.items():
         then = before.foreign.get(pid)
         used, children = now.used_ticks, now.children_ticks
         if then and then.start_ticks == now.start_ticks:
             used, children = used - then.used_ticks, children - then.children_ticks
-        if pid not in reapers and now.name not in _REAPERS:
-            used += max(children - known_ticks.get(pid, 0), 0)
+        if pid not in reapers and now.name not in _REAPER_NAMES:
+            used += max(children - ended_ticks.get(pid, 0), 0)
         # A user can put control characters of terminals into the name of a process.
         name = "".join(c if c.isascii() and c.isprintable() else "?" for c in now.name)
-        ticks[name] = ticks.get(name, 0) + used
-    total, available = sum(ticks.values()), after.total - before.total
+        ticks_by_name[name] = ticks_by_name.get(name, 0) + used
+    total = sum(ticks_by_name.values())
+    available = after.total_ticks - before.total_ticks
     share = available / total if 0 < available < total else 1.0
-    return {name: share * used / TICKS_PER_S for name, used in ticks.items()}
+    return {name: share * used / TICKS_PER_S for name, used in ticks_by_name.items()}
 
 
-def _ticks_of_ended(
+def _ended_ticks(
     before: Mapping[int, ProcessStat], after: Mapping[int, ProcessStat]
 ) -> dict[int, int]:
     """Return the ticks that ended processes had used by the first reading, by living ancestor.
@@ -203,15 +204,15 @@ def _ticks_of_ended(
     ended too, the time goes on to the parent's parent.
     """
 
-    def ended(pid: int) -> bool:
+    def has_ended(pid: int) -> bool:
         now = after.get(pid)
         return pid in before and (now is None or now.start_ticks != before[pid].start_ticks)
 
     ticks: dict[int, int] = {}
     for pid, then in before.items():
-        if ended(pid):
+        if has_ended(pid):
             ancestor, visited = then.parent, {pid}
-            while ended(ancestor) and ancestor not in visited:
+            while has_ended(ancestor) and ancestor not in visited:
                 visited.add(ancestor)
                 ancestor = before[ancestor].parent
             ticks[ancestor] = ticks.get(ancestor, 0) + then.used_ticks + then.children_ticks
@@ -221,32 +222,35 @@ def _ticks_of_ended(
 def frequency_hz(cpus: Collection[int], root: Path = Path("/")) -> float | None:
     """Return the mean frequency of CPUs (empty: all), Hz; None if the kernel does not report it."""
     folder = root / "sys/devices/system/cpu"
-    names = [f"cpu{cpu}" for cpu in cpus] or ["cpu[0-9]*"]
-    paths = [p for name in names for p in folder.glob(f"{name}/cpufreq/scaling_cur_freq")]
-    values = [1e3 * khz for path in paths if (khz := kernel_text.number(kernel_text.read(path)))]
-    if not values:
-        values = [1e6 * mhz for cpu, mhz in _mhz(root / "proc/cpuinfo") if not cpus or cpu in cpus]
-    return sum(values) / len(values) if values else None
+    cpu_folders = [f"cpu{cpu}" for cpu in cpus] or ["cpu[0-9]*"]
+    paths = (folder.glob(f"{name}/cpufreq/scaling_cur_freq") for name in cpu_folders)
+    numbers_khz = [kernel_text.number(kernel_text.read(path)) for path in chain(*paths)]
+    frequencies_hz = [1e3 * khz for khz in numbers_khz if khz]
+    if not frequencies_hz:
+        mhz_of_cpus = _measured_mhz(root / "proc/cpuinfo")
+        frequencies_hz = [1e6 * mhz for cpu, mhz in mhz_of_cpus if not cpus or cpu in cpus]
+    return sum(frequencies_hz) / len(frequencies_hz) if frequencies_hz else None
 
 
-def _marked(process: Path, mark: bytes) -> bool:
+def _has_setting(process: Path, setting: bytes) -> bool:
+    """Return whether a process started with `NAME=VALUE` in its environment."""
     with kernel_text.gone_or_hidden():
-        return mark in (process / "environ").read_bytes().split(b"\0")
+        return setting in (process / "environ").read_bytes().split(b"\0")
     return False
 
 
-def _stolen(proc: Path) -> tuple[int, int]:
+def _stolen_and_total_ticks(proc: Path) -> tuple[int, int]:
     """Return stolen and total ticks of all CPUs; zeros if unknown."""
     with suppress(ValueError):
-        first = kernel_text.read(proc / "stat").partition("\n")[0]
-        values = [int(text) for text in first.split()[1:]]
-        if len(values) > _STEAL:
-            return values[_STEAL], sum(values[:_COLUMNS])
+        first_line = kernel_text.read(proc / "stat").partition("\n")[0]
+        ticks = [int(column) for column in first_line.split()[1:]]
+        if len(ticks) > _STEAL_COLUMN:
+            return ticks[_STEAL_COLUMN], sum(ticks[:_TIME_COLUMNS])
     return 0, 0
 
 
-def _mhz(path: Path) -> Iterator[tuple[int, float]]:
-    """Yield CPUs and their frequencies in MHz from /proc/cpuinfo, if these are measured."""
+def _measured_mhz(path: Path) -> Iterator[tuple[int, float]]:
+    """Yield each CPU and its frequency in MHz, from /proc/cpuinfo, if they are measured."""
     with suppress(ValueError):
         text = kernel_text.read(path)
         if _LIVE_MHZ not in text.split():
@@ -265,23 +269,23 @@ def _mhz(path: Path) -> Iterator[tuple[int, float]]:
 # The launcher decides how an application is bound on other hosts, so the binding is read.
 
 
-#: Share of the time that a busy thread runs at least. A thread that runs less is that of a launcher
-#: or a helper. An application's thread runs more, even if it shares its core with twelve others.
+#: Least share of the time that a busy thread runs. A thread that runs less belongs to a launcher or
+#: a helper. An application's thread runs more, even if it shares its core with twelve others.
 _BUSY_SHARE = 0.05
-_ALLOWED = re.compile(r"^Cpus_allowed_list:\s*(\S+)", re.MULTILINE)
+_ALLOWED_CPUS = re.compile(r"^Cpus_allowed_list:\s*(\S+)", re.MULTILINE)
 
 
 def busy_cpus(pids: Iterable[int], over_s: float, root: Path = Path("/")) -> set[int]:
-    """Return the CPUs on which the busy threads of processes may run that started `over_s` ago."""
+    """Return the CPUs on which busy threads may run, of processes that started `over_s` ago."""
     least_ticks = _BUSY_SHARE * over_s * TICKS_PER_S
     cpus: set[int] = set()
     for pid in pids:
         tasks = root / f"proc/{pid}/task"
         for tid, stat in kernel_text.stats(tasks):
-            listed = _ALLOWED.search(kernel_text.read(tasks / f"{tid}/status"))
+            allowed_cpus = _ALLOWED_CPUS.search(kernel_text.read(tasks / f"{tid}/status"))
             with suppress(ValueError):
-                if listed and stat.used_ticks > 0 and stat.used_ticks >= least_ticks:
-                    cpus.update(cpu_list(listed[1]))
+                if allowed_cpus and stat.used_ticks > 0 and stat.used_ticks >= least_ticks:
+                    cpus.update(cpu_list(allowed_cpus[1]))
     return cpus
 
 

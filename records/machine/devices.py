@@ -22,7 +22,7 @@ from records.machine.fabrics import Fabric
 SYS = Path("/sys")
 #: Folders of devices: those with verbs, and Slingshot's.
 _CLASSES = ("infiniband", "cxi")
-_PCI = re.compile(r"[0-9a-f]{4,8}:[0-9a-f]{2}:[0-9a-f]{2}\.[0-7]")
+_PCI_ADDRESS = re.compile(r"[0-9a-f]{4,8}:[0-9a-f]{2}:[0-9a-f]{2}\.[0-7]")
 _WITH_PORT = re.compile(r"(.+):([0-9]{1,3})")
 _RATE = re.compile(r"[0-9]{1,6}(\.[0-9]+)?(?= Gb/sec)")
 #: `BS_200G` of Slingshot, in Gbit/s.
@@ -84,36 +84,36 @@ class DevicePort(NamedTuple):
         return f"{self.name}:{self.port}"
 
 
-def parse_name(text: str) -> DevicePort:
+def parse_name(name: str) -> DevicePort:
     """Return the parts of `DEVICE` or `DEVICE:PORT`; the default is port 1."""
-    match = None if _PCI.fullmatch(text) else _WITH_PORT.fullmatch(text)
-    return DevicePort(match[1], int(match[2])) if match else DevicePort(text, 1)
+    match = None if _PCI_ADDRESS.fullmatch(name) else _WITH_PORT.fullmatch(name)
+    return DevicePort(match[1], int(match[2])) if match else DevicePort(name, 1)
 
 
-def has_address(text: str) -> bool:
+def has_address(name: str) -> bool:
     """Return whether a device is named by its PCI address."""
-    return _PCI.fullmatch(parse_name(text).name) is not None
+    return _PCI_ADDRESS.fullmatch(parse_name(name).name) is not None
 
 
-def resolve(text: str, root: Path = SYS) -> DevicePort:
-    """Return the device of this host that has a name or a PCI address, and the port.
+def resolve(name: str, root: Path = SYS) -> DevicePort:
+    """Return the device of this host that a site file names, and the port.
 
     The name of a network interface is returned as it is.
     """
-    name, port = parse_name(text)
-    if _PCI.fullmatch(name):
+    device, port = parse_name(name)
+    if _PCI_ADDRESS.fullmatch(device):
         for folder in _CLASSES:
             for path in (root / "class" / folder).glob("*"):
-                if _pci_address(path) == name:
+                if _pci_address(path) == device:
                     return DevicePort(path.name, port)
-        return DevicePort(name, port)
-    return DevicePort(name, port) if folder_of(name, root) else DevicePort(text, 1)
+        return DevicePort(device, port)
+    return DevicePort(device, port) if folder_of(device, root) else DevicePort(name, 1)
 
 
 def _pci_address(path: Path) -> str | None:
     with suppress(OSError):
         address = (path / "device").readlink().name
-        return address if _PCI.fullmatch(address) else None
+        return address if _PCI_ADDRESS.fullmatch(address) else None
     return None
 
 
@@ -124,18 +124,18 @@ def detect(root: Path = SYS) -> list[Device]:
 
 
 def is_rdma(name: str | None, root: Path = SYS) -> bool:
-    """Return whether there is such an RDMA device; false for network interfaces."""
+    """Return whether this host has an RDMA device of that name; false for network interfaces."""
     return name is not None and folder_of(resolve(name, root).name, root) is not None
 
 
 def folder_of(device: str, root: Path = SYS) -> Path | None:
-    """Return the folder of the RDMA device with a kernel's name; None if this host has none."""
+    """Return the folder of the RDMA device that the kernel calls so; None if this host has none."""
     folders = (root / "class" / folder / device for folder in _CLASSES)
     return next((folder for folder in folders if folder.exists()), None)
 
 
 def fabric(name: str, root: Path = SYS) -> Fabric | None:
-    """Return the fabric of a device or an interface; its name tells if this host lacks it."""
+    """Return the fabric of a device or an interface: by its name if this host lacks it."""
     device = resolve(name, root).name
     if folder := folder_of(device, root):
         return fabric_of(folder)
@@ -145,7 +145,7 @@ def fabric(name: str, root: Path = SYS) -> Fabric | None:
 
 
 def fabric_of(path: Path) -> Fabric | None:
-    """Return the fabric of the device with this folder."""
+    """Return the fabric of the device with this folder; None if it fits no row of the table."""
     device_driver, node_type = driver(path), _read(path / "node_type")
     layers = {_read(layer) for layer in path.glob("ports/[0-9]*/link_layer")}
     has_parent = bool(_read(path / "parent"))
@@ -171,14 +171,14 @@ def transport(name: str | None, root: Path = SYS) -> str:
     return "RDMA"
 
 
-def find(text: str, devices: Sequence[Device]) -> Device | None:
-    """Return the device of a host that has a name or a PCI address, with or without a port."""
-    name = parse_name(text).name
-    return next((device for device in devices if name in (device.name, device.pci)), None)
+def find(name: str, devices: Sequence[Device]) -> Device | None:
+    """Return the one of a host's devices that a site file names, with or without a port."""
+    wanted = parse_name(name).name
+    return next((device for device in devices if wanted in (device.name, device.pci)), None)
 
 
 def numa_node(name: str | None, devices: Sequence[Device]) -> int | None:
-    """NUMA node of a device (None: the first); None if unknown."""
+    """Return the NUMA node of the device with a name (None: the first); None if unknown."""
     device = next(iter(devices), None) if name is None else find(name, devices)
     return device.numa_node if device else None
 
@@ -230,16 +230,16 @@ def mpi_variables_of_all(ucx_names: Mapping[str, str], root: Path = SYS) -> dict
 
 
 def gid_index(
-    text: str, interface: str | None = None, root: Path = SYS, *, ipv4: bool = True
+    name: str, interface: str | None = None, root: Path = SYS, *, ipv4: bool = True
 ) -> int | None:
-    """Return the index of the port's GID of RoCE v2 that is preferred; None if it has none.
+    """Return the index of a port's preferred GID of RoCE v2; None if it has none.
 
     A port has a GID for each address of its interface, and of the interfaces on top of it. Those of
     `interface` are preferred, then those of IPv4 (unless `ipv4` excludes them), then those of a
     global address of IPv6.
     """
-    name, port = resolve(text, root)
-    path = root / f"class/infiniband/{name}/ports/{port}"
+    device, port = resolve(name, root)
+    path = root / f"class/infiniband/{device}/ports/{port}"
     candidates = []
     for file in path.glob("gid_attrs/types/[0-9]*"):
         if _read(file) != "RoCE v2":
@@ -253,10 +253,10 @@ def gid_index(
     return min(candidates)[-1] if candidates else None
 
 
-def driver(device: Path) -> str:
+def driver(folder: Path) -> str:
     """Return the driver of the device with this folder, such as `mlx5_core`; empty if none."""
     with suppress(OSError):
-        return (device / "device/driver").readlink().name
+        return (folder / "device/driver").readlink().name
     return ""
 
 
@@ -290,7 +290,8 @@ def _bonded_b_s(port: Path) -> float | None:
 
     A bond's rate is that of all its ports that can send. The device reports the rate of one port.
     """
-    net = port.parents[3] / "net"
+    infiniband = port.parents[2]  # the port is `infiniband/DEVICE/ports/NUMBER`
+    net = infiniband.with_name("net")
     for file in sorted(port.glob("gid_attrs/ndevs/[0-9]*")):
         interface = _read(file)
         if interface and (net / interface / "bonding").exists():

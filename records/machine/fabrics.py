@@ -24,7 +24,7 @@ from records.notes import Note
 InjectorName = Literal["perftest", "ucx", "mpi_put"]
 _PORT = "sys/class/infiniband/{device}/ports/{port}"
 _CXI = "sys/class/cxi/{device}/device/telemetry"
-#: Drivers of devices whose RDMA driver is irdma (earlier: i40iw), and of those with bnxt_re.
+#: Drivers of devices whose RDMA driver is irdma (earlier: i40iw), and of devices with bnxt_re.
 _INTEL = ("irdma", "ice", "i40e", "i40iw", "idpf")
 _BROADCOM = ("bnxt_re", "bnxt_en")
 
@@ -33,9 +33,9 @@ _BROADCOM = ("bnxt_re", "bnxt_en")
 class Counter:
     """The files in which devices of one kind count the bytes that passed them."""
 
-    #: Name of a reading.
+    #: Name of the counter in readings.
     name: str
-    #: Files below the root, whose numbers are added up. `FILE#COLUMN` is a column of the line that
+    #: Files below the root; their numbers are added up. `FILE#COLUMN` is a column of the line that
     #: begins with the interface and `:`.
     received: tuple[str, ...]
     sent: tuple[str, ...]
@@ -43,7 +43,7 @@ class Counter:
     unit_b: int = 1
     #: The devices' kernel drivers; empty: any driver that has the files.
     drivers: tuple[str, ...] = ()
-    #: The largest value, at which the counter stops; None: it starts again at 0.
+    #: The largest value, at which the counter stops; None: it starts again from 0.
     stops_at: int | None = None
 
 
@@ -57,7 +57,7 @@ class OneSidedCounter:
 
 @dataclass(frozen=True, kw_only=True)
 class Fabric:
-    """One fabric; the first row that a device fits is its own."""
+    """One fabric. A device belongs to the first fabric in the table that it fits."""
 
     #: The writer's transport in samples.
     name: str
@@ -80,7 +80,7 @@ class Fabric:
     counters: tuple[Counter, ...] = ()
     #: The counter that shows whether writes were one-sided; None if all are, or none is.
     one_sided_counter: OneSidedCounter | None = None
-    #: The caveat of writers' figures there; and that if nothing shows that writes were one-sided.
+    #: The caveat of writers' figures there; the one if nothing shows that writes were one-sided.
     note: Note | None = None
     emulated_note: Note | None = None
     #: Variable -> its value, for MPI over one device. Each MPI library reads its own variables.
@@ -105,7 +105,7 @@ class Fabric:
         *,
         has_parent: bool,
     ) -> bool:
-        """Return whether a device is of this fabric; if its driver is unknown, the name tells."""
+        """Return whether a device is of this fabric; if its driver is unknown, its name decides."""
         fits_name = not driver and re.fullmatch(self.name_pattern, name) is not None
         return (
             folder == self.folder
@@ -129,14 +129,15 @@ class Fabric:
         device, _, port = device_port.partition(":")
         unit = re.fullmatch(self.unit_pattern, device)
         if unit is None and self.unit_pattern:
-            raise ValueError(f"MPI over {self.name} takes a unit, which the name {device} is not")
+            raise ValueError(f"MPI over {self.name} takes a unit number, and {device} has none")
         values = {
             "name": ucx_name,
             "device": device,
             "port": port or "1",
             "unit": unit[1] if unit else "",
         }
-        return {variable: text.format(**values) for variable, text in self.mpi_variables.items()}
+        templates = self.mpi_variables.items()
+        return {variable: template.format(**values) for variable, template in templates}
 
 
 _VERBS_COUNTER = Counter(
@@ -154,8 +155,8 @@ _BROADCOM_COUNTER = Counter(
 )
 
 
-def _intel(folder: str) -> Counter:
-    """Return the counter of the RDMA engine: octets of IPv4 and IPv6."""
+def _intel_counter(folder: str) -> Counter:
+    """Return the counter of the RDMA engine below a folder: octets of IPv4 and IPv6."""
     counters = f"{folder}/hw_counters"
     return Counter(
         name="irdma:{device}/{port}",
@@ -166,7 +167,7 @@ def _intel(folder: str) -> Counter:
 
 
 #: Kernels before 5.15 have the files in the device's folder.
-_INTEL_COUNTERS = (_intel(_PORT), _intel("sys/class/infiniband/{device}"))
+_INTEL_COUNTERS = (_intel_counter(_PORT), _intel_counter("sys/class/infiniband/{device}"))
 #: Unlike /sys/class/net, /proc/net/dev always shows the caller's network namespace.
 _NET_COUNTER = Counter(
     name="net:{interface}", received=("proc/net/dev#0",), sent=("proc/net/dev#8",)
@@ -179,7 +180,7 @@ _CHELSIO_COUNTER = Counter(
     drivers=("cxgb4",),
 )
 
-_OVER_VERBS = {
+_VERBS_VARIABLES = {
     "UCX_NET_DEVICES": "{name}",
     "OMPI_MCA_btl_openib_if_include": "{device}:{port}",
     "FI_VERBS_DEVICE_NAME": "{device}",
@@ -247,13 +248,13 @@ TABLE = (
             ),
         ),
         mpi_variables={
-            **_OVER_VERBS,
+            **_VERBS_VARIABLES,
             "HFI_UNIT": "{unit}",
             "PSM2_MULTIRAIL": "0",
             "FI_OPX_HFI_SELECT": "{unit}",
         },
         unit_pattern=r"hfi[12]_([0-9]+)",
-        tried_on="hand-made /sys files; sources (hfi2 is taken to be as hfi1)",
+        tried_on="hand-made /sys files; sources (hfi2 is assumed to be like hfi1)",
     ),
     Fabric(
         name="iWARP",
@@ -263,7 +264,7 @@ TABLE = (
         one_sided=_BY_DEVICE,
         counters=(*_INTEL_COUNTERS, _CHELSIO_COUNTER),
         mpi_variables={
-            name: text for name, text in _OVER_VERBS.items() if name != "UCX_NET_DEVICES"
+            name: value for name, value in _VERBS_VARIABLES.items() if name != "UCX_NET_DEVICES"
         },
         perftest_options=("-R",),
         tried_on="hand-made /sys files; sources",
@@ -276,7 +277,7 @@ TABLE = (
         one_sided="emulated by the kernel of the target",
         note=Note.SOFT_ROCE,
         counters=(_NET_COUNTER,),
-        mpi_variables=_OVER_VERBS,
+        mpi_variables=_VERBS_VARIABLES,
         mpi_list_variable="UCX_NET_DEVICES",
         has_gids=True,
         # UCX 1.13 on Linux 6.1: its datagrams to a GID of IPv4 are never answered.
@@ -290,7 +291,7 @@ TABLE = (
         injectors=("perftest", "ucx", "mpi_put"),
         one_sided=_BY_DEVICE,
         counters=(_VERBS_COUNTER, _BROADCOM_COUNTER, *_INTEL_COUNTERS),
-        mpi_variables=_OVER_VERBS,
+        mpi_variables=_VERBS_VARIABLES,
         mpi_list_variable="UCX_NET_DEVICES",
         has_gids=True,
         tried_on="by soft-RoCE, which has the same code; hand-made /sys files; sources",
@@ -302,7 +303,7 @@ TABLE = (
         injectors=("perftest", "ucx", "mpi_put"),
         one_sided=_ONLOAD,
         counters=(_VERBS_COUNTER,),
-        mpi_variables={**_OVER_VERBS, "IPATH_UNIT": "{unit}"},
+        mpi_variables={**_VERBS_VARIABLES, "IPATH_UNIT": "{unit}"},
         unit_pattern=r"qib([0-9]+)",
         tried_on="sources",
     ),
@@ -312,7 +313,7 @@ TABLE = (
         injectors=("perftest", "ucx", "mpi_put"),
         one_sided=_BY_DEVICE,
         counters=(_VERBS_COUNTER,),
-        mpi_variables=_OVER_VERBS,
+        mpi_variables=_VERBS_VARIABLES,
         mpi_list_variable="UCX_NET_DEVICES",
         tried_on="by soft-RoCE, which has the same code; hand-made /sys files; sources",
     ),
@@ -345,7 +346,7 @@ FABRICS = {row.name: row for row in TABLE}
 
 
 def by_name(device: str) -> Fabric | None:
-    """Return the fabric that a device's name tells; None if it does not tell."""
+    """Return the fabric that a device's name shows; None if it shows none."""
     name = device.partition(":")[0]
     for row in TABLE:
         if row.name_pattern and re.fullmatch(row.name_pattern, name):

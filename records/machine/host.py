@@ -22,16 +22,16 @@ from records.machine import devices
 
 
 def cpu_quota(root: Path = Path("/")) -> float | None:
-    """Return the limit of CPU time, in cores; None if not limited."""
+    """Return the limit of CPU time, in cores; None if there is none."""
     quotas = [_quota(folder) for folder in _group_folders(root, "cpu")]
     return min((quota for quota in quotas if quota is not None), default=None)
 
 
 def memory_limit_b(root: Path = Path("/")) -> int | None:
-    """Return the limit of memory, bytes; None if not limited.
+    """Return the limit of memory, bytes; None if there is none.
 
-    Version 1 shows its largest page-aligned number if there is no limit. Callers take the minimum
-    of this and the host's memory.
+    Without a limit, version 1 shows its largest page-aligned number. Callers take the minimum of
+    this and the host's memory.
     """
     names = ("memory.max", "memory.limit_in_bytes")
     texts = [_read(folder / name) for folder in _group_folders(root, "memory") for name in names]
@@ -43,8 +43,8 @@ def _group_folders(root: Path, controller: str) -> Iterator[Path]:
     """Yield the folders of the control groups of this process, and of all groups above them.
 
     Lines of /proc/self/cgroup are `number:controllers:path`. The line of version 2 has no
-    controllers. Version 1 has a folder for each set of controllers. The folder's name has them in
-    any order (`cpu,cpuacct` for `cpuacct,cpu`), or only one of them.
+    controllers. Version 1 has a folder for each set of controllers. The folder's name lists them in
+    any order (`cpu,cpuacct` for `cpuacct,cpu`), or names only one of them.
     """
     top = root / "sys/fs/cgroup"
     for line in _read(root / "proc/self/cgroup").splitlines():
@@ -107,17 +107,17 @@ def irqs_of_devices(root: Path = Path("/")) -> dict[str, list[str]]:
     }
 
 
-# Settings and firmware of a host that influence memory contention. To read them needs no root.
+# Settings and firmware of a host that influence memory contention. Any user can read them.
 
 
 def microcode(root: Path) -> str | None:
-    """Return the revision of the processor's microcode; several if CPUs differ."""
+    """Return the revision of the processor's microcode; several if CPUs differ, None if unknown."""
     revisions = re.findall(r"^microcode\s*:\s*(\S+)", _read(root / "proc/cpuinfo"), re.MULTILINE)
     return ", ".join(sorted(set(revisions))) or None
 
 
 def bios(root: Path) -> str | None:
-    """Return vendor, version and date of the firmware that started the host."""
+    """Return vendor, version and date of the firmware that started the host; None if unknown."""
     folder = root / "sys/class/dmi/id"
     words = [_read(folder / f"bios_{name}") for name in ("vendor", "version", "date")]
     return " ".join(word for word in words if word) or None
@@ -177,15 +177,15 @@ _SCHEMATA_LINE = re.compile(r"[A-Z0-9_]{1,16}: *[0-9]{1,4}=[0-9A-Za-z; =]{1,4096
 
 
 def ddio(root: Path) -> str | None:
-    """Return the mask of the ways that devices write to, hexadecimal; several if sockets differ."""
-    values = _registers(root, _DDIO_WAYS, _DDIO_MODEL)
-    return ", ".join(f"{value:x}" for value in values) or None
+    """Return the mask of the cache ways that devices write to, hexadecimal; all if they differ."""
+    masks = _register_values(root, _DDIO_WAYS, _DDIO_MODEL)
+    return ", ".join(f"{mask:x}" for mask in masks) or None
 
 
 def prefetchers(root: Path) -> str | None:
     """Return `all on`, or the prefetchers that are off; several texts if CPUs differ."""
     texts = []
-    for value in _registers(root, _PREFETCH, _PREFETCH_MODEL):
+    for value in _register_values(root, _PREFETCH, _PREFETCH_MODEL):
         off = [name for bit, name in enumerate(_PREFETCHERS) if value >> bit & 1]
         texts.append(f"off: {', '.join(off)}" if off else "all on")
     return " | ".join(texts) or None
@@ -198,10 +198,10 @@ def resctrl(root: Path) -> str | None:
     return " ".join(sorted(schemata)) or None
 
 
-def _registers(root: Path, register: int, model: str) -> list[int]:
+def _register_values(root: Path, register: int, model: str) -> list[int]:
     """Return the distinct values of a register on all CPUs.
 
-    Empty if the processor is not of that model, or the register cannot be read.
+    Empty if the processor's identity does not begin with `model`, or the register cannot be read.
     """
     if not processor_identity(_read(root / "proc/cpuinfo")).startswith(model):
         return []
@@ -324,9 +324,12 @@ class Host:
 def detect(root: Path = Path("/")) -> Host:
     """Read the facts from /proc and /sys below `root`; name, kernel and affinity from this host."""
     system = root / "sys/devices/system"
-    present = sorted(int(path.name[3:]) for path in (system / "cpu").glob("cpu[0-9]*"))
+    present = sorted(
+        int(path.name.removeprefix("cpu")) for path in (system / "cpu").glob("cpu[0-9]*")
+    )
     usable = sorted(os.sched_getaffinity(0))
-    cpus = _cpu_numbers(_read(system / "cpu/online")) or _online(system / "cpu", present) or usable
+    listed = _cpu_numbers(_read(system / "cpu/online"))
+    cpus = listed or _online(system / "cpu", present) or usable
     gpu_nodes = _gpu_nodes(root)
     nodes = _numa_nodes(system / "node")
     gpu_b = sum(node.memory_b for node in nodes if node.number in gpu_nodes)
@@ -336,7 +339,7 @@ def detect(root: Path = Path("/")) -> Host:
     governors = {_read(system / f"cpu/cpu{cpu}/cpufreq/scaling_governor") for cpu in cpus}
     cpuinfo = _read(root / "proc/cpuinfo")
     processor = processor_identity(cpuinfo)
-    flags = re.search(r"^flags\s*:.*\bhypervisor\b", cpuinfo, re.MULTILINE)
+    hypervisor_flag = re.search(r"^flags\s*:.*\bhypervisor\b", cpuinfo, re.MULTILINE)
     product = _read(root / "sys/class/dmi/id/product_name") or "unknown"
     return Host(
         hostname=socket.gethostname(),
@@ -344,10 +347,10 @@ def detect(root: Path = Path("/")) -> Host:
         cpu_model=_cpu_model(root),
         processor=processor,
         sockets=len({_socket(system / "cpu", cpu) for cpu in cpus}),
-        cores=len(_first_of_each_core(system / "cpu", cpus, processor)),
+        cores=len(_first_cpus_of_cores(system / "cpu", cpus, processor)),
         threads=len(cpus),
         usable_cpus=usable,
-        usable_cores=_first_of_each_core(system / "cpu", usable, processor),
+        usable_cores=_first_cpus_of_cores(system / "cpu", usable, processor),
         cpu_quota=cpu_quota(root),
         numa_nodes=nodes or [NumaNode(0, cpus, memory_b)],
         last_level_caches=caches,
@@ -359,7 +362,7 @@ def detect(root: Path = Path("/")) -> Host:
         ),
         memory_b=min(memory_b, memory_limit_b(root) or memory_b),
         governor=", ".join(sorted(governors - {""})) or None,
-        hypervisor=product if flags else None,
+        hypervisor=product if hypervisor_flag else None,
         bios=bios(root),
         microcode=microcode(root),
         iommu=iommu(root),
@@ -375,14 +378,14 @@ def detect(root: Path = Path("/")) -> Host:
 
 
 def _cpu_numbers(text: str) -> list[int]:
-    """Return the CPUs of a list of the kernel; none if it is invalid."""
+    """Return the CPUs in a list of the kernel's; none if it is invalid."""
     with suppress(ValueError):
         return cpu_list(text)
     return []
 
 
 def _online(folder: Path, cpus: list[int]) -> list[int]:
-    """Return the CPUs that are online by files of their own, if the kernel has no list."""
+    """Return the CPUs that are online by their own files, which kernels without a list have."""
     return [cpu for cpu in cpus if _read(folder / f"cpu{cpu}/online") != "0"]
 
 
@@ -390,7 +393,7 @@ def _socket(folder: Path, cpu: int) -> str:
     return _read(folder / f"cpu{cpu}/topology/physical_package_id")
 
 
-def _first_of_each_core(folder: Path, cpus: list[int], processor: str) -> list[int]:
+def _first_cpus_of_cores(folder: Path, cpus: list[int], processor: str) -> list[int]:
     """Return the first CPU of each core; a CPU whose core is unknown counts as a core."""
     has_compute_units = processor.startswith(_COMPUTE_UNITS)
     first: dict[tuple[str, ...], int] = {}
@@ -407,9 +410,9 @@ def _core_key(folder: Path, cpu: int, has_compute_units: bool) -> tuple[str, ...
     """Return the words that identify a CPU's core: mainly the kernel's list of the core's threads.
 
     Cores of a compute unit differ only in their L1 data caches. On other processors these caches
-    are not looked at, since a virtual machine may show one for each thread. If the kernel has no
-    list of threads, the core's number is used. Numbers of cores start again in each socket, die
-    and, on ARM, cluster.
+    are ignored, since a virtual machine may show one for each thread. If the kernel has no list of
+    threads, the core's number is used. Cores are numbered anew in each socket, die and, on ARM,
+    cluster.
     """
     topology = folder / f"cpu{cpu}/topology"
     for name in ("core_cpus", "thread_siblings"):  # Linux before 5.3 has only the second
@@ -444,17 +447,17 @@ def _cpu_set(folder: Path, name: str) -> str:
 
 
 def _numa_nodes(folder: Path) -> list[NumaNode]:
-    paths = {int(path.name[4:]): path for path in folder.glob("node[0-9]*")}
+    paths = {int(path.name.removeprefix("node")): path for path in folder.glob("node[0-9]*")}
     return [
-        NumaNode(number, _cpu_numbers(_cpu_set(path, "cpu")), _memory_b(path / "meminfo"))
-        for number, path in sorted(paths.items())
+        NumaNode(node, _cpu_numbers(_cpu_set(path, "cpu")), _memory_b(path / "meminfo"))
+        for node, path in sorted(paths.items())
     ]
 
 
 def _gpu_nodes(root: Path) -> set[int]:
     """Return the numbers of the NUMA nodes that are a GPU's memory (GH200, V100 beside POWER9).
 
-    To the kernel they are like any node without CPUs. The GPU's driver says which they are.
+    To the kernel they are like any node without CPUs. The GPU's driver says which nodes they are.
     """
     texts = map(_read, (root / "proc/driver/nvidia/gpus").glob("*/numa_status"))
     matches = (re.search(r"^Node:\s*(\d{1,4})$", text, re.MULTILINE) for text in texts)
@@ -487,10 +490,14 @@ def _caches(folder: Path, cpus: list[int]) -> tuple[list[Cache], int | None, int
                 shared = _cpu_set(path, "shared_cpu") or str(cpu)
                 # The kernel writes sizes as `32768K`.
                 sizes_kib[level, shared] = number(_read(path / "size")[:-1])
-    last = max((level for level, _ in sizes_kib), default=0)
-    sizes = {shared: kib for (level, shared), kib in sizes_kib.items() if level == last}
-    caches = [Cache(last, kib * _KIB, _cpu_numbers(shared)) for shared, kib in sizes.items() if kib]
-    all_known = caches and len(caches) == len(sizes)
+    last_level = max((level for level, _ in sizes_kib), default=0)
+    last_kib = {shared: kib for (level, shared), kib in sizes_kib.items() if level == last_level}
+    caches = [
+        Cache(last_level, kib * _KIB, _cpu_numbers(shared))
+        for shared, kib in last_kib.items()
+        if kib
+    ]
+    all_known = caches and len(caches) == len(last_kib)
     total_b = sum(cache.size_b for cache in caches) if all_known else None
     l2_sizes_b = [kib * _KIB for (level, _), kib in sizes_kib.items() if level == 2 and kib]
     return caches, total_b, min(l2_sizes_b, default=None)
@@ -564,12 +571,14 @@ FAMILIES: dict[str, tuple[str, ...]] = {
     "Grace": ("ARM-0x41-0xd4f",),
 }
 
-#: An awk program, with its options, that prints the identity from /proc/cpuinfo.
-IDENTITY_AWK = (
-    '-F"[ \\t]*: *" \'$1=="vendor_id"{v=$2} $1=="cpu family"{f=$2} $1=="model"{m=$2}'
-    ' $1=="stepping"{print v"-"f"-"m"-"$2; exit} $1=="CPU implementer"{i=$2}'
-    ' $1=="CPU part"{print "ARM-"i"-"$2; exit}\''
+_AWK_RULES = (
+    '$1=="vendor_id"{vendor=$2} $1=="cpu family"{family=$2} $1=="model"{model=$2} '
+    '$1=="stepping"{print vendor "-" family "-" model "-" $2; exit} '
+    '$1=="CPU implementer"{implementer=$2} '
+    '$1=="CPU part"{print "ARM-" implementer "-" $2; exit}'
 )
+#: Arguments of awk, in a shell, that make it print the identity from /proc/cpuinfo.
+IDENTITY_AWK = rf"""-F"[ \t]*: *" '{_AWK_RULES}'"""
 
 
 def processor_identity(cpuinfo: str) -> str:
@@ -587,11 +596,11 @@ def processor_identity(cpuinfo: str) -> str:
 
 def processor_words(identity: str) -> str:
     """Return an identity in words, such as `AuthenticAMD family 25, model 17`, or `unknown`."""
-    vendor, *numbers = identity.split("-")
-    if vendor == "ARM" and len(numbers) == 2:
-        return f"ARM implementer {numbers[0]}, part {numbers[1]}"
-    if len(numbers) == 3:
-        return f"{vendor} family {numbers[0]}, model {numbers[1]}"
+    match identity.split("-"):
+        case "ARM", implementer, part:
+            return f"ARM implementer {implementer}, part {part}"
+        case vendor, family, model, _stepping:
+            return f"{vendor} family {family}, model {model}"
     return identity or "unknown"
 
 

@@ -1,7 +1,7 @@
 """Counters of a node and of its network devices, mostly from files of the kernel.
 
 They are read before and after a run. The difference shows what the whole node did in the run,
-whichever program caused it. Counters that a node lacks are named once, with what they need.
+whichever program caused it. Counters that a node lacks are listed once, with what they need.
 Standard library only.
 """
 
@@ -21,7 +21,7 @@ from records.machine.cpu_load import KernelThreads
 from records.programs import ask
 from records.sample import IRQ_TIME, KERNEL_THREADS_TIME, SOFTIRQ_TIME
 
-#: `total` grows from boot on; `gauge` is a state at the time of the reading.
+#: `total` is counted from boot on; `gauge` is a state at the time of the reading.
 Kind = Literal["total", "gauge"]
 
 #: How long a driver may take to answer `ethtool`.
@@ -45,7 +45,7 @@ Counts = Iterator[tuple[str, float | None, str]]
 
 
 def read(root: Path = Path("/")) -> dict[str, NodeCounter]:
-    """Return all counters of files below `root`, by names such as `psi:memory/some`."""
+    """Return all counters in files below `root`, by names such as `psi:memory/some`."""
     counters: dict[str, NodeCounter] = {}
     for read_source, _ in _SOURCES.values():
         counters |= _readable(read_source(root))
@@ -56,20 +56,20 @@ def _readable(counts: Counts) -> dict[str, NodeCounter]:
     return {name: NodeCounter(value, unit) for name, value, unit in counts if value is not None}
 
 
-def gain(
+def increase(
     before: Mapping[str, NodeCounter], after: Mapping[str, NodeCounter]
 ) -> dict[str, NodeCounter]:
-    """Return the gains of totals between two readings, and gauges as they were at the second.
+    """Return the increases of totals between two readings, and gauges as they were at the second.
 
     A total that is less than before was reset or has wrapped, and is left out.
     """
-    gains = {}
+    increases = {}
     for name, now in after.items():
         if now.kind == "gauge":
-            gains[name] = now
+            increases[name] = now
         elif name in before and now.value >= before[name].value:
-            gains[name] = NodeCounter(now.value - before[name].value, now.unit)
-    return gains
+            increases[name] = NodeCounter(now.value - before[name].value, now.unit)
+    return increases
 
 
 _TICK_S = 1 / kernel_text.TICKS_PER_S
@@ -132,7 +132,7 @@ def _vmstat(root: Path) -> Counts:
 
 
 def _resctrl(root: Path) -> Counts:
-    """Yield the traffic of the node's tasks between L3 and memory; that of devices is not in it."""
+    """Yield the traffic of the node's tasks between L3 and memory, without that of devices."""
     for path in sorted(root.glob("sys/fs/resctrl/mon_data/mon_L3_*/mbm_*_bytes")):
         cache = path.parent.name.removeprefix("mon_")
         yield f"resctrl:{cache}/{path.name}", _count_in(path), "B"
@@ -156,7 +156,7 @@ _RDMA_NAMES = (
 
 
 #: Counters with 16 or 32 bits that stop at their largest value until they are cleared, as the
-#: InfiniBand specification says (Linux: `infiniband/core/sysfs.c`). What comes after is unknown.
+#: InfiniBand specification says (Linux: `infiniband/core/sysfs.c`). What they missed is unknown.
 _STOPS_AT = {
     "port_xmit_wait": (1 << 32) - 1,
     "port_xmit_discards": (1 << 16) - 1,
@@ -171,7 +171,7 @@ def _rdma(root: Path) -> Counts:
 
 
 def _rdma_counts(root: Path) -> Iterator[tuple[str, float | None]]:
-    """Yield name and value of each counter of each RDMA port, those that have stopped included."""
+    """Yield name and value of each counter of each RDMA port, also of those that have stopped."""
     for port in sorted((root / "sys/class/infiniband").glob("*/ports/[0-9]*")):
         for folder in ("counters", "hw_counters"):
             for name in _RDMA_NAMES:
@@ -197,7 +197,7 @@ def _net(root: Path) -> Counts:
 def _energy(root: Path) -> Counts:
     """Yield the energy of processors and memory, by zone of RAPL; AMD's zones have the same names.
 
-    A zone starts again at 0 after its largest value, which it reaches in 10 minutes to an hour.
+    A zone starts again from 0 after its largest value, which it reaches in 10 to 60 minutes.
     """
     for zone in sorted((root / "sys/class/powercap").glob("intel-rapl:*")):
         name = f"{zone.name.removeprefix('intel-rapl:')}/{kernel_text.read(zone / 'name')}"
@@ -223,11 +223,12 @@ _SOURCES: dict[str, tuple[Callable[[Path], Counts], str]] = {
 }
 
 
-#: Names of `ethtool -S` that are kept, with unit, factor and kind, as the kernel documents them
-#: (mlx5/counters.rst). The first is the percentage of the last second in which the device could not
-#: write for lack of PCIe credits. The second is the number of seconds in which that was above 30 %.
-#: `pci_bw_..._high` counts how often the device's PCIe traffic rose above a threshold (90 %), and
-#: `..._low` how often it fell below another. PCIe is congested while `high` is above `low`.
+#: Patterns of the names of `ethtool -S` that are kept, with unit, factor and kind, as the kernel
+#: documents them (mlx5/counters.rst). The first is the percentage of the last second in which the
+#: device could not write for lack of PCIe credits. The second is the number of seconds in which
+#: that was above 30 %. `pci_bw_..._high` counts how often the device's PCIe traffic rose above a
+#: threshold (90 %), and `..._low` how often it fell below another. PCIe is congested while `high`
+#: is above `low`.
 _ETHTOOL: tuple[tuple[str, str, float, Kind], ...] = (
     (r"outbound_pci_stalled_wr", "1", 0.01, "gauge"),
     (r"outbound_pci_stalled_wr_events", "s", 1.0, "total"),
@@ -264,38 +265,39 @@ ON_FREE_CPUS = " on free CPUs"
 
 
 def interrupts_by_cpu(root: Path = Path("/")) -> dict[str, dict[int, float]]:
-    """Return the interrupts of devices since boot: `DEVICE:interrupts` -> CPU -> number.
+    """Return the interrupts of devices since boot: `DEVICE:interrupts` -> CPU -> their number.
 
     Devices are RDMA devices and network interfaces.
     """
     rows = [line.split() for line in _lines(root / "proc/interrupts")]
     header = rows[0] if rows else []
     cpus = [int(name.removeprefix("CPU")) for name in header]
-    by_irq = {row[0].rstrip(":"): row[1 : 1 + len(cpus)] for row in rows[1:] if row}
+    texts_by_irq = {irq.rstrip(":"): texts[: len(cpus)] for irq, *texts in filter(None, rows[1:])}
     counters: dict[str, dict[int, float]] = {}
     for device, irqs in host.irqs_of_devices(root).items():
-        counts = [[_count(text) or 0.0 for text in by_irq[irq]] for irq in irqs if irq in by_irq]
+        rows_of_device = [texts_by_irq[irq] for irq in irqs if irq in texts_by_irq]
+        counts = [[_count(text) or 0.0 for text in texts] for texts in rows_of_device]
         if counts:
             sums = map(sum, zip(*counts, strict=True))
             counters[f"{device}:interrupts"] = dict(zip(cpus, sums, strict=True))
     return counters
 
 
-def gain_on_free_cpus(
+def increase_on_free_cpus(
     before: Mapping[str, Mapping[int, float]],
     after: Mapping[str, Mapping[int, float]],
     free: Collection[int],
 ) -> dict[str, NodeCounter]:
-    """Return the gains of counters by CPU: of each on all CPUs, and on those in `free`."""
-    gains = {}
+    """Return the increase of each counter by CPU: on all CPUs, and on those in `free`."""
+    increases = {}
     for name, by_cpu in after.items():
         unit = "s" if name == KERNEL_THREADS_TIME else "count"
         earlier = before.get(name, {})
-        gain_by_cpu = {cpu: value - earlier.get(cpu, 0.0) for cpu, value in by_cpu.items()}
-        on_free_cpus = sum(value for cpu, value in gain_by_cpu.items() if cpu in free)
-        gains[name] = NodeCounter(sum(gain_by_cpu.values()), unit)
-        gains[f"{name}{ON_FREE_CPUS}"] = NodeCounter(on_free_cpus, unit)
-    return gains
+        increase_by_cpu = {cpu: value - earlier.get(cpu, 0.0) for cpu, value in by_cpu.items()}
+        on_free_cpus = sum(value for cpu, value in increase_by_cpu.items() if cpu in free)
+        increases[name] = NodeCounter(sum(increase_by_cpu.values()), unit)
+        increases[f"{name}{ON_FREE_CPUS}"] = NodeCounter(on_free_cpus, unit)
+    return increases
 
 
 class NodeReader:

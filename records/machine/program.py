@@ -1,6 +1,6 @@
 """The application's program on this host, what built it, and the modules that provide it.
 
-Standard library only: it is asked on the first node of the allocation.
+Standard library only, because the conductor reads these facts on the first node.
 """
 
 from __future__ import annotations
@@ -26,17 +26,17 @@ from records.slurm.options import LAUNCHER
 _MPI = re.compile(r"lib(?:p?mpi|mpich|mpi_\w+|mpifort)(?:-\w+)?\.so")
 #: A line of `readelf -p`: the offset in the section, and the text there.
 _SECTION_TEXT = re.compile(r"^ +\[ *[0-9a-f]+\] +(\S.*)$", re.MULTILINE)
-#: The absolute path of a container's image in a script.
+#: The absolute path of a container image in a script.
 _IMAGE = re.compile(r"(?<![^\s\"'=])/[^\s\"'$]*\.sif(?![^\s\"';])")
-#: Most bytes of a script that are searched for images.
-_SCRIPT_B = 65536
+#: Bytes at the start of a script that are searched for images.
+_SEARCHED_B = 65536
 
 
 def application(name: str | None, folder: str) -> dict[str, Any] | None:
     """Return `program_facts` of a check's program on this host; None without a program.
 
-    `folder` is the caller's under `nimc measure`, else empty. The path of such a user's own program
-    is not stored.
+    `folder` is the folder in which a user's own command runs (`nimc measure`), else empty. The path
+    of a user's own program is not stored.
     """
     if not name:
         return None
@@ -50,7 +50,7 @@ def program_facts(name: str, environment: Mapping[str, str], folder: Path) -> di
     """Return `name`, `path`, `sha256`, `compilers`, `mpi`, `images` of a program.
 
     A fact is None or empty if unknown. `compilers` are those that the program itself names
-    (`compilers_in`). `mpi` is the MPI library that it is linked to. `images` are the containers'
+    (`compilers_in`). `mpi` is the MPI library that it is linked to. `images` are the container
     images that a script names, each with its SHA-256.
     """
     command = name if os.path.isabs(name) or "/" not in name else str(folder / name)
@@ -65,7 +65,7 @@ def program_facts(name: str, environment: Mapping[str, str], folder: Path) -> di
             facts["compilers"] = compilers_in(section)
             facts["mpi"] = mpi_library(ask(["ldd", path], environment).stdout)
             with Path(path).open("rb") as file:
-                images = images_in(file.read(_SCRIPT_B).decode(errors="replace"))
+                images = images_in(file.read(_SEARCHED_B).decode(errors="replace"))
             facts["images"] = {
                 image: file_digest(Path(image)) for image in images if os.path.isfile(image)
             }
@@ -75,8 +75,8 @@ def program_facts(name: str, environment: Mapping[str, str], folder: Path) -> di
 def compilers_in(readelf_output: str) -> list[str]:
     """Return the compilers in the output of `readelf -p .comment`, each once.
 
-    A compiler writes itself into an ELF program, such as `GCC: (Debian 12.2.0-14) 12.2.0`. A script
-    has none, nor a program without that section.
+    A compiler writes its name into an ELF program, such as `GCC: (Debian 12.2.0-14) 12.2.0`. A
+    script has no compiler, nor has a program without that section.
     """
     return list(dict.fromkeys(_SECTION_TEXT.findall(readelf_output)))
 
@@ -96,7 +96,7 @@ def mpi_library(ldd_output: str) -> str | None:
     return None
 
 
-# Versions of the programs that results depend on, as found on this host's PATH.
+# Versions of the programs that results depend on, from this host's PATH.
 
 
 #: Programs that make writes, and programs that start ranks and agents.
@@ -138,7 +138,7 @@ def package_versions(names: Iterable[str]) -> dict[str, str]:
 # Modules that are loaded, and modules that are requested.
 
 
-#: Lmod and Environment Modules list what they loaded here, joined with colons.
+#: Variable in which Lmod and Environment Modules list what they loaded, joined with colons.
 LOADED = "LOADEDMODULES"
 _NO_MODULE = (
     "'module' is not a command in the job's shell: set BASH_ENV, or use_login_shell in configs/"
@@ -168,11 +168,12 @@ def _matches(requested: str, module: str) -> bool:
 def modules_not_loaded(requested: Iterable[str], environment: Mapping[str, str]) -> list[str]:
     """Return the requested modules that are not loaded in this process.
 
-    A module may be loaded under another name, so the module system is asked about those missing.
+    A module may be loaded under another name, so the module system is asked about those that seem
+    to be missing.
     """
     missing = missing_modules(requested, loaded_modules(environment))
-    is_loaded = ["bash", "-c", 'module is-loaded "$1"', "bash"]
-    return [name for name in missing if not ask([*is_loaded, name], environment).ok]
+    question = ["bash", "-c", 'module is-loaded "$1"', "bash"]
+    return [name for name in missing if not ask([*question, name], environment).ok]
 
 
 def require_modules(requested: Iterable[str], environment: Mapping[str, str], node: str) -> None:
@@ -221,7 +222,7 @@ class ModuleLoad:
 
     #: Requested modules that could not be loaded.
     missing: list[str]
-    #: Search path for programs after all other modules were loaded.
+    #: Search path for programs, with all other modules loaded.
     path: str
 
 
@@ -231,14 +232,15 @@ def load_modules(names: Sequence[str], environment: Mapping[str, str]) -> Module
         return ModuleLoad([], environment.get("PATH", os.defpath))
     answer = ask(["bash", "-c", _LOAD, "bash", *names], environment)
     _, mark, tail = answer.text.partition(f"\n{_MARK}\n")
-    lines = tail.split("\n")
-    if not answer.ok or not mark or len(lines) < 2:
+    loaded, line_end, path_and_rest = tail.partition("\n")
+    if not answer.ok or not mark or not line_end:
         return None
-    return ModuleLoad(missing_modules(names, lines[0].split(":")), lines[1])
+    path, _, _ = path_and_rest.partition("\n")
+    return ModuleLoad(missing_modules(names, loaded.split(":")), path)
 
 
 def search_path(path: str, environment: Mapping[str, str], variables: Variables) -> str:
-    """Return the search path after a job's shell, whose search path is `path`, sets variables.
+    """Return the search path of a job's shell, after it sets variables; `path` is that before.
 
     A value may contain variables that were set before, such as `/opt/bin:$PATH`.
     """

@@ -69,7 +69,7 @@ _Program = Annotated[_Word, AfterValidator(_absolute)]
 
 
 class Origins(Record):
-    """Where origins run."""
+    """The nodes or cores on which origins run."""
 
     policy: OriginPolicy
     #: Origin nodes per block; more than one only if they are other hosts than the target.
@@ -100,8 +100,8 @@ class Memory(Record):
     channel_rate_b_s: Rate = Field(alias="channel_rate")
     #: True if two channels are ganged into one of twice the width; None: unknown.
     ganged: bool | None = None
-    #: What the memory controller does with a DRAM row after an access: leaves it open, closes it,
-    #: or adapts to the accesses. None: unknown.
+    #: Whether the memory controller leaves a DRAM row open after an access, closes it, or adapts to
+    #: the accesses; None: unknown.
     page_policy: Literal["open", "closed", "adaptive"] | None = None
 
 
@@ -131,11 +131,11 @@ class Proof(Record):
     rail_share: Fraction = limit_field("rail_share")
     #: How late or early a short write may start or end, seconds (docs/scale.md).
     write_tolerance_s: Duration = Field(default=ShortWrites.tolerance_s, alias="write_tolerance")
-    #: Largest share of the planned writing that may be missing, or be written beyond the plan.
+    #: Largest share of the planned writing that may be missing, or be in excess of the plan.
     write_share: Annotated[Fraction, Field(gt=0, le=1)] = ShortWrites.allowed_share
 
     def limits(self) -> dict[str, float]:
-        """Return the fields that `AcceptanceLimits` also has: name -> value."""
+        """Return the limits that `AcceptanceLimits` also has: name -> value."""
         names = type(self).model_fields.keys() & {field.name for field in fields(AcceptanceLimits)}
         return {name: getattr(self, name) for name in names}
 
@@ -304,7 +304,7 @@ class Machine(Record):
         if number not in (-1, *nodes):
             listed = ", ".join(map(str, nodes))
             allowed = f"-1 (not bound) and the NUMA nodes of {self.name}: {listed}"
-            raise InputError(f"{field}: {number} found; allowed are {allowed}")
+            raise InputError(f"{field}: {number} found; allowed: {allowed}")
         return None if number < 0 else number
 
     def nic_node(self) -> int:
@@ -329,7 +329,7 @@ class Machine(Record):
         raise InputError(f"{field}: {unknown}; allowed: one of {listed}")
 
     def message_b(self, requested: str) -> int:
-        """Return the size of one message of the writers, bytes, of a text such as `64KiB`.
+        """Return the size of one message of the writers, bytes, from a text such as `64KiB`.
 
         `dram` is larger than the last-level caches. `auto` is `dram` on a shared host, where writes
         would otherwise stay in the caches, and 64 KiB elsewhere. Raises InputError for any other
@@ -350,7 +350,7 @@ class Machine(Record):
         return self._require_size(self.node_facts().memory_b, "the memory of a node")
 
     def _require_size(self, size_b: int | None, quantity: str) -> int:
-        """Return the size. Raises InputError that the `quantity` is unknown if it is None."""
+        """Return the size. Raises InputError, which names the `quantity`, if the size is None."""
         if size_b is None:
             unknown = f"{quantity} is unknown, since this host's kernel does not report it"
             allowed = f"facts: {_facts_line(self.node_facts())}"
@@ -360,7 +360,7 @@ class Machine(Record):
     def usable_cpus(self) -> list[int]:
         """Return the cores of application and origin if they share a host; else none.
 
-        The number of a core is that of its first hardware thread. Its other threads stay idle.
+        A core has the number of its first hardware thread. Its other threads stay idle.
         """
         return host.detect().usable_cores if self.origins.policy == "same_host" else []
 
@@ -390,11 +390,12 @@ def _facts_line(facts: NodeFacts) -> str:
     shown = facts.model_dump(exclude_defaults=True, exclude={"llc_b", "memory_b"})
     sizes = {"llc": facts.llc_b, "memory": facts.memory_b}
     shown |= {name: f"{size_b}B" if size_b else "SIZE" for name, size_b in sizes.items()}
-    return f"{{{', '.join(f'{name}: {value}' for name, value in shown.items())}}}"
+    entries = ", ".join(f"{name}: {value}" for name, value in shown.items())
+    return f"{{{entries}}}"
 
 
 def dram_message_b(llc_b: int) -> int:
-    """Return the size of a write that does not fit into caches of `llc_b` bytes, bytes."""
+    """Return the size, in bytes, of a write that does not fit into caches of `llc_b` bytes."""
     return max(LEAST_DRAM_B, 2 * llc_b)
 
 
@@ -422,15 +423,17 @@ def load(name: str, root: Path = ROOT) -> Machine:
             f"; known machines: {', '.join(machines) or 'none'}"
         )
     path = root / "site" / f"{name}.yaml"
-    files = [yaml_file.load_mapping(path)]
-    data = {"name": name, **files[0].data}
-    if include := files[0].data.get("include"):
-        included = path.parent / os.path.expandvars(str(include))
-        for part in (included.parent, included):
+    site_file = yaml_file.load_mapping(path)
+    files = [site_file]
+    data = {"name": name, **site_file.data}
+    if include := site_file.data.get("include"):
+        included_path = path.parent / os.path.expandvars(str(include))
+        for part in (included_path.parent, included_path):
             require_owned(part, f"{path}: include", or_root=True)
-        if included.exists():
-            files.append(yaml_file.load_mapping(included))
-            data |= files[1].data
+        if included_path.exists():
+            included_file = yaml_file.load_mapping(included_path)
+            files.append(included_file)
+            data |= included_file.data
     try:
         machine = Machine.model_validate(data)
     except ValidationError as error:

@@ -23,6 +23,6 @@ NOTES: dict[str, Note] = {
 
 
 def caveats(transports: Iterable[str]) -> list[str]:
-    """Return the caveats of `transports`, each a name or several joined with `+`."""
-    names = dict.fromkeys(name for text in transports for name in text.split("+"))
+    """Return the caveats of `transports`, each a name or several names joined with `+`."""
+    names = dict.fromkeys(name for joined_names in transports for name in joined_names.split("+"))
     return [NOTES[name]() for name in names if name in NOTES]

@@ -137,7 +137,7 @@ def test_libraries_that_take_several_devices_get_those_of_a_numa_node(devices, w
     [
         # PSM2 and OPX take one unit; a name of udev has none.
         (("hfi1_0", "hfi1_1"), (0, 0), "local", "no MPI takes several devices of Omni-Path"),
-        (("opap1s0", "opap2s0"), (0, 1), "nic1", "takes a unit, which the name opap2s0 is not"),
+        (("opap1s0", "opap2s0"), (0, 1), "nic1", "takes a unit number, and opap2s0 has none"),
         (("iwp1s0f0", "iwp1s0f1"), (0, 0), "local", "no MPI takes several devices of iWARP"),
     ],
 )

@@ -86,8 +86,8 @@ def test_a_watch_records_what_it_read_from_its_beginning_to_its_end(monkeypatch)
             ended={},
             ours=own,
             reapers=frozenset(),
-            stolen=0,
-            total=0,
+            stolen_ticks=0,
+            total_ticks=0,
         )
 
     def busy_cpus(pids, over_s):

@@ -127,12 +127,12 @@ def test_steal_is_a_share_of_all_time(tmp_path):
     # guests used is part of user.
     before = reading(tmp_path / "a", stat="cpu  100 0 10 50 5 1 2 30 90 0")
     after = reading(tmp_path / "b", stat="cpu  300 10 40 180 8 6 12 42 270 0")
-    assert (after.stolen - before.stolen, after.total - before.total) == (12, 400)
+    assert after.stolen_ticks - before.stolen_ticks == 12
+    assert after.total_ticks - before.total_ticks == 400
     # An old kernel does not count it.
-    assert (before.stolen, before.total) == (30, 198)
-    assert [reading(tmp_path / "c", stat=text).total for text in ("cpu 1 2 3 4 5 6 7", "x y")] == [
-        0, 0
-    ]  # fmt: skip
+    assert (before.stolen_ticks, before.total_ticks) == (30, 198)
+    for text in ("cpu 1 2 3 4 5 6 7", "x y"):
+        assert reading(tmp_path / "c", stat=text).total_ticks == 0
 
 
 def test_frequency_of_the_applications_cores(tmp_path):

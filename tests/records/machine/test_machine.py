@@ -36,7 +36,7 @@ def test_quantities_and_nodes(tmp_path):
     assert box.facts.llc_b == 40 * 1024 * 1024
     assert box.node_mtti_s == 10 * 365.25 * 86400
     assert [box.known_numa_node(number, "comm_node") for number in (-1, 0, 1)] == [None, 0, 1]
-    with pytest.raises(InputError, match=r"comm_node: 2 found; allowed are -1 .* of box: 0, 1$"):
+    with pytest.raises(InputError, match=r"comm_node: 2 found; allowed: -1 .* of box: 0, 1$"):
         box.known_numa_node(2, "comm_node")
 
 

@@ -8,8 +8,8 @@ import pytest
 from records.machine.node_counters import (
     NodeCounter,
     NodeReader,
-    gain,
-    gain_on_free_cpus,
+    increase,
+    increase_on_free_cpus,
     interrupts_by_cpu,
     parse_ethtool,
     read,
@@ -112,7 +112,7 @@ def test_the_change_of_totals_and_the_state_of_gauges():
     before["f"] = NodeCounter(2e9, "Hz", "gauge")
     after = {"a": NodeCounter(15, "s"), "reset": NodeCounter(2, "s"), "new": NodeCounter(4, "s")}
     after["f"] = gauge = NodeCounter(3e9, "Hz", "gauge")
-    assert gain(before, after) == {"a": NodeCounter(5, "s"), "f": gauge}
+    assert increase(before, after) == {"a": NodeCounter(5, "s"), "f": gauge}
 
 
 def test_interrupts_of_a_device_are_counted_by_cpu_and_on_those_left_free(tmp_path):
@@ -131,7 +131,7 @@ def test_interrupts_of_a_device_are_counted_by_cpu_and_on_those_left_free(tmp_pa
             interrupts_by_cpu(write(tmp_path / name, {**files, "proc/interrupts": text}))
         )
     assert interrupts[0] == {"mlx5_0:interrupts": {0: 1007.0, 3: 5.0}}
-    assert gain_on_free_cpus(*interrupts, {3, 4}) == {
+    assert increase_on_free_cpus(*interrupts, {3, 4}) == {
         "mlx5_0:interrupts": NodeCounter(80.0, "count"),
         "mlx5_0:interrupts on free CPUs": NodeCounter(30.0, "count"),
     }
