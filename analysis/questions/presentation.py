@@ -337,7 +337,7 @@ def _picture(question: Question, drawing: _Drawing, note: str) -> Picture:
         caption=f"{_CAPTIONS[question.plot]} {note}".rstrip(),
         height_in=height_of(question, rows),
         draw=draw_rows,
-        part=key_text,
+        key_text=key_text,
     )
 
 

@@ -1,4 +1,4 @@
-"""A run with everything its report shows."""
+"""A run with everything that its report shows."""
 
 from __future__ import annotations
 
@@ -65,8 +65,8 @@ def unfinished_blocks(run: Path) -> list[UnfinishedBlock]:
 def unread_runs(run: Path) -> list[str]:
     """A line for each block with runs that its check has not read, in order of case and block.
 
-    A session that is killed leaves such runs. An incomplete line, which a crash may leave, is not
-    counted.
+    A session that is killed leaves runs unread. An incomplete line, which a crash may leave, is no
+    run.
     """
     lines = []
     for file in sorted((run / "logs").glob(f"*/*/{UNREAD_FILE}")):
@@ -95,7 +95,7 @@ class RunData:
     #: The lines of the function `unread_runs`.
     unread_runs: list[str]
     #: Sample files whose last line was cut off.
-    torn: list[str]
+    cut_off_files: list[str]
     #: SHA-256 -> content of the file in `provenance/`.
     provenance: dict[str, Any]
     integrity: Integrity
@@ -109,7 +109,7 @@ class RunData:
         return contrasts(self.samples, self.results)
 
     def cached(self, name: str, make: Callable[[], pl.DataFrame]) -> pl.DataFrame:
-        """The table that `make` returns for this run. It is made once, for page and files."""
+        """The table that `make` returns for this run; made once under its name, then kept."""
         if name not in self._tables:
             self._tables[name] = make()
         return self._tables[name]
@@ -144,9 +144,9 @@ class RunData:
 
     @property
     def pair_s(self) -> dict[str, float]:
-        """Case -> mean time of a pair: the time that all its blocks took, divided by its pairs.
+        """Case -> mean time of a pair: the time of all its blocks, divided by its pairs that count.
 
-        A block takes from the start of its first run to the end of its last one.
+        The time of a block is that from the start of its first run to the end of its last one.
         """
         pairs = {row.case: row.pairs for row in self.results if row.pairs}
         end_s = pl.col("start_s") + pl.col("elapsed_s")
@@ -220,12 +220,12 @@ class CaseData:
 
     @cached_property
     def rows(self) -> list[Result]:
-        """Its effects, controls and repeated baselines."""
+        """Its results: effects, controls and repeated baselines."""
         return [row for row in self.run.results if row.case == self.name]
 
     @property
     def effects(self) -> list[Result]:
-        """Its rows of treatments with writers."""
+        """Its results of treatments with writers."""
         return [row for row in self.rows if row.role == "effect"]
 
     @cached_property
@@ -250,13 +250,13 @@ def load_run(path: Path, *, force: bool = False) -> RunData:
     Raises InputError if it cannot be read or, unless `force`, has integrity faults.
     """
     header = load_header(path)
-    read = read_run(path)
+    stored_samples = read_run(path)
     counts = read_counts(path)
     provenance = read_provenance(path)
-    integrity = check_run(path, header, read, provenance)
+    integrity = check_run(path, header, stored_samples, provenance)
     if not force:
         refuse_faults(integrity)
-    samples = judge_samples(read.frame)
+    samples = judge_samples(stored_samples.frame)
     pairs = pair_table(samples)
     counters = counters_of(counts, samples)
     results = results_of(samples, pairs, StoppingRule.from_header(header))
@@ -273,7 +273,7 @@ def load_run(path: Path, *, force: bool = False) -> RunData:
         counters=counters,
         unfinished_blocks=unfinished_blocks(path),
         unread_runs=unread_runs(path),
-        torn=read.torn,
+        cut_off_files=stored_samples.torn,
         provenance=provenance.records,
         integrity=integrity,
     )

@@ -1,4 +1,4 @@
-"""The first sentences of a run: the headline, what was measured and lost, what to do next."""
+"""The first sentences of a run: the headline, what was measured and lost, and what to do next."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from statistics import median
 import polars as pl
 
 from analysis.display.figures import quantity
-from analysis.display.lines import duration as spent
+from analysis.display.lines import duration
 from analysis.effects.power import MAX_PAIRS, pairs_to_decide
 from analysis.effects.result import Result, Verdict
 from analysis.report.data import RunData
@@ -29,14 +29,12 @@ from records.units import plural
 
 #: Most cases named in one sentence.
 _MAX_NAMED = 4
-
-
 #: Remedies of notes that put a case in doubt because of rejected runs.
 _DOUBTFUL_REMEDIES = {Note.FIRST_ATTEMPTS.remedy, Note.MANY_REJECTED.remedy}
 
 
 def summary(run: RunData, shell: Shell | None = None) -> list[str]:
-    """The first sentences on a run: what disturbed it, what was measured and lost, what to do next.
+    """Return what disturbed a run, what was measured and lost, and what to do next.
 
     The commands in them are for `shell`.
     """
@@ -51,53 +49,56 @@ def summary(run: RunData, shell: Shell | None = None) -> list[str]:
 def _measured_text(run: RunData) -> str:
     header = run.header
     samples = run.samples
-    earlier = run.count_earlier_runs()
-    missing = unmeasured_cases(run.results, header)
-    cases = [case for case in samples["case"].unique(maintain_order=True) if case not in missing]
+    earlier_count = run.count_earlier_runs()
+    unmeasured = unmeasured_cases(run.results, header)
+    cases = [case for case in samples["case"].unique(maintain_order=True) if case not in unmeasured]
     nodes = {name for names in samples["nodes"].unique() for name in str(names).split(",")}
-    rejected = samples.filter(status="rejected").height
+    rejected_count = samples.filter(status="rejected").height
     end = "; the run is not finished" if run.ended_s is None else f" to {utc_text(run.ended_s)}"
-    warned = dict.fromkeys(
+    doubtful_cases = dict.fromkeys(
         row.case
         for row in run.results
-        if row.case not in missing and _DOUBTFUL_REMEDIES & {*map(remedy_of, row.notes)}
+        if row.case not in unmeasured and _DOUBTFUL_REMEDIES & {*map(remedy_of, row.notes)}
     )
     measured_cases = first_names(cases, _MAX_NAMED) or "nothing"
     text = (
-        f"Measured: {measured_cases} on {plural(len(nodes), 'node')} of "
-        f"{header.machine}, {plural(samples.height, 'run')}, {rejected or 'none'} rejected, from "
-        f"{utc_text(header.started_s)}{end}."
+        f"Measured: {measured_cases} on {plural(len(nodes), 'node')} of {header.machine},"
+        f" {plural(samples.height, 'run')}, {rejected_count or 'none'} rejected, from"
+        f" {utc_text(header.started_s)}{end}."
     )
-    if missing:
-        text += f" Not measured: {first_names(missing, _MAX_NAMED)}."
-    if warned:
-        doubtful_cases = first_names(warned, _MAX_NAMED)
-        text += f" Rejected runs put {doubtful_cases} in doubt: see the warnings below."
-    if earlier:
-        runs = plural(earlier, "earlier run")
-        text += f" Beside it: {runs} of the same campaign; verdicts hold for one, not the best."
+    if unmeasured:
+        text += f" Not measured: {first_names(unmeasured, _MAX_NAMED)}."
+    if doubtful_cases:
+        cases_text = first_names(doubtful_cases, _MAX_NAMED)
+        text += f" Rejected runs put {cases_text} in doubt: see the warnings below."
+    if earlier_count:
+        runs = plural(earlier_count, "earlier run")
+        text += (
+            f" Beside it: {runs} of the same campaign; verdicts hold for a single run, not for the"
+            " best of several."
+        )
     return text
 
 
 def _lost_text(effects: Sequence[Result]) -> str:
-    """Node-hours lost, from the means, by every effect whose verdict is a loss."""
+    """The node-hours that each effect with the verdict of a loss costs, from the means."""
     losses = sorted(
         (row for row in effects if row.verdict.is_loss),
         key=lambda row: row.mean.value if row.mean else 0.0,
         reverse=True,
     )
-    shown = "; ".join(_loss_text(row) for row in losses[:_MAX_NAMED])
+    losses_text = "; ".join(_loss_text(row) for row in losses[:_MAX_NAMED])
     if len(losses) > _MAX_NAMED:
-        shown += f"; the table has {len(losses) - _MAX_NAMED} more"
+        losses_text += f"; the table has {len(losses) - _MAX_NAMED} more"
     no_effects = [row for row in effects if row.verdict is Verdict.NO_EFFECT]
     ruled_out = ""
     if no_effects:
         margin = max(row.margin for row in no_effects) * 100
         cases = first_names([case_and_arm(row) for row in no_effects], _MAX_NAMED)
         ruled_out = f"; for the typical run {margin:.3g} % or more is ruled out for {cases}"
-    if not shown:
+    if not losses_text:
         return f"Lost: no verdict shows a loss of node-hours{ruled_out}."
-    return f"Lost: work of 100 node-hours takes on average {shown}{ruled_out}."
+    return f"Lost: work of 100 node-hours takes on average {losses_text}{ruled_out}."
 
 
 def _loss_text(row: Result) -> str:
@@ -118,18 +119,18 @@ _MAX_IN_HEADLINE = 3
 
 
 def _interval_of_these(row: Result) -> str:
-    """Return the interval of the allocations measured, if the next allocation's stands first."""
+    """Return the interval of the allocations measured, if that of the next one stands first."""
     return f" (these allocations: {ends_text(row.slowdown)})" if row.next else ""
 
 
 def headline(effects: Sequence[Result]) -> str:
     """Return a sentence on what was measured: slowdowns of the typical run with intervals."""
-    shown = [row for row in effects if row.slowdown]
-    if not shown:
+    estimated = [row for row in effects if row.slowdown]
+    if not estimated:
         return "No slowdown was measured: too few pairs." if effects else ""
-    chosen = [row for row in shown if row.verdict.is_loss]
+    chosen = [row for row in estimated if row.verdict.is_loss]
     if not chosen:
-        chosen = [row for row in shown if row.verdict in _LOST_CORE_VERDICTS] or shown
+        chosen = [row for row in estimated if row.verdict in _LOST_CORE_VERDICTS] or estimated
     opening, named_verdicts = _headline_opening(chosen)
     rows = sorted(chosen, key=lambda row: -row.slowdown.value if row.slowdown else 0.0)
     texts = [
@@ -204,15 +205,15 @@ def next_step(
 ) -> str:
     """Return what to do about the first verdict in the order of `SENTENCES`, with its command.
 
-    `pair_s`: how long a pair of each case took. `failures`: cases of which no run counts, and why.
+    `pair_s`: case -> how long a pair took. `failures`: cases in which no run counts, and why.
     """
     pair_s = pair_s or {}
     if header.reproduces and header.finished_s is not None:
         return f"Next: nothing; it has repeated the pairs of {header.reproduces.run}."
     effects = [row for row in rows if row.role == "effect"]
-    row_of = {row.verdict: row for row in reversed(effects)}
+    first_row_by_verdict = {row.verdict: row for row in reversed(effects)}
     for verdict in SENTENCES:
-        row = row_of.get(verdict)
+        row = first_row_by_verdict.get(verdict)
         action = _action(row, effects, header) if row else ""
         if row and action:
             advice = rewording(header)(action).format(
@@ -225,8 +226,8 @@ def next_step(
             )
             return f"Next: {advice} ({case_and_arm(row)}: {verdict})."
     if failures:
-        again = commands.resume(*(["--fresh"] if header.finished_s else []))
-        return f"Next: mend what fails ({failures[0]}), then `{again}`."
+        options = ["--fresh"] if header.finished_s else []
+        return f"Next: mend what fails ({failures[0]}), then `{commands.resume(*options)}`."
     if unmeasured_cases(rows, header):
         return "Next: see why runs under writes were rejected; none of them counts."
     return "Next: measure an arm with writers; this run has none."
@@ -256,7 +257,7 @@ def _is_undecided(row: Result) -> bool:
 
 
 def _is_remedy(row: Result) -> bool:
-    """Return whether a row is of slower writers, or of another level of the application."""
+    """Return whether an effect has writers at a lower rate, or the application at another level."""
     return "rate" in arm_and_levels(row.arm)[1] or bool(arm_and_levels(row.baseline)[1])
 
 
@@ -269,34 +270,35 @@ def _more_pairs_text(
 ) -> str:
     """The command that measures more pairs of a row, and how long it takes.
 
-    If the row is `_is_undecided`, their number decides it in 90 % of runs. For a finished run, the
-    number is at least the cap, and at least that of any row.
+    An unfinished run is resumed. A finished run gets at least the pairs of its cap and of every
+    row. If the row is `_is_undecided`, it also gets so many that 90 % of runs would decide it.
     """
     if header.finished_s is None:
         return f"`{commands.resume()}`, which resumes this run"
-    measured = max(result.pairs for result in rows)
+    most_measured = max(result.pairs for result in rows)
     needed = (pairs_to_decide(row) or 0) if _is_undecided(row) else 0
-    pairs = pairs_of_next_interim(max(row.pairs + 1, measured, header.max_pairs, needed))
-    undecided = {result.case: result.pairs for result in rows if result.verdict.needs_pairs}
-    takes_s = sum(
-        (pairs - measured_pairs) * pair_s.get(case, 0.0)
-        for case, measured_pairs in undecided.items()
+    pairs = pairs_of_next_interim(max(row.pairs + 1, most_measured, header.max_pairs, needed))
+    pairs_of_undecided = {
+        result.case: result.pairs for result in rows if result.verdict.needs_pairs
+    }
+    additional_s = sum(
+        (pairs - measured) * pair_s.get(case, 0.0) for case, measured in pairs_of_undecided.items()
     )
-    about = f", about {spent(takes_s)}" if takes_s else ""
-    fewer = (
+    time_text = f", about {duration(additional_s)}" if additional_s else ""
+    fewer_text = (
         ", fewer if the machine is quieter" if needed > pairs_of_next_interim(row.pairs + 1) else ""
     )
-    return f"`{commands.resume('--pairs', str(pairs))}`{about}{fewer}"
+    return f"`{commands.resume('--pairs', str(pairs))}`{time_text}{fewer_text}"
 
 
 def failures(run: RunData) -> list[str]:
-    """Return each case of which no run counts, with the reason of its last run."""
+    """Return a text for each case in which no run counts, with the reason of its last run."""
     texts = []
     for (case,), runs in run.samples.group_by("case", maintain_order=True):
         reasons = runs["reason"].drop_nulls()
         if runs.filter(status="counts").is_empty() and len(reasons):
-            number = plural(runs.height, "run")
-            texts.append(f"{case}: none of {number} counts, the last: {run.reword(reasons[-1])}")
+            run_count = plural(runs.height, "run")
+            texts.append(f"{case}: none of {run_count} counts, the last: {run.reword(reasons[-1])}")
     return texts
 
 
@@ -306,25 +308,26 @@ def disturbance_of_run(run: RunData) -> str:
     return run.reword(disturbance(run.samples, [host.get("threads") for host in hosts]))
 
 
-def disturbance(samples: pl.DataFrame, threads: Sequence[object]) -> str:
+def disturbance(samples: pl.DataFrame, thread_counts: Sequence[object]) -> str:
     """Return what disturbed the runs that count beyond the usual limits; empty if nothing did.
 
-    `threads` are the numbers of hardware threads of the nodes.
+    `thread_counts` has the number of hardware threads of each node; None if it is unknown.
     """
-    counted = samples.filter(status="counts")
+    counted_runs = samples.filter(status="counts")
     limits = AcceptanceLimits()
-    causes = []
-    foreign, steal = (counted[name].drop_nulls() for name in ("foreign_cpus", "steal_share"))
-    if len(foreign) and median(foreign) > (limits.foreign_cpus or 0):
-        total = f"of {threads[0]} " if len(set(threads)) == 1 and threads[0] else ""
-        causes.append(
-            f"other programs kept {median(foreign):.1f} {total}hardware threads busy in the median"
-            f" run, {max(foreign):.1f} at most"
+    disturbances = []
+    foreign_cpus = counted_runs["foreign_cpus"].drop_nulls()
+    steal_shares = counted_runs["steal_share"].drop_nulls()
+    if len(foreign_cpus) and median(foreign_cpus) > (limits.foreign_cpus or 0):
+        is_known = len(set(thread_counts)) == 1 and thread_counts[0]
+        total = f"of {thread_counts[0]} " if is_known else ""
+        disturbances.append(
+            f"other programs kept {median(foreign_cpus):.1f} {total}hardware threads busy in the"
+            f" median run, {max(foreign_cpus):.1f} at most"
         )
-    if len(steal) and median(steal) > (limits.steal_share or 0):
-        causes.append(
-            f"the hypervisor took {median(steal):.1%} of the processor time in the median run"
-        )
-    if not causes:
+    if len(steal_shares) and median(steal_shares) > (limits.steal_share or 0):
+        taken = f"{median(steal_shares):.1%}"
+        disturbances.append(f"the hypervisor took {taken} of the processor time in the median run")
+    if not disturbances:
         return ""
-    return f"Disturbed: {' and '.join(causes)}; this campaign rejects no run for it."
+    return f"Disturbed: {' and '.join(disturbances)}; this campaign rejects no run for it."

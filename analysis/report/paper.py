@@ -70,8 +70,8 @@ def _write_run(folder: Path, run: RunData, written: PaperFiles) -> None:
     used_names: set[str] = set()
     for title, caveats, picture in _pictures(view):
         name = _unique_name(picture.name, used_names)
-        part = f"{picture.part}." if picture.part else ""
-        sentences = [f"{title}.", part, picture.caption, _caveats_text(caveats), origin]
+        key_text = f"{picture.key_text}." if picture.key_text else ""
+        sentences = [f"{title}.", key_text, picture.caption, _caveats_text(caveats), origin]
         caption = " ".join(filter(None, sentences))
         for width, (width_in, environment) in WIDTHS.items():
             make_folder(folder / width)

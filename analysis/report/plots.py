@@ -1,4 +1,4 @@
-"""Draws pictures of the report: colours, axes, intervals. Also renders the frame of HTML pages."""
+"""Draws the report's pictures (colours, axes, intervals), and renders the frame of HTML pages."""
 
 from __future__ import annotations
 
@@ -61,6 +61,8 @@ _VARIABLES = COLOURS | {name: arm.colours for name, arm in ARMS.items()}
 LEVEL_COLOURS = [name for name in COLOURS if name.startswith("level")]
 LEVEL_MARKERS = ("o", "^", "s", "D", "v", "P")
 _FONT = "DejaVu Sans"
+#: Font size of pictures on pages, for which their heights are chosen.
+_PAGE_SIZE_PT = 10.0
 _STYLE: dict[Any, Any] = {
     "svg.fonttype": "none",
     "svg.hashsalt": "nimc",
@@ -95,7 +97,7 @@ def colour_variable(name: str) -> str:
 
 
 def light_colour(name: str) -> str:
-    """Return the light colour, used for drawing, of a name as for `colour_variable`."""
+    """Return the light colour, used for drawing, of a name that `colour_variable` takes."""
     return _VARIABLES[colour_variable(name)][0]
 
 
@@ -104,9 +106,12 @@ def marker(treatment: str) -> str:
     return arm_of(treatment).marker
 
 
-def css_variables(scheme: int) -> str:
-    """Return the CSS declarations of all colours for the light (0) or the dark (1) scheme."""
-    return "".join(f"--{name}:{pair[scheme]};" for name, pair in _VARIABLES.items())
+def css_variables(scheme: Literal["light", "dark"]) -> str:
+    """Return the CSS declarations of all colours for a scheme."""
+    return "".join(
+        f"--{name}:{light if scheme == 'light' else dark};"
+        for name, (light, dark) in _VARIABLES.items()
+    )
 
 
 @cache
@@ -122,7 +127,7 @@ def _matplotlib() -> ModuleType:
     try:
         import matplotlib.artist
 
-        # The texts that it makes for `help` of each class take a third of the time to load.
+        # It makes texts for the `help` of each class, which take a third of the time to load.
         matplotlib.artist.kwdoc = lambda artist: ""  # noqa: ARG005  # the original's argument name
         import matplotlib.figure
     finally:
@@ -135,7 +140,7 @@ def drawing(
     height_in: float,
     width_in: float = 5.0,
     *,
-    font_size: float = 10,
+    font_size: float = _PAGE_SIZE_PT,
     style: Mapping[Any, Any] = {},
 ) -> Iterator[Figure]:
     """Yield an empty figure in the report's style, changed by `style`."""
@@ -176,7 +181,7 @@ def themed_svg(
 
 
 def _with_point_titles(svg: str, group: str, texts: Sequence[str]) -> str:
-    """Return `svg` with a title for each point of a group; as it is if they are a raster image."""
+    """Return `svg` with a title for each point of a group; unchanged if they are rasterized."""
     titles = iter(texts)
 
     def titled_point(point: re.Match[str]) -> str:
@@ -204,8 +209,8 @@ class Picture:
     caption: str
     height_in: float
     draw: Callable[[Figure], Hover]
-    #: Tells apart several pictures of a section; empty if there is only one.
-    part: str = ""
+    #: The values that tell it apart from other pictures of its section; empty if there are none.
+    key_text: str = ""
 
     def svg(self, anchor: str, width_in: float = 5.0) -> Markup:
         """Return the picture as an `<svg>` element for a page; `anchor` makes its ids unique."""
@@ -219,9 +224,8 @@ class Picture:
         picture fits. If it fits with none, no file is written.
         """
         for size_pt in _SIZES_PT:
-            with drawing(
-                self.height_in * size_pt / 10, width_in, font_size=size_pt, style=_PRINT_STYLE
-            ) as figure:
+            height_in = self.height_in * size_pt / _PAGE_SIZE_PT
+            with drawing(height_in, width_in, font_size=size_pt, style=_PRINT_STYLE) as figure:
                 self.draw(figure)
                 if _fits(figure):
                     # Without dates, so that the same figure gives the same bytes.
@@ -271,6 +275,8 @@ def _fits(figure: Figure) -> bool:
 
 #: If there are more points than this, they are single pixels.
 PIXELS_ABOVE = 20_000
+#: From so many points on, their size is multiplied by this factor.
+_MIN_SMALL_POINTS, _SMALL_POINT_FACTOR = 200, 0.42
 #: The treatment that labels of rows do not name.
 DEFAULT_TREATMENT = "on"
 #: Label of an axis of slowdowns.
@@ -279,11 +285,12 @@ SLOWDOWN_AXIS = "slowdown (1 is no effect)"
 
 def label(treatment: str) -> str:
     """Return the axis label of a treatment: its arm, the arm's label, and below them its levels."""
-    (arm, levels), arm_label = arm_and_levels(treatment), arm_of(treatment).label
+    arm, levels = arm_and_levels(treatment)
+    arm_label = arm_of(treatment).label
     if not levels:
         return f"{arm}\n{arm_label}".rstrip()
-    named = ", ".join(f"{name.replace('_', ' ')}={level}" for name, level in levels.items())
-    return f"{arm} {arm_label}".rstrip() + f"\n{named}"
+    levels_text = ", ".join(f"{name.replace('_', ' ')}={level}" for name, level in levels.items())
+    return f"{arm} {arm_label}".rstrip() + f"\n{levels_text}"
 
 
 def rows_axes(
@@ -304,12 +311,12 @@ def rows_axes(
 
 
 def draw_interval(
-    axes: Axes, estimate: Estimate | None, y: float, name: str, shape: str = "|"
+    axes: Axes, estimate: Estimate | None, y: float, colour_name: str, shape: str = "|"
 ) -> None:
-    """Draw an estimate as a mark on a bar in the colour of `name`; nothing if it is None."""
+    """Draw an estimate as a mark on a coloured bar; nothing if it is None."""
     if estimate:
-        draw_bar(axes, estimate, y, light_colour(name), 3)
-        style: dict[str, Any] = {"ms": 6, "color": light_colour(name)}
+        draw_bar(axes, estimate, y, light_colour(colour_name), 3)
+        style: dict[str, Any] = {"ms": 6, "color": light_colour(colour_name)}
         if shape == "|":
             style = {"ms": 11, "mew": 2.5, "color": light_colour("ink")}
         axes.plot(estimate.value, y, marker=shape, zorder=3, **style)
@@ -331,13 +338,13 @@ def thin_line_caption(rows: Sequence[Result]) -> str:
 
 def interval_text(rows: Sequence[Result]) -> str:
     """Return a caption's words for the interval that the slowdowns of these rows have."""
-    predicted = any(row.next for row in rows)
-    allocations = " (from three allocations on, of the next one)" if predicted else ""
+    has_next = any(row.next for row in rows)
+    allocations = " (from three allocations on, of the next one)" if has_next else ""
     return f"with its interval of 95 %{allocations}"
 
 
 def estimates_text(estimates: Iterable[tuple[str, Estimate | None]]) -> str:
-    """Return estimates with their intervals by name, for readers who do not see the figure."""
+    """Return named estimates with their intervals, for readers who do not see the figure."""
     return "; ".join(
         f"{name} {ratio.value:.3f} ({ratio.low:.3f} to {ratio.high:.3f})".replace("\n", " ")
         for name, ratio in estimates
@@ -372,11 +379,13 @@ def is_steady(noise_floor: Interval | None) -> bool:
 
 
 def draw_points(
-    axes: Axes, x: Any, y: Any, name: str, shape: str, size: float, **style: Any
+    axes: Axes, x: Any, y: Any, colour_name: str, shape: str, size: float, **style: Any
 ) -> None:
-    """Draw points in the colour of `name`: small ones if there are many, pixels if very many."""
+    """Draw points in a colour: small ones if there are many, pixels if there are very many."""
     style |= {"ls": "none", "marker": "," if len(x) > PIXELS_ABOVE else shape}
-    axes.plot(x, y, color=light_colour(name), ms=size if len(x) < 200 else 0.42 * size, **style)
+    if len(x) >= _MIN_SMALL_POINTS:
+        size *= _SMALL_POINT_FACTOR
+    axes.plot(x, y, color=light_colour(colour_name), ms=size, **style)
 
 
 def draw_bar(
@@ -446,7 +455,11 @@ def render_page(
     environment.filters |= filters
     css = files("analysis.report").joinpath("page.css").read_text(encoding="utf-8")
     page = environment.get_template(template).render(
-        title=title, css=Markup(css), light=css_variables(0), dark=css_variables(1), **values
+        title=title,
+        css=Markup(css),
+        light=css_variables("light"),
+        dark=css_variables("dark"),
+        **values,
     )
     return _CONTROLS.sub(lambda match: one_line(match[0]), page)
 

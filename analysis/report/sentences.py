@@ -17,24 +17,25 @@ class Sentences(NamedTuple):
     action: str = ""
 
 
-def _error(level: float, says: str = "say this wrongly of any case") -> str:
-    return f"At most {level:.0%} of campaigns {says}."
+def _error(level: float, statement: str = "say this wrongly of any case") -> str:
+    return f"At most {level:.0%} of campaigns {statement}."
 
 
+#: How sure a slowdown is.
 _SURE = _error(ERROR_LEVELS["slower"])
 _SLOWER = (
     "The typical run is slower than off and its repetition: the whole interval lies above 1, and"
-    " the mean is higher; where there is a control, slower than that as well."
+    " the mean is higher; if there is a control, the run is slower than that as well."
 )
 #: What a user with one host can do.
 _ONE_NODE = "for one node alone, see 'Without a second node' in docs/what-next.md"
 _MORE = "measure more pairs: {more}"
-#: If more pairs would not decide.
+#: The next step if more pairs would not decide.
 REDUCE_SCATTER = (
     "find what makes these runs differ so much, or make them longer: at this scatter even {most:,}"
     " pairs would decide nothing"
 )
-#: For memory contention, if the run has remedies.
+#: The next step after memory contention, if the run has remedies.
 WEIGH_REMEDIES = "weigh the remedies of this run for the share of time with traffic: `{advise}`"
 #: Verdict -> its sentences, in the order in which the next step is chosen.
 SENTENCES: dict[Verdict, Sentences] = {
@@ -93,7 +94,7 @@ SENTENCES: dict[Verdict, Sentences] = {
     Verdict.NO_EFFECT: Sentences(
         "The typical run lies within the campaign's margin; neither the mean nor the repeated"
         f" baseline is shown to lie beyond it. {_error(ERROR_LEVELS['within'])}"
-        " That no single run is hit is not said.",
+        " It does not say that no single run is hit.",
         "nothing is needed under the writes that were measured",
     ),
     Verdict.NOISE_FLOOR: Sentences(

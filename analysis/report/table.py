@@ -1,4 +1,4 @@
-"""The results of runs as one tidy table, `results.parquet`: a row per case and treatment.
+"""The results of runs as one tidy table, `results.parquet`: a row per run, case and treatment.
 
 History, alarms and pages read only these tables of runs. The columns are facts of the run, the
 fields of `Result` as JSON has them, and facts of the treatment's runs (docs/nights.md#the-table).
@@ -40,7 +40,7 @@ _RUN_COLUMNS: dict[str, Any] = {
     "commit": pl.String(),
     # Number of its integrity faults: history leaves out runs that have any.
     "faults": pl.Int64(),
-    # Its making: kernel, microcode, compiler, MPI, versions; several values joined with ` | `.
+    # How it was made: kernel, microcode, compiler, MPI, versions; several values joined with ` | `.
     "facts": _NAMED_VALUES,
 }
 #: Columns on the runs of a treatment that count. Baselines, which have no effect, have them, too.
@@ -64,28 +64,27 @@ _TREATMENT_COLUMNS: dict[str, Any] = {
 _WRITER_COLUMNS = ("writers", "injector", "transport", "message_b", "asked_b_s")
 
 
-def _column(kind: Any) -> pl.DataType | type[pl.DataType]:
-    """The type of a column that holds a field of a record."""
-    inner = [part for part in get_args(kind) if part is not NoneType]
-    origin = get_origin(kind)
+def _column_type(hint: Any) -> pl.DataType | type[pl.DataType]:
+    """The type of the column for a field of a record with this type hint."""
+    origin = get_origin(hint)
     if origin is list:
         return pl.List(pl.String)
     if origin is dict:
         return _NAMED_VALUES
-    if inner and NoneType in get_args(kind):
-        return _column(inner[0])
-    if is_dataclass(kind):
-        hints = get_type_hints(kind)
-        return pl.Struct({field.name: _column(hints[field.name]) for field in fields(kind)})
+    if NoneType in get_args(hint):
+        return _column_type(next(part for part in get_args(hint) if part is not NoneType))
+    if is_dataclass(hint):
+        hints = get_type_hints(hint)
+        return pl.Struct({field.name: _column_type(hints[field.name]) for field in fields(hint)})
     plain = {bool: pl.Boolean(), int: pl.Int64(), float: pl.Float64()}
-    return plain.get(kind, pl.String())
+    return plain.get(hint, pl.String())
 
 
 def _result_columns() -> dict[str, Any]:
     """Columns of `Result`, without its rejected runs: those are rows of the samples."""
     hints = get_type_hints(Result)
     return {
-        key: pl.Float64() if part else _column(hints[name])
+        key: pl.Float64() if part else _column_type(hints[name])
         for key, (name, part) in json_keys(Result).items()
         if name != "rejections"
     }
@@ -96,7 +95,7 @@ COLUMNS: dict[str, Any] = {**_RUN_COLUMNS, **_result_columns(), **_TREATMENT_COL
 
 
 def results_table(runs: Sequence[RunData]) -> pl.DataFrame:
-    """The table of some runs."""
+    """The table of `runs`, with the columns `COLUMNS`."""
     return pl.DataFrame([row for run in runs for row in _rows(run)], schema=COLUMNS)
 
 
@@ -106,7 +105,7 @@ def _rows(run: RunData) -> list[dict[str, Any]]:
         **{name: getattr(run.header, name) for name in ("started_s", "finished_s")},
         "schema": SCHEMA,
         "faults": run.integrity.fault_count,
-        "facts": _named_values(how_made(run.header, run.provenance)),
+        "facts": _named_values(facts_of_making(run.header, run.provenance)),
     }
     columns = (
         "workload",
@@ -118,11 +117,11 @@ def _rows(run: RunData) -> list[dict[str, Any]]:
         "factors",
         *_WRITER_COLUMNS,
     )
-    parts: dict[tuple[str, str], dict[str, Any]] = {}
-    # One case at a time, as in `pair_table`, since runs that count are copied.
+    treatments: dict[tuple[str, str], dict[str, Any]] = {}
+    # One case at a time, as in `pair_table`, since the runs that count are copied.
     for case in run.samples["case"].unique(maintain_order=True):
         runs = counted_runs(run.samples.lazy().filter(pl.col("case") == case), *columns)
-        counts = runs.group_by("case", "arm", maintain_order=True).agg(
+        case_treatments = runs.group_by("case", "arm", maintain_order=True).agg(
             pl.col(
                 "workload", "role", "fom_unit", "fom_better", "factors", *_WRITER_COLUMNS[:-1]
             ).first(),
@@ -130,61 +129,74 @@ def _rows(run: RunData) -> list[dict[str, Any]]:
             pl.col("nodes").unique(),
             pl.col("fom"),
         )
-        rows = zip(counts.drop("fom").to_dicts(), counts["fom"], strict=True)
-        parts |= {(row["case"], row["arm"]): row | {"fom": foms.to_numpy()} for row, foms in rows}
-    treatment_columns = {name: _treatment_values(part) for name, part in parts.items()}
-    effects = {(row.case, row.arm): _result_values(row, treatment_columns) for row in run.results}
+        foms_of_treatments = case_treatments["fom"]
+        for row, foms in zip(
+            case_treatments.drop("fom").to_dicts(), foms_of_treatments, strict=True
+        ):
+            treatments[row["case"], row["arm"]] = row | {"fom": foms.to_numpy()}
+    treatment_columns = {
+        name: _treatment_values(treatment) for name, treatment in treatments.items()
+    }
+    results = {(row.case, row.arm): _result_values(row, treatment_columns) for row in run.results}
     baselines = {
-        name: _baseline_values(part) for name, part in parts.items() if name not in effects
+        name: _baseline_values(treatment)
+        for name, treatment in treatments.items()
+        if name not in results
     }
     return [
         {**run_columns, **row, **treatment_columns.get(name, {})}
-        for name, row in {**baselines, **effects}.items()
+        for name, row in {**baselines, **results}.items()
     ]
 
 
 def _result_values(
-    row: Result, treated: Mapping[tuple[str, str], Mapping[str, Any]]
+    row: Result, treatment_columns: Mapping[tuple[str, str], Mapping[str, Any]]
 ) -> dict[str, Any]:
-    named: dict[str, Any] = {"verdict": str(row.verdict), "factors": _named_values(row.factors)}
+    """Columns of `Result` for a result, and the intervals of both of its medians."""
+    values = {key: value for key, value in flat_record(row).items() if key in COLUMNS}
+    values |= {"verdict": str(row.verdict), "factors": _named_values(row.factors)}
     for side, arm in (("off", row.baseline), ("on", row.arm)):
-        treatment = treated.get((row.case, arm), {})
-        named |= {f"{side}{end}": treatment.get(f"fom{end}") for end in ("_low", "_high")}
-    return {key: value for key, value in flat_record(row).items() if key in COLUMNS} | named
+        columns = treatment_columns.get((row.case, arm), {})
+        values |= {f"{side}{end}": columns.get(f"fom{end}") for end in ("_low", "_high")}
+    return values
 
 
-def _baseline_values(part: Mapping[str, Any]) -> dict[str, Any]:
+def _baseline_values(treatment: Mapping[str, Any]) -> dict[str, Any]:
     """Columns of `Result` for a treatment that has no result, such as a baseline."""
     return {
-        **{name: part[name] for name in ("case", "arm", "workload", "role")},
-        "unit": part["fom_unit"],
-        "better": part["fom_better"],
-        "factors": _named_values(parsed_levels(part["factors"])),
+        **{name: treatment[name] for name in ("case", "arm", "workload", "role")},
+        "unit": treatment["fom_unit"],
+        "better": treatment["fom_better"],
+        "factors": _named_values(parsed_levels(treatment["factors"])),
     }
 
 
-def _treatment_values(part: Mapping[str, Any]) -> dict[str, Any]:
-    values = part["fom"]
-    estimate = median_interval(values)
+def _treatment_values(treatment: Mapping[str, Any]) -> dict[str, Any]:
+    """The columns `_TREATMENT_COLUMNS` but for the intervals of baseline and treatment."""
+    foms = treatment["fom"]
+    estimate = median_interval(foms)
+    nodes = {node for names in treatment["nodes"] for node in names.split(",")}
     return {
-        "nodes": ",".join(sorted({node for names in part["nodes"] for node in names.split(",")})),
-        "runs": len(values),
-        "fom": estimate.value if estimate else median(values),
+        "nodes": ",".join(sorted(nodes)),
+        "runs": len(foms),
+        "fom": estimate.value if estimate else median(foms),
         "fom_low": estimate.low if estimate else None,
         "fom_high": estimate.high if estimate else None,
-        **{name: part[name] for name in _WRITER_COLUMNS},
+        **{name: treatment[name] for name in _WRITER_COLUMNS},
     }
 
 
 def _named_values(values: Mapping[str, Any]) -> list[dict[str, str]]:
-    """Names and values as such a column has them; values other than text become JSON."""
+    """Names and values as in a column of `_NAMED_VALUES`; values other than text become JSON."""
     return [
         {"name": name, "value": value if isinstance(value, str) else json.dumps(value)}
         for name, value in values.items()
     ]
 
 
-def how_made(header: RunHeader, provenance: Mapping[str, Mapping[str, Any]]) -> dict[str, str]:
+def facts_of_making(
+    header: RunHeader, provenance: Mapping[str, Mapping[str, Any]]
+) -> dict[str, str]:
     """Name -> value of the facts of how the run was made; several values are joined with ` | `."""
     records = list(provenance.values())
     texts = reported_facts(all_hosts(records))
@@ -202,7 +214,7 @@ def how_made(header: RunHeader, provenance: Mapping[str, Mapping[str, Any]]) -> 
 
 
 def _program_facts(record: Mapping[str, Any]) -> dict[str, str]:
-    """The application's program and modules, as a block's first node saw them."""
+    """Name -> text of the facts of the application's program and modules in a block's record."""
     program, modules = record.get("program"), record.get("modules")
     texts = {}
     if isinstance(program, Mapping):

@@ -1,4 +1,4 @@
-"""Words that the report's sections share: rows, figures, notes and moments as text."""
+"""Texts that the report's sections share: of rows, figures, notes and moments."""
 
 from __future__ import annotations
 
@@ -22,17 +22,19 @@ _MAX_NAMED_RUNS = 3
 DASH = "\u2013"
 
 
-def ratio_texts(estimate: Estimate | None, following: Interval | None = None) -> dict[str, str]:
+def ratio_texts(
+    estimate: Estimate | None, next_allocation: Interval | None = None
+) -> dict[str, str]:
     """A ratio and its interval, for templates.
 
-    If there is an interval of the `following` allocation, it is shown as `interval`, and that of
-    the allocations measured as `beside`.
+    If there is an interval of the next allocation, it is shown as `interval`, and that of the
+    allocations measured as `measured_interval`.
     """
     if estimate is None:
-        return {"value": DASH, "interval": "", "beside": ""}
-    shown = ends_text(following or estimate).replace("-", DASH)
-    measured = f"these: {ends_text(estimate).replace('-', DASH)}" if following else ""
-    return {"value": f"{estimate.value:.3f}", "interval": shown, "beside": measured}
+        return {"value": DASH, "interval": "", "measured_interval": ""}
+    leading = ends_text(next_allocation or estimate).replace("-", DASH)
+    measured = f"these: {ends_text(estimate).replace('-', DASH)}" if next_allocation else ""
+    return {"value": f"{estimate.value:.3f}", "interval": leading, "measured_interval": measured}
 
 
 def fom_text(value: float | None, row: Result) -> str:
@@ -41,26 +43,27 @@ def fom_text(value: float | None, row: Result) -> str:
     return DASH if value is None else f"{figures.number(value / divisor)} {unit}"
 
 
-def with_remedy(note: str, in_words: Callable[[str], str] = str) -> str:
+def with_remedy(note: str, reword: Callable[[str], str] = str) -> str:
     """A note and, if `records.notes` has one, its remedy.
 
-    The names of rows may stand before the note. `in_words` rewrites both in the words of the
-    command that was typed.
+    The names of rows may stand before the note. `reword` rewrites both in the words of the command
+    that was typed.
     """
-    remedy = in_words(remedy_of(note) or remedy_of(note.partition(": ")[2]) or "")
-    note = in_words(note)
+    _, _, note_after_rows = note.partition(": ")
+    remedy = reword(remedy_of(note) or remedy_of(note_after_rows) or "")
+    note = reword(note)
     return f"{note}. {remedy[0].upper()}{remedy[1:]}." if remedy else note
 
 
 def notes_of(rows: Sequence[Result]) -> list[str]:
-    """The distinct notes of a case's rows. A note that not all rows have names its rows."""
-    in_one = merged_concurrent_runs((note for row in rows for note in row.notes), _MAX_NAMED_RUNS)
-    arms_with = grouped(
-        (note, row.arm) for row in rows for note in dict.fromkeys(map(in_one, row.notes))
+    """The distinct notes of a case's rows. A note names its rows unless all rows have it."""
+    merged = merged_concurrent_runs((note for row in rows for note in row.notes), _MAX_NAMED_RUNS)
+    arms_by_note = grouped(
+        (note, row.arm) for row in rows for note in dict.fromkeys(map(merged, row.notes))
     )
     return [
         note if len(arms) == len(rows) else f"{', '.join(arms)}: {note}"
-        for note, arms in arms_with.items()
+        for note, arms in arms_by_note.items()
     ]
 
 
@@ -76,8 +79,8 @@ def breakable_name(treatment: str) -> Markup:
 
 def unbroken_dates(text: object) -> Markup:
     """A text as HTML whose dates do not break at their hyphens."""
-    whole = r'<span class="nowrap">\g<0></span>'
-    return Markup(re.sub(r"\b\d{4}-\d\d-\d\d\b", whole, str(escape(text))))
+    unbroken = r'<span class="nowrap">\g<0></span>'
+    return Markup(re.sub(r"\b\d{4}-\d\d-\d\d\b", unbroken, str(escape(text))))
 
 
 def with_code(text: object) -> Markup:
@@ -87,11 +90,12 @@ def with_code(text: object) -> Markup:
 
 #: Largest frame of a network.
 _MAX_FRAME_B = 10_000
+_HALF_KIB_B = 512
 
 
 def size_text(value: float) -> str:
-    """A size in powers of 1024: `64 KiB`. A small size that is no multiple of 512: `1400 B`."""
-    if value < _MAX_FRAME_B and value % 512:
+    """A size in powers of 1024, `64 KiB`; that of a frame, if no multiple of 0.5 KiB, in bytes."""
+    if value < _MAX_FRAME_B and value % _HALF_KIB_B:
         return f"{value:.5g} B"
     for unit in ("B", "KiB", "MiB", "GiB"):
         if abs(value) < 1024:

@@ -125,14 +125,14 @@ def test_facts_read_their_units_from_their_keys(
 
 def test_names_lists_and_times() -> None:
     assert breakable_name("on@rate=25%,tool=<b>") == "on<wbr>@rate=25%,<wbr>tool=&lt;b&gt;"
-    none = {"value": "\u2013", "interval": "", "beside": ""}
+    none = {"value": "\u2013", "interval": "", "measured_interval": ""}
     assert ratio_texts(None) == none
-    measured = {"value": "1.000", "interval": "0.998\u20131.250", "beside": ""}
+    measured = {"value": "1.000", "interval": "0.998\u20131.250", "measured_interval": ""}
     assert ratio_texts(ENDS) == measured
     assert ratio_texts(ENDS, Interval(0.98, 1.3)) == {
         **measured,
         "interval": "0.980\u20131.300",
-        "beside": "these: 0.998\u20131.250",
+        "measured_interval": "these: 0.998\u20131.250",
     }
     note = Note.SAME_HOST()
     assert with_remedy(note).startswith(f"{note}. ")
