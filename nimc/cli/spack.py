@@ -16,7 +16,7 @@ from records.errors import InputError
 from records.machine.site import require_known
 from reframe_tests.spack.build import Built, built_environments, read_built
 from reframe_tests.spack.build import build as build_environment
-from reframe_tests.spack.externals import LANGUAGES, compilers, missing_compilers
+from reframe_tests.spack.externals import LANGUAGES, compiler_fault_and_remedy, compilers
 from reframe_tests.spack.folders import SpackLayout, layout
 from reframe_tests.spack.settings import environment_text, known_environments, load
 from reframe_tests.spack.setup import setup as set_up
@@ -84,8 +84,8 @@ def setup(
         f"files in {spack_layout.root}",
         f"compilers: {', '.join(listed) or 'none'}",
     ]
-    if missing := missing_compilers(programs_by_compiler, machine):
-        lines.append(": ".join(missing))
+    if fault_and_remedy := compiler_fault_and_remedy(programs_by_compiler, machine):
+        lines.append(": ".join(fault_and_remedy))
     document = {
         "root": str(spack_layout.root),
         **asdict(settings),

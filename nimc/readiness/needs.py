@@ -35,7 +35,7 @@ from records.programs import ask
 from records.slurm import client
 from records.slurm.options import SCHEDULERS, named_partition, option_values
 from records.text import first_names
-from reframe_tests.spack.externals import compilers, missing_compilers
+from reframe_tests.spack.externals import compiler_fault_and_remedy, compilers
 from reframe_tests.spack.folders import layout
 from reframe_tests.spack.settings import load
 from reframe_tests.spack.setup import find_spack
@@ -407,7 +407,7 @@ def spack(machine: str) -> HostFinding:
     if settings is None:
         return HostFinding("spack", "ok", f"{detail}, not set up for {machine}")
     try:
-        fault_and_remedy = missing_compilers(compilers(spack_layout, settings), machine)
+        fault_and_remedy = compiler_fault_and_remedy(compilers(spack_layout, settings), machine)
     except InputError as error:
         return gap("spack", str(error), "correct the file")
     if fault_and_remedy:

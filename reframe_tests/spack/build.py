@@ -17,10 +17,10 @@ from pydantic import TypeAdapter
 from records.errors import InputError, MachineError
 from records.files import replace_bytes, replace_text
 from reframe_tests.spack.externals import (
+    compiler_fault_and_remedy,
     compilers,
     has_host_package,
     machine_packages_file,
-    missing_compilers,
     packages_in,
     packages_in_text,
     section_name,
@@ -87,7 +87,7 @@ def _variant_values(spec: dict[str, Any], variant: str) -> set[str]:
 
 
 #: What Spack prints when it begins a package: `==> Installing NAME-VERSION-HASH [3/20]`. Since 1.2,
-#: it prints `[ ] HASH NAME@VERSION` at the begin of each step of the package.
+#: it prints `[ ] HASH NAME@VERSION` at the start of each step of the package.
 _STEP = re.compile(r"==> Installing (\S+)-\w{32}( \[\d+/\d+\])|\[ \] \w{7} (\S+@\S+)")
 #: Packages that provide MPI and its launcher.
 _MPI = {"openmpi", "mpich", "mvapich", "intel-oneapi-mpi", "cray-mpich"}
@@ -139,12 +139,12 @@ def build(
         folder = layout.environment(name)
         folder.mkdir(parents=True, exist_ok=True)
         replace_text(folder / "spack.yaml", text)
-        if missing_compilers(compilers(layout, settings), layout.machine):
+        if compiler_fault_and_remedy(compilers(layout, settings), layout.machine):
             # A compiler may have been installed since the setup.
             find_compilers(layout, Path(settings.spack))
             digest = digest_of(layout, settings, name, text)
-        if missing := missing_compilers(compilers(layout, settings), layout.machine):
-            say(f"{name}: {': '.join(missing)}")
+        if warning := compiler_fault_and_remedy(compilers(layout, settings), layout.machine):
+            say(f"{name}: {': '.join(warning)}")
         say(f"{name}: concretizing, which takes a minute or two (log: {layout.log(name)})")
         started_s = time.monotonic()
         _concretize(layout, settings, name)
@@ -154,12 +154,12 @@ def build(
         concretized_s = time.monotonic()
         say(f"{name}: building")
 
-        said_steps: set[str] = set()
+        shown_steps: set[str] = set()
 
         def say_step(line: str) -> None:
             step = _STEP.match(line)
-            if step and step[0] not in said_steps:
-                said_steps.add(step[0])
+            if step and step[0] not in shown_steps:
+                shown_steps.add(step[0])
                 say(f"{name}: {''.join(filter(None, step.groups()))}")
 
         install = ("-e", str(folder), "install", "-j", str(jobs), "--fail-fast")
@@ -191,13 +191,13 @@ def _concretize(layout: SpackLayout, settings: SpackSettings, name: str) -> None
     """
     folder = layout.environment(name)
     committed = _committed_lock(layout, name)
-    concretize = (layout, Path(settings.spack), "-e", str(folder), "concretize")
+    spack_root, concretize = Path(settings.spack), ("-e", str(folder), "concretize")
     if not committed.is_file():
-        spack(*concretize, "--force", log_name=name)
+        spack(layout, spack_root, *concretize, "--force", log_name=name)
         return
     hashes = _root_hashes(committed)
     replace_bytes(folder / "spack.lock", committed.read_bytes())
-    spack(*concretize, log_name=name)
+    spack(layout, spack_root, *concretize, log_name=name)
     if _root_hashes(folder / "spack.lock") != hashes:
         raise MachineError(
             f"{committed}: does not match the {name} environment: remove it, build, and"
@@ -261,7 +261,7 @@ def digest_of(layout: SpackLayout, settings: SpackSettings, name: str, environme
 
 
 def _committed_lock(layout: SpackLayout, name: str) -> Path:
-    """Return the path of the lock that a site may commit, so that this machine's versions stay."""
+    """Return the path of the lock that a site may commit to keep this machine's versions."""
     return ENVIRONMENTS / "locks" / layout.machine / f"{name}.lock"
 
 

@@ -36,7 +36,7 @@ def compilers(layout: SpackLayout, settings: SpackSettings) -> dict[str, dict[st
     Compilers are those that Spack found on this host, and those of the machine's file. Raises
     InputError if a file cannot be read.
     """
-    programs_of: dict[str, dict[str, str]] = {}
+    programs_by_compiler: dict[str, dict[str, str]] = {}
     for path in (layout.packages, machine_packages_file(layout, settings)):
         packages = packages_in(path, "packages") if path.is_file() else {}
         for rules in packages.values():
@@ -46,8 +46,8 @@ def compilers(layout: SpackLayout, settings: SpackSettings) -> dict[str, dict[st
             for external in externals:
                 if programs := _programs(external):
                     name = str(external.get("spec")).partition(" ")[0]
-                    programs_of[name] = programs | programs_of.get(name, {})
-    return programs_of
+                    programs_by_compiler[name] = programs | programs_by_compiler.get(name, {})
+    return programs_by_compiler
 
 
 def machine_packages_file(layout: SpackLayout, settings: SpackSettings) -> Path:
@@ -61,17 +61,19 @@ def c_compiler(layout: SpackLayout, settings: SpackSettings) -> str:
 
     Raises InputError if Spack has none.
     """
-    programs_of = compilers(layout, settings)
-    with_c = [name for name, programs in programs_of.items() if "c" in programs]
+    programs_by_compiler = compilers(layout, settings)
+    with_c = [name for name, programs in programs_by_compiler.items() if "c" in programs]
     if not with_c:
-        raise InputError(": ".join(missing_compilers(programs_of, layout.machine) or ()))
+        raise InputError(
+            ": ".join(compiler_fault_and_remedy(programs_by_compiler, layout.machine) or ())
+        )
 
     def preference(name: str) -> tuple[bool, list[int]]:
         # `common.yaml` prefers GCC.
         version = name.partition("@")[2]
         return name.startswith("gcc@"), [int(number) for number in re.findall(r"\d+", version)]
 
-    return programs_of[max(with_c, key=preference)]["c"]
+    return programs_by_compiler[max(with_c, key=preference)]["c"]
 
 
 def _programs(external: object) -> dict[str, str]:
@@ -88,18 +90,18 @@ def _programs(external: object) -> dict[str, str]:
     return {key: program for key, program in listed.items() if shutil.which(program)}
 
 
-def missing_compilers(
-    programs_of: dict[str, dict[str, str]], machine: str
+def compiler_fault_and_remedy(
+    programs_by_compiler: dict[str, dict[str, str]], machine: str
 ) -> tuple[str, str] | None:
-    """Return for which languages Spack has no compiler, and what to do; None if it has all."""
-    absent = [
+    """Return which compilers Spack lacks, and how to install them; None if it lacks none."""
+    missing_languages = [
         language
         for key, language in LANGUAGES.items()
-        if not any(key in programs for programs in programs_of.values())
+        if not any(key in programs for programs in programs_by_compiler.values())
     ]
-    if not absent:
+    if not missing_languages:
         return None
-    names, debian, rhel = zip(*absent, strict=True)
+    names, debian, rhel = zip(*missing_languages, strict=True)
     return (
         f"Spack has no {' and no '.join(names)} compiler",
         f"apt install {' '.join(debian)}, or dnf install {' '.join(rhel)};"

@@ -10,17 +10,17 @@ from records.programs import last_line
 
 #: An error of Spack's.
 _ERROR = re.compile(r"^==> (?:\[.*?\] )?Error: *")
-#: The begin of a package.
+#: The start of a package's installation.
 _INSTALLING = re.compile(r"^==> (?:\[.*?\] )?Installing (\S+)-\w{32}\b")
 #: A line that Spack quotes from a build's log.
 _QUOTED = re.compile(r"^\s+>> \d+ +")
-#: Maximum lines below an error that are shown.
+#: Largest number of lines below an error that are shown.
 _MOST_LINES = 3
 #: Lines of Spack 1.2's installer: a package has failed; the header of its log; a line of its log,
 #: which may have a mark or a number.
-_FAILED = re.compile(r"^\[x\] \w+ (\S+) failed(?:: (\S+))?")
-_LOG_LINES = re.compile(r"^-- lines \d+ to \d+ --$")
-_LOG_LINE = re.compile(r"^(>|  ) *(?:\d+  )?(.+)")
+_FAILED = re.compile(r"^\[x\] \w+ (?P<package>\S+) failed(?:: (?P<log>\S+))?")
+_LOG_HEADER = re.compile(r"^-- lines \d+ to \d+ --$")
+_LOG_LINE = re.compile(r"^(?P<mark>>|  ) *(?:\d+  )?(?P<text>.+)")
 
 
 def _installer_reason(lines: Sequence[str]) -> str | None:
@@ -28,13 +28,15 @@ def _installer_reason(lines: Sequence[str]) -> str | None:
     failed = next(filter(None, map(_FAILED.match, lines)), None)
     if failed is None:
         return None
-    header = next((index for index, line in enumerate(lines) if _LOG_LINES.match(line)), len(lines))
+    header = next(
+        (index for index, line in enumerate(lines) if _LOG_HEADER.match(line)), len(lines)
+    )
     log = list(filter(None, map(_LOG_LINE.match, lines[header + 1 :])))
-    marked = [line[2] for line in log if line[1] == ">"]
-    errors = marked or [line[2] for line in log if is_error(line[2])]
+    marked = [line["text"] for line in log if line["mark"] == ">"]
+    errors = marked or [line["text"] for line in log if is_error(line["text"])]
     if errors:
-        return f"{failed[1]}: {errors[0].strip()}"
-    return f"{failed[1]}: failed; its log is {failed[2] or 'not kept'}"
+        return f"{failed['package']}: {errors[0].strip()}"
+    return f"{failed['package']}: failed; its log is {failed['log'] or 'not kept'}"
 
 
 def reason_in(text: str) -> str:
@@ -42,25 +44,25 @@ def reason_in(text: str) -> str:
     lines = text.splitlines()
     if reason := _installer_reason(lines):
         return reason
-    first = next((number for number, line in enumerate(lines) if _ERROR.match(line)), None)
-    if first is None:
+    error = next((index for index, line in enumerate(lines) if _ERROR.match(line)), None)
+    if error is None:
         return last_line(text)
-    reason = _ERROR.sub("", lines[first]).strip()
+    reason = _ERROR.sub("", lines[error]).strip()
     continuation: list[str] = []
-    for line in lines[first + 1 :]:
-        words = line.strip()
+    for line in lines[error + 1 :]:
+        stripped = line.strip()
         is_indented = line.startswith((" ", "\t"))
-        if words and not is_indented:
+        if stripped and not is_indented:
             break
-        if words:
-            continuation.append(words)
+        if stripped:
+            continuation.append(stripped)
         elif continuation:
             break
-    quoted = next((line for line in lines[first + 1 :] if _QUOTED.match(line)), None)
+    quoted = next((line for line in lines[error + 1 :] if _QUOTED.match(line)), None)
     if quoted:
         continuation = [*continuation[:1], _QUOTED.sub("", quoted)]
     if continuation:
         separator = " " if reason.endswith(":") else "; "
         reason += separator + "; ".join(continuation[:_MOST_LINES])
-    packages = [match[1] for line in lines[:first] if (match := _INSTALLING.match(line))]
+    packages = [match[1] for line in lines[:error] if (match := _INSTALLING.match(line))]
     return f"{packages[-1]}: {reason}" if packages else reason

@@ -41,7 +41,7 @@ class SpackLayout:
 
     @property
     def slurm_conf(self) -> Path:
-        """Return a configuration, without which Slurm's programs would not print their version."""
+        """Return a Slurm configuration, without which its programs do not print their version."""
         return self.root / "slurm.conf"
 
     @property
@@ -76,7 +76,7 @@ class SpackLayout:
 
 
 def layout(machine: str, root: Path | None = None) -> SpackLayout:
-    """Return the layout of a machine's Spack. Raises InputError for a name that is a path.
+    """Return the layout of a machine's Spack. Raises InputError for an invalid name.
 
     The default of `root` is `NIMC_SPACK_DIR`, or a folder in the user's cache.
     """

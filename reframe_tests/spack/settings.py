@@ -57,7 +57,7 @@ def known_environments() -> list[str]:
 def environment_text(name: str) -> str:
     """Return the file of an environment such as `proxyapps` or `stream@80000000`, with its size.
 
-    Raises InputError for other names.
+    Raises InputError for an unknown name or an invalid size.
     """
     folder, separator, size = name.partition(_SEPARATOR)
     known_name = f"{folder}{separator}SIZE" if separator else folder

@@ -47,7 +47,10 @@ LIBRARIES = ("pmix", "munge")
 
 
 def find_spack() -> Path | None:
-    """Return the folder of the installed Spack: `SPACK_ROOT`, else the one on PATH."""
+    """Return the folder of the installed Spack: `SPACK_ROOT`, else the one on PATH.
+
+    Raises InputError if `SPACK_ROOT` is invalid.
+    """
     if named := os.environ.get("SPACK_ROOT"):
         spack_root = Path(named).absolute()
         if not (spack_root / "bin" / "spack").is_file():
@@ -64,8 +67,9 @@ def setup(
     mirror: str | None,
     say: Callable[[str], None],
 ) -> SpackSettings:
-    """Set up Spack: clones, configuration, compilers and build tools. Raises InputError.
+    """Set up Spack: clones, configuration, compilers and build tools.
 
+    Raises InputError for an invalid argument, and MachineError.
     An argument that is None keeps the value of an earlier setup.
     """
     if importlib.util.find_spec("clingo") is None:
@@ -133,7 +137,7 @@ def find_compilers(layout: SpackLayout, spack_root: Path) -> None:
 
 
 def pkg_config_external(name: str) -> dict[str, Any] | None:
-    """Return Spack's entry of a library with headers on this host; None without the library."""
+    """Return Spack's entry for a library if this host has it with its headers; else None."""
     version = ask(["pkg-config", "--modversion", name])
     prefix = ask(["pkg-config", "--variable=prefix", name])
     if not (version.ok and prefix.ok and prefix.stdout.strip()):
@@ -206,15 +210,15 @@ _CLONE_S = 3600.0
 def clone(git: str, tag: str, commit: str, into: Path) -> None:
     """Make a shallow clone and check that it is the pinned commit."""
     into.parent.mkdir(parents=True, exist_ok=True)
-    part = into.with_name(f"{into.name}.part{os.getpid()}")
+    partial_clone = into.with_name(f"{into.name}.part{os.getpid()}")
     try:
-        _git("clone", "--quiet", "--depth", "1", "--branch", tag, git, str(part))
-        head = _git("-C", str(part), "rev-parse", "HEAD").strip()
+        _git("clone", "--quiet", "--depth", "1", "--branch", tag, git, str(partial_clone))
+        head = _git("-C", str(partial_clone), "rev-parse", "HEAD").strip()
         if head != commit:
             raise MachineError(f"{git}: tag {tag} is {head}, not the pinned {commit}")
-        part.rename(into)
+        partial_clone.rename(into)
     finally:
-        shutil.rmtree(part, ignore_errors=True)
+        shutil.rmtree(partial_clone, ignore_errors=True)
 
 
 def _git(*words: str) -> str:

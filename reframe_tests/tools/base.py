@@ -64,12 +64,12 @@ class Tool(ABC):
         """Return why the tool cannot run on this host, and how to install it; None if it can."""
 
 
-def first_of_node(arguments: int) -> str:
+def first_of_node(argument_count: int) -> str:
     """Return shell code that continues only in the first rank of each node.
 
-    In all other ranks it runs the application, whose words follow after so many arguments.
+    All other ranks become the application, whose words follow after `argument_count` arguments.
     """
-    return f'[ "{LOCAL_RANK}" = 0 ] || {{ shift {arguments}; exec "$@"; }}; '
+    return f'[ "{LOCAL_RANK}" = 0 ] || {{ shift {argument_count}; exec "$@"; }}; '
 
 
 def parsed_number(printed: Any) -> float:
@@ -89,18 +89,18 @@ def files_of(folder: Path, ranks: int, scope: Scope, suffix: str = ".json") -> d
     With the scope `node`, only the first rank of each node has a file. The number of nodes is not
     known here, so one file is enough.
     """
-    present = {path.name: path for path in folder.glob(f"rank-*{suffix}")}
+    unexpected = {path.name: path for path in folder.glob(f"rank-*{suffix}")}
     names = {rank: f"rank-{rank}{suffix}" for rank in range(ranks)}
-    files = {rank: present.pop(name) for rank, name in names.items() if name in present}
-    if present:
-        extra = min(present.values())
-        raise ToolError(f"{extra}: unexpected file; the application has {ranks} ranks")
+    files = {rank: unexpected.pop(name) for rank, name in names.items() if name in unexpected}
+    if unexpected:
+        first_path = min(unexpected.values())
+        raise ToolError(f"{first_path}: unexpected file; the application has {ranks} ranks")
     if scope == "node" and not files:
         raise ToolError(f"{folder}: no file of any node; the first rank of each should leave one")
     if scope == "rank" and len(files) < ranks:
-        missing = next(name for rank, name in names.items() if rank not in files)
+        missing_name = next(name for rank, name in names.items() if rank not in files)
         count = f"{len(files)} of {ranks} ranks left counts"
-        raise ToolError(f"{folder / missing}: no such file; {count}")
+        raise ToolError(f"{folder / missing_name}: no such file; {count}")
     return files
 
 

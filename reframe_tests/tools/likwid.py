@@ -55,7 +55,7 @@ class Likwid(Tool):
     def missing(self) -> str | None:
         """Return why LIKWID cannot count here, or None.
 
-        It is tried, since LIKWID may refuse the processor.
+        LIKWID is tried, since it may refuse the processor.
         """
         if shutil.which("likwid-perfctr") is None:
             build = command("spack", "build", "profiling")
@@ -77,23 +77,24 @@ def _rows(path: Path, rank: int) -> list[CounterRow]:
     """Return sums over CPUs, and over counters of one event (each memory channel has one)."""
     counts: dict[tuple[str, str], list[float]] = defaultdict(list)
     try:
-        for kind, name, values in _lines(path.read_text(errors="replace")):
-            if kind == "Raw":
-                counts[name, "count"] += map(_number_or_nan, values[1:])
+        for table_kind, name, fields in _lines(path.read_text(errors="replace")):
+            if table_kind == "Raw":
+                cpu_fields = fields[1:]  # the first is the name of the counter
+                counts[name, "count"] += map(_number_or_nan, cpu_fields)
                 continue
             metric, _, unit = name.partition(" [")
             is_ratio = not unit and _RATIOS.search(name)
             si = _UNITS.get(unit.removesuffix("]"))
             if si and not is_ratio:
                 si_unit, factor = si
-                counts[metric, si_unit] += [factor * _number_or_nan(value) for value in values]
+                counts[metric, si_unit] += [factor * _number_or_nan(field) for field in fields]
     except ValueError:
         raise ToolError(f"{path}: not a CSV file of likwid-perfctr, or truncated") from None
     if not counts:
         raise ToolError(f"{path}: no table of group 1; likwid-perfctr counted nothing")
     rows = []
-    for (event, unit), figures in counts.items():
-        total = sum(figures) if figures else math.nan
+    for (event, unit), cpu_counts in counts.items():
+        total = sum(cpu_counts) if cpu_counts else math.nan
         counted = not math.isnan(total)
         state: State = "counted" if counted else "not counted"
         rows.append(
@@ -105,22 +106,22 @@ def _rows(path: Path, rank: int) -> list[CounterRow]:
 
 
 def _lines(text: str) -> Iterator[tuple[str, str, list[str]]]:
-    """Yield kind of table, name and the CPUs' fields of each row.
+    """Yield kind of table (`Raw` or `Metric`), name and further fields of each row.
 
-    Raises ValueError for a short row.
+    Raises ValueError for a row with too few or too many fields.
     """
-    kind, columns = "", 0
+    table_kind, column_count = "", 0
     for line in text.splitlines():
         fields = line.rstrip(",").split(",")
         if line.startswith(("TABLE,", "STRUCT,")):
             table = _TABLE.match(line)
-            kind, columns = (table[1] if table else ""), 0
-        elif kind and not columns:
-            columns = len(fields)
-        elif kind and fields != [""]:
-            if len(fields) != columns:
+            table_kind, column_count = (table[1] if table else ""), 0
+        elif table_kind and not column_count:
+            column_count = len(fields)
+        elif table_kind and fields != [""]:
+            if len(fields) != column_count:
                 raise ValueError
-            yield kind, fields[0], fields[1:]
+            yield table_kind, fields[0], fields[1:]
 
 
 def _number_or_nan(text: str) -> float:

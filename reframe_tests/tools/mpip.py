@@ -4,8 +4,8 @@ MPI_Finalize writes one report for all ranks. Its figures have four significant 
 of each rank:
 application-time, MPI-time           s
 point-to-point-time, -calls          s and count; the same for `collective` and `other`
-point-to-point-messages, -sent       calls that sent something, and what they sent, B; the same for
-                                     `collective`
+point-to-point-messages, -sent       number of calls that sent something, and the bytes that they
+                                     sent; the same for `collective`
 The mean size of a message is sent / messages, over any number of ranks.
 """
 
@@ -37,7 +37,7 @@ _START = (
 )
 Kind = Literal["point-to-point", "collective", "other"]
 
-_COLLECTIVE = (
+_COLLECTIVE_PREFIXES = (
     "Allgather",
     "Allreduce",
     "Alltoall",
@@ -94,7 +94,7 @@ class CallSiteFigures:
     function: str
     call_count: int = 0
     time_s: float = 0.0
-    #: Number of calls that sent something, and what they sent.
+    #: Number of calls that sent something, and the bytes that they sent.
     message_count: int = 0
     sent_b: float = 0.0
 
@@ -110,7 +110,7 @@ def function_kind(function: str) -> Kind:
     if operation.removesuffix("_replace") in _POINT_TO_POINT:
         return "point-to-point"
     blocking = operation[1:].capitalize() if operation.startswith("I") else operation
-    if operation.startswith(_COLLECTIVE) or blocking.startswith(_COLLECTIVE):
+    if operation.startswith(_COLLECTIVE_PREFIXES) or blocking.startswith(_COLLECTIVE_PREFIXES):
         return "collective"
     return "other"
 
@@ -129,7 +129,7 @@ class Mpip(Tool):
         reports = sorted(folder.glob("*.mpiP"))
         if len(reports) != 1:
             raise ToolError(
-                f"{folder}: {len(reports)} reports of mpiP, must be one; it needs {LIBRARY} on"
+                f"{folder}: {len(reports)} reports of mpiP instead of one; it needs {LIBRARY} on"
                 " each node, and an application that calls MPI_Finalize"
             )
         (path,) = reports
@@ -143,7 +143,7 @@ class Mpip(Tool):
     def missing(self) -> str | None:
         """Return why mpiP cannot count here, or None.
 
-        It is tried: the library is preloaded into a program that does nothing.
+        To try it, the library is preloaded into a program that does nothing.
         """
         environment = os.environ | {"LD_PRELOAD": LIBRARY}
         if LIBRARY not in ask(["true"], environment).stderr:

@@ -83,9 +83,9 @@ class OpenSpeedShop(Tool):
 
     name: str
     collector: str
-    #: Name and value of its rate or threshold.
+    #: The collector's `RATE` or `THRESHOLD`, and its value.
     setting: str
-    value: str
+    setting_value: str
     #: Events to try, in order of preference.
     events: tuple[str, ...] = ()
     #: Most events that the collector counts in one run.
@@ -111,9 +111,9 @@ class OpenSpeedShop(Tool):
         ]
 
     def environment(self) -> dict[str, str]:
-        """See the interface. The variables set rate or threshold."""
+        """See the interface. The variables set the collector's rate or threshold."""
         variable = self._variable(self.setting)
-        return {f"OPENSS_{variable}": self.value, f"CBTF_{variable}": self.value}
+        return {f"OPENSS_{variable}": self.setting_value, f"CBTF_{variable}": self.setting_value}
 
     def _variable(self, name: str) -> str:
         """Return the name of the collector's variable without the prefix of the build."""
@@ -157,9 +157,9 @@ class OpenSpeedShop(Tool):
         trial = folder / "events.txt"
         if not trial.is_file():
             raise ToolError(f"{trial}: no such file: the events were not tried")
-        text = trial.read_text(errors="replace")
+        printed = trial.read_text(errors="replace")
         rows = []
-        countable = _ADDED.findall(text)
+        countable = _ADDED.findall(printed)
         counted = _counted_events(countable, self.most_events)
         for event in counted:
             column = self.column.format(event).lower()
@@ -167,7 +167,7 @@ class OpenSpeedShop(Tool):
                 raise ToolError(f"{path}: no column of {event}; found: {', '.join(sums)}")
             unit, factor = _UNITS.get(event, ("count", 1.0))
             rows.append(CounterRow(rank=rank, event=event, value=sums[column] * factor, unit=unit))
-        if self.most_events == 1:  # alternatives: the others need no rows
+        if self.most_events == 1:  # the events are alternatives; the others need no rows
             return rows
         _require_clock(path, sums, rows)
         rows += [
@@ -175,7 +175,7 @@ class OpenSpeedShop(Tool):
             for event in countable
             if event not in counted
         ]
-        for event, reason in _FAILED.findall(text):
+        for event, reason in _FAILED.findall(printed):
             # An event that exists may have no counter left beside the others.
             exists = reason.startswith("Event exists")
             state: State = "not counted" if exists else "not supported"
@@ -212,7 +212,7 @@ TOOLS: tuple[Tool, ...] = (
         name="openspeedshop",
         collector="hwcsamp",
         setting="RATE",
-        value="100",
+        setting_value="100",
         events=EVENTS,
         most_events=6,
     ),
@@ -220,7 +220,7 @@ TOOLS: tuple[Tool, ...] = (
         name="openspeedshop:figure4",
         collector="hwcsamp",
         setting="RATE",
-        value="100",
+        setting_value="100",
         events=FIGURE_4,
         most_events=6,
     ),
@@ -228,12 +228,14 @@ TOOLS: tuple[Tool, ...] = (
         name="openspeedshop:hwc",
         collector="hwc",
         setting="THRESHOLD",
-        value="10000000",
+        setting_value="10000000",
         events=("PAPI_TOT_CYC", _CLOCK),
         most_events=1,
         column="Exclusive {} Counts",
     ),
-    OpenSpeedShop(name="openspeedshop:pcsamp", collector="pcsamp", setting="RATE", value="100"),
+    OpenSpeedShop(
+        name="openspeedshop:pcsamp", collector="pcsamp", setting="RATE", setting_value="100"
+    ),
 )
 
 
@@ -294,11 +296,11 @@ def write_views(folder: Path, ranks: int, collector: str, settings: Mapping[str,
     _run_openss(folder, {processes: "expstatus"}, "Experiment definition")
     text = processes.read_text(errors="replace")
     process_by_rank = {int(rank): process for process, rank in _PROCESS.findall(text)}
-    missing = [rank for rank in range(ranks) if rank not in process_by_rank]
+    missing_ranks = [rank for rank in range(ranks) if rank not in process_by_rank]
     # A program without MPI has one process, without a rank.
-    if missing and (process_by_rank or ranks > 1):
+    if missing_ranks and (process_by_rank or ranks > 1):
         count = f"found {len(process_by_rank)} of {ranks}"
-        raise ToolError(f"{database}: no data of rank {missing[0]}; {count}")
+        raise ToolError(f"{database}: no data of rank {missing_ranks[0]}; {count}")
     commands = {
         view_path(folder, rank): f"expview {process_by_rank.get(rank, '')} -v linkedobjects -F csv"
         for rank in range(ranks)
@@ -319,8 +321,8 @@ def _run_openss(folder: Path, commands: Mapping[Path, str], expected: str) -> No
         if not incomplete:
             return
         # Commands are in a file, since openss does not read a pipe to its end.
-        words = [f"{commands[path]} > {path.name}" for path in incomplete]
-        text = "\n".join([f"exprestore -f {_DATABASE_COPY}", *words, "exit", ""])
+        lines = [f"{commands[path]} > {path.name}" for path in incomplete]
+        text = "\n".join([f"exprestore -f {_DATABASE_COPY}", *lines, "exit", ""])
         replace_text(folder / _COMMANDS_FILE, text)
         with (folder / _COMMANDS_FILE).open() as file:
             output = _run(folder, "openss", ["openss", "-batch"], file)
@@ -377,9 +379,9 @@ def read_view(path: Path) -> dict[str, float]:
         raise ToolError(f"{path}: no table: {lines[0].strip()}")
     sums = dict.fromkeys(columns, 0.0)
     for line in lines[1:]:
-        *numbers, name = line.split(",", len(columns))
+        *cells, name = line.split(",", len(columns))
         try:
-            values = [parsed_number(number or 0) for number in numbers]
+            values = [parsed_number(cell or 0) for cell in cells]
         except ValueError:
             values = []
         if len(values) != len(columns):

@@ -77,7 +77,7 @@ class Papi(Tool):
     def missing(self) -> str | None:
         """Return why PAPI cannot count here, or None.
 
-        It is tried, since PAPI also lists presets that count nothing.
+        PAPI is tried, since it also lists presets that count nothing.
         """
         rows: list[CounterRow] = []
         try:
@@ -98,7 +98,7 @@ class Papi(Tool):
                 " rank did not end by MPI_Finalize"
             )
         if len(files) > 1:
-            raise ToolError(f"{folder}: {len(files)} processes left counts, must be one per rank")
+            raise ToolError(f"{folder}: {len(files)} processes left counts instead of one")
         try:
             threads = json.loads(files[0].read_text(errors="replace"))["threads"].values()
             regions = [region for thread in threads for region in thread["regions"].values()]

@@ -1,6 +1,6 @@
 /* Counts a process with PAPI's high-level interface, without a change of the binary: preloaded, it
-   begins a region after MPI_Init and ends it before MPI_Finalize. In a program without MPI, which
-   NIMC_PAPI_WHOLE says, the region is the whole program. Only the first thread is counted. */
+   begins a region after MPI_Init and ends it before MPI_Finalize. If NIMC_PAPI_WHOLE is set, as it
+   is for a program without MPI, the region is the whole program. Only the first thread is counted. */
 #include <papi.h>
 #include <stdlib.h>
 

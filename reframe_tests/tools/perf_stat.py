@@ -66,6 +66,7 @@ _OUTER = (
     ' -e "$2${more:+,$more}" ${metrics:+-M "$metrics"} -- sh -c "$3" perf_stat "${LC_ALL-}" "$@"'
     ' 4>&1 >&3 3>&-); exit "${ended:-$?}"'
 )
+#: Arguments: the caller's LC_ALL, and those of `_OUTER`.
 _INNER = '[ -n "$1" ] && export LC_ALL="$1" || unset LC_ALL; shift 4; "$@" 4>&-; echo $? >&4'
 
 _TRIAL = ("perf", "stat", "-j", "-e", "task-clock", "true")
@@ -142,7 +143,7 @@ class PerfStat(Tool):
         return f"this host counts none of {events} (measure on a machine with counters)"
 
 
-# These are asked once for each PATH, since all groups use the same perf.
+# These answers are kept for each PATH, since all groups use the same perf.
 
 
 @cache
@@ -162,7 +163,7 @@ def _counted(rows: Sequence[CounterRow], events: Collection[str]) -> bool:
 
 
 def _event_choice(group: str) -> str:
-    """Return shell code that sets `more` or `metrics` for the processor and stores them."""
+    """Return shell code that sets `more` (events) or `metrics` by the processor, and notes them."""
     variable = "metrics" if group in METRICS else "more"
     cases = []
     for family, patterns in FAMILIES.items():
@@ -206,16 +207,15 @@ def _rows(
 
 
 def _metric(name: str, rank: int, records: Sequence[dict[str, Any]]) -> CounterRow:
-    """Return the row of a requested metric; its unit is before its name: `%  tma_memory_bound`."""
+    """Return the row of a requested metric."""
     shares = []
     for record in records:
         with suppress(KeyError, ValueError):
             shares.append(parsed_number(record["pcnt-running"]) / 100)
     share = min(shares, default=None)
-    record = next((line for line in records if _metric_unit(line)[1] == name), {})
+    record, unit = _metric_record(name, records)
     try:
         value = parsed_number(record["metric-value"])
-        unit = _metric_unit(record)[0]
     except (KeyError, ValueError):
         return CounterRow(rank=rank, event=name, value=None, unit="1", state="not supported")
     if unit == "%":
@@ -226,10 +226,16 @@ def _metric(name: str, rank: int, records: Sequence[dict[str, Any]]) -> CounterR
     )
 
 
-def _metric_unit(record: dict[str, Any]) -> tuple[str, str]:
-    """Return unit and name of a line's metric."""
-    unit, _, name = str(record.get("metric-unit", "")).rpartition(" ")
-    return unit.strip(), name
+def _metric_record(name: str, records: Sequence[dict[str, Any]]) -> tuple[dict[str, Any], str]:
+    """Return the record of a metric, and the metric's unit; an empty record if there is none.
+
+    perf prints the unit before the name: `%  tma_memory_bound`.
+    """
+    for record in records:
+        unit, _, printed_name = str(record.get("metric-unit", "")).rpartition(" ")
+        if printed_name == name:
+            return record, unit.strip()
+    return {}, ""
 
 
 def _records(path: Path) -> list[dict[str, Any]]:
@@ -250,18 +256,18 @@ def _records(path: Path) -> list[dict[str, Any]]:
 
 
 def _row(path: Path, rank: int, record: dict[str, Any]) -> CounterRow:
-    event, text = str(record["event"]), str(record["counter-value"])
+    event, printed_value = str(record["event"]), str(record["counter-value"])
     printed_unit = str(record.get("unit", ""))
     unit, factor = _UNITS.get(printed_unit, (printed_unit, 1.0))
     base_event, modifiers = event_parts(event)
     user_level_only = "u" in modifiers and "k" not in modifiers
-    state: State | None = _STATES.get(text)
+    state: State | None = _STATES.get(printed_value)
     if base_event in _IN_KERNEL and user_level_only:
         state = "not counted"
     if state:
         return CounterRow(rank=rank, event=event, value=None, unit=unit, state=state)
     try:
-        value = parsed_number(text) * factor
+        value = parsed_number(printed_value) * factor
         share = parsed_number(record["pcnt-running"]) / 100
     except (KeyError, ValueError):
         raise ToolError(f"{path}: event {event}: not a number, or no pcnt-running") from None
