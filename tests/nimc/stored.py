@@ -7,7 +7,7 @@ from typing import Any
 
 from conductor.block.store import Store
 from conductor.judge.series import ENDING, Series, save
-from conductor.judge.series_figures import conditions, writer_records
+from conductor.judge.series_figures import node_conditions, writer_records
 from conductor.readings import RateRow
 from records.acceptance import AcceptanceLimits
 from records.chain import walk_run
@@ -80,7 +80,7 @@ def store_run(run: Path, samples: Iterable[Sample], head: RunHeader) -> Path:
         judged = replace(
             sample,
             writers=writer_records(series, window_s),
-            conditions=[conditions(target) for target in series.nodes],
+            conditions=[node_conditions(target) for target in series.nodes],
         )
         logs = run / "logs" / judged.case / str(judged.block)
         logs.mkdir(parents=True, exist_ok=True)
