@@ -18,15 +18,16 @@ from records.errors import InputError
 from records.timetable import staggered_writes
 
 Times = npt.NDArray[np.float64]
-#: Maximum of ranks. More would fill the memory, and are a sign of a wrong unit.
+#: Maximum number of ranks. More would fill the memory, and are a sign of a wrong unit.
 MAX_RANKS = 20_000_000
 
 
 @dataclass(frozen=True)
 class Windows:
-    """Writes: the node and time of each, sorted by start and by end alike.
+    """Writes: the node and times of each, sorted by start, which is also the order of their ends.
 
-    The application starts at time 0, and ends before them. No two writes hit a node at once.
+    The application starts at time 0 and ends before the writes do. No two writes hit the same node
+    at once.
     """
 
     node: npt.NDArray[np.int64]
@@ -61,7 +62,7 @@ class Application:
 
     @property
     def off_s(self) -> float:
-        """Its time without writes. Summed as in the simulation: without writes the ratio is 1."""
+        """Its time without writes, summed step by step as the simulation does."""
         return float(np.cumsum(np.full(self.steps, self.step_s))[-1])
 
 
@@ -106,17 +107,17 @@ def wait_for_neighbours(finish: Times, ready: Times, lengths: tuple[int, ...]) -
 def delay_hit_ranks(
     ready_s: Times, finish_s: Times, step_s: float, windows: Windows, slowdowns: Times
 ) -> None:
-    """Correct `finish_s` of the ranks whose node is hit. Before, it is `ready_s + step_s`.
+    """Correct `finish_s` of the ranks whose node is hit. So far it is `ready_s + step_s`.
 
     A rank works at speed 1, and at 1 / slowdown while its node is hit.
     """
     hit = np.flatnonzero(slowdowns > 1)
     last_s = float(ready_s.max()) + step_s * float(slowdowns.max())
-    first = int(np.searchsorted(windows.end_s, float(ready_s.min()), side="right"))
-    writes = np.arange(first, np.searchsorted(windows.start_s, last_s, side="left"))
+    first_write = int(np.searchsorted(windows.end_s, float(ready_s.min()), side="right"))
+    writes = np.arange(first_write, np.searchsorted(windows.start_s, last_s, side="left"))
     if not writes.size or not hit.size:
         return
-    # Per hit rank: the time up to which its work is known, and its remaining work then.
+    # Of each hit rank: the time up to which its work is known, and the work that then remains.
     nodes = np.unique(windows.node[writes])
     ranks = nodes[:, None] * slowdowns.size + hit
     now_s, work_s = ready_s[ranks], np.full(ranks.shape, step_s)
@@ -137,8 +138,9 @@ def delay_hit_ranks(
 
 #: Seed of the targets of the writes.
 _SEED = 1
-#: The paper, Table I and section VI: cores of a Sandy Bridge-X2 node, and the length of a write.
+#: Cores of a Sandy Bridge-X2 node (Table I of the paper).
 RANKS_PER_NODE = 16
+#: Length of a write (section VI).
 WRITE_S = 1.0
 #: The paper does not give the length of a time step. For 32,000 atoms on such a core a few
 #: hundredths of a second are likely.
@@ -146,15 +148,15 @@ STEP_S = 0.025
 STEPS = 1000
 
 
-def run_s(application: Application, writers: int, worst: float) -> float:
+def run_s(application: Application, writers: int, worst_slowdown: float) -> float:
     """Time of an application under `writers` concurrent writes, each `WRITE_S` long, seconds.
 
-    On a node that is hit, the first rank is `worst` times as slow.
+    On a node that is hit, only the first rank is slowed, by `worst_slowdown`.
     """
     slowdowns = np.ones(application.ranks_per_node)
-    slowdowns[0] = worst
+    slowdowns[0] = worst_slowdown
     # The time of a rank that is hit all the time; one more step covers rounding.
-    longest_s = (application.steps + 1) * application.step_s * worst
+    longest_s = (application.steps + 1) * application.step_s * worst_slowdown
     names = list(map(str, range(application.nodes)))
     table = staggered_writes(names, ["origin"], writers, WRITE_S, longest_s, _SEED)
     starts_s = np.array([table.start_s(number) for number in range(len(table) + writers)])
@@ -170,14 +172,14 @@ def explain_published_slowdown() -> dict[str, Any]:
     The rows are at the scales of Table V (docs/scale.md#the-published-slowdown-at-scale). The
     comparison is of unlike estimators: means of 10 runs on one node, minima of 5 at scale.
     """
-    worst = figure_3_rows()["lammps"].slowdown
+    worst_slowdown = figure_3_rows()["lammps"].slowdown
     table = paper()["table_5_concurrent_writers"]
     rows = []
     for column in ("constant_0.2_percent", "daly_qdr_onload"):
         for ranks, writers in zip(table["node_count"], table[column], strict=True):
             application = Application(ranks, RANKS_PER_NODE, STEPS, STEP_S)
             size = {"ranks": ranks, "nodes": application.nodes, "writers_published": writers}
-            modelled = run_s(application, writers, worst) / application.off_s
+            modelled = run_s(application, writers, worst_slowdown) / application.off_s
             rows.append({"column": column, **size, "slowdown_modelled_worst_rank": modelled})
     up_to = paper()["headlines"]["lammps_slowdown_8192_up_to"]
     percent = paper()["headlines"]["lammps_increase_8192_percent"]
@@ -186,19 +188,20 @@ def explain_published_slowdown() -> dict[str, Any]:
         f"{percent} % of the time without writers": percent / 100,
         f"{percent} % more than the time without writers": 1 + percent / 100,
     }
-    explained = rows[-1]["slowdown_modelled_worst_rank"] - 1
+    largest_scale = rows[-1]
+    explained_excess = largest_scale["slowdown_modelled_worst_rank"] - 1
     return {
         "source": "Groves, Grant and Arnold 2016: abstract, Tables III and V, sections V to VII",
         "step_s_assumed": STEP_S,
         "write_s": WRITE_S,
-        "single_node_slowdown_published": worst,
+        "single_node_slowdown_published": worst_slowdown,
         "rows": rows,
         "readings": [
             {
                 "meaning": meaning,
-                "slowdown": read,
-                "explained_share_of_excess": explained / (read - 1),
+                "slowdown": slowdown,
+                "explained_share_of_excess": explained_excess / (slowdown - 1),
             }
-            for meaning, read in readings.items()
+            for meaning, slowdown in readings.items()
         ],
     }

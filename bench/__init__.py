@@ -42,7 +42,7 @@ class Cost:
 
     wall_s: float
     cpu_s: float
-    #: The most memory that its process has had.
+    #: Largest amount of memory that its process has had.
     memory_b: float
 
 
@@ -71,7 +71,7 @@ def in_own_process(module: str, *arguments: object) -> Cost:
 
 
 def peak_memory_b() -> float:
-    """Return the most memory that this process has had.
+    """Return the largest amount of memory that this process has had.
 
     `ru_maxrss` would include the memory of the process that started this one.
     """

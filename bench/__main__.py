@@ -26,7 +26,7 @@ def main() -> int:
     topics = sorted(
         module.name
         for module in pkgutil.iter_modules([str(Path(__file__).parent)])
-        # Packages have what topics share.
+        # Packages hold what topics share.
         if not module.ispkg and module.name != "__main__"
     )
     if unknown := sorted(set(names).difference(topics)):

@@ -20,7 +20,7 @@ _RUN_S = 12.0
 
 def run() -> list[BenchRow]:
     """Measure how many writes a second one origin sustains, and how late they start."""
-    if reason := mini.missing_on_host("veth"):
+    if reason := mini.why_no_minicluster("veth"):
         return [BenchRow(f"writes of an agent: not measured: {reason}", 0)]
     with mini.minicluster("--nodes", "3", "--origins", "1") as folder:
         sample = _sample_under_writes(folder)

@@ -1,4 +1,4 @@
-"""The parts of a block's time: campaign `quick` on this host, both workloads.
+"""The parts of a block's time, for both workloads of the campaign `quick` on this host.
 
 python -m bench.block RUN...     prints the parts for existing runs
 """
@@ -35,14 +35,14 @@ def run() -> list[BenchRow]:
 def run_of(campaign: str, results: Path) -> Path:
     """Run a campaign on this host; return the run's folder."""
     main = "from nimc.cli.main import main; main()"
-    words = ["run", campaign, "--machine", "localhost", "--results", str(results)]
-    if status := subprocess.run([sys.executable, "-c", main, *words], cwd=ROOT).returncode:
+    arguments = ["run", campaign, "--machine", "localhost", "--results", str(results)]
+    if status := subprocess.run([sys.executable, "-c", main, *arguments], cwd=ROOT).returncode:
         sys.exit(status)  # `nimc run` has printed the reason
     return (results / "latest").resolve()
 
 
 def parts(run: Path) -> dict[str, dict[str, float]]:
-    """Return case and block of a finished run -> part -> seconds, in order of time."""
+    """Return `CASE BLOCK` of a finished run -> part of its time -> seconds, in order of time."""
     return {
         f"{logs.parent.name} {logs.name}": _parts(run, logs)
         for logs in sorted((run / "logs").glob("*/[0-9]*"))
@@ -78,10 +78,10 @@ def _read_json(path: Path) -> dict[str, Any]:
 def main() -> None:
     for run in map(Path, sys.argv[1:]):
         blocks = parts(run)
-        names = list(next(iter(blocks.values())))
+        first_block = next(iter(blocks.values()))  # all blocks have the same parts
         cells = [
             [name, *(f"{block_parts[name]:.1f}" for block_parts in blocks.values())]
-            for name in names
+            for name in first_block
         ]
         whole = [f"{sum(block_parts.values()):.1f}" for block_parts in blocks.values()]
         print(aligned_table([run.name, *blocks], [*cells, ["whole", *whole]]), end="\n\n")

@@ -1,4 +1,4 @@
-"""Sweeps of few numbers of cores against full sweeps: points measured, error of predictions."""
+"""Sweeps of few numbers of cores against full ones: points measured, and errors of predictions."""
 
 from dataclasses import replace
 
@@ -12,7 +12,7 @@ from bench import BenchRow, row_below
 from nimc.campaign.cases import evenly_spaced
 from tests.analysis.contention.made_sweeps import noisy_sweep
 
-#: Relative noise of a point. The paper found very little; 2 % is a harder case.
+#: Relative noise of a point. The paper found very little: 2 % is a harder case.
 NOISES = (0.005, 0.02)
 SEEDS = range(3)
 #: Largest error that a short sweep may add, percentage points.
@@ -42,7 +42,7 @@ def comparison(name: str, noise: float) -> list[float]:
     """
     truth = evaluate.load_published(name)
     comparisons = [_comparison_of_seed(truth, seed, noise) for seed in SEEDS]
-    return [float(np.mean(values)) for values in zip(*comparisons, strict=True)]
+    return [float(mean) for mean in np.mean(comparisons, axis=0)]
 
 
 def _comparison_of_seed(truth: Model, seed: int, noise: float) -> tuple[float, float, float]:

@@ -11,11 +11,11 @@ from pathlib import Path
 from analysis.statistics.interval import median_interval
 from bench import BenchRow, cost_of, row_below
 from records.block_plan import BlockPlan
+from records.checkout import ROOT
 from records.machine import site
 from reframe_tests import stream
 from tests.conductor.treatments import treatments
 
-_ROOT = Path(__file__).parents[1]
 #: Single runs differ by several per cent; the median of 30 is known to about one.
 _PAIRS = 30
 #: A check whose application does nothing.
@@ -36,18 +36,18 @@ def run() -> list[BenchRow]:
     app_cpus, origin_cpus = site.load("localhost").split_cpus()
     with tempfile.TemporaryDirectory() as folder:
         binary = _compile(Path(folder))
-        ratios, between_runs_s = [], []
+        ratios, gaps_s = [], []
         for block in range(_PAIRS):
             by_hand_first = block % 2 == 1
             if by_hand_first:
-                by_hand_b_s = _by_hand(binary, app_cpus)
-            conducted_b_s, between_s = _run_conductor(
+                by_hand_b_s = _triad_by_hand_b_s(binary, app_cpus)
+            conducted_b_s, gap_s = _run_conductor(
                 binary, Path(folder), block, app_cpus, origin_cpus
             )
             if not by_hand_first:
-                by_hand_b_s = _by_hand(binary, app_cpus)
+                by_hand_b_s = _triad_by_hand_b_s(binary, app_cpus)
             ratios.append(conducted_b_s / by_hand_b_s)
-            between_runs_s.append(between_s)
+            gaps_s.append(gap_s)
     ratio = median_interval(ratios)
     assert ratio
     ok = 0.99 <= ratio.value <= 1.01
@@ -55,7 +55,7 @@ def run() -> list[BenchRow]:
         BenchRow("STREAM triad, conducted / by hand", ratio.value, aim="0.99 to 1.01", ok=ok),
         BenchRow("the same, lower end of its interval", ratio.low),
         BenchRow("the same, upper end", ratio.high),
-        row_below("conductor's own time a run", statistics.median(between_runs_s), "s", 0.15),
+        row_below("conductor's own time a run", statistics.median(gaps_s), "s", 0.15),
         BenchRow("ReFrame's own time a case", _reframe_case_s(), "s"),
     ]
 
@@ -67,15 +67,15 @@ def _compile(folder: Path) -> Path:
     return binary
 
 
-def _threads(cpus: list[int]) -> dict[str, str]:
+def _openmp_variables(cpus: list[int]) -> dict[str, str]:
     return {"OMP_NUM_THREADS": str(len(cpus)), "OMP_PROC_BIND": "true", "OMP_PLACES": "cores"}
 
 
-def _by_hand(binary: Path, cpus: list[int]) -> float:
+def _triad_by_hand_b_s(binary: Path, cpus: list[int]) -> float:
     """Return the triad of one run by hand, bytes per second."""
     completed = subprocess.run(
         ["taskset", "-c", ",".join(map(str, cpus)), binary],
-        env={**os.environ, **_threads(cpus)},
+        env={**os.environ, **_openmp_variables(cpus)},
         capture_output=True,
         text=True,
         check=True,
@@ -93,7 +93,7 @@ def _run_conductor(
         block=block,
         seed=1,
         treatments=treatments(
-            ["off"], [str(binary)], environment=_threads(app_cpus), cpus=app_cpus
+            ["off"], [str(binary)], environment=_openmp_variables(app_cpus), cpus=app_cpus
         ),
         pairs=2,
         warmups=0,
@@ -103,14 +103,14 @@ def _run_conductor(
     plan.save(folder / "plan.json")
     subprocess.run(
         [sys.executable, "-m", "reframe_tests.conduct", folder / "plan.json"],
-        env={**os.environ, "PYTHONPATH": str(_ROOT)},
+        env={**os.environ, "PYTHONPATH": str(ROOT)},
         stdout=subprocess.DEVNULL,
         check=True,
     )
     lines = (folder / "run/samples/stream.jsonl").read_text().splitlines()
     first, second = (json.loads(line) for line in lines[-2:])
-    between_s = second["start_s"] - first["start_s"] - first["elapsed_s"]
-    return first["fom"], between_s
+    gap_s = second["start_s"] - first["start_s"] - first["elapsed_s"]
+    return first["fom"], gap_s
 
 
 def _reframe_case_s() -> float:
@@ -118,8 +118,8 @@ def _reframe_case_s() -> float:
     with tempfile.TemporaryDirectory() as folder:
         path = Path(folder) / "nothing.py"
         path.write_text(_NOTHING)
-        words = ["-C", _ROOT / "configs" / "localhost.py", "-c", path, "-r", "--prefix", folder]
-        command = [str(Path(sys.executable).parent / "reframe"), *map(str, words)]
+        arguments = ["-C", ROOT / "configs" / "localhost.py", "-c", path, "-r", "--prefix", folder]
+        command = [str(Path(sys.executable).parent / "reframe"), *map(str, arguments)]
         return cost_of(
             lambda: subprocess.run(command, stdout=subprocess.DEVNULL, check=True)
         ).wall_s

@@ -2,7 +2,7 @@
 
 python -m bench durations CAMPAIGN...
 
-For each block, the time that ReFrame took is compared with the time that the plan expects of as
+For each block, the time that ReFrame took is compared with the time that the plan expects for as
 many pairs. The plan knows no earlier runs.
 """
 
@@ -27,7 +27,9 @@ def run(*campaigns: str) -> list[BenchRow]:
 
 def _rows(campaign: str) -> list[BenchRow]:
     with tempfile.TemporaryDirectory(dir="/var/tmp") as folder:
-        planned_s, measured_s = _seconds(campaign, block.run_of(campaign, Path(folder)))
+        planned_s, measured_s = _planned_and_measured_s(
+            campaign, block.run_of(campaign, Path(folder))
+        )
     ratio = planned_s / measured_s
     return [
         BenchRow(f"{campaign}: planned", planned_s, "s"),
@@ -41,7 +43,7 @@ def _rows(campaign: str) -> list[BenchRow]:
     ]
 
 
-def _seconds(campaign: str, run: Path) -> tuple[float, float]:
+def _planned_and_measured_s(campaign: str, run: Path) -> tuple[float, float]:
     """Return planned and measured seconds of all blocks of a finished run."""
     request = prepare(ROOT / "campaigns" / f"{campaign}.yaml", "localhost")
     planned_s = measured_s = 0.0

@@ -35,16 +35,17 @@ from tests.analysis.history.tables import made_table, write_nights
 _MAX_EXPONENT = 1.4
 #: The larger size over the smaller one.
 _FACTOR = 4
-#: How often a command whose time seems to grow faster is measured again. The least times count,
-#: since other programs can only lengthen a time.
-_REPETITIONS = 3
+#: How often a command is measured again at most, if its time seems to grow faster than that. The
+#: least times count, since other programs can only lengthen a time.
+_MAX_REPETITIONS = 3
 #: Memory below this belongs to the allocator, not to the data.
 _MIN_MEMORY_B = 8 << 20
-#: Inputs are written to memory if it has this much space: samples are flushed one by one, which
-#: takes minutes on a disk.
-_IN_MEMORY, _NEEDED_SPACE_B = Path("/dev/shm"), 1 << 30
+#: Inputs are written to memory if there is space: samples are flushed one by one, which takes
+#: minutes on a disk.
+_MEMORY_FOLDER = Path("/dev/shm")
+_NEEDED_SPACE_B = 1 << 30
 
-#: Writes the input of a command, of a size, to a folder. Returns the work that is measured.
+#: Writes a command's input of some size to a folder. Returns the work that is measured.
 Prepare = Callable[[int, Path], Callable[[], object]]
 
 
@@ -81,7 +82,12 @@ def _alarms(size: int, folder: Path) -> Callable[[], object]:
 
 def _pages(size: int, folder: Path) -> Callable[[], object]:
     write_nights(folder, made_table(), [1.0] * size)
-    return lambda: write_pages(folder / "pages", gather([folder], folder / "pages")[0], {})
+
+    def make_pages() -> object:
+        histories, _ = gather([folder], folder / "pages")
+        return write_pages(folder / "pages", histories, {})
+
+    return make_pages
 
 
 @dataclass(frozen=True)
@@ -91,16 +97,16 @@ class _Command:
     size: int
     unit: str
     #: How often the work is done in a process. The least time counts.
-    times: int = 2
+    repetitions: int = 2
 
 
 _COMMANDS = {
     "plan": _Command(_plan, 1_000, "cases"),
     "report": _Command(_report, 10_000, "samples"),
-    "verify": _Command(_verify, 250, "samples", times=4),
+    "verify": _Command(_verify, 250, "samples", repetitions=4),
     "pack": _Command(_pack, 250, "samples"),
     "pages": _Command(_pages, 200, "nights"),
-    "alarms": _Command(_alarms, 200, "nights", times=4),
+    "alarms": _Command(_alarms, 200, "nights", repetitions=4),
 }
 
 
@@ -113,17 +119,17 @@ def _rows(name: str, command: _Command) -> list[BenchRow]:
     sizes = [command.size, _FACTOR * command.size]
     costs = [in_own_process("growth", name, size) for size in sizes]
     cpu_s = [cost.cpu_s for cost in costs]
-    for _ in range(_REPETITIONS):
+    for _ in range(_MAX_REPETITIONS):
         if _exponent(cpu_s) < _MAX_EXPONENT:
             break
         repeated_s = [in_own_process("growth", name, size).cpu_s for size in sizes]
         cpu_s = [min(times_s) for times_s in zip(cpu_s, repeated_s, strict=True)]
     memory_b = [max(cost.memory_b, _MIN_MEMORY_B) for cost in costs]
-    largest = f"{name}, {sizes[-1]:,} {command.unit}"
+    larger_input = f"{name}, {sizes[-1]:,} {command.unit}"
     return [
-        BenchRow(f"{largest}: processor time", cpu_s[-1], "s"),
+        BenchRow(f"{larger_input}: processor time", cpu_s[-1], "s"),
         row_below(f"{name}: exponent of processor time", _exponent(cpu_s), "", _MAX_EXPONENT),
-        BenchRow(f"{largest}: memory", memory_b[-1] / 2**20, "MiB"),
+        BenchRow(f"{larger_input}: memory", memory_b[-1] / 2**20, "MiB"),
         row_below(f"{name}: exponent of memory", _exponent(memory_b), "", _MAX_EXPONENT),
     ]
 
@@ -135,22 +141,22 @@ def _exponent(costs: list[float]) -> float:
 
 
 def main() -> None:
-    """Measure a command of one size in this process; print its cost.
+    """Measure a command at one size in this process; print its cost.
 
-    The work is first done on a tenth of the smallest size, so that all modules are loaded. The
-    costs of start-up are left out.
+    The work is first done on a tenth of the smaller size, so that all modules are loaded. The costs
+    of start-up are left out.
     """
     gc.set_threshold(100_000, 20)  # as `nimc.cli.main` does
     name, size = sys.argv[1], int(sys.argv[2])
     command = _COMMANDS[name]
-    fits = _IN_MEMORY.exists() and disk_usage(_IN_MEMORY).free > _NEEDED_SPACE_B
-    with tempfile.TemporaryDirectory(dir=_IN_MEMORY if fits else None) as folder:
-        for purpose, work_size in (("load", command.size // 10), ("measure", size)):
+    fits = _MEMORY_FOLDER.exists() and disk_usage(_MEMORY_FOLDER).free > _NEEDED_SPACE_B
+    with tempfile.TemporaryDirectory(dir=_MEMORY_FOLDER if fits else None) as folder:
+        for purpose, work_size in (("warm-up", command.size // 10), ("measured", size)):
             path = Path(folder) / purpose
             path.mkdir()
             work = command.prepare(work_size, path)
             before_b = peak_memory_b()
-            costs = [cost_of(work) for _ in range(command.times)]
+            costs = [cost_of(work) for _ in range(command.repetitions)]
     wall_s = min(cost.wall_s for cost in costs)
     cpu_s = min(cost.cpu_s for cost in costs)
     memory_b = min(cost.memory_b for cost in costs) - before_b

@@ -14,12 +14,15 @@ from functools import partial
 from pathlib import Path
 
 from bench import BenchRow, row_at_least
+from records.checkout import ROOT
 from reframe_tests import membench, stream
-from reframe_tests.stream import SOURCE as STREAM_C
 
 ROUNDS = 7
-SECONDS = 0.5
-MEMBENCH = Path(__file__).parents[1] / "reframe_tests" / "src" / "membench"
+#: Length of one run of a contender, other than STREAM's.
+RUN_S = 0.5
+MEMBENCH = ROOT / "reframe_tests" / "src" / "membench"
+#: Bytes of one element of each of the triad's three arrays of doubles.
+TRIAD_ELEMENTS_B = 3 * 8
 #: likwid-bench's kernels for a(i) = b(i) * s + c(i), and for a store, with stores past the caches.
 TRIADS = ["stream_mem_avx512", "stream_mem_avx_fma", "stream_mem_avx", "stream_mem_sse"]
 STORES = ["store_mem_avx512", "store_mem_avx", "store_mem_sse", "store_mem"]
@@ -33,7 +36,7 @@ Contender = Callable[[], float]
 
 
 def run() -> list[BenchRow]:
-    """Compare rates, as medians over rounds; a contender that is missing has no row."""
+    """Compare rates, as medians over rounds; a missing contender has no row."""
     if shutil.which("cc") is None or shutil.which("make") is None:
         print("skipped: membench: needs cc and make", file=sys.stderr)
         return []
@@ -83,8 +86,8 @@ def _contenders(folder: Path) -> dict[str, Contender]:
     pages = "transparent" if _always_transparent() else "normal"
 
     def membench_rate(kernel: str) -> float:
-        words = (kernel, "--cpus", cpus, "-d", str(SECONDS), "--pages", pages)
-        return membench.WORKLOAD.parse(_call(program, *words)).value
+        arguments = (kernel, "--cpus", cpus, "-d", str(RUN_S), "--pages", pages)
+        return membench.WORKLOAD.parse(_call(program, *arguments)).value
 
     contenders: dict[str, Contender] = {
         "triad": partial(membench_rate, "triad"),
@@ -101,8 +104,9 @@ def _contenders(folder: Path) -> dict[str, Contender]:
 
 def _stream(folder: Path, cpus: str, cores: int, total_b: int) -> Contender:
     program = folder / "stream"
-    size = f"-DSTREAM_ARRAY_SIZE={total_b // 24}"
-    _call("cc", *FLAGS, "-mcmodel=medium", size, "-DNTIMES=10", str(STREAM_C), "-o", str(program))
+    size = f"-DSTREAM_ARRAY_SIZE={total_b // TRIAD_ELEMENTS_B}"
+    options = (*FLAGS, "-mcmodel=medium", size, "-DNTIMES=10")
+    _call("cc", *options, str(stream.SOURCE), "-o", str(program))
     binding = _binding(cpus, cores)
     return lambda: stream.WORKLOAD.parse(_call(*binding, str(program))).value
 
@@ -110,12 +114,13 @@ def _stream(folder: Path, cpus: str, cores: int, total_b: int) -> Contender:
 def _plain_loop(folder: Path, cpus: str, cores: int, total_b: int) -> Contender:
     program = folder / "triad"
     _call("cc", *FLAGS, str(Path(__file__).with_name(PLAIN_LOOP)), "-o", str(program))
-    words = (*_binding(cpus, cores), str(program), str(total_b // 24), str(SECONDS))
-    return lambda: float(_call(*words))
+    arguments = (str(total_b // TRIAD_ELEMENTS_B), str(RUN_S))
+    command = (*_binding(cpus, cores), str(program), *arguments)
+    return lambda: float(_call(*command))
 
 
 def _binding(cpus: str, cores: int) -> tuple[str, ...]:
-    """Return the words before a command whose OpenMP threads are bound to processors, one each."""
+    """Return the words before a command that bind one of its OpenMP threads to each processor."""
     places = ",".join(f"{{{cpu}}}" for cpu in cpus.split(","))
     return ("env", f"OMP_NUM_THREADS={cores}", f"OMP_PLACES={places}", "OMP_PROC_BIND=close")
 
@@ -125,15 +130,16 @@ def _likwid(kernels: list[str], cores: int, total_b: int) -> dict[str, Contender
 
     def rate(kernel: str, iterations: int) -> float:
         work = f"S0:{total_b // 1000}kB:{cores}"
-        out = _call("likwid-bench", "-t", kernel, "-W", work, "-i", str(iterations), check=False)
-        match = re.search(r"^MByte/s:\s+([0-9.]+)", out, re.MULTILINE)
-        return float(match[1]) * 1e6 if match else 0.0
+        options = ("-t", kernel, "-W", work, "-i", str(iterations))
+        output = _call("likwid-bench", *options, check=False)
+        rate_mb_s = re.search(r"^MByte/s:\s+([0-9.]+)", output, re.MULTILINE)
+        return float(rate_mb_s[1]) * 1e6 if rate_mb_s else 0.0
 
     short_rates = {kernel: rate(kernel, 4) for kernel in kernels}
     runnable = [kernel for kernel in kernels if short_rates[kernel] > 0]
     fastest = sorted(runnable, key=lambda kernel: -short_rates[kernel])[:2]
     return {
-        kernel: partial(rate, kernel, max(4, int(SECONDS * short_rates[kernel] / total_b)))
+        kernel: partial(rate, kernel, max(4, int(RUN_S * short_rates[kernel] / total_b)))
         for kernel in fastest
     }
 

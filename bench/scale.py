@@ -9,26 +9,26 @@ from records.timetable import staggered_writes
 
 _RANKS = 1_000_000
 _STEPS = 1_000
-#: How many times as slow the first rank of a node is while the node is written to.
-_WORST = 2.1
+#: Slowdown of the first rank of a node while the node is written to.
+_WORST_SLOWDOWN = 2.1
 
 
-def timetable(n_targets: int, n_writers: int) -> int:
+def timetable(target_count: int, writer_count: int) -> int:
     """Plan writes of 1 s to all targets for one hour, and convert the plan to JSON and back.
 
     Returns the number of writes.
     """
-    targets = [f"node{i:05}" for i in range(n_targets)]
-    origins = [f"origin{i:02}" for i in range(n_writers)]
-    table = staggered_writes(targets, origins, n_writers, 1.0, 3600.0, seed=1, rest_s=0.5)
+    targets = [f"node{index:05}" for index in range(target_count)]
+    origins = [f"origin{index:02}" for index in range(writer_count)]
+    table = staggered_writes(targets, origins, writer_count, 1.0, 3600.0, seed=1, rest_s=0.5)
     return len(json.loads(json.dumps(table.as_dict()))["hits"])
 
 
 def simulation(ranks: int) -> None:
     """Simulate a periodic 3D halo on nodes of 8 ranks. Writes hit 0.8 % of the nodes at a time."""
     application = Application(ranks, 8, _STEPS, step_s=0.025)
-    on_s = run_s(application, writers=ranks // 1000, worst=_WORST)
-    assert 1.2 < on_s / application.off_s < _WORST
+    on_s = run_s(application, writers=ranks // 1000, worst_slowdown=_WORST_SLOWDOWN)
+    assert 1.2 < on_s / application.off_s < _WORST_SLOWDOWN
 
 
 def run() -> list[BenchRow]:

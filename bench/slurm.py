@@ -23,10 +23,10 @@ from tests.undisturbed import UNJUDGED
 _BLOCKS = int(os.environ.get("NIMC_BENCH_BLOCKS", "20"))
 _PAIRS = 2
 _RUN_S = float(os.environ.get("NIMC_BENCH_RUN_S", "15"))
-#: Blocks in which the writers' rate is read.
+#: Number of blocks in which the writers' rate is read.
 _RATE_BLOCKS = 2
-#: Pairs of turns in each of them: the project's processes run in the first, and are suspended in
-#: the second.
+#: Number of pairs of turns in each of them. The project's processes run in the first turn of a
+#: pair, and are suspended in the second.
 _TURN_PAIRS = 10
 _TURN_S = 5
 #: An emulated processor prints rows late, and bytes that it sends again are counted twice.
@@ -42,7 +42,7 @@ def run() -> list[BenchRow]:
     rows = []
     measurements: list[tuple[Fabric, Any]] = [("veth", _cost), ("rxe", _rate)]
     for fabric, measure in measurements:
-        if reason := mini.missing_on_host(fabric):
+        if reason := mini.why_no_minicluster(fabric):
             print(f"slurm over {fabric}: not measured: {reason}")
         else:
             rows += measure()
@@ -107,9 +107,9 @@ def _cost() -> list[BenchRow]:
     ]
 
 
-#: Runs on a node while the application runs. Resumes and suspends the conductor and the agents of
-#: the node by turns. Prints what its interface had sent one second after the begin of each turn,
-#: and at the end of the turn.
+#: A script that runs on a node while the application runs. It resumes and suspends the conductor
+#: and the agents of the node by turns. It prints how many bytes the node's interface had sent one
+#: second after the beginning of each turn, and at the end of the turn.
 _BY_TURNS = r"""
 begun={folder}/begun-{block}
 if [ "$1" = target ]; then
@@ -117,17 +117,17 @@ if [ "$1" = target ]; then
   echo $(($(date +%s) + 4)) > $begun.part && mv $begun.part $begun
 fi
 until [ -e $begun ]; do sleep 0.5; done
-read -r at < $begun
+read -r turn_at < $begun
 own=$(pgrep -f 'conductor[.]agent|reframe_tests[.]conduct')
 sent() {{ echo "$(date +%s.%N) $(cat /sys/class/net/eth0/statistics/tx_bytes)"; }}
 wait_for() {{ now=$(date +%s); [ "$now" -ge "$1" ] || sleep $(($1 - now)); }}
 for signal in $(yes CONT STOP | head -n {turn_pairs}); do
-  wait_for $at
+  wait_for $turn_at
   kill -s $signal $own
-  wait_for $((at + 1))
+  wait_for $((turn_at + 1))
   first=$(sent)
-  at=$((at + {turn_s}))
-  wait_for $at
+  turn_at=$((turn_at + {turn_s}))
+  wait_for $turn_at
   echo "$signal $first $(sent)"
 done
 kill -s CONT $own
@@ -180,7 +180,7 @@ def _rate() -> list[BenchRow]:
     ]
     ratio = median_interval(ratios)
     if ratio is None:
-        raise MachineError(f"writers' rate: {len(ratios)} turns, an interval needs 6")
+        raise MachineError(f"writers' rate: {len(ratios)} pairs of turns; an interval needs 6")
     name = "writers' rate while agents and conductor run / are suspended"
     suspended_mb_s = statistics.median(suspended_b_s) / 1e6
     return [

@@ -43,7 +43,7 @@ def _rows(folder: Path, name: str) -> list[BenchRow]:
 
 
 def _command_s(root: Path, *words: str) -> float:
-    """Return the seconds that `nimc spack` takes, with its start."""
+    """Return the time that `nimc spack` takes, its start included, seconds."""
     nimc = [sys.executable, "-c", "from nimc.cli.main import main; main()"]
     command = [*nimc, "spack", *words]
     environment = {**os.environ, "NIMC_SPACK_DIR": str(root)}

@@ -32,6 +32,7 @@ _LINK_TO_DOCS = (
 _DOCUMENTS = json.loads((ROOT / "docs/documents.json").read_text())
 #: The picture of a report; in the site, it links to the sample report.
 _PICTURE = re.compile(r"!\[[^]]*\]\(report\.png\)")
+#: A link to a file: its path, and its anchor if it has one.
 _LINK = re.compile(r"\]\((?![a-z]+://|#)([^)#]+)(#[^)]*)?\)")
 
 
@@ -40,16 +41,16 @@ def on_files(files: Files, config: MkDocsConfig) -> Files:
     pages = {page: (ROOT / name).read_text() for name, page in _ROOT_PAGES.items()}
     pages |= {"commands.md": "".join(_commands(cli, "nimc")), "records.md": "".join(_records())}
     pages["workload-list.md"] = "".join(_workloads())
-    for page, text in pages.items():
-        files.append(File.generated(config, page, content=text))
+    for page, markdown in pages.items():
+        files.append(File.generated(config, page, content=markdown))
     (sample_run,) = _SAMPLE_RUN_FOLDER.iterdir()
     report = render([load_run(sample_run)]).replace("<header>", f"<header>\n{_LINK_TO_DOCS}", 1)
     files.append(File.generated(config, "sample-report.html", content=report))
     linked_files = {
         link for page in files.documentation_pages() for link in _links_outside_docs(page)
     }
-    root_texts = [(ROOT / name).read_text() for name in _ROOT_PAGES]
-    root_links = {link for text in root_texts for link, _ in _LINK.findall(text)}
+    root_pages = [(ROOT / name).read_text() for name in _ROOT_PAGES]
+    root_links = {link for markdown in root_pages for link, _ in _LINK.findall(markdown)}
     linked_files |= {name for name in root_links if "/" not in name and (ROOT / name).is_file()}
     for name in sorted(linked_files - set(_ROOT_PAGES)):
         files.append(File.generated(config, name, abs_src_path=str(ROOT / name)))
@@ -61,13 +62,13 @@ def on_page_markdown(markdown: str, page: Any, **_: Any) -> str:
     is_root_page = page.file.src_uri in _ROOT_PAGES.values()
 
     def site_link(link: re.Match[str]) -> str:
-        name, anchor = link[1], link[2] or ""
-        name = name.removeprefix("docs/") if is_root_page else name.removeprefix("../")
-        return f"]({_ROOT_PAGES.get(name, name)}{anchor})"
+        path, anchor = link[1], link[2] or ""
+        path = path.removeprefix("docs/") if is_root_page else path.removeprefix("../")
+        return f"]({_ROOT_PAGES.get(path, path)}{anchor})"
 
-    text = _LINK.sub(site_link, markdown)
-    text = text.replace(_REPORT_NAME, f"[{_REPORT_NAME}](sample-report.html)")
-    return _PICTURE.sub(r"[\g<0>](sample-report.html)", text)
+    markdown = _LINK.sub(site_link, markdown)
+    markdown = markdown.replace(_REPORT_NAME, f"[{_REPORT_NAME}](sample-report.html)")
+    return _PICTURE.sub(r"[\g<0>](sample-report.html)", markdown)
 
 
 def _links_outside_docs(page: File) -> Iterator[str]:
@@ -87,8 +88,8 @@ def _commands(command: click.Command, name: str) -> Iterator[str]:
         if documented_command == name.removeprefix("nimc "):
             keys = ", ".join(f"`{key}`" for key in document["keys"])
             yield f"\nJSON of `{command_line}`: schema {document['schema']}, {keys}.\n"
-            for rows, columns in document.get("rows", {}).items():
-                yield f"\nRows of `{rows}`: {', '.join(f'`{key}`' for key in columns)}.\n"
+            for rows_key, columns in document.get("rows", {}).items():
+                yield f"\nRows of `{rows_key}`: {', '.join(f'`{key}`' for key in columns)}.\n"
     if isinstance(command, click.Group):
         for subcommand_name in command.list_commands(context):
             subcommand = command.get_command(context, subcommand_name)

@@ -26,14 +26,14 @@ SAMPLES = ROOT / "docs/sample-run"
 PICTURE = ROOT / "docs/report.png"
 #: Folders of a run that its report needs.
 _PARTS = ("samples", "counters", "provenance")
-#: Path that replaces the checkout's.
+#: Path that replaces the path of the checkout.
 _CHECKOUT = "/home/user/nimc"
 #: Width and height of the picture, pixels: it shows the page to the end of its summary.
 _SIZE = 1200, 690
 
 
 def sample_run() -> Path:
-    """Return the folder of the sample run, of which there is one."""
+    """Return the folder of the sample run; there is only one."""
     (run,) = (path for path in SAMPLES.iterdir() if path.is_dir())
     return run
 
@@ -48,19 +48,22 @@ def replace_sample(run: Path) -> None:
     shutil.copy(run / "run.json", copy)
     for part in _PARTS:
         shutil.copytree(run / part, copy / part)
-    names = {path.stem: _renamed(path, str(checkout)) for path in (copy / "provenance").iterdir()}
+    new_digests = {
+        path.stem: _replace_checkout(path, str(checkout))
+        for path in (copy / "provenance").iterdir()
+    }
     for path in (copy / "samples").iterdir():
-        text = path.read_text()
-        for old, new in names.items():
-            text = text.replace(old, new)
-        replace_text(path, text)
+        lines = path.read_text()
+        for old_digest, new_digest in new_digests.items():
+            lines = lines.replace(old_digest, new_digest)
+        replace_text(path, lines)
     rechain(copy)
 
 
-def _renamed(record: Path, checkout: str) -> str:
+def _replace_checkout(record: Path, checkout: str) -> str:
     """Replace the path of the checkout in a provenance record.
 
-    Return the new digest of the record, which is also the new name of its file.
+    Returns the new digest of the record, which is also the new name of its file.
     """
     replace_text(record, record.read_text().replace(checkout, _CHECKOUT))
     digest = file_digest(record)

