@@ -94,12 +94,12 @@ def start_controller(layout: ClusterLayout) -> None:
 
 def controller_answers(layout: ClusterLayout) -> bool:
     """Return whether slurmctld says that it is up."""
-    return is_up(_answer(layout, client.PING))
+    return is_up(_answer(layout, client.PING_COMMAND))
 
 
 def accounting_answers(layout: ClusterLayout) -> bool:
     """Return whether slurmdbd answers and knows the cluster."""
-    return "minicluster" in _answer(layout, client.CLUSTERS)
+    return "minicluster" in _answer(layout, client.CLUSTERS_COMMAND)
 
 
 def start_slurmds(layout: ClusterLayout, nodes: list[Node]) -> None:
@@ -135,7 +135,7 @@ def wait_idle(
 def node_states(layout: ClusterLayout) -> dict[str, str]:
     """Return node -> Slurm's state (`idle`, `down*`, ...); empty if slurmctld does not answer."""
     states = {}
-    for line in _answer(layout, client.NODE_STATES).splitlines():
+    for line in _answer(layout, client.NODE_STATES_COMMAND).splitlines():
         words = line.split()
         if len(words) == 2:
             states[words[0]] = words[1]

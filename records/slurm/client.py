@@ -17,9 +17,10 @@ from records.slurm.parse_nodes import SlurmNode, nodes_in
 
 #: The command that submits jobs; its `--version` is Slurm's.
 SUBMIT_COMMAND = "sbatch"
-#: Commands that must be on PATH: to submit jobs and start steps, and for ReFrame to ask for states.
+#: Commands that must be on PATH: to submit jobs, start steps, and tell ReFrame the states of jobs.
 REQUIRED_COMMANDS = (SUBMIT_COMMAND, "srun", "scontrol", "sacct")
-PING = ("scontrol", "ping")
+#: Asks whether slurmctld answers.
+PING_COMMAND = ("scontrol", "ping")
 #: Remedy if the accounting does not answer.
 ACCOUNTING_REMEDY = "configure slurmdbd: ReFrame's scheduler 'slurm' reads job states from sacct"
 
@@ -28,7 +29,7 @@ ACCOUNTING_REMEDY = "configure slurmdbd: ReFrame's scheduler 'slurm' reads job s
 
 
 def missing_commands() -> list[str]:
-    """Return which of the commands are not on PATH."""
+    """Return which of the required commands are not on PATH."""
     return [name for name in REQUIRED_COMMANDS if not shutil.which(name)]
 
 
@@ -39,7 +40,7 @@ def lists_nodes() -> bool:
 
 def controller_fault(environment: Mapping[str, str]) -> str:
     """The message if slurmctld does not answer; empty if it answers."""
-    answer = ask(PING, environment)
+    answer = ask(PING_COMMAND, environment)
     return "" if answer.ok and parse.is_up(answer.text) else answer.last_line
 
 
@@ -71,7 +72,7 @@ def whole_node_partitions(environment: Mapping[str, str]) -> set[str | None]:
 
 
 def shapes(partition: parse_nodes.SlurmPartition) -> list[tuple[parse_nodes.NodeShape, int]]:
-    """Shapes of a partition's nodes with their numbers. Raises MachineError."""
+    """Shapes of a partition's nodes, and how many nodes have each. Raises MachineError."""
     return parse_nodes.shapes(_show("node"), partition)
 
 
@@ -111,7 +112,7 @@ def hostnames(nodelist: str) -> list[str]:
 
 
 def create_reservation_command(name: str, minutes: int, user: str) -> list[str]:
-    """The command that creates a reservation from now on; the caller adds its nodes."""
+    """The command that creates a reservation that starts now; the caller adds its nodes."""
     command = ["scontrol", "create", "reservation", f"ReservationName={name}"]
     return [*command, "StartTime=now", f"Duration={minutes}", f"Users={user}"]
 
@@ -122,7 +123,7 @@ def delete_reservation_command(name: str) -> list[str]:
 
 
 def run_or_advise(command: list[str]) -> None:
-    """Run such a command. If Slurm refuses it, MachineError tells it to the operator."""
+    """Run such a command. If Slurm refuses, MachineError shows the command to an operator."""
     answer = _scontrol(command)
     if not answer.ok:
         raise MachineError(f"{answer.last_line}; an operator can run: {shlex.join(command)}")
@@ -137,7 +138,7 @@ def find_reservation(name: str) -> parse.Reservation | None:
 
 
 def _scontrol(command: list[str]) -> ProgramAnswer:
-    # Users may have changed the format of times.
+    # The user may have set another format of times.
     return ask(command, {**os.environ, "SLURM_TIME_FORMAT": "standard"}).with_status()
 
 
@@ -147,12 +148,12 @@ def _scontrol(command: list[str]) -> ProgramAnswer:
 #: Maximum time until cancelled jobs have ended, seconds.
 END_TIMEOUT_S = 60.0
 #: Lists this user's jobs, a line `JOB|STATE|START|REASON|FOLDER` each; components of a
-#: heterogeneous job are `JOB+N`. A start lies ahead while the state is `PD`.
-SQUEUE = ("squeue", "--me", "--noheader", "--format=%i|%t|%S|%r|%Z")
+#: heterogeneous job are `JOB+N`. While the state is `PD`, the start is expected.
+JOBS_COMMAND = ("squeue", "--me", "--noheader", "--format=%i|%t|%S|%r|%Z")
 
 
 def cancel_jobs(run: Path) -> list[str]:
-    """Cancel the jobs left by a run and wait until they have ended. Returns their ids.
+    """Cancel the jobs that a run has left, and wait until they have ended. Returns their ids.
 
     ReFrame cancels its jobs on SIGTERM, but not if it was killed. Raises MachineError if Slurm
     does not answer or jobs do not end.
@@ -163,9 +164,9 @@ def cancel_jobs(run: Path) -> list[str]:
         until_s = time.monotonic() + END_TIMEOUT_S
         while remaining := remaining_jobs(run):
             if time.monotonic() > until_s:
-                why = "" if answer.ok else f": scancel: {answer.reason}"
+                scancel_fault = "" if answer.ok else f": scancel: {answer.reason}"
                 raise MachineError(
-                    f"{run}: jobs of an earlier session do not end: {remaining}{why}"
+                    f"{run}: jobs of an earlier session do not end: {remaining}{scancel_fault}"
                 )
             time.sleep(1.0)
     return jobs
@@ -173,8 +174,8 @@ def cancel_jobs(run: Path) -> list[str]:
 
 def remaining_jobs(run: Path) -> list[str]:
     """Ids of the jobs that work in the folder of a run. Raises MachineError without an answer."""
-    # Folders are compared, whatever their encoding.
-    return list(jobs_in_folder(run, ask(SQUEUE, errors="surrogateescape").required_output()))
+    # Names of folders may have any encoding.
+    return list(jobs_in_folder(run, ask(JOBS_COMMAND, errors="surrogateescape").required_output()))
 
 
 def cancel_command(jobs: Collection[str]) -> str:
@@ -185,9 +186,9 @@ def cancel_command(jobs: Collection[str]) -> str:
 # For the operator of a cluster (`testbed`).
 
 
-#: Clusters of the accounting; and `NODE STATE` of each node, in short words and signs.
-CLUSTERS = ("sacctmgr", "-nP", "show", "cluster")
-NODE_STATES = ("sinfo", "-h", "-N", "-o", "%n %t")
+#: List the clusters of the accounting; and `NODE STATE` of each node, in short words and signs.
+CLUSTERS_COMMAND = ("sacctmgr", "-nP", "show", "cluster")
+NODE_STATES_COMMAND = ("sinfo", "-h", "-N", "-o", "%n %t")
 
 
 def add_cluster_command(name: str) -> list[str]:

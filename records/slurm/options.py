@@ -1,4 +1,4 @@
-"""Options of Slurm: those of a job with origins and of its steps; parsers of a site's. Pure."""
+"""Options of Slurm: those of a job with origins and of its steps; parsers of a site's options."""
 
 from __future__ import annotations
 
@@ -52,9 +52,9 @@ def job_options(origins: Origins, core_spec: int = 0, nodelist: str = "") -> lis
 
 
 def cpus_per_task(cores: int | None, threads_per_core: int) -> int | None:
-    """CPUs of a task of `cores`, which Slurm counts by hardware threads.
+    """CPUs of a task that has `cores`: Slurm counts hardware threads as CPUs.
 
-    `cores` is None for one core, and stays None if a core has one CPU.
+    `cores` may be None, which means one core; the result is None then if a core has one CPU.
     """
     return cores if threads_per_core == 1 else (cores or 1) * threads_per_core
 
@@ -62,7 +62,7 @@ def cpus_per_task(cores: int | None, threads_per_core: int) -> int | None:
 def agent_launcher(origins: Origins, network: str | None = None) -> list[str]:
     """A step with one task per node of the job, which shares cores with the application.
 
-    It ends with the first agent that fails, which the conductor may not have heard of yet.
+    It ends as soon as an agent fails, even if the conductor has not heard of that agent yet.
     `network`: for this step, and for those of writers that an agent starts. Slingshot's plugin
     would reserve resources for each CPU of the node, and leave none to the application: `depth=1`.
     """
@@ -75,7 +75,7 @@ def agent_launcher(origins: Origins, network: str | None = None) -> list[str]:
 
 
 def with_network(launcher: list[str], network: str | None) -> list[str]:
-    """The launch line of an application whose step names its network, unless it does already."""
+    """The launch line of an application with its step's network, unless it names one already."""
     names_network = any(word.startswith("--network") for word in launcher)
     if launcher[:1] != [LAUNCHER] or network is None or names_network:
         return launcher
@@ -114,7 +114,7 @@ def with_task_count(launcher: list[str], tasks: int, per_node: int | None) -> li
 
 
 def srun_launcher(mpi: str) -> str:
-    """The line that starts ranks of an MPI, such as `pmix`; `...` of one that is not known."""
+    """The line that starts ranks; `mpi`: Slurm's type of the MPI, such as `pmix`, or `...`."""
     return f"{LAUNCHER} --mpi={mpi}"
 
 
@@ -151,8 +151,8 @@ def named_partition(access: Sequence[str]) -> str | None:
 def option_values(access: Sequence[str], name: str, letter: str = "") -> list[str]:
     """The values of an option of `sbatch`, in order; an option without a value gives an empty one.
 
-    A line is read as by `sbatch`: `--name=VALUE`, `--name VALUE`, `-l VALUE`, `-lVALUE`, shortened
-    names, and several options in a line.
+    A line is read as `sbatch` reads it: `--name=VALUE`, `--name VALUE`, `-l VALUE`, `-lVALUE`,
+    shortened names, and several options in a line.
     """
     values = []
     for line in access:
@@ -160,15 +160,15 @@ def option_values(access: Sequence[str], name: str, letter: str = "") -> list[st
         for word, following in zip(words, [*words[1:], ""], strict=True):
             option, equals, value = word.partition("=")
             if f"--{name}".startswith(option) and len(option) >= _MIN_OPTION_LENGTH:
-                alone = not equals and not following.startswith("-")
-                values.append(following if alone else value)
+                value_follows = not equals and not following.startswith("-")
+                values.append(following if value_follows else value)
             elif letter and word.startswith(f"-{letter}"):
-                values.append(word[2:] or following)
+                values.append(word.removeprefix(f"-{letter}") or following)
     return values
 
 
 def words_of(line: str) -> list[str]:
-    """The words of a line of options, as a shell reads them; one with an open quote at blanks."""
+    """The words of a line of options as a shell reads them; with an open quote, split at blanks."""
     try:
         return shlex.split(line)
     except ValueError:  # a quote without its end

@@ -15,7 +15,7 @@ from records.programs import START_FOLDER
 from records.slurm import client
 from records.slurm.parse import PendingJob, jobs_in_folder
 
-#: Interval of the probes, and time limit of an answer, seconds.
+#: Time from the start of one probe to the next, and time limit of an answer, seconds.
 _PROBE_INTERVAL_S = 20.0
 _ANSWER_TIMEOUT_S = 60.0
 #: Silence that is reported, and silence after which a session is ended, seconds.
@@ -25,7 +25,7 @@ END_AFTER_S = 600.0
 LOST_AFTER_S = 60.0
 #: Part of Slurm -> a command that fails without it.
 PROBES = {
-    "slurmctld (squeue)": client.SQUEUE,
+    "slurmctld (squeue)": client.JOBS_COMMAND,
     "accounting (sacct)": ("sacct", "--allocations", "--noheader", "--jobs=1"),
 }
 
@@ -42,18 +42,18 @@ class LostJobError(MachineError):
 class Probe:
     """A part of Slurm that is asked again and again.
 
-    A part that has never answered counts as answering: a site may not have it.
+    A part that has never answered is not reported as silent: a site may not have it.
     """
 
     name: str
     command: Sequence[str]
     #: When the command was last started, by the clock of `now_s`.
-    asked_s: float = float("-inf")
-    #: When the last command that succeeded was started; None if none has.
-    answered_s: float | None = None
+    started_s: float = float("-inf")
+    #: When the last command that succeeded was started; None if none has succeeded.
+    last_success_s: float | None = None
     #: True if the present silence has been reported.
     reported: bool = False
-    #: The running command; None between two.
+    #: The running command; None between two commands.
     process: subprocess.Popen[bytes] | None = None
     output: IO[bytes] = field(default_factory=tempfile.TemporaryFile)
 
@@ -63,8 +63,8 @@ class Probe:
         Return its output when it has succeeded; None in all other calls.
         """
         if self.process is None:
-            if now_s - self.asked_s >= _PROBE_INTERVAL_S:
-                self.asked_s = now_s
+            if now_s - self.started_s >= _PROBE_INTERVAL_S:
+                self.started_s = now_s
                 self.output.seek(0)
                 self.output.truncate()
                 with suppress(OSError):  # no such program
@@ -78,13 +78,13 @@ class Probe:
             return None
         status = self.process.poll()
         if status is None:
-            if now_s - self.asked_s > _ANSWER_TIMEOUT_S:
+            if now_s - self.started_s > _ANSWER_TIMEOUT_S:
                 self.process.kill()
             return None
         self.process = None
         if status != 0:
             return None
-        self.answered_s = self.asked_s
+        self.last_success_s = self.started_s
         self.output.seek(0)
         return self.output.read().decode(errors="replace")
 
@@ -96,8 +96,8 @@ class Probe:
         self.output.close()
 
     def silent_s(self, now_s: float) -> float:
-        """Return the time since the last question that it answered, seconds; 0 without one."""
-        return 0.0 if self.answered_s is None else now_s - self.answered_s
+        """Return the time since the last success was started, seconds; 0 if there was none."""
+        return 0.0 if self.last_success_s is None else now_s - self.last_success_s
 
 
 class SlurmWatch:
@@ -107,7 +107,7 @@ class SlurmWatch:
         self._run = run
         self._tell = tell
         self.probes = [Probe(name=name, command=command) for name, command in PROBES.items()]
-        #: Jobs of the run at the last answer of slurmctld; None for a job that is not pending.
+        #: Job of the run at the last answer of slurmctld -> why it is pending; None if it is not.
         self.jobs: dict[str, PendingJob | None] = {}
         #: True once the block's job has been in the queue, or has left files.
         self._begun = False
@@ -145,7 +145,7 @@ class SlurmWatch:
         self._begun |= begun
         for probe in self.probes:
             answer = probe.ask(now_s)
-            if answer is not None and probe.command is client.SQUEUE:
+            if answer is not None and probe.command is client.JOBS_COMMAND:
                 self.jobs = jobs_in_folder(self._run, answer)
                 self._begun |= bool(self.jobs)
                 if self.jobs or not self._begun:
@@ -157,12 +157,11 @@ class SlurmWatch:
                 raise SilentError(f"{probe.name} has not answered for {silent_s:.0f} s")
             if probe.reported != (silent_s > REPORT_AFTER_S):
                 probe.reported = not probe.reported
-                self._tell(
-                    f"{probe.name} has not answered for {silent_s:.0f} s; waits up to"
-                    f" {END_AFTER_S / 60:.0f} min"
-                    if probe.reported
-                    else f"{probe.name} answers again"
-                )
+                news = "answers again"
+                if probe.reported:
+                    limit = f"{END_AFTER_S / 60:.0f} min"
+                    news = f"has not answered for {silent_s:.0f} s; waits up to {limit}"
+                self._tell(f"{probe.name} {news}")
         absent_s = 0.0 if self._absent_since_s is None else now_s - self._absent_since_s
         limit_s = END_AFTER_S if reading else LOST_AFTER_S
         if absent_s > limit_s and not any(probe.reported for probe in self.probes):

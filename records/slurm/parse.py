@@ -1,6 +1,6 @@
-"""Parsers of what Slurm prints of jobs, reservations, settings and failures. Pure.
+"""Parsers of what Slurm prints about jobs, reservations, settings and failures.
 
-`records.slurm.parse_nodes` reads what it prints of partitions and nodes.
+`records.slurm.parse_nodes` reads what it prints about partitions and nodes.
 """
 
 from __future__ import annotations
@@ -19,8 +19,8 @@ from records.errors import MachineError
 # How jobs end.
 
 
-#: Slurm's job states that say more than the conductor can, the worst first.
-_STATES = {
+#: Slurm's job states that say more than the conductor can, the worst first -> name of the outcome.
+_OUTCOMES = {
     "NODE_FAIL": "node_failed",
     "BOOT_FAIL": "node_failed",
     "LAUNCH_FAILED": "node_failed",
@@ -35,30 +35,30 @@ _STATES = {
 
 @dataclass(frozen=True)
 class JobOutcome:
-    """The end of a block: `done`, or what failed, with a reason of one line."""
+    """How a block ended: `done`, or what failed, with the reason in one line."""
 
     name: str
     reason: str | None = None
 
 
 def job_outcome(
-    state: str | None, exit_code: int | None, block: Mapping[str, Any] | None
+    state: str | None, exit_code: int | None, block_record: Mapping[str, Any] | None
 ) -> JobOutcome:
-    """Classify a failure: by Slurm's job state, then by the conductor, then by the exit status.
+    """Classify the end of a job: by Slurm's state, then by the conductor, then by the exit status.
 
-    `state` is Slurm's (of all components, separated by commas; None without Slurm), `block` the
-    content of the conductor's `block.json` (None if it is missing).
+    `state` is Slurm's (of all components, separated by commas; None without Slurm). `block_record`
+    is the content of the conductor's `block.json` (None if it is missing).
     """
     states = (state or "").split(",")
-    for name, outcome_name in _STATES.items():
+    for name, outcome_name in _OUTCOMES.items():
         if name in states:
             return JobOutcome(outcome_name, f"Slurm: job state {name}")
-    if block is None:
+    if block_record is None:
         return JobOutcome(
             "job_failed", f"the conductor left no block.json (exit status {exit_code})"
         )
-    if block["state"] != "done":
-        return JobOutcome(block["state"], block["reason"])
+    if block_record["state"] != "done":
+        return JobOutcome(block_record["state"], block_record["reason"])
     if exit_code:
         return JobOutcome("job_failed", f"exit status {exit_code} though the block was done")
     return JobOutcome("done")
@@ -68,12 +68,12 @@ def job_outcome(
 
 
 _FIELD = re.compile(r"(?:^|\s)([A-Za-z]\w*)=(\S*)")
-#: Fields at the end of a record that hold an operator's text, whose words may look like fields.
+#: Fields at the end of a record with an operator's text. Words of the text may look like fields.
 _TEXT_FIELDS = ("Reason", "Comment", "AdminComment", "Extra")
 
 
 def fields_of(line: str) -> dict[str, str]:
-    """Name -> value of the fields of a record, up to the first that holds any text."""
+    """Name -> value of the fields of a record, up to the first field of free text."""
     pairs = takewhile(lambda pair: pair[0] not in _TEXT_FIELDS, _FIELD.findall(line))
     return dict(reversed(list(pairs)))  # if a name is repeated, its first value counts
 
@@ -87,7 +87,7 @@ _LIMIT_REASON = re.compile(r"(QOS|Assoc|Account|Partition(?!Down|Inactive)|Max|J
 
 @dataclass(frozen=True)
 class PendingJob:
-    """Why a job is pending, and when it is expected to start; empty if Slurm does not know."""
+    """Why a job is pending, and when it is expected to start; empty if Slurm does not tell."""
 
     reason: str = ""
     start: str = ""
@@ -95,9 +95,9 @@ class PendingJob:
     @property
     def line(self) -> str:
         """The reason and the expected start in words."""
-        why = f" ({self.reason})" if self.reason else ""
+        reason = f" ({self.reason})" if self.reason else ""
         start = f", expected to start {self.start}" if self.start else ""
-        return f"waits in the queue{why}{start}"
+        return f"waits in the queue{reason}{start}"
 
     @property
     def limit(self) -> str | None:
@@ -106,16 +106,18 @@ class PendingJob:
 
 
 def jobs_in_folder(folder: Path, squeue_output: str) -> dict[str, PendingJob | None]:
-    """Job -> why it is pending, or None, of squeue's jobs whose working folder lies in `folder`.
+    """Job whose working folder lies in `folder` -> why it is pending; None if it is not pending.
 
     Slurm prints folders with links resolved, and paths to shared file systems often contain links.
-    Slurm does not cancel components of a heterogeneous job, so the whole job is named.
+    `squeue_output` is that of `records.slurm.client.JOBS_COMMAND`. Slurm does not cancel single
+    components of a heterogeneous job, so the whole job is named.
     """
     folder = folder.resolve()
     jobs: dict[str, PendingJob | None] = {}
     for line in squeue_output.splitlines():
-        about, _, path = line.partition("|/")
-        name, state, start, reason = [*about.split("|", 3), "", "", ""][:4]
+        columns, _, path = line.partition("|/")
+        padded_columns = [*columns.split("|", 3), "", "", ""]  # a column may be missing
+        name, state, start, reason = padded_columns[:4]
         job = name.partition("+")[0]
         if not job.isdigit() or not path or "\0" in path:
             continue
@@ -138,15 +140,15 @@ def _pending(start: str, reason: str) -> PendingJob:
 NAME = re.compile(r"[A-Za-z0-9][\w.+-]*", re.ASCII)
 
 
-def settings(text: str) -> dict[str, str]:
-    """Setting -> value, from lines `NAME = VALUE` of `scontrol show config`."""
-    pairs = (line.partition("=") for line in text.splitlines() if "=" in line)
+def settings(scontrol_output: str) -> dict[str, str]:
+    """Setting -> value, from the lines `NAME = VALUE` of `scontrol show config`."""
+    pairs = (line.partition("=") for line in scontrol_output.splitlines() if "=" in line)
     return {name.strip(): value.strip() for name, _, value in pairs if name.strip()}
 
 
-def mpi_types(text: str) -> list[str]:
-    """From `srun --mpi=list`: one type a line; older versions put `srun:` before it."""
-    lines = iter(text.splitlines())
+def mpi_types(srun_output: str) -> list[str]:
+    """The types that `srun --mpi=list` prints, one a line; older versions put `srun:` before it."""
+    lines = iter(srun_output.splitlines())
     for line in lines:
         if "types are" in line:  # a site may print something before
             break
@@ -154,9 +156,9 @@ def mpi_types(text: str) -> list[str]:
     return list(dict.fromkeys(takewhile(NAME.fullmatch, words)))
 
 
-def accounts(text: str) -> list[str]:
-    """From `sacctmgr -nP show assoc format=account`."""
-    names = (line.strip() for line in text.splitlines())
+def accounts(sacctmgr_output: str) -> list[str]:
+    """The accounts that `sacctmgr -nP show assoc format=account` prints, each once."""
+    names = (line.strip() for line in sacctmgr_output.splitlines())
     return list(dict.fromkeys(name for name in names if NAME.fullmatch(name)))
 
 
@@ -166,9 +168,9 @@ def accounts(text: str) -> list[str]:
 _HOST = re.compile(r"[A-Za-z0-9][\w.-]*", re.ASCII)
 
 
-def hostnames(text: str) -> list[str]:
+def hostnames(scontrol_output: str) -> list[str]:
     """Names from `scontrol show hostnames`; a site may print something before them."""
-    return [line.strip() for line in text.splitlines() if _HOST.fullmatch(line.strip())]
+    return [line.strip() for line in scontrol_output.splitlines() if _HOST.fullmatch(line.strip())]
 
 
 # A reservation.
@@ -189,7 +191,7 @@ class Reservation:
     end: datetime
     nodes: str
     node_count: int
-    #: Whom it admits, everyone if all are empty; a name with `-` is excluded.
+    #: Whom it admits: everyone if all three are empty. A name that begins with `-` is excluded.
     users: list[str]
     groups: list[str]
     accounts: list[str]
@@ -199,7 +201,7 @@ class Reservation:
 
 
 def parse_reservation(line: str) -> Reservation:
-    """One line of `scontrol -o show reservation`. Raises MachineError if it is not one."""
+    """The reservation in a line of `scontrol -o show reservation`. Raises MachineError if none."""
     fields = fields_of(line)
 
     def listed(key: str) -> list[str]:
@@ -223,35 +225,35 @@ def parse_reservation(line: str) -> Reservation:
         raise MachineError(f"scontrol: its reservation cannot be read: {cause}") from None
 
 
-def first_reservation(text: str) -> Reservation:
-    """The first record of a reservation in what `scontrol` prints. Raises MachineError."""
-    lines = (line for line in text.splitlines() if line.startswith(_RECORD_START))
+def first_reservation(scontrol_output: str) -> Reservation:
+    """The first reservation that `scontrol` shows. Raises MachineError if it shows none."""
+    lines = (line for line in scontrol_output.splitlines() if line.startswith(_RECORD_START))
     return parse_reservation(next(lines, ""))
 
 
-# Answers of its daemons, and what its commands say of a failure.
+# Answers of Slurm's daemons, and what its commands say about a failure.
 
 
-def is_up(text: str) -> bool:
+def is_up(scontrol_output: str) -> bool:
     """Return whether slurmctld is up, from `scontrol ping`."""
-    return " is UP" in text
+    return " is UP" in scontrol_output
 
 
-#: Beginning of each error of `sbatch`, and end of ReFrame's quotation of them.
+#: Beginning of each error of `sbatch`, and end of ReFrame's message, which quotes them.
 _ERROR_START, _ERROR_END = "sbatch: error: ", " --- stderr ---"
 
 
-def refusal(text: str) -> str | None:
-    """Why `sbatch` refused a job, from ReFrame's quotation; None if `sbatch` did not refuse it."""
-    if _ERROR_START not in text:
+def refusal(message: str) -> str | None:
+    """Why `sbatch` refused a job, from ReFrame's message; None if `sbatch` did not refuse it."""
+    if _ERROR_START not in message:
         return None
-    _, *errors = text.removesuffix(_ERROR_END).split(_ERROR_START)
+    _, *errors = message.removesuffix(_ERROR_END).split(_ERROR_START)
     return "; ".join(error.strip() for error in errors)
 
 
-#: The label that `srun --label` puts before a line, with its number.
+#: Pattern of the label, a task's number, that `srun --label` puts before a line.
 LABEL = r"\d+: "
-#: Lines that are consequences of a step's failure; and lines that state a cause.
+#: Patterns of lines that are consequences of a step's failure; and of lines that state a cause.
 CONSEQUENCES = (
     r"^srun: (?:error: )?(?:\S+: tasks? [\d,-]+: (?:Exited with|Terminated|Killed)"
     r"|Job step aborted|(?:Force )?[Tt]erminat|launch/slurm: _step_signal|[Jj]ob \d+ )",

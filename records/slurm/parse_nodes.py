@@ -1,7 +1,8 @@
-"""Parsers of what Slurm prints of its partitions and nodes. Pure."""
+"""Parsers of what Slurm prints about its partitions and nodes."""
 
 from __future__ import annotations
 
+import math
 import re
 from collections import Counter
 from collections.abc import Mapping
@@ -47,7 +48,7 @@ class SlurmNode:
 
     @property
     def usable(self) -> bool:
-        """Return whether a job for it would start some day."""
+        """Return whether a job on it would start sooner or later."""
         return self.state in _USABLE
 
 
@@ -73,7 +74,7 @@ def nodes_in(sinfo_output: str) -> list[SlurmNode]:
 
 
 #: Slurm's time limits, `[DAYS-]HOURS:MINUTES:SECONDS`.
-_LENGTH = re.compile(r"(?:([0-9]{1,5})-)?([0-9]{1,2}):([0-9]{2}):([0-9]{2})")
+_TIME_LIMIT = re.compile(r"(?:([0-9]{1,5})-)?([0-9]{1,2}):([0-9]{2}):([0-9]{2})")
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -101,111 +102,110 @@ class NodeShape:
     sockets: int
     #: Cores of all sockets together.
     cores: int
-    #: Hardware threads that Slurm counts as CPUs of a core.
+    #: Hardware threads of a core that Slurm counts as CPUs.
     threads_per_core: int
     #: None if it is not configured: Slurm shows 1 then.
     memory_mib: int | None
 
 
-def partitions(text: str) -> list[SlurmPartition]:
+def partitions(scontrol_output: str) -> list[SlurmPartition]:
     """Partitions that can run jobs, the default first.
 
     From lines of `scontrol --oneliner show partition`.
     """
     usable = []
-    for fields in map(fields_of, text.splitlines()):
+    for fields in map(fields_of, scontrol_output.splitlines()):
         name = fields.get("PartitionName", "")
         nodes = number(fields.get("TotalNodes", ""))
         if NAME.fullmatch(name) and fields.get("State") == "UP" and nodes:
-            whole = _gives_whole_nodes(fields)
-            limits = {
-                limit: number(fields.get(printed, "")) or None for limit, printed in _LIMITS.items()
-            }
             usable.append(
                 SlurmPartition(
                     name=name,
                     default=fields.get("Default") == "YES",
                     limit_s=limit_s(fields.get("MaxTime", "")),
-                    whole_nodes=whole,
+                    whole_nodes=_gives_whole_nodes(fields),
                     nodes=nodes,
-                    **limits,
+                    cpus_per_node=_limit(fields, "MaxCPUsPerNode"),
+                    cpus_per_socket=_limit(fields, "MaxCPUsPerSocket"),
+                    memory_mib=_limit(fields, "MaxMemPerNode"),
+                    memory_mib_per_cpu=_limit(fields, "MaxMemPerCPU"),
                 )
             )
     return sorted(usable, key=lambda partition: not partition.default)
 
 
 def _gives_whole_nodes(fields: Mapping[str, str]) -> bool:
-    """Return whether all jobs get whole nodes; Slurm 26.05 has a field of its own for it."""
+    """Return whether all jobs get whole nodes; Slurm 26.05 has the field `Exclusive` for this."""
     shared, exclusive = fields.get("OverSubscribe"), fields.get("Exclusive")
     return shared == "EXCLUSIVE" or exclusive in ("NODE", "TOPO")
 
 
-def whole_node_partitions(text: str) -> set[str | None]:
+def whole_node_partitions(scontrol_output: str) -> set[str | None]:
     """Names of partitions that give whole nodes only; with None if the default partition does.
 
     From lines of `scontrol --oneliner show partition`.
     """
-    rows = map(fields_of, text.splitlines())
-    whole = [fields for fields in rows if _gives_whole_nodes(fields)]
-    names: set[str | None] = {fields.get("PartitionName") for fields in whole}
-    return names | {None for fields in whole if fields.get("Default") == "YES"}
+    records = map(fields_of, scontrol_output.splitlines())
+    whole_node_records = [fields for fields in records if _gives_whole_nodes(fields)]
+    names: set[str | None] = {fields.get("PartitionName") for fields in whole_node_records}
+    return names | {None for fields in whole_node_records if fields.get("Default") == "YES"}
 
 
-#: Field of `SlurmPartition` -> its limit in Slurm; `UNLIMITED` means that there is none.
-_LIMITS = {
-    "cpus_per_node": "MaxCPUsPerNode",
-    "cpus_per_socket": "MaxCPUsPerSocket",
-    "memory_mib": "MaxMemPerNode",
-    "memory_mib_per_cpu": "MaxMemPerCPU",
-}
+def _limit(fields: Mapping[str, str], name: str) -> int | None:
+    """A limit of a partition; None if there is none, as `UNLIMITED` or 0 says."""
+    return number(fields.get(name, "")) or None
 
 
-def limit_s(text: str) -> int | None:
-    """A time limit in seconds; None if there is none or it cannot be read."""
-    match = _LENGTH.fullmatch(text)
+def limit_s(limit: str) -> int | None:
+    """A time limit in seconds; None if there is none, or it cannot be read."""
+    match = _TIME_LIMIT.fullmatch(limit)
     if match is None:
         return None
     days, hours, minutes, seconds = (int(part or 0) for part in match.groups())
     return ((days * 24 + hours) * 60 + minutes) * 60 + seconds
 
 
-def shapes(text: str, partition: SlurmPartition) -> list[tuple[NodeShape, int]]:
-    """Shapes of a partition's nodes, within its limits, with their numbers; most frequent first.
+def shapes(scontrol_output: str, partition: SlurmPartition) -> list[tuple[NodeShape, int]]:
+    """Shapes of a partition's nodes within its limits, and how many nodes have each.
 
-    From lines of `scontrol --oneliner show node`.
+    The most frequent shape is first. From lines of `scontrol --oneliner show node`.
     """
     counts: Counter[NodeShape] = Counter()
-    for fields in map(fields_of, text.splitlines()):
+    for fields in map(fields_of, scontrol_output.splitlines()):
         if partition.name in fields.get("Partitions", "").split(",") and (shape := _shape(fields)):
             counts[_limited(shape, partition)] += 1
     return counts.most_common()
 
 
 def _shape(fields: Mapping[str, str]) -> NodeShape | None:
-    """A node without the cores and memory of its system; None without its numbers."""
+    """The shape of a node without what is reserved for its system; None if a number is missing."""
     names = ("Sockets", "CoresPerSocket", "CPUTot", "RealMemory")
-    sockets, per_socket, cpus, memory_mib = (number(fields.get(name, "")) or 0 for name in names)
-    if not (sockets and per_socket and cpus and memory_mib):
+    numbers = [number(fields.get(name, "")) or 0 for name in names]
+    if not all(numbers):
         return None
-    cores = sockets * per_socket
+    sockets, cores_per_socket, cpus, memory_mib = numbers
+    cores = sockets * cores_per_socket
     threads = max(1, cpus // cores)
     # Since Slurm 21.08 CPUEfctv counts the CPUs for jobs, also if CPUs are reserved by number.
     reserved_cpus = cpus - (number(fields.get("CPUEfctv", "")) or cpus)
-    reserved = max(number(fields.get("CoreSpecCount", "")) or 0, -(-reserved_cpus // threads))
+    specialized_cores = number(fields.get("CoreSpecCount", "")) or 0
+    reserved_cores = max(specialized_cores, math.ceil(reserved_cpus / threads))
     system_mib = number(fields.get("MemSpecLimit", "")) or 0
-    left_mib = max(1, memory_mib - system_mib) if memory_mib > 1 else None
-    return NodeShape(sockets, max(1, cores - reserved), threads, left_mib)
+    job_mib = max(1, memory_mib - system_mib) if memory_mib > 1 else None
+    return NodeShape(sockets, max(1, cores - reserved_cores), threads, job_mib)
 
 
 def _limited(shape: NodeShape, partition: SlurmPartition) -> NodeShape:
     """The part of a node that a job gets within the limits of a partition."""
     threads = shape.threads_per_core
-    cores = [shape.cores]
+    core_limits = [shape.cores]
     if partition.cpus_per_node:
-        cores.append(partition.cpus_per_node // threads)
+        core_limits.append(partition.cpus_per_node // threads)
     if partition.cpus_per_socket:
-        cores.append(partition.cpus_per_socket // threads * shape.sockets)
-    allowed = max(1, min(cores))
-    a_cpu = partition.memory_mib_per_cpu
-    memory = (shape.memory_mib, partition.memory_mib, a_cpu and a_cpu * allowed * threads)
-    return replace(shape, cores=allowed, memory_mib=min(filter(None, memory), default=None))
+        core_limits.append(partition.cpus_per_socket // threads * shape.sockets)
+    cores = max(1, min(core_limits))
+    memory_limits_mib = [shape.memory_mib, partition.memory_mib]
+    if partition.memory_mib_per_cpu:
+        memory_limits_mib.append(partition.memory_mib_per_cpu * cores * threads)
+    memory_mib = min(filter(None, memory_limits_mib), default=None)
+    return replace(shape, cores=cores, memory_mib=memory_mib)

@@ -47,7 +47,7 @@ class FakeSlurm:
         self.cancellations: list[list[str]] = []
 
     def ask(self, command: Sequence[str], **_: str) -> ProgramAnswer:
-        if command == client.SQUEUE:
+        if command == client.JOBS_COMMAND:
             return ProgramAnswer("squeue", 0, self.listings.pop(0), "")
         self.cancellations.append([*command])
         return ProgramAnswer("scancel", 1, "", "Operation not permitted")
@@ -142,7 +142,7 @@ def test_a_signal_is_obeyed_though_slurm_is_away_and_jobs_are_named(tmp_path, mo
         raise MachineError("squeue: Unable to contact slurm controller")
 
     squeue = ("echo", f"7{RUNS}{tmp_path}/logs")
-    monkeypatch.setattr(client, "SQUEUE", squeue)
+    monkeypatch.setattr(client, "JOBS_COMMAND", squeue)
     monkeypatch.setattr(outages, "PROBES", {"slurmctld": squeue})
     monkeypatch.setattr(runner, "run_session", session)
     monkeypatch.setattr(client, "cancel_jobs", cancel)
@@ -175,7 +175,7 @@ class WatchedSlurm:
         self.listing = f"7{RUNS}{run}/logs\n8{RUNS}/elsewhere\n"
         self.controller.write_text(self.listing)
         squeue, sacct = (str(self.controller),), (str(self.accounting),)
-        monkeypatch.setattr(client, "SQUEUE", squeue)
+        monkeypatch.setattr(client, "JOBS_COMMAND", squeue)
         monkeypatch.setattr(outages, "PROBES", {"slurmctld": squeue, "accounting": sacct})
         monkeypatch.setattr(outages.subprocess, "Popen", self._start)
         self.watch = SlurmWatch(run, self.told.append)
