@@ -19,7 +19,7 @@ from records.checkout import python_main
 from records.errors import MachineError
 from records.last_words import cause_or_gist
 
-#: How long agents may take to connect, seconds; srun takes long in a large job.
+#: How long agents may take to connect, seconds; in a large job srun takes long.
 _AGENTS_TIMEOUT_S = 120.0
 _LOOPBACK = "127.0.0.1"
 
@@ -28,7 +28,7 @@ _LOOPBACK = "127.0.0.1"
 async def connected_hub(plan: BlockPlan, allocation: Allocation) -> AsyncIterator[Hub]:
     """Yield a hub to which an agent on every node of the block is connected.
 
-    At the end of the context all agents have ended. Raises MachineError if they do not connect.
+    At the end of the context all agents have ended. Raises MachineError if one does not connect.
     """
     require_open_files(allocation)
     secret = wire.new_secret()
@@ -113,7 +113,7 @@ def agent_task_counts(allocation: Allocation) -> dict[str, str]:
 
 
 def conductor_address(plan: BlockPlan) -> str:
-    """Return the address that agents connect to.
+    """Return the address to which agents connect.
 
     Raises MachineError if other nodes cannot reach it.
     """

@@ -1,4 +1,4 @@
-"""The target and origin nodes of a block: from the plan's policy and Slurm's job."""
+"""The target and origin nodes of a block, by the plan's policy and the nodes of Slurm's job."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ class Allocation:
 
     @property
     def nodes(self) -> list[str]:
-        """Return every node once; each runs an agent."""
+        """Return every node once. Each of them runs an agent."""
         return list(dict.fromkeys(self.targets + self.origins))
 
 

@@ -1,4 +1,4 @@
-"""The rate alone of each writer: what it reaches without an application.
+"""The rate alone of each writer: the rate that it reaches without an application.
 
 It is measured once for a case on the same nodes, and stored in the logs of the block that measured
 it. Later blocks of the case on these nodes only start their writers, and hold them.
@@ -31,19 +31,19 @@ from records.treatment import Writes
 
 #: Length of the rows, after the first, from which a writer's rate alone is computed, seconds.
 _ROWS_S = 3.0
-#: How often a program that may hang is started. If one start in six hangs, all four do once in
-#: 1,300. All but the last start share the time that one start may take.
-_STARTS = 4
+#: How often a program that may hang is started. If one start in six hangs, all four hang once in
+#: 1,300 times. All starts but the last share the time that one start may take.
+_MOST_STARTS = 4
 #: Queue pairs are added while they raise the rate by at least this share, and while the rate is at
-#: least this share below the link's.
-_GROWTH = 0.05
-#: File in the logs of a block that measured.
+#: least this share below that of the link.
+_LEAST_GROWTH = 0.05
+#: File in the logs of a block that measured rates alone.
 _FILE = "alone.json"
 
 
 @dataclass(frozen=True, kw_only=True)
 class MeasuredRates:
-    """The rates alone of the writers of one kind."""
+    """The rates alone of the writers of one kind of writes."""
 
     targets: list[str]
     origins: list[str]
@@ -61,7 +61,7 @@ class MeasuredRates:
 
 
 def interval_s(rows: Sequence[RateRow], row_s: float) -> float:
-    """Return the time from one row to the next, at least `row_s`: programs pause between rows."""
+    """Return the time from one row to the next, at least `row_s`: programs may pause."""
     return max(row_s, median(later.end_s - row.end_s for row, later in pairwise(rows)))
 
 
@@ -78,12 +78,12 @@ class AloneRates:
             for rates in block
             if Allocation(rates.targets, rates.origins) == nodes
         }
-        #: The rates measured in this block, and the series recorded during the measurement.
+        #: The rates measured in this block, and the series recorded while they were measured.
         self.measured: dict[Writes, MeasuredRates] = {}
         self.series: dict[Writes, Series] = {}
 
     async def learn(self, writes: Writes) -> None:
-        """Learn the rates of one kind of writes, at full rate first; then hold its writers.
+        """Measure or read the rates of one kind of writes, at full rate first; hold its writers.
 
         Raises BlockError if a writer cannot write.
         """
@@ -93,8 +93,8 @@ class AloneRates:
         if writes.scheduled is not None:
             await self._rehearse(writes)
             return
-        if INJECTORS[writes.injector].row_s is None:  # a control, of which no rate is required
-            runner.writers.alone_b_s[writes] = [0.0] * runner.assignment.number(writes)
+        if INJECTORS[writes.injector].row_s is None:  # a control, which has no required rate
+            runner.writers.alone_b_s[writes] = [0.0] * runner.assignment.writer_count(writes)
             return
         if writes.throttled:
             await self.learn(writes.at_full_rate())
@@ -108,7 +108,7 @@ class AloneRates:
             write_note(runner.plan.logs, _FILE, [asdict(rates) for rates in self.measured.values()])
         else:
             await runner.writers.set_queue_pairs(writes, measured.queue_pairs)
-            await self._start_again(writes)
+            await self._start_and_hold(writes)
         runner.writers.alone_b_s[writes] = measured.rates_b_s
         runner.writers.counted_alone_b_s[writes] = measured.counted_b_s
         runner.lead_in.expect(writes, measured.needed_s)
@@ -119,40 +119,42 @@ class AloneRates:
         return bool(writes.devices) and all(map(devices.is_rdma, writes.devices))
 
     async def _add_queue_pairs(self, writes: Writes) -> MeasuredRates:
-        """Measure with 1, 2, 4, ... queue pairs as long as they raise the rate; return the best.
+        """Measure with 1, 2, 4, ... queue pairs while more raise the rate; return the best rates.
 
-        One queue pair may carry half of a link or less, and `full` means the link's rate.
+        One queue pair may carry half of a link or less, and `full` means the rate of the link.
         """
         writers = self._runner.writers
         n_targets = len(self._runner.nodes.targets)
         link_b_s = (self._runner.plan.link_rate_b_s or math.inf) * n_targets
         best = await self._measure(writes)
         best_series = self.series[writes]
-        number = 1
-        while number < MOST_QUEUE_PAIRS and sum(best.rates_b_s) < (1 - _GROWTH) * link_b_s:
-            number *= 2
-            await writers.set_queue_pairs(writes, number)
+        queue_pairs = 1
+        while (
+            queue_pairs < MOST_QUEUE_PAIRS and sum(best.rates_b_s) < (1 - _LEAST_GROWTH) * link_b_s
+        ):
+            queue_pairs *= 2
+            await writers.set_queue_pairs(writes, queue_pairs)
             try:
-                wider = await self._measure(writes)
+                measured = await self._measure(writes)
             except BlockError:  # the device may not have room for so many queue pairs
                 break
-            if sum(wider.rates_b_s) < (1 + _GROWTH) * sum(best.rates_b_s):
+            if sum(measured.rates_b_s) < (1 + _LEAST_GROWTH) * sum(best.rates_b_s):
                 break
-            best = wider
+            best = measured
             best_series = self.series[writes]
         self.series[writes] = best_series
-        if number != best.queue_pairs:
+        if queue_pairs != best.queue_pairs:
             await writers.set_queue_pairs(writes, best.queue_pairs)
-            await self._start_again(writes)
+            await self._start_and_hold(writes)
         return best
 
-    async def _start_again(self, writes: Writes) -> None:
-        """Start writers whose rate is known and hold them; do nothing if they cannot be held."""
+    async def _start_and_hold(self, writes: Writes) -> None:
+        """Start writers of known rate and hold them; do nothing if they cannot be held."""
         writers = self._runner.writers
         if writers.holds(writes):
             states, _ = await self._start(writes)
             await writers.hold_or_stop(writes, states)
-            self._require_rows(writes, states, 0)
+            self._require_rows(writes, states, n_rows=0)
 
     async def measure_again(self, writes: Writes) -> None:
         """Measure the rates again, since a run has shown that they were disturbed."""
@@ -170,39 +172,40 @@ class AloneRates:
             raise BlockError(
                 "injector_never_ready", f"{writes.scheduled} writers at a time: {error}"
             ) from None
-        # Between two runs, the last write of the first run ends; then those of the second begin.
+        # Between two runs, the last write of the first run ends; then the writes of the second
+        # begin.
         runner.lead_in.expect(writes, schedule.length_s + schedule.start_up_s)
 
     async def _start(self, writes: Writes) -> tuple[list[WriterState], float]:
-        """Start writers, wait for a row of each, and return also how long that took, seconds.
+        """Start writers and wait for a row of each; return also how long this took, seconds.
 
-        The rate rises during the first row, so the row counts neither for the rate alone nor for
-        the devices' counts.
+        The rate rises during the first row. So this row counts neither for the rate alone nor for
+        the counts of devices.
         """
         may_hang = INJECTORS[writes.injector].may_hang
-        for start in range(_STARTS):
+        for attempt in range(_MOST_STARTS):
             started_s = time.monotonic()
             states = await self._runner.writers.start(writes)
-            is_last = start == _STARTS - 1
+            is_last = attempt == _MOST_STARTS - 1
             may_restart = not is_last and all(may_hang(state.writer) for state in states)
-            timeout_s = self._timeout_s(states, 1)
+            timeout_s = self._timeout_s(states, n_rows=1)
             if may_restart:
-                timeout_s /= _STARTS - 1
+                timeout_s /= _MOST_STARTS - 1
             if await self._await_rows(states, 1, timeout_s) or not may_restart:
                 break
             await self._runner.hub.stop(states)
         return states, time.monotonic() - started_s
 
     async def _await_rows(
-        self, states: Sequence[WriterState], number: int, timeout_s: float
+        self, states: Sequence[WriterState], n_rows: int, timeout_s: float
     ) -> bool:
-        """Wait for so many rows of each writer; return whether all have them, or have ended."""
+        """Wait for `n_rows` rows of each writer; return whether all have them, or have ended."""
         return await self._runner.hub.wait_for(
-            lambda: all(len(state.rows) >= number or state.ended for state in states), timeout_s
+            lambda: all(len(state.rows) >= n_rows or state.ended for state in states), timeout_s
         )
 
-    def _timeout_s(self, states: Sequence[WriterState], rows: int) -> float:
-        return self._runner.plan.limits.ready_timeout_s + rows * states[0].series.row_s
+    def _timeout_s(self, states: Sequence[WriterState], n_rows: int) -> float:
+        return self._runner.plan.limits.ready_timeout_s + n_rows * states[0].series.row_s
 
     async def _measure(self, writes: Writes) -> MeasuredRates:
         """Measure the rates alone. Raises BlockError if a writer does not write."""
@@ -212,29 +215,29 @@ class AloneRates:
         states, ramp_s = await self._start(writes)
         await runner.observer.begin([])
         # A slow node may begin to count long after the first row. Earlier rows are left out.
-        uncounted_rows = [len(state.rows) for state in states]
-        number = max(uncounted_rows) + math.ceil(_ROWS_S / injector.row_s)
-        await self._await_rows(states, number, self._timeout_s(states, number))
+        n_uncounted_rows = [len(state.rows) for state in states]
+        n_rows = max(n_uncounted_rows) + math.ceil(_ROWS_S / injector.row_s)
+        await self._await_rows(states, n_rows, self._timeout_s(states, n_rows))
         at_target = TRAFFIC[injector.direction][1]
         observed, _ = await runner.observer.end()
         counts = {node.node: counted_bytes(node, at_target) for node in observed.nodes}
-        held = runner.writers.holds(writes)
-        ending_s = time.monotonic()
+        are_held = runner.writers.holds(writes)
+        stopping_s = time.monotonic()
         await runner.writers.hold_or_stop(writes, states)
-        end_took_s = time.monotonic() - ending_s
-        self._require_rows(writes, states, number)
+        stop_took_s = time.monotonic() - stopping_s
+        self._require_rows(writes, states, n_rows)
         self._require_bytes(writes, states)
         series = [
-            state.series.copy(first_row=uncounted - 1)
-            for state, uncounted in zip(states, uncounted_rows, strict=True)
+            state.series.copy(first_row=n_uncounted - 1)
+            for state, n_uncounted in zip(states, n_uncounted_rows, strict=True)
         ]
         self.series[writes] = replace(observed, writers=series)
-        # Between two runs, the writers of the first stop. Then those of the second start or are
-        # resumed, and report the required rows. `ramp_s` includes one row of a start; the first row
-        # of resumed writers does not count.
+        # Between two runs, the writers of the first run stop. Then the writers of the second run
+        # start or are resumed, and report the required rows. `ramp_s` includes the first of these
+        # rows if they start. If they are resumed, their first row does not count.
         ready_rows = runner.plan.limits.ready_rows
         needed_s = ramp_s + (ready_rows - 1) * injector.row_s
-        if held:
+        if are_held:
             have_counts = all(state.series.counted_s and state.series.samples for state in states)
             needed_s = (1 + ready_rows) * injector.row_s
             if ready_rows == 1 and have_counts:
@@ -253,33 +256,33 @@ class AloneRates:
             },
             queue_pairs=runner.writers.queue_pairs(writes) or 1,
             row_s=max(interval_s(state.rows, injector.row_s) for state in states),
-            needed_s=end_took_s + needed_s,
+            needed_s=stop_took_s + needed_s,
         )
 
     def _require_bytes(self, writes: Writes, states: Sequence[WriterState]) -> None:
-        """Raise BlockError if a writer reports that it writes nothing."""
+        """Raise BlockError if a writer has reported only rows of 0 B/s."""
         for state in states:
             if not any(row.rate_b_s for row in state.rows):
-                writer, rows = _writer_words(writes, state), len(state.rows)
-                reason = f"{writer} wrote nothing in its first rows ({rows} of 0 B/s)"
+                writer, n_rows = _writer_words(writes, state), len(state.rows)
+                reason = f"{writer} wrote nothing in its first rows ({n_rows} of 0 B/s)"
                 raise BlockError("injector_never_ready", reason)
 
-    def _require_rows(self, writes: Writes, states: Sequence[WriterState], rows: int) -> None:
-        """Raise BlockError if a writer has ended, or has not reported so many rows."""
+    def _require_rows(self, writes: Writes, states: Sequence[WriterState], n_rows: int) -> None:
+        """Raise BlockError if a writer has ended, or has reported fewer than `n_rows` rows."""
         for state in states:
             writer = _writer_words(writes, state)
             if state.ended:
                 raise BlockError("injector_never_ready", f"{writer}: {state.ended}")
-            if len(state.rows) < rows:
-                over_s = self._timeout_s(states, rows)
+            if len(state.rows) < n_rows:
+                timeout_s = self._timeout_s(states, n_rows)
                 log = log_of(self._runner.plan.logs, state.writer, "origin")
                 last_words = cause_or_gist(log.read_text(errors="replace")) if log.is_file() else ""
-                reason = f"{writer} reported no rate in {over_s:.0f} s"
+                reason = f"{writer} reported no rate in {timeout_s:.0f} s"
                 if last_words:
                     reason += f": {last_words}"
                 raise BlockError("injector_never_ready", reason)
 
 
 def _writer_words(writes: Writes, state: WriterState) -> str:
-    """Return the name of a writer for people."""
+    """Return the name of a writer in messages."""
     return f"writer {state.number} ({writes.injector}, {state.writer.origin})"

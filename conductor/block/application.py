@@ -18,16 +18,16 @@ from records.machine.node_counters import NodeCounter
 from records.sample import NodeConditions, Outcome, TimetableRecord, WriterRecord
 from records.treatment import Start, Treatment, Writes
 
-#: The lead-in as a multiple of the longest time needed, so that a slightly slower start fits.
+#: The lead-in as a multiple of the longest time needed, so that a slightly slower start fits in.
 _LEAD_IN_MARGIN = 1.05
-#: A start was delayed if it takes this many times as long as the second slowest of the same writes.
+#: A start was delayed if it took this many times as long as the second slowest of the same writes.
 #: A single delayed start does not count, since it would lengthen all later lead-ins of the block.
-_DELAYED = 2.0
+_DELAY_FACTOR = 2.0
 
 
 @dataclass(kw_only=True)
 class Run:
-    """One run: its identity and its results. `records.sample.Sample` explains the fields."""
+    """One run: its identity and its results. `records.sample.Sample` explains most fields."""
 
     treatment: Treatment
     pair: int
@@ -44,7 +44,7 @@ class Run:
     timetable: TimetableRecord | None = None
     conditions: list[NodeConditions] = field(default_factory=list)
     notes: list[str] = field(default_factory=list)
-    #: Node -> name of a counter -> increase during the run.
+    #: Node -> name of a counter -> its increase during the run.
     node_counters: Mapping[str, Mapping[str, NodeCounter]] = field(default_factory=dict)
 
     def fail(self, outcome: Outcome, reason: str) -> None:
@@ -72,11 +72,11 @@ class RunFiles(NamedTuple):
     series: Path
 
 
-def _filled(text: str, values: Mapping[str, str]) -> str:
-    """Return a word of a command with its placeholders replaced."""
-    for name, value in values.items():
-        text = text.replace(name, value)
-    return text
+def _filled(word: str, values: Mapping[str, str]) -> str:
+    """Return a word of a command or environment with its placeholders replaced by `values`."""
+    for placeholder, value in values.items():
+        word = word.replace(placeholder, value)
+    return word
 
 
 async def run_application(
@@ -89,7 +89,7 @@ async def run_application(
     timeout_s: float,
     folder: str = "",
 ) -> None:
-    """Run the application. If a writer dies it is stopped, since the run is then rejected."""
+    """Run the application. If a writer dies, stop the application, since the run has failed."""
     if start.tool:
         files.counters.mkdir(parents=True, exist_ok=True)
     values = {
@@ -99,7 +99,7 @@ async def run_application(
         "{counters}": str(files.counters),
     }
     command = [_filled(word, values) for word in start.command]
-    environment = {name: _filled(text, values) for name, text in start.environment.items()}
+    environment = {name: _filled(value, values) for name, value in start.environment.items()}
     with files.out.open("wb") as out, files.err.open("wb") as err:
         run.start_s = clock.now_s()
         began_s = time.monotonic()
@@ -108,17 +108,17 @@ async def run_application(
                 command, environment, start.cpus, out, err, folder=folder or None
             )
         except OSError as error:
-            missing = folder if folder and not Path(folder).is_dir() else command[0]
-            run.fail("application_failed", f"{missing}: {error.strerror}")
+            no_folder = folder and not Path(folder).is_dir()
+            subject = folder if no_folder else command[0]
+            run.fail("application_failed", f"{subject}: {error.strerror}")
             return
         await _await_end(process, hub, states, run, timeout_s)
         run.elapsed_s = time.monotonic() - began_s
         code = await processes.stop(process)
     if run.accepted and code != 0:
-        words = cause_or_gist(
-            *(path.read_text(errors="replace") for path in (files.err, files.out))
-        )
-        run.fail("application_failed", f"exit status {code}: {words or 'it printed nothing'}")
+        outputs = (files.err.read_text(errors="replace"), files.out.read_text(errors="replace"))
+        cause = cause_or_gist(*outputs) or "it printed nothing"
+        run.fail("application_failed", f"exit status {code}: {cause}")
 
 
 async def _await_end(
@@ -163,8 +163,8 @@ class LeadIn:
     """The time from the end of one application to the start of the next, the same before every run.
 
     It is as long as the slowest kind of writes needs. Otherwise the processor would rest longer
-    before runs with writers, which start and stop, than before other runs. It is at least the rest
-    that a campaign requests against carry-over. Times are those of `clock.now_s`.
+    before runs with writers, which must start and stop, than before other runs. It is at least the
+    rest that a campaign requests against carry-over. Times are those of `clock.now_s`.
     """
 
     def __init__(self, rest_s: float = 0.0) -> None:
@@ -195,7 +195,7 @@ class LeadIn:
         return max(self.required_s - needed_s, 0.0)
 
     def length_s(self, start_s: float) -> float | None:
-        """Return the lead-in of the application that started then; None for the block's first."""
+        """Return the lead-in of the application that started at `start_s`; None for the first."""
         return None if self._last_end_s is None else start_s - self._last_end_s
 
     def record_end(self, end_s: float) -> None:
@@ -205,7 +205,8 @@ class LeadIn:
 
 def _longest_undelayed(needed_s: Iterable[float]) -> float:
     """Return the longest time, or the second longest if the longest was delayed."""
-    longest_s, *others_s = sorted(needed_s, reverse=True)
-    if others_s and 0.0 < _DELAYED * others_s[0] <= longest_s:
-        return others_s[0]
-    return longest_s
+    longest_s, *shorter_s = sorted(needed_s, reverse=True)
+    if not shorter_s:
+        return longest_s
+    second_s = shorter_s[0]
+    return second_s if 0.0 < _DELAY_FACTOR * second_s <= longest_s else longest_s

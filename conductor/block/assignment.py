@@ -14,19 +14,18 @@ from conductor.injectors.base import MOST_QUEUE_PAIRS, Writer
 from records.block_plan import BlockPlan
 from records.treatment import Writes
 
-#: Ports that writers use.
-_FIRST_PORT = 20000
-_PORTS = 12000
+#: The first port that writers may use, and the number of such ports.
+_FIRST_PORT, _N_PORTS = 20000, 12000
 #: The ports of a block begin at random, so that no other process can occupy them in advance.
-_PORT_OFFSET = secrets.randbelow(_PORTS)
+_PORT_OFFSET = secrets.randbelow(_N_PORTS)
 #: Maximum passive sides of a target under a timetable; each needs a port.
 MOST_PASSIVE_SIDES = 4
-#: Maximum share of a node's memory that buffers of held writers may take.
+#: Maximum share of a node's memory that the buffers of held writers may take.
 _HELD_MEMORY_SHARE = 0.25
-#: Assumed room of an end, in messages; ucx_perftest was seen to have room for one
+#: Assumed size of an end's buffers, in messages. Those of ucx_perftest were seen to hold one
 #: (`origin_buffers_b`).
 _BUFFERED_MESSAGES = 2
-#: The reason why writers are not held if their buffers do not fit.
+#: Why writers are not held if their buffers do not fit.
 BUFFERS_TOO_LARGE = "with held writers, their buffers exceed a quarter of a node's memory"
 
 
@@ -39,12 +38,12 @@ class Assignment:
         self._cpus = plan.origin_cpus
         self._kinds = [treatment.writes for treatment in plan.treatments if treatment.writes]
 
-    def number(self, writes: Writes, queue_pairs: int = 1) -> int:
+    def writer_count(self, writes: Writes, queue_pairs: int = 1) -> int:
         """Return the number of writers in one run.
 
-        Each target has `clients` writers; by default there are as many writers as targets or
-        origins, whichever is more. If the program opens one queue pair only, each writer is
-        repeated for each queue pair.
+        Each target has `clients` writers. By default there are as many writers as targets or
+        origins, whichever are more. If the program can open only one queue pair, each writer is
+        started once for each of its queue pairs.
         """
         opens_one = INJECTORS[writes.injector].most_queue_pairs == 1
         repetitions = queue_pairs if opens_one else 1
@@ -53,7 +52,7 @@ class Assignment:
         return repetitions * max(len(self.targets), len(self.origins))
 
     def buffers_fit(self, kinds: Iterable[Writes], facts: Mapping[str, Any]) -> bool:
-        """Return whether the buffers of writers of all these kinds may stay in memory.
+        """Return whether the buffers of writers of all these kinds may be in memory together.
 
         `facts` are those of `Hub.facts`.
         """
@@ -61,7 +60,7 @@ class Assignment:
         for writes in kinds:
             pairs = writes.queue_pairs or MOST_QUEUE_PAIRS
             buffer_b = _BUFFERED_MESSAGES * max(pairs * writes.message_b, writes.footprint_b or 0)
-            for index in range(self.number(writes)):
+            for index in range(self.writer_count(writes)):
                 held_b[self.origins[index % len(self.origins)]] += buffer_b
                 held_b[self.targets[index % len(self.targets)]] += buffer_b
         return all(
@@ -76,19 +75,19 @@ class Assignment:
         start_number: int,
         *,
         full_b_s: Sequence[float] | None = None,
-        kind: int = 0,
+        kind_index: int = 0,
         queue_pairs: int = 1,
     ) -> list[Writer]:
         """Return the writers of one kind.
 
-        Each start of writers uses new ports, since the kernel may still hold the last ones.
-        `full_b_s` is the rate that each writer reaches alone at full rate; a throttled writer's
-        rate is a share of it. `kind` is the number of the kind of writes in the block: writers of
-        several kinds may be held at the same time.
+        Each start of writers uses new ports, since the kernel may still hold the previous ones.
+        `full_b_s` has the uncontended rate of each writer without a limit; the rate of a throttled
+        writer may be a share of it. `kind_index` numbers the kinds of writes in the block: writers
+        of several kinds may be held at the same time.
         """
-        count = self.number(writes, queue_pairs)
+        count = self.writer_count(writes, queue_pairs)
         most_writers = max(
-            self.number(planned, planned.queue_pairs or MOST_QUEUE_PAIRS)
+            self.writer_count(planned, planned.queue_pairs or MOST_QUEUE_PAIRS)
             for planned in (writes, *self._kinds)
         )
         first_offset = _PORT_OFFSET + start_number * most_writers
@@ -100,11 +99,11 @@ class Assignment:
             target = self.targets[index % len(self.targets)]
             writer = replace(
                 template,
-                index=kind * most_writers + index,
+                index=kind_index * most_writers + index,
                 origin=self.origins[index % len(self.origins)],
                 target=target,
                 address=addresses[target],
-                port=_FIRST_PORT + (first_offset + index) % _PORTS,
+                port=_FIRST_PORT + (first_offset + index) % _N_PORTS,
                 queue_pairs=queue_pairs,
                 rate_b_s=writes.asked_b_s(full_rates_b_s[index]),
                 full_b_s=full_rates_b_s[index],
@@ -114,7 +113,7 @@ class Assignment:
         return writers
 
     def template(self, writes: Writes) -> Writer:
-        """Return a writer from the first origin to the first target, to be copied for others."""
+        """Return a writer from the first origin to the first target; others are copies of it."""
         return Writer(
             index=0,
             origin=self.origins[0],
@@ -132,5 +131,5 @@ class Assignment:
 
 
 def first_port(start_number: int) -> int:
-    """Return the first of the ports that targets listen on in one run under a timetable."""
-    return _FIRST_PORT + (_PORT_OFFSET + start_number * MOST_PASSIVE_SIDES) % _PORTS
+    """Return the first port on which targets listen in a run under a timetable."""
+    return _FIRST_PORT + (_PORT_OFFSET + start_number * MOST_PASSIVE_SIDES) % _N_PORTS

@@ -2,7 +2,7 @@
 
 For each run it starts or resumes the writers, waits until they are at speed, starts the
 application, watches both, holds the writers, and appends the sample. At the end it writes the state
-of the block to `block.json` in the block's logs, and ends all processes that it started.
+of the block to `block.json` in the block's logs, and ends all processes that the block has started.
 
 Its caller (`reframe_tests/conduct.py`) passes the readers of the application's output.
 """
@@ -39,9 +39,10 @@ from records.machine import program
 from records.machine.cpu_load import BLOCK_VARIABLE
 from records.sample import Sample
 
-_TOO_SHORT = "this check cannot be lengthened: set a larger problem"
-#: How often the owner process is checked, seconds.
-OWNER_S = 0.5
+#: Advice if runs are too short and the check has no variable that lengthens them.
+_LARGER_PROBLEM = "this check cannot be lengthened: set a larger problem"
+#: Time between two checks of the owner process, seconds.
+OWNER_INTERVAL_S = 0.5
 #: Outcomes that end the block if the last repetition of a run has one.
 _FATAL_OUTCOMES = {
     "injector_never_ready",
@@ -50,10 +51,10 @@ _FATAL_OUTCOMES = {
     "application_hung",
     "no_fom",
 }
-#: A block ends if all of its first runs are rejected: later runs would be rejected as well. Their
-#: number is at least this.
-_FIRST_RUNS = 8
-#: Words in the reason of a rejected run -> what to do. The first entry that fits is used.
+#: A block ends if all of its first runs are rejected, since later runs would be rejected as well.
+#: There are at least this many first runs.
+_LEAST_FIRST_RUNS = 8
+#: Words in the reason for a rejection -> what to do. The first entry whose words occur is used.
 ADVICE = {
     "foreign processes": "wait until they end, or raise the limit foreign_cpus",
     "hypervisor": "take a host of your own, or raise the limit steal_share",
@@ -64,7 +65,7 @@ ADVICE = {
     "of its rate alone": "leave the writers a core, or lower the limit min_share",
     "": "docs/reliability.md has what each reason means",
 }
-#: The work in an allocation.
+#: The work to do in an allocation.
 Work = Callable[[], Coroutine[Any, Any, None]]
 
 
@@ -108,9 +109,9 @@ async def conduct(plan: BlockPlan, readers: Readers) -> None:
 
 
 async def warm_up(runner: BlockRunner, store: Store, rates: AloneRates) -> None:
-    """Make the warm-up runs, and double the length of runs until the writers' rows fit into one.
+    """Make the warm-up runs, and double the length of runs until enough rows of writers fit in.
 
-    Each new length has a warm-up run of its own. Raises BlockError if the check's runs cannot be
+    Each new length gets a warm-up run of its own. Raises BlockError if the check's runs cannot be
     made long enough.
     """
     plan = runner.plan
@@ -134,7 +135,7 @@ async def warm_up(runner: BlockRunner, store: Store, rates: AloneRates) -> None:
         if runner.doublings > len(plan.baseline.longer):
             variable = plan.lengthened_by
             rows = f"{length.LEAST_ROWS} rows of the writers {shortest_s:.2g} s"
-            advice = f"set {variable} higher" if variable else _TOO_SHORT
+            advice = f"set {variable} higher" if variable else _LARGER_PROBLEM
             raise BlockError(
                 "run_too_short", f"a run takes {sample.elapsed_s:.2g} s, and {rows}; {advice}"
             )
@@ -147,8 +148,8 @@ async def repeat_until_accepted(
 ) -> Sample:
     """Repeat a run until it is accepted or no retries are left; return its last sample.
 
-    If a run shows that a rate alone was disturbed, the rate is measured again. Raises BlockError if
-    the last repetition failed, or if all first runs of the block were rejected.
+    If a run shows that a rate alone was disturbed, that rate is measured again. Raises BlockError
+    if the last repetition failed, or if all first runs of the block were rejected.
     """
     for attempt in range(runner.plan.limits.retries + 1):
         repetition = Run(
@@ -178,41 +179,41 @@ async def repeat_until_accepted(
 
 
 def stop_if_all_rejected(plan: BlockPlan, outcomes: list[str], sample: Sample) -> None:
-    """Raise BlockError if this run is the last of the block's first runs, and all were rejected.
+    """Raise BlockError if this run completes the block's first runs, and all were rejected.
 
-    `outcomes` has the outcomes of the earlier runs; that of this run is appended.
+    `outcomes` has the outcomes of the earlier runs. The outcome of this run is appended.
     """
     outcomes.append(sample.outcome)
     # At least two runs with all their repetitions.
-    first_runs = max(_FIRST_RUNS, 2 * (plan.limits.retries + 1))
-    if len(outcomes) == first_runs and set(outcomes) == {"rejected"}:
+    n_first_runs = max(_LEAST_FIRST_RUNS, 2 * (plan.limits.retries + 1))
+    if len(outcomes) == n_first_runs and set(outcomes) == {"rejected"}:
         reason = sample.reason or "no reason given"
-        advice = next(text for words, text in ADVICE.items() if words in reason)
-        number = len(outcomes)
+        advice = next(remedy for words, remedy in ADVICE.items() if words in reason)
         raise BlockError(
-            "all_rejected", f"{number} of {number} runs rejected, the last as {reason}; {advice}"
+            "all_rejected",
+            f"all {n_first_runs} runs were rejected, the last one: {reason}; {advice}",
         )
 
 
 async def watch_owner(pid: int) -> None:
     """Return when the process `pid` has ended, or another process has its id.
 
-    The kernel announces the end of child processes only, so the owner is looked at regularly.
+    The kernel announces only the end of child processes, so the owner is checked regularly.
     """
     owner_start: int | None = None
     while True:
-        with suppress(OSError):  # such as too many open files: this says nothing of the owner
+        with suppress(OSError):  # such as too many open files, which says nothing about the owner
             start = processes.start_ticks(pid)
             if start is None or (owner_start is not None and start != owner_start):
                 return
             owner_start = start
-        await asyncio.sleep(OWNER_S)
+        await asyncio.sleep(OWNER_INTERVAL_S)
 
 
 async def _supervise(plan: BlockPlan, work: Work) -> tuple[int, str, str | None]:
     """Do the work until it is done, a signal stops it, or its owner process ends.
 
-    Returns exit status, state of the block, and reason.
+    Returns the exit status, the state of the block, and the reason for it.
     """
     loop = asyncio.get_running_loop()
     loop.set_exception_handler(wire.print_in_one_line)
@@ -224,8 +225,9 @@ async def _supervise(plan: BlockPlan, work: Work) -> tuple[int, str, str | None]
         nonlocal stopping
         if not stopping:
             stopping = True
-            # On one host, ReFrame kills the job's group two seconds after it has asked it to end.
-            with suppress(PermissionError):  # the leader of a session has a group of its own
+            # On one host, ReFrame kills the job's process group two seconds after it has asked the
+            # job to end. In a group of its own, this process has time to clean up.
+            with suppress(PermissionError):  # the leader of a session already has its own group
                 os.setpgid(0, 0)
             task.cancel()
 
@@ -251,7 +253,7 @@ async def _supervise(plan: BlockPlan, work: Work) -> tuple[int, str, str | None]
 def main(plan: BlockPlan, work: Work) -> None:
     """Do the work of a block, such as `conduct`, and exit.
 
-    Exit status: 0 done, 1 the block could not be finished, 3 the machine failed.
+    Exit status: 0 done, 1 the block could not be finished, 3 the machine failed, 143 stopped.
     """
     processes.become_subreaper()
     os.environ[BLOCK_VARIABLE] = secrets.token_hex(8)  # all child processes inherit it

@@ -1,4 +1,4 @@
-"""What the devices of a run's targets must count, by the plan of its block."""
+"""Which bytes the devices of a run's targets must count, and must not, by the block's plan."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ class Demands:
         self._assignment = assignment
         self._rails = plan.rails
         self._on_one_host = plan.origin_policy == "same_host"
-        #: All kinds of writes of the block, without those of its control.
+        #: All kinds of writes of the block except those of its control.
         self._kinds = [
             treatment.writes
             for treatment in plan.treatments
@@ -35,9 +35,9 @@ class Demands:
         return list(dict.fromkeys(device for writes in self._kinds for device in writes.devices))
 
     def silent_directions(self, treatment: Treatment) -> list[TrafficDirection]:
-        """Return the directions in which no bytes of the block's writes may pass the targets.
+        """Return the directions in which the block's other runs write, but this one must not.
 
-        They are empty if this treatment writes.
+        Empty if this treatment writes.
         """
         writes = treatment.writes
         if writes and not _is_control(writes) and writes.scheduled != 0:
@@ -46,17 +46,17 @@ class Demands:
         return list(dict.fromkeys(at_targets))
 
     def rails(self, treatment: Treatment) -> Rails | None:
-        """Return the devices that must pass bytes, and those that may; None if they are not judged.
+        """Return the rails that must pass bytes, and those that may; None if they are not judged.
 
-        An application on one node sends nothing over them. An MPI that chooses by itself may use
-        any device. Each writer takes the next device; a timetable uses the first.
+        An application on one node sends nothing over them. An MPI that chooses rails by itself may
+        use any of them. Each writer uses the next device of its list; a timetable uses the first.
         """
         if not self._rails or self._on_one_host:
             return None
         writes, start = treatment.writes, treatment.start
         required = set[str]()
         if writes and writes.scheduled != 0:
-            writers = 1 if writes.scheduled else self._assignment.number(writes)
+            writers = 1 if writes.scheduled else self._assignment.writer_count(writes)
             required |= set(writes.devices[:writers])
         mpi_between_nodes = len(self._assignment.targets) > 1 and bool(start.ranks)
         if mpi_between_nodes:

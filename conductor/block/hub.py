@@ -1,4 +1,4 @@
-"""The conductor's side of the agents: which are connected, and what their writers report."""
+"""The conductor's side of the agents: which agents are connected, and what they report."""
 
 from __future__ import annotations
 
@@ -21,27 +21,30 @@ from records.clock import Exchange, Offset, offset_from
 from records.errors import MachineError
 from records.text import first_names
 
-#: Connections that the kernel keeps until they are accepted. With fewer, agents of many nodes would
-#: wait for seconds.
+#: Connections that the kernel keeps until they are accepted. If these were fewer, agents of many
+#: nodes would wait for seconds.
 _BACKLOG = 4096
-#: A caller has connected, and has not yet proved that it is an agent. Maximum callers at a time.
+#: Maximum callers at a time. A caller has connected, and has not yet proved that it is an agent.
 MOST_CALLERS = 256
-#: With more callers than this, each has a limited time to prove it, seconds.
-MOST_UNTIMED_CALLERS, PATIENCE_S = 64, 1.0
-#: Maximum files that the conductor has open besides one for each agent.
+#: With more callers than this, each must prove within `PATIENCE_S` that it is an agent.
+MOST_UNTIMED_CALLERS = 64
+#: That time, seconds.
+PATIENCE_S = 1.0
+#: Maximum files that the conductor has open in addition to one for each agent.
 FILES_BESIDES_AGENTS = 2 * MOST_CALLERS
-#: Maximum nodes without an agent that a message names.
+#: Maximum nodes without an agent that an error names.
 _MOST_NAMED = 8
-#: Time between a connection that could not be accepted and the next attempt, seconds.
+#: Pause after a connection could not be accepted, seconds.
 _RETRY_S = 0.1
 #: Round trips for one measurement of a clock offset.
 _PINGS = 8
 #: Time over which a control's share of a core is counted, seconds.
 _CONTROL_S = 0.5
-#: Periods of a paced writer over which its rate is counted.
-_PERIODS = 4
+#: Number of periods over which the rate of a paced writer is counted.
+_COUNTED_PERIODS = 4
 #: How long an agent may take to answer an order, such as to stop its writers, seconds. On a slow
-#: host, soft-RoCE at full rate kept one in a virtual machine from answering for half a minute.
+#: host, soft-RoCE at full rate kept the agent of a virtual machine from answering for half a
+#: minute.
 _ANSWER_S = 60.0
 _UNKNOWN_OFFSET = Offset(0.0, 0.0, 0.0)
 _Answer = TypeVar("_Answer", bound=messages.Answer)
@@ -61,10 +64,10 @@ class NodeGoneError(AgentGoneError):
 
 @dataclass
 class WriterState:
-    """The state of one running writer, as its agents have reported it."""
+    """The state of one running writer, as its two agents have reported it."""
 
     series: WriterSeries
-    #: True if its passive side must be suspended at the first row, and has not been.
+    #: True while its passive side is still to be suspended at the first row.
     freezes: bool = False
     listening: bool = False
     #: Why an end of it ended; None while both run.
@@ -72,12 +75,12 @@ class WriterState:
 
     @property
     def writer(self) -> Writer:
-        """Return the plan of the writer."""
+        """Return the writer as it was planned."""
         return self.series.writer
 
     @property
     def number(self) -> int:
-        """Return its number among the writers of one kind, for people."""
+        """Return its number among the writers of one kind, for messages to people."""
         return self.series.number
 
     @property
@@ -94,32 +97,33 @@ class _Link:
     node: str
     facts: dict[str, Any]
     #: Its node's clock minus the conductor's.
-    clock: Offset = _UNKNOWN_OFFSET
-    #: Kind -> the last answer; none while an answer of the kind is pending.
+    clock_offset: Offset = _UNKNOWN_OFFSET
+    #: Type of answer -> the last answer; no entry while one of this type is pending.
     answers: dict[type, Any] = field(default_factory=dict)
-    #: When an answer was last requested, and when one last arrived.
-    asked_s: float = 0.0
+    #: When an answer was last requested, and when one last arrived, Unix time.
+    requested_s: float = 0.0
     answered_s: float = 0.0
 
 
 class Hub:
     """Accepts the agents of this job, sends them orders and keeps their reports.
 
-    Other processes that connect are rejected and do not delay them.
+    Other processes that connect are rejected, and do not delay the agents.
     """
 
     def __init__(self, secret: str) -> None:
         self._secret = secret
         self._listener: socket.socket | None = None
         self._accepting: list[asyncio.Task[None]] = []
-        #: Task that admits a caller -> time of its connection; the oldest comes first.
+        #: Task that admits a caller -> time of the connection, Unix time; the oldest comes first.
         self.callers: dict[asyncio.Task[None], float] = {}
-        #: Tasks that receive the reports of an agent.
+        #: Tasks that receive the reports of one agent each.
         self._serving: list[asyncio.Task[None]] = []
         self._links: dict[str, _Link] = {}
         self._states: dict[int, WriterState] = {}
         self._changed = asyncio.Condition()
-        self._lost: MachineError | None = None
+        #: Why an agent is gone; None while all are connected.
+        self._loss: MachineError | None = None
 
     async def listen(self, address: str) -> int:
         """Listen on one address only, until all agents are connected; return the port."""
@@ -130,7 +134,7 @@ class Hub:
         return port
 
     async def _accept(self, listener: socket.socket) -> None:
-        """Accept connections; strangers can neither keep agents out nor use up all files."""
+        """Accept connections. Strangers can neither keep agents out nor use up all files."""
         loop = asyncio.get_running_loop()
         while True:
             await self._make_room()
@@ -167,13 +171,16 @@ class Hub:
             self._listener.close()
 
     async def wait_for(self, condition: Callable[[], bool], timeout_s: float) -> bool:
-        """Wait until `condition()` is true; False on timeout. MachineError if an agent is lost."""
+        """Wait until `condition()` is true; return False on timeout.
+
+        Raises MachineError if an agent is gone.
+        """
         with suppress(asyncio.TimeoutError):
             async with self._changed:
-                waiting = self._changed.wait_for(lambda: self._lost is not None or condition())
+                waiting = self._changed.wait_for(lambda: self._loss is not None or condition())
                 await asyncio.wait_for(waiting, timeout_s)
-        if self._lost:
-            raise self._lost
+        if self._loss:
+            raise self._loss
         return condition()
 
     async def await_agents(self, nodes: list[str], timeout_s: float) -> None:
@@ -181,7 +188,7 @@ class Hub:
         expected = [*nodes]
 
         def all_connected() -> bool:
-            # A connected node is dropped, so that it is looked at only once.
+            # A connected node is dropped, so that it is checked only once.
             while expected and expected[-1] in self._links:
                 expected.pop()
             return not expected
@@ -206,23 +213,23 @@ class Hub:
     @property
     def clock_offsets_s(self) -> dict[str, float]:
         """Return node -> its clock minus the conductor's, seconds."""
-        return {node: link.clock.offset_s for node, link in self._links.items()}
+        return {node: link.clock_offset.offset_s for node, link in self._links.items()}
 
     async def measure_clocks(self, nodes: list[str]) -> dict[str, Offset]:
-        """Measure clocks; return node -> its clock minus the conductor's, with the error."""
+        """Measure clocks; return node -> its clock minus the conductor's, and the error of this."""
         exchanges: dict[str, list[Exchange]] = {node: [] for node in nodes}
         for _ in range(_PINGS):
             orders = dict.fromkeys(nodes, messages.Ping())
             answers = await self.ask(orders, Pong, "tell its time")
             for node, pong in answers.items():
                 link = self._links[node]
-                exchanges[node].append(Exchange(link.asked_s, pong.now_s, link.answered_s))
+                exchanges[node].append(Exchange(link.requested_s, pong.now_s, link.answered_s))
         for node, round_trips in exchanges.items():
-            self._links[node].clock = offset_from(round_trips, node)
-        return {node: self._links[node].clock for node in nodes}
+            self._links[node].clock_offset = offset_from(round_trips, node)
+        return {node: self._links[node].clock_offset for node in nodes}
 
     def send(self, node: str, order: messages.Order) -> None:
-        """Send a node's agent an order that it does not answer."""
+        """Send a node's agent an order that needs no answer."""
         self._links[node].wire.send(messages.encode(order))
 
     async def start(
@@ -237,7 +244,7 @@ class Hub:
     async def start_passive_sides(
         self, injector: Injector, writers: list[Writer], timeout_s: float
     ) -> list[WriterState]:
-        """Start passive sides and wait until they listen; short writes need no other start."""
+        """Start passive sides, and wait until they listen. Short writes need no other start."""
         counted_s = shortest_counts_s(injector, writers)
         states = [
             WriterState(
@@ -285,13 +292,13 @@ class Hub:
         answers = await self.ask(
             _control_orders(action, states), WritersStopped, "stop its writers"
         )
-        placed = [end for answer in answers.values() for end in answer.placed]
+        placements = [end for answer in answers.values() for end in answer.placed]
         for state in states:
             index = state.writer.index
-            state.series.placed = [end for end in placed if end.writer == index]
+            state.series.placed = [end for end in placements if end.writer == index]
 
     def resume(self, states: Sequence[WriterState]) -> None:
-        """Let held writers continue, and drop what was recorded of them before."""
+        """Let held writers continue, and drop what was recorded about them before."""
         for state in states:
             series = state.series
             series.rows = []
@@ -304,30 +311,30 @@ class Hub:
     async def ask(
         self,
         orders: Mapping[str, messages.Order],
-        kind: type[_Answer],
+        answer_type: type[_Answer],
         action: str,
         timeout_s: float = _ANSWER_S,
     ) -> dict[str, _Answer]:
         """Send nodes their orders; return node -> its answer.
 
-        Raises MachineError if an agent does not answer; the message says that it did not `action`.
+        Raises MachineError if an agent does not answer in time: `an agent did not ACTION`.
         """
         links = [self._links[node] for node in orders]
         for link in links:
-            link.answers.pop(kind, None)
-            link.asked_s = clock.now_s()
+            link.answers.pop(answer_type, None)
+            link.requested_s = clock.now_s()
             self.send(link.node, orders[link.node])
         pending = [*links]
 
         def all_answered() -> bool:
-            # This runs at each of thousands of answers: an answered link is looked at only once.
-            while pending and kind in pending[-1].answers:
+            # This runs at each of thousands of answers. A link with an answer is checked only once.
+            while pending and answer_type in pending[-1].answers:
                 pending.pop()
             return not pending
 
         if not await self.wait_for(all_answered, timeout_s):
             raise MachineError(f"an agent did not {action} within {timeout_s:.0f} s")
-        return {link.node: link.answers[kind] for link in links}
+        return {link.node: link.answers[answer_type] for link in links}
 
     def close(self) -> None:
         """Close all connections; an agent exits when its connection is closed."""
@@ -335,40 +342,40 @@ class Hub:
         for link in self._links.values():
             link.wire.close()
 
-    async def _admit(self, call: socket.socket) -> None:
+    async def _admit(self, connection: socket.socket) -> None:
         """Serve a caller that is an agent of this job; disconnect any other."""
         try:
-            await wire.admit(call, self._secret)
+            await wire.admit(connection, self._secret)
         except (wire.WireError, OSError):
-            call.close()
+            connection.close()
             return
         except asyncio.CancelledError:
-            call.close()
+            connection.close()
             raise
-        # In a task of its own, since that of a caller may be cancelled.
-        self._serving.append(asyncio.create_task(self._serve(call)))
+        # In a task of its own, since the task of a caller may be cancelled.
+        self._serving.append(asyncio.create_task(self._serve(connection)))
 
-    async def _serve(self, call: socket.socket) -> None:
+    async def _serve(self, connection: socket.socket) -> None:
         """Receive the reports of an agent until its connection is closed."""
-        connection = await wire.open_wire(call)
+        agent_wire = await wire.open_wire(connection)
         try:
-            hello = messages.decode_report(await connection.receive())
+            hello = messages.decode_report(await agent_wire.receive())
         except wire.WireError:
             hello = None
         # Each node has one agent.
         if not isinstance(hello, messages.Hello) or hello.node in self._links:
-            connection.close()
+            agent_wire.close()
             return
-        link = self._links[hello.node] = _Link(wire=connection, node=hello.node, facts=hello.facts)
+        link = self._links[hello.node] = _Link(wire=agent_wire, node=hello.node, facts=hello.facts)
         await self._notify_waiters()
         try:
             while True:
-                self._take_report(link, messages.decode_report(await connection.receive()))
+                self._take_report(link, messages.decode_report(await agent_wire.receive()))
                 await self._notify_waiters()
         except wire.WireError as error:
             is_silent = isinstance(error, wire.SilentNodeError)
             error_type = NodeGoneError if is_silent else AgentGoneError
-            self._lost = error_type(f"the agent on {link.node} is gone: {error}")
+            self._loss = error_type(f"the agent on {link.node} is gone: {error}")
         await self._notify_waiters()
 
     async def _notify_waiters(self) -> None:
@@ -378,7 +385,7 @@ class Hub:
     def _take_report(self, link: _Link, report: messages.Report) -> None:
         if isinstance(report, messages.WriterNews):
             if state := self._states.get(report.writer):
-                self._take_news(state, report, link.clock.offset_s)
+                self._take_news(state, report, link.clock_offset.offset_s)
         else:
             link.answers[type(report)] = report
             link.answered_s = clock.now_s()
@@ -403,7 +410,7 @@ class Hub:
 
 
 def _control_orders(action: Action, states: Sequence[WriterState]) -> dict[str, messages.Control]:
-    """Return node -> the order for the writers that have an end on it."""
+    """Return node -> the order about the writers that have an end on it."""
     orders: dict[str, messages.Control] = {}
     for state in states:
         for node in dict.fromkeys((state.writer.target, state.writer.origin)):
@@ -413,19 +420,20 @@ def _control_orders(action: Action, states: Sequence[WriterState]) -> dict[str, 
 
 
 def shortest_counts_s(injector: Injector, writers: Sequence[Writer]) -> list[float | None]:
-    """Return the shortest time over which the count of each writer gives its rate, seconds.
+    """Return the shortest time over which the rate of each writer is counted, seconds.
 
-    None for a writer that shares its device with another, and so has no count of its own.
+    None for a writer that shares its device with another one, and so has no count of its own.
     """
     if not injector.writes:
         return [_CONTROL_S] * len(writers)
-    users = Counter((writer.origin, writer.device) for writer in writers)
+    writers_of_device = Counter((writer.origin, writer.device) for writer in writers)
     shortest_s: list[float | None] = []
     for writer in writers:
-        if users[writer.origin, writer.device] > 1 and not injector.reports_arrivals:
+        is_shared = writers_of_device[writer.origin, writer.device] > 1
+        if is_shared and not injector.reports_arrivals:
             shortest_s.append(None)
         elif injector.is_paced(writer):
-            shortest_s.append(max(COUNT_SPAN_S, _PERIODS * pace(writer).period_s))
+            shortest_s.append(max(COUNT_SPAN_S, _COUNTED_PERIODS * pace(writer).period_s))
         else:
             shortest_s.append(COUNT_SPAN_S)
     return shortest_s

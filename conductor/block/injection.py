@@ -1,10 +1,10 @@
-"""Writers without a check: beside a command that the user gives, or for a time.
+"""Writers without a check: beside a command of the user, or for a time.
 
     python -m conductor.block.injection REQUEST.json
 
-`nimc inject` starts it on the host of the command, or on the first node of its job. It learns what
-the writers reach alone, starts them and then the command, checks them again and again as the
-writers of a run are, and writes the record (`records.injected`).
+`nimc inject` starts it on the host of the command, or on the first node of its job. It measures the
+rates alone, starts the writers and then the command, checks the writers again and again as those of
+a run are checked, and writes the record (`records.injected`).
 """
 
 from __future__ import annotations
@@ -44,16 +44,18 @@ from records.treatment import Writes
 
 #: The longest time between two readings, seconds.
 PERIOD_S = 10.0
-#: Time between two looks at the command and the request to stop, seconds.
+#: Time between two checks of the command and for a request to stop, seconds.
 _POLL_S = 0.1
 #: Timeout for the rows that cover the end of a reading, seconds.
 _LAST_ROWS_TIMEOUT_S = 10.0
-#: A requested rate counts as reached from this share of it, since limiters are imprecise.
+#: A requested rate counts as reached from this share on, since limiters are imprecise.
 _REACHED_SHARE = 0.9
-#: Age of rows at which they are dropped, before the end of a reading, seconds.
+#: Rows are dropped if they ended this long before the end of the last reading, seconds.
 _OLD_ROWS_S = 5.0
-#: Files in the logs: the request to stop, and the command's output if there are no `streams`.
-STOP, OUT, ERR = "stop", "command.out", "command.err"
+#: File in the logs whose existence is the request to stop.
+STOP = "stop"
+#: Files in the logs that have the command's outputs if there are no `streams`.
+OUT, ERR = "command.out", "command.err"
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -62,22 +64,23 @@ class InjectionRequest:
 
     #: Its only treatment has the writes.
     block: BlockPlan
-    #: The head of the record, with the command, as known before the writes.
+    #: The head of the record, with the command, as far as known before the writes.
     head: Head
-    #: Nodes; empty: those of the block's policy.
+    #: Nodes of the two ends; empty: those of the block's policy.
     targets: list[str]
     origins: list[str]
-    #: Path of the record.
+    #: Path at which the record is written.
     output: str
-    #: Folder of the command.
+    #: Folder in which the command starts.
     folder: str
     #: How long the writers write, seconds; None: until the command ends or a stop is requested.
     length_s: float | None = None
-    #: Descriptors of this process that the command prints to; empty: files in the logs.
+    #: Descriptors of this process, standard output and error, to which the command prints; empty:
+    #: files in the logs.
     streams: list[int] = field(default_factory=list)
     #: The terminal's foreground process group, which the command joins; None: a group of its own.
     group: int | None = None
-    #: Process of this host that removes the folder of the logs; None if it is on another host.
+    #: PID of the process of this host that removes the run's folder; None if it is on another host.
     owner: int | None = None
 
     @staticmethod
@@ -179,7 +182,7 @@ class Command:
 
 
 class InjectionConductor:
-    """The writers from their start to their end, and the record of what they write."""
+    """Runs the writers from start to end, and records what they write."""
 
     def __init__(self, request: InjectionRequest) -> None:
         self._request = request
@@ -187,8 +190,9 @@ class InjectionConductor:
         self._logs = request.block.logs
         self.command = Command(request)
         self._head = request.head
-        #: Begin of the current reading, Unix time.
+        #: Start of the current reading, Unix time.
         self._reading_start_s = 0.0
+        #: True if the record already says that a rate alone was disturbed.
         self._noted_disturbed_alone = False
 
     async def write(self) -> None:
@@ -212,12 +216,12 @@ class InjectionConductor:
 
     async def _measure_alone(self, rates: AloneRates, writes: Writes) -> None:
         """Measure the rates alone. Raises BlockError if a writer cannot write."""
-        attempt = await trial.try_writes(self._plan.treatments[0], writes, rates, self._plan.limits)
-        transports = [record.transport for record in attempt.writers]
+        result = await trial.try_writes(self._plan.treatments[0], writes, rates, self._plan.limits)
+        transports = [record.transport for record in result.writers]
         self._update_head(notes=[*self._plan.notes, *transport_notes.caveats(transports)])
-        if attempt.failure:
-            trial.save([attempt], self._logs)
-            raise BlockError("injector_never_ready", attempt.failure)
+        if result.failure:
+            trial.save([result], self._logs)
+            raise BlockError("injector_never_ready", result.failure)
 
     def _save_trial(self, rates: AloneRates, writes: Writes) -> None:
         """Save the last measurement of the rates alone."""
@@ -227,7 +231,7 @@ class InjectionConductor:
     async def start_writers(
         self, runner: BlockRunner, rates: AloneRates, writes: Writes
     ) -> list[WriterState]:
-        """Start the writers. If they show that a rate alone was disturbed, it is measured again."""
+        """Start the writers. If they show that a rate alone was disturbed, measure it again."""
         for _ in range(self._plan.limits.retries):
             states = await self._start_at_speed(runner, writes)
             if not await self._shows_disturbed_alone(runner, states):
@@ -260,7 +264,7 @@ class InjectionConductor:
         return judge(series, window_s, limits).share_of_alone > limits.max_share
 
     def note_rate_not_reached(self, states: Sequence[WriterState]) -> None:
-        """Note the rate alone that is furthest below its requested rate, if one is below it."""
+        """Note the rate alone that is furthest below its requested rate, if one is too low."""
         rates_b_s = [
             (state.series.alone_b_s, state.writer.rate_b_s)
             for state in states
@@ -268,14 +272,14 @@ class InjectionConductor:
         ]
         if not rates_b_s:
             return
-        reached_b_s, requested_b_s = min(rates_b_s, key=lambda rates: rates[0] / rates[1])
+        reached_b_s, requested_b_s = min(rates_b_s, key=_reached_share)
         if reached_b_s < _REACHED_SHARE * requested_b_s:
             self._add_note(
                 Note.RATE_NOT_REACHED(rate=self._head.rate, reached_gb_s=reached_b_s / 1e9)
             )
 
     def _nodes(self) -> tuple[Allocation, Allocation]:
-        """Return the nodes that have an agent, and the targets and origins among them."""
+        """Return the nodes that get an agent, and the targets and origins among them."""
         chosen = Allocation(self._request.targets, self._request.origins)
         if chosen.nodes and self._plan.origin_policy == "same_job":
             return chosen, chosen
@@ -291,7 +295,7 @@ class InjectionConductor:
         """Start the command, and check the writers until something ends them."""
         await runner.observer.begin([])
         self._reading_start_s = clock.now_s()
-        # Noted before the command starts: from then on Ctrl-C is for the command.
+        # Before the command starts: as soon as this is noted, `nimc inject` leaves Ctrl-C to it.
         self._update_head(start_s=self._reading_start_s, end_s=self._reading_start_s)
         await self.command.start()
         self._update_head(command_start_s=self.command.start_s)
@@ -301,7 +305,7 @@ class InjectionConductor:
         while ended_by is None:
             await self._wait(runner.hub, states, min(self._reading_start_s + PERIOD_S, stop_s))
             ended_by = self._ended_by(states, stop_s)
-            if ended_by:  # a reading shorter than the writers' rows has no row
+            if ended_by:  # a reading that is shorter than the writers' rows has no row
                 await _wait_until(runner.hub, states, self._reading_start_s + shortest_s)
             window_s = self._reading_start_s, clock.now_s()
             observed, _ = await runner.observer.end()
@@ -338,7 +342,7 @@ class InjectionConductor:
     ) -> None:
         """Judge the writers of a window as those of a run, and record what they wrote in it.
 
-        A disturbed rate alone is noted only, since it refutes no writes.
+        A disturbed rate alone is only noted, since it refutes no writes.
         """
         series = replace(observed, writers=[state.series.copy() for state in states])
         limits = replace(self._plan.limits, max_share=math.inf)
@@ -367,7 +371,7 @@ class InjectionConductor:
             _drop_reports(state, end_s - _OLD_ROWS_S)
 
     def _note_disturbed_alone(self, share: float) -> None:
-        """Note, once, that writers exceed their rates alone: they reach `share` of them."""
+        """Note, once, that writers reach `share` of their rates alone, if that is too much."""
         if share > self._plan.limits.max_share and not self._noted_disturbed_alone:
             self._noted_disturbed_alone = True
             self._add_note(Note.RATE_ALONE_DISTURBED(share=share))
@@ -387,7 +391,7 @@ class InjectionConductor:
         )
 
     def fail(self, reason: str, ended_by: EndedBy = "failure") -> None:
-        """Record what ended the writes, unless they had ended; the last reading is not proven."""
+        """Record what ended the writes, unless they had ended. The last reading is not proven."""
         if self._head.ended_by:
             return
         if self._head.start_s is not None:
@@ -415,6 +419,11 @@ class InjectionConductor:
         injected.save_head(self._logs, self._head)
 
 
+def _reached_share(rates_b_s: tuple[float, float]) -> float:
+    reached_b_s, requested_b_s = rates_b_s
+    return reached_b_s / requested_b_s
+
+
 def _why_ended(states: Sequence[WriterState]) -> str | None:
     """Return why a writer has ended; None while all write."""
     return next((f"writer {state.number}: {state.ended}" for state in states if state.ended), None)
@@ -435,7 +444,7 @@ async def _await_covering_rows(hub: Hub, states: Sequence[WriterState], end_s: f
 
 
 def _drop_reports(state: WriterState, before_s: float) -> None:
-    """Drop what a writer reported before a time, except its last two rows and samples."""
+    """Drop what a writer reported before a time, but keep its last two rows and samples."""
     series = state.series
     old_rows = sum(row.end_s < before_s for row in series.rows[:-2])
     del series.rows[:old_rows]

@@ -17,9 +17,9 @@ class Fom:
     """The figure of merit that a run reports, in SI units."""
 
     value: float
-    #: Other values that it reports, units in the key names.
+    #: Other figures that the run reports, with units in their names.
     extra: dict[str, float] = field(default_factory=dict)
-    #: Unit and better direction if they differ from the workload's.
+    #: Unit, and which values are better, if they differ from the workload's.
     unit: str | None = None
     better: Better | None = None
     #: Caveats to show with it.
@@ -34,7 +34,7 @@ def require_ranks(fom: Fom, requested: int | None) -> Fom:
     """Return `fom`. Raises FomError if the program reports another number of ranks than requested.
 
     If launcher and program use different MPIs, independent copies of one rank each are started.
-    Each copy gives a right answer, so nothing else shows this.
+    Each copy gives a correct answer, so nothing else shows this.
     """
     ranks = fom.extra.get("ranks")
     if None not in (requested, ranks) and ranks != requested:
@@ -53,11 +53,11 @@ class ToolError(Exception):
 class Readers:
     """Readers of one workload's output and of all tools' files."""
 
-    #: Unit and better direction of the figure of merit.
+    #: Unit of the figure of merit, and which values are better.
     unit: str
     better: Better
     #: Standard output -> figure of merit; raises FomError. None if the check reads the outputs
     #: itself, after the block.
     fom: Callable[[str], Fom] | None
-    #: Name of the tool, folder of its files, number of ranks -> rows; raises ToolError.
+    #: Name of a tool, folder of its files, number of ranks -> its rows; raises ToolError.
     counters: Callable[[str, Path, int], list[CounterRow]]

@@ -1,4 +1,4 @@
-"""The schedule of short writes: rehearsed, handed out to origins, and collected from them.
+"""The schedule of short writes: rehearses them, hands them out to origins, collects the results.
 
 A *passive side* is the end of a short write at its target: a program that listens for one write. A
 *held* writer makes no short writes: it writes through whole runs, and is suspended between them.
@@ -34,20 +34,20 @@ from records.sample import TimetableRecord, WriterRecord
 from records.timetable import StaggeredWrites, longest_rest_s, staggered_writes
 from records.treatment import Writes
 
-#: Bytes of a write in the first rehearsal, when no rate is known yet.
+#: Size of a write in the first rehearsal, when no rate is known yet, bytes.
 _FIRST_WRITE_B = 16 * 2**20
 #: Maximum rehearsals. Two are enough if the second one confirms size and length of a write.
-_REHEARSALS = 4
-#: Share by which size and length of a write may differ from those before.
+_MOST_REHEARSALS = 4
+#: Share by which size and length of a write may differ from those of the last rehearsal.
 _LENGTH_TOLERANCE = 0.1
-#: Rounds of writes in a rehearsal. The first rehearsal has one: the set-up time is not known yet,
-#: so writes of a second round would collide.
-_ROUNDS = 3
-#: Assumed set-up time of a write before it was measured, seconds.
+#: Rounds of writes in a rehearsal. The first rehearsal has only one: the set-up time is not known
+#: yet, so writes of a second round would collide.
+_REHEARSED_ROUNDS = 3
+#: Assumed set-up time of a write until it is measured, seconds.
 _ASSUMED_SETUP_S = 0.1
-#: Time for handing out the timetable before the set-up of the first write, seconds.
+#: Time to hand out the timetable before the first write is set up, seconds.
 _HANDOUT_S = 0.3
-#: Margin for the last writes of a run, seconds.
+#: Extra time for the last writes of a run, seconds.
 _FINISH_MARGIN_S = 30.0
 #: Minimum passive sides of a target; each needs a port.
 _LEAST_PASSIVE_SIDES = 2
@@ -62,29 +62,30 @@ class NotReadyError(Exception):
 class RunningTimetable(NamedTuple):
     """A timetable that agents are carrying out."""
 
-    table: StaggeredWrites
+    timetable: StaggeredWrites
     #: Time 0 of the timetable, by the conductor's clock (Unix time).
     zero_s: float
+    #: Origin -> its clock minus the conductor's, as measured before time 0.
     clocks: dict[str, Offset]
 
 
 def messages_per_write(short: ShortWrites, rate_b_s: float, message_b: int) -> int:
     """Return the number of messages of a write at a rate.
 
-    It is the requested number, or follows from the requested length, of which the messages take the
-    share `fill`.
+    It is the requested number, or follows from the requested length: the messages take the share
+    `fill` of it.
     """
     return short.messages or max(round(short.fill * short.length_s * rate_b_s / message_b), 1)
 
 
-def passive_sides_needed(setup_s: float, table: StaggeredWrites) -> int:
+def passive_sides_needed(setup_s: float, timetable: StaggeredWrites) -> int:
     """Return how many passive sides a target needs so that one always listens.
 
     A side is in use from the set-up of a write to its end. Its replacement needs about one set-up
     time, `setup_s`, until it listens. The next write to the target starts after a rest.
     """
-    used_s = setup_s + table.length_s + setup_s
-    needed = math.ceil(used_s / (table.length_s + table.rest_s))
+    used_s = setup_s + timetable.length_s + setup_s
+    needed = math.ceil(used_s / (timetable.length_s + timetable.rest_s))
     return min(max(needed, _LEAST_PASSIVE_SIDES), MOST_PASSIVE_SIDES)
 
 
@@ -102,16 +103,16 @@ class ScheduleControl:
         self._targets, self._origins = assignment.targets, assignment.origins
         self._template = assignment.template(writes)
         self._hub = hub
-        # The next four are measured in rehearsals, and are the same in every run of the block.
+        # Rehearsals measure the next four, which are then the same in every run of the block.
         #: Messages of a write.
         self.messages = self._short.messages or max(_FIRST_WRITE_B // writes.message_b, 1)
         #: Length and set-up time of a write, seconds.
         self.length_s = self._short.length_s
         self.setup_s = _ASSUMED_SETUP_S
-        #: Rate of one writer while all write and no application runs, bytes per second.
+        #: Rate of one writer while all writers write and no application runs, bytes per second.
         self._writer_alone_b_s = 0.0
         self._passive_sides: list[WriterState] = []
-        #: Longest time from the begin of a timetable until all writers were writing, seconds.
+        #: Longest time from `begin` until all writers were writing, seconds.
         self.start_up_s = 0.0
 
     @property
@@ -120,38 +121,38 @@ class ScheduleControl:
         return self._n_writers * self._writer_alone_b_s
 
     async def rehearse(self, start_number: int) -> None:
-        """Find the number of messages of a write of the requested length, once.
+        """Find, once, how many messages a write of the requested length has.
 
-        `start_number` counts the starts of writers in the block: each start uses other ports.
+        `start_number` counts the starts of writers in the block, each of which uses other ports.
         Raises NotReadyError.
         """
         if self.alone_b_s:
             return
-        for attempt in range(_REHEARSALS):
+        for attempt in range(_MOST_REHEARSALS):
             is_rate_known = self.alone_b_s > 0
-            run_s = self.length_s * (_ROUNDS if is_rate_known else 1)
+            run_s = self.length_s * (_REHEARSED_ROUNDS if is_rate_known else 1)
             started_s = clock.now_s()
             run_name = f"rehearsal/{self._n_writers}/{attempt}"
             running = await self.begin(run_s, run_name, start_number)
             self.start_up_s = max(self.start_up_s, clock.now_s() - started_s)
-            last_start_s = running.zero_s + running.table.start_s(len(running.table) - 1)
+            last_start_s = running.zero_s + running.timetable.start_s(len(running.timetable) - 1)
             await asyncio.sleep(max(last_start_s - clock.now_s(), 0.0))
             reports = await self._collect_reports()
             finished = [write for report in reports.values() for write in report.finished]
             if not finished:
                 if fault := _most_frequent_fault(reports):
                     raise NotReadyError(f"no write was done: {fault}")
-                continue  # the origins stood still when their writes were due
+                continue  # the origins did not run when their writes were due
             self._writer_alone_b_s = median(write.rate_b_s for write in finished)
             self.setup_s = median(write.setup_s for write in finished)
             is_confirmed = self._resize()
             if is_rate_known and is_confirmed:
                 break
         if not self.alone_b_s:
-            raise NotReadyError(f"no write was begun in time in {_REHEARSALS} rehearsals")
+            raise NotReadyError(f"no write was begun in time in {_MOST_REHEARSALS} rehearsals")
 
     def _resize(self) -> bool:
-        """Size a write by the measured rate; return whether size and length are as before.
+        """Size a write by the measured rate; return whether size and length are about as before.
 
         They may differ by `_LENGTH_TOLERANCE`, or by one message.
         """
@@ -168,7 +169,7 @@ class ScheduleControl:
         )
 
     def length_note(self) -> str | None:
-        """Return a note if counted messages do not last as long as planned; None if they do."""
+        """Return a note if the requested messages do not last as long as expected; else None."""
         short = self._short
         if not short.messages or abs(self.length_s / short.length_s - 1) <= _LENGTH_TOLERANCE:
             return None
@@ -179,28 +180,28 @@ class ScheduleControl:
     async def begin(self, run_s: float, run_name: str, start_number: int) -> RunningTimetable:
         """Plan writes for at most `run_s`, hand them out, and wait until all writers are writing.
 
-        The seed derives from `run_name`, so that each run of the block has other writes.
-        `start_number` is that of `rehearse`. Raises NotReadyError.
+        The seed derives from `run_name`, so that each run of the block has other writes. For
+        `start_number` see `rehearse`. Raises NotReadyError.
         """
         try:
-            table = self._plan_timetable(run_s, run_name)
+            timetable = self._plan_timetable(run_s, run_name)
         except InputError as error:
             raise NotReadyError(str(error)) from None
-        writes = {origin: table.writes_of(origin) for origin in table.origins}
+        writes = {origin: timetable.writes_of(origin) for origin in timetable.origins}
         template = self._writer(first_port(start_number))
-        n_sides = passive_sides_needed(self.setup_s, table)
-        passive = [
+        n_sides = passive_sides_needed(self.setup_s, timetable)
+        passive_writers = [
             replace(
                 template,
                 index=_FIRST_SIDE_INDEX + number,
                 target=target,
                 port=template.port + side,
             )
-            for number, (target, side) in enumerate(product(table.targets, range(n_sides)))
+            for number, (target, side) in enumerate(product(timetable.targets, range(n_sides)))
         ]
         timeout_s = self._plan.limits.ready_timeout_s
         self._passive_sides = await self._hub.start_passive_sides(
-            self._injector, passive, timeout_s
+            self._injector, passive_writers, timeout_s
         )
         ended = [side for side in self._passive_sides if side.ended]
         if ended:
@@ -208,27 +209,27 @@ class ScheduleControl:
             raise NotReadyError(f"{ended[0].writer.target}: {ended[0].ended}")
         clocks = await self._hub.measure_clocks(self._origins)
         zero_s = clock.now_s() + self.setup_s + _HANDOUT_S
-        for origin in table.origins:
+        for origin in timetable.origins:
             order = MakeWrites(
                 injector=self._injector.name,
                 writer=replace(template, origin=origin),
-                targets=[(target, self._hub.addresses[target]) for target in table.targets],
+                targets=[(target, self._hub.addresses[target]) for target in timetable.targets],
                 passive_sides=n_sides,
                 zero_s=zero_s + clocks[origin].offset_s,
                 setup_s=self.setup_s,
-                patience_s=max(table.length_s, self._short.tolerance_s),
+                patience_s=max(timetable.length_s, self._short.tolerance_s),
                 writes=writes[origin],
             )
             self._hub.send(origin, order)
-        await asyncio.sleep(max(zero_s + table.steady_from_s - clock.now_s(), 0.0))
-        return RunningTimetable(table, zero_s, clocks)
+        await asyncio.sleep(max(zero_s + timetable.steady_from_s - clock.now_s(), 0.0))
+        return RunningTimetable(timetable, zero_s, clocks)
 
     async def end(
         self, running: RunningTimetable, window_s: tuple[float, float], path: Path
     ) -> tuple[TimetableRecord, list[WriterRecord], str | None]:
-        """Collect the writes that were made, store them in `path`, compare them with the plan.
+        """Collect the writes that were made, store them in `path`, and compare them with the plan.
 
-        Returns the records for the sample, and why it is rejected (None if it is accepted).
+        Returns the records for the sample, and why the sample is rejected (None if accepted).
         `window_s` is when the application started and ended, by the conductor's clock.
         """
         reports = await self._collect_reports()
@@ -240,7 +241,7 @@ class ScheduleControl:
         }
         document = {
             "zero_s": running.zero_s,
-            "timetable": running.table.as_dict(),
+            "timetable": running.timetable.as_dict(),
             "clocks": {node: asdict(offset) for node, offset in offsets.items()},
             "written": {
                 node: {
@@ -256,10 +257,9 @@ class ScheduleControl:
             for node, report in reports.items()
             for write in report.finished
         ]
-        table = running.table
         clock_errors_s = {node: offset.error_s for node, offset in offsets.items()}
         record, fault = check_writes(
-            table,
+            running.timetable,
             finished,
             zero_s=running.zero_s,
             window_s=window_s,
@@ -269,7 +269,12 @@ class ScheduleControl:
             messages=self.messages,
         )
         writers = slot_records(
-            table, finished, window_s, self._writer_alone_b_s, self._writer(0), self._injector
+            running.timetable,
+            finished,
+            window_s,
+            self._writer_alone_b_s,
+            self._writer(0),
+            self._injector,
         )
         if fault and (frequent := _most_frequent_fault(reports)):
             fault = f"{fault}; {frequent}"
@@ -277,7 +282,7 @@ class ScheduleControl:
 
     async def _collect_reports(self) -> dict[str, WritesMade]:
         """End the timetable at all origins, and stop the passive sides; return node -> report."""
-        # A write in progress may take as long as the slowest one that counts, and a margin.
+        # A write in progress may take as long as the slowest write that counts, and some more.
         longest_s = self.length_s / self._plan.limits.min_share
         timeout_s = longest_s + _FINISH_MARGIN_S
         orders = dict.fromkeys(self._origins, FinishWrites(timeout_s))
@@ -304,11 +309,11 @@ class ScheduleControl:
 
 
 def _most_frequent_fault(reports: Mapping[str, WritesMade]) -> str:
-    """Return the most frequent fault of all reports, in words; empty if there are none."""
+    """Return the most frequent fault of all reports, with its number; empty if there are none."""
     faults: Counter[str] = Counter()
     for report in reports.values():
         faults.update(report.faults)
     if not faults:
         return ""
-    ((fault, times),) = faults.most_common(1)
-    return f"{times} times: {fault}"
+    fault, count = faults.most_common(1)[0]
+    return f"{count} times: {fault}"

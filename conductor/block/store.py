@@ -1,4 +1,4 @@
-"""Files that a block stores: samples, counts, provenance, and notes for later blocks of the case.
+"""Files that a block stores: samples, counters, provenance, and notes for later blocks of the case.
 
 Samples are appended, flushed to disk, and never rewritten.
 """
@@ -26,7 +26,7 @@ class Store:
     """Samples and counters of one case, and provenance of the run (layout: `records.run`)."""
 
     def __init__(self, nimc_dir: Path, case: str, samples: Path | None = None) -> None:
-        """Open the files of a case; `samples` is another file for the samples."""
+        """Open the files of a case. `samples` is a file for the samples other than the case's."""
         self._case_samples = nimc_dir / "samples" / f"{case}.jsonl"
         self._samples = samples or self._case_samples
         self._counters = nimc_dir / "counters" / f"{case}.jsonl"
@@ -36,15 +36,15 @@ class Store:
         _cut_torn_line(self._samples)
         _cut_torn_line(self._counters)
         self._logs = KeptLogs(nimc_dir)
-        #: The last sample's value in the chain.
-        self._last = chain.genesis(chain.header_digest(chain.header_of(nimc_dir)), case)
+        #: Value of the last sample in the chain.
+        self._last_value = chain.genesis(chain.header_digest(chain.header_of(nimc_dir)), case)
         if self._samples.exists():
-            self._last = chain.walk(self._samples, self._last).last_value
+            self._last_value = chain.walk(self._samples, self._last_value).last_value
 
     def count_pairs(self) -> int:
         """Return the number of pairs of the case that have a run of any outcome.
 
-        Warm-up runs have negative numbers of pairs and do not count.
+        Pairs of warm-up runs have negative numbers, and do not count.
         """
         return len({(block, pair) for _, block, pair in self._rows() if pair >= 0})
 
@@ -57,7 +57,7 @@ class Store:
         if not self._case_samples.exists():
             return
         for line in self._case_samples.read_bytes().splitlines():
-            with suppress(ValueError, LookupError, TypeError):  # a power failure may damage lines
+            with suppress(ValueError, LookupError, TypeError):  # a power failure may damage a line
                 row = json.loads(line)
                 yield str(row["key"]), row["block"], row["pair"]
 
@@ -79,17 +79,17 @@ class Store:
             _append(self._counters, lines)
             sample = replace(sample, counters_sha256=chain.digest(lines))
         not_accepted = sample.outcome != "accepted"
-        kept = {path: self._logs.keep(path, needed=not_accepted) for path in outputs}
-        logs = sample.logs | {log.name: log.sha256 for log in kept.values()}
-        line, value = chain.chained_line(replace(sample, logs=logs).as_dict(), self._last)
+        kept_logs = {path: self._logs.keep(path, needed=not_accepted) for path in outputs}
+        logs = sample.logs | {log.name: log.sha256 for log in kept_logs.values()}
+        line, value = chain.chained_line(replace(sample, logs=logs).as_dict(), self._last_value)
         _append(self._samples, line)
-        self._last = value
-        for path, log in kept.items():
+        self._last_value = value
+        for path, log in kept_logs.items():
             if not log.stays:
                 path.unlink()
 
     def keep_provenance(self, record: dict[str, Any]) -> str:
-        """Store the provenance of runs under the SHA-256 of its text; return that name."""
+        """Store the provenance of runs under the SHA-256 of its text; return this SHA-256."""
         text = json.dumps(record, indent=1, sort_keys=True)
         name = chain.digest(text.encode())
         path = self._provenance / f"{name}.json"
@@ -104,26 +104,26 @@ def write_note(logs: Path, name: str, value: Any) -> None:
 
 
 def read_notes(case_logs: Path, name: str, kind: Any) -> list[Any]:
-    """Return the notes of this name of all earlier blocks of the case.
+    """Return the notes of this name that earlier blocks of the case have written.
 
     Raises MachineError for a note that is no `kind`.
     """
     from pydantic import TypeAdapter  # the block has read its plan with it
 
-    values = []
+    notes = []
     for path in sorted(case_logs.glob(f"*/{name}")):
         try:
-            values.append(TypeAdapter(kind).validate_json(path.read_bytes()))
+            notes.append(TypeAdapter(kind).validate_json(path.read_bytes()))
         except (OSError, ValueError):
             raise MachineError(f"{path}: not what a block wrote; remove the file") from None
-    return values
+    return notes
 
 
-def _append(path: Path, text: bytes) -> None:
+def _append(path: Path, lines: bytes) -> None:
     with path.open("ab", buffering=0) as file:
         size_b = file.tell()
         try:
-            if file.write(text) != len(text):
+            if file.write(lines) != len(lines):
                 raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC), str(path))
             os.fsync(file.fileno())
         except OSError:
@@ -132,8 +132,8 @@ def _append(path: Path, text: bytes) -> None:
 
 
 def _cut_torn_line(path: Path) -> None:
-    """Remove a last line that a crash left incomplete."""
+    """Remove the last line if a crash left it incomplete."""
     if path.exists():
         with path.open("rb+") as file:
-            complete_b = file.read().rfind(b"\n") + 1
-            file.truncate(complete_b)
+            complete_lines_b = file.read().rfind(b"\n") + 1
+            file.truncate(complete_lines_b)

@@ -1,9 +1,9 @@
-"""A trial of writes: what writers of each kind reach while no application runs.
+"""A trial of writes: the rates of writers of each kind while no application runs, and their proof.
 
     python -m conductor.block.trial PLAN.json
 
 `nimc doctor --in-job` starts it on the first node of its job. It writes `trial.json` to the logs of
-the block: a record for each kind of writes of the plan.
+the block, with a record for each kind of writes in the plan.
 """
 
 from __future__ import annotations
@@ -36,8 +36,8 @@ from records.treatment import Treatment, Writes
 
 #: The file in the block's logs.
 FILE = "trial.json"
-#: Readers of no output, since no application runs.
-_NO_READERS = Readers("", "lower", None, lambda *_: [])
+#: Readers that read nothing, since no application runs.
+_NO_READERS = Readers("", "lower", None, lambda _tool, _folder, _ranks: [])
 
 
 @dataclass(frozen=True)
@@ -70,7 +70,7 @@ async def conduct(plan: BlockPlan) -> None:
 
 
 def treatments_tried(plan: BlockPlan) -> list[tuple[Treatment, Writes]]:
-    """Return the treatments whose writes are tried, in the plan's order, and these writes."""
+    """Return the treatments whose writes are tried, with these writes, in the plan's order."""
     return [
         (treatment, treatment.writes)
         for treatment in plan.treatments
@@ -144,7 +144,7 @@ def _with_rates_alone(series: Series, alone: MeasuredRates) -> Series:
 
 
 def _sent_b_s(writer: WriterSeries) -> float | None:
-    """Return the rate that the origin's device counted while the writer reported rows, or None."""
+    """Return the rate that the origin's device counted during the writer's rows; else None."""
     if writer.meter.memory or not writer.meter.at or not writer.samples:
         return None
     first, last = writer.samples[0], writer.samples[-1]

@@ -20,35 +20,37 @@ class Writers:
         self._plan = plan
         self._assignment = assignment
         self._hub = hub
-        self._starts = 0
-        #: The writers that are held.
+        self._n_starts = 0
+        #: Kind of writes -> its writers that are held.
         self._held: dict[Writes, list[WriterState]] = {}
-        #: Kind of writes -> its number in the block.
-        self._kinds: dict[Writes, int] = {}
-        #: Kind of writes at full rate -> queue pairs of each writer, if the plan leaves them open.
+        #: Kind of writes -> its index in the block.
+        self._kind_indices: dict[Writes, int] = {}
+        #: Kind of writes at full rate -> measured queue pairs of each writer, unless they are
+        #: planned.
         self._queue_pairs: dict[Writes, int] = {}
         #: True if writers were started, not resumed, since this was set to False.
         self.restarted = False
-        #: Rate alone of each writer, bytes per second; 0 for a control, of which none is required.
+        #: Kind of writes -> rate alone of each writer, bytes per second; 0 for a control, since no
+        #: rate of it is required.
         self.alone_b_s: dict[Writes, list[float]] = {}
-        #: Target -> what its devices counted at these rates, bytes per second.
+        #: Kind of writes -> target -> rate that its devices counted meanwhile, bytes per second.
         self.counted_alone_b_s: dict[Writes, dict[str, float]] = {}
 
     def next_start_number(self) -> int:
         """Return the number of the next start of writers."""
-        self._starts += 1
-        return self._starts
+        self._n_starts += 1
+        return self._n_starts
 
     def queue_pairs(self, writes: Writes) -> int | None:
-        """Return the queue pairs of each writer, planned or measured; None: not yet measured."""
+        """Return the planned or measured queue pairs of each writer; None if not yet measured."""
         return writes.queue_pairs or self._queue_pairs.get(writes.at_full_rate())
 
-    async def set_queue_pairs(self, writes: Writes, number: int) -> None:
-        """Let later writers of this kind, throttled or not, start with so many queue pairs."""
-        differs = self._queue_pairs.get(writes.at_full_rate(), 1) != number
+    async def set_queue_pairs(self, writes: Writes, queue_pairs: int) -> None:
+        """Let later writers of this kind, throttled or not, start with these queue pairs."""
+        differs = self._queue_pairs.get(writes.at_full_rate(), 1) != queue_pairs
         if differs and writes in self._held:
             await self._hub.stop(self._held.pop(writes))
-        self._queue_pairs[writes.at_full_rate()] = number
+        self._queue_pairs[writes.at_full_rate()] = queue_pairs
 
     async def start(self, writes: Writes) -> list[WriterState]:
         """Resume the writers of one kind of writes if they are held, else start them."""
@@ -72,7 +74,7 @@ class Writers:
             self._hub.addresses,
             self.next_start_number(),
             full_b_s=self.alone_b_s.get(writes.at_full_rate()),
-            kind=self._kinds.setdefault(writes, len(self._kinds)),
+            kind_index=self._kind_indices.setdefault(writes, len(self._kind_indices)),
             queue_pairs=self.queue_pairs(writes) or 1,
         )
         timeout_s = self._plan.limits.ready_timeout_s
@@ -81,7 +83,7 @@ class Writers:
     async def hold_or_stop(self, writes: Writes, states: list[WriterState]) -> str | None:
         """Hold the writers until their next run, or stop them; return why they cannot be held.
 
-        Writers of several kinds are held as long as their buffers fit into memory together.
+        Writers of several kinds are held at a time if their buffers fit into memory together.
         """
         reason = self.why_not_held(writes)
         if reason or not self._has_runs(writes) or any(state.ended for state in states):
@@ -105,18 +107,22 @@ class Writers:
         on_one_host = self._assignment.origins == self._assignment.targets
         if holds == "never" or (holds == "on one host" and not on_one_host):
             return f"{writes.injector} cannot be held between runs"
-        kinds = [
+        held_kinds = [
             replace(kind, queue_pairs=self.queue_pairs(kind) or 1) for kind in [*self._held, writes]
         ]
-        return None if self._assignment.buffers_fit(kinds, self._hub.facts) else BUFFERS_TOO_LARGE
+        fit = self._assignment.buffers_fit(held_kinds, self._hub.facts)
+        return None if fit else BUFFERS_TOO_LARGE
 
     async def reach_speed(self, states: Sequence[WriterState]) -> bool:
-        """Wait until all write as fast as a run requires, or one has ended; False on timeout."""
+        """Wait until all write as fast as a run requires, or one has ended.
+
+        Returns False on timeout.
+        """
         limits = self._plan.limits
 
         def is_slow(state: WriterState) -> bool:
             series = state.series
-            # Bytes that were counted since a writer was resumed are one row, never several.
+            # The bytes counted since a writer was resumed make one row, never several.
             counts_suffice = limits.ready_rows == 1 or not INJECTORS[series.injector].writes
             rows = all_rows(series) if counts_suffice else series.rows
             if not rows or len(rows) < limits.ready_rows:

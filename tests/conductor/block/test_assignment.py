@@ -36,7 +36,7 @@ def test_each_target_has_the_clients_asked_for_beside_other_writes():
     writers = assignment.writers(two, addresses, start_number=1)
     assert [(writer.origin, writer.target) for writer in writers] == ends
     one = Writes(injector="perftest", message_b=65536)
-    others = assignment.writers(one, addresses, start_number=2, kind=1)
+    others = assignment.writers(one, addresses, start_number=2, kind_index=1)
     assert [writer.index for writer in writers + others] == [0, 1, 2, 3, 4, 5, 6, 7, 8]
     assert len({writer.port for writer in writers + others}) == 9
 

@@ -265,7 +265,7 @@ def test_an_owner_is_gone_when_the_kernel_says_so_and_not_when_no_file_is_left(m
         return now
 
     monkeypatch.setattr("records.processes.start_ticks", start_ticks)
-    monkeypatch.setattr("conductor.block.conductor.OWNER_S", 0.0)
+    monkeypatch.setattr("conductor.block.conductor.OWNER_INTERVAL_S", 0.0)
     asyncio.run(watch_owner(7))
     assert next(answers, "all") == "all"
 

@@ -693,7 +693,8 @@ def test_a_block_whose_first_runs_are_all_rejected_ends_with_what_to_do(outcomes
     if advice is None:
         stop_if_all_rejected(PLAN, outcomes, sample)
         return
-    with pytest.raises(BlockError, match=f"^8 of 8 runs rejected, the last as {reason}; {advice}"):
+    message = f"^all 8 runs were rejected, the last one: {reason}; {advice}"
+    with pytest.raises(BlockError, match=message):
         stop_if_all_rejected(PLAN, outcomes, sample)
 
 

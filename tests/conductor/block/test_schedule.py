@@ -93,7 +93,7 @@ def test_writes_are_found_sized_handed_out_and_judged_by_the_clocks_of_their_ori
         schedule = control(hub)
         await schedule.rehearse(1)
         begun = await schedule.begin(0.5, "0/on", 2)
-        steady_s = begun.zero_s + begun.table.steady_from_s
+        steady_s = begun.zero_s + begun.timetable.steady_from_s
         window_s = (steady_s, steady_s + 0.5)
         return schedule, begun, await schedule.end(begun, window_s, tmp_path / "writes.json")
 
@@ -124,7 +124,7 @@ def test_a_counted_write_lasts_as_long_as_its_messages_take_at_the_measured_rate
         schedule = control(Hub(), messages=150)
         await schedule.rehearse(1)
         begun = await schedule.begin(0.5, "0/on", 2)
-        steady_s = begun.zero_s + begun.table.steady_from_s
+        steady_s = begun.zero_s + begun.timetable.steady_from_s
         window_s = (steady_s, steady_s + 0.5)
         return schedule, await schedule.end(begun, window_s, tmp_path / "writes.json")
 
