@@ -24,7 +24,8 @@ class Answer:
     """The result of a command: a document, the same as text, and the exit status."""
 
     document: Mapping[str, object]
-    #: The text. It is iterated only if it is printed, so that an iterator may compute it late.
+    #: The parts of the text. They are iterated over only if the text is printed, so an iterator may
+    #: compute them late.
     parts: Iterable[str | Tabular]
     status: int = 0
     #: Schema number of the document; it rises if a key is removed or changes its meaning.
@@ -58,31 +59,31 @@ def prints_answer(*, tables: bool = False) -> Callable[[Callable[..., Any]], Cal
 
 
 _json_option = click.option(
-    "--json", "as_json", is_flag=True, help="One JSON document instead of text."
+    "--json", "as_json", is_flag=True, help="Print one JSON document instead of text."
 )
 _format_option = click.option(
     "--format",
     "form",
     type=click.Choice(get_args(Form)),
     default="text",
-    help="Only the tables, in one of these forms.",
+    help="Print only the tables, in one of these forms.",
 )
 
 
 def log(line: str) -> None:
-    """Print progress or a remark on standard error; it is no part of the command's answer."""
+    """Print progress or a remark on standard error; it is not part of the command's answer."""
     click.echo(f"nimc: {one_line(line)}", err=True)
 
 
 def discard(line: str) -> None:
-    """Print nothing. Takes the place of `log` where progress is not wanted."""
+    """Print nothing; stands in for `log` if no progress is wanted."""
 
 
 # Text.
 
 
 def prose(text: str, **style: Any) -> str:
-    """Return text in lines of 80 columns, safe for the terminal, with a style of `click.style`."""
+    """Return text wrapped to 80 columns, safe for the terminal, in a style of `click.style`."""
     return click.style(wrapped(visible(text)), **style)
 
 

@@ -59,7 +59,7 @@ from records.units import plural
     multiple=True,
     default=("anonymous",),
     metavar="NAME",
-    help="'Family, Given', or an institution; once for each.",
+    help="'Family, Given', or an institution. May be repeated.",
 )
 @prints_answer()
 def pack_command(
@@ -70,16 +70,16 @@ def pack_command(
         raise InputError("--author: '' found; allowed: 'Family, Given', or an institution")
     run = run.resolve()
     crate = output or run.with_name(f"{run.name}.zip")
-    packed = pack(run, crate, license_, authors, key)
-    size = f"{quantity(packed['size_b'], 'B', 3)}, {packed['files']} files"
+    crate_facts = pack(run, crate, license_, authors, key)
+    size = f"{quantity(crate_facts['size_b'], 'B', 3)}, {crate_facts['files']} files"
     lines = [
-        f"crate:    {packed['crate']} ({size})",
-        f"manifest: {packed['manifest_sha256']}",
-        f"head:     {packed['head'] or 'none: the samples of this run are in no chain'}",
+        f"crate:    {crate_facts['crate']} ({size})",
+        f"manifest: {crate_facts['manifest_sha256']}",
+        f"head:     {crate_facts['head'] or 'none: the samples of this run are in no chain'}",
     ]
-    if not packed["finished"]:
+    if not crate_facts["finished"]:
         lines.append("not finished: the crate has what was measured so far")
-    return Answer(packed, lines)
+    return Answer(crate_facts, lines)
 
 
 # `nimc reproduce`: the analysis of a crate, or its run, once more.
@@ -87,7 +87,11 @@ def pack_command(
 
 @click.command()
 @click.argument("crate", type=options.RunPath(), metavar="FILE.zip")
-@click.option("--analysis-only", is_flag=True, help="Only results and page, from the samples.")
+@click.option(
+    "--analysis-only",
+    is_flag=True,
+    help="Only make the results and the page again from the samples.",
+)
 @options.machine_option
 @options.results_option
 @prints_answer()
@@ -97,52 +101,57 @@ def reproduce_command(
 ) -> Answer | int:
     """Repeat the run in a crate: the same plan in the same order, or only its analysis.
 
-    Ends with a comparison of both runs and their machines, and a verdict: reproduced (exit code 0),
-    differs, no difference shown, or cannot be compared, with the reasons (1).
+    Ends with a comparison of both runs and their machines, and a verdict with its reasons. The exit
+    code is 0 if the run is reproduced. It is 1 if the run differs, if no difference is shown, or if
+    the runs cannot be compared.
     """
-    with open_crate(crate) as (content, run):
+    with open_crate(crate) as (crate_files, run):
         if analysis_only:
             options.allow_only("--analysis-only", "--json")
-            files = compared_files(content, report_files(run))
-            lines = [f"{name}: {state}" for name, state in files.items()]
-            return Answer({"files": files}, lines, int("differs" in files.values()))
-        packed = load_run(run)
-        campaign = run.with_name(f"{packed.header.campaign}.yaml")
-        campaign.write_text(packed.header.campaign_text, encoding="utf-8")
+            agreements = compared_files(crate_files, report_files(run))
+            lines = [f"{name}: {agreement}" for name, agreement in agreements.items()]
+            return Answer({"files": agreements}, lines, int("differs" in agreements.values()))
+        packed_run = load_run(run)
+        packed_header = packed_run.header
+        campaign = run.with_name(f"{packed_header.campaign}.yaml")
+        campaign.write_text(packed_header.campaign_text, encoding="utf-8")
         # The packer must not choose which file of this user is imported.
-        if check_files := [named for _, named in third_party_check_names(yaml_file.load(campaign))]:
+        if check_files := [file for _, file in third_party_check_names(yaml_file.load(campaign))]:
             raise InputError(
                 f"{check_files[0]}: a third-party check is not in a crate; allowed: --analysis-only"
             )
-        if any(entry.check == COMMAND_CHECK for entry in entries_of(packed.header) or ()):
+        if any(entry.check == COMMAND_CHECK for entry in entries_of(packed_header) or ()):
             raise InputError("a command that the packer chose is not run; allowed: --analysis-only")
-        if packed.header.seed is None:
-            raise InputError(f"{packed.header.run}: has no seed: the order of its runs is unknown")
-        request = runnable_request(packed.header, campaign, machine)
-        origin = packed.header.reproduces or Reproduced(packed.header.run, packed.header.digest)
-        header = replace(new_header(request), reproduces=origin)
-        conclude = partial(comparison_answer, packed, details=progress == "verbose")
+        if packed_header.seed is None:
+            raise InputError(f"{packed_header.run}: has no seed: the order of its runs is unknown")
+        request = runnable_request(packed_header, campaign, machine)
+        reproduced = packed_header.reproduces or Reproduced(packed_header.run, packed_header.digest)
+        header = replace(new_header(request), reproduces=reproduced)
+        conclude = partial(comparison_answer, packed_run, details=progress == "verbose")
         call = Call(("reproduce", crate))
         return run_campaign(request, header, call, results, progress, conclude)
 
 
-def runnable_request(packed: RunHeader, campaign: Path, machine: str) -> Request:
-    """Return the cases of the packed run that this machine can run. Raises InputError if none."""
+def runnable_request(packed_header: RunHeader, campaign: Path, machine: str) -> Request:
+    """Return a request for the packed run's cases that a machine can run.
+
+    Raises InputError if it can run none.
+    """
     cases = prepare(campaign, machine).campaign.cases
-    runnable = [case.name for case in cases if case.name in packed.asked.cases]
-    if not runnable:
-        raise InputError(f"{machine}: cannot run any case of {packed.run}")
-    return prepare(campaign, machine, case_names=runnable)
+    case_names = [case.name for case in cases if case.name in packed_header.asked.cases]
+    if not case_names:
+        raise InputError(f"{machine}: cannot run any case of {packed_header.run}")
+    return prepare(campaign, machine, case_names=case_names)
 
 
 def comparison_answer(
-    packed: RunData, run: RunFolder, failures: Sequence[Failure], *, details: bool
+    packed_run: RunData, run: RunFolder, failures: Sequence[Failure], *, details: bool
 ) -> Answer:
-    """Compare the repeated run with the packed one. The exit status is 0 only if reproduced."""
-    compared = compare_sides([packed], [load_run(run.path)])
+    """Compare the repeated run with the packed one. The exit status is 0 if it is reproduced."""
+    compared = compare_sides([packed_run], [load_run(run.path)])
     outcome, reasons = outcome_of(compared)
     document = {
-        "packed": packed.header.run,
+        "packed": packed_run.header.run,
         "run": str(run.path),
         "outcome": outcome,
         "reasons": reasons,
@@ -160,30 +169,34 @@ def comparison_answer(
 
 @click.command()
 @click.argument("runs", nargs=-1, required=True, type=options.RunPath(), metavar="RUN...")
-@click.option("--head", metavar="HEAD", help="Head that was kept of the one RUN elsewhere.")
+@click.option(
+    "--head", metavar="HEAD", help="The head of RUN that was kept elsewhere; only with one RUN."
+)
 @click.option(
     "--allowed-signers",
-    "allowed",
+    "allowed_signers",
     type=options.FILE,
     metavar="FILE",
     help="Whose signatures of crates are accepted (ssh-keygen(1), ALLOWED SIGNERS).",
 )
 @prints_answer()
-def verify_command(runs: tuple[Path, ...], head: str | None, allowed: Path | None) -> Answer:
+def verify_command(
+    runs: tuple[Path, ...], head: str | None, allowed_signers: Path | None
+) -> Answer:
     """Verify stored runs, and crates (.zip): chain, digests, and figures re-read from kept logs.
 
-    One line for each fault, which begins with its kind: 'broken' is not what was written,
-    'contradicted' is denied by another record or by the log. 'unproven' is no fault. The exit code
-    is 2 if there are faults. Compare the head with what was kept of it elsewhere, or give it: no
-    command can find out otherwise that a whole folder was forged.
+    Each fault is a line that begins with its kind: 'broken' is not what was written, 'contradicted'
+    is denied by another record or by the log. 'unproven' is no fault. The exit code is 2 if there
+    are faults. Compare the head with the one that was kept elsewhere, or give that with --head:
+    otherwise no command can find out that a whole folder was forged.
     """
     if head is not None and len(runs) != 1:
         raise InputError("--head: cannot be combined with several RUNs")
-    unsigned = [run for run in runs if run.suffix != ".zip"] if allowed else []
+    unsigned = [run for run in runs if run.suffix != ".zip"] if allowed_signers else []
     if unsigned:
         raise InputError(f"--allowed-signers: {unsigned[0]} is not signed; allowed: crates (.zip)")
     verified = [
-        verify_crate(run, head, allowed) if run.suffix == ".zip" else verify(run, head)
+        verify_crate(run, head, allowed_signers) if run.suffix == ".zip" else verify(run, head)
         for run in dict.fromkeys(runs)
     ]
     lines = [line for result in verified for line in _verification_lines(result)]
@@ -192,8 +205,8 @@ def verify_command(runs: tuple[Path, ...], head: str | None, allowed: Path | Non
 
 
 def _verification_lines(verified: Verified) -> Iterator[str]:
-    faults = sum(finding.kind != "unproven" for finding in verified.findings)
-    state = plural(faults, "fault") if faults else "no fault"
+    fault_count = sum(finding.kind != "unproven" for finding in verified.findings)
+    state = plural(fault_count, "fault") if fault_count else "no fault"
     samples = plural(verified.samples, "sample")
     figures, runs = plural(verified.reread, "figure"), plural(verified.judged, "run")
     checks = f"{samples}, {figures} re-read, {runs} judged again"

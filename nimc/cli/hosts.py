@@ -55,9 +55,9 @@ def doctor_command(
 ) -> Answer:
     """Check this host: what works for machine M, and how to get what is missing.
 
-    With --in-job, Slurm is asked what it accepts, and a job looks at target and origin nodes, and
-    tries writes between them, about two minutes.
-    Exits with 0 if nothing that it needs is missing and a workload can run, else with 3.
+    With --in-job, a job looks at target and origin nodes, and tries writes between them. This takes
+    about two minutes.
+    Exits with 0 if nothing that M needs is missing and a workload can run, else with 3.
     """
     if not in_job:
         options.reject_without("--in-job", "--wait", "--results")
@@ -77,14 +77,13 @@ def doctor_command(
 def diagnosis_text(diagnosis: Diagnosis, *, verbose: bool) -> str:
     """Return the findings in 80 columns, then what runs where, then the verdict.
 
-    Unless `verbose`, what works is only named. On a machine that is ready, what is limited is only
-    named, too.
+    Unless `verbose`, what works is only named; on a machine that is ready, so is what is limited.
     """
     parts = [f"machine: {diagnosis.machine}"]
     detailed_findings = diagnosis.findings
     if not verbose:
-        works = ", ".join(finding.what for finding in detailed_findings if finding.state == "ok")
-        parts.append(wrapped(f"works: {works or 'nothing'}"))
+        working = ", ".join(finding.what for finding in detailed_findings if finding.state == "ok")
+        parts.append(wrapped(f"works: {working or 'nothing'}"))
         detailed_findings = [finding for finding in detailed_findings if finding.state != "ok"]
         if detailed_findings and not diagnosis.why:
             limited = ", ".join(finding.what for finding in detailed_findings)
@@ -107,8 +106,8 @@ def _finding_lines(finding: HostFinding) -> Iterator[str]:
     subject_lines = wrapped_lines(finding.what, _SUBJECT_WIDTH - 1, indent="")
     detail_lines = wrapped_lines(detail, WIDTH - _SUBJECT_WIDTH - _STATE_WIDTH, indent="")
     rows = itertools.zip_longest(subject_lines, [finding.state], detail_lines, fillvalue="")
-    for subject, state, text in rows:
-        yield f"{subject:<{_SUBJECT_WIDTH}}{state:<{_STATE_WIDTH}}{text}".rstrip()
+    for subject, state, detail_line in rows:
+        yield f"{subject:<{_SUBJECT_WIDTH}}{state:<{_STATE_WIDTH}}{detail_line}".rstrip()
 
 
 # `nimc origins`: the reservation of a machine's origin nodes.
@@ -121,13 +120,17 @@ def origins_command() -> None:
 
 @origins_command.command()
 @options.machine_option
-@click.option("--time", "length_s", type=options.DURATION, default="4h", help="How long.")
 @click.option(
-    "--nodes", metavar="N,N", help="These [default: number and partition of the site file]."
+    "--time", "length_s", type=options.DURATION, default="4h", help="Length of the reservation."
+)
+@click.option(
+    "--nodes",
+    metavar="N,N",
+    help="Reserve these nodes [default: as many as the site file says, in its partition].",
 )
 @prints_answer()
 def create(machine: str, length_s: float, nodes: str | None) -> Answer:
-    """Reserve the origin nodes for you, from now."""
+    """Reserve the origin nodes for you, starting now."""
     minutes = max(1, round(length_s / 60))
     return _reservation_answer(reservation.create(load_machine(machine), minutes, nodes))
 
@@ -153,13 +156,16 @@ def remove(machine: str) -> None:
 
 
 def _reservation_answer(current: Reservation) -> Answer:
-    names_by_kind = {"": current.users, "group ": current.groups, "account ": current.accounts}
-    permitted = [f"{kind}{', '.join(names)}" for kind, names in names_by_kind.items() if names]
+    names_by_prefix = {"": current.users, "group ": current.groups, "account ": current.accounts}
+    permitted = [
+        f"{prefix}{', '.join(names)}" for prefix, names in names_by_prefix.items() if names
+    ]
     users = "; ".join(permitted) or "everyone"
     nodes = f"{current.nodes} ({current.node_count} nodes)"
-    text = f"{current.name}: {nodes} for {users}, {current.start} to {current.end}, {current.state}"
+    period = f"{current.start} to {current.end}"
+    line = f"{current.name}: {nodes} for {users}, {period}, {current.state}"
     times = {"start": str(current.start), "end": str(current.end)}
-    return Answer(asdict(current) | times, [text])
+    return Answer(asdict(current) | times, [line])
 
 
 # `nimc remedy`: what an operator installs for a remedy that needs root, and how it is reverted.
@@ -183,24 +189,26 @@ def list_remedies() -> Answer:
 @remedy_command.command(name="show")
 @click.argument("name", shell_complete=options.completing(lambda: ROOT_REMEDIES))
 @click.option(
-    "--set", "assignments", multiple=True, metavar="NAME=VALUE", help="A value of the scripts."
+    "--set", "assignments", multiple=True, metavar="NAME=VALUE", help="Set a value in the scripts."
 )
 @click.option("--part", type=click.Choice(PARTS), help="Print only this file.")
 @prints_answer()
 def show_remedy(name: str, assignments: tuple[str, ...], part: Part | None) -> Answer:
-    """Print prolog and epilog for Slurm, and a systemd unit that runs the epilog at boot."""
+    """Print a prolog and an epilog for Slurm, and a systemd unit that runs the epilog at boot."""
     if part:
         options.allow_only("--part", "--set")
     remedy = ROOT_REMEDIES.get(name)
     if remedy is None:
         raise InputError(f"{name}: no such remedy; allowed: {', '.join(ROOT_REMEDIES)}")
-    chosen = parameter_values(remedy, assignments)
-    text_by_part: dict[str, str] = {key: render(remedy, chosen, key) for key in PARTS}
+    values = parameter_values(remedy, assignments)
+    text_by_part: dict[str, str] = {
+        part_name: render(remedy, values, part_name) for part_name in PARTS
+    }
     if part:
         text = text_by_part[part].removesuffix("\n")
     else:
-        text = _remedy_text(remedy, chosen, text_by_part)
-    return Answer({**_remedy_facts(remedy), "values": chosen, **text_by_part}, [text])
+        text = _remedy_text(remedy, values, text_by_part)
+    return Answer({**_remedy_facts(remedy), "values": values, **text_by_part}, [text])
 
 
 def _remedy_facts(remedy: RootRemedy) -> dict[str, object]:
@@ -208,7 +216,7 @@ def _remedy_facts(remedy: RootRemedy) -> dict[str, object]:
     return asdict(remedy) | {"feature": remedy.feature, "parameters": parameters}
 
 
-def _remedy_text(remedy: RootRemedy, chosen: dict[str, str], text_by_part: dict[str, str]) -> str:
+def _remedy_text(remedy: RootRemedy, values: dict[str, str], text_by_part: dict[str, str]) -> str:
     facts = [
         f"{remedy.name}: {remedy.does}",
         f"needs: {remedy.needs}",
@@ -217,6 +225,6 @@ def _remedy_text(remedy: RootRemedy, chosen: dict[str, str], text_by_part: dict[
         f"request: {whole_node_request(remedy.feature)} (docs/remedies.md)",
     ]
     for name, parameter in remedy.parameters.items():
-        facts.append(f"value: {name}={chosen[name]} (--set {name}=...: {parameter['allowed']})")
+        facts.append(f"value: {name}={values[name]} (--set {name}=...: {parameter['allowed']})")
     files = [f"---- {path_of(remedy, part)} ----\n{text_by_part[part]}" for part in PARTS]
     return "\n".join(facts) + "\n\n" + "\n".join(files)

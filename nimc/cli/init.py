@@ -21,31 +21,33 @@ from records.errors import InputError, MachineError
 from records.interrupts import exit_when_stopped
 from records.machine.site import load as load_machine
 
-#: Names of machines; each also names a module of Python and a system of ReFrame.
+#: Name of a machine; it also names a Python module and a system of ReFrame.
 _MACHINE_NAME = re.compile(r"[a-z][a-z0-9_]{0,39}", re.ASCII)
 
 
 @click.command()
 @click.argument("machine")
-@click.option("--no-job", is_flag=True, help="Do not look at nodes in a job of a minute.")
+@click.option(
+    "--no-job", is_flag=True, help="Do not submit the job of a minute that looks at nodes."
+)
 @options.wait_option
 def init_command(machine: str, no_job: bool, wait_s: float) -> None:
     """Write site/MACHINE.yaml and configs/MACHINE.py for the cluster of this host.
 
-    Values are from Slurm, the modules system and a job that looks at two nodes, each with a comment
-    where it came from. Existing files are not changed. The last lines say whether the machine is
-    ready, as `doctor` does.
+    The values come from Slurm, the modules system and a job that looks at two nodes. A comment
+    names the source of each value. Existing files are not changed. The last lines say whether the
+    machine is ready, as `doctor` does.
     """
     if no_job:
         options.allow_only("--no-job")
     if not _MACHINE_NAME.fullmatch(machine):
         raise InputError(
-            f"MACHINE: {machine!r} found; allowed: up to 40 small letters, digits and _, a letter"
-            " first"
+            f"MACHINE: {machine!r} found; allowed: up to 40 lower-case letters, digits and _, a"
+            " letter first"
         )
-    site = ROOT / "site" / f"{machine}.yaml"
-    config = ROOT / "configs" / f"{machine}.py"
-    for path in (site, config):
+    site_file = ROOT / "site" / f"{machine}.yaml"
+    config_file = ROOT / "configs" / f"{machine}.py"
+    for path in (site_file, config_file):
         if os.path.lexists(path):  # a dangling link exists, too
             raise InputError(f"{path}: exists; allowed: a new name, or remove both files first")
         if not os.access(path.parent, os.W_OK):
@@ -55,7 +57,7 @@ def init_command(machine: str, no_job: bool, wait_s: float) -> None:
         with exit_when_stopped():
             facts = with_nodes(machine, facts, ROOT, wait_s, _print_line)
     site_file_text = site_text(facts)
-    _write({config: config_text(machine, facts), site: site_file_text})
+    _write({config_file: config_text(machine, facts), site_file: site_file_text})
     empty_keys = ", ".join(keys_to_fill_in(site_file_text)) or "none"
     partitions = ", ".join(partition.name for partition in facts.partitions)
     _print_line(f"wrote site/{machine}.yaml; optional keys that are empty: {empty_keys}")
@@ -67,15 +69,15 @@ def init_command(machine: str, no_job: bool, wait_s: float) -> None:
 
 def _write(files: Mapping[Path, str]) -> None:
     """Create these files, all or none. Raises MachineError."""
-    created = []
+    created_paths = []
     try:
         for path, text in files.items():
             with path.open("x", encoding="utf-8") as file:
-                created.append(path)
+                created_paths.append(path)
                 file.write(text)
     except OSError as error:
-        for new in created:
-            new.unlink()
+        for created_path in created_paths:
+            created_path.unlink()
         raise MachineError(f"{path}: {error.strerror}") from error
 
 

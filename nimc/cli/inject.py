@@ -32,11 +32,13 @@ _INJECTORS = [
 @click.option("--to", "targets", metavar="NODES", help="Target nodes, as Slurm lists them.")
 @click.option("--from", "origins", metavar="NODES", help="Origin nodes.")
 @click.option(
-    "--rate", default="full", help="Of each writer: full, a share of that (25%), or 2GB/s."
+    "--rate",
+    default="full",
+    help="Rate of each writer: full, a share of the full rate (25%), or 2GB/s.",
 )
 @click.option("--injector", type=click.Choice(_INJECTORS), help="[default: that of the machine]")
 @click.option("--for", "length_s", type=options.DURATION, help="How long the writers write.")
-@options.output_option("The record [default: a new file in the folder of --results].")
+@options.output_option("File for the record [default: a new one in the folder of --results].")
 @options.results_option
 @options.wait_option
 @prints_answer()
@@ -55,11 +57,11 @@ def inject_command(
 ) -> Answer | int:
     """Start only the writers, and prove their writes, while your own harness measures.
 
-    They write until COMMAND ends, for the time of --for, or until Ctrl-C. COMMAND has this
-    terminal. If the writes were proven all the time, the exit code is that of COMMAND, or 0
-    without one. Else it is 1.
+    They write until COMMAND ends, for the time of --for, or until Ctrl-C. COMMAND runs in this
+    terminal, or in the job of the writers if they need one. If the writes were proven all the time,
+    the exit code is that of COMMAND, or 0 without one. Else it is 1.
     """
-    # This import loads all that runs a campaign.
+    # Imported here, since it loads all that runs a campaign.
     from nimc.cluster.injection_session import RequestedWrites, inject
 
     if command and "--json" in options.names_given():
@@ -76,18 +78,18 @@ def inject_command(
         wait_s=wait_s,
     )
     start = time.strftime("%Y%m%d-%H%M%S", time.gmtime())
-    path = output or results / f"inject-{start}.json"
-    outcome = inject(load_machine(machine), requested, results, path, log)
-    lines = [*_summary_lines(outcome.head), f"record: {path}"]
+    record_path = output or results / f"inject-{start}.json"
+    outcome = inject(load_machine(machine), requested, results, record_path, log)
+    lines = [*_summary_lines(outcome.head), f"record: {record_path}"]
     if not command:
-        return Answer(_document(path), lines, exit_code(outcome), schema=SCHEMA)
+        return Answer(_document(record_path), lines, exit_code(outcome), schema=SCHEMA)
     for line in lines:
         log(line)
     return exit_code(outcome)
 
 
 def exit_code(outcome: Injected) -> int:
-    """Return 128 + the signal that ended it, 1 if writes were not proven, else the command's."""
+    """Return 128 + a signal that ended it, 1 if writes were not proven, else the command's code."""
     if outcome.signum is not None:
         return 128 + outcome.signum
     if not outcome.head.proven:
@@ -95,13 +97,13 @@ def exit_code(outcome: Injected) -> int:
     return outcome.head.exit_status or 0
 
 
-def _document(path: Path) -> dict[str, object]:
+def _document(record_path: Path) -> dict[str, object]:
     """Return the record without its schema number, which printing an `Answer` adds."""
     import json
 
-    document: dict[str, object] = json.loads(path.read_bytes())
+    document: dict[str, object] = json.loads(record_path.read_bytes())
     del document["schema"]
-    return {**document, "record": str(path)}
+    return {**document, "record": str(record_path)}
 
 
 def _summary_lines(head: Head) -> Iterator[str]:
@@ -114,7 +116,7 @@ def _summary_lines(head: Head) -> Iterator[str]:
     reason = "" if head.proven else f": {head.reason}"
     yield f"proven for {head.proven_s:.1f} s of {length_s:.1f} s{reason}"
     if head.exit_status is not None and head.command_start_s and head.command_end_s:
-        took_s = head.command_end_s - head.command_start_s
-        yield f"command: exit status {head.exit_status} after {took_s:.2f} s"
+        command_s = head.command_end_s - head.command_start_s
+        yield f"command: exit status {head.exit_status} after {command_s:.2f} s"
     elif head.command_start_s:
         yield "command: killed"

@@ -24,7 +24,7 @@ from records.errors import MachineError, NimcError, suggestion
 from records.interrupts import Stopped, stopped_after_clean_up
 from records.text import one_line
 
-#: Group of commands -> an example.
+#: Group of commands -> an example, without `nimc`.
 GROUPS = {
     "Set up": "doctor --machine mycluster",
     "Measure": "run quick --machine mycluster",
@@ -42,7 +42,7 @@ class Command:
     #: Module of `nimc.cli` that defines it, imported when it is called.
     module: str
     help: str
-    #: Name of each subcommand, or "" for the command itself -> words of an example.
+    #: Name of each subcommand, or "" for the command itself -> arguments in an example.
     examples: Mapping[str, str]
 
 
@@ -196,15 +196,14 @@ EXIT_CODES = (
 )
 #: Exit status of a program whose reader is gone: 128 + SIGPIPE.
 _BROKEN_PIPE = 141
-#: Address space that a command needs, bytes: the larger of a minimum and of a base with an addition
-#: for each hardware thread. A report took 1.45 GB with 2 threads, 1.74 GB with 16 and 2.01 GB with
-#: 64.
+#: Address space that a command needs, bytes: a base and an addition for each hardware thread, but
+#: at least a minimum. A report took 1.45 GB with 2 threads, 1.74 GB with 16 and 2.01 GB with 64.
 _MIN_ADDRESS_SPACE_B = 2 << 30
 _BASE_ADDRESS_SPACE_B = 3 << 29
 _ADDRESS_SPACE_PER_THREAD_B = 10 << 20
 #: The longest line of an error, characters.
-_LONGEST_LINE = 1000
-#: Errors of the system that mean that the user gave a wrong path.
+_MAX_LINE_LENGTH = 1000
+#: Errors of the system that a wrong path of the user causes.
 _WRONG_PATH_ERRORS = (errno.ELOOP, errno.ENAMETOOLONG)
 
 
@@ -255,14 +254,14 @@ def _add_examples(parent: click.Command, name: str) -> None:
     parent.epilog = EXIT_CODES
     subcommands = parent.commands if isinstance(parent, click.Group) else {"": parent}
     for subcommand_name, subcommand in subcommands.items():
-        words = COMMANDS[name].examples[subcommand_name]
-        example = command(*f"{name} {subcommand_name} {words}".split())
+        arguments = COMMANDS[name].examples[subcommand_name]
+        example = command(*f"{name} {subcommand_name} {arguments}".split())
         subcommand.epilog = f"Example: {example}\n\n{EXIT_CODES}"
 
 
 @contextmanager
 def _broken_pipe_exit() -> Iterator[None]:
-    """Exit as after SIGPIPE if the reader of the output is gone; click would exit with 1."""
+    """Exit as SIGPIPE would if the reader of the output is gone; click would exit with 1."""
     try:
         yield
     except BrokenPipeError:
@@ -290,11 +289,11 @@ def cli(debug: bool) -> None:  # noqa: ARG001  # `_Commands.invoke` reads it
 
 def require_memory(limit_b: int, threads: int) -> None:
     """Raise MachineError if the address space is so limited that libraries would abort."""
-    for_threads_b = _BASE_ADDRESS_SPACE_B + threads * _ADDRESS_SPACE_PER_THREAD_B
-    least_b = max(_MIN_ADDRESS_SPACE_B, for_threads_b)
-    if limit_b != resource.RLIM_INFINITY and limit_b < least_b:
-        limits = f"{limit_b >> 20} MiB of address space; needed: from {least_b >> 20} MiB"
-        raise MachineError(f"ulimit -v: {limits}")
+    with_threads_b = _BASE_ADDRESS_SPACE_B + threads * _ADDRESS_SPACE_PER_THREAD_B
+    needed_b = max(_MIN_ADDRESS_SPACE_B, with_threads_b)
+    if limit_b != resource.RLIM_INFINITY and limit_b < needed_b:
+        sizes = f"{limit_b >> 20} MiB of address space; needed: from {needed_b >> 20} MiB"
+        raise MachineError(f"ulimit -v: {sizes}")
 
 
 def main() -> None:
@@ -365,15 +364,15 @@ def _shortened(text: str) -> str:
     """Return a message, safe for the terminal, with the middle of very long lines left out."""
     lines = []
     for line in visible(text).split("\n"):
-        if len(line) > _LONGEST_LINE:
-            begin, end = line[: _LONGEST_LINE // 2], line[-_LONGEST_LINE // 2 :]
-            line = f"{begin} ... {end}"
+        if len(line) > _MAX_LINE_LENGTH:
+            beginning, end = line[: _MAX_LINE_LENGTH // 2], line[-_MAX_LINE_LENGTH // 2 :]
+            line = f"{beginning} ... {end}"
         lines.append(line)
     return "\n".join(lines)
 
 
 def _drop_output() -> None:
-    """Redirect output to /dev/null, so that Python does not try to write again while it exits."""
+    """Redirect output to /dev/null, so that Python does not try to write it again at exit."""
     null = os.open(os.devnull, os.O_WRONLY)
     os.dup2(null, 1)
     os.dup2(null, 2)

@@ -26,11 +26,11 @@ from records.errors import InputError
 from records.measured import COMMAND_CHECK, reworded
 from records.run import CAP, FLOOR
 
-#: Characters that the name of a case may not have.
-_UNSAFE = re.compile(r"[^A-Za-z0-9._+]+")
-#: Most characters of the program's name in the name of a case.
-_LONGEST_NAME = 40
-#: Limits of disturbance that `--busy` turns off: those of other load on the host. The limit of
+#: Characters that a case's name may not have.
+_UNSAFE_CHARACTERS = re.compile(r"[^A-Za-z0-9._+]+")
+#: Most characters of the program's name in a case's name.
+_MAX_PROGRAM_NAME_LENGTH = 40
+#: Limits of disturbance that `--busy` turns off: those on other load of the host. The limit on
 #: foreign traffic, and the proof of the writes, remain.
 _HOST_LIMITS = tuple(name for name in LIMITS if name != "foreign_share")
 #: Location in the campaign -> the options that an error about its value names.
@@ -71,7 +71,7 @@ _NOT_STORED = (
     "--rate",
     metavar="RATE",
     default="full",
-    help="Of each writer: full, a share of that (25%), or 500MB/s.",
+    help="Rate of each writer: full, a share of the full rate (25%), or 500MB/s.",
 )
 @click.option(
     "--figure",
@@ -126,7 +126,7 @@ def measure_command(
     words = options.words_given(*_NOT_STORED)
     call = Call(("measure",), words, ("--", *program), Path.cwd())
     return run_and_report(
-        request, call, results, progress, fresh=fresh, pairs=pairs, in_words=reworded
+        request, call, results, progress, fresh=fresh, pairs=pairs, reword=reworded
     )
 
 
@@ -145,7 +145,7 @@ def campaign_of(program: Sequence[str], **option_values: Any) -> yaml_file.YamlD
         **_figure_settings(option_values),
         **_layout_settings(option_values),
     }
-    name = _name(program[0], settings)
+    name = _case_name(program[0], settings)
     campaign: dict[str, Any] = {
         "name": name,
         "title": command_line,
@@ -172,7 +172,7 @@ def _rate_keys(rate: str) -> dict[str, Any]:
 
 
 def _layout_settings(option_values: Mapping[str, Any]) -> dict[str, int]:
-    """Return the check's variables for nodes, ranks and repetitions, without those at default."""
+    """Return the check's variables for nodes, ranks and repetitions; none for a default."""
     settings = {}
     if option_values["nodes"] > 1:
         settings["nodes"] = option_values["nodes"]
@@ -183,38 +183,41 @@ def _layout_settings(option_values: Mapping[str, Any]) -> dict[str, int]:
     return settings
 
 
-def _name(program: str, settings: Mapping[str, Any]) -> str:
-    """Return the name of campaign and case: the program's name and a digest of the settings.
+def _case_name(program: str, settings: Mapping[str, Any]) -> str:
+    """Return the name of the campaign and its case: the program's name, a digest of the settings.
 
-    With the digest, no two commands share a name, and no command has the name of a workload, to
-    which the references of a site would apply.
+    With the digest, no two commands share a name. No command has the name of a workload either, to
+    which the site's references would apply.
     """
-    safe_name = _UNSAFE.sub("_", os.path.basename(program)).lstrip("._+")
+    safe_name = _UNSAFE_CHARACTERS.sub("_", os.path.basename(program)).lstrip("._+")
     digest = hashlib.sha256(json.dumps(settings, sort_keys=True).encode()).hexdigest()
-    return f"{safe_name[:_LONGEST_NAME] or COMMAND_CHECK}-{digest[:6]}"
+    return f"{safe_name[:_MAX_PROGRAM_NAME_LENGTH] or COMMAND_CHECK}-{digest[:6]}"
 
 
 def _figure_settings(option_values: Mapping[str, Any]) -> dict[str, str]:
     """Return the check's variables for the figure of merit. Raises InputError."""
     pattern = option_values["figure"]
     unit = option_values["unit"]
-    higher = option_values["higher"]
+    is_higher_better = option_values["higher"]
     if not pattern:
         return {}
     try:
         re.compile(pattern)
     except re.error as error:
-        raise InputError(f"--figure: {pattern!r} found: {error}; allowed: a regex") from None
+        raise InputError(
+            f"--figure: {pattern!r} found: {error}; allowed: a regular expression"
+        ) from None
     if unit is not None and unit.split() != [unit]:
         raise InputError(f"--unit: {unit!r} found; allowed: a word such as MB/s")
     _, si_unit = units.si_factor(unit or "1")
-    if higher is None:
-        higher = si_unit.endswith("/s")
-        if not higher and si_unit != "s":
+    if is_higher_better is None:
+        is_higher_better = si_unit.endswith("/s")
+        if not is_higher_better and si_unit != "s":
             raise InputError(
                 "--figure: which numbers are better is not known; give --higher or --lower"
             )
-    settings = {"figure": pattern, "unit": unit or "1", "better": "higher" if higher else "lower"}
+    better = "higher" if is_higher_better else "lower"
+    settings = {"figure": pattern, "unit": unit or "1", "better": better}
     if option_values["worst"]:
         settings["which"] = "worst"
     return settings

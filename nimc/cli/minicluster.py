@@ -50,7 +50,7 @@ def minicluster_command() -> None:
     help="rxe: processors of each NUMA node. veth: cores of each node in the site file; 1 means its"
     " share of the host's cores.",
 )
-@click.option("--memory", "memory_mib", default=1024, help="MiB of a virtual machine.")
+@click.option("--memory", "memory_mib", default=1024, help="Memory of a virtual machine, MiB.")
 @click.option("--rails", default=1, help="Network interfaces of a node.")
 @click.option(
     "--share",
@@ -61,9 +61,9 @@ def minicluster_command() -> None:
 )
 @_state_option
 @prints_answer()
-def up(layout: ClusterLayout, **spec: Any) -> Answer:
+def up(layout: ClusterLayout, **option_values: Any) -> Answer:
     """Start a cluster and print how to use it. Keeps a running one with the same options."""
-    state, was_up = cluster.up(Spec(**spec), layout)
+    state, was_up = cluster.up(Spec(**option_values), layout)
     document = state.as_dict(layout) | {"was_up": was_up}
     return Answer(document, [_up_text(layout, state, was_up)], schema=2)
 
@@ -71,10 +71,10 @@ def up(layout: ClusterLayout, **spec: Any) -> Answer:
 def _up_text(layout: ClusterLayout, state: State, was_up: bool) -> str:
     spec = state.spec
     fabric = f"{spec.fabric} ({state.accelerator})" if state.accelerator else spec.fabric
-    start = "is already up" if was_up else f"up in {state.up_took_s:.1f} s"
+    outcome = "is already up" if was_up else f"up in {state.up_took_s:.1f} s"
     partitions = [f"{name}: {', '.join(nodes)}" for name, nodes in spec.partitions().items()]
     return (
-        f"minicluster {start}: {spec.nodes} nodes, fabric {fabric}, subnet {state.subnet}.0/24\n"
+        f"minicluster {outcome}: {spec.nodes} nodes, fabric {fabric}, subnet {state.subnet}.0/24\n"
         f"partitions: {'; '.join(partitions)}\n"
         f"to use it:  . {layout.env_sh}\n"
         f"            (SLURM_CONF={layout.slurm_conf})\n"
@@ -116,7 +116,7 @@ def _status_parts(layout: ClusterLayout, current: cluster.Status) -> list[str | 
 @_state_option
 @prints_answer()
 def down(layout: ClusterLayout) -> Answer:
-    """Stop a cluster and remove all its files and processes, also after a crash."""
+    """Stop a cluster and remove all of its files and processes, even after a crash."""
     removed = cluster.down(layout)
-    text = f"minicluster down: removed {', '.join(removed) or 'nothing: none was up'}"
-    return Answer({"state": str(layout.state), "removed": removed}, [text])
+    line = f"minicluster down: removed {', '.join(removed) or 'nothing: none was up'}"
+    return Answer({"state": str(layout.state), "removed": removed}, [line])

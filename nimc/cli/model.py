@@ -39,8 +39,8 @@ platform_option = click.option(
     help="A published machine, such as henri.",
 )
 #: A JSON file, or the folder of a run.
-_INPUT = RunPath()
-model_option = click.option("--model", "model_path", type=_INPUT, help="A fitted model.")
+_FILE_OR_RUN = RunPath()
+model_option = click.option("--model", "model_path", type=_FILE_OR_RUN, help="A fitted model.")
 
 
 @click.group()
@@ -72,7 +72,7 @@ def predict_command(
 
 
 def _run_options(function: Any) -> Any:
-    """Add the options that select the sweep of a run; `_load_sweep` takes them."""
+    """Add the options that select the sweep of a run; their values go to `_load_sweep`."""
     node_help = "NUMA node of the writers' buffers in a run."
     kernel_help = "Kernel of a run that varies it [default: the first]."
     function = click.option("--comm-node", type=click.IntRange(min=0), help=node_help)(function)
@@ -80,7 +80,7 @@ def _run_options(function: Any) -> Any:
 
 
 @model_command.command("fit")
-@click.argument("sweep_file", type=_INPUT)
+@click.argument("sweep_file", type=_FILE_OR_RUN)
 @_run_options
 @output_option("File for the model.")
 @prints_answer()
@@ -93,7 +93,7 @@ def fit_command(sweep_file: Path, output: Path | None, **run_options: Any) -> An
 
 
 @model_command.command("evaluate")
-@click.argument("sweep_file", type=_INPUT)
+@click.argument("sweep_file", type=_FILE_OR_RUN)
 @_run_options
 @platform_option
 @model_option
@@ -101,40 +101,43 @@ def fit_command(sweep_file: Path, output: Path | None, **run_options: Any) -> An
 def evaluate_command(
     sweep_file: Path, platform: str | None, model_path: Path | None, **run_options: Any
 ) -> Answer:
-    """Print errors on a sweep: of a given model, or of one fitted to it and cross-validated."""
+    """Print a model's errors on a sweep; without a model, one is fitted and cross-validated."""
     measured = _load_sweep(sweep_file, **run_options)
     notes = measured.notes
     if platform is not None or model_path is not None:
         model = load_model(platform, model_path)
-        rows = {"given model": evaluate(model, measured)}
+        errors = {"given model": evaluate(model, measured)}
         if platform is not None:
-            rows["published, Table 2"] = Errors(**published_errors(platform))
+            errors["published, Table 2"] = Errors(**published_errors(platform))
     else:
         fitted = calibrate(measured)
         model, notes = fitted.model, fitted.model.notes
-        rows = {"fitted": evaluate(model, measured)}
-        rows["cores held out"] = percentage_errors(fitted.held_out_cores)
+        errors = {"fitted": evaluate(model, measured)}
+        errors["cores held out"] = percentage_errors(fitted.held_out_cores)
         if fitted.held_out_placements.height:
-            rows["placements held out"] = percentage_errors(fitted.held_out_placements)
+            errors["placements held out"] = percentage_errors(fitted.held_out_placements)
     placement_errors = errors_by_placement(model, measured)
     document = {
         "sweep": measured.name,
         "notes": notes,
-        "errors": {name: row.as_dict() for name, row in rows.items()},
+        "errors": {name: row.as_dict() for name, row in errors.items()},
         "placements": [asdict(row) for row in placement_errors],
     }
-    parts = page.errors_parts(rows, notes)
+    parts = page.errors_parts(errors, notes)
     table = page.placement_errors_table(placement_errors)
-    parts += ["", f"{next(iter(rows))}, by placement:", table]
+    evaluated_model = next(iter(errors))
+    parts += ["", f"{evaluated_model}, by placement:", table]
     return Answer(document, _in_80_columns(parts), schema=4)
 
 
 @model_command.command("advise")
 @platform_option
 @model_option
-@click.option("--cores", type=int, help="Computing cores [default: all of the model].")
-@click.option("--comp-node", type=int, help="NUMA node of the data, if it is given.")
-@click.option("--sweep", "sweep_file", type=_INPUT, help="Measurements: marks their placements.")
+@click.option("--cores", type=int, help="Computing cores [default: all that the model has].")
+@click.option("--comp-node", type=int, help="NUMA node of the computation's data [default: any].")
+@click.option(
+    "--sweep", "sweep_file", type=_FILE_OR_RUN, help="Measurements, whose placements are marked."
+)
 @_run_options
 @prints_answer(tables=True)
 def advise_command(
@@ -181,15 +184,16 @@ _PLACEMENTS_HEADER = (
     "",
 )
 _PLACEMENTS_LEGEND = (
-    "rates with both running, and their shares of the best alone of any placement; unharmed: most"
-    " cores with which neither side loses more than 1 %; both lose: fewest with which both do"
+    "rates with both running, and their shares of the best rate alone in any placement; unharmed:"
+    " the most cores with which neither side loses more than 1 %; both lose: the fewest with which"
+    " both do"
 )
 
 
 def _placement_line(row: placement_advice.PlacementRates, *, published: bool) -> Line:
     rates = [
-        NO_FIGURE if share is None else f"{quantity(rate, 'B/s', 3)}, {share * 100:.0f} %"
-        for rate, share in ((row.comp_b_s, row.comp_share), (row.comm_b_s, row.comm_share))
+        NO_FIGURE if share is None else f"{quantity(rate_b_s, 'B/s', 3)}, {share * 100:.0f} %"
+        for rate_b_s, share in ((row.comp_b_s, row.comp_share), (row.comm_b_s, row.comm_share))
     ]
     counts = [
         NO_FIGURE if count is None else str(count)
@@ -204,7 +208,7 @@ def _placement_line(row: placement_advice.PlacementRates, *, published: bool) ->
 @model_command.command("plot")
 @platform_option
 @model_option
-@click.option("--sweep", "sweep_file", type=_INPUT, help="Measurements to draw as well.")
+@click.option("--sweep", "sweep_file", type=_FILE_OR_RUN, help="Measurements to draw as well.")
 @_run_options
 @output_option("HTML file.", required=True)
 def plot_command(
@@ -214,7 +218,7 @@ def plot_command(
     output: Path,
     **run_options: Any,
 ) -> None:
-    """Write a self-contained page: stacked bandwidth, grid of placements, parameters, errors."""
+    """Write a page with stacked bandwidths, a grid of placements, parameters and errors."""
     if sweep_file is None:
         reject_without("--sweep", "--kernel", "--comm-node")
     model = load_model(platform, model_path)
@@ -245,5 +249,5 @@ def _load_sweep(path: Path, *, comm_node: int | None, kernel: str | None) -> Swe
 
 
 def _in_80_columns(parts: Iterable[str | Table]) -> list[str | Table]:
-    """Return the parts, with their texts wrapped and safe for the terminal."""
+    """Return the parts with each text wrapped and safe for the terminal."""
     return [wrapped(visible(part)) if isinstance(part, str) else part for part in parts]

@@ -36,18 +36,18 @@ from records.run_folder import require_results
 from records.text import one_line
 from records.units import plural
 
-#: Outcome of a night -> exit status; 0 for other outcomes. A night that was not run is no failure:
-#: its summary says why.
-EXIT: dict[Outcome, int] = {"slower": 1, "machine failed": 3}
+#: Outcome of a night -> exit status; 0 for other outcomes. A night that was not run is not a
+#: failure, since its summary says why.
+EXIT_STATUSES: dict[Outcome, int] = {"slower": 1, "machine failed": 3}
 #: Columns of the table of a night's figures.
 _FIGURES_HEADER = ("case", "arm", "quantity", "value", "interval, 95 %", "verdict")
 #: Columns that are left-aligned.
 _TEXT_COLUMNS = ("case", "arm", "quantity", "verdict")
 _QUANTITY_NAMES = {"fom": "figure of merit", "writer_rate": "writers' rate"}
 _SERIES_LEGEND = (
-    "finds: the loss that six nights show in half of all cases; spread and level of the nights"
+    "finds: the loss that six nights show in half of all cases; spread, level: those of the nights"
 )
-#: Note about series that are not watched yet; a number takes the place of `{}`.
+#: Note about series that are not watched yet; `{}` stands for their number.
 _TOO_FEW_NIGHTS = (
     "too few nights: {} series, each of which is watched from"
     f" {MIN_NIGHTS_BEFORE + 1} nights at one level on; -v lists them"
@@ -114,7 +114,7 @@ def run(
     )
     ended = night_run.run()
     parts = _night_parts(ended, night_run.path)
-    return Answer(ended.as_dict(), parts, EXIT.get(ended.outcome, 0), schema=2)
+    return Answer(ended.as_dict(), parts, EXIT_STATUSES.get(ended.outcome, 0), schema=2)
 
 
 def _night_parts(ended: Summary, path: Path) -> Iterator[str | Table]:
@@ -137,11 +137,11 @@ def _figures_table(figures: Sequence[Mapping[str, Any]]) -> Table:
     Intervals and verdicts are empty if the night has no pairs.
     """
     rows = list(map(_figure_cells, figures))
-    filled = [column for column in range(len(_FIGURES_HEADER)) if any(row[column] for row in rows)]
-    header = [_FIGURES_HEADER[column] for column in filled]
-    cells = [[row[column] for column in filled] for row in rows]
-    left = [column for column, name in enumerate(header) if name in _TEXT_COLUMNS]
-    return Table(header, cells, left)
+    columns = [column for column in range(len(_FIGURES_HEADER)) if any(row[column] for row in rows)]
+    header = [_FIGURES_HEADER[column] for column in columns]
+    cells = [[row[column] for column in columns] for row in rows]
+    left_aligned = [column for column, name in enumerate(header) if name in _TEXT_COLUMNS]
+    return Table(header, cells, left_aligned)
 
 
 def _figure_cells(figure: Mapping[str, Any]) -> list[str]:
@@ -201,18 +201,18 @@ def alarms(folders: tuple[Path, ...], machine: str | None, details: bool) -> Ans
         text = "\n\n".join(_alarm_texts(surveyed, details=details))
     else:
         summaries, _ = summary.load_all(folders)
-        count = sum(machine in (None, night.machine) for night in summaries)
-        finished = results["finished_s"].is_not_null().any()
-        text = prose(_no_series_text(count, finished=finished))
+        night_count = sum(machine in (None, night.machine) for night in summaries)
+        any_finished = results["finished_s"].is_not_null().any()
+        text = prose(_no_series_text(night_count, any_finished=any_finished))
     return Answer(asdict(surveyed), [text], int(surveyed.is_open))
 
 
-def _no_series_text(nights: int, *, finished: bool) -> str:
+def _no_series_text(night_count: int, *, any_finished: bool) -> str:
     """Say why no series has a value yet."""
-    if finished:
+    if any_finished:
         return "no alarms yet: each finished run has integrity faults, or no figures"
-    if nights:
-        return f"{plural(nights, 'night')}, no run finished: no alarms yet"
+    if night_count:
+        return f"{plural(night_count, 'night')}, no run finished: no alarms yet"
     return "no nights: no run in the results has finished"
 
 
@@ -234,15 +234,15 @@ def _alarm_texts(surveyed: Survey, *, details: bool) -> list[str]:
         notes=notes,
         details=details,
     )
-    shown = surveyed.watched
+    shown_series = surveyed.watched
     series_notes = []
     if not details:
-        shown = [series for series in surveyed.watched if series.level is not None]
-        if unshown := len(surveyed.watched) - len(shown):
-            series_notes.append(_TOO_FEW_NIGHTS.format(unshown))
+        shown_series = [series for series in surveyed.watched if series.level is not None]
+        if unshown_count := len(surveyed.watched) - len(shown_series):
+            series_notes.append(_TOO_FEW_NIGHTS.format(unshown_count))
     series_listing = Listing(
         header=("series", "finds", "spread", "level", "", "campaign"),
-        lines=list(map(_series_line, shown)),
+        lines=list(map(_series_line, shown_series)),
         notes=series_notes,
         legend=_SERIES_LEGEND,
         min_parts=2,
@@ -276,23 +276,25 @@ def _series_line(series: WatchedSeries) -> Line:
 @options.output_option("Folder for the pages [default: pages in the first results].", folder=True)
 @prints_answer()
 def pages(folders: tuple[Path, ...], output: Path | None) -> Answer:
-    """Write a page for every machine, and one over all machines.
+    """Write a page for every machine, and one about all machines.
 
-    OUTPUT/index.html is the page over all, OUTPUT/MACHINE/index.html that of a machine, each one
-    file with the data of its figures next to it.
+    OUTPUT/index.html is about all machines, and OUTPUT/MACHINE/index.html about one. Each page is
+    one file, with the data of its figures next to it.
     """
     if output is None:
         output = folders[0] / "pages"
         require_owned(output, "--output")
     histories, left_out = gather(folders, output)
-    summaries, unread = summary.load_all(folders)
-    for line in [*left_out, *unread]:
+    summaries, left_out_summaries = summary.load_all(folders)
+    for line in [*left_out, *left_out_summaries]:
         log(f"left out: {line}")
     if not histories:
         raise InputError(f"{folders[0]}: no run has a report")
-    nights = grouped((night.machine, _page_night(night)) for night in summaries)
-    page = write_pages(output, histories, nights)
-    machines = [machine_state(history, nights.get(history.machine, ())) for history in histories]
+    nights_by_machine = grouped((night.machine, _page_night(night)) for night in summaries)
+    page = write_pages(output, histories, nights_by_machine)
+    machines = [
+        machine_state(history, nights_by_machine.get(history.machine, ())) for history in histories
+    ]
     lines = [
         f"{machine['machine']}: {machine['state']}; {plural(machine['nights'], 'night')}"
         for machine in machines
@@ -302,5 +304,5 @@ def pages(folders: tuple[Path, ...], output: Path | None) -> Answer:
 
 
 def _page_night(night: Summary) -> PageNight:
-    run = Path(night.run).name if night.run else ""
-    return PageNight(night.night, night.campaign, night.outcome, one_line(night.reason), run)
+    run_name = Path(night.run).name if night.run else ""
+    return PageNight(night.night, night.campaign, night.outcome, one_line(night.reason), run_name)

@@ -68,16 +68,16 @@ _OPENED_PATTERNS = (
 
 
 class RunPath(click.Path):
-    """The path of a readable run or file; pipes and devices are refused, in a run too."""
+    """The path of a readable run or file; pipes and devices are refused, even within a run."""
 
     def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> Path:
         """Return the path. Raises InputError."""
         path = Path(value)
-        if not str(value):  # as an unset variable of the shell gives
+        if not str(value):  # such as from an unset variable of the shell
             raise InputError("'' found; allowed: the path of a run or a file")
         try:
-            opened = [part for pattern in _OPENED_PATTERNS for part in path.glob(pattern)]
-            for file in (path, *opened):
+            opened_paths = [opened for pattern in _OPENED_PATTERNS for opened in path.glob(pattern)]
+            for file in (path, *opened_paths):
                 mode = file.stat().st_mode
                 if not (stat.S_ISREG(mode) or stat.S_ISDIR(mode)):
                     raise InputError(f"{file}: neither a file nor a folder")
@@ -238,7 +238,7 @@ def share(_ctx: click.Context, param: click.Parameter, text: str | None) -> floa
 
 
 def details_option(detail_names: str) -> Callable[[Callable[..., Any]], Callable[..., Any]]:
-    """Return the option `--verbose`, or `-v`, as the argument `details`: show these too."""
+    """Return the option `-v`, or `--verbose`, for the argument `details`; it also shows these."""
     return click.option(
         "-v", "--verbose", "details", is_flag=True, help=f"Also show {detail_names}."
     )
@@ -248,7 +248,7 @@ results_option = click.option(
     "--results", type=ResultsPath(), default=Path("results"), help="Folder for runs."
 )
 
-#: `--wait`, how long a job that looks at nodes may wait in the queue.
+#: `--wait`, how long a job of the command may wait in the queue.
 wait_option = click.option(
     "--wait",
     "wait_s",
@@ -266,29 +266,29 @@ _PROGRESS_HELP = {
 
 
 def progress_options(function: Callable[..., Any]) -> Callable[..., Any]:
-    """Add `-q` and `-v` as the argument `progress`; the last one counts."""
-    for level, text in _PROGRESS_HELP.items():
+    """Add the options `-q` and `-v` for the argument `progress`; the last one given counts."""
+    for level, help_text in _PROGRESS_HELP.items():
         flags = (f"-{level[0]}", f"--{level}", "progress")
         option = click.option(
-            *flags, flag_value=level, default="normal", show_default=False, help=text
+            *flags, flag_value=level, default="normal", show_default=False, help=help_text
         )
         function = option(function)
     return function
 
 
 def output_option(
-    text: str, *, folder: bool = False, required: bool = False
+    help_text: str, *, folder: bool = False, required: bool = False
 ) -> Callable[[Callable[..., Any]], Callable[..., Any]]:
     """Return the option `--output`, or `-o`: where to write."""
     path_type = OutputPath(folder=folder)
-    return click.option("-o", "--output", type=path_type, required=required, help=text)
+    return click.option("-o", "--output", type=path_type, required=required, help=help_text)
 
 
 # Options that cannot be combined.
 
 
 def allow_only(mode: str, *allowed: str) -> None:
-    """Raise InputError if an option was given besides `mode` and those in `allowed`."""
+    """Raise InputError if an option other than `mode` and those in `allowed` was given."""
     for name in names_given():
         if name not in (mode, *allowed):
             raise InputError(
@@ -311,7 +311,7 @@ def words_given(*omitted: str) -> tuple[str, ...]:
         if option.opts[0] in omitted:
             continue
         if option.is_flag:
-            words.append(_name(option, value))
+            words.append(_used_name(option, value))
         else:
             words += [option.opts[0], str(value)]
     return tuple(words)
@@ -319,11 +319,11 @@ def words_given(*omitted: str) -> tuple[str, ...]:
 
 def names_given() -> list[str]:
     """Return the names of the options that were given."""
-    return [_name(option, value) for option, value in _options_given()]
+    return [_used_name(option, value) for option, value in _options_given()]
 
 
-def _name(option: click.Option, value: Any) -> str:
-    """Return the name for a value: an option such as `--higher/--lower` has two names."""
+def _used_name(option: click.Option, value: Any) -> str:
+    """Return the name that gave this value: a flag such as `--higher/--lower` has two names."""
     if option.secondary_opts and not value:
         return option.secondary_opts[0]
     return option.opts[0]

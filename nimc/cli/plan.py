@@ -14,11 +14,11 @@ import click
 from analysis.display.document import Table
 from analysis.display.figures import NO_FIGURE, number, quantity
 from analysis.display.lines import Line, broken_command, duration, wrapped
-from nimc.campaign import allocations
+from nimc.campaign import allocations, reach
 from nimc.campaign.cases import omission_lines
 from nimc.campaign.plan import RUN, Case, Plan, Request
 from nimc.campaign.prepare import prepare, time_limit_warnings
-from nimc.campaign.reach import Reach, Spreads, last_spreads, lines, reach, warnings
+from nimc.campaign.reach import Reach, Spreads
 from nimc.campaign.scales import ScaleRow, scales, short_write_warnings
 from nimc.cli.answer import Answer, Listing, prints_answer, prose
 from nimc.cli.options import campaign_argument, details_option, machine_option, results_option
@@ -38,11 +38,11 @@ _SCALE_HEADER = ["scale", "arm", "writers", "writes/s", "a write", "a run", "of 
 _SCALE_LEGEND = "writers: concurrent, and the ranks that they are computed for."
 #: What the option -v adds.
 _DETAILS = "ReFrame's command of each block"
-#: ReFrame's options that stay in one line with their value.
+#: ReFrame's options that stay on one line with their value.
 _OPTIONS_WITH_VALUE = ("-C", "-c", "-n", "-S")
 _NO_WRITERS = (
     "0 writers: nothing is written, and the arm measures the same as 'aa'; docs/scale.md says from"
-    " how many ranks on there are writers, and how to get more."
+    " how many ranks on there are writers, and how to get more writers."
 )
 _NODES_UNKNOWN = "site/{}.yaml does not give 'nodes': the number of nodes was not checked."
 
@@ -54,31 +54,34 @@ _NODES_UNKNOWN = "site/{}.yaml does not give 'nodes': the number of nodes was no
 @prints_answer(tables=True)
 @details_option(_DETAILS)
 def plan_command(campaign: Path, machine: str, results: Path, details: bool) -> Answer:
-    """Show the cases of CAMPAIGN, their nodes and hours; with -v the ReFrame commands too.
+    """Show the cases of CAMPAIGN with their nodes and hours, and with -v the ReFrame commands.
 
     What cannot run is named and not counted. The exit code is 1 if nothing can run.
     """
     request = with_past_lengths(prepare(campaign, machine), results)
     feasibility = request.feasibility()
-    every_scale = list(scales(request.campaign, request.machine))
+    scale_rows = list(scales(request.campaign, request.machine))
     planned = request.plan(feasibility.omission_reasons)
-    spreads = last_spreads(results, machine)
-    # The family of verdicts has all requested cases, also those that cannot run.
+    spreads = reach.last_spreads(results, machine)
+    # The family of verdicts has all requested cases, even those that cannot run.
     whole_plan = request.plan() if feasibility.omission_reasons else planned
-    reached = reach(whole_plan, request.campaign, spreads)
-    reached = [row for row in reached if row.case not in feasibility.omission_reasons]
+    reaches = [
+        case_reach
+        for case_reach in reach.reach(whole_plan, request.campaign, spreads)
+        if case_reach.case not in feasibility.omission_reasons
+    ]
     all_warnings = [
         *feasibility.doubts,
         *time_limit_warnings(planned, request.time_limit_s),
-        *warnings(reached),
-        *short_write_warnings(every_scale),
+        *reach.warnings(reaches),
+        *short_write_warnings(scale_rows),
     ]
     document = planned.as_dict() | {
         "machine_nodes": request.machine.nodes,
         "absent": [vars(omitted) for omitted in [*request.omissions, *feasibility.omissions]],
         "why": feasibility.why,
-        "scales": [vars(row) for row in every_scale],
-        "reach": [vars(row) for row in reached],
+        "scales": [vars(row) for row in scale_rows],
+        "reach": [vars(case_reach) for case_reach in reaches],
         "allocations": spreads.variation and vars(spreads.variation),
         "warnings": all_warnings,
         "matrix": [vars(cell) for cell in feasibility.matrix.cells],
@@ -92,12 +95,12 @@ def plan_command(campaign: Path, machine: str, results: Path, details: bool) -> 
         remarks += [f"the layout is found first: {name}" for name in request.searches]
         remarks += all_warnings
         yield from (f"{planned.campaign} on {machine}", "", _case_listing(planned, remarks), "")
-        yield from _reach_lines(reached, spreads)
-        between_nodes = {row.case for row in reached if not row.one_host}
-        if cases := [case for case in planned.cases if case.case in between_nodes]:
+        yield from _reach_lines(reaches, spreads)
+        multi_node_cases = {case_reach.case for case_reach in reaches if not case_reach.one_host}
+        if cases := [case for case in planned.cases if case.case in multi_node_cases]:
             yield from (wrapped(allocations.advice(spreads.variation, cases[0])), "")
         yield from ("What runs where:", "", feasibility.matrix.text, "")
-        yield from _scale_parts(every_scale, machine, request.machine.nodes)
+        yield from _scale_parts(scale_rows, machine, request.machine.nodes)
         if planned.cases:
             yield from _command_lines(planned) if details else [f"-v adds: {_DETAILS}"]
             yield ""
@@ -121,9 +124,9 @@ def plan_command(campaign: Path, machine: str, results: Path, details: bool) -> 
 def campaigns_command(machine: str, results: Path) -> Answer:
     """List the campaigns: how long each takes on a machine, and what it answers.
 
-    Times are those of `nimc plan`: of a campaign that was measured, by the lengths of its runs.
+    Times are those of `nimc plan`: if a campaign was measured, from the lengths of its runs.
     """
-    load_machine(machine)  # fails here, and not for each campaign, if the machine is invalid
+    load_machine(machine)  # an invalid machine fails here, and not for each campaign
     files = sorted((ROOT / "campaigns").glob("*.yaml"))
     rows = [_campaign_row(file, machine, results) for file in files]
     cells = [[row["campaign"], _duration_text(row), row["title"]] for row in rows]
@@ -137,7 +140,7 @@ def campaigns_command(machine: str, results: Path) -> Answer:
 
 
 _DURATION_LEGEND = (
-    "takes: from the fewest pairs of each case to the most, as its plan says; by the lengths of"
+    "takes: from the fewest pairs of each case to the most, as its plan says; with the lengths of"
     " earlier runs, if there are any"
 )
 _DURATIONS = ("duration_least_s", "duration_most_s")
@@ -157,7 +160,7 @@ def _campaign_row(file: Path, machine: str, results: Path) -> dict[str, Any]:
 
 
 def _duration_text(row: dict[str, Any]) -> str:
-    """Return the time that a campaign takes, in whole minutes or hours."""
+    """Return the time that a campaign takes, in whole minutes; above two hours, in whole hours."""
     if row["why"]:
         return "cannot run"
     least_s, most_s = (row[name] for name in _DURATIONS)
@@ -169,7 +172,7 @@ def _duration_text(row: dict[str, Any]) -> str:
 
 
 def _omission_lines(request: Request, feasibility: Feasibility) -> list[str]:
-    """Return what cannot run and why.
+    """Return lines that say what cannot run, and why.
 
     For a workload that runs nowhere, the reason stands only in the table of what runs where.
     """
@@ -184,7 +187,7 @@ def _omission_lines(request: Request, feasibility: Feasibility) -> list[str]:
 
 
 def _scale_parts(rows: list[ScaleRow], machine: str, nodes: int | None) -> list[str | Table]:
-    """Return how much is written at each scale; nothing for campaigns without a timetable."""
+    """Return a table of the writes at each scale; nothing for campaigns without a timetable."""
     if not rows:
         return []
     table = Table(_SCALE_HEADER, list(map(_scale_cells, rows)), [0, 1])
@@ -200,23 +203,23 @@ def _scale_parts(rows: list[ScaleRow], machine: str, nodes: int | None) -> list[
 
 def _command_lines(planned: Plan) -> list[str]:
     """Return ReFrame's command for each block that always runs."""
-    parts = [f"ReFrame's commands ({RUN} is the folder of the run):"]
+    lines = [f"ReFrame's commands ({RUN} is the folder of the run):"]
     for case in planned.cases:
-        always = [block for block in case.blocks if block.needed == "always"]
-        for block in always:
-            parts.append(f"\n# {case.case}, block {block.block}: {block.pairs} pairs")
-            parts.append(command_to_paste(block.command))
-        if more := len(case.blocks) - len(always):
-            parts.append(f"# plus up to {more} more, while undecided")
-    return parts
+        sure_blocks = [block for block in case.blocks if block.needed == "always"]
+        for block in sure_blocks:
+            lines.append(f"\n# {case.case}, block {block.block}: {block.pairs} pairs")
+            lines.append(command_to_paste(block.command))
+        if more := len(case.blocks) - len(sure_blocks):
+            lines.append(f"# plus up to {more} more, while undecided")
+    return lines
 
 
-def _reach_lines(reached: list[Reach], spreads: Spreads) -> list[str]:
-    """Return what each case shows in 90 % of runs; nothing for a campaign without effects."""
-    if not reached:
+def _reach_lines(reaches: list[Reach], spreads: Spreads) -> list[str]:
+    """Return lines that say what each case shows in 90 % of runs; none without effects."""
+    if not reaches:
         return []
     title = f"What is shown in 90 % of runs, with a spread of single runs {spreads.source}:"
-    return [wrapped(title), "", *map(wrapped, lines(reached)), ""]
+    return [wrapped(title), "", *map(wrapped, reach.lines(reaches)), ""]
 
 
 def _case_listing(planned: Plan, remarks: list[str]) -> Listing:
@@ -248,15 +251,26 @@ def _core_hours_text(planned: Plan) -> str:
 
 def _factor_lines(cases: list[Case]) -> list[str]:
     """List the factors that change within a block, and those with a case for each level."""
-    within = grouped((_levels_within(case), case.case) for case in cases if case.factors_within)
-    between = grouped((name, case.case) for case in cases for name in case.factors_between)
+    cases_by_levels = grouped(
+        (_levels_text(case), case.case) for case in cases if case.factors_within
+    )
+    cases_by_factor = grouped(
+        (factor, case.case) for case in cases for factor in case.factors_between
+    )
     return [
-        *(f"change within a block: {text}: {', '.join(names)}" for text, names in within.items()),
-        *(f"a case for each level: {text}: {', '.join(names)}" for text, names in between.items()),
+        *(
+            f"change within a block: {levels}: {', '.join(names)}"
+            for levels, names in cases_by_levels.items()
+        ),
+        *(
+            f"a case for each level: {factor}: {', '.join(names)}"
+            for factor, names in cases_by_factor.items()
+        ),
     ]
 
 
-def _levels_within(case: Case) -> str:
+def _levels_text(case: Case) -> str:
+    """Return the factors that change within a case's blocks, with their levels."""
     levels = "; ".join(
         f"{name} {', '.join(map(level_text, levels))}"
         for name, levels in case.factors_within.items()
@@ -280,6 +294,7 @@ def _case_line(case: Case) -> Line:
 def _duration_and_node_hours(
     least_s: float, most_s: float, least_node_hours: float, most_node_hours: float
 ) -> tuple[str, str]:
+    """Return the cells of a duration and of node-hours, each from the least to the most."""
     node_hours = range_text(number(least_node_hours, 2), number(most_node_hours, 2))
     return range_text(duration(least_s), duration(most_s)), node_hours
 
@@ -298,14 +313,14 @@ def _scale_cells(row: ScaleRow) -> list[str]:
 
 def command_to_paste(words: list[str]) -> str:
     """Return a command line in 80 columns; `RUN` remains a variable of the shell."""
-    parts: list[str] = []
+    option_texts: list[str] = []
     for previous, word in zip(["", *words], words, strict=False):
         quoted = f'"{word}"' if RUN in word else shlex.quote(word)
         if previous in _OPTIONS_WITH_VALUE:
-            parts[-1] += f" {quoted}"
+            option_texts[-1] += f" {quoted}"
         else:
-            parts.append(quoted)
-    return broken_command(parts)
+            option_texts.append(quoted)
+    return broken_command(option_texts)
 
 
 def range_text(least: str, most: str) -> str:

@@ -63,8 +63,8 @@ _REMEDIES_DETAILS = (
     "--pictures",
     type=options.OutputPath(folder=True),
     metavar="DIR",
-    help="Write all pictures to DIR as SVG and PDF, in widths of columns of IEEE and ACM, with"
-    " captions, and tables, as LaTeX.",
+    help="Write all pictures to DIR as SVG and PDF in the column widths of IEEE and ACM, and their"
+    " captions and the tables as LaTeX.",
 )
 @prints_answer(tables=True)
 @options.force_option
@@ -77,7 +77,7 @@ def report_command(
     parts: list[str | Listing] = []
     for report in reports:
         for run in report.runs:
-            parts += [prose(run.header.run, bold=True), *_fault_lines(run.integrity.lines())]
+            parts += [prose(run.header.run, bold=True), *_alert_lines(run.integrity.lines())]
             parts += map(prose, run.unread_runs)
             parts += tables_of_run(run, details=details)
         parts.append(f"report: {report.page}")
@@ -89,8 +89,8 @@ def report_command(
     return Answer({"reports": documents, "pictures": list(map(str, paper_files.files))}, parts)
 
 
-def _fault_lines(lines: Iterable[str]) -> list[str]:
-    """Return lines in a style that is not overlooked."""
+def _alert_lines(lines: Iterable[str]) -> list[str]:
+    """Return lines in a style that nobody overlooks."""
     return [prose(line, fg="red", bold=True) for line in lines]
 
 
@@ -111,7 +111,7 @@ _EFFECTS_LEGEND = (
     "slowdown of the typical run, with its interval of 95 %; median run without -> with writers"
 )
 #: Least difference of two ratios that a reader of the table sees.
-_MIN_VISIBLE = 0.005
+_MIN_VISIBLE_DIFFERENCE = 0.005
 _CONTRASTS_HEADER = ("case, level", "ratio, 95 %", "kind", "pairs")
 _CONTRASTS_LEGEND = (
     "price: time at the level / at the first level, without writers; "
@@ -120,7 +120,7 @@ _CONTRASTS_LEGEND = (
 
 
 def tables_of_run(run: RunData, *, details: bool = False) -> list[str | Listing]:
-    """Return the tables of a run's effects, prices and gains, with commands for this shell."""
+    """Return the tables of a run's effects, prices and gains; their commands are for this shell."""
     return results_tables(
         run.results,
         run.header,
@@ -146,17 +146,17 @@ def results_tables(
 ) -> list[str | Listing]:
     """Return a table with a line for each effect, then one of prices and gains, if there are any.
 
-    Notes follow the effects: first what disturbed the run, then caveats. The last table is followed
-    by what to do next. Controls and repeated baselines have lines of their own only in a case
-    without effects; elsewhere they are details of the effects. If there is no line at all,
-    `failures` say why.
+    Notes follow the effects: first what disturbed the run, then caveats. What to do next follows
+    the last table. Controls and repeated baselines have lines of their own only in a case without
+    effects; elsewhere they are details of the effects. If there is no line at all, `failures` say
+    why.
     """
     cases_with_effects = {row.case for row in rows if row.role == "effect"}
     shown = [row for row in rows if row.role == "effect" or row.case not in cases_with_effects]
     if not shown:
         reasons = failures or ["only the arm 'off' was run"]
         return [f"no result: {reason}" for reason in reasons]
-    step = next_step(rows, header, commands, pair_s)
+    advice = next_step(rows, header, commands, pair_s)
     heading = heading_of(header)
     parts: list[str | Listing] = [f"{header.campaign}: {heading}"] if heading else []
     effects = Listing(
@@ -166,7 +166,7 @@ def results_tables(
         legend=_EFFECTS_LEGEND,
         details_hint=_EFFECTS_DETAILS,
         details=details,
-        conclusions=[] if contrasts else [step],
+        conclusions=[] if contrasts else [advice],
     )
     parts.append(effects)
     if contrasts:
@@ -175,7 +175,7 @@ def results_tables(
             lines=list(map(_contrast_line, contrasts)),
             legend=_CONTRASTS_LEGEND,
             details=details,
-            conclusions=[step],
+            conclusions=[advice],
         )
         parts += ["", prices_and_gains]
     return parts
@@ -201,13 +201,13 @@ def _effect_notes(rows: Sequence[Result], header: RunHeader, disturbance: str) -
 def _effect_line(row: Result) -> Line:
     divisor, unit = divisor_and_unit(row.off_median, row.unit)
     off, on = (
-        NO_FIGURE if value is None else number(value / divisor, 3)
-        for value in (row.off_median, row.on_median)
+        NO_FIGURE if median is None else number(median / divisor, 3)
+        for median in (row.off_median, row.on_median)
     )
     rejected = f", {row.rejected} rejected" if row.rejected else ""
     # `verdict_text` ends with 'writes' if the verdict is on the effect of the writes. The verdict
     # `EMULATED` already says that they are emulated.
-    emulated = (
+    names_emulation = (
         row.emulated and row.verdict is not Verdict.EMULATED and row.verdict_text.endswith("writes")
     )
     rate, uncontended_rate = (
@@ -217,7 +217,7 @@ def _effect_line(row: Result) -> Line:
     parts = [
         case_and_arm(row),
         estimate_text(row.leading_estimate),
-        f"{row.verdict}{', emulated' if emulated else ''}",
+        f"{row.verdict}{', emulated' if names_emulation else ''}",
         f"{off} -> {on} {unit}",
         f"{plural(row.pairs, 'pair')}{rejected}",
     ]
@@ -256,11 +256,15 @@ def _disagree(row: Result) -> bool:
     ratio = row.on_median / row.off_median
     if row.better == "higher":
         ratio = 1 / ratio
-    if not slowdown.low - _MIN_VISIBLE <= ratio <= slowdown.high + _MIN_VISIBLE:
+    if (
+        not slowdown.low - _MIN_VISIBLE_DIFFERENCE
+        <= ratio
+        <= slowdown.high + _MIN_VISIBLE_DIFFERENCE
+    ):
         return True
     smaller, larger = sorted((ratio, slowdown.value))
     medians_differ = number(row.off_median, 3) != number(row.on_median, 3)
-    slowdown_differs = abs(slowdown.value - 1) > _MIN_VISIBLE
+    slowdown_differs = abs(slowdown.value - 1) > _MIN_VISIBLE_DIFFERENCE
     return smaller < 1 < larger and medians_differ and slowdown_differs
 
 
@@ -347,9 +351,9 @@ def compare_command(
     """Compare nights with reference nights: slowdowns and times, and what differs between them.
 
     A ratio above 1 is worse. A run is a night. With several nights on both sides, a change is named
-    if it exceeds how nights differ, judged over all rows and as far as neighbouring nights may
-    correlate, which 30 nights with reports in the same folder show; seven a side are a good start.
-    With one night on a side, no change is named.
+    if it exceeds how nights differ. This is judged over all rows, with the largest correlation that
+    neighbouring nights may have, which 30 nights with reports in the same folder limit. Seven
+    nights a side are a good start. With one night on a side, no change is named.
     """
     references, runs = _sides(references, runs)
     reference, current = (
@@ -388,7 +392,7 @@ def comparison_parts(compared: ComparedSides, *, details: bool = False) -> Itera
 
     With `details`, all other facts that differ are named too.
     """
-    yield from _fault_lines(text for run in compared.faulty_runs for text in run.lines())
+    yield from _alert_lines(text for run in compared.faulty_runs for text in run.lines())
     title = f"{_side_name(compared.this)} against {_side_name(compared.reference)}"
     yield prose(title, bold=True)
     for line in compared.first_lines:
@@ -425,7 +429,7 @@ def _comparison_line(row: Comparison) -> Line:
     treatment = "" if row.arm in ("on", "off") else f" {row.arm}"
     unit = "" if row.metric == "slowdown" else row.unit
     divisor, scaled_unit = divisor_and_unit(row.reference.value if row.reference else None, unit)
-    values = [
+    estimates = [
         number(estimate.value / divisor, 3) if estimate else NO_FIGURE
         for estimate in (row.reference, row.this)
     ]
@@ -434,13 +438,13 @@ def _comparison_line(row: Comparison) -> Line:
         f"{row.case}{treatment} {METRICS[row.metric]}",
         estimate_text(row.ratio),
         row.text,
-        f"{' -> '.join(values)} {scaled_unit}".rstrip(),
+        f"{' -> '.join(estimates)} {scaled_unit}".rstrip(),
         "" if row.p_adjusted is None else f"p {row.p_adjusted:.2g}",
     ]
     details = [
-        f"{name}: {', '.join(quantity(night, unit, 3).rstrip() for night in side_nights)}"
-        for name, side_nights in nights.items()
-        if side_nights
+        f"{side}: {', '.join(quantity(value, unit, 3).rstrip() for value in values_of_nights)}"
+        for side, values_of_nights in nights.items()
+        if values_of_nights
     ]
     return Line(parts, details)
 
@@ -462,7 +466,8 @@ _REMEDIES_LEGEND = (
     "--traffic-share",
     callback=options.share,
     metavar="SHARE",
-    help="Share of time with traffic as measured: 0.3 or 30%. [default: all the time]",
+    help="Share of the time in which there is traffic as in RUN...: 0.3 or 30% [default: all the"
+    " time].",
 )
 @prints_answer(tables=True)
 @options.force_option
@@ -473,21 +478,22 @@ def advise_command(
     """Say which remedy is worth its price on the machines of RUN..., and what is not decided.
 
     A remedy is recommended only if the whole interval of its net benefit in the next allocation is
-    on the better side, over all remedies tried, and never from emulated traffic. What costs
-    something without traffic needs a --traffic-share, which is an assumption about the machine;
-    nothing of it is measured.
+    on the better side, judged over all remedies tried, and never from emulated traffic. A remedy
+    that costs something without traffic needs --traffic-share. This share is an assumption about
+    the machine, and is not measured.
     """
-    loaded = [load_run(path, force=force) for path in dict.fromkeys(runs)]
-    runs_by_machine = grouped((run.header.machine, run) for run in loaded)
+    loaded_runs = [load_run(path, force=force) for path in dict.fromkeys(runs)]
+    runs_by_machine = grouped((run.header.machine, run) for run in loaded_runs)
     advice_by_machine = {
-        machine: advise(group, traffic_share) for machine, group in runs_by_machine.items()
+        machine: advise(machine_runs, traffic_share)
+        for machine, machine_runs in runs_by_machine.items()
     }
     documents = [advice.as_dict() for advice in advice_by_machine.values()]
-    faults = {str(run.path): run.integrity.faults for run in loaded if run.integrity.faults}
+    faults = {str(run.path): run.integrity.faults for run in loaded_runs if run.integrity.faults}
     parts: list[str | Listing] = []
     for machine, advice in advice_by_machine.items():
         parts.append(prose(machine, bold=True))
-        parts += _fault_lines(
+        parts += _alert_lines(
             line for run in runs_by_machine[machine] for line in run.integrity.lines()
         )
         parts.append(_advice_listing(advice, details=details))
@@ -510,11 +516,11 @@ def _advice_listing(advice: Advice, *, details: bool) -> Listing:
 
 def _remedy_line(row: Remedy) -> Line:
     traffic = "" if row["traffic"] == "on" else f" under {row['traffic']}"
-    standing = [row["standing"]]
+    standing_words = [row["standing"]]
     if not row["paired"]:
-        standing.append("unpaired")
+        standing_words.append("unpaired")
     if row["emulated"]:
-        standing.append("emulated")
+        standing_words.append("emulated")
     net, price, gain, write_ratio = (
         estimate_of(row, name) for name in ("net", "price", "gain", "written")
     )
@@ -528,7 +534,7 @@ def _remedy_line(row: Remedy) -> Line:
     parts = [
         f"{row['case']} {row['remedy']}{traffic}",
         estimate_text(net),
-        ", ".join(standing),
+        ", ".join(standing_words),
         " ".join(price_and_gain),
     ]
     details = [
@@ -538,13 +544,17 @@ def _remedy_line(row: Remedy) -> Line:
     return Line(parts, details, _STANDING_COLOURS.get(row["standing"], "yellow"))
 
 
+#: A loss of 1 for each B/s, in per cent for each GB/s.
+_PERCENT_PER_GB = 100 * 1e9
+
+
 def _sweep_text(row: Mapping[str, Any]) -> str:
-    """Return the loss per byte written in a sweep, and the crossover with a reserved core."""
+    """Return the loss per byte written in a sweep, and where it equals a reserved core's price."""
     sweep_name = ", ".join(filter(None, (row["case"], row["at"])))
     if row["word"] != "yes":
         return f"{sweep_name}: the loss is curved, so no line gives a loss per byte"
     # Unless the figure is a bandwidth, the loss is relative: per cent for each GB/s written.
-    factor, unit = (1.0, "B/s per B/s") if row["bandwidth"] else (1e11, "% per GB/s")
+    factor, unit = (1.0, "B/s per B/s") if row["bandwidth"] else (_PERCENT_PER_GB, "% per GB/s")
     figures = (row[f"slope{end}"] * factor for end in ("", "_low", "_high"))
     value, low, high = (number(figure, 3) for figure in figures)
     text = f"{sweep_name}: lost per byte written {value} [{low}, {high}] {unit}"

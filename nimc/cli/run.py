@@ -42,23 +42,27 @@ if TYPE_CHECKING:
     from analysis.report.page import Report
 
 
+#: How many allowed numbers of pairs a message shows.
+_SHOWN_NUMBERS = 9
+
+
 def _require_interim(_ctx: click.Context, _param: click.Parameter, pairs: int | None) -> int | None:
-    """Return `pairs`. Raises InputError if there is no interim analysis at this number of pairs."""
+    """Return `pairs`. Raises InputError for a number of pairs without an interim analysis."""
     allowed = [interim.pairs for interim in interim_analyses(MAX_PAIRS)]
     if pairs is not None and pairs not in allowed:
-        examples = ", ".join(map(str, allowed[:9]))
+        examples = ", ".join(map(str, allowed[:_SHOWN_NUMBERS]))
         raise InputError(f"--pairs: {pairs} found; allowed, as verdicts need: {examples}, ...")
     return pairs
 
 
-def pairs_option(usual: str) -> Callable[[Callable[..., Any]], Callable[..., Any]]:
-    """Return the option `--pairs`; `usual` says which limits hold without it."""
-    text = f"Most pairs of a case, {usual}; a finished run continues up to them."
-    return click.option("--pairs", type=int, metavar="N", callback=_require_interim, help=text)
+def pairs_option(usual_limit: str) -> Callable[[Callable[..., Any]], Callable[..., Any]]:
+    """Return the option `--pairs`; `usual_limit` says which limit it has or replaces."""
+    help_text = f"Most pairs of a case, {usual_limit}; a finished run continues up to this number."
+    return click.option("--pairs", type=int, metavar="N", callback=_require_interim, help=help_text)
 
 
 fresh_option = click.option(
-    "--fresh", is_flag=True, help="Start a new run even if there is an unfinished one."
+    "--fresh", is_flag=True, help="Start a new run even if an earlier one is unfinished."
 )
 
 
@@ -120,12 +124,12 @@ def run_and_report(
     fresh: bool,
     pairs: int | None,
     fail_inconclusive: bool = False,
-    in_words: Callable[[str], str] = str,
+    reword: Callable[[str], str] = str,
 ) -> Answer | int:
     """Run a campaign as `run_campaign` does, and make its report."""
     floor = request.campaign.pairs.floor
     if pairs is not None and pairs < floor:
-        allowed = in_words(f"{floor} or more, the campaign's `pairs.floor`")
+        allowed = reword(f"{floor} or more, the campaign's `pairs.floor`")
         raise InputError(f"--pairs: {pairs} found; allowed: {allowed}")
 
     def conclude(folder: RunFolder, failures: list[Failure]) -> Answer:
@@ -144,7 +148,7 @@ def run_and_report(
         conclude,
         fresh=fresh,
         pairs=pairs,
-        in_words=in_words,
+        reword=reword,
     )
 
 
@@ -174,12 +178,12 @@ def run_campaign(
     *,
     fresh: bool = False,
     pairs: int | None = None,
-    in_words: Callable[[str], str] = str,
+    reword: Callable[[str], str] = str,
 ) -> Answer | int:
     """Run a campaign, or resume its latest unfinished run, and return what `conclude` returns.
 
     With `pairs`, a finished run is resumed, too. If the run is stopped, the exit status is returned
-    instead. `in_words` translates the reason of a failure into the words of the command.
+    instead. `reword` puts the reason of a failure in the words of the command.
     """
     remark = discard if progress == "quiet" else log
     options.require_writable_results(results)
@@ -242,7 +246,7 @@ def run_campaign(
                         least_s = runner.least_s()
                         reservation.check(request.machine, request.most_origin_nodes, least_s)
                         failures = [
-                            replace(failure, reason=in_words(failure.reason))
+                            replace(failure, reason=reword(failure.reason))
                             for failure in runner.run_all()
                         ]
                     interrupts.check()  # a signal may have come after the last block

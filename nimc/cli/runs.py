@@ -17,7 +17,7 @@ from records.errors import InputError
 from records.run import load_header
 from records.run_folder import reason_to_distrust_run, run_folders, run_size_b
 
-#: Keys of a row that come from the header of the run, and from its samples.
+#: Keys of a row whose values come from the header of the run, and from its samples.
 _HEADER_KEYS = ("machine", "campaign", "started_s")
 _SAMPLE_KEYS = ("samples", "rejected")
 
@@ -35,7 +35,7 @@ def runs_command(results: Path) -> Answer:
 
 
 def _run_row(run: Path) -> dict[str, Any]:
-    """Return the facts of a run; those that cannot be read are None."""
+    """Return the facts about a run; those that cannot be read are None."""
     row: dict[str, Any] = {"run": run.name, **dict.fromkeys([*_HEADER_KEYS, *_SAMPLE_KEYS])}
     try:
         if reason := reason_to_distrust_run(run):

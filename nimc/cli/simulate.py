@@ -29,7 +29,10 @@ from records.errors import InputError
 @click.option("--ranks", default="64,1024,8192", metavar="N,N")
 @click.option("--ranks-per-node", type=click.IntRange(1), default=16)
 @click.option(
-    "--worst", "worst_slowdown", type=float, help="Slowdown of one rank of a hit node, the slowest."
+    "--worst",
+    "worst_slowdown",
+    type=float,
+    help="Slowdown of the slowest rank on a target node.",
 )
 @click.option(
     "--writers",
@@ -37,7 +40,12 @@ from records.errors import InputError
     default="daly",
     help="Writes in progress: a number, a share of the ranks such as 0.2%, or daly (see writers).",
 )
-@click.option("--paper", "published", is_flag=True, help="What the published figures explain.")
+@click.option(
+    "--paper",
+    "published",
+    is_flag=True,
+    help="Show how much of the published slowdown the published figures explain.",
+)
 @prints_answer()
 def simulate_command(published: bool, **simulation: Any) -> Answer:
     """Simulate the slowdown of a synchronised application from that of a single node."""
@@ -54,12 +62,14 @@ def _simulate(
 ) -> tuple[dict[str, Any], list[str | Table]]:
     """Return the document and the text of a simulation. Raises InputError."""
     if worst_slowdown is None:
-        raise InputError("--worst: missing; the measured slowdown of a hit node's slowest rank")
+        raise InputError(
+            "--worst: missing; allowed: the measured slowdown of a target's slowest rank"
+        )
     if not 1 <= worst_slowdown < math.inf:
         raise InputError(f"--worst: {worst_slowdown:g} found; allowed: a number from 1")
     rows = []
-    for part in ranks.split(","):
-        application = Application(units.count(part, "--ranks"), ranks_per_node, STEPS, STEP_S)
+    for rank_count in ranks.split(","):
+        application = Application(units.count(rank_count, "--ranks"), ranks_per_node, STEPS, STEP_S)
         writer_count = _writer_count(writers, application.ranks)
         if writer_count > application.nodes:
             raise InputError(
@@ -93,30 +103,30 @@ def _simulate(
     return {"model": model, "rows": rows}, parts
 
 
-def _writer_count(text: str, ranks: int) -> int:
-    """Return the number of writers that an option means. Raises InputError."""
-    if text == "daly":
+def _writer_count(writers: str, ranks: int) -> int:
+    """Return the number of writers that the option `--writers` means. Raises InputError."""
+    if writers == "daly":
         return concurrent_writers(ranks, PAPER_MTTI_S, WRITE_S).concurrent_writers
-    if text.endswith("%"):
-        return round(ranks * units.share(text, "--writers"))
-    return units.count(text, "--writers")
+    if writers.endswith("%"):
+        return round(ranks * units.share(writers, "--writers"))
+    return units.count(writers, "--writers")
 
 
 def _published_parts(paper: dict[str, Any]) -> list[str | Table]:
-    """Return what the model explains of the published slowdowns."""
+    """Return how much of the published slowdowns the model explains."""
     keys = ("column", "ranks", "nodes", "writers_published")
     cells = [
         [*(str(row[key]) for key in keys), f"{row['slowdown_modelled_worst_rank']:.2f}"]
         for row in paper["rows"]
     ]
-    begin = (
+    introduction = (
         f"Published: LAMMPS slowed {paper['single_node_slowdown_published']:.2f} times on one node"
         " (mean of 10 runs). Modelled, with the published writers all the time and steps of"
         f" {1000 * paper['step_s_assumed']:g} ms (assumed):"
     )
     table = Table(["writers of", "ranks", "nodes", "writers", "slowdown"], cells)
-    end = (
-        "Of the slowdown published at scale with Daly's writers (minimum of 5 runs) the model"
+    share_title = (
+        "Of the slowdown published at scale with Daly's writers (minimum of 5 runs), the model"
         " explains"
     )
     readings = [
@@ -124,7 +134,7 @@ def _published_parts(paper: dict[str, Any]) -> list[str | Table]:
         f" {100 * reading['explained_share_of_excess']:.1f} % of the excess over 1"
         for reading in paper["readings"]
     ]
-    return [wrapped(begin), "", table, "", *map(wrapped, [end, *readings])]
+    return [wrapped(introduction), "", table, "", *map(wrapped, [share_title, *readings])]
 
 
 # `nimc writers`: how many nodes receive a checkpoint at the same time.
@@ -145,15 +155,15 @@ def _published_parts(paper: dict[str, Any]) -> list[str | Table]:
     metavar="LENGTH",
     help="Length of one write: 1s, or '46k messages of 64KiB at 3GB/s'.",
 )
-@click.option("--paper", "published", is_flag=True, help="Table V, published and computed.")
+@click.option("--paper", "published", is_flag=True, help="Show Table V, published and computed.")
 @prints_answer()
 def writers_command(ranks: str, mtti_s: float, write: str, published: bool) -> Answer:
-    """Compute concurrent writers of ranks that checkpoint uncoordinated at Daly's interval."""
+    """Compute how many ranks write at once if each checkpoints on its own at Daly's interval."""
     if published:
         options.allow_only("--paper", "--json")
         document, parts = _table_5()
         return Answer(document, parts, schema=2)
-    rank_counts = [units.count(part, "--ranks") for part in ranks.split(",")]
+    rank_counts = [units.count(text, "--ranks") for text in ranks.split(",")]
     write_s = parse_write(write, "--write").length_at(None, "--write")
     rows = [concurrent_writers(count, mtti_s, write_s) for count in rank_counts]
     header = ["ranks", "interval (s)", "daly", "exact", "writes/s", f"constant {PAPER_SHARE:.1%}"]

@@ -27,7 +27,7 @@ _jobs_option = click.option(
     type=click.IntRange(1),
     default=len(os.sched_getaffinity(0)),
     show_default="all cores",
-    help="Processes.",
+    help="Processes that build at the same time.",
 )
 
 
@@ -46,8 +46,8 @@ def _spack_layout(machine: str) -> SpackLayout:
     return spack_layout
 
 
-def _print_progress(text: str) -> None:
-    click.echo(text, err=True)
+def _print_progress(line: str) -> None:
+    click.echo(line, err=True)
 
 
 @spack_command.command()
@@ -62,7 +62,7 @@ def _print_progress(text: str) -> None:
     type=FILE,
     help="Externals of this machine [default: spack_envs/machines/MACHINE.yaml, if it exists].",
 )
-@click.option("--mirror", metavar="URL", help="A mirror of sources and built packages.")
+@click.option("--mirror", metavar="URL", help="A mirror that has sources and built packages.")
 @prints_answer()
 def setup(
     machine: str, packages: Path | None, machine_file: Path | None, mirror: str | None
@@ -73,16 +73,17 @@ def setup(
     note = "" if settings.pinned else " (not the pinned version)"
     programs_by_compiler = compilers(spack_layout, settings)
     languages_by_compiler = {
-        name: [LANGUAGES[key][0] for key in programs]
-        for name, programs in programs_by_compiler.items()
+        compiler: [_language_name(language) for language in programs]
+        for compiler, programs in programs_by_compiler.items()
     }
-    listed = [
-        f"{name} ({', '.join(languages)})" for name, languages in languages_by_compiler.items()
+    compiler_texts = [
+        f"{compiler} ({', '.join(languages)})"
+        for compiler, languages in languages_by_compiler.items()
     ]
     lines = [
         f"Spack {settings.version}{note} in {settings.spack}",
         f"files in {spack_layout.root}",
-        f"compilers: {', '.join(listed) or 'none'}",
+        f"compilers: {', '.join(compiler_texts) or 'none'}",
     ]
     if fault_and_remedy := compiler_fault_and_remedy(programs_by_compiler, machine):
         lines.append(": ".join(fault_and_remedy))
@@ -92,6 +93,11 @@ def setup(
         "compilers": languages_by_compiler,
     }
     return Answer(document, map(wrapped, lines))
+
+
+def _language_name(language: str) -> str:
+    name, *_packages = LANGUAGES[language]
+    return name
 
 
 @spack_command.command()
@@ -126,19 +132,19 @@ def info(stacks: tuple[str, ...], machine: str) -> Answer:
     records = [
         read_built(spack_layout, name) for name in stacks or built_environments(spack_layout)
     ]
-    return built_answer([record for record in records if record])
+    return built_answer([built for built in records if built])
 
 
-def built_answer(built: list[Built]) -> Answer:
-    """List the packages of environments, and the folder of programs of each environment."""
+def built_answer(environments: list[Built]) -> Answer:
+    """List the packages of built environments, and the folder of each one's programs."""
     header = ["environment", "package", "version", "hash"]
     rows = [
         # The version of a commit is `git.COMMIT=VERSION`, with the VERSION of its recipe.
-        [stack.environment, spec["name"], spec["version"].rpartition("=")[2], spec["hash"][:7]]
-        for stack in built
-        for spec in stack.specs
+        [built.environment, spec["name"], spec["version"].rpartition("=")[2], spec["hash"][:7]]
+        for built in environments
+        for spec in built.specs
     ]
-    folders = [f"{stack.environment}: {stack.view}/bin" for stack in built]
+    folders = [f"{built.environment}: {built.view}/bin" for built in environments]
     parts: list[str | Table] = [Table(header, rows), *map(wrapped, folders)]
-    document = {"environments": [asdict(stack) for stack in built]}
+    document = {"environments": [asdict(built) for built in environments]}
     return Answer(document, parts if rows else ["nothing is built"])

@@ -26,7 +26,7 @@ def scrontab() -> str:
 def gitlab() -> str:
     (job,) = yaml.safe_load((FOLDER / "gitlab-ci.yml").read_text()).values()
     (command,) = job["script"]
-    assert job["allow_failure"]["exit_codes"] == [nights.EXIT["slower"]]
+    assert job["allow_failure"]["exit_codes"] == [nights.EXIT_STATUSES["slower"]]
     assert command.partition(" > ")[2] in job["artifacts"]["paths"]
     return str(command.partition(" > ")[0])
 
@@ -35,7 +35,7 @@ def github() -> str:
     (job,) = yaml.safe_load((FOLDER / "github-actions.yml").read_text())["jobs"].values()
     command, upload = job["steps"]
     words, _, otherwise = command["run"].partition(" || ")
-    assert f'[ "$status" = {nights.EXIT["slower"]} ]' in otherwise
+    assert f'[ "$status" = {nights.EXIT_STATUSES["slower"]} ]' in otherwise
     assert (upload["if"], words.partition(" > ")[2]) == ("always()", upload["with"]["path"])
     return str(words.partition(" > ")[0])
 
