@@ -2,8 +2,8 @@
 
 A role is a quantity that may explain a slowdown. An event is a counter of a processor. The same
 name of an event means different things on different processors. So roles are compared between
-machines, and events are not. A role without a row for a family is missing there. Standard library
-only.
+machines, and events are not. A role is missing on a family for which no row counts it. Standard
+library only.
 
 The rows are in roles.json. Their sources:
 kernel  event lists of perf (Linux, tools/perf/pmu-events/arch/x86/FAMILY/*.json); counters of the
@@ -55,7 +55,7 @@ ROLES = {
 SHARES = tuple(name for name, role in ROLES.items() if role.unit == "1")
 
 #: Groups of metrics, which perf calculates from events of its own choice.
-METRICS = ("topdown",)
+METRIC_GROUPS = ("topdown",)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -77,28 +77,28 @@ class RoleCount:
     note: str = ""
 
 
-def _counts() -> tuple[RoleCount, ...]:
-    """The rows of roles.json; a name of several families stands for all of them."""
+def _read_counts() -> tuple[RoleCount, ...]:
+    """The rows of roles.json; a name in its `families` stands for several families."""
     table = json.loads(Path(__file__).with_name("roles.json").read_text())
     families_by_name: dict[str, list[str]] = table["families"]
     counts = []
     for row in table["counts"]:
         families = chain(*(families_by_name.get(name, [name]) for name in row["families"]))
-        lists = {"families": tuple(families), "events": tuple(row["events"])}
-        counts.append(RoleCount(**(row | lists)))
+        tuples = {"families": tuple(families), "events": tuple(row["events"])}
+        counts.append(RoleCount(**(row | tuples)))
     return tuple(counts)
 
 
-COUNTS = _counts()
+COUNTS = _read_counts()
 
 
 def groups(tool: str) -> dict[str, Scope]:
-    """The groups of a tool, in the table's order, and what they cover."""
+    """Group -> its scope, for the groups of a tool in the table's order."""
     return {row.group: ROLES[row.role].scope for row in COUNTS if row.tool == tool}
 
 
 def counts(tool: str, group: str, family: str | None) -> list[RoleCount]:
-    """The rows of one group of a tool on one family."""
+    """The rows of one group of a tool on one family; none if the family is None."""
     return [
         row for row in COUNTS if (row.tool, row.group) == (tool, group) and family in row.families
     ]

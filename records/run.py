@@ -55,20 +55,20 @@ _Node = Annotated[int, Field(ge=0, lt=1_000_000)]
 
 
 class HostFacts(BaseModel):
-    """A host (`records.machine.host`)."""
+    """Facts of a host (`records.machine.host`) that results are computed from."""
 
     sockets: Annotated[int, Field(ge=1)] = 1
     numa_nodes: list[dict[str, Any]] = []
 
 
 class NicFacts(BaseModel):
-    """The network interface of a site file."""
+    """The network interface in a site file."""
 
     link_rate_b_s: Annotated[float, Field(gt=0, lt=1e30)] | None = None
 
 
 class SiteFacts(BaseModel):
-    """A site file (`records.machine.site`)."""
+    """Facts of a site file (`records.machine.site`) that results are computed from."""
 
     nic: NicFacts | None = None
 
@@ -78,7 +78,7 @@ class SiteFacts(BaseModel):
 
 
 class HeaderFacts(BaseModel):
-    """`RunHeader.facts`."""
+    """The part of `RunHeader.facts` that results are computed from."""
 
     host: HostFacts = HostFacts()
     site: SiteFacts = SiteFacts()
@@ -107,13 +107,13 @@ class _RequestedCampaign(BaseModel):
 
 
 class _Resolved(BaseModel):
-    """`RunHeader.resolved`."""
+    """The part of `RunHeader.resolved` that is read."""
 
     campaign: _RequestedCampaign = _RequestedCampaign()
 
 
 class NumaFacts(BaseModel):
-    """Levels and nodes of the campaign `numa` (`reframe_tests.numa`)."""
+    """NUMA nodes of a machine, and those that the levels of the campaign `numa` stand for."""
 
     numa_nodes: Annotated[int, Field(ge=1, lt=1_000_000)]
     nic_node: _Node | None
@@ -128,20 +128,20 @@ SCHEMA_VERSION = 5
 MARGIN = 0.02
 FLOOR, CAP = 8, 24
 
-Moment = Annotated[float, Field(ge=0, lt=1e11)]
+UnixTime = Annotated[float, Field(ge=0, lt=1e11)]
 Share = Annotated[float, Field(gt=0, le=1)]
-Pairs = Annotated[int, Field(ge=1, le=1_000_000)]
+PairCount = Annotated[int, Field(ge=1, le=1_000_000)]
 
 
 @dataclass(frozen=True)
 class Requirements:
-    """The requirements of the campaign on every run, for checking what is stored against them."""
+    """What the campaign requires of every run; stored runs are checked against it."""
 
     #: Case -> names of the treatments of each of its pairs, in the plan's order.
     cases: dict[PlainName, Annotated[list[str], Field(min_length=1)]]
     #: Least share of its rate alone that every writer had to reach.
     min_share: Share
-    #: How often a rejected run was repeated at most.
+    #: Maximum number of times that a rejected run is repeated.
     retries: Annotated[int, Field(ge=0, le=100)]
 
 
@@ -165,28 +165,29 @@ class RunHeader:
     machine: PlainName
     #: Unix time; the end is None while the run is not complete, and before the start if the clock
     #: was set back between two sessions.
-    started_s: Moment
-    finished_s: Moment | None
+    started_s: UnixTime
+    finished_s: UnixTime | None
     #: SHA-256 of the resolved campaign, the machine file, `--nodelist` and, on a shared host, its
-    #: name; a run resumes only if it is the same.
+    #: name; a run is resumed only if the digest is the same.
     digest: str
     #: Text of the campaign file; those of this project have up to 5,000 characters.
     campaign_text: Annotated[str, Field(max_length=1 << 20)]
-    #: Pairs per case: minimum, maximum, and the target for the interval's relative half-width.
-    pairs_floor: Pairs
-    pairs_cap: Pairs
+    #: Pairs per case: minimum and maximum; and the relative half-width that the interval should
+    #: reach.
+    pairs_floor: PairCount
+    pairs_cap: PairCount
     precision: Annotated[float, Field(gt=0, lt=1)] | None
     #: The requirements of the campaign.
     asked: Requirements
-    #: `host`, that of `nimc run` as detected; `site`, the machine file with defaults, in SI units.
+    #: `host`: that of `nimc run`, as detected; `site`: the machine file with defaults, in SI units.
     facts: dict[str, Any] = field(default_factory=dict)
     #: Name -> version of the software that made the run.
     versions: dict[str, str] = field(default_factory=dict)
     #: Commit of this project, with `+` if files were changed; None outside a checkout.
     commit: str | None = None
-    #: 'No effect' is said of an effect whose whole interval is closer to 1 than this share.
+    #: 'No effect' means that the whole interval of an effect is closer to 1 than this share.
     margin: Annotated[float, Field(gt=0, lt=1)] = MARGIN
-    #: Run that this one repeats (`nimc reproduce`): the seed is that of it.
+    #: Run that this one repeats with the same seed (`nimc reproduce`).
     reproduces: Reproduced | None = None
     #: Seed of the order of runs (`drawn_seed`); None: the order is not checked.
     seed: Annotated[int, Field(ge=0, lt=2**63)] | None = None
@@ -197,7 +198,7 @@ class RunHeader:
     #: Head of the chain (`records.chain`) when the run was complete; None before.
     head: Annotated[str, Field(pattern="^[0-9a-f]{64}$")] | None = None
     #: Maximum of pairs that `nimc run --pairs` set later; None: `pairs_cap` holds.
-    pairs_raised: Pairs | None = None
+    pairs_raised: PairCount | None = None
     #: Schema of `run.json`.
     schema: int = SCHEMA_VERSION
 
@@ -218,7 +219,10 @@ class RunHeader:
 
 
 def load_header(run: Path) -> RunHeader:
-    """The header of the run in folder `run`. Raises InputError if missing, invalid or newer."""
+    """The header of the run in folder `run`. Raises InputError if missing or invalid.
+
+    A header of another schema is invalid.
+    """
     path = run / "run.json"
     try:
         record = read_json(path)
@@ -261,7 +265,7 @@ def facts_of(header: RunHeader) -> HeaderFacts:
 
 
 def entries_of(header: RunHeader) -> list[RequestedEntry] | None:
-    """The entries of a header's campaign, validated by `load_header`; None if it has none."""
+    """The entries of a header's campaign; None if it has none. `load_header` has validated them."""
     if header.resolved is None:
         return None
     return _Resolved.model_validate(header.resolved).campaign.workloads

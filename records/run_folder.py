@@ -42,7 +42,7 @@ def require_results(folder: Path) -> None:
 
 
 def reason_to_distrust_run(run: Path) -> str | None:
-    """Return why another user may have made a part of a run; None if all is the user's own."""
+    """Return why another user may have made a part of a run; None if all is this user's own."""
     samples = run / "samples"
     parts = [
         run,
@@ -74,7 +74,7 @@ def run_size_b(run: Path) -> int:
 # were written if the sample was not accepted, else they are removed.
 
 
-#: Maximum size of an output that is kept, and of all outputs of a run once compressed, bytes.
+#: Maximum size of an output that is compressed, and of all compressed outputs of a run, bytes.
 MAX_LOG_B = 4 << 20
 MAX_RUN_LOGS_B = 256 << 20
 #: Ending that is added to the name of a compressed output.
@@ -137,7 +137,7 @@ def read_log(run: Path, name: str) -> bytes:
     try:
         with open_regular(source) as file:
             if is_compressed:
-                # Compressed content is hardly longer than the content; a longer file is damaged.
+                # Compressing hardly lengthens any content, so a longer file is damaged.
                 content = _uncompressed(file.read(2 * MAX_LOG_B))
             else:
                 content = file.read(MAX_LOG_B + 1)

@@ -1,4 +1,4 @@
-"""Checks stored samples against the types of their record (`records.sample`), and further rules."""
+"""Checks stored samples against the types of their record (`records.sample`) and further rules."""
 
 from __future__ import annotations
 
@@ -35,26 +35,26 @@ def _adapter() -> pydantic.TypeAdapter[_StoredSample]:
     return pydantic.TypeAdapter(_StoredSample)  # takes 50 ms
 
 
-def check_samples(text: bytes, path: Path, first_line: int) -> None:
-    """Raise InputError for the first line of `text`, whole lines of a file, that is no sample."""
+def check_samples(lines: bytes, path: Path, first_line_number: int) -> None:
+    """Raise InputError for the first of these whole lines of a file that is no sample."""
     adapter = _adapter()
     # Pydantic accepts these words as numbers, which JSON does not have. They may also be in texts.
-    has_number_words = b"NaN" in text or b"Infinity" in text
-    for number, line in enumerate(text.split(b"\n")[:-1], first_line):
+    has_number_words = b"NaN" in lines or b"Infinity" in lines
+    for line_number, line in enumerate(lines.split(b"\n")[:-1], first_line_number):
         try:
             sample = adapter.validate_json(line, strict=True)
             if has_number_words:
                 from_json(line, allow_inf_nan=False)
         except pydantic.ValidationError as error:
-            raise InputError(f"{path}:{number}: {_fault(line, error)}") from error
+            raise InputError(f"{path}:{line_number}: {_fault(line, error)}") from error
         except ValueError as error:
-            raise InputError(f"{path}:{number}: {error}") from error
-        if broken := _broken_rule(sample):
-            raise InputError(f"{path}:{number}: {broken}")
+            raise InputError(f"{path}:{line_number}: {error}") from error
+        if broken_rule := _broken_rule(sample):
+            raise InputError(f"{path}:{line_number}: {broken_rule}")
 
 
 def _broken_rule(sample: _StoredSample) -> str | None:
-    """Return the broken rule of a sample that the types of its fields do not state, or None."""
+    """Return which rule a sample breaks, other than the types of its fields; None if none."""
     accepted, wrong = ("kept", "accepted") if sample.schema == 6 else ("accepted", "kept")
     if sample.outcome == wrong:
         return f"outcome: '{wrong}' found; allowed: '{accepted}' in schema {sample.schema}"
@@ -70,25 +70,26 @@ def _fault(line: bytes, error: pydantic.ValidationError) -> str:
     """The first fault of a line; another schema comes before all other faults."""
     try:
         record = from_json(line, allow_inf_nan=False)
-    except ValueError as unread:
-        return str(unread)
+    except ValueError as invalid:
+        return str(invalid)
     if isinstance(record, dict) and record.get("schema") not in _READABLE_SCHEMAS:
         return f"schema: {record.get('schema')!r} found; allowed: 6, 7; {OLDER_SCHEMAS}"
     return first_fault(error)
 
 
 def refuse_broken(
-    frame: pl.DataFrame, rules: Sequence[tuple[str, pl.Expr, str]], path: Path, first_line: int = 1
+    frame: pl.DataFrame, rules: Sequence[tuple[str, pl.Expr, str]], path: Path
 ) -> None:
-    """Raise InputError for the first row that breaks one of `rules`.
+    """Raise InputError for the first row that breaks one of `rules`; row 0 is line 1 of `path`.
 
     A rule is a column, an expression that is true for a row that breaks it, and what is allowed.
     """
-    first = [
-        broken.arg_true().first().alias(str(number)) for number, (_, broken, _) in enumerate(rules)
+    first_broken_rows = [
+        is_broken.arg_true().first().alias(str(index))
+        for index, (_, is_broken, _) in enumerate(rules)
     ]
-    for (name, _, allowed), row in zip(rules, frame.select(first).row(0), strict=True):
+    rows = frame.select(first_broken_rows).row(0)
+    for (name, _, allowed), row in zip(rules, rows, strict=True):
         if row is not None:
             value = frame[name][row]
-            location = f"{path}:{first_line + row}"
-            raise InputError(f"{location}: {name}: {value!r} found; allowed: {allowed}")
+            raise InputError(f"{path}:{row + 1}: {name}: {value!r} found; allowed: {allowed}")

@@ -1,7 +1,7 @@
-"""Text in one line: quoted text of others, made safe to print, and lists of names.
+"""Text on one line: quoted text of others, made safe to print, and lists of names.
 
-`analysis.display` lays out all other text. These functions are here since modules of `records` and
-the conductor, which cannot import it, quote text of others too.
+`analysis.display` lays out all other text. Modules of `records` and of the conductor cannot import
+it, but need these functions too.
 """
 
 from __future__ import annotations

@@ -27,7 +27,7 @@ _ROUNDING = 1e-9
 
 
 class PlannedWrite(NamedTuple):
-    """One planned short write; times in seconds after the timetable's begin. A list in JSON."""
+    """One planned short write; times in seconds after the timetable's start. A list in JSON."""
 
     number: int
     #: Index of the target among the timetable's.
@@ -40,7 +40,7 @@ class PlannedWrite(NamedTuple):
 class StaggeredWrites:
     """Planned short writes to many targets. `staggered_writes` plans them reproducibly.
 
-    Of each write only the target is stored; all else follows from its number.
+    Only the target of each write is stored; all else follows from the number of the write.
     """
 
     seed: int
@@ -68,11 +68,11 @@ class StaggeredWrites:
         return self.start_s(max(self.writers - 1, 0))
 
     def start_s(self, number: int) -> float:
-        """When a write starts, seconds."""
+        """Start of the write with a number, seconds."""
         return number * self.length_s / self.writers if self.writers else 0.0
 
     def write(self, number: int) -> PlannedWrite:
-        """One write in full."""
+        """The write with a number."""
         start_s, end_s = self.start_s(number), self.start_s(number + self.writers)
         return PlannedWrite(number, self.hits[number], start_s, end_s)
 
@@ -85,7 +85,7 @@ class StaggeredWrites:
         return self.origins[self.slot(number) % len(self.origins)]
 
     def writes_of(self, origin: str) -> list[PlannedWrite]:
-        """The writes of an origin, in order of time."""
+        """The writes of an origin, in the order of their starts."""
         slots = range(self.origins.index(origin), self.writers, len(self.origins))
         numbers = [n for slot in slots for n in range(slot, len(self), self.writers)]
         return [self.write(number) for number in sorted(numbers)]
@@ -95,9 +95,9 @@ class StaggeredWrites:
         return {**vars(self), "hits": self.hits.tolist()}
 
 
-def longest_rest_s(targets: int, writers: int, length_s: float) -> float:
+def longest_rest_s(target_count: int, writers: int, length_s: float) -> float:
     """Seconds that a target can rest between writes; 0 if every target is always written to."""
-    return min(max(length_s * (targets - writers) / writers, 0.0), _MAX_REST_S)
+    return min(max(length_s * (target_count - writers) / writers, 0.0), _MAX_REST_S)
 
 
 def staggered_writes(
@@ -110,7 +110,7 @@ def staggered_writes(
     *,
     rest_s: float = 0.0,
 ) -> StaggeredWrites:
-    """Plan writes of `length_s` each, so that `writers` of them go on at any time for `run_s`.
+    """Plan writes of `length_s` each, so that `writers` of them are in progress throughout `run_s`.
 
     A target rests for `rest_s` after a write. With 0 writers the plan is empty. Raises InputError
     for too few targets or too many writes.
@@ -128,13 +128,13 @@ def staggered_writes(
             f" writes to a target need {spacing} targets; there are {len(targets)}"
         )
     # Writes that start until all writers write, and those until the end of the run.
-    count = writers - 1 + math.ceil(run_s * writers / length_s) if writers else 0
-    if count > MAX_WRITES:
+    write_count = writers - 1 + math.ceil(run_s * writers / length_s) if writers else 0
+    if write_count > MAX_WRITES:
         raise InputError(
-            f"timetable: {count} writes of {length_s:g} s in {run_s:g} s; allowed: at most"
+            f"timetable: {write_count} writes of {length_s:g} s in {run_s:g} s; allowed: at most"
             f" {MAX_WRITES}"
         )
-    hits = _drawn_targets(len(targets), count, spacing, random.Random(seed))
+    hits = _drawn_targets(len(targets), write_count, spacing, random.Random(seed))
     return StaggeredWrites(
         seed=seed,
         writers=writers,
@@ -147,17 +147,22 @@ def staggered_writes(
     )
 
 
-def _drawn_targets(targets: int, count: int, spacing: int, rng: random.Random) -> array[int]:
-    """Draw `count` targets: all before any is repeated, none twice within `spacing` writes."""
+def _drawn_targets(
+    target_count: int, write_count: int, spacing: int, rng: random.Random
+) -> array[int]:
+    """Draw the target of each write: none is repeated within a round or within `spacing` writes.
+
+    A round is one write to each target.
+    """
     hits = array("I")
-    free, later = list(range(targets)), list[int]()
-    for number in range(count):
-        if number and number % targets == 0:
-            free, later = later, free
+    free, free_next_round = list(range(target_count)), list[int]()
+    for number in range(write_count):
+        if number and number % target_count == 0:
+            free, free_next_round = free_next_round, free
         if number >= spacing:
-            # A target written to in this round waits for the next one.
-            in_this_round = (number - spacing) // targets == number // targets
-            (later if in_this_round else free).append(hits[number - spacing])
+            rested_write = number - spacing
+            is_of_this_round = rested_write // target_count == number // target_count
+            (free_next_round if is_of_this_round else free).append(hits[rested_write])
         # Of Python's random module, only random() gives the same numbers in every version.
         chosen = int(rng.random() * len(free))
         free[chosen], free[-1] = free[-1], free[chosen]

@@ -1,4 +1,4 @@
-"""Units: quantities as text (`64KiB`, `1GB/s`, `5y`, `46k`) into SI.
+"""Units: quantities as text (`64KiB`, `1GB/s`, `5y`, `46k`), and their values in SI units.
 
 A quantity is read strictly: the unit follows the number without a space and is spelled exactly as
 in the tables below. Ambiguous units (`5m`, `64K`, `1Gb/s`) are errors.
@@ -72,15 +72,16 @@ def fraction(value: Any) -> Any:
 
 
 def share(text: str, field: str) -> float:
-    """`50%` as 0.5, above 0. Raises InputError, which names `field`."""
+    """`50%` as 0.5. Raises InputError, which names `field`, for another text and for 0."""
     match = re.fullmatch(r"(\d+(?:\.\d+)?)%", text, re.ASCII)
     if match is None or not 0 < float(match[1]) < math.inf:
-        raise InputError(f"{field}: {text!r} is not a share above 0; write such as 50%")
+        fault = f"{text!r} is not a share above 0"
+        raise InputError(f"{field}: {fault}; allowed: a percentage, such as 50%")
     return float(match[1]) / 100
 
 
 _FLOP_PER_SECOND = {f"{prefix}flop/s": 1e3**power for power, prefix in enumerate(["", *"kMGT"])}
-#: Spellings of units by programs -> the spelling here.
+#: Pattern of a unit as programs spell it, and the spelling here.
 _SPELLINGS = (
     (re.compile(r"\b([munµ]?)(?:seconds?|secs?)\b"), r"\1s"),
     (re.compile(r"\bµs\b"), "us"),
@@ -90,7 +91,7 @@ _SPELLINGS = (
 
 
 def si_factor(unit: str) -> tuple[float, str]:
-    """Factor and SI unit of a unit in a program's spelling; an unknown unit is unchanged."""
+    """Factor and SI unit for a unit as a program spells it; an unknown unit is not converted."""
     for pattern, spelling in _SPELLINGS:
         unit = pattern.sub(spelling, unit)
     for factors, name in (
@@ -128,16 +129,17 @@ def _whole(value: float, text: str, field: str, items: str) -> int:
 # Figures in reasons of the judge and of checks. `analysis.display.figures` has all others.
 
 
-def distinguishable(value: float, limit: float, digits: int, kind: str) -> tuple[str, str]:
+def distinguishable(value: float, limit: float, digits: int, format_type: str) -> tuple[str, str]:
     """Both numbers as text, with up to three more digits if they would look equal otherwise.
 
-    `kind`: `f` or `%`.
+    `format_type`: `f` or `%`.
     """
     for places in range(digits, digits + 4):
-        texts = f"{value:.{places}{kind}}", f"{limit:.{places}{kind}}"
-        if texts[0] != texts[1]:
-            return texts
-    return f"{value:.{digits}{kind}}", f"{limit:.{digits}{kind}}"
+        shown_value = f"{value:.{places}{format_type}}"
+        shown_limit = f"{limit:.{places}{format_type}}"
+        if shown_value != shown_limit:
+            return shown_value, shown_limit
+    return f"{value:.{digits}{format_type}}", f"{limit:.{digits}{format_type}}"
 
 
 def plural(count: int, noun: str) -> str:

@@ -25,7 +25,7 @@ from records.machine.host import (
     processor_words,
 )
 from records.programs import ProgramAnswer, ask
-from records.roles import METRICS, Scope, counts, groups
+from records.roles import METRIC_GROUPS, Scope, counts, groups
 from records.sample import event_parts
 from reframe_tests.tools import base
 from reframe_tests.tools.base import FOLDER, RANK, CounterRow, State, Tool, ToolError, parsed_number
@@ -164,7 +164,7 @@ def _counted(rows: Sequence[CounterRow], events: Collection[str]) -> bool:
 
 def _event_choice(group: str) -> str:
     """Return shell code that sets `more` (events) or `metrics` by the processor, and notes them."""
-    variable = "metrics" if group in METRICS else "more"
+    variable = "metrics" if group in METRIC_GROUPS else "more"
     cases = []
     for family, patterns in FAMILIES.items():
         events = [event for row in counts("perf_stat", group, family) for event in row.events]

@@ -105,7 +105,10 @@ def test_which_figures_are_better_is_by_the_unit_or_as_requested(
     [
         ("--rate fast -- true", "--rate: 'fast' is not a rate; write a number and one of"),
         ("--rate 0GB/s true", "--rate: '0GB/s' is not above zero; allowed: full, or a rate"),
-        ("--rate 0% true", "--rate: '0%' is not a share above 0; write such as 50%"),
+        (
+            "--rate 0% true",
+            "--rate: '0%' is not a share above 0; allowed: a percentage, such as 50%",
+        ),
         ("--rate 120% true", "--rate: "),
         ("--nodes 2 true", "--nodes: 2 found; allowed: 1, or with --ranks"),
         ("--nodes 10001 --ranks 1 true", "--nodes"),
