@@ -112,20 +112,21 @@ def run(
         tell_command=tell,
         metrics=metrics,
     )
-    ended = night_run.run()
-    parts = _night_parts(ended, night_run.path)
-    return Answer(ended.as_dict(), parts, EXIT_STATUSES.get(ended.outcome, 0), schema=2)
+    night_summary = night_run.run()
+    parts = _night_parts(night_summary, night_run.path)
+    status = EXIT_STATUSES.get(night_summary.outcome, 0)
+    return Answer(night_summary.as_dict(), parts, status, schema=2)
 
 
-def _night_parts(ended: Summary, path: Path) -> Iterator[str | Table]:
+def _night_parts(night_summary: Summary, path: Path) -> Iterator[str | Table]:
     """Yield the night's figures and alarms, and the paths of its run, report and summary."""
-    if ended.figures:
-        yield _figures_table(ended.figures)
-    for alarm in ended.alarms:
+    if night_summary.figures:
+        yield _figures_table(night_summary.figures)
+    for alarm in night_summary.alarms:
         yield prose(alarm.text, fg="red")
-    if ended.run:
-        yield f"run:     {visible(ended.run)}"
-        report = Path(ended.run) / "report" / "report.html"
+    if night_summary.run:
+        yield f"run:     {visible(night_summary.run)}"
+        report = Path(night_summary.run) / "report" / "report.html"
         if report.exists():
             yield f"report:  {visible(str(report))}"
     yield f"summary: {visible(str(path))}"

@@ -35,7 +35,7 @@ from records.machine.site import load as load_machine
 from records.units import plural
 
 _SCALE_HEADER = ["scale", "arm", "writers", "writes/s", "a write", "a run", "of a link"]
-_SCALE_LEGEND = "writers: concurrent, and the ranks that they are computed for."
+_SCALE_LEGEND = "writers: how many write at once, of the ranks that they are computed for."
 #: What the option -v adds.
 _DETAILS = "ReFrame's command of each block"
 #: ReFrame's options that stay on one line with their value.
@@ -271,11 +271,11 @@ def _factor_lines(cases: list[Case]) -> list[str]:
 
 def _levels_text(case: Case) -> str:
     """Return the factors that change within a case's blocks, with their levels."""
-    levels = "; ".join(
-        f"{name} {', '.join(map(level_text, levels))}"
-        for name, levels in case.factors_within.items()
+    factor_texts = "; ".join(
+        f"{factor} {', '.join(map(level_text, levels))}"
+        for factor, levels in case.factors_within.items()
     )
-    return f"{levels} ({len(case.treatments)} runs a pair)"
+    return f"{factor_texts} ({len(case.treatments)} runs a pair)"
 
 
 def _case_line(case: Case) -> Line:

@@ -152,8 +152,8 @@ def results_tables(
     why.
     """
     cases_with_effects = {row.case for row in rows if row.role == "effect"}
-    shown = [row for row in rows if row.role == "effect" or row.case not in cases_with_effects]
-    if not shown:
+    shown_rows = [row for row in rows if row.role == "effect" or row.case not in cases_with_effects]
+    if not shown_rows:
         reasons = failures or ["only the arm 'off' was run"]
         return [f"no result: {reason}" for reason in reasons]
     advice = next_step(rows, header, commands, pair_s)
@@ -161,8 +161,8 @@ def results_tables(
     parts: list[str | Listing] = [f"{header.campaign}: {heading}"] if heading else []
     effects = Listing(
         header=_EFFECTS_HEADER,
-        lines=list(map(_effect_line, shown)),
-        notes=_effect_notes(shown, header, disturbance),
+        lines=list(map(_effect_line, shown_rows)),
+        notes=_effect_notes(shown_rows, header, disturbance),
         legend=_EFFECTS_LEGEND,
         details_hint=_EFFECTS_DETAILS,
         details=details,

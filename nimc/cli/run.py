@@ -42,7 +42,7 @@ if TYPE_CHECKING:
     from analysis.report.page import Report
 
 
-#: How many allowed numbers of pairs a message shows.
+#: How many of the allowed numbers of pairs a message shows.
 _SHOWN_NUMBERS = 9
 
 
@@ -163,9 +163,9 @@ def exit_code(
     run = report.runs[0]
     if run.integrity.lines():
         return 2
-    if any(row.slower_than_reference for row in run.results):
+    if any(result.slower_than_reference for result in run.results):
         return 1
-    return int(fail_inconclusive and any(row.verdict.is_open for row in run.results))
+    return int(fail_inconclusive and any(result.verdict.is_open for result in run.results))
 
 
 def run_campaign(
@@ -270,7 +270,8 @@ def _unfinished_elsewhere(
 ) -> Path | None:
     """Return the latest run of a user's own command if it is unfinished, from another folder.
 
-    There the same words may name another program. `required_folder` is None for other commands.
+    In another folder the same words may name another program. `required_folder` is None for
+    commands that are not a user's own.
     """
     latest = find_latest(results, header.digest) if required_folder else None
     if latest is None:
@@ -318,8 +319,8 @@ def _document(
         "campaign": folder.header.campaign,
         "run": str(folder.path),
         "head": folder.head,
-        "results": [flat_record(row) for row in run.results] if run else [],
-        "contrasts": [flat_record(row) for row in run.contrasts] if run else [],
+        "results": [flat_record(result) for result in run.results] if run else [],
+        "contrasts": [flat_record(contrast) for contrast in run.contrasts] if run else [],
         "report": str(report.page) if report else None,
         "integrity_faults": run.integrity.lines()[1:] if run else [],
         "failures": [asdict(failure) for failure in failures],

@@ -112,19 +112,19 @@ def _software(module: str) -> Iterator[str]:
 def learn() -> ClusterFacts:
     """Ask Slurm and this host for the facts that need no job. Raises MachineError without Slurm."""
     try:
-        usable = client.partitions()
-        shapes = client.shapes(usable[0]) if usable else []
+        partitions = client.partitions()
+        shapes = client.shapes(partitions[0]) if partitions else []
         settings = client.settings()
     except MachineError as error:
         advice = "without Slurm, copy configs/localhost.py and site/localhost.yaml"
         raise MachineError(f"{error}; {advice}") from None
-    if not usable:
+    if not partitions:
         raise MachineError("Slurm has no partition that is up and has nodes")
     system, modules = _modules(os.environ)
     return ClusterFacts(
         host=socket.gethostname(),
         processor=host.detect().processor,
-        partitions=usable,
+        partitions=partitions,
         shapes=shapes,
         settings=settings,
         mpi_types=client.mpi_types(),

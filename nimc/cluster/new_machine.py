@@ -104,24 +104,25 @@ def site_text(facts: ClusterFacts) -> str:
     if first_node:
         host = first_node.host
         description += f", {host.sockets} sockets a node, {host.cpu_model}"
-    active = {node.name: active_ports(node.host) for node in nodes}
-    without_rdma = ", ".join(node for node, ports in active.items() if not ports)
+    ports_by_node = {node.name: active_ports(node.host) for node in nodes}
+    without_rdma = ", ".join(node for node, ports in ports_by_node.items() if not ports)
     common_devices = devices(nodes)
     usable_interfaces = interfaces(nodes)
-    fabric = _fabric(active, common_devices)
+    fabric = _fabric(ports_by_node, common_devices)
     injector = fabric.injectors[0]
     fastest = common_devices[0] if common_devices else None
     device = fastest.name if fastest else None
     if without_rdma and usable_interfaces:
         device = usable_interfaces[0]
     rate_b_s = fastest.rate_b_s if fastest else 0.0
-    shapes = facts.shapes
-    node_facts = _node_facts(facts, shapes[0][0]) if shapes else {}
+    shapes = [shape for shape, _ in facts.shapes]
+    node_facts = _node_facts(facts, shapes[0]) if shapes else {}
+    node_counts = [count for _, count in facts.shapes]
     text = _rendered(
         "site.yaml.in",
         facts=facts,
         first_node=first_node,
-        names=", ".join(active),
+        names=", ".join(ports_by_node),
         by_node=_by_node,
         entry=_entry,
         description=description,
@@ -130,11 +131,13 @@ def site_text(facts: ClusterFacts) -> str:
         fabric=fabric,
         injectors=get_args(InjectorName),
         without_injector={
-            node.name: lack for node in nodes if (lack := node.without_injector(injector, fabric))
+            node.name: reason
+            for node in nodes
+            if (reason := node.without_injector(injector, fabric))
         },
         make=_make(facts) if injector == "mpi_put" else "",
         without_rdma=without_rdma,
-        active={node: _ports(ports) for node, ports in active.items()},
+        active={node: _port_names(ports) for node, ports in ports_by_node.items()},
         rdma=fastest,
         device=device,
         rails=rails(common_devices),
@@ -143,32 +146,31 @@ def site_text(facts: ClusterFacts) -> str:
         rate=f"{rate_b_s * 8 / 1e9:g}Gbit/s" if rate_b_s else "200Gbit/s",
         node_facts=node_facts,
         node_is_known=bool(node_facts) and not _UNKNOWN & {*map(str, node_facts.values())},
-        other_nodes=sum(count for _, count in shapes[1:]),
+        other_nodes=sum(node_counts[1:]),
     )
     return re.sub(r"\n{3,}", "\n\n", text)
 
 
 def _fabric(
-    active: Mapping[str, Sequence[tuple[Device, Port]]], common: Sequence[ActiveDevice]
+    ports_by_node: Mapping[str, Sequence[tuple[Device, Port]]], common: Sequence[ActiveDevice]
 ) -> Fabric:
     """Return the fabric of the fastest device that all nodes have, else of any active device.
 
     If a node has no active device, the fabric is tcp; if no node is known, InfiniBand.
     """
-    if not all(active.values()):
+    if not all(ports_by_node.values()):
         return FABRICS["tcp"]
     names = [device.fabric for device in common]
-    names += [device.transport for ports in active.values() for device, _ in ports]
+    names += [device.transport for ports in ports_by_node.values() for device, _ in ports]
     return FABRICS[names[0] if names else "InfiniBand"]
 
 
 def _make(facts: ClusterFacts) -> str:
     """Return the command that builds `mpi_put` with the site's MPI."""
-    mpi = next(
-        (name for name in ("cray_shasta", "pmix", "pmi2") if name in facts.mpi_types), "pmix"
-    )
-    compiler = "MPICC=cc " if mpi == "cray_shasta" else ""
-    return f"make -B -C conductor/mpi_put {compiler}LAUNCHER='{options.srun_launcher(mpi)}'"
+    preferred_types = ("cray_shasta", "pmix", "pmi2")
+    mpi_type = next((name for name in preferred_types if name in facts.mpi_types), "pmix")
+    compiler = "MPICC=cc " if mpi_type == "cray_shasta" else ""
+    return f"make -B -C conductor/mpi_put {compiler}LAUNCHER='{options.srun_launcher(mpi_type)}'"
 
 
 def keys_to_fill_in(text: str) -> list[str]:
@@ -198,9 +200,9 @@ def _by_node(texts: Mapping[str, str]) -> str:
     return "; ".join(f"{node}: {text or 'none'}" for node, text in texts.items())
 
 
-def _ports(active: Sequence[tuple[Device, Port]]) -> str:
-    """Return `mlx5_0:1 at 0000:0c:00.0` for each active port."""
-    names = ((f"{device.name}:{port.number}", device.pci) for device, port in active)
+def _port_names(ports: Sequence[tuple[Device, Port]]) -> str:
+    """Return a name such as `mlx5_0:1 at 0000:0c:00.0` for each port."""
+    names = ((f"{device.name}:{port.number}", device.pci) for device, port in ports)
     return ", ".join(f"{name} at {pci}" if pci else name for name, pci in names)
 
 
