@@ -24,21 +24,21 @@ from testbed.state import State, locked
 # `machine.yaml` in the state folder: the part of the site file that depends on the cluster.
 
 
-#: Fabric -> injector, and device of the writers.
+#: Fabric -> injector and device of the writers.
 _WRITERS: dict[Fabric, tuple[str, str]] = {"veth": ("ucx", "eth0"), "rxe": ("perftest", "rxe0")}
-#: Fabric -> share of memory for STREAM. An emulated processor is too slow for arrays of the size
-#: that STREAM's rule requires.
+#: Fabric -> share of a node's memory for STREAM. An emulated processor is too slow for arrays as
+#: large as STREAM's rule requires.
 _MEMORY_SHARE: dict[Fabric, float] = {"veth": 0.5, "rxe": 0.03}
 
 #: Limits for nodes that share this host's processors. An application slows the writers as well, and
-#: rates alone vary: 1.5 to 3.4 GB/s were seen over veth on one idle host. Slurm's own messages pass
-#: the first rail, 50 to 70 kB a run.
+#: rates alone vary: 1.5 to 3.4 GB/s were seen over veth on one idle host. Slurm's own messages, 50
+#: to 70 kB a run, pass the first rail.
 _SHARED_PROOF = {"min_share": 0.1, "max_share": 4, "rail_share": 0.1}
 #: Limits for emulated processors. Rows of one second are printed several seconds late, and resent
-#: packets are counted twice. The processor receives every byte, so the conductor may have to wait
-#: for seconds, and `mpi_put` may pause for up to 1.1 s. Setting up a connection takes seconds and
-#: varies by a second or two. A short write has few enough messages to end in time under any load,
-#: so it mostly ends early.
+#: packets are counted twice. The processor receives every byte, so the conductor may not run for
+#: seconds, and `mpi_put` may pause for up to 1.1 s. The set-up of a connection takes seconds, and
+#: varies by a second or two. A short write has so few messages that it ends in time under any load,
+#: so most of these writes end early.
 _EMULATED_PROOF = {
     **_SHARED_PROOF,
     "counter_share": 0.5,
@@ -48,13 +48,11 @@ _EMULATED_PROOF = {
     "write_tolerance": "4s",
     "write_share": 0.25,
 }
-#: Caveat of figures with several NUMA nodes.
+#: Caveat of figures from nodes with several NUMA nodes.
 _EMULATED_NUMA = (
     "NUMA nodes are emulated by QEMU: a topology only, the memory of both is the same host memory"
 )
-
-
-#: Caveat of figures if the nodes together count more cores than the host has.
+#: Caveat of figures if the machine file gives the nodes together more cores than the host has.
 _SHARED_CORES = "{} nodes count as {} cores each, and share the {} cores of one host"
 
 
@@ -82,7 +80,7 @@ def render_machine_file(spec: Spec, cpus: int, memory_mib: int) -> str:
             "cores": cores,
             "sockets": spec.numa,
             "numa_nodes": spec.numa,
-            "nic_node": 0,  # soft-RoCE belongs to no NUMA node: the first is used
+            "nic_node": 0,  # soft-RoCE belongs to no NUMA node, so the first one is named
             "llc": f"{this_host.llc_total_b}B",
             "memory": f"{memory_mib}MiB",
         },
@@ -125,7 +123,7 @@ class Status:
     accounting: bool = False
     #: Node -> Slurm's state, `unknown` if Slurm does not answer.
     nodes: dict[str, str] = field(default_factory=dict)
-    #: Node -> id of process 1 of its container, or of its QEMU; None if the node is off. Killing
+    #: Node -> PID of process 1 of its container, or of its QEMU; None if the node is off. Killing
     #: this process switches the node off.
     pids: dict[str, int | None] = field(default_factory=dict)
 
@@ -141,8 +139,8 @@ class Status:
 def up(spec: Spec, layout: ClusterLayout) -> tuple[State, bool]:
     """Start a cluster; return its state and whether it was already up.
 
-    A healthy cluster with the same options is kept; a damaged or half-started one is replaced.
-    If this fails or is interrupted, everything is removed.
+    A healthy cluster with the same options is kept. A damaged or half-started one is replaced. If
+    this fails or is interrupted, everything is removed.
     """
     _require_root()
     needs.require(spec.fabric)
@@ -165,7 +163,7 @@ def up(spec: Spec, layout: ClusterLayout) -> tuple[State, bool]:
 
 
 def down(layout: ClusterLayout) -> list[str]:
-    """Remove a cluster, also an incomplete one; return what was removed."""
+    """Remove a cluster, complete or not; return what was removed."""
     _require_root()
     state.require_cluster(layout.state)
     with locked():
@@ -181,15 +179,14 @@ def _start(spec: Spec, layout: ClusterLayout) -> State:
     container_names = [CONTROL]
     if spec.fabric == "veth":
         container_names += [node.name for node in members]
-    kind, groups = containers.make_cgroup(layout.tag, container_names)
+    cgroup_kind, groups = containers.make_cgroups(layout.tag, container_names)
     if spec.fabric == "rxe":
         cpus, memory_mib = spec.numa * spec.cores, spec.memory_mib - GUEST_KERNEL_MIB
     else:
         memory_b = os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")
         cpus = os.cpu_count() or 1
         memory_mib = max(512, memory_b // 2**20 // (spec.nodes + 1))
-    preferred = int(layout.tag.rpartition("-")[2], 16) % 256
-    subnet = namespaces.pick_subnet(run(["ip", "-o", "address"]), preferred)
+    subnet = namespaces.pick_subnet(run(["ip", "-o", "address"]), layout.preferred_subnet)
     current = State(
         spec=spec,
         phase="starting",
@@ -202,7 +199,7 @@ def _start(spec: Spec, layout: ClusterLayout) -> State:
     for name in container_names:
         namespaces.add_namespace(layout.netns(name))
     namespaces.add_bridges(layout.tag, layout.netns(CONTROL), subnet, spec.rails)
-    hardware = Hardware(cpus, memory_mib, kind if spec.fabric == "veth" else "v2")
+    hardware = Hardware(cpus, memory_mib, cgroup_kind if spec.fabric == "veth" else "v2")
     files = daemons.render_slurm_conf(spec, layout, subnet, hardware, this_host=platform.node())
     for name, text in files.items():
         replace_text(layout.state / name, text, 0o600 if name == "slurmdbd.conf" else 0o644)
@@ -213,18 +210,18 @@ def _start(spec: Spec, layout: ClusterLayout) -> State:
         f"export SLURM_CONF={layout.slurm_conf}\nexport NIMC_MINICLUSTER={layout.state}\n",
     )
     daemons.make_munge_key(layout)
-    # Containers need no check: entering one that has ended fails.
+    # Containers need no check: no command can enter a container that has ended.
     check_nodes: Callable[[], None] | None = None
     if spec.fabric == "rxe":
         # Booting takes longest, so the virtual machines are started first.
         accelerator, check_nodes = vm.start_nodes(spec, layout, subnet)
         current = replace(current, accelerator=accelerator)
-    containers.launch(layout, CONTROL, kind, groups.get(CONTROL))
+    containers.launch(layout, CONTROL, cgroup_kind, groups.get(CONTROL))
     containers.wait_ready(layout, CONTROL)
     daemons.begin_database(layout)
     daemons.start_munge(layout)
     if spec.fabric == "veth":
-        containers.start_nodes(layout, layout.netns(CONTROL), spec, subnet, kind, groups)
+        containers.start_nodes(layout, layout.netns(CONTROL), spec, subnet, cgroup_kind, groups)
     daemons.start_accounting(layout)
     daemons.start_controller(layout)
     if spec.fabric == "veth":
@@ -261,10 +258,10 @@ def _remove(layout: ClusterLayout, keep_folder: bool = False) -> list[str]:
     current = state.read(layout)
     made_netns_folder = current is not None and current.made_netns_folder
     names = namespaces.existing_namespaces(layout.tag)
-    killed = namespaces.kill_all(names)
-    removed = [f"{killed} processes"] if killed else []
+    n_killed = namespaces.kill_all(names)
+    removed = [f"{n_killed} processes"] if n_killed else []
     removed += namespaces.remove(layout.tag, names, made_netns_folder)
-    removed += containers.remove_cgroup(layout.tag)
+    removed += containers.remove_cgroups(layout.tag)
     if (layout.state / state.MARKER).exists():
         for entry in layout.state.iterdir():
             if entry.is_dir() and not entry.is_symlink():

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Literal
 
@@ -14,32 +14,36 @@ from testbed import namespaces
 from testbed.shell import run, start, wait_for
 from testbed.spec import SITE, ClusterLayout, Spec
 
-# A control group for each container, so that slurmd can track the processes of its steps.
+# Each container has a control group, so that slurmd can track the processes of its steps.
 
 
-#: Control groups that containers of a host can have: version 1 (its freezer), version 2, or none.
+#: Control groups that containers can have on a host: version 1 (its freezer), version 2, or none.
 CgroupKind = Literal["v1", "v2", "none"]
 
 ROOT = Path("/sys/fs/cgroup")
 
 
 def cgroup_kind(mounts: str) -> tuple[CgroupKind, Path | None]:
-    """Return the version to use and its mount point, from the text of /proc/mounts."""
+    """Return the kind to use and its mount point, from the text of /proc/mounts."""
     has_v2 = False
-    for line in mounts.splitlines():
-        fields = line.split()
-        if len(fields) < 3:
-            continue
-        mount_point, fstype = Path(fields[1]), fields[2]
-        options = fields[3].split(",") if len(fields) > 3 else []
-        if fstype == "cgroup" and "freezer" in options:
+    for mount_point, filesystem, options in _mounted(mounts):
+        if filesystem == "cgroup" and "freezer" in options:
             return "v1", mount_point
-        if fstype == "cgroup2" and mount_point == ROOT:
+        if filesystem == "cgroup2" and mount_point == ROOT:
             has_v2 = True
     return ("v2", ROOT) if has_v2 else ("none", None)
 
 
-def make_cgroup(tag: str, names: list[str]) -> tuple[CgroupKind, dict[str, Path]]:
+def _mounted(mounts: str) -> Iterator[tuple[Path, str, list[str]]]:
+    """Yield mount point, filesystem and options of each line of /proc/mounts."""
+    for line in mounts.splitlines():
+        fields = line.split()
+        if len(fields) >= 4:
+            _device, mount_point, filesystem, options, *_ = fields
+            yield Path(mount_point), filesystem, options.split(",")
+
+
+def make_cgroups(tag: str, names: list[str]) -> tuple[CgroupKind, dict[str, Path]]:
     """Create a control group for each name; return their kind, and name -> folder.
 
     The kind is `none`, without groups, if the host does not allow it.
@@ -52,28 +56,28 @@ def make_cgroup(tag: str, names: list[str]) -> tuple[CgroupKind, dict[str, Path]
         for group in groups.values():
             group.mkdir(parents=True, exist_ok=True)
         if kind == "v2":
-            # Each level must pass its controllers on to the next one.
+            # Each level must pass its controllers on to the level below.
             for level in (root, root / tag):
                 available = (level / "cgroup.controllers").read_text().split()
                 controllers = {"cpu", "cpuset", "memory", "pids"}.intersection(available)
                 change = " ".join(f"+{controller}" for controller in controllers)
                 (level / "cgroup.subtree_control").write_text(change)
     except OSError:
-        remove_cgroup(tag)
+        remove_cgroups(tag)
         return "none", {}
     return kind, groups
 
 
-def remove_cgroup(tag: str, timeout_s: float = 10) -> list[str]:
+def remove_cgroups(tag: str, timeout_s: float = 10) -> list[str]:
     """Remove a cluster's control groups in all hierarchies; return what was removed.
 
     Their processes must have ended.
     """
     removed = []
     roots = [
-        Path(line.split()[1])
-        for line in Path("/proc/mounts").read_text().splitlines()
-        if line.split()[2] in ("cgroup", "cgroup2")
+        mount_point
+        for mount_point, filesystem, _ in _mounted(Path("/proc/mounts").read_text())
+        if filesystem in ("cgroup", "cgroup2")
     ]
     deadline_s = time.monotonic() + timeout_s
     for root in roots:
@@ -94,7 +98,7 @@ def remove_cgroup(tag: str, timeout_s: float = 10) -> list[str]:
 
 
 def launch(layout: ClusterLayout, name: str, kind: CgroupKind, group: Path | None) -> None:
-    """Start a container; `wait_ready` waits until it can be entered."""
+    """Start a container. `wait_ready` waits until it can be entered."""
     command = ["sh", str(SITE / "container.sh"), layout.netns(name), name, str(layout.state), kind]
     start(command + ([str(group)] if group else []), layout.log(name))
 
@@ -113,29 +117,30 @@ def enter(
     label: str = "",
 ) -> str:
     """Run a command in a container and return its output; `label` names it in errors."""
-    init = running_pid(layout, name)
-    return run(enter_command(init, command), env=env, label=f"{label or command[0]} on {name}")
+    init_pid = running_pid(layout, name)
+    return run(enter_command(init_pid, command), env=env, label=f"{label or command[0]} on {name}")
 
 
 def running_pid(layout: ClusterLayout, name: str) -> int:
-    """Return the host's id of a container's process 1.
+    """Return the host's PID of a container's process 1.
 
     Raises MachineError if the container is not running.
     """
-    init = pid(layout, name)
-    if init is None:
+    init_pid = pid(layout, name)
+    if init_pid is None:
         raise MachineError(f"container {name} is not running")
-    return init
+    return init_pid
 
 
-def enter_command(init: int, command: Sequence[str]) -> list[str]:
-    """Return the command line that joins the namespaces and control group of process `init`."""
-    joined = ["--net", "--uts", "--ipc", "--mount", "--pid", "--cgroup"]
-    join = (
+def enter_command(init_pid: int, command: Sequence[str]) -> list[str]:
+    """Return the command line that joins the namespaces and the control group of a process."""
+    namespace_options = ["--net", "--uts", "--ipc", "--mount", "--pid", "--cgroup"]
+    join_group = (
         "for g in init freezer; do f=/sys/fs/cgroup/$g/cgroup.procs; "
         '[ ! -e "$f" ] || echo $$ > "$f"; done; exec "$@"'
     )
-    return ["nsenter", f"--target={init}", *joined, "sh", "-c", join, "sh", *command]
+    shell_command = ["sh", "-c", join_group, "sh", *command]
+    return ["nsenter", f"--target={init_pid}", *namespace_options, *shell_command]
 
 
 def start_nodes(
@@ -156,7 +161,7 @@ def start_nodes(
 
 
 def pid(layout: ClusterLayout, name: str) -> int | None:
-    """Return the host's id of a container's process 1; None if the container is not running."""
+    """Return the host's PID of a container's process 1; None if the container is not running."""
     for process in namespaces.processes([layout.netns(name)]):
         if namespaces.inner_pid(read(Path(f"/proc/{process}/status"))) == 1:
             return process

@@ -19,12 +19,13 @@ from testbed.containers import CgroupKind, enter, running_pid
 from testbed.shell import run, wait_for
 from testbed.spec import SITE, ClusterLayout, Node, Spec
 
+#: Name of the controller's container.
 CONTROL = "control"
-#: In the memory of the controller's container, which no other user of this host can enter.
+#: Socket of MariaDB, in the memory of the controller's container, which no other user can enter.
 DATABASE_SOCKET = "/dev/shm/mariadb/server.sock"
-#: Made in the state folder when the database has ended.
+#: File in the state folder that is made when the database has ended.
 _DATABASE_ENDED = "run/mariadbd.ended"
-#: A daemon that takes longer to answer counts as dead, seconds.
+#: A daemon that does not answer within this time counts as dead, seconds.
 ANSWER_S = 5.0
 
 
@@ -41,18 +42,18 @@ def begin_database(layout: ClusterLayout) -> None:
 def _database_listens(layout: ClusterLayout) -> bool:
     if (layout.state / _DATABASE_ENDED).exists():
         raise MachineError(f"mariadbd ended: {last_line(read(layout.log('mariadbd')))}")
-    init = running_pid(layout, CONTROL)
-    return Path(f"/proc/{init}/root{DATABASE_SOCKET}").exists()
+    init_pid = running_pid(layout, CONTROL)
+    return Path(f"/proc/{init_pid}/root{DATABASE_SOCKET}").exists()
 
 
 def make_munge_key(layout: ClusterLayout) -> None:
-    """Write the cluster's own key, readable by root only."""
+    """Write a key for this cluster alone, which only root can read."""
     key = layout.munge_socket.parent / "munge.key"
     replace_bytes(key, secrets.token_bytes(128), 0o600)
 
 
 def start_munge(layout: ClusterLayout) -> None:
-    """Start a munged of the cluster's own."""
+    """Start a munged for this cluster alone."""
     folder = layout.munge_socket.parent
     files = {
         "key-file": folder / "munge.key",
@@ -62,7 +63,7 @@ def start_munge(layout: ClusterLayout) -> None:
         "log-file": layout.log("munged"),
     }
     options = [f"--{name}={path}" for name, path in files.items()]
-    # A state folder may be under /tmp, which munged accepts with `--force` only.
+    # The state folder may be under /tmp, which munged accepts only with `--force`.
     enter(layout, CONTROL, ["munged", "--force", *options, "--num-threads=4"])
 
 
@@ -83,10 +84,10 @@ def start_accounting(layout: ClusterLayout) -> None:
 
 
 def start_controller(layout: ClusterLayout) -> None:
-    """Start slurmctld and wait until it answers, also after an earlier one was killed.
+    """Start slurmctld, even after one was killed, and wait until it answers.
 
-    A killed slurmctld may not have saved all of its state. Newer versions then start with `-i`
-    only.
+    A killed slurmctld may not have saved all of its state. Newer versions then start only with
+    `-i`.
     """
     enter(layout, CONTROL, ["slurmctld", "-i", "-f", str(layout.slurm_conf)])
     wait_for("slurmctld", lambda: controller_answers(layout), 60, layout.log("slurmctld"))
@@ -113,17 +114,20 @@ def start_slurmds(layout: ClusterLayout, nodes: list[Node]) -> None:
 
 
 def wait_idle(
-    layout: ClusterLayout, nodes: list[Node], timeout_s: float, check: Callable[[], None] | None
+    layout: ClusterLayout,
+    nodes: list[Node],
+    timeout_s: float,
+    check_nodes: Callable[[], None] | None,
 ) -> None:
-    """Wait until Slurm shows every node idle; `check` raises MachineError if a node has ended."""
+    """Wait until Slurm shows all nodes idle; `check_nodes` raises MachineError if one has ended."""
 
     def busy_nodes() -> list[str]:
         states = node_states(layout)
         return [node.name for node in nodes if states.get(node.name) != "idle"]
 
     def all_idle() -> bool:
-        if check:
-            check()
+        if check_nodes:
+            check_nodes()
         return not busy_nodes()
 
     try:
@@ -136,9 +140,9 @@ def node_states(layout: ClusterLayout) -> dict[str, str]:
     """Return node -> Slurm's state (`idle`, `down*`, ...); empty if slurmctld does not answer."""
     states = {}
     for line in _answer(layout, client.NODE_STATES_COMMAND).splitlines():
-        words = line.split()
-        if len(words) == 2:
-            states[words[0]] = words[1]
+        match line.split():
+            case [node, state]:
+                states[node] = state
     return states
 
 
@@ -160,7 +164,7 @@ def client_env(layout: ClusterLayout) -> dict[str, str]:
 
 @dataclass(frozen=True)
 class Hardware:
-    """Size of every node in slurm.conf, and the control groups in which slurmd tracks processes."""
+    """Size of each node in slurm.conf, and the control groups by which slurmd tracks its steps."""
 
     cpus: int
     memory_mib: int
@@ -170,23 +174,23 @@ class Hardware:
 def render_slurm_conf(
     spec: Spec, layout: ClusterLayout, subnet: str, hardware: Hardware, this_host: str
 ) -> dict[str, str]:
-    """Return file name -> text of all files that the daemons read.
+    """Return name -> text of all files that the daemons read.
 
-    `this_host` is the name of the host that submits jobs.
+    `this_host` is the name of the host from which jobs are submitted.
     """
     hosts = {"127.0.0.1": "localhost", f"{subnet}.253": this_host, f"{subnet}.254": "control"}
     hosts |= {f"{subnet}.{node.index}": node.name for node in spec.members()}
-    groups = {"plugin": "cgroup/v2", "ignore_systemd": "yes"}
+    cgroup_values = {"plugin": "cgroup/v2", "ignore_systemd": "yes"}
     if hardware.cgroup != "v2":
         # Version 1 never looks for systemd.
-        groups = {"plugin": "cgroup/v1", "ignore_systemd": "no"}
+        cgroup_values = {"plugin": "cgroup/v1", "ignore_systemd": "no"}
     paths = {"state": str(layout.state), "munge_socket": str(layout.munge_socket)}
     return {
         "slurm.conf": _fill(
             "slurm.conf", paths | _slurm_conf_values(spec, layout, subnet, hardware)
         ),
         "slurmdbd.conf": _fill("slurmdbd.conf", paths),
-        "cgroup.conf": _fill("cgroup.conf", groups),
+        "cgroup.conf": _fill("cgroup.conf", cgroup_values),
         "hosts": "".join(f"{address} {name}\n" for address, name in hosts.items()),
     }
 
@@ -194,7 +198,7 @@ def render_slurm_conf(
 def _slurm_conf_values(
     spec: Spec, layout: ClusterLayout, subnet: str, hardware: Hardware
 ) -> dict[str, str]:
-    """Return placeholder in the template of slurm.conf -> value."""
+    """Return placeholder in the template of slurm.conf -> its value."""
     is_virtual = spec.fabric == "rxe"
     nodes = [
         f"NodeName={node.name} NodeHostname={node.name} NodeAddr={subnet}.{node.index} "
@@ -212,7 +216,7 @@ def _slurm_conf_values(
         "site": str(SITE),
         # slurmstepd makes sockets in its spool folder; a 9p mount has no sockets.
         "spool": "/run/slurmd/%n" if is_virtual else f"{layout.state}/spool/%n",
-        # The PMIx plugin creates folders here, which containers must not share. They share /tmp.
+        # The PMIx plugin creates folders here. Containers share /tmp, but must not share these.
         "tmp": "/tmp" if is_virtual else f"{layout.state}/tmp/%n",
         "pid_folder": "/run" if is_virtual else f"{layout.state}/run",
         "proctrack": f"proctrack/{tracking}",

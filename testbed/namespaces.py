@@ -1,7 +1,7 @@
 """Network namespaces, the links between them, and their processes.
 
-All processes of a cluster run in its network namespaces, whoever started them. `down` finds and
-stops the processes by their namespaces.
+All processes of a cluster run in its network namespaces, whoever started them. By these namespaces
+`down` finds the processes and kills them.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from records.kernel_text import number, pids
 from testbed.shell import run
 
 NETNS = Path("/run/netns")
-#: The subnet of a cluster is 10.77.X.0/24. The controller has .254 in it, this host .253.
+#: The subnet of a cluster is 10.77.X.0/24. In it, the controller has .254 and this host .253.
 SUBNET = "10.77.{}"
 #: Bridge of each rail. The second rail's subnet is 10.78.X.0/24, with the same X.
 BRIDGES = ("br0", "br1")
@@ -37,18 +37,18 @@ def owns_netns_folder() -> bool:
     return not NETNS.exists() or all(path.name.startswith("nimc-") for path in NETNS.iterdir())
 
 
-def processes(netns: Iterable[str]) -> list[int]:
-    """Return the ids of all processes in these network namespaces, without this process's own."""
+def processes(names: Iterable[str]) -> list[int]:
+    """Return the PIDs in these network namespaces, but none if this process is in one itself."""
     current = _identity(Path("/proc/self/ns/net"))
-    searched = {_identity(NETNS / name) for name in netns} - {None, current}
+    searched = {_identity(NETNS / name) for name in names} - {None, current}
     return [pid for pid in pids() if _identity(Path(f"/proc/{pid}/ns/net")) in searched]
 
 
-def kill_all(netns: list[str], timeout_s: float = 20) -> int:
-    """Kill every process in these namespaces, wait until they have ended; return their number."""
+def kill_all(names: list[str], timeout_s: float = 20) -> int:
+    """Kill all processes in these namespaces, and wait for their end; return their number."""
     killed: set[int] = set()
     deadline_s = time.monotonic() + timeout_s
-    while members := processes(netns):
+    while members := processes(names):
         for pid in members:
             with suppress(ProcessLookupError):
                 os.kill(pid, signal.SIGKILL)
@@ -68,24 +68,24 @@ def _identity(path: Path) -> tuple[int, int] | None:
 
 
 def inner_pid(status: str) -> int | None:
-    """Return a process's id in its container, from the text of /proc/PID/status.
+    """Return a process's PID in its container, from the text of /proc/PID/status.
 
     None for a process outside containers.
     """
     for line in status.splitlines():
         if line.startswith("NSpid:"):
-            ids = line.split()[1:]
-            return number(ids[-1]) if len(ids) > 1 else None
+            _, *pids_by_depth = line.split()
+            return number(pids_by_depth[-1]) if len(pids_by_depth) > 1 else None
     return None
 
 
 def pick_subnet(addresses: str, preferred: int) -> str:
-    """Return a subnet `10.77.X` that no address of the host is in.
+    """Return a subnet `10.77.X` in which the host has no address.
 
-    `addresses` is the output of `ip -o address`; X is `preferred` if that subnet is free.
+    `addresses` is the output of `ip -o address`. X is `preferred` if that subnet is free.
     """
-    for step in range(256):
-        subnet = SUBNET.format((preferred + step) % 256)
+    for offset in range(256):
+        subnet = SUBNET.format((preferred + offset) % 256)
         if f" {subnet}." not in addresses:
             return subnet
     raise MachineError("all of 10.77.0.0/16 is in use on this host: no subnet for the cluster")
@@ -106,30 +106,30 @@ def add_bridges(tag: str, control: str, subnet: str, rails: int) -> None:
     )
     for bridge in BRIDGES[:rails]:
         _ip(f"link add {bridge} mtu {MTU_B} type bridge\nlink set {bridge} up\n", control)
-    first = BRIDGES[0]
-    _ip(f"address add {subnet}.254/24 dev {first}\nlink set host0 master {first} up\n", control)
+    bridge = BRIDGES[0]
+    _ip(f"address add {subnet}.254/24 dev {bridge}\nlink set host0 master {bridge} up\n", control)
 
 
 def plug_node(control: str, netns: str, index: int, subnet: str, rails: int) -> None:
     """Create the interfaces of a node's namespace, each on the bridge of its rail."""
-    ports, links = plug_commands(netns, index, subnet, rails)
-    _ip(ports, control)
-    _ip(links, netns)
+    control_commands, node_commands = plug_commands(netns, index, subnet, rails)
+    _ip(control_commands, control)
+    _ip(node_commands, netns)
 
 
 def plug_commands(netns: str, index: int, subnet: str, rails: int) -> tuple[str, str]:
     """Return the commands of `ip -batch` in the namespaces of the controller and of the node."""
-    ports = links = ""
+    control_commands = node_commands = ""
     first, second, third = subnet.split(".")
     for rail, bridge in enumerate(BRIDGES[:rails]):
         port, link = f"port{index}r{rail}", f"eth{rail}"
-        ports += (
+        address = f"{first}.{int(second) + rail}.{third}.{index}/24"
+        control_commands += (
             f"link add {port} mtu {MTU_B} type veth peer name {link} mtu {MTU_B} netns {netns}\n"
             f"link set {port} master {bridge} up\n"
         )
-        links += f"address add {first}.{int(second) + rail}.{third}.{index}/24 dev {link}\n"
-        links += f"link set {link} up\n"
-    return ports, links
+        node_commands += f"address add {address} dev {link}\nlink set {link} up\n"
+    return control_commands, node_commands
 
 
 def plug_tap(control: str, tap: str, bridge: str) -> None:
@@ -143,8 +143,8 @@ def _ip(commands: str, netns: str | None = None) -> None:
     run(["ip", *options, "-batch", "-"], stdin=commands)
 
 
-def remove(tag: str, names: list[str], made_folder: bool) -> list[str]:
-    """Remove a cluster's link and empty namespaces; return what was removed."""
+def remove(tag: str, names: list[str], made_netns_folder: bool) -> list[str]:
+    """Remove a cluster's link, and its namespaces without processes; return what was removed."""
     removed = []
     if Path(f"/sys/class/net/{tag}").exists():
         # The kernel removes a namespace some time after its last process; the link is removed now.
@@ -153,7 +153,7 @@ def remove(tag: str, names: list[str], made_folder: bool) -> list[str]:
     for name in names:
         run(["ip", "netns", "delete", name])
         removed.append(f"namespace {name}")
-    if made_folder and NETNS.is_dir() and not any(NETNS.iterdir()):
+    if made_netns_folder and NETNS.is_dir() and not any(NETNS.iterdir()):
         # `ip` mounted this folder onto itself for the first namespace on this host.
         with suppress(MachineError, OSError):
             run(["umount", str(NETNS)])

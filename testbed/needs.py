@@ -20,7 +20,7 @@ class Requirement:
     fabric: str
     #: A program on the daemons' PATH, or the absolute path of a file, with wildcards.
     program_or_file: str
-    #: The package that has it.
+    #: The packages that have it.
     debian: str
     rhel: str
 
@@ -39,22 +39,24 @@ def missing(fabric: Fabric) -> list[Requirement]:
             return bool(glob.glob(name))
         return shutil.which(name, path=PATH) is not None
 
-    rows = parse((SITE / "needs.txt").read_text())
+    requirements = parse((SITE / "needs.txt").read_text())
     return [
-        row for row in rows if row.fabric in ("all", fabric) and not is_present(row.program_or_file)
+        requirement
+        for requirement in requirements
+        if requirement.fabric in ("all", fabric) and not is_present(requirement.program_or_file)
     ]
 
 
 def require(fabric: Fabric) -> None:
-    """Raise `MachineError` if anything is missing, with one line that lists it."""
+    """Raise MachineError, with one line that lists what is missing, if anything is."""
     if fabric == "rxe" and platform.machine() != "x86_64":
         raise MachineError(
             f"minicluster: --fabric rxe boots an x86_64 virtual machine from this host's files, "
             f"but this host is {platform.machine()}: use --fabric veth"
         )
-    rows = missing(fabric)
-    if rows:
-        listed = ", ".join(f"{row.program_or_file} (package {row.debian})" for row in rows)
+    unmet = missing(fabric)
+    if unmet:
+        listed = ", ".join(f"{need.program_or_file} (package {need.debian})" for need in unmet)
         raise MachineError(
             f"minicluster: missing for --fabric {fabric}: {listed}; "
             f"site/minicluster/install.sh --fabric {fabric} installs it on Debian"

@@ -12,7 +12,7 @@ from records.errors import MachineError
 from records.kernel_text import read
 from records.programs import START_FOLDER, ask, last_line
 
-#: With the folders of daemons (`sbin`), which not every user has on PATH.
+#: PATH with the folders of daemons (`sbin`), which not every user has on it.
 PATH = os.environ.get("PATH", "") + ":/usr/local/sbin:/usr/sbin:/sbin:/usr/bin:/bin"
 _MISSING = "{} is missing: site/minicluster/install.sh installs it"
 
@@ -73,5 +73,5 @@ def wait_for(name: str, ready: Callable[[], bool], timeout_s: float, log: Path) 
             output = last_line(read(log))
             raise MachineError(f"{name}: not ready after {timeout_s:g} s; its log ends: {output}")
         time.sleep(pause_s)
-        # Poll less and less often, since polling takes processor time from booting nodes.
+        # Polls become less and less frequent, since they take processor time from booting nodes.
         pause_s = min(0.5, pause_s * 1.2)

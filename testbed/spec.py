@@ -14,12 +14,14 @@ from records.files import reason_to_distrust, require_owned
 Fabric = Literal["veth", "rxe"]
 Role = Literal["target", "origin"]
 
-#: Nodes have the addresses .1 to .200 of the cluster's subnet, the controller .254, this host .253.
+#: Nodes have the addresses .1 to .200 of the cluster's subnet. The controller has .254, this host
+#: .253.
 MAX_NODES = 200
-#: A virtual machine with less runs out of memory while slurmd starts a step.
+#: With less, a virtual machine runs out of memory while slurmd starts a step.
 MIN_MEMORY_MIB = 384
-#: Allowed processors of a socket; QEMU runs each as a thread on this host's cores. With three in
-#: each of two sockets, the emulated kernel hangs after it has started them (Linux 6.1, QEMU 7.2).
+#: Allowed numbers of processors of a socket. QEMU runs each as a thread on this host's cores. With
+#: three in each of two sockets, the emulated kernel hangs after it has started them (Linux 6.1,
+#: QEMU 7.2).
 CORES = (1, 2, 4, 8)
 
 
@@ -35,11 +37,12 @@ class Node:
 
 @dataclass(frozen=True, kw_only=True)
 class Spec:
-    """Valid options. `numa`, `memory_mib` and `shares` are for virtual machines only."""
+    """Valid options. `numa`, `memory_mib` and `shares` are only for virtual machines."""
 
     fabric: Fabric
     nodes: int
     origins: int
+    #: NUMA nodes of a virtual machine.
     numa: int = 1
     #: With rxe, processors of each NUMA node of a virtual machine, which is a separate socket. With
     #: veth, cores of each node in the site file; 1 means its share of the host's cores.
@@ -47,25 +50,25 @@ class Spec:
     memory_mib: int = 1024
     #: Network interfaces of a node; with rxe, each has a soft-RoCE device.
     rails: int = 1
-    #: Folders that virtual machines may write to, besides the checkout and the state folder.
+    #: Folders to which virtual machines may write, besides the checkout and the state folder.
     shares: tuple[str, ...] = ()
 
     def __post_init__(self) -> None:
         fabrics = get_args(Fabric)
-        targets = "so that at least one of the nodes is a target"
+        keeps_a_target = "so that at least one of the nodes is a target"
         allowed = {
             "fabric": (self.fabric in fabrics, ", ".join(fabrics)),
             "nodes": (1 <= self.nodes <= MAX_NODES, f"1 to {MAX_NODES}"),
-            "origins": (0 <= self.origins < self.nodes, f"0 to {self.nodes - 1}, {targets}"),
+            "origins": (0 <= self.origins < self.nodes, f"0 to {self.nodes - 1}, {keeps_a_target}"),
             "numa": (self.numa in (1, 2), "1, 2"),
             "rails": (self.rails in (1, 2), "1, 2"),
             "cores": (self.cores in CORES, ", ".join(map(str, CORES))),
             "memory_mib": (self.memory_mib >= MIN_MEMORY_MIB, f"{MIN_MEMORY_MIB} MiB and more"),
         }
-        for name, (is_allowed, words) in allowed.items():
+        for name, (is_allowed, allowed_values) in allowed.items():
             if not is_allowed:
                 option = name.removesuffix("_mib")
-                raise InputError(f"--{option} {getattr(self, name)}: allowed are {words}")
+                raise InputError(f"--{option} {getattr(self, name)}: allowed are {allowed_values}")
         if self.numa > 1 and self.fabric != "rxe":
             raise InputError(
                 f"--numa {self.numa}: cannot be combined with --fabric veth, whose nodes share the"
@@ -82,7 +85,7 @@ class Spec:
         return nodes
 
     def partitions(self) -> dict[str, list[str]]:
-        """Return partition -> node names. Without origins there is no partition `origin`."""
+        """Return partition -> its nodes' names. Without origins there is no partition `origin`."""
         nodes = self.members()
         partitions = {
             "compute": [node.name for node in nodes if node.role == "target"],
@@ -96,9 +99,13 @@ class Spec:
 CHECKOUT = Path(__file__).resolve().parents[1]
 SITE = CHECKOUT / "site" / "minicluster"
 
-#: Length of the longest path of a socket that slurmstepd makes below the state folder.
-_LONGEST_SOCKET = len("/spool/node200/node200_1234567.4294967295")
-_UNIX_PATH_MAX = 107
+#: Length of the longest path, below the state folder, of a socket that slurmstepd makes.
+_SOCKET_LENGTH = len("/spool/node200/node200_1234567.4294967295")
+#: Longest path of a Unix socket.
+_MOST_PATH_LENGTH = 107
+
+
+_TAG_PREFIX = "nimc-"
 
 
 def default_state() -> Path:
@@ -123,14 +130,14 @@ class ClusterLayout:
     def from_state(cls, state: Path) -> ClusterLayout:
         """Return the layout of a folder, which need not exist.
 
-        Raises InputError if its path is not allowed, or if it belongs to another user: whoever can
-        write to it can run programs as root.
+        Raises InputError if its path is not allowed, or if it belongs to another user: anyone who
+        can write to it can run programs as root.
         """
         require_owned(state, "--state")
         state = Path(os.path.realpath(state))
-        if len(str(state)) + _LONGEST_SOCKET > _UNIX_PATH_MAX:
+        if len(str(state)) + _SOCKET_LENGTH > _MOST_PATH_LENGTH:
             raise InputError(
-                f"--state {state}: allowed are paths of up to {_UNIX_PATH_MAX - _LONGEST_SOCKET} "
+                f"--state {state}: allowed are paths of up to {_MOST_PATH_LENGTH - _SOCKET_LENGTH} "
                 "characters, because Unix sockets are made in it"
             )
         if any(character.isspace() or character in "\"',=#%" for character in str(state)):
@@ -139,8 +146,16 @@ class ClusterLayout:
 
     @property
     def tag(self) -> str:
-        """Return the prefix of names of namespaces, links and control groups, short for links."""
-        return "nimc-" + hashlib.sha256(str(self.state).encode()).hexdigest()[:6]
+        """Return the prefix of names of namespaces, links and control groups.
+
+        It is short, since names of links are limited.
+        """
+        return _TAG_PREFIX + hashlib.sha256(str(self.state).encode()).hexdigest()[:6]
+
+    @property
+    def preferred_subnet(self) -> int:
+        """Return the number X of the subnet 10.77.X that is used if it is free."""
+        return int(self.tag.removeprefix(_TAG_PREFIX), 16) % 256
 
     def netns(self, name: str) -> str:
         """Return the name of a container's network namespace."""
@@ -148,7 +163,7 @@ class ClusterLayout:
 
     @property
     def state_json(self) -> Path:
-        """Return the file of the state (`testbed.state`)."""
+        """Return the file that has the state (`testbed.state`)."""
         return self.state / "state.json"
 
     @property

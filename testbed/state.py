@@ -1,4 +1,4 @@
-"""`state.json`: description of a running minicluster, for `status`, `down` and machine files."""
+"""`state.json`: the description of a running minicluster for `status`, `down` and machine files."""
 
 from __future__ import annotations
 
@@ -18,9 +18,9 @@ from testbed.spec import ClusterLayout, Spec
 
 #: The first file in a state folder; only folders with this file are removed.
 MARKER = "minicluster"
-#: Locked while a cluster or this host's network is changed; the file is never removed.
+#: Locked while a cluster or this host's network is changed. The file is never removed.
 LOCK = Path("/run/nimc-minicluster.lock")
-#: How long to wait for another process without a message, seconds.
+#: How long to wait for the lock before a message says so, seconds.
 SILENT_S = 5.0
 
 
@@ -40,7 +40,7 @@ class State:
     made_netns_folder: bool = False
 
     def as_dict(self, layout: ClusterLayout) -> dict[str, Any]:
-        """Return the state, and the names that follow from it, for people and programs."""
+        """Return the state and the names that follow from it, for people and programs."""
         return asdict(self) | {
             "state": str(layout.state),
             "tag": layout.tag,
@@ -75,7 +75,7 @@ def require_cluster(folder: Path) -> None:
 
 
 def claim(folder: Path) -> None:
-    """Create a state folder and mark it as one."""
+    """Create a state folder, and mark it as one."""
     require_cluster(folder)
     folder.mkdir(mode=0o755, parents=True, exist_ok=True)
     folder.chmod(0o755)  # with a umask such as 002, a group could write to it
@@ -85,7 +85,7 @@ def claim(folder: Path) -> None:
 
 @contextmanager
 def locked() -> Iterator[None]:
-    """Let one `up` or `down` run on this host at a time; print a line if the wait is long."""
+    """Let only one `up` or `down` run on this host at a time; print a line if the wait is long."""
     with private_lock(LOCK) as lock:
         if not lock.acquire(SILENT_S):
             message = f"waits for another 'minicluster up' or 'down', which holds {LOCK}"

@@ -21,22 +21,21 @@ from testbed.daemons import CONTROL
 from testbed.shell import PATH, environment, start
 from testbed.spec import CHECKOUT, SITE, ClusterLayout, Node, Spec
 
-# Kernel (uncompressed) and initramfs of the virtual machines.
-#
-# Both are made from Debian's stock kernel package, which site/minicluster/install.sh unpacks.
+# The uncompressed kernel and the initramfs of the virtual machines. Both are made from Debian's
+# stock kernel package, which site/minicluster/install.sh unpacks.
 
 
-#: Where install.sh unpacks the kernel package.
+#: The folder into which install.sh unpacks the kernel package.
 KERNEL_PACKAGE = Path("/var/cache/nimc-minicluster")
 
-#: Modules loaded before anything else runs, with their dependencies.
+#: Modules that are loaded before anything else runs; their dependencies are loaded as well.
 MODULES = (
     "virtio_pci",
     "9pnet_virtio",
     "9p",
     "overlay",
     "virtio_net",
-    # rdma_rxe requests its checksum by name, at a time when nothing can load it.
+    # rdma_rxe requests its checksum by name when nothing can load the module any more.
     "crc32_generic",
     "rdma_rxe",
     "ib_uverbs",
@@ -57,31 +56,38 @@ def make_images(folder: Path) -> tuple[Path, Path]:
     return vmlinux, initramfs
 
 
-#: Length of the part of a boot image that is read, bytes.
-_HEADER_B = 0x250
+# Offsets in a boot image (Documentation/arch/x86/boot.rst of the kernel).
+_SETUP_SECTORS = 0x1F1
+_MAGIC = slice(0x202, 0x206)
+_PAYLOAD_OFFSET_AND_LENGTH = 0x248
+_HEADER_END = 0x250
+#: Sectors of the setup code if a boot image says 0; bytes of a sector.
+_DEFAULT_SETUP_SECTORS, _SECTOR_B = 4, 512
 
 
 def elf_payload(image: bytes) -> bytes:
-    """Return the ELF file in an x86 boot image compressed with xz; QEMU boots it without a BIOS.
-
-    The kernel's Documentation/arch/x86/boot.rst has the offsets.
-    """
-    if image[0x202:0x206] != b"HdrS" or len(image) < _HEADER_B:
+    """Return the ELF file in an x86 boot image compressed with xz; QEMU boots it without a BIOS."""
+    if image[_MAGIC] != b"HdrS" or len(image) < _HEADER_END:
         raise MachineError("the kernel is no x86 boot image")
-    setup_sectors = image[0x1F1] or 4
-    offset, length = struct.unpack_from("<II", image, 0x248)
-    start = (setup_sectors + 1) * 512 + offset
+    setup_sectors = image[_SETUP_SECTORS] or _DEFAULT_SETUP_SECTORS
+    offset, length = struct.unpack_from("<II", image, _PAYLOAD_OFFSET_AND_LENGTH)
+    start = (1 + setup_sectors) * _SECTOR_B + offset  # after the boot sector and the setup code
     try:
         return lzma.LZMADecompressor().decompress(image[start : start + length])
     except lzma.LZMAError as error:
         raise MachineError(f"the kernel's payload is not compressed with xz: {error}") from error
 
 
+#: Beginning of the entry in a module file that lists its dependencies.
+_DEPENDS = b"depends="
+
+
 def dependencies(module: bytes) -> list[str]:
     """Return the names of the modules that a module file depends on."""
     for entry in module.split(b"\0"):
-        if entry.startswith(b"depends="):
-            return [name for name in entry[8:].decode(errors="replace").split(",") if name]
+        if entry.startswith(_DEPENDS):
+            names = entry.removeprefix(_DEPENDS).decode(errors="replace").split(",")
+            return [name for name in names if name]
     return []
 
 
@@ -107,7 +113,21 @@ def cpio_archive(files: Iterable[tuple[str, int, bytes]]) -> bytes:
     parts = []
     for inode, (path, mode, content) in enumerate([*files, ("TRAILER!!!", 0, b"")], start=1):
         name = path.encode() + b"\0"
-        fields = [inode, mode, 0, 0, 1, 0, len(content), 0, 0, 0, 0, len(name), 0]
+        uid = gid = mtime_s = device = checksum = 0
+        links = 1
+        devices = [device] * 4  # major and minor number of the file's device and of a device file
+        fields = [
+            inode,
+            mode,
+            uid,
+            gid,
+            links,
+            mtime_s,
+            len(content),
+            *devices,
+            len(name),
+            checksum,
+        ]
         header = b"070701" + b"".join(b"%08X" % field for field in fields)
         parts += [_padded(header + name), _padded(content)]
     return b"".join(parts)
@@ -116,6 +136,10 @@ def cpio_archive(files: Iterable[tuple[str, int, bytes]]) -> bytes:
 def _padded(data: bytes) -> bytes:
     """Return the data, padded with zeros to a multiple of four bytes."""
     return data + b"\0" * (-len(data) % 4)
+
+
+#: Types and permissions in the initramfs.
+_FOLDER_MODE, _PROGRAM_MODE, _FILE_MODE = 0o040755, 0o100755, 0o100644
 
 
 def _initramfs(modules: Path) -> list[tuple[str, int, bytes]]:
@@ -137,34 +161,36 @@ def _initramfs(modules: Path) -> list[tuple[str, int, bytes]]:
     order = [name for name in with_dependencies(MODULES, dependencies_of) if name in paths]
     folders = ("bin", "proc", "sys", "dev", "mods", "ro", "rw", "new")
     return [
-        *((name, 0o040755, b"") for name in folders),
-        ("bin/busybox", 0o100755, Path(busybox).read_bytes()),
-        ("init", 0o100755, (SITE / "guest-boot.sh").read_bytes()),
-        ("mods/order", 0o100644, "".join(f"{name}\n" for name in order).encode()),
-        *((f"mods/{name}.ko", 0o100644, paths[name].read_bytes()) for name in order),
+        *((name, _FOLDER_MODE, b"") for name in folders),
+        ("bin/busybox", _PROGRAM_MODE, Path(busybox).read_bytes()),
+        ("init", _PROGRAM_MODE, (SITE / "guest-boot.sh").read_bytes()),
+        ("mods/order", _FILE_MODE, "".join(f"{name}\n" for name in order).encode()),
+        *((f"mods/{name}.ko", _FILE_MODE, paths[name].read_bytes()) for name in order),
     ]
 
 
 Accelerator = Literal["kvm", "tcg"]
 
-#: Timeout of the probe, seconds. A kernel under KVM prints its first line well within it; an
-#: emulated kernel takes longer.
+#: Timeout of the probe of KVM, seconds. A kernel under KVM prints its first line well within this
+#: time; an emulated kernel takes longer.
 PROBE_TIMEOUT_S = 3.0
+PROBE_MEMORY_MIB = 256
+#: The line that guest-boot.sh prints in the probe.
 PROBE_MESSAGE = "nimc: the probe runs"
 
-#: Options that save time at boot.
+#: Options of the kernel, most of which save time at boot.
 _KERNEL_OPTIONS = (
     "console=ttyS0 panic=-1 nokaslr mitigations=off audit=0 apparmor=0 random.trust_cpu=on "
     "8250.nr_uarts=1 cryptomgr.notests nowatchdog loglevel=3"
 )
-#: Options with which the kernel accepts an emulated clock, and gives all processes of a program the
+#: With these options the kernel accepts an emulated clock, and gives all processes of a program the
 #: same addresses: QEMU translates code once for each address.
-_KERNEL_OPTIONS_TCG = "no_timer_check tsc=reliable lpj=2600000 norandmaps"
+_EMULATED_KERNEL_OPTIONS = "no_timer_check tsc=reliable lpj=2600000 norandmaps"
 
 
 @dataclass(frozen=True)
 class Image:
-    """Kernel, initramfs and accelerator of all virtual machines of a cluster."""
+    """Kernel and initramfs of all virtual machines of a cluster, and their accelerator."""
 
     kernel: Path
     initramfs: Path
@@ -174,9 +200,9 @@ class Image:
 def start_nodes(
     spec: Spec, layout: ClusterLayout, subnet: str
 ) -> tuple[Accelerator, Callable[[], None]]:
-    """Start the nodes' virtual machines; return the accelerator, and a check.
+    """Start the nodes' virtual machines; return the accelerator, and a function.
 
-    The check raises MachineError if a virtual machine has ended.
+    The function raises MachineError if a virtual machine has ended.
     """
     lines = [f"{tag} {folder}\n" for tag, folder in shares(spec, layout).items()]
     replace_text(layout.state / "shares", "".join(lines))  # for guest-boot.sh
@@ -189,19 +215,19 @@ def start_nodes(
         command = [*_enter(layout), *qemu_command(spec, layout, node, subnet, image)]
         running[node.name] = start(command, layout.log(node.name))
 
-    def check() -> None:
+    def check_nodes() -> None:
         for name, process in running.items():
             if process.poll() is not None:
                 output = last_line(read(layout.log(name)))
                 raise MachineError(f"virtual machine {name} ended: {output}")
 
-    return image.accelerator, check
+    return image.accelerator, check_nodes
 
 
 def _enter(layout: ClusterLayout) -> list[str]:
     """Return the command that enters the controller's network namespace.
 
-    The taps are there, and `down` searches there for processes.
+    The taps are in it, and `down` searches it for processes.
     """
     return ["nsenter", f"--net={namespaces.NETNS / layout.netns(CONTROL)}"]
 
@@ -211,8 +237,9 @@ def choose_accelerator(layout: ClusterLayout, kernel: Path, initramfs: Path) -> 
     if not Path("/dev/kvm").exists():
         return "tcg"
     image = Image(kernel, initramfs, "kvm")
-    append = f"{_KERNEL_OPTIONS} nimc_probe=1"
-    command = [*base_command(image, 256), "-smp", "1", "-serial", "stdio", "-append", append]
+    kernel_options = f"{_KERNEL_OPTIONS} nimc_probe=1"
+    command = [*base_command(image, PROBE_MEMORY_MIB), "-smp", "1", "-serial", "stdio"]
+    command += ["-append", kernel_options]
     answer = ask([*_enter(layout), *command], environment(), timeout_s=PROBE_TIMEOUT_S)
     return "kvm" if PROBE_MESSAGE in answer.stdout else "tcg"
 
@@ -246,8 +273,8 @@ def qemu_command(
     spec: Spec, layout: ClusterLayout, node: Node, subnet: str, image: Image
 ) -> list[str]:
     """Return QEMU's command line for a node."""
-    emulation_options = _KERNEL_OPTIONS_TCG if image.accelerator == "tcg" else ""
-    kernel = (
+    emulation_options = _EMULATED_KERNEL_OPTIONS if image.accelerator == "tcg" else ""
+    kernel_options = (
         f"{_KERNEL_OPTIONS} {emulation_options} nimc_name={node.name} "
         f"nimc_address={subnet}.{node.index}/24 nimc_state={layout.state} nimc_site={SITE} "
         f"nimc_rails={spec.rails} nimc_slurm={slurm_folder()}"
@@ -269,12 +296,12 @@ def qemu_command(
         "-serial",
         "stdio",
         "-append",
-        kernel,
+        kernel_options,
     ]
 
 
 def slurm_folder() -> Path:
-    """Return the folder of the cluster's slurmd, which virtual machines must use as well."""
+    """Return the folder of this host's slurmd, which virtual machines must use as well."""
     slurmd = shutil.which("slurmd", path=PATH)
     if slurmd is None:
         raise MachineError("slurmd is missing: site/minicluster/install.sh installs it")
@@ -287,16 +314,16 @@ def _tap(node: Node, rail: int) -> str:
 
 def _networks(spec: Spec, node: Node) -> list[str]:
     """Return QEMU's options for the interface of each rail, in the order of eth0 and eth1."""
-    words = []
+    options = []
     for rail in range(spec.rails):
         tap, mac = _tap(node, rail), f"52:54:00:00:{rail:02x}:{node.index:02x}"
-        words += [
+        options += [
             "-netdev",
             f"tap,id=net{rail},ifname={tap},script=no,downscript=no",
             "-device",
             f"virtio-net-pci,netdev=net{rail},host_mtu={namespaces.MTU_B},mac={mac}",
         ]
-    return words
+    return options
 
 
 def _filesystem(tag: str, folder: Path, options: str) -> list[str]:
@@ -305,29 +332,29 @@ def _filesystem(tag: str, folder: Path, options: str) -> list[str]:
 
 
 def _numa(spec: Spec) -> Sequence[str]:
-    """Return QEMU's options for two NUMA nodes, each a socket with half of the memory.
+    """Return QEMU's options for NUMA nodes: each of two is a socket with half of the memory.
 
-    This is a topology only: latencies are equal.
+    This is only a topology: latencies are equal.
     """
     if spec.numa == 1:
         return []
     half_mib = spec.memory_mib // 2
-    words = []
+    options = []
     for node, size_mib in enumerate((spec.memory_mib - half_mib, half_mib)):
         first, last = node * spec.cores, (node + 1) * spec.cores - 1
-        words += [
+        options += [
             "-object",
             f"memory-backend-ram,id=m{node},size={size_mib}M",
             "-numa",
             f"node,nodeid={node},memdev=m{node},cpus={first}-{last}",
         ]
-    return words
+    return options
 
 
 def shares(spec: Spec, layout: ClusterLayout) -> dict[str, Path]:
-    """Return tag -> folder that virtual machines may write to.
+    """Return tag -> folder to which virtual machines may write.
 
-    A folder in another shared folder needs no tag.
+    A folder inside another shared folder needs no tag.
     """
     folders = {layout.state, CHECKOUT, *(Path(folder) for folder in spec.shares)}
     for folder in folders:
@@ -342,9 +369,9 @@ def shares(spec: Spec, layout: ClusterLayout) -> dict[str, Path]:
 
 
 def pid(layout: ClusterLayout, name: str) -> int | None:
-    """Return the id of a virtual machine's QEMU; None if it is not running."""
+    """Return the PID of a virtual machine's QEMU; None if it is not running."""
     qemu_pid = number(read(_pidfile(layout, name)))
-    # Another process may have the id by now: it must be a process of this cluster.
+    # Another process may have this PID by now, so it must be one of this cluster.
     return qemu_pid if qemu_pid in namespaces.processes([layout.netns(CONTROL)]) else None
 
 
