@@ -61,7 +61,7 @@ def test_order_of_hardware_threads(order, places, by, expected):
 
 class CoreResult(ctypes.Structure):
     _fields_ = (
-        ("rate", ctypes.c_double),
+        ("rate_b_s", ctypes.c_double),
         ("iterations", ctypes.c_long),
         ("passes", ctypes.c_long),
     )
@@ -81,7 +81,7 @@ def steady(tmp_path_factory):
         sizes = (ctypes.c_double * len(ends))(*bytes_each)
         results = (CoreResult * len(ends))()
         window_s = function(len(ends), pointers, counts, sizes, results)
-        return window_s, [(r.rate, r.iterations) for r in results]
+        return window_s, [(r.rate_b_s, r.iterations) for r in results]
 
     return call
 

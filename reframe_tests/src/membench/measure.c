@@ -13,16 +13,21 @@
 
 // An iteration lasts at least this long, so that reading the clock takes a negligible part.
 static const double ITERATION_S = 2e-3;
+// Room for iterations that are shorter than that by this factor.
+enum { SHORTENING_MAX = 4 };
+// Largest growth of the number of passes from one trial to the next, and the margin of a trial.
+static const double GROWTH_MAX = 16, GROWTH_MARGIN = 1.1;
 // Minimum number of iterations of a core, even if they outlast the duration.
-enum { ITERATIONS_MIN = 5 };
+enum { ITERATIONS_MIN = 5, CAPACITY_MIN = 64 };
 
 struct core {
     struct work work;
     size_t array_b;
+    // Times at which iterations ended, their number, and the room for them.
     double *ends;
     size_t count, capacity;
     // Passes of an iteration, and passes before the first iteration.
-    long passes, warm_up;
+    long passes, warm_up_passes;
     // NUMA node that its pages must be on, if that node has memory; -1 if any will do.
     int node;
     const char *fault;
@@ -80,31 +85,32 @@ static const char *prepare(const struct plan *plan, int thread, struct core *cor
                                              : "no memory, or it cannot be bound to that node";
     }
     work_fill(&core->work);
-    core->capacity = (size_t)(plan->duration_s / ITERATION_S * 4) + 64;
+    core->capacity = (size_t)(plan->duration_s / ITERATION_S * SHORTENING_MAX) + CAPACITY_MIN;
     core->ends = malloc(core->capacity * sizeof *core->ends);
     return core->ends == NULL ? "no memory for the times" : NULL;
 }
 
-// Returns the passes over the arrays that an iteration needs; also warms up. They must last long
-// enough twice in a row, since an interruption may lengthen a single time. With too few passes, the
-// capacity for times would be used up early.
+// Returns the number of passes over the arrays that an iteration needs; also warms up. They must
+// last long enough twice in a row, since an interruption may lengthen a single trial. With too few
+// passes, the room for times would be used up early.
 static long passes_needed(struct core *core)
 {
     long passes = 1;
-    for (int long_enough = 0;;) {
+    for (int long_trials = 0;;) {
         const double start_s = now_s();
         for (long i = 0; i < passes; i++)
             work_pass(&core->work);
-        core->warm_up += passes;
+        core->warm_up_passes += passes;
         const double took_s = now_s() - start_s;
         if (took_s >= ITERATION_S) {
-            if (++long_enough == 2)
+            if (++long_trials == 2)
                 return passes;
             continue;
         }
-        long_enough = 0;
-        const double factor = took_s > 0 ? ITERATION_S / took_s : 16;
-        passes = (long)ceil((double)passes * (factor < 16 ? 1.1 * factor : 16));
+        long_trials = 0;
+        const double needed = took_s > 0 ? ITERATION_S / took_s : GROWTH_MAX;
+        const double growth = needed < GROWTH_MAX ? GROWTH_MARGIN * needed : GROWTH_MAX;
+        passes = (long)ceil((double)passes * growth);
     }
 }
 
@@ -122,10 +128,10 @@ static void iterate(struct core *core, double until_s)
 static bool results_are_right(const struct core *core)
 {
     return work_right(&core->work) &&
-           core->work.passes == core->warm_up + core->passes * (long)core->count;
+           core->work.passes == core->warm_up_passes + core->passes * (long)core->count;
 }
 
-static const char *rates(int count, const struct core *cores, struct result *result)
+static const char *fill_rates(int count, const struct core *cores, struct result *result)
 {
     double **ends = calloc((size_t)count, sizeof *ends);
     size_t *counts = calloc((size_t)count, sizeof *counts);
@@ -224,7 +230,7 @@ const char *measure(const struct plan *plan, struct result *result)
     if (fault == NULL)
         fault = examine_memory(count, plan, cores, result);
     if (fault == NULL)
-        fault = rates(count, cores, result);
+        fault = fill_rates(count, cores, result);
     for (int i = 0; i < count; i++)
         free(cores[i].ends);
     free(cores);

@@ -32,8 +32,8 @@ struct plan {
 };
 
 struct core_result {
-    // Bytes per second of the iterations that count, their number, and the passes of each.
-    double rate;
+    // Rate of the iterations that count, their number, and the passes of each.
+    double rate_b_s;
     long iterations, passes;
 };
 
@@ -53,8 +53,8 @@ const char *measure(const struct plan *plan, struct result *result);
 // Computes the rate of each core within the window that all cores share. `ends[i]` has the times
 // at which the `counts[i]` iterations of core i ended; each moved `amounts[i]` bytes. The first and
 // the last iteration of each core are dropped. The window is the time that the other iterations of
-// all cores have in common; iterations outside of it do not count. Returns its length in seconds, or 0
-// if a core has no iteration in it.
+// all cores have in common; only iterations within the window count. Returns the window's length in
+// seconds, or 0 if a core has no iteration in it.
 double steady_rates(int cores, double *const ends[], const size_t counts[], const double amounts[],
                     struct core_result results[]);
 

@@ -56,16 +56,16 @@ void *memory_map(size_t size_b, int node, enum pages pages)
 int memory_count(const void *memory, size_t size_b, long counts[NODES_MAX])
 {
     const size_t page_b = (size_t)sysconf(_SC_PAGESIZE);
-    const size_t all = (size_b + page_b - 1) / page_b;
-    const size_t count = all < SAMPLE_MAX ? all : SAMPLE_MAX;
+    const size_t page_count = (size_b + page_b - 1) / page_b;
+    const size_t sample_count = page_count < SAMPLE_MAX ? page_count : SAMPLE_MAX;
     void *pages[SAMPLE_MAX];
     int nodes[SAMPLE_MAX];
-    for (size_t i = 0; i < count; i++)
-        pages[i] = (char *)(uintptr_t)memory + i * all / count * page_b;
+    for (size_t i = 0; i < sample_count; i++)
+        pages[i] = (char *)(uintptr_t)memory + i * page_count / sample_count * page_b;
     // Without a list of targets the call moves nothing and reports where the pages are.
-    if (syscall(SYS_move_pages, 0, count, pages, NULL, nodes, 0) != 0)
+    if (syscall(SYS_move_pages, 0, sample_count, pages, NULL, nodes, 0) != 0)
         return -1;
-    for (size_t i = 0; i < count; i++) {
+    for (size_t i = 0; i < sample_count; i++) {
         if (nodes[i] < 0 || nodes[i] >= NODES_MAX) {
             errno = nodes[i] < 0 ? -nodes[i] : ERANGE;
             return -1;

@@ -65,14 +65,19 @@ static int integer(const char *option, const char *text, int least, int most)
     return (int)value;
 }
 
+// Largest plausible size of an array, bytes.
+static const double SIZE_MAX_B = 1e15;
+
 static size_t size_b(const char *text)
 {
     static const char *const units[] = {"B", "KiB", "MiB", "GiB"};
     char *end;
     const double value = strtod(text, &end);
-    for (int i = 0; end != text && i < 4; i++)
-        if (strcmp(end, units[i]) == 0 && value * (1 << 10 * i) >= 1 && value * (1 << 10 * i) <= 1e15)
-            return (size_t)(value * (1 << 10 * i));
+    for (int i = 0; end != text && i < 4; i++) {
+        const double bytes = value * (1 << 10 * i);
+        if (strcmp(end, units[i]) == 0 && bytes >= 1 && bytes <= SIZE_MAX_B)
+            return (size_t)bytes;
+    }
     refuse("--size %s: a size such as 512KiB, 64MiB or 1GiB is needed", text);
 }
 
@@ -125,35 +130,35 @@ static void check_options(const struct plan *plan, const struct request *request
         refuse("--stores: %s stores as its name says", kernel->name);
 }
 
-// Fills the processors and their number; returns the default number of cores.
-static int find_cpus(struct plan *plan, const struct request *request, int *found)
+// Fills the plan's processors and their number; returns the default number of cores.
+static int find_cpus(struct plan *plan, const struct request *request, int *cpu_count)
 {
     int cores;
     if (request->cpus == NULL) {
-        *found = topology_cores(request->socket, request->cpu_node, (enum order)request->order,
+        *cpu_count = topology_cores(request->socket, request->cpu_node, (enum order)request->order,
                                 plan->cpus, &cores);
         return cores;
     }
-    *found = topology_list(request->cpus, plan->cpus);
-    if (*found < 0)
+    *cpu_count = topology_list(request->cpus, plan->cpus);
+    if (*cpu_count < 0)
         refuse("--cpus %s: a list such as 0-3,8 is needed", request->cpus);
     static bool listed[CPUS_MAX];
     memset(listed, 0, sizeof listed);
-    for (int i = 0; i < *found; i++) {
+    for (int i = 0; i < *cpu_count; i++) {
         if (listed[plan->cpus[i]])
             refuse("--cpus %s: processor %d is listed twice", request->cpus, plan->cpus[i]);
         listed[plan->cpus[i]] = true;
     }
-    return *found;
+    return *cpu_count;
 }
 
 static void choose_cores(struct plan *plan, const struct request *request)
 {
-    int found;
-    const int cores = find_cpus(plan, request, &found);
+    int cpu_count;
+    const int cores = find_cpus(plan, request, &cpu_count);
     plan->cores = request->cores != 0 ? request->cores : cores;
-    if (plan->cores < 1 || plan->cores > found)
-        refuse("--cores %d: %d are there to use", plan->cores, found);
+    if (plan->cores < 1 || plan->cores > cpu_count)
+        refuse("--cores %d: %d can be used", plan->cores, cpu_count);
 }
 
 void options_read(int argc, char **argv, struct options *o)

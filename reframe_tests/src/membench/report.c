@@ -12,7 +12,7 @@ static double rate_b_s(const struct plan *plan, const struct result *r)
 {
     double sum = 0;
     for (int i = 0; i < plan->cores; i++)
-        sum += r->cores[i].rate;
+        sum += r->cores[i].rate_b_s;
     return sum;
 }
 
@@ -75,7 +75,7 @@ static void json_core(FILE *out, const struct plan *plan, const struct result *r
         fprintf(out, "null");
     else
         fprintf(out, "%d", plan->cpus[i]);
-    fprintf(out, ", \"rate_b_s\": %.9g, \"iterations\": %ld, \"passes\": %ld}", core->rate,
+    fprintf(out, ", \"rate_b_s\": %.9g, \"iterations\": %ld, \"passes\": %ld}", core->rate_b_s,
             core->iterations, core->passes);
 }
 

@@ -20,7 +20,7 @@ double steady_rates(int cores, double *const ends[], const size_t counts[], cons
         if (last < first)
             return 0;
         results[i].iterations = (long)(last - first + 1);
-        results[i].rate =
+        results[i].rate_b_s =
             amounts[i] * (double)results[i].iterations / (ends[i][last] - ends[i][first - 1]);
     }
     return until_s - from_s;

@@ -7,8 +7,10 @@
 #include <string.h>
 
 static const char *const CPU = "/sys/devices/system/cpu/cpu%d/%s";
+// Largest number of caches that a processor has in sysfs.
+enum { CACHES_MAX = 8 };
 
-// Returns the number in a file of a processor's folder in sysfs; `fallback` without one.
+// Returns the number in a file of a processor's folder in sysfs; `fallback` if there is none.
 static long cpu_number(int cpu, const char *file, long fallback)
 {
     char path[128];
@@ -23,7 +25,7 @@ static long cpu_number(int cpu, const char *file, long fallback)
     return value;
 }
 
-// Reads a list such as 0-3,8 from a file and marks its numbers; returns false without the file.
+// Reads a list such as 0-3,8 from a file and marks its numbers; returns false if there is no file.
 static bool mark_listed(const char *path, bool marked[CPUS_MAX])
 {
     static int list[CPUS_MAX];
@@ -43,10 +45,10 @@ static int last_cache(int cpu)
 {
     int last = -1;
     long largest_kib = 0;
-    for (int index = 0; index < 8; index++) {
+    for (int index = 0; index < CACHES_MAX; index++) {
         char file[64];
         snprintf(file, sizeof file, "cache/index%d/size", index);
-        // The file says for instance 32768K; the kernel always counts in KiB.
+        // The file has a number such as 32768K; the kernel always counts in KiB.
         const long size_kib = cpu_number(cpu, file, 0);
         if (size_kib > largest_kib) {
             largest_kib = size_kib;

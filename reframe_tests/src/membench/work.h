@@ -23,8 +23,8 @@ struct work {
 // Fills the mapped arrays; the calling thread is the first to touch them.
 void work_fill(struct work *work);
 
-// Makes a pass over the arrays. Before it, an element is changed, another one each time; after it,
-// this element is checked.
+// Makes a pass over the arrays. Before each pass another element is changed; after the pass, this
+// element is checked.
 void work_pass(struct work *work);
 
 // Returns the bytes that a pass reads and writes.
