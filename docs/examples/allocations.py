@@ -12,7 +12,7 @@ from analysis.report.data import RunData
 
 
 def _rows(run: RunData) -> pl.DataFrame:
-    """A row per baseline run of the cases of several allocations, relative to the case."""
+    """A row per baseline run of each case with several allocations, relative to the case."""
     runs = runs_that_count(run.samples, "fom", "fom_better", "nodes")
     runs = runs.filter(
         pl.col("role") == "baseline", pl.col("block").n_unique().over("case") > 1

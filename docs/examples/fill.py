@@ -7,19 +7,19 @@ import sys
 
 from conductor.injectors.base import Fault, Injector, Row, Total, Writer
 
-#: Copies one message after the other, and prints a row per second.
+#: Copies a message again and again, and prints a row per second.
 _PROGRAM = """
 import mmap, sys, time
 size_b = int(sys.argv[1])
 data, buffer = bytes(size_b), mmap.mmap(-1, size_b)
-copies, began_s = 0, time.monotonic()
+copies, start_s = 0, time.monotonic()
 while True:
     buffer[:] = data
     copies += 1
     now_s = time.monotonic()
-    if now_s - began_s >= 1:
-        print(f"filled {copies * size_b / (now_s - began_s):.0f} B/s", flush=True)
-        copies, began_s = 0, now_s
+    if now_s - start_s >= 1:
+        print(f"filled {copies * size_b / (now_s - start_s):.0f} B/s", flush=True)
+        copies, start_s = 0, now_s
 """
 _ROW = re.compile(r"^filled (\d+) B/s$")
 

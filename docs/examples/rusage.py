@@ -9,14 +9,15 @@ from pathlib import Path
 
 from reframe_tests.tools.base import FOLDER, RANK, CounterRow, Tool, ToolError, files_of
 
-#: Arguments: folder, Python, `_SCRIPT`, application.
+#: Arguments: folder, Python, `_SCRIPT`, application. Starts the script.
 _START = f'exec "$2" -c "$3" "$1/rank-{RANK}.json" "$@"'
-#: Arguments: file, the three of `_START`, application. Runs it and writes what the kernel counted.
+#: Arguments: file, those of `_START`. Runs the application and writes the kernel's counts.
 _SCRIPT = """
 import json, resource, subprocess, sys
-status = subprocess.call(sys.argv[5:])
+path, _folder, _python, _script, *application = sys.argv[1:]
+status = subprocess.call(application)
 used = resource.getrusage(resource.RUSAGE_CHILDREN)
-with open(sys.argv[1], "w") as file:
+with open(path, "w") as file:
     json.dump({name: getattr(used, name) for name in dir(used) if name.startswith("ru_")}, file)
 sys.exit(status if status >= 0 else 128 - status)
 """
@@ -56,7 +57,7 @@ class Rusage(Tool):
         return rows
 
     def missing(self) -> str | None:
-        """Return None: it is available on every Unix."""
+        """Return None: every Unix has `getrusage`."""
         return None
 
 

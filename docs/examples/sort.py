@@ -12,9 +12,9 @@ from reframe_tests.workload import FLOAT, Workload
 _PROGRAM = """
 import random, sys, time
 numbers = [random.random() for _ in range(int(sys.argv[1]))]
-begun_s = time.perf_counter()
+start_s = time.perf_counter()
 numbers.sort()
-print(f"sorted {len(numbers)} numbers in {time.perf_counter() - begun_s:.6f} s")
+print(f"sorted {len(numbers)} numbers in {time.perf_counter() - start_s:.6f} s")
 print(f"in order: {all(a <= b for a, b in zip(numbers, numbers[1:]))}")
 """
 

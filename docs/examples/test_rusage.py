@@ -20,15 +20,15 @@ print(used.ru_utime + used.ru_stime, used.ru_nvcsw)
 
 
 def run(folder, *application):
-    command = [part.replace(FOLDER, str(folder)) for part in TOOL.wrap([], application)]
+    command = [word.replace(FOLDER, str(folder)) for word in TOOL.wrap([], application)]
     return subprocess.run(command, capture_output=True, text=True, timeout=60)
 
 
 def test_counts_are_those_of_the_application(tmp_path):
     time_s, switches = map(float, run(tmp_path, sys.executable, "-c", PROGRAM).stdout.split())
-    found = {row.event: row.value for row in TOOL.parse(tmp_path, 1)}
-    assert time_s <= found["user-time"] + found["system-time"] <= time_s + 0.1
-    assert 40 <= switches <= found["voluntary-switches"] <= switches + 20
+    counts = {row.event: row.value for row in TOOL.parse(tmp_path, 1)}
+    assert time_s <= counts["user-time"] + counts["system-time"] <= time_s + 0.1
+    assert 40 <= switches <= counts["voluntary-switches"] <= switches + 20
 
 
 @pytest.mark.parametrize(("end", "status"), [("exit 3", 3), ("kill -9 $$", 137)])
