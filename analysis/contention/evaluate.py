@@ -1,6 +1,6 @@
 """Mean absolute percentage errors of a model's predictions, as in Table 2 of the paper.
 
-They are errors of computations and of communications, both running, over the placements that the
+They are errors of computations and of communications, both running: over the placements that the
 model was fitted to (samples), over the others, and over all. The errors of computations alone are
 added; Table 2 does not have them.
 """
@@ -25,7 +25,7 @@ from records.errors import InputError
 
 #: Makes a model from measurements.
 Fitter = Callable[[Sweep], Model]
-#: Groups into which numbers of cores are split, to be held out in turn.
+#: Number of groups into which numbers of cores are split, to be held out in turn.
 FOLDS = 8
 #: Rate -> its name in sentences.
 RATES = {
@@ -34,8 +34,8 @@ RATES = {
     "comp_alone": "computations alone",
 }
 #: Rate -> mean relative deviation beyond which the equations do not describe a machine. It is the
-#: largest of the machines that the paper calls well described (Table 2, both of grvingt). The paper
-#: does not call the communications of billy and pyxis so, which are 0.11 and 0.13 off.
+#: largest of the machines that the paper calls well described (Table 2, both of grvingt). Those do
+#: not include billy and pyxis, whose communications are 0.11 and 0.13 off.
 MAX_VALID_DEVIATIONS = {"comp_par": 0.0448, "comm_par": 0.0806, "comp_alone": 0.0448}
 #: Confidence of the one-sided interval whose lower end must lie beyond MAX_VALID_DEVIATIONS, so
 #: that few or scattered measurements are not called a misfit.
@@ -46,7 +46,7 @@ _DEVIATION_CAP = 10.0
 
 @dataclass(frozen=True, kw_only=True)
 class Errors:
-    """One row of Table 2, percent; None if nothing was measured."""
+    """One row of Table 2, percent; a field is None if nothing was measured."""
 
     comm_samples: float | None
     comm_nonsamples: float | None
@@ -90,17 +90,20 @@ _TYPES: dict[str, Any] = {
 
 def deviations(model: Model, sweep: Sweep, points: Sequence[Point]) -> Deviations:
     """Deviations of the points that the model can predict."""
-    predictable = {p.placement for p in points} & set(placements(model))
+    predictable = {point.placement for point in points} & set(placements(model))
     predictions = {placement: predict(model, *placement) for placement in predictable}
     rows = []
-    for p in points:
-        prediction = predictions.get(p.placement)
-        if prediction is not None and p.n <= len(prediction.n):
+    for point in points:
+        prediction = predictions.get(point.placement)
+        if prediction is not None and point.n <= len(prediction.n):
             ratios = [
-                _ratio(getattr(p, f"{rate}_b_s"), getattr(prediction, f"{rate}_b_s")[p.n - 1])
+                _ratio(
+                    getattr(point, f"{rate}_b_s"),
+                    getattr(prediction, f"{rate}_b_s")[point.n - 1],
+                )
                 for rate in RATES
             ]
-            rows.append((*p.placement, sweep.is_calibrated(p.placement), *ratios))
+            rows.append((*point.placement, sweep.is_calibrated(point.placement), *ratios))
     return pl.DataFrame(rows, schema=_TYPES, orient="row")
 
 
@@ -121,19 +124,19 @@ def evaluate(model: Model, sweep: Sweep) -> Errors:
 def errors_by_placement(model: Model, sweep: Sweep) -> list[PlacementErrors]:
     """The errors of `evaluate` on each placement that was measured."""
     ratios = deviations(model, sweep, sweep.points)
-    rows = []
+    errors = []
     for comp, comm in sweep.placements():
-        placement_rows = ratios.filter(comp_node=comp, comm_node=comm)
-        rows.append(
+        placement_ratios = ratios.filter(comp_node=comp, comm_node=comm)
+        errors.append(
             PlacementErrors(
                 comp_node=comp,
                 comm_node=comm,
                 sample=sweep.is_calibrated((comp, comm)),
-                comm_percent=_percent(placement_rows["comm_par"]),
-                comp_percent=_percent(placement_rows["comp_par"]),
+                comm_percent=_percent(placement_ratios["comm_par"]),
+                comp_percent=_percent(placement_ratios["comp_par"]),
             )
         )
-    return rows
+    return errors
 
 
 def percentage_errors(ratios: Deviations) -> Errors:
@@ -144,9 +147,9 @@ def percentage_errors(ratios: Deviations) -> Errors:
         "all": ratios,
     }
     percent = {
-        f"{side}_{group}": _percent(rows[f"{side}_par"])
+        f"{side}_{group}": _percent(group_ratios[f"{side}_par"])
         for side in ("comm", "comp")
-        for group, rows in groups.items()
+        for group, group_ratios in groups.items()
     }
     comm, comp = percent["comm_all"], percent["comp_all"]
     average = None if comm is None or comp is None else (comm + comp) / 2
@@ -169,13 +172,15 @@ def held_out_cores(fitter: Fitter, sweep: Sweep, folds: int = FOLDS) -> Deviatio
     a fit without it. With at least as many folds as inner numbers, this is leave-one-out. The first
     and the last number are in every fit, because the model does not extrapolate.
     """
-    samples = [p for p in sweep.points if sweep.is_calibrated(p.placement)]
-    inner = sorted({p.n for p in samples})[1:-1]
+    samples = [point for point in sweep.points if sweep.is_calibrated(point.placement)]
+    inner = sorted({point.n for point in samples})[1:-1]
     tables = [pl.DataFrame(schema=_TYPES)]
     for fold in range(min(folds, len(inner))):
         held_out = set(inner[fold::folds])
-        model = fitter(replace(sweep, points=[p for p in sweep.points if p.n not in held_out]))
-        tables.append(deviations(model, sweep, [p for p in samples if p.n in held_out]))
+        fitted_points = [point for point in sweep.points if point.n not in held_out]
+        held_out_points = [point for point in samples if point.n in held_out]
+        model = fitter(replace(sweep, points=fitted_points))
+        tables.append(deviations(model, sweep, held_out_points))
     return pl.concat(tables)
 
 
@@ -187,9 +192,8 @@ def held_out_placements(fitter: Fitter, sweep: Sweep) -> Deviations:
     tables = [pl.DataFrame(schema=_TYPES)]
     for placement in sweep.placements():
         if not sweep.is_calibrated(placement):
-            model = fitter(
-                replace(sweep, points=[p for p in sweep.points if p.placement != placement])
-            )
+            fitted_points = [point for point in sweep.points if point.placement != placement]
+            model = fitter(replace(sweep, points=fitted_points))
             tables.append(deviations(model, sweep, sweep.points_at(*placement)))
     return pl.concat(tables)
 
@@ -206,7 +210,7 @@ class Calibration:
 def calibrate(sweep: Sweep) -> Calibration:
     """Fit a model to a sweep; its notes say if the equations do not describe the machine.
 
-    Raises InputError as `fit_model`.
+    Raises InputError, as `fit_model` does.
     """
     model = fit_model(sweep)
     cores = held_out_cores(fit_model, sweep)
@@ -218,19 +222,19 @@ def calibrate(sweep: Sweep) -> Calibration:
 def misfit_notes(held_out: Deviations) -> list[str]:
     """A sentence for each rate that the equations do not describe; empty if they describe all."""
     sentences = []
-    for rate, words in RATES.items():
+    for rate, rate_name in RATES.items():
         ratios = held_out[rate].drop_nulls()
-        relative = (1 / ratios - 1).abs().clip(upper_bound=_DEVIATION_CAP).to_numpy()
-        if len(relative) < 2:
+        sizes = (1 / ratios - 1).abs().clip(upper_bound=_DEVIATION_CAP).to_numpy()
+        if len(sizes) < 2:
             continue
-        mean = float(relative.mean())
-        error = float(relative.std(ddof=1)) / math.sqrt(len(relative))
-        lower_end = mean - float(stdtrit(len(relative) - 1, _CONFIDENCE)) * error
+        mean = float(sizes.mean())
+        standard_error = float(sizes.std(ddof=1)) / math.sqrt(len(sizes))
+        lower_end = mean - float(stdtrit(len(sizes) - 1, _CONFIDENCE)) * standard_error
         if lower_end > MAX_VALID_DEVIATIONS[rate]:
             sentences.append(
-                f"these equations do not describe this machine: {words} that were held out of the"
-                f" fit are {mean:.1%} off on average; in the cases that the paper calls valid, at"
-                f" most {MAX_VALID_DEVIATIONS[rate]:.1%}"
+                f"these equations do not describe this machine: {rate_name} that were held out of"
+                f" the fit are {mean:.1%} off on average; in the cases that the paper calls valid,"
+                f" at most {MAX_VALID_DEVIATIONS[rate]:.1%}"
             )
     return sentences
 
@@ -266,14 +270,14 @@ def published_errors(name: str) -> dict[str, float | None]:
 
 
 def _parameters(row: dict[str, float]) -> Parameters:
-    values = {}
+    fields = {}
     for name, value in row.items():
         if name.endswith("_mb_s"):
             # The tables give MB/s with one decimal, which is exact in whole bytes.
-            values[name.replace("_mb_s", "_b_s")] = float(round(value * 1e6))
+            fields[name.replace("_mb_s", "_b_s")] = float(round(value * 1e6))
         else:
-            values[name] = value
-    return Parameters(**values)  # type: ignore[arg-type]
+            fields[name] = value
+    return Parameters(**fields)  # type: ignore[arg-type]
 
 
 def _document() -> dict[str, Any]:

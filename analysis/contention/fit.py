@@ -30,18 +30,28 @@ from records.errors import InputError
 
 #: Cauchy's constant, in standard deviations: larger residuals weigh little in a fit.
 CAUCHY_DEVIATIONS = 2.385
-#: Huber's constant, in standard deviations: when models are compared, larger residuals count by
-#: less than their square.
+#: Huber's constant, in standard deviations: when models are compared, larger residuals count
+#: linearly, not by their square.
 HUBER_DEVIATIONS = 1.345
 #: When models are compared, residuals beyond this many standard deviations count alike, so that one
 #: measurement cannot justify another break.
 OUTLIER_DEVIATIONS = 3.0
-#: Relative noise that is assumed before it is estimated, and the minimum of the estimate.
-ASSUMED_NOISE, MIN_NOISE = 0.02, 0.005
-#: Rounds of the weighted least squares of capacities and shares.
+#: Relative noise that is assumed before it is estimated.
+ASSUMED_NOISE = 0.02
+#: Minimum of the estimate.
+MIN_NOISE = 0.005
+#: Minimum of the estimate from few points: a fit can pass through all of them.
+MIN_NOISE_OF_FEW_POINTS = 0.02
+#: Largest number of points that are few.
+FEW_POINTS = 3
+#: The median distance, times this, estimates the standard deviation of normal noise.
+MEDIAN_TO_DEVIATION = 1.4826
+#: Number of rounds in which capacities and shares are computed again.
 ROUNDS = 4
-#: Pairs of maxima whose guesses are compared, and guesses that are refined.
-MAX_GUESSED_PAIRS, MAX_REFINED_GUESSES = 60, 5
+#: Largest number of pairs of maxima whose guesses are compared.
+MAX_GUESSED_PAIRS = 60
+#: Largest number of guesses that are refined.
+MAX_REFINED_GUESSES = 5
 #: Penalty for each core between n_seq_max and the knee of computations alone: it decides between
 #: pairs of maxima with equal predictions.
 TIE_BREAK_PENALTY = 0.05
@@ -75,8 +85,8 @@ def fit_model(sweep: Sweep) -> Model:
             f"{sweep.name}: comp_node 0, comm_node 0: no point has comp_par_b_s and comm_par_b_s:"
             " nothing to fit"
         )
-    local, unknown = _fit_placement(sweep.points_at(0, 0))
-    unidentified, remote = {"local": unknown}, None
+    local, reasons_of_local = _fit_placement(sweep.points_at(0, 0))
+    unidentified, remote = {"local": reasons_of_local}, None
     node = sweep.numa_per_socket
     if sweep.numa_nodes <= node:
         unidentified["remote"] = {"all": "the machine has no NUMA node on another socket"}
@@ -84,11 +94,12 @@ def fit_model(sweep: Sweep) -> Model:
         unidentified["remote"] = {"all": f"no point has both sides on node {node}"}
     else:
         remote, unidentified["remote"] = _fit_placement(sweep.points_at(node, node))
-    nodes = {"local": 0}
+    calibrated_nodes = {"local": 0}
     if remote is not None:
-        nodes["remote"] = node
+        calibrated_nodes["remote"] = node
     reach = {
-        name: max(p.n for p in sweep.points_at(number, number)) for name, number in nodes.items()
+        name: max(point.n for point in sweep.points_at(calibrated, calibrated))
+        for name, calibrated in calibrated_nodes.items()
     }
     cores = max(reach.values())
     return Model(
@@ -106,11 +117,11 @@ def fit_model(sweep: Sweep) -> Model:
 
 def _can_be_fitted(points: list[Point]) -> bool:
     """Return whether a point has both sides, or only computations alone were measured."""
-    if any(None not in (p.comp_par_b_s, p.comm_par_b_s) for p in points):
+    if any(None not in (point.comp_par_b_s, point.comm_par_b_s) for point in points):
         return True
-    if any(p.comm_par_b_s is not None or p.comm_alone_b_s is not None for p in points):
+    if any(point.comm_par_b_s is not None or point.comm_alone_b_s is not None for point in points):
         return False
-    return any(p.comp_alone_b_s for p in points)
+    return any(point.comp_alone_b_s for point in points)
 
 
 def _fit_placement(points: list[Point]) -> tuple[Parameters, dict[str, str]]:
@@ -120,15 +131,13 @@ def _fit_placement(points: list[Point]) -> tuple[Parameters, dict[str, str]]:
 
 
 def _best_parameters(c: Curves) -> Parameters:
-    """The parameter set with the lowest criterion, among the best guesses and their refinements."""
+    """The parameters with the lowest criterion, among the best guesses and their refinements."""
     guesses = _guesses(c)
-    deviations_of_guesses = (np.abs(residuals(p, c)) for p in guesses)
-    deviations = min(deviations_of_guesses, key=lambda values: float(values.sum()))
-    deviations = deviations[deviations > 0]
-    # The median distance estimates the standard deviation of normal noise.
-    estimate = 1.4826 * float(np.median(deviations)) if deviations.size else 0.0
-    noise = max(estimate, MIN_NOISE if len(c.n) > 3 else 4 * MIN_NOISE)
-
+    distances_of_guesses = (np.abs(residuals(p, c)) for p in guesses)
+    distances = min(distances_of_guesses, key=lambda distances: float(distances.sum()))
+    distances = distances[distances > 0]
+    estimate = MEDIAN_TO_DEVIATION * float(np.median(distances)) if distances.size else 0.0
+    noise = max(estimate, MIN_NOISE if len(c.n) > FEW_POINTS else MIN_NOISE_OF_FEW_POINTS)
     knee = math.ceil(_saturating_cores(guesses[0]) - 0.1)
 
     def criterion(p: Parameters) -> float:
@@ -148,37 +157,37 @@ def _criterion(p: Parameters, c: Curves, noise: float) -> float:
     measurements = int(np.isfinite(c.rates).sum())
     # Both maxima at the same number of cores are one break.
     breaks = {p.n_par_max, p.n_seq_max} - {None}
-    size = len(_determined_parameters(p, c.most_cores)) + len(breaks)
+    parameter_count = len(_determined_parameters(p, c.most_cores)) + len(breaks)
     penalty = min(math.log(measurements), MAX_PARAMETER_PENALTY)
-    return 2 * _loss(residuals(p, c), noise) + size * penalty
+    return 2 * _loss(residuals(p, c), noise) + parameter_count * penalty
 
 
 def residuals(p: Parameters, c: Curves) -> Array:
-    """Relative differences of the model from all four curves; 0 for rates not measured."""
+    """Relative differences of the model from all four curves; 0 for rates that are unknown."""
     grid = np.arange(1, c.most_cores + 1)
     communications_alone = np.full(grid.shape, p.b_comm_seq_b_s or 0.0)
     predicted = (computations_alone(p, grid), communications_alone, *rates_together(p, grid))
-    parts = [
-        _deviation(rate[c.n - 1], measured)
-        for rate, measured in zip(predicted, c.rates, strict=True)
+    deviations = [
+        _deviation(rates[c.n - 1], measured)
+        for rates, measured in zip(predicted, c.rates, strict=True)
     ]
-    return np.nan_to_num(np.concatenate(parts), nan=0.0)
+    return np.nan_to_num(np.concatenate(deviations), nan=0.0)
 
 
 def _deviation(predicted: Array, measured: Array) -> Array:
-    """Relative difference, bounded to -2 .. 2 so that a rate of zero cannot outweigh the rest."""
+    """Relative differences, bounded to -2 .. 2 so that a rate of zero cannot outweigh the rest."""
     size = (np.abs(predicted) + np.abs(measured)) / 2
     return (predicted - measured) / np.where(size > 0, size, 1.0)
 
 
-def _loss(residual: Array, noise: float) -> float:
-    """Sum of the losses of all residuals."""
-    return float(_losses(residual, noise).sum())
+def _loss(relative: Array, noise: float) -> float:
+    """Sum of the losses of all relative differences."""
+    return float(_losses(relative, noise).sum())
 
 
-def _losses(residual: Array, noise: float) -> Array:
-    """Huber's loss of each residual; it no longer grows beyond OUTLIER_DEVIATIONS."""
-    deviations = np.minimum(np.abs(residual) / noise, OUTLIER_DEVIATIONS)
+def _losses(relative: Array, noise: float) -> Array:
+    """Huber's loss of each relative difference; it no longer grows beyond OUTLIER_DEVIATIONS."""
+    deviations = np.minimum(np.abs(relative) / noise, OUTLIER_DEVIATIONS)
     linear = HUBER_DEVIATIONS * (deviations - HUBER_DEVIATIONS / 2)
     return np.where(deviations <= HUBER_DEVIATIONS, deviations * deviations / 2, linear)
 
@@ -187,19 +196,20 @@ def _losses(residual: Array, noise: float) -> Array:
 
 
 def _guesses(c: Curves) -> list[Parameters]:
-    """A guess without contention, and those of the pairs of maxima that fit the totals best."""
-    comp = c.comp_alone if np.isfinite(c.comp_alone).any() else c.comp_par
+    """A guess without contention, and guesses for the pairs of maxima that fit the totals best."""
+    alone_is_measured = np.isfinite(c.comp_alone).any()
+    comp = c.comp_alone if alone_is_measured else c.comp_par
     b_comp, t_seq = _knee(c.n[np.isfinite(comp)], comp[np.isfinite(comp)])
-    nominal = c.comm_alone[np.isfinite(c.comm_alone)]
+    comm_alone = c.comm_alone[np.isfinite(c.comm_alone)]
     uncontended = replace(
         UNKNOWN,
         b_comp_seq_b_s=b_comp,
-        t_seq_max_b_s=t_seq if comp is c.comp_alone else None,
-        b_comm_seq_b_s=float(np.median(nominal)) if nominal.size else None,
+        t_seq_max_b_s=t_seq if alone_is_measured else None,
+        b_comm_seq_b_s=float(np.median(comm_alone)) if comm_alone.size else None,
     )
     total = c.comp_par + c.comm_par
     measured = np.isfinite(total) & (total > 0)
-    pairs = _pairs(c, uncontended)
+    pairs = _pairs_of_maxima(c, uncontended)
     if uncontended.b_comm_seq_b_s is None or b_comp <= 0 or not measured.any() or not len(pairs):
         return [uncontended]
     solutions, losses = _capacities(c.n[measured], total[measured], uncontended, pairs)
@@ -211,7 +221,7 @@ def _guesses(c: Curves) -> list[Parameters]:
     return guesses
 
 
-def _knee(n: CoreCounts, rate: Array) -> tuple[float, float | None]:
+def _knee(n: CoreCounts, rates: Array) -> tuple[float, float | None]:
     """Slope through the origin and plateau of a rate that scales, then saturates.
 
     They are medians on both sides of the split with the smallest loss. The plateau is None if no
@@ -219,17 +229,19 @@ def _knee(n: CoreCounts, rate: Array) -> tuple[float, float | None]:
     """
     splits: list[tuple[float, float, float | None]] = []
     for split in np.unique(n)[::-1]:
-        slope = float(np.median((rate / n)[n <= split]))
-        beyond = rate[n > split]
+        slope = float(np.median((rates / n)[n <= split]))
+        beyond = rates[n > split]
         plateau = float(np.median(beyond)) if beyond.size else None
         fitted = np.minimum(n * slope, np.inf if plateau is None else plateau)
-        loss = _loss(_deviation(fitted, rate), ASSUMED_NOISE) + (plateau is not None)
+        loss = _loss(_deviation(fitted, rates), ASSUMED_NOISE)
+        if plateau is not None:
+            loss += 1  # the penalty of a further parameter
         splits.append((loss, slope, plateau))
     _, slope, plateau = min(splits, key=lambda split_loss: split_loss[0])
     return slope, plateau
 
 
-def _pairs(c: Curves, uncontended: Parameters) -> CoreCounts:
+def _pairs_of_maxima(c: Curves, uncontended: Parameters) -> CoreCounts:
     """Pairs (n_par_max, n_seq_max) that the measured numbers of cores allow.
 
     `n_seq_max` is at least the knee of computations alone. If `n_par_max` is larger, the equations
@@ -237,10 +249,11 @@ def _pairs(c: Curves, uncontended: Parameters) -> CoreCounts:
     computations alone never saturate, `n_seq_max` is the largest number. No maximum is the second
     largest number: the single measurement beyond it has no slope.
     """
-    numbers = [int(n) for n in np.unique(c.n)]
-    maxima = [n for n in numbers if n not in numbers[-2:-1]]
+    core_counts = [int(n) for n in np.unique(c.n)]
+    second_largest = core_counts[-2:-1]  # empty if only one number was measured
+    maxima = [n for n in core_counts if n not in second_largest]
     if uncontended.t_seq_max_b_s is None:
-        return np.array([(n, numbers[-1]) for n in maxima])
+        return np.array([(n, core_counts[-1]) for n in maxima])
     saturating = [n for n in maxima if n >= int(_saturating_cores(uncontended))]
     ordered = [(n_par, n_seq) for n_seq in saturating for n_par in maxima if n_par <= n_seq]
     inverted = [(n_par, n_seq) for n_seq in saturating[:2] for n_par in maxima if n_par > n_seq]
@@ -263,13 +276,13 @@ def _capacities(
     """
     demand = n * or_nan(uncontended.b_comp_seq_b_s) + or_nan(uncontended.b_comm_seq_b_s)
     basis = _basis(n, pairs)
-    # The median of the large totals: a single outlier among them would hide the capacity.
+    # The median of the large totals, since a single outlier among them would hide the capacity.
     start = float(np.median(totals[totals >= 0.9 * np.quantile(totals, 0.75)]))
     capacity = np.full((len(pairs), len(n)), start)
     for _ in range(ROUNDS):
         deviations = _deviation(capacity, totals) / ASSUMED_NOISE
-        cauchy = 1 / (1 + (deviations / CAUCHY_DEVIATIONS) ** 2)
-        weight = np.where(demand > capacity, cauchy, 0.0) / totals**2
+        cauchy_weight = 1 / (1 + (deviations / CAUCHY_DEVIATIONS) ** 2)
+        weight = np.where(demand > capacity, cauchy_weight, 0.0) / totals**2
         gram = np.einsum("pni,pn,pnj->pij", basis, weight, basis)
         ridge = 1e-9 * np.trace(gram, axis1=1, axis2=2)[:, None, None] + 1e-300
         right_side = np.einsum("pni,pn,n->pi", basis, weight, totals)
@@ -282,7 +295,7 @@ def _capacities(
 
 
 def _basis(n: CoreCounts, pairs: CoreCounts) -> Array:
-    """The factors of the three numbers in which T(n) is linear; of shape (pairs, n, 3).
+    """The factors of the three numbers in which T(n) is linear, with the shape (pairs, n, 3).
 
     If n_par <= n_seq, the numbers are T_par_max, delta_l and delta_r, and T is continuous at both
     maxima. Otherwise they are T_par_max, T_par_max2 and delta_r, with a step past n_par (equation
@@ -330,8 +343,8 @@ def _with_shares(guess: Parameters, c: Curves) -> list[Parameters]:
     for alpha in (0.0, 1.0):
         for _ in range(ROUNDS):
             demand = n * b_comp + alpha * b_comm
-            floor = (n >= floor_from) & (demand >= or_nan(guess.t_par_max_b_s))
-            alpha = float(np.median(shares[floor if floor.any() else n == n.max()]))
+            at_floor = (n >= floor_from) & (demand >= or_nan(guess.t_par_max_b_s))
+            alpha = float(np.median(shares[at_floor if at_floor.any() else n == n.max()]))
         alphas.append(min(max(alpha, 0.0), 1.0))
     return [replace(guess, alpha=alpha) for alpha in dict.fromkeys(alphas)]
 
@@ -357,25 +370,25 @@ def _determined_parameters(p: Parameters, most_cores: int) -> list[str]:
 
 
 def _refined(p: Parameters, c: Curves, noise: float) -> Parameters:
-    """Least squares of the continuous parameters with Cauchy's loss, numbers of cores fixed."""
+    """Least squares of the continuous parameters with Cauchy's loss. Numbers of cores are fixed."""
     names = _determined_parameters(p, c.most_cores)
     start = np.array([float(getattr(p, name)) for name in names])
-    slopes = np.array([name.startswith("delta_") for name in names])
-    share = np.array([name == "alpha" for name in names])
-    unit = np.where(share, 1.0, np.abs(start))
-    unit = np.where(slopes, (p.t_par_max_b_s or 1.0) / c.most_cores, unit)
+    is_slope = np.array([name.startswith("delta_") for name in names])
+    is_share = np.array([name == "alpha" for name in names])
+    unit = np.where(is_share, 1.0, np.abs(start))
+    unit = np.where(is_slope, (p.t_par_max_b_s or 1.0) / c.most_cores, unit)
     unit = np.where(unit > 0, unit, 1.0)
 
-    def build(x: Array) -> Parameters:
-        values = dict(zip(names, map(float, x * unit), strict=True))
-        return _with_total_at_n_seq(replace(p, **values))  # type: ignore[arg-type]
+    def build(scaled: Array) -> Parameters:
+        parameters = dict(zip(names, map(float, scaled * unit), strict=True))
+        return _with_total_at_n_seq(replace(p, **parameters))  # type: ignore[arg-type]
 
     # A slope may lose a third of the capacity with one core. delta_l cannot be negative, since
     # t_par_max is the largest total. Some published delta_r are negative.
-    upper = np.where(slopes, c.most_cores / 3, np.where(share, 1.0, 3.0))
+    upper = np.where(is_slope, c.most_cores / 3, np.where(is_share, 1.0, 3.0))
     lower = np.array([-c.most_cores / 3 if name == "delta_r_b_s" else 0.0 for name in names])
     solved = least_squares(
-        lambda x: residuals(build(x), c),
+        lambda scaled: residuals(build(scaled), c),
         np.clip(start / unit, lower, upper),
         bounds=(lower, upper),
         loss="cauchy",
@@ -398,23 +411,23 @@ def _with_total_at_n_seq(p: Parameters) -> Parameters:
 
 def _without_undetermined(p: Parameters, c: Curves) -> tuple[Parameters, dict[str, str]]:
     """The parameters, None if the sweep does not determine them, and the reason for each None."""
-    # The capacity, and the parameters that need it.
+    # The parameters of the capacity, and those that need it.
     capacity_parameters = [
         *(name for name in CONTINUOUS_PARAMETERS if name not in RATES_ALONE),
         "n_par_max",
         "n_seq_max",
     ]
-    reason: dict[str, str] = {}
+    reasons: dict[str, str] = {}
     most_cores = c.most_cores
     if p.t_seq_max_b_s is None:
-        text = (
+        reason = (
             "computations alone still scale: their maximum lies beyond the largest measured number"
             f" of cores ({most_cores})"
             if np.isfinite(c.comp_alone).any()
             else "computations alone were not measured"
         )
         names = ("n_seq_max", "t_seq_max_b_s", "t_par_max2_b_s", "delta_r_b_s")
-        reason |= dict.fromkeys(names, text)
+        reasons |= dict.fromkeys(names, reason)
     elif p.t_par_max_b_s is not None:
         n = c.n[np.isfinite(c.comp_alone)]
         grid = np.arange(1, most_cores + 1)
@@ -422,30 +435,30 @@ def _without_undetermined(p: Parameters, c: Curves) -> tuple[Parameters, dict[st
             replace(p, t_seq_max_b_s=None), grid
         )
         if not lowered[n - 1].any():
-            text = "the shared capacity already limits computations alone, below it"
-            reason["t_seq_max_b_s"] = text
+            reason = "the shared capacity already limits computations alone, below it"
+            reasons["t_seq_max_b_s"] = reason
     if p.b_comm_seq_b_s is None:
-        text = "communications alone were not measured"
-        reason = dict.fromkeys((*capacity_parameters, "b_comm_seq_b_s"), text) | reason
+        reason = "communications alone were not measured"
+        reasons = dict.fromkeys((*capacity_parameters, "b_comm_seq_b_s"), reason) | reasons
     elif p.t_par_max_b_s is None:
-        text = (
+        reason = (
             f"no capacity up to {most_cores} cores fits better than noise alone{_largest_losses(c)}"
         )
-        reason = dict.fromkeys(capacity_parameters, text) | reason
+        reasons = dict.fromkeys(capacity_parameters, reason) | reasons
     else:
         n_par, n_seq = p.n_par_max or most_cores, p.n_seq_max
         if n_seq is None and n_par >= most_cores:
-            reason["delta_l_b_s"] = f"no number of cores beyond n_par_max ({n_par}) was measured"
+            reasons["delta_l_b_s"] = f"no number of cores beyond n_par_max ({n_par}) was measured"
         if n_seq is not None and n_par >= n_seq:
             between = f"no number of cores lies between n_par_max and n_seq_max ({n_seq})"
-            reason["delta_l_b_s"] = between
+            reasons["delta_l_b_s"] = between
         if n_seq is not None and max(n_par, n_seq) >= most_cores:
-            reason["delta_r_b_s"] = (
+            reasons["delta_r_b_s"] = (
                 f"no number of cores beyond both maxima ({most_cores}) was measured"
             )
     if p.b_comm_seq_b_s == 0:
-        reason["alpha"] = "the rate of communications alone is zero"
-    return replace(p, **dict.fromkeys(reason)), reason
+        reasons["alpha"] = "the rate of communications alone is zero"
+    return replace(p, **dict.fromkeys(reasons)), reasons
 
 
 def _largest_losses(c: Curves) -> str:

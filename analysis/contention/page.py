@@ -27,13 +27,13 @@ from records.groups import grouped
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
 
-#: The report's colours for computations, communications, and either alone.
+#: The report's colours for computations, for communications, and for computations alone.
 COMP_COLOUR, COMM_COLOUR, ALONE_COLOUR = "spin", "off", "other"
 _GB = 1e9
 
 
 def stacked_plot(prediction: Prediction, points: Sequence[Point], name: str) -> Markup:
-    """Draw both rates, stacked, over the number of cores, as Figure 2 of the paper.
+    """Draw both rates, stacked, over the number of cores, in the style of Figure 2 of the paper.
 
     Areas and the line (computations alone) are predictions; points are measured.
     """
@@ -44,10 +44,11 @@ def stacked_plot(prediction: Prediction, points: Sequence[Point], name: str) -> 
         axes.fill_between(n, 0, comp, color=light_colour(COMP_COLOUR), alpha=0.45, lw=0)
         axes.fill_between(n, comp, comp + comm, color=light_colour(COMM_COLOUR), alpha=0.45, lw=0)
         axes.plot(n, prediction.comp_alone_b_s / _GB, color=light_colour(ALONE_COLOUR), lw=1.6)
-        c = curves(points)
-        _draw_measured(axes, c.n, c.comp_alone, light_colour(ALONE_COLOUR), "D")
-        _draw_measured(axes, c.n, c.comp_par, light_colour(COMP_COLOUR), "s")
-        _draw_measured(axes, c.n, c.comp_par + c.comm_par, light_colour(COMM_COLOUR), "o")
+        measured = curves(points)
+        total = measured.comp_par + measured.comm_par
+        _draw_measured(axes, measured.n, measured.comp_alone, light_colour(ALONE_COLOUR), "D")
+        _draw_measured(axes, measured.n, measured.comp_par, light_colour(COMP_COLOUR), "s")
+        _draw_measured(axes, measured.n, total, light_colour(COMM_COLOUR), "o")
         _finish_axes(axes, n)
         axes.set_ylabel("GB/s")
         _start_at_zero(axes, axes.dataLim.y1)
@@ -55,7 +56,10 @@ def stacked_plot(prediction: Prediction, points: Sequence[Point], name: str) -> 
 
 
 def grid_plot(
-    predictions: Sequence[Prediction], points: Iterable[Point], calibrated: Sequence[int], name: str
+    predictions: Sequence[Prediction],
+    points: Iterable[Point],
+    calibrated_nodes: Sequence[int],
+    name: str,
 ) -> Markup:
     """Draw all placements: a column per node of computations, a row per node of communications.
 
@@ -63,16 +67,20 @@ def grid_plot(
     titles of calibrated placements are bold.
     """
     points_of_placements = grouped((point.placement, point) for point in points)
-    columns = sorted({p.comp_node for p in predictions})
-    rows = sorted({p.comm_node for p in predictions})
-    with drawing(0.5 + 1.75 * len(rows), 0.6 + 2.3 * len(columns), font_size=8) as figure:
-        panels = figure.subplots(len(rows), len(columns), sharex=True, sharey=True, squeeze=False)
-        for p in predictions:
-            axes = panels[rows.index(p.comm_node), columns.index(p.comp_node)]
-            _draw_placement(axes, p, points_of_placements.get((p.comp_node, p.comm_node), []))
-            sample = p.comp_node == p.comm_node and p.comp_node in calibrated
-            title = f"computations {p.comp_node}, communications {p.comm_node}"
-            axes.set_title(title, fontsize=7.5, fontweight="bold" if sample else "normal")
+    comp_nodes = sorted({prediction.comp_node for prediction in predictions})
+    comm_nodes = sorted({prediction.comm_node for prediction in predictions})
+    height, width = 0.5 + 1.75 * len(comm_nodes), 0.6 + 2.3 * len(comp_nodes)
+    with drawing(height, width, font_size=8) as figure:
+        panels = figure.subplots(
+            len(comm_nodes), len(comp_nodes), sharex=True, sharey=True, squeeze=False
+        )
+        for prediction in predictions:
+            comp, comm = prediction.comp_node, prediction.comm_node
+            axes = panels[comm_nodes.index(comm), comp_nodes.index(comp)]
+            _draw_placement(axes, prediction, points_of_placements.get((comp, comm), []))
+            is_calibrated = comp == comm and comp in calibrated_nodes
+            title = f"computations {comp}, communications {comm}"
+            axes.set_title(title, fontsize=7.5, fontweight="bold" if is_calibrated else "normal")
         _start_at_zero(panels[0, 0], max(axes.dataLim.y1 for axes in panels.flat))
         for axes in panels[:-1].flat:
             axes.set_xlabel("")
@@ -81,17 +89,18 @@ def grid_plot(
         return themed_svg(figure, name, "Predicted and measured bandwidth of every placement")
 
 
-def _draw_placement(axes: Axes, p: Prediction, points: Sequence[Point]) -> None:
-    c = curves(points)
+def _draw_placement(axes: Axes, prediction: Prediction, points: Sequence[Point]) -> None:
+    n, measured = prediction.n, curves(points)
     for side, colour, marker in (
         ("comp", light_colour(COMP_COLOUR), "s"),
         ("comm", light_colour(COMM_COLOUR), "o"),
     ):
-        axes.plot(p.n, getattr(p, f"{side}_par_b_s") / _GB, color=colour, lw=1.6)
-        axes.plot(p.n, getattr(p, f"{side}_alone_b_s") / _GB, color=colour, lw=0.9, ls=":")
-        _draw_measured(axes, c.n, getattr(c, f"{side}_par"), colour, marker)
-        _draw_measured(axes, c.n, getattr(c, f"{side}_alone"), colour, marker, hollow=True)
-    _finish_axes(axes, p.n)
+        together, alone = getattr(measured, f"{side}_par"), getattr(measured, f"{side}_alone")
+        axes.plot(n, getattr(prediction, f"{side}_par_b_s") / _GB, color=colour, lw=1.6)
+        axes.plot(n, getattr(prediction, f"{side}_alone_b_s") / _GB, color=colour, lw=0.9, ls=":")
+        _draw_measured(axes, measured.n, together, colour, marker)
+        _draw_measured(axes, measured.n, alone, colour, marker, hollow=True)
+    _finish_axes(axes, n)
 
 
 def _draw_measured(
@@ -126,7 +135,7 @@ def render(model: Model, sweep: Sweep | None) -> str:
     nodes = model.calibrated_nodes()
     stacked = []
     for node in nodes:
-        node_points = [p for p in points if p.placement == (node, node)]
+        node_points = [point for point in points if point.placement == (node, node)]
         svg = stacked_plot(predict(model, node, node), node_points, f"s{node}")
         stacked.append((f"Both on NUMA node {node}", svg))
     errors = asdict(evaluate(model, sweep)) if sweep else {}
@@ -136,7 +145,7 @@ def render(model: Model, sweep: Sweep | None) -> str:
         model=model,
         stacked=stacked,
         grid=grid_plot(predictions, points, nodes, "g"),
-        columns=len({p.comp_node for p in predictions}),
+        columns=len({prediction.comp_node for prediction in predictions}),
         measured=bool(points),
         errors={
             name.replace("_", " "): "\u2013" if value is None else f"{value:.2f} %"
@@ -169,34 +178,40 @@ def predictions_document(model: Model, predictions: list[Prediction]) -> dict[st
         "numa_per_socket": model.numa_per_socket,
         "placements": [
             {
-                "comp_node": p.comp_node,
-                "comm_node": p.comm_node,
+                "comp_node": prediction.comp_node,
+                "comm_node": prediction.comm_node,
                 "points": [
                     {
                         "n": int(n),
-                        "comp_mb_s": _mb_s(p.comp_par_b_s[i]),
-                        "comm_mb_s": _mb_s(p.comm_par_b_s[i]),
-                        "comp_alone_mb_s": _mb_s(p.comp_alone_b_s[i]),
-                        "comm_alone_mb_s": _mb_s(p.comm_alone_b_s[i]),
+                        "comp_mb_s": _mb_s(prediction.comp_par_b_s[index]),
+                        "comm_mb_s": _mb_s(prediction.comm_par_b_s[index]),
+                        "comp_alone_mb_s": _mb_s(prediction.comp_alone_b_s[index]),
+                        "comm_alone_mb_s": _mb_s(prediction.comm_alone_b_s[index]),
                     }
-                    for i, n in enumerate(p.n)
+                    for index, n in enumerate(prediction.n)
                 ],
             }
-            for p in predictions
+            for prediction in predictions
         ],
     }
 
 
-def prediction_parts(model: Model, p: Prediction) -> list[str | Table]:
+def prediction_parts(model: Model, prediction: Prediction) -> list[str | Table]:
     """The caveats, and the rates on one placement: a row per number of cores."""
     origin = "published" if model.published else "fitted"
     lines = [
         *model.notes,
-        f"{model.name} ({origin}), computations on node {p.comp_node}, "
-        f"communications on node {p.comm_node}, MB/s (10^6 bytes per second)",
+        f"{model.name} ({origin}), computations on node {prediction.comp_node}, "
+        f"communications on node {prediction.comm_node}, MB/s (10^6 bytes per second)",
     ]
-    rates = (p.comp_par_b_s, p.comp_alone_b_s, p.comm_par_b_s, p.comm_alone_b_s)
-    rows = [[str(n), *(_rate(rate[i]) for rate in rates)] for i, n in enumerate(p.n)]
+    curves_b_s = (
+        prediction.comp_par_b_s,
+        prediction.comp_alone_b_s,
+        prediction.comm_par_b_s,
+        prediction.comm_alone_b_s,
+    )
+    rates_by_n = zip(prediction.n, *curves_b_s, strict=True)
+    rows = [[str(n), *map(_rate, rates_b_s)] for n, *rates_b_s in rates_by_n]
     header = ["n", "comp together", "comp alone", "comm together", "comm alone"]
     return [*lines, Table(header, rows)]
 
@@ -214,8 +229,8 @@ def fit_parts(model: Model) -> list[str | Table]:
         for placement, reasons in model.unidentified.items()
         for name, reason in reasons.items()
     ]
-    rates = f"{model.name}, rates in MB/s (10^6 bytes per second)"
-    return [*model.notes, rates, Table(["", "local", "remote"], rows, left=(0,)), *unknown]
+    title = f"{model.name}, rates in MB/s (10^6 bytes per second)"
+    return [*model.notes, title, Table(["", "local", "remote"], rows, left=(0,)), *unknown]
 
 
 def parameter_rows(model: Model) -> list[tuple[str, str, str, str]]:
@@ -232,7 +247,7 @@ def parameter_rows(model: Model) -> list[tuple[str, str, str, str]]:
 
 
 def _cell(value: float | None, name: str) -> str:
-    """A parameter as text: rates in MB/s, numbers of cores whole."""
+    """A parameter as text: a rate in MB/s, a number of cores as a whole number."""
     if value is None:
         return "unknown"
     if name.endswith("_b_s"):
@@ -240,13 +255,16 @@ def _cell(value: float | None, name: str) -> str:
     return str(value) if name.startswith("n_") else f"{value:.3f}"
 
 
-def errors_parts(rows: dict[str, Errors], notes: list[str]) -> list[str | Table]:
+def errors_parts(errors_by_model: dict[str, Errors], notes: list[str]) -> list[str | Table]:
     """The caveats, and the errors in percent: a column for each row of Table 2 of the paper."""
     cells = [
-        [name.replace("_", " "), *(_percent(getattr(errors, name)) for errors in rows.values())]
-        for name in (field.name for field in fields(Errors))
+        [
+            field.name.replace("_", " "),
+            *(_percent(getattr(errors, field.name)) for errors in errors_by_model.values()),
+        ]
+        for field in fields(Errors)
     ]
-    table = Table(["", *rows], cells, left=(0,))
+    table = Table(["", *errors_by_model], cells, left=(0,))
     return [*notes, "mean absolute percentage error, %", table]
 
 

@@ -17,9 +17,12 @@ from pydantic import Field
 from records.errors import InputError
 from records.json_limits import read_json, validated
 
-#: Limits of a model's file: cores per socket, NUMA nodes (each pair of them is predicted), and
-#: bytes per second.
-MAX_CORES, MAX_NUMA_NODES, MAX_RATE_B_S = 4096, 256, 1e30
+#: Largest number of cores per socket in a model's file.
+MAX_CORES = 4096
+#: Largest number of NUMA nodes in a model's file: each pair of them is predicted.
+MAX_NUMA_NODES = 256
+#: Largest rate in a model's file.
+MAX_RATE_B_S = 1e30
 #: Number of the model file's schema.
 SCHEMA = 4
 
@@ -35,19 +38,23 @@ _LossPerCore = Annotated[float, Field(ge=-MAX_RATE_B_S, le=MAX_RATE_B_S)]
 class Parameters:
     """The ten parameters of one placement: computations and communications on the same node."""
 
-    #: Number of computing cores with the largest total rate of both sides; that rate; the total
-    #: rate with `n_seq_max` cores.
+    #: Number of computing cores with the largest total rate of both sides.
     n_par_max: _CoreCount | None
+    #: That largest total rate.
     t_par_max_b_s: Rate | None
+    #: Total rate with `n_seq_max` cores.
     t_par_max2_b_s: Rate | None
-    #: Number of cores with the largest rate of computations alone; that rate.
+    #: Number of cores with the largest rate of computations alone.
     n_seq_max: _CoreCount | None
+    #: That largest rate of computations alone.
     t_seq_max_b_s: Rate | None
-    #: Loss of the total rate with each further core: between the two maxima; beyond `n_seq_max`.
+    #: Loss of the total rate with each further core between the two maxima.
     delta_l_b_s: _LossPerCore | None
+    #: Loss of the total rate with each further core beyond `n_seq_max`.
     delta_r_b_s: _LossPerCore | None
-    #: Rate of one computing core alone; rate of communications alone.
+    #: Rate of one computing core alone.
     b_comp_seq_b_s: Rate | None
+    #: Rate of communications alone.
     b_comm_seq_b_s: Rate | None
     #: Share of their rate alone that communications keep in the worst case.
     alpha: _Share | None
@@ -65,15 +72,16 @@ class Model:
     #: The largest number of cores that can be predicted: those of the first socket (published), or
     #: the largest number measured.
     cores: _CoreCount
-    #: NUMA nodes of one socket (#m of equations 7 and 8), and of the machine.
+    #: Number of NUMA nodes of one socket (#m of equations 7 and 8).
     numa_per_socket: _CoreCount
+    #: Number of NUMA nodes of the machine.
     numa_nodes: Annotated[int, Field(ge=1, le=MAX_NUMA_NODES)]
     local: Parameters
     #: None if no node on another socket exists or was measured.
     remote: Parameters | None
     #: True for a set from the literature.
     published: bool = False
-    #: `local` or `remote` -> largest number of cores measured there, if below `cores`; nothing is
+    #: `local` or `remote` -> largest number of cores measured there, if below `cores`. Nothing is
     #: predicted beyond it.
     reach: dict[str, _CoreCount] = field(default_factory=dict)
     #: `local` or `remote` -> parameter -> why it is unknown.
@@ -114,7 +122,7 @@ CoreCounts = NDArray[np.int64]
 
 
 def or_nan(value: float | None) -> float:
-    """The value, NaN for None."""
+    """The value; NaN for None."""
     return np.nan if value is None else value
 
 
@@ -180,7 +188,7 @@ def _kept_share(
 
 @dataclass(frozen=True, kw_only=True)
 class Prediction:
-    """The rates on one placement; every array has one value per number of cores in `n`."""
+    """The rates on one placement. Every array has a value for each number of cores in `n`."""
 
     comp_node: int
     comm_node: int

@@ -22,17 +22,19 @@ MIN_LOSS_SHARE = 0.01
 
 @dataclass(frozen=True, kw_only=True)
 class PlacementRates:
-    """One placement with a number of cores computing; None if the model does not know a value."""
+    """One placement with a number of cores computing. A field is None if the model cannot tell."""
 
     comp_node: int
     comm_node: int
     #: True if the placement was measured, false if it is predicted from others.
     measured: bool
-    #: Rates with both running.
+    #: Rate of computations, both running.
     comp_b_s: float | None
+    #: Rate of communications, both running.
     comm_b_s: float | None
-    #: These rates / the side's best rate alone on any placement.
+    #: `comp_b_s` / best rate of computations alone on any placement.
     comp_share: float | None
+    #: `comm_b_s` / best rate of communications alone on any placement.
     comm_share: float | None
     #: Largest number of cores with which neither side loses.
     unharmed_cores: int | None
@@ -55,9 +57,9 @@ def advise(
 ) -> list[PlacementRates]:
     """Return the placements with `cores` computing, the best first.
 
-    `comp_node` is the node of the data, None if it may be any. `measured` has the placements that
-    were measured, beside those that the model was calibrated on. Raises InputError for cores or a
-    node that the model does not have.
+    `comp_node` is the node of the data; None if it may be any. `measured` are placements that were
+    measured besides those on which the model was calibrated. Raises InputError for a number of
+    cores or a node that the model does not have.
     """
     if not 1 <= cores <= model.cores:
         raise InputError(f"--cores: {cores} found; allowed: 1 to {model.cores}, of {model.name}")
@@ -65,20 +67,24 @@ def advise(
     nodes = sorted({node for node, _ in all_placements})
     if comp_node is not None and comp_node not in nodes:
         raise InputError(f"--comp-node: {comp_node} found; allowed: {', '.join(map(str, nodes))}")
-    known = {*measured, *((node, node) for node in model.calibrated_nodes())}
+    all_measured = {*measured, *((node, node) for node in model.calibrated_nodes())}
     predictions = [predict(model, *placement) for placement in all_placements]
-    best_comp = _largest_known([predicted.comp_alone_b_s[cores - 1] for predicted in predictions])
-    best_comm = _largest_known([predicted.comm_alone_b_s[cores - 1] for predicted in predictions])
+    best_comp_b_s = _largest_known(
+        [prediction.comp_alone_b_s[cores - 1] for prediction in predictions]
+    )
+    best_comm_b_s = _largest_known(
+        [prediction.comm_alone_b_s[cores - 1] for prediction in predictions]
+    )
     rows = [
         _placement_rates(
-            predicted,
+            prediction,
             cores,
-            best_comp,
-            best_comm,
-            measured=(predicted.comp_node, predicted.comm_node) in known,
+            best_comp_b_s,
+            best_comm_b_s,
+            measured=(prediction.comp_node, prediction.comm_node) in all_measured,
         )
-        for predicted in predictions
-        if comp_node in (None, predicted.comp_node)
+        for prediction in predictions
+        if comp_node in (None, prediction.comp_node)
     ]
     return sorted(
         rows, key=lambda row: (-row.smaller_share, -(row.comp_share or 0.0), not row.measured)
@@ -86,12 +92,17 @@ def advise(
 
 
 def _placement_rates(
-    prediction: Prediction, cores: int, best_comp: float, best_comm: float, *, measured: bool
+    prediction: Prediction,
+    cores: int,
+    best_comp_b_s: float,
+    best_comm_b_s: float,
+    *,
+    measured: bool,
 ) -> PlacementRates:
-    comp = float(prediction.comp_par_b_s[cores - 1])
-    comm = float(prediction.comm_par_b_s[cores - 1])
-    comp_loses = _is_lost(prediction.comp_par_b_s, prediction.comp_alone_b_s)
-    comm_loses = _is_lost(prediction.comm_par_b_s, prediction.comm_alone_b_s)
+    comp_b_s = float(prediction.comp_par_b_s[cores - 1])
+    comm_b_s = float(prediction.comm_par_b_s[cores - 1])
+    comp_loses = _loses(prediction.comp_par_b_s, prediction.comp_alone_b_s)
+    comm_loses = _loses(prediction.comm_par_b_s, prediction.comm_alone_b_s)
     known = ~np.isnan(prediction.comp_par_b_s + prediction.comm_par_b_s)
     harmed = prediction.n[known & (comp_loses | comm_loses)]
     both_lose = prediction.n[known & comp_loses & comm_loses]
@@ -100,16 +111,17 @@ def _placement_rates(
         comp_node=prediction.comp_node,
         comm_node=prediction.comm_node,
         measured=measured,
-        comp_b_s=_none_if_nan(comp),
-        comm_b_s=_none_if_nan(comm),
-        comp_share=_none_if_nan(comp / best_comp),
-        comm_share=_none_if_nan(comm / best_comm),
+        comp_b_s=_none_if_nan(comp_b_s),
+        comm_b_s=_none_if_nan(comm_b_s),
+        comp_share=_none_if_nan(comp_b_s / best_comp_b_s),
+        comm_share=_none_if_nan(comm_b_s / best_comm_b_s),
         unharmed_cores=int(harmed[0]) - 1 if len(harmed) else last_known,
         both_lose_cores=int(both_lose[0]) if len(both_lose) else None,
     )
 
 
-def _is_lost(together: Rates, alone: Rates) -> np.ndarray[tuple[int], np.dtype[np.bool_]]:
+def _loses(together: Rates, alone: Rates) -> np.ndarray[tuple[int], np.dtype[np.bool_]]:
+    """Return for each number of cores whether a side loses more than `MIN_LOSS_SHARE`."""
     loses: np.ndarray[tuple[int], np.dtype[np.bool_]] = together < (1 - MIN_LOSS_SHARE) * alone
     return loses
 

@@ -41,11 +41,13 @@ class Point:
     n: _Count
     comp_node: _NodeNumber
     comm_node: _NodeNumber
-    #: Rate of all computing cores alone; rate of communications alone.
+    #: Rate of all computing cores alone.
     comp_alone_b_s: Rate | None = None
+    #: Rate of communications alone.
     comm_alone_b_s: Rate | None = None
-    #: The same two rates, both running.
+    #: Rate of all computing cores, both running.
     comp_par_b_s: Rate | None = None
+    #: Rate of communications, both running.
     comm_par_b_s: Rate | None = None
 
     @property
@@ -59,7 +61,7 @@ class Sweep:
     """The points of one machine. Repeated measurements are repeated points."""
 
     name: str
-    #: Cores of the first socket, where the computing cores are.
+    #: Number of cores of the first socket, where the computing cores are.
     cores: int
     numa_per_socket: int
     numa_nodes: int
@@ -87,7 +89,7 @@ class Sweep:
 
 
 class _SweepFile(BaseModel):
-    """A sweep's file; a field that is left out is None."""
+    """A sweep's file. A field that is left out is None."""
 
     name: str | None = None
     cores: _Count | None = None
@@ -138,7 +140,7 @@ Array = NDArray[np.float64]
 
 @dataclass(frozen=True)
 class Curves:
-    """The rates of each measured point in bytes per second; NaN if one was not measured."""
+    """The rates of the measured points in bytes per second; NaN for one that was not measured."""
 
     n: NDArray[np.int64]
     comp_alone: Array
@@ -175,7 +177,7 @@ def curves(points: Sequence[Point]) -> Curves:
 # A sweep from a run's samples of membench. A baseline measures computations alone. An effect at
 # full rate measures both. The rate that the writers reached before the application started measures
 # communications alone. Each rate is the median over the samples that count. The rate of
-# communications is the receiver's count if its device counts (section 4.1.1 of the paper).
+# communications is what the receiver's device counted, if it counts (section 4.1.1 of the paper).
 
 #: The workload that measures sweeps: it records its number of cores and its kernel.
 SWEEP_WORKLOAD = "membench"
@@ -195,32 +197,32 @@ def sweep_of_run(run: Path, comm_node: int | None, kernel: str | None = None) ->
     """
     header = load_header(run)
     samples = read_run(run).frame.filter(pl.col("workload") == SWEEP_WORKLOAD)
-    rows = _measurements(_runs_of_kernel(samples, kernel, run))
-    if rows.is_empty():
+    measured = _measurements(_runs_of_kernel(samples, kernel, run))
+    if measured.is_empty():
         raise InputError(f"{run}: no sample of {SWEEP_WORKLOAD} that counts")
-    node_numbers, socket_count = _nodes_and_sockets(run, header, rows)
+    node_numbers, socket_count = _nodes_and_sockets(run, header, measured)
     node_count = len(node_numbers)
     if comm_node is not None:
-        rows = rows.with_columns(pl.col("comm_node").fill_null(comm_node))
-    if node_count > 1 and rows["comm_node"].null_count():
+        measured = measured.with_columns(pl.col("comm_node").fill_null(comm_node))
+    if node_count > 1 and measured["comm_node"].null_count():
         raise InputError(
-            f"{run}: the machine has {node_count} NUMA nodes: name the one of the writers' buffers"
+            f"{run}: the machine has {node_count} NUMA nodes: name the node of the writers' buffers"
             " with --comm-node"
         )
-    if node_count > 1 and rows["comp_node"].null_count():
+    if node_count > 1 and measured["comp_node"].null_count():
         raise InputError(
             f"{run}: {SWEEP_WORKLOAD} ran without a NUMA node (set `node` in the campaign)"
         )
     placement = pl.col("comp_node", "comm_node")
-    rows = rows.with_columns(placement.fill_null(node_numbers[0]))
-    modelled = rows.filter(pl.all_horizontal(placement.is_in(node_numbers)))
+    measured = measured.with_columns(placement.fill_null(node_numbers[0]))
+    modelled = measured.filter(pl.all_horizontal(placement.is_in(node_numbers)))
     if modelled.is_empty():
         raise InputError(
             f"{run}: all cases use a NUMA node without cores; the model has no such nodes"
         )
     modelled = modelled.with_columns(placement.replace(node_numbers, range(node_count)))
     notes = _notes(modelled)
-    if modelled.height < rows.height:
+    if modelled.height < measured.height:
         notes.append(
             "placements on NUMA nodes without cores are left out: the model has no such nodes"
         )
@@ -273,7 +275,8 @@ def _runs_of_kernel(samples: pl.DataFrame, kernel: str | None, run: Path) -> pl.
 
     def is_used(arm: str) -> bool:
         # An arm names only the factors that are not at their first level.
-        changed = arm_and_levels(arm)[1].keys() - _POINT_FACTORS
+        _, levels = arm_and_levels(arm)
+        changed = levels.keys() - _POINT_FACTORS
         if kernel is None:
             return not changed
         return kernels[arm] == kernel and changed <= {"kernel"}
@@ -286,8 +289,8 @@ def _measurements(samples: pl.DataFrame) -> pl.DataFrame:
     """Baselines and effects that count, with columns `n`, `comp_node`, `comm_node` (null: none).
 
     A baseline is repeated for each `comm_node` of the effects that are paired with it.
-    `comm_alone_b_s` and `comm_par_b_s` are the counts of the target's device if it counted both.
-    Otherwise they are what the writers reported.
+    `comm_alone_b_s` and `comm_par_b_s` are rates that the target's device counted, if it counted
+    both. Otherwise they are rates that the writers reported.
     """
     runs = judge_samples(samples).filter(status="counts")
     effects = runs.filter(
@@ -313,23 +316,24 @@ def _measurements(samples: pl.DataFrame) -> pl.DataFrame:
     ).drop_nulls("n")
 
 
-def _nodes_and_sockets(run: Path, header: RunHeader, rows: pl.DataFrame) -> tuple[list[int], int]:
+def _nodes_and_sockets(
+    run: Path, header: RunHeader, samples: pl.DataFrame
+) -> tuple[list[int], int]:
     """Return the numbers of the target's NUMA nodes that have cores, and its number of sockets.
 
-    The target's agent recorded them; without its record, those of the run's header are used. A
-    node that has memory only belongs to no socket.
+    The target's agent recorded them. Without its record, those of the run's header are used. A
+    node that has only memory belongs to no socket.
     """
-    first_row = rows.row(0, named=True)
-    path = run / "provenance" / f"{first_row['provenance']}.json"
+    sample = samples.row(0, named=True)
+    path = run / "provenance" / f"{sample['provenance']}.json"
     record = read_json(path) if path.is_file() else {}
-    host = hosts_of(record).get(str(first_row["nodes"])) or mapping_or_empty(
-        header.facts.get("host")
-    )
-    listed, sockets = host.get("numa_nodes"), host.get("sockets")
-    nodes = listed if isinstance(listed, list) else []
+    host = hosts_of(record).get(str(sample["nodes"])) or mapping_or_empty(header.facts.get("host"))
+    numa_nodes, sockets = host.get("numa_nodes"), host.get("sockets")
+    if not isinstance(numa_nodes, list):
+        numa_nodes = []
     numbers = [
         node["number"]
-        for node in map(mapping_or_empty, nodes)
+        for node in map(mapping_or_empty, numa_nodes)
         if node.get("cpus", True) and isinstance(node.get("number"), int)
     ]
     if type(sockets) is not int or sockets < 1:
@@ -337,10 +341,11 @@ def _nodes_and_sockets(run: Path, header: RunHeader, rows: pl.DataFrame) -> tupl
     return sorted(numbers) or [0], sockets
 
 
-def _notes(rows: pl.DataFrame) -> list[str]:
+def _notes(samples: pl.DataFrame) -> list[str]:
     """The caveats of the samples, of their transport and of the source of their rates."""
-    notes = [str(n) for n in rows["notes"].explode(empty_as_null=False).unique(maintain_order=True)]
-    effects = rows.filter(role="effect")
+    all_notes = samples["notes"].explode(empty_as_null=False)
+    notes = list(map(str, all_notes.unique(maintain_order=True)))
+    effects = samples.filter(role="effect")
     if not effects["counted"].all():
         notes.append(
             "rates of communications are as reported by the origin: no device counted them all"
@@ -349,6 +354,6 @@ def _notes(rows: pl.DataFrame) -> list[str]:
         notes.append(
             "communications read the target's memory: its device sends data and receives none"
         )
-    if (rows["streaming"] == 0).any():
+    if (samples["streaming"] == 0).any():
         notes.append("computations' stores went through the caches, not around them")
-    return list(dict.fromkeys([*notes, *emulation_caveats(rows["transport"])]))
+    return list(dict.fromkeys([*notes, *emulation_caveats(samples["transport"])]))

@@ -99,7 +99,7 @@ def test_the_placement_is_that_of_the_writers_or_must_be_named(tmp_path):
     assert sweep.placements() == [(1, 0), (1, 1)]
     assert [sweep.points_at(1, node)[0].comp_alone_b_s for node in (0, 1)] == [5e9, 6e9]
     run = write(tmp_path / "not", off_and_on(node=2), numa_nodes=4, sockets=2)
-    with pytest.raises(InputError, match="4 NUMA nodes: name the one of the writers' buffers"):
+    with pytest.raises(InputError, match="4 NUMA nodes: name the node of the writers' buffers"):
         sweep_of_run(run, None)
     sweep = sweep_of_run(run, 2)
     assert (sweep.numa_nodes, sweep.numa_per_socket) == (4, 2)
