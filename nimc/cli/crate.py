@@ -170,7 +170,9 @@ def comparison_answer(
 @click.command()
 @click.argument("runs", nargs=-1, required=True, type=options.RunPath(), metavar="RUN...")
 @click.option(
-    "--head", metavar="HEAD", help="The head of RUN that was kept elsewhere; only with one RUN."
+    "--head",
+    metavar="HEAD",
+    help="The head of the run, as it was kept elsewhere; only with one RUN.",
 )
 @click.option(
     "--allowed-signers",
@@ -187,7 +189,7 @@ def verify_command(
 
     Each fault is a line that begins with its kind: 'broken' is not what was written, 'contradicted'
     is denied by another record or by the log. 'unproven' is no fault. The exit code is 2 if there
-    are faults. Compare the head with the one that was kept elsewhere, or give that with --head:
+    are faults. Compare the head with the one that was kept elsewhere, or pass that one as --head:
     otherwise no command can find out that a whole folder was forged.
     """
     if head is not None and len(runs) != 1:

@@ -36,7 +36,11 @@ _INJECTORS = [
     default="full",
     help="Rate of each writer: full, a share of the full rate (25%), or 2GB/s.",
 )
-@click.option("--injector", type=click.Choice(_INJECTORS), help="[default: that of the machine]")
+@click.option(
+    "--injector",
+    type=click.Choice(_INJECTORS),
+    help="Program that writes [default: that of the machine].",
+)
 @click.option("--for", "length_s", type=options.DURATION, help="How long the writers write.")
 @options.output_option("File for the record [default: a new one in the folder of --results].")
 @options.results_option

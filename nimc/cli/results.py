@@ -466,8 +466,7 @@ _REMEDIES_LEGEND = (
     "--traffic-share",
     callback=options.share,
     metavar="SHARE",
-    help="Share of the time in which there is traffic as in RUN...: 0.3 or 30% [default: all the"
-    " time].",
+    help="Share of the time with traffic as in the runs: 0.3 or 30% [default: all the time].",
 )
 @prints_answer(tables=True)
 @options.force_option

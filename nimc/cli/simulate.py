@@ -26,8 +26,10 @@ from records.errors import InputError
 
 
 @click.command()
-@click.option("--ranks", default="64,1024,8192", metavar="N,N")
-@click.option("--ranks-per-node", type=click.IntRange(1), default=16)
+@click.option(
+    "--ranks", default="64,1024,8192", metavar="N,N", help="Numbers of ranks to simulate."
+)
+@click.option("--ranks-per-node", type=click.IntRange(1), default=16, help="Ranks on each node.")
 @click.option(
     "--worst",
     "worst_slowdown",
@@ -141,7 +143,9 @@ def _published_parts(paper: dict[str, Any]) -> list[str | Table]:
 
 
 @click.command()
-@click.option("--ranks", default="64,512,1024,2048,4096,8192", metavar="N,N")
+@click.option(
+    "--ranks", default="64,512,1024,2048,4096,8192", metavar="N,N", help="Numbers of ranks."
+)
 @click.option(
     "--mtti",
     "mtti_s",
