@@ -18,7 +18,7 @@ from records.groups import grouped
 from records.run import RunHeader, entries_of
 from records.units import plural
 
-#: Rates vary from night to night. Those of two sides may differ by this share.
+#: Rates vary from night to night. Those of the two sides may differ by this share.
 RATE_TOLERANCE = 0.1
 
 
@@ -35,21 +35,24 @@ class Mismatch:
 
     @property
     def sentence(self) -> str:
-        """The line that comes first: what differs, and what follows."""
+        """A line of the page: what differs, and what follows from it."""
         name = self.case if self.arm is None else f"{self.case} {self.arm}"
         return f"{name}: {self.text}: not comparable"
 
 
-#: Column of the writes -> its text, and whether it is a rate. Columns that are no rates must be the
-#: same in all runs of both sides.
+#: Column of the writes -> the text of a value, and whether the column is a rate. Columns that are
+#: no rates must be the same in all runs of both sides.
 _WRITE_COLUMNS: dict[str, tuple[Callable[[Any], str], bool]] = {
     "writers": (lambda value: plural(value, "writer"), False),
     "message_b": (lambda value: size_text(value) if value else "none", False),
     "transport": (lambda value: value or "none", False),
     "injector": (lambda value: value or "none", False),
     "direction": (lambda value: value or "write", False),
-    "asked_b_s": (lambda rate: "full rate" if rate is None else f"{_rate(rate)} requested", True),
-    "writer_rate_alone_b_s": (lambda rate: f"{_rate(rate)} alone", True),
+    "asked_b_s": (
+        lambda rate: "full rate" if rate is None else f"{_rate_text(rate)} requested",
+        True,
+    ),
+    "writer_rate_alone_b_s": (lambda rate: f"{_rate_text(rate)} alone", True),
 }
 
 
@@ -59,65 +62,87 @@ def write_mismatches(reference: pl.DataFrame, current: pl.DataFrame) -> list[Mis
     The arguments are `Side.effects`. Medians of rates over the nights are compared.
     """
     names = ["case", "arm"]
-    old, new = (
+    reference_writes, current_writes = (
         effects.filter(pl.col("runs") > 0).group_by(names, maintain_order=True).agg(*_WRITE_COLUMNS)
         for effects in (reference, current)
     )
-    joined = new.join(old, on=names, suffix="_reference", maintain_order="left")
-    texts = ((row, "; ".join(_write_mismatches(row))) for row in joined.iter_rows(named=True))
+    joined = current_writes.join(
+        reference_writes, on=names, suffix="_reference", maintain_order="left"
+    )
+    texts = ((row, "; ".join(_differing_writes(row))) for row in joined.iter_rows(named=True))
     return [Mismatch(row["case"], row["arm"], text) for row, text in texts if text]
 
 
-def _write_mismatches(row: Mapping[str, Any]) -> Iterator[str]:
-    for name, (text, is_rate) in _WRITE_COLUMNS.items():
-        nights = [row[f"{name}_reference"], row[name]]
+def _differing_writes(row: Mapping[str, Any]) -> Iterator[str]:
+    """Yield the values of both sides for each column of the writes that differs."""
+    for name, (value_text, is_rate) in _WRITE_COLUMNS.items():
+        reference_values, current_values = row[f"{name}_reference"], row[name]
         if is_rate:
-            # Null is full rate. A side with any night at full rate counts as full rate.
-            rates = [None if None in side else median(side) for side in nights]
-            are_alike = _have_similar_rates(*rates)
-            nights = [[rate] for rate in rates]
+            reference_rate = _typical_rate(reference_values)
+            current_rate = _typical_rate(current_values)
+            are_alike = _are_similar(reference_rate, current_rate)
+            reference_values, current_values = [reference_rate], [current_rate]
         else:
-            are_alike = len({text(value) for side in nights for value in side}) == 1
+            are_alike = len({*map(value_text, [*reference_values, *current_values])}) == 1
         if not are_alike:
-            yield _values_of_sides([map(text, side) for side in nights])
+            yield _values_of_sides(
+                map(value_text, reference_values), map(value_text, current_values)
+            )
 
 
-def _values_of_sides(sides: Iterable[Iterable[str]]) -> str:
+def _values_of_sides(reference: Iterable[str], current: Iterable[str]) -> str:
     """Distinct values of each side as text: `A, B against C`."""
-    return " against ".join(", ".join(dict.fromkeys(side)) for side in sides)
+    return f"{', '.join(dict.fromkeys(reference))} against {', '.join(dict.fromkeys(current))}"
 
 
-def _have_similar_rates(rate: float | None, other: float | None) -> bool:
-    if rate is None or other is None:
-        return rate is other
-    return max(rate, other) <= min(rate, other) * (1 + RATE_TOLERANCE)
+def _typical_rate(rates: Sequence[float | None]) -> float | None:
+    """The median rate; None, which is full rate, if any night had full rate."""
+    known_rates = [rate for rate in rates if rate is not None]
+    return median(known_rates) if len(known_rates) == len(rates) else None
 
 
-def _rate(value: float | None) -> str:
-    return quantity(value, "B/s", 3)
+def _are_similar(rate: float | None, other_rate: float | None) -> bool:
+    if rate is None or other_rate is None:
+        return rate is other_rate
+    return max(rate, other_rate) <= min(rate, other_rate) * (1 + RATE_TOLERANCE)
+
+
+def _rate_text(rate_b_s: float | None) -> str:
+    return quantity(rate_b_s, "B/s", 3)
 
 
 def setting_mismatches(reference: Sequence[RunData], current: Sequence[RunData]) -> list[Mismatch]:
-    """One entry for each case of both sides whose application had other settings in some run."""
+    """One entry for each case of both sides whose runs differ in the application's settings."""
     has_settings = all(run.header.resolved is not None for run in (*reference, *current))
-    settings = _settings_in_campaign if has_settings else _digest_of_campaign
-    old, new = (
+    campaign_settings = _settings_in_campaign if has_settings else _digest_of_campaign
+    reference_settings, current_settings = (
         grouped(
-            (case, setting) for run in runs for case, setting in _settings(run, settings).items()
+            case_and_settings
+            for run in runs
+            for case_and_settings in _settings(run, campaign_settings).items()
         )
         for runs in (reference, current)
     )
-    cases = {case: (old[case], new[case]) for case in new if case in old}
-    texts = {case: "; ".join(_setting_mismatches(*sides)) for case, sides in cases.items()}
-    return [Mismatch(case, None, text) for case, text in texts.items() if text]
+    mismatches = []
+    for case, settings in current_settings.items():
+        differing = _differing_settings(reference_settings.get(case, []), settings)
+        if case in reference_settings and (text := "; ".join(differing)):
+            mismatches.append(Mismatch(case, None, text))
+    return mismatches
 
 
-def _setting_mismatches(*sides: Sequence[Mapping[str, str]]) -> Iterator[str]:
-    names = dict.fromkeys(name for nights in sides for night in nights for name in night)
+def _differing_settings(
+    reference: Sequence[Mapping[str, str]], current: Sequence[Mapping[str, str]]
+) -> Iterator[str]:
+    """Yield the values of both sides for each setting that differs; an entry is a night's."""
+    names = dict.fromkeys(name for settings in (*reference, *current) for name in settings)
     for name in names:
-        values = [[night.get(name, "default") for night in nights] for nights in sides]
-        if len({value for side in values for value in side}) > 1:
-            yield f"{name}: {_values_of_sides(values)}"
+        reference_values, current_values = (
+            [settings.get(name, "default") for settings in nights]
+            for nights in (reference, current)
+        )
+        if len({*reference_values, *current_values}) > 1:
+            yield f"{name}: {_values_of_sides(reference_values, current_values)}"
 
 
 def _settings(

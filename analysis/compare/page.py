@@ -28,9 +28,9 @@ if TYPE_CHECKING:
     from matplotlib.axes import Axes
 
 #: Names of the colours of the reference and of this side.
-REFERENCE, THIS = LEVEL_COLOURS[1], LEVEL_COLOURS[0]
-#: Markers of both sides.
-_MARKERS = {REFERENCE: LEVEL_MARKERS[2], THIS: LEVEL_MARKERS[0]}
+REFERENCE_COLOUR, THIS_COLOUR = LEVEL_COLOURS[1], LEVEL_COLOURS[0]
+#: Colour -> marker of the side that has it.
+_MARKERS = {REFERENCE_COLOUR: LEVEL_MARKERS[2], THIS_COLOUR: LEVEL_MARKERS[0]}
 #: Distance of a side from the middle of its row.
 _SIDE_OFFSET = 0.15
 #: Distance of a side's nights from its interval.
@@ -40,10 +40,11 @@ _NIGHTS_OFFSET = 0.13
 def slowdowns_plot(rows: Sequence[Comparison], name: str) -> Markup:
     """Slowdowns of both sides, the reference above: one point per night, and the interval."""
     with plots.drawing(0.9 + 0.55 * len(rows)) as figure:
-        axes = plots.rows_axes(figure, [_label(row) for row in rows], "slowdown (1 is no effect)")
+        axes = plots.rows_axes(figure, [_label(row) for row in rows], plots.SLOWDOWN_AXIS)
         for line, row in enumerate(rows):
-            _draw_side(axes, row.reference, row.reference_nights, line - _SIDE_OFFSET, REFERENCE)
-            _draw_side(axes, row.this, row.this_nights, line + _SIDE_OFFSET, THIS)
+            above, below = line - _SIDE_OFFSET, line + _SIDE_OFFSET
+            _draw_side(axes, row.reference, row.reference_nights, above, REFERENCE_COLOUR)
+            _draw_side(axes, row.this, row.this_nights, below, THIS_COLOUR)
         return plots.themed_svg(figure, name, "Slowdowns of both sides with their intervals")
 
 
@@ -53,24 +54,25 @@ def ratios_plot(rows: Sequence[Comparison], name: str) -> Markup:
     with plots.drawing(0.9 + 0.42 * len(rows)) as figure:
         axes = plots.rows_axes(figure, labels, "this side / reference")
         for line, row in enumerate(rows):
-            plots.draw_interval(axes, row.ratio, line, THIS)
+            plots.draw_interval(axes, row.ratio, line, THIS_COLOUR)
         values = plots.estimates_text(zip(labels, (row.ratio for row in rows), strict=True))
         return plots.themed_svg(figure, name, f"This side / reference: {values}")
 
 
 def _label(row: Comparison, metric: str = "") -> str:
     arm = "" if row.arm in (DEFAULT_TREATMENT, "off") else plots.label(row.arm).replace("\n", " ")
-    return "\n".join(word for word in (row.case, f"{arm} {metric}".strip()) if word)
+    return "\n".join(filter(None, [row.case, f"{arm} {metric}".strip()]))
 
 
 def _draw_side(
-    axes: Axes, estimate: Estimate | None, nights: Sequence[float], y: float, name: str
+    axes: Axes, estimate: Estimate | None, nights: Sequence[float], y: float, colour: str
 ) -> None:
-    plots.draw_interval(axes, estimate, y, name)
+    """Draw a side's estimate in its colour and, if there are several, its nights beside it."""
+    plots.draw_interval(axes, estimate, y, colour)
     if len(nights) > 1:
-        nights_y = y + (_NIGHTS_OFFSET if name == THIS else -_NIGHTS_OFFSET)
-        style: dict[str, Any] = {"marker": _MARKERS[name], "ms": 4.4, "mew": 0, "alpha": 0.7}
-        style |= {"color": plots.light_colour(name), "gid": f"nights-{name}-{y:.2f}"}
+        nights_y = y + (_NIGHTS_OFFSET if colour == THIS_COLOUR else -_NIGHTS_OFFSET)
+        style: dict[str, Any] = {"marker": _MARKERS[colour], "ms": 4.4, "mew": 0, "alpha": 0.7}
+        style |= {"color": plots.light_colour(colour), "gid": f"nights-{colour}-{y:.2f}"}
         axes.plot(nights, [nights_y] * len(nights), ls="none", **style)
 
 
@@ -102,8 +104,8 @@ def render(compared: ComparedSides) -> str:
         sides=sides,
         slowdowns=slowdowns_plot(slowdowns, "s") if slowdowns else None,
         ratios=ratios_plot(ratios, "r") if ratios else None,
-        scales=sides_plot([side.runs for side in sides], (REFERENCE, THIS), "n"),
-        colours=(REFERENCE, THIS),
+        scales=sides_plot([side.runs for side in sides], (REFERENCE_COLOUR, THIS_COLOUR), "n"),
+        colours=(REFERENCE_COLOUR, THIS_COLOUR),
         metrics=METRICS,
         meaning=VERDICT_MEANINGS,
         level=ERROR_LEVEL,
@@ -120,6 +122,6 @@ def _side_figure(estimate: Estimate | None, row: Comparison) -> dict[str, str]:
         return words.ratio_texts(estimate)
     divisor, unit = figures.divisor_and_unit(estimate.value, row.unit)
     value, low, high = (
-        figures.number(v / divisor) for v in (estimate.value, estimate.low, estimate.high)
+        figures.number(figure / divisor) for figure in (estimate.value, estimate.low, estimate.high)
     )
     return {"value": f"{value} {unit}", "interval": f"{low}{words.DASH}{high}"}

@@ -1,4 +1,4 @@
-"""The comparison of two sides: their nights, their facts, and what differs."""
+"""The comparison of two sides: their nights, their facts, and the differences."""
 
 from __future__ import annotations
 
@@ -58,7 +58,7 @@ class Quantity(NamedTuple):
 
 #: Quantity -> one estimate per night.
 NightsByQuantity = Mapping[Quantity, Sequence[Estimate]]
-#: Metric -> in the table of results, the prefix of the columns of its interval, and its column.
+#: Metric -> the prefix of its interval's columns in the table of results, and its own column.
 _COLUMNS: dict[Metric, tuple[str, str]] = {
     "off": ("off", "off_median"),
     "slowdown": ("slowdown", "slowdown"),
@@ -99,12 +99,17 @@ class Side:
 
 
 def sides_of(reference: Sequence[RunData], current: Sequence[RunData]) -> tuple[Side, Side]:
-    """The two sides. Raises InputError if a side is mixed, or a run is given twice."""
+    """The two sides: the reference, then the current one.
+
+    Raises InputError if the runs of a side differ in machine or campaign, or if a run is given
+    twice.
+    """
     # Runs of two folders that start in the same second have the same name.
     started = [(run.header.run, run.header.started_s) for run in (*reference, *current)]
-    if duplicates := sorted(run for run in started if started.count(run) > 1):
+    duplicates = sorted(name for name, start_s in started if started.count((name, start_s)) > 1)
+    if duplicates:
         raise InputError(
-            f"{duplicates[0][0]}: each run must be given once; a copy is not another night"
+            f"{duplicates[0]}: each run must be given once; a copy is not another night"
         )
     for runs in (reference, current):
         for name in ("machine", "campaign"):
@@ -145,13 +150,16 @@ def node_facts(side: Side) -> dict[str, str]:
     The facts of memory that the machine's file states are among them.
     """
     hosts = all_hosts(record for run in side.runs for record in run.provenance.values())
-    named = {name: _joined(texts) or UNKNOWN for name, texts in reported_facts(hosts).items()}
-    memories = (mapping_or_empty(_site(run).get("memory")) for run in side.runs)
-    stated = (
-        {key: value for key, value in memory.items() if value is not None} for memory in memories
-    )
-    texts_by_name = grouped(fact for memory in stated for fact in labelled_facts(memory))
-    return named | {f"memory: {name}": _joined(texts) for name, texts in texts_by_name.items()}
+    host_facts = {name: _joined(texts) or UNKNOWN for name, texts in reported_facts(hosts).items()}
+    stated_facts: list[tuple[str, str]] = []
+    for run in side.runs:
+        memory = mapping_or_empty(_site(run).get("memory"))
+        stated_facts += labelled_facts(
+            {key: value for key, value in memory.items() if value is not None}
+        )
+    return host_facts | {
+        f"memory: {name}": _joined(texts) for name, texts in grouped(stated_facts).items()
+    }
 
 
 def _site(run: RunData) -> dict[str, Any]:
@@ -209,13 +217,13 @@ VERDICT_MEANINGS: dict[ChangeVerdict, str] = {
     "what is not ruled out.",
     "too few nights": "Whether nights are odd or something changed cannot be said. Between two "
     "nights the interval is that within them, and does not cover how nights differ.",
-    "not comparable": "The application was set otherwise on one side, or, of slowdown and time"
-    " under writes, written to otherwise.",
+    "not comparable": "The application had other settings on one side or, for slowdown and time"
+    " under writes, other writes.",
     "too few pairs": "One side has no night with at least six pairs.",
 }
 #: Adjusted p value up to which a change is named.
 ERROR_LEVEL = 0.05
-#: From this factor on by which correlation widens intervals, the summary says what narrows them.
+#: If correlation widens intervals by this factor or more, the summary says what narrows them.
 _MIN_WIDENING = 1.5
 #: Fewest nights of each side with which a change can be named.
 _MIN_NIGHTS = 2
@@ -277,30 +285,35 @@ class Comparison:
 
 
 def correlation(
-    old: NightsByQuantity, new: NightsByQuantity, *past: Sequence[Sequence[float]]
+    reference: NightsByQuantity, current: NightsByQuantity, *past: Sequence[Sequence[float]]
 ) -> NightCorrelation:
     """Return how much neighbouring nights correlate.
 
     `past`: for each machine and campaign, a series of earlier nights per quantity. If each past has
     enough nights, the one with the largest correlation decides, else the nights of both sides.
     """
-    histories = [correlation_of_history(series) for series in past]
-    known = [history for history in histories if history]
-    if known and len(known) == len(histories):
-        return max(known, key=lambda history: history.at_most)
+    correlations = [correlation_of_history(series) for series in past]
+    known = [past_correlation for past_correlation in correlations if past_correlation]
+    if known and len(known) == len(correlations):
+        return max(known, key=lambda past_correlation: past_correlation.at_most)
     return correlation_of_nights(
-        [(_values(old[quantity]), _values(new[quantity])) for quantity in new if quantity in old]
+        [
+            (_values(reference[quantity]), _values(nights))
+            for quantity, nights in current.items()
+            if quantity in reference
+        ]
     )
 
 
-def _past(history: pl.DataFrame | None, sides: Iterable[Side]) -> list[list[list[float]]]:
-    """The values of each quantity on the machines of the sides, without the current nights."""
+def _past(history: pl.DataFrame | None, reference: Side, current: Side) -> list[list[list[float]]]:
+    """For each machine and campaign of the sides, the values of each quantity in order of time.
+
+    The nights of the current side are left out.
+    """
     if history is None:
         return []
-    sides = tuple(sides)
-    current = sides[-1]
     current_runs = [run.header.run for run in current.runs]
-    campaigns = {(side.header.machine, side.header.campaign) for side in sides}
+    campaigns = {(side.header.machine, side.header.campaign) for side in (reference, current)}
     nights = history.filter(~pl.col("run").is_in(current_runs), pl.col("quantity") != "writer_rate")
     past = []
     for machine, campaign in sorted(campaigns):
@@ -311,26 +324,26 @@ def _past(history: pl.DataFrame | None, sides: Iterable[Side]) -> list[list[list
 
 def _unmatched(nights: NightsByQuantity, other_nights: NightsByQuantity) -> list[str]:
     """Names of cases and treatments of `nights` that other nights lack or have in another unit."""
-    measured = {(quantity.case, quantity.arm) for quantity in other_nights}
+    other_treatments = {(quantity.case, quantity.arm) for quantity in other_nights}
     names = {
         quantity: quantity.case if quantity.arm == "on" else f"{quantity.case} {quantity.arm}"
         for quantity in nights
         if quantity.metric == "on" and quantity not in other_nights
     }
     return [
-        f"{name} in {quantity.unit}" if (quantity.case, quantity.arm) in measured else name
+        f"{name} in {quantity.unit}" if (quantity.case, quantity.arm) in other_treatments else name
         for quantity, name in names.items()
     ]
 
 
-def _number_alternating(reference: Side, current: Side) -> int:
+def _count_alternating_nights(reference: Side, current: Side) -> int:
     """Number of nights of each side if the nights alternate, else 0."""
     if len(reference.runs) != len(current.runs):
         return 0
     starts = [(run.header.started_s, "reference") for run in reference.runs]
     starts += [(run.header.started_s, "this") for run in current.runs]
-    sides_in_time = [side for _, side in sorted(starts)]
-    alternate = all(earlier != later for earlier, later in pairwise(sides_in_time))
+    sides_in_order = [side for _, side in sorted(starts)]
+    alternate = all(earlier != later for earlier, later in pairwise(sides_in_order))
     return len(current.runs) if alternate else 0
 
 
@@ -339,19 +352,23 @@ def _values(nights: Sequence[Estimate]) -> list[float]:
 
 
 def compare_quantities(
-    old: NightsByQuantity,
-    new: NightsByQuantity,
+    reference: NightsByQuantity,
+    current: NightsByQuantity,
     mismatches: Iterable[Mismatch],
     correlated: NightCorrelation,
     *,
     alternating_nights: int = 0,
 ) -> list[Comparison]:
-    """Return a row for each quantity of both sides, `new` against `old`, the reference.
+    """Return a row for each quantity of both sides, the current side against the reference.
 
     Rows of `mismatches` are not judged, except baselines if only the writes differ.
     `alternating_nights`: number of nights of each side if the nights alternate, else 0.
     """
-    common = {quantity: (old[quantity], new[quantity]) for quantity in new if quantity in old}
+    common = {
+        quantity: (reference[quantity], nights)
+        for quantity, nights in current.items()
+        if quantity in reference
+    }
     differences_of_nights = {
         quantity: _night_difference(quantity, *sides, correlated.at_most, alternating_nights)
         for quantity, sides in common.items()
@@ -361,7 +378,7 @@ def compare_quantities(
         quantity
         for quantity in common
         if (quantity.case, None) in mismatched_arms
-        or (quantity.metric != "off" and quantity[:2] in mismatched_arms)
+        or (quantity.metric != "off" and (quantity.case, quantity.arm) in mismatched_arms)
     }
     testable = [
         quantity
@@ -374,16 +391,16 @@ def compare_quantities(
         difference = differences_of_nights[quantity]
         if difference and sum(map(len, common[quantity])) >= min_nights:
             judged[quantity] = difference
-    adjusted = dict(
+    adjusted_p = dict(
         zip(judged, holm([difference.p for difference in judged.values()]), strict=True)
     )
     rows = []
-    for quantity, (reference, current) in common.items():
-        difference, p_adjusted = differences_of_nights[quantity], adjusted.get(quantity)
+    for quantity, (reference_nights, current_nights) in common.items():
+        difference, p_adjusted = differences_of_nights[quantity], adjusted_p.get(quantity)
         if difference:
             ratio: Estimate | None = difference.ratio
         else:
-            ratio = _ratio_of_two_nights(quantity, reference, current)
+            ratio = _ratio_of_two_nights(quantity, reference_nights, current_nights)
         p = least_named = least_named_in_turn = None
         if quantity in judged:
             p = judged[quantity].p
@@ -396,10 +413,10 @@ def compare_quantities(
             arm=quantity.arm,
             metric=quantity.metric,
             unit=quantity.unit,
-            reference=_mean(reference, correlated),
-            reference_nights=_values(reference),
-            this=_mean(current, correlated),
-            this_nights=_values(current),
+            reference=_mean(reference_nights, correlated),
+            reference_nights=_values(reference_nights),
+            this=_mean(current_nights, correlated),
+            this_nights=_values(current_nights),
             ratio=None if quantity in not_comparable else ratio,
             widened=difference.widened if difference else None,
             p=p,
@@ -430,28 +447,35 @@ def _verdict(
 _Nights = Sequence[Estimate]
 
 
-def _in_times(quantity: Quantity, old: _Nights, new: _Nights) -> tuple[_Nights, _Nights]:
+def _in_times(quantity: Quantity, reference: _Nights, current: _Nights) -> tuple[_Nights, _Nights]:
     """Return numerator and denominator of the ratio of times; rates are their inverse."""
-    rate = quantity.metric != "slowdown" and quantity.better == "higher"
-    return (old, new) if rate else (new, old)
+    is_rate = quantity.metric != "slowdown" and quantity.better == "higher"
+    return (reference, current) if is_rate else (current, reference)
 
 
 def _night_difference(
-    quantity: Quantity, old: _Nights, new: _Nights, correlation: float, alternating_nights: int
+    quantity: Quantity,
+    reference: _Nights,
+    current: _Nights,
+    correlation: float,
+    alternating_nights: int,
 ) -> NightsDifference | None:
-    numerator, denominator = map(_values, _in_times(quantity, old, new))
-    if len(old) == len(new) == alternating_nights:
+    numerator, denominator = map(_values, _in_times(quantity, reference, current))
+    if len(reference) == len(current) == alternating_nights:
         return ratio_of_alternating(numerator, denominator)
     return ratio_of_nights(numerator, denominator, correlation=correlation)
 
 
-def _ratio_of_two_nights(quantity: Quantity, old: _Nights, new: _Nights) -> Estimate | None:
-    """The ratio of two nights, from their own intervals."""
-    numerator, denominator = _in_times(quantity, old, new)
+def _ratio_of_two_nights(
+    quantity: Quantity, reference: _Nights, current: _Nights
+) -> Estimate | None:
+    """The ratio of the first nights, from their own intervals; None if a side has no night."""
+    numerator, denominator = _in_times(quantity, reference, current)
     return ratio_of_two(numerator[0], denominator[0]) if numerator and denominator else None
 
 
 def _mean(nights: _Nights, correlated: NightCorrelation) -> Estimate | None:
+    """The mean of several nights, or the estimate of the only one; None without nights."""
     return mean_of_nights(_values(nights), correlated.at_most) or next(iter(nights), None)
 
 
@@ -479,28 +503,22 @@ class ComparedSides:
     def first_lines(self) -> list[str]:
         """Return the first lines of the page: unfinished runs, and what differs.
 
-        Named are machine, campaign, settings and writes that differ, and what only one side has.
+        Machine, campaign, settings and writes may differ, and a side may lack a case or treatment.
         """
         runs = (*self.reference.runs, *self.this.runs)
         unfinished = [
             f"{run.header.run}: unfinished" for run in runs if run.header.finished_s is None
         ]
-        sides = (self.reference.header, self.this.header)
-        named = {
-            name: [getattr(header, name) for header in sides] for name in ("machine", "campaign")
-        }
-        lines = [
-            f"different {name}s: {', '.join(values)}"
-            for name, values in named.items()
-            if values[0] != values[1]
-        ]
+        lines = []
+        for name in ("machine", "campaign"):
+            reference = getattr(self.reference.header, name)
+            current = getattr(self.this.header, name)
+            if reference != current:
+                lines.append(f"different {name}s: {reference}, {current}")
         lines += [mismatch.sentence for mismatch in self.mismatches]
         unmatched = zip(("the reference", "this side"), self.unmatched, strict=True)
-        return [
-            *unfinished,
-            *lines,
-            *(f"only {side} measured: {', '.join(names)}" for side, names in unmatched if names),
-        ]
+        lines += [f"only {side} measured: {', '.join(names)}" for side, names in unmatched if names]
+        return [*unfinished, *lines]
 
     @property
     def differing_facts(self) -> list[Difference]:
@@ -520,18 +538,18 @@ class ComparedSides:
 
     @property
     def worse_count(self) -> int:
-        """Number of rows that got worse."""
+        """Number of rows with the verdict `worse`."""
         return sum(row.verdict == "worse" for row in self.rows)
 
     @property
     def emulations(self) -> list[str]:
         """Caveats of the transports of both sides."""
-        named = (side.effects["transport"] for side in (self.reference, self.this))
-        return emulation_caveats(pl.concat(transports.sort() for transports in named))
+        transports = (side.effects["transport"] for side in (self.reference, self.this))
+        return emulation_caveats(pl.concat(names.sort() for names in transports))
 
     @property
     def too_few_nights_text(self) -> str:
-        """Return how many nights it takes to name a change; empty if there are enough for a row."""
+        """Return how many nights it takes to name a change; empty if any row has enough."""
         few = sum(row.verdict == "too few nights" for row in self.rows)
         if not few or any(row.p_adjusted is not None for row in self.rows):
             return ""
@@ -552,50 +570,55 @@ class ComparedSides:
     def _change_text(self) -> str:
         """Return how many rows changed, and by how much they had to."""
         rows = [row for row in self.rows if row.p_adjusted is not None]
-        named = [row for row in rows if row.verdict in ("worse", "better")]
-        text = f"{len(named)} of {len(rows)} rows changed by more than nights differ"
-        if least := sorted(row.least_named for row in rows if row.least_named is not None):
+        changed_rows = [row for row in rows if row.verdict in ("worse", "better")]
+        text = f"{len(changed_rows)} of {len(rows)} rows changed by more than nights differ"
+        if least := [row.least_named for row in rows if row.least_named is not None]:
             text += (
                 f"; with {len(self.reference.runs)} against {len(self.this.runs)} nights a row had"
-                f" to change by {change(1 + least[0])} to {change(1 + least[-1])} to be named"
+                f" to change by {change(1 + min(least))} to {change(1 + max(least))} to be named"
             )
         return f"{text}."
 
     def _correlation_text(self) -> str:
         """Return how much nights correlate and how that widens intervals; empty without any."""
-        widened = sorted(row.widened for row in self.rows if row.widened is not None)
-        if not widened:
+        factors = [row.widened for row in self.rows if row.widened is not None]
+        if not factors:
             return ""
-        estimate, at_most = self.correlation.estimate, f"{self.correlation.at_most:.2f}"
-        correlate = "" if estimate is None else f" correlate by {estimate:.2f}, and"
-        worst = ", the most that is considered" if self.correlation.is_worst else ""
         if self.alternating_nights:
             return " Nights alternate: each is compared with its neighbour, whatever they share."
-        if known := self.correlation.history_nights:
-            worst = f", as {known} nights of the machine show"
-        wide = " to ".join(dict.fromkeys(f"{factor:.1f}" for factor in (widened[0], widened[-1])))
+        estimate, history_nights = self.correlation.estimate, self.correlation.history_nights
+        correlate = "" if estimate is None else f" correlate by {estimate:.2f}, and"
+        basis = ", the most that is considered" if self.correlation.is_worst else ""
+        if history_nights:
+            basis = f", as {history_nights} nights of the machine show"
+        range_text = " to ".join(dict.fromkeys([f"{min(factors):.1f}", f"{max(factors):.1f}"]))
+        at_most = f"{self.correlation.at_most:.2f}"
         return (
-            f" Neighbouring nights{correlate} may correlate by {at_most}{worst}: intervals are"
-            f" {wide} times as wide as of independent nights.{self._advice_text(widened[-1])}"
+            f" Neighbouring nights{correlate} may correlate by {at_most}{basis}: intervals are"
+            f" {range_text} times as wide as those of independent nights."
+            f"{self._advice_text(max(factors))}"
         )
 
-    def _advice_text(self, widened: float) -> str:
-        """Return what would make intervals narrower, and its price; empty if they are narrow."""
-        if widened < _MIN_WIDENING:
+    def _advice_text(self, largest_factor: float) -> str:
+        """Return what would make intervals narrower, and its price; empty if they are narrow.
+
+        `largest_factor` is the largest by which correlation widens an interval.
+        """
+        if largest_factor < _MIN_WIDENING:
             return ""
-        known, history = self.correlation.history_nights, ""
-        if known < MAX_HISTORY_NIGHTS:
-            more = f"More than these {known}" if known else str(MIN_HISTORY_NIGHTS)
-            history = f" {more} other nights of this campaign may show that they correlate less."
-        named = [
+        history_nights, advice = self.correlation.history_nights, ""
+        if history_nights < MAX_HISTORY_NIGHTS:
+            more = f"More than these {history_nights}" if history_nights else MIN_HISTORY_NIGHTS
+            advice = f" {more} other nights of this campaign may show that they correlate less."
+        least = [
             row.least_named_in_turn for row in self.rows if row.least_named_in_turn is not None
         ]
-        if not named:
-            return history
+        if not least:
+            return advice
         nights = (len(self.reference.runs) + len(self.this.runs)) // 2
         return (
-            f"{history} If as many nights alternated between the sides, {nights} of each, a change"
-            f" of at most {change(1 + min(named))} to {change(1 + max(named))} would be named; the"
+            f"{advice} If as many nights alternated between the sides, {nights} of each, a change"
+            f" of at most {change(1 + min(least))} to {change(1 + max(least))} would be named; the"
             " price: every second night is one of the reference."
         )
 
@@ -626,31 +649,40 @@ class ComparedSides:
 def compare_sides(
     reference: Sequence[RunData], current: Sequence[RunData], history: pl.DataFrame | None = None
 ) -> ComparedSides:
-    """Compare the runs of two sides. Raises InputError if a side is mixed or has a run twice.
+    """Compare the runs of two sides. Raises InputError as `sides_of` does.
 
     `history`: nights of their machines (`analysis.history.nights.nights_of`).
     """
-    sides = sides_of(reference, current)
-    settings = setting_mismatches(*(side.runs for side in sides))
-    writes = write_mismatches(*(side.effects for side in sides))
-    old, new = (side.nights() for side in sides)
-    correlated = correlation(old, new, *_past(history, sides))
-    alternating_nights = _number_alternating(*sides)
-    old_nodes, new_nodes = map(node_facts, sides)
-    mismatches = [*settings, *writes]
+    reference_side, this_side = sides_of(reference, current)
+    mismatches = [
+        *setting_mismatches(reference_side.runs, this_side.runs),
+        *write_mismatches(reference_side.effects, this_side.effects),
+    ]
+    reference_nights, this_nights = reference_side.nights(), this_side.nights()
+    past = _past(history, reference_side, this_side)
+    correlated = correlation(reference_nights, this_nights, *past)
+    alternating_nights = _count_alternating_nights(reference_side, this_side)
+    reference_nodes, this_nodes = node_facts(reference_side), node_facts(this_side)
     return ComparedSides(
-        reference=sides[0],
-        this=sides[1],
+        reference=reference_side,
+        this=this_side,
         nodes=[
-            Difference(name, old_nodes.get(name, UNKNOWN), new_nodes.get(name, UNKNOWN))
-            for name in dict.fromkeys([*FACTS, *old_nodes, *new_nodes])
+            Difference(name, reference_nodes.get(name, UNKNOWN), this_nodes.get(name, UNKNOWN))
+            for name in dict.fromkeys([*FACTS, *reference_nodes, *this_nodes])
         ],
         mismatches=mismatches,
         correlation=correlated,
         alternating_nights=alternating_nights,
         rows=compare_quantities(
-            old, new, mismatches, correlated, alternating_nights=alternating_nights
+            reference_nights,
+            this_nights,
+            mismatches,
+            correlated,
+            alternating_nights=alternating_nights,
         ),
-        unmatched=(_unmatched(old, new), _unmatched(new, old)),
-        other_differences=differences(*map(other_facts, sides)),
+        unmatched=(
+            _unmatched(reference_nights, this_nights),
+            _unmatched(this_nights, reference_nights),
+        ),
+        other_differences=differences(other_facts(reference_side), other_facts(this_side)),
     )

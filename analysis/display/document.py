@@ -1,4 +1,4 @@
-"""A document in the form that is chosen: text, Markdown, CSV, LaTeX or JSON."""
+"""A document in the chosen form: text, Markdown, CSV, LaTeX or JSON."""
 
 from __future__ import annotations
 
@@ -17,12 +17,12 @@ from analysis.display import latex
 from analysis.display.lines import aligned_table, terminal_columns
 from records.text import one_line
 
-#: Forms in which tables are shown; `text` has all else of a document too.
+#: Forms in which tables are shown. Only `text` also has the other parts of a document.
 Form = Literal["text", "markdown", "csv", "latex"]
 
 
 class Tabular(Protocol):
-    """A part of a document that every form has; its `str` is its text."""
+    """A part of a document that every form shows; its `str` is its text."""
 
     @property
     def header(self) -> Sequence[str]:
@@ -35,10 +35,11 @@ class Tabular(Protocol):
 
 @dataclass(frozen=True)
 class Table:
-    """Figures under a header; columns in `left` are texts."""
+    """Figures under a header."""
 
     header: Sequence[str]
     rows: Sequence[Sequence[str]]
+    #: Indices of the columns that have texts, which are aligned left.
     left: Collection[int] = ()
 
     def __str__(self) -> str:
@@ -46,7 +47,7 @@ class Table:
 
 
 def formatted_parts(parts: Iterable[str | Tabular], form: Form = "text") -> str:
-    """All parts as text, or only the tables in another form, with a line break at their end."""
+    """All parts as text; or in another form only the tables, with a line break at their end."""
     if form == "text":
         return "\n".join(map(str, parts))
     tables = [part for part in parts if not isinstance(part, str)]
@@ -57,9 +58,10 @@ def formatted_table(form: Form, header: Sequence[str], rows: Iterable[Sequence[s
     """A table as Markdown, CSV or LaTeX, with a line break at its end."""
     records = [[one_line(text) for text in record] for record in (header, *rows)]
     if form == "csv":
-        out = io.StringIO()
-        csv.writer(out, lineterminator="\n").writerows([map(_cell, record) for record in records])
-        return out.getvalue()
+        buffer = io.StringIO()
+        writer = csv.writer(buffer, lineterminator="\n")
+        writer.writerows([map(_harmless_cell, record) for record in records])
+        return buffer.getvalue()
     if form == "markdown":
         escaped = [[re.sub(r"([|\\*_<`])", r"\\\1", text) for text in record] for record in records]
         lines = [f"| {' | '.join(cells)} |" for cells in escaped]
@@ -67,13 +69,16 @@ def formatted_table(form: Form, header: Sequence[str], rows: Iterable[Sequence[s
     return latex.tabular(records)
 
 
-def _cell(text: str) -> str:
-    """Text for a cell of a spreadsheet: never a formula."""
+def _harmless_cell(text: str) -> str:
+    """Text for a cell of a spreadsheet, which never takes it for a formula."""
     return f"'{text}" if len(text) > 1 and text.startswith(("=", "+", "-", "@")) else text
 
 
 def json_text(document: Mapping[str, object]) -> str:
-    """A document to print; pydantic's writer is five times as fast, but escapes nothing."""
+    """The text of a document to print, with all but ASCII escaped.
+
+    Pydantic's writer is five times as fast as Python's, but escapes nothing.
+    """
     with suppress(PydanticSerializationError):  # a path in another encoding
         text = to_json(document, indent=1, inf_nan_mode="constants")
         if text.isascii():

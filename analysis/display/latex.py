@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+#: Character -> the LaTeX that prints it.
 _SIGNS = {
     **{sign: f"\\{sign}" for sign in "&%$#_{}"},
     **{"\\": r"\textbackslash{}", "~": r"\textasciitilde{}", "^": r"\textasciicircum{}"},
@@ -13,8 +14,8 @@ _SIGNS = {
     "[": "{[}",
     **{"\u00b1": r"$\pm$", "\u00d7": r"$\times$", "\u00b5": r"$\mu$", "\u2013": "--"},
 }
-#: Maximum of the characters of a column whose texts are not broken into lines.
-_MAX_UNBROKEN = 40
+#: Most characters of a text in a column whose texts are not broken into lines.
+_MAX_UNBROKEN_CHARACTERS = 40
 
 
 def escaped(text: str) -> str:
@@ -26,6 +27,8 @@ def tabular(rows: Sequence[Sequence[str]]) -> str:
     """A table of texts, the first row its header, with a line break at its end."""
     lines = [" & ".join(map(escaped, row)) + r" \\" for row in rows]
     longest = [max(map(len, column)) for column in zip(*rows, strict=True)]
-    kinds = "".join("l" if length <= _MAX_UNBROKEN else "p{18em}" for length in longest)
-    begin = rf"\begin{{tabular}}{{{kinds}}}"
+    columns = "".join(
+        "l" if length <= _MAX_UNBROKEN_CHARACTERS else "p{18em}" for length in longest
+    )
+    begin = rf"\begin{{tabular}}{{{columns}}}"
     return "\n".join([begin, lines[0], r"\hline", *lines[1:], r"\end{tabular}", ""])

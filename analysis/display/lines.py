@@ -1,8 +1,8 @@
 """Plain text for the terminal: durations, tables, lines that read as sentences.
 
-Text of others is made safe in one place for each output: by `one_line` and `visible` for the
-terminal, and by Jinja for a page (`analysis.report.plots`). The latter module also turns formulas
-off in labels of plots.
+Text from others is made safe in one place for each output: by `one_line` and `visible` for the
+terminal, and by Jinja for a page (`analysis.report.plots`). That module also turns off formulas in
+labels of plots.
 """
 
 from __future__ import annotations
@@ -18,7 +18,10 @@ from records.text import one_line
 
 
 def visible(text: str) -> str:
-    """Unprintable characters escaped, so that none commands the terminal; line breaks stay."""
+    """The text with unprintable characters escaped, so that none controls the terminal.
+
+    Line breaks stay.
+    """
     return "\n".join(map(one_line, text.split("\n")))
 
 
@@ -35,11 +38,11 @@ _KEPT_SPACE = "\0"
 
 def duration(seconds: float) -> str:
     """`42 s`, `4 min 10 s`, `3 h 05 min`; whole seconds below an hour, whole minutes above."""
-    whole = round(seconds)
-    if whole < 60:
-        return f"{whole} s"
-    if whole < 3600:
-        return f"{whole // 60} min {whole % 60:02} s"
+    whole_s = round(seconds)
+    if whole_s < 60:
+        return f"{whole_s} s"
+    if whole_s < 3600:
+        return f"{whole_s // 60} min {whole_s % 60:02} s"
     minutes = round(seconds / 60)
     return f"{minutes // 60} h {minutes % 60:02} min"
 
@@ -57,38 +60,48 @@ def aligned_table(
     """
     records = [[one_line(cell) for cell in record] for record in (header, *rows)]
     widths = [max(map(len, column)) for column in zip(*records, strict=True)]
-    gaps = len(widths) - 1
-    gap = " " if gaps <= width - sum(widths) < 2 * gaps else "  "
+    gap_count = len(widths) - 1
+    gap = " " if gap_count <= width - sum(widths) < 2 * gap_count else "  "
+    columns_of_lines = _columns_of_lines(widths, gap, width)
 
-    def lines(record: Sequence[str], part: Sequence[int]) -> Sequence[str]:
-        indent = _INDENT if part[0] else ""
-        alone = len(part) == 1 and len(indent) + widths[part[0]] > width
-        padded = (f"{record[i]:{'<' if i in left or alone else '>'}{widths[i]}}" for i in part)
+    def lines(record: Sequence[str], columns: Sequence[int]) -> Sequence[str]:
+        """The lines for some columns of a row: one, or several if a column alone is too wide."""
+        indent = _INDENT if columns[0] else ""
+        is_too_wide = len(columns) == 1 and len(indent) + widths[columns[0]] > width
+        padded = [
+            record[column].ljust(widths[column])
+            if column in left or is_too_wide
+            else record[column].rjust(widths[column])
+            for column in columns
+        ]
         text = (indent + gap.join(padded)).rstrip()
         return wrapped_lines(text, width) if text or not indent else ()
 
-    parts = _columns_by_line(widths, gap, width)
-    return "\n".join(line for cells in records for part in parts for line in lines(cells, part))
+    table_lines: list[str] = []
+    for record in records:
+        for columns in columns_of_lines:
+            table_lines += lines(record, columns)
+    return "\n".join(table_lines)
 
 
-def _columns_by_line(widths: Sequence[int], gap: str, width: int) -> list[list[int]]:
+def _columns_of_lines(widths: Sequence[int], gap: str, width: int) -> list[list[int]]:
     """The columns of each line of a row."""
-    parts: list[list[int]] = []
-    used = 0
-    for column, wide in enumerate(widths):
-        if parts and used + len(gap) + wide <= width:
-            parts[-1].append(column)
-            used += len(gap) + wide
+    columns_of_lines: list[list[int]] = []
+    used_width = 0
+    for column, column_width in enumerate(widths):
+        if columns_of_lines and used_width + len(gap) + column_width <= width:
+            columns_of_lines[-1].append(column)
+            used_width += len(gap) + column_width
         else:
-            parts.append([column])
-            used = wide + (len(_INDENT) if column else 0)
-    return parts
+            columns_of_lines.append([column])
+            used_width = column_width + (len(_INDENT) if column else 0)
+    return columns_of_lines
 
 
 def broken_command(words: Iterable[str], width: int = WIDTH) -> str:
     """A shell command in lines of at most `width` columns, each but the last with a backslash.
 
-    Words that are longer stand alone in their line.
+    A longer word stands alone in its line.
     """
     lines: list[str] = []
     for word in words:
@@ -111,11 +124,11 @@ def wrapped_lines(line: str, width: int, indent: str = _INDENT) -> list[str]:
     """The lines that a line is wrapped into; all but the first are indented."""
     if len(line) <= width:
         return [line]
-    unbroken_commands = re.sub(
-        r"`[^`]+`", lambda code: code.group().replace(" ", _KEPT_SPACE), line
+    line_with_kept_spaces = re.sub(
+        r"`[^`]+`", lambda command: command[0].replace(" ", _KEPT_SPACE), line
     )
     parts = textwrap.wrap(
-        unbroken_commands,
+        line_with_kept_spaces,
         width,
         subsequent_indent=indent,
         break_long_words=False,
@@ -124,7 +137,7 @@ def wrapped_lines(line: str, width: int, indent: str = _INDENT) -> list[str]:
     return [part.replace(_KEPT_SPACE, " ") for part in parts]
 
 
-# Lines that read as sentences: one a case.
+# Lines that read as sentences: one for each case.
 
 
 @dataclass(frozen=True)
@@ -151,23 +164,27 @@ def sentences(
     first `min_parts` are always shown, the last of them wrapped. With `details`, the omitted parts
     and the details of each line follow in lines of their own.
     """
-    shown = [[one_line(part) for part in line.parts] for line in lines]
-    widths = [max(map(len, column)) for column in zip(*shown, strict=True)]
+    parts_of_lines = [[one_line(part) for part in line.parts] for line in lines]
+    widths = [max(map(len, column)) for column in zip(*parts_of_lines, strict=True)]
+    # Narrow gaps are preferred to fewer parts.
     fitting = (
         (count, gap)
-        for count in range(len(widths), min_parts - 1, -1)  # rather fewer spaces than fewer parts
+        for count in range(len(widths), min_parts - 1, -1)
         for gap in ("  ", " ")
         if sum(widths[:count]) + len(gap) * (count - 1) <= width
     )
     count, gap = next(fitting, (min_parts, "  "))
-    last = sum(widths[: count - 1]) + len(gap) * (count - 1)
-    indent = " " * last if 2 * last <= width else _INDENT
+    start_of_last_part = sum(widths[: count - 1]) + len(gap) * (count - 1)
+    indent = " " * start_of_last_part if 2 * start_of_last_part <= width else _INDENT
 
-    def text(line: Line, parts: Sequence[str]) -> Iterator[str]:
-        padded = (f"{part:{room}}" for part, room in zip(parts, widths[:count], strict=False))
+    def text_lines(line: Line, parts: Sequence[str]) -> Iterator[str]:
+        padded = map(str.ljust, parts[:count], widths[:count])
         yield from wrapped_lines(gap.join(padded).rstrip(), width, indent)
-        below = [gap.join(filter(None, parts[count:])), *line.details] if details else []
-        for detail in filter(None, below):
+        omitted_parts = gap.join(filter(None, parts[count:]))
+        for detail in filter(None, [omitted_parts, *line.details] if details else []):
             yield from wrapped_lines(f"{_INDENT * 2}{one_line(detail)}", width, _INDENT * 3)
 
-    return ["\n".join(text(line, parts)) for line, parts in zip(lines, shown, strict=True)]
+    return [
+        "\n".join(text_lines(line, parts))
+        for line, parts in zip(lines, parts_of_lines, strict=True)
+    ]

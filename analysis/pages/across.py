@@ -1,4 +1,4 @@
-"""Machines side by side: Tables I and II, figure 1, headroom and slowdowns, as rows for people.
+"""Machines side by side: Tables I and II, figure 1, headroom and slowdowns.
 
 Rows are dicts, as in `index.json`. Measured machines come first. Unknown values are None or empty.
 `published` rows are those of Groves, Grant and Arnold (2016).
@@ -21,8 +21,9 @@ from analysis.subjects.paper import paper, table_1_row, table_2_rows
 from records.text import one_line
 
 Row = dict[str, Any]
-#: Bytes per second of the paper's networks: QDR as in the paper, FDR 4x of the InfiniBand standard.
-_LINKS_B_S = {"QDR IB": 4e9, "FDR IB": 6.8e9}
+#: Network of the paper -> its bytes per second: of QDR as in the paper, of FDR 4x as in the
+#: InfiniBand standard.
+_LINK_RATES_B_S = {"QDR IB": 4e9, "FDR IB": 6.8e9}
 #: The workload of Table II and figure 1, and the treatments compared.
 _STREAM, _OFF, _ON = "stream", "off", "on"
 _SILENT_VERDICTS = [verdict.value for verdict in Verdict if verdict.is_not_compared]
@@ -30,7 +31,7 @@ _SILENT_VERDICTS = [verdict.value for verdict in Verdict if verdict.is_not_compa
 
 @dataclass(frozen=True, kw_only=True)
 class MachineHistory:
-    """One machine."""
+    """The nights of one machine, and what its page says of them."""
 
     machine: str
     #: Its rows of `analysis.history.nights.nights_of`.
@@ -48,7 +49,7 @@ class MachineHistory:
 
 def side_by_side(histories: Sequence[MachineHistory]) -> dict[str, list[Row]]:
     """The tables of the page over all machines, by name."""
-    machines = [*map(table_row, histories), *_published_machines()]
+    machines = [*map(machine_row, histories), *_published_machines()]
     triads = [*filter(None, map(_triad, histories)), *_published_triads()]
     return {
         "machines": machines,
@@ -59,20 +60,22 @@ def side_by_side(histories: Sequence[MachineHistory]) -> dict[str, list[Row]]:
     }
 
 
-def table_row(history: MachineHistory) -> Row:
-    """The machine's line of Table I, from the facts of its latest run.
+def machine_row(history: MachineHistory) -> Row:
+    """The machine's row of Table I, from the facts of its latest run.
 
     Values are those of a node. `dram_b_s`: bandwidth of all channels of its memory.
     """
     host, site = (mapping_or_empty(history.facts.get(name)) for name in ("host", "site"))
-    nic, stated, memory = (mapping_or_empty(site.get(name)) for name in ("nic", "facts", "memory"))
+    nic, stated_facts, memory = (
+        mapping_or_empty(site.get(name)) for name in ("nic", "facts", "memory")
+    )
     channels, channel_b_s = (_positive(memory.get(key)) for key in ("channels", "channel_rate_b_s"))
-    cores = stated.get("cores") or host.get("cores")
+    cores = stated_facts.get("cores") or host.get("cores")
     return {
         "machine": history.machine,
         "cpu": _text(host.get("cpu_model")),
         "cores": cores if isinstance(cores, int) and cores > 0 else None,
-        "memory_b": _positive(stated.get("memory_b") or host.get("memory_b")),
+        "memory_b": _positive(stated_facts.get("memory_b") or host.get("memory_b")),
         "kernel": _text(host.get("kernel")),
         "nic": _text(nic.get("model")),
         "processing": _text(nic.get("processing")),
@@ -99,7 +102,7 @@ def _published_machines() -> list[Row]:
             "kernel": row["kernel"],
             "nic": row["network"],
             "processing": row["nic"],
-            "link_b_s": _LINKS_B_S[row["network"]],
+            "link_b_s": _LINK_RATES_B_S[row["network"]],
             "channels": row["channels"],
             "dram_b_s": max(row["dram_gb_s"]) * 1e9,
             "ganged": None,
@@ -111,40 +114,49 @@ def _published_machines() -> list[Row]:
 
 
 def _triad(history: MachineHistory) -> Row | None:
-    """A line of Table II: the last night of STREAM, with its paired slowdown if there is one."""
+    """A row of Table II: the last night of STREAM, with its paired slowdown if there is one."""
     stream = history.nights.filter(pl.col("case") == _STREAM)
     rates = stream.filter(quantity="fom", unit="B/s").sort("started_s", descending=True)
     for run in rates["run"].unique(maintain_order=True):
         rate_by_arm = dict(rates.filter(run=run).select("arm", "value").iter_rows())
         if _OFF in rate_by_arm and _ON in rate_by_arm:
             paired = stream.filter(run=run, quantity="slowdown", arm=_ON)
-            row = paired.row(0, named=True) if paired.height else {}
+            slowdown = paired.row(0, named=True) if paired.height else {}
             return {
-                **{
-                    "machine": history.machine,
-                    "off_b_s": rate_by_arm[_OFF],
-                    "on_b_s": rate_by_arm[_ON],
-                },
-                **{"published": False, "night": str(rates.filter(run=run)["night"][0])},
-                **{"slowdown": row.get("value"), "low": row.get("low"), "high": row.get("high")},
-                **{"verdict": row.get("verdict") or "", "emulated": history.emulated},
+                "machine": history.machine,
+                "off_b_s": rate_by_arm[_OFF],
+                "on_b_s": rate_by_arm[_ON],
+                "published": False,
+                "night": str(rates.filter(run=run)["night"][0]),
+                "slowdown": slowdown.get("value"),
+                "low": slowdown.get("low"),
+                "high": slowdown.get("high"),
+                "verdict": slowdown.get("verdict") or "",
+                "emulated": history.emulated,
             }
     return None
 
 
 def _published_triads() -> list[Row]:
-    unmeasured = {"night": "", "slowdown": None, "low": None, "high": None, "verdict": ""}
     return [
         {
-            **{"machine": row.machine, "off_b_s": row.off * 1e9, "on_b_s": row.on * 1e9},
-            **{"published": True, **unmeasured, "emulated": False},
+            "machine": row.machine,
+            "off_b_s": row.off * 1e9,
+            "on_b_s": row.on * 1e9,
+            "published": True,
+            "night": "",
+            "slowdown": None,
+            "low": None,
+            "high": None,
+            "verdict": "",
+            "emulated": False,
         }
         for row in table_2_rows()
     ]
 
 
 def core_rates(machines: Sequence[Row], triads: Sequence[Row]) -> list[Row]:
-    """Figure 1: rate of the network, and triad per core, of machines whose figures are known.
+    """Figure 1: the rate of the network and triad per core, for machines with known figures.
 
     A published machine that was measured at several memory clocks has its fastest triad.
     """
@@ -161,62 +173,71 @@ def core_rates(machines: Sequence[Row], triads: Sequence[Row]) -> list[Row]:
             fastest_b_s = max(row["off_b_s"] for row in rows)
             points.append(
                 {
-                    **{"machine": name, "network_b_s": machine["link_b_s"]},
+                    "machine": name,
+                    "network_b_s": machine["link_b_s"],
                     "memory_core_b_s": fastest_b_s / machine["cores"],
-                    **{"published": published, "emulated": any(row["emulated"] for row in rows)},
+                    "published": published,
+                    "emulated": any(row["emulated"] for row in rows),
                 }
             )
     return points
 
 
 def headroom(machines: Sequence[Row], triads: Sequence[Row]) -> list[Row]:
-    """`share` of its memory's bandwidth that triad takes without writes, and its slowdown.
+    """The share of its memory's bandwidth that triad takes without writes, and its slowdown.
 
     Only machines whose memory is known are listed; published ones at each of their memory clocks.
     """
-    facts = {row["machine"]: row for row in machines if not row["published"]}
+    measured_machines = {row["machine"]: row for row in machines if not row["published"]}
     points = []
     for row in triads:
-        machine_facts, slowdown = facts.get(row["machine"], {}), row["slowdown"]
-        dram_b_s = machine_facts.get("dram_b_s")
-        processing = machine_facts.get("processing", "")
         if row["published"]:
-            line, slowdown = table_1_row(row["machine"]), row["off_b_s"] / row["on_b_s"]
-            dram_b_s, processing = _memory_b_s(row["machine"], line), line["nic"]
+            table_1 = table_1_row(row["machine"])
+            slowdown: float | None = row["off_b_s"] / row["on_b_s"]
+            dram_b_s: float | None = _dram_b_s(row["machine"], table_1)
+            processing = table_1["nic"]
+        else:
+            machine = measured_machines.get(row["machine"], {})
+            slowdown = row["slowdown"]
+            dram_b_s = machine.get("dram_b_s")
+            processing = machine.get("processing", "")
         if dram_b_s and slowdown:
             points.append(
                 {
-                    **{"machine": row["machine"], "share": row["off_b_s"] / dram_b_s},
-                    **{"slowdown": slowdown, "published": row["published"]},
-                    **{"processing": processing, "emulated": row["emulated"]},
+                    "machine": row["machine"],
+                    "share": row["off_b_s"] / dram_b_s,
+                    "slowdown": slowdown,
+                    "published": row["published"],
+                    "processing": processing,
+                    "emulated": row["emulated"],
                 }
             )
     return points
 
 
-def _memory_b_s(machine: str, line: Mapping[str, Any]) -> float:
+def _dram_b_s(machine: str, table_1: Mapping[str, Any]) -> float:
     """Bandwidth of the memory of a machine of Table II at its clock.
 
-    `line` is the machine's line of Table I, which has the bandwidths at all clocks.
+    `table_1` is the machine's row of Table I, which has the bandwidths at all clocks.
     """
-    rates_gb_s, clock = line["dram_gb_s"], machine.removeprefix(f"{line['machine']}-")
-    position = line["dram_mhz"].index(int(clock)) if len(rates_gb_s) > 1 else 0
+    rates_gb_s, clock = table_1["dram_gb_s"], machine.removeprefix(f"{table_1['machine']}-")
+    position = table_1["dram_mhz"].index(int(clock)) if len(rates_gb_s) > 1 else 0
     return 1e9 * float(rates_gb_s[position])
 
 
 def slowdowns(histories: Sequence[MachineHistory]) -> list[Row]:
-    """The last slowdown of every case and treatment on every machine, by case.
+    """The last slowdown of every case and treatment on every machine, in order of cases.
 
     Slowdowns whose verdict states no comparison are left out.
     """
     rows: list[Row] = []
     for history in histories:
-        judged = history.nights.filter(
+        compared = history.nights.filter(
             pl.col("quantity") == "slowdown",
             pl.all_horizontal(pl.col("value", "low", "high").is_not_null()),
             pl.col("verdict").is_null() | ~pl.col("verdict").is_in(_SILENT_VERDICTS),
         )
-        shown = latest_rows(judged).select(
+        latest_slowdowns = latest_rows(compared).select(
             "campaign",
             "case",
             "arm",
@@ -228,7 +249,7 @@ def slowdowns(histories: Sequence[MachineHistory]) -> list[Row]:
             pl.col("verdict").fill_null(""),
             emulated=pl.lit(history.emulated),
         )
-        rows += shown.iter_rows(named=True)
+        rows += latest_slowdowns.iter_rows(named=True)
     return sorted(rows, key=lambda row: (row["campaign"], row["case"], row["arm"], row["value"]))
 
 
@@ -237,5 +258,6 @@ def _text(value: Any) -> str:
 
 
 def _positive(value: Any) -> float | None:
-    number = isinstance(value, (int, float)) and not isinstance(value, bool)
-    return float(value) if number and 0 < value <= MAX_FIGURE else None
+    """The value if it is a positive number of a possible size, else None."""
+    is_number = isinstance(value, (int, float)) and not isinstance(value, bool)
+    return float(value) if is_number and 0 < value <= MAX_FIGURE else None

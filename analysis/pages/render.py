@@ -36,16 +36,16 @@ _QUANTITIES = {
     "slowdown": ("slowdown", "on"),
     "writer_rate": ("rate of the writers", "level2"),
 }
-#: How a night ended -> CSS class.
-_CLASSES = {
+#: Outcome of a night -> CSS class.
+_OUTCOME_CLASSES = {
     "slower": "bad",
     "machine failed": "bad",
     "inconclusive": "warn",
     "not run": "warn",
     "measured": "good",
 }
-#: Maximum of nights that are listed.
-_MAX_LISTED = 60
+#: Most nights that are listed.
+_MAX_LISTED_NIGHTS = 60
 
 
 class PageNight(NamedTuple):
@@ -60,29 +60,31 @@ class PageNight(NamedTuple):
 
 
 def machine_state(history: MachineHistory, nights: Sequence[PageNight]) -> Row:
-    """The machine's line in the list of all machines.
+    """The machine's row in the list of all machines.
 
     `look` is `bad`, `warn`, `good` or `plain`, and `state` says why. `page` is the address of its
-    page from the list. `nights` is the number of measured nights, `series` that of watched series.
-    `not_watched` of these have too few nights.
+    page from the list. `nights` is the number of measured nights, `series` that of all series, and
+    `not_watched` that of the series with too few nights.
     """
     below = [f"{case.case}: {case.text}" for case in history.below_reference]
     alarms = [*below, *(alarm.text for alarm in history.alarms if alarm.open)]
-    days = history.nights["night"].unique().sort()
-    last = max(nights, key=lambda ended: ended.night, default=None)
+    measured_dates = history.nights["night"].unique().sort().to_list()
+    last_night = max(nights, key=lambda night: night.night, default=None)
     if alarms:
-        appearance, state = "bad", units.plural(len(alarms), "open alarm")
-    elif last:
-        appearance, state = _CLASSES[last.outcome], f"last night: {last.outcome}"
+        css_class, state = "bad", units.plural(len(alarms), "open alarm")
+    elif last_night:
+        css_class = _OUTCOME_CLASSES[last_night.outcome]
+        state = f"last night: {last_night.outcome}"
     else:
-        appearance, state = "plain", "no alarm; no night was judged"
+        css_class, state = "plain", "no alarm; no night was judged"
+    dates = [*measured_dates, last_night.night] if last_night else measured_dates
     return {
         "machine": history.machine,
         "page": f"{history.machine}/index.html",
-        "look": appearance,
+        "look": css_class,
         "state": state,
-        "last_night": str(max([*days.to_list(), *([last.night] if last else [])], default="")),
-        "nights": len(days),
+        "last_night": str(max(dates, default="")),
+        "nights": len(measured_dates),
         "alarms": alarms,
         "series": len(history.watched),
         "not_watched": sum(series.level is None for series in history.watched),
@@ -101,8 +103,8 @@ def machine_page(history: MachineHistory, nights: Sequence[PageNight]) -> str:
         state=machine_state(history, nights),
         alarms=sorted(history.alarms, key=lambda alarm: (not alarm.open, alarm.night)),
         cases=_cases(history),
-        nights=sorted(nights, key=lambda ended: ended.night, reverse=True)[:_MAX_LISTED],
-        looks=_CLASSES,
+        nights=sorted(nights, key=lambda night: night.night, reverse=True)[:_MAX_LISTED_NIGHTS],
+        outcome_classes=_OUTCOME_CLASSES,
         plural=units.plural,
         meaning=MEANING,
         recent=RECENT_NIGHTS,
@@ -112,46 +114,52 @@ def machine_page(history: MachineHistory, nights: Sequence[PageNight]) -> str:
 
 
 def _cases(history: MachineHistory) -> list[View]:
-    """The cases by name, each with its series."""
-    watched = {series.key: series for series in history.watched}
+    """The cases in order of names, each with its series."""
     alarms = {alarm.key: alarm for alarm in history.alarms}
-    named = enumerate(sorted(watched))
+    ordered = sorted(history.watched, key=lambda series: series.key)
     series_by_case = grouped(
-        (key[:2], _series(history.nights, watched[key], alarms.get(key), f"n{number}"))
-        for number, key in named
+        (
+            (series.campaign, series.case),
+            _series_view(history.nights, series, alarms.get(series.key), f"n{number}"),
+        )
+        for number, series in enumerate(ordered)
     )
     return [
-        View(campaign=key[0], case=key[1], series=series) for key, series in series_by_case.items()
+        View(campaign=campaign, case=case, series=series)
+        for (campaign, case), series in series_by_case.items()
     ]
 
 
-def _series(nights: pl.DataFrame, series: WatchedSeries, alarm: Alarm | None, name: str) -> View:
-    """The texts and the figure of a series on the page."""
+def _series_view(
+    nights: pl.DataFrame, series: WatchedSeries, alarm: Alarm | None, name: str
+) -> View:
+    """The texts and the figure of a series on the page; `name` makes the figure's ids unique."""
     same = (pl.col(column) == value for column, value in zip(SERIES_KEY, series.key, strict=True))
     rows = nights.filter(*same, unit=series.unit)
     last = latest_rows(rows).row(0, named=True)
-    divisor, scaled = figures.divisor_and_unit(median_of(rows["value"]), series.unit)
-    unit = "" if scaled == "1" else scaled
+    divisor, scaled_unit = figures.divisor_and_unit(median_of(rows["value"]), series.unit)
+    unit = "" if scaled_unit == "1" else scaled_unit
     title, colour = _QUANTITIES[series.quantity]
 
-    def shown(value: float | None) -> str:
+    def value_text(value: float | None) -> str:
         return "" if value is None else f"{figures.number(value / divisor)} {unit}".rstrip()
 
-    numbers = rows.select(pl.col("value", "low", "high") / divisor).with_columns(rows["night"])
-    alt = f"{series.case} {series.arm}, {title}, by night; the last one {shown(last['value'])}"
+    scaled_rows = rows.select(pl.col("value", "low", "high") / divisor).with_columns(rows["night"])
+    last_text = value_text(last["value"])
+    alt = f"{series.case} {series.arm}, {title}, by night; the last one {last_text}"
     since = date.fromisoformat(alarm.since) if alarm else None
     level = None if series.level is None else series.level / divisor
     return View(
         arm=series.arm,
         quantity=title,
-        latest=shown(last["value"]),
+        latest=last_text,
         night=str(last["night"]),
-        interval=f"{shown(last['low'])} to {shown(last['high'])}" if last["low"] else "",
-        reference=shown(series.level),
+        interval=f"{value_text(last['low'])} to {value_text(last['high'])}" if last["low"] else "",
+        reference=value_text(series.level),
         detectable="" if series.detectable is None else f"{series.detectable:.1%}",
         verdict=last["verdict"] or "",
-        alarm=bool(alarm and alarm.open),
-        svg=_nights_figure(numbers, colour, unit, level, since, name, alt),
+        has_open_alarm=bool(alarm and alarm.open),
+        svg=_nights_figure(scaled_rows, colour, unit, level, since, name, alt),
     )
 
 
@@ -222,7 +230,7 @@ def _slowdown_figures(rows: Sequence[Row]) -> Iterator[tuple[str, Markup]]:
 
 def _rates_figure(rates: Sequence[Row]) -> Markup:
     """Machines by number, on logarithmic axes, and the line of equal rates."""
-    places = [(row["memory_core_b_s"] / 1e9, row["network_b_s"] / 1e9) for row in rates]
+    points = [(row["memory_core_b_s"] / 1e9, row["network_b_s"] / 1e9) for row in rates]
     above = [row["machine"] for row in rates if row["network_b_s"] > row["memory_core_b_s"]]
     alt = (
         f"Network against triad per core of {units.plural(len(rates), 'machine')}. The network "
@@ -230,9 +238,9 @@ def _rates_figure(rates: Sequence[Row]) -> Markup:
     )
     with plots.drawing(3.6) as figure:
         axes = figure.subplots()
-        _draw_numbered_points(axes, rates, places)
+        _draw_numbered_points(axes, rates, points)
         plots.set_logarithmic(axes, "x", "y")
-        ends = [min(map(min, places)), max(map(max, places))]
+        ends = [min(map(min, points)), max(map(max, points))]
         axes.plot(ends, ends, color=light_colour("muted"), lw=1)
         plots.finish_axes(axes, "triad per core, GB/s", "network, GB/s")
         return plots.themed_svg(figure, "rates", alt)
@@ -253,13 +261,14 @@ def headroom_figure(machines: Sequence[Row]) -> Markup:
 
 
 def _draw_numbered_points(
-    axes: Any, machines: Sequence[Row], places: Sequence[tuple[float, float]]
+    axes: Any, machines: Sequence[Row], points: Sequence[tuple[float, float]]
 ) -> None:
     """Draw a point with its number for each machine; points of published machines are hollow."""
-    for number, (row, point) in enumerate(zip(machines, places, strict=True), 1):
+    for number, (row, (x, y)) in enumerate(zip(machines, points, strict=True), 1):
         style: dict[str, Any] = (
             {"mfc": "none", "mec": light_colour("ink")} if row["published"] else {}
         )
-        axes.plot(*point, "o", color=light_colour("spin" if row["emulated"] else "on"), **style)
-        away = 5 if number % 2 else -11
-        axes.annotate(str(number), point, (0, away), textcoords="offset points", ha="center")
+        axes.plot(x, y, "o", color=light_colour("spin" if row["emulated"] else "on"), **style)
+        # Odd numbers stand above their points, even ones below.
+        offset_pt = 5 if number % 2 else -11
+        axes.annotate(str(number), (x, y), (0, offset_pt), textcoords="offset points", ha="center")

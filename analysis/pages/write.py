@@ -20,7 +20,7 @@ from records.files import make_folder, replace_text
 from records.run import load_header
 from records.run_folder import reason_to_distrust_run
 
-#: Number of the schema of index.json.
+#: Schema of index.json. It rises if a key goes or changes its meaning.
 INDEX_SCHEMA = 2
 _PAGE, _DOCUMENT = "index.html", "index.json"
 #: Files beside the machines' folders. A machine of such a name is left out.
@@ -28,7 +28,7 @@ FILES = (_PAGE, _DOCUMENT)
 
 
 def gather(folders: Sequence[Path], output: Path) -> tuple[list[MachineHistory], list[str]]:
-    """The history of each machine, by name, and a line for each table that was left out.
+    """The history of each machine in order of names, and a line for each table left out.
 
     `folders` are results folders. Reports are linked by paths relative to the pages in `output`.
     Raises InputError if a folder does not exist.

@@ -4,7 +4,7 @@ from pathlib import Path
 
 import pytest
 
-from analysis.compare.page import REFERENCE, THIS, render
+from analysis.compare.page import REFERENCE_COLOUR, THIS_COLOUR, render
 from analysis.compare.sides import ComparedSides, compare_sides
 from tests.analysis.compare.nights import night, nights
 from tests.analysis.drawn import bars, plain
@@ -36,7 +36,7 @@ def test_every_night_and_every_ratio_is_drawn_and_nothing_is_loaded(several: Com
     assert [len(re.findall(r"<use ", group)) for group in groups] == [3, 2]
     # So are the interval of each side, and that of every ratio.
     slowdowns = sum(row.metric == "slowdown" for row in several.rows)
-    assert bars(page) == {REFERENCE: slowdowns, THIS: slowdowns + len(several.rows)}
+    assert bars(page) == {REFERENCE_COLOUR: slowdowns, THIS_COLOUR: slowdowns + len(several.rows)}
     assert not re.search(r'(src|href)="(?!#|data:)|@import', page)
 
 

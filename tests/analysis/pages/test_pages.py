@@ -11,7 +11,7 @@ from typing import Any
 import polars as pl
 import pytest
 
-from analysis.pages.across import MachineHistory, headroom, side_by_side, table_row
+from analysis.pages.across import MachineHistory, headroom, machine_row, side_by_side
 from analysis.pages.render import (
     PageNight,
     headroom_figure,
@@ -198,7 +198,7 @@ def test_headroom_of_a_measured_machine_is_from_its_file() -> None:
         nights=history().nights,
         facts={"site": {"memory": memory, "nic": {"processing": "offload"}}},
     )
-    facts = table_row(machine)
+    facts = machine_row(machine)
     assert (facts["channels"], facts["dram_b_s"]) == (16, 409.6e9)
     assert "16 not ganged pages open" in plain(index_page([], side_by_side([machine])))
     triad = {
@@ -217,7 +217,7 @@ def test_headroom_of_a_measured_machine_is_from_its_file() -> None:
 
 def test_a_machine_whose_file_lacks_its_memory_has_no_headroom() -> None:
     triad = {"machine": "first", "published": False, "emulated": False, "slowdown": 1.4}
-    facts = table_row(history())
+    facts = machine_row(history())
     assert facts["dram_b_s"] is None
     assert headroom([facts], [{**triad, "off_b_s": 204.8e9, "on_b_s": 150e9}]) == []
 
