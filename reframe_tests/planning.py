@@ -161,7 +161,9 @@ def block(
     agent_launcher = []
     if machine.origins.policy != "same_host":
         agent_launcher = options.agent_launcher(origins, machine.network)
-    min_share = limits.get("min_share") or machine.proof.min_share
+    min_share = limits.get("min_share")
+    if min_share is None:
+        min_share = machine.proof.min_share
     limits = {**machine.proof.limits(), **limits, "min_share": min_share}
     return BlockPlan(
         treatments=crossed_treatments,

@@ -5,8 +5,10 @@ from typing import Any
 import pytest
 
 from records.acceptance import AcceptanceLimits
+from records.errors import InputError
 from records.machine.site import Proof
 from reframe_tests import planning
+from tests.messages import assert_message
 from tests.records.machine import made
 
 #: Values of a site file, none of which is a default.
@@ -57,3 +59,9 @@ def test_every_limit_of_the_site_file_reaches_the_block() -> None:
 )
 def test_a_campaign_sets_its_own(overrides: dict[str, Any], expected: dict[str, Any]) -> None:
     assert limits(**overrides) == AcceptanceLimits(**expected)
+
+
+def test_a_share_of_0_is_refused_and_not_replaced_by_the_machines() -> None:
+    with pytest.raises(InputError) as refused:
+        limits(min_share=0.0)
+    assert_message(str(refused.value), "min_share", "0.0", allowed="above 0")
