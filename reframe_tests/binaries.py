@@ -35,7 +35,7 @@ _PATH = f"{Path(sys.executable).parent}:{os.environ.get('PATH', '')}"
 
 
 class SpackMixin(rfm.RegressionTestPlugin):
-    """Takes a program from Spack, built on first use, or as a subclass finds it."""
+    """Takes a program from Spack, which builds it on first use, or one that a subclass finds."""
 
     #: Environment of `spack_envs/` with the program, and the program's package in it; None if Spack
     #: has no recipe.

@@ -101,12 +101,12 @@ class command(rfm.RunOnlyRegressionTest, NimcMixin):
         words = [*launcher, self.executable, *self.executable_opts]
         return python_main("reframe_tests.timed", *options, *words)
 
-    def _completed_plan(self, decided):
+    def _completed_plan(self, decided_plan):
         """Return the plan with the user's unit and better direction, and the command's folder."""
         _, unit = units.si_factor(self.unit)
         return replace(
-            super()._completed_plan(decided),
-            folder=decided.folder,
+            super()._completed_plan(decided_plan),
+            folder=decided_plan.folder,
             fom_unit=unit,
             fom_better=self.better,
         )

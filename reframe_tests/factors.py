@@ -33,7 +33,8 @@ class Factor:
     """One row of the table."""
 
     name: str
-    #: Part of a treatment that the levels change. Only levels of the application have baselines.
+    #: Part of a treatment that the levels change. Only levels of the application have baselines of
+    #: their own.
     part: Part
     #: Allowed levels, in words.
     allowed: str
@@ -172,7 +173,8 @@ def _why_no_core_spec(machine: Machine, level: Level) -> str | None:
 def _why_too_many_workers(machine: Machine, level: Level) -> str | None:
     node_cores = max(1, app_cores(machine) // len(machine.node_facts().numa_nodes))
     if isinstance(level, int) and level > node_cores:
-        return f"a NUMA node of {machine.name} has {node_cores} cores for the application"
+        cores = plural(node_cores, "core")
+        return f"a NUMA node of {machine.name} has {cores} for the application"
     return None
 
 

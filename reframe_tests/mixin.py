@@ -281,16 +281,16 @@ class NimcMixin(LayoutMixin):
                 raise variable_fault(self, "core_spec", f"{reason}; allowed: 0")
             if self.core_spec:
                 self.notes = [*self.notes, Note.UNPAIRED(cores=self.core_spec)]
-            decided = self._decided_plan(case)
+            decided_plan = self._decided_plan(case)
             origins = self.machine.origins
-            if decided.n_origins != origins.nodes:
-                self.machine = self.machine.with_origins(decided.n_origins)
+            if decided_plan.n_origins != origins.nodes:
+                self.machine = self.machine.with_origins(decided_plan.n_origins)
                 origins = self.machine.origins
-            plan = self._completed_plan(decided)
-            injectors = {row.writes.injector for row in plan.treatments if row.writes}
-            for name in injectors:
-                if reason := why_unsupported(self.machine, "injector", name):
-                    raise InputError(f"{self.name}.injector: {name}: {reason}")
+            plan = self._completed_plan(decided_plan)
+            writes = [treatment.writes for treatment in plan.treatments if treatment.writes]
+            for injector in {row.injector for row in writes}:
+                if reason := why_unsupported(self.machine, "injector", injector):
+                    raise InputError(f"{self.name}.injector: {injector}: {reason}")
         except (InputError, ValueError) as error:
             raise ReframeError(str(error)) from None
         if self.job.scheduler.registered_name != "local":
@@ -340,17 +340,17 @@ class NimcMixin(LayoutMixin):
             nimc_dir=str(self.run_dir),
         )
 
-    def _completed_plan(self, decided: BlockPlan) -> BlockPlan:
+    def _completed_plan(self, decided_plan: BlockPlan) -> BlockPlan:
         """Return the plan with the fields that only the check knows, such as the launch lines."""
-        treatments = self.with_starts(decided.treatments)
+        treatments = self.with_starts(decided_plan.treatments)
         return replace(
-            decided,
+            decided_plan,
             workload=self.workload or type(self).__name__,
             read_by_check=not self.workload,
             treatments=treatments,
-            limits=replace(decided.limits, run_timeout_s=self.run_timeout_s),
-            notes=[*decided.notes, *self.notes],
-            provenance=self._provenance(treatments, decided.seed),
+            limits=replace(decided_plan.limits, run_timeout_s=self.run_timeout_s),
+            notes=[*decided_plan.notes, *self.notes],
+            provenance=self._provenance(treatments, decided_plan.seed),
             program=self.executable,
             lengthened_by=self.lengthened_by,
             modules=requested_modules(self),

@@ -84,7 +84,7 @@ def level_faults(
     comparable_across_cores: bool,
     check: Callable[[str, Level], object] = check_level,
 ) -> Iterator[tuple[str, int | None, str]]:
-    """Yield for each invalid level the factor's name, the level's index, and what is wrong.
+    """Yield the factor's name, the level's index and the reason, for each invalid level.
 
     The index is None for the value of a variable, and for a factor that the check cannot have.
     """
@@ -101,9 +101,9 @@ def level_faults(
         is_level = value != CHOSEN_BY_MACHINE.get(name) and name != "injector"
         if name not in factors and is_level and (why := fault(name, value)):
             yield name, None, why
-    for name, values in factors.items():
-        for index, value in enumerate(values):
-            if why := fault(name, value):
+    for name, factor_levels in factors.items():
+        for index, level in enumerate(factor_levels):
+            if why := fault(name, level):
                 yield name, index, why
         if name in CORE_FACTORS and not comparable_across_cores:
             yield name, None, _NOT_COMPARABLE

@@ -15,6 +15,7 @@ from records.errors import InputError
 from records.machine import devices
 from records.machine.site import Machine, Rail
 from records.sample import Level
+from records.units import plural
 
 DEFAULT, LOCAL = "default", "local"
 ALLOWED = "default, local, nic0, nic1, ..."
@@ -35,7 +36,7 @@ def why_unsupported(machine: Machine, level: Level) -> str | None:
     single = _SINGLE_RAIL.fullmatch(str(level))
     count = len(machine.rails)
     if (single and int(single[1]) >= count) or (level == LOCAL and not count):
-        return f"{machine.name} has {count} rails (rails in its site file)"
+        return f"{machine.name} has {plural(count, 'rail')} (rails in its site file)"
     if level == LOCAL and any(rail.numa_node is None for rail in machine.rails):
         return f"a rail of {machine.name} has no numa_node in its site file"
     return None

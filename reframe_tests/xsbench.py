@@ -35,10 +35,11 @@ class xsbench(ProgramTest, ThreadsMixin):
         """Choose the size by the memory, since every rank holds the whole grid."""
         ranks, threads = self.ranks_and_threads(self.app_cores)
         self.set_ranks(ranks, threads)
-        fits = self.sized_cores * _LARGE_B <= self.machine.memory_share * self.machine.memory_b()
+        memory_b = self.machine.memory_share * self.machine.memory_b()
+        large_fits = self.sized_cores * _LARGE_B <= memory_b
         size = self.size
         if size == "auto":
-            size = "large" if fits else "small"
+            size = "large" if large_fits else "small"
         self.executable_opts = ["-m", self.method, "-s", size, "-t", str(threads)]
 
 

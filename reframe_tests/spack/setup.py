@@ -87,7 +87,7 @@ def setup(
             if not machine_file and previous.machine_file:
                 machine_file = Path(previous.machine_file)
             mirror = mirror or previous.mirror
-        _check(packages, machine_file, mirror)
+        _check_arguments(packages, machine_file, mirror)
         spack_root = find_spack() or _cloned(layout, "spack", pins.spack, say)
         if packages is None:
             _cloned(layout, "packages", pins.packages, say)
@@ -155,8 +155,8 @@ def _cloned(layout: SpackLayout, name: str, source: Source, say: Callable[[str],
     return path
 
 
-def _check(packages: Path | None, machine_file: Path | None, mirror: str | None) -> None:
-    """Raise InputError for a value that would fail a build hours later, or be ignored."""
+def _check_arguments(packages: Path | None, machine_file: Path | None, mirror: str | None) -> None:
+    """Raise InputError for a value that would be ignored, or make a build fail hours later."""
     if packages and not (packages / "repo.yaml").is_file():
         raise InputError(
             f"--packages: {packages} has no repo.yaml; allowed: the folder"

@@ -112,9 +112,9 @@ class Papi(Tool):
         except (ValueError, KeyError, TypeError, AttributeError, RecursionError):
             raise ToolError(f"{files[0]}: not a file of PAPI 7, or truncated") from None
         rows = [CounterRow(rank=rank, event="region-time", value=time_s, unit="s")]
-        for event, values in counts.items():
-            count = sum(values) if values else None
-            state: State = "counted" if values else "not supported"
+        for event, region_counts in counts.items():
+            count = sum(region_counts) if region_counts else None
+            state: State = "counted" if region_counts else "not supported"
             rows.append(CounterRow(rank=rank, event=event, value=count, unit="count", state=state))
         return rows
 

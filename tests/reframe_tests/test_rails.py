@@ -80,7 +80,7 @@ def test_local_ranks_choose_by_their_numa_node():
         ("0-1", 0, "rail of 0: a b\n"),
         ("2,3", 0, "rail of 1: a b\n"),
         ("3-900", 0, "rail of 1: a b\n"),
-        ("1-2", 1, "may run on the NUMA nodes 0 1 ; allowed: ranks bound to one"),
+        ("1-2", 1, "may run on NUMA nodes 0 1 ; allowed: ranks bound to one"),
     ],
 )
 def test_the_script_finds_the_node_of_a_rank(tmp_path, cpus, status, printed):
