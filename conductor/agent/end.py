@@ -144,7 +144,7 @@ class End:
             processes.resume(self.process)
 
     def freeze(self) -> None:
-        """Suspend a passive side for good: it spins although the writes do not need it."""
+        """Suspend a passive side until it is stopped: it spins, and the writes do not need it."""
         if self.role == "target":
             self.frozen = True
             self.suspend()

@@ -1,10 +1,10 @@
-// mpi_put: one-sided writes or reads of another rank's memory, or messages that it receives, see
-// docs/injectors.md.
+// mpi_put: one-sided writes or reads of another rank's memory, or messages that this rank receives
+// (docs/injectors.md).
 //
 // One of two ranks is the target, the other one is the origin. The target calls no function of MPI
-// while the origin puts or gets. It sleeps and reads marks in its memory, into which the origin
-// writes the number of bytes that are complete. If no mark arrives, MPI emulates one-sided calls by
-// messages that the target must receive. Then the target polls MPI, and reports that.
+// while the origin puts or gets. It sleeps, and reads marks in its memory. The origin writes the
+// number of complete bytes into these marks. If no mark arrives, MPI emulates one-sided calls by
+// messages that the target must receive. Then the target polls MPI, and reports that it does.
 #define _GNU_SOURCE
 #include <fcntl.h>
 #include <getopt.h>
@@ -24,23 +24,23 @@
 #include <time.h>
 #include <unistd.h>
 
-// Messages are split into pieces of at most PIECE_B, so that the mark also moves within a message.
-// Below full rate, messages above UNSPLIT_B are split into smaller pieces, one every EVEN_S seconds.
-// At most BATCH messages or pieces, and BATCH_B, are posted together, but at least one.
+// Messages are split into pieces of at most PIECE_B, so that the marks also move within a message.
+// Below full rate, messages above UNSPLIT_B are split into smaller pieces, one per EVEN_S seconds.
+// At most BATCH messages or pieces, and at most BATCH_B, are posted together, but at least one.
 enum { PIECE_B = 8 << 20, UNSPLIT_B = 64 << 10, BATCH = 32, BATCH_B = 2 << 20 };
 static const double EVEN_S = 1e-3;
-// Bytes of a cache line; length of a line of /proc.
-enum { LINE_B = 64, LINE = 4096 };
+// Bytes of a cache line; longest line of a file in /proc.
+enum { CACHE_LINE_B = 64, TEXT_LINE_B = 4096 };
 // Time between two rows; how late a piece may be and still be made up for; seconds.
 static const double ROW_S = 0.25, LATE_S = 0.25;
-// How long the target waits for the first mark, and for each later one, before it polls; seconds.
-static const double FIRST_S = 2, NEXT_S = 10;
-// Longer times between two looks at the marks do not count: both ranks were suspended; seconds.
-static const double LOOK_S = 1;
-// Shorter waits for a piece watch the clock, longer ones sleep first; seconds.
+// How long the target waits for the first mark, and for each later mark, before it polls; seconds.
+static const double FIRST_MARK_S = 2, NEXT_MARK_S = 10;
+// A longer time between two readings of the marks does not count, as both ranks were suspended.
+static const double SUSPENDED_S = 1;
+// A shorter wait for a piece watches the clock, a longer one sleeps first; seconds.
 static const double WATCHED_S = 2e-4;
 
-// The numbers of NUMA nodes are below NODES_MAX. The policy is that of linux/mempolicy.h, a header
+// Numbers of NUMA nodes are below NODES_MAX. The policy is MPOL_BIND of linux/mempolicy.h, a header
 // that not every machine has.
 enum { NODES_MAX = 1024, POLICY_BIND = 2, WORD_BITS = 8 * sizeof(unsigned long) };
 
@@ -49,9 +49,10 @@ enum { BEGUN, BYTES, ENDED, MARKS };
 
 static const char HELP[] =
     "mpi_put [options]: one-sided writes or reads between two ranks of MPI, or messages\n"
+    "(defaults in parentheses)\n"
     "\n"
     "  -g, --get           read the target's memory (write it)\n"
-    "  -b, --both          write one half of it and read the other, as many bytes\n"
+    "  -b, --both          write one half of it, and read as many bytes of the other\n"
     "      --receive       the target receives messages, two-sided (it sleeps)\n"
     "  -s, --size B        bytes of a message (65536)\n"
     "  -f, --footprint B   bytes of memory that messages pass through (a batch of them)\n"
@@ -69,23 +70,23 @@ struct options {
     const char *target;
     // Bytes of a piece, and of the pieces that are posted together.
     size_t piece_b, step_b;
-    // The window: bytes of data, where data to read begins (after data to write, if both are done),
-    // and where marks begin.
+    // The window: bytes of data; offset of the data to read, which follow the data to write if both
+    // are done; offset of the marks.
     size_t data_b, read_at, marks_at;
 };
 
 __attribute__((noreturn, format(printf, 2, 3))) static void quit(int status, const char *format,
                                                                 ...)
 {
-    int begun;
+    int is_initialized;
     va_list values;
     va_start(values, format);
     fputs("mpi_put: ", stderr);
     vfprintf(stderr, format, values);
     fputc('\n', stderr);
     va_end(values);
-    MPI_Initialized(&begun);
-    if (begun)
+    MPI_Initialized(&is_initialized);
+    if (is_initialized)
         MPI_Abort(MPI_COMM_WORLD, status);
     exit(status);
 }
@@ -99,7 +100,7 @@ static double number(const char *option, const char *text, double least, double 
     return value;
 }
 
-static double whole(const char *option, const char *text, double least, double most)
+static double whole_number(const char *option, const char *text, double least, double most)
 {
     const double value = number(option, text, least, most);
     if (value != (double)(long long)value)
@@ -121,9 +122,9 @@ static void sleep_s(double length_s)
 }
 
 // How many messages or pieces of a size are posted together.
-static size_t batch_of(size_t each_b)
+static size_t batch_of(size_t size_b)
 {
-    const size_t count = BATCH_B / each_b;
+    const size_t count = BATCH_B / size_b;
     if (count < 1)
         return 1;
     return count < BATCH ? count : BATCH;
@@ -147,10 +148,10 @@ static void read_options(int argc, char **argv, struct options *o)
         switch (option) {
         case 'g': o->get = true, o->put = false; break;
         case 'b': o->get = o->put = true; break;
-        case 's': o->message_b = (size_t)whole("--size", optarg, 1, 1e12); break;
-        case 'f': o->footprint_b = (size_t)whole("--footprint", optarg, 1, 1e12); break;
+        case 's': o->message_b = (size_t)whole_number("--size", optarg, 1, 1e12); break;
+        case 'f': o->footprint_b = (size_t)whole_number("--footprint", optarg, 1, 1e12); break;
         case 'r': o->rate_b_s = number("--rate", optarg, 1, 1e15); break;
-        case 'm': o->node = (int)whole("--node", optarg, 0, NODES_MAX - 1); break;
+        case 'm': o->node = (int)whole_number("--node", optarg, 0, NODES_MAX - 1); break;
         case 't': o->target = optarg; break;
         case RECEIVE: o->receive = true; break;
         case 'd': o->duration_s = number("--duration", optarg, 0.01, 1e6); break;
@@ -161,7 +162,8 @@ static void read_options(int argc, char **argv, struct options *o)
     if (optind != argc)
         quit(2, "%s: not an option, see --help", argv[optind]);
     if (o->footprint_b > 0 && o->footprint_b < o->message_b)
-        quit(2, "--footprint %zu: at least a message, %zu, is needed", o->footprint_b, o->message_b);
+        quit(2, "--footprint %zu: at least one message, %zu, is needed", o->footprint_b,
+             o->message_b);
     if (o->receive && (o->get || o->message_b < sizeof(uint64_t) || o->message_b > INT_MAX))
         quit(2, "--receive: messages of 8 to %d bytes in one direction are needed", INT_MAX);
     o->data_b = o->footprint_b > 0 ? o->footprint_b : batch_of(o->message_b) * o->message_b;
@@ -171,7 +173,8 @@ static void read_options(int argc, char **argv, struct options *o)
     if (o->rate_b_s > 0 && !o->receive && o->piece_b > UNSPLIT_B) {
         const double part_b = o->rate_b_s * EVEN_S;
         if (part_b < (double)o->piece_b)
-            o->piece_b = part_b < UNSPLIT_B ? UNSPLIT_B : (size_t)part_b / LINE_B * LINE_B;
+            o->piece_b = part_b < UNSPLIT_B ? UNSPLIT_B
+                                            : (size_t)part_b / CACHE_LINE_B * CACHE_LINE_B;
     }
     const bool is_single = o->rate_b_s > 0 || o->receive;
     o->step_b = (is_single ? 1 : batch_of(o->piece_b)) * o->piece_b;
@@ -190,7 +193,7 @@ static double processor_s(void)
            1e-6 * (double)(used.ru_utime.tv_usec + used.ru_stime.tv_usec);
 }
 
-// The rank that runs on the named host; rank 0 without a name.
+// The rank that runs on the named host; without a name, rank 0.
 static int target_rank(const char *host)
 {
     char hostname[256] = "";
@@ -205,7 +208,7 @@ static int target_rank(const char *host)
     return are_targets[1];
 }
 
-// Binds all memory that is allocated from now on, also by MPI.
+// Binds all memory that is allocated from now on, that of MPI too.
 static void bind_memory(int node)
 {
     unsigned long nodes[NODES_MAX / WORD_BITS] = {0};
@@ -236,27 +239,27 @@ static char *make_window(size_t size_b, MPI_Win *window)
 
 // Finds the shared mapping that contains an address, and stores its device and inode in `file`.
 // Without an address, returns whether this rank maps `file`.
-static bool find_mapping(const void *at, unsigned long long file[3])
+static bool find_mapping(const void *address, unsigned long long file[3])
 {
-    FILE *in = fopen("/proc/self/maps", "r");
-    char line[LINE], flags[5];
+    FILE *maps = fopen("/proc/self/maps", "r");
+    char line[TEXT_LINE_B], flags[5];
     bool found = false;
-    while (in != NULL && !found && fgets(line, sizeof line, in) != NULL) {
-        unsigned long long from, until, here[3];
-        if (sscanf(line, "%llx-%llx %4s %*x %llx:%llx %llu", &from, &until, flags, &here[0],
-                   &here[1], &here[2]) != 6 || flags[3] != 's')
+    while (maps != NULL && !found && fgets(line, sizeof line, maps) != NULL) {
+        unsigned long long from, until, mapped[3];
+        if (sscanf(line, "%llx-%llx %4s %*x %llx:%llx %llu", &from, &until, flags, &mapped[0],
+                   &mapped[1], &mapped[2]) != 6 || flags[3] != 's')
             continue;
-        if (at == NULL)
-            found = memcmp(here, file, sizeof here) == 0;
-        else if ((found = from <= (uintptr_t)at && (uintptr_t)at < until))
-            memcpy(file, here, sizeof here);
+        if (address == NULL)
+            found = memcmp(mapped, file, sizeof mapped) == 0;
+        else if ((found = from <= (uintptr_t)address && (uintptr_t)address < until))
+            memcpy(file, mapped, sizeof mapped);
     }
-    if (in != NULL)
-        fclose(in);
+    if (maps != NULL)
+        fclose(maps);
     return found;
 }
 
-// Whether the origin maps the target's window, so that the origin's processor writes there.
+// Whether the origin maps the target's window, so that the origin's processor writes into it.
 static bool share_memory(bool is_target, int target, const void *memory)
 {
     MPI_Comm node;
@@ -278,7 +281,7 @@ static bool share_memory(bool is_target, int target, const void *memory)
 static void shared_path(const char *name, char path[PATH_MAX])
 {
     const char *folder = getenv("NIMC_SHARED_MEMORY");
-    if (folder == NULL || access(folder, W_OK) != 0) // that of another host
+    if (folder == NULL || access(folder, W_OK) != 0) // a folder of another host
         folder = "/dev/shm";
     snprintf(path, PATH_MAX, "%s/%s", folder, name + (*name == '/'));
 }
@@ -297,19 +300,19 @@ int shm_unlink(const char *name)
     return unlink(path);
 }
 
-// Removes the names of MPICH's shared memory once all ranks have mapped it: MPICH itself would do so
-// at the end, which a writer that is killed does not reach.
+// Removes the names of MPICH's shared memory once all ranks have mapped it. MPICH would do so only
+// at its end, which a killed writer does not reach.
 static void remove_names(void)
 {
-    FILE *in = fopen("/proc/self/maps", "r");
-    char line[LINE], *path;
-    while (in != NULL && fgets(line, sizeof line, in) != NULL)
+    FILE *maps = fopen("/proc/self/maps", "r");
+    char line[TEXT_LINE_B], *path;
+    while (maps != NULL && fgets(line, sizeof line, maps) != NULL)
         if ((path = strchr(line, '/')) != NULL && strstr(path, "/mpich_shm_") != NULL) {
             path[strcspn(path, " \n")] = '\0';
             unlink(path);
         }
-    if (in != NULL)
-        fclose(in);
+    if (maps != NULL)
+        fclose(maps);
 }
 
 // Watches the marks until the origin ends, and prints the bytes that have arrived.
@@ -317,22 +320,24 @@ static void watch_marks(const volatile uint64_t *marks, bool shared)
 {
     MPI_Barrier(MPI_COMM_WORLD); // the origin has its lock
     const double began_s = now_s(), before_s = processor_s();
-    double reported_s = began_s, looked_s = began_s, still_s = 0;
+    double reported_s = began_s, read_s = began_s, unchanged_s = 0;
     bool polls = false, ended = false;
-    uint64_t last = 0;
+    uint64_t last_sum = 0;
     while (!ended) {
-        int flag;
+        int is_pending;
         if (polls)
-            MPI_Iprobe(MPI_ANY_SOURCE, MPI_ANY_TAG, MPI_COMM_WORLD, &flag, MPI_STATUS_IGNORE);
+            MPI_Iprobe(MPI_ANY_SOURCE, MPI_ANY_TAG, MPI_COMM_WORLD, &is_pending,
+                       MPI_STATUS_IGNORE);
         else
             sleep_s(ROW_S / 5);
         ended = marks[ENDED] != 0;
         const double at_s = now_s();
-        const uint64_t arrived_b = marks[BYTES], moved = arrived_b + marks[BEGUN];
-        still_s = moved != last ? 0 : still_s + (at_s - looked_s < LOOK_S ? at_s - looked_s : 0);
-        last = moved;
-        looked_s = at_s;
-        if (still_s > (moved == 0 ? FIRST_S : NEXT_S))
+        const uint64_t arrived_b = marks[BYTES], sum = arrived_b + marks[BEGUN];
+        const double passed_s = at_s - read_s < SUSPENDED_S ? at_s - read_s : 0;
+        unchanged_s = sum != last_sum ? 0 : unchanged_s + passed_s;
+        last_sum = sum;
+        read_s = at_s;
+        if (unchanged_s > (sum == 0 ? FIRST_MARK_S : NEXT_MARK_S))
             polls = true;
         if (at_s - reported_s < ROW_S && !ended)
             continue;
@@ -343,7 +348,7 @@ static void watch_marks(const volatile uint64_t *marks, bool shared)
     }
 }
 
-// Spaces pieces evenly. `written_s` is the time that all pieces so far take.
+// Spaces pieces evenly. `written_s` is the time that all pieces so far take at the requested rate.
 struct limiter {
     double began_s, written_s;
 };
@@ -370,22 +375,23 @@ static void write_marks(const struct options *o, const uint64_t *marks, int targ
     MPI_Put(marks, MARKS, MPI_UINT64_T, target, at, MARKS, MPI_UINT64_T, window);
 }
 
-// Puts or gets some bytes at a place, or both, piece by piece.
+// Puts or gets the bytes from an offset on, or both, piece by piece.
 static void post(const struct options *o, char *data, size_t from, size_t size_b, int target,
                  MPI_Win window)
 {
     for (size_t at = from; at < from + size_b; at += o->piece_b) {
         const size_t left_b = from + size_b - at;
         const int count = (int)(left_b < o->piece_b ? left_b : o->piece_b);
-        const MPI_Aint from_at = (MPI_Aint)(o->read_at + at);
+        const MPI_Aint read_at = (MPI_Aint)(o->read_at + at);
         if (o->get)
-            MPI_Get(data + from_at, count, MPI_BYTE, target, from_at, count, MPI_BYTE, window);
+            MPI_Get(data + read_at, count, MPI_BYTE, target, read_at, count, MPI_BYTE, window);
         if (o->put)
             MPI_Put(data + at, count, MPI_BYTE, target, (MPI_Aint)at, count, MPI_BYTE, window);
     }
 }
 
-// Sends bytes as one message. It ends with the number of bytes before it, which the target checks.
+// Sends bytes as one message. The message ends with the number of bytes sent before it, which the
+// target checks.
 static void send_message(char *data, size_t size_b, uint64_t before_b, int target)
 {
     if (size_b >= sizeof before_b)
@@ -399,20 +405,20 @@ static void receive_messages(const struct options *o, char *data, int origin)
     const double before_s = processor_s();
     double reported_s = now_s();
     uint64_t arrived_b = 0;
-    int got_b = 1;
-    while (got_b > 0) {
-        char *at = data + arrived_b % o->data_b;
+    int received_b = 1;
+    while (received_b > 0) {
+        char *message = data + arrived_b % o->data_b;
         MPI_Status status;
-        MPI_Recv(at, (int)o->message_b, MPI_BYTE, origin, 0, MPI_COMM_WORLD, &status);
-        MPI_Get_count(&status, MPI_BYTE, &got_b);
-        uint64_t told_b = arrived_b;
-        if (got_b > 0)
-            memcpy(&told_b, at + (size_t)got_b - sizeof told_b, sizeof told_b);
-        if (told_b != arrived_b)
-            quit(3, "a message is missing: %ju B came before it, not %ju", (uintmax_t)told_b,
-                 (uintmax_t)arrived_b);
-        arrived_b += (uint64_t)got_b;
-        if (now_s() - reported_s < ROW_S && got_b > 0)
+        MPI_Recv(message, (int)o->message_b, MPI_BYTE, origin, 0, MPI_COMM_WORLD, &status);
+        MPI_Get_count(&status, MPI_BYTE, &received_b);
+        uint64_t before_b = arrived_b;
+        if (received_b > 0)
+            memcpy(&before_b, message + (size_t)received_b - sizeof before_b, sizeof before_b);
+        if (before_b != arrived_b)
+            quit(3, "a message is missing: %ju B were sent before this one, but %ju B arrived",
+                 (uintmax_t)before_b, (uintmax_t)arrived_b);
+        arrived_b += (uint64_t)received_b;
+        if (now_s() - reported_s < ROW_S && received_b > 0)
             continue;
         printf("arrived %ju B by unshared memory, target receives, %.6f s of its processor\n",
                (uintmax_t)arrived_b, processor_s() - before_s);
@@ -420,16 +426,16 @@ static void receive_messages(const struct options *o, char *data, int origin)
     }
 }
 
-// Locks the target's window, and waits until the target looks at it.
+// Locks the target's window, and waits until the target reads the marks.
 static void open_window(const struct options *o, uint64_t *marks, int target, MPI_Win window)
 {
-    // Without MPI_MODE_NOCHECK, with which Open MPI 4.1 writes nothing over tcp. To grant a lock may
-    // take the target's processor, to write afterwards should not.
+    // With MPI_MODE_NOCHECK, Open MPI 4.1 writes nothing over tcp. The target's processor may grant
+    // the lock, but should take no part in later writes.
     MPI_Win_lock(MPI_LOCK_SHARED, target, 0, window);
     write_marks(o, marks, target, window);
     MPI_Win_flush(target, window);
     MPI_Barrier(MPI_COMM_WORLD);
-    sleep_s(ROW_S); // the target may still be in the barrier, and would receive
+    sleep_s(ROW_S); // the target may still be in the barrier, where it would receive
     marks[BEGUN] = 1;
     write_marks(o, marks, target, window);
     MPI_Win_flush(target, window);
@@ -442,8 +448,8 @@ static void run_origin(const struct options *o, char *data, int target, MPI_Win 
     if (!o->receive)
         open_window(o, marks, target, window);
     const double began_s = now_s();
-    double at_s = began_s, row_s = began_s; // when the last row ended
-    uint64_t row_b = 0;
+    double at_s = began_s, row_end_s = began_s;
+    uint64_t row_end_b = 0; // all bytes at the end of the last row
     struct limiter limiter = {.began_s = began_s};
     size_t from = 0;
     while (o->duration_s == 0 || at_s - began_s < o->duration_s) {
@@ -453,7 +459,7 @@ static void run_origin(const struct options *o, char *data, int target, MPI_Win 
         if (o->receive) {
             send_message(data + from, size_b, marks[BYTES], target);
         } else {
-            // Marks cover only bytes of earlier flushes: between two flushes there is no order.
+            // Marks count only bytes of earlier flushes: calls between two flushes are unordered.
             write_marks(o, marks, target, window);
             post(o, data, from, size_b, target, window);
             MPI_Win_flush(target, window);
@@ -461,10 +467,11 @@ static void run_origin(const struct options *o, char *data, int target, MPI_Win 
         marks[BYTES] += size_b;
         from = (from + size_b) % o->data_b;
         at_s = now_s();
-        if (at_s - row_s >= ROW_S) {
-            printf("row %.6f s %ju B\n", at_s - row_s, (uintmax_t)(marks[BYTES] - row_b));
-            row_s = at_s;
-            row_b = marks[BYTES];
+        if (at_s - row_end_s >= ROW_S) {
+            const uint64_t row_b = marks[BYTES] - row_end_b;
+            printf("row %.6f s %ju B\n", at_s - row_end_s, (uintmax_t)row_b);
+            row_end_s = at_s;
+            row_end_b = marks[BYTES];
         }
     }
     printf("sent %ju B\n", (uintmax_t)marks[BYTES]);
@@ -484,7 +491,7 @@ int main(int argc, char **argv)
     prctl(PR_SET_PDEATHSIG, SIGKILL); // its launcher may be killed
     setvbuf(stdout, NULL, _IOLBF, BUFSIZ);
     MPI_Init(&argc, &argv);
-    int ranks, rank, length, *model, given;
+    int ranks, rank, length, *model, has_model;
     MPI_Comm_size(MPI_COMM_WORLD, &ranks);
     MPI_Comm_rank(MPI_COMM_WORLD, &rank);
     if (ranks != 2)
@@ -498,9 +505,9 @@ int main(int argc, char **argv)
         bind_memory(o.node);
     MPI_Win window;
     char *memory = make_window(o.marks_at + MARKS * sizeof(uint64_t), &window);
-    MPI_Win_get_attr(window, MPI_WIN_MODEL, &model, &given);
-    if (!given || *model != MPI_WIN_UNIFIED)
-        quit(3, "this MPI keeps a second copy of a window: its memory cannot be looked at");
+    MPI_Win_get_attr(window, MPI_WIN_MODEL, &model, &has_model);
+    if (!has_model || *model != MPI_WIN_UNIFIED)
+        quit(3, "this MPI keeps a second copy of a window, so no mark can be read in its memory");
     const bool shared = share_memory(rank == target, target, memory);
     remove_names();
     if (rank == target && o.receive)

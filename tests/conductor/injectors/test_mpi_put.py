@@ -154,7 +154,7 @@ def start(program):
         (["--size", "64KiB"], "--size 64KiB: a number from 1 to 1e+12 is needed"),
         (["--size", "1.5"], "--size 1.5: a whole number is needed"),
         (["--rate", "0"], "--rate 0: a number from 1 to 1e+15 is needed"),
-        (["--footprint", "9"], "--footprint 9: at least a message, 65536, is needed"),
+        (["--footprint", "9"], "--footprint 9: at least one message, 65536, is needed"),
         (["--receive", "-s", "7"], RECEIVED),
         (["--receive", "--get"], RECEIVED),
         (["--node", "1024"], "--node 1024: a number from 0 to 1023 is needed"),
