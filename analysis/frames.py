@@ -52,7 +52,7 @@ class History:
 def load(runs: AnyPath | Sequence[AnyPath], *, force: bool = False) -> Runs:
     """The run in a folder, or the runs in several.
 
-    Raises InputError if one cannot be read or, unless `force`, has integrity faults.
+    Raises InputError if one cannot be read or, unless `force` is true, has integrity faults.
     """
     paths = _paths(runs, "a folder of a run", argument="runs")
     loaded = [load_run(path, force=force) for path in paths]
@@ -71,9 +71,9 @@ def history(results: AnyPath | Sequence[AnyPath], *, machine: str | None = None)
 
     Raises InputError if one does not exist, or if all runs are of other machines.
     """
-    rows, left_out = read_results(_paths(results, "a folder of runs", argument="results"))
-    rows = rows_of_machine(rows, machine, argument="machine")
-    return History(rows, nights_of(rows), left_out)
+    all_results, left_out = read_results(_paths(results, "a folder of runs", argument="results"))
+    machine_results = rows_of_machine(all_results, machine, argument="machine")
+    return History(machine_results, nights_of(machine_results), left_out)
 
 
 def _paths(
@@ -98,14 +98,18 @@ def _with_names(run: RunData, frame: pl.DataFrame) -> pl.DataFrame:
     return frame.select(*columns, pl.all())
 
 
-def _results_frame(rows: Sequence[Result]) -> pl.DataFrame:
+def _results_frame(results: Sequence[Result]) -> pl.DataFrame:
     """Return a row per result, with its factors as JSON text.
 
     The column `rejections` is left out, since the frame of samples has a row per rejected run.
     """
     records = [
-        {**flat_record(row), "verdict": str(row.verdict), "factors": json.dumps(row.factors)}
-        for row in rows
+        {
+            **flat_record(result),
+            "verdict": str(result.verdict),
+            "factors": json.dumps(result.factors),
+        }
+        for result in results
     ]
     columns = [key for key in json_keys(Result) if key != "rejections"]
     return pl.DataFrame(records, schema=columns, infer_schema_length=None)

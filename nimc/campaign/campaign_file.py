@@ -45,18 +45,18 @@ class FieldFault:
 
     location: Keys
     #: The fault, and what is allowed.
-    text: str
+    message: str
     #: The field whose line is shown; None: that of `location`.
     line_location: Keys | None = None
 
 
 def unknown_key(kind: str, location: Keys, allowed: Iterable[str], owner: str = "") -> FieldFault:
     """Return the fault of a key, called a `kind` such as 'factor', that is not allowed there."""
-    return FieldFault(location, unknown_text(kind, location[-1], allowed, owner))
+    return FieldFault(location, unknown_message(kind, location[-1], allowed, owner))
 
 
-def unknown_text(kind: str, name: object, allowed: Iterable[str], owner: str = "") -> str:
-    """Return text such as `unknown key 'sed', did you mean 'seed'?; allowed: ...`."""
+def unknown_message(kind: str, name: object, allowed: Iterable[str], owner: str = "") -> str:
+    """Return a message such as `unknown key 'sed', did you mean 'seed'?; allowed: ...`."""
     names = sorted(allowed)
     hint = suggestion(str(name), names)
     return f"unknown {kind} '{name}'{owner}{hint}; allowed: {', '.join(names) or 'none'}"
@@ -108,17 +108,20 @@ def load_campaign(
 def refuse(document: YamlDocument, faults: Iterable[FieldFault]) -> None:
     """Raise InputError with a line for each of the first faults of a file, if there are any."""
     if document.options:
-        option_lines = [f"{document.option(fault.location)}: {fault.text}" for fault in faults]
+        option_lines = [f"{document.option(fault.location)}: {fault.message}" for fault in faults]
         lines = list(map(one_line, dict.fromkeys(option_lines)))
     else:
-        texts = {
+        numbered_messages = {
             (
                 _line_of(document, fault.line_location or fault.location),
-                f"{dotted(fault.location)}: {fault.text}",
+                f"{dotted(fault.location)}: {fault.message}",
             )
             for fault in faults
         }
-        lines = [one_line(f"{document.path}:{line}: {text}") for line, text in sorted(texts)]
+        lines = [
+            one_line(f"{document.path}:{line}: {message}")
+            for line, message in sorted(numbered_messages)
+        ]
     unlisted = len(lines) - _MOST_FAULTS
     if unlisted > 0:
         lines = [*lines[:_MOST_FAULTS], f"{document.path}: {unlisted} more errors"]
@@ -202,12 +205,12 @@ def _field_faults(
         }
         meant = name_by_program.get(injector_name)
         hint = f", did you mean '{meant}'?" if meant else suggestion(injector_name, allowed)
-        text = f"{shown_value(injector_name)} found{hint}; allowed: {' '.join(allowed)}"
-        yield FieldFault(("injector", "name"), text)
+        message = f"{shown_value(injector_name)} found{hint}; allowed: {' '.join(allowed)}"
+        yield FieldFault(("injector", "name"), message)
     for request in entries:
         if request.entry.check not in checks:
-            text = unknown_text("workload", request.entry.check, checks)
-            yield FieldFault(request.key_location("check"), text)
+            message = unknown_message("workload", request.entry.check, checks)
+            yield FieldFault(request.key_location("check"), message)
             continue
         for name in request.entry.set.keys() - request.check.settable:
             yield unknown_key("variable", request.key_location("set", name), request.check.settable)
@@ -219,8 +222,10 @@ def _arm_faults(request: _EntryRequest) -> Iterator[FieldFault]:
     """Scheduled arms of a check that has no timetable, or that has levels of `rate`."""
     for arm in scheduled_arms(request.campaign.arms)[:1]:  # one is enough for a message
         if "write" not in request.check.variables:
-            text = f"'{request.entry.check}' has no arm '{arm}'; allowed: another workload or arm"
-            yield FieldFault(("arms",), text)
+            message = (
+                f"'{request.entry.check}' has no arm '{arm}'; allowed: another workload or arm"
+            )
+            yield FieldFault(("arms",), message)
         if RATE in request.factors:
             yield _conflict(request.location_of(RATE), f"the arm '{arm}'")
 
@@ -239,8 +244,8 @@ def _sweep_faults(request: _EntryRequest) -> Iterator[FieldFault]:
     for name in request.factors:
         if name in SWEEP_VARIABLES or not check.changes_within(name):
             allowed = f"factors that change within a block, but {swept}"
-            text = f"cannot be combined with the factor '{name}'; allowed: {allowed}"
-            yield FieldFault(request.key_location("sweep"), text)
+            message = f"cannot be combined with the factor '{name}'; allowed: {allowed}"
+            yield FieldFault(request.key_location("sweep"), message)
     for name in sorted(SWEEP_VARIABLES & entry.set.keys()):
         yield _conflict(request.key_location("set", name), "'sweep'")
 
@@ -267,7 +272,7 @@ def _value_faults(request: _EntryRequest) -> Iterator[FieldFault]:
     entry, check = request.entry, request.check
     set_levels = {name: value for name, value in entry.set.items() if name in check.settable}
     levels = {**cases.case_request(request.campaign, entry, check).levels, **set_levels}
-    for name, index, text in level_faults(
+    for name, index, message in level_faults(
         levels,
         request.factors,
         comparable_across_cores=check.comparable_across_cores,
@@ -276,12 +281,13 @@ def _value_faults(request: _EntryRequest) -> Iterator[FieldFault]:
         location = request.key_location("check")
         if name in request.factors:
             location = request.location_of(name)
-            text = text if index is not None else f"of '{entry.check}', {text}"
+            if index is None:
+                message = f"of '{entry.check}', {message}"
         elif name in request.entry.set:
             location = request.key_location("set", name)
         elif name in _INJECTOR_KEYS:
             location = ("injector", _INJECTOR_KEYS[name])
-        yield FieldFault(location, text, None if index is None else (*location, index))
+        yield FieldFault(location, message, None if index is None else (*location, index))
 
 
 def _cell_faults(entries: Sequence[_EntryRequest]) -> Iterator[FieldFault]:
@@ -322,13 +328,13 @@ def _case_faults(entries: Sequence[_EntryRequest]) -> Iterator[FieldFault]:
             )
         for name in (case.name for case in request.cases):
             if name in names:
-                text = f"duplicate case name '{name}'; allowed: another name"
-                yield FieldFault(request.key_location("case"), text, request.location)
+                message = f"duplicate case name '{name}'; allowed: another name"
+                yield FieldFault(request.key_location("case"), message, request.location)
             if len(name) > _LONGEST_CASE:
-                text = (
+                message = (
                     f"'{name:.40}...' has {len(name)} characters; allowed: at most {_LONGEST_CASE}"
                 )
-                yield FieldFault(request.key_location("case"), text, request.location)
+                yield FieldFault(request.key_location("case"), message, request.location)
             names.add(name)
 
 
@@ -340,11 +346,11 @@ def _length_faults(entries: Sequence[_EntryRequest], machine: Machine) -> Iterat
     for request in entries:
         entry = request.entry
         if entry.expect < least_s and not request.check.lengthened_by:
-            text = (
+            message = (
                 f"{entry.expect:g} s found; runs of '{entry.check}' cannot be lengthened, and"
                 f" {rows} take {least_s:g} s; allowed: a larger problem of at least {least_s:g}s"
             )
-            yield FieldFault(request.key_location("expect"), text)
+            yield FieldFault(request.key_location("expect"), message)
 
 
 # Third-party checks: `check: PATH.py:Class`, a class in the file with the mixin as a base.

@@ -339,12 +339,13 @@ def blocks_s(
     """Pairs of a block -> its expected length, seconds."""
     writes = {treatment.writes for treatment in case_treatments if treatment.role == "effect"}
     # A search for the number of queue pairs measures the writers alone at least once more.
-    searches = {
+    queue_pair_searches = {
         planned.at_full_rate()
         for planned in writes
         if planned and planned.queue_pairs is None and planned.devices
     }
-    alone_s = _ALONE_S * (max(0, len(writes) - 1) + len(searches))
+    further_measurements = max(0, len(writes) - 1) + len(queue_pair_searches)
+    alone_s = _ALONE_S * further_measurements
     run_s = run_length_s(request, entry, case_treatments)
     length_s_by_size = {}
     for pairs in sizes:
@@ -364,7 +365,7 @@ def run_length_s(request: Request, entry: Entry, case_treatments: Sequence[Treat
 
 
 def _lead_in_s(request: Request, entry: Entry, treatment: Treatment) -> float:
-    """Return what the writers of a treatment need from one run to the next, seconds."""
+    """Return the time that the writers of a treatment need from one run to the next, seconds."""
     if treatment.role not in ("effect", "control"):
         return _CONDUCTOR_S
     if treatment.writes is None or ARMS[treatment.arm].writing != "continuous":
@@ -393,9 +394,9 @@ def block_plan(
 ) -> BlockPlan:
     """Return the plan of one block, which decides everything about its runs."""
     campaign, check = request.campaign, request.check(entry)
-    verify = campaign.verify
+    acceptance = campaign.verify
     limits = {
-        **{name: getattr(verify, name) for name in (*LIMITS, "min_share", "retries")},
+        **{name: getattr(acceptance, name) for name in (*LIMITS, "min_share", "retries")},
         "ready_rows": check.ready_rows,
         "run_timeout_s": campaign.run_timeout,
     }
@@ -424,11 +425,11 @@ def logs_of(run: Path, entry: Entry, index: int) -> Path:
 
 
 def _logs(run: Path | str, entry: Entry, index: int) -> str:
-    return f"{run}/logs/{entry.name}/{index}"  # text: to make thousands of `Path` takes longer
+    return f"{run}/logs/{entry.name}/{index}"  # not a `Path`: thousands of them take longer
 
 
 def folder_options(folder: Path | str) -> list[str]:
-    """Return an option for each of ReFrame's folders: a site's settings override `--prefix`."""
+    """Return an option for each of ReFrame's folders; a site's settings override `--prefix`."""
     names = {"stage": "stage", "output": "output", "perflogdir": "perflogs"}
     return [f"--{option}={folder}/{name}" for option, name in names.items()]
 

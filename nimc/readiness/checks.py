@@ -94,17 +94,17 @@ class VariableType:
     @property
     def allowed(self) -> str:
         """Return the accepted values in words."""
-        least = self.default or 0
+        default = self.default or 0
         if self.name == "int":
-            return f"whole numbers from {min(1, least):g}"
+            return f"whole numbers from {min(1, default):g}"
         if self.name == "float":
-            return "numbers above 0" if least > 0 else f"numbers from {least:g}"
+            return "numbers above 0" if default > 0 else f"numbers from {default:g}"
         return _ALLOWED_VALUES.get(self.name, "anything")
 
     def accepts(self, value: Any) -> bool:
         """Return whether a campaign can set the variable to a value."""
         is_bool = isinstance(value, bool)
-        least = self.default or 0
+        default = self.default or 0
         if self.name in ("bool", "str"):
             return is_bool == (self.name == "bool")
         if self.name == "size":
@@ -115,8 +115,8 @@ class VariableType:
         if is_bool or not isinstance(value, number_types) or not math.isfinite(value):
             return False
         if self.name == "int":
-            return value >= min(1, least)
-        return value > 0 if least > 0 else value >= least
+            return value >= min(1, default)
+        return value > 0 if default > 0 else value >= default
 
 
 def _is_size(value: Any) -> bool:

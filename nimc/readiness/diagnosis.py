@@ -28,9 +28,9 @@ def findings(facts: Facts, *scopes: Scope) -> list[HostFinding]:
     return [finding for need in needs for finding in need.find(facts)]
 
 
-def needed_and_missing(rows: Sequence[HostFinding]) -> list[HostFinding]:
+def needed_and_missing(all_findings: Sequence[HostFinding]) -> list[HostFinding]:
     """Return the findings about things that are needed and missing."""
-    return [row for row in rows if row.needed and row.state == "missing"]
+    return [finding for finding in all_findings if finding.needed and finding.state == "missing"]
 
 
 @dataclass(frozen=True)
@@ -66,9 +66,9 @@ def examine(
     an invalid file is a finding.
     """
     facts = find_facts(name, root, node_findings)
-    rows = findings(facts)
-    why = ", ".join(row.what for row in needed_and_missing(rows))
-    return Diagnosis(name, why, rows, facts.host.as_dict(), facts.matrix)
+    all_findings = findings(facts)
+    why = ", ".join(finding.what for finding in needed_and_missing(all_findings))
+    return Diagnosis(name, why, all_findings, facts.host.as_dict(), facts.matrix)
 
 
 @dataclass(frozen=True)
@@ -112,7 +112,7 @@ class Feasibility:
     @cached_property  # each case is looked up in it
     def omission_reasons(self) -> dict[str, str]:
         """Case -> why it cannot run."""
-        return {row.case: row.reason for row in self.omissions}
+        return {omission.case: omission.reason for omission in self.omissions}
 
 
 def feasibility_of(
@@ -146,7 +146,8 @@ def feasibility_of(
     for case in cases:
         if reason := why_not(case.check, case.target_nodes, case.nodes, case.injectors):
             omitted.append(OmittedCase(case.case, reason))
-    why = [f"{row.what}: {row.detail}" for row in needed_and_missing(findings(facts, "campaigns"))]
+    missing = needed_and_missing(findings(facts, "campaigns"))
+    why = [f"{finding.what}: {finding.detail}" for finding in missing]
     if not why and len(omitted) == len(cases):
         why = [f"no case can run: {omitted[0].case}: {omitted[0].reason}"]
     doubts = []

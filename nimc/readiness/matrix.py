@@ -173,15 +173,17 @@ def _module_load(
 
 
 def matrix(
-    checks: Mapping[str, CheckVariables], offers: Offers, nodes: Mapping[str, int] | None = None
+    checks: Mapping[str, CheckVariables],
+    offers: Offers,
+    nodes_by_check: Mapping[str, int] | None = None,
 ) -> Matrix:
     """Return where each of these checks can run.
 
-    `nodes`: check -> nodes that its job takes; 1 by default.
+    `nodes_by_check` are the nodes that a job of each takes; 1 by default.
     """
     cells = []
     for name, check in checks.items():
-        job_nodes = nodes.get(name, 1) if nodes else 1
+        job_nodes = nodes_by_check.get(name, 1) if nodes_by_check else 1
         for environment, offer in offers.items():
             runs, reason = can_run(check, environment, offer, job_nodes)
             cells.append(

@@ -284,11 +284,11 @@ def shared_host_peculiarities(machine: Machine, this_host: Host) -> Iterable[Hos
 def rdma(this_host: Host, machine: Machine) -> list[HostFinding]:
     """Return the state of this host's RDMA devices; compute nodes may have others."""
     site_devices = used_devices(this_host, machine) if machine.origins.policy == "same_host" else ()
-    rows = [row for row in site_devices if row.state != "ok"]
+    findings = [finding for finding in site_devices if finding.state != "ok"]
     if not this_host.rdma:
         emulated = command("minicluster", "up", "--fabric", "rxe")
         remedy = f"load the device's driver; without hardware: `{emulated}`"
-        return [*rows, gap("RDMA devices", "none on this host", remedy)]
+        return [*findings, gap("RDMA devices", "none on this host", remedy)]
     for device in this_host.rdma:
         subject = f"RDMA device {device.name}"
         ports = [port_words(port) for port in device.ports]
@@ -297,10 +297,10 @@ def rdma(this_host: Host, machine: Machine) -> list[HostFinding]:
         firmware = f"firmware {device.firmware or 'unknown'}"
         detail = ", ".join([device.transport, firmware, *ports, f"byte counter: {counter}"])
         if device.ports and not any(port.is_active for port in device.ports):
-            rows.append(gap(subject, detail, "connect a port, or start the subnet manager"))
+            findings.append(gap(subject, detail, "connect a port, or start the subnet manager"))
         else:
-            rows.append(HostFinding(subject, "ok", detail))
-    return rows
+            findings.append(HostFinding(subject, "ok", detail))
+    return findings
 
 
 def unseen_nodes(machine: Machine | None) -> list[HostFinding]:
@@ -365,7 +365,7 @@ def rate_words(rate_b_s: float | None) -> str:
 
 def injectors(machine: Machine | None) -> list[HostFinding]:
     """Return the state of every injector; the site file's is required if it runs on this host."""
-    rows = []
+    findings = []
     between_hosts = machine is not None and machine.origins.policy != "same_host"
     for name, injector in INJECTORS.items():
         is_used = machine is not None and name == machine.injector
@@ -375,18 +375,18 @@ def injectors(machine: Machine | None) -> list[HostFinding]:
         doubt = injector.doubt() if between_hosts and injector.direction == "write" else None
         if reason is None and doubt:
             detail, _, remedy = doubt.partition(": ")
-            rows.append(gap(f"injector {name}", detail, remedy))
+            findings.append(gap(f"injector {name}", detail, remedy))
             continue
         if reason is None:
             detail = "ready, used by this machine" if is_used else "ready"
-            rows.append(HostFinding(f"injector {name}", "ok", detail, needed=is_used))
+            findings.append(HostFinding(f"injector {name}", "ok", detail, needed=is_used))
             continue
         missing, _, remedy = reason.partition(": ")
         if is_used and between_hosts:
             missing += " on this host; compute nodes must have it"
         needed = is_used and not between_hosts
-        rows.append(gap(f"injector {name}", missing, remedy, needed=needed))
-    return rows
+        findings.append(gap(f"injector {name}", missing, remedy, needed=needed))
+    return findings
 
 
 def spack(machine: str) -> HostFinding:
@@ -421,7 +421,7 @@ def tools() -> list[HostFinding]:
 
     Forms of a tool (`TOOL:FORM`) that lack different things have findings of their own.
     """
-    rows = []
+    findings = []
     forms = grouped((name.partition(":")[0], name) for name in TOOLS)
     for tool, names_of_tool in forms.items():
         reasons = grouped((TOOLS[name].missing() or "", name) for name in names_of_tool)
@@ -429,10 +429,10 @@ def tools() -> list[HostFinding]:
             subject = f"tool {tool if len(reasons) == 1 else ', '.join(names)}"
             if reason:
                 missing, _, remedy = reason.partition(" (")
-                rows.append(gap(subject, missing, remedy.removesuffix(")")))
+                findings.append(gap(subject, missing, remedy.removesuffix(")")))
             else:
-                rows.append(HostFinding(subject, "ok", "ready"))
-    return rows
+                findings.append(HostFinding(subject, "ok", "ready"))
+    return findings
 
 
 # The table.
