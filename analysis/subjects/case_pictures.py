@@ -69,10 +69,11 @@ def samples_plot(samples: pl.DataFrame, unit: str, name: str = "runs") -> Pictur
     medians = dict(counted_runs.group_by("arm").agg(pl.median("fom") / divisor).iter_rows())
     is_rasterized = samples.height > RASTER_ABOVE
     status = pl.col("status").cast(pl.String)
+    left, right = _edges(counted_runs["fom"] / divisor)
     drawn_runs = samples.select(
         "arm",
         *(() if is_rasterized else _TOOLTIP_COLUMNS),
-        x=(pl.col("fom") / divisor).clip(*_edges(counted_runs["fom"] / divisor)).fill_null(0),
+        x=(pl.col("fom") / divisor).clip(left, right).fill_null(0),
         kind=pl.when(pl.col("fom").is_null()).then(pl.lit("lost")).otherwise(status),
     )
 
@@ -87,7 +88,8 @@ def samples_plot(samples: pl.DataFrame, unit: str, name: str = "runs") -> Pictur
                 if kind == "counts":
                     colour, shape, kind_style = treatment, marker(treatment), _COUNTED_STYLE
                 else:
-                    colour, (shape, kind_style) = "bad", _UNCOUNTED_POINTS[str(kind)]
+                    colour = "bad"
+                    shape, kind_style = _UNCOUNTED_POINTS[str(kind)]
                 gid = f"points-{strip}-{kind}"
                 style = {**kind_style, "gid": gid, "rasterized": is_rasterized}
                 if kind == "lost":
