@@ -25,7 +25,7 @@ from analysis.samples.columns import read_run
 from analysis.samples.counts import counters_of, read_counts
 from analysis.samples.integrity import Integrity, check_run, refuse_faults
 from analysis.samples.pairs import judge_samples, pair_table
-from analysis.samples.provenance import read_provenance
+from analysis.samples.provenance import hosts_of, read_provenance
 from analysis.statistics.interval import flat_record
 from records.block_plan import UNREAD_FILE
 from records.calls import RunCommands
@@ -232,6 +232,17 @@ class CaseData:
     def emulation_caveats(self) -> list[str]:
         """Caveats of the transports of its writers; none for hardware."""
         return self.run.emulation_caveats([self.name])
+
+
+def hosts_of_targets(run: RunData) -> list[dict[str, Any]]:
+    """The facts of the target nodes in all blocks' records, which also have those of origins."""
+    targets = {name for names in run.samples["nodes"].unique() for name in str(names).split(",")}
+    return [
+        facts
+        for record in run.provenance.values()
+        for name, facts in hosts_of(record).items()
+        if name in targets
+    ]
 
 
 def table_of_runs(

@@ -9,10 +9,10 @@ import polars as pl
 
 from analysis.questions.presentation import section
 from analysis.questions.question import Question, shared
-from analysis.report.data import RunData, table_of_runs
+from analysis.report.data import RunData, hosts_of_targets, table_of_runs
 from analysis.report.sections import Files
 from analysis.samples.counts import counter_medians
-from analysis.samples.provenance import all_hosts, hosts_of, mapping_or_empty
+from analysis.samples.provenance import hosts_of, mapping_or_empty
 from analysis.subjects.paired_roles import IS_TOOL_COUNT, values_of_roles
 from records.arms import in_table_order
 from records.groups import grouped
@@ -72,11 +72,11 @@ def _roles_without_value(run: RunData) -> list[dict[str, Any]]:
 
 
 def _roles_without_event(run: RunData) -> list[dict[str, Any]]:
-    """Roles that the tools of the run cannot count on the processors of its nodes."""
+    """Roles that the tools of the run cannot count on the processors of its targets."""
     tools = run.counters.filter(IS_TOOL_COUNT)["tool"].unique()
     programs = {str(tool).partition(":")[0] for tool in tools} & {row.tool for row in COUNTS}
     # Hosts of older versions have no `processor`.
-    hosts = all_hosts(run.provenance.values()) if len(tools) else []
+    hosts = hosts_of_targets(run) if len(tools) else []
     rows = []
     for identity in sorted({str(host["processor"]) for host in hosts if "processor" in host}):
         family = processor_family(identity)

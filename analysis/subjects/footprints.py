@@ -20,10 +20,9 @@ from analysis.questions.estimators import ratio
 from analysis.questions.presentation import section
 from analysis.questions.question import INCONCLUSIVE, Limit, Question, shared
 from analysis.questions.rows import paired, runs_that_count
-from analysis.report.data import RunData
+from analysis.report.data import RunData, hosts_of_targets
 from analysis.report.words import size_text
 from analysis.samples.counts import beside_baselines
-from analysis.samples.provenance import hosts_of
 from analysis.statistics import evidence
 from analysis.statistics.interval import holm
 from records.arms import arm_and_levels
@@ -48,13 +47,7 @@ def _caches(run: RunData) -> dict[str, pl.Expr]:
 
     The target with the largest last-level caches is used; null if the kernel does not report them.
     """
-    targets = {name for names in run.samples["nodes"].unique() for name in str(names).split(",")}
-    hosts = [
-        host
-        for record in run.provenance.values()
-        for name, host in hosts_of(record).items()
-        if name in targets and host.get("llc_total_b")
-    ]
+    hosts = [host for host in hosts_of_targets(run) if host.get("llc_total_b")]
     largest = max(hosts, key=lambda host: host["llc_total_b"], default={})
     l2_b, llc_b = (pl.lit(largest.get(name), pl.Int64) for name in ("l2_b", "llc_total_b"))
     return {"l2_b": l2_b, "llc_b": llc_b, "socket_b": llc_b / (largest.get("sockets") or 1)}

@@ -15,7 +15,7 @@ from tests.analysis.made_counters import (
     write_counts,
     write_rows,
 )
-from tests.analysis.synthetic import answered, on_hosts, remedies, samples, write_run
+from tests.analysis.synthetic import HOST, answered, on_hosts, remedies, samples, write_run
 
 LAMMPS = CASES[2]
 
@@ -28,11 +28,15 @@ def made_run(
     seed: int = 1,
     processor: str = "",
     tool: str = TOOL,
+    origin_processor: str = "",
     **truth,
 ) -> Path:
     runs = {case.name: with_tool(samples(case, pairs=pairs, seed=seed), tool) for case in cases}
     all_runs = [sample for own in runs.values() for sample in own]
-    record = {"nodes": {"synthetic-0": {"processor": processor}}}
+    hosts = {HOST: {"processor": processor}}
+    if origin_processor:
+        hosts["origin"] = {"processor": origin_processor}
+    record = {"nodes": hosts}
     run = write_run(folder / "run", all_runs, record=record)
     for case in cases:
         write_counts(run, case, runs[case.name], seed=seed, tool=tool, **truth)

@@ -39,6 +39,12 @@ def test_a_processor_of_no_known_family_lacks_all(tmp_path):
     assert (row["what"], row["where"]) == ("all roles", "processor GenuineIntel family 6, model 1")
 
 
+def test_no_tool_counts_on_origins(tmp_path):
+    """Their processors lack nothing that is needed."""
+    run = made_run(tmp_path, processor="GenuineIntel-6-85-7", origin_processor="made-1-1")
+    assert {row["where"] for row in rows(run, NOT_COUNTED)} == {"Cascade Lake"}
+
+
 def counted(run: Path) -> dict[tuple[str, str], list[float]]:
     """Tool and event -> values of the treatments off and on."""
     table = rows(run, COUNTERS)
