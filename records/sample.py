@@ -327,7 +327,7 @@ IRQ_TIME = "irq-time"
 SOFTIRQ_TIME = "softirq-time"
 KERNEL_THREADS_TIME = "kernel-threads-time"
 WRITERS_TIME = "writers-time"
-TRAFFIC_TIMES = (IRQ_TIME, SOFTIRQ_TIME, KERNEL_THREADS_TIME, WRITERS_TIME)
+TRAFFIC_CPU_TIMES = (IRQ_TIME, SOFTIRQ_TIME, KERNEL_THREADS_TIME, WRITERS_TIME)
 
 #: State of a count: complete; extrapolated, because events shared a counter; not available on this
 #: processor or kernel; not counted by the tool.

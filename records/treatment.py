@@ -30,8 +30,8 @@ class Writes:
     devices: tuple[str, ...] = ()
     #: NUMA node that the buffers of both ends are bound to; None does not bind them.
     buffer_node: int | None = None
-    #: Number of concurrent writers under the block's timetable. None: writers write from before a
-    #: run until after its end.
+    #: Number of concurrent writers under the block's timetable; it may be 0. None: writers write
+    #: from before a run until after its end.
     scheduled: int | None = None
     #: Memory that each writer's messages pass through, bytes; None: the injector's default.
     footprint_b: int | None = None
@@ -49,6 +49,11 @@ class Writes:
         """Return whether a rate below full is requested."""
         return self.rate_b_s is not None or self.rate_share is not None
 
+    @property
+    def has_timetable(self) -> bool:
+        """Return whether writers follow the block's timetable, even if their number is 0."""
+        return self.scheduled is not None
+
     def at_full_rate(self) -> Writes:
         """The same writes, not throttled."""
         return replace(self, rate_b_s=None, rate_share=None)
@@ -62,7 +67,7 @@ class Writes:
 
 @dataclass(frozen=True, kw_only=True)
 class Start:
-    """The start of the application."""
+    """How the application is started: its command, and where and with what it runs."""
 
     #: The whole command line, launcher and wrapping tool included. `{targets}`, `{n_targets}` and
     #: `{slots}` stand for the target nodes, their number, and `node:ranks,...` as mpirun takes
@@ -104,7 +109,7 @@ class Treatment:
     longer: list[Start] = field(default_factory=list)
 
     def start_of(self, doublings: int) -> Start:
-        """The start of the application after so many doublings of its length."""
+        """How the application is started after so many doublings of its length."""
         return [self.start, *self.longer][doublings]
 
     @property

@@ -17,7 +17,7 @@ from analysis.questions.question import INCONCLUSIVE, Limit, Question
 from analysis.questions.rows import CASE_PAIR_COLUMNS, paired, runs_that_count
 from analysis.report.data import RunData
 from analysis.samples.provenance import mapping_or_empty
-from records.sample import NODE_TOOL, ORIGIN_TOOL, TRAFFIC_TIMES
+from records.sample import NODE_TOOL, ORIGIN_TOOL, TRAFFIC_CPU_TIMES
 
 #: Limits in seconds per byte. With an onload interface, a core at least copies the bytes, which
 #: takes about 0.1 s/GB. From half of that on it is onload, up to a fifth of that offload.
@@ -27,7 +27,7 @@ OFFLOAD_S_B = 0.02e-9
 PUBLISHED_CORE_SHARE = 0.02
 #: Tool of the agents on a node -> the end of the writes at which the node is.
 _END_OF_TOOL = {NODE_TOOL: "target", ORIGIN_TOOL: "origin"}
-_ALL_COUNTED = pl.col("counters").list.len() == len(TRAFFIC_TIMES)
+_ALL_COUNTED = pl.col("counters").list.len() == len(TRAFFIC_CPU_TIMES)
 
 
 def _processor_times(run: RunData) -> pl.DataFrame:
@@ -37,7 +37,7 @@ def _processor_times(run: RunData) -> pl.DataFrame:
     """
     tool, event = (pl.col(name).cast(pl.String) for name in ("tool", "event"))
     spent_times = (
-        run.counters.filter(tool.is_in(list(_END_OF_TOOL)), event.is_in(TRAFFIC_TIMES))
+        run.counters.filter(tool.is_in(list(_END_OF_TOOL)), event.is_in(TRAFFIC_CPU_TIMES))
         .group_by("key", tool.replace(_END_OF_TOOL).alias("end"), maintain_order=True)
         .agg(spent_s=pl.col("value").sum(), counters=event.unique().sort())
     )

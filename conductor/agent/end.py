@@ -28,7 +28,7 @@ UNSEEN_S = 2.0
 #: How long an origin's attempt to connect may stay without an answer, seconds. By then TCP has
 #: tried four times.
 UNANSWERED_S = 10.0
-#: If the injector's `holds` is "after a row", its writers are held within this time after a row,
+#: If the injector is `suspendable` only "after a row", its writers are held within this time after a row,
 #: seconds. After a row, perftest sleeps for 1 s, then measures the clock.
 _HOLD_WITHIN_S = 0.75
 #: Number of row lengths after which such a writer is held in any case.
@@ -172,7 +172,7 @@ class End:
     async def wait_for_hold(self) -> None:
         """Wait for a moment in which it may be held, for a few rows at most."""
         prints_rows = self.injector.row_source(self.writer) == "output"
-        if self.injector.holds != "after a row" or not prints_rows:
+        if self.injector.suspendable != "after a row" or not prints_rows:
             return
         until_s = clock.now_s() + _ROWS_TO_HOLD * (self.injector.row_s or 0.0)
         while clock.now_s() < until_s and self.process.returncode is None:

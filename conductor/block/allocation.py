@@ -25,7 +25,7 @@ class Allocation:
         return list(dict.fromkeys(self.targets + self.origins))
 
 
-def resolve(plan: BlockPlan, environment: Mapping[str, str] = os.environ) -> Allocation:
+def block_allocation(plan: BlockPlan, environment: Mapping[str, str] = os.environ) -> Allocation:
     """Return the targets and origins of this job.
 
     Raises MachineError if there are too few nodes, or a node would be both.

@@ -71,12 +71,12 @@ class AloneRates:
     def __init__(self, runner: BlockRunner) -> None:
         """Read the rates of earlier blocks. Raises MachineError for a damaged file of theirs."""
         self._runner = runner
-        nodes, case_logs = runner.nodes, runner.plan.logs.parent
+        case_logs = runner.plan.logs.parent
         self._stored = {
             rates.writes: rates
             for block in read_notes(case_logs, _FILE, list[MeasuredRates])
             for rates in block
-            if Allocation(rates.targets, rates.origins) == nodes
+            if Allocation(rates.targets, rates.origins) == runner.allocation
         }
         #: The rates measured in this block, and the series recorded while they were measured.
         self.measured: dict[Writes, MeasuredRates] = {}
@@ -90,7 +90,7 @@ class AloneRates:
         runner = self._runner
         if writes in runner.writers.alone_b_s or writes.scheduled == 0:
             return
-        if writes.scheduled is not None:
+        if writes.has_timetable:
             await self._rehearse(writes)
             return
         if INJECTORS[writes.injector].row_s is None:  # a control, which has no required rate
@@ -124,7 +124,7 @@ class AloneRates:
         One queue pair may carry half of a link or less, and `full` means the rate of the link.
         """
         writers = self._runner.writers
-        n_targets = len(self._runner.nodes.targets)
+        n_targets = len(self._runner.allocation.targets)
         link_b_s = (self._runner.plan.link_rate_b_s or math.inf) * n_targets
         best = await self._measure(writes)
         best_series = self.series[writes]
@@ -151,7 +151,7 @@ class AloneRates:
     async def _start_and_hold(self, writes: Writes) -> None:
         """Start writers of known rate and hold them; do nothing if they cannot be held."""
         writers = self._runner.writers
-        if writers.holds(writes):
+        if writers.are_held_between_runs(writes):
             states, _ = await self._start(writes)
             await writers.hold_or_stop(writes, states)
             self._require_rows(writes, states, n_rows=0)
@@ -220,8 +220,8 @@ class AloneRates:
         await self._await_rows(states, n_rows, self._timeout_s(states, n_rows))
         at_target = TRAFFIC[injector.direction][1]
         observed, _ = await runner.observer.end()
-        counts = {node.node: counted_bytes(node, at_target) for node in observed.nodes}
-        are_held = runner.writers.holds(writes)
+        counts = {target.node: counted_bytes(target, at_target) for target in observed.nodes}
+        are_held = runner.writers.are_held_between_runs(writes)
         stopping_s = time.monotonic()
         await runner.writers.hold_or_stop(writes, states)
         stop_took_s = time.monotonic() - stopping_s
@@ -243,8 +243,8 @@ class AloneRates:
             if ready_rows == 1 and have_counts:
                 needed_s = COUNT_SPAN_S
         return MeasuredRates(
-            targets=runner.nodes.targets,
-            origins=runner.nodes.origins,
+            targets=runner.allocation.targets,
+            origins=runner.allocation.origins,
             writes=writes,
             rates_b_s=[
                 median(row.rate_b_s for row in gapless_rows(writer)[1:]) for writer in series

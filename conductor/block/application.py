@@ -82,7 +82,7 @@ def _filled(word: str, values: Mapping[str, str]) -> str:
 async def run_application(
     run: Run,
     start: Start,
-    nodes: Allocation,
+    allocation: Allocation,
     files: RunFiles,
     hub: Hub,
     states: list[WriterState],
@@ -92,10 +92,11 @@ async def run_application(
     """Run the application. If a writer dies, stop the application, since the run has failed."""
     if start.tool:
         files.counters.mkdir(parents=True, exist_ok=True)
+    targets = allocation.targets
     values = {
-        "{targets}": ",".join(nodes.targets),
-        "{n_targets}": str(len(nodes.targets)),
-        "{slots}": ",".join(f"{node}:{start.ranks_per_node}" for node in nodes.targets),
+        "{targets}": ",".join(targets),
+        "{n_targets}": str(len(targets)),
+        "{slots}": ",".join(f"{node}:{start.ranks_per_node}" for node in targets),
         "{counters}": str(files.counters),
     }
     command = [_filled(word, values) for word in start.command]

@@ -32,9 +32,9 @@ BUFFERS_TOO_LARGE = "with held writers, their buffers exceed a quarter of a node
 class Assignment:
     """Assigns writers round-robin to the origins, targets and devices of a block."""
 
-    def __init__(self, plan: BlockPlan, nodes: Allocation) -> None:
-        self.targets = nodes.targets
-        self.origins = nodes.origins[: plan.n_origins]
+    def __init__(self, plan: BlockPlan, allocation: Allocation) -> None:
+        self.targets = allocation.targets
+        self.origins = allocation.origins[: plan.n_origins]
         self._cpus = plan.origin_cpus
         self._kinds = [treatment.writes for treatment in plan.treatments if treatment.writes]
 

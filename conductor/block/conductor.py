@@ -21,8 +21,8 @@ from typing import Any
 
 from conductor import wire
 from conductor.agent.agent import node_name
-from conductor.block import allocation
 from conductor.block.agents import connected_hub
+from conductor.block.allocation import block_allocation
 from conductor.block.alone_rates import AloneRates
 from conductor.block.application import Run
 from conductor.block.hub import AgentGoneError
@@ -75,12 +75,12 @@ async def conduct(plan: BlockPlan, readers: Readers) -> None:
     # If the check itself reads the outputs, runs become samples only after the block.
     samples = plan.logs / UNREAD_FILE if readers.fom is None else None
     store = Store(Path(plan.nimc_dir), plan.case, samples)
-    nodes = allocation.resolve(plan)
+    allocation = block_allocation(plan)
     program.require_modules(plan.modules, os.environ, node_name())
     application = program.application(plan.program, plan.folder)
     programs = program.detect_versions()
-    async with connected_hub(plan, nodes) as hub:
-        clock.require_close_clocks(nodes.targets[0], hub.clock_offsets_s)
+    async with connected_hub(plan, allocation) as hub:
+        clock.require_close_clocks(allocation.targets[0], hub.clock_offsets_s)
         provenance = store.keep_provenance(
             {
                 **plan.provenance,
@@ -91,7 +91,7 @@ async def conduct(plan: BlockPlan, readers: Readers) -> None:
                 "clock_offsets_s": hub.clock_offsets_s,
             }
         )
-        runner = BlockRunner(plan, nodes, hub, provenance, readers)
+        runner = BlockRunner(plan, allocation, hub, provenance, readers)
         rates = AloneRates(runner)
         for treatment in plan.treatments:
             if treatment.writes:

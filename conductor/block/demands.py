@@ -22,7 +22,7 @@ class Demands:
         self._kinds = [
             treatment.writes
             for treatment in plan.treatments
-            if treatment.writes and not _is_control(treatment.writes)
+            if treatment.writes and not is_control(treatment.writes)
         ]
 
     @property
@@ -40,7 +40,7 @@ class Demands:
         Empty if this treatment writes.
         """
         writes = treatment.writes
-        if writes and not _is_control(writes) and writes.scheduled != 0:
+        if writes and not is_control(writes) and writes.scheduled != 0:
             return []
         at_targets = (TRAFFIC[INJECTORS[kind.injector].direction][1] for kind in self._kinds)
         return list(dict.fromkeys(at_targets))
@@ -56,7 +56,7 @@ class Demands:
         writes, start = treatment.writes, treatment.start
         required = set[str]()
         if writes and writes.scheduled != 0:
-            writers = 1 if writes.scheduled else self._assignment.writer_count(writes)
+            writers = 1 if writes.has_timetable else self._assignment.writer_count(writes)
             required |= set(writes.devices[:writers])
         mpi_between_nodes = len(self._assignment.targets) > 1 and bool(start.ranks)
         if mpi_between_nodes:
@@ -66,6 +66,6 @@ class Demands:
         return Rails(self._rails, sorted(required), sorted(allowed))
 
 
-def _is_control(writes: Writes) -> bool:
+def is_control(writes: Writes) -> bool:
     """Return whether the injector is a control, which writes nothing."""
     return not INJECTORS[writes.injector].writes

@@ -22,9 +22,9 @@ from dataclasses import asdict, dataclass, field, replace
 from functools import partial
 from pathlib import Path
 
-from conductor.block import allocation, conductor, trial
+from conductor.block import conductor, trial
 from conductor.block.agents import connected_hub
-from conductor.block.allocation import Allocation
+from conductor.block.allocation import Allocation, block_allocation
 from conductor.block.alone_rates import AloneRates
 from conductor.block.hub import Hub, WriterState
 from conductor.block.runs import BlockError, BlockRunner
@@ -283,7 +283,7 @@ class InjectionConductor:
         chosen = Allocation(self._request.targets, self._request.origins)
         if chosen.nodes and self._plan.origin_policy == "same_job":
             return chosen, chosen
-        launched = allocation.resolve(self._plan)
+        launched = block_allocation(self._plan)
         if not chosen.nodes:
             return launched, launched
         foreign = sorted(set(chosen.nodes) - set(launched.nodes))

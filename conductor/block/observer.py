@@ -16,9 +16,9 @@ from conductor.judge.series import Series
 from records.machine.node_counters import NodeCounter
 from records.sample import NodeConditions
 
-#: Time between two looks at this process's own clock, seconds.
-_PERIOD_S = 0.2
-#: What an agent did not do if it does not answer; part of the message of the failure.
+#: Time from one beat of this process to the next, seconds. A late beat shows that it did not run.
+_BEAT_PERIOD_S = 0.2
+#: Completes the message about an agent that does not answer: 'did not ...'.
 _ACTION = "read its node's load"
 #: Minimum accepted runs for a usual frequency.
 _LEAST_RUNS = 3
@@ -32,13 +32,15 @@ class Observer:
     ) -> None:
         """Observe the `devices` of targets.
 
-        The process `owner_pid` of this host does not belong to the block, but is no disturbance.
+        `owner_pid` is the process of this host whose end stops the block, such as ReFrame. It does
+        not belong to the block, but is no disturbance.
         """
         self._allocation = allocation
         self._hub = hub
         self._devices = list(devices)
-        #: Node -> PIDs of processes that are no disturbance: with, and without, their descendants.
+        #: Node -> PIDs of processes that, with all their descendants, are no disturbance.
         self._root_pids = {node_name(): [os.getpid()]}
+        #: Node -> PIDs of processes that are no disturbance, although their descendants may be.
         self._exempt_pids = {node_name(): [owner_pid]} if owner_pid else {}
         self._pulse: asyncio.Task[None] | None = None
         #: Time of the last beat, and the longest delay of a beat, seconds.
@@ -63,14 +65,13 @@ class Observer:
         self._pulse = asyncio.create_task(self._beat())
 
     async def _beat(self) -> None:
-        """Wake up regularly: a late beat shows that this process did not run."""
         while True:
-            await asyncio.sleep(_PERIOD_S)
+            await asyncio.sleep(_BEAT_PERIOD_S)
             self._record_beat()
 
     def _record_beat(self) -> None:
         now_s = time.monotonic()
-        self._stood_still_s = max(self._stood_still_s, now_s - self._beat_s - _PERIOD_S)
+        self._stood_still_s = max(self._stood_still_s, now_s - self._beat_s - _BEAT_PERIOD_S)
         self._beat_s = now_s
 
     async def end(self) -> tuple[Series, dict[str, dict[str, NodeCounter]]]:
@@ -84,21 +85,25 @@ class Observer:
         clock_moved_s = time.time() - time.monotonic() - self._clock_difference_s
         orders = dict.fromkeys(self._allocation.nodes, messages.EndWatch())
         answers = await self._hub.ask(orders, messages.WatchRecord, _ACTION)
+        held_but_ran = {writer for answer in answers.values() for writer in answer.ran}
         series = Series(
-            nodes=[answers[node].node for node in self._allocation.targets],
-            ran=sorted({writer for answer in answers.values() for writer in answer.ran}),
+            nodes=[answers[target].node for target in self._allocation.targets],
+            ran=sorted(held_but_ran),
             stood_still_s=self._stood_still_s,
             clock_moved_s=clock_moved_s,
         )
         return series, {node: answer.counters for node, answer in answers.items()}
 
 
-def usual_hz(node: str, accepted: Sequence[Sequence[NodeConditions]]) -> float | None:
-    """Return the median frequency of a node in accepted runs of a block; None for too few runs."""
+def usual_hz(node: str, accepted_conditions: Sequence[Sequence[NodeConditions]]) -> float | None:
+    """Return the median frequency of a node in accepted runs of a block; None for too few runs.
+
+    `accepted_conditions` has the conditions at all targets, for each accepted run.
+    """
     frequencies_hz = [
-        target.frequency_hz
-        for run in accepted
-        for target in run
-        if target.node == node and target.frequency_hz
+        conditions.frequency_hz
+        for conditions_of_run in accepted_conditions
+        for conditions in conditions_of_run
+        if conditions.node == node and conditions.frequency_hz
     ]
     return median(frequencies_hz) if len(frequencies_hz) >= _LEAST_RUNS else None

@@ -14,13 +14,12 @@ from conductor.block import application
 from conductor.block.allocation import Allocation
 from conductor.block.application import LeadIn, Run, RunFiles
 from conductor.block.assignment import Assignment
-from conductor.block.demands import Demands
+from conductor.block.demands import Demands, is_control
 from conductor.block.hub import Hub, WriterState
 from conductor.block.observer import Observer, usual_hz
 from conductor.block.readers import Readers, ToolError
 from conductor.block.schedule import NotReadyError, ScheduleControl
 from conductor.block.writers import Writers
-from conductor.injectors import INJECTORS
 from conductor.judge import series
 from conductor.judge.judge import judge
 from conductor.judge.rates import last_end_s
@@ -36,7 +35,7 @@ from records.sample import (
     AVERAGED_UNITS,
     NODE_TOOL,
     ORIGIN_TOOL,
-    TRAFFIC_TIMES,
+    TRAFFIC_CPU_TIMES,
     CounterRow,
     Level,
     NodeConditions,
@@ -69,30 +68,30 @@ class BlockRunner:
     def __init__(
         self,
         plan: BlockPlan,
-        nodes: Allocation,
+        allocation: Allocation,
         hub: Hub,
         provenance: str,
         readers: Readers,
     ) -> None:
         self.plan = plan
-        self.nodes = nodes
+        self.allocation = allocation
         self.hub = hub
         self._readers = readers
         self._provenance = provenance
         #: The longest run so far, seconds.
         self.longest_s = 0.0
         self.lead_in = LeadIn(plan.rest_s)
-        self.assignment = Assignment(plan, nodes)
+        self.assignment = Assignment(plan, allocation)
         self.writers = Writers(plan, self.assignment, hub)
         self.schedules = {
-            treatment.writes: ScheduleControl(plan, treatment.writes, self.assignment, hub)
+            writes: ScheduleControl(plan, writes, self.assignment, hub)
             for treatment in plan.treatments
-            if treatment.writes and treatment.writes.scheduled
+            if (writes := treatment.writes) and writes.has_timetable and writes.scheduled != 0
         }
         self._demands = Demands(plan, self.assignment)
-        self.observer = Observer(nodes, hub, self._demands.devices, plan.owner_pid)
-        #: Conditions of the accepted runs.
-        self._accepted: list[list[NodeConditions]] = []
+        self.observer = Observer(allocation, hub, self._demands.devices, plan.owner_pid)
+        #: Each accepted run's conditions at its targets.
+        self._accepted_conditions: list[list[NodeConditions]] = []
         #: Writes whose rate alone must be measured again: later rates show that it was disturbed.
         self.writes_to_remeasure: set[Writes] = set()
         #: Time from one row to the next of the slowest writer; 0 if none reports rows.
@@ -103,16 +102,17 @@ class BlockRunner:
         self.outcomes: list[str] = []
 
     async def measure(self, run: Run) -> tuple[Sample, list[dict[str, Any]], list[Path]]:
-        """Make one run; at its end its writers are held or stopped.
+        """Make one run.
 
-        Returns its sample, its counter rows (JSON), and the output files to store.
+        At its end its writers are suspended until their next run ('held'), or stopped. Returns its
+        sample, its counter rows (JSON), and the output files to store.
         """
         writes = run.treatment.writes
         run.start_s = clock.now_s()
         self.writers.restarted = False
         if writes is None:
             recorded = await self._run_without_writers(run)
-        elif writes.scheduled is not None:
+        elif writes.has_timetable:
             recorded = await self._run_under_timetable(run, writes)
         else:
             recorded = await self._run_under_writers(run, writes)
@@ -126,9 +126,9 @@ class BlockRunner:
             times = 2**self.doublings
             run.notes.append(Note.LENGTHENED(variable=self.plan.lengthened_by, times=times))
         if run.accepted:
-            self._accepted.append(run.conditions)
-            counters += node_rows(self.nodes, run.node_counters)
-            n_targets = len(self.nodes.targets)
+            self._accepted_conditions.append(run.conditions)
+            counters += node_rows(self.allocation, run.node_counters)
+            n_targets = len(self.allocation.targets)
             if n_targets > MOST_NODES_WITH_ROWS:
                 run.notes.append(Note.COUNTERS_SUMMED(nodes=n_targets))
         sample, files = self._sample(run), self._run_files(run)
@@ -154,7 +154,7 @@ class BlockRunner:
             run.notes.append(judgement.unproven_note)
 
     async def _run_without_writers(self, run: Run) -> Series:
-        await self._lead_in()
+        await self._await_lead_in()
         return self._complete_series(run, await self._run_application(run, []))
 
     async def _run_under_writers(self, run: Run, writes: Writes) -> Series:
@@ -163,6 +163,7 @@ class BlockRunner:
         if run.accepted:
             observed = await self._run_application(run, states)
             await self.await_last_rows(run, states)
+        # The other held writers are those of the run's beginning, so the reason held then, too.
         why_not_held = await self.writers.hold_or_stop(writes, states)
         if self.writers.restarted and why_not_held:
             run.notes.append(f"writers were started for this run: {why_not_held}")
@@ -174,30 +175,30 @@ class BlockRunner:
     async def _run_under_timetable(self, run: Run, writes: Writes) -> Series:
         """Run the application under short writes; without writers if their number is 0."""
         assert self.plan.short
-        if not writes.scheduled:
+        if writes.scheduled == 0:
             run.timetable = record_without_writers(self.plan.short)
-            n_targets = len(self.nodes.targets)
+            n_targets = len(self.allocation.targets)
             run.notes.append(Note.WITHOUT_WRITERS(treatment=run.treatment.name, nodes=n_targets))
             return await self._run_without_writers(run)
         schedule = self.schedules[writes]
         if note := schedule.length_note():
             run.notes.append(note)
-        run_s = self.plan.limits.run_timeout_s
+        planned_run_s = self.plan.limits.run_timeout_s
         if self.longest_s:
-            run_s = min(_TIMETABLE_RUNS * self.longest_s, run_s)
-        run_s += self.lead_in.required_s
+            planned_run_s = min(_TIMETABLE_RUNS * self.longest_s, planned_run_s)
+        timetable_s = planned_run_s + self.lead_in.required_s
         try:
             name = f"{run.pair}/{run.treatment.name}"
-            timetable = await schedule.begin(run_s, name, self.writers.next_start_number())
+            running = await schedule.begin(timetable_s, name, self.writers.next_start_number())
         except NotReadyError as error:
             run.fail("injector_never_ready", str(error))
             return Series()
-        await self._lead_in(writes)
+        await self._await_lead_in(writes)
         observed = await self._run_application(run, [])
         path = self._run_files(run).out.with_suffix(".writes.json")
-        run.timetable, claims, reason = await schedule.end(timetable, run.window_s, path)
+        run.timetable, claims, fault = await schedule.end(running, run.window_s, path)
         return self._complete_series(
-            run, observed, claims=claims, off_plan=[reason] if reason else []
+            run, observed, claims=claims, off_plan=[fault] if fault else []
         )
 
     def _complete_series(self, run: Run, observed: Series, **writer_fields: Any) -> Series:
@@ -205,8 +206,8 @@ class BlockRunner:
         return replace(
             observed,
             nodes=[
-                replace(node, usual_hz=usual_hz(node.node, self._accepted))
-                for node in observed.nodes
+                replace(target, usual_hz=usual_hz(target.node, self._accepted_conditions))
+                for target in observed.nodes
             ],
             silent=self._demands.silent_directions(run.treatment),
             rails=self._demands.rails(run.treatment),
@@ -218,7 +219,7 @@ class BlockRunner:
         """Return the highest uncontended rate of a treatment, summed over its writers."""
         totals_b_s = [schedule.alone_b_s for schedule in self.schedules.values()]
         for writes, rates_b_s in self.writers.alone_b_s.items():
-            if INJECTORS[writes.injector].writes:
+            if not is_control(writes):
                 totals_b_s.append(sum(rates_b_s))
         return max(totals_b_s, default=0.0)
 
@@ -239,21 +240,22 @@ class BlockRunner:
                 f"not at speed within {self.plan.limits.ready_timeout_s:.0f} s",
             )
         if run.accepted:
-            await self._lead_in(writes, states)
+            await self._await_lead_in(writes, states)
         return states
 
-    async def _lead_in(
+    async def _await_lead_in(
         self, writes: Writes | None = None, states: Sequence[WriterState] = ()
     ) -> None:
         """Wait as long as the run's lead-in requires, while the writers write.
 
         The wait ends early if a writer dies. The run then fails as if the writer had died later.
         """
-        # A restart of writers that are otherwise held must not lengthen all later lead-ins.
-        timed_writes = writes
-        if writes and self.writers.restarted and self.writers.holds(writes):
-            timed_writes = None
-        wait_s = self.lead_in.wait_s(clock.now_s(), timed_writes)
+        # Writers that are held need longer if they had to be started. This time is not recorded,
+        # since it would lengthen all later lead-ins.
+        recorded_writes = writes
+        if writes and self.writers.restarted and self.writers.are_held_between_runs(writes):
+            recorded_writes = None
+        wait_s = self.lead_in.wait_s(clock.now_s(), recorded_writes)
         await self.hub.wait_for(lambda: any(state.ended for state in states), wait_s)
 
     async def _run_application(self, run: Run, states: list[WriterState]) -> Series:
@@ -263,7 +265,7 @@ class BlockRunner:
         await application.run_application(
             run,
             start,
-            self.nodes,
+            self.allocation,
             files,
             self.hub,
             states,
@@ -332,8 +334,8 @@ class BlockRunner:
             fom=fom.value if fom else None,
             fom_unit=fom.unit if fom and fom.unit else readers.unit,
             fom_better=fom.better if fom and fom.better else readers.better,
-            nodes=self.nodes.targets,
-            origin_nodes=self.nodes.origins,
+            nodes=self.allocation.targets,
+            origin_nodes=self.allocation.origins,
             provenance=self._provenance,
             seed=plan.seed,
             fom_extra=fom.extra if fom else {},
@@ -366,27 +368,28 @@ class BlockRunner:
 
 
 def node_rows(
-    nodes: Allocation, counters: Mapping[str, Mapping[str, NodeCounter]]
+    allocation: Allocation, counters: Mapping[str, Mapping[str, NodeCounter]]
 ) -> list[dict[str, Any]]:
     """Return the counts of nodes as JSON, one row per node and counter; `rank` is a node's index.
 
     With more than MOST_NODES_WITH_ROWS nodes there is one row per counter for all nodes
-    (`NodesRow`). Origins that are not targets have rows of the counters in TRAFFIC_TIMES only.
+    (`NodesRow`). Origins that are not targets have rows of TRAFFIC_CPU_TIMES only.
     """
-    target_counters = {index: counters.get(node, {}) for index, node in enumerate(nodes.targets)}
+    targets, origins = allocation.targets, allocation.origins
+    target_counters = {index: counters.get(node, {}) for index, node in enumerate(targets)}
     origin_counters = {
-        index: _traffic_times(counters.get(node, {}))
-        for index, node in enumerate(nodes.origins)
-        if node not in nodes.targets
+        index: _cpu_times_of_traffic(counters.get(node, {}))
+        for index, node in enumerate(origins)
+        if node not in targets
     }
     return [
-        *_rows_of_tool(NODE_TOOL, target_counters, len(nodes.targets)),
-        *_rows_of_tool(ORIGIN_TOOL, origin_counters, len(nodes.origins)),
+        *_rows_of_tool(NODE_TOOL, target_counters, len(targets)),
+        *_rows_of_tool(ORIGIN_TOOL, origin_counters, len(origins)),
     ]
 
 
-def _traffic_times(counters: Mapping[str, NodeCounter]) -> dict[str, NodeCounter]:
-    return {name: counter for name, counter in counters.items() if name in TRAFFIC_TIMES}
+def _cpu_times_of_traffic(counters: Mapping[str, NodeCounter]) -> dict[str, NodeCounter]:
+    return {name: counter for name, counter in counters.items() if name in TRAFFIC_CPU_TIMES}
 
 
 def _rows_of_tool(

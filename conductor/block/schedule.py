@@ -130,10 +130,10 @@ class ScheduleControl:
             return
         for attempt in range(_MOST_REHEARSALS):
             is_rate_known = self.alone_b_s > 0
-            run_s = self.length_s * (_REHEARSED_ROUNDS if is_rate_known else 1)
+            timetable_s = self.length_s * (_REHEARSED_ROUNDS if is_rate_known else 1)
             started_s = clock.now_s()
             run_name = f"rehearsal/{self._n_writers}/{attempt}"
-            running = await self.begin(run_s, run_name, start_number)
+            running = await self.begin(timetable_s, run_name, start_number)
             self.start_up_s = max(self.start_up_s, clock.now_s() - started_s)
             last_start_s = running.zero_s + running.timetable.start_s(len(running.timetable) - 1)
             await asyncio.sleep(max(last_start_s - clock.now_s(), 0.0))
@@ -177,14 +177,14 @@ class ScheduleControl:
             messages=short.messages, done_s=self.length_s, planned_s=short.length_s
         )
 
-    async def begin(self, run_s: float, run_name: str, start_number: int) -> RunningTimetable:
-        """Plan writes for at most `run_s`, hand them out, and wait until all writers are writing.
+    async def begin(self, timetable_s: float, run_name: str, start_number: int) -> RunningTimetable:
+        """Plan writes for `timetable_s`, hand them out, and wait until all writers are writing.
 
         The seed derives from `run_name`, so that each run of the block has other writes. For
         `start_number` see `rehearse`. Raises NotReadyError.
         """
         try:
-            timetable = self._plan_timetable(run_s, run_name)
+            timetable = self._plan_timetable(timetable_s, run_name)
         except InputError as error:
             raise NotReadyError(str(error)) from None
         writes = {origin: timetable.writes_of(origin) for origin in timetable.origins}
@@ -290,7 +290,7 @@ class ScheduleControl:
         await self._hub.stop(self._passive_sides)
         return reports
 
-    def _plan_timetable(self, run_s: float, run_name: str) -> StaggeredWrites:
+    def _plan_timetable(self, timetable_s: float, run_name: str) -> StaggeredWrites:
         plan = self._plan
         seed_text = f"{plan.seed}/{plan.case}/{plan.block}/{run_name}"
         digest = hashlib.sha256(seed_text.encode()).digest()
@@ -299,7 +299,7 @@ class ScheduleControl:
             self._origins,
             self._n_writers,
             self.length_s,
-            run_s,
+            timetable_s,
             int.from_bytes(digest[:8], "big"),
             rest_s=longest_rest_s(len(self._targets), self._n_writers, self.length_s),
         )

@@ -15,9 +15,9 @@ from dataclasses import asdict, dataclass, field, replace
 from functools import partial
 from pathlib import Path
 
-from conductor.block import allocation, conductor
+from conductor.block import conductor
 from conductor.block.agents import connected_hub
-from conductor.block.allocation import Allocation
+from conductor.block.allocation import Allocation, block_allocation
 from conductor.block.alone_rates import AloneRates, MeasuredRates
 from conductor.block.hub import Hub
 from conductor.block.readers import Readers
@@ -59,10 +59,10 @@ class Trial:
 async def conduct(plan: BlockPlan) -> None:
     """Try all writes of a plan. Raises MachineError if agents cannot be started."""
     plan.logs.mkdir(parents=True, exist_ok=True)
-    nodes = allocation.resolve(plan)
-    async with connected_hub(plan, nodes) as hub:
-        clock.require_close_clocks(nodes.targets[0], hub.clock_offsets_s)
-        rates = AloneRates(writer_runner(plan, nodes, hub))
+    allocation = block_allocation(plan)
+    async with connected_hub(plan, allocation) as hub:
+        clock.require_close_clocks(allocation.targets[0], hub.clock_offsets_s)
+        rates = AloneRates(writer_runner(plan, allocation, hub))
         trials = []
         for treatment, writes in treatments_tried(plan):
             trials.append(await try_writes(treatment, writes, rates, plan.limits))
@@ -78,9 +78,9 @@ def treatments_tried(plan: BlockPlan) -> list[tuple[Treatment, Writes]]:
     ]
 
 
-def writer_runner(plan: BlockPlan, nodes: Allocation, hub: Hub) -> BlockRunner:
+def writer_runner(plan: BlockPlan, allocation: Allocation, hub: Hub) -> BlockRunner:
     """Return a runner of writers without an application."""
-    return BlockRunner(plan, nodes, hub, "", _NO_READERS)
+    return BlockRunner(plan, allocation, hub, "", _NO_READERS)
 
 
 def save(trials: Sequence[Trial], logs: Path) -> None:

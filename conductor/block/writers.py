@@ -93,7 +93,7 @@ class Writers:
             self._held[writes] = states
         return reason
 
-    def holds(self, writes: Writes) -> bool:
+    def are_held_between_runs(self, writes: Writes) -> bool:
         """Return whether the writers of one kind of writes are held between runs."""
         return self._has_runs(writes) and self.why_not_held(writes) is None
 
@@ -103,9 +103,9 @@ class Writers:
 
     def why_not_held(self, writes: Writes) -> str | None:
         """Return why writers cannot be held between runs, in a few words; None if they can."""
-        holds = INJECTORS[writes.injector].holds
+        suspendable = INJECTORS[writes.injector].suspendable
         on_one_host = self._assignment.origins == self._assignment.targets
-        if holds == "never" or (holds == "on one host" and not on_one_host):
+        if suspendable == "never" or (suspendable == "on one host" and not on_one_host):
             return f"{writes.injector} cannot be held between runs"
         held_kinds = [
             replace(kind, queue_pairs=self.queue_pairs(kind) or 1) for kind in [*self._held, writes]

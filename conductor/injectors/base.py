@@ -161,7 +161,7 @@ RowSource = Literal["output", "counter"]
 #: is restarted instead. `on one host` means at any time if both ends share a host, else never.
 #: `after a row` means only shortly after a row: later, the pause would falsify the time of the next
 #: row.
-Holds = Literal["never", "anytime", "on one host", "after a row"]
+Suspendable = Literal["never", "anytime", "on one host", "after a row"]
 
 #: Direction of transfers -> directions in which their bytes pass the devices of (origin, target).
 TRAFFIC: dict[Direction, tuple[TrafficDirection, TrafficDirection]] = {
@@ -188,7 +188,7 @@ class Injector(ABC):
     #: Length of a reported interval, seconds; None if it reports none.
     row_s: float | None = 1.0
     #: When its processes can be held between runs, if at all.
-    holds: Holds = "anytime"
+    suspendable: Suspendable = "anytime"
     #: True if its command is a launcher, which starts the processes that write.
     is_launched: bool = False
     #: True if the target's process reports what has arrived in its memory (`Arrived`).

@@ -23,9 +23,9 @@ from records.sample import Direction
 from records.slurm import options
 
 FOLDER = Path(__file__).parents[1] / "mpi_put"
-#: Open MPI binds no process, since the agent chooses where processes run. MPICH's launcher writes
-#: no file of the host's topology (HWLOC_XMLFILE), since the file stays in /tmp if the launcher is
-#: killed.
+#: Open MPI binds no process, since the agent chooses where processes run. If HWLOC_XMLFILE is set,
+#: even to nothing, MPICH's launcher does not write the host's topology to a file in /tmp, which
+#: would stay there if the launcher is killed.
 LAUNCHER_VARIABLES = {
     "OMPI_MCA_hwloc_base_binding_policy": "none",
     "OMPI_MCA_rmaps_base_oversubscribe": "1",
@@ -44,8 +44,8 @@ _FOLDER_VARIABLES = (
     "OMPI_MCA_osc_sm_backing_directory",
 )
 #: Launcher -> its options for both ranks on one host, and for one rank on each of two hosts.
-_ONE_HOST = {options.LAUNCHER: options.RANKS_ON_ONE, "mpiexec": "-n 2"}
-_TWO_HOSTS = {options.LAUNCHER: options.RANKS_ON_TWO, "mpiexec": "-n 2 -host {target},{origin}"}
+_ONE_HOST = {options.SRUN: options.RANKS_ON_ONE, "mpiexec": "-n 2"}
+_TWO_HOSTS = {options.SRUN: options.RANKS_ON_TWO, "mpiexec": "-n 2 -host {target},{origin}"}
 
 #: Direction -> the program's options.
 _OPTIONS: dict[Direction, list[str]] = {
@@ -63,10 +63,11 @@ _ARRIVED = re.compile(
 _FAULT = re.compile(r"^mpi_put: (.+)")
 #: If no footprint is chosen, a window has room for at most this many messages and bytes, and for
 #: at least one message. The program has the same limits.
-_MAX_BATCH_MESSAGES, _MAX_BATCH_B = 32, 2 << 20
-#: The target's processor takes part in the writes if its time exceeds both limits. The first, in
-#: seconds per byte, is the report's limit of onload. The second is a share of a core: the target
-#: also spends time on reading marks in its memory.
+_MAX_WINDOW_MESSAGES, _MAX_WINDOW_B = 32, 2 << 20
+#: The target's processor takes part in the writes if its time exceeds both limits. The first is in
+#: seconds per byte: above it, the report says that the processor receives, not the network card
+#: ('onload'). The second is a share of a core: the target also spends time on reading marks in its
+#: memory.
 _TAKES_PART_S_B = 0.05e-9
 _TAKES_PART_SHARE = 0.01
 #: The transport if the target's processor receives emulated writes, or messages.
@@ -106,7 +107,7 @@ class MpiPut(Injector):
     name = "mpi_put"
     row_s = 0.25
     #: Between hosts, the target's agent does not have the target's rank among its processes.
-    holds = "on one host"
+    suspendable = "on one host"
     is_launched = True
     writes_short = False
     footprint_by = "place"
@@ -121,12 +122,13 @@ class MpiPut(Injector):
             return self._two_sided_transport(writer)
         if not _has_two_hosts(writer):
             return "shared memory"
+        # If the writer names no RDMA device of this host, nothing more precise is known.
         return devices.transport(writer.device) if devices.is_rdma(writer.device) else "RDMA"
 
     def footprint_b(self, writer: Writer) -> int:
         """Return the size of the window of each direction, bytes."""
-        batch = min(max(_MAX_BATCH_B // writer.message_b, 1), _MAX_BATCH_MESSAGES)
-        return (writer.places(writer.message_b) or batch) * writer.message_b
+        window_messages = min(max(_MAX_WINDOW_B // writer.message_b, 1), _MAX_WINDOW_MESSAGES)
+        return (writer.places(writer.message_b) or window_messages) * writer.message_b
 
     def origin_command(self, writer: Writer) -> list[str]:
         """Return the command that starts both ranks.
@@ -136,17 +138,18 @@ class MpiPut(Injector):
         launcher = shlex.split(launcher_of(program_path()))
         kind = _launcher_kind(launcher)
         if not _has_two_hosts(writer):
-            ranks = _ONE_HOST[kind]
-        elif kind == options.LAUNCHER and "SLURM_HET_SIZE" in os.environ:
-            ranks = options.RANKS_ON_COMPONENTS
+            rank_options = _ONE_HOST[kind]
+        elif kind == options.SRUN and "SLURM_HET_SIZE" in os.environ:
+            rank_options = options.RANKS_ON_COMPONENTS
         else:
-            ranks = _TWO_HOSTS[kind]
-        # One or two groups of ranks; each has its options and its command.
-        groups = ranks.format(target=writer.target, origin=writer.origin).split(":")
+            rank_options = _TWO_HOSTS[kind]
+        rank_options = rank_options.format(target=writer.target, origin=writer.origin)
+        # A colon separates the options of two groups of ranks. Each group has its own command.
+        first_options, *other_options = rank_options.split(":")
         rank_command = self.rank_command(writer)
-        command = [*launcher, *groups[0].split(), *rank_command]
-        for group in groups[1:]:
-            command += [":", *launcher[1:], *group.split(), *rank_command]
+        command = [*launcher, *first_options.split(), *rank_command]
+        for group_options in other_options:
+            command += [":", *launcher[1:], *group_options.split(), *rank_command]
         return command
 
     def rank_command(self, writer: Writer) -> list[str]:
@@ -180,7 +183,7 @@ class MpiPut(Injector):
         return "+".join([*words, _RECEIVES if self.direction == "receive" else _TWO_SIDED])
 
     def missing(self, device: str | None = None) -> str | None:
-        """Return that the program or its launcher is missing, and how to make it; else None."""
+        """Return a message if program or launcher is missing, with how to make it; else None."""
         if not shutil.which(program_path()):
             return f"mpi_put is missing: 'make -C {FOLDER}', with an MPI's mpicc on PATH"
         launcher = launcher_of(program_path()) or "a launcher"
@@ -189,12 +192,12 @@ class MpiPut(Injector):
         return f"{launcher} of mpi_put is missing: 'make -B -C {FOLDER} LAUNCHER=...'"
 
     def doubt(self) -> str | None:
-        """Return that the launcher may not reach all nodes of a job; None for srun.
+        """Return a warning that the launcher may not reach all nodes of a job; None for srun.
 
         The launcher of MPICH stays in one component of a heterogeneous job.
         """
         launcher = launcher_of(program_path()) if shutil.which(program_path()) else ""
-        if not launcher or _launcher_kind(shlex.split(launcher)) == options.LAUNCHER:
+        if not launcher or _launcher_kind(shlex.split(launcher)) == options.SRUN:
             return None
         make = f"make -B -C {FOLDER} LAUNCHER='{options.srun_launcher('...')}'"
         return f"{launcher} of mpi_put may not reach a job's other nodes: {make}"
@@ -211,8 +214,8 @@ def program_path() -> str:
 
 def _launcher_kind(launcher: list[str]) -> str:
     """Return the kind of a launcher, which decides its options: srun or mpiexec."""
-    is_srun = launcher and Path(launcher[0]).name == options.LAUNCHER
-    return options.LAUNCHER if is_srun else "mpiexec"
+    is_srun = launcher and Path(launcher[0]).name == options.SRUN
+    return options.SRUN if is_srun else "mpiexec"
 
 
 @functools.cache

@@ -95,7 +95,7 @@ class Perftest(Injector):
     """A program of perftest, chosen by direction: `ib_write_bw` or `ib_read_bw`."""
 
     name = "perftest"
-    holds = "after a row"
+    suspendable = "after a row"
     footprint_by = "place"
     takes_options = True
     takes_gid = True

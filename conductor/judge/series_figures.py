@@ -242,7 +242,7 @@ def _counts_by_target(series: Series, direction: TrafficDirection) -> dict[str, 
     If the devices of all targets counted, `MANY_TARGETS` has the sum. It proves the writes of
     writers to many targets.
     """
-    count_of_node = {node.node: counted_bytes(node, direction) for node in series.nodes}
+    count_of_node = {target.node: counted_bytes(target, direction) for target in series.nodes}
     counts = {node: count for node, count in count_of_node.items() if count}
     if counts and len(counts) == len(count_of_node):
         counts[MANY_TARGETS] = Count(

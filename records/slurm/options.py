@@ -11,7 +11,7 @@ if TYPE_CHECKING:
 
 #: ReFrame's names of schedulers that are Slurm, and of Slurm's launcher. The latter is also the
 #: name of the program.
-SCHEDULERS, LAUNCHER = ("slurm", "squeue"), "srun"
+SCHEDULERS, SRUN = ("slurm", "squeue"), "srun"
 #: The remedy if a step starts copies of one rank each.
 MPI_HINT = "for srun: set SLURM_MPI_TYPE"
 #: Variables that give a step the CPUs per task of the application: `srun` before 22.05 reads the
@@ -67,7 +67,7 @@ def agent_launcher(origins: Origins, network: str | None = None) -> list[str]:
     would reserve resources for each CPU of the node, and leave none to the application: `depth=1`.
     """
     network_settings = [f"SLURM_NETWORK={network},depth=1"] if network else []
-    step = ["env", *_UNSET_CPUS, *network_settings, LAUNCHER, "--overlap", "--ntasks-per-node=1"]
+    step = ["env", *_UNSET_CPUS, *network_settings, SRUN, "--overlap", "--ntasks-per-node=1"]
     step += ["--cpu-bind=none", "--mpi=none", "--mem=0", "--kill-on-bad-exit=1"]
     if origins.policy == "same_job":
         return [*step, "--ntasks={n_nodes}", "--nodes={n_nodes}"]
@@ -77,7 +77,7 @@ def agent_launcher(origins: Origins, network: str | None = None) -> list[str]:
 def with_network(launcher: list[str], network: str | None) -> list[str]:
     """The launch line of an application with its step's network, unless it names one already."""
     names_network = any(word.startswith("--network") for word in launcher)
-    if launcher[:1] != [LAUNCHER] or network is None or names_network:
+    if launcher[:1] != [SRUN] or network is None or names_network:
         return launcher
     return [*launcher, f"--network={network}"]
 
@@ -89,7 +89,7 @@ def limited_to_targets(launcher: list[str], origins: Origins, tasks: int) -> lis
     """
     if origins.policy != "same_job" or not launcher:
         return launcher
-    if launcher[0] == LAUNCHER:
+    if launcher[0] == SRUN:
         return [*launcher, "--nodes={n_targets}", f"--ntasks={tasks}", "--nodelist={targets}"]
     return [*launcher, "--host", "{slots}"]
 
@@ -100,14 +100,14 @@ def bound_to_cores(launcher: list[str]) -> list[str]:
     By default Slurm binds tasks only if there are as many tasks as cores. Without this option,
     levels of `reserved_cores` would differ in the binding too.
     """
-    if launcher[:1] != [LAUNCHER] or any(word.startswith("--cpu-bind") for word in launcher):
+    if launcher[:1] != [SRUN] or any(word.startswith("--cpu-bind") for word in launcher):
         return launcher
     return [*launcher, "--cpu-bind=cores"]
 
 
 def with_task_count(launcher: list[str], tasks: int, per_node: int | None) -> list[str]:
     """The launch line of an application that may have fewer tasks than its job requested."""
-    if launcher[:1] != [LAUNCHER] or any(word.startswith("--ntasks=") for word in launcher):
+    if launcher[:1] != [SRUN] or any(word.startswith("--ntasks=") for word in launcher):
         return launcher
     per_node_option = [f"--ntasks-per-node={per_node}"] if per_node else []
     return [*launcher, f"--ntasks={tasks}", *per_node_option]
@@ -115,7 +115,7 @@ def with_task_count(launcher: list[str], tasks: int, per_node: int | None) -> li
 
 def srun_launcher(mpi: str) -> str:
     """The line that starts ranks; `mpi`: Slurm's type of the MPI, such as `pmix`, or `...`."""
-    return f"{LAUNCHER} --mpi={mpi}"
+    return f"{SRUN} --mpi={mpi}"
 
 
 def whole_node_request(feature: str) -> str:

@@ -583,10 +583,10 @@ def test_a_timetable_has_room_for_longer_runs_and_says_why_it_cannot_begin(tmp_p
     runner, _ = block(tmp_path, Hub(), scheduled, short=ShortWrites())
 
     class Schedule:
-        alone_b_s, runs_s = 0.0, []
+        alone_b_s, lengths_s = 0.0, []
 
-        async def begin(self, run_s, *_):
-            self.runs_s.append(run_s)
+        async def begin(self, timetable_s, *_):
+            self.lengths_s.append(timetable_s)
             raise NotReadyError("n1: no port")
 
         def length_note(self):
@@ -599,7 +599,7 @@ def test_a_timetable_has_room_for_longer_runs_and_says_why_it_cannot_begin(tmp_p
         runner.longest_s = longest_s
         measured(runner, "on")
     # Ten times the longest run, if that is known, and at most the timeout; and the lead-in.
-    assert Schedule.runs_s == pytest.approx([3600.021, 70.021, 3600.021] if writers else [])
+    assert Schedule.lengths_s == pytest.approx([3600.021, 70.021, 3600.021] if writers else [])
     expected = ("injector_never_ready", "n1: no port") if writers else ("accepted", None)
     assert (sample.outcome, sample.reason) == expected
     assert (sample.timetable is None) == bool(writers)

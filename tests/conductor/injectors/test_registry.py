@@ -42,7 +42,7 @@ def test_a_direction_picks_the_counterpart_of_the_same_program(words, counterpar
 
 
 @pytest.mark.parametrize(
-    ("names", "holds", "paced_by", "writes_short", "row_s", "reports_arrivals"),
+    ("names", "suspendable", "paced_by", "writes_short", "row_s", "reports_arrivals"),
     [
         ("perftest perftest_read", "after a row", "program", True, 1.0, False),
         ("ucx ucx_read", "anytime", "agent", True, 1.0, False),
@@ -51,15 +51,13 @@ def test_a_direction_picks_the_counterpart_of_the_same_program(words, counterpar
     ],
 )
 def test_what_the_page_says_of_each_injector(
-    names, holds, paced_by, writes_short, row_s, reports_arrivals
+    names, suspendable, paced_by, writes_short, row_s, reports_arrivals
 ):
     """Held writers, pacing and reports in docs/injectors.md."""
     for injector in map(injectors.INJECTORS.__getitem__, names.split()):
-        assert (injector.holds, injector.paced_by, injector.row_s) == (holds, paced_by, row_s)
-        assert (injector.writes_short, injector.reports_arrivals) == (
-            writes_short,
-            reports_arrivals,
-        )
+        assert (injector.suspendable, injector.paced_by) == (suspendable, paced_by)
+        assert (injector.writes_short, injector.row_s) == (writes_short, row_s)
+        assert injector.reports_arrivals == reports_arrivals
 
 
 def test_a_rate_is_asked_of_injectors_that_can_hold_it():
