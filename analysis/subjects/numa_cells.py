@@ -1,6 +1,7 @@
-"""RDMA and NUMA: how much of its rate a communication keeps next to workers, and the reverse.
+"""RDMA and NUMA: what share of their rate communications keep next to workers, and the reverse.
 
-Workers are the application, which loads memory. A cell is a combination of four levels:
+Communications are what writers do: writes, or reads. Workers are the application, which loads
+memory. A cell is a combination of four levels:
 
 - the direction (write, read);
 - the NUMA node of the buffer (`nic`: that of the network interface, `other`: another one);
@@ -34,6 +35,8 @@ _LEVELS = {
     "workers": ("nic", "other", "free", ""),
 }
 CELL_COLUMNS = tuple(_LEVELS)
+#: Columns of `samples.parquet` (docs/data.md) beside the rates. `comm_node` is the NUMA node of the
+#: writers' buffers, `own_binding` the NUMA binding that the injector does itself.
 RUN_FIGURES = ("target_on_node_share", "target_pinned_b", "message_b", "comm_node", "own_binding")
 RATE_COLUMNS = ("counted_b_s", "writer_rate_b_s")
 
@@ -48,12 +51,12 @@ def cell_treatments(run: RunData) -> pl.DataFrame:
     if not numa_nodes(run):
         return pl.DataFrame()
     writers_direction = pl.col("direction").cast(pl.String)
-    idle = factor_level("load") == IDLE
+    has_no_workers = factor_level("load") == IDLE
     levels = {
         "direction": pl.coalesce(factor_level("direction"), writers_direction),
         "buffer": factor_level("buffer"),
         "load": factor_level("load"),
-        "workers": pl.when(idle).then(pl.lit("")).otherwise(factor_level("workers")),
+        "workers": pl.when(has_no_workers).then(pl.lit("")).otherwise(factor_level("workers")),
     }
     names = ("case", "arm", "baseline")
     shortest = pl.col("arm").sort_by(pl.col("arm").str.len_chars(), maintain_order=True).first()
@@ -99,10 +102,10 @@ def communication_runs(treatments: pl.DataFrame, runs: pl.DataFrame) -> pl.DataF
 
 
 def _cell_runs(run: RunData) -> pl.DataFrame:
-    """A row per run of a cell; `side` says whether it is about communications or about workers.
+    """A row per run of a cell; `side` is `communications`, `workers` or `workers, control`.
 
-    Rows of communications have `rate_b_s`, and in `idle` the list of rates of the same cell without
-    workers. Rows of workers have the times of a pair, with communications or with the control. If
+    A row of communications has `rate_b_s`, and in `rates_without_workers` the list of rates of the
+    same cell without workers. A row of workers has the times of a pair, and the rate of its run. If
     several cases have the cell, only the first case has rows of workers.
     """
     treatments = cell_treatments(run)
@@ -110,19 +113,25 @@ def _cell_runs(run: RunData) -> pl.DataFrame:
         return treatments
     runs = runs_that_count(run.samples, "fom", "fom_better", *RATE_COLUMNS, *RUN_FIGURES)
     communication_rows = communication_runs(treatments, runs).drop("fom", "fom_better")
-    communication_rows = _with_idle_rates(communication_rows)
+    communication_rows = _with_rates_without_workers(communication_rows)
     pairs = paired(runs).drop_nulls(["value", "baseline_value"])
     rows = pl.concat([communication_rows, *_worker_rows(treatments, pairs)], how="diagonal")
     return rows.sort(CELL_COLUMNS, maintain_order=True)
 
 
-def _with_idle_rates(rows: pl.DataFrame) -> pl.DataFrame:
-    """Runs of communications, with the rates of the same buffer and direction without workers."""
+def _with_rates_without_workers(rows: pl.DataFrame) -> pl.DataFrame:
+    """Runs of communications, with the rates of the same buffer and direction without workers.
+
+    The rates are null in the rows of cells without workers.
+    """
     columns = ["direction", "buffer"]
-    rates = rows.filter(load=IDLE).group_by(columns).agg(idle=pl.col("rate_b_s").drop_nulls())
+    idle_cells = rows.filter(load=IDLE).group_by(columns)
+    rates = idle_cells.agg(rates_without_workers=pl.col("rate_b_s").drop_nulls())
     rows = rows.join(rates, on=columns, how="left", maintain_order="left")
+    has_workers = pl.col("load") != IDLE
     return rows.with_columns(
-        idle=pl.when(pl.col("load") != IDLE).then("idle"), side=pl.lit("communications")
+        rates_without_workers=pl.when(has_workers).then("rates_without_workers"),
+        side=pl.lit("communications"),
     )
 
 
@@ -138,7 +147,7 @@ def _worker_rows(treatments: pl.DataFrame, pairs: pl.DataFrame) -> list[pl.DataF
         # A control belongs to a baseline. Cells that share the baseline share the control.
         "workers, control": cells.drop("arm").join(controls, on=["case", "baseline"]),
     }
-    # `value` is the time of a run.
+    # `value` is a time: the inverse of the workers' rate.
     return [
         rows.with_columns(side=pl.lit(side), rate_b_s=1 / pl.col("value"))
         for side, rows in sides.items()
@@ -151,7 +160,7 @@ def _share(rows: pl.DataFrame) -> Estimate | None:
     The runs of communications are compared as two sets, those of workers within pairs.
     """
     if rows["side"][0] == "communications":
-        return ratio_of_sets("rate_b_s", "idle")(rows)
+        return ratio_of_sets("rate_b_s", "rates_without_workers")(rows)
     slowdown = ratio("value", "baseline_value", "repeated_value")(rows)
     return slowdown.inverse if slowdown else None
 
@@ -164,22 +173,24 @@ def smallest_of_runs(name: str) -> pl.Expr:
 CELLS = Question(
     name="numa",
     title="All cells of RDMA and NUMA",
-    text="What communications keep of their rate without workers (ratio of all runs of both"
-    " cells), and workers of theirs without communications (within pairs; also with the control)."
-    " A cell is a direction, the NUMA node of the buffer (nic: that of the interface), and what"
-    " workers do to the memory of the same node, and where they run (free: placed by the system)."
-    " On one host without an interface, nic is the node of the origin's cores, a write is a copy by"
-    " the origin and a read one by the kernel: their rates compare these two ways of copying.",
+    text="The rate of communications next to workers, as a share of their rate without workers"
+    " (ratio of all runs of both cells), and the rate of workers next to communications, as a share"
+    " of theirs without communications (within pairs; also with the control). A cell is a"
+    " direction, the NUMA node of the buffer (nic: that of the interface), what workers do to the"
+    " memory of the same node, and where they run (free: placed by the system). On one host without"
+    " an interface, nic is the node of the origin's cores. There, a write is a copy made by the"
+    " origin, and a read is a copy made by the kernel: their rates compare these ways of copying.",
     rows=_cell_runs,
     by=(*CELL_COLUMNS, "side"),
     estimates={"share": _share, "rate_b_s": median("rate_b_s")},
     facts={
         "n": pl.col("rate_b_s").count().cast(pl.Int64),
         "alone_b_s": pl.coalesce(
-            pl.col("idle").first().list.median(), (1 / pl.col("baseline_value")).median()
+            pl.col("rates_without_workers").first().list.median(),
+            (1 / pl.col("baseline_value")).median(),
         ),
         "counted_by": pl.col("counted_by").first(),
-        "node": pl.col("comm_node").max(),
+        "node": pl.col("comm_node").max(),  # a NUMA node
         "on_node_share": smallest_of_runs("target_on_node_share"),
         "pinned_b": smallest_of_runs("target_pinned_b"),
         "own_binding": pl.col("own_binding").cast(pl.String).first(),

@@ -30,10 +30,12 @@ from analysis.subjects.numa_cells import (
 def _findings(run: RunData) -> pl.DataFrame:
     """For each comparison in numa.json, a row for each run of its first cell.
 
-    A comparison whose first cell has no run has one row, without a rate. `second` is the list of
-    rates of the second cell. `locked` is a share of the cells whose pinned memory is known: of
-    those in which every run pinned at least one message. It is null unless the comparison is about
-    pinned pages.
+    A row has the rate of this run, and the list of rates of the second cell. If the first cell has
+    no run, the comparison has one row, without a rate.
+
+    A cell pins if every run of it pinned at least one message. `pinning_share` is the share of
+    cells that pin, among the cells whose pinned memory is known. It is null unless the comparison
+    is about pinned pages.
     """
     treatments = cell_treatments(run)
     if treatments.is_empty():
@@ -41,12 +43,12 @@ def _findings(run: RunData) -> pl.DataFrame:
     runs = communication_runs(treatments, runs_that_count(run.samples, *RATE_COLUMNS, *RUN_FIGURES))
     cells = runs.group_by(CELL_COLUMNS, maintain_order=True).agg(
         rates=pl.col("rate_b_s").drop_nulls(),
-        pins_a_message=(smallest_of_runs("target_pinned_b") >= pl.col("message_b").first()),
+        pins=(smallest_of_runs("target_pinned_b") >= pl.col("message_b").first()),
     )
     rates_by_cell = {
         tuple(str(cell[name]) for name in CELL_COLUMNS): cell["rates"] for cell in cells.to_dicts()
     }
-    locked_share = cells["pins_a_message"].mean()
+    pinning_share = cells["pins"].mean()
     loads = cells["load"].cast(pl.String).unique().to_list()
     balancing = ", ".join(reported_facts(all_hosts(run.provenance.values()))["NUMA balancing"])
     rows = [
@@ -54,8 +56,8 @@ def _findings(run: RunData) -> pl.DataFrame:
             "finding": finding["finding"],
             "published": finding["published"],
             "compared": comparison["compared"],
-            "about_pages": "pinned" in comparison,
-            "locked": locked_share if "pinned" in comparison else None,
+            "about_pinning": "pinned" in comparison,
+            "pinning_share": pinning_share if "pinned" in comparison else None,
             "numa_nodes": numa_nodes(run),
             "numa_balancing": balancing,
             **_cell_rates(comparison, rates_by_cell, finding.get("nodes_needed", 1)),
@@ -65,9 +67,11 @@ def _findings(run: RunData) -> pl.DataFrame:
         # Comparisons of cells with non-temporal writes are left out if the run has no such load.
         if "nt_write" not in comparison.get("first", ()) or "nt_write" in loads
     ]
-    types = {"locked": pl.Float64} | dict.fromkeys(("first", "second"), pl.List(pl.Float64))
+    rate_lists = ("first_rates_b_s", "second_rates_b_s")
+    types = {"pinning_share": pl.Float64} | dict.fromkeys(rate_lists, pl.List(pl.Float64))
     table = pl.DataFrame(rows, schema_overrides=types)
-    return table.explode("first", empty_as_null=True)
+    table = table.explode("first_rates_b_s", empty_as_null=True)
+    return table.rename({"first_rates_b_s": "first_rate_b_s"})
 
 
 def _cell_rates(
@@ -77,30 +81,33 @@ def _cell_rates(
 ) -> dict[str, Any]:
     """The rates of both cells of a comparison, and the number of NUMA nodes that they need.
 
-    `both` says whether both cells are in the run. A cell with the level `other` needs two nodes.
+    In numa.json, a cell is the list of its levels. `both` says whether both cells are in the run. A
+    cell with the level `other` needs two nodes.
     """
-    keys = [tuple(comparison.get(name, ())) for name in ("first", "second")]
-    first_rates, second_rates = (rates_by_cell.get(key) for key in keys)
-    nodes_of_cells = 2 if any("other" in key for key in keys) else 1
+    cells = [tuple(comparison.get(name, ())) for name in ("first", "second")]
+    first_rates_b_s, second_rates_b_s = (rates_by_cell.get(cell) for cell in cells)
+    nodes_of_cells = 2 if any("other" in cell for cell in cells) else 1
     return {
-        "first": first_rates,
-        "second": second_rates,
-        "both": first_rates is not None and second_rates is not None,
+        "first_rates_b_s": first_rates_b_s,
+        "second_rates_b_s": second_rates_b_s,
+        "both": first_rates_b_s is not None and second_rates_b_s is not None,
         "nodes_needed": max(nodes_needed, nodes_of_cells),
     }
 
 
-def _balancing_sentences(table: pl.DataFrame) -> list[str]:
-    """A sentence on each setting of automatic NUMA balancing among the nodes."""
-    texts = table["numa_balancing"].unique().to_list() if table.height else []
+def _balancing_sentence(table: pl.DataFrame) -> list[str]:
+    """The sentence on automatic NUMA balancing, which names all settings among the nodes."""
+    if table.is_empty():
+        return []
+    settings = table["numa_balancing"][0] or "not known"
     return [
-        f"Automatic NUMA balancing (kernel.numa_balancing) of the nodes: {text or 'not known'}."
-        " It moves pages, but none that are locked."
-        for text in texts
+        f"Automatic NUMA balancing (kernel.numa_balancing) of the nodes: {settings}. It moves"
+        " pages, but none that are locked."
     ]
 
 
-_LOCKED = pl.col("locked")
+#: The published name of `pinning_share`.
+_PINNING_SHARE = pl.col("locked")
 _TOO_FEW_NODES = pl.col("numa_nodes") < pl.col("nodes_needed")
 _NOT_MEASURED, _ONE_NODE = "not measured", "this machine has only one NUMA node"
 FINDINGS = Question(
@@ -109,25 +116,28 @@ FINDINGS = Question(
     text="Each finding as a ratio between the rates of communications of two cells: the median of"
     " all ratios between their runs, which are not paired. 'Yes' and 'no' require an interval that"
     " does not contain 1. Cells of different cases were measured one after the other: intervals do"
-    " not include drift in between. Pages are locked if at least a message is pinned in all cells;"
-    " writes that register no memory pin none.",
+    " not include drift in between. Pages count as locked if every run pinned at least one message,"
+    " in all cells whose pinned memory is known. Writes that register no memory pin none.",
     rows=_findings,
     by=("finding", "compared"),
-    estimates={"ratio": ratio_of_sets("first", "second")},
+    estimates={"ratio": ratio_of_sets("first_rate_b_s", "second_rates_b_s")},
     facts={
         "n": pl.min_horizontal(
-            pl.col("first").count(), pl.col("second").first().list.len().fill_null(0)
+            pl.col("first_rate_b_s").count(),
+            pl.col("second_rates_b_s").first().list.len().fill_null(0),
         ).cast(pl.Int64),
-        "first_b_s": pl.col("first").median(),
-        "second_b_s": pl.col("second").first().list.median(),
-        **shared("published", "both", "about_pages", "locked", "numa_nodes", "nodes_needed"),
-        **shared("numa_balancing"),
+        "first_b_s": pl.col("first_rate_b_s").median(),
+        "second_b_s": pl.col("second_rates_b_s").first().list.median(),
+        **shared("published", "both"),
+        "about_pages": pl.col("about_pinning").first(),
+        "locked": pl.col("pinning_share").first(),
+        **shared("numa_nodes", "nodes_needed", "numa_balancing"),
     },
     limits=(
-        # The comparison of pinned pages. In all others `locked` is null, and these do not hold.
-        Limit(word="yes", condition=_LOCKED == 1),
-        Limit(word=INCONCLUSIVE, condition=_LOCKED > 0, why="pinned in some cells only"),
-        Limit(word="no", condition=_LOCKED == 0),
+        # The comparison of pinned pages. In all others the share is null, and these do not hold.
+        Limit(word="yes", condition=_PINNING_SHARE == 1),
+        Limit(word=INCONCLUSIVE, condition=_PINNING_SHARE > 0, why="pinned in some cells only"),
+        Limit(word="no", condition=_PINNING_SHARE == 0),
         Limit(
             word=_NOT_MEASURED, condition=pl.col("about_pages"), why="not reported by the kernel"
         ),
@@ -143,13 +153,13 @@ FINDINGS = Question(
         Limit(
             word=_NOT_MEASURED,
             condition=_TOO_FEW_NODES,
-            why=f"{_ONE_NODE}, so the cells differ in pinning only",
+            why=f"{_ONE_NODE}, so the cells differ only in whether workers are bound",
         ),
         Limit(word="yes", condition=pl.col("ratio_low") > 1),
         Limit(word="no", condition=pl.col("ratio_high") < 1),
         Limit(word=INCONCLUSIVE, why="the interval contains 1"),
     ),
-    sentences=_balancing_sentences,
+    sentences=_balancing_sentence,
     columns=("first_b_s", "second_b_s", "n", "word", "published"),
     headings={
         "first_b_s": "first",

@@ -28,8 +28,8 @@ UNSEEN_S = 2.0
 #: How long an origin's attempt to connect may stay without an answer, seconds. By then TCP has
 #: tried four times.
 UNANSWERED_S = 10.0
-#: If the injector is `suspendable` only "after a row", its writers are held within this time after a row,
-#: seconds. After a row, perftest sleeps for 1 s, then measures the clock.
+#: If the injector is `suspendable` only "after a row", its writers are held within this time after
+#: a row, seconds. After a row, perftest sleeps for 1 s, then measures the clock.
 _HOLD_WITHIN_S = 0.75
 #: Number of row lengths after which such a writer is held in any case.
 _ROWS_TO_HOLD = 3
