@@ -9,7 +9,7 @@ import re
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from functools import cache
-from typing import Literal
+from typing import Literal, NamedTuple
 
 #: The role of a treatment. `baseline`: others are paired with it; `effect`: to be measured, and the
 #: only role that may write; `control`: a busy process replaces the writers; `floor`: the baseline
@@ -121,20 +121,28 @@ def treatment_name(arm: str, levels: Mapping[str, str]) -> str:
     return arm + _LEVELS_MARK + ",".join(map("=".join, levels.items()))
 
 
-def arm_and_levels(treatment: str) -> tuple[str, dict[str, str]]:
+class ArmAndLevels(NamedTuple):
+    """What a treatment's name consists of."""
+
+    arm: str
+    #: Factor -> level as it is named. First levels are not named.
+    levels: dict[str, str]
+
+
+def arm_and_levels(treatment: str) -> ArmAndLevels:
     """The arm and the named levels of a treatment: `on` and {rate: `25%`} for `on@rate=25%`.
 
     Names leave out first levels. Values of levels are in the sample's `factors`.
     """
     arm, _, levels = treatment.partition(_LEVELS_MARK)
     named = (level.partition("=") for level in levels.split(",") if level)
-    return arm, {factor: level for factor, _, level in named}
+    return ArmAndLevels(arm, {factor: level for factor, _, level in named})
 
 
 @cache  # asked for each of thousands of cases
 def arm_of(treatment: str) -> Arm:
     """The arm of a treatment: `on` for `on@rate=25%`."""
-    return ARMS.get(arm_and_levels(treatment)[0], _UNKNOWN_ARM)
+    return ARMS.get(arm_and_levels(treatment).arm, _UNKNOWN_ARM)
 
 
 def natural_key(name: str) -> list[tuple[float, str]]:

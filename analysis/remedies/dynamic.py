@@ -48,7 +48,7 @@ def _relative_speeds(run: RunData) -> pl.DataFrame:
     if complete.is_empty():
         return complete
     rates = _break_even_rates_b_s(run)
-    arms = [arm_and_levels(name)[0] for name in complete["traffic"]]
+    arms = [arm_and_levels(name).arm for name in complete["traffic"]]
     keys = zip(complete["case"], arms, complete["level"], strict=True)
     from_b_s = pl.Series("from_b_s", [rates.get(key) for key in keys], pl.Float64)
     off = pl.col("off")

@@ -27,7 +27,7 @@ from records.sample import Level
 REMEDIES: dict[str, str] = {
     "reserved_cores": "cores left free by the application",
     "core_spec": "cores set aside by Slurm",
-    "buffer": "NUMA node of the buffers",
+    "buffer": "NUMA node of the writers' buffers and of the application's memory",
     "workers": "NUMA node of the application",
     "comm_node": "NUMA node of the writers' buffers",
     "writer_rail": "network devices of the writers",
@@ -35,9 +35,10 @@ REMEDIES: dict[str, str] = {
     "rate": "throttled writers",
 }
 _TOOL_FACTOR = "tool"
-#: The columns that tell a run's remedies apart. The case, the treatment and the level of the factor
-#: are `case`, `treatment` and `level` with the remedy, and `reference_case`, `traffic` and
-#: `reference` without it. `at` has the levels of the other factors.
+#: The columns that tell a run's remedies apart, which are keys of advice.json.
+#: With the remedy: `case`, `treatment`, and the `level` of the `factor`.
+#: Without it: `reference_case`, `traffic` (a treatment), and `reference` (a level).
+#: `at` has the levels of the other factors.
 REMEDY_COLUMNS = (
     "case",
     "reference_case",
@@ -48,7 +49,8 @@ REMEDY_COLUMNS = (
     "reference",
     "at",
 )
-#: The columns whose values all rows of a remedy share, with their types.
+#: The columns whose values all rows of a remedy share, with their types. `what` describes the
+#: factor. `emulated` has the reasons why figures do not hold for an RDMA network card.
 _COLUMN_TYPES: dict[str, Any] = {
     **dict.fromkeys((*REMEDY_COLUMNS, "remedy", "what", "workload"), pl.String),
     **dict.fromkeys((*columns_of("price", None), *columns_of("gain", None)), pl.Float64),
@@ -68,7 +70,7 @@ class _Remedy:
     with_remedy: Result
     factor: str
     level: Level
-    reference: Level
+    reference_level: Level
     #: Other factors of the application that are not at their first level, with their levels.
     other_levels: Mapping[str, Level] = field(default_factory=dict)
     #: The run's contrasts; None for a level of the writers, and for one that needs its own job.
@@ -95,16 +97,17 @@ def remedy_speeds(run: RunData) -> pl.DataFrame:
 
 def _remedy_speeds(run: RunData) -> pl.DataFrame:
     remedies = [*_application_remedies(run), *_writer_remedies(run), *_job_remedies(run)]
-    emulated = emulated_cases(run.samples) if remedies else {}
+    emulation_reasons = emulation_reasons_of_cases(run.samples) if remedies else {}
     unstable = {
         (row.case, row.arm) for row in run.results if row.verdict is Verdict.BASELINE_UNSTABLE
     }
     frames = []
     for remedy in remedies:
         sides = remedy.without_remedy, remedy.with_remedy
+        reasons = [reason for row in sides for reason in emulation_reasons[row.case]]
         common = _common_columns(remedy) | {
             "margin": run.header.margin,
-            "emulated": list(dict.fromkeys(why for row in sides for why in emulated[row.case])),
+            "emulated": list(dict.fromkeys(reasons)),
             "unstable": any((row.case, row.arm) in unstable for row in sides),
         }
         speeds_of = _speeds_of_pairs if remedy.paired else _speeds_of_allocations
@@ -117,7 +120,7 @@ def _remedy_speeds(run: RunData) -> pl.DataFrame:
 
 
 def _common_columns(remedy: _Remedy) -> dict[str, Any]:
-    level, reference = level_text(remedy.level), level_text(remedy.reference)
+    level = level_text(remedy.level)
     return {
         "case": remedy.with_remedy.case,
         "reference_case": remedy.without_remedy.case,
@@ -127,7 +130,7 @@ def _common_columns(remedy: _Remedy) -> dict[str, Any]:
         "treatment": remedy.with_remedy.arm,
         "factor": remedy.factor,
         "level": level,
-        "reference": reference,
+        "reference": level_text(remedy.reference_level),
         "remedy": f"{remedy.factor}={level}",
         "what": REMEDIES[remedy.factor],
         "paired": remedy.paired,
@@ -145,9 +148,10 @@ def _application_remedies(run: RunData) -> Iterator[_Remedy]:
         (row.case, row.treatment, row.against): row for row in run.contrasts if row.kind == "price"
     }
     rows = {(row.case, row.arm): row for row in run.results}
-    for gain in run.contrasts:
+    gains = [contrast for contrast in run.contrasts if contrast.kind == "gain"]
+    for gain in gains:
         # A run that a tool wraps is measured for its counts, not for its speed.
-        if gain.kind != "gain" or gain.factor not in REMEDIES or _TOOL_FACTOR in gain.at:
+        if gain.factor not in REMEDIES or _TOOL_FACTOR in gain.at:
             continue
         without_remedy = rows[gain.case, gain.against]
         with_remedy = rows[gain.case, gain.treatment]
@@ -158,7 +162,7 @@ def _application_remedies(run: RunData) -> Iterator[_Remedy]:
                 with_remedy=with_remedy,
                 factor=gain.factor,
                 level=with_remedy.factors[gain.factor],
-                reference=without_remedy.factors[gain.factor],
+                reference_level=without_remedy.factors[gain.factor],
                 other_levels=gain.at,
                 price=price.ratio,
                 gain=gain.ratio,
@@ -174,33 +178,41 @@ def _writer_remedies(run: RunData) -> Iterator[_Remedy]:
     candidates = [
         row
         for row in run.results
-        if not arm_and_levels(row.baseline)[1] and arm_of(row.arm).writing == "continuous"
+        if not arm_and_levels(row.baseline).levels and arm_of(row.arm).writing == "continuous"
     ]
     sweeps = [
         (factor, rows) for factor in REMEDIES for rows in sweeps_of_factor(candidates, factor)
     ]
-    # Sweeps come in the order of their first rows among the results.
-    sweeps.sort(key=lambda sweep: candidates.index(sweep[1][0]))
-    for factor, rows in sweeps:
-        reference_row = _reference_row(rows, factor)
-        reference = reference_row.factors[factor]
+
+    def position(sweep: tuple[str, list[Result]]) -> int:
+        """Return the position of a sweep's first row among the results."""
+        _, rows = sweep
+        return candidates.index(rows[0])
+
+    for factor, rows in sorted(sweeps, key=position):
+        without_remedy = _row_without_remedy(rows, factor)
+        reference_level = without_remedy.factors[factor]
         for row in rows:
-            if row.factors[factor] != reference:
+            if row.factors[factor] != reference_level:
                 yield _Remedy(
-                    without_remedy=reference_row,
+                    without_remedy=without_remedy,
                     with_remedy=row,
                     factor=factor,
                     level=row.factors[factor],
-                    reference=reference,
+                    reference_level=reference_level,
                 )
 
 
-def _reference_row(rows: Sequence[Result], factor: str) -> Result:
-    """Return the effect at the highest rate or, for other factors, at the first level."""
+def _row_without_remedy(rows: Sequence[Result], factor: str) -> Result:
+    """Return the effect at the highest rate or, for other factors, at the first level.
+
+    Without an effect at the first level, the first effect is returned.
+    """
     if factor == RATE_FACTOR:
         return max(rows, key=lambda row: row.writer_rate_b_s or 0.0)
     # The name of a treatment leaves out first levels.
-    return min(rows, key=lambda row: factor in arm_and_levels(row.arm)[1])
+    at_first_level = (row for row in rows if factor not in arm_and_levels(row.arm).levels)
+    return next(at_first_level, rows[0])
 
 
 def _job_remedies(run: RunData) -> Iterator[_Remedy]:
@@ -215,7 +227,7 @@ def _job_remedies(run: RunData) -> Iterator[_Remedy]:
             if factor in levels:
                 level = levels.pop(factor)
                 families.setdefault(treatment_name(name, levels), []).append((case, level))
-        for (reference_case, reference), *other_cases in families.values():
+        for (reference_case, reference_level), *other_cases in families.values():
             for case, level in other_cases:
                 rows_with_remedy = {row.arm: row for row in effects if row.case == case}
                 for row in effects:
@@ -225,15 +237,15 @@ def _job_remedies(run: RunData) -> Iterator[_Remedy]:
                             with_remedy=rows_with_remedy[row.arm],
                             factor=factor,
                             level=level,
-                            reference=reference,
+                            reference_level=reference_level,
                         )
 
 
 def _speeds_of_pairs(run: RunData, *, without_remedy: Result, with_remedy: Result) -> pl.DataFrame:
     """The speeds in the pairs that have both treatments and their baselines."""
-    reference_speeds = _pair_speeds(run, without_remedy)
+    speeds_without_remedy = _pair_speeds(run, without_remedy)
     speeds_with_remedy = _pair_speeds(run, with_remedy)
-    return reference_speeds.join(
+    return speeds_without_remedy.join(
         speeds_with_remedy, on=PAIR_COLUMNS, suffix="_with", maintain_order="left"
     )
 
@@ -247,10 +259,10 @@ def _speeds_of_allocations(
     run: RunData, *, without_remedy: Result, with_remedy: Result
 ) -> pl.DataFrame:
     """The median speeds of each allocation: those without the remedy, then those with it."""
-    reference_speeds = _allocation_speeds(run, without_remedy)
+    speeds_without_remedy = _allocation_speeds(run, without_remedy)
     speeds_with_remedy = _allocation_speeds(run, with_remedy)
     speeds_with_remedy = speeds_with_remedy.rename({"off": "off_with", "on": "on_with"})
-    return pl.concat([reference_speeds, speeds_with_remedy], how="diagonal")
+    return pl.concat([speeds_without_remedy, speeds_with_remedy], how="diagonal")
 
 
 def _allocation_speeds(run: RunData, row: Result) -> pl.DataFrame:
@@ -263,7 +275,7 @@ def _as_speeds(row: Result) -> pl.Expr:
     return pl.col("off", "on").pow(1.0 if row.better == "higher" else -1.0)
 
 
-def emulated_cases(samples: pl.DataFrame) -> dict[str, list[str]]:
+def emulation_reasons_of_cases(samples: pl.DataFrame) -> dict[str, list[str]]:
     """Case -> why its figures do not hold for an RDMA network card; an empty list if they do."""
     cases = samples.lazy().select("case", "transport", "same_host").unique().group_by("case")
     transports_of_cases = cases.agg("transport", pl.col("same_host").any()).collect()

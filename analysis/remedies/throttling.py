@@ -32,7 +32,7 @@ def sweeps_of_factor(rows: Iterable[Result], factor: str) -> list[list[Result]]:
 
     def sweep_key(row: Result) -> tuple[object, ...]:
         levels = sorted((name, level) for name, level in row.factors.items() if name != factor)
-        return row.case, arm_and_levels(row.arm)[0], *levels
+        return row.case, arm_and_levels(row.arm).arm, *levels
 
     effects = (row for row in rows if row.role == "effect" and factor in row.factors)
     sweeps = grouped((sweep_key(row), row) for row in effects)
@@ -68,7 +68,7 @@ def _sweep(rows: Sequence[Result], pairs: pl.DataFrame) -> pl.DataFrame:
     runs = treatment_rows(pairs, first_row.case, *(row.arm for row in rows))
     runs = runs.filter(pl.col("writer_rate_b_s") > 0).select(
         pl.lit(first_row.case).alias("case"),
-        pl.lit(arm_and_levels(first_row.arm)[0]).alias("arm"),
+        pl.lit(arm_and_levels(first_row.arm).arm).alias("arm"),
         pl.lit(_levels_text(levels)).alias("at"),
         pl.lit(_levels_text({**levels, CORES_FACTOR: ""})).alias("others"),
         pl.lit(reserved if isinstance(reserved, int) else None, pl.Int64).alias("cores"),

@@ -258,7 +258,7 @@ def _is_undecided(row: Result) -> bool:
 
 def _is_remedy(row: Result) -> bool:
     """Return whether an effect has writers at a lower rate, or the application at another level."""
-    return "rate" in arm_and_levels(row.arm)[1] or bool(arm_and_levels(row.baseline)[1])
+    return "rate" in arm_and_levels(row.arm).levels or bool(arm_and_levels(row.baseline).levels)
 
 
 def _more_pairs_text(

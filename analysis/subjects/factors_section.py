@@ -189,4 +189,8 @@ PRICES = Question(
     headings=_HEADINGS,
     plot=None,
 )
-SECTIONS = [section(RATES, "run", 20), section(LEVELS, "run", 21), section(PRICES, "run", 22)]
+SECTIONS = [
+    section(RATES, "run", 20),
+    section(LEVELS, "run", 21),
+    section(PRICES, "run", 22),
+]

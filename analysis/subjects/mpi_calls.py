@@ -49,7 +49,7 @@ def _quiet_runs(run: RunData) -> pl.DataFrame:
     runs = sums.group_by(*identity, "ranks").agg(**event_columns)
     # The factors, except the tool, that are not at their first level.
     changed_factors = pl.col("arm").map_elements(
-        lambda arm: [factor for factor in arm_and_levels(arm)[1] if factor != TOOL_FACTOR],
+        lambda arm: [factor for factor in arm_and_levels(arm).levels if factor != TOOL_FACTOR],
         return_dtype=pl.List(pl.String),
     )
     return (
@@ -202,4 +202,8 @@ CHANGES = Question(
     picture_keys=("case", "kind"),
     background="floor",
 )
-SECTIONS = [section(CALLS, "run", 23), section(RUN_TIMES, "run", 25), section(CHANGES, "run", 26)]
+SECTIONS = [
+    section(CALLS, "run", 23),
+    section(RUN_TIMES, "run", 25),
+    section(CHANGES, "run", 26),
+]

@@ -56,7 +56,7 @@ def _measured_row(run: RunData, row: Result) -> dict[str, Any]:
     on_mean, on_sd = mean_and_deviation(treated_runs["fom"].to_list(), row.better)
     transports = treated_runs["transport"].unique(maintain_order=True)
     emulated = emulation_caveats(transports)
-    levels = arm_and_levels(row.arm)[1]
+    levels = arm_and_levels(row.arm).levels
     size_b = treated_runs.select(pl.col("working_set_b").max()).item()
     notes = [note for note in row.notes if note not in emulated]
     if row.better == "higher" and row.workload != "stream":

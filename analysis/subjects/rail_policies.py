@@ -49,7 +49,7 @@ def _policy_speeds(run: RunData) -> pl.DataFrame:
             "n": contrast.pairs,
             "policy": level_text(contrast.level),
             "reference": level_text(contrast.reference),
-            "arm": arm_and_levels(contrast.treatment)[0],
+            "arm": arm_and_levels(contrast.treatment).arm,
             "fom": medians.get((contrast.case, contrast.treatment)),
             "fom_reference": medians.get((contrast.case, contrast.against)),
             "margin": run.header.margin,

@@ -142,7 +142,7 @@ def _plot(runs: pl.DataFrame) -> Picture:
             shifted_ranks = arm_runs["ranks"] * shift
             fom = arm_runs["fom"]
             draw_points(axes, shifted_ranks, fom, arm, marker(arm), 4.8, alpha=0.5, mew=0)
-            style = "--" if arm_and_levels(arm)[1] else "-"
+            style = "--" if arm_and_levels(arm).levels else "-"
             axes.plot(line["ranks"], line["fom"], style, color=light_colour(arm), lw=1.6, label=arm)
         best_off = best.filter(arm=BASELINE)["fom"]
         ranks = set(runs["ranks"])

@@ -115,13 +115,14 @@ def crossed(
         writer_levels = writers if arm_of(name).role == "effect" else zero
         named = {
             key: int(level) if level.isdigit() else level
-            for key, level in arm_and_levels(name)[1].items()
+            for key, level in arm_and_levels(name).levels.items()
         }
         return {**application, **writer_levels, **named}
 
     def baseline(name: str) -> str:
+        named = arm_and_levels(name).levels
         return treatment_name(
-            BASELINE, {k: level for k, level in arm_and_levels(name)[1].items() if k in application}
+            BASELINE, {k: level for k, level in named.items() if k in application}
         )
 
     names = {BASELINE: 1.0, **case.effects}

@@ -17,7 +17,7 @@ SETS = {"512KiB": 512.0 * KIB, "64MiB": 64.0 * MIB}
 
 def treated(arm: str) -> tuple[str, str]:
     """Return the footprint and working set of a treatment, whose name omits first levels."""
-    levels = arm_and_levels(arm)[1]
+    levels = arm_and_levels(arm).levels
     return levels.get("footprint", "64KiB"), levels.get("working_set", "512KiB")
 
 
