@@ -43,8 +43,8 @@ def render(runs: Sequence[RunData], shell: Shell | None = None) -> str:
         machine=machine,
         faulty_runs=[run.integrity for run in ordered if run.integrity.fault_count],
         runs=views,
-        sections=sections_shown("machine", ordered),
-        after=sections_shown("after", ordered),
+        before_runs=sections_shown("before_runs", ordered),
+        after_runs=sections_shown("after_runs", ordered),
         emulation_caveats=sorted({text for run in views for text in run.emulation_caveats}),
         meaning={verdict: reword(text) for verdict, text in MEANING.items()},
         fom=words.fom_text,
@@ -58,7 +58,7 @@ def render(runs: Sequence[RunData], shell: Shell | None = None) -> str:
 
 def run_view(run: RunData, anchor: str, shell: Shell | None) -> View:
     """One run: its `data`, first sentences, `sections` by part, and `cases`."""
-    parts: tuple[Part, ...] = ("lead", "run", "end")
+    parts: tuple[Part, ...] = ("lead", "before_cases", "after_cases")
     return View(
         data=run,
         anchor=anchor,

@@ -21,9 +21,9 @@ from analysis.report.data import RunData
 SUBJECTS = "analysis.subjects"
 #: Name of a file next to the page -> its JSON document, or its table.
 Files = Mapping[str, Mapping[str, Any] | pl.DataFrame]
-#: Where a section stands. On the page: before all runs (`machine`), or after them (`after`).
-#: In a run: before all text (`lead`), before the cases (`run`), after them (`end`), or in each one.
-Part = Literal["machine", "after", "lead", "run", "end", "case"]
+#: Where a section stands: on the page, before or after all runs; in a run, before all of its text
+#: (`lead`), before or after its cases, or in each case.
+Part = Literal["before_runs", "after_runs", "lead", "before_cases", "after_cases", "case"]
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -72,13 +72,18 @@ def _method(runs: Sequence[RunData]) -> View:
 
 
 SECTIONS = [
-    Section(part="run", position=-20, name="unfinished", view=_unfinished),
-    Section(part="end", position=1000, name="about", view=_about, title="About this run"),
+    Section(part="before_cases", position=-20, name="unfinished", view=_unfinished),
+    Section(part="after_cases", position=1000, name="about", view=_about, title="About this run"),
     Section(
-        part="after", position=10, name="machine", view=_machine, title="The machine", folded=True
+        part="after_runs",
+        position=10,
+        name="machine",
+        view=_machine,
+        title="The machine",
+        folded=True,
     ),
     Section(
-        part="after",
+        part="after_runs",
         position=20,
         name="method",
         view=_method,

@@ -225,4 +225,7 @@ RUN_CORRELATIONS = _question(
     rows=_correlations_of_runs,
     family="case",
 )
-SECTIONS = [section(CASE_CORRELATIONS, "run", 82), section(RUN_CORRELATIONS, "run", 83)]
+SECTIONS = [
+    section(CASE_CORRELATIONS, "before_cases", 82),
+    section(RUN_CORRELATIONS, "before_cases", 83),
+]

@@ -129,6 +129,6 @@ def _counters_file(runs: Sequence[RunData]) -> Files:
 
 
 SECTIONS = [
-    section(COUNTERS, "end", 96, folded=True, more_files=_counters_file),
-    section(NOT_COUNTED, "end", 97, folded=True),
+    section(COUNTERS, "after_cases", 96, folded=True, more_files=_counters_file),
+    section(NOT_COUNTED, "after_cases", 97, folded=True),
 ]

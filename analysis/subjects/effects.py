@@ -96,7 +96,7 @@ def _in_words(case: CaseData) -> View:
 
 
 SECTIONS = [
-    Section(part="run", position=-10, name="effects", view=_table),
+    Section(part="before_cases", position=-10, name="effects", view=_table),
     Section(part="case", position=10, name="in_words", view=_in_words),
     Section(part="case", position=50, name="treatments", view=lambda case: View(effects=case.rows)),
 ]

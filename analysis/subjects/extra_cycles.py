@@ -82,4 +82,4 @@ LOSSES = Question(
     headings={"share": "share of stalls", "word": "the loss is"},
     plot=None,
 )
-SECTIONS = [section(LOSSES, "run", 80)]
+SECTIONS = [section(LOSSES, "before_cases", 80)]

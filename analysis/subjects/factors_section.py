@@ -190,7 +190,7 @@ PRICES = Question(
     plot=None,
 )
 SECTIONS = [
-    section(RATES, "run", 20),
-    section(LEVELS, "run", 21),
-    section(PRICES, "run", 22),
+    section(RATES, "before_cases", 20),
+    section(LEVELS, "before_cases", 21),
+    section(PRICES, "before_cases", 22),
 ]

@@ -329,4 +329,4 @@ CAUSES = Question(
     drawn_estimates=("inside", "beyond"),
     picture_keys=("case",),
 )
-SECTIONS = [section(CAUSES, "run", 38), section(CELLS, "run", 39)]
+SECTIONS = [section(CAUSES, "before_cases", 38), section(CELLS, "before_cases", 39)]

@@ -239,4 +239,4 @@ INTERRUPTS = Question(
     units=dict.fromkeys(("share", "came", "threads"), "unit"),
     plot=None,
 )
-SECTIONS = [section(FABRIC, "end", 92), section(INTERRUPTS, "end", 93)]
+SECTIONS = [section(FABRIC, "after_cases", 92), section(INTERRUPTS, "after_cases", 93)]

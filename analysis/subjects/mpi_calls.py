@@ -203,7 +203,7 @@ CHANGES = Question(
     background="floor",
 )
 SECTIONS = [
-    section(CALLS, "run", 23),
-    section(RUN_TIMES, "run", 25),
-    section(CHANGES, "run", 26),
+    section(CALLS, "before_cases", 23),
+    section(RUN_TIMES, "before_cases", 25),
+    section(CHANGES, "before_cases", 26),
 ]

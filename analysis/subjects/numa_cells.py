@@ -206,4 +206,4 @@ CELLS = Question(
     },
     plot_columns=("side",),
 )
-SECTIONS = [section(CELLS, "run", 41)]
+SECTIONS = [section(CELLS, "before_cases", 41)]

@@ -169,4 +169,4 @@ FINDINGS = Question(
     },
     plot=None,
 )
-SECTIONS = [section(FINDINGS, "run", 40)]
+SECTIONS = [section(FINDINGS, "before_cases", 40)]

@@ -164,4 +164,4 @@ ESTIMATORS = Question(
     units=dict.fromkeys((*MEAN_COLUMNS, *BEST_COLUMNS), "unit"),
     plot=None,
 )
-SECTIONS = [section(ESTIMATORS, "end", 92, folded=True)]
+SECTIONS = [section(ESTIMATORS, "after_cases", 92, folded=True)]

@@ -157,6 +157,6 @@ TABLE_3 = _table_question(
 )
 _LINK = "Compare with {} of Groves, Grant and Arnold (2016)."
 SECTIONS = [
-    section(TABLE_2, "end", 89, link=_LINK.format("Table II"), folded=True),
-    section(TABLE_3, "end", 90, link=_LINK.format("Table III"), folded=True),
+    section(TABLE_2, "after_cases", 89, link=_LINK.format("Table II"), folded=True),
+    section(TABLE_3, "after_cases", 90, link=_LINK.format("Table III"), folded=True),
 ]

@@ -134,4 +134,4 @@ PROCESSOR_TIME = Question(
     },
     plot_columns=("end",),
 )
-SECTIONS = [section(PROCESSOR_TIME, "end", 95, folded=True)]
+SECTIONS = [section(PROCESSOR_TIME, "after_cases", 95, folded=True)]

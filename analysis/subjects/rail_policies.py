@@ -86,4 +86,4 @@ POLICIES = Question(
     picture_keys=("factor", "arm"),
     background="floor",
 )
-SECTIONS = [section(POLICIES, "run", 24)]
+SECTIONS = [section(POLICIES, "before_cases", 24)]

@@ -71,15 +71,15 @@ _PUBLISHED_TEXT = (
 )
 SECTIONS = [
     Section(
-        part="machine",
+        part="before_runs",
         position=10,
         name="advice",
         view=advice_view,
         title="Advice on remedies",
         files=advice_files,
     ),
-    section(THROTTLED_RUNS, "run", 10),
-    section(replace(THROTTLING, text=THROTTLING.text + _PUBLISHED_TEXT), "run", 11),
-    section(TIMES, "run", 12),
-    section(DYNAMIC, "run", 13),
+    section(THROTTLED_RUNS, "before_cases", 10),
+    section(replace(THROTTLING, text=THROTTLING.text + _PUBLISHED_TEXT), "before_cases", 11),
+    section(TIMES, "before_cases", 12),
+    section(DYNAMIC, "before_cases", 13),
 ]

@@ -155,4 +155,4 @@ CHANGES = Question(
     plot_columns=("off", "on"),
     picture_keys=("case", "unit"),
 )
-SECTIONS = [section(CHANGES, "run", 81)]
+SECTIONS = [section(CHANGES, "before_cases", 81)]

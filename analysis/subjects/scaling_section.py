@@ -191,7 +191,7 @@ def _finish_rank_axes(figure: Figure, axes: Axes, ranks: set[float], unit: str) 
 
 SECTIONS = [
     Section(
-        part="end",
+        part="after_cases",
         position=91,
         name="scaling",
         view=scaling_view,

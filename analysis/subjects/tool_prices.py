@@ -56,4 +56,4 @@ PRICES = Question(
     headings={"ratio": "price", "word": "counts"},
     plot=None,
 )
-SECTIONS = [section(PRICES, "run", 84)]
+SECTIONS = [section(PRICES, "before_cases", 84)]

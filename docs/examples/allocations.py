@@ -44,4 +44,4 @@ ALLOCATIONS = Question(
     headings={"relative": "time / median", "block": "allocation", "n": "runs"},
     picture_keys=("case",),
 )
-SECTIONS = [section(ALLOCATIONS, "run", 60)]
+SECTIONS = [section(ALLOCATIONS, "before_cases", 60)]

@@ -148,12 +148,12 @@ def test_a_run_without_factors_has_only_the_sections_of_every_run(
 ) -> None:
     run = loaded_run(tmp_path / "run", samples(case, pairs=8))
     parts: list[tuple[Part, object]] = [
-        ("machine", [run]),
+        ("before_runs", [run]),
         ("lead", run),
-        ("run", run),
+        ("before_cases", run),
         *(("case", case_data) for case_data in run.cases),
-        ("end", run),
-        ("after", [run]),
+        ("after_cases", run),
+        ("after_runs", [run]),
     ]
     names = [
         section.declaration.name

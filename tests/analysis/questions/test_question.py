@@ -149,7 +149,7 @@ def test_rows_of_a_picture_have_long_names_in_several_lines():
     name = f"on@{'f' * 30},{'w' * 30} tool"
     rows = pl.DataFrame({"case": [name], "value": [2.0]})
     run = SimpleNamespace(cached=lambda _, work: work(), emulation_caveats=lambda _: [])
-    view = section(made_question(rows), "run", 1).view(run)
+    view = section(made_question(rows), "before_cases", 1).view(run)
     (picture,) = view.pictures
     svg = picture.svg("s")
     assert [f"on@{'f' * 30},", "w" * 30 + " tool"] == re.findall(r">([^<]*(?:ff|ww)[^<]*)<", svg)
@@ -162,7 +162,7 @@ def test_lines_have_a_legend_if_they_have_names(names):
         made_question(rows, plot="lines", plot_columns=("rate", "case")), by=("rate", "case")
     )
     run = SimpleNamespace(cached=lambda _, work: work(), emulation_caveats=lambda _: [])
-    (picture,) = section(question, "run", 1).view(run).pictures
+    (picture,) = section(question, "before_cases", 1).view(run).pictures
     svg = picture.svg("s")
     assert re.findall(">(left|right)<", svg) == list(filter(None, names))
 
