@@ -12,7 +12,7 @@ from analysis.questions.presentation import cached_answer
 from analysis.questions.question import columns_of
 from analysis.remedies.dynamic import dynamic_rows, strategy_sentence
 from analysis.remedies.net import Remedy, remedies
-from analysis.remedies.speeds import emulation_reasons_of_cases
+from analysis.remedies.speeds import caveats_of_cases
 from analysis.remedies.standing import Standing, costs_nothing, is_better, with_standings
 from analysis.remedies.throttling import THROTTLING
 from analysis.report.data import RunData
@@ -87,7 +87,7 @@ def _losses(run: RunData, share: float) -> list[dict[str, Any]]:
     `lost` is the share of node-hours that the traffic costs: its share of time x (1 - 1 / mean). A
     negative value is a gain.
     """
-    emulation_reasons = emulation_reasons_of_cases(run.samples)
+    case_caveats = caveats_of_cases(run.samples)
     return [
         {
             "case": row.case,
@@ -96,7 +96,7 @@ def _losses(run: RunData, share: float) -> list[dict[str, Any]]:
             "rate_b_s": row.writer_rate_b_s,
             "verdict": row.verdict,
             **columns_of("lost", row.mean.mapped(lambda ratio: share * (1 - 1 / ratio))),
-            "emulated": emulation_reasons[row.case],
+            "emulated": case_caveats[row.case],
         }
         for row in run.results
         if row.role == "effect" and row.baseline == BASELINE and row.mean

@@ -97,17 +97,17 @@ def remedy_speeds(run: RunData) -> pl.DataFrame:
 
 def _remedy_speeds(run: RunData) -> pl.DataFrame:
     remedies = [*_application_remedies(run), *_writer_remedies(run), *_job_remedies(run)]
-    emulation_reasons = emulation_reasons_of_cases(run.samples) if remedies else {}
+    case_caveats = caveats_of_cases(run.samples) if remedies else {}
     unstable = {
         (row.case, row.arm) for row in run.results if row.verdict is Verdict.BASELINE_UNSTABLE
     }
     frames = []
     for remedy in remedies:
         sides = remedy.without_remedy, remedy.with_remedy
-        reasons = [reason for row in sides for reason in emulation_reasons[row.case]]
+        caveats = [caveat for row in sides for caveat in case_caveats[row.case]]
         common = _common_columns(remedy) | {
             "margin": run.header.margin,
-            "emulated": list(dict.fromkeys(reasons)),
+            "emulated": list(dict.fromkeys(caveats)),
             "unstable": any((row.case, row.arm) in unstable for row in sides),
         }
         speeds_of = _speeds_of_pairs if remedy.paired else _speeds_of_allocations
@@ -275,14 +275,14 @@ def _as_speeds(row: Result) -> pl.Expr:
     return pl.col("off", "on").pow(1.0 if row.better == "higher" else -1.0)
 
 
-def emulation_reasons_of_cases(samples: pl.DataFrame) -> dict[str, list[str]]:
+def caveats_of_cases(samples: pl.DataFrame) -> dict[str, list[str]]:
     """Case -> why its figures do not hold for an RDMA network card; an empty list if they do."""
     cases = samples.lazy().select("case", "transport", "same_host").unique().group_by("case")
     transports_of_cases = cases.agg("transport", pl.col("same_host").any()).collect()
-    reasons_of_cases = {}
+    caveats_by_case = {}
     for case, transports, same_host in transports_of_cases.iter_rows():
-        reasons = emulation_caveats(pl.Series(sorted(set(transports))))
-        if not reasons and same_host:
-            reasons = [Note.SAME_HOST()]
-        reasons_of_cases[str(case)] = reasons
-    return reasons_of_cases
+        caveats = emulation_caveats(pl.Series(sorted(set(transports))))
+        if not caveats and same_host:
+            caveats = [Note.SAME_HOST()]
+        caveats_by_case[str(case)] = caveats
+    return caveats_by_case

@@ -55,10 +55,10 @@ def _measured_row(run: RunData, row: Result) -> dict[str, Any]:
     off_mean, off_sd = mean_and_deviation(baseline_runs["fom"].to_list(), row.better)
     on_mean, on_sd = mean_and_deviation(treated_runs["fom"].to_list(), row.better)
     transports = treated_runs["transport"].unique(maintain_order=True)
-    emulated = emulation_caveats(transports)
+    caveats = emulation_caveats(transports)
     levels = arm_and_levels(row.arm).levels
     size_b = treated_runs.select(pl.col("working_set_b").max()).item()
-    notes = [note for note in row.notes if note not in emulated]
+    notes = [note for note in row.notes if note not in caveats]
     if row.better == "higher" and row.workload != "stream":
         notes.insert(0, "a rate here, a run time in the paper; slowdowns are of run times")
     description = ["here"]
@@ -81,7 +81,7 @@ def _measured_row(run: RunData, row: Result) -> dict[str, Any]:
         "unit": row.unit,
         "slowdown_of_means": slowdown_of(off_mean, on_mean, row.better),
         **columns_of("slowdown", row.slowdown),
-        "source": f"measured over {', '.join(transports)}" + (" (emulated)" if emulated else ""),
+        "source": f"measured over {', '.join(transports)}" + (" (emulated)" if caveats else ""),
         "verdict": row.verdict_text,
         "notes": notes,
     }
