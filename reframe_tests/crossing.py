@@ -113,7 +113,7 @@ def _name(arm: str, levels: Mapping[str, Level], factors: Factors) -> str:
 
 
 def _is_selected(treatment: Treatment, exclude: Sequence[Cell], only: Sequence[Cell]) -> bool:
-    """Return whether no cell of `exclude` fits a treatment, and one of `only` does, if it has any.
+    """Return whether no cell of `exclude` fits a treatment, and one of `only` does if it has cells.
 
     Levels of the writes in a cell never exclude a silent treatment, and always select it.
     """

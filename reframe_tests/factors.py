@@ -206,7 +206,7 @@ def numa_nodes_of_places(machine: Machine) -> dict[str, int]:
     numa_nodes = facts.numa_nodes
     if len(numa_nodes) == 1:
         return {"nic": nic_node}
-    # The next socket begins so many nodes later.
+    # From the first NUMA node of a socket to that of the next socket.
     distance = len(numa_nodes) // facts.sockets if facts.sockets > 1 else 1
     position = numa_nodes.index(nic_node) if nic_node in numa_nodes else 0
     return {"nic": nic_node, "other": numa_nodes[(position + distance) % len(numa_nodes)]}

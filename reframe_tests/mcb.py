@@ -57,7 +57,7 @@ WORKLOAD = Workload(
         # The error is 0.05 with 12 particles per zone, and 0.018 with 125. It falls with the
         # inverse root of the number of particles, down to the error due to the zones' size.
         "largest deviation from the analytic solution at most 0.1": Within("max_error", 0, 0.1),
-        "rate consistent with the one that MCB prints": Near(
+        "rate consistent with the printed rate": Near(
             "rate_1_s", lambda run: run.printed_1_s, 1e-4
         ),
     },

@@ -71,7 +71,7 @@ class CaseRequest:
 
 
 def planning_variables(variables: Collection[str], within_block: Collection[str]) -> frozenset[str]:
-    """Return the variables of a check whose values are in `CaseRequest.levels`."""
+    """Return the names of a check's variables that `CaseRequest.levels` has."""
     return (COMMON_FACTORS | (FACTORS.keys() & within_block) | scaling.FIELDS.keys()) & set(
         variables
     )
@@ -201,7 +201,7 @@ def _writes(
         raise InputError(f"arms: {arm} found; allowed: only in lammps_scaling")
     levels = {**DEFAULT_WRITES, **request.levels, **factors}
     injector = _injector(levels, machine, short=row.scheduled)
-    named_levels = {**levels, "injector": injector.name, "arms": arm}
+    named_levels = {**levels, "injector": injector.name}
     for name, fulfilled, why in _rules(arm, request, levels, injector, machine):
         if not fulfilled:
             raise InputError(f"{name}: {named_levels[name]} found; {why}")
@@ -250,7 +250,7 @@ def _rules(
     injector: Injector,
     machine: Machine,
 ) -> Iterator[tuple[str, bool, str]]:
-    """Yield for each rule its field, whether it is fulfilled, and what is allowed and why."""
+    """Yield the rules: field, whether it fulfils the rule, and what is allowed and why."""
     rate = levels["rate"]
     has_rate = RATE in request.factors or not is_zero_rate(rate)
     yield "rate", has_rate, "allowed: above 0, or 0 as a level of factors"

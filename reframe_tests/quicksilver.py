@@ -90,6 +90,6 @@ WORKLOAD = Workload(
         "the program's four tests of the problem passed": Within("tests_passed", 4, 4),
         "all steps made": Near("steps_done", lambda run: run.steps),
         # The printed rate uses the slowest rank's time, and is rounded to four digits.
-        "rate within 5 % of the printed one": Near("rate_1_s", lambda run: run.printed_1_s, 0.05),
+        "rate within 5 % of the printed rate": Near("rate_1_s", lambda run: run.printed_1_s, 0.05),
     },
 )

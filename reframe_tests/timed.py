@@ -3,8 +3,8 @@
     python -m reframe_tests.timed REPETITIONS PATTERN WHICH BETTER UNIT PROGRAM ARG...
 
 The figure is the time that the command took. With a pattern, it is a number in the output: WHICH is
-the `last` match or the `worst`. The environment is the job's, without what this project adds for
-its own programs. This module uses the standard library only.
+the `last` match or the `worst`. The command gets the job's environment without the additions for
+this project's own programs (`callers_environment`). This module uses the standard library only.
 """
 
 from __future__ import annotations

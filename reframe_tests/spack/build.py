@@ -36,8 +36,8 @@ from reframe_tests.spack.settings import (
 )
 from reframe_tests.spack.setup import find_compilers
 
-#: MPI -> the variant that names its networks, and its fast networks. Other MPIs always have one, or
-#: come with the machine.
+#: MPI -> the variant that names its networks, and its fast networks. Other MPIs always have a fast
+#: network, or come with the machine.
 _MPI_NETWORKS = {
     "openmpi": ("fabrics", {"ucx", "ofi", "psm", "psm2"}),
     "mpich": ("netmod", {"ucx", "ofi"}),
@@ -49,8 +49,8 @@ _UCX_VARIANTS = ("verbs", "rc")
 def why_no_network(specs: Iterable[dict[str, Any]], machine_file: Path) -> str | None:
     """Return why the chosen MPI has no fast network, and what to set; None if it has one.
 
-    `common.yaml` requires one, but a machine's file may require something else, and Spack leaves
-    out silently what is not required. `specs` are the concrete specs of a lock. Those that the
+    `common.yaml` requires a fast network, but a machine's file may require something else, and then
+    Spack silently leaves the network out. `specs` are the concrete specs of a lock. Those that the
     machine provides (externals) are not judged.
     """
     to_build = {spec["name"]: spec for spec in specs if "external" not in spec}
@@ -90,7 +90,7 @@ def _variant_values(spec: dict[str, Any], variant: str) -> set[str]:
 #: it prints `[ ] HASH NAME@VERSION` at the start of each step of the package.
 _STEP = re.compile(r"==> Installing (\S+)-\w{32}( \[\d+/\d+\])|\[ \] \w{7} (\S+@\S+)")
 #: Packages that provide MPI and its launcher.
-_MPI = {"openmpi", "mpich", "mvapich", "intel-oneapi-mpi", "cray-mpich"}
+_MPI_PACKAGES = {"openmpi", "mpich", "mvapich", "intel-oneapi-mpi", "cray-mpich"}
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -126,8 +126,8 @@ def build(
     """Concretize and install an environment, unless it is built from the same inputs."""
     environment_text(name)  # raises for an unknown name, before a lock is made for it
     with locked(layout.lock(name)):
-        text = relocated_environment(layout, settings, name)
-        digest = digest_of(layout, settings, name, text)
+        spack_yaml = relocated_environment(layout, settings, name)
+        digest = digest_of(layout, settings, name, spack_yaml)
         try:
             previous = read_built(layout, name)
         except InputError as error:
@@ -138,11 +138,11 @@ def build(
             return previous
         folder = layout.environment(name)
         folder.mkdir(parents=True, exist_ok=True)
-        replace_text(folder / "spack.yaml", text)
+        replace_text(folder / "spack.yaml", spack_yaml)
         if compiler_fault_and_remedy(compilers(layout, settings), layout.machine):
             # A compiler may have been installed since the setup.
             find_compilers(layout, Path(settings.spack))
-            digest = digest_of(layout, settings, name, text)
+            digest = digest_of(layout, settings, name, spack_yaml)
         if warning := compiler_fault_and_remedy(compilers(layout, settings), layout.machine):
             say(f"{name}: {': '.join(warning)}")
         say(f"{name}: concretizing, which takes a minute or two (log: {layout.log(name)})")
@@ -167,7 +167,7 @@ def build(
         installed_s = time.monotonic()
         installed = _installed_specs(layout, settings, name)
         root_hashes = _root_hashes(folder / "spack.lock")
-        mpi = next((spec for spec in installed if spec["name"] in _MPI), None)
+        mpi = next((spec for spec in installed if spec["name"] in _MPI_PACKAGES), None)
         mpi_field = {"mpi": f"{mpi['name']}@{mpi['version']}/{mpi['hash'][:7]}"} if mpi else {}
         built = Built(
             environment=name,
@@ -245,8 +245,8 @@ def relocated_environment(layout: SpackLayout, settings: SpackSettings, name: st
     return yaml.safe_dump(document, sort_keys=False)
 
 
-def digest_of(layout: SpackLayout, settings: SpackSettings, name: str, environment: str) -> str:
-    """Return the SHA-256 of all that a build depends on; `environment` is the text of its file."""
+def digest_of(layout: SpackLayout, settings: SpackSettings, name: str, spack_yaml: str) -> str:
+    """Return the SHA-256 of all that a build depends on; `spack_yaml` is the text of that file."""
     files = [
         ENVIRONMENTS / "common.yaml",
         ENVIRONMENTS / "pins.yaml",
@@ -254,7 +254,7 @@ def digest_of(layout: SpackLayout, settings: SpackSettings, name: str, environme
         _committed_lock(layout, name),
         machine_packages_file(layout, settings),
     ]
-    digest = hashlib.sha256(f"{settings.spack}\n{settings.version}\n{environment}".encode())
+    digest = hashlib.sha256(f"{settings.spack}\n{settings.version}\n{spack_yaml}".encode())
     for path in files:
         digest.update(path.read_bytes() if path.is_file() else b"absent")
     return digest.hexdigest()

@@ -15,7 +15,7 @@ from records.files import private_lock
 
 
 def spack_setup_command(machine: str) -> str:
-    """Return what to type to set up a machine's Spack."""
+    """Return the command that sets up a machine's Spack."""
     return command("spack", "setup", "--machine", machine)
 
 
@@ -63,7 +63,7 @@ class SpackLayout:
         return self.root / "environments" / name
 
     def stamp(self, name: str) -> Path:
-        """Return the file that says what was built, and from which inputs."""
+        """Return the file with the record of the last build and the digest of its inputs."""
         return self.environment(name) / "built.json"
 
     def lock(self, name: str) -> Path:

@@ -105,7 +105,7 @@ def files_of(folder: Path, ranks: int, scope: Scope, suffix: str = ".json") -> d
 
 
 def try_out(tool: Tool) -> list[CounterRow]:
-    """Return what a tool counts while one rank runs `true` on this host. Raises ToolError."""
+    """Return the rows of a tool for one rank that runs `true` on this host. Raises ToolError."""
     with tempfile.TemporaryDirectory() as folder:
         command = [word.replace(FOLDER, folder) for word in tool.wrap([], ["true"])]
         answer = ask(command, os.environ | tool.environment(), folder=Path(folder))

@@ -74,7 +74,7 @@ class Likwid(Tool):
 
 
 def _rows(path: Path, rank: int) -> list[CounterRow]:
-    """Return sums over CPUs, and over counters of one event (each memory channel has one)."""
+    """Return sums over CPUs, and over the counters of an event, such as one per memory channel."""
     counts: dict[tuple[str, str], list[float]] = defaultdict(list)
     try:
         for table_kind, name, fields in _lines(path.read_text(errors="replace")):

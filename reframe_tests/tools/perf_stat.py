@@ -31,7 +31,7 @@ from reframe_tests.tools import base
 from reframe_tests.tools.base import FOLDER, RANK, CounterRow, State, Tool, ToolError, parsed_number
 
 #: Software events, which the kernel counts on every host, and hardware events. Current processors
-#: can count so many at the same time without multiplexing.
+#: can count these hardware events at the same time, without multiplexing.
 EVENTS = (
     "task-clock",
     "context-switches",
