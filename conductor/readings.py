@@ -80,7 +80,7 @@ class MeterRecord:
 
 @dataclass(frozen=True, kw_only=True)
 class Placement:
-    """Placement of one end of a writer. Its agent reads it just before it stops the end."""
+    """Placement of one end of a writer, read just before its agent stops or holds it."""
 
     writer: int
     role: EndRole
@@ -111,7 +111,7 @@ class DeviceSample(NamedTuple):
 
 @dataclass(frozen=True)
 class DeviceSeries:
-    """The byte counters of one device of a target."""
+    """The readings of one device's byte counter on a target."""
 
     device: str
     #: Name of its counter; several devices may share one. Empty if it has none.
@@ -120,7 +120,7 @@ class DeviceSeries:
 
 
 class LoadSample(NamedTuple):
-    """One reading of a target's load."""
+    """One reading of a node's load."""
 
     #: Time by the node's monotonic clock.
     at_s: float
@@ -134,7 +134,7 @@ class LoadSample(NamedTuple):
 
 @dataclass(frozen=True, kw_only=True)
 class NodeSeries:
-    """Readings on one target, from just before the application until just after it."""
+    """Readings on one node, from just before the application until just after it."""
 
     node: str
     devices: list[DeviceSeries] = field(default_factory=list)

@@ -12,6 +12,7 @@ from typing import NamedTuple
 from conductor.block.allocation import Allocation
 from conductor.block.hub import Hub, WriterState
 from conductor.block.readers import Fom, FomError, Readers, require_ranks
+from conductor.judge.series import Window
 from records import clock, processes
 from records.last_words import cause_or_gist
 from records.machine.node_counters import NodeCounter
@@ -58,7 +59,7 @@ class Run:
         return self.outcome == "accepted"
 
     @property
-    def window_s(self) -> tuple[float, float]:
+    def window_s(self) -> Window:
         """Return when the application started and ended, Unix time."""
         return self.start_s, self.start_s + self.elapsed_s
 

@@ -134,10 +134,10 @@ async def warm_up(runner: BlockRunner, store: Store, rates: AloneRates) -> None:
         warmups_left = 1
         if runner.doublings > len(plan.baseline.longer):
             variable = plan.lengthened_by
-            rows = f"{length.LEAST_ROWS} rows of the writers {shortest_s:.2g} s"
+            rows = f"{length.LEAST_ROWS} rows of the writers take {shortest_s:.2g} s"
             advice = f"set {variable} higher" if variable else _LARGER_PROBLEM
             raise BlockError(
-                "run_too_short", f"a run takes {sample.elapsed_s:.2g} s, and {rows}; {advice}"
+                "run_too_short", f"a run takes {sample.elapsed_s:.2g} s, but {rows}; {advice}"
             )
     if runner.doublings:
         write_note(plan.logs, length.FILE, {"doublings": runner.doublings})

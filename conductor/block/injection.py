@@ -257,11 +257,11 @@ class InjectionConductor:
         """Return whether the writers, without the command, exceed their rates alone."""
         start_s = clock.now_s()
         await _wait_until(runner.hub, states, start_s + length.LEAST_ROWS * runner.row_s)
-        window_s = start_s, clock.now_s()
-        await _await_covering_rows(runner.hub, states, window_s[1])
+        end_s = clock.now_s()
+        await _await_covering_rows(runner.hub, states, end_s)
         series = Series(writers=[state.series.copy() for state in states])
         limits = self._plan.limits
-        return judge(series, window_s, limits).share_of_alone > limits.max_share
+        return judge(series, (start_s, end_s), limits).share_of_alone > limits.max_share
 
     def note_rate_not_reached(self, states: Sequence[WriterState]) -> None:
         """Note the rate alone that is furthest below its requested rate, if one is too low."""
@@ -307,12 +307,12 @@ class InjectionConductor:
             ended_by = self._ended_by(states, stop_s)
             if ended_by:  # a reading that is shorter than the writers' rows has no row
                 await _wait_until(runner.hub, states, self._reading_start_s + shortest_s)
-            window_s = self._reading_start_s, clock.now_s()
+            end_s = clock.now_s()
             observed, _ = await runner.observer.end()
             if ended_by is None:
                 await runner.observer.begin([])
-            await _await_covering_rows(runner.hub, states, window_s[1])
-            self.record_window(observed, states, window_s)
+            await _await_covering_rows(runner.hub, states, end_s)
+            self.record_window(observed, states, (self._reading_start_s, end_s))
         self._update_head(ended_by=ended_by)
 
     async def _wait(self, hub: Hub, states: list[WriterState], end_s: float) -> None:

@@ -22,6 +22,7 @@ from conductor.block.assignment import MOST_PASSIVE_SIDES, Assignment, first_por
 from conductor.block.hub import Hub, WriterState
 from conductor.injectors import INJECTORS
 from conductor.injectors.base import Writer
+from conductor.judge.series import Window
 from conductor.judge.short_writes import check_writes, slot_records
 from conductor.messages import FinishWrites, MakeWrites, WritesMade
 from records import clock
@@ -225,7 +226,7 @@ class ScheduleControl:
         return RunningTimetable(timetable, zero_s, clocks)
 
     async def end(
-        self, running: RunningTimetable, window_s: tuple[float, float], path: Path
+        self, running: RunningTimetable, window_s: Window, path: Path
     ) -> tuple[TimetableRecord, list[WriterRecord], str | None]:
         """Collect the writes that were made, store them in `path`, and compare them with the plan.
 

@@ -644,7 +644,8 @@ def test_runs_are_made_longer_until_two_rows_fit(tmp_path, monkeypatch, lengths)
     store = Store(tmp_path, "stream")
     warming = warm_up(runner, store, rates)
     if lengths == 1:
-        with pytest.raises(BlockError, match=r"2 rows of the writers 0\.9 s; .* larger problem"):
+        message = r"2 rows of the writers take 0\.9 s; .* larger problem"
+        with pytest.raises(BlockError, match=message):
             asyncio.run(warming)
         return
     asyncio.run(warming)
