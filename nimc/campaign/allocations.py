@@ -88,7 +88,7 @@ def advice(variation: Variation | None, case: Case) -> str:
     pairs = case.pairs_least / allocations
     if allocations < MIN_BLOCKS:
         return (
-            f"A case's fewest pairs take {plural(allocations, 'allocation')}. An interval that"
+            f"The pairs up to the floor take {plural(allocations, 'allocation')}. An interval that"
             f" covers the next allocation needs {MIN_BLOCKS}: set pairs.block to"
             f" {case.pairs_least // MIN_BLOCKS}."
         )

@@ -120,7 +120,7 @@ class Reach:
     one_host: bool
 
     @property
-    def text(self) -> str:
+    def line(self) -> str:
         """Return the reach in one line, without the case."""
         pairs_by_effect: dict[float, int] = {}
         for pairs, effect in zip(self.pairs, self.least_effects, strict=True):
@@ -164,7 +164,7 @@ def _case_reach(case: Case, family: int, margin: float, spread: float) -> Reach:
     share_after = _share_after_writes(case)
     controlled = "control" in roles
     least_losses = (
-        min_loss(number, family, share_after, controlled=controlled) for number in pairs
+        min_loss(pair_count, family, share_after, controlled=controlled) for pair_count in pairs
     )
     least_at_floor, least_at_cap = (
         None if loss is None else max(math.expm1(loss * spread), margin) for loss in least_losses
@@ -191,26 +191,30 @@ def _share_after_writes(case: Case) -> float:
     return max(share_after_writes(len(group), sum(group)) for group in groups.values())
 
 
-def lines(reached: Iterable[Reach]) -> list[str]:
+def lines(reaches: Iterable[Reach]) -> list[str]:
     """Return a line for each reach, with the cases that have it."""
-    cases_by_text = grouped((row.text, row.case) for row in reached)
-    return [f"{first_names(cases, _MOST_NAMES)}: {text}" for text, cases in cases_by_text.items()]
+    cases_by_line = grouped((case_reach.line, case_reach.case) for case_reach in reaches)
+    return [f"{first_names(cases, _MOST_NAMES)}: {line}" for line, cases in cases_by_line.items()]
 
 
-def warnings(reached: Sequence[Reach]) -> Iterator[str]:
+def warnings(reaches: Sequence[Reach]) -> Iterator[str]:
     """Yield a line for the cases that can never have a verdict, or can never name a loss."""
-    without_aa = [row.case for row in reached if "floor" not in row.roles]
+    without_aa = [case_reach.case for case_reach in reaches if "floor" not in case_reach.roles]
     if without_aa:
         names = first_names(without_aa, _MOST_NAMES)
         yield f"{names}: no verdict, since no arm aa repeats the baseline"
-    uncontrolled = [row.case for row in reached if row.one_host and "control" not in row.roles]
+    uncontrolled = [
+        case_reach.case
+        for case_reach in reaches
+        if case_reach.one_host and "control" not in case_reach.roles
+    ]
     if uncontrolled:
         names = first_names(uncontrolled, _MOST_NAMES)
         yield (
             f"{names}: a loss ends as 'control missing', since origin and"
             " target share a host: add spin to arms"
         )
-    effectless = [row for row in reached if row.least_effects[-1] is None]
+    effectless = [case_reach for case_reach in reaches if case_reach.least_effects[-1] is None]
     if effectless:
         family, (_, cap) = effectless[0].family, effectless[0].pairs
         controlled = "control" in effectless[0].roles
@@ -219,7 +223,7 @@ def warnings(reached: Sequence[Reach]) -> Iterator[str]:
             for interim in interim_analyses(_MOST_PAIRS)
             if min_loss(interim.pairs, family, controlled=controlled) is not None
         )
-        names = first_names([row.case for row in effectless], _MOST_NAMES)
+        names = first_names([case_reach.case for case_reach in effectless], _MOST_NAMES)
         yield (
             f"{names}: {cap} pairs"
             f" show no effect of any size among {plural(family, 'question')}: raise pairs.cap to"

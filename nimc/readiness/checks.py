@@ -396,7 +396,7 @@ def _type_fields(check: Any, name: str) -> dict[str, Any]:
 
 
 def _default(check: Any, name: str) -> Any:
-    """Return a class's value of a variable; None if it has no such variable, or no value of it."""
+    """Return a class's value of a variable; None if it has no such variable, or has no value."""
     if name not in check.var_space or not check.var_space[name].is_defined():
         return None
     return check.var_space[name].default_value

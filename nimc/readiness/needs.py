@@ -266,8 +266,8 @@ def slurm(environment: Mapping[str, str], needed: bool) -> list[HostFinding]:
 def peculiarities(node: Host) -> Iterator[HostFinding]:
     """Yield the properties of a host's hardware that limit what can be measured on it."""
     if host.processor_family(node.processor) is None:
-        words = host.processor_words(node.processor)
-        detail = f"{words} ({node.cpu_model}) is in no table: tools choose no counters for it"
+        processor = host.processor_words(node.processor)
+        detail = f"{processor} ({node.cpu_model}) is in no table: tools choose no counters for it"
         yield gap("processor", detail, "add it to FAMILIES of records/machine/host.py")
     if node.memory_side_cache_b:
         size = f"{node.memory_side_cache_b / 2**30:g} GiB"
@@ -341,15 +341,15 @@ def used_devices(node: Host, machine: Machine) -> Iterator[HostFinding]:
 def inactive_reason(name: str, present: Sequence[Device]) -> str:
     """Return why the writers' port is inactive, with the active ports; empty if it is active."""
     device = devices.find(name, present)
-    number = devices.parse_name(name).port
+    port_number = devices.parse_name(name).port
     if device is None or not device.ports:
         return ""
-    port = device.port(number)
+    port = device.port(port_number)
     if port and (port.is_active or port.state == "unknown"):
         return ""
     active = [port.number for port in device.ports if port.is_active]
     names = ", ".join(str(devices.parse_name(name)._replace(port=number)) for number in active)
-    state = f"port {number} is {port.state}" if port else f"no port {number}"
+    state = f"port {port_number} is {port.state}" if port else f"no port {port_number}"
     return f"{state}; active: {names or 'none'}"
 
 

@@ -57,6 +57,7 @@ def settings_of(config: Path) -> ReframeSettings:
 def _settings_of(
     config: Path, _content: bytes, _environment: frozenset[tuple[str, str]]
 ) -> ReframeSettings:
+    # Names are read here, so that a file with a system, partition or environment without one fails.
     code = (
         "import json, os, runpy; site = runpy.run_path(sys.argv[1])['site_configuration'];"
         "systems = site['systems'];"

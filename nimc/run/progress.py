@@ -67,10 +67,10 @@ class ExpectedTime(NamedTuple):
     most_s: float
 
 
-def expected_total(parts: Iterable[ExpectedTime]) -> ExpectedTime:
-    """Return the expected time of all parts, one after another."""
-    parts = list(parts)
-    return ExpectedTime(sum(part.least_s for part in parts), sum(part.most_s for part in parts))
+def expected_total(expected_times: Iterable[ExpectedTime]) -> ExpectedTime:
+    """Return the sum of expected times."""
+    times = list(expected_times)
+    return ExpectedTime(sum(time.least_s for time in times), sum(time.most_s for time in times))
 
 
 @dataclass(kw_only=True)
@@ -175,15 +175,15 @@ class Display:
             self._shown_block, self._next_s = block_name, now_s + PLAIN_S
             self.tell(line)
 
-    def tell(self, text: str) -> None:
+    def tell(self, line: str) -> None:
         """Print a line that stays."""
         self.close()
-        print(f"nimc: {one_line(text)}", file=sys.stderr, flush=True)
+        print(f"nimc: {one_line(line)}", file=sys.stderr, flush=True)
 
-    def detail(self, text: str) -> None:
+    def detail(self, line: str) -> None:
         """Print a line that only verbose output has."""
         if self._progress == "verbose":
-            self.tell(text)
+            self.tell(line)
 
     def tell_run(self, sample: Mapping[str, Any]) -> None:
         """Print a run if output is verbose, else the first rejected run of each case and reason."""
