@@ -12,19 +12,19 @@ from typing import Annotated, Any, Literal
 
 from records.arms import Role
 
-#: 7 says `accepted` where 6 said `kept`; both are read (`upgraded`). Others are not.
+#: Schema 7 says `accepted` where schema 6 said `kept`. Both are read (`upgraded`), others are not.
 SCHEMA_VERSION = 7
 _PREVIOUS_VERSION = 6
 #: Part of messages: the version that reads other schemas of samples and runs.
 OLDER_SCHEMAS = "nimc 0.1.0 (commit f7826cd1) reads older ones"
 
-#: Marks a field that has few distinct values in a run. Readers store each value once.
+#: Marks a field that has few distinct values in a run. Readers store each distinct value once.
 NAME = "name"
 Name = Annotated[str, NAME]
 
 Better = Literal["lower", "higher"]
 
-#: `both`: as many bytes are written as read, at once; figures are those of one direction.
+#: `both`: as many bytes are written as read, at the same time; figures are those of one direction.
 #: `receive`: the target's CPU receives messages (two-sided).
 Direction = Literal["write", "read", "both", "receive"]
 
@@ -74,38 +74,39 @@ class WriterRecord:
     origin: str
     target: str
     #: Transport of the bytes: a fabric of docs/fabrics.md, `RDMA` (unknown device), `none`
-    #: (control). Alone or after a device's and `+`: `two-sided`, if the target's processor receives
-    #: messages that stand for writes; `receives`, if it receives messages as `direction` says.
-    #: `EFA, emulated` if the target did not count RDMA writes.
+    #: (control). `two-sided`, alone or after the device's transport and `+`: the target's processor
+    #: receives messages that stand for writes. `receives`, likewise: it receives messages, as
+    #: `direction` says. `EFA, emulated`: the target did not count RDMA writes.
     transport: str
     #: Size of one write, bytes; 0 for a control, which writes nothing.
     message_b: int
     #: Requested rate, bytes per second; None is full rate.
     asked_b_s: float | None
-    #: Rate that the writer reaches with no application running, bytes per second: median of all
-    #: rows but the first at the start of the block; under a timetable, of the rehearsed writes.
+    #: Rate that the writer reaches while no application runs, bytes per second: median of its rows
+    #: at the start of the block, without the first; under a timetable, of the rehearsed writes.
     rate_alone_b_s: float
     #: Time-weighted mean rate in the part of the application's window (its start to its end) that
-    #: the writer's rows cover, bytes per second; under a timetable over the time of its writes.
-    #: Rows cover the time between them too if it was counted what passed then.
+    #: the writer's rows cover, bytes per second; under a timetable, over the time of its writes.
+    #: Rows also cover the time between them if the bytes that passed then were counted.
     rate_b_s: float
     #: Lowest rate of any reported row that overlaps the window, or `rate_b_s` if that is lower;
     #: under a timetable, of a write. Bytes per second.
     rate_min_b_s: float
     #: Bytes written in the part of the window that its rows cover, as reported by the writer.
     bytes_b: float
-    #: Bytes counted by the target's device in `counted_s`, of all its writers (not to be added up)
-    #: and other traffic; for target `*`, by the devices of all. None: no counter was read.
+    #: Bytes that the target's device counted in `counted_s`: those of all its writers and of other
+    #: traffic, so they cannot be added over writers; for target `*`, those that the devices of all
+    #: targets counted. None: no counter was read.
     counted_b: float | None = None
-    #: Time between its two readings, just before the application started and after it ended; and
-    #: its rate while no application ran, bytes per second. None: not read.
+    #: Time between two readings of this counter, just before the application started and after it
+    #: ended; and its rate while no application ran, bytes per second. None: not read.
     counted_s: float | None = None
     counted_alone_b_s: float | None = None
     #: Name of that counter, for instance `rdma:mlx5_0/1` or `net:eth0`.
     counter: str | None = None
-    #: The origin's use of the target's memory; `write` of a control.
+    #: The origin's use of the target's memory; `write` for a control.
     direction: Direction = "write"
-    #: Memory of the target that its messages pass through again and again, bytes; 0 for a control.
+    #: Memory of the target that the messages pass through again and again, bytes; 0 for a control.
     footprint_b: int | None = None
     #: NUMA node that the buffers of both ends were bound to; None: not bound.
     buffer_node: int | None = None
@@ -130,22 +131,22 @@ class WriterRecord:
     #: The proof of the writes, besides the writer's report: bytes counted by the target's `device`,
     #: marks of the writer in its `memory`, or nothing; None for a control.
     proof: Proof | None = None
-    #: Share of the bytes claimed that the target found in its memory; None: not looked.
+    #: Share of the bytes claimed that the target found in its memory; None: it did not look.
     overwritten_share: float | None = None
-    #: Share of a core that a control used within the window (none is required, since the
-    #: application may take it); None for a writer.
+    #: Share of a core that a control used within the window; no least share is required, since the
+    #: application may take the core. None for a writer.
     cpu_share: float | None = None
-    #: Options that the programs of both ends got for their fabric, such as the index of a GID, and
-    #: by the machine's file (`perftest_options`); None for a control and under a timetable.
+    #: Options that the programs of both ends got, for their fabric, such as the index of a GID, and
+    #: from the machine's file (`perftest_options`); None for a control and under a timetable.
     target_options: str | None = None
     origin_options: str | None = None
-    #: Queue pairs over which its program wrote; None for a control and under a timetable.
+    #: Queue pairs over which the writer's program wrote; None for a control and under a timetable.
     queue_pairs: int | None = None
-    #: The limiter that held it below its full rate: the `agent`, which suspends it again and again,
-    #: or the program's own `software`; None at full rate.
+    #: The limiter that held the writer below its full rate: the `agent`, which suspends the writer
+    #: again and again, or the program's own `software`; None at full rate.
     limited_by: str | None = None
-    #: Mean rate from its second row to the start of the application, bytes per second; None for a
-    #: control, without such a row and under a timetable.
+    #: Mean rate from the writer's second row to the start of the application, bytes per second;
+    #: None for a control, without a second row by then, and under a timetable.
     rate_before_b_s: float | None = None
 
 
@@ -157,14 +158,14 @@ class TimetableRecord:
     writers: int | None = None
     #: Planned length of a write, seconds.
     length_s: float | None = None
-    #: Tolerance for the start and end of each write, seconds. And the share of planned writing that
-    #: may be missing or in excess.
+    #: Tolerance for the start and end of each write, seconds; and the largest share of the planned
+    #: writing that may be missing or in excess.
     tolerance_s: float | None = None
     allowed_share: float | None = None
     #: Messages per write.
     messages: int = 0
-    #: Writes due within the window, those of them that were made in it, those of these that
-    #: were too slow to count, and writes made twice or outside the plan.
+    #: Writes that were due within the window; of these, the writes that were made within it; of
+    #: these, the writes that were too slow to count; and writes made twice or outside the plan.
     planned: int = 0
     done: int = 0
     slow: int = 0
@@ -180,7 +181,8 @@ class TimetableRecord:
     start_worst_s: float = 0.0
     end_median_s: float = 0.0
     end_worst_s: float = 0.0
-    #: Connection set-up of a write, which is not part of it; and the largest clock error.
+    #: Time of a write's connection set-up, which is not part of the write, seconds; and the largest
+    #: clock error.
     setup_median_s: float = 0.0
     setup_worst_s: float = 0.0
     clock_error_s: float = 0.0
@@ -190,7 +192,7 @@ class TimetableRecord:
 class DeviceBytes:
     """Bytes that passed one device of a node during a run."""
 
-    #: Its name, and the bytes that arrived and left.
+    #: Name of the device, and the bytes that arrived and left.
     device: str
     received_b: int
     sent_b: int
@@ -210,8 +212,8 @@ class NodeConditions:
     steal_share: float | None = None
     #: Mean frequency of the application's cores if it is pinned, else of all, Hz.
     frequency_hz: float | None = None
-    #: Bytes per second that its devices received and sent, and their counters, joined with `+`;
-    #: None also where writers are on the same host.
+    #: Bytes per second that the node's devices received and sent, and their counters, joined with
+    #: `+`; None also if writers are on the same host.
     received_b_s: float | None = None
     sent_b_s: float | None = None
     counter: str | None = None
@@ -248,8 +250,8 @@ class Sample:
     outcome: Outcome
     #: One line of text; None if the sample was accepted.
     reason: str | None
-    #: Start (Unix time by the conductor's clock) and duration of the application's run, seconds; of
-    #: the run, and 0, if the application never started.
+    #: Start (Unix time by the conductor's clock) and duration of the application, seconds. If it
+    #: never started: start of the run, and 0.
     start_s: float
     elapsed_s: float
     #: Figure of merit in SI units, above 0 if accepted; None if the run yielded none.
@@ -265,9 +267,10 @@ class Sample:
     provenance: Name
     #: Seed of the block's order of runs; may be wider than 64 bits.
     seed: Annotated[int, NAME]
-    #: Other figures that the workload reports, SI units in the key names.
+    #: Other figures that the workload reports, in SI units; a key ends with its unit if it has one.
     fom_extra: dict[str, float] = field(default_factory=dict)
-    #: One for each writer, or the control; empty without, and if a timetable did not begin.
+    #: One for each writer, or the control; empty if there was neither, or its timetable did not
+    #: begin.
     writers: list[WriterRecord] = field(default_factory=list)
     #: None if the writers wrote evenly, or their timetable did not begin.
     timetable: TimetableRecord | None = None
@@ -280,13 +283,13 @@ class Sample:
     #: Factor -> level. Treatments without writes have no factors of the writes but `rate`.
     factors: Annotated[dict[str, Level], NAME] = field(default_factory=dict)
     #: Time from the end of the application in the block's previous run to its start in this one,
-    #: seconds; None for the first run of a block. If that run never started its application, from
-    #: the moment when everything had stopped.
+    #: seconds; None for the first run of a block. If the previous run never started its
+    #: application, the time begins when everything had stopped.
     lead_in_s: float | None = None
     #: Memory that each rank works in, or each thread of STREAM and membench, bytes: what a check
-    #: makes of its sizes (docs/workloads.md). None of checks that do not say it.
+    #: computes from its sizes (docs/workloads.md). None if the check does not tell it.
     working_set_b: float | None = None
-    #: One for each target node; empty if the application never started.
+    #: One record for each target node; empty if the application never started.
     conditions: list[NodeConditions] = field(default_factory=list)
     #: SHA-256 of the lines of its counts in `counters/`; None if nothing was counted.
     counters_sha256: str | None = None
@@ -338,8 +341,9 @@ State = Literal["counted", "multiplexed", "not supported", "not counted"]
 class CounterRow:
     """One count."""
 
-    #: Of a count of a node by a tool, its first rank; of the tools `node` and `origin`, the node's
-    #: index in the sample's `nodes`, or `origin_nodes`; -1 for all of them (`NodesRow`).
+    #: Number of the rank; if a tool counted a whole node, that of the node's first rank. For the
+    #: tools `node` and `origin`, the node's index in the sample's `nodes` or `origin_nodes`; -1
+    #: for all nodes together (`NodesRow`).
     rank: int
     #: The tool's name of the event: `cycles`, or `cycles:u` for user mode only.
     event: str
@@ -357,13 +361,14 @@ class CounterRow:
 class NodesRow(CounterRow):
     """One counter of all nodes of a job that has many; `rank` is -1, and `value` their sum.
 
-    Of a share or a frequency, `value` is their mean.
+    For a share or a frequency, `value` is their mean.
     """
 
-    #: How many nodes had it, and the median over them. None in a row of one rank or node.
+    #: Number of nodes that had the counter, and the median over them. None in a row of one rank or
+    #: node.
     nodes: int | None = None
     median: float | None = None
-    #: Extremes, and the indices of the nodes that had them, as `rank` of a node.
+    #: Extremes, and the indices of the nodes that had them, as in `rank`.
     least: float | None = None
     least_node: int | None = None
     most: float | None = None

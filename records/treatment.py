@@ -85,7 +85,7 @@ class Start:
     devices: list[str] = field(default_factory=list)
     #: Name of the tool that wraps every rank (`reframe_tests/tools/`), if any.
     tool: str | None = None
-    #: Memory that each rank works in, bytes, as `Sample.working_set_b`.
+    #: Memory that each rank works in, bytes (`Sample.working_set_b`).
     working_set_b: float | None = None
 
 
@@ -93,7 +93,8 @@ class Start:
 class Treatment:
     """One arm at one level of each factor."""
 
-    #: Unique in its block: the arm, and levels that differ from the first (`on@rate=25%`).
+    #: Unique in its block: the arm, and the levels that are not the first of their factors
+    #: (`on@rate=25%`).
     name: str
     #: Empty until the check has laid out the application.
     start: Start = Start(command=[])
