@@ -43,7 +43,7 @@ class ProgramAnswer:
         return self.status == 0
 
     @property
-    def missing(self) -> bool:
+    def is_missing(self) -> bool:
         """Return whether there is no such program."""
         return self.status is None and self.stderr == _MISSING
 

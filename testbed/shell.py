@@ -35,7 +35,7 @@ def run(
     Raises MachineError, whose message begins with `label`, by default the command line.
     """
     answer = ask(command, environment(env), timeout_s=timeout_s, stdin=stdin)
-    if answer.missing:
+    if answer.is_missing:
         raise MachineError(_MISSING.format(command[0]))
     if not answer.ok:
         raise MachineError(f"{label or ' '.join(command)}: {answer.reason}")

@@ -119,7 +119,9 @@ def look_at_nodes(
         status, pending = run_job(
             destination, check_options, folder, tell, interrupts, any_answered, tell_progress
         )
-        return replace(read_job_look(folder, status), limit=pending.limit if pending else None)
+        return replace(
+            read_job_look(folder, status), limit=pending.limit_reason if pending else None
+        )
 
 
 @dataclass(frozen=True)

@@ -81,7 +81,7 @@ class ClusterFacts:
     @property
     def origins(self) -> Origins:
         """Return where the origins come from, as in a site file."""
-        single_node = self.target.nodes < 2
+        single_node = self.target.node_count < 2
         if self.hetjob_refusal or (single_node and self.origin_partition is self.target):
             return Origins(policy="same_host" if single_node else "same_job")
         return Origins(policy="hetjob", partition=self.origin_partition.name)

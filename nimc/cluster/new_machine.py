@@ -81,7 +81,7 @@ def host_pattern(host: str) -> str:
 
 def access(partition: SlurmPartition) -> list[str]:
     """Return the options that every job in a partition needs."""
-    exclusive = [] if partition.whole_nodes else ["--exclusive"]
+    exclusive = [] if partition.gives_whole_nodes else ["--exclusive"]
     return [f"--partition={partition.name}", *exclusive]
 
 

@@ -100,7 +100,7 @@ class PendingJob:
         return f"waits in the queue{reason}{start}"
 
     @property
-    def limit(self) -> str | None:
+    def limit_reason(self) -> str | None:
         """The reason if it is a limit or a policy, else None."""
         return self.reason if _LIMIT_REASON.fullmatch(self.reason) else None
 

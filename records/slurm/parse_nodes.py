@@ -82,12 +82,12 @@ class SlurmPartition:
     """A partition, from `scontrol show partition`."""
 
     name: str
-    default: bool
+    is_default: bool
     #: Longest job, seconds; None: unlimited.
     limit_s: int | None
     #: True if jobs get whole nodes only.
-    whole_nodes: bool
-    nodes: int
+    gives_whole_nodes: bool
+    node_count: int
     #: Limits of a job: CPUs per node and per socket, MiB per node and per CPU.
     cpus_per_node: int | None = None
     cpus_per_socket: int | None = None
@@ -116,22 +116,22 @@ def partitions(scontrol_output: str) -> list[SlurmPartition]:
     usable = []
     for fields in map(fields_of, scontrol_output.splitlines()):
         name = fields.get("PartitionName", "")
-        nodes = number(fields.get("TotalNodes", ""))
-        if NAME.fullmatch(name) and fields.get("State") == "UP" and nodes:
+        node_count = number(fields.get("TotalNodes", ""))
+        if NAME.fullmatch(name) and fields.get("State") == "UP" and node_count:
             usable.append(
                 SlurmPartition(
                     name=name,
-                    default=fields.get("Default") == "YES",
+                    is_default=fields.get("Default") == "YES",
                     limit_s=limit_s(fields.get("MaxTime", "")),
-                    whole_nodes=_gives_whole_nodes(fields),
-                    nodes=nodes,
+                    gives_whole_nodes=_gives_whole_nodes(fields),
+                    node_count=node_count,
                     cpus_per_node=_limit(fields, "MaxCPUsPerNode"),
                     cpus_per_socket=_limit(fields, "MaxCPUsPerSocket"),
                     memory_mib=_limit(fields, "MaxMemPerNode"),
                     memory_mib_per_cpu=_limit(fields, "MaxMemPerCPU"),
                 )
             )
-    return sorted(usable, key=lambda partition: not partition.default)
+    return sorted(usable, key=lambda partition: not partition.is_default)
 
 
 def _gives_whole_nodes(fields: Mapping[str, str]) -> bool:

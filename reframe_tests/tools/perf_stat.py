@@ -105,7 +105,7 @@ class PerfStat(Tool):
     def missing(self) -> str | None:
         """Return why perf cannot count here, or None."""
         answer = _trial_answer(os.environ.get("PATH"))
-        if answer.missing:
+        if answer.is_missing:
             return "perf is not installed (Debian: linux-perf, RHEL: perf)"
         if answer.status is None:
             return f"perf stat does not run: {answer.reason}"

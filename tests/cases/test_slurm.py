@@ -60,7 +60,7 @@ def limit_of_job_7(text: str, folder: Path) -> str | None:
     """Return the limit for which a job waits; `FOLDER` is its working folder."""
     job = parse.jobs_in_folder(folder, text.replace("FOLDER", str(folder)))["7"]
     assert job
-    return job.limit
+    return job.limit_reason
 
 
 def partition_option(text: str, _: Path) -> str | None:
@@ -68,7 +68,7 @@ def partition_option(text: str, _: Path) -> str | None:
 
 
 BATCH = parse_nodes.SlurmPartition(
-    name="batch", default=True, limit_s=None, whole_nodes=False, nodes=1
+    name="batch", is_default=True, limit_s=None, gives_whole_nodes=False, node_count=1
 )
 
 

@@ -287,7 +287,7 @@ def _line(text: bytes, _: Path) -> None:
 
 
 _BATCH = parse_nodes.SlurmPartition(
-    name="batch", default=True, limit_s=None, whole_nodes=False, nodes=1
+    name="batch", is_default=True, limit_s=None, gives_whole_nodes=False, node_count=1
 )
 _SLURM = [
     Target(

@@ -14,7 +14,7 @@ def test_a_program_that_fails_says_why_in_its_last_line() -> None:
     answer = ask(["/bin/sh", "-c", "echo out; echo no >&2; echo file >&2; exit 3"])
     assert (answer.name, answer.status) == ("sh", 3)
     assert (answer.stdout, answer.stderr) == ("out\n", "no\nfile\n")
-    assert (answer.ok, answer.missing, answer.text) == (False, False, "out\nno\nfile\n")
+    assert (answer.ok, answer.is_missing, answer.text) == (False, False, "out\nno\nfile\n")
     assert (answer.first_line, answer.last_line, answer.reason) == (
         "no",
         "file",
@@ -39,7 +39,7 @@ def test_one_that_does_not_start_or_end_has_no_status(
     command: list[str], missing: bool, reason: str
 ) -> None:
     answer = ask(command, timeout_s=0.05)
-    assert (answer.status, answer.ok, answer.missing, answer.reason) == (
+    assert (answer.status, answer.ok, answer.is_missing, answer.reason) == (
         None,
         False,
         missing,

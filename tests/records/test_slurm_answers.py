@@ -26,7 +26,8 @@ def answer(name: str) -> str:
 )
 def test_partitions_that_give_whole_nodes(name: str, whole: dict[str, bool]) -> None:
     partitions = {
-        partition.name: partition.whole_nodes for partition in parse_nodes.partitions(answer(name))
+        partition.name: partition.gives_whole_nodes
+        for partition in parse_nodes.partitions(answer(name))
     }
     assert partitions == whole
     default = next(iter(whole))
@@ -35,7 +36,8 @@ def test_partitions_that_give_whole_nodes(name: str, whole: dict[str, bool]) -> 
     shared = answer(name).replace("EXCLUSIVE", "NO").replace("Exclusive=NODE", "Exclusive=USER")
     assert parse_nodes.whole_node_partitions(shared) == set()
     assert (
-        next(part.name for part in parse_nodes.partitions(answer(name)) if part.default) == default
+        next(part.name for part in parse_nodes.partitions(answer(name)) if part.is_default)
+        == default
     )
 
 

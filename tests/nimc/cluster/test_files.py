@@ -76,10 +76,10 @@ def test_origins_are_of_the_partition_that_is_named_after_them(tmp_path):
     """As in the minicluster, whose targets' partition may have a single node."""
     facts = cluster_facts()
     compute = facts.target
-    origin = replace(compute, name="Origins", default=False, nodes=1)
-    everything = replace(compute, name="all", default=False)
+    origin = replace(compute, name="Origins", is_default=False, node_count=1)
+    everything = replace(compute, name="all", is_default=False)
     for nodes in (1, 3):
-        partitions = [replace(compute, nodes=nodes), everything, origin]
+        partitions = [replace(compute, node_count=nodes), everything, origin]
         text = site_text(replace(facts, partitions=partitions))
         box = loaded(tmp_path / str(nodes), text)
         assert (box.partition, box.origins.policy, box.origins.partition) == (
@@ -169,7 +169,7 @@ def test_where_hetjobs_are_refused_origins_are_of_the_same_job(tmp_path):
     refused = cluster_facts(hetjob_refusal="0: batch takes\nno \x1b[31mheterogeneous jobs")
     assert loaded(tmp_path, site_text(refused)).origins.policy == "same_job"
     assert "\x1b" not in site_text(refused)
-    alone = replace(refused, partitions=[replace(refused.partitions[0], nodes=1)])
+    alone = replace(refused, partitions=[replace(refused.partitions[0], node_count=1)])
     on_one = loaded(tmp_path / "alone", site_text(alone))
     assert on_one.origins.policy == "same_host"
     localhost = machine.load("localhost")
@@ -209,7 +209,7 @@ def test_the_config_has_all_partitions_that_run_jobs(tmp_path):
         assert [environment["env_vars"] for environment in whole["environments"]] == variables
         assert whole["systems"][0]["partitions"][0]["launcher"] == launcher
     # On one host the application keeps off the origin's cores.
-    one = [replace(cluster_facts().partitions[0], nodes=1)]
+    one = [replace(cluster_facts().partitions[0], node_count=1)]
     localhost = runpy.run_path(str(ROOT / "configs/localhost.py"))["site_configuration"]
     _, *unbound = localhost["systems"][0]["partitions"][0]["env_vars"]
     for mpi, variables in ((["none"], unbound), (["pmix"], [])):
@@ -243,8 +243,12 @@ def read(name: str) -> str:
 
 def test_what_slurm_prints():
     assert parse_nodes.partitions(read("partitions.txt")) == [
-        SlurmPartition(name="batch", default=True, limit_s=86400, whole_nodes=True, nodes=3),
-        SlurmPartition(name="debug", default=False, limit_s=1800, whole_nodes=False, nodes=2),
+        SlurmPartition(
+            name="batch", is_default=True, limit_s=86400, gives_whole_nodes=True, node_count=3
+        ),
+        SlurmPartition(
+            name="debug", is_default=False, limit_s=1800, gives_whole_nodes=False, node_count=2
+        ),
     ]
     settings = parse.settings(read("config.txt"))
     assert (settings["AllowSpecResourcesUsage"], settings["ClusterName"]) == ("No", "minicluster")
