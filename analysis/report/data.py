@@ -146,15 +146,19 @@ class RunData:
     def pair_s(self) -> dict[str, float]:
         """Case -> mean time of a pair: the time of all its blocks, divided by its pairs that count.
 
-        The time of a block is that from the start of its first run to the end of its last one.
+        The time of a block is that from the start of its first run to the end of its last one. If
+        rejected runs leave a treatment with fewer pairs, those of the treatment with the most are
+        used.
         """
-        pairs = {row.case: row.pairs for row in self.results if row.pairs}
+        pairs: dict[str, int] = {}
+        for row in self.results:
+            pairs[row.case] = max(row.pairs, pairs.get(row.case, 0))
         end_s = pl.col("start_s") + pl.col("elapsed_s")
         blocks = self.samples.group_by(pl.col("case").cast(pl.String), "block").agg(
             took_s=end_s.max() - pl.col("start_s").min()
         )
         cases = blocks.group_by("case").agg(pl.sum("took_s")).iter_rows()
-        return {case: took_s / pairs[case] for case, took_s in cases if case in pairs}
+        return {case: took_s / pairs[case] for case, took_s in cases if pairs.get(case)}
 
     def commands(self, shell: Shell | None) -> RunCommands:
         """Commands that continue the run in `shell`, which is None if they are for another host."""

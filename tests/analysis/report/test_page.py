@@ -556,6 +556,19 @@ def test_the_time_of_a_pair_is_that_of_the_blocks_of_its_case(run: RunData) -> N
     assert run.pair_s["lammps"] == pytest.approx(41 * 10.5 / 10, rel=0.1)
 
 
+def test_rejected_runs_of_one_treatment_do_not_lengthen_the_pairs_of_the_others(
+    tmp_path: Path,
+) -> None:
+    """Only one pair of the repeated baseline counts, which comes last among the results."""
+    runs = [
+        reject(sample, "rejected", "disturbed") if sample.arm == "aa" and sample.pair else sample
+        for sample in samples(LAMMPS, pairs=10)
+    ]
+    run = loaded_run(tmp_path / "run", runs)
+    assert {row.arm: row.pairs for row in run.results}["aa"] == 1
+    assert run.pair_s["lammps"] == pytest.approx(41 * 10.5 / 10, rel=0.1)
+
+
 def test_what_was_measured_is_counted(run: RunData) -> None:
     """Two blocks of a warm-up and six pairs of four treatments, and one of ten pairs."""
     measured = summary(run)[0]
