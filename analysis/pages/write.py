@@ -49,7 +49,8 @@ def gather(folders: Sequence[Path], output: Path) -> tuple[list[MachineHistory],
             for run, path in paths.items()
             if (report := path / "report" / "report.html").exists()
         }
-        last = rows.filter(run=rows["run"][-1])
+        last_run = rows["run"][-1]
+        last_rows = rows.filter(run=last_run)
         histories.append(
             MachineHistory(
                 machine=machine,
@@ -59,8 +60,8 @@ def gather(folders: Sequence[Path], output: Path) -> tuple[list[MachineHistory],
                 below_reference=[
                     case for case in surveyed.below_reference if case.machine == machine
                 ],
-                facts=_facts(paths.get(rows["run"][-1])),
-                emulated=bool(last["emulated"].fill_null(False).any()),
+                facts=_facts(paths.get(last_run)),
+                emulated=bool(last_rows["emulated"].fill_null(False).any()),
                 reports=reports,
             )
         )

@@ -75,7 +75,6 @@ def _case_rows(effects: Sequence[Result], sizes_b: LevelSizes) -> list[dict[str,
     for row in sorted(effects, key=lambda row: _sort_key(row, factor, sizes_b)):
         if factor not in row.factors:
             continue
-        arm, _ = arm_and_levels(row.arm)
         rows.append(
             {
                 "case": row.case,
@@ -85,7 +84,9 @@ def _case_rows(effects: Sequence[Result], sizes_b: LevelSizes) -> list[dict[str,
                 "reached_b_s": row.writer_rate_b_s,
                 "factor": factor,
                 "at": ", ".join(f"{name} {_level(row, name)}" for name in picture_factors),
-                "line": treatment_name(arm, {name: _level(row, name) for name in line_factors}),
+                "line": treatment_name(
+                    arm_and_levels(row.arm).arm, {name: _level(row, name) for name in line_factors}
+                ),
                 "level": _level(row, factor),
                 "verdict": row.verdict_text,
             }
@@ -115,8 +116,7 @@ def _sort_key(row: Result, factor: str, sizes_b: LevelSizes) -> tuple[float, boo
     level = _level(row, factor)
     quantity = sizes_b.get((row.case, row.arm, factor), level_value(level))
     # Names of treatments leave out first levels.
-    _, named_levels = arm_and_levels(row.arm)
-    return quantity, factor in named_levels, level
+    return quantity, factor in arm_and_levels(row.arm).levels, level
 
 
 _FLOOR_COLUMNS = ("noise_floor_low", "noise_floor_high")

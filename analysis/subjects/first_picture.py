@@ -69,7 +69,7 @@ def first_picture_view(run: RunData) -> View | None:
         pictures=[overview_plot(rows, published_slowdowns, "slowdown")],
         wide_in=WIDE_IN,
         unsteady_cases=[row.case for row in rows if not is_steady(row.noise_floor)],
-        arms=in_table_order({arm for arm, _ in map(arm_and_levels, (row.arm for row in rows))}),
+        arms=in_table_order({arm_and_levels(row.arm).arm for row in rows}),
         has_control=any(row.control for row in rows),
         has_next_allocation=any(row.next for row in rows),
         published_texts=[
@@ -82,8 +82,7 @@ def first_picture_view(run: RunData) -> View | None:
 
 def _has_first_levels(row: Result) -> bool:
     """Return whether all factors of a treatment are at their first levels, which names omit."""
-    _, named_levels = arm_and_levels(row.arm)
-    return not named_levels
+    return not arm_and_levels(row.arm).levels
 
 
 def overview_plot(rows: Sequence[Result], published: Sequence[float | None], name: str) -> Picture:

@@ -89,8 +89,7 @@ def _runs_under_writes(run: RunData) -> pl.DataFrame:
 
 def _varies_only_cells(arm: str) -> bool:
     """Return whether all factors but those of cells are at their first levels in a treatment."""
-    _, named_levels = arm_and_levels(arm)
-    return named_levels.keys() <= _CELL_FACTORS
+    return arm_and_levels(arm).levels.keys() <= _CELL_FACTORS
 
 
 def _size_texts(column: str) -> pl.Expr:
@@ -215,8 +214,8 @@ def _shown_statements(pairs: pl.DataFrame) -> pl.DataFrame:
 
 def _log_times(group: pl.DataFrame, columns: Sequence[str]) -> Values:
     """Logarithms of the times in `columns`, a row per pair; NaN for a missing repeated baseline."""
-    compared_columns = columns[:2]
-    complete = group.drop_nulls(compared_columns)
+    treated, reference, *_ = columns
+    complete = group.drop_nulls([treated, reference])
     times = complete.select(pl.col(columns).cast(pl.Float64).log())
     return times.fill_null(float("nan")).to_numpy()
 

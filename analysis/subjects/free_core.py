@@ -114,7 +114,7 @@ def _interrupts(run: RunData) -> pl.DataFrame:
     device_names, counts = _site_devices(run), _interrupt_counts(run)
     rows = []
     for record in _free_node_records(run).iter_rows(named=True):
-        _, named_levels = arm_and_levels(str(record["arm"]))
+        named_levels = arm_and_levels(str(record["arm"])).levels
         has_free_cores = bool(named_levels.keys() & _FREE_CORE_FACTORS)
         hosts = hosts_of(run.provenance.get(str(record["provenance"])))
         if not (has_free_cores and record["free_cpus"] and record["node"] in hosts):

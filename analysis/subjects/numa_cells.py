@@ -59,7 +59,9 @@ def cell_treatments(run: RunData) -> pl.DataFrame:
         "workers": pl.when(has_no_workers).then(pl.lit("")).otherwise(factor_level("workers")),
     }
     names = ("case", "arm", "baseline")
-    shortest = pl.col("arm").sort_by(pl.col("arm").str.len_chars(), maintain_order=True).first()
+    shortest_name = (
+        pl.col("arm").sort_by(pl.col("arm").str.len_chars(), maintain_order=True).first()
+    )
     return (
         run.samples.lazy()
         .filter(pl.col("role") == "effect")
@@ -74,7 +76,7 @@ def cell_treatments(run: RunData) -> pl.DataFrame:
         )
         .drop_nulls()
         .unique(maintain_order=True)
-        .filter(pl.col("arm") == shortest.over("case", *CELL_COLUMNS))
+        .filter(pl.col("arm") == shortest_name.over("case", *CELL_COLUMNS))
         .sort(CELL_COLUMNS, maintain_order=True)
         .collect()
     )

@@ -115,9 +115,9 @@ FINDINGS = Question(
     title="RDMA and NUMA: findings of Nelson and Palmieri",
     text="Each finding as a ratio between the rates of communications of two cells: the median of"
     " all ratios between their runs, which are not paired. 'Yes' and 'no' require an interval that"
-    " does not contain 1. Cells of different cases were measured one after the other: intervals do"
-    " not include drift in between. Pages count as locked if every run pinned at least one message,"
-    " in all cells whose pinned memory is known. Writes that register no memory pin none.",
+    " does not contain 1. Cells of different cases were measured one after the other, and intervals"
+    " do not include the drift between them. Pages count as locked if every run pinned at least one"
+    " message, in all cells whose pinned memory is known. Writes that register no memory pin none.",
     rows=_findings,
     by=("finding", "compared"),
     estimates={"ratio": ratio_of_sets("first_rate_b_s", "second_rates_b_s")},
