@@ -269,7 +269,7 @@ class Hub:
 
         if not await self.wait_for(listening, timeout_s):
             for state in states:
-                if not state.listening:
+                if not state.listening and not state.ended:
                     state.ended = f"its passive side did not listen within {timeout_s:.0f} s"
         return states
 

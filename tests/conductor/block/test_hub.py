@@ -211,6 +211,21 @@ def test_origins_start_once_all_passive_sides_listen(reports, ended, allowed_s):
         assert state.ended is None if ended is None else state.ended.endswith(ended)
 
 
+def test_a_passive_side_that_has_ended_keeps_its_reason_while_another_is_waited_for():
+    def answer(node, order):
+        if isinstance(order, messages.StartEnd) and node == "n7":
+            return [messages.WriterNews(writer=order.writer.index, ended="no port")]
+        return []
+
+    async def talk(hub):
+        sides = [ONE, replace(ONE, index=1, target="o1")]
+        return await hub.start_passive_sides(PERFTEST, sides, 0.1)
+
+    ended, silent = with_agents(["o1", "n7"], answer, talk)
+    assert ended.ended == "no port"
+    assert silent.ended.endswith("did not listen within 0 s")
+
+
 def test_what_a_writer_reports_and_is_told(monkeypatch):
     monkeypatch.setattr(type(PERFTEST), "freezes_target", lambda *_: True)
     orders, begun_s = [], 1000.0
