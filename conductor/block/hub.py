@@ -32,7 +32,7 @@ MOST_UNTIMED_CALLERS = 64
 PATIENCE_S = 1.0
 #: Maximum files that the conductor has open in addition to one for each agent.
 FILES_BESIDES_AGENTS = 2 * MOST_CALLERS
-#: Maximum nodes without an agent that an error names.
+#: Maximum nodes without an agent, or without its answer, that an error names.
 _MOST_NAMED = 8
 #: Pause after a connection could not be accepted, seconds.
 _RETRY_S = 0.1
@@ -317,7 +317,8 @@ class Hub:
     ) -> dict[str, _Answer]:
         """Send nodes their orders; return node -> its answer.
 
-        Raises MachineError if an agent does not answer in time: `an agent did not ACTION`.
+        Raises MachineError if an agent does not answer in time. The message says that it did not
+        `action`, and names its node.
         """
         links = [self._links[node] for node in orders]
         for link in links:
@@ -333,7 +334,9 @@ class Hub:
             return not pending
 
         if not await self.wait_for(all_answered, timeout_s):
-            raise MachineError(f"an agent did not {action} within {timeout_s:.0f} s")
+            silent = [link.node for link in links if answer_type not in link.answers]
+            names = first_names(silent, _MOST_NAMED)
+            raise MachineError(f"an agent did not {action} within {timeout_s:.0f} s: {names}")
         return {link.node: link.answers[answer_type] for link in links}
 
     def close(self) -> None:

@@ -11,7 +11,7 @@ from conductor import messages, wire
 from conductor.agent.agent import Agent
 from conductor.block.hub import AgentGoneError, Hub, shortest_counts_s
 from conductor.injectors import INJECTORS
-from conductor.readings import CounterSample, MeterRecord, Placement, RateRow
+from conductor.readings import CounterSample, MeterRecord, NodeSeries, Placement, RateRow
 from records.errors import MachineError
 from tests import made_writers
 from tests.conductor.conftest import LOGS, Sent
@@ -287,10 +287,15 @@ def test_who_does_not_answer_is_named_with_what_it_did_not_do():
     async def talk(hub):
         with pytest.raises(MachineError, match="no agent from n8, n9 after 0 s"):
             await hub.await_agents(["n8", "n7", "n9"], 0.1)
-        with pytest.raises(MachineError, match="did not read its node's load within 0 s"):
-            await hub.ask({"n7": messages.EndWatch()}, messages.WatchRecord, ASKED, 0.1)
+        orders = dict.fromkeys(["n6", "n7"], messages.EndWatch())
+        with pytest.raises(MachineError, match=r"did not read its node's load within 0 s: n7$"):
+            await hub.ask(orders, messages.WatchRecord, ASKED, 0.1)
 
-    with_agents(["n7"], lambda *_: [], talk)
+    def answer(node, order):
+        watched = isinstance(order, messages.EndWatch) and node == "n6"
+        return [messages.WatchRecord(NodeSeries(node=node))] if watched else []
+
+    with_agents(["n6", "n7"], answer, talk)
 
 
 def test_an_agent_that_is_given_no_order_ends_with_the_reason():
