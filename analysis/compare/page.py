@@ -81,7 +81,7 @@ SCHEMA = 3
 
 
 def write_page(folder: Path, compared: ComparedSides) -> Path:
-    """Writes compare.html and compare.json into `folder`; returns the page."""
+    """Write compare.html and compare.json into `folder`, and return the path of the page."""
     make_folder(folder)
     replace_text(folder / "compare.json", json_file({"schema": SCHEMA, **compared.document()}))
     page = folder / "compare.html"

@@ -32,6 +32,7 @@ def labelled_facts(record: Mapping[str, Any]) -> list[tuple[str, str]]:
 
 
 def _flattened(record: Mapping[str, Any], prefix: str) -> list[tuple[str, str | None]]:
+    """All facts of a record as `_fact` returns them; labels begin with `prefix`."""
     rows: list[tuple[str, str | None]] = []
     for key, value in record.items():
         if isinstance(value, Mapping):
@@ -66,6 +67,7 @@ def _label(prefix: str, key: str) -> str:
 
 
 def _fact(prefix: str, key: str, value: Any) -> tuple[str, str | None]:
+    """The label and the text of one fact; no text if it is not known."""
     label = _label(prefix, key)
     suffix = _unit_suffix(key)
     label_without_unit = _label(prefix, key.removesuffix(suffix))
@@ -87,7 +89,7 @@ def ranges_text(values: Sequence[Any]) -> str:
     ranges: list[tuple[Any, Any]] = []
     for value in values:
         first, last = ranges[-1] if ranges else (None, None)
-        if type(value) is type(last) is int and value == last + 1:
+        if type(value) is int and type(last) is int and value == last + 1:
             ranges[-1] = (first, value)
         else:
             ranges.append((value, value))

@@ -82,8 +82,6 @@ def _case_view(case: CaseData, anchor: str) -> View:
 
 #: Readers of a page are assumed to have a shell on this host, in any folder.
 _ON_THIS_HOST = Shell()
-
-
 #: Schema of the JSON files next to a report. It rises if a key goes or changes its meaning.
 SCHEMA = 2
 
@@ -94,7 +92,7 @@ class Report:
 
     machine: str
     page: Path
-    data: list[Path]
+    data_paths: list[Path]
     runs: list[RunData]
 
     def document(self) -> dict[str, Any]:
@@ -102,7 +100,7 @@ class Report:
         return {
             "machine": self.machine,
             "page": str(self.page),
-            "data": [str(path) for path in self.data],
+            "data": [str(path) for path in self.data_paths],
             "runs": [run.document() for run in self.runs],
         }
 
@@ -114,40 +112,42 @@ def make_reports(
     force: bool = False,
     shell: Shell | None = _ON_THIS_HOST,
 ) -> list[Report]:
-    """Writes a report for each machine among the run folders `paths`.
+    """Write a report for each machine of the runs in the folders `paths`.
 
-    The report of a single run goes to its own `report/`; others need the folder `output`, with one
-    subfolder per machine if there are several. Commands on the page are for `shell`, which is None
-    if the page is read elsewhere. Before anything is written, raises InputError for an invalid
-    run, for a folder of another user and, unless `force`, for a run with faults.
+    Without the folder `output`, there must be a single run; its report goes to its own `report/`.
+    If there are several machines, each has a subfolder of `output`. Commands on the page are for
+    `shell`, which is None if the page is read elsewhere. Raises InputError, before anything is
+    written, for an invalid run, for a folder of another user and, unless `force`, for a run with
+    faults.
     """
     folders = list(dict.fromkeys(Path(os.path.realpath(path)) for path in paths))
     if output is None and len(folders) > 1:
         raise InputError("--output: a folder is required for the report of more than one run")
-    target = output or folders[0] / "report"
+    report_folder = output or folders[0] / "report"
     if output is None:
-        for path in (folders[0], target):
+        for path in (folders[0], report_folder):
             with suppress(FileNotFoundError, NotADirectoryError):
                 if reason := reason_to_distrust(path):
                     raise InputError(f"{path}: {reason}; allowed: --output with another folder")
-    loaded = (load_run(folder, force=force) for folder in folders)
-    runs_by_machine = grouped((run.header.machine, run) for run in loaded)
+    loaded_runs = (load_run(folder, force=force) for folder in folders)
+    runs_by_machine = grouped((run.header.machine, run) for run in loaded_runs)
+    has_subfolders = len(runs_by_machine) > 1
     return [
-        _write(target / machine if len(runs_by_machine) > 1 else target, machine, runs, shell)
+        _write(report_folder / machine if has_subfolders else report_folder, machine, runs, shell)
         for machine, runs in runs_by_machine.items()
     ]
 
 
 def _write(folder: Path, machine: str, runs: list[RunData], shell: Shell | None) -> Report:
     make_folder(folder)
-    data = write_data(folder, runs)
+    data_paths = write_data(folder, runs)
     page = folder / "report.html"
     replace_text(page, render(runs, shell))
-    return Report(machine, page, data, runs)
+    return Report(machine, page, data_paths, runs)
 
 
 def write_data(folder: Path, runs: Sequence[RunData]) -> list[Path]:
-    """Writes the data files of `runs`; returns their paths.
+    """Write the data files of `runs`, and return their paths.
 
     These are results.json, results.parquet, samples.parquet, pairs.parquet and, if they have rows,
     the files that sections declare (`analysis.report.sections`).
@@ -162,9 +162,9 @@ def write_data(folder: Path, runs: Sequence[RunData]) -> list[Path]:
         "results.parquet": results_table(runs),
         **data_files(runs),
     }
-    for name, data in files.items():
-        if isinstance(data, pl.DataFrame):
-            write_table(folder / name, data)
+    for name, content in files.items():
+        if isinstance(content, pl.DataFrame):
+            write_table(folder / name, content)
         else:
-            replace_text(folder / name, json_file({"schema": SCHEMA, **data}))
+            replace_text(folder / name, json_file({"schema": SCHEMA, **content}))
     return [folder / name for name in files]
