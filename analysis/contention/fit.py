@@ -25,7 +25,7 @@ from analysis.contention.parameters import (
     or_nan,
     rates_together,
 )
-from analysis.contention.sweep import Array, Curves, Point, Sweep, curves
+from analysis.contention.sweep import Array, Curves, Point, Sweep, curves_of
 from records.errors import InputError
 
 #: Cauchy's constant, in standard deviations: larger residuals weigh little in a fit.
@@ -126,50 +126,52 @@ def _can_be_fitted(points: list[Point]) -> bool:
 
 def _fit_placement(points: list[Point]) -> tuple[Parameters, dict[str, str]]:
     """Parameters of a placement and, for each that is None, the reason."""
-    measured = curves(points)
-    return _without_undetermined(_best_parameters(measured), measured)
+    curves = curves_of(points)
+    return _without_undetermined(_best_parameters(curves), curves)
 
 
-def _best_parameters(c: Curves) -> Parameters:
+def _best_parameters(curves: Curves) -> Parameters:
     """The parameters with the lowest criterion, among the best guesses and their refinements."""
-    guesses = _guesses(c)
-    distances_of_guesses = (np.abs(residuals(p, c)) for p in guesses)
-    distances = min(distances_of_guesses, key=lambda distances: float(distances.sum()))
-    distances = distances[distances > 0]
-    estimate = MEDIAN_TO_DEVIATION * float(np.median(distances)) if distances.size else 0.0
-    noise = max(estimate, MIN_NOISE if len(c.n) > FEW_POINTS else MIN_NOISE_OF_FEW_POINTS)
-    knee = math.ceil(_saturating_cores(guesses[0]) - 0.1)
+    guesses = _guesses(curves)
+    distances_of_guesses = (np.abs(residuals(p, curves)) for p in guesses)
+    least_distances = min(distances_of_guesses, key=lambda distances: float(distances.sum()))
+    known = least_distances[least_distances > 0]
+    estimate = MEDIAN_TO_DEVIATION * float(np.median(known)) if known.size else 0.0
+    noise = max(estimate, MIN_NOISE if len(curves.n) > FEW_POINTS else MIN_NOISE_OF_FEW_POINTS)
+    uncontended = guesses[0]
+    # The plateau is noisy: a knee just above a whole number of cores is at that number.
+    knee = math.ceil(_saturating_cores(uncontended) - 0.1)
 
     def criterion(p: Parameters) -> float:
-        return _criterion(p, c, noise) + TIE_BREAK_PENALTY * abs((p.n_seq_max or knee) - knee)
+        return _criterion(p, curves, noise) + TIE_BREAK_PENALTY * abs((p.n_seq_max or knee) - knee)
 
     guesses.sort(key=criterion)
     # Least squares may end in a local minimum, so the guesses compete, too.
-    refined = [_refined(p, c, noise) for p in guesses[:MAX_REFINED_GUESSES]]
+    refined = [_refined(p, curves, noise) for p in guesses[:MAX_REFINED_GUESSES]]
     return min(*guesses[:MAX_REFINED_GUESSES], *refined, key=criterion)
 
 
-def _criterion(p: Parameters, c: Curves, noise: float) -> float:
+def _criterion(p: Parameters, curves: Curves, noise: float) -> float:
     """Bayesian information criterion, with a bounded loss for the log-likelihood.
 
     The penalty for a parameter is bounded, too.
     """
-    measurements = int(np.isfinite(c.rates).sum())
+    measurements = int(np.isfinite(curves.rates).sum())
     # Both maxima at the same number of cores are one break.
     breaks = {p.n_par_max, p.n_seq_max} - {None}
-    parameter_count = len(_determined_parameters(p, c.most_cores)) + len(breaks)
+    parameter_count = len(_determined_parameters(p, curves.most_cores)) + len(breaks)
     penalty = min(math.log(measurements), MAX_PARAMETER_PENALTY)
-    return 2 * _loss(residuals(p, c), noise) + parameter_count * penalty
+    return 2 * _loss(residuals(p, curves), noise) + parameter_count * penalty
 
 
-def residuals(p: Parameters, c: Curves) -> Array:
+def residuals(p: Parameters, curves: Curves) -> Array:
     """Relative differences of the model from all four curves; 0 for rates that are unknown."""
-    grid = np.arange(1, c.most_cores + 1)
+    grid = np.arange(1, curves.most_cores + 1)
     communications_alone = np.full(grid.shape, p.b_comm_seq_b_s or 0.0)
     predicted = (computations_alone(p, grid), communications_alone, *rates_together(p, grid))
     deviations = [
-        _deviation(rates[c.n - 1], measured)
-        for rates, measured in zip(predicted, c.rates, strict=True)
+        _deviation(rates[curves.n - 1], measured)
+        for rates, measured in zip(predicted, curves.rates, strict=True)
     ]
     return np.nan_to_num(np.concatenate(deviations), nan=0.0)
 
@@ -195,29 +197,31 @@ def _losses(relative: Array, noise: float) -> Array:
 # First guesses.
 
 
-def _guesses(c: Curves) -> list[Parameters]:
+def _guesses(curves: Curves) -> list[Parameters]:
     """A guess without contention, and guesses for the pairs of maxima that fit the totals best."""
-    alone_is_measured = np.isfinite(c.comp_alone).any()
-    comp = c.comp_alone if alone_is_measured else c.comp_par
-    b_comp, t_seq = _knee(c.n[np.isfinite(comp)], comp[np.isfinite(comp)])
-    comm_alone = c.comm_alone[np.isfinite(c.comm_alone)]
+    alone_is_measured = np.isfinite(curves.comp_alone).any()
+    comp = curves.comp_alone if alone_is_measured else curves.comp_par
+    b_comp, t_seq = _knee(curves.n[np.isfinite(comp)], comp[np.isfinite(comp)])
+    comm_alone = curves.comm_alone[np.isfinite(curves.comm_alone)]
     uncontended = replace(
         UNKNOWN,
         b_comp_seq_b_s=b_comp,
         t_seq_max_b_s=t_seq if alone_is_measured else None,
         b_comm_seq_b_s=float(np.median(comm_alone)) if comm_alone.size else None,
     )
-    total = c.comp_par + c.comm_par
+    total = curves.comp_par + curves.comm_par
     measured = np.isfinite(total) & (total > 0)
-    pairs = _pairs_of_maxima(c, uncontended)
+    pairs = _pairs_of_maxima(curves, uncontended)
     if uncontended.b_comm_seq_b_s is None or b_comp <= 0 or not measured.any() or not len(pairs):
         return [uncontended]
-    solutions, losses = _capacities(c.n[measured], total[measured], uncontended, pairs)
+    solutions, losses = _capacities(curves.n[measured], total[measured], uncontended, pairs)
     guesses = [uncontended]
     for index in np.argsort(losses, kind="stable")[:MAX_GUESSED_PAIRS]:
         if np.isfinite(losses[index]):
             n_par, n_seq = map(int, pairs[index])
-            guesses += _with_shares(_with_capacity(uncontended, n_par, n_seq, solutions[index]), c)
+            guesses += _with_shares(
+                _with_capacity(uncontended, n_par, n_seq, solutions[index]), curves
+            )
     return guesses
 
 
@@ -241,7 +245,7 @@ def _knee(n: CoreCounts, rates: Array) -> tuple[float, float | None]:
     return slope, plateau
 
 
-def _pairs_of_maxima(c: Curves, uncontended: Parameters) -> CoreCounts:
+def _pairs_of_maxima(curves: Curves, uncontended: Parameters) -> CoreCounts:
     """Pairs (n_par_max, n_seq_max) that the measured numbers of cores allow.
 
     `n_seq_max` is at least the knee of computations alone. If `n_par_max` is larger, the equations
@@ -249,7 +253,7 @@ def _pairs_of_maxima(c: Curves, uncontended: Parameters) -> CoreCounts:
     computations alone never saturate, `n_seq_max` is the largest number. No maximum is the second
     largest number: the single measurement beyond it has no slope.
     """
-    core_counts = [int(n) for n in np.unique(c.n)]
+    core_counts = [int(n) for n in np.unique(curves.n)]
     second_largest = core_counts[-2:-1]  # empty if only one number was measured
     maxima = [n for n in core_counts if n not in second_largest]
     if uncontended.t_seq_max_b_s is None:
@@ -284,6 +288,7 @@ def _capacities(
         cauchy_weight = 1 / (1 + (deviations / CAUCHY_DEVIATIONS) ** 2)
         weight = np.where(demand > capacity, cauchy_weight, 0.0) / totals**2
         gram = np.einsum("pni,pn,pnj->pij", basis, weight, basis)
+        # A small ridge, so that the matrix can be inverted even if all weights are 0.
         ridge = 1e-9 * np.trace(gram, axis1=1, axis2=2)[:, None, None] + 1e-300
         right_side = np.einsum("pni,pn,n->pi", basis, weight, totals)
         solution = np.linalg.solve(gram + ridge * np.eye(3), right_side[:, :, None])[:, :, 0]
@@ -326,7 +331,7 @@ def _with_capacity(uncontended: Parameters, n_par: int, n_seq: int, solution: Ar
     return replace(guess, t_par_max2_b_s=t_par2, n_seq_max=n_seq, delta_r_b_s=delta_r)
 
 
-def _with_shares(guess: Parameters, c: Curves) -> list[Parameters]:
+def _with_shares(guess: Parameters, curves: Curves) -> list[Parameters]:
     """The guess with each share that communications may keep.
 
     A share is the median over the numbers of cores at which communications are at their floor.
@@ -336,8 +341,8 @@ def _with_shares(guess: Parameters, c: Curves) -> list[Parameters]:
     b_comp, b_comm = or_nan(guess.b_comp_seq_b_s), or_nan(guess.b_comm_seq_b_s)
     n_par, n_seq = guess.n_par_max or 1, guess.n_seq_max or 1
     floor_from = n_seq if n_seq - n_par > 1 else 1
-    measured = np.isfinite(c.comm_par)
-    n, rates = c.n[measured], c.comm_par[measured]
+    measured = np.isfinite(curves.comm_par)
+    n, rates = curves.n[measured], curves.comm_par[measured]
     shares = rates / b_comm if b_comm else np.ones_like(rates)
     alphas = []
     for alpha in (0.0, 1.0):
@@ -369,14 +374,14 @@ def _determined_parameters(p: Parameters, most_cores: int) -> list[str]:
     return [name for name in CONTINUOUS_PARAMETERS if name not in undetermined]
 
 
-def _refined(p: Parameters, c: Curves, noise: float) -> Parameters:
+def _refined(p: Parameters, curves: Curves, noise: float) -> Parameters:
     """Least squares of the continuous parameters with Cauchy's loss. Numbers of cores are fixed."""
-    names = _determined_parameters(p, c.most_cores)
+    names = _determined_parameters(p, curves.most_cores)
     start = np.array([float(getattr(p, name)) for name in names])
     is_slope = np.array([name.startswith("delta_") for name in names])
     is_share = np.array([name == "alpha" for name in names])
     unit = np.where(is_share, 1.0, np.abs(start))
-    unit = np.where(is_slope, (p.t_par_max_b_s or 1.0) / c.most_cores, unit)
+    unit = np.where(is_slope, (p.t_par_max_b_s or 1.0) / curves.most_cores, unit)
     unit = np.where(unit > 0, unit, 1.0)
 
     def build(scaled: Array) -> Parameters:
@@ -385,10 +390,10 @@ def _refined(p: Parameters, c: Curves, noise: float) -> Parameters:
 
     # A slope may lose a third of the capacity with one core. delta_l cannot be negative, since
     # t_par_max is the largest total. Some published delta_r are negative.
-    upper = np.where(is_slope, c.most_cores / 3, np.where(is_share, 1.0, 3.0))
-    lower = np.array([-c.most_cores / 3 if name == "delta_r_b_s" else 0.0 for name in names])
+    upper = np.where(is_slope, curves.most_cores / 3, np.where(is_share, 1.0, 3.0))
+    lower = np.array([-curves.most_cores / 3 if name == "delta_r_b_s" else 0.0 for name in names])
     solved = least_squares(
-        lambda scaled: residuals(build(scaled), c),
+        lambda scaled: residuals(build(scaled), curves),
         np.clip(start / unit, lower, upper),
         bounds=(lower, upper),
         loss="cauchy",
@@ -409,7 +414,7 @@ def _with_total_at_n_seq(p: Parameters) -> Parameters:
 # Parameters that a sweep does not determine.
 
 
-def _without_undetermined(p: Parameters, c: Curves) -> tuple[Parameters, dict[str, str]]:
+def _without_undetermined(p: Parameters, curves: Curves) -> tuple[Parameters, dict[str, str]]:
     """The parameters, None if the sweep does not determine them, and the reason for each None."""
     # The parameters of the capacity, and those that need it.
     capacity_parameters = [
@@ -418,18 +423,18 @@ def _without_undetermined(p: Parameters, c: Curves) -> tuple[Parameters, dict[st
         "n_seq_max",
     ]
     reasons: dict[str, str] = {}
-    most_cores = c.most_cores
+    most_cores = curves.most_cores
     if p.t_seq_max_b_s is None:
         reason = (
             "computations alone still scale: their maximum lies beyond the largest measured number"
             f" of cores ({most_cores})"
-            if np.isfinite(c.comp_alone).any()
+            if np.isfinite(curves.comp_alone).any()
             else "computations alone were not measured"
         )
         names = ("n_seq_max", "t_seq_max_b_s", "t_par_max2_b_s", "delta_r_b_s")
         reasons |= dict.fromkeys(names, reason)
     elif p.t_par_max_b_s is not None:
-        n = c.n[np.isfinite(c.comp_alone)]
+        n = curves.n[np.isfinite(curves.comp_alone)]
         grid = np.arange(1, most_cores + 1)
         lowered = computations_alone(p, grid) < computations_alone(
             replace(p, t_seq_max_b_s=None), grid
@@ -441,9 +446,8 @@ def _without_undetermined(p: Parameters, c: Curves) -> tuple[Parameters, dict[st
         reason = "communications alone were not measured"
         reasons = dict.fromkeys((*capacity_parameters, "b_comm_seq_b_s"), reason) | reasons
     elif p.t_par_max_b_s is None:
-        reason = (
-            f"no capacity up to {most_cores} cores fits better than noise alone{_largest_losses(c)}"
-        )
+        losses = _largest_losses(curves)
+        reason = f"no capacity up to {most_cores} cores fits better than noise alone{losses}"
         reasons = dict.fromkeys(capacity_parameters, reason) | reasons
     else:
         n_par, n_seq = p.n_par_max or most_cores, p.n_seq_max
@@ -461,14 +465,14 @@ def _without_undetermined(p: Parameters, c: Curves) -> tuple[Parameters, dict[st
     return replace(p, **dict.fromkeys(reasons)), reasons
 
 
-def _largest_losses(c: Curves) -> str:
+def _largest_losses(curves: Curves) -> str:
     """The largest loss of each side with the other running, in words; empty if none was measured.
 
     If losses are large but the capacity is unknown, the equations do not describe the machine.
     """
     sides = (
-        ("computations", c.comp_alone, c.comp_par),
-        ("communications", c.comm_alone, c.comm_par),
+        ("computations", curves.comp_alone, curves.comp_par),
+        ("communications", curves.comm_alone, curves.comm_par),
     )
     losses = []
     for name, alone, together in sides:

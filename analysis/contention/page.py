@@ -19,7 +19,7 @@ from analysis.contention.parameters import (
     placements,
     predict,
 )
-from analysis.contention.sweep import Point, Sweep, curves
+from analysis.contention.sweep import Point, Sweep, curves_of
 from analysis.display.document import Table
 from analysis.report.plots import drawing, light_colour, render_page, themed_svg
 from records.groups import grouped
@@ -44,7 +44,7 @@ def stacked_plot(prediction: Prediction, points: Sequence[Point], name: str) -> 
         axes.fill_between(n, 0, comp, color=light_colour(COMP_COLOUR), alpha=0.45, lw=0)
         axes.fill_between(n, comp, comp + comm, color=light_colour(COMM_COLOUR), alpha=0.45, lw=0)
         axes.plot(n, prediction.comp_alone_b_s / _GB, color=light_colour(ALONE_COLOUR), lw=1.6)
-        measured = curves(points)
+        measured = curves_of(points)
         total = measured.comp_par + measured.comm_par
         _draw_measured(axes, measured.n, measured.comp_alone, light_colour(ALONE_COLOUR), "D")
         _draw_measured(axes, measured.n, measured.comp_par, light_colour(COMP_COLOUR), "s")
@@ -90,7 +90,7 @@ def grid_plot(
 
 
 def _draw_placement(axes: Axes, prediction: Prediction, points: Sequence[Point]) -> None:
-    n, measured = prediction.n, curves(points)
+    n, measured = prediction.n, curves_of(points)
     for side, colour, marker in (
         ("comp", light_colour(COMP_COLOUR), "s"),
         ("comm", light_colour(COMM_COLOUR), "o"),

@@ -159,7 +159,7 @@ class Curves:
         return self.comp_alone, self.comm_alone, self.comp_par, self.comm_par
 
 
-def curves(points: Sequence[Point]) -> Curves:
+def curves_of(points: Sequence[Point]) -> Curves:
     """The points of one placement as arrays."""
 
     def curve(rate: str) -> Array:
