@@ -139,7 +139,7 @@ def arm_and_levels(treatment: str) -> ArmAndLevels:
     return ArmAndLevels(arm, {factor: level for factor, _, level in named})
 
 
-@cache  # asked for each of thousands of cases
+@cache  # called for each of thousands of cases
 def arm_of(treatment: str) -> Arm:
     """The arm of a treatment: `on` for `on@rate=25%`."""
     return ARMS.get(arm_and_levels(treatment).arm, _UNKNOWN_ARM)

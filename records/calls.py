@@ -38,7 +38,7 @@ class Call:
 
     @property
     def required_folder(self) -> Path | None:
-        """The folder in which the command must be typed: that of a user's own command, or None."""
+        """The folder in which the command must be typed; None if it can be typed in any folder."""
         return self.folder if self.tail else None
 
     def save(self, run: Path) -> None:

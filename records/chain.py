@@ -43,7 +43,7 @@ def file_digest(path: Path) -> str:
 
 
 def link(previous_value: str, content: bytes) -> str:
-    """Return the value of `content` after the value of what precedes it."""
+    """Return the value of `content` that follows the previous value."""
     return digest(previous_value.encode() + content)
 
 

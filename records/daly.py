@@ -63,7 +63,7 @@ class DalyWriters:
     #: Number of writes in progress at any time, rounded and as computed.
     concurrent_writers: int
     concurrent_writers_exact: float
-    #: The paper's constant share of what is counted.
+    #: Number of writers if the paper's constant share of the ranks writes.
     constant_share_writers: int
     #: Writes started per second at Daly's interval.
     writes_per_s: float

@@ -53,7 +53,7 @@ def make_named_folder(folder: Path) -> None:
 
 
 def require_output(path: Path, *, folder: bool = False) -> None:
-    """Raise InputError if the path exists and is no regular file, or with `folder` no folder."""
+    """Raise InputError if the path exists but is not a regular file, or with `folder` a folder."""
     if not folder:
         _require_regular(path)
     elif os.path.lexists(path):
@@ -75,7 +75,7 @@ def replace_text(path: Path, text: str, mode: int | None = None) -> None:
 def replace_bytes(path: Path, content: bytes, mode: int | None = None) -> None:
     """Write `content` to disk; the folder must exist. `mode`: permissions; None: the usual ones.
 
-    Raises InputError if the path is no regular file, and OSError with the file's name if writing
+    Raises InputError if the path is not a regular file, and OSError with the file's name if writing
     fails.
     """
     folder = _open_folder(path.parent)
@@ -152,9 +152,9 @@ def read_regular(path: Path, most_b: int, *, follow: bool = False) -> bytes:
 def reason_to_distrust(path: Path, *, or_root: bool = False) -> str | None:
     """Return why another user may have made a file or folder; None if it is the user's own.
 
-    The user's own is no link, belongs to this user (or, with `or_root`, to root), and cannot be
-    written by others. Its group may write if nobody else is in it (umask 002). Raises
-    FileNotFoundError if there is no such file.
+    A file is the user's own if it is not a link, belongs to this user (or, with `or_root`, to
+    root), and cannot be written by others. Its group may write if nobody else is in the group
+    (umask 002). Raises FileNotFoundError if there is no such file.
     """
     status = path.lstat()
     if stat.S_ISLNK(status.st_mode):

@@ -15,7 +15,7 @@ from records.sample import WriterRecord
 
 #: Raised when a key is removed or changes its meaning.
 SCHEMA = 1
-#: Files of an injection in progress: its readings, a line each; and all other facts.
+#: Files of an injection in progress: its readings, one per line; and all other facts.
 READINGS_FILE, HEAD_FILE = "readings.jsonl", "head.json"
 
 #: What ended the writes: the end of the command, the time limit of `--for`, Ctrl-C or a signal, or

@@ -65,7 +65,7 @@ _CONSEQUENCE = re.compile(
             # MPICH and Cray MPICH.
             r"error stack:|^aborting job:|^=   (?:BAD TERMINATION|EXIT CODE|CLEANING UP|PID \d)",
             r"^YOUR APPLICATION TERMINATED",
-            # Frames, and what only separates.
+            # Frames of a stack, and separators.
             r"^ *\d+ +\S*\(\S*\+0x[0-9a-f]+\)|^=+ ?backtrace",
         ]
     )

@@ -133,7 +133,8 @@ async def spawn_in_terminal(
     """Start a command as a shell would; it is killed if this process dies.
 
     It joins the process group `group`, which the keys of the terminal reach. With None it has a
-    group of its own. `stdin`: None is this process's. Raises OSError if there is no such program.
+    group of its own. `stdin`: None stands for this process's. Raises OSError if there is no such
+    program.
     """
     killed_with_parent = signalled_with_parent(os.getpid(), signal.SIGKILL)
 

@@ -22,7 +22,7 @@ _MISSING = (FileNotFoundError, NotADirectoryError)
 def run_folders(results: Path) -> list[Path]:
     """Folders of runs in `results`, sorted by name, without links and unreadable folders.
 
-    Raises InputError if `results` is no folder of runs.
+    Raises InputError if `results` is not a folder of runs.
     """
     require_results(results)
     return sorted(
@@ -104,7 +104,7 @@ class KeptLogs:
         self._free_b = MAX_RUN_LOGS_B - sum(path.lstat().st_size for path in stored)
 
     def keep(self, path: Path, *, needed: bool) -> KeptLog:
-        """Compress an output, and return what its sample states of it.
+        """Compress an output, and return what its sample states about it.
 
         An output that is too large is not compressed. It stays as it is if it is `needed`. Once
         the sample is on disk, the caller removes the outputs that need not stay. Until then they

@@ -152,7 +152,7 @@ class WriterRecord:
 
 @dataclass(frozen=True, kw_only=True)
 class TimetableRecord:
-    """The short writes of a run: when they were to be made, and what came of them."""
+    """The short writes of a run: how they were planned, and how they were made."""
 
     #: Writers active at a time; if 0, nothing is planned or done.
     writers: int | None = None

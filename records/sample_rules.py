@@ -26,7 +26,7 @@ class _StoredSample(Sample):
     """A sample as stored in a file, which always states its schema."""
 
     schema: Literal[6, 7] = field(kw_only=True)
-    #: `kept` in schema 6 for what is `accepted` in schema 7.
+    #: Schema 6 says `kept` where schema 7 says `accepted`.
     outcome: Literal["kept", Outcome]  # type: ignore[assignment]
 
 
@@ -36,7 +36,7 @@ def _adapter() -> pydantic.TypeAdapter[_StoredSample]:
 
 
 def check_samples(lines: bytes, path: Path, first_line_number: int) -> None:
-    """Raise InputError for the first of these whole lines of a file that is no sample."""
+    """Raise InputError for the first of these whole lines of a file that is not a sample."""
     adapter = _adapter()
     # Pydantic accepts these words as numbers, which JSON does not have. They may also be in texts.
     has_number_words = b"NaN" in lines or b"Infinity" in lines

@@ -38,8 +38,8 @@ class Writes:
     #: Writers to each target; None: as many writers as there are targets or origins, whichever is
     #: more.
     clients: int | None = None
-    #: Queue pairs of each writer. None: as many as raise its rate, found while its uncontended rate
-    #: is measured.
+    #: Queue pairs of each writer. None: as many as raise its rate, which is tried while its
+    #: uncontended rate is measured.
     queue_pairs: int | None = 1
     #: Further options for both ends of the program.
     options: tuple[str, ...] = ()
@@ -106,7 +106,8 @@ class Treatment:
     factors: dict[str, Level] = field(default_factory=dict)
     #: Caveats for its samples only.
     notes: list[str] = field(default_factory=list)
-    #: Starts of runs that are 2, 4, 8, ... times as long; empty if the check cannot make it longer.
+    #: Starts of the application for runs that are 2, 4, 8, ... times as long; empty if the check
+    #: cannot lengthen it.
     longer: list[Start] = field(default_factory=list)
 
     def start_of(self, doublings: int) -> Start:

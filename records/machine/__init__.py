@@ -1,1 +1,1 @@
-"""A machine: its site file, and what is found on its hosts."""
+"""A machine: its site file, and the facts that are detected on its hosts."""

@@ -78,8 +78,7 @@ def _threads(proc: Path) -> Iterator[tuple[tuple[int, int], kernel_text.ProcessS
 #: name.
 BLOCK_VARIABLE = "NIMC_BLOCK"
 
-#: Slurm's daemons, which wait for processes of the block. The kernel then adds the time of these to
-#: that of the daemons' children.
+#: Slurm's daemons, which wait for processes of the block: their children's time is the block's.
 _REAPER_NAMES = frozenset({"slurmd", "slurmstepd"})
 #: Number of columns of the first line of /proc/stat that add up to all time; index of the column of
 #: stolen time.
@@ -171,8 +170,8 @@ def foreign_s(before: HostLoad, after: HostLoad) -> dict[str, float] | None:
     None if processes of other users are hidden. Times are in seconds. The time of a process that
     started and ended between the readings counts for the process that waited for it. If a process
     had ended when a reading first showed it, its time is not counted. The kernel adds the time of
-    an ended process to that of the process that adopts it, so the sum may be too large: it is
-    limited to the time of the host's hardware threads.
+    an ended process to the children's time of the process that adopts it, so the sum may be too
+    large: it is limited to the time of the host's hardware threads.
     """
     if before.foreign is None or after.foreign is None:
         return None
@@ -200,8 +199,8 @@ def _ended_ticks(
 ) -> dict[int, int]:
     """Return the ticks that ended processes had used by the first reading, by living ancestor.
 
-    The kernel adds the time of an ended process to that of its parent's children. If the parent has
-    ended too, the time goes on to the parent's parent.
+    The kernel adds the time of an ended process to the children's time of its parent. If the parent
+    has ended too, the time goes on to the parent's parent.
     """
 
     def has_ended(pid: int) -> bool:

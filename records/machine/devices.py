@@ -27,7 +27,7 @@ _WITH_PORT = re.compile(r"(.+):([0-9]{1,3})")
 _RATE = re.compile(r"[0-9]{1,6}(\.[0-9]+)?(?= Gb/sec)")
 #: `BS_200G` of Slingshot, in Gbit/s.
 _CXI_RATE = re.compile(r"[A-Z]{2}_([0-9]{1,4})G")
-#: How the GID of an IPv4 address begins, and that of a link-local address of IPv6.
+#: Beginnings of the GIDs of IPv4 addresses, and of link-local IPv6 addresses.
 _IPV4, _LINK_LOCAL = "0000:0000:0000:0000:0000:ffff:", "fe80:"
 
 
@@ -234,9 +234,9 @@ def gid_index(
 ) -> int | None:
     """Return the index of a port's preferred GID of RoCE v2; None if it has none.
 
-    A port has a GID for each address of its interface, and of the interfaces on top of it. Those of
-    `interface` are preferred, then those of IPv4 (unless `ipv4` excludes them), then those of a
-    global address of IPv6.
+    A port has a GID for each address of its interface, and of the interfaces on top of it. The GIDs
+    of `interface` are preferred; among these, GIDs of IPv4 addresses (unless `ipv4` excludes them),
+    then GIDs of global IPv6 addresses.
     """
     device, port = resolve(name, root)
     path = root / f"class/infiniband/{device}/ports/{port}"

@@ -1,12 +1,12 @@
 """The fabrics, one row each: how they are recognised, who can write there, what counts the bytes.
 
-What is special to a fabric is said here alone. `devices` reads sysfs by this table. `python -m
+Only this module has what is special to a fabric. `devices` reads sysfs by this table. `python -m
 nimc.cluster.fabric_page` makes docs/fabrics.md from it. Standard library only.
 
 Sources. Counters: shs-cxi-driver's cass_telem.c and shs-libcxi's cxi_stat.c (56 bits); Linux:
 infiniband/hw/efa/efa_verbs.c, hw/hfi1/mad.c (with opa-ff's stl_pm.h), hw/bnxt_re/hw_counters.c,
 hw/irdma/verbs.c, ethernet/chelsio/cxgb4/cxgb4_main.c, if_link.h, ABI/stable/sysfs-class-infiniband.
-Drivers: sysfs shows the driver of the PCI device, which is that of Ethernet, not that of RDMA.
+Drivers: sysfs shows the driver of the PCI device: the Ethernet driver, not the RDMA driver.
 Variables: the manuals of libfabric's providers (fi_cxi, fi_opx, fi_efa, fi_verbs, fi_tcp), of PSM2,
 UCX, Open MPI and MVAPICH2.
 """

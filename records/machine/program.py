@@ -1,4 +1,4 @@
-"""The application's program on this host, what built it, and the modules that provide it.
+"""The application's program on this host, its compilers, and the modules that provide it.
 
 Standard library only, because the conductor reads these facts on the first node.
 """

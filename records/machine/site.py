@@ -192,7 +192,7 @@ class NodeFacts(Record):
 
     @property
     def numa_nodes_per_socket(self) -> int:
-        """Number of NUMA nodes of each socket; all sockets have as many."""
+        """Number of NUMA nodes of each socket, which is the same for all sockets."""
         return max(1, len(self.numa_nodes) // self.sockets)
 
     def socket_of(self, node: int) -> int | None:

@@ -1,1 +1,1 @@
-"""Slurm: what its commands print (`parse`), who asks them (`client`), its options (`options`)."""
+"""Slurm: parsers of what its commands print, a client that calls them, and their options."""

@@ -147,7 +147,7 @@ def _scontrol(command: list[str]) -> ProgramAnswer:
 
 #: Maximum time until cancelled jobs have ended, seconds.
 END_TIMEOUT_S = 60.0
-#: Lists this user's jobs, a line `JOB|STATE|START|REASON|FOLDER` each; components of a
+#: Lists this user's jobs, with one line `JOB|STATE|START|REASON|FOLDER` per job. Components of a
 #: heterogeneous job are `JOB+N`. While the state is `PD`, the start is expected.
 JOBS_COMMAND = ("squeue", "--me", "--noheader", "--format=%i|%t|%S|%r|%Z")
 

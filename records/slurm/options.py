@@ -63,8 +63,9 @@ def agent_launcher(origins: Origins, network: str | None = None) -> list[str]:
     """A step with one task per node of the job, which shares cores with the application.
 
     It ends as soon as an agent fails, even if the conductor has not heard of that agent yet.
-    `network`: for this step, and for those of writers that an agent starts. Slingshot's plugin
-    would reserve resources for each CPU of the node, and leave none to the application: `depth=1`.
+    `network` is for this step, and for the steps of writers that an agent starts. Slingshot's
+    plugin would reserve resources for each CPU of the node and leave none to the application, so
+    `depth=1` is added.
     """
     network_settings = [f"SLURM_NETWORK={network},depth=1"] if network else []
     step = ["env", *_UNSET_CPUS, *network_settings, SRUN, "--overlap", "--ntasks-per-node=1"]

@@ -147,7 +147,7 @@ def settings(scontrol_output: str) -> dict[str, str]:
 
 
 def mpi_types(srun_output: str) -> list[str]:
-    """The types that `srun --mpi=list` prints, one a line; older versions put `srun:` before it."""
+    """The types that `srun --mpi=list` prints, one per line, in older versions after `srun:`."""
     lines = iter(srun_output.splitlines())
     for line in lines:
         if "types are" in line:  # a site may print something before
@@ -162,7 +162,7 @@ def accounts(sacctmgr_output: str) -> list[str]:
     return list(dict.fromkeys(name for name in names if NAME.fullmatch(name)))
 
 
-# Names of nodes, one a line.
+# Names of nodes, one per line.
 
 
 _HOST = re.compile(r"[A-Za-z0-9][\w.-]*", re.ASCII)
