@@ -37,11 +37,13 @@ _OTHER_ARMS = [arm for arm in ARMS if arm != BASELINE]
 VARIABLE = re.compile(r"[A-Za-z_]\w*(\.[A-Za-z_]\w*)*", re.ASCII)
 #: Maximum length of a level, characters. Levels become part of file names.
 _MAX_LEVEL_LENGTH = 40
+#: Characters that a level cannot have, besides blanks.
+_REFUSED_CHARACTERS = frozenset(',;="\\')
 
 FACTORS_RULE = (
     "a mapping of factors to lists of levels, such as rate: [0, 25%, full]; each level once: a"
     f" number, true, false, or a word of at most {_MAX_LEVEL_LENGTH} characters without , ; ="
-    " quotes, spaces"
+    ' " \\ and blanks'
 )
 CELLS_RULE = "a list of mappings of factors, or arm, to one level each, such as {workers: free}"
 
@@ -82,16 +84,19 @@ def _check_level(level: Any) -> None:
     if isinstance(level, float) and not math.isfinite(level):
         raise ValueError(f"{level} is not a finite number")
     text = level_text(level)
-    is_safe = text.isprintable() and not any(c in ',;="\\' or c.isspace() for c in text)
-    if not 0 < len(text) <= _MAX_LEVEL_LENGTH or not is_safe:
+    has_refused = any(c in _REFUSED_CHARACTERS or c.isspace() for c in text)
+    if not 0 < len(text) <= _MAX_LEVEL_LENGTH or has_refused or not text.isprintable():
         raise ValueError(f"{text!r:.60} is an invalid level")
-    if isinstance(level, str):
-        try:
-            float(level)
-        except ValueError:
-            if level not in ("true", "false"):
-                return
+    if isinstance(level, str) and (level in ("true", "false") or _reads_as_number(level)):
         raise ValueError(f"{text!r} is an invalid word: it reads as a number or a truth value")
+
+
+def _reads_as_number(word: str) -> bool:
+    try:
+        float(word)
+    except ValueError:
+        return False
+    return True
 
 
 def _word_or_quantity(read: Callable[[str, str], float], *words: str) -> Callable[[Any], str]:

@@ -131,6 +131,15 @@ def test_factors_as_a_campaign_gives_them(text: str, fault: str | None) -> None:
         assert list(read_factors(text)) == ["x"]
 
 
+def test_the_message_names_the_characters_that_a_level_cannot_have() -> None:
+    for character in (",", ";", "=", '"', "\\"):
+        with pytest.raises(InputError, match="is an invalid level") as error:
+            read_factors(f"{{x: ['a{character}b']}}")
+        named = str(error.value).partition(" without ")[2].partition(" and blanks")[0]
+        assert named.split() == [",", ";", "=", '"', "\\"]
+    assert list(read_factors('{x: ["it\'s"]}')) == ["x"]
+
+
 def test_cells_as_a_campaign_gives_them() -> None:
     assert read_cells("[{arm: aa, x.y: 1}]", "only") == [{"arm": "aa", "x.y": 1}]
     for text, fault in (
