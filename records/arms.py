@@ -147,7 +147,7 @@ def arm_of(treatment: str) -> Arm:
 
 def natural_key(name: str) -> list[tuple[float, str]]:
     """The key that sorts names by the numbers in them: `stream@2` before `stream@10`."""
-    parts = re.split(r"(\d+(?:\.\d+)?)", name)
+    parts = re.split(r"(\d+(?:\.\d+)?)", name)  # the parts with odd indices are the numbers
     return [(float(part), "") if index % 2 else (0.0, part) for index, part in enumerate(parts)]
 
 

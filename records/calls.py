@@ -94,7 +94,7 @@ class RunCommands:
         words = (*call.subject, *self._location_options(), *call.options, *options, *call.tail)
         return self._line(*words)
 
-    def shipped_campaign(self, verb: str, campaign: str) -> str:
+    def run_or_plan(self, verb: str, campaign: str) -> str:
         """The command that runs or plans a campaign of `campaigns/` on this machine."""
         return self._line(verb, campaign, *self._location_options())
 

@@ -19,6 +19,7 @@ ROOT = Path(__file__).resolve().parents[1]
 #: Python 3.13 imports a module before the code of `-c` can set the path; 3.10 lacks this option.
 _SAFE_PATH = ["-P"] if sys.version_info >= (3, 11) else []
 _SET_PATH = f"import sys; sys.path[:] = [{str(ROOT)!r}, *filter(None, sys.path)]"
+#: Calls `main` of the module that the first argument names.
 _CALL_MAIN = "from importlib import import_module; sys.exit(import_module(sys.argv.pop(1)).main())"
 
 

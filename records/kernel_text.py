@@ -39,7 +39,7 @@ def read(path: Path | str) -> str:
 
 
 @contextmanager
-def gone_or_hidden() -> Iterator[None]:
+def suppress_gone_or_hidden() -> Iterator[None]:
     """Suppress the errors of a process that has ended, or that is another user's.
 
     Other errors are raised, since they are this process's: it may have too many open files.
@@ -147,12 +147,12 @@ def stats(proc: Path = Path("/proc")) -> Iterator[tuple[int, ProcessStat]]:
             yield pid, stat
 
 
-def with_descendants(roots: Iterable[int], processes: Mapping[int, ProcessStat]) -> set[int]:
-    """The `roots` among `processes`, and all that descend from them."""
+def with_descendants(root_pids: Iterable[int], processes: Mapping[int, ProcessStat]) -> set[int]:
+    """Ids of those of `root_pids` that are among `processes`, and of their descendants."""
     children: dict[int, list[int]] = {}
     for pid, process in processes.items():
         children.setdefault(process.parent, []).append(pid)
-    reached, queue = set[int](), [pid for pid in roots if pid in processes]
+    reached, queue = set[int](), [pid for pid in root_pids if pid in processes]
     while queue:
         pid = queue.pop()
         if pid not in reached:  # a PID that was used again while PIDs were read can make a cycle

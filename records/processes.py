@@ -277,7 +277,7 @@ def _holds(pid: int, sockets: Mapping[str, int]) -> bool:
     open_files = set()
     try:
         for entry in os.scandir(f"/proc/{pid}/fd"):
-            with kernel_text.gone_or_hidden():
+            with kernel_text.suppress_gone_or_hidden():
                 open_files.add(os.readlink(entry.path))
     except PermissionError:
         return os.geteuid() in sockets.values()

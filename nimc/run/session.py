@@ -106,7 +106,7 @@ def run_processes() -> Iterator[tuple[int, str]]:
     """Yield the PID of each other process of this user that a run started, and the run's folder."""
     prefix = f"{RUN_VARIABLE}=".encode()
     for pid in set(kernel_text.pids()) - {os.getpid()}:
-        with kernel_text.gone_or_hidden():
+        with kernel_text.suppress_gone_or_hidden():
             process = Path(f"/proc/{pid}")
             if process.stat().st_uid != os.geteuid():
                 continue  # anyone can name a run in the environment of their own process

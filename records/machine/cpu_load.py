@@ -109,16 +109,16 @@ class HostLoad:
 
 def read(
     block: str,
-    roots: Collection[int],
-    exempt: Collection[int] = (),
+    root_pids: Collection[int],
+    exempt_pids: Collection[int] = (),
     earlier: HostLoad | None = None,
     root: Path = Path("/"),
 ) -> HostLoad:
     """Read the load now.
 
     A process is the block's if one of these holds: its environment has the block's variable; it is
-    one of `roots` or descends from one; it is one of `exempt`; it was the block's in the `earlier`
-    reading. Kernel threads are left out.
+    one of `root_pids` or descends from one; it is one of `exempt_pids`; it was the block's in the
+    `earlier` reading. Kernel threads are left out.
     """
     proc, at_s = root / "proc", time.monotonic()
     block_setting = f"{BLOCK_VARIABLE}={block}".encode()
@@ -130,7 +130,7 @@ def read(
     ours = {
         pid
         for pid, process in processes.items()
-        if pid in exempt or earlier_ours.get(pid) == process.start_ticks
+        if pid in exempt_pids or earlier_ours.get(pid) == process.start_ticks
     }
     # While a process runs the same program, its environment stays the same: it is read once.
     unchanged = {
@@ -142,7 +142,7 @@ def read(
         if pid not in ours and (pid, process.start_ticks, process.name) not in unchanged
     ]
     ours |= {pid for pid in new if _has_setting(proc / str(pid), block_setting)}
-    ours |= kernel_text.with_descendants(roots, processes)
+    ours |= kernel_text.with_descendants(root_pids, processes)
     others = {pid: process for pid, process in processes.items() if pid not in ours}
     # If a process has ended, nothing shows whether it was the block's.
     ended = {
@@ -158,7 +158,7 @@ def read(
         foreign=others if kernel_text.read(proc / "1/stat") else None,
         ended=ended,
         ours={pid: processes[pid].start_ticks for pid in ours},
-        reapers=frozenset({1, *exempt} | {processes[pid].parent for pid in ours}),
+        reapers=frozenset({1, *exempt_pids} | {processes[pid].parent for pid in ours}),
         stolen_ticks=stolen_ticks,
         total_ticks=total_ticks,
     )
@@ -233,7 +233,7 @@ def frequency_hz(cpus: Collection[int], root: Path = Path("/")) -> float | None:
 
 def _has_setting(process: Path, setting: bytes) -> bool:
     """Return whether a process started with `NAME=VALUE` in its environment."""
-    with kernel_text.gone_or_hidden():
+    with kernel_text.suppress_gone_or_hidden():
         return setting in (process / "environ").read_bytes().split(b"\0")
     return False
 

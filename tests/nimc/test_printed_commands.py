@@ -86,7 +86,7 @@ def test_what_else_is_advised_of_a_run_is_done(elsewhere: Nimc) -> None:
     assert (status, err) == (0, "")
     assert "localhost" in out
     status, out, err = typed(
-        elsewhere, commands.shipped_campaign("plan", "throttling"), elsewhere.folder
+        elsewhere, commands.run_or_plan("plan", "throttling"), elsewhere.folder
     )
     assert (status in (0, 1), err) == (True, "")
     assert out.startswith("throttling on localhost")
