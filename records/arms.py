@@ -30,8 +30,8 @@ class Arm:
     #: Light and dark colour, and the marker of points, for readers who cannot tell red from green.
     colours: tuple[str, str]
     marker: str
-    #: Injector that replaces the campaign's.
-    control: str | None = None
+    #: Injector of a control, which replaces the campaign's; None for all other arms.
+    control_injector: str | None = None
     #: Added to the name in figures.
     label: str = ""
 
@@ -69,7 +69,7 @@ _TABLE = (
         writing="none",
         colours=("#b7791f", "#e3b341"),
         marker="s",
-        control="spin",
+        control_injector="spin",
         label="(control)",
     ),
     Arm(

@@ -257,7 +257,7 @@ class Pairs(Record):
 
 
 class InjectorChoice(Record):
-    """The injector of the arm `on`, its message and rate."""
+    """The injector of the arms that write, its message and rate."""
 
     #: `auto` stands for the injector in the machine's file.
     name: str = Field(default="auto", description="auto, or the name of an injector")

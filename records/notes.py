@@ -29,7 +29,7 @@ class Note(Enum):
     EFA_EMULATED = (
         "EFA's writes were emulated by messages: the target counted fewer RDMA writes than were"
         " claimed",
-        "take instances and a libfabric with RDMA writes (docs/fabrics.md)",
+        "use instances and a libfabric that have RDMA writes (docs/fabrics.md)",
     )
     TWO_SIDED = (
         "writes were emulated by messages, which the target's CPU received: this is not RDMA",
@@ -97,7 +97,7 @@ class Note(Enum):
     )
     COUNTERS_SUMMED = (
         "counters of {nodes} nodes are kept as sums, medians and extremes",
-        "of up to 64 nodes the counters of each are kept",
+        "on up to 64 nodes, the counters of each node are kept",
     )
     UNPAIRED = (
         "unpaired: Slurm left {cores} cores a node to the system (--core-spec); runs without that"
@@ -128,7 +128,7 @@ class Note(Enum):
     )
     SEVERAL_FIGURES = (
         "several numbers match the figure's pattern",
-        "of ranks that print one each, take the slowest (`--worst`); else let it match one number",
+        "if ranks print one each, take the slowest (`--worst`); else let the pattern match one",
     )
     LENGTHENED = (
         "run lengthened: {variable} times {times}, so that the writers' rows fit",

@@ -113,7 +113,7 @@ def staggered_writes(
     """Plan writes of `length_s` each, so that `writers` of them are in progress throughout `run_s`.
 
     A target rests for `rest_s` after a write. With 0 writers the plan is empty. Raises InputError
-    for too few targets or too many writes.
+    for numbers out of range, too few targets or too many writes.
     """
     if not (length_s > 0 and run_s > 0 and rest_s >= 0 and writers >= 0):
         raise InputError(

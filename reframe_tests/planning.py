@@ -193,8 +193,8 @@ def _writes(
 ) -> Writes | None:
     """Return the writes of an arm; None if it has no writers. Raises InputError or ValueError."""
     row = ARMS[arm]
-    if row.control:
-        return Writes(injector=row.control, message_b=0)
+    if row.control_injector:
+        return Writes(injector=row.control_injector, message_b=0)
     if row.silent:
         return None
     if row.scheduled and scale is None:

@@ -208,7 +208,7 @@ class Machine(Record):
     name: str
     description: str
     origins: Origins
-    #: Injector of the `on` arm unless a campaign names one.
+    #: Injector of the arms that write, unless a campaign names one.
     injector: InjectorName
     #: RDMA device (`records.machine.devices`) or network interface of the writers.
     device: _Word | None = None

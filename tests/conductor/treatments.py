@@ -30,6 +30,6 @@ def treatments(
 
 def _writes(arm: str, fields: dict[str, Any], scheduled: Mapping[str, int]) -> Writes | None:
     row = ARMS[arm]
-    if row.control:
-        return Writes(injector=row.control, message_b=0)
+    if row.control_injector:
+        return Writes(injector=row.control_injector, message_b=0)
     return None if row.silent else Writes(**fields, scheduled=scheduled.get(arm))
