@@ -37,7 +37,7 @@ _MAX_EXPONENT = 1.4
 _FACTOR = 4
 #: How often a command is measured again at most, if its time seems to grow faster than that. The
 #: least times count, since other programs can only lengthen a time.
-_MAX_REPETITIONS = 3
+_MAX_RETRIES = 3
 #: Memory below this belongs to the allocator, not to the data.
 _MIN_MEMORY_B = 8 << 20
 #: Inputs are written to memory if there is space: samples are flushed one by one, which takes
@@ -119,7 +119,7 @@ def _rows(name: str, command: _Command) -> list[BenchRow]:
     sizes = [command.size, _FACTOR * command.size]
     costs = [in_own_process("growth", name, size) for size in sizes]
     cpu_s = [cost.cpu_s for cost in costs]
-    for _ in range(_MAX_REPETITIONS):
+    for _ in range(_MAX_RETRIES):
         if _exponent(cpu_s) < _MAX_EXPONENT:
             break
         repeated_s = [in_own_process("growth", name, size).cpu_s for size in sizes]
