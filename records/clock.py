@@ -83,15 +83,15 @@ def offset_from(exchanges: Sequence[Exchange], node: str) -> Offset:
     )
 
 
-def interpolated_offset(first: Offset, last: Offset, at_s: float) -> Offset:
+def interpolated_offset(earlier: Offset, later: Offset, at_s: float) -> Offset:
     """The offset at a time by our clock, from a measurement before it and one after it.
 
     The error assumes that the clocks drift evenly. Outside the two times, the offset is the nearer
     one.
     """
-    if last.at_s <= first.at_s:
-        return first
-    share = min(max((at_s - first.at_s) / (last.at_s - first.at_s), 0.0), 1.0)
-    offset_s = first.offset_s + share * (last.offset_s - first.offset_s)
-    error_s = first.error_s + share * (last.error_s - first.error_s)
+    if later.at_s <= earlier.at_s:
+        return earlier
+    share = min(max((at_s - earlier.at_s) / (later.at_s - earlier.at_s), 0.0), 1.0)
+    offset_s = earlier.offset_s + share * (later.offset_s - earlier.offset_s)
+    error_s = earlier.error_s + share * (later.error_s - earlier.error_s)
     return Offset(offset_s=offset_s, error_s=error_s, at_s=at_s)

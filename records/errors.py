@@ -49,9 +49,9 @@ def shown_value(value: Any) -> str:
     return text if len(text) <= 60 else f"{text[:57]}..."
 
 
-def suggestion(word: str, words: Iterable[str]) -> str:
-    """Return `, did you mean ...?` with the known word most like `word`; empty if none is."""
-    closest = difflib.get_close_matches(word, list(words), n=1)
+def suggestion(word: str, known_words: Iterable[str]) -> str:
+    """Return `, did you mean ...?` with the known word most like `word`; empty if none is alike."""
+    closest = difflib.get_close_matches(word, list(known_words), n=1)
     return f", did you mean '{closest[0]}'?" if closest else ""
 
 

@@ -396,10 +396,10 @@ def check_binding(node: int | None, nodes: Path = _NODES) -> None:
     """
     if node is None:
         return
-    numbers = sorted(int(path.name.removeprefix("node")) for path in nodes.glob("node[0-9]*"))
-    if node not in numbers:
-        known = ", ".join(map(str, numbers)) or "none"
-        raise OSError(errno.EINVAL, f"NUMA node {node}: this host has {known}")
+    known_nodes = sorted(int(path.name.removeprefix("node")) for path in nodes.glob("node[0-9]*"))
+    if node not in known_nodes:
+        listed = ", ".join(map(str, known_nodes)) or "none"
+        raise OSError(errno.EINVAL, f"NUMA node {node}: this host has {listed}")
     try:
         bind_memory(node)
         bind_memory(None)

@@ -121,22 +121,23 @@ def ask(
     return ProgramAnswer(name, completed.returncode, completed.stdout, completed.stderr)
 
 
-def first_line(text: str) -> str:
+def first_line(output: str) -> str:
     """The first line that is not empty, without colours; a warning only if all lines are warnings.
 
     If the line ends with a colon, the next one follows it.
     """
-    first, *rest = _lines(text) or ["no output"]
+    first, *rest = _lines(output) or ["no output"]
     return f"{first} {rest[0]}" if first.endswith(":") and rest else first
 
 
-def last_line(text: str) -> str:
+def last_line(output: str) -> str:
     """The last line that is not empty, without colours; a warning only if all lines warn."""
-    return (_lines(text) or ["no output"])[-1]
+    return (_lines(output) or ["no output"])[-1]
 
 
-def _lines(text: str) -> list[str]:
-    uncoloured = re.sub(r"\x1b\[[0-9;]*m", "", text)
+def _lines(output: str) -> list[str]:
+    """The lines that are not empty, without colours; without warnings, unless all lines are."""
+    uncoloured = re.sub(r"\x1b\[[0-9;]*m", "", output)
     lines = [line.strip() for line in uncoloured.splitlines() if line.strip()]
     return [line for line in lines if not is_warning(line)] or lines
 

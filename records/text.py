@@ -19,6 +19,6 @@ def one_line(text: str) -> str:
 def first_names(names: Iterable[object], limit: int) -> str:
     """The first `limit` names, each once, and the number of further names."""
     distinct = list(dict.fromkeys(map(str, names)))
-    text = ", ".join(distinct[:limit])
+    shown = ", ".join(distinct[:limit])
     more = len(distinct) - limit
-    return f"{text} and {more} more" if more > 0 else text
+    return f"{shown} and {more} more" if more > 0 else shown

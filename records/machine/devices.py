@@ -262,13 +262,13 @@ def driver(folder: Path) -> str:
 
 def _device(path: Path) -> Device:
     device_fabric = fabric_of(path)
-    kind = device_fabric.name if device_fabric else "RDMA"
+    transport_name = device_fabric.name if device_fabric else "RDMA"
     return Device(
         name=path.name,
-        transport=kind,
+        transport=transport_name,
         firmware=_read(path / "fw_ver") or None,
         numa_node=numa_node_of(path / "device"),
-        ports=_cxi_ports(path, kind) if path.parent.name == "cxi" else _ports(path),
+        ports=_cxi_ports(path, transport_name) if path.parent.name == "cxi" else _ports(path),
         pci=_pci_address(path),
     )
 

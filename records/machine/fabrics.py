@@ -130,14 +130,14 @@ class Fabric:
         unit = re.fullmatch(self.unit_pattern, device)
         if unit is None and self.unit_pattern:
             raise ValueError(f"MPI over {self.name} takes a unit number, and {device} has none")
-        values = {
+        placeholders = {
             "name": ucx_name,
             "device": device,
             "port": port or "1",
             "unit": unit[1] if unit else "",
         }
         templates = self.mpi_variables.items()
-        return {variable: template.format(**values) for variable, template in templates}
+        return {variable: template.format(**placeholders) for variable, template in templates}
 
 
 _VERBS_COUNTER = Counter(

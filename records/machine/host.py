@@ -184,11 +184,11 @@ def ddio(root: Path) -> str | None:
 
 def prefetchers(root: Path) -> str | None:
     """Return `all on`, or the prefetchers that are off; several texts if CPUs differ."""
-    texts = []
+    states = []
     for value in _register_values(root, _PREFETCH, _PREFETCH_MODEL):
         off = [name for bit, name in enumerate(_PREFETCHERS) if value >> bit & 1]
-        texts.append(f"off: {', '.join(off)}" if off else "all on")
-    return " | ".join(texts) or None
+        states.append(f"off: {', '.join(off)}" if off else "all on")
+    return " | ".join(states) or None
 
 
 def resctrl(root: Path) -> str | None:
@@ -209,11 +209,11 @@ def _register_values(root: Path, register: int, model: str) -> list[int]:
     for path in (root / "dev/cpu").glob("[0-9]*/msr"):
         try:
             with path.open("rb", buffering=0) as file:
-                data = os.pread(file.fileno(), _REGISTER_B, register)
+                content = os.pread(file.fileno(), _REGISTER_B, register)
         except OSError:
             return []
-        if len(data) == _REGISTER_B:
-            values.add(int.from_bytes(data, "little"))
+        if len(content) == _REGISTER_B:
+            values.add(int.from_bytes(content, "little"))
     return sorted(values)
 
 
@@ -328,8 +328,8 @@ def detect(root: Path = Path("/")) -> Host:
         int(path.name.removeprefix("cpu")) for path in (system / "cpu").glob("cpu[0-9]*")
     )
     usable = sorted(os.sched_getaffinity(0))
-    listed = _cpu_numbers(_read(system / "cpu/online"))
-    cpus = listed or _online(system / "cpu", present) or usable
+    listed_cpus = _cpu_numbers(_read(system / "cpu/online"))
+    cpus = listed_cpus or _online(system / "cpu", present) or usable
     gpu_nodes = _gpu_nodes(root)
     nodes = _numa_nodes(system / "node")
     gpu_b = sum(node.memory_b for node in nodes if node.number in gpu_nodes)
@@ -377,10 +377,10 @@ def detect(root: Path = Path("/")) -> Host:
     )
 
 
-def _cpu_numbers(text: str) -> list[int]:
+def _cpu_numbers(listed: str) -> list[int]:
     """Return the CPUs in a list of the kernel's; none if it is invalid."""
     with suppress(ValueError):
-        return cpu_list(text)
+        return cpu_list(listed)
     return []
 
 

@@ -92,11 +92,11 @@ def _stat(root: Path) -> Counts:
 def _softirqs(root: Path) -> Counts:
     """Yield the numbers of soft interrupts of networking, summed over CPUs."""
     for line in _lines(root / "proc/softirqs"):
-        name, _, counts = line.partition(":")
-        words = counts.split()
-        values = [value for word in words if (value := _count(word)) is not None]
-        if name.strip() in ("NET_RX", "NET_TX") and words and len(values) == len(words):
-            yield f"softirqs:{name.strip()}", sum(values), "count"
+        name, _, columns = line.partition(":")
+        texts = columns.split()
+        counts = [count for text in texts if (count := _count(text)) is not None]
+        if name.strip() in ("NET_RX", "NET_TX") and texts and len(counts) == len(texts):
+            yield f"softirqs:{name.strip()}", sum(counts), "count"
 
 
 def _pressure(root: Path) -> Counts:
@@ -243,10 +243,11 @@ _ETHTOOL: tuple[tuple[str, str, float, Kind], ...] = (
 )  # fmt: skip
 
 
-def parse_ethtool(interface: str, text: str) -> dict[str, NodeCounter]:
+def parse_ethtool(interface: str, ethtool_output: str) -> dict[str, NodeCounter]:
     """Return the counters that are kept from the output of `ethtool -S`."""
     counters = {}
-    for name, value in re.findall(r"^\s*([\w.]+): ([0-9]{1,20})\s*$", text, re.MULTILINE):
+    line = re.compile(r"^\s*([\w.]+): ([0-9]{1,20})\s*$", re.MULTILINE)
+    for name, value in line.findall(ethtool_output):
         for pattern, unit, factor, kind in _ETHTOOL:
             if re.fullmatch(pattern, name):
                 counters[f"{interface}:{name}"] = NodeCounter(int(value) * factor, unit, kind)

@@ -244,7 +244,7 @@ def search_path(path: str, environment: Mapping[str, str], variables: Variables)
 
     A value may contain variables that were set before, such as `/opt/bin:$PATH`.
     """
-    values = {**environment, "PATH": path}
+    changed = {**environment, "PATH": path}
     for name, value in variables:
-        values[name] = Template(str(value)).safe_substitute(values)
-    return values["PATH"]
+        changed[name] = Template(str(value)).safe_substitute(changed)
+    return changed["PATH"]

@@ -295,17 +295,17 @@ class Machine(Record):
             }
         )
 
-    def known_numa_node(self, number: int, field: str) -> int | None:
+    def known_numa_node(self, node: int, field: str) -> int | None:
         """Return the number of a NUMA node of this machine; None for -1, which means 'not bound'.
 
         Raises InputError for the number of any other node. The error names `field`.
         """
         nodes = self.node_facts().bindable_nodes()
-        if number not in (-1, *nodes):
+        if node not in (-1, *nodes):
             listed = ", ".join(map(str, nodes))
             allowed = f"-1 (not bound) and the NUMA nodes of {self.name}: {listed}"
-            raise InputError(f"{field}: {number} found; allowed: {allowed}")
-        return None if number < 0 else number
+            raise InputError(f"{field}: {node} found; allowed: {allowed}")
+        return None if node < 0 else node
 
     def nic_node(self) -> int:
         """Return the NUMA node of the writers' network interface.
