@@ -50,7 +50,7 @@ _TIMETABLE_RUNS = 10.0
 #: of one second may come several seconds late.
 _LAST_ROWS_TIMEOUT_S = 10.0
 #: Up to this number of nodes, each node has counter rows of its own. With more nodes, these rows
-#: would be larger than all else that is stored of a run.
+#: would take more space than everything else that is stored about a run.
 MOST_NODES_WITH_ROWS = 64
 
 
@@ -138,8 +138,8 @@ class BlockRunner:
         # If the check itself reads the application's output, it stores the output after the block.
         if self._readers.fom is not None:
             outputs = [files.out, files.series]
-        existing = [path for path in outputs if path.exists()]
-        return sample, [{"key": sample.key, **row} for row in counters], existing
+        existing_outputs = [path for path in outputs if path.exists()]
+        return sample, [{"key": sample.key, **row} for row in counters], existing_outputs
 
     def _judge(self, run: Run, recorded: Series) -> None:
         """Record what each writer did, and reject the run if it does not count."""
@@ -163,7 +163,8 @@ class BlockRunner:
         if run.accepted:
             observed = await self._run_application(run, states)
             await self.await_last_rows(run, states)
-        # The other held writers are those of the run's beginning, so the reason held then, too.
+        # The same other writers are held as at the beginning of the run, so this was the reason
+        # then as well.
         why_not_held = await self.writers.hold_or_stop(writes, states)
         if self.writers.restarted and why_not_held:
             run.notes.append(f"writers were started for this run: {why_not_held}")
@@ -188,8 +189,8 @@ class BlockRunner:
             planned_run_s = min(_TIMETABLE_RUNS * self.longest_s, planned_run_s)
         timetable_s = planned_run_s + self.lead_in.required_s
         try:
-            name = f"{run.pair}/{run.treatment.name}"
-            running = await schedule.begin(timetable_s, name, self.writers.next_start_number())
+            run_name = f"{run.pair}/{run.treatment.name}"
+            running = await schedule.begin(timetable_s, run_name, self.writers.next_start_number())
         except NotReadyError as error:
             run.fail("injector_never_ready", str(error))
             return Series()
@@ -274,7 +275,8 @@ class BlockRunner:
         )
         observed, run.node_counters = await self.observer.end()
         run.lead_in_s = self.lead_in.length_s(run.start_s)
-        self.lead_in.record_end(run.window_s[1])
+        _, end_s = run.window_s
+        self.lead_in.record_end(end_s)
         self.longest_s = max(self.longest_s, run.elapsed_s)
         application.read_fom(run, start, files, self._readers)
         return observed
@@ -299,7 +301,7 @@ class BlockRunner:
                     run.fail("injector_died", f"writer {state.number}: {state.ended}")
 
     def _counters(self, run: Run) -> list[dict[str, Any]]:
-        """Return what the treatment's tool counted; the run is rejected if counters are missing."""
+        """Return what the treatment's tool counted. Without its counters the run is rejected."""
         start = run.treatment.start
         if start.tool is None or not run.accepted:
             return []
@@ -373,7 +375,7 @@ def node_rows(
     """Return the counts of nodes as JSON, one row per node and counter; `rank` is a node's index.
 
     With more than MOST_NODES_WITH_ROWS nodes there is one row per counter for all nodes
-    (`NodesRow`). Origins that are not targets have rows of TRAFFIC_CPU_TIMES only.
+    (`NodesRow`). Origins that are not targets have only rows of TRAFFIC_CPU_TIMES.
     """
     targets, origins = allocation.targets, allocation.origins
     target_counters = {index: counters.get(node, {}) for index, node in enumerate(targets)}
