@@ -188,7 +188,7 @@ def _why_no_program(machine: Machine, name: str) -> str | None:
 @cache
 def why_missing(name: str) -> str | None:
     """Return why this host cannot run a tool or an injector; cached, since every case asks."""
-    return tools.TOOLS[name].missing() if name in tools.TOOLS else INJECTORS[name].missing()
+    return tools.TOOLS[name].why_missing() if name in tools.TOOLS else INJECTORS[name].why_missing()
 
 
 def _why_no_numa_node(machine: Machine, level: Level) -> str | None:

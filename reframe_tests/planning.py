@@ -258,7 +258,7 @@ def _rules(
     fabric = None
     if machine.device and not is_shared_host:
         fabric = fabrics.by_name(machine.device)
-    if fabric and injector.missing_for(fabric):
+    if fabric and injector.why_not_over(fabric):
         why = f"device {machine.device} of site/{machine.name}.yaml belongs to {fabric.name}"
         yield "injector", False, f"{why}; allowed: {', '.join(fabric.injectors)}"
     queue_pairs = queue_pairs_of(levels["queue_pairs"])

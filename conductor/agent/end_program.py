@@ -46,7 +46,7 @@ async def start_writer_end(
         )
     except OSError as error:
         device = writer.device if writer.origin != writer.target else None
-        return injector.missing(device) or f"{command[0]}: {error.strerror or error}"
+        return injector.why_missing(device) or f"{command[0]}: {error.strerror or error}"
 
 
 async def read(

@@ -91,7 +91,7 @@ def save(trials: Sequence[Trial], logs: Path) -> None:
 def _can_write(writes: Writes) -> bool:
     """Return whether the injector can write over the fabric of its devices."""
     fabrics = map(devices.fabric, writes.devices)
-    return not any(INJECTORS[writes.injector].missing_for(fabric) for fabric in fabrics)
+    return not any(INJECTORS[writes.injector].why_not_over(fabric) for fabric in fabrics)
 
 
 async def try_writes(

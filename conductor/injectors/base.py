@@ -284,16 +284,16 @@ class Injector(ABC):
         """Return the program's own NUMA binding, or the option that turned it off."""
         return "none"
 
-    def missing(self, device: str | None = None) -> str | None:
+    def why_missing(self, device: str | None = None) -> str | None:
         """Return why it cannot run on this host and how to install it, in one line; None if it can.
 
-        `device`: the device over which it writes to another host; None on one host.
+        `device` is that over which it writes to another host; None on one host.
         """
         if not self.program or shutil.which(self.program):
             return None
         return f"{self.program} is missing: {self.install}"
 
-    def missing_for(self, fabric: Fabric | None) -> str | None:
+    def why_not_over(self, fabric: Fabric | None) -> str | None:
         """Return in one line why it cannot write over a fabric, and which can; None if it can."""
         name = type(self).name
         if fabric is None or not self.writes or name in fabric.injectors:

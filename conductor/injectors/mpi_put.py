@@ -55,10 +55,10 @@ _OPTIONS: dict[Direction, list[str]] = {
     "receive": ["--receive"],
 }
 
-_ROW = re.compile(r"^row (\d{1,9}\.\d{6}) s (\d{1,18}) B$")
+_ROW = re.compile(r"^row (?P<length_s>\d{1,9}\.\d{6}) s (?P<bytes>\d{1,18}) B$")
 _ARRIVED = re.compile(
-    r"^arrived (\d{1,18}) B by (shared|unshared) memory, target (sleeps|polls|receives),"
-    r" (\d{1,9}\.\d{6}) s of its processor$"
+    r"^arrived (?P<bytes>\d{1,18}) B by (?P<memory>shared|unshared) memory,"
+    r" target (?P<activity>sleeps|polls|receives), (?P<cpu_s>\d{1,9}\.\d{6}) s of its processor$"
 )
 _FAULT = re.compile(r"^mpi_put: (.+)")
 #: If no footprint is chosen, a window has room for at most this many messages and bytes, and for
@@ -86,18 +86,20 @@ class ReportParser:
     def parse(self, line: str) -> Row | Arrived | Fault | None:
         """Return what a rank's line reports; None if it reports nothing."""
         line = line.rstrip("\n")
-        if (row := _ROW.match(line)) and (length_s := float(row[1])):
-            self._claimed_b += int(row[2])
+        if (row := _ROW.match(line)) and (length_s := float(row["length_s"])):
+            bytes_b = int(row["bytes"])
+            self._claimed_b += bytes_b
             self._claimed_s += length_s
             self._faults.forget()
-            return Row(int(row[2]) / length_s, length_s)
+            return Row(bytes_b / length_s, length_s)
         if arrival := _ARRIVED.match(line):
             limit_s = max(_TAKES_PART_S_B * self._claimed_b, _TAKES_PART_SHARE * self._claimed_s)
-            is_costly = self._claimed_s > 0 and float(arrival[4]) > limit_s
-            if arrival[3] != "sleeps" or is_costly:
-                return Arrived(int(arrival[1]), self._two_sided)
-            transport = "shared memory" if arrival[2] == "shared" else self._one_sided
-            return Arrived(int(arrival[1]), transport)
+            is_costly = self._claimed_s > 0 and float(arrival["cpu_s"]) > limit_s
+            if arrival["activity"] != "sleeps" or is_costly:
+                transport = self._two_sided
+            else:
+                transport = "shared memory" if arrival["memory"] == "shared" else self._one_sided
+            return Arrived(int(arrival["bytes"]), transport)
         return self._faults.find(line)
 
 
@@ -179,10 +181,12 @@ class MpiPut(Injector):
 
     def _two_sided_transport(self, writer: Writer) -> str:
         """Return the transport if the target's processor receives."""
-        words = [devices.transport(writer.device)] if devices.is_rdma(writer.device) else []
-        return "+".join([*words, _RECEIVES if self.direction == "receive" else _TWO_SIDED])
+        two_sided = _RECEIVES if self.direction == "receive" else _TWO_SIDED
+        if not devices.is_rdma(writer.device):
+            return two_sided
+        return f"{devices.transport(writer.device)}+{two_sided}"
 
-    def missing(self, device: str | None = None) -> str | None:
+    def why_missing(self, device: str | None = None) -> str | None:
         """Return a message if program or launcher is missing, with how to make it; else None."""
         if not shutil.which(program_path()):
             return f"mpi_put is missing: 'make -C {FOLDER}', with an MPI's mpicc on PATH"

@@ -152,10 +152,10 @@ class Ucx(Injector):
         """Return a parser for the lines of one end."""
         return _Parser(writer.message_b, writer.messages)
 
-    def missing(self, device: str | None = None) -> str | None:
+    def why_missing(self, device: str | None = None) -> str | None:
         """Return why it cannot run: without verbs, the wheel's program is enough."""
         if not devices.is_rdma(device):
-            return None if IN_WHEEL.is_file() else super().missing()
+            return None if IN_WHEEL.is_file() else super().why_missing()
         if shutil.which(self.program):
             return None
         return f"{self.program} with verbs is missing for {device}: {_WITH_VERBS}, not the wheel's"

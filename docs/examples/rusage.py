@@ -56,7 +56,7 @@ class Rusage(Tool):
                 raise ToolError(f"{path}: not a file of rusage, or truncated") from None
         return rows
 
-    def missing(self) -> str | None:
+    def why_missing(self) -> str | None:
         """Return None: every Unix has `getrusage`."""
         return None
 

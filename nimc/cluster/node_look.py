@@ -61,7 +61,7 @@ class NodeReport:
 
     def without_injector(self, name: str, fabric: Fabric | None) -> str:
         """Return why an injector cannot write over a fabric here, with the remedy; else empty."""
-        return INJECTORS[name].missing_for(fabric) or self.injectors.get(name) or ""
+        return INJECTORS[name].why_not_over(fabric) or self.injectors.get(name) or ""
 
 
 def main() -> None:
@@ -101,7 +101,7 @@ def look_at_node(
         unseen=[path for path in paths if not os.path.exists(path)],
         sees_lock=_sees_lock(folder / "lock"),
         addresses={adapter.name: _address(adapter.name) for adapter in this_node.interfaces},
-        injectors={name: injector.missing(device) for name, injector in INJECTORS.items()},
+        injectors={name: injector.why_missing(device) for name, injector in INJECTORS.items()},
         counters=counter_names,
         uncounted=uncounted,
         gid_indexes=gid_indexes,

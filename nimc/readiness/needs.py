@@ -371,7 +371,7 @@ def injectors(machine: Machine | None) -> list[HostFinding]:
         is_used = machine is not None and name == machine.injector
         device = machine.device if machine and between_hosts else None
         fabric = fabrics.by_name(device) if device else None
-        reason = injector.missing_for(fabric) or injector.missing(device)
+        reason = injector.why_not_over(fabric) or injector.why_missing(device)
         doubt = injector.doubt() if between_hosts and injector.direction == "write" else None
         if reason is None and doubt:
             detail, _, remedy = doubt.partition(": ")
@@ -424,7 +424,7 @@ def tools() -> list[HostFinding]:
     findings = []
     forms = grouped((name.partition(":")[0], name) for name in TOOLS)
     for tool, names_of_tool in forms.items():
-        reasons = grouped((TOOLS[name].missing() or "", name) for name in names_of_tool)
+        reasons = grouped((TOOLS[name].why_missing() or "", name) for name in names_of_tool)
         for reason, names in reasons.items():
             subject = f"tool {tool if len(reasons) == 1 else ', '.join(names)}"
             if reason:

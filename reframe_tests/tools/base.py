@@ -60,7 +60,7 @@ class Tool(ABC):
         """
 
     @abstractmethod
-    def missing(self) -> str | None:
+    def why_missing(self) -> str | None:
         """Return why the tool cannot run on this host, and how to install it; None if it can."""
 
 

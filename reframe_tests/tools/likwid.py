@@ -52,7 +52,7 @@ class Likwid(Tool):
         files = base.files_of(folder, ranks, self._scope, ".csv")
         return [row for rank, path in files.items() for row in _rows(path, rank)]
 
-    def missing(self) -> str | None:
+    def why_missing(self) -> str | None:
         """Return why LIKWID cannot count here, or None.
 
         LIKWID is tried, since it may refuse the processor.

@@ -140,7 +140,7 @@ class Mpip(Tool):
         except ToolError as error:
             raise ToolError(f"{path}: {error}") from None
 
-    def missing(self) -> str | None:
+    def why_missing(self) -> str | None:
         """Return why mpiP cannot count here, or None.
 
         To try it, the library is preloaded into a program that does nothing.

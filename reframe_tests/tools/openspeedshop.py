@@ -127,7 +127,7 @@ class OpenSpeedShop(Tool):
         write_views(folder, ranks, self.collector, self.environment())
         return [row for rank in range(ranks) for row in self._rows(folder, rank)]
 
-    def missing(self) -> str | None:
+    def why_missing(self) -> str | None:
         """Return why Open|SpeedShop cannot count here, or None."""
         for program in _CBTF_PROGRAMS if _has_cbtf() else _PROGRAMS:
             if shutil.which(program) is None:

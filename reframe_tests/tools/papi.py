@@ -74,7 +74,7 @@ class Papi(Tool):
         """See the interface."""
         return [row for rank in range(ranks) for row in self._rows(folder / f"rank-{rank}", rank)]
 
-    def missing(self) -> str | None:
+    def why_missing(self) -> str | None:
         """Return why PAPI cannot count here, or None.
 
         PAPI is tried, since it also lists presets that count nothing.

@@ -102,7 +102,7 @@ class PerfStat(Tool):
             rows += _rows(path, rank, events=events, metrics=metrics)
         return rows
 
-    def missing(self) -> str | None:
+    def why_missing(self) -> str | None:
         """Return why perf cannot count here, or None."""
         answer = _trial_answer(os.environ.get("PATH"))
         if answer.is_missing:

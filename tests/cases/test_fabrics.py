@@ -79,11 +79,10 @@ def test_init_takes_device_injector_and_options_by_the_fabric(
     injector, row = INJECTORS["perftest"], fabrics.FABRICS[node.transport]
     writer = printed.writer(device=node.device)
     if node.options is None:
-        assert (
-            injector.missing_for(row) == f"perftest cannot write over {node.transport}: mpi_put can"
-        )
+        why = f"perftest cannot write over {node.transport}: mpi_put can"
+        assert injector.why_not_over(row) == why
     else:
-        assert injector.missing_for(row) is None
+        assert injector.why_not_over(row) is None
         assert injector.options(writer) == node.options
 
 

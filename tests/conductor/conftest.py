@@ -31,7 +31,7 @@ MARK = "NIMC_TEST_MARK"
 
 def needs(injector):
     """Skips a test on a host without the program of an injector."""
-    missing = INJECTORS[injector].missing()
+    missing = INJECTORS[injector].why_missing()
     return pytest.mark.skipif(missing is not None, reason=f"{injector}: {missing}")
 
 

@@ -32,7 +32,7 @@ SETTINGS = {
 
 
 def test_writes_are_done_as_planned(three_nodes: Cluster, tmp_path: Path) -> None:
-    if missing := INJECTORS["ucx"].missing():
+    if missing := INJECTORS["ucx"].why_missing():
         pytest.skip(missing)
     variables = {**SETTINGS, "nimc_dir": tmp_path / "run"}
     state = {**ENV, "NIMC_MINICLUSTER": str(three_nodes.state)}

@@ -77,7 +77,7 @@ def test_a_rate_is_asked_of_injectors_that_can_hold_it():
 def test_a_missing_program_is_named(monkeypatch, name, program):
     monkeypatch.setenv("PATH", "/nowhere")
     monkeypatch.setattr("conductor.injectors.mpi_put.FOLDER", Path("/nowhere"))
-    assert injectors.INJECTORS[name].missing().startswith(f"{program} is missing: ")
+    assert injectors.INJECTORS[name].why_missing().startswith(f"{program} is missing: ")
 
 
 def test_the_wheel_has_no_ucx_for_verbs(monkeypatch, tmp_path):
@@ -88,10 +88,10 @@ def test_the_wheel_has_no_ucx_for_verbs(monkeypatch, tmp_path):
     monkeypatch.setattr("records.machine.devices.transport", lambda _: "soft-RoCE")
     monkeypatch.setenv("PATH", str(tmp_path))
     ucx = injectors.INJECTORS["ucx"]
-    assert (ucx.missing(), ucx.missing("eth0")) == (None, None)
-    advice = ucx.missing("rxe0")
+    assert (ucx.why_missing(), ucx.why_missing("eth0")) == (None, None)
+    advice = ucx.why_missing("rxe0")
     assert advice.startswith("ucx_perftest with verbs is missing for rxe0: 'apt install ucx-utils'")
     writer = made_writers.writer(device="rxe0")
     assert asyncio.run(start_writer_end(ucx, writer, "target", subprocess.DEVNULL)) == advice
     script(tmp_path / "ucx_perftest", "true")
-    assert ucx.missing("rxe0") is None
+    assert ucx.why_missing("rxe0") is None

@@ -20,11 +20,10 @@ from records.checkout import ROOT, python_main
 from tests.live_processes import live_processes
 from tests.waiting import wait_until
 
+WHY_MISSING = INJECTORS["mpi_put"].why_missing()
 pytestmark = [
     pytest.mark.slow,
-    pytest.mark.skipif(
-        INJECTORS["mpi_put"].missing() is not None, reason=str(INJECTORS["mpi_put"].missing())
-    ),
+    pytest.mark.skipif(WHY_MISSING is not None, reason=str(WHY_MISSING)),
 ]
 
 
@@ -129,7 +128,7 @@ def test_no_process_and_no_lock_is_left(beside_a_command: Finished) -> None:
 
 
 def test_writes_that_nothing_shows_are_no_success(tmp_path: Path) -> None:
-    if why := INJECTORS["ucx"].missing():
+    if why := INJECTORS["ucx"].why_missing():
         pytest.skip(why)
     process = start(tmp_path, "--injector", "ucx", "-o", "r.json", "--", "true")
     _, err = process.communicate(timeout=300)

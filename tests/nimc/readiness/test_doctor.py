@@ -469,7 +469,7 @@ def test_an_injector_is_needed_on_this_host_only_if_writers_run_here(
     monkeypatch, policy, state, needed
 ):
     fault = "no ib_write_bw: 'apt install x'"
-    monkeypatch.setattr(INJECTORS["perftest"], "missing", lambda _device: fault)
+    monkeypatch.setattr(INJECTORS["perftest"], "why_missing", lambda _device: fault)
     findings = {finding.what: finding for finding in needs.injectors(machine(policy))}
     perftest = findings["injector perftest"]
     assert (perftest.state, perftest.needed) == (state, needed)
@@ -534,7 +534,7 @@ def test_a_host_without_rdma_devices_is_limited():
 def test_a_tool_has_one_line_if_its_forms_lack_the_same(monkeypatch):
     fault = "counts none of a, b on this host (measure elsewhere)"
     faults = {"p:x": fault, "p:y": fault, "q": None, "r:x": fault, "r:y": fault, "r:z": None}
-    tools = {name: Mock(missing=Mock(return_value=fault)) for name, fault in faults.items()}
+    tools = {name: Mock(why_missing=Mock(return_value=fault)) for name, fault in faults.items()}
     monkeypatch.setattr(needs, "TOOLS", tools)
     limited = ("limited", "counts none of a, b on this host", "measure elsewhere")
     assert [(row.what, row.state, row.detail, row.remedy) for row in needs.tools()] == [

@@ -102,7 +102,7 @@ def test_what_is_missing_is_said(tmp_path, monkeypatch, tool, programs, words):
     (tmp_path / "paranoid").write_text("2\n")
     monkeypatch.setattr(perf_stat, "CPUINFO", tmp_path / "cpuinfo")
     monkeypatch.setattr(perf_stat, "PARANOID", tmp_path / "paranoid")
-    missing = TOOLS[tool].missing()
+    missing = TOOLS[tool].why_missing()
     assert missing is None if words is None else words in str(missing)
 
 
@@ -111,4 +111,4 @@ def test_a_user_who_may_not_count_is_told_what_the_administrator_can_do(tmp_path
     monkeypatch.setenv("PATH", f"{tmp_path}:/usr/bin:/bin")
     (tmp_path / "paranoid").write_text("4\n")
     monkeypatch.setattr(perf_stat, "PARANOID", tmp_path / "paranoid")
-    assert "sysctl kernel.perf_event_paranoid=2" in TOOLS["perf_stat"].missing()
+    assert "sysctl kernel.perf_event_paranoid=2" in TOOLS["perf_stat"].why_missing()

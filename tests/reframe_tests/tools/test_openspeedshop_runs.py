@@ -119,7 +119,7 @@ def test_events_stand_in_their_columns_after_one_that_does_not_exist(tmp_path, w
 
 def test_hwcsamp_agrees_with_perf_stat_of_the_same_processes(tmp_path, work):
     perf, oss = TOOLS["perf_stat"], TOOLS["openspeedshop"]
-    if why := perf.missing():
+    if why := perf.why_missing():
         pytest.skip(why)
     words = oss.wrap(perf.wrap([MPIRUN, "-np", "4"], []), [str(work)])
     done = start(tmp_path, words, **oss.environment())

@@ -155,7 +155,7 @@ def test_a_program_without_mpi_is_counted_whole_and_its_children_are_not(tmp_pat
 @pytest.mark.skipif(shutil.which("cc") is None, reason="no C compiler")
 def test_the_shim_is_compiled_once_and_what_is_missing_is_said(library, monkeypatch):
     # The library writes no results, like PAPI without a valid event, whatever it lists.
-    assert TOOLS["papi:caches"].missing() == (
+    assert TOOLS["papi:caches"].why_missing() == (
         "PAPI counts none of PAPI_L1_TCM, PAPI_L2_TCM, PAPI_L3_TCM on this host"
     )
     compiler, first = os.environ["CC"], papi.shim()
@@ -166,13 +166,13 @@ def test_the_shim_is_compiled_once_and_what_is_missing_is_said(library, monkeypa
     (library / "papi.h").write_text("#error no PAPI\n")
     with pytest.raises(InputError, match=r"its shim does not compile: .*\(apt install libpapi-dev"):
         papi.shim()
-    assert "apt install libpapi-dev" in TOOLS["papi:stalls"].missing()
+    assert "apt install libpapi-dev" in TOOLS["papi:stalls"].why_missing()
 
     def none():
         raise RuntimeError("Could not determine home directory.")
 
     monkeypatch.delenv("XDG_CACHE_HOME")
     monkeypatch.setattr(Path, "home", none)
-    assert TOOLS["papi:stalls"].missing() == (
+    assert TOOLS["papi:stalls"].why_missing() == (
         "papi: no folder for its shim: Could not determine home directory. (set XDG_CACHE_HOME)"
     )

@@ -12,7 +12,7 @@ import pytest
 from reframe_tests.tools.perf_stat import EVENTS, TOOL
 from tests.reframe_tests.reframe_call import run_tool
 
-WHY = TOOL.missing()
+WHY = TOOL.why_missing()
 needs_perf = pytest.mark.skipif(WHY is not None, reason=str(WHY))
 MPIEXEC = Path(sys.executable).parent / "mpiexec"
 needs_mpi = pytest.mark.skipif(not MPIEXEC.exists(), reason="no mpiexec of the wheel mpich")
