@@ -17,6 +17,7 @@ from conductor.injectors.base import TRAFFIC, Arrived, EndRole, Injector, Row, W
 from conductor.messages import WriterNews
 from conductor.readings import Placement, RateRow
 from records import clock, processes
+from records.slurm import steps
 
 #: Time between two readings of the origin's byte counter if a writer prints no rows, seconds.
 COUNT_INTERVAL_S = 1.0
@@ -366,7 +367,7 @@ class End:
 
     async def stop(self) -> None:
         """Stop its process."""
-        await processes.stop(self.process)
+        await steps.stop(self.process)
 
     async def end_tasks(self) -> None:
         """End its tasks, and the process that may have replaced a stopped one of short writes."""

@@ -18,6 +18,7 @@ from records.block_plan import BlockPlan
 from records.checkout import python_main
 from records.errors import MachineError
 from records.last_words import cause_or_gist
+from records.slurm import steps
 
 #: How long agents may take to connect, seconds; in a large job srun takes long.
 _AGENTS_TIMEOUT_S = 120.0
@@ -43,7 +44,7 @@ async def connected_hub(plan: BlockPlan, allocation: Allocation) -> AsyncIterato
         hub.close()
         with suppress(asyncio.TimeoutError):
             await asyncio.wait_for(launcher.wait(), processes.GRACE_S)
-        await processes.stop(launcher)
+        await steps.stop(launcher)
 
 
 def require_open_files(allocation: Allocation) -> None:

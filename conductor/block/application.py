@@ -17,6 +17,7 @@ from records import clock, processes
 from records.last_words import cause_or_gist
 from records.machine.node_counters import NodeCounter
 from records.sample import NodeConditions, Outcome, TimetableRecord, WriterRecord
+from records.slurm import steps
 from records.treatment import Start, Treatment, Writes
 
 #: The lead-in as a multiple of the longest time needed, so that a slightly slower start fits in.
@@ -116,7 +117,7 @@ async def run_application(
             return
         await _await_end(process, hub, states, run, timeout_s)
         run.elapsed_s = time.monotonic() - began_s
-        code = await processes.stop(process)
+        code = await steps.stop(process)
     if run.accepted and code != 0:
         outputs = (files.err.read_text(errors="replace"), files.out.read_text(errors="replace"))
         cause = cause_or_gist(*outputs) or "it printed nothing"

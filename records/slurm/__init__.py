@@ -1,1 +1,5 @@
-"""Slurm: parsers of what its commands print, a client that calls them, and their options."""
+"""Slurm.
+
+What its commands print (`parse`), who asks them (`client`), its options (`options`), and the ends of
+its steps (`steps`).
+"""

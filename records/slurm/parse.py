@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import os
 import re
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from dataclasses import dataclass
 from datetime import datetime
 from itertools import takewhile
@@ -76,6 +76,22 @@ def fields_of(line: str) -> dict[str, str]:
     """Name -> value of the fields of a record, up to the first field of free text."""
     pairs = takewhile(lambda pair: pair[0] not in _TEXT_FIELDS, _FIELD.findall(line))
     return dict(reversed(list(pairs)))  # if a name is repeated, its first value counts
+
+
+# Steps of a job, as `scontrol --oneliner show step JOB` shows them.
+
+
+#: A step whose tasks run: its id, and the host and the process of its `srun`.
+_STEP = re.compile(r"^StepId=(\d+\.\d+) .*\bSrunHost:Pid=([^\s:]+):(\d{1,10})$", re.MULTILINE)
+
+
+def steps_started_by(scontrol_output: str, host: str, pids: Collection[int]) -> list[str]:
+    """Ids of the steps whose `srun` is one of these processes of a host."""
+    return [
+        step
+        for step, srun_host, pid in _STEP.findall(scontrol_output)
+        if int(pid) in pids and srun_host.partition(".")[0] == host.partition(".")[0]
+    ]
 
 
 # This user's jobs, as `squeue` lists them.

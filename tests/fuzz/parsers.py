@@ -324,6 +324,11 @@ _SLURM = [
         read=text_parser(parse.mpi_types),
         seeds=captures("slurm/mpi_list*.txt"),
     ),
+    Target(
+        name="slurm.steps",
+        read=text_parser(lambda text: parse.steps_started_by(text, "node1", [24, 37])),
+        seeds=captures("slurm/steps*.txt"),
+    ),
     Target(name="slurm.accounts", read=text_parser(parse.accounts), seeds=[b"bench\nphysics\n"]),
     Target(
         name="modules.avail", read=text_parser(learn.modules_in), seeds=captures("modules/*.txt")

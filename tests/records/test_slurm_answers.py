@@ -73,3 +73,22 @@ def test_a_queue_and_a_reservation_of_the_newer_version() -> None:
         "ACTIVE",
         ["SPEC_NODES"],
     )
+
+
+@pytest.mark.parametrize(
+    ("host", "pid", "steps"),
+    [
+        ("node1", 37, ["1.0", "2.0"]),
+        ("node1.example.org", 37, ["1.0", "2.0"]),
+        ("node2", 37, []),
+        ("node1", 38, []),  # its step is pending
+        ("node1", 0, []),
+    ],
+)
+def test_the_steps_of_a_srun_over_both_components(host: str, pid: int, steps: list[str]) -> None:
+    assert parse.steps_started_by(answer("steps-26.05.txt"), host, [pid]) == steps
+
+
+@pytest.mark.parametrize(("pid", "steps"), [(24, ["1.1"]), (25, ["2.0"])])
+def test_the_steps_of_two_sruns_of_the_older_version(pid: int, steps: list[str]) -> None:
+    assert parse.steps_started_by(answer("steps.txt"), "node1", [pid]) == steps

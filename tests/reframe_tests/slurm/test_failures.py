@@ -45,14 +45,16 @@ def test_a_writer_killed_before_any_run(start):
 
 
 @pytest.mark.parametrize(
-    ("script", "most_s", "outcome", "reason"),
+    ("script", "most_s", "by_srun", "outcome", "reason"),
     [
-        ("exit 3", 300, "application_failed", "exit status 3"),
-        ("sleep 1000", 2, "application_hung", ""),
+        ("exit 3", 300, False, "application_failed", "exit status 3"),
+        ("sleep 1000", 2, False, "application_hung", ""),
+        ("sleep 1000", 2, True, "application_hung", ""),
     ],
 )
-def test_an_application_that_fails_or_hangs(start, script, most_s, outcome, reason):
-    block = start(script=script, run_timeout_s=most_s)
+def test_an_application_that_fails_or_hangs(start, script, most_s, by_srun, outcome, reason):
+    """A `srun` that is killed may cancel the whole job (Slurm 26.05)."""
+    block = start(script=script, run_timeout_s=most_s, mpi=by_srun)
     assert block.finish() == 1
     assert block.outcome() == outcome
     assert reason in block.out

@@ -1,0 +1,117 @@
+"""Ends of programs that started job steps, with stand-ins for Slurm's commands."""
+
+import asyncio
+import os
+import signal
+import socket
+from pathlib import Path
+
+import pytest
+
+from records import processes
+from records.slurm import steps
+from tests.reframe_tests.reframe_call import script
+from tests.waiting import wait_until
+
+#: A `srun` that only says which signals it gets; it ends with its tasks, for which a file stands.
+SRUN = """
+for name in TERM INT HUP; do trap "echo $name >>'{folder}/signals'" $name; done
+echo $$ >'{folder}/pid'
+until [ -e '{folder}/tasks-ended' ]; do sleep 0.02; done
+exit 143
+"""
+#: Both components of the job have a step of this `srun`, and one of another host's.
+SCONTROL = """
+echo "$@" >>'{folder}/shown'
+job=$4
+echo "StepId=$job.batch State=RUNNING SrunHost:Pid=(null):0"
+echo "StepId=$job.3 State=RUNNING SrunHost:Pid={host}:$(cat '{folder}/pid')"
+echo "StepId=$job.4 State=RUNNING SrunHost:Pid=elsewhere:$(cat '{folder}/pid')"
+"""
+SCANCEL = """
+echo "$@" >>'{folder}/cancelled'
+[ "$1" = --signal={fatal} ] && : >'{folder}/tasks-ended'
+"""
+
+
+@pytest.fixture
+def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    monkeypatch.setenv("PATH", f"{tmp_path}/bin", prepend=os.pathsep)
+    return tmp_path
+
+
+def write_commands(folder: Path, fatal: str = "TERM") -> None:
+    for name, text in (("srun", SRUN), ("scontrol", SCONTROL), ("scancel", SCANCEL)):
+        values = {"folder": folder, "host": socket.gethostname(), "fatal": fatal}
+        script(folder / "bin" / name, text.format(**values))
+
+
+def use_heterogeneous_job(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("SLURM_HET_SIZE", "2")
+    monkeypatch.setenv("SLURM_JOB_ID_HET_GROUP_0", "7")
+    monkeypatch.setenv("SLURM_JOB_ID_HET_GROUP_1", "8")
+
+
+def status_after_stop(folder: Path, *command: str) -> int:
+    """Start a command, wait until its `srun` runs, and stop it."""
+
+    async def stopped() -> int:
+        process = await asyncio.create_subprocess_exec(*command, start_new_session=True)
+        await asyncio.to_thread(wait_until, (folder / "pid").exists)
+        return await steps.stop(process)
+
+    return asyncio.run(stopped())
+
+
+def lines(path: Path) -> list[str]:
+    return path.read_text().splitlines() if path.exists() else []
+
+
+def test_tasks_of_all_components_get_the_signal_and_srun_none(
+    folder: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    write_commands(folder)
+    use_heterogeneous_job(monkeypatch)
+    assert status_after_stop(folder, "srun") == 143
+    assert lines(folder / "shown") == [f"--oneliner show step {job}" for job in (7, 8)]
+    assert lines(folder / "cancelled") == ["--signal=TERM 7.3 8.3"]
+    assert not lines(folder / "signals")
+
+
+def test_a_srun_that_a_script_started_is_a_descendant(
+    folder: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    write_commands(folder)
+    use_heterogeneous_job(monkeypatch)
+    assert status_after_stop(folder, "sh", "-c", "srun; exit 5") == 5
+    assert lines(folder / "cancelled") == ["--signal=TERM 7.3 8.3"]
+    assert not lines(folder / "signals")
+
+
+def test_tasks_that_outlive_sigterm_are_killed(
+    folder: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(processes, "GRACE_S", 0.5)
+    write_commands(folder, fatal="KILL")
+    use_heterogeneous_job(monkeypatch)
+    assert status_after_stop(folder, "srun") == 143
+    assert lines(folder / "cancelled") == ["--signal=TERM 7.3 8.3", "--signal=KILL 7.3 8.3"]
+    assert not lines(folder / "signals")
+
+
+def test_in_other_jobs_srun_gets_the_signals(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(processes, "GRACE_S", 0.5)
+    write_commands(folder)
+    assert status_after_stop(folder, "srun") == -signal.SIGKILL
+    assert lines(folder / "signals") == ["TERM"]
+    assert not lines(folder / "cancelled")
+
+
+def test_slurm_is_not_asked_about_programs_without_a_srun(
+    folder: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    write_commands(folder)
+    (folder / "pid").touch()
+    use_heterogeneous_job(monkeypatch)
+    assert status_after_stop(folder, "sleep", "300") == -signal.SIGTERM
+    assert not lines(folder / "shown")
