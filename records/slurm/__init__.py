@@ -1,5 +1,4 @@
-"""Slurm.
+"""Slurm: what its commands print (`parse`), who asks them (`client`), its options (`options`).
 
-What its commands print (`parse`), who asks them (`client`), its options (`options`), and the ends of
-its steps (`steps`).
+`steps` ends its job steps, and `outages` notices that it does not answer.
 """
