@@ -289,7 +289,7 @@ def increase_on_free_cpus(
     after: Mapping[str, Mapping[int, float]],
     free: Collection[int],
 ) -> dict[str, NodeCounter]:
-    """Return the increase of each counter by CPU: on all CPUs, and on those in `free`."""
+    """Return the increase of each counter on all CPUs, and on the CPUs in `free`."""
     increases = {}
     for name, by_cpu in after.items():
         unit = "s" if name == KERNEL_THREADS_TIME else "count"

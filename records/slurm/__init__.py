@@ -1,4 +1,4 @@
-"""Slurm: what its commands print (`parse`), who asks them (`client`), its options (`options`).
+"""Slurm: what its commands print (`parse`, `parse_nodes`), calls of them (`client`), `options`.
 
-`steps` ends its job steps, and `outages` notices that it does not answer.
+`steps` ends job steps, and `outages` notices that Slurm does not answer.
 """

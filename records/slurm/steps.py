@@ -1,7 +1,7 @@
 """Ends programs that may have started job steps.
 
-In a heterogeneous job of Slurm 26.05, a `srun` of the first component that is ended by a signal
-cancels the whole job. So its tasks get the signals, and it ends with them.
+In a heterogeneous job of Slurm 26.05, an `srun` of the first component that is ended by a signal
+cancels the whole job. So the tasks of the `srun` get the signals, and it ends with them.
 """
 
 from __future__ import annotations
@@ -17,6 +17,7 @@ from pathlib import Path
 from records import kernel_text, processes
 from records.programs import ask
 from records.slurm import parse
+from records.slurm.options import SRUN
 
 
 async def stop(process: asyncio.subprocess.Process) -> int:
@@ -25,9 +26,9 @@ async def stop(process: asyncio.subprocess.Process) -> int:
     If Slurm does not answer, only processes of this host get signals.
     """
     for signum in (signal.SIGTERM, signal.SIGKILL):
-        if process.returncode is not None or not await asyncio.to_thread(
-            _signal_steps, process.pid, signum
-        ):
+        if process.returncode is not None:
+            break
+        if not await asyncio.to_thread(_signal_steps, process.pid, signum):
             break
         with suppress(asyncio.TimeoutError):
             await asyncio.wait_for(process.wait(), processes.GRACE_S)
@@ -49,13 +50,13 @@ def _signal_steps(pid: int, signum: signal.Signals) -> bool:
 
 
 def _components() -> list[str]:
-    """Return the jobs of the heterogeneous job in which this process runs."""
+    """Return the ids of the components of this process's heterogeneous job; none in another job."""
     count = int(os.environ.get("SLURM_HET_SIZE", 0))
     return [os.environ[f"SLURM_JOB_ID_HET_GROUP_{group}"] for group in range(count)]
 
 
 def _is_srun(pid: int) -> bool:
-    return kernel_text.read(Path(f"/proc/{pid}/comm")) == "srun"
+    return kernel_text.read(Path(f"/proc/{pid}/comm")) == SRUN
 
 
 def _steps_of(job: str, launchers: Collection[int]) -> list[str]:
