@@ -21,6 +21,7 @@ from records.acceptance import AcceptanceLimits
 from records.arms import arm_and_levels, arm_of
 from records.calls import RunCommands
 from records.commands import Shell
+from records.groups import grouped
 from records.measured import rewording
 from records.notes import Note, remedy_of
 from records.run import RunHeader
@@ -278,17 +279,29 @@ def _more_pairs_text(
     most_measured = max(result.pairs for result in rows)
     needed = (pairs_to_decide(row) or 0) if _is_undecided(row) else 0
     pairs = pairs_of_next_interim(max(row.pairs + 1, most_measured, header.max_pairs, needed))
-    pairs_of_undecided = {
-        result.case: result.pairs for result in rows if result.verdict.needs_pairs
-    }
+    measured_pairs = _measured_pairs_of_undecided(rows)
     additional_s = sum(
-        (pairs - measured) * pair_s.get(case, 0.0) for case, measured in pairs_of_undecided.items()
+        (pairs - measured) * pair_s.get(case, 0.0) for case, measured in measured_pairs.items()
     )
     time_text = f", about {duration(additional_s)}" if additional_s else ""
     fewer_text = (
         ", fewer if the machine is quieter" if needed > pairs_of_next_interim(row.pairs + 1) else ""
     )
     return f"`{commands.resume('--pairs', str(pairs))}`{time_text}{fewer_text}"
+
+
+def _measured_pairs_of_undecided(rows: Sequence[Result]) -> dict[str, int]:
+    """Case with an undecided effect -> pairs that it has, as a session counts them.
+
+    These are the pairs of the treatment with the fewest. Controls do not count, since a session
+    does not measure the other treatments beyond the cap if only a control lacks pairs.
+    """
+    rows_of_cases = grouped((row.case, row) for row in rows)
+    return {
+        case: min(row.pairs for row in case_rows if row.role != "control")
+        for case, case_rows in rows_of_cases.items()
+        if any(row.verdict.needs_pairs for row in case_rows)
+    }
 
 
 def failures(run: RunData) -> list[str]:

@@ -294,6 +294,19 @@ def test_the_next_step_is_a_number_of_pairs_that_the_run_can_go_on_to(
     assert "`nimc run quick --machine far`, which" in step
 
 
+@pytest.mark.parametrize("is_reversed", [False, True])
+def test_the_time_of_more_pairs_is_that_of_the_treatment_with_the_fewest(is_reversed: bool) -> None:
+    """Up to 16 pairs of 60 s: `on@rate=25%` has 7 of them. The control does not count."""
+    open_verdict = {"verdict": Verdict.TOO_FEW_PAIRS, "slowdown": None}
+    rows = [
+        result(pairs=12, **open_verdict),
+        result(arm="on@rate=25%", pairs=7, **open_verdict),
+        result(arm="spin", role="control", pairs=5, verdict=Verdict.CONTROL),
+    ]
+    step = next_step(rows[::-1] if is_reversed else rows, _head(16), commands(), {rows[0].case: 60})
+    assert "--pairs 16`, about 9 min 00 s" in step
+
+
 @pytest.mark.parametrize("left", [1.02, 0.98])
 def test_what_a_run_leaves_to_the_next_is_named_and_makes_no_effect(left: float) -> None:
     """Writes do nothing, but `off` and `aa` right after them take `left` times as long."""
