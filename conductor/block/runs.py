@@ -166,8 +166,9 @@ class BlockRunner:
         # The same other writers are held as at the beginning of the run, so this was the reason
         # then as well.
         why_not_held = await self.writers.hold_or_stop(writes, states)
-        if self.writers.restarted and why_not_held:
-            run.notes.append(f"writers were started for this run: {why_not_held}")
+        why_started = self.writers.ended_while_held or why_not_held
+        if self.writers.restarted and why_started:
+            run.notes.append(f"writers were started for this run: {why_started}")
         # Copies, since reports that arrive later do not belong to this run.
         return self._complete_series(
             run, observed, writers=[state.series.copy() for state in states]

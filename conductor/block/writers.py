@@ -30,6 +30,9 @@ class Writers:
         self._queue_pairs: dict[Writes, int] = {}
         #: True if writers were started, not resumed, since this was set to False.
         self.restarted = False
+        #: Which held writer had ended, so that writers were started the last time; None if there
+        #: was another reason.
+        self.ended_while_held: str | None = None
         #: Kind of writes -> rate alone of each writer, bytes per second; 0 for a control, since no
         #: rate of it is required.
         self.alone_b_s: dict[Writes, list[float]] = {}
@@ -55,12 +58,16 @@ class Writers:
     async def start(self, writes: Writes) -> list[WriterState]:
         """Resume the writers of one kind of writes if they are held, else start them."""
         states = self._held.pop(writes, None)
-        if states and not any(state.ended for state in states):
+        ended = next((state for state in states or () if state.ended), None)
+        if states and not ended:
             self._hub.resume(states)
         else:
             if states:
                 await self._hub.stop(states)
             states = await self._start(writes)
+            self.ended_while_held = (
+                f"writer {ended.number} ended while it was held ({ended.ended})" if ended else None
+            )
         counted_b_s = self.counted_alone_b_s.get(writes, {})
         for state, alone_b_s in zip(states, self.alone_b_s.get(writes, ()), strict=False):
             state.series.alone_b_s = alone_b_s

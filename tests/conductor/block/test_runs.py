@@ -388,8 +388,11 @@ def test_writers_are_started_once_and_held_between_their_runs(tmp_path):
     (writer,) = second.writers
     assert (writer.rate_alone_b_s, writer.rate_b_s, writer.proof) == (100.0, 100.0, "memory")
     hub.states[0].ended = "origin side ended: exit status 1"  # while it is held
-    measured(runner, "on")
-    assert hub.orders[6:] == ["stop", "start", "hold"]
+    restarted, resumed = measured(runner, "on", "on")
+    assert hub.orders[6:] == ["stop", "start", "hold", "resume", "hold"]
+    noted = "writers were started for this run: writer 0 ended while it was held (origin side ended"
+    assert [note.startswith(noted) for note in restarted.notes].count(True) == 1
+    assert not any("were started" in note for run in (second, resumed) for note in run.notes)
 
 
 def test_a_rate_alone_is_of_the_rows_that_a_device_could_count(tmp_path):
