@@ -1,8 +1,8 @@
 """The ratio of a treated run's time to that of its pair's baseline runs, by aligned ranks.
 
-docs/method.md#slowdown describes test, estimate and interval. If a pair has one baseline run, the
-test is Wilcoxon's signed-rank test. `python -m tests.studies.verdicts` simulates the coverage of
-the interval, which holds from six pairs on.
+docs/method.md#slowdown describes test, estimate and interval. If each pair has one baseline run,
+the test is Wilcoxon's signed-rank test. `python -m tests.studies.verdicts` simulates the coverage
+of the interval, which holds from six pairs on.
 
 The estimate and the ends of the interval are found together, by bisection of the range of shifts.
 Arrays may have any leading dimensions, so that many simulated nights take one search.
@@ -28,19 +28,20 @@ Values = NDArray[np.float64]
 
 #: Most pairs that are used. If there are more, evenly spaced pairs are used: the interval widens.
 MAX_RANKED_PAIRS = 500
-#: Thresholds of the rank statistic: standard deviations, and an offset that is added to them. The
-#: statistic falls in steps of 1 while the shift rises. For each threshold, the largest shift is
-#: sought at which the statistic is above it. The shift of the first is the low end of the interval,
-#: that of the last its high end. Between those of the middle two the statistic counts as zero.
+#: Thresholds of the rank statistic: a number of its standard deviations, and an offset that is
+#: added. The statistic falls in steps of 1 while the shift rises. For each threshold, the largest
+#: shift is sought at which the statistic is above it. The shift of the first threshold is the low
+#: end of the interval, and that of the last is its high end. Between the shifts of the middle two,
+#: the statistic counts as zero.
 _THRESHOLDS = np.array([(NORMAL_QUANTILE, 0.5), (0, 0.25), (0, -0.25), (-NORMAL_QUANTILE, -0.5)])
 #: Steps of the bisection: shifts are exact to 2e-8 of their range.
 _BISECTION_STEPS = 26
-#: Added to either end of the range, in logarithms, so that it is never empty.
+#: Widens the range at either end, in logarithms, so that it is never empty.
 _RANGE_MARGIN = 1e-9
 
 
 def slowdown(log_times: Values) -> Estimate | None:
-    """Return the time of the treated runs / time of their baselines; None below six pairs.
+    """Return the time of the treated runs / the time of their baselines; None below six pairs.
 
     `log_times`: natural logarithms of times, shape (pairs, runs). The treated run comes first, then
     the baseline runs. A missing baseline run is NaN, but each pair has at least one.
@@ -71,17 +72,20 @@ def shifts(log_times: Values) -> Values:
 
     `log_times` has shape (..., pairs, runs), with runs as for `slowdown` and at least six pairs.
     """
+    searches = len(_THRESHOLDS)
     leading = (1,) * (log_times.ndim - 2)
-    deviations, offsets = _THRESHOLDS.T.reshape(2, 4, *leading)
-    # Four searches at once: the first axis is that of the thresholds.
-    low, high = (np.broadcast_to(end, (4, *end.shape)) for end in _shift_range(log_times))
+    deviations, offsets = _THRESHOLDS.T.reshape(2, searches, *leading)
+    # All thresholds are searched at once, along the first axis.
+    low, high = (np.broadcast_to(end, (searches, *end.shape)) for end in _shift_range(log_times))
     for _ in range(_BISECTION_STEPS):
         middle = (low + high) / 2
         statistic, sd = _rank_statistic(log_times, middle)
         above = statistic > deviations * sd + offsets
         low, high = np.where(above, middle, low), np.where(above, high, middle)
-    value = (low[1] + high[2]) / 2
-    return np.stack([np.minimum(low[0], value), value, np.maximum(high[3], value)])
+    interval_low, zero_low, _, _ = low
+    _, _, zero_high, interval_high = high
+    value = (zero_low + zero_high) / 2
+    return np.stack([np.minimum(interval_low, value), value, np.maximum(interval_high, value)])
 
 
 def standard_score(values: Values) -> Values:
@@ -133,7 +137,8 @@ def _rank_statistic(log_times: Values, shift: Values) -> tuple[Values, Values]:
 
 #: Fewest blocks (allocations) from which the next one is predicted.
 MIN_BLOCKS = 3
-#: Most pairs of a block that are used for this. If there are more, evenly spaced pairs are used.
+#: Most pairs of a block that are used for this prediction. If there are more, evenly spaced pairs
+#: are used.
 _MAX_PAIRS_OF_BLOCK = 300
 #: Most blocks with the same number of pairs that are estimated in one array.
 _MAX_BLOCKS_OF_ARRAY = 100
@@ -142,7 +147,8 @@ _MAX_BLOCKS_OF_ARRAY = 100
 def next_allocation(blocks: Sequence[Values]) -> Interval | None:
     """Return the interval that covers the slowdown of the next allocation at 95 %.
 
-    `blocks`: one array per allocation, as for `slowdown`. None below three allocations.
+    `blocks`: one array per allocation, as for `slowdown`. None below three allocations
+    with pairs.
 
     The estimate of an allocation is that of Hodges and Lehmann: the median of all pairs and of all
     means of two pairs. The interval is Student's prediction interval of these estimates, which are
@@ -156,16 +162,16 @@ def next_allocation(blocks: Sequence[Values]) -> Interval | None:
     if n < MIN_BLOCKS:
         return None
     centres = np.empty(n)
-    indices_by_shape = grouped(
+    indices_by_array = grouped(
         ((len(block), index // _MAX_BLOCKS_OF_ARRAY), index) for index, block in enumerate(thinned)
     )
-    for indices in indices_by_shape.values():
+    for indices in indices_by_array.values():
         log_times = np.stack([thinned[index] for index in indices])
         differences = log_times[..., 0] - np.nanmean(log_times[..., 1:], axis=-1)
-        first, second = np.triu_indices(differences.shape[-1])
-        means = (differences[:, first] + differences[:, second]) / 2
+        pair, other_pair = np.triu_indices(differences.shape[-1])
+        means = (differences[:, pair] + differences[:, other_pair]) / 2
         centres[indices] = np.median(means, axis=-1)
-    spread = np.std(centres, ddof=1) * np.sqrt(1 + 1 / n)
-    half_width = special.stdtrit(n - 1, UPPER_PROBABILITY) * spread
+    prediction_error = np.std(centres, ddof=1) * np.sqrt(1 + 1 / n)
+    half_width = special.stdtrit(n - 1, UPPER_PROBABILITY) * prediction_error
     low, high = np.exp(np.mean(centres) + np.array([-half_width, half_width])).tolist()
     return Interval(low, high)

@@ -1,8 +1,8 @@
 """The effect of a run with writes on the baseline run right after it (carry-over).
 
 The runs of a pair are ordered by a Williams design, so that each baseline run comes right after
-writes equally often. If only one of a pair's baseline runs comes right after writes, the runs
-differ by what is carried over.
+writes equally often. If only one of a pair's baseline runs comes right after writes, it differs
+from the other one by what is carried over.
 """
 
 from __future__ import annotations
@@ -18,9 +18,9 @@ from analysis.statistics.interval import UPPER_PROBABILITY, Estimate
 
 #: Fewest pairs with baseline runs of both kinds: right after writes, and not.
 MIN_PAIRS = 3
-#: How far below and above its estimate verdicts let the true carry-over lie, in standard errors.
-#: Half a standard error below keeps the error of 'slower'. 'No effect' needs a whole one above if
-#: writes widen skewed noise (docs/evidence.md#carry-over).
+#: Verdicts must hold for carry-overs from so many standard errors below the estimate to so many
+#: above it. Half a standard error below keeps the error of 'slower' within its bound. 'No effect'
+#: needs a whole one above if writes widen skewed noise (docs/evidence.md#carry-over).
 REACH_STANDARD_ERRORS = (0.5, 1.0)
 #: Chance that a carry-over is shown although there is none.
 _ERROR_LEVEL = 0.01
@@ -42,8 +42,8 @@ class CarryOver:
 def carry_over(log_times: Values, after: NDArray[np.bool_]) -> CarryOver | None:
     """The carry-over, by Student's t; None below three pairs with baseline runs of both kinds.
 
-    `log_times` is that of `aligned_ranks.slowdown`. `after`: which of its baseline runs came right
-    after a run with writes.
+    `log_times` is the array that `aligned_ranks.slowdown` takes. `after`: which of its baseline
+    runs came right after a run with writes.
     """
     from scipy import special
 
@@ -51,21 +51,21 @@ def carry_over(log_times: Values, after: NDArray[np.bool_]) -> CarryOver | None:
     right_after_writes, other_runs = (
         np.where(chosen, baselines, np.nan) for chosen in (after, ~after)
     )
-    both_kinds = np.isfinite(right_after_writes).any(axis=1) & np.isfinite(other_runs).any(axis=1)
-    differences = np.nanmean(right_after_writes[both_kinds], axis=1) - np.nanmean(
-        other_runs[both_kinds], axis=1
+    has_both = np.isfinite(right_after_writes).any(axis=1) & np.isfinite(other_runs).any(axis=1)
+    differences = np.nanmean(right_after_writes[has_both], axis=1) - np.nanmean(
+        other_runs[has_both], axis=1
     )
     pairs = len(differences)
     if pairs < MIN_PAIRS:
         return None
     mean = float(differences.mean())
-    error = float(differences.std(ddof=1)) / math.sqrt(pairs)
+    standard_error = float(differences.std(ddof=1)) / math.sqrt(pairs)
     half_width, threshold = (
-        special.stdtrit(pairs - 1, [UPPER_PROBABILITY, 1 - _ERROR_LEVEL / 2]) * error
+        special.stdtrit(pairs - 1, [UPPER_PROBABILITY, 1 - _ERROR_LEVEL / 2]) * standard_error
     )
     ratio = Estimate(*np.exp([mean, mean - half_width, mean + half_width]).tolist())
     below, above = REACH_STANDARD_ERRORS
-    reach = min(0.0, mean - below * error), max(0.0, mean + above * error)
+    reach = min(0.0, mean - below * standard_error), max(0.0, mean + above * standard_error)
     return CarryOver(ratio, pairs, bool(abs(mean) > threshold), reach)
 
 
@@ -80,7 +80,8 @@ def without_carry_over(
     """
     if carried is None:
         return log_times, log_times
-    smallest, largest = (log_times.copy() for _ in carried.reach)
-    smallest[:, 1:] -= np.where(after, carried.reach[0], 0.0)
-    largest[:, 1:] -= np.where(after, carried.reach[1], 0.0)
-    return smallest, largest
+    lowest, highest = carried.reach
+    smallest_loss, largest_loss = log_times.copy(), log_times.copy()
+    smallest_loss[:, 1:] -= np.where(after, lowest, 0.0)
+    largest_loss[:, 1:] -= np.where(after, highest, 0.0)
+    return smallest_loss, largest_loss

@@ -1,9 +1,9 @@
 """Tests of whether treated runs take longer, at interim analyses (docs/method.md#evidence).
 
 A pair has one treated run and its baseline runs, in random order. If the treatment multiplies
-times by `ratio`, and the treated time is divided by it, each run of a pair is as likely to be the
-treated one. The p value is the exact chance, over all exchanges of runs within pairs, that the rank
-sum of the treated runs is as large as measured (aligned ranks: docs/method.md#slowdown).
+times by `ratio`, and the treated time is divided by it, each run of a pair is equally likely to be
+the treated one. The p value is the exact chance, over all exchanges of runs within pairs, that the
+rank sum of the treated runs is as large as measured (aligned ranks: docs/method.md#slowdown).
 
 Interim analyses take place at 6, 8, 12, 16, 24, 32, 48, ... pairs, without end. Each spends a
 quarter of the remaining error. The p value of a case is therefore the least of (p value of an
@@ -22,13 +22,15 @@ import numpy as np
 from analysis.statistics.aligned_ranks import Values
 from analysis.statistics.interval import CONFIDENCE, MIN_VALUES, UPPER_PROBABILITY, Estimate
 
+#: Pairs of the second interim analysis. The first one and this one are doubled in turn.
+_SECOND_ANALYSIS_PAIRS = 8
 #: Part of the remaining error that an interim analysis spends.
 _SPENT_SHARE = 0.25
 #: Most pairs for which the exact distribution is used; above, the normal distribution.
 _MAX_EXACT_PAIRS = 64
 #: Decimal places to which aligned logarithms are rounded, so that equal times share a rank.
 _DECIMAL_PLACES = 12
-#: Least spread of scores, in ranks. Scores that are all alike would have a spread of 0.
+#: Least spread by which a t statistic divides. Runs that are all alike would have a spread of 0.
 _MIN_SPREAD = 1e-9
 
 
@@ -40,10 +42,10 @@ class InterimAnalysis(NamedTuple):
 
 
 def interim_analyses(pairs: int) -> Iterator[InterimAnalysis]:
-    """Yield the interim analyses of up to so many pairs: 6, 8, 12, 16, 24, 32, 48, ..."""
+    """Yield the interim analyses that use at most `pairs` pairs: 6, 8, 12, 16, 24, 32, 48, ..."""
     for step in count():
         doublings = step // 2
-        used_pairs = (8 if step % 2 else MIN_VALUES) * 2**doublings
+        used_pairs = (_SECOND_ANALYSIS_PAIRS if step % 2 else MIN_VALUES) * 2**doublings
         if used_pairs > pairs:
             return
         yield InterimAnalysis(used_pairs, _SPENT_SHARE * (1 - _SPENT_SHARE) ** step)
@@ -71,14 +73,14 @@ def p_longer(log_times: Values, ratio: float = 1.0) -> float:
     treated = scores[:, 0]
     if len(ranks) > _MAX_EXACT_PAIRS:
         deviation = math.sqrt(float(np.nanmean(scores**2, axis=1).sum()))
-        exact_p = float(special.ndtr(-treated.sum() / deviation)) if deviation else 1.0
+        exchange_p = float(special.ndtr(-treated.sum() / deviation)) if deviation else 1.0
     else:
-        exact_p = _share_of_exchanges(ranks)
-    # If the treatment widens the spread, runs are not exchangeable. So the larger of the exact p
-    # value and Student's is returned.
+        exchange_p = _share_of_exchanges(ranks)
+    # If the treatment widens the spread, runs are not exchangeable. So the larger of this p value
+    # and Student's is returned.
     spread = max(float(treated.std(ddof=1)), _MIN_SPREAD)
     t = float(treated.mean()) * math.sqrt(len(treated)) / spread
-    return max(exact_p, float(special.stdtr(len(treated) - 1, -t)))
+    return max(exchange_p, float(special.stdtr(len(treated) - 1, -t)))
 
 
 def p_shorter(log_times: Values, ratio: float = 1.0) -> float:
@@ -94,16 +96,16 @@ def p_outside_margin(log_times: Values, margin: float) -> float:
 def p_outside_margin_for_both(log_times: Values, margin: float) -> float:
     """The same as `p_outside_margin`, if the loss is only known to lie between two bounds.
 
-    `log_times`: shape (pairs, 2, runs); first with the smallest loss, then with the largest one.
+    `log_times`: shape (pairs, 2, runs), with the smallest loss, then with the largest one.
     """
-    smallest, largest = log_times[:, 0], log_times[:, 1]
-    return max(p_shorter(largest, 1 + margin), p_longer(smallest, 1 / (1 + margin)))
+    smallest_loss, largest_loss = log_times[:, 0], log_times[:, 1]
+    return max(p_shorter(largest_loss, 1 + margin), p_longer(smallest_loss, 1 / (1 + margin)))
 
 
 def p_over_interims(log_times: Values, test: Callable[[Values], float]) -> float:
     """The p value of a case over its interim analyses; 1 if it has too few pairs for one.
 
-    `test`: p value of some pairs, such as `p_longer`. The pairs are in order of time.
+    `test` returns the p value of some pairs, as `p_longer` does. The pairs are in order of time.
     """
     interim_p = [
         test(log_times[: interim.pairs]) / interim.share
@@ -112,29 +114,33 @@ def p_over_interims(log_times: Values, test: Callable[[Values], float]) -> float
     return min([1.0, *interim_p])
 
 
-def is_shown(log_times: Values, test: Callable[[Values], float], level: float) -> bool:
-    """Return whether `p_over_interims` is at most `level`, without all of its analyses."""
+def is_shown(log_times: Values, test: Callable[[Values], float], error_level: float) -> bool:
+    """Return whether `p_over_interims` is at most `error_level`; may omit some of its analyses."""
     last_first = sorted(interim_analyses(len(log_times)), reverse=True)
-    return any(test(log_times[: interim.pairs]) <= interim.share * level for interim in last_first)
+    return any(
+        test(log_times[: interim.pairs]) <= interim.share * error_level for interim in last_first
+    )
 
 
 def p_different(log_times: Values) -> float:
-    """The two-sided p value of 'no difference': twice the smaller of both one-sided p values."""
+    """The two-sided p value of 'no difference': twice the smaller of the one-sided p values."""
     return min(1.0, 2 * min(p_over_interims(log_times, test) for test in (p_longer, p_shorter)))
 
 
-def count_levels_shown(cases: Sequence[Sequence[float]], level: float) -> list[int]:
-    """Return the number of levels shown of each case, at an error of `level` over all (Holm 1979).
+def count_levels_shown(ladders: Sequence[Sequence[float]], error_level: float) -> list[int]:
+    """Return how many levels of each ladder are shown, at this error over all (Holm 1979).
 
-    `cases`: p values of the levels of each (`p_over_interims`), the strongest level first; 1 if not
-    measured. A level is tested once the stronger ones are shown. A case whose levels are all shown
-    passes its error on to the others.
+    A ladder has the p values (`p_over_interims`) of the levels of one hypothesis, in the order of
+    their tests; 1 if not measured. A level is tested if all before it are shown. If all levels of a
+    ladder are shown, its error passes to the other ladders.
     """
-    counts = [0] * len(cases)
+    counts = [0] * len(ladders)
     while True:
-        open_cases = [index for index, case in enumerate(cases) if counts[index] < len(case)]
+        open_indices = [index for index, p in enumerate(ladders) if counts[index] < len(p)]
         newly_shown = [
-            index for index in open_cases if cases[index][counts[index]] <= level / len(open_cases)
+            index
+            for index in open_indices
+            if ladders[index][counts[index]] <= error_level / len(open_indices)
         ]
         if not newly_shown:
             return counts
@@ -143,10 +149,10 @@ def count_levels_shown(cases: Sequence[Sequence[float]], level: float) -> list[i
 
 
 def mean_ratio(log_times: Values) -> Estimate | None:
-    """Mean time of the treated runs / of their baselines: Student's t; None below six pairs.
+    """Mean time of the treated runs / that of their baselines; None below six pairs.
 
-    `log_times` as for `p_longer`. The interval does not cover hits that none of these pairs had
-    (`max_unseen_share`).
+    The interval is Student's t. It does not cover slow outliers that did not occur in these pairs
+    (`max_unseen_share`). `log_times` is that of `p_longer`.
     """
     from scipy import special
 
@@ -161,7 +167,8 @@ def mean_ratio(log_times: Values) -> Estimate | None:
 def p_typical_and_mean_shorter(log_times: Values) -> float:
     """The larger p value of 'the typical run is not shorter' and of 'the mean is not shorter'.
 
-    If skewed noise only widens, the typical run may be faster although the mean is not.
+    If the treatment only widens skewed noise, the typical run may be faster although the mean is
+    not.
     """
     from scipy import special
 
@@ -180,32 +187,32 @@ def _ratio_of_means(log_times: Values) -> tuple[float, float]:
 
 
 def max_unseen_share(pairs: int) -> float:
-    """Largest share of treated runs that may be hit although none of `pairs` was (95 %)."""
+    """Largest share of slow outliers among treated runs, if none of `pairs` runs was one (95 %)."""
     return 1 - math.exp(math.log(1 - CONFIDENCE) / pairs)
 
 
 def _ranks(log_times: Values, ratio: float) -> Values:
-    """Aligned ranks: ranks of the logarithms minus the mean of their pair; NaN if a run is missing.
+    """Aligned ranks: ranks of what is left if each logarithm is reduced by the mean of its pair.
 
-    Equal logarithms share the mean of their ranks.
+    Equal logarithms share the mean of their ranks. The rank of a missing run is NaN.
     """
     aligned = log_times.copy()
     aligned[:, 0] -= math.log(ratio)
     aligned -= np.nanmean(aligned, axis=1, keepdims=True)
     present = ~np.isnan(aligned)
-    _, position, runs = np.unique(
+    _, tie_indices, tie_sizes = np.unique(
         aligned[present].round(_DECIMAL_PLACES), return_inverse=True, return_counts=True
     )
     ranks = np.full(aligned.shape, np.nan)
-    ranks[present] = (runs.cumsum() - (runs - 1) / 2)[position]
+    ranks[present] = (tie_sizes.cumsum() - (tie_sizes - 1) / 2)[tie_indices]
     return ranks
 
 
 def _share_of_exchanges(ranks: Values) -> float:
     """Share of all exchanges whose rank sum is at least that of the treated runs (first column).
 
-    An exchange takes one run of each pair. Sums are counted by their deficit to the largest sum,
-    since few deficits are as small as that of treated runs with a large sum.
+    An exchange takes one run of each pair. Sums are counted by their deficit from the largest sum.
+    If the sum of the treated runs is large, few deficits are as small as theirs.
     """
     # Ranks are multiples of 1/2, so that doubled deficits are whole numbers.
     deficits = (2 * (np.nanmax(ranks, axis=1, keepdims=True) - ranks)).round()

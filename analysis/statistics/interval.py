@@ -32,12 +32,12 @@ class Interval(NamedTuple):
 
     @classmethod
     def from_estimate(cls, estimate: Estimate | None) -> Interval | None:
-        """Return the interval of an estimate, if there is one."""
+        """Return the interval of an estimate; None without an estimate."""
         return cls(estimate.low, estimate.high) if estimate else None
 
-    def containing(self, estimate: Estimate) -> Interval:
-        """Return the least interval that encloses this one and the interval of an estimate."""
-        return Interval(min(self.low, estimate.low), max(self.high, estimate.high))
+    def containing(self, other: Estimate | Interval) -> Interval:
+        """Return the least interval that encloses this one and the other one, or an estimate's."""
+        return Interval(min(self.low, other.low), max(self.high, other.high))
 
 
 @dataclass(frozen=True)
@@ -65,7 +65,7 @@ class Estimate:
 
     @property
     def half_width(self) -> float:
-        """Half the interval's width relative to the value."""
+        """Half the width of the interval, divided by the value."""
         return (self.high - self.low) / 2 / self.value
 
 
@@ -77,13 +77,16 @@ _PARTS = {
 
 
 def json_keys(record: Any) -> dict[str, tuple[str, str]]:
-    """Key in JSON of a record, or of its class -> the field, and its part; empty for all of it."""
-    fields_of_keys = {}
+    """Key in JSON -> the field of a record (or its class) and the part of it that the key holds.
+
+    The part is empty if the key holds the whole field.
+    """
+    field_and_part_by_key = {}
     for field in fields(record):
         type_name = str(field.type).removesuffix(" | None")
         for ending, part in _PARTS.get(type_name, {"": ""}).items():
-            fields_of_keys[f"{field.name}{ending}"] = (field.name, part)
-    return fields_of_keys
+            field_and_part_by_key[f"{field.name}{ending}"] = (field.name, part)
+    return field_and_part_by_key
 
 
 def flat_record(record: Any) -> dict[str, Any]:
@@ -99,7 +102,7 @@ def flat_record(record: Any) -> dict[str, Any]:
 
 
 def ends_text(estimate: Estimate | Interval | None) -> str:
-    """An interval of ratios as text: `1.321-1.382`."""
+    """The ends of an interval of ratios: `1.321-1.382`."""
     return f"{estimate.low:.3f}-{estimate.high:.3f}" if estimate else NO_FIGURE
 
 
@@ -115,11 +118,11 @@ def estimate_text(estimate: Estimate | None) -> str:
 
 
 def median_interval(values: Sequence[float] | NDArray[np.float64]) -> Estimate | None:
-    """Median of `values` with its distribution-free interval; None below six.
+    """Median of `values` with its distribution-free interval; None below six values.
 
     The k-th smallest and the k-th largest of n enclose it with probability 1 - 2 P(B < k), B
-    binomial with n trials of 1/2. The largest k that keeps this at 95 % is used: for six values the
-    extremes (96.875 %), for ten the second smallest and the second largest (97.85 %).
+    binomial with n trials of 1/2. The largest k is used that keeps this at 95 % or more: for six
+    values the extremes (96.875 %), for ten the second smallest and second largest (97.85 %).
     """
     from scipy import special
 
@@ -141,12 +144,12 @@ def holm(p: Sequence[float]) -> list[float]:
     """Adjusted p values, in the order of `p` (Holm 1979, Scand. J. Statist. 6, 65-70).
 
     The chance that any true hypothesis gets an adjusted p value below a level is at most that
-    level, whatever the dependence. The k-th smallest p value of n is multiplied by n - k + 1. It is
-    no smaller than the one before.
+    level, whatever the dependence. The k-th smallest p value of n is multiplied by n - k + 1. An
+    adjusted p value is at least that of the next smaller p value, and at most 1.
     """
     adjusted = [1.0] * len(p)
     previous = 0.0
-    for rank, index in enumerate(sorted(range(len(p)), key=lambda position: p[position])):
+    for rank, index in enumerate(sorted(range(len(p)), key=lambda index: p[index])):
         previous = max(previous, min(1.0, (len(p) - rank) * p[index]))
         adjusted[index] = previous
     return adjusted

@@ -1,9 +1,9 @@
-"""The centre of values of pairs; the ratio between two sets; and runs that are slow outliers (hit).
+"""The centre of the values of pairs; the ratio between two sets; and the share of hit runs.
 
-The estimate of a centre is that of Hodges and Lehmann (1963). Its interval is the wider one of
-Wilcoxon's signed ranks and of Student's t. That of ranks is too narrow for many values from a
-skewed distribution, that of t for few values. Values may have any sign and unit, unlike the ratios
-of `analysis.statistics.aligned_ranks`.
+The estimate of a centre is that of Hodges and Lehmann (1963). Its interval encloses two intervals,
+that of Wilcoxon's signed ranks and that of Student's t. The first alone is too narrow for many
+values from a skewed distribution, the second for few values. Values may have any sign and unit,
+unlike the ratios of `analysis.statistics.aligned_ranks`. A hit run is a slow outlier.
 """
 
 from __future__ import annotations
@@ -37,8 +37,8 @@ _CROSSING_STEPS = 1000
 class Crossing:
     """The point where a quantity goes from below zero to above it, within the measured range.
 
-    With both ends, they are its interval. With `low` only, the point lies above it. With `high`
-    only, it lies below that. With neither, it is not decided.
+    `low` and `high` are its interval. If only `low` is known, the point lies above it. If only
+    `high` is known, the point lies below it. If neither is, where it lies is not decided.
     """
 
     value: float | None
@@ -47,13 +47,13 @@ class Crossing:
 
 
 def location(values: Values) -> Estimate | None:
-    """Return the centre of `values` with its interval; None below six."""
+    """Return the centre of `values` with its interval; None below six values."""
     if len(values) < MIN_VALUES:
         return None
     scale = float(np.abs(values).max()) or 1.0
     scaled = thin_rows(values) / scale
-    mean, error = _mean_and_error(scaled)
-    half_width = float(special.stdtrit(len(scaled) - 1, UPPER_PROBABILITY)) * error
+    mean, standard_error = _mean_and_error(scaled)
+    half_width = float(special.stdtrit(len(scaled) - 1, UPPER_PROBABILITY)) * standard_error
     low, centre, high = shifts(with_zero_baselines(scaled))
     return Estimate(
         value=float(centre * scale),
@@ -76,10 +76,10 @@ def p_value(values: Values) -> float:
 def crossing(values_at: Callable[[Values], Values], low: float, high: float) -> Crossing:
     """Return where in [low, high] the centre of values changes from below zero to above.
 
-    `values_at`: points of shape (n, 1) -> values of the pairs there, shape (n, pairs); the pairs
-    are those of `thin_rows`. The interval holds every point at which zero is not rejected, as
-    Fieller's (1954) does for the ratio of two means, and all points between them. It is open on a
-    side if it reaches that end.
+    `values_at`: points of shape (n, 1) -> values of the pairs there, shape (n, pairs), of the pairs
+    that `thin_rows` keeps. The interval holds every point at which zero is not rejected, and all
+    points between them. Fieller's interval (1954) does the same for the ratio of two means. The
+    interval is open on a side if it reaches that end of the range.
     """
     points = np.linspace(low, high, _CROSSING_STEPS + 1)
     values = values_at(points[:, None])
@@ -91,14 +91,14 @@ def crossing(values_at: Callable[[Values], Values], low: float, high: float) -> 
         np.abs(mean) > float(special.stdtrit(values.shape[-1] - 1, UPPER_PROBABILITY)) * error
     )
     shown = (np.abs(scores) > NORMAL_QUANTILE) & shown_by_t & (np.sign(scores) == np.sign(mean))
-    # -1 or 1 where the centre is shown to be below or above zero, 0 where neither is.
+    # -1 or 1 if the centre is shown to be below or above zero at a point, else 0.
     signs = np.where(shown, np.sign(mean), 0)
     # Number of points at the low end that are all shown to be below zero, and of points at the high
     # end that are all shown to be above.
     points_below = int(np.argmin([*(signs < 0), False]))
     points_above = int(np.argmin([*(signs[::-1] > 0), False]))
     between = signs[points_below : len(points) - points_above]
-    # If these points begin with one above zero, or end with one below, the centre falls somewhere.
+    # If the first of these points is above zero, or the last is below, the centre falls somewhere.
     if len(between) and (between[0] or between[-1]):
         return Crossing(None, None, None)
     low_end = float(points[points_below - 1]) if points_below else None
@@ -119,11 +119,11 @@ _MAX_VALUES_OF_SET = 2_000
 
 
 def ratio_between(x: Sequence[float], y: Sequence[float]) -> Estimate | None:
-    """Return the ratio of the positive values `x` to `y`, which share no pairs.
+    """Return the ratio of the values `x` to the values `y`, all positive, which are not paired.
 
     None below six values of either. The ratio is the median of all x/y (Hodges and Lehmann). The
-    d-th smallest and the d-th largest enclose the ratio with probability 1 - 2 P(U < d), where U is
-    the rank-sum statistic, taken as normal, with correction for continuity.
+    d-th smallest and the d-th largest x/y enclose the ratio with probability 1 - 2 P(U < d). U is
+    the rank-sum statistic; it is taken as normal, with correction for continuity.
     """
     if min(len(x), len(y)) < MIN_VALUES:
         return None
@@ -144,23 +144,25 @@ def _thinned_set(values: Sequence[float]) -> Values:
     )
 
 
-#: Four standard deviations of normal noise, in median absolute deviations.
+#: Four standard deviations, in median absolute deviations of normal noise.
 _HIT_DEVIATIONS = 4 * 1.4826
 
 
 def hit_share(log_times: Values, margin: float) -> Estimate | None:
-    """Return the share of treated runs that are hit (Clopper and Pearson 1934); None below six.
+    """Return the share of treated runs that are hit (Clopper, Pearson 1934); None below six runs.
 
-    `log_times`: natural logarithms of times relative to the typical baseline run. A run is hit if
-    it takes longer than the typical treated run by more than the margin, and by more than four
-    standard deviations (estimated from the median absolute deviation).
+    `log_times`: natural logarithms of the times of treated runs, shape (runs,). Each time is
+    divided by that of its block's typical baseline run. A run is hit if it takes longer than the
+    typical treated run by more than the margin, and by more than four standard deviations
+    (estimated from the median absolute deviation).
     """
     runs = len(log_times)
     if runs < MIN_VALUES:
         return None
-    above = log_times - np.median(log_times)
-    threshold = max(np.log1p(margin), _HIT_DEVIATIONS * np.median(np.abs(above)))
-    hit = int((above > threshold).sum())
-    low = float(special.betaincinv(hit, runs - hit + 1, TAIL_PROBABILITY)) if hit else 0.0
-    high = float(special.betaincinv(hit + 1, runs - hit, UPPER_PROBABILITY)) if hit < runs else 1.0
-    return Estimate(hit / runs, low, high)
+    excess = log_times - np.median(log_times)
+    threshold = max(np.log1p(margin), _HIT_DEVIATIONS * np.median(np.abs(excess)))
+    hits = int((excess > threshold).sum())
+    low = float(special.betaincinv(hits, runs - hits + 1, TAIL_PROBABILITY)) if hits else 0.0
+    upper_hits, others = hits + 1, runs - hits
+    high = float(special.betaincinv(upper_hits, others, UPPER_PROBABILITY)) if others else 1.0
+    return Estimate(hits / runs, low, high)

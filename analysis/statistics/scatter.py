@@ -19,8 +19,8 @@ _ERROR_LEVEL = 0.01
 def widening(log_times: Values) -> float | None:
     """Return the standard deviation of the treated runs divided by that of the baseline runs.
 
-    `log_times` is the array that `aligned_ranks.slowdown` takes. None below six pairs, and if the
-    ratio is not shown to be above 1.
+    `log_times` is the array that `aligned_ranks.slowdown` takes; the deviations are those of its
+    logarithms. None below six pairs, and if the ratio is not shown to be above 1.
     """
     from scipy import special
 
@@ -28,11 +28,14 @@ def widening(log_times: Values) -> float | None:
         return None
     treated, baselines = log_times[:, 0], log_times[:, 1:]
     baselines = baselines[np.isfinite(baselines)]
-    distances = [np.abs(times - np.median(times)) for times in (treated, baselines)]
+    treated_distances, baseline_distances = distances = [
+        np.abs(runs - np.median(runs)) for runs in (treated, baselines)
+    ]
     degrees_of_freedom = len(treated) + len(baselines) - 2
-    pooled = sum(len(group) * float(np.var(group)) for group in distances) / degrees_of_freedom
-    standard_error = math.sqrt(pooled * (1 / len(treated) + 1 / len(baselines)))
-    excess = float(distances[0].mean() - distances[1].mean())
+    squares = sum(len(group) * float(np.var(group)) for group in distances)
+    pooled_variance = squares / degrees_of_freedom
+    standard_error = math.sqrt(pooled_variance * (1 / len(treated) + 1 / len(baselines)))
+    excess = float(treated_distances.mean() - baseline_distances.mean())
     if excess <= special.stdtrit(degrees_of_freedom, 1 - _ERROR_LEVEL) * standard_error:
         return None
     spread = float(np.std(baselines, ddof=1))
