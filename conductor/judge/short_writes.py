@@ -82,8 +82,8 @@ def check_writes(
     both by the clock of `finished`. The error of an origin's clock is added to the tolerance. A
     write slower than `least_b_s` does not count.
     """
-    start_s, end_s = window_s
-    run = (start_s - zero_s, end_s - zero_s)
+    start_s, end_s = (time_s - zero_s for time_s in window_s)
+    run = (start_s, end_s)
     checked_writes: dict[int, _CheckedWrite] = {}
     repeated: list[FinishedWrite] = []
     n_unknown = 0
