@@ -42,7 +42,7 @@ def note_provenance_changes(
 
 #: Roles that count what reaches memory.
 MEMORY_ROLES = ("DRAM written", "DDIO misses")
-#: They show that writes reached memory from this share of the bytes written on.
+#: Counts show that writes reached memory if they rise by at least this share of the bytes written.
 _MIN_MEMORY_SHARE = 0.1
 
 
@@ -55,9 +55,8 @@ def name_contention(
     """The rows, with the verdict 'memory contention' for slower ones whose writes reached memory.
 
     The writes must be proven, by a device or by marks in memory, in all runs. They reached memory
-    if the counters of memory rise by at least a tenth of what was written, or if each writer's
-    messages pass through more memory than the last-level caches have. A footprint is at least as
-    large as a message.
+    if the counters of memory rise by at least a tenth of the bytes written, or if each writer's
+    message or footprint is larger than the last-level caches.
 
     `samples` and `counters` are what `pairs.judge_samples` and `counts.counters_of` return.
     """
@@ -65,26 +64,27 @@ def name_contention(
     if not slower:
         return list(rows)
     caches_b = [host.get("llc_total_b") for host in all_hosts(records.values())]
-    largest_b = max((size for size in caches_b if isinstance(size, int)), default=math.inf)
-    counted = beside_baselines(counters, samples, *MEMORY_ROLES)
+    largest_cache_b = max((size for size in caches_b if isinstance(size, int)), default=math.inf)
+    counts = beside_baselines(counters, samples, *MEMORY_ROLES)
     rises = pl.col("value") - pl.col("off") >= _MIN_MEMORY_SHARE * pl.col("written_b")
-    counted_in_memory = set(counted.filter(rises).select("case", "treatment").iter_rows())
-    named = {}
+    counted_in_memory = set(counts.filter(rises).select("case", "treatment").iter_rows())
+    contended = {}
     for row in slower:
         runs = treatment_rows(samples.filter(status="counts"), row.case, row.arm)
         footprints_b = runs.select(pl.max_horizontal("writer_message_b", "footprint_b")).to_series()
-        exceed_caches = bool((footprints_b.fill_null(0) > largest_b).all())
+        exceed_caches = bool((footprints_b.fill_null(0) > largest_cache_b).all())
+        # `proof` joins the proofs of a run's writers by "+".
         proofs = set("+".join(runs["proof"].cast(pl.String).fill_null("none")).split("+"))
         reached_memory = exceed_caches or (row.case, row.arm) in counted_in_memory
         if proofs <= {"device", "memory"} and reached_memory:
-            named[row.case, row.arm] = replace(row, verdict=Verdict.CONTENTION)
-    return [named.get((row.case, row.arm), row) for row in rows]
+            contended[row.case, row.arm] = replace(row, verdict=Verdict.CONTENTION)
+    return [contended.get((row.case, row.arm), row) for row in rows]
 
 
 def note_link_share(
     rows: Iterable[Result], samples: pl.DataFrame, header: RunHeader
 ) -> list[Result]:
-    """The rows, with a note on which share of the link writers at full rate reach alone.
+    """The rows, with a note on the share of the link that writers at full rate reach alone.
 
     Emulated and short writes get no note. `samples` is what `pairs.judge_samples` returns.
     """
@@ -99,12 +99,12 @@ def note_link_share(
         are_short = arm_of(row.arm).scheduled
         if not runs.is_empty() and not are_short and not emulation_caveats(runs["transport"]):
             alone_b_s = runs.select((pl.col("writer_rate_alone_b_s") / targets).median()).item()
-            row = replace(row, notes=[*row.notes, _link_share(alone_b_s, link_b_s)])
+            row = replace(row, notes=[*row.notes, _link_note(alone_b_s, link_b_s)])
         noted.append(row)
     return noted
 
 
-def _link_share(alone_b_s: float, link_b_s: float | None) -> str:
+def _link_note(alone_b_s: float, link_b_s: float | None) -> str:
     if link_b_s is None:
         return Note.LINK_UNKNOWN()
     share = alone_b_s / link_b_s
@@ -139,7 +139,7 @@ def compare_with_references(rows: Iterable[Result], header: RunHeader) -> list[R
 
 
 def reference_bounds(better: Better, tolerance: float) -> tuple[float | None, float | None]:
-    """Lower and upper bound of a reference, as the shares of it that ReFrame takes.
+    """Lower and upper bound around a reference, as the shares of it that ReFrame takes.
 
     A figure may be better than its reference by any share, but worse only by the tolerance.
     """

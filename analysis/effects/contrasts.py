@@ -1,4 +1,4 @@
-"""The price and the gain of a level of a factor; both from pairs.
+"""The price and the gain of a level of a factor, from pairs.
 
 A remedy is a level: a reserved core, a tool wrapped around the ranks. Its price is its cost
 without writes: the baseline at the level against the baseline at the first level. Its gain is its
@@ -46,9 +46,9 @@ class Contrast:
     level: Level
     #: The first level, which treatment names omit.
     reference: Level
-    #: Levels of other such factors that are not the first ones.
+    #: Levels of other factors with prices or gains, in both treatments; first levels are left out.
     at: dict[str, Level]
-    #: The effect without writes, or under them.
+    #: A price is measured without writes, a gain under them.
     kind: Literal["price", "gain"]
     #: Names of the treatments at `level` and at `reference`.
     treatment: str
@@ -58,16 +58,16 @@ class Contrast:
     #: Price: time at the level / time at the first level; above 1 it costs. Gain: time at the first
     #: level / time at the level; above 1 it helps. None below six pairs.
     ratio: Estimate | None
-    #: The interval that encloses the repeatability of the baselines at both levels.
+    #: The interval that encloses those of the repeated baselines at both levels.
     noise_floor: Interval | None
     #: Unit of the figures of merit.
     unit: str
-    #: True if it is shown to differ from 1, over all prices of the run, or over all its gains.
+    #: True if the ratio is shown to differ from 1, over all prices of the run, or over all gains.
     shown: bool = False
 
 
 class _Treatment(NamedTuple):
-    """A baseline, or an effect of one case."""
+    """A treatment of one case: a baseline, or one whose role is effect."""
 
     name: str
     #: Name of its baseline; None if it is a baseline.
@@ -84,7 +84,7 @@ class _Comparison(NamedTuple):
     treatment: _Treatment
     reference: _Treatment
     factor: str
-    #: Levels of the other factors of baselines that are not the first ones.
+    #: Levels of other factors with prices or gains; first levels are left out.
     other_levels: dict[str, Level]
 
 
@@ -115,12 +115,12 @@ def contrasts(judged: pl.DataFrame, results: Sequence[Result]) -> list[Contrast]
 def _treatments(case_samples: pl.LazyFrame) -> dict[str, _Treatment]:
     """Baselines and effects of one case, by name."""
     columns = ("arm", "baseline", "factors", "fom_unit", "fom_better")
-    kinds = (
+    rows = (
         case_samples.filter(pl.col("role").is_in(["baseline", "effect"])).select(columns).unique()
     )
     by_name = {
         arm: _Treatment(arm, baseline, parsed_levels(factors), unit, better == "higher")
-        for arm, baseline, factors, unit, better in kinds.collect().iter_rows()
+        for arm, baseline, factors, unit, better in rows.collect().iter_rows()
     }
     return {name: by_name[name] for name in in_table_order(by_name)}
 
@@ -135,12 +135,14 @@ def _comparisons(treatments: Mapping[str, _Treatment]) -> Iterator[_Comparison]:
     factors = [name for name in (*baseline_factors, *_PLACEMENT_FACTORS) if name != _RATE_FACTOR]
     for factor in factors:
         for treatment in treatments.values():
-            arm, named = arm_and_levels(treatment.name)
-            other_names = {name: level for name, level in named.items() if name != factor}
-            reference = treatments.get(treatment_name(arm, other_names))
-            if factor in named and reference and reference.unit == treatment.unit:
+            arm, named_levels = arm_and_levels(treatment.name)
+            other_named_levels = {
+                name: level for name, level in named_levels.items() if name != factor
+            }
+            reference = treatments.get(treatment_name(arm, other_named_levels))
+            if factor in named_levels and reference and reference.unit == treatment.unit:
                 other_levels = {
-                    name: treatment.factors[name] for name in other_names if name in factors
+                    name: treatment.factors[name] for name in other_named_levels if name in factors
                 }
                 yield _Comparison(treatment, reference, factor, other_levels)
 
@@ -161,9 +163,9 @@ def _estimate(
     floor, reference_floor = (floors.get((case, baseline)) for baseline in baselines)
     has_price = treatment.baseline is None
     ratios = runs.select(pl.col(treatment.name) / pl.col(reference.name)).to_series().drop_nulls()
-    # Prices of times and gains of rates are these ratios; the others are their inverse.
+    # Prices of times and gains of rates are these ratios; the others are their inverses.
     sign = -1 if has_price == treatment.higher_is_better else 1
-    times = with_zero_baselines(sign * np.log(ratios.to_numpy()))
+    log_times = with_zero_baselines(sign * np.log(ratios.to_numpy()))
     contrast = Contrast(
         case=case,
         factor=factor,
@@ -173,14 +175,9 @@ def _estimate(
         kind="price" if has_price else "gain",
         treatment=treatment.name,
         against=reference.name,
-        pairs=len(times),
-        ratio=slowdown(times),
-        noise_floor=_enclosing(floor, reference_floor) if floor and reference_floor else None,
+        pairs=len(log_times),
+        ratio=slowdown(log_times),
+        noise_floor=floor.containing(reference_floor) if floor and reference_floor else None,
         unit=treatment.unit,
     )
-    return contrast, evidence.p_different(times)
-
-
-def _enclosing(interval: Interval, other: Interval) -> Interval:
-    """The least interval that encloses both."""
-    return Interval(min(interval.low, other.low), max(interval.high, other.high))
+    return contrast, evidence.p_different(log_times)

@@ -1,4 +1,4 @@
-"""Results of a run from its samples: one row per case and treatment.
+"""Results of a run from its samples: one row per case and treatment with a baseline.
 
 samples = read_run(run)
 rows = results(samples.frame, StoppingRule.from_header(load_header(run)))
@@ -50,7 +50,8 @@ from records.units import plural
 #: Columns of a treatment's runs, and of its rejected runs, that its row needs.
 _RUN_COLUMNS = ("case", "workload", "fom_unit", "fom_better", "notes", "direction", "transport")
 _REJECTED_COLUMNS = ("key", "outcome", pl.col("reason").fill_null(""))
-#: Verdicts of rows that are no effects. Those on effects come last, over all that is requested.
+#: Verdicts of rows that are no effects. Verdicts on effects come last, since they hold over all
+#: that was requested.
 _REFERENCE_VERDICTS: dict[Role, Verdict] = {
     "floor": Verdict.NOISE_FLOOR,
     "control": Verdict.CONTROL,
@@ -61,17 +62,17 @@ _MAX_REJECTED_SHARE = 0.2
 
 @dataclass(frozen=True)
 class StoppingRule:
-    """The rule of when a case ends, at run time and in the report.
+    """When a case ends, at run time and in the report.
 
-    A case ends at an interim analysis, from the floor on, at which every effect has a verdict that
-    more pairs need not change. It ends in any case at the cap.
+    From the floor on, a case ends at the first interim analysis at which all rows are done
+    (docs/method.md#how-many-pairs). At the cap, it ends in any case.
     """
 
     pairs_floor: int = MIN_VALUES
     pairs_cap: int | None = None
     #: Half-width that intervals must reach, relative to the estimate.
     precision: float | None = None
-    #: 'No effect' is less than this share.
+    #: 'No effect' means that the typical run changes by less than this share.
     margin: float = MARGIN
     #: Case and treatment of all that was requested. Verdicts hold over these and what was measured.
     treatments: frozenset[tuple[str, str]] = frozenset()
@@ -89,49 +90,45 @@ class StoppingRule:
         )
 
     def is_precise(self, row: Result) -> bool:
-        """Return whether the interval of its slowdown is as narrow as requested."""
+        """Return whether the interval of the row's slowdown is as narrow as requested."""
         if self.precision is None:
             return True
         return row.slowdown is not None and row.slowdown.half_width <= self.precision
 
     def depends_on_verdicts(self, pairs: int) -> bool:
-        """Return whether a case with so many pairs ends by its verdicts: from floor to cap."""
+        """Return whether the verdicts decide if a case ends at `pairs`: from floor to cap."""
         return self.pairs_floor <= pairs and (self.pairs_cap is None or pairs < self.pairs_cap)
 
     def is_done(self, row: Result) -> bool:
-        """Return whether no further pair is needed for `row`, between floor and cap."""
+        """Return whether `row` needs no further pair, between floor and cap."""
         return self.is_precise(row) and not row.verdict.needs_pairs
 
 
-def results(samples: pl.DataFrame, requested: StoppingRule = StoppingRule()) -> list[Result]:
+def results(samples: pl.DataFrame, rule: StoppingRule = StoppingRule()) -> list[Result]:
     """One row for each case and each treatment with a baseline, in the order of their names."""
     judged = judge_samples(samples)
-    return results_of(judged, pair_table(judged), requested)
+    return results_of(judged, pair_table(judged), rule)
 
 
-def results_of(judged: pl.DataFrame, pairs: pl.DataFrame, requested: StoppingRule) -> list[Result]:
+def results_of(judged: pl.DataFrame, pairs: pl.DataFrame, rule: StoppingRule) -> list[Result]:
     """Return the same as `results`, from `pairs.judge_samples` samples and their `pair_table`."""
     first_pairs = pair_table(first_attempts(judged))
     rows: list[Result] = []
     for case in sorted(judged["case"].unique(), key=natural_key):
         is_case = pl.col("case") == case
-        case_pairs, first = (frame.filter(is_case) for frame in (pairs, first_pairs))
+        case_pairs, case_first_pairs = (frame.filter(is_case) for frame in (pairs, first_pairs))
         # Lazily, so that of a million samples only the columns in use are copied.
-        rows += _case_results(judged.lazy().filter(is_case), case_pairs, first, requested)
-    return _with_verdicts(rows, judged, requested)
+        rows += _case_results(judged.lazy().filter(is_case), case_pairs, case_first_pairs, rule)
+    return _with_verdicts(rows, judged, rule)
 
 
-def _with_verdicts(
-    rows: list[Result], judged: pl.DataFrame, requested: StoppingRule
-) -> list[Result]:
+def _with_verdicts(rows: list[Result], judged: pl.DataFrame, rule: StoppingRule) -> list[Result]:
     """The rows with the verdicts on their effects, over all that was requested."""
     arms_on_one_host = judged.group_by("case", "arm").agg(pl.col("same_host").any())
     same_host = {(case, arm): shared for case, arm, shared in arms_on_one_host.iter_rows()}
     effects = [row for row in rows if row.role == "effect"]
-    effects_requested = [
-        (case, name) for case, name in requested.treatments if not arm_of(name).silent
-    ]
-    repeated_baselines = sum(arm_of(name).role == "floor" for _, name in requested.treatments)
+    effects_requested = [(case, name) for case, name in rule.treatments if not arm_of(name).silent]
+    repeated_baselines = sum(arm_of(name).role == "floor" for _, name in rule.treatments)
     tested_hypotheses = hypotheses([*((row.case, row.arm) for row in effects), *effects_requested])
     statements = iter(statements_shown(effects, tested_hypotheses, repeated_baselines))
     with_verdicts = []
@@ -140,7 +137,7 @@ def _with_verdicts(
             verdict = verdict_of(
                 row,
                 next(statements),
-                requested.pairs_floor,
+                rule.pairs_floor,
                 same_host=same_host[row.case, row.arm],
             )
             row = _with_reason(replace(row, verdict=verdict, family=len(tested_hypotheses)))
@@ -150,19 +147,19 @@ def _with_verdicts(
 
 def _with_reason(row: Result) -> Result:
     """The row, with a note if it is not decided although its own interval would decide it."""
-    effect, highest = row.slowdown, 1 + row.margin
+    estimate, highest = row.slowdown, 1 + row.margin
     if row.verdict is Verdict.NOT_ABOVE_CONTROL and row.interval_exceeds_control:
-        effect, finding = row.over_control, "against the control excludes 1"
-    elif row.verdict is not Verdict.INCONCLUSIVE or effect is None:
+        estimate, finding = row.over_control, "against the control excludes 1"
+    elif row.verdict is not Verdict.INCONCLUSIVE or estimate is None:
         return row
-    elif not effect.low <= 1 <= effect.high:
+    elif not estimate.low <= 1 <= estimate.high:
         finding = "excludes 1"
-    elif 1 / highest <= effect.low and effect.high <= highest:
+    elif 1 / highest <= estimate.low and estimate.high <= highest:
         finding = f"is within {row.margin * 100:.3g} %"
     else:
         return row
     questions = plural(row.family, "question")
-    note = Note.PAIRS_ALONE(interval=ends_text(effect), says=finding, questions=questions)
+    note = Note.PAIRS_ALONE(interval=ends_text(estimate), says=finding, questions=questions)
     return replace(row, notes=[*row.notes, note])
 
 
@@ -176,26 +173,26 @@ class _Treatment:
     factors: dict[str, Level]
     pairs: pl.DataFrame
     #: Pairs of the first attempt of every run, accepted or not.
-    first_attempts: pl.DataFrame
+    first_pairs: pl.DataFrame
     #: Logarithms of the times of `pairs` (`analysis.samples.pairs.log_times`).
-    times: Values
+    log_times: Values
     slowdown: Estimate | None
 
 
 def _case_results(
-    samples: pl.LazyFrame, pairs: pl.DataFrame, first: pl.DataFrame, requested: StoppingRule
+    samples: pl.LazyFrame, pairs: pl.DataFrame, first_pairs: pl.DataFrame, rule: StoppingRule
 ) -> list[Result]:
     """The rows of one case, from its samples, its pairs and those of first attempts."""
-    kinds = samples.select("arm", "role", "baseline", "factors").drop_nulls("baseline")
-    rows = kinds.unique("arm", keep="first", maintain_order=True).collect().iter_rows()
+    with_baseline = samples.select("arm", "role", "baseline", "factors").drop_nulls("baseline")
+    rows = with_baseline.unique("arm", keep="first", maintain_order=True).collect().iter_rows()
     by_arm = {
         arm: (role, baseline, parsed_levels(str(factors))) for arm, role, baseline, factors in rows
     }
     treatments = []
     for arm in in_table_order(by_arm):
-        arm_pairs, arm_first = (frame.filter(pl.col("arm") == arm) for frame in (pairs, first))
-        arm_pairs = arm_pairs.sort("block", maintain_order=True)
-        times = log_times(arm_pairs)
+        is_arm = pl.col("arm") == arm
+        arm_pairs = pairs.filter(is_arm).sort("block", maintain_order=True)
+        arm_log_times = log_times(arm_pairs)
         role, baseline, factors = by_arm[arm]
         treatments.append(
             _Treatment(
@@ -204,17 +201,17 @@ def _case_results(
                 baseline=baseline,
                 factors=factors,
                 pairs=arm_pairs,
-                first_attempts=arm_first,
-                times=times,
-                slowdown=slowdown(times),
+                first_pairs=first_pairs.filter(is_arm),
+                log_times=arm_log_times,
+                slowdown=slowdown(arm_log_times),
             )
         )
     # Of several treatments with the same baseline and role, the first one is used.
     by_role = {
         (treatment.baseline, str(treatment.role)): treatment for treatment in reversed(treatments)
     }
-    medians = _fom_medians(samples)
-    return [_row(treatment, by_role, medians, samples, requested) for treatment in treatments]
+    medians = _medians_and_spreads(samples)
+    return [_row(treatment, by_role, medians, samples, rule) for treatment in treatments]
 
 
 def _row(
@@ -222,23 +219,24 @@ def _row(
     by_role: Mapping[tuple[str, str], _Treatment],
     medians: Mapping[str, tuple[float | None, float | None]],
     samples: pl.LazyFrame,
-    requested: StoppingRule,
+    rule: StoppingRule,
 ) -> Result:
     """The row of a treatment.
 
-    `by_role`: baseline and role -> treatment of the case. `medians` is what `_fom_medians` returns.
+    `by_role`: baseline and role -> treatment of the case. `medians` is what `_medians_and_spreads`
+    returns.
     """
     pairs, is_effect = treatment.pairs, treatment.role == "effect"
     floor, control = (by_role.get((treatment.baseline, role)) for role in ("floor", "control"))
     starts = np.flatnonzero(pairs["block"].diff().fill_null(0))
-    blocks = [times for times in np.split(treatment.times, starts) if len(times)]
+    blocks = [block for block in np.split(treatment.log_times, starts) if len(block)]
     control_pairs = control.pairs if control and is_effect else pairs.clear()
     over_control = log_times_between(pairs, control_pairs)
-    following = next_allocation(blocks) if treatment.slowdown else None
-    if following and treatment.slowdown:
+    next_interval = next_allocation(blocks) if treatment.slowdown else None
+    if next_interval and treatment.slowdown:
         # Estimates of few allocations may agree by chance.
-        following = following.containing(treatment.slowdown)
-    carried = carry_over(treatment.times, after_writes(pairs)) if is_effect else None
+        next_interval = next_interval.containing(treatment.slowdown)
+    carried = carry_over(treatment.log_times, after_writes(pairs)) if is_effect else None
     runs = samples.filter(pl.col("arm") == treatment.arm).select(_RUN_COLUMNS).collect()
     is_compared = pl.col("arm").is_in([treatment.arm, treatment.baseline])
     rejected = (
@@ -250,7 +248,7 @@ def _row(
     on_median, on_spread = medians.get(treatment.arm, (None, None))
     p_values = None
     if is_effect:
-        p_values = _p_values(treatment, floor, over_control, carried, requested.margin)
+        p_values = _p_values(treatment, floor, over_control, carried, rule.margin)
     row = Result(
         case=str(runs["case"][0]),
         workload=str(runs["workload"][0]),
@@ -273,20 +271,20 @@ def _row(
         baseline=treatment.baseline,
         factors=treatment.factors,
         better="higher" if runs["fom_better"][0] == "higher" else "lower",
-        margin=requested.margin,
+        margin=rule.margin,
         emulated=bool(emulation_caveats(runs["transport"])),
         over_control=slowdown(over_control),
-        next=following,
-        interval=following or Interval.from_estimate(treatment.slowdown),
-        mean=evidence.mean_ratio(treatment.times),
-        hit=hit_share(treatment.times[:, 0], requested.margin),
+        next=next_interval,
+        interval=next_interval or Interval.from_estimate(treatment.slowdown),
+        mean=evidence.mean_ratio(treatment.log_times),
+        hit=hit_share(treatment.log_times[:, 0], rule.margin),
         carry_over=carried.ratio if carried else None,
         p=p_values,
-        **_rates(pairs, written=is_effect),
+        **_rates(pairs, has_writes=is_effect),
     )
-    caveats = _caveats(row, runs, len(blocks), carried, requested)
-    if is_effect and (times := widening(treatment.times)):
-        caveats.append(Note.WIDER_SCATTER(times=times))
+    caveats = _caveats(row, runs, len(blocks), carried, rule)
+    if is_effect and (scatter_ratio := widening(treatment.log_times)):
+        caveats.append(Note.WIDER_SCATTER(times=scatter_ratio))
     arms = [treatment.arm, treatment.baseline, *(other.arm for other in (floor, control) if other)]
     compared = samples.filter(~pl.col("warmup"), pl.col("arm").is_in(arms)).select("arm", "status")
     return replace(row, notes=[*caveats, *_warnings(row, treatment, control, compared.collect())])
@@ -301,21 +299,23 @@ def _p_values(
 ) -> PValues | None:
     if treatment.slowdown is None:
         return None
-    smallest, largest = without_carry_over(carried, treatment.times, after_writes(treatment.pairs))
-    slower = evidence.p_over_interims(smallest, evidence.p_longer)
-    above = max(slower, evidence.p_over_interims(over_control, evidence.p_longer))
-    losses = np.stack([smallest, largest], 1)
+    smallest_loss, largest_loss = without_carry_over(
+        carried, treatment.log_times, after_writes(treatment.pairs)
+    )
+    slower = evidence.p_over_interims(smallest_loss, evidence.p_longer)
+    above_control = max(slower, evidence.p_over_interims(over_control, evidence.p_longer))
+    losses = np.stack([smallest_loss, largest_loss], 1)
     p_outside_margin = partial(evidence.p_outside_margin_for_both, margin=margin)
     return PValues(
         slower=slower,
-        faster=evidence.p_over_interims(largest, evidence.p_typical_and_mean_shorter),
+        faster=evidence.p_over_interims(largest_loss, evidence.p_typical_and_mean_shorter),
         within=evidence.p_over_interims(losses, p_outside_margin),
-        above_control=above if len(over_control) else None,
-        unstable=evidence.p_different(floor.times if floor else treatment.times[:0]),
+        above_control=above_control if len(over_control) else None,
+        unstable=evidence.p_different(floor.log_times if floor else treatment.log_times[:0]),
     )
 
 
-def _fom_medians(samples: pl.LazyFrame) -> dict[str, tuple[float | None, float | None]]:
+def _medians_and_spreads(samples: pl.LazyFrame) -> dict[str, tuple[float | None, float | None]]:
     """Treatment -> median of the figures of merit of its runs that count, and their spread.
 
     Runs that count without a pair are included, as in pictures, tables and nights.
@@ -329,10 +329,10 @@ def _fom_medians(samples: pl.LazyFrame) -> dict[str, tuple[float | None, float |
     return {str(arm): (median, spread) for arm, median, spread in medians.iter_rows()}
 
 
-def _rates(pairs: pl.DataFrame, *, written: bool) -> dict[str, Any]:
-    """Harmonic means of the writers' rates; None unless `written` and known in all pairs."""
+def _rates(pairs: pl.DataFrame, *, has_writes: bool) -> dict[str, Any]:
+    """Harmonic means of the writers' rates; None unless `has_writes` and known in all pairs."""
     rates = pl.col("writer_rate_alone_b_s", "writer_rate_b_s")
-    harmonic_mean = pl.when(written & (rates.null_count() == 0)).then(1 / (1 / rates).mean())
+    harmonic_mean = pl.when(has_writes & (rates.null_count() == 0)).then(1 / (1 / rates).mean())
     return pairs.select(harmonic_mean.name.keep()).row(0, named=True)
 
 
@@ -341,7 +341,7 @@ def _caveats(
     runs: pl.DataFrame,
     blocks: int,
     carried: CarryOver | None,
-    requested: StoppingRule,
+    rule: StoppingRule,
 ) -> list[str]:
     """Return the caveats of the runs, their writers and the pairs, to be shown with the figures."""
     notes = runs["notes"].explode(empty_as_null=False).unique(maintain_order=True).to_list()
@@ -351,9 +351,9 @@ def _caveats(
         caveats.append(Note.NEXT_ALLOCATION(blocks=blocks, needed=MIN_BLOCKS))
     if carried and carried.shown:
         caveats.append(Note.CARRY_OVER(ratio=estimate_text(carried.ratio), pairs=carried.pairs))
-    if row.slowdown and not requested.is_precise(row):
-        width, precision = row.slowdown.half_width, requested.precision
-        most = "" if requested.pairs_cap is None else f" (at most {requested.pairs_cap})"
+    if row.slowdown and not rule.is_precise(row):
+        width, precision = row.slowdown.half_width, rule.precision
+        most = "" if rule.pairs_cap is None else f" (at most {rule.pairs_cap})"
         note = Note.HALF_WIDTH(half_width=width, pairs=row.pairs, most=most, precision=precision)
         caveats.append(note)
     return caveats
@@ -364,14 +364,15 @@ def _warnings(
 ) -> list[str]:
     """Return warnings if the repetition of rejected runs may have changed a figure.
 
-    The figures are compared with those of first attempts. `compared`: the runs of the figures.
+    The figures are compared with those of first attempts. `compared`: arm and status of all runs
+    behind these figures.
     """
     over_control = log_times_between(
-        treatment.first_attempts,
-        control.first_attempts if control else treatment.first_attempts.clear(),
+        treatment.first_pairs,
+        control.first_pairs if control else treatment.first_pairs.clear(),
     )
     figures = [
-        (f"slowdown of {row.arm}", row.slowdown, slowdown(log_times(treatment.first_attempts))),
+        (f"slowdown of {row.arm}", row.slowdown, slowdown(log_times(treatment.first_pairs))),
         (f"time of {row.arm} over the control's", row.over_control, slowdown(over_control)),
     ]
     notes = [
@@ -381,8 +382,8 @@ def _warnings(
         and first
         and abs(first.value - estimate.value) > (estimate.high - estimate.low) / 2
     ]
-    rejected = (pl.col("status") == "rejected").mean().alias("share")
-    shares = compared.group_by("arm", maintain_order=True).agg(rejected).iter_rows()
+    rejected_share = (pl.col("status") == "rejected").mean().alias("share")
+    shares = compared.group_by("arm", maintain_order=True).agg(rejected_share).iter_rows()
     arm, share = max(shares, key=itemgetter(1), default=("", 0.0))
     if share > _MAX_REJECTED_SHARE:
         notes.append(Note.MANY_REJECTED(share=share, arm=arm, most=_MAX_REJECTED_SHARE))
@@ -390,7 +391,7 @@ def _warnings(
 
 
 def reported_figures(row: Result) -> dict[str, tuple[float | None, str]]:
-    """Name -> figure and unit that a check reports to ReFrame, of a row of one block."""
+    """Name -> figure and unit that a check reports to ReFrame, from a row of one block."""
     figures, cost = flat_record(row), row.cost
     return {
         f"typical_{row.baseline}": (row.off_median, row.unit),

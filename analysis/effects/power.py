@@ -20,41 +20,45 @@ from analysis.statistics.carry_over import REACH_STANDARD_ERRORS
 from analysis.statistics.evidence import InterimAnalysis, interim_analyses
 from analysis.statistics.interval import UPPER_PROBABILITY
 
-#: The statement that pairs are to show: a loss; a loss that is also above the control (whose runs
-#: take as long as the baseline's); or 'no effect'.
+#: The statement that pairs are to show: a loss, a loss that is also above the control, or 'no
+#: effect'. Runs of the control are assumed to take as long as those of the baseline.
 Statement = Literal["slower", "above_control", "within"]
 
 TABLE = Path(__file__).with_suffix(".json")
 #: Most pairs that are taken into account.
 MAX_PAIRS = 2000
 #: Share of baseline runs right after writes in the nights of the table: `off`, `on` and `aa`.
-_AFTER_WRITES = 4 / 9
+_AFTER_WRITES_SHARE = 4 / 9
 
 
 def min_loss(
-    pairs: int, hypotheses: int, after_writes: float = _AFTER_WRITES, *, controlled: bool
+    pairs: int,
+    hypotheses: int,
+    after_writes_share: float = _AFTER_WRITES_SHARE,
+    *,
+    controlled: bool,
 ) -> float | None:
-    """Return the smallest loss that `pairs` show, if the campaign's other hypotheses show nothing.
+    """Return the smallest loss that so many pairs show, if the other hypotheses show nothing.
 
-    None if they show no loss of any size. `after_writes`: share of baseline runs that come right
-    after writes. `controlled`: whether the loss must also be above the control.
+    None if they show no loss of any size. `after_writes_share`: share of baseline runs that come
+    right after writes. `controlled`: whether the loss must also be above the control.
     """
     analyses = list(interim_analyses(pairs))
     if not analyses:
         return None
     statement: Statement = "above_control" if controlled else "slower"
-    return _min_size(analyses[-1], hypotheses, after_writes, statement)
+    return _min_size(analyses[-1], hypotheses, after_writes_share, statement)
 
 
 def pairs_for_no_effect(
-    margin: float, hypotheses: int, after_writes: float = _AFTER_WRITES
+    margin: float, hypotheses: int, after_writes_share: float = _AFTER_WRITES_SHARE
 ) -> int | None:
     """Return the pairs of the first interim analysis that can show 'no effect', or None.
 
-    `margin` is in spreads; `after_writes` is that of `min_loss`.
+    `margin` is in spreads; `after_writes_share` is that of `min_loss`.
     """
     for interim in interim_analyses(MAX_PAIRS):
-        size = _min_size(interim, hypotheses, after_writes, "within")
+        size = _min_size(interim, hypotheses, after_writes_share, "within")
         if size is not None and size <= margin:
             return interim.pairs
     return None
@@ -85,7 +89,7 @@ def pairs_to_decide(row: Result) -> int | None:
 
 
 def _spread(row: Result) -> float:
-    """Return the spread of runs, if the slowdown's interval is taken as Student's t; above 0."""
+    """Return the spread of runs, as if the slowdown's interval were Student's t; above 0."""
     from scipy import special
 
     assert row.slowdown
@@ -97,8 +101,8 @@ def _spread(row: Result) -> float:
 def share_after_writes(runs: int, effects: int) -> float:
     """Return the share of baseline runs that come right after writes.
 
-    Of each pair only the baseline and the treatments with this baseline are looked at. They are
-    `runs` in number, `effects` of which have writes.
+    Only a baseline and the treatments paired with it are considered: `runs` runs in each pair, of
+    which `effects` have writes.
     """
     # A baseline run is the first of its pair with the chance 1 / runs. It then follows any run of
     # the pair before, else one of the runs - 1 others of its pair:
@@ -106,7 +110,7 @@ def share_after_writes(runs: int, effects: int) -> float:
     return effects / runs * (1 + 1 / runs)
 
 
-def _carry_over_allowance(after_writes: float, statement: Statement) -> float:
+def _carry_over_allowance(after_writes_share: float, statement: Statement) -> float:
     """Return the shift of the mean baseline that verdicts allow for, times sqrt(pairs), in spreads.
 
     Verdicts allow for a carry-over of k standard errors (`REACH_STANDARD_ERRORS`). If a share s of
@@ -119,28 +123,29 @@ def _carry_over_allowance(after_writes: float, statement: Statement) -> float:
     """
     below, above = REACH_STANDARD_ERRORS
     standard_errors = above if statement == "within" else below
-    return standard_errors * math.sqrt(after_writes / (1 - after_writes))
+    return standard_errors * math.sqrt(after_writes_share / (1 - after_writes_share))
 
 
 def _min_size(
-    interim: InterimAnalysis, hypotheses: int, after_writes: float, statement: Statement
+    interim: InterimAnalysis, hypotheses: int, after_writes_share: float, statement: Statement
 ) -> float | None:
-    """Return the smallest size that is shown.
+    """Return the smallest size that is shown; None if no size is.
 
-    It is the table's for this number of hypotheses, or for the next larger one that the table has.
-    With more hypotheses or pairs than the table has, it follows from Student's t.
+    It is read from the table, at the least number of hypotheses that is not below `hypotheses`. For
+    more hypotheses or pairs than the table has, it follows from Student's t.
     """
     sizes = _table()[statement].get(str(interim.pairs), {})
-    numbers = [number for number in sizes if int(number) >= hypotheses]
-    allowance = _carry_over_allowance(after_writes, statement)
+    columns = [column for column in sizes if int(column) >= hypotheses]
+    allowance = _carry_over_allowance(after_writes_share, statement)
     sqrt_pairs = math.sqrt(interim.pairs)
-    if not numbers:
+    if not columns:
         return size_by_student(interim, hypotheses, statement) + allowance / sqrt_pairs
-    size = sizes[min(numbers, key=int)]
+    size = sizes[min(columns, key=int)]
     if size is None:
         return None
-    # The table already has the allowance of its own nights.
-    return size + max(0.0, allowance - _carry_over_allowance(_AFTER_WRITES, statement)) / sqrt_pairs
+    table_allowance = _carry_over_allowance(_AFTER_WRITES_SHARE, statement)
+    # The sizes of the table include the allowance of its own nights.
+    return size + max(0.0, allowance - table_allowance) / sqrt_pairs
 
 
 @cache

@@ -39,12 +39,12 @@ class Verdict(str, Enum):
 
     @property
     def needs_pairs(self) -> bool:
-        """Return whether more pairs may change it."""
+        """Return whether more pairs are needed, since they may change the verdict."""
         return self.is_open or self is Verdict.NOT_ABOVE_CONTROL
 
     @property
     def is_loss(self) -> bool:
-        """Return whether the typical run is shown to be slower for more reasons than lost cores."""
+        """Return whether the typical run is shown to be slower, and not by the lost cores alone."""
         return self in (Verdict.EMULATED, Verdict.SLOWER, Verdict.CONTENTION)
 
     @property
@@ -60,9 +60,12 @@ class Verdict(str, Enum):
 
 @dataclass(frozen=True)
 class PValues:
-    """P values of one effect over its interim analyses, not adjusted for other effects."""
+    """P values of statements on one effect, over its interim analyses.
 
-    #: The typical run is slower, and faster, than off.
+    They are not adjusted for other effects. A small value shows the statement.
+    """
+
+    #: The typical run is slower than off; it is faster.
     slower: float
     faster: float
     #: The typical run lies within the margin.
@@ -88,9 +91,9 @@ class Result:
     off_median: float | None
     on_median: float | None
     unit: str
-    #: Time under the treatment / time of the baseline. None below six pairs, as all estimates.
+    #: Time under the treatment / time of the baseline. None below six pairs, like all estimates.
     slowdown: Estimate | None
-    #: Interval of the repeated baseline (off against off) and of the control, same baseline.
+    #: Interval of the repeated baseline (off against off), and of the control against the baseline.
     noise_floor: Interval | None
     control: Interval | None
     #: Harmonic means of the writers' total rate, without an application and during its runs.
@@ -110,11 +113,11 @@ class Result:
     baseline: str
     #: Factor -> level.
     factors: dict[str, Level] = field(default_factory=dict)
-    #: Which figures of merit are better. It decides which way ratios are taken.
+    #: Which figures of merit are better: it decides which one a ratio is divided by.
     better: Better
     #: The baseline is slower than the site file expects.
     slower_than_reference: bool = False
-    #: 'No effect' is less than this share.
+    #: 'No effect' means that the typical run changes by less than this share.
     margin: float = MARGIN
     #: Processors took part in the writes.
     emulated: bool = False
@@ -133,7 +136,7 @@ class Result:
     hit: Estimate | None = None
     #: Time of a baseline run right after writes / time of another baseline run of its pair.
     carry_over: Estimate | None = None
-    #: P values, not adjusted for other effects; None unless it is an effect with six pairs.
+    #: P values, not adjusted for other effects; None unless it is an effect with six pairs or more.
     p: PValues | None = None
     #: Hypotheses of the campaign, over which the verdict holds.
     family: int = 1

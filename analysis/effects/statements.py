@@ -23,7 +23,7 @@ from records.groups import grouped
 #: Factors of the writes whose levels have an order: a higher level cannot have a smaller effect.
 ORDERED_FACTORS = ("rate", "message")
 
-#: Statement -> the chance that a campaign makes any wrong statement of its kind.
+#: Statement -> the chance that a campaign makes it wrongly at least once.
 ERROR_LEVELS = {"slower": 0.04, "above_control": 0.05, "faster": 0.01, "within": 0.05}
 #: The chance that any sound baseline is called unstable.
 UNSTABLE_LEVEL = 0.05
@@ -58,7 +58,7 @@ def hypotheses(effects: Iterable[tuple[str, str]]) -> list[Hypothesis]:
 def statements_shown(
     effects: Sequence[Result], tested: Sequence[Hypothesis], baseline_count: int = 0
 ) -> list[Statements]:
-    """Return the statements that are shown of each effect, in the order of `effects`.
+    """Return the statements that are shown for each effect, in the order of `effects`.
 
     Their errors hold over all `tested` hypotheses, measured or not. The error of 'unstable' holds
     over all baselines that the campaign is to repeat, `baseline_count` in number, measured or not.
@@ -67,9 +67,9 @@ def statements_shown(
     indices_by_hypothesis = grouped(
         (Hypothesis.from_effect(row.case, row.arm), index) for index, row in enumerate(effects)
     )
-    for name, level in ERROR_LEVELS.items():
+    for statement, error_level in ERROR_LEVELS.items():
         # 'No effect' is tested from the weakest level up.
-        strongest_first = name != "within"
+        strongest_first = statement != "within"
         # A ladder: the indices of the effects of one hypothesis, in the order of their tests.
         ladders = [
             sorted(
@@ -80,12 +80,12 @@ def statements_shown(
             for hypothesis in tested
         ]
         p_values = [
-            [_p_value(effects[index], name) for index in ladder] or [1.0] for ladder in ladders
+            [_p_value(effects[index], statement) for index in ladder] or [1.0] for ladder in ladders
         ]
-        shown_counts = evidence.count_levels_shown(p_values, level)
+        shown_counts = evidence.count_levels_shown(p_values, error_level)
         for ladder, shown_count in zip(ladders, shown_counts, strict=True):
             for index in ladder[:shown_count]:
-                statements[index].add(name)
+                statements[index].add(statement)
     indices_by_baseline = grouped(
         ((row.case, row.baseline), index) for index, row in enumerate(effects)
     )
