@@ -342,7 +342,7 @@ class End:
 
     async def _report_counted_rows(self) -> None:
         """Report rows of a writer that prints none, from the byte counter of its device."""
-        device, direction = self.writer.device, TRAFFIC[self.injector.direction][0]
+        device, direction = self.writer.device, TRAFFIC[self.injector.direction].at_origin
         last_s, last_reading = clock.now_s(), counters.read(device, direction)
         if last_reading is None:
             why = f"device {device}: no byte counter; a writer that prints no rows needs one"

@@ -160,7 +160,8 @@ class Meter:
         elif injector.reports_arrivals:
             self._counted_at = "the target's memory"
         elif injector.transport(writer) != "shared memory":
-            self._read_total = _device_counter(writer.device, TRAFFIC[injector.direction][0])
+            direction = TRAFFIC[injector.direction].at_origin
+            self._read_total = _device_counter(writer.device, direction)
             self._counted_at = f"sent by {writer.device}"
         else:
             raise MeterError("nothing counts what passes over shared memory")

@@ -218,7 +218,7 @@ class AloneRates:
         n_uncounted_rows = [len(state.rows) for state in states]
         n_rows = max(n_uncounted_rows) + math.ceil(_ROWS_S / injector.row_s)
         await self._await_rows(states, n_rows, self._timeout_s(states, n_rows))
-        at_target = TRAFFIC[injector.direction][1]
+        at_target = TRAFFIC[injector.direction].at_target
         observed, _ = await runner.observer.end()
         counts = {target.node: counted_bytes(target, at_target) for target in observed.nodes}
         are_held = runner.writers.are_held_between_runs(writes)
@@ -263,14 +263,14 @@ class AloneRates:
         """Raise BlockError if a writer has reported only rows of 0 B/s."""
         for state in states:
             if not any(row.rate_b_s for row in state.rows):
-                writer, n_rows = _writer_words(writes, state), len(state.rows)
+                writer, n_rows = _writer_name(writes, state), len(state.rows)
                 reason = f"{writer} wrote nothing in its first rows ({n_rows} of 0 B/s)"
                 raise BlockError("injector_never_ready", reason)
 
     def _require_rows(self, writes: Writes, states: Sequence[WriterState], n_rows: int) -> None:
         """Raise BlockError if a writer has ended, or has reported fewer than `n_rows` rows."""
         for state in states:
-            writer = _writer_words(writes, state)
+            writer = _writer_name(writes, state)
             if state.ended:
                 raise BlockError("injector_never_ready", f"{writer}: {state.ended}")
             if len(state.rows) < n_rows:
@@ -283,6 +283,6 @@ class AloneRates:
                 raise BlockError("injector_never_ready", reason)
 
 
-def _writer_words(writes: Writes, state: WriterState) -> str:
+def _writer_name(writes: Writes, state: WriterState) -> str:
     """Return the name of a writer in messages."""
     return f"writer {state.number} ({writes.injector}, {state.writer.origin})"

@@ -42,22 +42,23 @@ class Demands:
         writes = treatment.writes
         if writes and not is_control(writes) and writes.scheduled != 0:
             return []
-        at_targets = (TRAFFIC[INJECTORS[kind.injector].direction][1] for kind in self._kinds)
+        injectors = [INJECTORS[kind.injector] for kind in self._kinds]
+        at_targets = (TRAFFIC[injector.direction].at_target for injector in injectors)
         return list(dict.fromkeys(at_targets))
 
     def rails(self, treatment: Treatment) -> Rails | None:
         """Return the rails that must pass bytes, and those that may; None if they are not judged.
 
         An application on one node sends nothing over them. An MPI that chooses rails by itself may
-        use any of them. Each writer uses the next device of its list; a timetable uses the first.
+        use any of them. Each writer uses the next device of the list; a timetable uses the first.
         """
         if not self._rails or self._on_one_host:
             return None
         writes, start = treatment.writes, treatment.start
         required = set[str]()
         if writes and writes.scheduled != 0:
-            writers = 1 if writes.has_timetable else self._assignment.writer_count(writes)
-            required |= set(writes.devices[:writers])
+            n_writers = 1 if writes.has_timetable else self._assignment.writer_count(writes)
+            required |= set(writes.devices[:n_writers])
         mpi_between_nodes = len(self._assignment.targets) > 1 and bool(start.ranks)
         if mpi_between_nodes:
             required |= set(start.devices)

@@ -12,7 +12,7 @@ import shutil
 from abc import ABC, abstractmethod
 from dataclasses import dataclass, field
 from math import ceil
-from typing import Literal, Protocol
+from typing import Literal, NamedTuple, Protocol
 
 from conductor.counters import TrafficDirection
 from records.last_words import is_warning
@@ -163,12 +163,20 @@ RowSource = Literal["output", "counter"]
 #: row.
 Suspendable = Literal["never", "anytime", "on one host", "after a row"]
 
-#: Direction of transfers -> directions in which their bytes pass the devices of (origin, target).
-TRAFFIC: dict[Direction, tuple[TrafficDirection, TrafficDirection]] = {
-    "write": ("sent", "received"),
-    "read": ("received", "sent"),
-    "both": ("sent", "received"),  # only the writes are counted
-    "receive": ("sent", "received"),
+
+class Traffic(NamedTuple):
+    """Directions in which the bytes of transfers pass the devices of both ends."""
+
+    at_origin: TrafficDirection
+    at_target: TrafficDirection
+
+
+#: Direction of transfers -> the directions of their bytes.
+TRAFFIC: dict[Direction, Traffic] = {
+    "write": Traffic("sent", "received"),
+    "read": Traffic("received", "sent"),
+    "both": Traffic("sent", "received"),  # only the writes are counted
+    "receive": Traffic("sent", "received"),
 }
 
 

@@ -175,7 +175,7 @@ def writer_records(series: Series, window_s: Window) -> list[WriterRecord]:
     records = [_writer_record(writer, window_s) for writer in series.writers]
     all_records = [*records, *series.claims]
     # All writers of a run write in the same direction.
-    direction = TRAFFIC[all_records[0].direction][1] if all_records else "received"
+    direction = TRAFFIC[all_records[0].direction].at_target if all_records else "received"
     counts = _counts_by_target(series, direction)
     checked = [_with_proof(record, counts.get(record.target)) for record in series.claims]
     for record, writer in zip(records, series.writers, strict=True):
