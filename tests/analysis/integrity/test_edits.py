@@ -184,7 +184,7 @@ def test_a_page_with_faults_is_marked_and_says_what_is_odd(run: Path, tmp_path: 
     assert "not to be trusted" in page
     assert "<path" in page
     assert "the folder copy holds the run sound-run" in page
-    (document,) = json.loads(report.data[0].read_text())["runs"]
+    (document,) = json.loads(report.data_paths[0].read_text())["runs"]
     for _, words in FAULTS[-4:]:
         assert any(words in line for line in document["integrity_faults"])
 
