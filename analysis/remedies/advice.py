@@ -21,7 +21,7 @@ from records.groups import grouped
 from records.units import plural
 
 SCHEMA = 4
-#: Maximum remedies named in a sentence; the others are counted.
+#: Maximum remedies named under one heading; the others are counted.
 _MAX_REMEDIES = 3
 
 
@@ -65,11 +65,11 @@ def advise(runs: Sequence[RunData], traffic_share: float | None = None) -> Advic
     sweeps = []
     dynamic_cores = []
     for run in runs:
-        run_name = {"run": run.header.run}
-        remedy_rows += [run_name | row for row in remedies(run, share).to_dicts()]
-        losses += [run_name | row for row in _losses(run, share)]
-        sweeps += [run_name | row for row in cached_answer(THROTTLING, run).to_dicts()]
-        dynamic_cores += [run_name | row for row in dynamic_rows(run, share)]
+        run_column = {"run": run.header.run}
+        remedy_rows += [run_column | row for row in remedies(run, share).to_dicts()]
+        losses += [run_column | row for row in _losses(run, share)]
+        sweeps += [run_column | row for row in cached_answer(THROTTLING, run).to_dicts()]
+        dynamic_cores += [run_column | row for row in dynamic_rows(run, share)]
     return Advice(
         machine=runs[0].header.machine,
         runs=[run.header.run for run in runs],
@@ -116,7 +116,10 @@ def sentences(advice: Advice) -> list[str]:
 
 
 def dynamic_reservation_lines(advice: Advice) -> list[str]:
-    """A line for each core that could be reserved only under traffic, under its fastest writes."""
+    """A line for each remedy of reserved cores, if they were reserved only under traffic.
+
+    Of several treatments with traffic, that with the highest rate of writes is used.
+    """
     share = 1.0 if advice.traffic_share is None else advice.traffic_share
     rows_of_cores = grouped(
         ((row["run"], row["case"], row["remedy"], row["at"]), row) for row in advice.dynamic
@@ -129,21 +132,23 @@ def dynamic_reservation_lines(advice: Advice) -> list[str]:
 def crossing_text(row: Mapping[str, Any], name: str, unit: str) -> str:
     """A crossing of a row as text: `3.98 GB/s [3.61, 4.40]`, `above 7.2 GB/s`, `not decided`.
 
-    With the unit `%`, the crossing is a share of time.
+    With the unit `%`, the crossing is a share of time, or one of the words `never` and `always`.
     """
-    value, low, high = (row[f"{name}{end}"] for end in ("", "_low", "_high"))
+    crossing, low, high = (row[f"{name}{end}"] for end in ("", "_low", "_high"))
 
-    def text(value: float) -> str:
+    def with_unit(value: float) -> str:
         return f"{value * 100:.0f} %" if unit == "%" else quantity(value, unit, 3)
 
-    if unit == "%" and (low == 1 or high == 0):
-        return "never" if low == 1 else "always"
-    if None not in (value, low, high):
-        return f"{text(value)} [{text(low)}, {text(high)}]"
+    if unit == "%" and low == 1:
+        return "never"
+    if unit == "%" and high == 0:
+        return "always"
+    if None not in (crossing, low, high):
+        return f"{with_unit(crossing)} [{with_unit(low)}, {with_unit(high)}]"
     if low is not None:
-        return f"above {text(low)}"
+        return f"above {with_unit(low)}"
     if high is not None:
-        return f"below {text(high)}"
+        return f"below {with_unit(high)}"
     return "not decided"
 
 
@@ -157,29 +162,30 @@ def _loss_sentence(advice: Advice) -> str:
     if not shown_losses:
         return f"No verdict shows a loss of node-hours, in {cases_text}."
     largest = max(shown_losses, key=lambda loss: loss["lost"])
-    ends = [largest[f"lost{end}"] for end in ("", "_low", "_high")]
+    lost, lost_low, lost_high = (largest[f"lost{end}"] for end in ("", "_low", "_high"))
     # Additional node-hours of work that takes 100 node-hours without traffic.
-    value, low, high = (f"{100 * share / (1 - share):.1f}" for share in ends)
+    more, more_low, more_high = (
+        f"{100 * share / (1 - share):.1f}" for share in (lost, lost_low, lost_high)
+    )
     time = "all the time, as in the runs"
     if advice.traffic_share is not None:
         time = f"{advice.traffic_share * 100:.3g} % of the time (assumed)"
     rate = "" if largest["rate_b_s"] is None else f" ({quantity(largest['rate_b_s'], 'B/s', 3)})"
     emulated = " [emulated]" if largest["emulated"] else ""
-    comparison = f", the most in {cases_text}" if len(losses) > 1 else ""
-    doubt = "; its pairs do not show the mean more closely" if ends[1] < 0 else ""
+    comparison = f", the most among {cases_text}" if len(losses) > 1 else ""
+    doubt = "; its pairs do not determine the mean more precisely" if lost_low < 0 else ""
     return (
         f"With traffic {time}, {largest['traffic']}{rate}{emulated} costs {largest['case']}"
-        f" on average {value} [{low}, {high}] more node-hours per 100{comparison}{doubt}."
+        f" on average {more} [{more_low}, {more_high}] more node-hours per 100{comparison}{doubt}."
     )
 
 
 def _recommendation_sentence(rows: Sequence[Remedy]) -> str:
     if not rows:
         return "No remedy was tried, so none is recommended."
-    better, worse, delaying = (
-        [row for row in rows if row["standing"] is standing]
-        for standing in (Standing.BETTER, Standing.WORSE, Standing.SLOWER_WRITES)
-    )
+    better = _with_standing(rows, Standing.BETTER)
+    worse = _with_standing(rows, Standing.WORSE)
+    delaying = _with_standing(rows, Standing.SLOWER_WRITES)
     if all(row["emulated"] for row in rows):
         return (
             "The traffic was emulated, so no remedy is recommended for RDMA hardware"
@@ -189,20 +195,24 @@ def _recommendation_sentence(rows: Sequence[Remedy]) -> str:
     conditional = [row for row in rows if is_better(row) and not row["recommended"]]
     sections = {
         "Recommended": [
-            f"{_remedy_name(row)}, {_more_work(row)}, worth its price {_break_even(row)}"
+            f"{_remedy_name(row)}, {_more_work_text(row)}, worth its price {_break_even_text(row)}"
             for row in recommended
         ],
         "Worth its price where traffic takes enough of the time (--traffic-share)": [
-            f"{_remedy_name(row)}, {_break_even(row)}" for row in conditional
+            f"{_remedy_name(row)}, {_break_even_text(row)}" for row in conditional
         ],
         "Shown to cost more than it gains": [
-            f"{_remedy_name(row)}, {_more_work(row)}" for row in worse
+            f"{_remedy_name(row)}, {_more_work_text(row)}" for row in worse
         ],
         "Helps the application by delaying the writes": sorted({row["remedy"] for row in delaying}),
     }
     parts = [] if recommended or conditional else ["No remedy is recommended"]
     parts += [f"{heading}: {_first_texts(texts)}" for heading, texts in sections.items() if texts]
     return f"{'. '.join(parts)}."
+
+
+def _with_standing(rows: Sequence[Remedy], standing: Standing) -> list[Remedy]:
+    return [row for row in rows if row["standing"] is standing]
 
 
 def _undecided_sentence(rows: Sequence[Remedy]) -> str:
@@ -212,10 +222,11 @@ def _undecided_sentence(rows: Sequence[Remedy]) -> str:
     undecided = [row for row in rows if row["standing"].is_open]
     if not undecided:
         return f"Nothing is open in {cases}."
-    text = f"Not decided: {len(undecided)} in {cases}"
-    if any(row["standing"] is Standing.ONLY_HERE for row in undecided):
-        text += "; other allocations, three or more together, would show whether they last"
-    return f"{text}."
+    sentence = f"Not decided: {len(undecided)} of {cases}"
+    if _with_standing(undecided, Standing.ONLY_HERE):
+        sentence += "; more allocations, at least three in all, would show whether effects hold"
+        sentence += " in the next one"
+    return f"{sentence}."
 
 
 def _remedy_name(row: Remedy) -> str:
@@ -223,19 +234,20 @@ def _remedy_name(row: Remedy) -> str:
     return f"{row['remedy']} for {row['case']} under {row['traffic']}"
 
 
-def _more_work(row: Remedy) -> str:
+def _more_work_text(row: Remedy) -> str:
     """The net benefit as work in the same time: `2.1 % [1.2, 3.0] more work`, or less work."""
-    value, low, high = (100 * (row[f"net{end}"] - 1) for end in ("", "_low", "_high"))
-    if value < 0:
-        return f"{-value:.1f} % [{-high:.1f}, {-low:.1f}] less work"
-    return f"{value:.1f} % [{low:.1f}, {high:.1f}] more work"
+    percent, low, high = (100 * (row[f"net{end}"] - 1) for end in ("", "_low", "_high"))
+    if percent < 0:
+        return f"{-percent:.1f} % [{-high:.1f}, {-low:.1f}] less work"
+    return f"{percent:.1f} % [{low:.1f}, {high:.1f}] more work"
 
 
-def _break_even(row: Remedy) -> str:
+def _break_even_text(row: Remedy) -> str:
+    """The shares of time with traffic at which a remedy is worth its price."""
     if costs_nothing(row):
         return "at any share"
-    text = crossing_text(row, "break_even", "%")
-    return f"from {text} on" if row["break_even"] is not None else f"({text})"
+    crossing = crossing_text(row, "break_even", "%")
+    return f"from {crossing} on" if row["break_even"] is not None else f"({crossing})"
 
 
 def _first_texts(texts: Sequence[str]) -> str:

@@ -26,9 +26,9 @@ from analysis.statistics.location import location
 from records.arms import arm_and_levels
 from records.groups import grouped
 
-#: The columns that tell the reserved cores of a run apart.
+#: The columns that identify a remedy of reserved cores in a run.
 _CORE_COLUMNS = ["case", "remedy", "traffic", "at"]
-#: The times at which the core is reserved.
+#: When the core is reserved; dynamic: only while writes exceed the break-even rate.
 STRATEGIES = ("never", "always", "dynamic")
 #: Shares of time with traffic in the picture: four are enough, since its lines are nearly straight.
 _SHARES = (0.0, 0.25, 0.5, 1.0)
@@ -52,13 +52,13 @@ def _relative_speeds(run: RunData) -> pl.DataFrame:
     keys = zip(complete["case"], arms, complete["level"], strict=True)
     from_b_s = pl.Series("from_b_s", [rates.get(key) for key in keys], pl.Float64)
     off = pl.col("off")
-    faster = (pl.col("on_with") / pl.col("on")).median().over(_CORE_COLUMNS) > 1
+    is_faster = (pl.col("on_with") / pl.col("on")).median().over(_CORE_COLUMNS) > 1
     return complete.with_columns(from_b_s).select(
         *_CORE_COLUMNS,
         "emulated",
         "rate_b_s",
         "from_b_s",
-        reserves=(pl.col("rate_b_s") > pl.col("from_b_s")).fill_null(faster),
+        reserves=(pl.col("rate_b_s") > pl.col("from_b_s")).fill_null(is_faster),
         on=pl.col("on") / off,
         off_with=pl.col("off_with") / off,
         on_with=pl.col("on_with") / off,
@@ -110,19 +110,20 @@ def strategy_speeds(run: RunData, shares: Sequence[float]) -> pl.DataFrame:
 
 
 def _typical_speed(rows: pl.DataFrame) -> Estimate | None:
-    logs = location(rows["speed"].log().to_numpy())
-    return logs.mapped(lambda value: float(np.exp(value))) if logs else None
+    log_speed = location(rows["speed"].log().to_numpy())
+    return log_speed.mapped(lambda log: float(np.exp(log))) if log_speed else None
 
 
 DYNAMIC = Question(
     name="dynamic_core",
     title="A core reserved only while traffic needs it",
     text="Groves, Grant and Arnold (2016) suggest this. The figures are computed from the speeds of"
-    " these runs. They show the mean speed, relative to off without the core, over the share of"
-    " time with traffic as measured. The core is reserved never, always, or dynamically: only while"
-    " writes are faster than the rate above which the application is faster with the core. It is"
-    " assumed to change hands without delay. Without a sweep of rates, a dynamic core is reserved"
-    " during all traffic if the application is then faster with it.",
+    " these runs. They show the mean speed, relative to off without the core, for several shares of"
+    " time with the measured traffic. The core is never reserved, always reserved, or dynamic. A"
+    " dynamic core is reserved only while writes are faster than the rate above which the"
+    " application is faster with the core. It is assumed to change hands without delay. Without a"
+    " sweep of rates, a dynamic core is reserved during all traffic if the application is then"
+    " faster with it.",
     rows=lambda run: strategy_speeds(run, _SHARES),
     by=(*_CORE_COLUMNS, "share", "strategy"),
     estimates={"speed": _typical_speed},
@@ -154,16 +155,16 @@ def strategy_sentence(row: dict[str, Any], share: float) -> str:
     """A row of `dynamic_rows` as one line; empty if it has no estimate."""
     if row["dynamic"] is None:
         return ""
-    speeds = {}
+    speed_texts = {}
     for strategy in STRATEGIES:
         value, low, high = (100 * row[f"{strategy}{end}"] for end in ("", "_low", "_high"))
-        speeds[strategy] = f"{value:.1f} % [{low:.1f}, {high:.1f}]"
+        speed_texts[strategy] = f"{value:.1f} % [{low:.1f}, {high:.1f}]"
     above = "" if row["from_b_s"] is None else f" above {quantity(row['from_b_s'], 'B/s', 3)}"
     emulated = " [emulated]" if row["emulated"] else ""
     levels = f", {row['at']}" if row["at"] else ""
     return (
         f"{row['case']}, {row['remedy']} only under traffic{above} (computed): with"
-        f" {row['traffic']}{levels}{emulated} {share * 100:.3g} % of the time the speed is"
-        f" {speeds['dynamic']} of that without traffic; never reserved {speeds['never']}, always"
-        f" {speeds['always']}"
+        f" {row['traffic']}{levels}{emulated} {share * 100:.3g} % of the time, the speed"
+        f" is {speed_texts['dynamic']} of that without traffic; never reserved"
+        f" {speed_texts['never']}, always {speed_texts['always']}"
     )

@@ -33,7 +33,8 @@ from analysis.statistics.location import Crossing, crossing, location, p_value
 #: `p`: p value of 'no difference' in net over the `allocations` measured.
 #: `next_allocation`: an interval that covers the net of the next allocation; null for fewer than
 #: three allocations.
-#: `break_even`: the share of time above which the net is above 1; null for unpaired remedies.
+#: `break_even`: the share of time with traffic above which the net is above 1; null for unpaired
+#: remedies.
 #: `n`: pairs that have all four runs, or allocations of the side with fewer.
 Remedy = dict[str, Any]
 
@@ -44,14 +45,14 @@ def remedies(run: RunData, share: float) -> pl.DataFrame:
 
 
 def net_effects(rows: pl.DataFrame, share: float) -> pl.DataFrame:
-    """A row for each remedy of a `speeds.remedy_speeds`."""
+    """A row for each remedy, from the rows of `speeds.remedy_speeds`."""
     if rows.is_empty():
         return rows
     table = []
     for _, speeds in rows.group_by(REMEDY_COLUMNS, maintain_order=True):
-        estimate = _paired_remedy if speeds["paired"][0] else _unpaired_remedy
+        figures_of = _paired_remedy if speeds["paired"][0] else _unpaired_remedy
         description = speeds.select(_DESCRIBING_COLUMNS).row(0, named=True)
-        table.append(description | estimate(speeds, share))
+        table.append(description | figures_of(speeds, share))
     return pl.DataFrame(table, infer_schema_length=None)
 
 
@@ -72,15 +73,17 @@ def _paired_remedy(rows: pl.DataFrame, share: float) -> Remedy:
     """The figures of a remedy from pairs that have all four runs."""
     price = stated("price")(rows)
     complete = rows.drop_nulls(["off", "on", "off_with", "on_with"])
-    logs = (_mean_speed(complete, share, "_with") / _mean_speed(complete, share)).log().to_numpy()
-    net = _exponential(location(logs))
+    nets = _mean_speed(complete, share, "_with") / _mean_speed(complete, share)
+    log_nets = nets.log().to_numpy()
+    net = _exponential(location(log_nets))
     # A remedy may help on some nodes and not on others, so a result of a few allocations need not
     # hold in the next one.
     blocks = complete["block"]
-    logs_of_blocks = [logs[(blocks == block).to_numpy()] for block in blocks.unique().sort()]
-    next_net = (
-        next_allocation([with_zero_baselines(block) for block in logs_of_blocks]) if net else None
-    )
+    nets_of_blocks = [
+        with_zero_baselines(log_nets[(blocks == block).to_numpy()])
+        for block in blocks.unique().sort()
+    ]
+    next_net = next_allocation(nets_of_blocks) if net else None
     rates = (complete["writer_rate_b_s_with"] / complete["writer_rate_b_s"]).to_numpy()
     gain = stated("gain")(rows) or _typical_ratio((complete["on_with"] / complete["on"]).to_numpy())
     return {
@@ -90,7 +93,7 @@ def _paired_remedy(rows: pl.DataFrame, share: float) -> Remedy:
         **columns_of("net", net),
         **columns_of("break_even", _break_even(complete) if price else None),
         **ends_of("next_allocation", next_net),
-        "p": p_value(logs) if net else None,
+        "p": p_value(log_nets) if net else None,
         "n": complete.height,
         "allocations": blocks.n_unique(),
     }
@@ -99,15 +102,15 @@ def _paired_remedy(rows: pl.DataFrame, share: float) -> Remedy:
 def _unpaired_remedy(rows: pl.DataFrame, share: float) -> Remedy:
     """The figures of a remedy from one speed per allocation.
 
-    The interval of the net covers the next allocation, since it is made from the scatter between
-    allocations.
+    The interval of the net covers the next allocation, since its width follows from the scatter
+    between allocations.
     """
-    without = rows.select("off", "on").drop_nulls()
+    without_remedy = rows.select("off", "on").drop_nulls()
     with_remedy = rows.select(off="off_with", on="on_with").drop_nulls()
-    net = _ratio_of_allocations(_mean_speed(with_remedy, share), _mean_speed(without, share))
-    price = _ratio_of_allocations(without["off"], with_remedy["off"])
-    gain = _ratio_of_allocations(with_remedy["on"], without["on"])
-    allocations = min(without.height, with_remedy.height)
+    net = _ratio_of_allocations(_mean_speed(with_remedy, share), _mean_speed(without_remedy, share))
+    price = _ratio_of_allocations(without_remedy["off"], with_remedy["off"])
+    gain = _ratio_of_allocations(with_remedy["on"], without_remedy["on"])
+    allocations = min(without_remedy.height, with_remedy.height)
     return {
         **columns_of("price", price.ratio if price else None),
         **columns_of("gain", gain.ratio if gain else None),
@@ -126,9 +129,9 @@ def _mean_speed(rows: pl.DataFrame, share: float, suffix: str = "") -> pl.Series
     return (1 - share) * rows[f"off{suffix}"] + share * rows[f"on{suffix}"]
 
 
-def _exponential(logs: Estimate | None) -> Estimate | None:
+def _exponential(log_ratio: Estimate | None) -> Estimate | None:
     """The estimate of a ratio from that of its logarithm."""
-    return logs.mapped(lambda value: float(np.exp(value))) if logs else None
+    return log_ratio.mapped(lambda log: float(np.exp(log))) if log_ratio else None
 
 
 def _break_even(rows: pl.DataFrame) -> Crossing | None:
@@ -140,8 +143,8 @@ def _break_even(rows: pl.DataFrame) -> Crossing | None:
 
     def log_net(share: Values) -> Values:
         mean_with_remedy = (1 - share) * off_with + share * on_with
-        mean_without = (1 - share) * off + share * on
-        return np.asarray(np.log(mean_with_remedy / mean_without))
+        mean_without_remedy = (1 - share) * off + share * on
+        return np.asarray(np.log(mean_with_remedy / mean_without_remedy))
 
     return crossing(log_net, 0.0, 1.0)
 
@@ -163,7 +166,7 @@ def remedy_times(run: RunData) -> pl.DataFrame:
     """Three rows for each pair of a remedy with a price: with traffic, with the remedy, with both.
 
     The column `with` says which. `log` is the logarithm of the run's time / time off without the
-    remedy; `typical_time` does not use it for the remedy alone, since its time is the price.
+    remedy. It does not hold for the remedy alone, for which `typical_time` returns the price.
     """
     rows = remedy_speeds(run)
     if rows.is_empty():

@@ -87,10 +87,10 @@ def remedy_speeds(run: RunData) -> pl.DataFrame:
     """A row for each remedy and each pair that has all four runs.
 
     The four runs have the speeds `off` and `on` without the remedy, `off_with` and `on_with` with
-    it, in arbitrary units. The rates of the writers stand next to them. A remedy without such a
-    pair has one row, without speeds. A level that needs its own job, such as `--core-spec`, cannot
-    be paired, since jobs differ in nodes and time. It has a row for each allocation, which has the
-    speeds either without the remedy or with it.
+    it, in arbitrary units. `writer_rate_b_s` and `writer_rate_b_s_with` are the rates of the
+    writers. A remedy without such a pair has one row, without speeds. A level that needs its own
+    job, such as `--core-spec`, cannot be paired, since jobs differ in nodes and time. It has a row
+    for each allocation, which has the speeds either without the remedy or with it.
     """
     return run.cached("speeds of remedies", lambda: _remedy_speeds(run))
 

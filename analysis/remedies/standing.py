@@ -47,9 +47,10 @@ class Standing(str, Enum):
 def with_standings(rows: Sequence[Remedy], *, share_stated: bool) -> list[Remedy]:
     """Remedies of `net.remedies` with `standing`, `p_adjusted`, and whether each is `recommended`.
 
-    `p_adjusted` is the p value after Holm's correction over all remedies that can be recommended;
-    null for the others. A remedy that is not significant is not decided. Without a stated share of
-    traffic, only remedies that cost nothing are recommended.
+    `p_adjusted` is the p value after Holm's correction over all remedies that have a p value and do
+    not slow the writers down; null for the others. A remedy that is not significant is not decided,
+    unless its baseline is unstable. Without a stated share of time with traffic, only remedies that
+    cost nothing are recommended.
     """
     judged = [{**row, "standing": _standing_before_holm(row), "p_adjusted": None} for row in rows]
     tested = [
@@ -77,8 +78,8 @@ def _standing_before_holm(row: Remedy) -> Standing:
         return Standing.NOT_DECIDED
     is_faster = low > 1
     # Writers that lose more than the margin are slowed down.
-    slower_writes = row["written"] is not None and row["written_high"] < 1 / (1 + row["margin"])
-    if is_faster and slower_writes:
+    slows_writers = row["written"] is not None and row["written_high"] < 1 / (1 + row["margin"])
+    if is_faster and slows_writers:
         return Standing.SLOWER_WRITES
     next_low, next_high = row["next_allocation_low"], row["next_allocation_high"]
     if next_low is None:
@@ -95,8 +96,8 @@ def is_better(row: Mapping[str, Any]) -> bool:
 
 
 def costs_nothing(row: Mapping[str, Any]) -> bool:
-    """Return whether a remedy is worth its price at any share of traffic.
+    """Return whether a remedy is worth its price at any share of time with traffic.
 
-    A level of the writers is: it has no price.
+    A level of the writers is always worth it, since it has no price.
     """
     return row["price"] is None or bool(row["break_even_high"] == 0)

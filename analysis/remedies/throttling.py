@@ -1,9 +1,9 @@
-"""The cost of each byte written, from runs under several rates of the writers: figure 6b.
+"""The cost of each byte written, from runs under several rates of the writers.
 
-Rates are those that the writers reached, not those requested. Every pair gives one slope through
-the origin, since there is no loss without writes. The slope of a sweep is the centre of its pairs'
-slopes: the errors of different pairs are independent, those of a pair's runs are not, since they
-share a baseline.
+This is figure 6b of Groves, Grant and Arnold (2016). Rates are those that the writers reached, not
+those requested. Every pair gives one slope through the origin, since there is no loss without
+writes. The slope of a sweep is the centre of its pairs' slopes. The errors of different pairs are
+independent; those of the runs in a pair are not, since they share a baseline.
 """
 
 from __future__ import annotations
@@ -23,8 +23,10 @@ from records.groups import grouped
 from records.sample import Level
 
 RATE_FACTOR, CORES_FACTOR = "rate", "reserved_cores"
-#: Columns that identify a sweep, and a pair of it.
-SWEEP_COLUMNS, PAIR_COLUMNS = ["case", "arm", "at"], ["block", "pair"]
+#: Columns that identify a sweep.
+SWEEP_COLUMNS = ["case", "arm", "at"]
+#: Columns that identify a pair in a sweep.
+PAIR_COLUMNS = ["block", "pair"]
 
 
 def sweeps_of_factor(rows: Iterable[Result], factor: str) -> list[list[Result]]:
@@ -44,7 +46,8 @@ def sweep_runs(run: RunData) -> pl.DataFrame:
 
     The loss is in bytes per second if the figure of merit is a bandwidth, else slowdown - 1. A
     sweep has one case, one arm and one level of every other factor. `at` names these levels, and
-    `others` names them without the reserved cores. A pair with only one rate is left out.
+    `others` names them without the number of reserved cores, so that it is the same in sweeps that
+    differ only in it. A pair with only one rate is left out.
     """
     return run.cached("runs of sweeps", lambda: _sweep_runs(run))
 
@@ -61,8 +64,8 @@ def _sweep_runs(run: RunData) -> pl.DataFrame:
 
 def _sweep(rows: Sequence[Result], pairs: pl.DataFrame) -> pl.DataFrame:
     first_row = rows[0]
-    bandwidth = (first_row.unit, first_row.better) == ("B/s", "higher")
-    loss = pl.col("off") - pl.col("on") if bandwidth else pl.col("ratio") - 1
+    is_bandwidth = (first_row.unit, first_row.better) == ("B/s", "higher")
+    loss = pl.col("off") - pl.col("on") if is_bandwidth else pl.col("ratio") - 1
     levels = {name: level for name, level in first_row.factors.items() if name != RATE_FACTOR}
     reserved = levels.get(CORES_FACTOR)
     runs = treatment_rows(pairs, first_row.case, *(row.arm for row in rows))
@@ -72,7 +75,7 @@ def _sweep(rows: Sequence[Result], pairs: pl.DataFrame) -> pl.DataFrame:
         pl.lit(_levels_text(levels)).alias("at"),
         pl.lit(_levels_text({**levels, CORES_FACTOR: ""})).alias("others"),
         pl.lit(reserved if isinstance(reserved, int) else None, pl.Int64).alias("cores"),
-        pl.lit(bandwidth).alias("bandwidth"),
+        pl.lit(is_bandwidth).alias("bandwidth"),
         pl.lit(first_row.unit).alias("unit"),
         pl.lit(first_row.better).alias("better"),
         *PAIR_COLUMNS,
@@ -98,13 +101,13 @@ def fitted_slopes(runs: pl.DataFrame) -> pl.DataFrame:
     x, y = pl.col("reached_b_s") / pl.col("highest_b_s"), pl.col("loss")
     xx, xxx, xxxx = ((x**power).sum() for power in (2, 3, 4))
     xy, xxy = (x * y).sum(), (x * x * y).sum()
-    sweep_columns = ("others", "cores", "bandwidth", "unit", "better", "highest_b_s")
+    shared_columns = ("others", "cores", "bandwidth", "unit", "better", "highest_b_s")
     highest = pl.col("reached_b_s").max().over(SWEEP_COLUMNS)
     pairs = runs.with_columns(highest_b_s=highest).group_by(
         *SWEEP_COLUMNS, *PAIR_COLUMNS, maintain_order=True
     )
     return pairs.agg(
-        pl.col(*sweep_columns).first(),
+        pl.col(*shared_columns).first(),
         off=pl.col("off").max(),
         slope=xy / xx / pl.col("highest_b_s").first(),
         curvature=(xx * xxy - xxx * xy) / (xx * xxxx - xxx**2),
@@ -112,12 +115,12 @@ def fitted_slopes(runs: pl.DataFrame) -> pl.DataFrame:
 
 
 def _comparisons(run: RunData) -> pl.DataFrame:
-    """A row per sweep and pair, and per comparison of the sweep with the fewest reserved cores.
+    """A row per sweep and pair; the sweep with the fewest reserved cores has one per comparison.
 
-    This sweep is compared with the sweep of each other number of reserved cores. `reserved` is that
-    number; it is null in the rows of other sweeps. `price` is the cost of those cores without
-    writes. `slope_saved` is the slope that they save: at the same rate x, time is 1 + b x without
-    them and (1 + price) (1 + b' x) with them.
+    It is compared with the sweep of each other number of reserved cores. `reserved` is that number,
+    which is null in the rows of other sweeps. `price` is the cost of those cores without writes.
+    `slope_saved` is the slope that they save: at the same rate x, time is 1 + b x without them and
+    (1 + price) (1 + b' x) with them.
     """
     runs = sweep_runs(run)
     if runs.is_empty():
@@ -125,12 +128,12 @@ def _comparisons(run: RunData) -> pl.DataFrame:
     pairs = fitted_slopes(runs)
     family = ["case", "arm", "others"]
     with_cores = pairs.filter(pl.col("cores") > pl.col("cores").min().over(family))
-    levels = with_cores.select(*family, reserved="cores").unique(maintain_order=True)
-    fewest = pl.col("cores") == pl.col("cores").min().over(family)
+    reserved_numbers = with_cores.select(*family, reserved="cores").unique(maintain_order=True)
+    has_fewest = pl.col("cores") == pl.col("cores").min().over(family)
     compared_pairs = pl.concat(
         [
-            pairs.filter(fewest).join(levels, on=family, maintain_order="left"),
-            pairs.join(levels, on=family, how="anti", maintain_order="left"),
+            pairs.filter(has_fewest).join(reserved_numbers, on=family, maintain_order="left"),
+            pairs.join(reserved_numbers, on=family, how="anti", maintain_order="left"),
             with_cores,
         ],
         how="diagonal",
@@ -144,32 +147,34 @@ def _comparisons(run: RunData) -> pl.DataFrame:
     rows = rows.sort(*family, "cores", "reserved", maintain_order=True)
     off, off_with = pl.col("off"), pl.col("off_with")
     time_ratio = pl.when(pl.col("better") == "lower").then(off_with / off).otherwise(off / off_with)
-    factor = pl.when("bandwidth").then(1.0).otherwise(time_ratio)
+    price_factor = pl.when("bandwidth").then(1.0).otherwise(time_ratio)
     return rows.with_columns(
         price=pl.when("bandwidth").then(off - off_with).otherwise(time_ratio - 1),
-        slope_saved=pl.col("slope") - factor * pl.col("slope_with"),
+        slope_saved=pl.col("slope") - price_factor * pl.col("slope_with"),
         per=pl.when("bandwidth").then(pl.lit("")).otherwise(pl.lit(PER_RATE)),
     )
 
 
-def _crossings_of_lines(table: pl.DataFrame) -> pl.DataFrame:
-    """Set the rates of `_CROSSINGS` to null unless a line fits.
-
-    A line fits if the interval of the curvature contains 0.
-    """
-    line = (pl.col("curvature_low") <= 0) & (pl.col("curvature_high") >= 0)
-    crossings = [f"{name}{end}" for name in _CROSSINGS for end in ("", "_low", "_high")]
-    return table.with_columns(pl.when(line).then(pl.col(crossings)))
-
-
+#: Estimates that hold only if a line fits.
 _CROSSINGS = ("crossover_b_s", "same_rate_b_s")
+#: A line fits if the interval of the curvature contains 0.
+_LINE_FITS = (pl.col("curvature_low") <= 0) & (pl.col("curvature_high") >= 0)
+
+
+def _crossings_of_lines(table: pl.DataFrame) -> pl.DataFrame:
+    """Set the rates of `_CROSSINGS` to null unless a line fits."""
+    crossings = [f"{name}{end}" for name in _CROSSINGS for end in ("", "_low", "_high")]
+    return table.with_columns(pl.when(_LINE_FITS).then(pl.col(crossings)))
+
+
 THROTTLING = Question(
     name="throttling",
     title="Remedies: what a byte written costs, and reserved cores",
-    text="As figure 6b of Groves, Grant and Arnold (2016). Lost per byte written: the centre of the"
-    " slopes of the pairs, through the origin, of the bandwidth lost or of slowdown - 1 against the"
-    " rate that the writers reached. Where a line fits: the rate at which the loss equals the price"
-    " of the reserved cores, and the one from which on the application is faster with them.",
+    text="As in figure 6b of Groves, Grant and Arnold (2016). The loss is the bandwidth lost, or"
+    " slowdown - 1. In each pair, a line through the origin is fitted to the loss over the rate"
+    " that the writers reached. The loss per byte written is the centre of the slopes of the pairs."
+    " If a line fits, the table has the rate at which the loss equals the price of the reserved"
+    " cores, and the rate above which the application is faster with them.",
     rows=_comparisons,
     by=("case", "arm", "at", "reserved"),
     estimates={
@@ -181,9 +186,7 @@ THROTTLING = Question(
     facts=shared("highest_b_s", "unit", "bandwidth", "per"),
     postprocess=_crossings_of_lines,
     limits=(
-        Limit(
-            word="yes", condition=(pl.col("curvature_low") <= 0) & (pl.col("curvature_high") >= 0)
-        ),
+        Limit(word="yes", condition=_LINE_FITS),
         Limit(word="no", condition=pl.col("curvature_low").is_not_null(), why="the loss is curved"),
     ),
     columns=("word", *_CROSSINGS, "n"),
@@ -207,30 +210,32 @@ def _runs_and_lines(run: RunData) -> pl.DataFrame:
     runs = sweep_runs(run)
     if runs.is_empty():
         return runs
-    off = runs.unique([*SWEEP_COLUMNS, *PAIR_COLUMNS], maintain_order=True)
-    off = off.with_columns(reached_b_s=pl.lit(0.0), on="off")
+    baselines = runs.unique([*SWEEP_COLUMNS, *PAIR_COLUMNS], maintain_order=True)
+    baselines = baselines.with_columns(reached_b_s=pl.lit(0.0), on="off")
     lines = (
         cached_answer(THROTTLING, run).filter(word="yes").select(*SWEEP_COLUMNS, "slope").unique()
     )
-    baseline = pl.col("off").median().over(SWEEP_COLUMNS)
+    typical_off = pl.col("off").median().over(SWEEP_COLUMNS)
     loss = pl.col("slope") * pl.col("reached_b_s")
-    time_line, rate_line = baseline * (1 + loss), baseline / (1 + loss)
+    time_line, rate_line = typical_off * (1 + loss), typical_off / (1 + loss)
     line = (
         pl.when("bandwidth")
-        .then(baseline - loss)
+        .then(typical_off - loss)
         .when(pl.col("better") == "lower")
         .then(time_line)
         .otherwise(rate_line)
     )
-    rows = pl.concat([off, runs]).join(lines, on=SWEEP_COLUMNS, how="left", maintain_order="left")
+    rows = pl.concat([baselines, runs]).join(
+        lines, on=SWEEP_COLUMNS, how="left", maintain_order="left"
+    )
     return rows.with_columns(line=line)
 
 
 THROTTLED_RUNS = Question(
     name="throttled_runs",
     title="Remedies: every run against the rate of its writers",
-    text="As figure 6b: the rate that the writers reached, at 0 the baselines. A line is drawn if"
-    " one through the baseline fits.",
+    text="As in figure 6b: the figure of merit of each run over the rate that its writers reached."
+    " Baselines are at 0. A line is drawn if a line through the baseline fits.",
     rows=_runs_and_lines,
     by=("case", "arm", "others", "at", *PAIR_COLUMNS, "reached_b_s"),
     facts={"fom": pl.col("on").first(), **shared("unit", "line")},

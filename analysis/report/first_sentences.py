@@ -107,7 +107,7 @@ def _loss_text(row: Result) -> str:
     assert cost
     if cost.low < 0:
         interval = f"{-cost.low:.1f} fewer to {cost.high:.1f} more"
-        interval += f"; {plural(row.pairs, 'pair')} do not show the mean more closely"
+        interval += f"; {plural(row.pairs, 'pair')} do not determine the mean more precisely"
     else:
         interval = f"{cost.low:.1f} to {cost.high:.1f}"
     traffic = f"{'emulated ' if row.emulated else ''}{traffic_words(row.direction).noun}"

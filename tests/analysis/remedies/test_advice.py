@@ -123,14 +123,14 @@ def _loss(
         # The largest of them, of stable baselines.
         (
             [("a", 0.1, 0.05, 0.15), ("b", 0.9, 0.8, 0.95), ("c", 0.2, 0.1, 0.3)],
-            "b on average 900.0 [400.0, 1900.0] more node-hours per 100, the most in 3 measured"
+            "b on average 900.0 [400.0, 1900.0] more node-hours per 100, the most among 3 measured"
             " cases of traffic.",
         ),
         ([("a", 0.1, 0.05, 0.15)], "a on average 11.1 [5.3, 17.6] more node-hours per 100."),
         (
             [("a", 0.1, -0.05, 0.15)],
-            "a on average 11.1 [-4.8, 17.6] more node-hours per 100; its pairs do not show the mean"
-            " more closely.",
+            "a on average 11.1 [-4.8, 17.6] more node-hours per 100; its pairs do not"
+            " determine the mean more precisely.",
         ),
     ],
 )
@@ -203,13 +203,13 @@ COSTS = f"{NONE} Shown to cost more than it gains: {'; '.join([WORSE] * 3)}"
         (
             [_row(Standing.SLOWER_WRITES), _row(Standing.ONLY_HERE)],
             f"{NONE} Helps the application by delaying the writes: reserved_cores=1.",
-            "Not decided: 1 in 2 cases of a remedy under traffic; other allocations, three or more"
-            " together, would show whether they last.",
+            "Not decided: 1 of 2 cases of a remedy under traffic; more allocations, at least three"
+            " in all, would show whether effects hold in the next one.",
         ),
         (
             [_row(Standing.UNSTABLE), _row(Standing.NOT_DECIDED), _row(Standing.TOO_FEW_PAIRS)],
             NONE,
-            "Not decided: 3 in 3 cases of a remedy under traffic.",
+            "Not decided: 3 of 3 cases of a remedy under traffic.",
         ),
         (
             [

@@ -69,8 +69,8 @@ def test_it_is_reserved_above_the_rate_at_which_both_are_as_fast(rates: RunData)
 def test_it_is_said_that_it_is_computed_beside_never_and_always(core: RunData) -> None:
     (line,) = dynamic_reservation_lines(advise([core], 0.2))
     assert line == (
-        "lammps, reserved_cores=1 only under traffic (computed): with on 20 % of the time the speed"
-        " is 98.2 % [98.2, 98.2] of that without traffic; never reserved 93.3 % [93.3, 93.3],"
+        "lammps, reserved_cores=1 only under traffic (computed): with on 20 % of the time, the"
+        " speed is 98.2 % [98.2, 98.2] of that without traffic; never reserved 93.3 % [93.3, 93.3],"
         " always 94.4 % [94.4, 94.4]"
     )
 

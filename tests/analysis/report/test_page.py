@@ -607,7 +607,7 @@ def test_a_loss_is_in_node_hours_with_its_interval(run: RunData) -> None:
     assert lost.endswith(" 2.50 GB/s.")
     mean = {"mean": Estimate(1.054, 0.845, 1.307)}
     lost = _said(run, _effect(run, verdict=Verdict.EMULATED, pairs=5, **mean))[1]
-    assert "takes on average 5.4 more (15.5 fewer to 30.7 more; 5 pairs do not show" in lost
+    assert "takes on average 5.4 more (15.5 fewer to 30.7 more; 5 pairs do not determine" in lost
     ruled_out = {Verdict.NO_EFFECT: "; for the typical run 3 % or more is ruled out for lammps"}
     for verdict in (kind for kind in Verdict if not kind.is_loss):
         lost = _said(run, _effect(run, verdict=verdict, margin=0.03))[1]
