@@ -1,10 +1,10 @@
 """Alarms: what became worse on a machine, and since when (docs/nights.md#alarms).
 
-    surveyed = survey(nights_of(results), results)     # of `analysis.history.nights`
+    surveyed = survey(nights_of(results), results)  # nights_of is in `analysis.history.nights`
     surveyed.alarms, surveyed.watched
 
-The last `RECENT_NIGHTS` of a series are compared with the nights before them. Everything on a night
-follows from the nights up to it, so that a later run finds the same alarms on the same nights.
+The last `RECENT_NIGHTS` of a series are compared with the nights before them. The alarms of a night
+depend only on the nights up to it, so a later run finds the same alarms on the same nights.
 """
 
 from __future__ import annotations
@@ -28,28 +28,30 @@ Values = NDArray[np.float64]
 
 #: Last nights of a series, whose mean is compared with the reference.
 RECENT_NIGHTS = 6
-#: Most and fewest nights before these that are the reference.
+#: Most and fewest nights before the recent ones that make up the reference.
 MAX_NIGHTS_BEFORE = 30
 MIN_NIGHTS_BEFORE = 20
 #: Nights that show how far such means usually lie from the reference.
 EARLIER_NIGHTS = 200
-#: An alarm is raised if a mean lies so many times as far as usual on the worse side. A machine then
-#: has about one false alarm a year (`python -m tests.studies.alarms`).
+#: An alarm is raised if a mean lies more than this many usual distances on the worse side. A
+#: machine then has about one false alarm a year (`python -m tests.studies.alarms`).
 ALARM_LIMIT = 3.7
-#: Distances of nights are clipped to so many spreads, so that one odd night raises no alarm.
+#: Distances of nights are clipped to this many spreads, so that one odd night raises no alarm.
 _MAX_DISTANCE = 3.0
 #: Chance that weekdays are taken to differ although they do not.
 _WEEKDAY_ERROR_LEVEL = 0.001
 #: Fewest nights of a weekday from which its level is known.
 _MIN_NIGHTS_OF_WEEKDAY = 4
-#: Least spread of the part that all series have in common, in spreads of the series. The part never
-#: is exactly the same.
+#: Least spread of the part that all series have in common, in spreads of the series. The part is
+#: never exactly the same on all nights.
 _MIN_COMMON_SPREAD = 0.1
 #: Fewest series from which the part that a machine's series have in common is known.
 _MIN_SERIES = 6
-#: Means overlap, so a usual distance from few means is uncertain. It is increased by the ratio of
-#: this number to the number of means.
-_UNCERTAINTY = 5 * RECENT_NIGHTS
+#: Greatest share of the common part that a series may have.
+_MAX_SHARE_OF_COMMON_PART = 2.0
+#: Means overlap, so a usual distance from few means is uncertain. Its square is increased by the
+#: share this number / number of means.
+_UNCERTAINTY_MEANS = 5 * RECENT_NIGHTS
 #: Robust spread (standard deviation) of a normal distribution / its median absolute deviation.
 _SPREAD_PER_MAD = 1.4826
 #: Case of an alarm on the part that all series of a machine have in common.
@@ -58,28 +60,28 @@ MACHINE = "(machine)"
 
 @dataclass(frozen=True)
 class NoticedChange:
-    """A change that was noticed; nights are rows of the watched table."""
+    """A change that was noticed; nights and series are rows and columns of the watched table."""
 
-    #: Column of the series; None for the part that all series have in common.
-    series: int | None
+    #: None for the part that all series have in common.
+    column: int | None
     #: First night of the change, and the night on which it was noticed.
-    since: int
-    noticed: int
+    first_night: int
+    noticed_night: int
     worse: bool
 
 
 class _Watched:
     """The distances of nights from the usual level, in spreads, which are judged night by night."""
 
-    def __init__(self, nights: int) -> None:
-        self.judged_distances = np.full(nights, np.nan)
+    def __init__(self, n_nights: int) -> None:
+        self.judged_distances = np.full(n_nights, np.nan)
         #: Mean of `judged_distances` over the last measured nights.
-        self.means = np.full(nights, np.nan)
+        self.means = np.full(n_nights, np.nan)
         #: How far such a mean usually lies on the worse side.
         self.usual_distance = math.nan
 
     def judge(self, night: int, distance: float) -> int:
-        """Add a night; 1 if the last nights are worse than usual, -1 if they are better, else 0."""
+        """Add a night; return 1 if the last nights are worse than usual, -1 if better, else 0."""
         if math.isnan(distance):
             self.judged_distances[night] = math.nan
         else:
@@ -112,40 +114,40 @@ class _Watched:
         It is at least that of independent nights, and is increased if there are few means.
         """
         means = self.means[max(0, night - EARLIER_NIGHTS) : max(0, night - RECENT_NIGHTS + 1)]
-        known = means[np.isfinite(means)]
-        worse = known[known > 0]
-        square = max(
-            (known**2).sum() / max(len(known), 1),
-            (worse**2).sum() / max(len(worse), 1),
+        known_means = means[np.isfinite(means)]
+        worse_means = known_means[known_means > 0]
+        mean_square = max(
+            (known_means**2).sum() / max(len(known_means), 1),
+            (worse_means**2).sum() / max(len(worse_means), 1),
             1 / RECENT_NIGHTS,
         )
-        return math.sqrt(square * (1 + _UNCERTAINTY / max(len(known), 1)))
+        return math.sqrt(mean_square * (1 + _UNCERTAINTY_MEANS / max(len(known_means), 1)))
 
 
 class _Series(_Watched):
     """One series: its nights, its level and spread, and what it shares with the others."""
 
-    def __init__(self, values: Values) -> None:
-        super().__init__(len(values))
-        self.values = values
-        #: Distances of nights from the median of the nights before.
-        self.distances = np.full(len(values), np.nan)
+    def __init__(self, log_values: Values) -> None:
+        super().__init__(len(log_values))
+        self.log_values = log_values
+        #: Distances of nights from the median of the nights before, of logarithms.
+        self.distances = np.full(len(log_values), np.nan)
         #: The part that the other series have in common, in their spreads.
-        self.common_parts = np.full(len(values), np.nan)
+        self.common_parts = np.full(len(log_values), np.nan)
         self.spread = math.nan
-        #: First night of the present level.
-        self.start = 0
+        self.first_night_of_level = 0
 
     def reference(self, night: int) -> Values:
         """The nights that a night is compared with."""
-        before = self.values[max(self.start, night - MAX_NIGHTS_BEFORE) : night]
+        first_night = max(self.first_night_of_level, night - MAX_NIGHTS_BEFORE)
+        before = self.log_values[first_night:night]
         return np.asarray(before[np.isfinite(before)])
 
     def measure(self, night: int) -> float:
         """Distance of a night from its reference, in spreads; NaN without a reference."""
         before = self.reference(night)
         if len(before) >= MIN_NIGHTS_BEFORE:
-            self.distances[night] = self.values[night] - _median_of_known(before)
+            self.distances[night] = self.log_values[night] - _median_of_known(before)
         past = self.distances[max(0, night - EARLIER_NIGHTS) : night]
         self.spread = _SPREAD_PER_MAD * _median_of_known(np.abs(past))
         return float(self.distances[night] / np.float64(self.spread))
@@ -157,20 +159,24 @@ class _Series(_Watched):
         return distance - self._share_of_common_part(past) * common_part
 
     def _share_of_common_part(self, past: slice) -> float:
-        """Distance of this series per common part of the others, by least squares; 0 to 2."""
+        """Distance of this series per common part of the others, by least squares.
+
+        It is from 0 to `_MAX_SHARE_OF_COMMON_PART`.
+        """
         known = np.isfinite(self.distances[past]) & np.isfinite(self.common_parts[past])
         common_parts = self.common_parts[past][known]
         distances = np.nan_to_num(self.distances[past][known] / np.float64(self.spread))
         squares = float((common_parts**2).sum())
         if squares <= 0:
             return 0.0
-        return min(max(float((distances * common_parts).sum()) / squares, 0.0), 2.0)
+        share = float((distances * common_parts).sum()) / squares
+        return min(max(share, 0.0), _MAX_SHARE_OF_COMMON_PART)
 
     def restart(self, changed: slice) -> None:
-        """Begin a new level after the nights of a change, and forget these."""
+        """Begin a new level after the nights of a change, and forget these nights."""
         super().restart(changed)
         self.distances[changed] = np.nan
-        self.start = changed.stop
+        self.first_night_of_level = changed.stop
 
 
 class _CommonPart(_Watched):
@@ -180,15 +186,15 @@ class _CommonPart(_Watched):
         super().__init__(len(weekdays))
         self._weekdays = weekdays
         #: In spreads of the series.
-        self._values = np.full(len(weekdays), np.nan)
+        self._parts = np.full(len(weekdays), np.nan)
         #: What is usual on the weekday of each night.
         self._weekday_levels = np.full(len(weekdays), np.nan)
 
-    def measure(self, night: int, value: float) -> float:
+    def measure(self, night: int, common_part: float) -> float:
         """Return a night's distance from the level of its weekday, in spreads of such distances."""
-        self._values[night] = value
+        self._parts[night] = common_part
         self._weekday_levels[night] = self._weekday_level(night)
-        distances = self._values - self._weekday_levels
+        distances = self._parts - self._weekday_levels
         spread = _SPREAD_PER_MAD * _median_of_known(
             np.abs(distances[max(0, night - EARLIER_NIGHTS) : night])
         )
@@ -200,41 +206,41 @@ class _CommonPart(_Watched):
         The test uses the ranks of past nights (Kruskal and Wallis 1952).
         """
         past = slice(max(0, night - EARLIER_NIGHTS), night)
-        known = np.isfinite(self._values[past])
-        common, weekdays = self._values[past][known], self._weekdays[past][known]
-        on_same_weekday = common[weekdays == self._weekdays[night]]
+        known = np.isfinite(self._parts[past])
+        parts, weekdays = self._parts[past][known], self._weekdays[past][known]
+        on_same_weekday = parts[weekdays == self._weekdays[night]]
         if len(on_same_weekday) < _MIN_NIGHTS_OF_WEEKDAY:
             return 0.0
-        ranks = common.argsort().argsort() - (len(common) - 1) / 2
+        ranks = parts.argsort().argsort() - (len(parts) - 1) / 2
         counts = np.bincount(weekdays, minlength=7)
         sums = np.bincount(weekdays, weights=ranks, minlength=7)
-        statistic = 12 * (sums**2 / np.maximum(counts, 1)).sum() / (len(common) * (len(common) + 1))
+        statistic = 12 * (sums**2 / np.maximum(counts, 1)).sum() / (len(parts) * (len(parts) + 1))
         differ = special.chdtrc(np.count_nonzero(counts) - 1, statistic) <= _WEEKDAY_ERROR_LEVEL
         return float(np.median(on_same_weekday)) if differ else 0.0
 
     def restart(self, changed: slice) -> None:
         """Forget the nights of a change, which are not usual ones."""
         super().restart(changed)
-        self._values[changed] = np.nan
+        self._parts[changed] = np.nan
 
 
 class AlarmWatch:
     """The watch over a campaign.
 
-    `values`: logarithms (night, series), of which larger is worse, NaN if not measured. `days`:
+    `log_values`: logarithms (night, series); larger is worse, and NaN is not measured. `days`: the
     number of the day of each night. Without it, nights are taken to be successive days.
     """
 
-    def __init__(self, values: Values, days: Sequence[int] | None = None) -> None:
-        self._nights = len(values)
-        self.series = [_Series(column) for column in values.T]
-        weekdays = np.asarray(range(self._nights) if days is None else days, np.int64) % 7
+    def __init__(self, log_values: Values, days: Sequence[int] | None = None) -> None:
+        self._n_nights = len(log_values)
+        self.series = [_Series(column) for column in log_values.T]
+        weekdays = np.asarray(range(self._n_nights) if days is None else days, np.int64) % 7
         self._common_part = _CommonPart(weekdays)
         self.changes: list[NoticedChange] = []
 
     def judge_all(self) -> list[NoticedChange]:
         """Judge all nights, one after the other."""
-        for night in range(MIN_NIGHTS_BEFORE, self._nights):
+        for night in range(MIN_NIGHTS_BEFORE, self._n_nights):
             self.judge(night)
         return self.changes
 
@@ -242,10 +248,12 @@ class AlarmWatch:
     def judge(self, night: int) -> None:
         """Judge a night by its number, `MIN_NIGHTS_BEFORE` or more, after all nights before it."""
         distances = np.asarray([series.measure(night) for series in self.series])
-        others_parts, common_part = _common_parts(distances)
+        parts_of_others, common_part = _common_parts(distances)
         signs: list[int] = []
-        for series, distance, others_part in zip(self.series, distances, others_parts, strict=True):
-            own_distance = series.own_distance(night, float(distance), float(others_part))
+        for series, distance, part_of_others in zip(
+            self.series, distances, parts_of_others, strict=True
+        ):
+            own_distance = series.own_distance(night, float(distance), float(part_of_others))
             signs.append(series.judge(night, own_distance))
         common_distance = self._common_part.measure(night, common_part)
         common_sign = self._common_part.judge(night, common_distance)
@@ -260,9 +268,10 @@ class AlarmWatch:
 
     def _record_change(self, column: int | None, night: int, *, worse: bool) -> None:
         """Record a change, and begin a new level."""
-        self.changes.append(NoticedChange(column, night - RECENT_NIGHTS + 1, night, worse))
+        first_night = night - RECENT_NIGHTS + 1
+        self.changes.append(NoticedChange(column, first_night, night, worse))
         changed_series = self.series if column is None else [self.series[column]]
-        changed = slice(night - RECENT_NIGHTS + 1, night + 1)
+        changed = slice(first_night, night + 1)
         for series in changed_series:
             series.restart(changed)
         if column is None:
@@ -288,7 +297,10 @@ def _median_along(values: Values, axis: int) -> Values:
 
 
 def _common_parts(distances: Values) -> tuple[Values, float]:
-    """For each series the median distance of the others, then that of all series, in one night."""
+    """For each series, the median distance of the other series in one night; then that of all.
+
+    If too few series were measured, they are 0 and NaN.
+    """
     if np.isfinite(distances).sum() < _MIN_SERIES:
         return np.zeros_like(distances), math.nan
     others = np.tile(distances, (len(distances), 1))
@@ -305,26 +317,26 @@ class SeriesNames:
 
     machine: str
     campaign: str
-    #: `MACHINE`, with empty `arm` and `quantity`, for what all series have in common.
+    #: `MACHINE`, with empty `arm` and `quantity`, for the part that all series have in common.
     case: str
     arm: str
     quantity: str
 
     @property
     def key(self) -> tuple[str, str, str, str]:
-        """The names that tell it apart on its machine."""
+        """The names that identify the series on its machine."""
         return self.campaign, self.case, self.arm, self.quantity
 
 
 @dataclass(frozen=True, kw_only=True)
 class Alarm(SeriesNames):
-    """A series became worse. Ratios are of times or slowdowns: above 1 is worse."""
+    """A series became worse. Ratios of rates are inverted, so that above 1 is worse."""
 
     #: First night of the change, and the night that raised the alarm (ISO dates), with its run.
     since: str
     night: str
     run: str
-    #: The changed nights against those before, and the last nights against the same.
+    #: The changed nights, and the last nights, both relative to the nights before the change.
     ratio: float
     ratio_now: float
     #: True if the last nights are nearer to the loss than to the level before. False from
@@ -336,10 +348,11 @@ class Alarm(SeriesNames):
     @property
     def text(self) -> str:
         """The alarm in one line."""
-        watched = "all that is watched" if self.case == MACHINE else " ".join(self.key[1:])
-        ending = "" if self.open else ", not any more"
-        worse = change(self.ratio).removeprefix("+")
-        return f"{watched}: {worse} worse since {self.since}{ending}"
+        series = f"{self.case} {self.arm} {self.quantity}"
+        watched = "all that is watched" if self.case == MACHINE else series
+        ending = "" if self.open else ", but no longer"
+        loss = change(self.ratio).removeprefix("+")
+        return f"{watched}: {loss} worse since {self.since}{ending}"
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -387,7 +400,10 @@ class Survey:
 
 
 def survey(nights: pl.DataFrame, results: pl.DataFrame) -> Survey:
-    """Alarms and watched series of all machines; facts of runs are those in `results`."""
+    """Alarms, watched series, and baselines below their references, of all machines.
+
+    `nights` is what `nights_of(results)` returns.
+    """
     run_facts = facts_by_run(results)
     parts = nights.partition_by("machine", "campaign", maintain_order=True)
     campaigns = [_Campaign(rows, run_facts) for rows in parts]
@@ -398,7 +414,9 @@ def survey(nights: pl.DataFrame, results: pl.DataFrame) -> Survey:
         if change.worse
     ]
     watched = [
-        campaign.watched(*series) for campaign in campaigns for series in enumerate(campaign.keys)
+        campaign.watched(column, key)
+        for campaign in campaigns
+        for column, key in enumerate(campaign.keys)
     ]
     alarms.sort(key=lambda alarm: alarm.night)
     return Survey(alarms, watched, below_reference(results))
@@ -408,9 +426,9 @@ def below_reference(results: pl.DataFrame) -> list[BelowReference]:
     """Each case whose baseline fell short of its reference when it was measured last."""
     key = ["machine", "campaign", "case"]
     columns = [*key, "started_s", "run", "notes"]
-    last = pl.col("started_s") == pl.col("started_s").max().over(key)
-    short = results.filter(last & pl.col("slower_than_reference"))
-    rows = short.unique(key, keep="first", maintain_order=True).select(columns)
+    is_latest = pl.col("started_s") == pl.col("started_s").max().over(key)
+    slower = results.filter(is_latest & pl.col("slower_than_reference"))
+    rows = slower.unique(key, keep="first", maintain_order=True).select(columns)
     return [
         BelowReference(
             machine=machine,
@@ -418,11 +436,11 @@ def below_reference(results: pl.DataFrame) -> list[BelowReference]:
             case=case,
             night=night_of(started_s).isoformat(),
             run=run,
-            text=text,
+            text=note,
         )
         for machine, campaign, case, started_s, run, notes in rows.iter_rows()
-        for text in notes
-        if remedy_of(text) == Note.REFERENCE.remedy
+        for note in notes
+        if remedy_of(note) == Note.REFERENCE.remedy
     ]
 
 
@@ -431,68 +449,71 @@ class _Campaign:
 
     def __init__(self, rows: pl.DataFrame, facts: Mapping[str, Mapping[str, str]]) -> None:
         sign = pl.when(pl.col("better") == "higher").then(-1.0).otherwise(1.0)
-        kind = pl.col("unit", "better").last().over(SERIES_KEY).name.prefix("last_")
+        # Nights are compared only with those that have the unit and direction of the last night.
+        last_kind = pl.col("unit", "better").last().over(SERIES_KEY).name.prefix("last_")
         is_last_kind = (pl.col("unit") == pl.col("last_unit")) & (
             pl.col("better") == pl.col("last_better")
         )
-        self.rows = rows.with_columns(kind, worse=pl.col("value").log() * sign).filter(is_last_kind)
+        self.rows = rows.with_columns(last_kind, log_value=pl.col("value").log() * sign)
+        self.rows = self.rows.filter(is_last_kind)
         self.facts = facts
         self.machine, self.campaign = rows.select("machine", "campaign").row(0)
         self.keys = self.rows.select(SERIES_KEY).unique(maintain_order=True).rows()
         self.days: list[date] = self.rows["night"].unique().sort().to_list()
-        column = {key: number for number, key in enumerate(self.keys)}
-        row_of = {day: number for number, day in enumerate(self.days)}
-        self.values = np.full((len(self.days), len(self.keys)), np.nan)
-        for *key, night, worse in self.rows.select(*SERIES_KEY, "night", "worse").iter_rows():
-            self.values[row_of[night], column[tuple(key)]] = worse
+        column_of = {key: column for column, key in enumerate(self.keys)}
+        row_of = {day: row for row, day in enumerate(self.days)}
+        #: Logarithms (night, series); larger is worse.
+        self.log_values = np.full((len(self.days), len(self.keys)), np.nan)
+        for *key, day, log_value in self.rows.select(*SERIES_KEY, "night", "log_value").iter_rows():
+            self.log_values[row_of[day], column_of[tuple(key)]] = log_value
         #: The run of each night.
         self.runs: list[str] = (
             self.rows.unique("night", keep="first").sort("night")["run"].to_list()
         )
-        self.watch = AlarmWatch(self.values, [day.toordinal() for day in self.days])
+        self.watch = AlarmWatch(self.log_values, [day.toordinal() for day in self.days])
         self.watch.judge_all()
 
     def alarm(self, change: NoticedChange) -> Alarm:
         """Return the alarm for a change to the worse."""
-        columns = list(range(len(self.keys))) if change.series is None else [change.series]
-        values = self.values[:, columns]
-        before = _median_along(values[max(0, change.since - MAX_NIGHTS_BEFORE) : change.since], 0)
+        columns = list(range(len(self.keys))) if change.column is None else [change.column]
+        log_values = self.log_values[:, columns]
+        nights_before = slice(max(0, change.first_night - MAX_NIGHTS_BEFORE), change.first_night)
+        levels_before = _median_along(log_values[nights_before], 0)
 
-        def ratio_to_before(part: slice) -> float:
+        def ratio_to_before(nights: slice) -> float:
             """Return the ratio of nights to the nights before, the median over all series."""
-            return math.exp(_median_along(_median_along(values[part], 0) - before, 0))
+            return math.exp(_median_along(_median_along(log_values[nights], 0) - levels_before, 0))
 
-        ratio = ratio_to_before(slice(change.since, change.noticed + 1))
+        ratio = ratio_to_before(slice(change.first_night, change.noticed_night + 1))
         ratio_now = ratio_to_before(slice(-RECENT_NIGHTS, None))
-        nights_since_noticed = len(self.days) - 1 - change.noticed
+        nights_since_noticed = len(self.days) - 1 - change.noticed_night
         _, case, arm, quantity = self.keys[columns[0]]
-        if change.series is None:
+        if change.column is None:
             case = MACHINE
             arm = ""
             quantity = ""
-        since = self.runs[change.since]
+        first_run = self.runs[change.first_night]
         return Alarm(
             machine=self.machine,
             campaign=self.campaign,
             case=case,
             arm=arm,
             quantity=quantity,
-            since=self.days[change.since].isoformat(),
-            night=self.days[change.noticed].isoformat(),
-            run=self.runs[change.noticed],
+            since=self.days[change.first_night].isoformat(),
+            night=self.days[change.noticed_night].isoformat(),
+            run=self.runs[change.noticed_night],
             ratio=ratio,
             ratio_now=ratio_now,
             open=nights_since_noticed < MAX_NIGHTS_BEFORE and ratio_now > math.sqrt(ratio),
-            changed=changed_facts(self.facts, self.runs, since),
+            changed=changed_facts(self.facts, self.runs, first_run),
         )
 
     def watched(self, column: int, key: tuple[str, ...]) -> WatchedSeries:
         """Return the state of the series in a column of the table."""
         is_series = (pl.col(name) == value for name, value in zip(SERIES_KEY, key, strict=True))
-        unit, better, night = (
+        unit, better, last_night = (
             self.rows.filter(*is_series)[-1].select("unit", "better", "night").row(0)
         )
-        nights = int(np.isfinite(self.values[:, column]).sum())
         campaign, case, arm, quantity = key
         series = WatchedSeries(
             machine=self.machine,
@@ -501,8 +522,8 @@ class _Campaign:
             arm=arm,
             quantity=quantity,
             unit=unit,
-            last=night.isoformat(),
-            nights=nights,
+            last=last_night.isoformat(),
+            nights=int(np.isfinite(self.log_values[:, column]).sum()),
         )
         state = self.watch.series[column]
         reference, spread = state.reference(len(self.days)), state.spread

@@ -21,10 +21,12 @@ from scipy import special
 from analysis.statistics.aligned_ranks import Values
 from analysis.statistics.interval import TAIL_PROBABILITY, Estimate
 
-#: Share of comparisons whose nights correlate by more than `NightCorrelation.at_most`. The first is
-#: for an estimate from the nights compared, the second for one from a history. With these shares,
-#: unchanged nights name a change in at most 5 % of comparisons (`python -m tests.studies.nights`).
-MISSED_SHARE, MISSED_SHARE_OF_HISTORY = 0.05, 0.1
+#: Share of comparisons whose nights correlate by more than `NightCorrelation.upper_limit`, if it is
+#: estimated from the nights compared. With these shares, a change is named in at most 5 % of
+#: comparisons of unchanged nights (`python -m tests.studies.nights`).
+MISSED_SHARE = 0.05
+#: The same share, if the correlation is estimated from a history.
+MISSED_SHARE_OF_HISTORY = 0.1
 #: Correlations that are tried, 0 to 0.95. Nights are assumed to correlate by no more than the last.
 CORRELATIONS = tuple(step / 20 for step in range(20))
 
@@ -39,14 +41,14 @@ class NightCorrelation:
     #: None if nights are too few, or do not differ.
     estimate: float | None
     #: The largest correlation that is not rejected.
-    at_most: float
+    upper_limit: float
     #: Nights of the machine's history from which it was estimated; 0: from the nights compared.
     history_nights: int = 0
 
     @property
     def is_worst(self) -> bool:
-        """Return whether no correlation could be rejected, so that the largest is taken."""
-        return self.at_most == CORRELATIONS[-1]
+        """Return whether the largest correlation could not be rejected, so that it is assumed."""
+        return self.upper_limit == CORRELATIONS[-1]
 
 
 @dataclass(frozen=True)
@@ -58,15 +60,15 @@ class NightsDifference:
     p: float
     #: Errors by Student and by Welch for independent nights, then both for the largest correlation.
     errors: tuple[_Error, ...]
-    #: Width of the interval / width for independent nights, both of logarithms.
-    widened: float
+    #: Width of the interval / width for independent nights, both in logarithms.
+    widening: float
 
     def least_change(self, level: float) -> float:
         """Smallest relative change that would have a p value of `level`, given this spread."""
         return math.expm1(_half_width(self.errors, level / 2))
 
     def least_alternating_change(self, level: float) -> float:
-        """The same if as many nights alternated; an upper limit if neighbours are alike."""
+        """The same if as many nights alternated; an upper limit if neighbours correlate."""
         error, freedom = self.errors[0]
         return math.expm1(_half_width([(error, freedom / 2)], level / 2))
 
@@ -77,35 +79,35 @@ def correlation_of_nights(
     """Correlation of neighbouring nights, which is assumed to be the same in all `rows`.
 
     A row has the positive values of one quantity on each side, nights in order of time. Rows that
-    lack a night are left out. `missed`: chance that nights correlate by more than `at_most`.
+    lack a night are left out. `missed`: chance that nights correlate by more than the upper limit.
     """
-    numbers = max(((len(x), len(y)) for x, y in rows), default=(0, 0), key=sum)
-    complete = [(x, y) for x, y in rows if (len(x), len(y)) == numbers]
+    m, n = max(((len(x), len(y)) for x, y in rows), default=(0, 0), key=sum)
+    complete = [(x, y) for x, y in rows if (len(x), len(y)) == (m, n)]
     nights = np.array([np.concatenate([_logs(x)[1], _logs(y)[1]]) for x, y in complete])
-    nights = nights.reshape(len(complete), sum(numbers))
+    nights = nights.reshape(len(complete), m + n)
     nights = nights[nights.any(axis=1)]
-    if max(numbers) < 3 or not len(nights):
-        return NightCorrelation(estimate=None, at_most=CORRELATIONS[-1])
+    if max(m, n) < 3 or not len(nights):
+        return NightCorrelation(estimate=None, upper_limit=CORRELATIONS[-1])
     nights /= np.linalg.norm(nights, axis=1, keepdims=True)
-    neighbours = float(np.einsum("ri,ij,rj->r", nights, _neighbours(*numbers), nights).mean())
-    expected, deviation = np.array([neighbour_ratio(*numbers, r) for r in CORRELATIONS]).T
-    error = deviation / math.sqrt(count_independent_rows(nights, sum(numbers) - 2))
+    neighbours = float(np.einsum("ri,ij,rj->r", nights, _neighbours(m, n), nights).mean())
+    expected, deviation = np.array([neighbour_ratio(m, n, r) for r in CORRELATIONS]).T
+    error = deviation / math.sqrt(count_independent_rows(nights, m + n - 2))
     not_rejected = neighbours - expected > special.ndtri(missed) * error
     return NightCorrelation(
         estimate=float(np.interp(neighbours, expected, CORRELATIONS)),
-        at_most=float(np.max(CORRELATIONS, where=not_rejected, initial=0.0)),
+        upper_limit=float(np.max(CORRELATIONS, where=not_rejected, initial=0.0)),
     )
 
 
-#: Fewest and most nights from which a history says how much neighbours correlate.
+#: Fewest and most nights of a history from which the correlation is estimated.
 MIN_HISTORY_NIGHTS, MAX_HISTORY_NIGHTS = 30, 200
 
 
 def correlation_of_history(series: Sequence[Sequence[float]]) -> NightCorrelation | None:
-    """Correlation of neighbouring nights in a machine's history; None below 30 nights.
+    """Correlation of neighbouring nights in a machine's history.
 
     `series`: the positive values of each quantity, in order of time. Only quantities that every
-    night has are used.
+    night has are used. Returns None below `MIN_HISTORY_NIGHTS`.
     """
     nights = max(map(len, series), default=0)
     if nights < MIN_HISTORY_NIGHTS:
@@ -153,11 +155,11 @@ def ratio_of_nights(
         for error, freedom in errors
     )
     uncorrelated_width = _half_width(uncorrelated, TAIL_PROBABILITY)
-    widened = (
+    widening = (
         _half_width(errors, TAIL_PROBABILITY) / uncorrelated_width if uncorrelated_width else 1.0
     )
     return NightsDifference(
-        ratio=_estimate(change, errors), p=p, errors=tuple(errors), widened=widened
+        ratio=_estimate(change, errors), p=p, errors=tuple(errors), widening=widening
     )
 
 
@@ -174,14 +176,16 @@ def ratio_of_alternating(x: Sequence[float], y: Sequence[float]) -> NightsDiffer
     change, error = float(differences.mean()), float(differences.std(ddof=1)) / math.sqrt(len(x))
     errors = [(error, len(x) - 1.0)]
     p = float(2 * special.stdtr(len(x) - 1, -abs(change) / error)) if error else float(change == 0)
-    return NightsDifference(ratio=_estimate(change, errors), p=p, errors=tuple(errors), widened=1.0)
+    return NightsDifference(
+        ratio=_estimate(change, errors), p=p, errors=tuple(errors), widening=1.0
+    )
 
 
 def ratio_of_two(x: Estimate, y: Estimate) -> Estimate:
     """Ratio of two independent estimates of positive figures, from their intervals.
 
-    The distances of the bounds from the values, in logarithms, add in quadrature (Zou and Donner
-    2008, Statistics in Medicine 27, 1693-1702).
+    The distances between bounds and values, in logarithms, add in quadrature (Zou and Donner 2008,
+    Statistics in Medicine 27, 1693-1702).
     """
     log_x, log_y = (estimate.mapped(np.log) for estimate in (x, y))
     ratio = log_x.value - log_y.value
@@ -229,19 +233,21 @@ def variance_of_mean(n: int, r: float) -> float:
 
 
 def _errors(x: Values, y: Values, r: float) -> list[_Error]:
-    """Errors of the difference of both means: Student's and, from two nights a side on, Welch's.
+    """Errors of the difference between both means: Student's and Welch's.
 
-    `x` and `y` are deviations of logarithms. Welch's is left out if they are all 0.
+    `x` and `y` are deviations of logarithms. Welch's error is left out if a side has one night, or
+    if all deviations are 0.
     """
     m, n = len(x), len(y)
     squares = _squares(x, r), _squares(y, r)
     mean_variances = variance_of_mean(m, r), variance_of_mean(n, r)
     errors = [(math.sqrt(sum(squares) / (m + n - 2) * sum(mean_variances)), m + n - 2.0)]
     if min(m, n) > 1 and any(squares):
-        a = squares[0] / (m - 1) * mean_variances[0]
-        b = squares[1] / (n - 1) * mean_variances[1]
-        freedom = (a + b) ** 2 / (a**2 / (m - 1) + b**2 / (n - 1))
-        errors.append((math.sqrt(a + b), freedom))
+        variance_x = squares[0] / (m - 1) * mean_variances[0]
+        variance_y = squares[1] / (n - 1) * mean_variances[1]
+        variance = variance_x + variance_y
+        freedom = variance**2 / (variance_x**2 / (m - 1) + variance_y**2 / (n - 1))
+        errors.append((math.sqrt(variance), freedom))
     return errors
 
 
@@ -281,18 +287,19 @@ def neighbour_ratio(m: int, n: int, r: float) -> tuple[float, float]:
     A row has `m` nights of one side and `n` of the other, whose neighbours correlate by `r`. Both
     figures are exact to second order in the deviations of products and squares. In simulations with
     3 to 12 nights a side, `r` up to 0.95 and 100,000 rows each, the expected ratio was 0 to 0.05
-    too low, so that correlations that are not rejected are rather too large. The deviation was
-    within 0.05.
+    too low, so the correlations that are not rejected are slightly too large. The deviation was
+    correct within 0.05.
     """
     on_same_side = np.isfinite(_distance(m, n))
     covariance = r ** _distance(m, n)
     centred = np.eye(m + n) - on_same_side / on_same_side.sum(axis=0)
     products = centred @ _neighbours(m, n) @ centred
     squares = float(np.trace(centred @ covariance))
-    first = float(np.trace(products @ covariance)) / squares
-    form = (products - first * centred) @ covariance
+    first_order = float(np.trace(products @ covariance)) / squares
+    form = (products - first_order * centred) @ covariance
     deviation = math.sqrt(max(2 * float(np.trace(form @ form)), 0.0)) / squares
-    return first - 2 * float(np.trace(form @ centred @ covariance)) / squares**2, deviation
+    second_order = 2 * float(np.trace(form @ centred @ covariance)) / squares**2
+    return first_order - second_order, deviation
 
 
 def count_independent_rows(centred: Values, freedom: int) -> float:

@@ -1,4 +1,4 @@
-"""Facts of how runs were made that changed with a figure. They need not be the cause."""
+"""Facts on how runs were made that changed when a figure did. They need not be the cause."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ _COMPARED_RUNS = 6
 
 @dataclass(frozen=True)
 class ChangedFact:
-    """A fact of how runs were made that differs before and after a change."""
+    """A fact on how runs were made that differs before and after a change."""
 
     name: str
     #: Usual values; None if not recorded.
@@ -25,14 +25,14 @@ class ChangedFact:
 def facts_by_run(results: pl.DataFrame) -> dict[str, dict[str, str]]:
     """Return run -> its facts, its nodes and this project's commit, from tables of results."""
     rows = results.unique("run", maintain_order=True).select("run", "facts", "nodes", "commit")
-    by_run = {}
+    facts_of_runs = {}
     for run, facts, nodes, commit in rows.iter_rows():
-        by_run[run] = {fact["name"]: fact["value"] for fact in facts or []}
+        facts_of_runs[run] = {fact["name"]: fact["value"] for fact in facts or []}
         if nodes:
-            by_run[run]["nodes"] = nodes
+            facts_of_runs[run]["nodes"] = nodes
         if commit:
-            by_run[run]["commit"] = commit
-    return by_run
+            facts_of_runs[run]["commit"] = commit
+    return facts_of_runs
 
 
 def changed_facts(
@@ -57,6 +57,6 @@ def changed_facts(
 
 
 def _usual(facts_of_runs: Sequence[Mapping[str, str]], name: str) -> str | None:
-    """Return the most frequent value of a fact; of equally frequent ones the latest."""
+    """Return the most frequent value of a fact; the latest of them if several are."""
     values = [facts.get(name) for facts in reversed(facts_of_runs)]
     return Counter(values).most_common(1)[0][0]

@@ -1,7 +1,7 @@
 """The history: a scan over the tables of results of all runs (`analysis.report.table`).
 
 results, left_out = read_results([Path("results")])
-nights = nights_of(results)      # one row a night and watched quantity
+nights = nights_of(results)  # one row per night and watched quantity
 """
 
 from __future__ import annotations
@@ -56,7 +56,8 @@ _READ_COLUMNS = {
     )
 }
 
-#: Quantity -> roles of the treatments of which it is watched, and those columns that are its own.
+#: Quantity -> roles of the treatments for which it is watched, and its columns that differ from
+#: `_DEFAULT_COLUMNS`.
 _QUANTITIES: dict[str, tuple[tuple[str, ...], dict[str, pl.Expr]]] = {
     "fom": (
         ("baseline", "effect"),
@@ -90,10 +91,10 @@ _DEFAULT_COLUMNS = {
 
 
 def read_results(folders: Iterable[Path]) -> tuple[pl.DataFrame, list[str]]:
-    """The rows of all runs in results folders, by start, and a line for each table left out.
+    """The rows of all runs in results folders, sorted by start, and a line for each table left out.
 
-    A table is left out if another user may have written it, if it cannot be read, or if a newer
-    version wrote it. Raises InputError if a folder does not exist.
+    A table is left out if another user may have written it, if it cannot be read, or if it has
+    another schema. Raises InputError if a folder does not exist.
     """
     tables, left_out = [pl.DataFrame(schema=_READ_COLUMNS)], list[str]()
     for path in _tables(dict.fromkeys(folders)):
@@ -135,13 +136,13 @@ def _read(path: Path) -> pl.DataFrame:
         table = pl.read_parquet(path, columns=[name for name in _READ_COLUMNS if name in columns])
     except (pl.exceptions.PolarsError, pl.exceptions.PanicException, OSError) as error:
         raise InputError(f"cannot be read: {(str(error).splitlines() or ['damaged'])[0]}") from None
-    for name, kind in _READ_COLUMNS.items():
-        if columns.get(name, kind) != kind:
-            raise InputError(f"{name}: {columns[name]} found; allowed: {kind}")
+    for name, data_type in _READ_COLUMNS.items():
+        if columns.get(name, data_type) != data_type:
+            raise InputError(f"{name}: {columns[name]} found; allowed: {data_type}")
     if "schema" not in columns:
         raise InputError(f"schema: not found; allowed: {SCHEMA}")
-    if newer := [number for number in table["schema"].unique() if number != SCHEMA]:
-        raise InputError(f"schema {newer[0]} found; allowed: {SCHEMA}")
+    if other_schemas := [schema for schema in table["schema"].unique() if schema != SCHEMA]:
+        raise InputError(f"schema {other_schemas[0]} found; allowed: {SCHEMA}")
     missing_columns = [
         pl.lit(None, _READ_COLUMNS[name]).alias(name)
         for name in _READ_COLUMNS
@@ -153,15 +154,16 @@ def _read(path: Path) -> pl.DataFrame:
 def nights_of(results: pl.DataFrame) -> pl.DataFrame:
     """One row per night and watched quantity, in order, from the night's first finished run.
 
-    Runs with integrity faults are left out, and values that have no logarithm. Columns: `machine`,
+    Runs with integrity faults and values that are not positive are left out. Columns: `machine`,
     `campaign`, `run`, `started_s`, `night` (date), `case`, `arm`, `quantity` (`fom`, `slowdown`,
     `writer_rate`), `unit`, `better`, `value`, `low`, `high`, `verdict`, `nodes`.
     """
     rows = watched_quantities(
         results.filter(pl.col("finished_s").is_not_null(), pl.col("faults") == 0)
     )
-    first = pl.col("started_s") == pl.col("started_s").min().over("machine", "campaign", "night")
-    return rows.filter(first, pl.col("value").is_finite(), pl.col("value") > 0)
+    first_start_s = pl.col("started_s").min().over("machine", "campaign", "night")
+    is_first_run = pl.col("started_s") == first_start_s
+    return rows.filter(is_first_run, pl.col("value").is_finite(), pl.col("value") > 0)
 
 
 def watched_quantities(results: pl.DataFrame) -> pl.DataFrame:
@@ -185,5 +187,5 @@ def night_of(started_s: float) -> date:
 
 def latest_rows(rows: pl.DataFrame) -> pl.DataFrame:
     """The last row of each watched quantity of each machine."""
-    last = rows.sort("started_s")
-    return last.unique(("machine", *SERIES_KEY), keep="last", maintain_order=True)
+    by_start = rows.sort("started_s")
+    return by_start.unique(("machine", *SERIES_KEY), keep="last", maintain_order=True)

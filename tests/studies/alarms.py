@@ -137,12 +137,12 @@ class History:
         values[self.first :, ::one_in] += loss
         watch = deepcopy(self._watch)
         for series, nights in zip(watch.series, values.T, strict=True):
-            series.values = nights
+            series.log_values = nights
         having = {None, *range(0, SERIES, one_in)}
         for night in range(self.first, min(self.first + PATIENCE, len(values))):
             known = len(watch.changes)
             self._look(watch, [night])
-            if any(change.worse and change.series in having for change in watch.changes[known:]):
+            if any(change.worse and change.column in having for change in watch.changes[known:]):
                 return night + 1 - self.first
         return PATIENCE
 

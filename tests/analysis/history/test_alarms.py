@@ -62,15 +62,15 @@ def changes(values: np.ndarray) -> list[NoticedChange]:
 def test_what_changes_is_found_in_six_nights(
     values: np.ndarray, expected: list[tuple[int | None, bool]]
 ) -> None:
-    assert [(change.series, change.worse) for change in changes(values)] == expected
-    assert all(AT <= change.noticed < AT + RECENT_NIGHTS for change in changes(values))
+    assert [(change.column, change.worse) for change in changes(values)] == expected
+    assert all(AT <= change.noticed_night < AT + RECENT_NIGHTS for change in changes(values))
 
 
 @pytest.mark.parametrize("loss", [0.04, 0.3])
 def test_a_loss_of_one_series_is_found_in_six_nights_and_once(loss: float) -> None:
     (change,) = changes(planted(loss))
-    assert (change.series, change.worse, change.noticed) == (3, True, AT + RECENT_NIGHTS - 1)
-    assert change.since == AT
+    assert (change.column, change.worse, change.noticed_night) == (3, True, AT + RECENT_NIGHTS - 1)
+    assert change.first_night == AT
 
 
 def test_what_series_share_every_night_is_no_loss_of_theirs() -> None:
@@ -78,9 +78,9 @@ def test_what_series_share_every_night_is_no_loss_of_theirs() -> None:
     together = 0.01 * np.random.default_rng(3).standard_normal((NIGHTS, 1))
     values = together + 0.5 * noise()
     values[AT : AT + 3] += 0.05
-    assert [change for change in changes(values) if change.series is not None] == []
+    assert [change for change in changes(values) if change.column is not None] == []
     values[AT:, 3] += 0.03  # below what the machine did in those three nights
-    assert [change.series for change in changes(values) if change.series is not None] == [3]
+    assert [change.column for change in changes(values) if change.column is not None] == [3]
 
 
 def test_missing_nights_are_no_loss_and_hide_none() -> None:
@@ -88,16 +88,16 @@ def test_missing_nights_are_no_loss_and_hide_none() -> None:
     values[::7, 3] = np.nan
     values[AT:, 3] += 0.05
     values[AT : AT + 5, 3] = np.nan
-    losses = [change for change in changes(values) if change.series == 3]
+    losses = [change for change in changes(values) if change.column == 3]
     assert [loss.worse for loss in losses] == [True]
-    assert losses[0].noticed >= AT + 5 + RECENT_NIGHTS - 1
+    assert losses[0].noticed_night >= AT + 5 + RECENT_NIGHTS - 1
 
 
 def test_everything_follows_from_the_nights_before() -> None:
     values = planted(0.05)
     (change,) = changes(values)
-    assert changes(values[: change.noticed]) == []
-    assert changes(values[: change.noticed + 1]) == [change]
+    assert changes(values[: change.noticed_night]) == []
+    assert changes(values[: change.noticed_night + 1]) == [change]
 
 
 # With names, in the tables of runs.
@@ -131,7 +131,7 @@ def test_an_alarm_says_what_is_worse_since_when_and_by_how_much() -> None:
 def test_an_alarm_ends_when_nights_are_back_or_the_level_is_usual() -> None:
     (back,) = alarms(*[1.1] * RECENT_NIGHTS, *[1.0] * RECENT_NIGHTS)
     assert not back.open
-    assert back.text.endswith(", not any more")
+    assert back.text.endswith(", but no longer")
     (still,) = alarms(*[1.1] * (RECENT_NIGHTS + MAX_NIGHTS_BEFORE - 1))
     assert still.open
     (usual,) = alarms(*[1.1] * (RECENT_NIGHTS + MAX_NIGHTS_BEFORE))
