@@ -65,8 +65,9 @@ class PValues:
     They are not adjusted for other effects. A small value shows the statement.
     """
 
-    #: The typical run is slower than off; it is faster.
+    #: The typical run is slower than off.
     slower: float
+    #: The typical run is faster than off.
     faster: float
     #: The typical run lies within the margin.
     within: float
@@ -93,8 +94,9 @@ class Result:
     unit: str
     #: Time under the treatment / time of the baseline. None below six pairs, like all estimates.
     slowdown: Estimate | None
-    #: Interval of the repeated baseline (off against off), and of the control against the baseline.
+    #: Interval of the repeated baseline against the baseline (off against off).
     noise_floor: Interval | None
+    #: Interval of the control against the baseline.
     control: Interval | None
     #: Harmonic means of the writers' total rate, without an application and during its runs.
     writer_rate_alone_b_s: float | None

@@ -52,7 +52,10 @@ _NAME = pl.Categorical()
 
 
 def column_type(hint: Any, name_type: pl.DataType, integer_type: pl.DataType) -> pl.DataType:
-    """Column type of a field: `name_type` if it has few names, `integer_type` for integers."""
+    """Column type of a field, from its type hint.
+
+    `name_type`: for text with few distinct values. `integer_type`: for integers.
+    """
     origin, parts = get_origin(hint), get_args(hint)
     if origin in (Union, UnionType):
         (inner,) = (part for part in parts if part is not NoneType)
@@ -62,11 +65,11 @@ def column_type(hint: Any, name_type: pl.DataType, integer_type: pl.DataType) ->
     if origin is list:
         return pl.List(column_type(parts[0], _TEXT, pl.Int64()))
     if is_dataclass(hint):
-        return pl.Struct(_types(hint))
+        return pl.Struct(_field_types(hint))
     return {int: integer_type, float: pl.Float64(), bool: pl.Boolean()}.get(hint, _TEXT)
 
 
-def _types(record: Any) -> dict[str, pl.DataType]:
+def _field_types(record: Any) -> dict[str, pl.DataType]:
     """Field -> type of a record nested in a sample; mappings are left out."""
     hints = get_type_hints(record, include_extras=True)
     return {
@@ -76,7 +79,7 @@ def _types(record: Any) -> dict[str, pl.DataType]:
     }
 
 
-#: Columns that prove a sample, which only `nimc verify` reads.
+#: Fields that prove a sample, which only `nimc verify` reads.
 _PROOFS = ("counters_sha256", "logs")
 _COLUMNS: dict[str, pl.DataType] = {
     name: column_type(hint, _NAME, pl.Int32())
@@ -92,7 +95,7 @@ _READ_TYPES = {
 }
 _NAME_COLUMNS = [name for name, type_ in _COLUMNS.items() if type_ == _NAME]
 #: Figures that every writer has, each from 0 to `MAX_FIGURE`.
-_FIGURES = ("message_b", "rate_alone_b_s", "rate_b_s", "rate_min_b_s", "bytes_b")
+_WRITER_FIGURES = ("message_b", "rate_alone_b_s", "rate_b_s", "rate_min_b_s", "bytes_b")
 #: Column -> the field of the writers whose distinct names it holds.
 _WRITER_NAMES = {
     "injector": "injector",
@@ -102,7 +105,7 @@ _WRITER_NAMES = {
     "proof": "proof",
 }
 #: Shares of a timetable.
-_SHARES = ("missing_share", "excess_share", "allowed_share")
+_TIMETABLE_SHARES = ("missing_share", "excess_share", "allowed_share")
 #: No figure in SI units is larger than this or, unless it is 0, smaller than its inverse.
 MAX_FIGURE = 1e30
 
@@ -121,24 +124,25 @@ class Samples:
 
 @dataclass(frozen=True)
 class NestedSamples:
-    """The samples of one run with what is nested in them, which few readers need."""
+    """The samples of one run and the records nested in them, which few callers need."""
 
     #: The same as in `Samples`.
     frame: pl.DataFrame
-    #: One row per writer: `row`, the index of its sample in `frame`, and the fields of
+    #: One row per writer: `row` (the index of its sample in `frame`) and the fields of
     #: `WriterRecord` that are no mappings.
     writers: pl.DataFrame
-    #: One row per target node of a sample: `row`, and the fields of `NodeConditions`.
+    #: One row per target node of a sample: `row` and the fields of `NodeConditions`.
     conditions: pl.DataFrame
 
 
 @dataclass(frozen=True)
 class _Piece:
     path: Path
+    #: Number of its first line in the file.
     first_line: int
     #: Index of its first row among those of all files.
     first_row: int
-    lines: int
+    line_count: int
     text: bytes
 
 
@@ -185,17 +189,17 @@ def _parsed_pieces(
 ) -> Iterator[tuple[pl.DataFrame, ...]]:
     """Yield samples, writers and conditions of each piece.
 
-    Those of an empty piece come first, so that the columns are known if there is no other. The
-    fields of `Samples` with these names are added to `torn` and `files`.
+    Those of an empty piece come first, so that the columns are known if there is no other piece.
+    Torn and read files are added to `torn` and `files`, as `Samples` has them.
     """
-    yield _parsed_piece(_Piece(path=Path(), first_line=1, first_row=0, lines=0, text=b""))
+    yield _parsed_piece(_Piece(path=Path(), first_line=1, first_row=0, line_count=0, text=b""))
     workers = min(os.cpu_count() or 1, _MAX_PARALLEL_PIECES)
     parsed: deque[Future[tuple[pl.DataFrame, ...]]] = deque()
     with ThreadPoolExecutor(workers) as pool:
         for piece in _pieces(paths, torn, piece_b):
-            files[piece.path] = files.get(piece.path, 0) + piece.lines
+            files[piece.path] = files.get(piece.path, 0) + piece.line_count
             parsed.append(pool.submit(_parsed_piece, piece))
-            # One piece more than is parsed at a time is read, so that no core waits for a file.
+            # One piece is read ahead of those being parsed, so that no core waits for a file.
             if len(parsed) > workers:
                 yield parsed.popleft().result()
         while parsed:
@@ -217,10 +221,11 @@ def _concatenated(parts: Sequence[pl.DataFrame]) -> pl.DataFrame:
 
 
 def _with_shared_nulls(frame: pl.DataFrame) -> pl.DataFrame:
-    """The same frame, in which all columns of nulls of a type share one block of memory.
+    """The same frame; columns that hold only nulls share one block of memory per type.
 
     Often a third of a run's columns are null: what only some devices count, bindings, timetables.
     """
+    # Sizes are powers of two, so that frames of similar heights share blocks, too.
     size = 1 << frame.height.bit_length()
     return frame.with_columns(
         _nulls(type_, size).head(frame.height).alias(name)
@@ -237,26 +242,27 @@ def _nulls(type_: pl.DataType, size: int) -> pl.Series:
 def _pieces(paths: Iterable[Path], torn: list[str], piece_b: int) -> Iterator[_Piece]:
     """Yield the complete lines of all files in pieces.
 
-    Files whose last line is cut off are added to `torn`.
+    A last line without a newline is complete if it is an object. If not, its file is added to
+    `torn`.
     """
     row = 0
     for path in paths:
-        line, rest = 1, b""
+        line_number, begun_line = 1, b""
         with path.open("rb") as file:
             while text := file.read(piece_b):
                 end = text.rfind(b"\n") + 1
-                first_line = text[: text.find(b"\n") + 1] if end else text
-                refuse_long(rest + first_line, f"{path}:{line}")
-                complete = rest + text[:end] if end else b""
-                rest = text[end:] if end else rest + text
+                rest_of_line = text[: text.find(b"\n") + 1] if end else text
+                refuse_long(begun_line + rest_of_line, f"{path}:{line_number}")
+                complete = begun_line + text[:end] if end else b""
+                begun_line = text[end:] if end else begun_line + text
                 if complete:
-                    lines = complete.count(b"\n")
-                    yield _Piece(path, line, row, lines, complete)
-                    line, row = line + lines, row + lines
-        if rest and _is_object(rest):
-            yield _Piece(path, line, row, 1, rest + b"\n")
+                    line_count = complete.count(b"\n")
+                    yield _Piece(path, line_number, row, line_count, complete)
+                    line_number, row = line_number + line_count, row + line_count
+        if begun_line and _is_object(begun_line):
+            yield _Piece(path, line_number, row, 1, begun_line + b"\n")
             row += 1
-        elif rest:
+        elif begun_line:
             torn.append(str(path))
 
 
@@ -283,7 +289,7 @@ def _parsed_piece(piece: _Piece) -> tuple[pl.DataFrame, ...]:
 
 
 def _flatten(raw: pl.DataFrame, first_row: int) -> tuple[pl.DataFrame, pl.DataFrame, pl.DataFrame]:
-    """The samples with columns for what is nested in them; their writers; their conditions."""
+    """The samples, with columns of sums and extremes; their writers; their conditions."""
     outcome = pl.col("outcome").replace("kept", "accepted")  # schema 6 says `kept`
     columns = raw.with_columns(
         outcome,
@@ -305,7 +311,7 @@ def _flatten(raw: pl.DataFrame, first_row: int) -> tuple[pl.DataFrame, pl.DataFr
         pl.col("nodes", "origin_nodes").list.join(",").cast(_NAME),
         pl.col("notes").fill_null([]).cast(pl.List(_NAME)),
         timetable=timetable.field("writers"),
-        **{name: timetable.field(name) for name in _SHARES},
+        **{name: timetable.field(name) for name in _TIMETABLE_SHARES},
     )
     for part in (_summed_writers(writers), worst_conditions):
         flat = flat.join(part, on="row", how="left", maintain_order="left")
@@ -319,7 +325,7 @@ def _flatten(raw: pl.DataFrame, first_row: int) -> tuple[pl.DataFrame, pl.DataFr
 
 
 def _exploded(columns: pl.DataFrame, name: str) -> pl.DataFrame:
-    """The records in the lists of a column, with the sample's `row`."""
+    """One row per record in the lists of a column, with the `row` of its sample."""
     lists = columns.select("row", name)
     return lists.explode(name, empty_as_null=False, keep_nulls=False).unnest(name)
 
@@ -328,24 +334,26 @@ def _summed_writers(writers: pl.DataFrame) -> pl.DataFrame:
     """One row per sample that has writers."""
     col = pl.col
     # If each sample has one writer, its first name is its only one.
-    is_single = writers["row"].n_unique() == writers.height
+    have_one_writer = writers["row"].n_unique() == writers.height
 
-    def names(field: str) -> pl.Expr:
+    def joined_names(field: str) -> pl.Expr:
         known = col(field).drop_nulls()
-        return known.first() if is_single else known.unique(maintain_order=True).str.join("+")
+        return known.first() if have_one_writer else known.unique(maintain_order=True).str.join("+")
 
-    limit = pl.min_horizontal("rate_alone_b_s", "asked_b_s")
-    share = (col("rate_min_b_s") / limit).fill_nan(0.0)
+    full_rate_b_s = pl.min_horizontal("rate_alone_b_s", "asked_b_s")
+    share = (col("rate_min_b_s") / full_rate_b_s).fill_nan(0.0)
     measured = writers.with_columns(
         share=pl.when(col("message_b") > 0).then(share),
-        plausible=pl.all_horizontal(col(name).is_between(0, MAX_FIGURE) for name in _FIGURES)
+        has_valid_figures=pl.all_horizontal(
+            col(name).is_between(0, MAX_FIGURE) for name in _WRITER_FIGURES
+        )
         & col("rate_before_b_s").fill_null(0.0).is_between(0, MAX_FIGURE),
         counted_rate_b_s=col("counted_b") / col("counted_s"),
         on_target=col("origin") == col("target"),
     )
     summed = measured.group_by("row", maintain_order=True).agg(
         writers=pl.len(),
-        **{column: names(field) for column, field in _WRITER_NAMES.items()},
+        **{column: joined_names(field) for column, field in _WRITER_NAMES.items()},
         message_b=col("message_b").max(),
         asked_b_s=pl.when(col("asked_b_s").is_not_null().all()).then(col("asked_b_s").sum()),
         writer_rate_alone_b_s=col("rate_alone_b_s").sum(),
@@ -358,7 +366,7 @@ def _summed_writers(writers: pl.DataFrame) -> pl.DataFrame:
         footprint_b=col("footprint_b").min(),
         queue_pairs=col("queue_pairs").min(),
         writer_bytes_b=col("bytes_b").min(),
-        writer_figures=col("plausible").all(),
+        writer_figures=col("has_valid_figures").all(),
         counted_alone_b_s=col("counted_alone_b_s").max(),
         counted_b_s=col("counted_rate_b_s").max(),
         comm_node=col("buffer_node").max(),
@@ -378,7 +386,7 @@ def _summed_writers(writers: pl.DataFrame) -> pl.DataFrame:
 
 
 def write_table(path: Path, frame: pl.DataFrame) -> None:
-    """Write a table as Parquet; see `records.files`."""
+    """Write a table as Parquet; raises the same as `records.files.replace_bytes`."""
     replace_bytes(path, parquet(frame))
 
 

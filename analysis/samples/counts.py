@@ -1,6 +1,6 @@
-"""Counts of tools and nodes: read from `RUN/counters/CASE.jsonl`, and summed up by treatment.
+"""Counts of tools and nodes: read from `RUN/counters/CASE.jsonl`, and combined by treatment.
 
-A line is a JSON object: `key` (the sample's), `tool`, and the fields of `records.sample.NodesRow`.
+A line is a JSON object: `key` (of the sample), `tool`, and the fields of `records.sample.NodesRow`.
 """
 
 from __future__ import annotations
@@ -42,11 +42,11 @@ def read_counts(run: Path) -> pl.DataFrame:
 
 
 def _read(path: Path) -> pl.DataFrame:
-    text = path.read_bytes()
-    complete = text[: text.rfind(b"\n") + 1]
+    content = path.read_bytes()
+    complete = content[: content.rfind(b"\n") + 1]
     if len(complete) > MAX_JSON_B:
-        for number, line in enumerate(complete.split(b"\n"), 1):
-            refuse_long(line, f"{path}:{number}")
+        for line_number, line in enumerate(complete.split(b"\n"), 1):
+            refuse_long(line, f"{path}:{line_number}")
     if not complete:
         return pl.DataFrame(schema=FIELDS)
     refuse_deep(complete, path, 1)
@@ -58,29 +58,28 @@ def _read(path: Path) -> pl.DataFrame:
     if frame.height != complete.count(b"\n"):
         _raise_first_fault(path, complete)
     valued = pl.col("state").is_in(_VALUED)
-    valued_states = " or ".join(_VALUED) + ", and none elsewhere"
     rules = [
         *((name, pl.col(name).is_null(), "a value") for name in FIELDS if name not in _OPTIONAL),
         ("state", ~pl.col("state").is_in(STATES), f"one of {', '.join(STATES)}"),
         (
             "value",
             pl.col("value").is_null() == valued,
-            f"a number where 'state' is {valued_states}",
+            f"a number if 'state' is {' or '.join(_VALUED)}, else none",
         ),
     ]
     refuse_broken(frame, rules, path)
     return frame
 
 
-def _raise_first_fault(path: Path, text: bytes) -> None:
+def _raise_first_fault(path: Path, lines: bytes) -> None:
     """Raise InputError for the first line that is no JSON object, if there is one."""
-    for number, line in enumerate(text.splitlines(), 1):
+    for line_number, line in enumerate(lines.splitlines(), 1):
         try:
             record = json.loads(line)
         except ValueError as error:
-            raise InputError(f"{path}:{number}: {error}") from error
+            raise InputError(f"{path}:{line_number}: {error}") from error
         if not isinstance(record, dict):
-            raise InputError(f"{path}:{number}: allowed: an object with {', '.join(FIELDS)}")
+            raise InputError(f"{path}:{line_number}: allowed: an object with {', '.join(FIELDS)}")
 
 
 _CATEGORY = pl.Categorical()
@@ -96,7 +95,7 @@ def counters_of(counts: pl.DataFrame, samples: pl.DataFrame) -> pl.DataFrame:
     `samples` are those of `pairs.judge_samples`. Columns: key, case, arm, factors, block, pair,
     status (of the sample), tool, rank, event, value (SI, null if nothing was counted), unit, state,
     running_share; in the order of the files. Counts without a sample are ignored: the conductor was
-    killed between the two. If a run was counted twice, its last counts are used.
+    killed before it wrote the sample. If a run was counted twice, its last counts are used.
     """
     last = counts.unique(_COUNT_KEY, keep="last", maintain_order=True)
     return (
@@ -109,11 +108,10 @@ def counters_of(counts: pl.DataFrame, samples: pl.DataFrame) -> pl.DataFrame:
 def counter_medians(counters: pl.DataFrame) -> pl.DataFrame:
     """One row per case, arm, tool and event, from runs that count, in the order of `counters`.
 
-    A share (unit `1`) or a frequency is averaged over the ranks instead of summed.
-
     Columns: case, arm, factors, tool, event, unit, `value` (median over runs of the sum over their
     ranks), `runs` (number of runs with a value from every rank), `state` (the worst) and
-    `running_share` (the least). The value is null if no run has a complete sum.
+    `running_share` (the least). Shares (unit `1`) and frequencies are averaged over ranks instead.
+    The value is null if no run has a value from every rank.
     """
     treatment = ["case", "arm", "tool", "event"]
     state = pl.col("state").cast(pl.Enum(STATES))
@@ -163,24 +161,24 @@ def role_values(counters: pl.DataFrame) -> pl.DataFrame:
     role, `value` (in the role's unit) and `state`. The value is null unless every event of the role
     was counted through the whole run, so multiplexed counts are not used. Events are recognised by
     name, so that runs of any machine can be read. A role has no row if the tool did not count its
-    events. Counters of nodes are taken only from runs that no tool wrapped. If several devices of
-    a node report a share, the highest is used.
+    events. Counters of nodes are used only from runs that no tool wrapped. If several devices of a
+    node report a share, the highest is used.
     """
     events = _events()
-    wrapped = factor_level(_TOOL).fill_null("none") != "none"
-    node = pl.col("tool").cast(pl.String) == NODE_TOOL
-    is_used = (pl.col("status") == "counts") & ~(node & wrapped)
+    is_wrapped = factor_level(_TOOL).fill_null("none") != "none"
+    is_of_node = pl.col("tool").cast(pl.String) == NODE_TOOL
+    is_used = (pl.col("status") == "counts") & ~(is_of_node & is_wrapped)
     runs = counters.filter(is_used).with_columns(
         pl.col("tool", "event", "unit", "state", "case").cast(pl.String),
         treatment=pl.col("arm").cast(pl.String).map_elements(without_tool, return_dtype=pl.String),
     )
     # A value that has the role's unit already is not scaled, unless it is a number of events.
     has_role_unit = (pl.col("unit") == pl.col("role_unit")) & (pl.col("role_unit") != "count")
-    scale = pl.when(has_role_unit).then(1.0).otherwise(pl.col("factor"))
-    named_counts = (
+    scale = pl.when(has_role_unit).then(1.0).otherwise(pl.col("scale"))
+    role_counts = (
         runs.with_columns(
             program=pl.col("tool").str.replace(":.*$", ""),
-            name=pl.when(node)
+            name=pl.when(is_of_node)
             .then(pl.col("event").str.replace("^.*:", ""))
             .otherwise(
                 pl.col("event").map_elements(
@@ -191,7 +189,7 @@ def role_values(counters: pl.DataFrame) -> pl.DataFrame:
         .join(events, left_on=["program", "name"], right_on=["program", "event"], how="inner")
         .with_columns(scaled=scale * pl.col("value"), is_complete=pl.col("state") == "counted")
     )
-    rows = named_counts.group_by(*_RUN_COLUMNS, "rank", "role", "row", maintain_order=True).agg(
+    rows = role_counts.group_by(*_RUN_COLUMNS, "rank", "role", "row", maintain_order=True).agg(
         pl.when(pl.col("is_complete").all())
         .then(
             pl.when((pl.col("role_unit") == "1").first())
@@ -200,26 +198,26 @@ def role_values(counters: pl.DataFrame) -> pl.DataFrame:
         )
         .alias("value"),
         pl.col("state").filter(~pl.col("is_complete")).first().fill_null("counted"),
-        counted_events=pl.col("name").n_unique(),
-        row_events=pl.col("events").first(),
+        counted_event_count=pl.col("name").n_unique(),
+        event_count=pl.col("event_count").first(),
     )
     # Rows of `COUNTS` for several processor families may share an event. A row is used only if all
     # its events were counted; of several such rows, the one with the most events is used.
     return (
-        rows.filter(pl.col("counted_events") == pl.col("row_events"))
-        .sort("row_events", descending=True, maintain_order=True)
+        rows.filter(pl.col("counted_event_count") == pl.col("event_count"))
+        .sort("event_count", descending=True, maintain_order=True)
         .unique([*_RUN_COLUMNS, "rank", "role"], keep="first", maintain_order=True)
         .select(*_RUN_COLUMNS, "rank", "role", "value", "state")
     )
 
 
 def role_totals(values: pl.DataFrame, *by: str) -> pl.DataFrame:
-    """Sum of `role_values` over ranks, or mean of shares; groups that lack a value are left out.
+    """Sums of `role_values` over ranks, means for shares; groups that lack a value are left out.
 
     Columns: `by`, one of which is role, and `value`.
     """
-    share = pl.col("role").first().is_in(SHARES)
-    return values.group_by(*by, maintain_order=True).agg(over_ranks(share)).drop_nulls("value")
+    is_share = pl.col("role").first().is_in(SHARES)
+    return values.group_by(*by, maintain_order=True).agg(over_ranks(is_share)).drop_nulls("value")
 
 
 def beside_baselines(counters: pl.DataFrame, samples: pl.DataFrame, *roles: str) -> pl.DataFrame:
@@ -229,7 +227,7 @@ def beside_baselines(counters: pl.DataFrame, samples: pl.DataFrame, *roles: str)
     baseline's value), both in the role's unit, and `written_b` (bytes written in a run).
     """
     values = role_values(counters).filter(pl.col("role").is_in(roles))
-    sums = role_totals(values, "key", "case", "treatment", "role")
+    totals = role_totals(values, "key", "case", "treatment", "role")
     baseline = pl.col("baseline").cast(pl.String)
     runs = samples.select(
         "key",
@@ -238,12 +236,12 @@ def beside_baselines(counters: pl.DataFrame, samples: pl.DataFrame, *roles: str)
         baseline=baseline.map_elements(without_tool, return_dtype=pl.String),
     )
     treatments = (
-        sums.join(runs, on="key", how="inner")
+        totals.join(runs, on="key", how="inner")
         .group_by("case", "treatment", "role")
         .agg(pl.col("value", "written_b").median(), pl.col("baseline").first())
     )
-    off = treatments.select("case", "role", baseline="treatment", off="value")
-    return treatments.join(off, on=["case", "role", "baseline"], how="inner")
+    baselines = treatments.select("case", "role", baseline="treatment", off="value")
+    return treatments.join(baselines, on=["case", "role", "baseline"], how="inner")
 
 
 def without_tool(treatment: str) -> str:
@@ -254,13 +252,17 @@ def without_tool(treatment: str) -> str:
 
 
 def _events() -> pl.DataFrame:
-    """One row per event of each row of `COUNTS`. `row` is its number, `events` how many it has."""
-    lines = [
-        (row.tool, event, row.role, ROLES[row.role].unit, row.factor, number, len(row.events))
-        for number, row in enumerate(COUNTS)
+    """One row per event of each row of `COUNTS`.
+
+    `scale` converts a count to the role's unit. `row` is the index of the row of `COUNTS`, and
+    `event_count` the number of its events.
+    """
+    events = [
+        (row.tool, event, row.role, ROLES[row.role].unit, row.factor, index, len(row.events))
+        for index, row in enumerate(COUNTS)
         for event in row.events
     ]
-    names = ["program", "event", "role", "role_unit", "factor", "row", "events"]
-    frame = pl.DataFrame(lines, schema=names, orient="row")
+    columns = ["program", "event", "role", "role_unit", "scale", "row", "event_count"]
+    frame = pl.DataFrame(events, schema=columns, orient="row")
     # Rows that count a role by the same events on several processor families become one.
-    return frame.unique(["program", "event", "role", "factor", "events"], maintain_order=True)
+    return frame.unique(["program", "event", "role", "scale", "event_count"], maintain_order=True)

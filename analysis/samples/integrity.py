@@ -73,7 +73,7 @@ class Integrity:
 
     @property
     def headline(self) -> str:
-        """Return how many faults there are, and what follows."""
+        """Return how many faults there are, and that the run is not to be trusted."""
         return f"{self.run}: {plural(self.fault_count, 'integrity fault')}: not to be trusted"
 
     def lines(self) -> list[str]:
@@ -139,10 +139,12 @@ def _chain_faults(run: Path, header: RunHeader) -> tuple[str, list[str]]:
     faults = []
     for path, case_chain in walked.file_chains.items():
         if case_chain.broken_lines:
-            first, *others = case_chain.broken_lines
-            before = "the line before it" if first > 1 else "run.json"
+            first_line, *others = case_chain.broken_lines
+            before = "the line before it" if first_line > 1 else "run.json"
             more = f"; it also breaks at {plural(len(others), 'later line')}" if others else ""
-            faults.append(f"{path}:{first}: chain: this line was changed, or {before} was{more}")
+            faults.append(
+                f"{path}:{first_line}: chain: this line was changed, or {before} was{more}"
+            )
     ended = header.finished_s is not None or header.head is not None
     if ended and header.head != walked.head:
         line = f"head: {header.head} found; allowed: {walked.head}, the chain's"
@@ -178,8 +180,8 @@ def _broken_rule_lines(
 
     # A frame of one row: for each rule, the list of the rows that break it.
     broken_rows = frame.lazy().select(
-        rule.is_broken.fill_null(value=False).arg_true().implode().alias(str(number))
-        for number, rule in enumerate(rules)
+        rule.is_broken.fill_null(value=False).arg_true().implode().alias(str(index))
+        for index, rule in enumerate(rules)
     )
     for rule, rows in zip(rules, broken_rows.collect().row(0), strict=True):
         for row in rows:
@@ -191,7 +193,7 @@ def _broken_rule_lines(
 
 
 def _run_rules() -> Iterator[_Rule]:
-    """Rules of runs: the key is true, one attempt is accepted, runs of a treatment are alike."""
+    """Rules of runs: keys match fields, one attempt is accepted, runs of a treatment are alike."""
 
     def differs(name: str, *group: str) -> pl.Expr:
         """Return whether a value is not the most frequent one of its group."""
@@ -203,7 +205,7 @@ def _run_rules() -> Iterator[_Rule]:
     baseline_is_wrong = pl.col("baseline").is_null() != (_ROLE == "baseline")
     required = "as in other runs of the treatment"
     yield _Rule("key", pl.col("key") != key, "CASE/BLOCK/PAIR/ARM/ATTEMPT of its own fields")
-    yield _Rule("attempt", accepted_twice, "one accepted attempt of a run")
+    yield _Rule("attempt", accepted_twice, "at most one accepted attempt per run")
     yield _Rule("baseline", baseline_is_wrong, "none in runs of a baseline, one in all others")
     yield _Rule("nodes", differs("nodes", "case", "block"), "the same in all runs of a block")
     for name in _SAME_IN_TREATMENT:
@@ -227,7 +229,8 @@ def _figure_rules(frame: pl.DataFrame) -> Iterator[_Rule]:
 def _writer_rules(header: RunHeader) -> Iterator[_Rule]:
     """Rules of writers: their number suits the arm, and those of accepted runs were fast enough.
 
-    Continuous writers must reach the campaign's `min_share`, scheduled ones keep their timetable.
+    Continuous writers must reach the campaign's `min_share`. Scheduled ones must keep to their
+    timetable.
     """
     # The column holds the number of writers of the timetable; null: the arm has none.
     scheduled_writers = pl.col("timetable")
@@ -269,7 +272,9 @@ def _time_rules(header: RunHeader) -> list[_Rule]:
             "start_s", start_s < header.started_s - _MAX_CLOCK_DIFFERENCE_S, "after the run's start"
         ),
         _Rule("start_s", end_s > finished_s + _MAX_CLOCK_DIFFERENCE_S, "before the run's end"),
-        _Rule("start_s", start_s < previous_end_s, "after the end of the run before"),
+        _Rule(
+            "start_s", start_s < previous_end_s, "after the end of the previous sample of its block"
+        ),
     ]
 
 

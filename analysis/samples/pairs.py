@@ -27,7 +27,7 @@ _PAIR = ["case", "block", "pair"]
 _STATUS = pl.Enum(["counts", "warm-up", "rejected"])
 _FIGURES = ["fom_better", "off", "on", "ratio", "repeated", "off_after", "repeated_after"]
 _RATES = ["writer_rate_alone_b_s", "writer_rate_b_s"]
-#: True if a figure of merit can be real. A forced report of a faulty run may have others.
+#: True if a figure of merit can be real. A forced report of a faulty run may have impossible ones.
 _IS_PLAUSIBLE = pl.col("fom").is_between(1 / MAX_FIGURE, MAX_FIGURE)
 
 
@@ -98,8 +98,8 @@ def pair_table(samples: pl.DataFrame) -> pl.DataFrame:
     - case, block, pair, arm, baseline, start_s, fom_better
     - `off` and `on`: the figures of merit of the baseline and of the treatment
     - `ratio`: the slowdown; on / off for times, off / on for rates
-    - `repeated`: this ratio of the baseline that is repeated in the pair (role `floor`). It is null
-      in the row of that role, and if the repeated baseline does not count
+    - `repeated`: the slowdown of the repeated baseline of the pair (role `floor`). It is null in
+      the row of that role, and if the repeated baseline does not count
     - `off_after`, `repeated_after`: whether the baseline, or its repetition, came right after a
       run with writes
     - writer_rate_alone_b_s, writer_rate_b_s
@@ -122,25 +122,31 @@ def _pairs(judged: pl.LazyFrame) -> pl.DataFrame:
     previous_role = (
         pl.col("role").cast(pl.String).shift(1).over("case", "block", order_by="start_s")
     )
-    ordered = judged.with_columns(after=(previous_role == "effect").fill_null(False))
+    ordered = judged.with_columns(after_writes=(previous_role == "effect").fill_null(False))
     counted = counted_runs(
-        ordered, "role", "baseline", "start_s", "fom", "fom_better", "after", *_RATES
+        ordered, "role", "baseline", "start_s", "fom", "fom_better", "after_writes", *_RATES
     )
     group = [*_PAIR, "baseline"]
-    off = counted.select(*_PAIR, pl.col("arm").alias("baseline"), off="fom", off_after="after")
-    on, floor = pl.col("on"), pl.col("role") == "floor"
-    higher = pl.col("fom_better") == "higher"
+    baseline_runs = counted.select(
+        *_PAIR, pl.col("arm").alias("baseline"), off="fom", off_after="after_writes"
+    )
+    off, on = pl.col("off"), pl.col("on")
+    is_repetition = pl.col("role") == "floor"
+    higher_is_better = pl.col("fom_better") == "higher"
     pairs = (
         counted.filter(pl.col("baseline").is_not_null())
         .rename({"fom": "on"})
-        .join(off, on=group, maintain_order="left")
-        .with_columns(ratio=pl.when(higher).then(pl.col("off") / on).otherwise(on / pl.col("off")))
+        .join(baseline_runs, on=group, maintain_order="left")
+        .with_columns(ratio=pl.when(higher_is_better).then(off / on).otherwise(on / off))
     )
-    repeated = pairs.filter(floor).select(*group, repeated="ratio", repeated_after="after")
-    floors = repeated.unique(group, keep="first")
+    repetitions = (
+        pairs.filter(is_repetition)
+        .select(*group, repeated="ratio", repeated_after="after_writes")
+        .unique(group, keep="first")
+    )
     return (
-        pairs.join(floors, on=group, how="left", maintain_order="left")
-        .with_columns(pl.when(~floor).then(pl.col("repeated", "repeated_after")))
+        pairs.join(repetitions, on=group, how="left", maintain_order="left")
+        .with_columns(pl.when(~is_repetition).then(pl.col("repeated", "repeated_after")))
         .select(*_PAIR, "arm", "baseline", "start_s", *_FIGURES, *_RATES)
     )
 
@@ -148,8 +154,8 @@ def _pairs(judged: pl.LazyFrame) -> pl.DataFrame:
 def first_attempts(judged: pl.DataFrame) -> pl.DataFrame:
     """The first attempt with a figure of merit of every run, accepted or not, as if it counted.
 
-    Cases in which no run with a figure of merit was rejected are left out. `judged` is what
-    `judge_samples` returns.
+    Cases in which no run with a figure of merit was rejected are left out, since their first
+    attempts are the runs that count. `judged` is what `judge_samples` returns.
     """
     has_fom = _IS_PLAUSIBLE & ~pl.col("warmup")
     cases = judged.filter(has_fom & (pl.col("status") == "rejected"))["case"].unique()
@@ -164,7 +170,7 @@ def log_times(pairs: pl.DataFrame) -> Values:
     """Logarithms of the times of one treatment's pairs, a row per pair.
 
     `pairs`: rows of a `pair_table`. Columns: the treated run, the baseline and, if any pair has
-    one, the repeated baseline (NaN where it does not count). Times are relative to the median of
+    one, the repeated baseline (NaN if it does not count). Times are relative to the median of
     the block's baseline runs. The time of a rate is its inverse.
     """
     off = pl.col("off").log() * pl.when(pl.col("fom_better") == "higher").then(-1).otherwise(1)
@@ -173,7 +179,7 @@ def log_times(pairs: pl.DataFrame) -> Values:
     )
     if times["repeated"].null_count() == times.height:
         times = times.drop("repeated")
-    # All blocks are handled in one expression, since there may be ten thousands of them.
+    # All blocks are handled in one expression, since there may be tens of thousands.
     baselines = times.drop("on").unpivot(index="block").drop_nulls()
     medians = baselines.group_by("block").agg(median=pl.col("value").median())
     joined = times.join(medians, on="block", how="left", maintain_order="left")
@@ -184,10 +190,10 @@ def log_times(pairs: pl.DataFrame) -> Values:
 
 def after_writes(pairs: pl.DataFrame) -> NDArray[np.bool_]:
     """Return which baseline runs of `log_times` came right after a run with writes."""
-    names = ["off_after", "repeated_after"]
+    columns = ["off_after", "repeated_after"]
     if pairs["repeated"].null_count() == pairs.height:
-        names.pop()
-    return pairs.select(pl.col(names).fill_null(False)).to_numpy()
+        columns.remove("repeated_after")
+    return pairs.select(pl.col(columns).fill_null(False)).to_numpy()
 
 
 def log_times_between(treatment: pl.DataFrame, reference: pl.DataFrame) -> Values:
@@ -205,12 +211,13 @@ def pair_shortfalls(
 ) -> dict[str, str]:
     """Treatments with fewer than `minimum` pairs that count -> how many are missing, and why.
 
-    `treatments` are names of treatments with a baseline. The reason is the commonest one of the
+    `requested` is the number of pairs from which they are missing. `treatments` are names of
+    treatments with a baseline. The reason is the commonest one of the
     rejected runs of the treatment and its baseline. A treatment that was never run has the reason
     of the baselines, one of which failed before it.
     """
     judged = judge_samples(samples)
-    pairs = dict(pair_table(judged).group_by("arm").len().iter_rows())
+    pairs_by_treatment = dict(pair_table(judged).group_by("arm").len().iter_rows())
     rejected = judged.filter(status="rejected")
     baselines = dict(judged.select("arm", "baseline").unique().iter_rows())
 
@@ -225,12 +232,12 @@ def pair_shortfalls(
         )
         return reasons[0].reason if reasons else "no run was made"
 
-    counts = {name: pairs.get(name, 0) for name in treatments}
+    pair_counts = {name: pairs_by_treatment.get(name, 0) for name in treatments}
     return {
-        name: f"{requested - number} of {plural(requested, 'pair')} missing:"
+        name: f"{requested - pair_count} of {plural(requested, 'pair')} missing:"
         f" {commonest_reason(name)}"
-        for name, number in counts.items()
-        if number < minimum
+        for name, pair_count in pair_counts.items()
+        if pair_count < minimum
     }
 
 
@@ -264,7 +271,7 @@ class RejectionKind:
     outcome: str
     #: The reason; numbers that differ between the runs are replaced by dots.
     reason: str
-    times: int
+    run_count: int
 
 
 def rejection_kinds(rejected: Iterable[tuple[str, str]]) -> list[RejectionKind]:
@@ -274,11 +281,11 @@ def rejection_kinds(rejected: Iterable[tuple[str, str]]) -> list[RejectionKind]:
         RejectionKind(outcome, _common_reason(reasons), len(reasons))
         for (outcome, _), reasons in groups.items()
     ]
-    return sorted(kinds, key=lambda kind: -kind.times)
+    return sorted(kinds, key=lambda kind: -kind.run_count)
 
 
 def _common_reason(reasons: list[str]) -> str:
-    """One text for reasons that differ only in numbers: numbers that differ become dots."""
+    """One reason for all that differ only in numbers: numbers that differ become dots."""
     distinct_reasons = dict.fromkeys(reasons)
     numbers_by_position = zip(*map(_NUMBER.findall, distinct_reasons), strict=True)
     replacements = iter(

@@ -16,11 +16,11 @@ from records.run import NumaFacts
 
 @dataclass(frozen=True)
 class Provenance:
-    """All records of a run."""
+    """All provenance records of a run."""
 
     #: Name of the file (without ending) -> its content.
     records: dict[str, dict[str, Any]]
-    #: File -> SHA-256 of its content, which is not its name.
+    #: File whose name is not the SHA-256 of its content -> this SHA-256.
     misnamed: dict[Path, str]
 
 
@@ -57,7 +57,7 @@ def all_hosts(records: Iterable[Any]) -> list[dict[str, Any]]:
     return [facts for record in records for facts in hosts_of(record).values()]
 
 
-#: Fact of a host -> its key. Only root can read `ddio` and `prefetchers`.
+#: Name of a fact of a host -> its key. Only root can read `ddio` and `prefetchers`.
 FACTS = {
     "CPU model": "cpu_model",
     "kernel": "kernel",
@@ -78,15 +78,19 @@ BLOCK_FACTS = ("nodes", "clock_offsets_s")
 
 
 def reported_facts(hosts: Iterable[Mapping[str, Any]]) -> dict[str, list[str]]:
-    """Fact -> its distinct values over the nodes that report it, sorted; empty if none does."""
-    nodes = list(hosts)
-    return {
-        name: sorted({text for node in nodes if (text := _text(key, node.get(key))) is not None})
-        for name, key in FACTS.items()
-    }
+    """Name of a fact -> its distinct values on the hosts that report it, sorted.
+
+    It is empty if no host reports the fact.
+    """
+    facts_of_hosts = list(hosts)
+    distinct_values = {}
+    for name, key in FACTS.items():
+        values = {_fact_text(key, facts.get(key)) for facts in facts_of_hosts}
+        distinct_values[name] = sorted(value for value in values if value is not None)
+    return distinct_values
 
 
-def _text(key: str, value: Any) -> str | None:
+def _fact_text(key: str, value: Any) -> str | None:
     if key != "rdma":
         return None if value is None else str(value)
     devices = map(mapping_or_empty, value if isinstance(value, list) else [])

@@ -308,7 +308,7 @@ def _rejection_lines(rows: Sequence[Result]) -> list[str]:
     for case, runs in runs_by_case.items():
         for kind in rejection_kinds(runs.values()):
             reason = f": {kind.reason}" if kind.reason else ""
-            lines.append(f"{case}: {kind.times} x {kind.outcome}{reason}")
+            lines.append(f"{case}: {kind.run_count} x {kind.outcome}{reason}")
     if unshown := lines[_MAX_REASONS:]:
         more = f"and {len(unshown)} more reasons; the report has them all"
         return [*lines[:_MAX_REASONS], more]

@@ -67,7 +67,7 @@ _NOBODY = {"rate_b_s": 0.0, "rate_min_b_s": 0.0, "bytes_b": 0.0, "rate_alone_b_s
 FAULTS: list[tuple[Edit, str]] = [
     (setting("on", key="stream/0/9/on/0"), "key: "),
     (setting("on", pair=7), "allowed: CASE/BLOCK/PAIR"),
-    (second_first, "one accepted attempt of a run"),
+    (second_first, "at most one accepted attempt per run"),
     (setting("on", writers=[]), "writers: 0 found; allowed: all that the arm needs"),
     (writer(1, **_NOBODY), "writer_share: 0.0 found"),
     (writer(1, rate_min_b_s=8.1e8), "at least 0.5: 'min_share'"),
@@ -93,7 +93,7 @@ FAULTS: list[tuple[Edit, str]] = [
 #: The same of what is odd, and words of a note.
 NOTES: list[tuple[Edit, str]] = [
     (setting("on", arm="full", key="stream/0/0/full/0"), "case 'stream': 'full' was not requested"),
-    (overlap, "allowed: after the end of the run before"),
+    (overlap, "allowed: after the end of the previous sample of its block"),
     (setting("on", provenance="1" * 64), "a file in provenance/"),
     (without(pair=1, arm="off"), "pair: 1 found; allowed: one with a run of every treatment"),
     (without(arm="spin"), "has no accepted run of spin"),
