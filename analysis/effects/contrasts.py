@@ -102,9 +102,11 @@ def contrasts(judged: pl.DataFrame, results: Sequence[Result]) -> list[Contrast]
             estimates += [
                 _estimate(str(case), runs, floors, comparison) for comparison in comparisons
             ]
-    p_by_kind = grouped((contrast.kind, [p]) for contrast, p in estimates)
+    # Each contrast is a ladder of one level.
+    ladders_by_kind = grouped((contrast.kind, [p]) for contrast, p in estimates)
     shown_by_kind = {
-        kind: iter(evidence.count_levels_shown(p, _ERROR_LEVEL)) for kind, p in p_by_kind.items()
+        kind: iter(evidence.count_levels_shown(ladders, _ERROR_LEVEL))
+        for kind, ladders in ladders_by_kind.items()
     }
     return [
         replace(contrast, shown=bool(next(shown_by_kind[contrast.kind])))

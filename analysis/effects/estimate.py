@@ -64,7 +64,7 @@ _MAX_REJECTED_SHARE = 0.2
 class StoppingRule:
     """When a case ends, at run time and in the report.
 
-    From the floor on, a case ends at the first interim analysis at which all rows are done
+    From the floor on, a case ends at the first interim analysis at which every effect is done
     (docs/method.md#how-many-pairs). At the cap, it ends in any case.
     """
 
@@ -128,9 +128,9 @@ def _with_verdicts(rows: list[Result], judged: pl.DataFrame, rule: StoppingRule)
     same_host = {(case, arm): shared for case, arm, shared in arms_on_one_host.iter_rows()}
     effects = [row for row in rows if row.role == "effect"]
     effects_requested = [(case, name) for case, name in rule.treatments if not arm_of(name).silent]
-    repeated_baselines = sum(arm_of(name).role == "floor" for _, name in rule.treatments)
+    baseline_count = sum(arm_of(name).role == "floor" for _, name in rule.treatments)
     tested_hypotheses = hypotheses([*((row.case, row.arm) for row in effects), *effects_requested])
-    statements = iter(statements_shown(effects, tested_hypotheses, repeated_baselines))
+    statements = iter(statements_shown(effects, tested_hypotheses, baseline_count))
     with_verdicts = []
     for row in rows:
         if row.role == "effect":

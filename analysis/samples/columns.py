@@ -47,8 +47,8 @@ _PIECE_B = 8 << 20
 #: would need gigabytes on a large host. Polars also has threads of its own.
 _MAX_PARALLEL_PIECES = 4
 
-_TEXT = pl.String()
-_NAME = pl.Categorical()
+_TEXT_TYPE = pl.String()
+_NAME_TYPE = pl.Categorical()
 
 
 def column_type(hint: Any, name_type: pl.DataType, integer_type: pl.DataType) -> pl.DataType:
@@ -63,17 +63,17 @@ def column_type(hint: Any, name_type: pl.DataType, integer_type: pl.DataType) ->
     if origin is Literal or (origin is Annotated and NAME in parts):
         return name_type
     if origin is list:
-        return pl.List(column_type(parts[0], _TEXT, pl.Int64()))
+        return pl.List(column_type(parts[0], _TEXT_TYPE, pl.Int64()))
     if is_dataclass(hint):
         return pl.Struct(_field_types(hint))
-    return {int: integer_type, float: pl.Float64(), bool: pl.Boolean()}.get(hint, _TEXT)
+    return {int: integer_type, float: pl.Float64(), bool: pl.Boolean()}.get(hint, _TEXT_TYPE)
 
 
 def _field_types(record: Any) -> dict[str, pl.DataType]:
     """Field -> type of a record nested in a sample; mappings are left out."""
     hints = get_type_hints(record, include_extras=True)
     return {
-        name: column_type(hint, _TEXT, pl.Int64())
+        name: column_type(hint, _TEXT_TYPE, pl.Int64())
         for name, hint in hints.items()
         if get_origin(hint) is not dict
     }
@@ -81,19 +81,20 @@ def _field_types(record: Any) -> dict[str, pl.DataType]:
 
 #: Fields that prove a sample, which only `nimc verify` reads.
 _PROOFS = ("counters_sha256", "logs")
-_COLUMNS: dict[str, pl.DataType] = {
-    name: column_type(hint, _NAME, pl.Int32())
+_COLUMN_TYPES: dict[str, pl.DataType] = {
+    name: column_type(hint, _NAME_TYPE, pl.Int32())
     for name, hint in get_type_hints(Sample, include_extras=True).items()
     if name not in _PROOFS
 }
 #: Types of lists and records. They are read as JSON text (`_READ_TYPES`) and decoded later, which
 #: is four times as fast. But polars drops escapes from that text, so a piece with a backslash is
 #: parsed with these types directly.
-_NESTED = {name: type_ for name, type_ in _COLUMNS.items() if type_.is_nested()}
+_NESTED_TYPES = {name: type_ for name, type_ in _COLUMN_TYPES.items() if type_.is_nested()}
 _READ_TYPES = {
-    name: _TEXT if name in _NESTED or type_ == _NAME else type_ for name, type_ in _COLUMNS.items()
+    name: _TEXT_TYPE if name in _NESTED_TYPES or type_ == _NAME_TYPE else type_
+    for name, type_ in _COLUMN_TYPES.items()
 }
-_NAME_COLUMNS = [name for name, type_ in _COLUMNS.items() if type_ == _NAME]
+_NAME_COLUMNS = [name for name, type_ in _COLUMN_TYPES.items() if type_ == _NAME_TYPE]
 #: Figures that every writer has, each from 0 to `MAX_FIGURE`.
 _WRITER_FIGURES = ("message_b", "rate_alone_b_s", "rate_b_s", "rate_min_b_s", "bytes_b")
 #: Column -> the field of the writers whose distinct names it holds.
@@ -277,7 +278,7 @@ def _parsed_piece(piece: _Piece) -> tuple[pl.DataFrame, ...]:
     """The rows of the piece's lines, those of their writers, and those of their conditions."""
     refuse_deep(piece.text, piece.path, piece.first_line)
     check_samples(piece.text, piece.path, piece.first_line)
-    schema = _READ_TYPES | _NESTED if b"\\" in piece.text else _READ_TYPES
+    schema = _READ_TYPES | _NESTED_TYPES if b"\\" in piece.text else _READ_TYPES
     try:
         raw = pl.read_ndjson(io.BytesIO(piece.text), schema=schema)
         frame, *nested = _flatten(raw, piece.first_row)
@@ -295,8 +296,8 @@ def _flatten(raw: pl.DataFrame, first_row: int) -> tuple[pl.DataFrame, pl.DataFr
         outcome,
         *(
             pl.col(name).str.json_decode(type_)
-            for name, type_ in _NESTED.items()
-            if raw.schema[name] == _TEXT
+            for name, type_ in _NESTED_TYPES.items()
+            if raw.schema[name] == _TEXT_TYPE
         ),
     ).with_row_index("row", first_row)
     writers, nodes = (_exploded(columns, name) for name in ("writers", "conditions"))
@@ -306,10 +307,10 @@ def _flatten(raw: pl.DataFrame, first_row: int) -> tuple[pl.DataFrame, pl.DataFr
     )
     timetable = pl.col("timetable").struct
     flat = columns.drop("writers", "conditions").with_columns(
-        pl.col("factors").fill_null("{}").cast(_NAME),
-        pl.col(name for name in _NAME_COLUMNS if name != "factors").cast(_NAME),
-        pl.col("nodes", "origin_nodes").list.join(",").cast(_NAME),
-        pl.col("notes").fill_null([]).cast(pl.List(_NAME)),
+        pl.col("factors").fill_null("{}").cast(_NAME_TYPE),
+        pl.col(name for name in _NAME_COLUMNS if name != "factors").cast(_NAME_TYPE),
+        pl.col("nodes", "origin_nodes").list.join(",").cast(_NAME_TYPE),
+        pl.col("notes").fill_null([]).cast(pl.List(_NAME_TYPE)),
         timetable=timetable.field("writers"),
         **{name: timetable.field(name) for name in _TIMETABLE_SHARES},
     )
@@ -379,7 +380,7 @@ def _summed_writers(writers: pl.DataFrame) -> pl.DataFrame:
         unobserved_s=col("unobserved_s").max(),
         cpu_share=col("cpu_share").min(),
     )
-    return summed.with_columns(col(*_WRITER_NAMES, "direction", "own_binding").cast(_NAME))
+    return summed.with_columns(col(*_WRITER_NAMES, "direction", "own_binding").cast(_NAME_TYPE))
 
 
 # Tables as files.

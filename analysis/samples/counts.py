@@ -97,9 +97,11 @@ def counters_of(counts: pl.DataFrame, samples: pl.DataFrame) -> pl.DataFrame:
     running_share; in the order of the files. Counts without a sample are ignored: the conductor was
     killed before it wrote the sample. If a run was counted twice, its last counts are used.
     """
-    last = counts.unique(_COUNT_KEY, keep="last", maintain_order=True)
+    last_counts = counts.unique(_COUNT_KEY, keep="last", maintain_order=True)
     return (
-        last.join(samples.select(_SAMPLE_COLUMNS), on="key", how="inner", maintain_order="left")
+        last_counts.join(
+            samples.select(_SAMPLE_COLUMNS), on="key", how="inner", maintain_order="left"
+        )
         .with_columns(pl.col(*_CATEGORIES).cast(_CATEGORY))
         .select(*_SAMPLE_COLUMNS, *(name for name in FIELDS if name != "key"))
     )
@@ -180,11 +182,7 @@ def role_values(counters: pl.DataFrame) -> pl.DataFrame:
             program=pl.col("tool").str.replace(":.*$", ""),
             name=pl.when(is_of_node)
             .then(pl.col("event").str.replace("^.*:", ""))
-            .otherwise(
-                pl.col("event").map_elements(
-                    lambda event: event_parts(event)[0], return_dtype=pl.String
-                )
-            ),
+            .otherwise(pl.col("event").map_elements(_event_name, return_dtype=pl.String)),
         )
         .join(events, left_on=["program", "name"], right_on=["program", "event"], how="inner")
         .with_columns(scaled=scale * pl.col("value"), is_complete=pl.col("state") == "counted")
@@ -249,6 +247,12 @@ def without_tool(treatment: str) -> str:
     arm, levels = arm_and_levels(treatment)
     levels.pop(_TOOL, None)
     return treatment_name(arm, levels)
+
+
+def _event_name(event: str) -> str:
+    """The name of an event without its modifiers."""
+    name, _ = event_parts(event)
+    return name
 
 
 def _events() -> pl.DataFrame:

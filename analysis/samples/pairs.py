@@ -211,10 +211,10 @@ def pair_shortfalls(
 ) -> dict[str, str]:
     """Treatments with fewer than `minimum` pairs that count -> how many are missing, and why.
 
-    `requested` is the number of pairs from which they are missing. `treatments` are names of
-    treatments with a baseline. The reason is the commonest one of the
-    rejected runs of the treatment and its baseline. A treatment that was never run has the reason
-    of the baselines, one of which failed before it.
+    `requested` is the number of pairs that each should have. `treatments` are names of treatments
+    with a baseline. The reason is the commonest one among the rejected runs of the treatment and
+    its baseline. A treatment that was never run has the reason of the baselines, one of which
+    failed before it.
     """
     judged = judge_samples(samples)
     pairs_by_treatment = dict(pair_table(judged).group_by("arm").len().iter_rows())

@@ -147,13 +147,12 @@ _MAX_BLOCKS_OF_ARRAY = 100
 def next_allocation(blocks: Sequence[Values]) -> Interval | None:
     """Return the interval that covers the slowdown of the next allocation at 95 %.
 
-    `blocks`: one array per allocation, as for `slowdown`. None below three allocations
-    with pairs.
+    `blocks`: one array per allocation, as for `slowdown`. None below three allocations with pairs.
 
     The estimate of an allocation is that of Hodges and Lehmann: the median of all pairs and of all
     means of two pairs. The interval is Student's prediction interval of these estimates, which are
-    assumed to be normal. It is wide for three allocations, and wider than needed if the estimates
-    themselves scatter.
+    assumed to be normal. It is wide for three allocations, and wider than needed if each estimate
+    is itself uncertain.
     """
     from scipy import special
 
