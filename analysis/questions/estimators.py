@@ -15,8 +15,8 @@ def ratio(value: str, reference: str, repeated: str | None = None) -> Estimator:
     """The typical `value` / `reference` within pairs, by aligned ranks.
 
     The arguments name columns of positive numbers, with a row per pair. `repeated` is a second
-    measurement of `reference`, and may be null. With a column `block`, values are taken relative to
-    the block's typical reference.
+    measurement of `reference`, and may be null in some rows. With a column `block`, values are
+    taken relative to the block's typical reference.
     """
 
     def estimate(rows: pl.DataFrame) -> Estimate | None:
@@ -27,11 +27,11 @@ def ratio(value: str, reference: str, repeated: str | None = None) -> Estimator:
         if pairs.is_empty():
             return None
         logs = pl.concat_list(pl.col(references).log()).list.explode(empty_as_null=False)
-        typical = logs.drop_nulls().median()
+        typical_log = logs.drop_nulls().median()
         if "block" in pairs.columns:
-            typical = typical.over("block")
-        aligned = pairs.select(pl.col(value, *references).log() - typical)
-        return slowdown(aligned.fill_null(float("nan")).to_numpy())
+            typical_log = typical_log.over("block")
+        aligned_logs = pairs.select(pl.col(value, *references).log() - typical_log)
+        return slowdown(aligned_logs.fill_null(float("nan")).to_numpy())
 
     return estimate
 
@@ -40,12 +40,12 @@ def difference(value: str, reference: str) -> Estimator:
     """The typical `value` - `reference` within pairs, by signed ranks; a row per pair."""
 
     def estimate(rows: pl.DataFrame) -> Estimate | None:
-        differences = rows.select(pl.col(value) - pl.col(reference)).to_series()
-        values = differences.drop_nulls().to_numpy()
-        if len(values) < MIN_VALUES:
+        column = rows.select(pl.col(value) - pl.col(reference)).to_series()
+        differences = column.drop_nulls().to_numpy()
+        if len(differences) < MIN_VALUES:
             return None
-        scale = float(np.abs(values).max()) or 1.0
-        low, middle, high = (shifts(with_zero_baselines(values / scale)) * scale).tolist()
+        scale = float(np.abs(differences).max()) or 1.0
+        low, middle, high = (shifts(with_zero_baselines(differences / scale)) * scale).tolist()
         return Estimate(middle, low, high)
 
     return estimate
@@ -73,7 +73,7 @@ def stated(name: str) -> Estimator:
 
 
 def median(value: str) -> Estimator:
-    """The median of all rows, with the interval of order statistics."""
+    """The median of all rows, with an interval from order statistics."""
     return lambda rows: median_interval(rows[value].drop_nulls().to_list())
 
 

@@ -32,10 +32,10 @@ if TYPE_CHECKING:
     from matplotlib.axes import Axes
     from matplotlib.figure import Figure
 
-#: Ending of a column's name -> its unit, longer endings first. Seconds per byte are shown per
-#: gigabyte.
-_UNITS = {"_b_s": "B/s", "_s_b": "s/GB", "_s": "s", "_b": "B"}
+#: Unit in which seconds per byte are shown.
 _S_PER_GB = "s/GB"
+#: Ending of a column's name -> its unit, longer endings first.
+_UNITS = {"_b_s": "B/s", "_s_b": _S_PER_GB, "_s": "s", "_b": "B"}
 _B_PER_GB = 1e9
 #: Ends of an interval, as names of columns end.
 _ENDS = ("low", "high")
@@ -51,8 +51,10 @@ _MIN_SHOWN_P = 0.001
 _MAX_DRAWN_ROWS = 48
 #: Maximum rows of a table that is not folded.
 _MAX_OPEN_ROWS = 24
-#: Maximum characters of a line in the label of a picture's row; height of such a line, inches.
-_MAX_LINE_CHARACTERS, _LINE_HEIGHT_IN = 36, 0.15
+#: Maximum characters of a line in the label of a picture's row.
+_MAX_LINE_CHARACTERS = 36
+#: Height of such a line, inches.
+_LINE_HEIGHT_IN = 0.15
 #: Maximum pictures of an answer.
 _MAX_PICTURES = 24
 #: Index of the colour of all rows of a forest, if colours stand for no key.
@@ -63,7 +65,7 @@ _CAPTIONS: Mapping[Plot, str] = {
     "lines": "Point and bar: estimate and interval.",
     "points": "One point per run.",
     "change": "Circle: without traffic; triangle: with it.",
-    "map": "A cell: estimate and interval; the darker, the larger. Lines: sizes of caches.",
+    "map": "Each cell: estimate and interval; larger values are darker. Lines: sizes of caches.",
 }
 Row = Mapping[str, Any]
 
@@ -170,22 +172,23 @@ def layout_by_column_key(question: Question, table: pl.DataFrame) -> TableLayout
     It has a row for each combination of values of the other keys.
     """
     keys = [name for name in question.by if name != question.column_key]
-    values = table[question.column_key].unique(maintain_order=True).to_list()
+    column_values = table[question.column_key].unique(maintain_order=True).to_list()
     groups = grouped((tuple(row[name] for name in keys), row) for row in table.to_dicts())
     cells = []
     for group in groups.values():
-        rows = {row[question.column_key]: row for row in group}
+        row_of = {row[question.column_key]: row for row in group}
         key_cells = [_cell(question, group[0], name) for name in keys]
-        figures = [
-            _combined_cell(question, rows[value]) if value in rows else ("", "") for value in values
+        figure_cells = [
+            _combined_cell(question, row_of[value]) if value in row_of else ("", "")
+            for value in column_values
         ]
-        cells.append(key_cells + figures)
-    headings = [*(_heading(question, name) for name in keys), *map(str, values)]
-    return headings, [False] * len(keys) + [True] * len(values), cells
+        cells.append(key_cells + figure_cells)
+    headings = [*(_heading(question, name) for name in keys), *map(str, column_values)]
+    return headings, [False] * len(keys) + [True] * len(column_values), cells
 
 
 def _combined_cell(question: Question, row: Row) -> tuple[str, str]:
-    """The main figure; in lines below it its interval and the other columns that have a value."""
+    """The main figure; in the lines below it, its interval and other columns that have a value."""
     value, interval = _cell(question, row, question.main)
     lines = [interval]
     for name in question.columns:
@@ -322,10 +325,10 @@ def _picture(question: Question, drawing: _Drawing, note: str) -> Picture:
             (label, {**cloud[0], column: median(row[column] for row in cloud)})
             for label, cloud in clouds.items()
         ]
-    texts = []
+    figures = []
     for label, row in labelled:
         value, interval = _cell(question, row, column)
-        texts.append(f"{label} {value}".lstrip() + (f" ({interval})" if interval else ""))
+        figures.append(f"{label} {value}".lstrip() + (f" ({interval})" if interval else ""))
 
     def draw_rows(figure: Figure) -> plots.Hover:
         draw(figure, question, rows, column)
@@ -333,7 +336,7 @@ def _picture(question: Question, drawing: _Drawing, note: str) -> Picture:
 
     return Picture(
         name=f"{question.name} {key_text}",
-        title=f"{question.title}: {'; '.join(texts)}",
+        title=f"{question.title}: {'; '.join(figures)}",
         caption=f"{_CAPTIONS[question.plot]} {note}".rstrip(),
         height_in=height_of(question, rows),
         draw=draw_rows,
@@ -348,10 +351,10 @@ def _key_text(names: Sequence[str], row: Row) -> str:
 
 def _row_label(question: Question, row: Row) -> str:
     """The label of a row: its keys without those of its picture, in as many lines as they need."""
-    text = _key_text([key for key in question.by if key not in question.picture_keys], row)
-    if len(text) <= _MAX_LINE_CHARACTERS:
-        return text
-    return fill(text.replace(",", ", "), _MAX_LINE_CHARACTERS)
+    label = _key_text([key for key in question.by if key not in question.picture_keys], row)
+    if len(label) <= _MAX_LINE_CHARACTERS:
+        return label
+    return fill(label.replace(",", ", "), _MAX_LINE_CHARACTERS)
 
 
 def _rows_height_in(question: Question, rows: Sequence[Row], min_row_in: float) -> float:
@@ -361,15 +364,15 @@ def _rows_height_in(question: Question, rows: Sequence[Row], min_row_in: float) 
 
 
 def _axis_scale(question: Question, rows: Sequence[Row], name: str) -> tuple[float, str]:
-    """The divisor for the axis of a column, and the axis's label."""
-    text = question.headings.get(name, name.replace("_", " "))
+    """The divisor of a column's values on an axis, and the label of the axis."""
+    label = question.headings.get(name, name.replace("_", " "))
     unit = one_line(rows[0][question.units[name]]) if name in question.units else _unit(name)
     if unit == _S_PER_GB:
-        return 1 / _B_PER_GB, f"{text}, s/GB"
+        return 1 / _B_PER_GB, f"{label}, {_S_PER_GB}"
     if unit == _SHARE_UNIT:
-        return 0.01, f"{text}, %"
+        return 0.01, f"{label}, %"
     divisor, shown_unit = divisor_and_unit(max(abs(float(row[name])) for row in rows), unit)
-    return divisor, f"{text}, {shown_unit}" if unit else text
+    return divisor, f"{label}, {shown_unit}" if unit else label
 
 
 def _draw_forest(figure: Figure, question: Question, rows: Sequence[Row], name: str) -> None:
@@ -394,7 +397,7 @@ def _draw_forest(figure: Figure, question: Question, rows: Sequence[Row], name: 
 
 
 def _draw_change(figure: Figure, question: Question, rows: Sequence[Row], _: str) -> None:
-    """Draw a row for each row of the answer: its values without and with traffic, logarithmic."""
+    """Draw the values without and with traffic of each row of the answer, on a logarithmic axis."""
     off_column, on_column = question.plot_columns
     positive = [row for row in rows if (row[off_column] or 0) > 0 and (row[on_column] or 0) > 0]
     labels = [_row_label(question, row) for row in positive]
@@ -420,9 +423,11 @@ def _draw_map(figure: Figure, question: Question, rows: Sequence[Row], name: str
     axes = figure.subplots()
     for row in rows:
         x, y = x_levels.index(row[x_key]), y_levels.index(row[y_key])
-        depth = (row[name] - smallest) / (largest - smallest) if largest > smallest else 0.0
-        corners = [x - 0.5, x + 0.5, x + 0.5, x - 0.5], [y - 0.5, y - 0.5, y + 0.5, y + 0.5]
-        axes.fill(*corners, color=light_colour("on"), alpha=0.05 + 0.5 * depth, lw=0)
+        darkness = (row[name] - smallest) / (largest - smallest) if largest > smallest else 0.0
+        x_corners = [x - 0.5, x + 0.5, x + 0.5, x - 0.5]
+        y_corners = [y - 0.5, y - 0.5, y + 0.5, y + 0.5]
+        alpha = 0.05 + 0.5 * darkness
+        axes.fill(x_corners, y_corners, color=light_colour("on"), alpha=alpha, lw=0)
         value, interval = _cell(question, row, name)
         axes.text(x, y + 0.02, value, ha="center", va="bottom", fontsize="small")
         axes.text(x, y - 0.05, interval, ha="center", va="top", fontsize="x-small")
@@ -433,8 +438,10 @@ def _draw_map(figure: Figure, question: Question, rows: Sequence[Row], name: str
     axes.set_xticks(range(len(x_levels)), x_levels)
     axes.set_yticks(range(len(y_levels)), y_levels)
     axes.set(xlim=(-0.5, len(x_levels) - 0.5), ylim=(-0.5, len(y_levels) - 0.5))
-    labels = [question.headings.get(key, key.replace("_", " ")) for key in question.plot_columns]
-    axes.set(xlabel=labels[0], ylabel=labels[1])
+    x_label, y_label = (
+        question.headings.get(key, key.replace("_", " ")) for key in question.plot_columns
+    )
+    axes.set(xlabel=x_label, ylabel=y_label)
 
 
 def _draw_mark(axes: Axes, text: str, position: float, *, vertical: bool) -> None:
@@ -502,7 +509,8 @@ def _draw_series(figure: Figure, question: Question, rows: Sequence[Row], name: 
             draw_points(axes, x, y, colour, shape, 4, **style)
             if question.background and group[0][question.background] is not None:
                 line = sorted((x_of(row), y_of(row, question.background)) for row in group)
-                axes.plot(*zip(*line, strict=True), color=css_colour, lw=1.6)
+                line_x, line_y = zip(*line, strict=True)
+                axes.plot(line_x, line_y, color=css_colour, lw=1.6)
         else:
             axes.plot(x, y, color=css_colour, marker=shape, ms=5, lw=1.4, label=label)
             low, high = ([y_of(row, f"{name}_{end}") for row in group] for end in _ENDS)

@@ -38,35 +38,37 @@ PER_RATE = "per GB/s"
 
 @dataclass(frozen=True, kw_only=True)
 class Limit:
-    """A word, and when it holds: the main estimate's interval is in [low, high], and `condition`.
+    """A word, and the rows of the answer in which it holds.
 
-    Without bounds, only `condition` decides. It is an expression over the rows of the answer.
+    These are the rows in which the main estimate's interval lies in [low, high], and the expression
+    `condition` is true. Without bounds, only `condition` decides.
     """
 
     word: str
     low: float = -math.inf
     high: float = math.inf
     condition: pl.Expr | None = None
+    #: The reason that is shown below the word.
     why: str = ""
 
     def holds(self, main: str) -> pl.Expr:
-        """Return whether the word holds in a row; bounds never hold without an interval.
+        """An expression that tells whether the word holds in a row.
 
-        `main` is the name of the main estimate.
+        `main` is the name of the main estimate. Bounds never hold without its interval.
         """
-        holds = pl.lit(True)
+        is_true = pl.lit(True)
         if self.low > -math.inf:
-            holds &= pl.col(f"{main}_low") >= self.low
+            is_true &= pl.col(f"{main}_low") >= self.low
         if self.high < math.inf:
-            holds &= pl.col(f"{main}_high") <= self.high
+            is_true &= pl.col(f"{main}_high") <= self.high
         if self.condition is not None:
-            holds &= self.condition
-        return holds.fill_null(False)
+            is_true &= self.condition
+        return is_true.fill_null(False)
 
 
 @dataclass(frozen=True, kw_only=True)
 class Question:
-    """A question to a run; its answer is a section of the report, and a file beside the page."""
+    """A question about a run; its answer is a section of the report and a file beside the page."""
 
     #: Id of the section, and name of its file: NAME.json has the rows under the key NAME.
     name: str
@@ -93,8 +95,8 @@ class Question:
     columns: tuple[str, ...] = ()
     #: Column -> its heading, if its name does not explain itself.
     headings: Mapping[str, str] = field(default_factory=dict)
-    #: Column -> the column that has its unit, if rows differ in it. `count` is a unit, too, and so
-    #: is `1`, of shares.
+    #: Column -> the column that has its unit, if rows differ in it. `count` and `1` (a share) are
+    #: units, too.
     units: Mapping[str, str] = field(default_factory=dict)
     #: A key whose values are columns of the page's table. Each cell has the main figure and, below
     #: it, `columns`.
@@ -133,7 +135,7 @@ def answer(question: Question, run: Any) -> pl.DataFrame:
     rows = question.rows(run)
     if rows.is_empty():
         return pl.DataFrame()
-    # A column without any value has no type: it is a column of figures.
+    # A column without any value has the type Null: it becomes a column of figures.
     rows = rows.with_columns(pl.selectors.by_dtype(pl.Null).cast(pl.Float64))
     keys = list(question.by)
     groups = rows.group_by(keys, maintain_order=True)
@@ -165,10 +167,10 @@ def sentences_of(question: Question, table: pl.DataFrame) -> Sequence[str]:
 
 
 def _estimates(question: Question, group: pl.DataFrame) -> dict[str, float | None]:
-    values: dict[str, float | None] = {}
+    columns: dict[str, float | None] = {}
     for name, estimator in question.estimates.items():
-        values |= columns_of(name, estimator(group))
-    return values
+        columns |= columns_of(name, estimator(group))
+    return columns
 
 
 def columns_of(name: str, estimate: Estimate | Crossing | None) -> dict[str, float | None]:
@@ -196,7 +198,7 @@ def _with_words(question: Question, table: pl.DataFrame) -> pl.DataFrame:
     word, why = pl.lit(INCONCLUSIVE), pl.lit("")
     if question.estimates:
         why = pl.when(pl.col(f"{main}_low").is_null()).then(too_few).otherwise(why)
-    # In reverse, so that the first limit that holds has the last word.
+    # In reverse, so that of several limits that hold the first one is used.
     for limit in reversed(question.limits):
         holds = limit.holds(main)
         word = pl.when(holds).then(pl.lit(limit.word)).otherwise(word)

@@ -30,14 +30,15 @@ def paired(runs: pl.DataFrame, value: pl.Expr = TIME) -> pl.DataFrame:
     of that run itself.
     """
     runs = runs.with_columns(value=value)
-    group = [*CASE_PAIR_COLUMNS, "baseline"]
+    pair_and_baseline = [*CASE_PAIR_COLUMNS, "baseline"]
     baselines = runs.filter(role="baseline")
     baselines = baselines.select(*CASE_PAIR_COLUMNS, baseline="arm", baseline_value="value")
     rows = runs.filter(pl.col("baseline").is_not_null())
-    rows = rows.join(baselines, on=group, how="left", maintain_order="left")
+    rows = rows.join(baselines, on=pair_and_baseline, how="left", maintain_order="left")
     for role, name in (("floor", "repeated_value"), ("control", "control_value")):
-        runs_of_role = runs.filter(role=role).select(*group, pl.col("value").alias(name))
-        runs_of_role = runs_of_role.unique(group, keep="first")
-        rows = rows.join(runs_of_role, on=group, how="left", maintain_order="left")
+        runs_of_role = runs.filter(role=role)
+        runs_of_role = runs_of_role.select(*pair_and_baseline, pl.col("value").alias(name))
+        runs_of_role = runs_of_role.unique(pair_and_baseline, keep="first")
+        rows = rows.join(runs_of_role, on=pair_and_baseline, how="left", maintain_order="left")
         rows = rows.with_columns(pl.when(pl.col("role") != role).then(name))
     return rows
