@@ -100,6 +100,11 @@ class _Watched:
         self.judged_distances[changed] = np.nan
         self.means[changed] = np.nan
 
+    def first_recent_night(self, night: int) -> int:
+        """Return the first of the last `RECENT_NIGHTS` measured nights up to a night."""
+        measured_nights = np.flatnonzero(np.isfinite(self.judged_distances[: night + 1]))
+        return int(measured_nights[-RECENT_NIGHTS])
+
     def _recent(self, night: int) -> Values:
         """The last measured distances; NaN if the night or too few before it were measured."""
         part = self.judged_distances[max(0, night + 1 - 2 * RECENT_NIGHTS) : night + 1]
@@ -268,7 +273,8 @@ class AlarmWatch:
 
     def _record_change(self, column: int | None, night: int, *, worse: bool) -> None:
         """Record a change, and begin a new level."""
-        first_night = night - RECENT_NIGHTS + 1
+        watched = self._common_part if column is None else self.series[column]
+        first_night = watched.first_recent_night(night)
         self.changes.append(NoticedChange(column, first_night, night, worse))
         changed_series = self.series if column is None else [self.series[column]]
         changed = slice(first_night, night + 1)

@@ -90,7 +90,9 @@ def test_missing_nights_are_no_loss_and_hide_none() -> None:
     values[AT : AT + 5, 3] = np.nan
     losses = [change for change in changes(values) if change.column == 3]
     assert [loss.worse for loss in losses] == [True]
-    assert losses[0].noticed_night >= AT + 5 + RECENT_NIGHTS - 1
+    # One of the nights in which it is found is missing.
+    nights_of_change = losses[0].first_night, losses[0].noticed_night
+    assert nights_of_change == (AT + 5, AT + 5 + RECENT_NIGHTS)
 
 
 def test_everything_follows_from_the_nights_before() -> None:
