@@ -342,10 +342,10 @@ class Alarm(SeriesNames):
     since: str
     night: str
     run: str
-    #: The changed nights, and the last nights, both relative to the nights before the change.
+    #: The changed nights, and the last measured nights, both relative to the nights before.
     ratio: float
     ratio_now: float
-    #: True if the last nights are nearer to the loss than to the level before. False from
+    #: True if the last measured nights are nearer to the loss than to the level before. False from
     #: `MAX_NIGHTS_BEFORE` nights after the change on, when the new level is the usual one.
     open: bool
     #: Facts that changed at the same time.
@@ -486,12 +486,13 @@ class _Campaign:
         nights_before = slice(max(0, change.first_night - MAX_NIGHTS_BEFORE), change.first_night)
         levels_before = _median_along(log_values[nights_before], 0)
 
-        def ratio_to_before(nights: slice) -> float:
+        def ratio_to_before(nights: slice | NDArray[np.intp]) -> float:
             """Return the ratio of nights to the nights before, the median over all series."""
             return math.exp(_median_along(_median_along(log_values[nights], 0) - levels_before, 0))
 
         ratio = ratio_to_before(slice(change.first_night, change.noticed_night + 1))
-        ratio_now = ratio_to_before(slice(-RECENT_NIGHTS, None))
+        measured_nights = np.flatnonzero(np.isfinite(log_values).any(axis=1))
+        ratio_now = ratio_to_before(measured_nights[-RECENT_NIGHTS:])
         nights_since_noticed = len(self.days) - 1 - change.noticed_night
         _, case, arm, quantity = self.keys[columns[0]]
         if change.column is None:

@@ -141,6 +141,15 @@ def test_an_alarm_ends_when_nights_are_back_or_the_level_is_usual() -> None:
     assert usual.ratio_now == pytest.approx(1.1, abs=0.01)
 
 
+def test_an_alarm_stays_open_while_what_is_worse_is_not_measured() -> None:
+    results, night_table = nights(*[1.1] * (2 * RECENT_NIGHTS))
+    first_unmeasured = night_table["night"].unique().sort()[-RECENT_NIGHTS]
+    is_unmeasured = (pl.col("night") >= first_unmeasured) & (pl.col("quantity") == "fom")
+    (alarm,) = survey(night_table.filter(~is_unmeasured), results).alarms
+    assert alarm.open
+    assert alarm.ratio_now == pytest.approx(1.1, abs=0.01)
+
+
 def test_a_baseline_below_its_reference_is_open_until_it_is_measured_again() -> None:
     """Of two cases in the second night of three; one of them was not measured in the third."""
     note = Note.REFERENCE(off=2.0, unit="s", reference=1.0, tolerance=0.05)
