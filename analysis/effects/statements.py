@@ -89,9 +89,10 @@ def statements_shown(
     indices_by_baseline = grouped(
         ((row.case, row.baseline), index) for index, row in enumerate(effects)
     )
-    # All effects with the same baseline have the same p value of 'unstable'.
+    # All effects with the same baseline have the same p value of 'unstable', or none.
     p_values = [
-        [_p_value(effects[indices[0]], "unstable")] for indices in indices_by_baseline.values()
+        [min(_p_value(effects[index], "unstable") for index in indices)]
+        for indices in indices_by_baseline.values()
     ]
     # A baseline that is not measured yet counts, with a p value of 1.
     p_values += [[1.0]] * (baseline_count - len(p_values))

@@ -1,6 +1,7 @@
 """Statements over all hypotheses of a campaign, of p values given by hand."""
 
 from collections.abc import Sequence
+from dataclasses import replace
 
 import pytest
 
@@ -162,6 +163,11 @@ def test_baselines_are_a_family_of_their_own() -> None:
 def test_effects_that_share_a_baseline_count_once() -> None:
     shared = [baseline_effect(0.05), baseline_effect(0.05, "daly")]
     assert shows("unstable", shared) == [True, True]
+
+
+def test_a_baseline_is_unstable_although_its_first_effect_has_too_few_pairs() -> None:
+    too_few = replace(baseline_effect(0.05, "daly"), p=None)
+    assert shows("unstable", [too_few, baseline_effect(0.05)]) == [True, True]
 
 
 def test_once_a_baseline_is_shown_the_others_have_its_part_of_the_level() -> None:
