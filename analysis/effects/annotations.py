@@ -12,7 +12,7 @@ import polars as pl
 from analysis.display.figures import quantity
 from analysis.effects.result import Result, Verdict
 from analysis.effects.verdict import emulation_caveats
-from analysis.samples.counts import beside_baselines
+from analysis.samples.counts import beside_baselines, without_tool
 from analysis.samples.pairs import treatment_rows
 from analysis.samples.provenance import all_hosts, differing_names
 from records.arms import BASELINE, arm_of
@@ -75,7 +75,8 @@ def name_contention(
         exceed_caches = bool((footprints_b.fill_null(0) > largest_cache_b).all())
         # `proof` joins the proofs of a run's writers by "+".
         proofs = set("+".join(runs["proof"].cast(pl.String).fill_null("none")).split("+"))
-        reached_memory = exceed_caches or (row.case, row.arm) in counted_in_memory
+        is_counted = (row.case, without_tool(row.arm)) in counted_in_memory
+        reached_memory = exceed_caches or is_counted
         if proofs <= {"device", "memory"} and reached_memory:
             contended[row.case, row.arm] = replace(row, verdict=Verdict.CONTENTION)
     return [contended.get((row.case, row.arm), row) for row in rows]

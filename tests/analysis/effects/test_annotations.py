@@ -235,6 +235,14 @@ def test_contention_is_named_where_proven_writes_reached_memory(
     assert [row.verdict for row in effects] == ["slower under RDMA writes"]
     (named,) = name_contention(effects, frame, read_counters(tmp_path, frame), hosts)
     assert named.verdict == verdict
+    # The same holds for the row of a treatment at a level of `tool`.
+    under_tool = replace(effects[0], arm="on@tool=perf_stat:dram")
+    tool_frame = frame.with_columns(
+        pl.col("arm", "baseline").cast(pl.String) + "@tool=perf_stat:dram"
+    )
+    counters = read_counters(tmp_path, tool_frame)
+    (named,) = name_contention([under_tool], tool_frame, counters, hosts)
+    assert named.verdict == verdict
     # Of emulated writes, and without a loss, it is never said.
     for other in (Verdict.EMULATED, Verdict.INCONCLUSIVE):
         row = replace(effects[0], verdict=other)
