@@ -203,8 +203,9 @@ def _undrawn_note(question: Question, rows: Sequence[Row], drawings: Sequence[_D
     """Return how many pictures or rows are drawn if not all are, else an empty text."""
     if len(drawings) > _MAX_PICTURES:
         return f"{_MAX_PICTURES} of {len(drawings)} pictures are drawn; the file has all rows."
-    if len(rows) > _MAX_DRAWN_ROWS and question.plot != "points":
-        return f"{_MAX_DRAWN_ROWS} of {len(rows)} rows are drawn; the table has all."
+    drawable_counts = [len(_drawable_rows(rows, column)) for column in _drawn_columns(question)]
+    if max(drawable_counts) > _MAX_DRAWN_ROWS and question.plot != "points":
+        return f"{_MAX_DRAWN_ROWS} of {max(drawable_counts)} rows are drawn; the table has all."
     return ""
 
 
@@ -303,13 +304,21 @@ def _drawings(question: Question, rows: Sequence[Row]) -> list[_Drawing]:
     if not question.plot:
         return []
     drawings = []
-    for column in question.drawn_estimates or (question.main,):
-        drawn_rows = [row for row in rows if row[column] is not None]
+    for column in _drawn_columns(question):
+        drawn_rows = _drawable_rows(rows, column)
         if question.plot != "points":
             drawn_rows = drawn_rows[:_MAX_DRAWN_ROWS]
         groups = grouped((_key_text(question.picture_keys, row), row) for row in drawn_rows)
         drawings += [_Drawing(key_text, group, column) for key_text, group in groups.items()]
     return drawings
+
+
+def _drawn_columns(question: Question) -> Sequence[str]:
+    return question.drawn_estimates or (question.main,)
+
+
+def _drawable_rows(rows: Sequence[Row], column: str) -> Sequence[Row]:
+    return [row for row in rows if row[column] is not None]
 
 
 def _picture(question: Question, drawing: _Drawing, note: str) -> Picture:

@@ -175,6 +175,17 @@ def pairs(count, factor, shift=0.0):
     return pl.DataFrame({"value": [factor * number + shift for number in base], "against": base})
 
 
+@pytest.mark.parametrize(("n_estimates", "note"), [(40, ""), (59, " 48 of 59 rows are drawn; ")])
+def test_a_picture_tells_how_many_of_the_rows_with_an_estimate_it_has(tmp_path, n_estimates, note):
+    """Of 60 rows, the others have no estimate, so there is nothing to draw."""
+    values = [1.0 if case < n_estimates else -1.0 for case in range(60)]
+    rows = pl.DataFrame({"case": [f"case {case}" for case in range(60)], "value": values})
+    run = loaded_run(tmp_path / "run", samples(LAMMPS, pairs=6))
+    (picture,) = section(made_question(rows), "before_cases", 1).view(run).pictures
+    assert ("are drawn" in picture.caption) == bool(note)
+    assert note in picture.caption
+
+
 def test_the_ratio_within_pairs_does_not_see_how_pairs_differ():
     rows = pairs(8, 1.25)
     exact = pytest.approx((1.25, 1.25, 1.25))
