@@ -150,14 +150,17 @@ class _Piece:
 def read_run(run: Path) -> Samples:
     """The samples of the run in folder `run`, cases by name; an empty frame if there are none.
 
-    Raises InputError, naming file and line, for a line that is not a sample, a sample of
-    another schema or a duplicate key.
+    Raises InputError for a duplicate key and, naming file and line, for a line that is not a sample
+    or is a sample of another schema.
     """
     return read_samples(_files(run))
 
 
 def read_nested(run: Path) -> NestedSamples:
-    """The samples of a run, their writers and their conditions; raises the same as `read_run`."""
+    """The samples of a run, their writers and their conditions.
+
+    Raises the same as `read_run`, but not for a duplicate key.
+    """
     frames_of_pieces = _parsed_pieces(_files(run), [], {})
     samples, writers, conditions = (
         _concatenated(frames) for frames in zip(*frames_of_pieces, strict=True)

@@ -145,7 +145,7 @@ def counter_medians(counters: pl.DataFrame) -> pl.DataFrame:
 
 
 def over_ranks(averaged: pl.Expr) -> pl.Expr:
-    """Sum of the column `value` of a group, or the mean if `averaged`; null if any value is."""
+    """Sum of `value` over the rows of a group, or mean if `averaged`; null if any value is null."""
     value = pl.col("value")
     total = pl.when(averaged).then(value.mean()).otherwise(value.sum())
     return pl.when(~value.is_null().any()).then(total).alias("value")

@@ -53,7 +53,7 @@ def hosts_of(record: Any) -> dict[str, dict[str, Any]]:
 
 
 def all_hosts(records: Iterable[Any]) -> list[dict[str, Any]]:
-    """The facts of the hosts of all blocks' records."""
+    """The facts of every host in the records of blocks."""
     return [facts for record in records for facts in hosts_of(record).values()]
 
 

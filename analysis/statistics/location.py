@@ -68,28 +68,29 @@ def p_value(values: Values) -> float:
 
     if len(values) < MIN_VALUES or not np.any(values):
         return 1.0
-    mean, error = _mean_and_error(values)
-    student = 2 * special.stdtr(len(values) - 1, -abs(mean) / error) if error > 0 else 0.0
-    return max(float(stats.wilcoxon(thin_rows(values)).pvalue), float(student))
+    mean, standard_error = _mean_and_error(values)
+    student_p = 0.0
+    if standard_error > 0:
+        student_p = 2 * float(special.stdtr(len(values) - 1, -abs(mean) / standard_error))
+    return max(float(stats.wilcoxon(thin_rows(values)).pvalue), student_p)
 
 
 def crossing(values_at: Callable[[Values], Values], low: float, high: float) -> Crossing:
     """Return where in [low, high] the centre of values changes from below zero to above.
 
-    `values_at`: points of shape (n, 1) -> values of the pairs there, shape (n, pairs), of the pairs
-    that `thin_rows` keeps. The interval holds every point at which zero is not rejected, and all
-    points between them. Fieller's interval (1954) does the same for the ratio of two means. The
-    interval is open on a side if it reaches that end of the range.
+    `values_at`: points, shape (n, 1) -> values of the pairs at these points, shape (n, pairs). Many
+    pairs must be thinned before (`thin_rows`). The interval holds every point at which zero is not
+    rejected, and all points between them. Fieller's interval (1954) does the same for the ratio of
+    two means. The interval is open on a side if it reaches that end of the range.
     """
     points = np.linspace(low, high, _CROSSING_STEPS + 1)
     values = values_at(points[:, None])
     if values.shape[-1] < MIN_VALUES:
         return Crossing(None, None, None)
     scores = standard_score(values)
-    mean, error = _mean_and_error(values)
-    shown_by_t = (
-        np.abs(mean) > float(special.stdtrit(values.shape[-1] - 1, UPPER_PROBABILITY)) * error
-    )
+    mean, standard_error = _mean_and_error(values)
+    quantile = float(special.stdtrit(values.shape[-1] - 1, UPPER_PROBABILITY))
+    shown_by_t = np.abs(mean) > quantile * standard_error
     shown = (np.abs(scores) > NORMAL_QUANTILE) & shown_by_t & (np.sign(scores) == np.sign(mean))
     # -1 or 1 if the centre is shown to be below or above zero at a point, else 0.
     signs = np.where(shown, np.sign(mean), 0)
