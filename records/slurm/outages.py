@@ -18,9 +18,11 @@ from records.slurm.parse import PendingJob, jobs_in_folder
 #: Time from the start of one probe to the next, and time limit of an answer, seconds.
 _PROBE_INTERVAL_S = 20.0
 _ANSWER_TIMEOUT_S = 60.0
-#: Silence that is reported, and silence after which a session is ended, seconds.
+#: Silence that is reported, seconds.
 REPORT_AFTER_S = 60.0
+#: Silence after which a session is ended, while runs go on and once its block is finished, seconds.
 END_AFTER_S = 600.0
+END_AFTER_FINISH_S = 60.0
 #: Absence of a job, although Slurm answers, after which a session is ended, seconds.
 LOST_AFTER_S = 60.0
 #: Part of Slurm -> a command that fails without it.
@@ -96,7 +98,7 @@ class Probe:
         self.output.close()
 
     def silent_s(self, now_s: float) -> float:
-        """Return the time since the last success was started, seconds; 0 if there was none."""
+        """Return the time since the start of the last command that succeeded; 0 if none has."""
         return 0.0 if self.last_success_s is None else now_s - self.last_success_s
 
 
@@ -111,8 +113,8 @@ class SlurmWatch:
         self.jobs: dict[str, PendingJob | None] = {}
         #: True once the block's job has been in the queue, or has left files.
         self._begun = False
-        #: When slurmctld was first found without the job of a block that has begun; None while it
-        #: has one.
+        #: When the queue was first seen without the job of a block that has begun; None while the
+        #: job is in it.
         self._absent_since_s: float | None = None
 
     def close(self) -> None:
@@ -138,9 +140,10 @@ class SlurmWatch:
         Raises SilentError after ten minutes of silence, or after one minute if the block is
         `finished`, since only ReFrame still waits for Slurm then.
 
-        Raises LostJobError if slurmctld answers, but has had no job of a block that has begun for a
-        minute, or for ten minutes while ReFrame is `reading`. If slurmctld loses a job in a crash,
-        the accounting may list it as running for ever, and ReFrame asks the accounting.
+        Raises LostJobError if slurmctld answers and the block has begun, but its job has not been
+        in the queue for a minute, or for ten minutes while ReFrame is `reading`. If slurmctld loses
+        a job in a crash, the accounting may list it as running for ever, and ReFrame asks the
+        accounting.
         """
         self._begun |= begun
         for probe in self.probes:
@@ -153,14 +156,14 @@ class SlurmWatch:
                 elif self._absent_since_s is None:
                     self._absent_since_s = now_s
             silent_s = probe.silent_s(now_s)
-            if silent_s > (REPORT_AFTER_S if finished else END_AFTER_S):
-                raise SilentError(f"{probe.name} has not answered for {silent_s:.0f} s")
-            if probe.reported != (silent_s > REPORT_AFTER_S):
-                probe.reported = not probe.reported
-                news = "answers again"
-                if probe.reported:
-                    limit = f"{END_AFTER_S / 60:.0f} min"
-                    news = f"has not answered for {silent_s:.0f} s; waits up to {limit}"
+            silence_text = f"has not answered for {silent_s:.0f} s"
+            if silent_s > (END_AFTER_FINISH_S if finished else END_AFTER_S):
+                raise SilentError(f"{probe.name} {silence_text}")
+            is_silent = silent_s > REPORT_AFTER_S
+            if is_silent != probe.reported:
+                probe.reported = is_silent
+                limit = f"{END_AFTER_S / 60:.0f} min"
+                news = f"{silence_text}; nimc waits up to {limit}" if is_silent else "answers again"
                 self._tell(f"{probe.name} {news}")
         absent_s = 0.0 if self._absent_since_s is None else now_s - self._absent_since_s
         limit_s = END_AFTER_S if reading else LOST_AFTER_S
