@@ -161,31 +161,31 @@ def _parse(text: str, ranks: int) -> list[CounterRow]:
     times_by_rank = {int(line[0]): line[1:3] for line in time_lines if line[0].isdigit()}
     if set(times_by_rank) != set(range(ranks)):
         raise ToolError(f"{len(times_by_rank)} tasks; the application has {ranks} ranks")
-    sites_by_rank = _sites_by_rank(sections)
+    figures_by_rank = _figures_by_rank(sections)
     rows = []
     for rank, (application_text, mpi_text) in sorted(times_by_rank.items()):
         application_s, mpi_s = parsed_number(application_text), parsed_number(mpi_text)
-        if mpi_s > 0 and not sites_by_rank[rank]:
+        if mpi_s > 0 and not figures_by_rank[rank]:
             raise ToolError(f"no calls listed for rank {rank}, which spent {mpi_text} s in MPI")
-        rows += rank_rows(rank, application_s, mpi_s, sites_by_rank[rank])
+        rows += rank_rows(rank, application_s, mpi_s, figures_by_rank[rank])
     return rows
 
 
 def rank_rows(
-    rank: int, application_s: float, mpi_s: float, sites: Sequence[CallSiteFigures]
+    rank: int, application_s: float, mpi_s: float, figures: Sequence[CallSiteFigures]
 ) -> list[CounterRow]:
     """Return the events of one rank, with sums over its call sites."""
     events = [("application-time", application_s, "s"), ("MPI-time", mpi_s, "s")]
     for kind in get_args(Kind):
-        kind_sites = [site for site in sites if function_kind(site.function) == kind]
+        kind_figures = [entry for entry in figures if function_kind(entry.function) == kind]
         events += [
-            (f"{kind}-time", sum(site.time_s for site in kind_sites), "s"),
-            (f"{kind}-calls", sum(site.call_count for site in kind_sites), "count"),
+            (f"{kind}-time", sum(entry.time_s for entry in kind_figures), "s"),
+            (f"{kind}-calls", sum(entry.call_count for entry in kind_figures), "count"),
         ]
         if kind != "other":
             events += [
-                (f"{kind}-messages", sum(site.message_count for site in kind_sites), "count"),
-                (f"{kind}-sent", sum(site.sent_b for site in kind_sites), "B"),
+                (f"{kind}-messages", sum(entry.message_count for entry in kind_figures), "count"),
+                (f"{kind}-sent", sum(entry.sent_b for entry in kind_figures), "B"),
             ]
     return [
         CounterRow(rank=rank, event=event, value=float(value), unit=unit)
@@ -205,27 +205,31 @@ def _sections(text: str) -> dict[str, list[list[str]]]:
     }
 
 
-def _sites_by_rank(sections: dict[str, list[list[str]]]) -> dict[int, list[CallSiteFigures]]:
-    """Return rank -> its call sites: one entry for the calls of a site, another for its messages.
+def _figures_by_rank(
+    sections: dict[str, list[list[str]]],
+) -> defaultdict[int, list[CallSiteFigures]]:
+    """Return rank -> the figures of its calls and those of its messages, two entries a call site.
 
     A rank without calls has an empty list.
     """
-    sites: dict[int, list[CallSiteFigures]] = defaultdict(list)
+    figures_by_rank: defaultdict[int, list[CallSiteFigures]] = defaultdict(list)
     calls = sections["Callsite Time statistics (all, milliseconds)"]
     for rank, function, (count, _max_ms, mean_ms, *_) in _rank_lines(calls):
         call_count = int(parsed_number(count))
         time_s = call_count * parsed_number(mean_ms) * 1e-3
-        sites[rank].append(CallSiteFigures(function, call_count=call_count, time_s=time_s))
+        figures = CallSiteFigures(function, call_count=call_count, time_s=time_s)
+        figures_by_rank[rank].append(figures)
     # A report without messages does not have this section.
     messages = sections.get("Callsite Message Sent statistics (all, sent bytes)", [])
     for rank, function, (count, _max_b, _mean_b, _min_b, sum_b, *_) in _rank_lines(messages):
         message_count, sent_b = int(parsed_number(count)), parsed_number(sum_b)
-        sites[rank].append(CallSiteFigures(function, message_count=message_count, sent_b=sent_b))
-    return sites
+        figures = CallSiteFigures(function, message_count=message_count, sent_b=sent_b)
+        figures_by_rank[rank].append(figures)
+    return figures_by_rank
 
 
 def _rank_lines(lines: Sequence[Sequence[str]]) -> Iterator[tuple[int, str, Sequence[str]]]:
-    """Yield rank, function and the further words of each line that is one rank's at a call site.
+    """Yield rank, function and the remaining words of each line of one rank at one call site.
 
     A line with `*` in place of the rank has the total of a site. Raises ToolError if the calls of
     the ranks do not add up to it.

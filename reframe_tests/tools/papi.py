@@ -120,9 +120,10 @@ class Papi(Tool):
 
 
 def shim() -> Path:
-    """Return the path of the shim, compiled once per version of its source in the user's cache.
+    """Return the path of the shim in the user's cache; compile it if it is not there yet.
 
-    Raises InputError, with the compiler's first line, if there is no compiler, PAPI or cache.
+    Each version of its source has a file there. Raises InputError if there is no cache or compiler,
+    or, with the compiler's first line, if the shim does not compile, as without PAPI.
     """
     source = _SOURCE.read_bytes()
     try:

@@ -81,7 +81,7 @@ def test_kinds_of_functions(kind):
 
 
 def test_the_mean_size_of_a_message_follows_from_two_sums():
-    sites = [
+    figures = [
         CallSiteFigures("Send", call_count=3, time_s=0.5),
         CallSiteFigures("Send", message_count=3, sent_b=3000.0),
         CallSiteFigures("Wait", call_count=3, time_s=0.25),
@@ -89,7 +89,7 @@ def test_the_mean_size_of_a_message_follows_from_two_sums():
         CallSiteFigures("Bcast", message_count=1, sent_b=8.0),
         CallSiteFigures("Finalize", call_count=1, time_s=0.125),
     ]
-    by_event = {row.event: row.value for row in rank_rows(2, 4.0, 1.875, sites)}
+    by_event = {row.event: row.value for row in rank_rows(2, 4.0, 1.875, figures)}
     assert by_event == {
         "application-time": 4.0,
         "MPI-time": 1.875,
