@@ -79,7 +79,7 @@ COMMANDS: dict[str, Command] = {
     ),
     "campaigns": Command(
         "Measure",
-        "plan",
+        "campaigns",
         "the campaigns: how long each takes here, and what it answers",
         {"": "--machine mycluster"},
     ),

@@ -5,9 +5,7 @@ from __future__ import annotations
 import shlex
 from collections.abc import Iterator
 from dataclasses import replace
-from math import ceil
 from pathlib import Path
-from typing import Any
 
 import click
 
@@ -24,14 +22,10 @@ from nimc.cli.answer import Answer, Listing, prints_answer, prose
 from nimc.cli.options import campaign_argument, details_option, machine_option, results_option
 from nimc.readiness.diagnosis import Feasibility
 from nimc.run.folder import with_past_lengths
-from records import yaml_file
 from records.arms import level_text
-from records.checkout import ROOT
-from records.commands import Shell, campaign_word, command
+from records.commands import Shell, campaign_word
 from records.daly import rule_text
-from records.errors import InputError
 from records.groups import grouped
-from records.machine.site import load as load_machine
 from records.units import plural
 
 _SCALE_HEADER = ["scale", "arm", "writers", "writes/s", "a write", "a run", "of a link"]
@@ -41,8 +35,8 @@ _DETAILS = "ReFrame's command of each block"
 #: ReFrame's options that stay on one line with their value.
 _OPTIONS_WITH_VALUE = ("-C", "-c", "-n", "-S")
 _NO_WRITERS = (
-    "0 writers: nothing is written, and the arm measures the same as 'aa'; docs/scale.md says from"
-    " how many ranks on there are writers, and how to get more writers."
+    "0 writers: nothing is written, and the arm measures the same as 'aa'; docs/scale.md says how"
+    " many ranks it takes to have writers, and how to get more."
 )
 _NODES_UNKNOWN = "site/{}.yaml does not give 'nodes': the number of nodes was not checked."
 
@@ -63,7 +57,7 @@ def plan_command(campaign: Path, machine: str, results: Path, details: bool) -> 
     scale_rows = list(scales(request.campaign, request.machine))
     planned = request.plan(feasibility.omission_reasons)
     spreads = reach.last_spreads(results, machine)
-    # The family of verdicts has all requested cases, even those that cannot run.
+    # Verdicts hold over all requested cases, even those that cannot run.
     whole_plan = request.plan() if feasibility.omission_reasons else planned
     reaches = [
         case_reach
@@ -78,6 +72,7 @@ def plan_command(campaign: Path, machine: str, results: Path, details: bool) -> 
     ]
     document = planned.as_dict() | {
         "machine_nodes": request.machine.nodes,
+        # The document's word for what is omitted.
         "absent": [vars(omitted) for omitted in [*request.omissions, *feasibility.omissions]],
         "why": feasibility.why,
         "scales": [vars(row) for row in scale_rows],
@@ -92,12 +87,13 @@ def plan_command(campaign: Path, machine: str, results: Path, details: bool) -> 
         if request.lengths.run_s_by_case:
             remarks.append(f"lengths of runs: as measured in {request.lengths.run}")
         remarks += _omission_lines(request, feasibility)
-        remarks += [f"the layout is found first: {name}" for name in request.searches]
+        remarks += [f"{case}: a search for its layout runs first" for case in request.searches]
         remarks += all_warnings
         yield from (f"{planned.campaign} on {machine}", "", _case_listing(planned, remarks), "")
         yield from _reach_lines(reaches, spreads)
         multi_node_cases = {case_reach.case for case_reach in reaches if not case_reach.one_host}
         if cases := [case for case in planned.cases if case.case in multi_node_cases]:
+            # All cases have the same numbers of pairs and blocks, so one piece of advice is enough.
             yield from (wrapped(allocations.advice(spreads.variation, cases[0])), "")
         yield from ("What runs where:", "", feasibility.matrix.text, "")
         yield from _scale_parts(scale_rows, machine, request.machine.nodes)
@@ -112,63 +108,6 @@ def plan_command(campaign: Path, machine: str, results: Path, details: bool) -> 
             yield broken_command(["Next:", *shell.words("run", campaign_word(campaign), *options)])
 
     return Answer(document, parts(), int(bool(feasibility.why)), schema=3)
-
-
-# `nimc campaigns`: the campaigns of this checkout, their durations on a machine, what they answer.
-
-
-@click.command()
-@machine_option
-@results_option
-@prints_answer(tables=True)
-def campaigns_command(machine: str, results: Path) -> Answer:
-    """List the campaigns: how long each takes on a machine, and what it answers.
-
-    Times are those of `nimc plan`: if a campaign was measured, from the lengths of its runs.
-    """
-    load_machine(machine)  # an invalid machine fails here, and not for each campaign
-    files = sorted((ROOT / "campaigns").glob("*.yaml"))
-    rows = [_campaign_row(file, machine, results) for file in files]
-    cells = [[row["campaign"], _duration_text(row), row["title"]] for row in rows]
-    table = Table(["campaign", "takes", "what it measures"], cells, [0, 2])
-    parts: list[str | Table] = [prose(f"on {machine}", bold=True), table]
-    if cannot_run := [row["campaign"] for row in rows if row["why"]]:
-        why = command("plan", cannot_run[0], "--machine", machine)
-        parts.append(prose(f"cannot run: `{why}` gives the reason, and likewise for the others"))
-    parts.append(prose(_DURATION_LEGEND, dim=True))
-    return Answer({"machine": machine, "campaigns": rows}, parts)
-
-
-_DURATION_LEGEND = (
-    "takes: from the fewest pairs of each case to the most, as its plan says; with the lengths of"
-    " earlier runs, if there are any"
-)
-_DURATIONS = ("duration_least_s", "duration_most_s")
-
-
-def _campaign_row(file: Path, machine: str, results: Path) -> dict[str, Any]:
-    """Return a campaign's shortest and longest duration, or why it cannot run."""
-    title = str(yaml_file.load(file).data.get("title", ""))
-    row = {"campaign": file.stem, "title": title, **dict.fromkeys(_DURATIONS)}
-    try:
-        request = with_past_lengths(prepare(file, machine), results)
-        feasibility = request.feasibility()
-        sums = request.plan(feasibility.omission_reasons).sums
-    except InputError as error:
-        return {**row, "why": str(error)}
-    return {**row, **{name: sums[name] for name in _DURATIONS}, "why": feasibility.why}
-
-
-def _duration_text(row: dict[str, Any]) -> str:
-    """Return the time that a campaign takes, in whole minutes; above two hours, in whole hours."""
-    if row["why"]:
-        return "cannot run"
-    least_s, most_s = (row[name] for name in _DURATIONS)
-    unit, unit_s = ("h", 3600) if most_s > 2 * 3600 else ("min", 60)
-    return f"{range_text(str(ceil(least_s / unit_s)), str(ceil(most_s / unit_s)))} {unit}"
-
-
-# `nimc plan`
 
 
 def _omission_lines(request: Request, feasibility: Feasibility) -> list[str]:
@@ -215,7 +154,10 @@ def _command_lines(planned: Plan) -> list[str]:
 
 
 def _reach_lines(reaches: list[Reach], spreads: Spreads) -> list[str]:
-    """Return lines that say what each case shows in 90 % of runs; none without effects."""
+    """Return lines with the smallest effect that each case shows in 90 % of runs.
+
+    There are none if no case has effects.
+    """
     if not reaches:
         return []
     title = f"What is shown in 90 % of runs, with a spread of single runs {spreads.source}:"

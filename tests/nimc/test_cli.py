@@ -148,7 +148,7 @@ def test_a_user_without_a_home_can_look_at_a_machine(arguments):
 
 def test_a_campaign_takes_a_line_of_eighty_columns(command, monkeypatch):
     cannot = InputError("another machine")
-    monkeypatch.setattr("nimc.cli.plan.prepare", lambda *_: (_ for _ in ()).throw(cannot))
+    monkeypatch.setattr("nimc.cli.campaigns.prepare", lambda *_: (_ for _ in ()).throw(cannot))
     machine, header, *lines = command("campaigns", "--machine", "localhost").splitlines()
     assert (machine, header.split()[0]) == ("on localhost", "campaign")
     campaigns = sorted((ROOT / "campaigns").glob("*.yaml"))
@@ -164,7 +164,7 @@ def test_campaigns_and_plan_say_the_same_time_of_a_campaign_that_was_measured(
     """Its runs took 50 s each, so it takes longer than a plan without them says."""
     (tmp_path / "campaigns").mkdir()
     shutil.copy(ROOT / "campaigns/quick.yaml", tmp_path / "campaigns")
-    monkeypatch.setattr("nimc.cli.plan.ROOT", tmp_path)
+    monkeypatch.setattr("nimc.cli.campaigns.ROOT", tmp_path)
     options = ("--machine", "localhost", "--results", tmp_path)
 
     def times() -> tuple[list[float], list[float]]:

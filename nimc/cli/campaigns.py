@@ -1,0 +1,71 @@
+"""`nimc campaigns`: the campaigns of this checkout, how long they take, and what they answer."""
+
+from __future__ import annotations
+
+from math import ceil
+from pathlib import Path
+from typing import Any
+
+import click
+
+from analysis.display.document import Table
+from nimc.campaign.prepare import prepare
+from nimc.cli.answer import Answer, prints_answer, prose
+from nimc.cli.options import machine_option, results_option
+from nimc.cli.plan import range_text
+from nimc.run.folder import with_past_lengths
+from records import yaml_file
+from records.checkout import ROOT
+from records.commands import command
+from records.errors import InputError
+from records.machine.site import load as load_machine
+
+_DURATION_LEGEND = (
+    "takes: from the fewest pairs of each case to the most, as its plan says; with the lengths of"
+    " earlier runs, if there are any"
+)
+_DURATIONS = ("duration_least_s", "duration_most_s")
+
+
+@click.command()
+@machine_option
+@results_option
+@prints_answer(tables=True)
+def campaigns_command(machine: str, results: Path) -> Answer:
+    """List the campaigns: how long each takes on a machine, and what it answers.
+
+    Times are those of `nimc plan`: if a campaign was measured, from the lengths of its runs.
+    """
+    load_machine(machine)  # an invalid machine fails here, and not for each campaign
+    files = sorted((ROOT / "campaigns").glob("*.yaml"))
+    rows = [_campaign_row(file, machine, results) for file in files]
+    cells = [[row["campaign"], _duration_text(row), row["title"]] for row in rows]
+    table = Table(["campaign", "takes", "what it measures"], cells, [0, 2])
+    parts: list[str | Table] = [prose(f"on {machine}", bold=True), table]
+    if cannot_run := [row["campaign"] for row in rows if row["why"]]:
+        why = command("plan", cannot_run[0], "--machine", machine)
+        parts.append(prose(f"cannot run: `{why}` gives the reason, and likewise for the others"))
+    parts.append(prose(_DURATION_LEGEND, dim=True))
+    return Answer({"machine": machine, "campaigns": rows}, parts)
+
+
+def _campaign_row(file: Path, machine: str, results: Path) -> dict[str, Any]:
+    """Return a campaign's shortest and longest duration, or why it cannot run."""
+    title = str(yaml_file.load(file).data.get("title", ""))
+    row = {"campaign": file.stem, "title": title, **dict.fromkeys(_DURATIONS)}
+    try:
+        request = with_past_lengths(prepare(file, machine), results)
+        feasibility = request.feasibility()
+        sums = request.plan(feasibility.omission_reasons).sums
+    except InputError as error:
+        return {**row, "why": str(error)}
+    return {**row, **{name: sums[name] for name in _DURATIONS}, "why": feasibility.why}
+
+
+def _duration_text(row: dict[str, Any]) -> str:
+    """Return the time that a campaign takes, in whole minutes; above two hours, in whole hours."""
+    if row["why"]:
+        return "cannot run"
+    least_s, most_s = (row[name] for name in _DURATIONS)
+    unit, unit_s = ("h", 3600) if most_s > 2 * 3600 else ("min", 60)
+    return f"{range_text(str(ceil(least_s / unit_s)), str(ceil(most_s / unit_s)))} {unit}"
