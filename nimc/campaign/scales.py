@@ -19,7 +19,7 @@ def scheduled_arms(arms: Sequence[str]) -> list[str]:
 
 @dataclass(frozen=True, kw_only=True)
 class ScaleRow:
-    """One arm of one scale. Fields are None if neither machine file nor campaign gives them."""
+    """The short writes of one arm at one scale."""
 
     case: str
     arm: str
@@ -39,11 +39,12 @@ class ScaleRow:
     write_s: float
     #: How many writes begin in a second.
     writes_per_s: float
-    #: Bytes of one write.
+    #: Bytes of one write; None if neither its messages nor the link's rate is known.
     write_b: float | None
-    #: Bytes of all writes of one run.
+    #: Bytes of all writes of one run; None if those of one write are not known.
     run_b: float | None
-    #: Share of the busiest origin's link that its writers use during a write.
+    #: Share of the busiest origin's link that its writers use during a write; None if bytes or link
+    #: are not known.
     link_share: float | None
 
 
@@ -51,13 +52,14 @@ def scales(campaign: Campaign, machine: Machine) -> Iterator[ScaleRow]:
     """Every scale and arm of short writes."""
     link_b_s = machine.nic.link_rate_b_s if machine.nic else None
     for case, arm in product(campaign.cases, scheduled_arms(campaign.arms)):
-        resolved = case.scale
-        if resolved is None:
+        scale = case.scale
+        if scale is None:
             continue
-        write_b, writes_per_s = resolved.write_b, resolved.writes_per_s[arm]
-        write_s, writers = resolved.short.length_s, resolved.writers[arm]
-        writers_of_busiest = math.ceil(writers / max(resolved.origins, 1))
-        run_b = None if write_b is None else write_b * writes_per_s * case.expect
+        write_b, writes_per_s = scale.write_b, scale.writes_per_s[arm]
+        write_s, writers = scale.short.length_s, scale.writers[arm]
+        writers_of_busiest = math.ceil(writers / max(scale.origins, 1))
+        expected_run_s = case.expect
+        run_b = None if write_b is None else write_b * writes_per_s * expected_run_s
         link_share = None
         if write_b is not None and link_b_s:
             link_share = writers_of_busiest * write_b / write_s / link_b_s
@@ -65,11 +67,11 @@ def scales(campaign: Campaign, machine: Machine) -> Iterator[ScaleRow]:
             case=case.name,
             arm=arm,
             target_nodes=case.nodes,
-            origin_nodes=resolved.origins,
-            counted=None if arm in resolved.given_arms else resolved.counted,
-            mtti_s=resolved.mtti_s,
-            messages=resolved.short.messages,
-            tolerance_s=resolved.short.tolerance_s,
+            origin_nodes=scale.origins,
+            counted=None if arm in scale.given_arms else scale.counted,
+            mtti_s=scale.mtti_s,
+            messages=scale.short.messages,
+            tolerance_s=scale.short.tolerance_s,
             writers=writers,
             write_s=write_s,
             writes_per_s=writes_per_s,
@@ -81,17 +83,20 @@ def scales(campaign: Campaign, machine: Machine) -> Iterator[ScaleRow]:
 
 def short_write_warnings(rows: Iterable[ScaleRow]) -> list[str]:
     """Return a line for each kind of write that is shorter than its tolerance."""
-    short_writes = dict.fromkeys(
+    too_short_writes = dict.fromkeys(
         (row.messages, row.write_s, row.tolerance_s)
         for row in rows
         if row.write_s < row.tolerance_s
     )
     warnings = []
-    for messages, write_s, tolerance_s in short_writes:
-        too_short = f"lasts {write_s:.3g} s, less than its tolerance of {tolerance_s:.3g} s"
+    for messages, write_s, tolerance_s in too_short_writes:
+        length_text = f"lasts {write_s:.3g} s, less than its tolerance of {tolerance_s:.3g} s"
         if messages:
             needed = math.ceil(messages * tolerance_s / write_s)
-            warnings.append(f"a write of {messages} messages {too_short}: {needed} last as long")
+            warnings.append(
+                f"a write of {messages} messages {length_text}: {needed} messages last as long as"
+                " the tolerance"
+            )
         else:
-            warnings.append(f"a write {too_short}")
+            warnings.append(f"a write {length_text}")
     return warnings

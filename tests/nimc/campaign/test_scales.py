@@ -140,8 +140,8 @@ def test_a_write_that_is_shorter_than_its_tolerance_is_said(command):
     document = command.json("plan", "scaling", "--machine", "example_slurm")
     (text,) = [text for text in document["warnings"] if "messages" in text]
     assert text == (
-        "a write of 46000 messages lasts 0.121 s, less than its tolerance of 0.2 s: 76294 last as"
-        " long"
+        "a write of 46000 messages lasts 0.121 s, less than its tolerance of 0.2 s: 76294 messages"
+        " last as long as the tolerance"
     )
     (row,) = [
         row for row in document["scales"] if (row["target_nodes"], row["arm"]) == (32, "daly")
