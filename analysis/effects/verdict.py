@@ -13,22 +13,22 @@ if TYPE_CHECKING:
 
 
 def verdict_of(
-    row: Result, shown: Statements, pairs_floor: int, *, same_host: bool = False
+    row: Result, shown: Statements, least_pairs: int, *, same_host: bool = False
 ) -> Verdict:
     """The verdict on the effect of `row`, whose other fields are filled in.
 
     `shown`: the statements that its pairs show (`analysis.effects.statements`). Whether memory is
     the cause is decided later (`analysis.effects.annotations.name_contention`). What plans promise
-    (`analysis.effects.power`) must follow the same rules.
+    is computed by the same rules in `analysis.effects.power`: change both together.
     """
     slowdown = row.slowdown
     mean = row.mean
-    repetition = row.noise_floor
-    if slowdown is None or mean is None or row.pairs < pairs_floor:
+    repeatability = row.noise_floor
+    if slowdown is None or mean is None or row.pairs < least_pairs:
         return Verdict.TOO_FEW_PAIRS
     if row.writer_rate_b_s is None:
         return Verdict.NO_WRITES
-    if repetition is None:
+    if repeatability is None:
         return Verdict.NO_NOISE_FLOOR
     if "unstable" in shown:
         return Verdict.BASELINE_UNSTABLE
@@ -40,13 +40,14 @@ def verdict_of(
         if row.emulated:
             return Verdict.EMULATED
         return Verdict.SLOWER
+    # A speed-up asks for more than a slowdown: the mean's whole interval lies beyond 1, too.
     if "faster" in shown and slowdown.high < 1 and mean.high < 1:
         return Verdict.SPEED_UP
     # A mean outside the margin is an effect, though not on the typical run. A repeated baseline
     # outside the margin shows that the baseline drifts.
     lowest, highest = 1 / (1 + row.margin), 1 + row.margin
     is_outside = any(
-        interval.low > highest or interval.high < lowest for interval in (mean, repetition)
+        interval.low > highest or interval.high < lowest for interval in (mean, repeatability)
     )
     return Verdict.NO_EFFECT if "within" in shown and not is_outside else Verdict.INCONCLUSIVE
 

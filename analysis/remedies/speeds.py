@@ -37,7 +37,7 @@ REMEDIES: dict[str, str] = {
 _TOOL_FACTOR = "tool"
 #: The columns that tell a run's remedies apart, which are keys of advice.json.
 #: With the remedy: `case`, `treatment`, and the `level` of the `factor`.
-#: Without it: `reference_case`, `traffic` (a treatment), and `reference` (a level).
+#: Without it: `reference_case`, and for treatment and level the keys `traffic` and `reference`.
 #: `at` has the levels of the other factors.
 REMEDY_COLUMNS = (
     "case",
@@ -50,7 +50,8 @@ REMEDY_COLUMNS = (
     "at",
 )
 #: The columns whose values all rows of a remedy share, with their types. `what` describes the
-#: factor. `emulated` has the reasons why figures do not hold for an RDMA network card.
+#: factor. `emulated` is a list of caveats: why figures do not hold for an RDMA network card. It is
+#: empty if the writes were not emulated.
 _COLUMN_TYPES: dict[str, Any] = {
     **dict.fromkeys((*REMEDY_COLUMNS, "remedy", "what", "workload"), pl.String),
     **dict.fromkeys((*columns_of("price", None), *columns_of("gain", None)), pl.Float64),
@@ -189,6 +190,7 @@ def _writer_remedies(run: RunData) -> Iterator[_Remedy]:
         _, rows = sweep
         return candidates.index(rows[0])
 
+    # Remedies come in the order of the results, not factor by factor.
     for factor, rows in sorted(sweeps, key=position):
         without_remedy = _row_without_remedy(rows, factor)
         reference_level = without_remedy.factors[factor]

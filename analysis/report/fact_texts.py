@@ -36,14 +36,16 @@ def _flattened(record: Mapping[str, Any], prefix: str) -> list[tuple[str, str | 
     rows: list[tuple[str, str | None]] = []
     for key, value in record.items():
         if isinstance(value, Mapping):
-            # The unit of `offsets_s: {a: 1}` is in the outer key: its fact is `offsets a_s`.
+            # The unit is in the outer key: `offsets_s: {a: 1}` is read as `offsets: {a_s: 1}`.
             suffix = _unit_suffix(key)
             inner = {f"{inner_key}{suffix}": item for inner_key, item in value.items()}
             rows += _flattened(inner, _label(prefix, key.removesuffix(suffix)))
         elif isinstance(value, list) and any(isinstance(item, Mapping) for item in value):
             for index, item in enumerate(value):
                 entry = dict(item) if isinstance(item, Mapping) else {"": item}
-                name = entry.pop("name", entry.pop("number", index))
+                # An entry has a name, a number or neither.
+                number = entry.pop("number", index)
+                name = entry.pop("name", number)
                 rows += _flattened(entry, f"{_label(prefix, key)} {name}")
         else:
             rows.append(_fact(prefix, key, value))
@@ -79,6 +81,7 @@ def _fact(prefix: str, key: str, value: Any) -> tuple[str, str | None]:
         return label, "yes" if value else "no"
     if isinstance(value, list):
         return label, ranges_text(value)
+    # `not ... >`, and not `<=`: a value that is not a number has its unit, too.
     if isinstance(value, (int, float)) and suffix and not abs(value) > MAX_FIGURE:
         return label_without_unit, _UNIT_FORMATS[suffix](value)
     return label, str(value)

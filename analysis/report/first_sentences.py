@@ -158,10 +158,10 @@ def _unsteady_text(rows: Sequence[Result]) -> str:
 
 def _is_hidden(row: Result) -> bool:
     """Return whether the baseline's repeatability extends further from 1 than the effect."""
-    floor, effect = row.noise_floor, row.slowdown
-    if not floor or not effect:
+    repeatability, effect = row.noise_floor, row.slowdown
+    if not repeatability or not effect:
         return False
-    return abs(effect.value - 1) < max(abs(floor.low - 1), abs(floor.high - 1))
+    return abs(effect.value - 1) < max(abs(repeatability.low - 1), abs(repeatability.high - 1))
 
 
 #: Verdicts on slower runs that a lost core may explain.

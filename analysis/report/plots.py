@@ -362,20 +362,20 @@ def repeatability_caption(rows: Sequence[Result]) -> str:
     )
 
 
-def draw_repeatability(axes: Axes, noise_floor: Interval | None, y: float) -> None:
+def draw_repeatability(axes: Axes, repeatability: Interval | None, y: float) -> None:
     """Draw the repeatability of a baseline as a band behind the interval at `y`."""
-    if noise_floor:
-        draw_bar(axes, noise_floor, y, light_colour(repeatability_colour(noise_floor)), 12)
+    if repeatability:
+        draw_bar(axes, repeatability, y, light_colour(repeatability_colour(repeatability)), 12)
 
 
-def repeatability_colour(noise_floor: Interval) -> str:
+def repeatability_colour(repeatability: Interval) -> str:
     """Return the name of the colour of a baseline's repeatability, by `is_steady`."""
-    return "band" if is_steady(noise_floor) else "unsteady"
+    return "band" if is_steady(repeatability) else "unsteady"
 
 
-def is_steady(noise_floor: Interval | None) -> bool:
-    """Return whether a baseline repeats itself: the interval of its repetition contains 1."""
-    return noise_floor is None or noise_floor.low <= 1 <= noise_floor.high
+def is_steady(repeatability: Interval | None) -> bool:
+    """Return whether a baseline repeats itself: the interval of its repeatability contains 1."""
+    return repeatability is None or repeatability.low <= 1 <= repeatability.high
 
 
 def draw_points(

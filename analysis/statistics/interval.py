@@ -39,6 +39,11 @@ class Interval(NamedTuple):
         """Return the least interval that encloses this one and the other one, or an estimate's."""
         return Interval(min(self.low, other.low), max(self.high, other.high))
 
+    @property
+    def inverse(self) -> Interval:
+        """The interval of 1 / value."""
+        return Interval(1 / self.high, 1 / self.low)
+
 
 @dataclass(frozen=True)
 class Estimate:

@@ -148,10 +148,10 @@ def ratios_plot(pairs: pl.DataFrame, rows: Sequence[Result], name: str = "pairs"
     def draw(figure: Figure) -> Hover:
         hover: dict[str, list[str]] = {}
         axes = rows_axes(figure, [label(row.arm) for row in rows], SLOWDOWN_AXIS)
-        floor = rows[0].noise_floor
-        if has_one_baseline and floor:
-            colour = light_colour(repeatability_colour(floor))
-            axes.axvspan(floor.low, floor.high, color=colour, alpha=0.45)
+        repeatability = rows[0].noise_floor
+        if has_one_baseline and repeatability:
+            colour = light_colour(repeatability_colour(repeatability))
+            axes.axvspan(repeatability.low, repeatability.high, color=colour, alpha=0.45)
         for line, row in enumerate(rows):
             if not has_one_baseline:
                 draw_repeatability(axes, row.noise_floor, line)

@@ -20,8 +20,8 @@ from records.arms import arm_of
 from records.sample import Better
 
 #: Runs per side in sections IV and V (mean and standard deviation) and VI (minimum).
-MEAN_RUNS = 10
-BEST_RUNS = 5
+RUNS_IN_MEAN = 10
+RUNS_FOR_BEST = 5
 
 
 def mean_and_deviation(values: Sequence[float], better: Better) -> tuple[float, float]:
@@ -29,7 +29,7 @@ def mean_and_deviation(values: Sequence[float], better: Better) -> tuple[float, 
 
     All values are used if there are fewer; at least two are needed.
     """
-    first_values = np.asarray(values[:MEAN_RUNS], dtype=float)
+    first_values = np.asarray(values[:RUNS_IN_MEAN], dtype=float)
     # Rates are work over time: their mean is the work over the mean time.
     mean = 1 / np.mean(1 / first_values) if better == "higher" else np.mean(first_values)
     return float(mean), float(np.std(first_values, ddof=1))
@@ -51,13 +51,13 @@ def paper_estimates(
         (*MEAN_COLUMNS, *BEST_COLUMNS, *RATIO_COLUMNS)
     )
     for arm, values in (("off", off), ("on", on)):
-        if len(values) >= MEAN_RUNS:
+        if len(values) >= RUNS_IN_MEAN:
             estimates[f"{arm}_mean"], estimates[f"{arm}_sd"] = mean_and_deviation(values, better)
-        if len(values) >= BEST_RUNS:
-            estimates[f"{arm}_best"] = best(values[:BEST_RUNS])
+        if len(values) >= RUNS_FOR_BEST:
+            estimates[f"{arm}_best"] = best(values[:RUNS_FOR_BEST])
     estimates["of_means"] = slowdown_of(estimates["off_mean"], estimates["on_mean"], better)
     estimates["of_best"] = slowdown_of(estimates["off_best"], estimates["on_best"], better)
-    median = float(np.median(on[:BEST_RUNS])) if estimates["of_best"] else None
+    median = float(np.median(on[:RUNS_FOR_BEST])) if estimates["of_best"] else None
     estimates["best_against_median"] = slowdown_of(estimates["off_best"], median, better)
     return estimates
 

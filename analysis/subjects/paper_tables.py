@@ -17,7 +17,7 @@ from analysis.report.data import RunData
 from analysis.subjects.paper import PAPER_NAMES, PublishedRow, table_2_rows, table_3_rows
 from analysis.subjects.paper_estimators import (
     MEAN_COLUMNS,
-    MEAN_RUNS,
+    RUNS_IN_MEAN,
     cases_on_one_node,
     mean_and_deviation,
     runs_of_both_arms,
@@ -28,7 +28,7 @@ from records.arms import arm_and_levels
 
 
 def _comparison_rows(run: RunData, published: Mapping[str, Sequence[PublishedRow]]) -> pl.DataFrame:
-    """A row per treatment that writes as the paper did, and per published row of its workload.
+    """A row per treatment that writes as the paper did, and all published rows.
 
     `published` has the published rows of each workload. The table is empty if there is no such
     treatment with an interval.
@@ -49,7 +49,8 @@ def _comparison_rows(run: RunData, published: Mapping[str, Sequence[PublishedRow
 def _measured_row(run: RunData, row: Result) -> dict[str, Any]:
     """The row of a treatment of a case: the paper's estimators and the paired estimate.
 
-    `machine`, by which published rows name their machine, says here what was measured.
+    Published rows name their machine in the column `machine`. This row describes there what was
+    measured: case, levels and working set.
     """
     baseline_runs, treated_runs = runs_of_both_arms(run, row)
     off_mean, off_sd = mean_and_deviation(baseline_runs["fom"].to_list(), row.better)
@@ -73,13 +74,13 @@ def _measured_row(run: RunData, row: Result) -> dict[str, Any]:
         "application": PAPER_NAMES[row.workload],
         "machine": " ".join(description),
         # Ten as in the paper, or fewer if there are fewer.
-        "n": min(baseline_runs.height, treated_runs.height, MEAN_RUNS),
+        "n": min(baseline_runs.height, treated_runs.height, RUNS_IN_MEAN),
         "off_mean": off_mean,
         "off_sd": off_sd,
         "on_mean": on_mean,
         "on_sd": on_sd,
         "unit": row.unit,
-        "slowdown_of_means": slowdown_of(off_mean, on_mean, row.better),
+        "of_means": slowdown_of(off_mean, on_mean, row.better),
         **columns_of("slowdown", row.slowdown),
         "source": f"measured over {', '.join(transports)}" + (" (emulated)" if caveats else ""),
         "verdict": row.verdict_text,
@@ -99,7 +100,7 @@ def _published_row(row: PublishedRow) -> dict[str, Any]:
         "off_mean": row.off * factor,
         "on_mean": row.on * factor,
         "unit": unit,
-        "slowdown_of_means": row.slowdown,
+        "of_means": row.slowdown,
         "source": f"published, {row.table}",
         "notes": [],
     }
@@ -116,19 +117,16 @@ def _table_question(
     return Question(
         name=name,
         title=f"{title}, here and as published",
-        text="Means of ten runs a side (harmonic of rates), or of fewer if there are fewer, have no"
-        " interval: prefer the paired slowdown. Problem sizes, versions and compilers differ from"
-        " the paper's: compare slowdowns, not rates or times. The picture at the top shows the"
-        " slowdowns measured here, and those of figure 3 of Groves, Grant and Arnold (2016)."
+        text="Means are over ten runs a side, or over all if there are fewer; those of rates are"
+        " harmonic. They have no interval: prefer the paired slowdown. Problem sizes, versions and"
+        " compilers differ from the paper's: compare slowdowns, not rates or times. The picture at"
+        " the top shows the slowdowns measured here, and those of figure 3 of Groves, Grant and"
+        " Arnold (2016)."
         f"{remark}",
         rows=lambda run: _comparison_rows(run, published),
         by=("application", "machine", "source"),
         estimates={"slowdown": stated("slowdown")},
-        facts={
-            **shared("n", *MEAN_COLUMNS),
-            "of_means": pl.col("slowdown_of_means").first(),
-            **shared("unit", "verdict", "notes"),
-        },
+        facts=shared("n", *MEAN_COLUMNS, "of_means", "unit", "verdict", "notes"),
         sentences=_caveats,
         columns=("off_mean", "on_mean", "of_means", "n", "verdict"),
         headings={

@@ -8,7 +8,6 @@ from analysis.questions.estimators import stated
 from analysis.questions.presentation import section
 from analysis.questions.question import Question, columns_of, ends_of, shared
 from analysis.report.data import RunData
-from analysis.statistics.interval import Interval
 from analysis.subjects.multirail import (
     MPI_FACTOR,
     RULE_TEXT,
@@ -22,9 +21,11 @@ WRITERS_FACTOR = "writer_rail"
 
 
 def _policy_speeds(run: RunData) -> pl.DataFrame:
-    """A row per policy: those of MPI without writers, those under writers, then those of writers.
+    """A row per contrast of policies.
 
-    `speed` is a ratio of speeds: a gain, or the inverse of a price, which is a ratio of times.
+    MPI's policies without writers come first, then MPI's policies under writers, then the writers'
+    policies. `speed` is a ratio of speeds: a gain, or the inverse of a price, which is a ratio of
+    times. The repeatability is a ratio of times for both, so its inverse is stored.
     """
     medians = {(row.case, row.arm): row.on_median for row in run.results}
     medians |= {(row.case, row.baseline): row.off_median for row in run.results}
@@ -41,7 +42,7 @@ def _policy_speeds(run: RunData) -> pl.DataFrame:
             speed = speed.inverse
         repeatability = contrast.noise_floor
         if repeatability:
-            repeatability = Interval(1 / repeatability.high, 1 / repeatability.low)
+            repeatability = repeatability.inverse
         row = {
             "case": contrast.case,
             "factor": contrast.factor,

@@ -25,7 +25,7 @@ from analysis.report.sections import Section
 from analysis.samples.pairs import extra_figure
 from analysis.statistics.interval import median_of
 from analysis.subjects.paper import paper
-from analysis.subjects.paper_estimators import BEST_RUNS
+from analysis.subjects.paper_estimators import RUNS_FOR_BEST
 from records.arms import BASELINE, arm_and_levels, in_table_order
 
 if TYPE_CHECKING:
@@ -120,9 +120,9 @@ def sides_plot(
 def best_of_five(runs: pl.DataFrame) -> pl.DataFrame:
     """The paper's estimator: the shortest time of the first five runs of each arm and `ranks`."""
     first_runs = runs.group_by("arm", "ranks", maintain_order=True).agg(
-        pl.col("fom").head(BEST_RUNS)
+        pl.col("fom").head(RUNS_FOR_BEST)
     )
-    return first_runs.filter(pl.col("fom").list.len() == BEST_RUNS).with_columns(
+    return first_runs.filter(pl.col("fom").list.len() == RUNS_FOR_BEST).with_columns(
         pl.col("fom").list.min()
     )
 
