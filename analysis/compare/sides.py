@@ -295,7 +295,7 @@ def correlation(
     correlations = [correlation_of_history(series) for series in past]
     known = [past_correlation for past_correlation in correlations if past_correlation]
     if known and len(known) == len(correlations):
-        return max(known, key=lambda past_correlation: past_correlation.upper_limit)
+        return max(known, key=lambda past_correlation: past_correlation.at_most)
     return correlation_of_nights(
         [
             (_values(reference[quantity]), _values(nights))
@@ -370,7 +370,7 @@ def compare_quantities(
         if quantity in reference
     }
     differences_of_nights = {
-        quantity: _night_difference(quantity, *sides, correlated.upper_limit, alternating_nights)
+        quantity: _night_difference(quantity, *sides, correlated.at_most, alternating_nights)
         for quantity, sides in common.items()
     }
     mismatched_arms = {(mismatch.case, mismatch.arm) for mismatch in mismatches}
@@ -476,7 +476,7 @@ def _ratio_of_two_nights(
 
 def _mean(nights: _Nights, correlated: NightCorrelation) -> Estimate | None:
     """The mean of several nights, or the estimate of the only one; None without nights."""
-    return mean_of_nights(_values(nights), correlated.upper_limit) or next(iter(nights), None)
+    return mean_of_nights(_values(nights), correlated.at_most) or next(iter(nights), None)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -592,9 +592,9 @@ class ComparedSides:
         if history_nights:
             basis = f", as {history_nights} nights of the machine show"
         range_text = " to ".join(dict.fromkeys([f"{min(factors):.1f}", f"{max(factors):.1f}"]))
-        upper_limit = f"{self.correlation.upper_limit:.2f}"
+        at_most = f"{self.correlation.at_most:.2f}"
         return (
-            f" Neighbouring nights{correlate} may correlate by {upper_limit}{basis}: intervals are"
+            f" Neighbouring nights{correlate} may correlate by {at_most}{basis}: intervals are"
             f" {range_text} times as wide as those of independent nights."
             f"{self._advice_text(max(factors))}"
         )

@@ -21,7 +21,7 @@ from scipy import special
 from analysis.statistics.aligned_ranks import Values
 from analysis.statistics.interval import TAIL_PROBABILITY, Estimate
 
-#: Share of comparisons whose nights correlate by more than `NightCorrelation.upper_limit`, if it is
+#: Share of comparisons whose nights correlate by more than `NightCorrelation.at_most`, if it is
 #: estimated from the nights compared. With these shares, a change is named in at most 5 % of
 #: comparisons of unchanged nights (`python -m tests.studies.nights`).
 MISSED_SHARE = 0.05
@@ -41,14 +41,14 @@ class NightCorrelation:
     #: None if nights are too few, or do not differ.
     estimate: float | None
     #: The largest correlation that is not rejected.
-    upper_limit: float
+    at_most: float
     #: Nights of the machine's history from which it was estimated; 0: from the nights compared.
     history_nights: int = 0
 
     @property
     def is_worst(self) -> bool:
         """Return whether the largest correlation could not be rejected, so that it is assumed."""
-        return self.upper_limit == CORRELATIONS[-1]
+        return self.at_most == CORRELATIONS[-1]
 
 
 @dataclass(frozen=True)
@@ -87,7 +87,7 @@ def correlation_of_nights(
     nights = nights.reshape(len(complete), m + n)
     nights = nights[nights.any(axis=1)]
     if max(m, n) < 3 or not len(nights):
-        return NightCorrelation(estimate=None, upper_limit=CORRELATIONS[-1])
+        return NightCorrelation(estimate=None, at_most=CORRELATIONS[-1])
     nights /= np.linalg.norm(nights, axis=1, keepdims=True)
     neighbours = float(np.einsum("ri,ij,rj->r", nights, _neighbours(m, n), nights).mean())
     expected, deviation = np.array([neighbour_ratio(m, n, r) for r in CORRELATIONS]).T
@@ -95,7 +95,7 @@ def correlation_of_nights(
     not_rejected = neighbours - expected > special.ndtri(missed) * error
     return NightCorrelation(
         estimate=float(np.interp(neighbours, expected, CORRELATIONS)),
-        upper_limit=float(np.max(CORRELATIONS, where=not_rejected, initial=0.0)),
+        at_most=float(np.max(CORRELATIONS, where=not_rejected, initial=0.0)),
     )
 
 

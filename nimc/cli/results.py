@@ -331,7 +331,7 @@ _COMPARISONS_LEGEND = "ratio: above 1 is slower"
     multiple=True,
     type=_RUN,
     metavar="RUN",
-    help="A night of the reference; may be repeated. Without it, the reference is the first RUN.",
+    help="A night of the reference; may be repeated. Without it, the first of two RUNs is one.",
 )
 @options.output_option("Folder for a page, compare.html, and its data, compare.json.", folder=True)
 @click.option(

@@ -10,7 +10,8 @@ import asyncio
 import os
 import signal
 import socket
-from collections.abc import Collection
+import time
+from collections.abc import Collection, Sequence
 from contextlib import suppress
 from pathlib import Path
 
@@ -19,46 +20,58 @@ from records.programs import ask
 from records.slurm import parse
 from records.slurm.options import SRUN
 
+#: Patience with each command of Slurm, seconds: the conductor waits a minute for a writer to end.
+_ANSWER_S = 3.0
+#: Interval at which the end of a `srun` is checked, seconds.
+_POLL_S = 0.05
+
 
 async def stop(process: asyncio.subprocess.Process) -> int:
     """End a process, its group and the job steps that it has started. Returns its exit status.
 
     If Slurm does not answer, only processes of this host get signals.
     """
-    for signum in (signal.SIGTERM, signal.SIGKILL):
-        if process.returncode is not None:
+    components = _components()
+    for signum in (signal.SIGTERM, signal.SIGKILL) if components else ():
+        launchers = _launchers(process.pid)
+        if not launchers:
             break
-        if not await asyncio.to_thread(_signal_steps, process.pid, signum):
-            break
-        with suppress(asyncio.TimeoutError):
-            await asyncio.wait_for(process.wait(), processes.GRACE_S)
+        await asyncio.to_thread(_signal_steps, components, launchers, signum)
+        until_s = time.monotonic() + processes.GRACE_S
+        while _launchers(process.pid) and time.monotonic() < until_s:
+            await asyncio.sleep(_POLL_S)
     return await processes.stop(process)
-
-
-def _signal_steps(pid: int, signum: signal.Signals) -> bool:
-    """Signal the tasks that each `srun` of a process has started, in a heterogeneous job.
-
-    Returns whether there are any.
-    """
-    launchers = {member for member in (pid, *processes.descendants(pid)) if _is_srun(member)}
-    if not launchers:
-        return False
-    steps = [step for job in _components() for step in _steps_of(job, launchers)]
-    if steps:
-        ask(["scancel", f"--signal={signum.name.removeprefix('SIG')}", *steps])
-    return bool(steps)
 
 
 def _components() -> list[str]:
     """Return the ids of the components of this process's heterogeneous job; none in another job."""
     count = int(os.environ.get("SLURM_HET_SIZE", 0))
-    return [os.environ[f"SLURM_JOB_ID_HET_GROUP_{group}"] for group in range(count)]
+    jobs = [os.environ.get(f"SLURM_JOB_ID_HET_GROUP_{group}") for group in range(count)]
+    return [job for job in jobs if job]
+
+
+def _launchers(group: int) -> set[int]:
+    """Return each `srun` of a process group, also one whose parent has ended."""
+    return {pid for pid in processes.descendants() if _is_srun(pid) and _group_of(pid) == group}
 
 
 def _is_srun(pid: int) -> bool:
     return kernel_text.read(Path(f"/proc/{pid}/comm")) == SRUN
 
 
-def _steps_of(job: str, launchers: Collection[int]) -> list[str]:
-    answer = ask(["scontrol", "--oneliner", "show", "step", job])
-    return parse.steps_started_by(answer.stdout, socket.gethostname(), launchers)
+def _group_of(pid: int) -> int | None:
+    with suppress(ProcessLookupError):
+        return os.getpgid(pid)
+    return None
+
+
+def _signal_steps(
+    components: Sequence[str], launchers: Collection[int], signum: signal.Signals
+) -> None:
+    """Signal the tasks that these `srun` have started."""
+    host = socket.gethostname()
+    show = ["scontrol", "--oneliner", "show", "step"]
+    answers = [ask([*show, job], timeout_s=_ANSWER_S).stdout for job in components]
+    steps = [step for text in answers for step in parse.steps_started_by(text, host, launchers)]
+    if steps:
+        ask(["scancel", f"--signal={signum.name.removeprefix('SIG')}", *steps], timeout_s=_ANSWER_S)

@@ -4,6 +4,7 @@ import asyncio
 import os
 import signal
 import socket
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -13,6 +14,8 @@ from records.slurm import steps
 from tests.reframe_tests.reframe_call import script
 from tests.waiting import wait_until
 
+#: As <linux/prctl.h> has it.
+PR_SET_CHILD_SUBREAPER = 36
 #: A `srun` that only says which signals it gets; it ends with its tasks, for which a file stands.
 SRUN = """
 for name in TERM INT HUP; do trap "echo $name >>'{folder}/signals'" $name; done
@@ -40,6 +43,14 @@ def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     return tmp_path
 
 
+@pytest.fixture
+def adopted_orphans() -> Iterator[None]:
+    """Orphans become children of this process, as in agents and conductors."""
+    processes.become_subreaper()
+    yield
+    processes.LIBC.prctl(PR_SET_CHILD_SUBREAPER, 0, 0, 0, 0)
+
+
 def write_commands(folder: Path, fatal: str = "TERM") -> None:
     for name, text in (("srun", SRUN), ("scontrol", SCONTROL), ("scancel", SCANCEL)):
         values = {"folder": folder, "host": socket.gethostname(), "fatal": fatal}
@@ -58,6 +69,7 @@ def status_after_stop(folder: Path, *command: str) -> int:
     async def stopped() -> int:
         process = await asyncio.create_subprocess_exec(*command, start_new_session=True)
         await asyncio.to_thread(wait_until, (folder / "pid").exists)
+        await asyncio.sleep(0.1)  # a script may end meanwhile
         return await steps.stop(process)
 
     return asyncio.run(stopped())
@@ -84,6 +96,18 @@ def test_a_srun_that_a_script_started_is_a_descendant(
     write_commands(folder)
     use_heterogeneous_job(monkeypatch)
     assert status_after_stop(folder, "sh", "-c", "srun; exit 5") == 5
+    assert lines(folder / "cancelled") == ["--signal=TERM 7.3 8.3"]
+    assert not lines(folder / "signals")
+
+
+@pytest.mark.usefixtures("adopted_orphans")
+def test_a_srun_outlives_the_script_that_started_it(
+    folder: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    write_commands(folder)
+    use_heterogeneous_job(monkeypatch)
+    script_text = f"srun & while [ ! -e '{folder}/pid' ]; do sleep 0.02; done; exit 5"
+    assert status_after_stop(folder, "sh", "-c", script_text) == 5
     assert lines(folder / "cancelled") == ["--signal=TERM 7.3 8.3"]
     assert not lines(folder / "signals")
 

@@ -319,7 +319,7 @@ def test_the_study_of_nights_computes_what_the_program_does(past: int) -> None:
         sides = [study.as_nights(logs[draw]) for logs in (old, new, new[..., :7])]
         history = [np.exp(before[draw]).tolist()] if past else []
         correlated = correlation(*sides[:2], *history)
-        assert correlated.upper_limit == largest[draw]
+        assert correlated.at_most == largest[draw]
         rows = compare_quantities(*sides[:2], (), correlated)
         assert [row.p for row in rows] == pytest.approx(p[draw].tolist())
         assert [row.p_adjusted <= 0.05 for row in rows] == study.shown(p)[draw].tolist()
@@ -421,10 +421,10 @@ def test_the_history_of_the_machine_says_how_much_its_nights_correlate() -> None
     )
     past = [np.exp(rng.normal(0, 0.01, 60)).tolist() for _ in range(3)]
     known = correlation(old, new, past)
-    assert (known.history_nights, known.upper_limit <= 0.3) == (60, True)
+    assert (known.history_nights, known.at_most <= 0.3) == (60, True)
     # The most of both machines; without a history of either, what these nights say.
     rising = [np.exp(0.001 * np.arange(60)).tolist()]
-    assert correlation(old, new, past, rising).upper_limit == 0.95
+    assert correlation(old, new, past, rising).at_most == 0.95
     few = [values[:29] for values in past]
     assert correlation(old, new, past, few) == correlation(old, new)
     assert correlation(old, new).history_nights == 0
@@ -516,6 +516,7 @@ def test_a_slower_machine_is_slower_in_time_and_not_in_slowdown(tmp_path: Path, 
         "machine": "synthetic machine", "campaign": "synthetic", "runs": ["a0", "a1", "a2", "a3"]
     }  # fmt: skip
     assert document["worse"] == 2
+    assert document["night_correlation"].keys() == {"estimate", "at_most", "history_nights"}
     assert "2 of 3 rows changed by more than nights differ; with 4 against 4" in comparison.summary
     assert (
         " If as many nights alternated between the sides, 4 of each, a change of at most"

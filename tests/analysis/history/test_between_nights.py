@@ -137,7 +137,7 @@ def test_the_correlation_of_many_nights_is_found(correlation: float) -> None:
     sides = [correlated_nights(rng, correlation, 20, 40).tolist() for _ in range(2)]
     result = correlation_of_nights(list(zip(*sides, strict=True)))
     assert result.estimate == pytest.approx(correlation, abs=0.07)
-    assert correlation <= result.upper_limit <= correlation + 0.15
+    assert correlation <= result.at_most <= correlation + 0.15
 
 
 @pytest.mark.parametrize("copies", [1, 10])
@@ -149,7 +149,7 @@ def test_the_largest_correlation_is_rarely_missed_however_alike_rows_are(copies:
     rng, missed = np.random.default_rng(10), 0
     for _ in range(300):
         sides = [correlated_nights(rng, 0.6, 1, 10).tolist() * copies for _ in range(2)]
-        missed += correlation_of_nights(list(zip(*sides, strict=True))).upper_limit < 0.6
+        missed += correlation_of_nights(list(zip(*sides, strict=True))).at_most < 0.6
     assert missed <= 26
 
 
@@ -175,7 +175,7 @@ def test_a_history_of_thirty_nights_says_how_much_they_correlate() -> None:
     series = correlated_nights(rng, 0.3, 20, 60).tolist()
     result = correlation_of_history(series)
     assert result.history_nights == 60
-    assert 0.3 <= result.upper_limit <= 0.5
+    assert 0.3 <= result.at_most <= 0.5
     # A series that lacks nights is left out.
     assert correlation_of_history([*series, [1.0] * 40]) == result
     assert correlation_of_history([row[:29] for row in series]) is None
@@ -192,7 +192,7 @@ def test_of_few_nights_or_nights_without_spread_the_worst_correlation_is_assumed
     sides: list[tuple[list[float], list[float]]],
 ) -> None:
     correlation = correlation_of_nights(sides)
-    assert (correlation.estimate, correlation.upper_limit) == (None, 0.95)
+    assert (correlation.estimate, correlation.at_most) == (None, 0.95)
     assert correlation.is_worst
 
 
