@@ -1,4 +1,4 @@
-"""Plain text for the terminal: durations, tables, lines that read as sentences.
+"""Plain text for the terminal: durations, tables, tables with a line for each case.
 
 Text from others is made safe in one place for each output: by `one_line` and `visible` for the
 terminal, and by Jinja for a page (`analysis.report.plots`). That module also turns off formulas in
@@ -137,7 +137,7 @@ def wrapped_lines(line: str, width: int, indent: str = _INDENT) -> list[str]:
     return [part.replace(_KEPT_SPACE, " ") for part in parts]
 
 
-# Lines that read as sentences: one for each case.
+# Tables with a line for each case: its cells can be read as a sentence.
 
 
 @dataclass(frozen=True)
@@ -145,7 +145,7 @@ class Line:
     """The statement on one case."""
 
     #: Name of the case, its figure, its verdict, and more; the most important first.
-    parts: Sequence[str]
+    cells: Sequence[str]
     details: Sequence[str] = ()
     colour: str | None = None
 
@@ -155,36 +155,36 @@ def terminal_columns() -> int:
     return max(WIDTH, shutil.get_terminal_size().columns) if sys.stdout.isatty() else WIDTH
 
 
-def sentences(
-    lines: Sequence[Line], width: int = WIDTH, *, min_parts: int = 3, details: bool = False
+def aligned_lines(
+    lines: Sequence[Line], width: int = WIDTH, *, min_columns: int = 3, details: bool = False
 ) -> list[str]:
-    """Text of each line: its parts in columns, in at most `width` columns.
+    """Text of each line, at most `width` characters wide, with its cells in aligned columns.
 
-    Columns are two spaces apart, or one. If they do not fit, the last parts are omitted, but the
-    first `min_parts` are always shown, the last of them wrapped. With `details`, the omitted parts
-    and the details of each line follow in lines of their own.
+    Columns are two spaces apart, or one. If they do not fit, the last columns are omitted, but the
+    first `min_columns` are always shown, the last of them wrapped. With `details`, the omitted
+    cells and the details of each line follow in lines of their own.
     """
-    parts_of_lines = [[one_line(part) for part in line.parts] for line in lines]
-    widths = [max(map(len, column)) for column in zip(*parts_of_lines, strict=True)]
-    # Narrow gaps are preferred to fewer parts.
+    cells_of_lines = [[one_line(cell) for cell in line.cells] for line in lines]
+    widths = [max(map(len, column)) for column in zip(*cells_of_lines, strict=True)]
+    # Narrow gaps are preferred to fewer columns.
     fitting = (
         (count, gap)
-        for count in range(len(widths), min_parts - 1, -1)
+        for count in range(len(widths), min_columns - 1, -1)
         for gap in ("  ", " ")
         if sum(widths[:count]) + len(gap) * (count - 1) <= width
     )
-    count, gap = next(fitting, (min_parts, "  "))
-    start_of_last_part = sum(widths[: count - 1]) + len(gap) * (count - 1)
-    indent = " " * start_of_last_part if 2 * start_of_last_part <= width else _INDENT
+    count, gap = next(fitting, (min_columns, "  "))
+    start_of_last_column = sum(widths[: count - 1]) + len(gap) * (count - 1)
+    indent = " " * start_of_last_column if 2 * start_of_last_column <= width else _INDENT
 
-    def text_lines(line: Line, parts: Sequence[str]) -> Iterator[str]:
-        padded = map(str.ljust, parts[:count], widths[:count])
+    def text_lines(line: Line, cells: Sequence[str]) -> Iterator[str]:
+        padded = map(str.ljust, cells[:count], widths[:count])
         yield from wrapped_lines(gap.join(padded).rstrip(), width, indent)
-        omitted_parts = gap.join(filter(None, parts[count:]))
-        for detail in filter(None, [omitted_parts, *line.details] if details else []):
+        omitted_cells = gap.join(filter(None, cells[count:]))
+        for detail in filter(None, [omitted_cells, *line.details] if details else []):
             yield from wrapped_lines(f"{_INDENT * 2}{one_line(detail)}", width, _INDENT * 3)
 
     return [
-        "\n".join(text_lines(line, parts))
-        for line, parts in zip(lines, parts_of_lines, strict=True)
+        "\n".join(text_lines(line, cells))
+        for line, cells in zip(lines, cells_of_lines, strict=True)
     ]

@@ -14,7 +14,7 @@ from typing import Any, get_args
 import click
 
 from analysis.display.document import Form, Tabular, formatted_parts, json_text
-from analysis.display.lines import Line, sentences, terminal_columns, visible, wrapped
+from analysis.display.lines import Line, aligned_lines, terminal_columns, visible, wrapped
 from records.errors import InputError
 from records.text import one_line
 
@@ -89,17 +89,17 @@ def prose(text: str, **style: Any) -> str:
 
 @dataclass(frozen=True, kw_only=True)
 class Listing:
-    """A table with a line for each case (`analysis.display.lines.sentences`), then notes."""
+    """A table with a line for each case (`analysis.display.lines.aligned_lines`), then notes."""
 
-    #: Names of the parts of each line.
+    #: Headings of the columns.
     header: Sequence[str]
     lines: Sequence[Line]
     #: Each is shown once.
     notes: Iterable[str] = ()
     #: Explains the header.
     legend: str = ""
-    #: How many of the first parts are shown in a narrow terminal too.
-    min_parts: int = 3
+    #: How many of the first columns are shown in a narrow terminal too.
+    min_columns: int = 3
     #: Names what `details`, the option -v, adds.
     details_hint: str = ""
     details: bool = False
@@ -108,17 +108,17 @@ class Listing:
 
     @property
     def rows(self) -> list[Sequence[str]]:
-        """The parts of each line."""
-        return [line.parts for line in self.lines]
+        """The cells of each line."""
+        return [line.cells for line in self.lines]
 
     def __str__(self) -> str:
         table: list[str] = []
         explanations: list[str] = []
         if self.lines:
-            header, *texts = sentences(
+            header, *texts = aligned_lines(
                 [Line(self.header), *self.lines],
                 terminal_columns(),
-                min_parts=self.min_parts,
+                min_columns=self.min_columns,
                 details=self.details,
             )
             table.append(click.style(header, bold=True))
@@ -131,4 +131,4 @@ class Listing:
         notes = dict.fromkeys([*explanations, *self.notes])
         remarks = [prose(note, dim=True) for note in notes]
         remarks += map(prose, self.conclusions)
-        return "\n\n".join("\n".join(part) for part in (table, remarks) if part)
+        return "\n\n".join("\n".join(texts) for texts in (table, remarks) if texts)

@@ -182,7 +182,7 @@ def list_remedies() -> Answer:
     """List the remedies."""
     remedies = ROOT_REMEDIES.values()
     lines = [Line([remedy.name, remedy.does]) for remedy in remedies]
-    listing = Listing(header=["remedy", "what it does"], lines=lines, min_parts=2)
+    listing = Listing(header=["remedy", "what it does"], lines=lines, min_columns=2)
     return Answer({"remedies": list(map(_remedy_facts, remedies))}, [listing])
 
 

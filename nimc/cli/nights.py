@@ -246,7 +246,7 @@ def _alarm_texts(surveyed: Survey, *, details: bool) -> list[str]:
         lines=list(map(_series_line, shown_series)),
         notes=series_notes,
         legend=_SERIES_LEGEND,
-        min_parts=2,
+        min_columns=2,
         details=details,
     )
     return [str(alarm_listing) or "no alarms", str(series_listing)]

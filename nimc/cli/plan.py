@@ -168,7 +168,7 @@ def _case_listing(planned: Plan, remarks: list[str]) -> Listing:
     """Return a table with a line for each case, and their total."""
     header = ("case", "duration", "node-hours", "nodes", "pairs")
     if not planned.cases:
-        return Listing(header=header, lines=[], notes=remarks, min_parts=4)
+        return Listing(header=header, lines=[], notes=remarks, min_columns=4)
     sums = planned.sums
     duration_and_node_hours = _duration_and_node_hours(
         sums["duration_least_s"],
@@ -181,7 +181,7 @@ def _case_listing(planned: Plan, remarks: list[str]) -> Listing:
         header=header,
         lines=[*map(_case_line, planned.cases), total],
         notes=[_core_hours_text(planned), *_factor_lines(planned.cases), *remarks],
-        min_parts=4,
+        min_columns=4,
     )
 
 

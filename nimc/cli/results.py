@@ -214,7 +214,7 @@ def _effect_line(row: Result) -> Line:
         quantity(rate_b_s, "B/s", 3)
         for rate_b_s in (row.writer_rate_b_s, row.writer_rate_alone_b_s)
     )
-    parts = [
+    cells = [
         case_and_arm(row),
         estimate_text(row.leading_estimate),
         f"{row.verdict}{', emulated' if names_emulation else ''}",
@@ -231,7 +231,7 @@ def _effect_line(row: Result) -> Line:
         f"extra node-hours per 100, on average: {_cost_text(row)}",
         f"writers: {rate}, alone {uncontended_rate}",
     ]
-    return Line(parts, details, _VERDICT_COLOURS.get(row.verdict, "yellow"))
+    return Line(cells, details, _VERDICT_COLOURS.get(row.verdict, "yellow"))
 
 
 def _disagreement_notes(rows: Sequence[Result]) -> list[str]:
@@ -275,13 +275,13 @@ def _cost_text(row: Result) -> str:
 
 
 def _contrast_line(contrast: Contrast) -> Line:
-    parts = [
+    cells = [
         f"{contrast.case} {contrast.treatment}",
         estimate_text(contrast.ratio),
         f"{contrast.kind} against {contrast.against}",
         plural(contrast.pairs, "pair"),
     ]
-    return Line(parts, [f"baseline repeated: {ends_text(contrast.noise_floor)}"])
+    return Line(cells, [f"baseline repeated: {ends_text(contrast.noise_floor)}"])
 
 
 def _caveats(rows: Sequence[Result]) -> list[str]:
@@ -434,7 +434,7 @@ def _comparison_line(row: Comparison) -> Line:
         for estimate in (row.reference, row.this)
     ]
     nights = {"reference": row.reference_nights, "this": row.this_nights}
-    parts = [
+    cells = [
         f"{row.case}{treatment} {METRICS[row.metric]}",
         estimate_text(row.ratio),
         row.text,
@@ -446,7 +446,7 @@ def _comparison_line(row: Comparison) -> Line:
         for side, values_of_nights in nights.items()
         if values_of_nights
     ]
-    return Line(parts, details)
+    return Line(cells, details)
 
 
 # `nimc advise`: which remedy, what it costs, what is not decided.
@@ -530,7 +530,7 @@ def _remedy_line(row: Remedy) -> Line:
         price_and_gain.append(f"gain {gain.value:.2f}")
     low, high = (row[f"next_allocation_{end}"] for end in ("low", "high"))
     next_allocation = None if low is None else Interval(low, high)
-    parts = [
+    cells = [
         f"{row['case']} {row['remedy']}{traffic}",
         estimate_text(net),
         ", ".join(standing_words),
@@ -540,7 +540,7 @@ def _remedy_line(row: Remedy) -> Line:
         f"price: {estimate_text(price)}; gain: {estimate_text(gain)}",
         f"next allocation: {ends_text(next_allocation)}; writes: {estimate_text(write_ratio)}",
     ]
-    return Line(parts, details, _STANDING_COLOURS.get(row["standing"], "yellow"))
+    return Line(cells, details, _STANDING_COLOURS.get(row["standing"], "yellow"))
 
 
 #: A loss of 1 for each B/s, in per cent for each GB/s.

@@ -9,10 +9,10 @@ from analysis.contention.page import errors_parts
 from analysis.display.document import Form, formatted_parts, formatted_table
 from analysis.display.lines import (
     Line,
+    aligned_lines,
     aligned_table,
     broken_command,
     duration,
-    sentences,
     terminal_columns,
     wrapped,
 )
@@ -56,8 +56,8 @@ def lines(pairs: str = "6 pairs") -> list[Line]:
 
 
 def test_a_case_is_one_line_that_reads_as_a_sentence_in_eighty_columns() -> None:
-    """Its parts have 6, 17, 28, 17 and 7 characters: 79 with a space between them, 83 with two."""
-    slower, unknown = sentences(lines())
+    """Its cells have 6, 17, 28, 17 and 7 characters: 79 with a space between them, 83 with two."""
+    slower, unknown = aligned_lines(lines())
     assert slower == (
         "stream 1.61 [1.51, 1.71] slower under emulated writes 26.2 -> 16.4 GB/s 6 pairs"
     )
@@ -66,19 +66,19 @@ def test_a_case_is_one_line_that_reads_as_a_sentence_in_eighty_columns() -> None
 
 def test_what_does_not_fit_a_line_is_left_to_the_details() -> None:
     long = "12 pairs, 1 rejected"
-    assert [text.split("  ")[-1] for text in sentences(lines(long))] == [
+    assert [text.split("  ")[-1] for text in aligned_lines(lines(long))] == [
         "26.2 -> 16.4 GB/s", "3.10 -> 3.17 s",
     ]  # fmt: skip
-    first, second = sentences(lines(long), details=True)
+    first, second = aligned_lines(lines(long), details=True)
     assert [line.strip() for line in first.splitlines()[1:]] == [long, "control: 1.002"]
     assert [line.strip() for line in second.splitlines()[1:]] == ["6 pairs"]
-    wide = sentences(lines(long), width=120)
+    wide = aligned_lines(lines(long), width=120)
     assert [text.split("  ")[-1].strip() for text in wide] == [long, "6 pairs"]
     assert max(map(len, wide)) == 6 + 17 + 28 + 17 + len(long) + 4 * 2
 
 
-def test_the_last_part_that_is_needed_is_wrapped_under_itself() -> None:
-    (text,) = sentences([Line(["name", "1.0", "word " * 4, "more"])], width=24)
+def test_the_last_column_that_is_needed_is_wrapped_under_itself() -> None:
+    (text,) = aligned_lines([Line(["name", "1.0", "word " * 4, "more"])], width=24)
     assert text.splitlines() == ["name  1.0  word word", "           word word"]
 
 

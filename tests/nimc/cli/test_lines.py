@@ -76,7 +76,7 @@ def effects_of(rows: Sequence[Result]) -> Listing:
 def test_an_effect(changes, line):
     listing = effects_of([replace(EFFECT, **changes)])
     (shown,) = listing.lines
-    assert " | ".join(shown.parts) == line
+    assert " | ".join(shown.cells) == line
     assert list(shown.details) == [
         "standard deviation of runs: 2.0 % -> -",
         "baseline repeated: 0.990-1.010; control: 1.000-1.020",
