@@ -2,8 +2,8 @@
 
 Each pair of maxima (`n_par_max`, `n_seq_max`) among the measured numbers of cores gives first
 guesses: the capacity that fits the totals best, and the share that communications keep. The best
-guesses are refined by least squares of the relative deviations of all four curves (computations and
-communications, alone and together) with Cauchy's loss. The guess with the lowest information
+guesses are refined by least squares of the relative differences from all four curves (computations
+and communications, alone and together) with Cauchy's loss. The guess with the lowest information
 criterion wins: another break must improve the fit enough. Parameters that the sweep does not
 determine are None with a reason.
 """
@@ -28,23 +28,23 @@ from analysis.contention.parameters import (
 from analysis.contention.sweep import Array, Curves, Point, Sweep, curves_of
 from records.errors import InputError
 
-#: Cauchy's constant, in standard deviations: larger residuals weigh little in a fit.
+#: Cauchy's constant, in standard deviations: larger differences weigh little in a fit.
 CAUCHY_DEVIATIONS = 2.385
-#: Huber's constant, in standard deviations: when models are compared, larger residuals count
+#: Huber's constant, in standard deviations: when models are compared, larger differences count
 #: linearly, not by their square.
 HUBER_DEVIATIONS = 1.345
-#: When models are compared, residuals beyond this many standard deviations count alike, so that one
-#: measurement cannot justify another break.
+#: When models are compared, differences beyond this many standard deviations count alike, so that
+#: one measurement cannot justify another break.
 OUTLIER_DEVIATIONS = 3.0
 #: Relative noise that is assumed before it is estimated.
 ASSUMED_NOISE = 0.02
-#: Minimum of the estimate.
+#: Minimum of the estimated noise.
 MIN_NOISE = 0.005
-#: Minimum of the estimate from few points: a fit can pass through all of them.
+#: The same for few points: a fit can pass through all of them.
 MIN_NOISE_OF_FEW_POINTS = 0.02
-#: Largest number of points that are few.
+#: Up to this many points count as few.
 FEW_POINTS = 3
-#: The median distance, times this, estimates the standard deviation of normal noise.
+#: The median absolute difference, times this, estimates the standard deviation of normal noise.
 MEDIAN_TO_DEVIATION = 1.4826
 #: Number of rounds in which capacities and shares are computed again.
 ROUNDS = 4
@@ -85,23 +85,24 @@ def fit_model(sweep: Sweep) -> Model:
             f"{sweep.name}: comp_node 0, comm_node 0: no point has comp_par_b_s and comm_par_b_s:"
             " nothing to fit"
         )
-    local, reasons_of_local = _fit_placement(sweep.points_at(0, 0))
-    unidentified, remote = {"local": reasons_of_local}, None
-    node = sweep.numa_per_socket
-    if sweep.numa_nodes <= node:
-        unidentified["remote"] = {"all": "the machine has no NUMA node on another socket"}
-    elif not _can_be_fitted(sweep.points_at(node, node)):
-        unidentified["remote"] = {"all": f"no point has both sides on node {node}"}
+    local, local_reasons = _fit_placement(sweep.points_at(0, 0))
+    #: Why parameters are undetermined: `local` or `remote` -> parameter -> reason.
+    reasons, remote = {"local": local_reasons}, None
+    remote_node = sweep.numa_per_socket  # the first one of the second socket
+    if sweep.numa_nodes <= remote_node:
+        reasons["remote"] = {"all": "the machine has no NUMA node on another socket"}
+    elif not _can_be_fitted(sweep.points_at(remote_node, remote_node)):
+        reasons["remote"] = {"all": f"no point has both sides on node {remote_node}"}
     else:
-        remote, unidentified["remote"] = _fit_placement(sweep.points_at(node, node))
+        remote, reasons["remote"] = _fit_placement(sweep.points_at(remote_node, remote_node))
     calibrated_nodes = {"local": 0}
     if remote is not None:
-        calibrated_nodes["remote"] = node
-    reach = {
-        name: max(point.n for point in sweep.points_at(calibrated, calibrated))
-        for name, calibrated in calibrated_nodes.items()
+        calibrated_nodes["remote"] = remote_node
+    most_cores_measured = {
+        name: max(point.n for point in sweep.points_at(node, node))
+        for name, node in calibrated_nodes.items()
     }
-    cores = max(reach.values())
+    cores = max(most_cores_measured.values())
     return Model(
         name=sweep.name,
         cores=cores,
@@ -109,8 +110,8 @@ def fit_model(sweep: Sweep) -> Model:
         numa_nodes=sweep.numa_nodes,
         local=local,
         remote=remote,
-        reach={name: count for name, count in reach.items() if count < cores},
-        unidentified={name: reasons for name, reasons in unidentified.items() if reasons},
+        reach={name: count for name, count in most_cores_measured.items() if count < cores},
+        unidentified={name: by_parameter for name, by_parameter in reasons.items() if by_parameter},
         notes=sweep.notes,
     )
 
@@ -133,14 +134,15 @@ def _fit_placement(points: list[Point]) -> tuple[Parameters, dict[str, str]]:
 def _best_parameters(curves: Curves) -> Parameters:
     """The parameters with the lowest criterion, among the best guesses and their refinements."""
     guesses = _guesses(curves)
-    distances_of_guesses = (np.abs(residuals(p, curves)) for p in guesses)
-    least_distances = min(distances_of_guesses, key=lambda distances: float(distances.sum()))
-    known = least_distances[least_distances > 0]
-    estimate = MEDIAN_TO_DEVIATION * float(np.median(known)) if known.size else 0.0
+    sizes_by_guess = (np.abs(relative_differences(p, curves)) for p in guesses)
+    sizes = min(sizes_by_guess, key=lambda sizes_of_guess: float(sizes_of_guess.sum()))
+    # A difference of 0 stands for an unknown rate, or an exact fit: neither tells the noise.
+    nonzero = sizes[sizes > 0]
+    estimate = MEDIAN_TO_DEVIATION * float(np.median(nonzero)) if nonzero.size else 0.0
     noise = max(estimate, MIN_NOISE if len(curves.n) > FEW_POINTS else MIN_NOISE_OF_FEW_POINTS)
     uncontended = guesses[0]
     # The plateau is noisy: a knee just above a whole number of cores is at that number.
-    knee = math.ceil(_saturating_cores(uncontended) - 0.1)
+    knee = math.ceil(_knee(uncontended) - 0.1)
 
     def criterion(p: Parameters) -> float:
         return _criterion(p, curves, noise) + TIE_BREAK_PENALTY * abs((p.n_seq_max or knee) - knee)
@@ -159,37 +161,40 @@ def _criterion(p: Parameters, curves: Curves, noise: float) -> float:
     measurements = int(np.isfinite(curves.rates).sum())
     # Both maxima at the same number of cores are one break.
     breaks = {p.n_par_max, p.n_seq_max} - {None}
-    parameter_count = len(_determined_parameters(p, curves.most_cores)) + len(breaks)
+    parameter_count = len(_adjustable_parameters(p, curves.most_cores)) + len(breaks)
     penalty = min(math.log(measurements), MAX_PARAMETER_PENALTY)
-    return 2 * _loss(residuals(p, curves), noise) + parameter_count * penalty
+    return 2 * _loss(relative_differences(p, curves), noise) + parameter_count * penalty
 
 
-def residuals(p: Parameters, curves: Curves) -> Array:
+def relative_differences(p: Parameters, curves: Curves) -> Array:
     """Relative differences of the model from all four curves; 0 for rates that are unknown."""
     grid = np.arange(1, curves.most_cores + 1)
     communications_alone = np.full(grid.shape, p.b_comm_seq_b_s or 0.0)
     predicted = (computations_alone(p, grid), communications_alone, *rates_together(p, grid))
-    deviations = [
-        _deviation(rates[curves.n - 1], measured)
+    differences = [
+        _relative_difference(rates[curves.n - 1], measured)
         for rates, measured in zip(predicted, curves.rates, strict=True)
     ]
-    return np.nan_to_num(np.concatenate(deviations), nan=0.0)
+    return np.nan_to_num(np.concatenate(differences), nan=0.0)
 
 
-def _deviation(predicted: Array, measured: Array) -> Array:
+def _relative_difference(predicted: Array, measured: Array) -> Array:
     """Relative differences, bounded to -2 .. 2 so that a rate of zero cannot outweigh the rest."""
     size = (np.abs(predicted) + np.abs(measured)) / 2
     return (predicted - measured) / np.where(size > 0, size, 1.0)
 
 
-def _loss(relative: Array, noise: float) -> float:
+def _loss(differences: Array, noise: float) -> float:
     """Sum of the losses of all relative differences."""
-    return float(_losses(relative, noise).sum())
+    return float(_losses(differences, noise).sum())
 
 
-def _losses(relative: Array, noise: float) -> Array:
-    """Huber's loss of each relative difference; it no longer grows beyond OUTLIER_DEVIATIONS."""
-    deviations = np.minimum(np.abs(relative) / noise, OUTLIER_DEVIATIONS)
+def _losses(differences: Array, noise: float) -> Array:
+    """Huber's loss of each relative difference; it no longer grows beyond OUTLIER_DEVIATIONS.
+
+    `noise` is the standard deviation of the relative differences.
+    """
+    deviations = np.minimum(np.abs(differences) / noise, OUTLIER_DEVIATIONS)
     linear = HUBER_DEVIATIONS * (deviations - HUBER_DEVIATIONS / 2)
     return np.where(deviations <= HUBER_DEVIATIONS, deviations * deviations / 2, linear)
 
@@ -201,7 +206,7 @@ def _guesses(curves: Curves) -> list[Parameters]:
     """A guess without contention, and guesses for the pairs of maxima that fit the totals best."""
     alone_is_measured = np.isfinite(curves.comp_alone).any()
     comp = curves.comp_alone if alone_is_measured else curves.comp_par
-    b_comp, t_seq = _knee(curves.n[np.isfinite(comp)], comp[np.isfinite(comp)])
+    b_comp, t_seq = _slope_and_plateau(curves.n[np.isfinite(comp)], comp[np.isfinite(comp)])
     comm_alone = curves.comm_alone[np.isfinite(curves.comm_alone)]
     uncontended = replace(
         UNKNOWN,
@@ -225,7 +230,7 @@ def _guesses(curves: Curves) -> list[Parameters]:
     return guesses
 
 
-def _knee(n: CoreCounts, rates: Array) -> tuple[float, float | None]:
+def _slope_and_plateau(n: CoreCounts, rates: Array) -> tuple[float, float | None]:
     """Slope through the origin and plateau of a rate that scales, then saturates.
 
     They are medians on both sides of the split with the smallest loss. The plateau is None if no
@@ -237,7 +242,7 @@ def _knee(n: CoreCounts, rates: Array) -> tuple[float, float | None]:
         beyond = rates[n > split]
         plateau = float(np.median(beyond)) if beyond.size else None
         fitted = np.minimum(n * slope, np.inf if plateau is None else plateau)
-        loss = _loss(_deviation(fitted, rates), ASSUMED_NOISE)
+        loss = _loss(_relative_difference(fitted, rates), ASSUMED_NOISE)
         if plateau is not None:
             loss += 1  # the penalty of a further parameter
         splits.append((loss, slope, plateau))
@@ -248,23 +253,24 @@ def _knee(n: CoreCounts, rates: Array) -> tuple[float, float | None]:
 def _pairs_of_maxima(curves: Curves, uncontended: Parameters) -> CoreCounts:
     """Pairs (n_par_max, n_seq_max) that the measured numbers of cores allow.
 
-    `n_seq_max` is at least the knee of computations alone. If `n_par_max` is larger, the equations
-    do not tell numbers beyond the knee apart, so `n_seq_max` is one of the next two. If
-    computations alone never saturate, `n_seq_max` is the largest number. No maximum is the second
-    largest number: the single measurement beyond it has no slope.
+    `n_seq_max` is at least the knee of computations alone. If `n_par_max` is larger than
+    `n_seq_max`, the equations can predict the same rates with every `n_seq_max` beyond the knee, so
+    only the first two numbers from the knee on are tried. If computations alone never saturate,
+    `n_seq_max` is the largest measured number. The second largest one is never a maximum: the
+    single measurement beyond it has no slope.
     """
     core_counts = [int(n) for n in np.unique(curves.n)]
     second_largest = core_counts[-2:-1]  # empty if only one number was measured
-    maxima = [n for n in core_counts if n not in second_largest]
+    candidates = [n for n in core_counts if n not in second_largest]
     if uncontended.t_seq_max_b_s is None:
-        return np.array([(n, core_counts[-1]) for n in maxima])
-    saturating = [n for n in maxima if n >= int(_saturating_cores(uncontended))]
-    ordered = [(n_par, n_seq) for n_seq in saturating for n_par in maxima if n_par <= n_seq]
-    inverted = [(n_par, n_seq) for n_seq in saturating[:2] for n_par in maxima if n_par > n_seq]
+        return np.array([(n, core_counts[-1]) for n in candidates])
+    from_knee = [n for n in candidates if n >= int(_knee(uncontended))]
+    ordered = [(n_par, n_seq) for n_seq in from_knee for n_par in candidates if n_par <= n_seq]
+    inverted = [(n_par, n_seq) for n_seq in from_knee[:2] for n_par in candidates if n_par > n_seq]
     return np.array(ordered + inverted)
 
 
-def _saturating_cores(uncontended: Parameters) -> float:
+def _knee(uncontended: Parameters) -> float:
     """The number of cores whose demand equals the plateau of computations alone; 0 if unknown."""
     return (uncontended.t_seq_max_b_s or 0.0) / (uncontended.b_comp_seq_b_s or math.inf)
 
@@ -275,16 +281,18 @@ def _capacities(
     """The capacity of each pair of maxima, and its loss on the totals.
 
     The total is min(demand, T(n)), whatever the share of communications. T is linear in three
-    numbers (`_basis`), so they follow from weighted least squares over the saturated totals. The
-    loss is infinite if the flat part of T has no saturated total, or if T grows with more cores.
+    numbers (`_basis`), so they follow from least squares over the saturated totals, reweighted
+    ROUNDS times for Cauchy's loss. The loss is infinite if the flat part of T has no saturated
+    total, or if T grows with more cores.
     """
     demand = n * or_nan(uncontended.b_comp_seq_b_s) + or_nan(uncontended.b_comm_seq_b_s)
     basis = _basis(n, pairs)
     # The median of the large totals, since a single outlier among them would hide the capacity.
     start = float(np.median(totals[totals >= 0.9 * np.quantile(totals, 0.75)]))
     capacity = np.full((len(pairs), len(n)), start)
+    # All pairs at once. Axes: p is the pair, n the number of cores, i and j are the three numbers.
     for _ in range(ROUNDS):
-        deviations = _deviation(capacity, totals) / ASSUMED_NOISE
+        deviations = _relative_difference(capacity, totals) / ASSUMED_NOISE
         cauchy_weight = 1 / (1 + (deviations / CAUCHY_DEVIATIONS) ** 2)
         weight = np.where(demand > capacity, cauchy_weight, 0.0) / totals**2
         gram = np.einsum("pni,pn,pnj->pij", basis, weight, basis)
@@ -293,7 +301,8 @@ def _capacities(
         right_side = np.einsum("pni,pn,n->pi", basis, weight, totals)
         solution = np.linalg.solve(gram + ridge * np.eye(3), right_side[:, :, None])[:, :, 0]
         capacity = np.einsum("pni,pi->pn", basis, solution)
-    loss = _losses(_deviation(np.minimum(demand, capacity), totals), ASSUMED_NOISE).sum(axis=1)
+    differences = _relative_difference(np.minimum(demand, capacity), totals)
+    loss = _losses(differences, ASSUMED_NOISE).sum(axis=1)
     flat = (demand > capacity) & (n <= pairs[:, :1])
     grows = capacity.max(axis=1) > (1 + 2 * ASSUMED_NOISE) * capacity[:, 0]
     return solution, np.where(flat.any(axis=1) & ~grows, loss, np.inf)
@@ -317,17 +326,17 @@ def _basis(n: CoreCounts, pairs: CoreCounts) -> Array:
 
 def _with_capacity(uncontended: Parameters, n_par: int, n_seq: int, solution: Array) -> Parameters:
     """The parameters with the two maxima, and with the three numbers of `_basis`."""
-    t_par, second, delta_r = (float(value) for value in solution)
-    inverted = n_par > n_seq
+    if n_par > n_seq:
+        t_par, t_par2, delta_r = map(float, solution)
+        delta_l = 0.0
+    else:
+        t_par, delta_l, delta_r = map(float, solution)
+        t_par2 = t_par - delta_l * (n_seq - n_par)
     guess = replace(
-        uncontended,
-        n_par_max=n_par,
-        t_par_max_b_s=t_par,
-        delta_l_b_s=0.0 if inverted else max(second, 0.0),
+        uncontended, n_par_max=n_par, t_par_max_b_s=t_par, delta_l_b_s=max(delta_l, 0.0)
     )
     if uncontended.t_seq_max_b_s is None:
         return guess
-    t_par2 = second if inverted else t_par - second * (n_seq - n_par)
     return replace(guess, t_par_max2_b_s=t_par2, n_seq_max=n_seq, delta_r_b_s=delta_r)
 
 
@@ -340,43 +349,47 @@ def _with_shares(guess: Parameters, curves: Curves) -> list[Parameters]:
     """
     b_comp, b_comm = or_nan(guess.b_comp_seq_b_s), or_nan(guess.b_comm_seq_b_s)
     n_par, n_seq = guess.n_par_max or 1, guess.n_seq_max or 1
+    # Between maxima that are more than one core apart, communications still fall (equation 5).
     floor_from = n_seq if n_seq - n_par > 1 else 1
     measured = np.isfinite(curves.comm_par)
     n, rates = curves.n[measured], curves.comm_par[measured]
-    shares = rates / b_comm if b_comm else np.ones_like(rates)
+    measured_shares = rates / b_comm if b_comm else np.ones_like(rates)
     alphas = []
-    for alpha in (0.0, 1.0):
+    for first_share in (0.0, 1.0):
+        share = first_share
         for _ in range(ROUNDS):
-            demand = n * b_comp + alpha * b_comm
+            demand = n * b_comp + share * b_comm
             at_floor = (n >= floor_from) & (demand >= or_nan(guess.t_par_max_b_s))
-            alpha = float(np.median(shares[at_floor if at_floor.any() else n == n.max()]))
-        alphas.append(min(max(alpha, 0.0), 1.0))
+            if not at_floor.any():
+                at_floor = n == n.max()
+            share = float(np.median(measured_shares[at_floor]))
+        alphas.append(min(max(share, 0.0), 1.0))
     return [replace(guess, alpha=alpha) for alpha in dict.fromkeys(alphas)]
 
 
 # Least squares.
 
 
-def _determined_parameters(p: Parameters, most_cores: int) -> list[str]:
-    """The continuous parameters that points of up to `most_cores` cores determine."""
-    undetermined = {name for name in CONTINUOUS_PARAMETERS if getattr(p, name) is None}
+def _adjustable_parameters(p: Parameters, most_cores: int) -> list[str]:
+    """The continuous parameters that least squares can adjust to points of up to `most_cores`."""
+    fixed = {name for name in CONTINUOUS_PARAMETERS if getattr(p, name) is None}
     if not p.b_comm_seq_b_s:
-        undetermined |= {"b_comm_seq_b_s", "alpha"}
+        fixed |= {"b_comm_seq_b_s", "alpha"}
     if p.n_par_max is not None and p.n_seq_max is not None:
         if p.n_par_max <= p.n_seq_max:
-            undetermined.add("t_par_max2_b_s")
+            fixed.add("t_par_max2_b_s")
         if p.n_par_max >= p.n_seq_max:
-            undetermined.add("delta_l_b_s")
+            fixed.add("delta_l_b_s")
         if max(p.n_par_max, p.n_seq_max) >= most_cores:
-            undetermined |= {"t_par_max2_b_s", "delta_r_b_s"}
+            fixed |= {"t_par_max2_b_s", "delta_r_b_s"}
     elif p.n_par_max == most_cores:
-        undetermined.add("delta_l_b_s")
-    return [name for name in CONTINUOUS_PARAMETERS if name not in undetermined]
+        fixed.add("delta_l_b_s")
+    return [name for name in CONTINUOUS_PARAMETERS if name not in fixed]
 
 
 def _refined(p: Parameters, curves: Curves, noise: float) -> Parameters:
     """Least squares of the continuous parameters with Cauchy's loss. Numbers of cores are fixed."""
-    names = _determined_parameters(p, curves.most_cores)
+    names = _adjustable_parameters(p, curves.most_cores)
     start = np.array([float(getattr(p, name)) for name in names])
     is_slope = np.array([name.startswith("delta_") for name in names])
     is_share = np.array([name == "alpha" for name in names])
@@ -388,12 +401,12 @@ def _refined(p: Parameters, curves: Curves, noise: float) -> Parameters:
         parameters = dict(zip(names, map(float, scaled * unit), strict=True))
         return _with_total_at_n_seq(replace(p, **parameters))  # type: ignore[arg-type]
 
-    # A slope may lose a third of the capacity with one core. delta_l cannot be negative, since
+    # A slope may take at most a third of the capacity per core. delta_l cannot be negative, since
     # t_par_max is the largest total. Some published delta_r are negative.
     upper = np.where(is_slope, curves.most_cores / 3, np.where(is_share, 1.0, 3.0))
     lower = np.array([-curves.most_cores / 3 if name == "delta_r_b_s" else 0.0 for name in names])
     solved = least_squares(
-        lambda scaled: residuals(build(scaled), curves),
+        lambda scaled: relative_differences(build(scaled), curves),
         np.clip(start / unit, lower, upper),
         bounds=(lower, upper),
         loss="cauchy",
@@ -407,8 +420,8 @@ def _with_total_at_n_seq(p: Parameters) -> Parameters:
     """The parameters with `t_par_max2` as the slope gives it (equation 1)."""
     if p.n_seq_max is None or p.n_par_max is None or p.n_par_max > p.n_seq_max:
         return p
-    loss = (p.delta_l_b_s or 0.0) * (p.n_seq_max - p.n_par_max)
-    return replace(p, t_par_max2_b_s=or_nan(p.t_par_max_b_s) - loss)
+    lost_b_s = (p.delta_l_b_s or 0.0) * (p.n_seq_max - p.n_par_max)
+    return replace(p, t_par_max2_b_s=or_nan(p.t_par_max_b_s) - lost_b_s)
 
 
 # Parameters that a sweep does not determine.
@@ -440,14 +453,16 @@ def _without_undetermined(p: Parameters, curves: Curves) -> tuple[Parameters, di
             replace(p, t_seq_max_b_s=None), grid
         )
         if not lowered[n - 1].any():
-            reason = "the shared capacity already limits computations alone, below it"
+            reason = "the shared capacity limits computations alone before they reach this maximum"
             reasons["t_seq_max_b_s"] = reason
     if p.b_comm_seq_b_s is None:
         reason = "communications alone were not measured"
         reasons = dict.fromkeys((*capacity_parameters, "b_comm_seq_b_s"), reason) | reasons
     elif p.t_par_max_b_s is None:
-        losses = _largest_losses(curves)
-        reason = f"no capacity up to {most_cores} cores fits better than noise alone{losses}"
+        largest_losses = _largest_losses_text(curves)
+        reason = (
+            f"no capacity up to {most_cores} cores fits better than noise alone{largest_losses}"
+        )
         reasons = dict.fromkeys(capacity_parameters, reason) | reasons
     else:
         n_par, n_seq = p.n_par_max or most_cores, p.n_seq_max
@@ -465,7 +480,7 @@ def _without_undetermined(p: Parameters, curves: Curves) -> tuple[Parameters, di
     return replace(p, **dict.fromkeys(reasons)), reasons
 
 
-def _largest_losses(curves: Curves) -> str:
+def _largest_losses_text(curves: Curves) -> str:
     """The largest loss of each side with the other running, in words; empty if none was measured.
 
     If losses are large but the capacity is unknown, the equations do not describe the machine.
@@ -474,10 +489,10 @@ def _largest_losses(curves: Curves) -> str:
         ("computations", curves.comp_alone, curves.comp_par),
         ("communications", curves.comm_alone, curves.comm_par),
     )
-    losses = []
+    lost_shares = []
     for name, alone, together in sides:
         measured = np.isfinite(together) & (alone > 0)
         if measured.any():
-            loss = 1 - float((together[measured] / alone[measured]).min())
-            losses.append(f"{name} {max(loss, 0.0):.0%}")
-    return f"; largest losses measured: {', '.join(losses)}" if losses else ""
+            lost_share = 1 - float((together[measured] / alone[measured]).min())
+            lost_shares.append(f"{name} {max(lost_share, 0.0):.0%}")
+    return f"; largest losses measured: {', '.join(lost_shares)}" if lost_shares else ""

@@ -27,39 +27,42 @@ from records.groups import grouped
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
 
-#: The report's colours for computations, for communications, and for computations alone.
-COMP_COLOUR, COMM_COLOUR, ALONE_COLOUR = "spin", "off", "other"
+#: Names of colours in the report's palette: those of two arms, and the one for all other names.
+COMP_COLOUR_NAME, COMM_COLOUR_NAME, ALONE_COLOUR_NAME = "spin", "off", "other"
 _GB = 1e9
 
 
-def stacked_plot(prediction: Prediction, points: Sequence[Point], name: str) -> Markup:
+def stacked_plot(prediction: Prediction, points: Sequence[Point], id_prefix: str) -> Markup:
     """Draw both rates, stacked, over the number of cores, in the style of Figure 2 of the paper.
 
-    Areas and the line (computations alone) are predictions; points are measured.
+    Areas and the line (computations alone) are predictions; points are measured. `id_prefix` makes
+    the ids in the SVG unique.
     """
     n = prediction.n
-    comp, comm = prediction.comp_par_b_s / _GB, prediction.comm_par_b_s / _GB
+    comp_gb_s, comm_gb_s = prediction.comp_par_b_s / _GB, prediction.comm_par_b_s / _GB
+    comp_colour, comm_colour = light_colour(COMP_COLOUR_NAME), light_colour(COMM_COLOUR_NAME)
+    alone_colour = light_colour(ALONE_COLOUR_NAME)
     with drawing(3.1) as figure:
         axes = figure.subplots()
-        axes.fill_between(n, 0, comp, color=light_colour(COMP_COLOUR), alpha=0.45, lw=0)
-        axes.fill_between(n, comp, comp + comm, color=light_colour(COMM_COLOUR), alpha=0.45, lw=0)
-        axes.plot(n, prediction.comp_alone_b_s / _GB, color=light_colour(ALONE_COLOUR), lw=1.6)
+        axes.fill_between(n, 0, comp_gb_s, color=comp_colour, alpha=0.45, lw=0)
+        axes.fill_between(n, comp_gb_s, comp_gb_s + comm_gb_s, color=comm_colour, alpha=0.45, lw=0)
+        axes.plot(n, prediction.comp_alone_b_s / _GB, color=alone_colour, lw=1.6)
         measured = curves_of(points)
         total = measured.comp_par + measured.comm_par
-        _draw_measured(axes, measured.n, measured.comp_alone, light_colour(ALONE_COLOUR), "D")
-        _draw_measured(axes, measured.n, measured.comp_par, light_colour(COMP_COLOUR), "s")
-        _draw_measured(axes, measured.n, total, light_colour(COMM_COLOUR), "o")
+        _draw_measured(axes, measured.n, measured.comp_alone, alone_colour, "D")
+        _draw_measured(axes, measured.n, measured.comp_par, comp_colour, "s")
+        _draw_measured(axes, measured.n, total, comm_colour, "o")
         _finish_axes(axes, n)
         axes.set_ylabel("GB/s")
         _start_at_zero(axes, axes.dataLim.y1)
-        return themed_svg(figure, name, "Stacked bandwidth over the number of computing cores")
+        return themed_svg(figure, id_prefix, "Stacked bandwidth over the number of computing cores")
 
 
 def grid_plot(
     predictions: Sequence[Prediction],
     points: Iterable[Point],
     calibrated_nodes: Sequence[int],
-    name: str,
+    id_prefix: str,
 ) -> Markup:
     """Draw all placements: a column per node of computations, a row per node of communications.
 
@@ -75,25 +78,25 @@ def grid_plot(
             len(comm_nodes), len(comp_nodes), sharex=True, sharey=True, squeeze=False
         )
         for prediction in predictions:
-            comp, comm = prediction.comp_node, prediction.comm_node
-            axes = panels[comm_nodes.index(comm), comp_nodes.index(comp)]
-            _draw_placement(axes, prediction, points_of_placements.get((comp, comm), []))
-            is_calibrated = comp == comm and comp in calibrated_nodes
-            title = f"computations {comp}, communications {comm}"
+            comp_node, comm_node = prediction.comp_node, prediction.comm_node
+            axes = panels[comm_nodes.index(comm_node), comp_nodes.index(comp_node)]
+            _draw_placement(axes, prediction, points_of_placements.get((comp_node, comm_node), []))
+            is_calibrated = comp_node == comm_node and comp_node in calibrated_nodes
+            title = f"computations {comp_node}, communications {comm_node}"
             axes.set_title(title, fontsize=7.5, fontweight="bold" if is_calibrated else "normal")
         _start_at_zero(panels[0, 0], max(axes.dataLim.y1 for axes in panels.flat))
         for axes in panels[:-1].flat:
             axes.set_xlabel("")
         for axes in panels[:, 0]:
             axes.set_ylabel("GB/s")
-        return themed_svg(figure, name, "Predicted and measured bandwidth of every placement")
+        return themed_svg(figure, id_prefix, "Predicted and measured bandwidth of every placement")
 
 
 def _draw_placement(axes: Axes, prediction: Prediction, points: Sequence[Point]) -> None:
     n, measured = prediction.n, curves_of(points)
     for side, colour, marker in (
-        ("comp", light_colour(COMP_COLOUR), "s"),
-        ("comm", light_colour(COMM_COLOUR), "o"),
+        ("comp", light_colour(COMP_COLOUR_NAME), "s"),
+        ("comm", light_colour(COMM_COLOUR_NAME), "o"),
     ):
         together, alone = getattr(measured, f"{side}_par"), getattr(measured, f"{side}_alone")
         axes.plot(n, getattr(prediction, f"{side}_par_b_s") / _GB, color=colour, lw=1.6)
@@ -152,9 +155,9 @@ def render(model: Model, sweep: Sweep | None) -> str:
             for name, value in errors.items()
         },
         parameters=parameter_rows(model),
-        comp=COMP_COLOUR,
-        comm=COMM_COLOUR,
-        alone=ALONE_COLOUR,
+        comp=COMP_COLOUR_NAME,
+        comm=COMM_COLOUR_NAME,
+        alone=ALONE_COLOUR_NAME,
     )
 
 
@@ -256,7 +259,10 @@ def _cell(value: float | None, name: str) -> str:
 
 
 def errors_parts(errors_by_model: dict[str, Errors], notes: list[str]) -> list[str | Table]:
-    """The caveats, and the errors in percent: a column for each row of Table 2 of the paper."""
+    """The caveats, and the errors in percent: a column for each model.
+
+    In Table 2 of the paper each model is a row.
+    """
     cells = [
         [
             field.name.replace("_", " "),
@@ -269,7 +275,10 @@ def errors_parts(errors_by_model: dict[str, Errors], notes: list[str]) -> list[s
 
 
 def placement_errors_table(rows: list[PlacementErrors]) -> Table:
-    """Errors on each placement, percent; `sample`: the model was fitted to it."""
+    """Errors on each placement, percent.
+
+    As in the paper, a placement that the model was calibrated on is a `sample`.
+    """
     cells = [
         [
             str(row.comp_node),
