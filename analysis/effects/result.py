@@ -94,7 +94,8 @@ class Result:
     unit: str
     #: Time under the treatment / time of the baseline. None below six pairs, like all estimates.
     slowdown: Estimate | None
-    #: Interval of the repeated baseline against the baseline (off against off).
+    #: Baseline repeatability: interval of the repeated baseline against the baseline (off against
+    #: off).
     noise_floor: Interval | None
     #: Interval of the control against the baseline.
     control: Interval | None

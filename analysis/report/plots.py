@@ -150,9 +150,9 @@ def drawing(
 
 
 def themed_svg(
-    figure: Figure, name: str, title: str, hover: Mapping[str, Sequence[str]] = {}
+    figure: Figure, id_prefix: str, title: str, hover: Mapping[str, Sequence[str]] = {}
 ) -> Markup:
-    """Return `figure` as an `<svg>` element for a page; `name` makes its ids unique.
+    """Return `figure` as an `<svg>` element for a page; `id_prefix` makes its ids unique.
 
     `hover`: id of a group of points -> what a pointer shows of each of them.
     """
@@ -172,9 +172,9 @@ def themed_svg(
         svg = re.sub(rf'(<svg[^>]*?) {side}="[^"]*"', r"\1", svg, count=1)
     svg = svg.replace("<svg", f'<svg role="img" aria-label="{escape(title)}"', 1)
     # Only ids are changed, since a label may contain `grid=fine`.
-    svg = re.sub(r'(\bid="|href="#|url\(#)', rf"\g<1>{name}-", svg)
+    svg = re.sub(r'(\bid="|href="#|url\(#)', rf"\g<1>{id_prefix}-", svg)
     for group, texts in hover.items():
-        svg = _with_point_titles(svg, f"{name}-{group}", texts)
+        svg = _with_point_titles(svg, f"{id_prefix}-{group}", texts)
     for css_name, (colour, _) in _VARIABLES.items():
         svg = svg.replace(colour, f"var(--{css_name})")
     return Markup(svg.replace(f"'{_FONT}'", "var(--font)"))

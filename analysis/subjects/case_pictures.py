@@ -152,20 +152,20 @@ def ratios_plot(pairs: pl.DataFrame, rows: Sequence[Result], name: str = "pairs"
         if has_one_baseline and repeatability:
             colour = light_colour(repeatability_colour(repeatability))
             axes.axvspan(repeatability.low, repeatability.high, color=colour, alpha=0.45)
-        for line, row in enumerate(rows):
+        for y, row in enumerate(rows):
             if not has_one_baseline:
-                draw_repeatability(axes, row.noise_floor, line)
+                draw_repeatability(axes, row.noise_floor, y)
             arm_pairs = pairs.filter(pl.col("arm") == row.arm)
             ratios = arm_pairs["ratio"].to_numpy()
-            heights = line + np.linspace(-0.12, 0.3, len(ratios) + 2)[1:-1]
-            style = {"alpha": 0.7, "mew": 0, "rasterized": is_rasterized, "gid": f"pairs-{line}"}
+            heights = y + np.linspace(-0.12, 0.3, len(ratios) + 2)[1:-1]
+            style = {"alpha": 0.7, "mew": 0, "rasterized": is_rasterized, "gid": f"pairs-{y}"}
             draw_points(axes, ratios, heights, row.arm, marker(row.arm), 4.4, **style)
             if not is_rasterized:
-                hover[f"pairs-{line}"] = [
+                hover[f"pairs-{y}"] = [
                     f"block {block}, pair {pair}: {ratio:.3f}"
                     for block, pair, ratio in arm_pairs.select("block", "pair", "ratio").iter_rows()
                 ]
-            draw_slowdown(axes, row, line - 0.27)
+            draw_slowdown(axes, row, y - 0.27)
         return hover
 
     estimates = estimates_text((row.arm, row.slowdown) for row in rows)

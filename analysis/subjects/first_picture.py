@@ -37,8 +37,8 @@ if TYPE_CHECKING:
 
 #: Width of the picture of all cases on wide screens, inches.
 WIDE_IN = 9.9
-#: The picture has all effects if there are at most so many, and no line of their labels has more
-#: characters than this.
+#: Maximum number of effects in a picture that has all of them, and maximum number of characters in
+#: each line of their labels.
 _MAX_EFFECTS, _MAX_LINE_CHARACTERS = 12, 36
 
 
@@ -57,14 +57,14 @@ def first_picture_view(run: RunData) -> View | None:
     if not rows:
         return None
     on_one_node = cases_on_one_node(run)
-    published_rows = [
+    paper_rows = [
         figure_3_rows().get(row.workload)
         if row.case in on_one_node and writes_as_the_paper(row)
         else None
         for row in rows
     ]
-    published_by_workload = {row.workload: row for row in published_rows if row}
-    published_slowdowns = [row.slowdown if row else None for row in published_rows]
+    published = {paper_row.workload: paper_row for paper_row in paper_rows if paper_row}
+    published_slowdowns = [paper_row.slowdown if paper_row else None for paper_row in paper_rows]
     return View(
         pictures=[overview_plot(rows, published_slowdowns, "slowdown")],
         wide_in=WIDE_IN,
@@ -73,8 +73,8 @@ def first_picture_view(run: RunData) -> View | None:
         has_control=any(row.control for row in rows),
         has_next_allocation=any(row.next for row in rows),
         published_texts=[
-            f"{PAPER_NAMES[workload]} {row.slowdown:.2f} ({row.table})"
-            for workload, row in published_by_workload.items()
+            f"{PAPER_NAMES[workload]} {paper_row.slowdown:.2f} ({paper_row.table})"
+            for workload, paper_row in published.items()
         ],
         published_machine=FIGURE_3_MACHINE,
     )
@@ -93,27 +93,27 @@ def overview_plot(rows: Sequence[Result], published: Sequence[float | None], nam
     labels = [
         row.case if row.arm == DEFAULT_TREATMENT else f"{row.case} {label(row.arm)}" for row in rows
     ]
-    published_points = [(value, line) for line, value in enumerate(published) if value is not None]
+    published_points = [(value, y) for y, value in enumerate(published) if value is not None]
 
     def draw(figure: Figure) -> Hover:
         axes = rows_axes(figure, labels, SLOWDOWN_AXIS)
-        right_edge = axes.get_yaxis_transform()
-        for line, row in enumerate(rows):
-            draw_repeatability(axes, row.noise_floor, line)
-            draw_bar(axes, row.control, line + 0.22, light_colour("spin"), 3)
-            draw_slowdown(axes, row, line)
+        x_of_axes_y_of_data = axes.get_yaxis_transform()  # x = 1 is the right edge
+        for y, row in enumerate(rows):
+            draw_repeatability(axes, row.noise_floor, y)
+            draw_bar(axes, row.control, y + 0.22, light_colour("spin"), 3)
+            draw_slowdown(axes, row, y)
             axes.text(
                 1.02,
-                line,
+                y,
                 estimate_text(row.leading_estimate),
                 va="center",
                 size="small",
-                transform=right_edge,
+                transform=x_of_axes_y_of_data,
             )
         style: dict[str, Any] = {"ms": 7, "mfc": "none", "mec": light_colour("ink"), "mew": 1.4}
         if published_points:
-            slowdowns, lines = zip(*published_points, strict=True)
-            axes.plot(slowdowns, lines, "D", gid="published", **style)
+            slowdowns, heights = zip(*published_points, strict=True)
+            axes.plot(slowdowns, heights, "D", gid="published", **style)
         return {}
 
     estimates = zip(labels, (row.leading_estimate for row in rows), strict=True)
@@ -123,9 +123,7 @@ def overview_plot(rows: Sequence[Result], published: Sequence[float | None], nam
     if any(row.control for row in rows):
         caption += " Bar below: control, a busy process instead of the writers."
     if published_points:
-        published_texts = "; ".join(
-            f"{rows[line].case} {value:.3f}" for value, line in published_points
-        )
+        published_texts = "; ".join(f"{rows[y].case} {value:.3f}" for value, y in published_points)
         title += f". Published: {published_texts}"
         caption += " Diamond: published by Groves, Grant and Arnold (2016)."
     return Picture(
