@@ -112,7 +112,7 @@ class AloneRates:
         runner.writers.alone_b_s[writes] = measured.rates_b_s
         runner.writers.counted_alone_b_s[writes] = measured.counted_b_s
         runner.lead_in.expect(writes, measured.needed_s)
-        runner.row_s = max(runner.row_s, measured.row_s)
+        runner.rate_row_interval_s = max(runner.rate_row_interval_s, measured.row_s)
 
     @staticmethod
     def _over_rdma(writes: Writes) -> bool:
@@ -201,7 +201,8 @@ class AloneRates:
     ) -> bool:
         """Wait for `n_rows` rows of each writer; return whether all have them, or have ended."""
         return await self._runner.hub.wait_for(
-            lambda: all(len(state.rows) >= n_rows or state.ended for state in states), timeout_s
+            lambda: all(len(state.rows) >= n_rows or state.end_reason for state in states),
+            timeout_s,
         )
 
     def _timeout_s(self, states: Sequence[WriterState], n_rows: int) -> float:
@@ -271,8 +272,8 @@ class AloneRates:
         """Raise BlockError if a writer has ended, or has reported fewer than `n_rows` rows."""
         for state in states:
             writer = _writer_name(writes, state)
-            if state.ended:
-                raise BlockError("injector_never_ready", f"{writer}: {state.ended}")
+            if state.end_reason:
+                raise BlockError("injector_never_ready", f"{writer}: {state.end_reason}")
             if len(state.rows) < n_rows:
                 timeout_s = self._timeout_s(states, n_rows)
                 log = log_of(self._runner.plan.logs, state.writer, "origin")

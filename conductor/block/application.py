@@ -134,7 +134,7 @@ async def _await_end(
     """Wait until the application or a writer ends, or for the timeout."""
     end = asyncio.ensure_future(process.wait())
     writer_end = asyncio.ensure_future(
-        hub.wait_for(lambda: any(state.ended for state in states), timeout_s)
+        hub.wait_for(lambda: any(state.end_reason for state in states), timeout_s)
     )
     waiting: set[asyncio.Future[int] | asyncio.Future[bool]] = {end, writer_end}
     done, _ = await asyncio.wait(waiting, timeout=timeout_s, return_when=asyncio.FIRST_COMPLETED)
@@ -145,8 +145,8 @@ async def _await_end(
     if writer_end in done and writer_end.exception() is not None:
         await writer_end
     for state in states:
-        if state.ended:
-            run.fail("injector_died", f"writer {state.number}: {state.ended}")
+        if state.end_reason:
+            run.fail("injector_died", f"writer {state.number}: {state.end_reason}")
     run.fail("application_hung", f"did not end within {timeout_s:g} s")
 
 
@@ -185,17 +185,16 @@ class LeadIn:
         """Record how long writers needed between two runs, or will need."""
         self._needed_s.setdefault(writes, []).append(needed_s)
 
-    def wait_s(self, now_s: float, writes: Writes | None = None) -> float:
-        """Return how long a run that is ready at `now_s` must wait; 0 for the block's first.
+    def record_ready(self, writes: Writes, now_s: float) -> None:
+        """Record how long writers needed that are ready at `now_s`, unless the run is the first."""
+        if self._last_end_s is not None:
+            self.expect(writes, now_s - self._last_end_s)
 
-        If `writes` are given, the time that they needed is recorded.
-        """
+    def wait_s(self, now_s: float) -> float:
+        """Return how long a run that is ready at `now_s` must wait; 0 for the block's first."""
         if self._last_end_s is None:
             return 0.0
-        needed_s = now_s - self._last_end_s
-        if writes is not None:
-            self.expect(writes, needed_s)
-        return max(self.required_s - needed_s, 0.0)
+        return max(self.required_s - (now_s - self._last_end_s), 0.0)
 
     def length_s(self, start_s: float) -> float | None:
         """Return the lead-in of the application that started at `start_s`; None for the first."""

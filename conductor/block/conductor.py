@@ -117,7 +117,7 @@ async def warm_up(runner: BlockRunner, store: Store, rates: AloneRates) -> None:
     plan = runner.plan
     earlier_blocks = read_notes(plan.logs.parent, length.FILE, length.Lengthening)
     runner.doublings = max((block.doublings for block in earlier_blocks), default=0)
-    shortest_s = length.LEAST_ROWS * runner.row_s
+    shortest_s = length.LEAST_ROWS * runner.rate_row_interval_s
     warmups_left = plan.warmups
     pair = -1
     while warmups_left:

@@ -34,7 +34,7 @@ class Demands:
             return self._rails
         return list(dict.fromkeys(device for writes in self._kinds for device in writes.devices))
 
-    def silent_directions(self, treatment: Treatment) -> list[TrafficDirection]:
+    def forbidden_directions(self, treatment: Treatment) -> list[TrafficDirection]:
         """Return the directions in which the block's other runs write, but this one must not.
 
         Empty if this treatment writes.

@@ -70,8 +70,8 @@ class WriterState:
     #: True while its passive side is still to be suspended at the first row.
     freezes: bool = False
     listening: bool = False
-    #: Why an end of it ended; None while both run.
-    ended: str | None = None
+    #: Why its origin side or passive side has ended; None while both run.
+    end_reason: str | None = None
 
     @property
     def writer(self) -> Writer:
@@ -237,7 +237,7 @@ class Hub:
     ) -> list[WriterState]:
         """Start writers: passive sides first, then, once they listen, the origins."""
         states = await self.start_passive_sides(injector, writers, timeout_s)
-        if not any(state.ended for state in states):
+        if not any(state.end_reason for state in states):
             self._start_ends("origin", injector, writers)
         return states
 
@@ -265,12 +265,12 @@ class Hub:
         self._start_ends("target", injector, writers)
 
         def listening() -> bool:
-            return all(state.listening or state.ended for state in states)
+            return all(state.listening or state.end_reason for state in states)
 
         if not await self.wait_for(listening, timeout_s):
             for state in states:
-                if not state.listening and not state.ended:
-                    state.ended = f"its passive side did not listen within {timeout_s:.0f} s"
+                if not state.listening and not state.end_reason:
+                    state.end_reason = f"its passive side did not listen within {timeout_s:.0f} s"
         return states
 
     def _start_ends(self, role: EndRole, injector: Injector, writers: list[Writer]) -> None:
@@ -397,7 +397,7 @@ class Hub:
         """Record news of a writer; `ahead_s` is its agent's clock minus the conductor's."""
         series = state.series
         state.listening |= news.listening
-        state.ended = state.ended or news.ended
+        state.end_reason = state.end_reason or news.ended
         series.transport = news.transport or series.transport
         series.meter = news.meter or series.meter
         series.samples += [sample._replace(at_s=sample.at_s - ahead_s) for sample in news.samples]

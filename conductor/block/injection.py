@@ -47,7 +47,7 @@ PERIOD_S = 10.0
 #: Time between two checks of the command and for a request to stop, seconds.
 _POLL_S = 0.1
 #: Timeout for the rows that cover the end of a reading, seconds.
-_LAST_ROWS_TIMEOUT_S = 10.0
+_LAST_RATE_ROWS_TIMEOUT_S = 10.0
 #: A requested rate counts as reached from this share on, since limiters are imprecise.
 _REACHED_SHARE = 0.9
 #: Rows are dropped if they ended this long before the end of the last reading, seconds.
@@ -256,7 +256,8 @@ class InjectionConductor:
     async def _shows_disturbed_alone(self, runner: BlockRunner, states: list[WriterState]) -> bool:
         """Return whether the writers, without the command, exceed their rates alone."""
         start_s = clock.now_s()
-        await _wait_until(runner.hub, states, start_s + length.LEAST_ROWS * runner.row_s)
+        covered_s = start_s + length.LEAST_ROWS * runner.rate_row_interval_s
+        await _wait_until(runner.hub, states, covered_s)
         end_s = clock.now_s()
         await _await_covering_rows(runner.hub, states, end_s)
         series = Series(writers=[state.series.copy() for state in states])
@@ -300,7 +301,7 @@ class InjectionConductor:
         await self.command.start()
         self._update_head(command_start_s=self.command.start_s)
         stop_s = self._reading_start_s + (self._request.length_s or math.inf)
-        shortest_s = length.LEAST_ROWS * runner.row_s
+        shortest_s = length.LEAST_ROWS * runner.rate_row_interval_s
         ended_by: EndedBy | None = None
         while ended_by is None:
             await self._wait(runner.hub, states, min(self._reading_start_s + PERIOD_S, stop_s))
@@ -426,7 +427,8 @@ def _reached_share(rates_b_s: tuple[float, float]) -> float:
 
 def _why_ended(states: Sequence[WriterState]) -> str | None:
     """Return why a writer has ended; None while all write."""
-    return next((f"writer {state.number}: {state.ended}" for state in states if state.ended), None)
+    reasons = (f"writer {state.number}: {state.end_reason}" for state in states if state.end_reason)
+    return next(reasons, None)
 
 
 async def _wait_until(hub: Hub, states: Sequence[WriterState], end_s: float) -> None:
@@ -438,9 +440,11 @@ async def _await_covering_rows(hub: Hub, states: Sequence[WriterState], end_s: f
     """Wait for the rows that cover the end of a window."""
 
     def is_covered() -> bool:
-        return all(state.ended or (last_end_s(state.series) or 0.0) >= end_s for state in states)
+        return all(
+            state.end_reason or (last_end_s(state.series) or 0.0) >= end_s for state in states
+        )
 
-    await hub.wait_for(is_covered, _LAST_ROWS_TIMEOUT_S)
+    await hub.wait_for(is_covered, _LAST_RATE_ROWS_TIMEOUT_S)
 
 
 def _drop_reports(state: WriterState, before_s: float) -> None:

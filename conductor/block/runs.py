@@ -1,4 +1,9 @@
-"""Measures the runs of one block: starts writers and application, judges runs, makes samples."""
+"""Measures the runs of one block: starts writers and application, judges runs, makes samples.
+
+A *rate row* is the rate that a writer reports for an interval. A *counter row* is what a tool or a
+node counted during a run. The *lead-in* is the time from the end of one application to the start of
+the next; it is the same before every run (`application.LeadIn`).
+"""
 
 from __future__ import annotations
 
@@ -46,12 +51,12 @@ from records.treatment import Writes
 
 #: Length of a timetable, as a multiple of the block's longest run so far.
 _TIMETABLE_RUNS = 10.0
-#: Timeout for the rows that cover the end of the window, seconds: on an emulated processor a row
-#: of one second may come several seconds late.
-_LAST_ROWS_TIMEOUT_S = 10.0
+#: Timeout for the rate rows that cover the end of the window, seconds: on an emulated processor a
+#: row of one second may come several seconds late.
+_LAST_RATE_ROWS_TIMEOUT_S = 10.0
 #: Up to this number of nodes, each node has counter rows of its own. With more nodes, these rows
 #: would take more space than everything else that is stored about a run.
-MOST_NODES_WITH_ROWS = 64
+MAX_NODES_WITH_COUNTER_ROWS = 64
 
 
 class BlockError(Exception):
@@ -94,9 +99,9 @@ class BlockRunner:
         self._accepted_conditions: list[list[NodeConditions]] = []
         #: Writes whose rate alone must be measured again: later rates show that it was disturbed.
         self.writes_to_remeasure: set[Writes] = set()
-        #: Time from one row to the next of the slowest writer; 0 if none reports rows.
-        self.row_s = 0.0
-        #: How often the length of the check's runs is doubled.
+        #: Time from one rate row to the next of the slowest writer, seconds; 0 if none reports any.
+        self.rate_row_interval_s = 0.0
+        #: How many times the length of the check's runs has been doubled.
         self.doublings = 0
         #: Outcomes of the runs, in their order.
         self.outcomes: list[str] = []
@@ -111,40 +116,40 @@ class BlockRunner:
         run.start_s = clock.now_s()
         self.writers.restarted = False
         if writes is None:
-            recorded = await self._run_without_writers(run)
+            complete_series = await self._run_without_writers(run)
         elif writes.has_timetable:
-            recorded = await self._run_under_timetable(run, writes)
+            complete_series = await self._run_under_timetable(run, writes)
         else:
-            recorded = await self._run_under_writers(run, writes)
+            complete_series = await self._run_under_writers(run, writes)
         if not run.elapsed_s:
             # The application did not run: the next lead-in is measured from now.
             self.lead_in.record_end(clock.now_s())
-        self._judge(run, recorded)
+        self._judge(run, complete_series)
         # In a thread, since a tool may take seconds to gather its files.
-        counters = await asyncio.to_thread(self._counters, run)
+        counter_rows = await asyncio.to_thread(self._tool_counter_rows, run)
         if self.doublings:
             times = 2**self.doublings
             run.notes.append(Note.LENGTHENED(variable=self.plan.lengthened_by, times=times))
         if run.accepted:
             self._accepted_conditions.append(run.conditions)
-            counters += node_rows(self.allocation, run.node_counters)
+            counter_rows += node_counter_rows(self.allocation, run.node_counters)
             n_targets = len(self.allocation.targets)
-            if n_targets > MOST_NODES_WITH_ROWS:
+            if n_targets > MAX_NODES_WITH_COUNTER_ROWS:
                 run.notes.append(Note.COUNTERS_SUMMED(nodes=n_targets))
         sample, files = self._sample(run), self._run_files(run)
         if run.elapsed_s:
-            series.save(recorded, self.plan.limits, files.series)
+            series.save(complete_series, self.plan.limits, files.series)
         outputs = [files.series]
-        # If the check itself reads the application's output, it stores the output after the block.
+        # If the block does not read the application's output, the check stores it after the block.
         if self._readers.fom is not None:
             outputs = [files.out, files.series]
         existing_outputs = [path for path in outputs if path.exists()]
-        return sample, [{"key": sample.key, **row} for row in counters], existing_outputs
+        return sample, [{"key": sample.key, **row} for row in counter_rows], existing_outputs
 
-    def _judge(self, run: Run, recorded: Series) -> None:
+    def _judge(self, run: Run, complete_series: Series) -> None:
         """Record what each writer did, and reject the run if it does not count."""
         limits = self.plan.limits
-        judgement = judge(recorded, run.window_s, limits)
+        judgement = judge(complete_series, run.window_s, limits)
         run.conditions, run.writers = judgement.conditions, judgement.writers
         if run.accepted and judgement.reasons:
             run.fail("rejected", judgement.reasons[0])
@@ -162,13 +167,13 @@ class BlockRunner:
         observed = Series()
         if run.accepted:
             observed = await self._run_application(run, states)
-            await self.await_last_rows(run, states)
-        # The same other writers are held as at the beginning of the run, so this was the reason
-        # then as well.
-        why_not_held = await self.writers.hold_or_stop(writes, states)
-        why_started = self.writers.ended_while_held or why_not_held
-        if self.writers.restarted and why_started:
-            run.notes.append(f"writers were started for this run: {why_started}")
+            await self.await_last_rate_rows(run, states)
+        # Which other writers are held has not changed since the run began. So the reason not to
+        # hold these writers now is also the reason why they were not held before the run.
+        reason_not_held = await self.writers.hold_or_stop(writes, states)
+        start_reason = self.writers.reason_ended_while_held or reason_not_held
+        if self.writers.restarted and start_reason:
+            run.notes.append(f"writers were started for this run: {start_reason}")
         # Copies, since reports that arrive later do not belong to this run.
         return self._complete_series(
             run, observed, writers=[state.series.copy() for state in states]
@@ -198,9 +203,9 @@ class BlockRunner:
         await self._await_lead_in(writes)
         observed = await self._run_application(run, [])
         path = self._run_files(run).out.with_suffix(".writes.json")
-        run.timetable, claims, fault = await schedule.end(running, run.window_s, path)
+        run.timetable, timetable_writers, fault = await schedule.end(running, run.window_s, path)
         return self._complete_series(
-            run, observed, claims=claims, off_plan=[fault] if fault else []
+            run, observed, claims=timetable_writers, off_plan=[fault] if fault else []
         )
 
     def _complete_series(self, run: Run, observed: Series, **writer_fields: Any) -> Series:
@@ -211,7 +216,7 @@ class BlockRunner:
                 replace(target, usual_hz=usual_hz(target.node, self._accepted_conditions))
                 for target in observed.nodes
             ],
-            silent=self._demands.silent_directions(run.treatment),
+            silent=self._demands.forbidden_directions(run.treatment),
             rails=self._demands.rails(run.treatment),
             alone_b_s=self._alone_b_s(),
             **writer_fields,
@@ -233,12 +238,12 @@ class BlockRunner:
         states = await self.writers.start(writes)
         in_time = await self.writers.reach_speed(states)
         for state in states:
-            if state.ended:
-                run.fail("injector_never_ready", f"writer {state.number}: {state.ended}")
+            if state.end_reason:
+                run.fail("injector_never_ready", f"writer {state.number}: {state.end_reason}")
         if not in_time:
-            is_silent = any(last_end_s(state.series) is None for state in states)
+            has_no_report = any(last_end_s(state.series) is None for state in states)
             run.fail(
-                "injector_never_ready" if is_silent else "rejected",
+                "injector_never_ready" if has_no_report else "rejected",
                 f"not at speed within {self.plan.limits.ready_timeout_s:.0f} s",
             )
         if run.accepted:
@@ -252,13 +257,15 @@ class BlockRunner:
 
         The wait ends early if a writer dies. The run then fails as if the writer had died later.
         """
-        # Writers that are held need longer if they had to be started. This time is not recorded,
-        # since it would lengthen all later lead-ins.
-        recorded_writes = writes
-        if writes and self.writers.restarted and self.writers.are_held_between_runs(writes):
-            recorded_writes = None
-        wait_s = self.lead_in.wait_s(clock.now_s(), recorded_writes)
-        await self.hub.wait_for(lambda: any(state.ended for state in states), wait_s)
+        now_s = clock.now_s()
+        if writes:
+            # Writers that are held need longer if they had to be started. This time is not
+            # recorded, since it would lengthen all later lead-ins.
+            started_anew = self.writers.restarted and self.writers.are_held_between_runs(writes)
+            if not started_anew:
+                self.lead_in.record_ready(writes, now_s)
+        wait_s = self.lead_in.wait_s(now_s)
+        await self.hub.wait_for(lambda: any(state.end_reason for state in states), wait_s)
 
     async def _run_application(self, run: Run, states: list[WriterState]) -> Series:
         """Run the application, observe it, and read its output."""
@@ -282,8 +289,8 @@ class BlockRunner:
         application.read_fom(run, start, files, self._readers)
         return observed
 
-    async def await_last_rows(self, run: Run, states: list[WriterState]) -> None:
-        """Wait for the rows that cover the end of the window.
+    async def await_last_rate_rows(self, run: Run, states: list[WriterState]) -> None:
+        """Wait for the rate rows that cover the end of the window.
 
         The run fails if a writer has ended before it reported them.
         """
@@ -294,14 +301,14 @@ class BlockRunner:
 
         if run.accepted:
             await self.hub.wait_for(
-                lambda: all(state.ended or is_covered(state) for state in states),
-                _LAST_ROWS_TIMEOUT_S,
+                lambda: all(state.end_reason or is_covered(state) for state in states),
+                _LAST_RATE_ROWS_TIMEOUT_S,
             )
             for state in states:
-                if state.ended and not is_covered(state):
-                    run.fail("injector_died", f"writer {state.number}: {state.ended}")
+                if state.end_reason and not is_covered(state):
+                    run.fail("injector_died", f"writer {state.number}: {state.end_reason}")
 
-    def _counters(self, run: Run) -> list[dict[str, Any]]:
+    def _tool_counter_rows(self, run: Run) -> list[dict[str, Any]]:
         """Return what the treatment's tool counted. Without its counters the run is rejected."""
         start = run.treatment.start
         if start.tool is None or not run.accepted:
@@ -370,12 +377,12 @@ class BlockRunner:
         )
 
 
-def node_rows(
+def node_counter_rows(
     allocation: Allocation, counters: Mapping[str, Mapping[str, NodeCounter]]
 ) -> list[dict[str, Any]]:
     """Return the counts of nodes as JSON, one row per node and counter; `rank` is a node's index.
 
-    With more than MOST_NODES_WITH_ROWS nodes there is one row per counter for all nodes
+    With more than MAX_NODES_WITH_COUNTER_ROWS nodes there is one row per counter for all nodes
     (`NodesRow`). Origins that are not targets have only rows of TRAFFIC_CPU_TIMES.
     """
     targets, origins = allocation.targets, allocation.origins
@@ -399,7 +406,7 @@ def _rows_of_tool(
     tool: str, counters_by_node: Mapping[int, Mapping[str, NodeCounter]], n_nodes: int
 ) -> list[dict[str, Any]]:
     rows: Iterable[CounterRow]
-    if n_nodes > MOST_NODES_WITH_ROWS:
+    if n_nodes > MAX_NODES_WITH_COUNTER_ROWS:
         rows = rows_over_nodes(counters_by_node)
     else:
         rows = rows_per_node(counters_by_node)

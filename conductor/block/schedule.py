@@ -1,7 +1,8 @@
 """The schedule of short writes: rehearses them, hands them out to origins, collects the results.
 
-A *passive side* is the end of a short write at its target: a program that listens for one write. A
-*held* writer makes no short writes: it writes through whole runs, and is suspended between them.
+A *passive side* is the endpoint of a short write at its target: a program that listens for one
+write. A *held* writer makes no short writes: it writes through whole runs, and is suspended between
+them.
 """
 
 from __future__ import annotations
@@ -23,7 +24,7 @@ from conductor.block.hub import Hub, WriterState
 from conductor.injectors import INJECTORS
 from conductor.injectors.base import Writer
 from conductor.judge.series import Window
-from conductor.judge.short_writes import check_writes, slot_records
+from conductor.judge.short_writes import check_writes, timetable_records
 from conductor.messages import FinishWrites, MakeWrites, WritesMade
 from records import clock
 from records.block_plan import BlockPlan, ShortWrites
@@ -67,7 +68,7 @@ class RunningTimetable(NamedTuple):
     #: Time 0 of the timetable, by the conductor's clock (Unix time).
     zero_s: float
     #: Origin -> its clock minus the conductor's, as measured before time 0.
-    clocks: dict[str, Offset]
+    offsets_before: dict[str, Offset]
 
 
 def messages_per_write(short: ShortWrites, rate_b_s: float, message_b: int) -> int:
@@ -188,27 +189,28 @@ class ScheduleControl:
             timetable = self._plan_timetable(timetable_s, run_name)
         except InputError as error:
             raise NotReadyError(str(error)) from None
-        writes = {origin: timetable.writes_of(origin) for origin in timetable.origins}
-        template = self._writer(first_port(start_number))
+        template = self._writer_at_port(first_port(start_number))
         n_sides = passive_sides_needed(self.setup_s, timetable)
-        passive_writers = [
+        side_specs = [
             replace(
                 template,
                 index=_FIRST_SIDE_INDEX + number,
                 target=target,
-                port=template.port + side,
+                port=template.port + side_index,
             )
-            for number, (target, side) in enumerate(product(timetable.targets, range(n_sides)))
+            for number, (target, side_index) in enumerate(
+                product(timetable.targets, range(n_sides))
+            )
         ]
         timeout_s = self._plan.limits.ready_timeout_s
         self._passive_sides = await self._hub.start_passive_sides(
-            self._injector, passive_writers, timeout_s
+            self._injector, side_specs, timeout_s
         )
-        ended = [side for side in self._passive_sides if side.ended]
-        if ended:
+        ended_sides = [side for side in self._passive_sides if side.end_reason]
+        if ended_sides:
             await self._hub.stop(self._passive_sides)
-            raise NotReadyError(f"{ended[0].writer.target}: {ended[0].ended}")
-        clocks = await self._hub.measure_clocks(self._origins)
+            raise NotReadyError(f"{ended_sides[0].writer.target}: {ended_sides[0].end_reason}")
+        offsets_before = await self._hub.measure_clocks(self._origins)
         zero_s = clock.now_s() + self.setup_s + _HANDOUT_S
         for origin in timetable.origins:
             order = MakeWrites(
@@ -216,14 +218,14 @@ class ScheduleControl:
                 writer=replace(template, origin=origin),
                 targets=[(target, self._hub.addresses[target]) for target in timetable.targets],
                 passive_sides=n_sides,
-                zero_s=zero_s + clocks[origin].offset_s,
+                zero_s=zero_s + offsets_before[origin].offset_s,
                 setup_s=self.setup_s,
                 patience_s=max(timetable.length_s, self._short.tolerance_s),
-                writes=writes[origin],
+                writes=timetable.writes_of(origin),
             )
             self._hub.send(origin, order)
         await asyncio.sleep(max(zero_s + timetable.steady_from_s - clock.now_s(), 0.0))
-        return RunningTimetable(timetable, zero_s, clocks)
+        return RunningTimetable(timetable, zero_s, offsets_before)
 
     async def end(
         self, running: RunningTimetable, window_s: Window, path: Path
@@ -234,11 +236,11 @@ class ScheduleControl:
         `window_s` is when the application started and ended, by the conductor's clock.
         """
         reports = await self._collect_reports()
-        clocks_after = await self._hub.measure_clocks(self._origins)
+        offsets_after = await self._hub.measure_clocks(self._origins)
         middle_s = sum(window_s) / 2
         offsets = {
-            node: clock.interpolated_offset(running.clocks[node], clock_after, middle_s)
-            for node, clock_after in clocks_after.items()
+            node: clock.interpolated_offset(running.offsets_before[node], offset_after, middle_s)
+            for node, offset_after in offsets_after.items()
         }
         document = {
             "zero_s": running.zero_s,
@@ -269,12 +271,12 @@ class ScheduleControl:
             least_b_s=self._plan.limits.min_share * self._writer_alone_b_s,
             messages=self.messages,
         )
-        writers = slot_records(
+        writers = timetable_records(
             running.timetable,
             finished,
             window_s,
             self._writer_alone_b_s,
-            self._writer(0),
+            self._writer_at_port(0),  # any port: the records do not have it
             self._injector,
         )
         if fault and (frequent := _most_frequent_fault(reports)):
@@ -285,9 +287,12 @@ class ScheduleControl:
         """End the timetable at all origins, and stop the passive sides; return node -> report."""
         # A write in progress may take as long as the slowest write that counts, and some more.
         longest_s = self.length_s / self._plan.limits.min_share
-        timeout_s = longest_s + _FINISH_MARGIN_S
-        orders = dict.fromkeys(self._origins, FinishWrites(timeout_s))
-        reports = await self._hub.ask(orders, WritesMade, "report what it wrote", 2 * timeout_s)
+        finish_s = longest_s + _FINISH_MARGIN_S
+        orders = dict.fromkeys(self._origins, FinishWrites(finish_s))
+        # An origin waits `finish_s` for its writes, and stops the others. It then has as long again
+        # to answer.
+        timeout_s = 2 * finish_s
+        reports = await self._hub.ask(orders, WritesMade, "report what it wrote", timeout_s)
         await self._hub.stop(self._passive_sides)
         return reports
 
@@ -305,12 +310,15 @@ class ScheduleControl:
             rest_s=longest_rest_s(len(self._targets), self._n_writers, self.length_s),
         )
 
-    def _writer(self, port: int) -> Writer:
+    def _writer_at_port(self, port: int) -> Writer:
         return replace(self._template, port=port, messages=self.messages)
 
 
 def _most_frequent_fault(reports: Mapping[str, WritesMade]) -> str:
-    """Return the most frequent fault of all reports, with its number; empty if there are none."""
+    """Return the most frequent fault of all reports, and how often it occurred.
+
+    The text is empty if there are no faults.
+    """
     faults: Counter[str] = Counter()
     for report in reports.values():
         faults.update(report.faults)

@@ -30,9 +30,8 @@ class Writers:
         self._queue_pairs: dict[Writes, int] = {}
         #: True if writers were started, not resumed, since this was set to False.
         self.restarted = False
-        #: Which held writer had ended, so that writers were started the last time; None if there
-        #: was another reason.
-        self.ended_while_held: str | None = None
+        #: Why writers were started the last time, if a held one had ended; None if none had.
+        self.reason_ended_while_held: str | None = None
         #: Kind of writes -> rate alone of each writer, bytes per second; 0 for a control, since no
         #: rate of it is required.
         self.alone_b_s: dict[Writes, list[float]] = {}
@@ -58,16 +57,19 @@ class Writers:
     async def start(self, writes: Writes) -> list[WriterState]:
         """Resume the writers of one kind of writes if they are held, else start them."""
         states = self._held.pop(writes, None)
-        ended = next((state for state in states or () if state.ended), None)
-        if states and not ended:
+        ended_writer = next((state for state in states or () if state.end_reason), None)
+        if states and not ended_writer:
             self._hub.resume(states)
         else:
             if states:
                 await self._hub.stop(states)
             states = await self._start(writes)
-            self.ended_while_held = (
-                f"writer {ended.number} ended while it was held ({ended.ended})" if ended else None
-            )
+            self.reason_ended_while_held = None
+            if ended_writer:
+                self.reason_ended_while_held = (
+                    f"writer {ended_writer.number} ended while it was held"
+                    f" ({ended_writer.end_reason})"
+                )
         counted_b_s = self.counted_alone_b_s.get(writes, {})
         for state, alone_b_s in zip(states, self.alone_b_s.get(writes, ()), strict=False):
             state.series.alone_b_s = alone_b_s
@@ -93,7 +95,7 @@ class Writers:
         Writers of several kinds are held at a time if their buffers fit into memory together.
         """
         reason = self.why_not_held(writes)
-        if reason or not self._has_runs(writes) or any(state.ended for state in states):
+        if reason or not self._has_runs(writes) or any(state.end_reason for state in states):
             await self._hub.stop(states)
         else:
             await self._hub.hold(states)
@@ -138,6 +140,6 @@ class Writers:
             return last_b_s <= 0 or last_b_s < limits.min_share * expected_rate(series).rate_b_s
 
         return await self._hub.wait_for(
-            lambda: any(state.ended for state in states) or not any(map(is_slow, states)),
+            lambda: any(state.end_reason for state in states) or not any(map(is_slow, states)),
             limits.ready_timeout_s,
         )

@@ -156,7 +156,7 @@ def _fault(record: TimetableRecord, n_unknown: int, allowed_share: float) -> str
     return None
 
 
-def slot_records(
+def timetable_records(
     timetable: StaggeredWrites,
     finished: Iterable[FinishedWrite],
     window_s: Window,

@@ -60,7 +60,7 @@ def test_targets_devices_are_counted_unless_writes_stay_on_one_host(plan, device
 def test_a_run_without_writes_is_silent_in_the_direction_of_its_blocks(
     writes, block_writes, silent
 ):
-    assert demands(block(writes=block_writes)).silent_directions(under(writes)) == silent
+    assert demands(block(writes=block_writes)).forbidden_directions(under(writes)) == silent
 
 
 def named(writers=None, ranks=None, devices=(), scheduled=None):

@@ -208,7 +208,7 @@ def test_origins_start_once_all_passive_sides_listen(reports, ended, allowed_s):
         + ([] if ended else [("o1", "origin", ONE.index)])
     )
     for state in states:
-        assert state.ended is None if ended is None else state.ended.endswith(ended)
+        assert state.end_reason is None if ended is None else state.end_reason.endswith(ended)
 
 
 def test_a_passive_side_that_has_ended_keeps_its_reason_while_another_is_waited_for():
@@ -222,8 +222,8 @@ def test_a_passive_side_that_has_ended_keeps_its_reason_while_another_is_waited_
         return await hub.start_passive_sides(PERFTEST, sides, 0.1)
 
     ended, silent = with_agents(["o1", "n7"], answer, talk)
-    assert ended.ended == "no port"
-    assert silent.ended.endswith("did not listen within 0 s")
+    assert ended.end_reason == "no port"
+    assert silent.end_reason.endswith("did not listen within 0 s")
 
 
 def test_what_a_writer_reports_and_is_told(monkeypatch):
@@ -258,7 +258,7 @@ def test_what_a_writer_reports_and_is_told(monkeypatch):
     async def talk(hub):
         states = await hub.start(PERFTEST, [ONE], 10.0)
         (state,) = states
-        assert await hub.wait_for(lambda: bool(state.ended), 10.0)
+        assert await hub.wait_for(lambda: bool(state.end_reason), 10.0)
         rows, meter = list(state.rows), state.series.meter
         await hub.hold(states)
         placed = state.series.placed
@@ -272,7 +272,7 @@ def test_what_a_writer_reports_and_is_told(monkeypatch):
     state, rows, placed, meter = with_agents(["o1", "n7"], answer, talk)
     assert [row.end_s - row.start_s for row in rows] == pytest.approx([1, 2, 1])
     assert [row.rate_b_s for row in rows] == [5.0, 6.0, 7.0]
-    assert (state.ended, state.series.transport, meter) == ("first", "RoCE", COUNTED)
+    assert (state.end_reason, state.series.transport, meter) == ("first", "RoCE", COUNTED)
     assert sorted(end.own_binding for end in placed) == ["n7", "o1"]
     node_orders = {name: [order for node, order in orders if node == name] for name in ("o1", "n7")}
     controls = [messages.Control(action, [0]) for action in ("hold", "resume", "stop")]

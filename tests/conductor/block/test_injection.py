@@ -95,7 +95,7 @@ class Rig:
         self._rate_b_s, self._alone_b_s = rate_b_s, [*alone_b_s]
         self.learned = 0
         self.writers = self.hub = self
-        self.row_s = 0.01
+        self.rate_row_interval_s = 0.01
 
     async def start(self, _writes: Any) -> list[WriterState]:
         now_s = clock.now_s()

@@ -18,7 +18,7 @@ from conductor.block.application import LeadIn, Run, RunFiles
 from conductor.block.conductor import repeat_until_accepted, stop_if_all_rejected, warm_up
 from conductor.block.hub import WriterState
 from conductor.block.readers import Fom, FomError, Readers, ToolError
-from conductor.block.runs import BlockError, BlockRunner, node_rows, unbound_notes
+from conductor.block.runs import BlockError, BlockRunner, node_counter_rows, unbound_notes
 from conductor.block.schedule import NotReadyError
 from conductor.block.store import Store, read_notes, write_note
 from conductor.judge import length
@@ -60,17 +60,23 @@ def after_runs(*needed_s, expected_s=3.0):
     lead = lead_in(long=expected_s)
     for each_s in needed_s:
         lead.record_end(100.0)
-        lead.wait_s(100.0 + each_s, WRITES)
+        lead.record_ready(WRITES, 100.0 + each_s)
     return lead
+
+
+def wait_s(lead, now_s):
+    """The wait of a run whose long writes are ready now."""
+    lead.record_ready(WRITES, now_s)
+    return lead.wait_s(now_s)
 
 
 def test_a_silent_run_waits_as_long_as_writers_need():
     lead = lead_in(long=3.0)  # and a twentieth more
-    assert (lead.wait_s(100.0, WRITES), lead.length_s(100.0)) == (0.0, None)  # the block's first
+    assert (wait_s(lead, 100.0), lead.length_s(100.0)) == (0.0, None)  # the block's first
     lead = lead_in(long=3.0)
     lead.record_end(100.0)
     assert lead.wait_s(100.1) == pytest.approx(3.05)  # nothing to start: ready at once
-    assert lead.wait_s(102.9, WRITES) == pytest.approx(0.25)  # at speed a little earlier
+    assert wait_s(lead, 102.9) == pytest.approx(0.25)  # at speed a little earlier
     assert lead.length_s(103.15) == pytest.approx(3.15)
     resting = LeadIn(2.0)
     resting.record_end(100.0)
@@ -85,10 +91,10 @@ def test_a_silent_run_waits_as_long_as_writers_need():
 def test_a_slower_start_is_given_to_all_runs_after_it_and_waits_no_longer_itself():
     lead = lead_in(long=3.0, short=1.0)
     lead.record_end(100.0)
-    assert lead.wait_s(105.0, WRITES) == pytest.approx(0.25)
+    assert wait_s(lead, 105.0) == pytest.approx(0.25)
     lead.record_end(200.0)
     assert lead.wait_s(200.0) == pytest.approx(5.25)
-    assert lead.wait_s(213.0, WRITES) == 0.0
+    assert wait_s(lead, 213.0) == 0.0
 
 
 @pytest.mark.parametrize(
@@ -194,9 +200,9 @@ def writer_series(writer=None, number=0, injector="ucx", **more):
 class Hub:
     """Agents and writers in this process: rows of a second at this rate, from 9 s ago on."""
 
-    def __init__(self, rate_b_s=100.0, memory_b=1 << 30, ended=None, **changes):
+    def __init__(self, rate_b_s=100.0, memory_b=1 << 30, end_reason=None, **changes):
         """`changes` of the series of writers that are started, and why they have ended."""
-        self.rate_b_s, self.ended, self.changes = rate_b_s, ended, changes
+        self.rate_b_s, self.end_reason, self.changes = rate_b_s, end_reason, changes
         self.addresses, self.facts = {"n1": "127.0.0.1"}, {"n1": {"memory_b": memory_b}}
         self.orders, self.states = [], []
         self.node = NodeSeries(node="n1")
@@ -226,7 +232,7 @@ class Hub:
         for writer in writers:
             fields = {"rows": list(rows), "samples": list(passed), **self.changes}
             series = replace(writer_series(writer, injector=injector.name), **fields)
-            self.states.append(WriterState(series, ended=self.ended))
+            self.states.append(WriterState(series, end_reason=self.end_reason))
         return self.states
 
     def resume(self, states):
@@ -285,7 +291,7 @@ def test_how_an_application_ends(tmp_path, command, ranks, outcome, reason):
 
 def test_an_application_ends_with_its_writers_unless_it_has_ended_before(tmp_path):
     files = RunFiles(*(tmp_path / name for name in RunFiles._fields))
-    state = WriterState(writer_series(number=3), ended="exit status 1")
+    state = WriterState(writer_series(number=3), end_reason="exit status 1")
     for command, reason in ((["sleep", "60"], "writer 3: exit status 1"), (["true"], None)):
         run, states = a_run(), [state] if reason else []
         asyncio.run(
@@ -300,9 +306,9 @@ def test_an_application_ends_with_its_writers_unless_it_has_ended_before(tmp_pat
 def test_a_writer_that_ended_must_have_rows_until_the_application_did(tmp_path, until_s, outcome):
     runner, _ = block(tmp_path, Hub())
     rows = [RateRow(9.0, until_s, 1.0)]
-    states = [WriterState(writer_series(rows=rows), ended="killed")]
+    states = [WriterState(writer_series(rows=rows), end_reason="killed")]
     run = a_run(start_s=10.0, elapsed_s=2.0)
-    asyncio.run(runner.await_last_rows(run, states))
+    asyncio.run(runner.await_last_rate_rows(run, states))
     assert (run.outcome, run.reason or "writer 0: killed") == (outcome, "writer 0: killed")
 
 
@@ -387,7 +393,7 @@ def test_writers_are_started_once_and_held_between_their_runs(tmp_path):
     assert (off.writers, off.lead_in_s is None) == ([], False)
     (writer,) = second.writers
     assert (writer.rate_alone_b_s, writer.rate_b_s, writer.proof) == (100.0, 100.0, "memory")
-    hub.states[0].ended = "origin side ended: exit status 1"  # while it is held
+    hub.states[0].end_reason = "origin side ended: exit status 1"  # while it is held
     restarted, resumed = measured(runner, "on", "on")
     assert hub.orders[6:] == ["stop", "start", "hold", "resume", "hold"]
     noted = "writers were started for this run: writer 0 ended while it was held (origin side ended"
@@ -432,7 +438,7 @@ def test_the_next_block_on_the_same_nodes_takes_over_the_rate_alone(tmp_path, mo
         asyncio.run(rates.learn(WRITES))
         assert runner.writers.alone_b_s == {WRITES: [100.0]}  # although they write less now
         assert hub.orders == ["start", "hold"]
-        assert runner.row_s == 1.0
+        assert runner.rate_row_interval_s == 1.0
         # Between two runs, writers are suspended, and report two rows, of which one counts.
         assert runner.lead_in.required_s == pytest.approx(1.05 * 2.3)
     asyncio.run(rates.measure_again(WRITES))
@@ -491,7 +497,7 @@ def test_queue_pairs_that_the_device_refuses_are_not_used(tmp_path, monkeypatch)
 
     class Small(Link):
         async def start(self, injector, writers, timeout_s):
-            self.ended = "Couldn't create QP" if writers[0].queue_pairs > 2 else None
+            self.end_reason = "Couldn't create QP" if writers[0].queue_pairs > 2 else None
             return await super().start(injector, writers, timeout_s)
 
     writes = Writes(injector="perftest", message_b=1 << 16, devices=("mlx5_0",), queue_pairs=None)
@@ -549,7 +555,7 @@ def test_what_writers_need_between_two_runs(
 )
 @pytest.mark.parametrize("writes", [WRITES, replace(WRITES, rate_b_s=100.0)])
 def test_a_run_needs_writers_at_speed(tmp_path, rate_b_s, ended, outcome, reason, writes):
-    runner, _ = block(tmp_path, hub := Hub(rate_b_s, ended=ended), writes)
+    runner, _ = block(tmp_path, hub := Hub(rate_b_s, end_reason=ended), writes)
     runner.writers.alone_b_s[writes] = [100.0]
     (sample,) = measured(runner, "on")
     assert (sample.outcome, sample.reason) == (outcome, reason)
@@ -643,7 +649,7 @@ def test_runs_are_made_longer_until_two_rows_fit(tmp_path, monkeypatch, lengths)
     monkeypatch.setattr(application, "time", SimpleNamespace(monotonic=lambda: next(ends_s)))
     runner, rates = block(tmp_path, Hub(), lengthened_by="steps" if lengths > 1 else "")
     arms = [replace(arm, start=starts[0], longer=starts[1:]) for arm in runner.plan.treatments]
-    runner.plan, runner.row_s = replace(runner.plan, treatments=arms), 0.45
+    runner.plan, runner.rate_row_interval_s = replace(runner.plan, treatments=arms), 0.45
     store = Store(tmp_path, "stream")
     warming = warm_up(runner, store, rates)
     if lengths == 1:
@@ -775,7 +781,7 @@ def test_of_origins_only_the_time_that_writing_may_take_is_stored():
         node: {"softirq-time": NodeCounter(number, "s"), "interrupts": NodeCounter(9, "count")}
         for number, node in enumerate(("t0", "t1", "o0"), 1)
     }
-    rows = node_rows(Allocation(["t0", "t1"], ["o0"]), counted)
+    rows = node_counter_rows(Allocation(["t0", "t1"], ["o0"]), counted)
     assert [(row["tool"], row["rank"], row["event"], row["value"]) for row in rows] == [
         ("node", 0, "softirq-time", 1),
         ("node", 0, "interrupts", 9),
@@ -783,7 +789,9 @@ def test_of_origins_only_the_time_that_writing_may_take_is_stored():
         ("node", 1, "interrupts", 9),
         ("origin", 0, "softirq-time", 3),
     ]
-    shared = node_rows(Allocation(["t0"], ["t0"]), {"t0": {"interrupts": NodeCounter(1, "count")}})
+    shared = node_counter_rows(
+        Allocation(["t0"], ["t0"]), {"t0": {"interrupts": NodeCounter(1, "count")}}
+    )
     assert [row["tool"] for row in shared] == ["node"]  # nothing twice
 
 
@@ -795,11 +803,11 @@ def test_of_many_nodes_the_sum_the_median_and_the_extremes_are_kept():
     }
     counted["t3"]["stalls"], counted["t9"]["stalls"] = NodeCounter(1.0, "1"), NodeCounter(0.0, "1")
     counted["o0"] = {"softirq-time": NodeCounter(5.0, "s")}
-    rows = node_rows(Allocation(names, ["o0"]), counted)
+    rows = node_counter_rows(Allocation(names, ["o0"]), counted)
     kept = ("tool", "rank", "event", "value", "nodes", "median", "least", "least_node")
     assert [tuple(row[name] for name in (*kept, "most", "most_node")) for row in rows[:2]] == [
         ("node", -1, "interrupts", 64 * 65 / 2, 65, 32, 0, 64, 64, 0),
         ("node", -1, "stalls", 0.5, 2, 0.5, 0.0, 9, 1.0, 3),
     ]
     assert [(row["tool"], row["rank"], row["value"]) for row in rows[2:]] == [("origin", 0, 5.0)]
-    assert len(node_rows(Allocation(names[:64], ["o0"]), counted)) == 64 + 2 + 1
+    assert len(node_counter_rows(Allocation(names[:64], ["o0"]), counted)) == 64 + 2 + 1

@@ -45,7 +45,7 @@ class Hub:
     async def start_passive_sides(self, injector, passive, timeout_s):
         self.listening = [(side.target, side.port) for side in passive]
         assert {side.options for side in passive} == {OPTIONS}
-        return [SimpleNamespace(writer=side, ended=self.fault) for side in passive]
+        return [SimpleNamespace(writer=side, end_reason=self.fault) for side in passive]
 
     def send(self, node, order):
         assert isinstance(order, MakeWrites)

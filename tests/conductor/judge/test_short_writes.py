@@ -8,7 +8,7 @@ import pytest
 
 from conductor.injectors import INJECTORS
 from conductor.judge import short_writes
-from conductor.judge.short_writes import record_without_writers, slot_records
+from conductor.judge.short_writes import record_without_writers, timetable_records
 from conductor.readings import FinishedWrite
 from records.block_plan import ShortWrites
 from records.timetable import staggered_writes
@@ -145,7 +145,7 @@ def test_what_each_writer_did_within_the_window() -> None:
         made_writers.writer(origin="o0", target="t0", address=""),
         (10.5, 13.0),
     )
-    first, second = slot_records(table, finished, window_s, 100.0, writer, INJECTORS["ucx"])
+    first, second = timetable_records(table, finished, window_s, 100.0, writer, INJECTORS["ucx"])
     assert (first.origin, first.target, first.transport) == ("o0", "*", "tcp")
     assert first.bytes_b == pytest.approx(100.0)  # 0.5 s at 100 and 1 s at 50
     assert first.rate_b_s == pytest.approx(100 / 1.5)
