@@ -32,7 +32,7 @@ from reframe_tests.spack.settings import (
     SpackSettings,
     environment_text,
     load_pins,
-    recipes,
+    pinned_recipes,
 )
 from reframe_tests.spack.setup import find_compilers
 
@@ -240,8 +240,8 @@ def relocated_environment(layout: SpackLayout, settings: SpackSettings, name: st
     for package, rule in packages_in_text(network_text, network, "network").items():
         if package not in machine_packages:
             packages[package] = {**packages.get(package, {}), **rule}
-    builtin = settings.packages or recipes(layout, load_pins())
-    document["spack"]["repos"] = {"builtin": str(builtin)}
+    recipes_folder = settings.packages or pinned_recipes(layout, load_pins())
+    document["spack"]["repos"] = {"builtin": str(recipes_folder)}
     return yaml.safe_dump(document, sort_keys=False)
 
 
@@ -250,7 +250,7 @@ def digest_of(layout: SpackLayout, settings: SpackSettings, name: str, spack_yam
     files = [
         ENVIRONMENTS / "common.yaml",
         ENVIRONMENTS / "pins.yaml",
-        layout.packages,
+        layout.host_packages_file,
         _committed_lock(layout, name),
         machine_packages_file(layout, settings),
     ]

@@ -16,7 +16,7 @@ from reframe_tests.spack.settings import ENVIRONMENTS, SpackSettings
 
 def has_host_package(layout: SpackLayout, settings: SpackSettings, package: str) -> bool:
     """Return whether Spack takes a package from the host."""
-    for path in (layout.packages, machine_packages_file(layout, settings)):
+    for path in (layout.host_packages_file, machine_packages_file(layout, settings)):
         if path.is_file() and packages_in(path, "packages").get(package, {}).get("externals"):
             return True
     return False
@@ -37,7 +37,7 @@ def compilers(layout: SpackLayout, settings: SpackSettings) -> dict[str, dict[st
     InputError if a file cannot be read.
     """
     programs_by_compiler: dict[str, dict[str, str]] = {}
-    for path in (layout.packages, machine_packages_file(layout, settings)):
+    for path in (layout.host_packages_file, machine_packages_file(layout, settings)):
         packages = packages_in(path, "packages") if path.is_file() else {}
         for rules in packages.values():
             externals = rules.get("externals")

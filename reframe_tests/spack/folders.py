@@ -35,7 +35,7 @@ class SpackLayout:
         return self.root / "config"
 
     @property
-    def packages(self) -> Path:
+    def host_packages_file(self) -> Path:
         """Return the file of packages that Spack found on this host, or that the user added."""
         return self.config / "packages.yaml"
 
@@ -54,7 +54,7 @@ class SpackLayout:
         """Return the file with the result of `setup`."""
         return self.root / "setup.json"
 
-    def clone(self, name: str, commit: str) -> Path:
+    def clone_folder(self, name: str, commit: str) -> Path:
         """Return the folder of a pinned clone of Spack or of its recipes."""
         return self.root / "pinned" / f"{name}-{commit[:12]}"
 

@@ -103,7 +103,7 @@ def load(layout: SpackLayout) -> SpackSettings:
         ) from None
 
 
-def recipes(layout: SpackLayout, pins: Pins) -> Path:
+def pinned_recipes(layout: SpackLayout, pins: Pins) -> Path:
     """Return the folder of the builtin recipes in the pinned clone."""
-    clone_path = layout.clone("packages", pins.packages.commit)
+    clone_path = layout.clone_folder("packages", pins.packages.commit)
     return clone_path / "repos" / "spack_repo" / "builtin"

@@ -22,7 +22,7 @@ from records.programs import ask
 from reframe_tests.spack.externals import packages_in
 from reframe_tests.spack.folders import SpackLayout, locked
 from reframe_tests.spack.isolation import spack
-from reframe_tests.spack.settings import Source, SpackSettings, load, load_pins, recipes
+from reframe_tests.spack.settings import Source, SpackSettings, load, load_pins, pinned_recipes
 
 #: Build tools that are taken from the host and never built.
 BUILD_TOOLS = (
@@ -62,15 +62,16 @@ def find_spack() -> Path | None:
 
 def setup(
     layout: SpackLayout,
-    packages: Path | None,
-    machine_file: Path | None,
+    recipes_folder: Path | None,
+    machine_packages: Path | None,
     mirror: str | None,
     say: Callable[[str], None],
 ) -> SpackSettings:
     """Set up Spack: clones, configuration, compilers and build tools.
 
-    Raises InputError for an invalid argument, and MachineError.
-    An argument that is None keeps the value of an earlier setup.
+    `recipes_folder` has recipes that replace the pinned ones. `machine_packages` is a file with the
+    packages of the machine, in Spack's format. An argument that is None keeps the value of an
+    earlier setup. Raises InputError for an invalid argument, and MachineError.
     """
     if importlib.util.find_spec("clingo") is None:
         raise MachineError(
@@ -82,16 +83,16 @@ def setup(
         previous = None
         with suppress(InputError):
             previous = load(layout)
-            if not packages and previous.packages:
-                packages = Path(previous.packages)
-            if not machine_file and previous.machine_file:
-                machine_file = Path(previous.machine_file)
+            if not recipes_folder and previous.packages:
+                recipes_folder = Path(previous.packages)
+            if not machine_packages and previous.machine_file:
+                machine_packages = Path(previous.machine_file)
             mirror = mirror or previous.mirror
-        _check_arguments(packages, machine_file, mirror)
+        _check_arguments(recipes_folder, machine_packages, mirror)
         spack_root = find_spack() or _cloned(layout, "spack", pins.spack, say)
-        if packages is None:
+        if recipes_folder is None:
             _cloned(layout, "packages", pins.packages, say)
-        write_config(layout, mirror, packages or recipes(layout, pins))
+        write_config(layout, mirror, recipes_folder or pinned_recipes(layout, pins))
         version = spack(layout, spack_root, "--version", log_name="setup").split()[0]
         if int(version.split(".")[0]) < 1:
             raise MachineError(f"{spack_root}: Spack {version} is too old, 1.0 or newer is needed")
@@ -99,11 +100,12 @@ def setup(
             spack=str(spack_root),
             version=version,
             pinned=f"v{version}" == pins.spack.tag,
-            packages=str(packages.resolve()) if packages else None,
-            machine_file=str(machine_file.resolve()) if machine_file else None,
+            packages=str(recipes_folder.resolve()) if recipes_folder else None,
+            machine_file=str(machine_packages.resolve()) if machine_packages else None,
             mirror=mirror,
         )
-        if settings != previous:  # without the file, nothing is set up until the search has ended
+        if settings != previous:
+            # Spack counts as set up again only if the search succeeds, which writes this file.
             layout.settings.unlink(missing_ok=True)
         _find_host_packages(layout, spack_root, say)
         replace_text(layout.settings, json.dumps(asdict(settings), indent=1) + "\n")
@@ -120,7 +122,8 @@ def _find_host_packages(layout: SpackLayout, spack_root: Path, say: Callable[[st
     find_compilers(layout, spack_root)
     spack(layout, spack_root, *find, "--not-buildable", *BUILD_TOOLS, log_name="setup")
     spack(layout, spack_root, *find, *HOST_PACKAGES, log_name="setup")
-    known = packages_in(layout.packages, "user scope") if layout.packages.is_file() else {}
+    path = layout.host_packages_file
+    known = packages_in(path, "user scope") if path.is_file() else {}
     added = {}
     for name in LIBRARIES:
         external = pkg_config_external(name)
@@ -128,7 +131,7 @@ def _find_host_packages(layout: SpackLayout, spack_root: Path, say: Callable[[st
             added[name] = external
     if added:
         text = yaml.safe_dump({"packages": known | added}, sort_keys=False)
-        replace_text(layout.packages, text)
+        replace_text(path, text)
 
 
 def find_compilers(layout: SpackLayout, spack_root: Path) -> None:
@@ -148,22 +151,24 @@ def pkg_config_external(name: str) -> dict[str, Any] | None:
 
 def _cloned(layout: SpackLayout, name: str, source: Source, say: Callable[[str], None]) -> Path:
     """Return the folder of the pinned clone; make the clone if it does not exist."""
-    path = layout.clone(name, source.commit)
+    path = layout.clone_folder(name, source.commit)
     if not path.is_dir():
         say(f"cloning {source.git} {source.tag}")
         clone(source.git, source.tag, source.commit, path)
     return path
 
 
-def _check_arguments(packages: Path | None, machine_file: Path | None, mirror: str | None) -> None:
+def _check_arguments(
+    recipes_folder: Path | None, machine_packages: Path | None, mirror: str | None
+) -> None:
     """Raise InputError for a value that would be ignored, or make a build fail hours later."""
-    if packages and not (packages / "repo.yaml").is_file():
+    if recipes_folder and not (recipes_folder / "repo.yaml").is_file():
         raise InputError(
-            f"--packages: {packages} has no repo.yaml; allowed: the folder"
+            f"--packages: {recipes_folder} has no repo.yaml; allowed: the folder"
             " repos/spack_repo/builtin of a copy of the recipes"
         )
-    if machine_file:
-        packages_in(machine_file, "--machine-file")
+    if machine_packages:
+        packages_in(machine_packages, "--machine-file")
     scheme, separator, location = (mirror or "").partition("://")
     if mirror and not separator:
         raise InputError(f"--mirror: {mirror!r} is no URL; allowed: file:///FOLDER, https://...")
@@ -174,11 +179,11 @@ def _check_arguments(packages: Path | None, machine_file: Path | None, mirror: s
         )
 
 
-def write_config(layout: SpackLayout, mirror: str | None, builtin: Path) -> None:
+def write_config(layout: SpackLayout, mirror: str | None, recipes_folder: Path) -> None:
     """Write Spack's user scope: one store, caches and stages next to it, no bootstrapping.
 
-    Without `builtin`, Spack would clone other recipes for commands outside an environment, such as
-    finding compilers.
+    Without `recipes_folder`, Spack would clone other recipes for commands outside an environment,
+    such as finding compilers.
     """
     root = layout.root
     # The store's path is padded, so that a package can be moved to a store with another path.
@@ -193,10 +198,11 @@ def write_config(layout: SpackLayout, mirror: str | None, builtin: Path) -> None
             "locks": True,
         },
         "bootstrap": {"enable": False, "root": str(root / "bootstrap")},
-        "repos": {"builtin": str(builtin.resolve())},
+        "repos": {"builtin": str(recipes_folder.resolve())},
         "mirrors": {"nimc": {"url": mirror, "signed": False}} if mirror else {},
     }
     layout.config.mkdir(parents=True, exist_ok=True)
+    # Without a configuration, Slurm's programs do not print their version, which Spack reads.
     replace_text(layout.slurm_conf, "ClusterName=none\nSlurmctldHost=localhost\n")
     for name, content in files.items():
         text = yaml.safe_dump({name: content}, sort_keys=False)

@@ -435,7 +435,7 @@ def _spack(text: bytes, folder: Path) -> None:
 
 def _compilers(text: bytes, folder: Path) -> None:
     layout = SpackLayout(folder, "m")
-    in_file(str(layout.packages.relative_to(folder)), text, folder)
+    in_file(str(layout.host_packages_file.relative_to(folder)), text, folder)
     externals.compilers(
         layout,
         settings.SpackSettings(

@@ -352,7 +352,7 @@ def set_up_spack(spack_root, fortran):
     tree.settings.write_text(json.dumps(asdict(settings)))
     programs = {"c": sys.executable, "cxx": sys.executable, "fortran": str(fortran)}
     gcc = {"spec": "gcc@14.2.0 languages:='c,c++'", "extra_attributes": {"compilers": programs}}
-    tree.packages.write_text(yaml.safe_dump({"packages": {"gcc": {"externals": [gcc]}}}))
+    tree.host_packages_file.write_text(yaml.safe_dump({"packages": {"gcc": {"externals": [gcc]}}}))
 
 
 def test_a_spack_that_is_not_set_up_is_named_with_its_version(spack_root):

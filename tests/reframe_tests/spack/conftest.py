@@ -28,5 +28,5 @@ def ready(spack_root, tmp_path, monkeypatch):
     (spack_root / "calls").unlink()
     programs = dict.fromkeys(("c", "cxx", "fortran"), sys.executable)
     gcc = {"spec": "gcc@14.2.0", "extra_attributes": {"compilers": programs}}
-    tree.packages.write_text(yaml.safe_dump({"packages": {"gcc": {"externals": [gcc]}}}))
+    tree.host_packages_file.write_text(yaml.safe_dump({"packages": {"gcc": {"externals": [gcc]}}}))
     return tree, settings

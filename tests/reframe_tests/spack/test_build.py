@@ -40,7 +40,7 @@ def test_an_environment_is_built_again_only_where_inputs_or_prefixes_changed(
     assert build(layout, settings, STREAM, 3, lines.append) == built
     assert len(calls(spack_root)) == 3
     assert lines[-1] == "stream@1000: up to date"
-    layout.packages.write_text(f"{layout.packages.read_text()}# changed\n")
+    layout.host_packages_file.write_text(f"{layout.host_packages_file.read_text()}# changed\n")
     build(layout, settings, STREAM, 1, print)
     assert len(calls(spack_root)) == 6
     stamp = json.loads(layout.stamp(STREAM).read_text())
@@ -55,15 +55,15 @@ def test_an_environment_is_built_again_only_where_inputs_or_prefixes_changed(
 
 def test_a_compiler_that_was_installed_since_the_setup_is_found(spack_root, ready):
     layout, settings = ready
-    packages = layout.packages.read_text()
+    packages = layout.host_packages_file.read_text()
     (spack_root / "found").write_text(packages)
-    layout.packages.write_text("packages: {}\n")
-    again = f'compiler*) cp "$here/found" {layout.packages} ;;\n  *concretize*)'
+    layout.host_packages_file.write_text("packages: {}\n")
+    again = f'compiler*) cp "$here/found" {layout.host_packages_file} ;;\n  *concretize*)'
     changed(spack_root, "*concretize*)", again)
     lines = []
     built = build(layout, settings, STREAM, 1, lines.append)
     assert calls(spack_root)[0].endswith(" compiler find --scope user")
-    assert layout.packages.read_text() == packages
+    assert layout.host_packages_file.read_text() == packages
     assert not [line for line in lines if "Spack has no" in line]
     assert build(layout, settings, STREAM, 1, lines.append) == built
     assert lines[-1] == "stream@1000: up to date"
@@ -210,8 +210,8 @@ def test_mpi_knows_slurm_only_where_the_host_has_it(ready, tmp_path, source):
 
     assert schedulers() == ["fabrics=ucx schedulers=none"]
     slurm = {"externals": [{"spec": "slurm@22.05.8", "prefix": "/usr"}]}
-    packages = yaml.safe_load(layout.packages.read_text())["packages"]
-    file = layout.packages
+    packages = yaml.safe_load(layout.host_packages_file.read_text())["packages"]
+    file = layout.host_packages_file
     if source != "host":
         file, packages = tmp_path / "m.yaml", {}
         settings = replace(settings, machine_file=str(file))

@@ -101,10 +101,10 @@ def test_libraries_of_the_host_are_taken_as_pkg_config_has_them(tmp_path, monkey
     tree = layout("here", tmp_path / "state")
     tree.config.mkdir(parents=True)
     munge = {"externals": [{"spec": "munge@0.5.16", "prefix": "/opt"}]}
-    tree.packages.write_text(yaml.safe_dump({"packages": {"munge": munge}}))
+    tree.host_packages_file.write_text(yaml.safe_dump({"packages": {"munge": munge}}))
     setup.setup(tree, tmp_path, None, None, print)
     pmix = {"externals": [{"spec": "pmix@4.2.9", "prefix": "/usr/lib/pmix"}]}
-    packages = yaml.safe_load(tree.packages.read_text())["packages"]
+    packages = yaml.safe_load(tree.host_packages_file.read_text())["packages"]
     assert packages == {"munge": munge, "pmix": pmix}
 
 
@@ -124,7 +124,7 @@ def test_compilers_are_named_with_their_languages_on_this_host(
     tree, settings = ready
     monkeypatch.setenv("NIMC_SPACK_DIR", str(tmp_path / "state"))
     words = ("spack", "setup", "--machine", "here")
-    tree.packages.write_text(compilers_of(tmp_path, c=True, cxx=True, fortran=False))
+    tree.host_packages_file.write_text(compilers_of(tmp_path, c=True, cxx=True, fortran=False))
     output = " ".join(command(*words).split())
     assert "compilers: gcc@14.2.0 (C, C++)" in output
     assert "no Fortran compiler: apt install gfortran, or dnf install gcc-gfortran; then" in output
@@ -157,7 +157,7 @@ def test_checks_compile_with_the_newest_gcc_or_else_the_newest_compiler(
             program.touch(0o755)
         external = {"spec": spec, "extra_attributes": {"compilers": {"c": str(program)}}}
         rules.setdefault(spec.partition("@")[0], {"externals": []})["externals"].append(external)
-    tree.packages.write_text(yaml.safe_dump({"packages": rules}))
+    tree.host_packages_file.write_text(yaml.safe_dump({"packages": rules}))
     if expected:
         assert externals.c_compiler(tree, settings) == str(tmp_path / "compilers" / expected)
     else:
@@ -178,7 +178,7 @@ def test_without_a_spack_the_pinned_one_and_its_recipes_are_cloned_once(tmp_path
     for _ in range(2):
         settings = setup.setup(tree, None, None, None, print)
     spack, recipes = (
-        tree.clone(tree_name, getattr(pins, tree_name).commit)
+        tree.clone_folder(tree_name, getattr(pins, tree_name).commit)
         for tree_name in ("spack", "packages")
     )
     assert (settings.spack, settings.packages, settings.mirror) == (str(spack), None, None)

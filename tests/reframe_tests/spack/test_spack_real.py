@@ -143,14 +143,14 @@ SLURM = {"externals": [{"spec": "slurm@24.05.4", "prefix": "/usr"}]}
 def test_an_mpi_without_a_machine_file_has_the_fast_network(ready, slurm):
     tree, settings = ready
     alone = replace(settings, machine_file=None)
-    text = tree.packages.read_text()
+    text = tree.host_packages_file.read_text()
     packages = {**yaml.safe_load(text)["packages"], "slurm": slurm or {}}
-    tree.packages.write_text(yaml.safe_dump({"packages": packages}))
+    tree.host_packages_file.write_text(yaml.safe_dump({"packages": packages}))
     try:
         folder = tree.root / "only-concretized" / ("with" if slurm else "without")
         specs = concretized(tree, alone, "proxyapps", folder)
     finally:
-        tree.packages.write_text(text)
+        tree.host_packages_file.write_text(text)
     (mpi,) = (spec for spec in specs if spec["name"] == "openmpi")
     assert mpi["parameters"]["schedulers"] == (["slurm"] if slurm else ["none"])
     assert len([spec for spec in specs if spec["name"] == "slurm"]) == bool(slurm)
