@@ -61,18 +61,18 @@ WORKLOAD = Workload(
     },
     # Both phases count the same non-zeros, so their rates and times agree.
     derived={
-        "setup_non_zeros": lambda run: run.setup_1_s * run.setup_s,
-        "solve_non_zeros": lambda run: run.solve_1_s * run.solve_s / run.iterations,
+        "setup_non_zeros": lambda numbers: numbers.setup_1_s * numbers.setup_s,
+        "solve_non_zeros": lambda numbers: numbers.solve_1_s * numbers.solve_s / numbers.iterations,
     },
     extra=("setup_s", "solve_s", "iterations"),
     proof={
         "relative residual below 1e-8": Within("residual", 0, 1e-8),
         "at most 100 iterations": Within("iterations", 1, 100),
         "FOM_1 consistent with its phases": Near(
-            "fom_1", lambda run: (run.setup_1_s + 3 * run.solve_1_s) / 4, 1e-5
+            "fom_1", lambda numbers: (numbers.setup_1_s + 3 * numbers.solve_1_s) / 4, 1e-5
         ),
         "rates of the phases consistent with their times": Near(
-            "solve_non_zeros", lambda run: run.setup_non_zeros, 1e-3
+            "solve_non_zeros", lambda numbers: numbers.setup_non_zeros, 1e-3
         ),
     },
 )

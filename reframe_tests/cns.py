@@ -148,16 +148,16 @@ WORKLOAD = Workload(
         "first_courant": lambda stdout: _steps(stdout)[0][1],
         "stable_steps": _stable_steps,
     },
-    derived={"cells": lambda run: run.edge**3},
+    derived={"cells": lambda numbers: numbers.edge**3},
     extra=("steps", "cells", "simulated_s"),
     proof={
         "a cube of cells": Within("edge", 1, _MAX_CELLS),
         "first Courant number within 1e-5 of the initial state's": (
-            Near("first_courant", lambda run: fastest_wave(int(run.edge)), _TOLERANCE)
+            Near("first_courant", lambda numbers: fastest_wave(int(numbers.edge)), _TOLERANCE)
         ),
-        "all steps made": Near("steps_done", lambda run: run.steps),
+        "all steps made": Near("steps_done", lambda numbers: numbers.steps),
         "solution stable, and the length of each step that of its Courant number": (
-            Near("stable_steps", lambda run: run.steps)
+            Near("stable_steps", lambda numbers: numbers.steps)
         ),
     },
 )

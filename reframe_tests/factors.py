@@ -145,11 +145,16 @@ def why_layout_too_large(level: Level, cores: int) -> str | None:
     return None
 
 
-def app_cores(machine: Machine, reserved_cores: int = -1, core_spec: int = 0) -> int:
+#: Value of `reserved_cores` that leaves the machine's default number of cores free.
+DEFAULT_RESERVED_CORES = -1
+
+
+def app_cores(
+    machine: Machine, reserved_cores: int = DEFAULT_RESERVED_CORES, core_spec: int = 0
+) -> int:
     """Return the number of cores that the application has on a node.
 
-    A `reserved_cores` of -1 leaves the machine's default number of cores free. If origins are other
-    nodes, Slurm takes `core_spec` cores away first. Raises InputError.
+    If origins are other nodes, Slurm takes `core_spec` cores away first. Raises InputError.
     """
     app_cpus, _ = machine.split_cpus(None if reserved_cores < 0 else reserved_cores)
     if app_cpus:

@@ -100,12 +100,14 @@ WORKLOAD = Workload(
         "sparsemv_s": _time_pattern("SPARSEMV:"),
         "ddot_s": _time_pattern("DDOT    :"),
     },
-    derived={"residual_left": lambda run: run.final_residual / run.initial_residual},
+    derived={"residual_left": lambda numbers: numbers.final_residual / numbers.initial_residual},
     extra=("ranks", "sparsemv_s", "ddot_s", "iterations", "final_residual"),
     proof={
         "initial residual as computed from the grid": Near(
             "initial_residual",
-            lambda run: initial_residual(int(run.nx), int(run.ny), int(run.nz * run.ranks)),
+            lambda numbers: initial_residual(
+                int(numbers.nx), int(numbers.ny), int(numbers.nz * numbers.ranks)
+            ),
             1e-5,
         ),
         # HPCCG stops at its 150th iteration, whatever the residual, and counts from 1.

@@ -29,15 +29,15 @@ class lammps(ProgramTest):
     steps = variable(int, value=10000)
 
     def lay_out(self):
-        """Set one rank per core; reserved cores do not change the box."""
+        """Set one rank per core; reserved cores do not change the number of atoms."""
         self.rank_per_core()
-        self.melt(self.sized_cores)
+        self.set_melt_options(self.sized_cores)
 
-    def melt(self, cores):
-        """Set the options for a box of 20 x 20 x 20 cells (32,000 atoms) for each of `cores`."""
+    def set_melt_options(self, cores):
+        """Set the options for a box of `cores` cubes of 20 x 20 x 20 cells (32,000 atoms) each."""
         self.executable_opts = ["-in", "in.melt", "-log", "none"]
-        for axis, boxes in zip("xyz", near_cube(cores), strict=True):
-            self.executable_opts += ["-var", axis, str(boxes)]
+        for axis, cubes in zip("xyz", near_cube(cores), strict=True):
+            self.executable_opts += ["-var", axis, str(cubes)]
         self.executable_opts += ["-var", "steps", str(self.steps)]
 
 
@@ -109,7 +109,7 @@ WORKLOAD = Workload(
         "deviation_at_100": _deviation_at_100,
         "energy": _last_energy,
     },
-    derived={"cpu_share": lambda run: run.cpu_percent / 100},
+    derived={"cpu_share": lambda numbers: numbers.cpu_percent / 100},
     extra=("ranks", "steps", "atoms", "cpu_share"),
     proof={
         "state at step 100 within 1 % of the known one": Within("deviation_at_100", 0, 0.01),

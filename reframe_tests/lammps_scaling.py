@@ -64,7 +64,9 @@ class lammps_scaling(lammps.lammps):
         self.rank_per_core()
         self.num_tasks_per_node = scaling.ranks_per_node(self._request(), self.app_cores)
         self.num_tasks = self.nodes * self.num_tasks_per_node
-        self.melt(self.nodes * scaling.ranks_per_node(self._request(), self.sized_cores))
+        self.set_melt_options(
+            self.nodes * scaling.ranks_per_node(self._request(), self.sized_cores)
+        )
 
     def _request(self):
         return scaling.ScaleRequest(**{name: getattr(self, name) for name in scaling.FIELDS})

@@ -25,6 +25,7 @@ from reframe_tests import rails, third_party, tools
 from reframe_tests.crossing import application_levels, read_cells, read_factors
 from reframe_tests.factors import (
     AUTO,
+    DEFAULT_RESERVED_CORES,
     FACTORS,
     app_cores,
     changes_within_jobs,
@@ -102,7 +103,7 @@ class LayoutMixin(rfm.RegressionTestPlugin):
 
     #: Cores per node that the application leaves free; -1 leaves the origin's cores free if origin
     #: and target share a host, and none elsewhere.
-    reserved_cores = variable(int, value=-1)
+    reserved_cores = variable(int, value=DEFAULT_RESERVED_CORES)
 
     #: Cores per node that Slurm takes away from the job for the system (`--core-spec`).
     core_spec = variable(int, value=0)

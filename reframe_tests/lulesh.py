@@ -116,17 +116,21 @@ WORKLOAD = Workload(
         "printed_s": "Elapsed time         =",
     },
     derived={
-        "elapsed_s": lambda run: run.grind_us * 1e-6 * run.edge**3 * run.iterations,
-        "elements": lambda run: run.edge**3 * run.ranks,
-        "zones_1_s": lambda run: run.elements * run.iterations / run.elapsed_s,
-        "mesh_edge": lambda run: round(run.edge * run.ranks ** (1 / 3)),
+        "elapsed_s": lambda numbers: numbers.grind_us * 1e-6 * numbers.edge**3 * numbers.iterations,
+        "elements": lambda numbers: numbers.edge**3 * numbers.ranks,
+        "zones_1_s": lambda numbers: numbers.elements * numbers.iterations / numbers.elapsed_s,
+        "mesh_edge": lambda numbers: round(numbers.edge * numbers.ranks ** (1 / 3)),
         "printed_error": _printed_error,
     },
     extra=("iterations", "elements", "zones_1_s"),
     proof={
         "the run completed": r"Run completed",
         "final origin energy within 1e-5 of the known one": (
-            Near("energy", lambda run: known_energy(run.mesh_edge, int(run.iterations)), 1e-5)
+            Near(
+                "energy",
+                lambda numbers: known_energy(numbers.mesh_edge, int(numbers.iterations)),
+                1e-5,
+            )
         ),
         "energies symmetric to 1e-8": Within("asymmetry", 0, 1e-8),
         "printed time that of all iterations": Within("printed_error", 0, 1),

@@ -50,7 +50,7 @@ WORKLOAD = Workload(
         "particles": "numParticles=",
         "ranks": "nMpiTasks =",
     },
-    derived={"rate_1_s": lambda run: run.tracks / run.advance_s},
+    derived={"rate_1_s": lambda numbers: numbers.tracks / numbers.advance_s},
     extra=("max_error", "tracks", "particles", "ranks"),
     proof={
         "it ended ('done!')": r"^done!$",
@@ -58,7 +58,7 @@ WORKLOAD = Workload(
         # inverse root of the number of particles, down to the error due to the zones' size.
         "largest deviation from the analytic solution at most 0.1": Within("max_error", 0, 0.1),
         "rate consistent with the printed rate": Near(
-            "rate_1_s", lambda run: run.printed_1_s, 1e-4
+            "rate_1_s", lambda numbers: numbers.printed_1_s, 1e-4
         ),
     },
 )

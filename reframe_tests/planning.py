@@ -27,6 +27,7 @@ from reframe_tests.factors import (
     AUTO,
     COMMON_FACTORS,
     CORE_FACTORS,
+    DEFAULT_RESERVED_CORES,
     FACTORS,
     check_level,
     numa_node_of_place,
@@ -36,7 +37,12 @@ from reframe_tests.factors import (
 )
 
 #: Variable -> its value that is no level: the site file, or for `layout` a measurement, decides.
-CHOSEN_BY_MACHINE = {"injector": "auto", "comm_node": -1, "reserved_cores": -1, "layout": AUTO}
+CHOSEN_BY_MACHINE = {
+    "injector": "auto",
+    "comm_node": -1,
+    "reserved_cores": DEFAULT_RESERVED_CORES,
+    "layout": AUTO,
+}
 #: Default levels of the factors of the writes.
 DEFAULT_WRITES: dict[str, Level] = {
     "rate": "full",
@@ -152,7 +158,7 @@ def block(
     site file, as does `min_share` if it is None or missing. `scale` has the short writes
     (`resolved_scale`). `fields` are other fields of the plan. Raises InputError.
     """
-    reserved = request.levels.get("reserved_cores", -1)
+    reserved = request.levels.get("reserved_cores", DEFAULT_RESERVED_CORES)
     reserved_cores = reserved if isinstance(reserved, int) and reserved >= 0 else None
     _, origin_cpus = machine.split_cpus(reserved_cores)
     origins = machine.origins

@@ -83,13 +83,15 @@ WORKLOAD = Workload(
         "ranks": "Number of MPI ranks     :",
     },
     # The time is the first rank's.
-    derived={"rate_1_s": lambda run: run.segments / run.tracking_s},
+    derived={"rate_1_s": lambda numbers: numbers.segments / numbers.tracking_s},
     extra=("segments", "steps", "ranks"),
     proof={
         # These test ratios of reactions, reactions and crossings, lost particles, and homogeneity.
         "the program's four tests of the problem passed": Within("tests_passed", 4, 4),
-        "all steps made": Near("steps_done", lambda run: run.steps),
+        "all steps made": Near("steps_done", lambda numbers: numbers.steps),
         # The printed rate uses the slowest rank's time, and is rounded to four digits.
-        "rate within 5 % of the printed rate": Near("rate_1_s", lambda run: run.printed_1_s, 0.05),
+        "rate within 5 % of the printed rate": Near(
+            "rate_1_s", lambda numbers: numbers.printed_1_s, 0.05
+        ),
     },
 )

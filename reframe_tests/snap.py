@@ -111,8 +111,8 @@ WORKLOAD = Workload(
         "asymmetry": _asymmetry,
     },
     derived={
-        "grind_s": lambda run: run.grind_ns * 1e-9,
-        "change_in_epsi": lambda run: run.change / run.epsi,
+        "grind_s": lambda numbers: numbers.grind_ns * 1e-9,
+        "change_in_epsi": lambda numbers: numbers.change / numbers.epsi,
     },
     extra=("sweeps_s", "grind_s", "outers", "inners"),
     proof={

@@ -159,12 +159,12 @@ WORKLOAD = Workload(
         "maximum_s": _triad_pattern(3),
     },
     derived={
-        "array_b": lambda run: run.elements * run.element_b,
-        "best_b_s": lambda run: run.best_mb_s * 1e6,
+        "array_b": lambda numbers: numbers.elements * numbers.element_b,
+        "best_b_s": lambda numbers: numbers.best_mb_s * 1e6,
         # Triad reads two arrays and writes one.
-        "rate_b_s": lambda run: 3 * run.array_b / run.average_s,
-        "minimum_to_average": lambda run: run.minimum_s / run.average_s,
-        "maximum_to_average": lambda run: run.maximum_s / run.average_s,
+        "rate_b_s": lambda numbers: 3 * numbers.array_b / numbers.average_s,
+        "minimum_to_average": lambda numbers: numbers.minimum_s / numbers.average_s,
+        "maximum_to_average": lambda numbers: numbers.maximum_s / numbers.average_s,
     },
     extra=("best_b_s", "average_s", "minimum_s", "maximum_s", "array_b"),
     proof={

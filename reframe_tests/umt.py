@@ -104,13 +104,17 @@ WORKLOAD = Workload(
     },
     extra=("unknowns", "cycles", "energy_balance"),
     proof={
-        "all cycles done": Near("cycles_done", lambda run: run.cycles),
-        "as many unknowns as the mesh has": Near("unknowns", lambda run: run.unknowns_of_mesh),
-        "rate consistent with the times": Near("rate_1_s", lambda run: run.rate_of_times, 0.05),
+        "all cycles done": Near("cycles_done", lambda numbers: numbers.cycles),
+        "as many unknowns as the mesh has": Near(
+            "unknowns", lambda numbers: numbers.unknowns_of_mesh
+        ),
+        "rate consistent with the times": Near(
+            "rate_1_s", lambda numbers: numbers.rate_of_times, 0.05
+        ),
         "UMT's energy check passed": r"^RESULT CHECK PASSED: Energy check",
         "balance within 1e-9": Within("energy_balance", -1e-9, 1e-9),
         "balance consistent with the last cycle": (
-            Near("energy_balance", lambda run: run.last_balance, 1e-3)
+            Near("energy_balance", lambda numbers: numbers.last_balance, 1e-3)
         ),
     },
 )

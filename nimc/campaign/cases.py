@@ -24,7 +24,7 @@ from records.machine.site import Machine
 from records.sample import Level
 from records.treatment import Treatment
 from reframe_tests.crossing import Cell, cross
-from reframe_tests.factors import app_cores, why_unsupported
+from reframe_tests.factors import DEFAULT_RESERVED_CORES, app_cores, why_unsupported
 from reframe_tests.planning import CHOSEN_BY_MACHINE, CaseRequest, resolved_scale
 
 #: How many numbers of cores a sweep with `cores: few` measures.
@@ -162,8 +162,10 @@ def sweep_cases(entry: Entry, machine: Machine) -> list[Entry]:
     if entry.sweep is None:
         return [entry]
     facts = machine.node_facts()
-    reserved = entry.set.get("reserved_cores", -1)
-    node_cores = app_cores(machine, reserved if isinstance(reserved, int) else -1)
+    reserved = entry.set.get("reserved_cores")
+    node_cores = app_cores(
+        machine, reserved if isinstance(reserved, int) else DEFAULT_RESERVED_CORES
+    )
     most_cores = max(1, node_cores // facts.sockets)
     if entry.set.get("socket") == "all":
         most_cores *= facts.sockets

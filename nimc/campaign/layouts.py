@@ -17,7 +17,7 @@ from records.errors import InputError
 from records.machine.site import Machine
 from records.treatment import Treatment
 from records.units import plural
-from reframe_tests.factors import AUTO, app_cores
+from reframe_tests.factors import AUTO, DEFAULT_RESERVED_CORES, app_cores
 
 #: The variable that sets a layout.
 LAYOUT = "layout"
@@ -38,7 +38,7 @@ def candidates(case: Entry, check: CheckVariables, machine: Machine) -> list[str
     They use all cores, unless the program runs with certain numbers of ranks only. Raises
     InputError if there is none.
     """
-    reserved = case.set.get("reserved_cores", -1)
+    reserved = case.set.get("reserved_cores", DEFAULT_RESERVED_CORES)
     core_spec = case.set.get("core_spec", 0)
     cores = case.set.get("layout_cores") or app_cores(machine, reserved, core_spec)
     rank_counts = check.rank_counts
@@ -48,14 +48,19 @@ def candidates(case: Entry, check: CheckVariables, machine: Machine) -> list[str
         if (ranks * case.nodes in rank_counts if rank_counts else cores % ranks == 0)
     ]
     if not layouts:
+        nodes = "one node" if case.nodes == 1 else f"each of {case.nodes} nodes"
+        allowed = "one core or more"
+        if rank_counts:
+            fitting = ", ".join(map(str, rank_counts[:4]))
+            allowed = f"nodes and cores for {fitting}, ... ranks in all"
         raise InputError(
             f"{case.name}: layout: {AUTO} found; no number of ranks of '{case.check}' fits on"
-            f" {plural(cores, 'core')} of {plural(case.nodes, 'node')}; allowed: other numbers"
+            f" {plural(cores, 'core')} on {nodes}; allowed: {allowed}"
         )
     return layouts
 
 
-def search(campaign: Campaign, case: Entry, layouts: Sequence[str]) -> Campaign:
+def comparison_campaign(campaign: Campaign, case: Entry, layouts: Sequence[str]) -> Campaign:
     """The campaign of one case that compares these layouts."""
     compared = case.with_changes(
         {
@@ -77,7 +82,7 @@ def with_layout(case: Entry, layout: str) -> Entry:
 def fastest(run: Path, case: Entry, treatments: Sequence[Treatment]) -> str | None:
     """Return the layout with the best median, or the only one; None if one needs more runs.
 
-    `case` is that of the search, with its `treatments`.
+    `case` is the one in which layouts are compared, with its `treatments`.
     """
     if len(treatments) == 1:
         return str(treatments[0].factors[LAYOUT])

@@ -133,7 +133,7 @@ class Request:
 
     def search(self, case: Entry) -> Request:
         """The request to find the layout of a case. Raises InputError."""
-        campaign = layouts.search(self.campaign, case, self.layouts_of(case))
+        campaign = layouts.comparison_campaign(self.campaign, case, self.layouts_of(case))
         return replace(self, campaign=campaign)
 
     @property
