@@ -232,8 +232,8 @@ def _slurm_tick(
 ) -> Callable[[], None]:
     """Return a function to call once a second.
 
-    It sees whether Slurm answers, and why the job waits. A change of the reason is added to
-    `pending_reasons`, and a new reason is told.
+    It checks whether Slurm answers and why the job waits. If the reason has changed, it is appended
+    to `pending_reasons`, and printed if it is new.
     """
 
     def tick() -> None:
