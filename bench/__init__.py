@@ -24,13 +24,13 @@ class BenchRow:
     ok: bool | None = None
 
 
-def row_below(name: str, value: float, unit: str, limit: float) -> BenchRow:
+def row_with_upper_limit(name: str, value: float, unit: str, limit: float) -> BenchRow:
     """A figure that must be below a limit."""
     aim = f"under {limit:g} {unit}".rstrip()
     return BenchRow(name=name, value=value, unit=unit, aim=aim, ok=value < limit)
 
 
-def row_at_least(name: str, value: float, unit: str, limit: float) -> BenchRow:
+def row_with_lower_limit(name: str, value: float, unit: str, limit: float) -> BenchRow:
     """A figure that must reach a limit."""
     aim = f"at least {limit:g} {unit}".rstrip()
     return BenchRow(name=name, value=value, unit=unit, aim=aim, ok=value >= limit)
@@ -58,11 +58,11 @@ def cost_of(work: Callable[[], object]) -> Cost:
 
 
 def print_cost(work: Callable[[], object]) -> None:
-    """Do the work in this process, which `in_own_process` started; print its cost."""
+    """Do the work in this process, which `cost_in_own_process` started; print its cost."""
     print(json.dumps(astuple(cost_of(work))))
 
 
-def in_own_process(module: str, *arguments: object) -> Cost:
+def cost_in_own_process(module: str, *arguments: object) -> Cost:
     """Run a module of this package as a program; return the cost that the program prints."""
     command = [sys.executable, "-m", f"bench.{module}", *map(str, arguments)]
     finished = subprocess.run(command, cwd=ROOT, check=True, capture_output=True, text=True)

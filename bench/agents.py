@@ -6,7 +6,7 @@ There are two targets, one origin, and an application that only sleeps. Needs ro
 from pathlib import Path
 from typing import Any
 
-from bench import BenchRow, row_at_least
+from bench import BenchRow, row_with_lower_limit
 from bench import minicluster as mini
 from records.block_plan import ShortWrites
 from records.errors import MachineError
@@ -28,7 +28,7 @@ def run() -> list[BenchRow]:
     name = f"writes an origin makes, {1 / _INTERVAL_S:g} a second planned"
     delay = "start of a write after its planned start"
     return [
-        row_at_least(name, timetable["done"] / sample["elapsed_s"], "/s", 5),
+        row_with_lower_limit(name, timetable["done"] / sample["elapsed_s"], "/s", 5),
         BenchRow(f"{delay}, median", timetable["start_median_s"], "s"),
         BenchRow(f"{delay}, largest", timetable["start_worst_s"], "s"),
     ]

@@ -8,7 +8,7 @@ from analysis.contention import evaluate
 from analysis.contention.fit import fit_model
 from analysis.contention.parameters import Model, placements, predict
 from analysis.contention.sweep import Sweep
-from bench import BenchRow, row_below
+from bench import BenchRow, row_with_upper_limit
 from nimc.campaign.cases import evenly_spaced
 from tests.analysis.contention.made_sweeps import noisy_sweep
 
@@ -27,9 +27,11 @@ def run() -> list[BenchRow]:
         share, full_error, short_error = np.mean(comparisons, axis=0).tolist()
         added_error = short_error - full_error
         name = f"few cores, {100 * noise:g} % noise"
-        rows.append(row_below(f"{name}: points of the full sweep", share, "", 1 / 2))
+        rows.append(row_with_upper_limit(f"{name}: points of the full sweep", share, "", 1 / 2))
         rows.append(
-            row_below(f"{name}: error above the full one's", added_error, "points", MAX_ADDED_ERROR)
+            row_with_upper_limit(
+                f"{name}: error above the full one's", added_error, "points", MAX_ADDED_ERROR
+            )
         )
     return rows
 

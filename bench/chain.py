@@ -12,7 +12,7 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
-from bench import BenchRow, cost_of, in_own_process, print_cost, row_below
+from bench import BenchRow, cost_in_own_process, cost_of, print_cost, row_with_upper_limit
 from conductor.block.store import Store
 from nimc.run.verify import verify
 from tests.analysis.integrity.outputs import output_of
@@ -39,12 +39,12 @@ def run() -> list[BenchRow]:
     with tempfile.TemporaryDirectory() as folder:
         chained_s, unchained_s = _storing_s(Path(folder))
         write_run(Path(folder) / "run", _SAMPLE_COUNT)
-        verify_cost = in_own_process("chain", folder)
+        verify_cost = cost_in_own_process("chain", folder)
     max_added_s = _MAX_SHARE * _SAMPLE_COUNT * _SHORTEST_RUN_S
     name = f"time to chain, digest and keep the outputs of {_SAMPLE_COUNT:,} samples"
     return [
-        row_below(name, (chained_s - unchained_s) * _SAMPLE_COUNT, "s", max_added_s),
-        row_below(
+        row_with_upper_limit(name, (chained_s - unchained_s) * _SAMPLE_COUNT, "s", max_added_s),
+        row_with_upper_limit(
             f"nimc verify, {_SAMPLE_COUNT:,} samples", verify_cost.wall_s, "s", _MAX_VERIFY_S
         ),
         BenchRow("its peak memory", verify_cost.memory_b / 2**20, "MiB"),

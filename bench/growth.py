@@ -1,6 +1,7 @@
-"""The cost of commands, and how it grows: each is measured at two sizes, each in a new process.
+"""How the costs of commands grow: each command is measured at two sizes of its input.
 
-CI runs it. `python -m bench.growth plan 4000` measures one command at one size.
+Each size has a process of its own. CI runs this module.
+`python -m bench.growth plan 4000` measures one command at one size.
 """
 
 import gc
@@ -19,24 +20,24 @@ from analysis.pages.write import gather, write_pages
 from bench import (
     BenchRow,
     chain,
+    cost_in_own_process,
     cost_of,
-    in_own_process,
     peak_memory_b,
     plan,
     report,
-    row_below,
+    row_with_upper_limit,
 )
 from nimc.crate.pack import pack
 from nimc.run.verify import verify
 from tests.analysis.history.tables import made_table, write_nights
 
 #: Largest exponent of cost over size, where 1 is linear and 2 quadratic. On an idle host most are
-#: below 1.1; CI runs beside other work.
+#: below 1.1. The limit is higher, since CI measures while other programs run.
 _MAX_EXPONENT = 1.4
 #: The larger size over the smaller one.
-_FACTOR = 4
-#: How often a command is measured again at most, if its time seems to grow faster than that. The
-#: least times count, since other programs can only lengthen a time.
+_SIZE_RATIO = 4
+#: A command whose exponent of processor time exceeds the limit is measured again, at most this
+#: often. The shortest time at each size is used, since other programs can only lengthen a time.
 _MAX_RETRIES = 3
 #: Memory below this belongs to the allocator, not to the data.
 _MIN_MEMORY_B = 8 << 20
@@ -93,10 +94,10 @@ def _pages(size: int, folder: Path) -> Callable[[], object]:
 @dataclass(frozen=True)
 class _Command:
     prepare: Prepare
-    #: The smaller size; the other is `_FACTOR` times as large.
-    size: int
+    #: The larger size is `_SIZE_RATIO` times this one.
+    smaller_size: int
     unit: str
-    #: How often the work is done in a process. The least time counts.
+    #: How often the work is done in a process. The shortest time is used.
     repetitions: int = 2
 
 
@@ -116,28 +117,30 @@ def run() -> list[BenchRow]:
 
 
 def _rows(name: str, command: _Command) -> list[BenchRow]:
-    sizes = [command.size, _FACTOR * command.size]
-    costs = [in_own_process("growth", name, size) for size in sizes]
+    sizes = [command.smaller_size, _SIZE_RATIO * command.smaller_size]
+    costs = [cost_in_own_process("growth", name, size) for size in sizes]
     cpu_s = [cost.cpu_s for cost in costs]
     for _ in range(_MAX_RETRIES):
         if _exponent(cpu_s) < _MAX_EXPONENT:
             break
-        repeated_s = [in_own_process("growth", name, size).cpu_s for size in sizes]
+        repeated_s = [cost_in_own_process("growth", name, size).cpu_s for size in sizes]
         cpu_s = [min(times_s) for times_s in zip(cpu_s, repeated_s, strict=True)]
     memory_b = [max(cost.memory_b, _MIN_MEMORY_B) for cost in costs]
     larger_input = f"{name}, {sizes[-1]:,} {command.unit}"
     return [
         BenchRow(f"{larger_input}: processor time", cpu_s[-1], "s"),
-        row_below(f"{name}: exponent of processor time", _exponent(cpu_s), "", _MAX_EXPONENT),
+        row_with_upper_limit(
+            f"{name}: exponent of processor time", _exponent(cpu_s), "", _MAX_EXPONENT
+        ),
         BenchRow(f"{larger_input}: memory", memory_b[-1] / 2**20, "MiB"),
-        row_below(f"{name}: exponent of memory", _exponent(memory_b), "", _MAX_EXPONENT),
+        row_with_upper_limit(f"{name}: exponent of memory", _exponent(memory_b), "", _MAX_EXPONENT),
     ]
 
 
 def _exponent(costs: list[float]) -> float:
-    """Return the power of the size with which a cost at the two sizes grows."""
+    """Return the exponent of a cost that grows as a power of the size, from both costs."""
     smaller, larger = costs
-    return math.log(larger / smaller, _FACTOR)
+    return math.log(larger / smaller, _SIZE_RATIO)
 
 
 def main() -> None:
@@ -151,7 +154,7 @@ def main() -> None:
     command = _COMMANDS[name]
     fits = _MEMORY_FOLDER.exists() and disk_usage(_MEMORY_FOLDER).free > _NEEDED_SPACE_B
     with tempfile.TemporaryDirectory(dir=_MEMORY_FOLDER if fits else None) as folder:
-        for purpose, work_size in (("warm-up", command.size // 10), ("measured", size)):
+        for purpose, work_size in (("warm-up", command.smaller_size // 10), ("measured", size)):
             path = Path(folder) / purpose
             path.mkdir()
             work = command.prepare(work_size, path)

@@ -13,7 +13,7 @@ from collections.abc import Callable
 from functools import partial
 from pathlib import Path
 
-from bench import BenchRow, row_at_least
+from bench import BenchRow, row_with_lower_limit
 from records.checkout import ROOT
 from reframe_tests import membench, stream
 
@@ -73,7 +73,7 @@ def _ratio(
     fastest = max(measured, key=lambda other: statistics.median(rates[other]))
     rounds = zip(rates[ours], rates[fastest], strict=True)
     ratio = statistics.median(our_rate / other_rate for our_rate, other_rate in rounds)
-    return row_at_least(f"{name} ({fastest})", ratio, "", aim)
+    return row_with_lower_limit(f"{name} ({fastest})", ratio, "", aim)
 
 
 def _contenders(folder: Path) -> dict[str, Contender]:

@@ -9,7 +9,7 @@ from pathlib import Path
 
 import yaml
 
-from bench import BenchRow, row_below
+from bench import BenchRow, row_with_upper_limit
 from records import kernel_text
 from records.checkout import ROOT
 from records.errors import MachineError
@@ -71,7 +71,7 @@ def run() -> list[BenchRow]:
         for part in _PROJECT_PARTS
     ]
     together = statistics.median(sum(shares[part] for part in _PROJECT_PARTS) for shares in windows)
-    return [*rows, row_below("together", together, "", _MAX_SHARE)]
+    return [*rows, row_with_upper_limit("together", together, "", _MAX_SHARE)]
 
 
 def _shares_by_window(folder: Path) -> list[dict[str, float]]:

@@ -15,7 +15,7 @@ import time
 from pathlib import Path
 from typing import Any
 
-from bench import BenchRow, row_below
+from bench import BenchRow, row_with_upper_limit
 from conductor import messages, wire
 from conductor.readings import LoadSample, NodeSeries
 from records import clock, kernel_text
@@ -44,13 +44,13 @@ def run() -> list[BenchRow]:
     first, second = samples
     between_s = second["start_s"] - first["start_s"] - first["elapsed_s"]
     return [
-        row_below(
+        row_with_upper_limit(
             f"{_NODES:,} agents: until the first run", first["start_s"] - cost["begun_s"], "s", 60
         ),
-        row_below("between two runs", between_s, "s", 15),
-        row_below("the conductor's memory", cost["memory_b"] / 2**30, "GiB", 2),
-        row_below("its processor time", cost["cpu_s"], "s", 90),
-        row_below("stored of each run", stored_b / len(samples) / 1e6, "MB", 20),
+        row_with_upper_limit("between two runs", between_s, "s", 15),
+        row_with_upper_limit("the conductor's memory", cost["memory_b"] / 2**30, "GiB", 2),
+        row_with_upper_limit("its processor time", cost["cpu_s"], "s", 90),
+        row_with_upper_limit("stored of each run", stored_b / len(samples) / 1e6, "MB", 20),
     ]
 
 

@@ -6,7 +6,7 @@ import tempfile
 from dataclasses import replace
 from pathlib import Path
 
-from bench import BenchRow, Cost, in_own_process, print_cost, row_below
+from bench import BenchRow, Cost, cost_in_own_process, print_cost, row_with_upper_limit
 from records.sample import Sample
 from scripts.rechain import rechain
 from tests.analysis.synthetic import LAMMPS, STREAM, header, samples, write_run
@@ -27,8 +27,8 @@ def run() -> list[BenchRow]:
         )
         memory_mib = cost.memory_b / 2**20
         if size == _SIZES[-1]:
-            rows.append(row_below(time_name, cost.wall_s, "s", _MAX_S))
-            rows.append(row_below(memory_name, memory_mib, "MiB", _MAX_B / 2**20))
+            rows.append(row_with_upper_limit(time_name, cost.wall_s, "s", _MAX_S))
+            rows.append(row_with_upper_limit(memory_name, memory_mib, "MiB", _MAX_B / 2**20))
         else:
             rows.append(BenchRow(time_name, cost.wall_s, "s"))
             rows.append(BenchRow(memory_name, memory_mib, "MiB"))
@@ -38,7 +38,7 @@ def run() -> list[BenchRow]:
 def _report_cost(size: int) -> Cost:
     with tempfile.TemporaryDirectory() as folder:
         write(Path(folder) / "run", size)
-        return in_own_process("report", Path(folder) / "run")
+        return cost_in_own_process("report", Path(folder) / "run")
 
 
 def write(run_folder: Path, size: int) -> None:

@@ -4,7 +4,7 @@ import json
 import sys
 
 from analysis.simulate import Application, run_s
-from bench import BenchRow, in_own_process, print_cost, row_below
+from bench import BenchRow, cost_in_own_process, print_cost, row_with_upper_limit
 from records.timetable import staggered_writes
 
 _RANKS = 1_000_000
@@ -33,13 +33,15 @@ def simulation(ranks: int) -> None:
 
 def run() -> list[BenchRow]:
     """Measure time and memory of one timetable and of one simulation."""
-    table = in_own_process("scale", "timetable")
-    simulated = in_own_process("scale", "simulate")
+    table = cost_in_own_process("scale", "timetable")
+    simulated = cost_in_own_process("scale", "simulate")
     return [
-        row_below("timetable, 8,192 targets, 47 writers, 1 h", table.wall_s, "s", 1.0),
-        row_below("its memory", table.memory_b / 1e6, "MB", 200.0),
-        row_below(f"simulate {_RANKS:,} ranks x {_STEPS:,} steps", simulated.wall_s, "s", 60.0),
-        row_below("its memory", simulated.memory_b / 2**30, "GiB", 2.0),
+        row_with_upper_limit("timetable, 8,192 targets, 47 writers, 1 h", table.wall_s, "s", 1.0),
+        row_with_upper_limit("its memory", table.memory_b / 1e6, "MB", 200.0),
+        row_with_upper_limit(
+            f"simulate {_RANKS:,} ranks x {_STEPS:,} steps", simulated.wall_s, "s", 60.0
+        ),
+        row_with_upper_limit("its memory", simulated.memory_b / 2**30, "GiB", 2.0),
     ]
 
 

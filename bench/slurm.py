@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Any
 
 from analysis.statistics.interval import median_interval
-from bench import BenchRow, row_at_least, row_below
+from bench import BenchRow, row_with_lower_limit, row_with_upper_limit
 from bench import minicluster as mini
 from records.acceptance import AcceptanceLimits
 from records.checkout import ROOT
@@ -102,7 +102,7 @@ def _cost() -> list[BenchRow]:
     ratio = used_node_s / application_node_s
     overhead_s = (used_node_s - application_node_s) / len(components)
     return [
-        row_below(f"node-seconds used / of application, {blocks}", ratio, "", 1.25),
+        row_with_upper_limit(f"node-seconds used / of application, {blocks}", ratio, "", 1.25),
         BenchRow("a block's time without its application", overhead_s, "s"),
     ]
 
@@ -184,7 +184,7 @@ def _rate() -> list[BenchRow]:
     name = "writers' rate while agents and conductor run / are suspended"
     suspended_mb_s = statistics.median(suspended_b_s) / 1e6
     return [
-        row_at_least(f"{name}, {len(ratios)} turns", ratio.value, "", 0.98),
+        row_with_lower_limit(f"{name}, {len(ratios)} turns", ratio.value, "", 0.98),
         BenchRow("the same, lower end of its interval", ratio.low),
         BenchRow("the same, upper end", ratio.high),
         BenchRow("the rate while they are suspended, median", suspended_mb_s, "MB/s"),

@@ -27,8 +27,9 @@ from records.machine.program import search_path
 from records.machine.site import load as load_machine
 from reframe_tests.factors import layout_of, variable_fault, why_layout_too_large
 from reframe_tests.mixin import NimcMixin
-from reframe_tests.spack import build, externals, folders, settings
+from reframe_tests.spack import build, externals, folders
 from reframe_tests.spack.build import Built
+from reframe_tests.spack.settings import load_settings
 
 #: Search path for programs: the folder of this Python comes first, as in `configs/`.
 _PATH = f"{Path(sys.executable).parent}:{os.environ.get('PATH', '')}"
@@ -86,7 +87,7 @@ class SpackMixin(rfm.RegressionTestPlugin):
         layout = folders.layout(self.current_system.name, None)
         jobs = len(os.sched_getaffinity(0))
         return build.build(
-            layout, settings.load(layout), self.spack_environment(), jobs, self.logger.debug
+            layout, load_settings(layout), self.spack_environment(), jobs, self.logger.debug
         )
 
     def _use_build(self, built: Built) -> None:
@@ -170,7 +171,7 @@ class CompiledMixin(SpackMixin):
         """Return the C compiler."""
         if "spack" in environ.features:
             layout = folders.layout(self.current_system.name, None)
-            return externals.c_compiler(layout, settings.load(layout))
+            return externals.c_compiler(layout, load_settings(layout))
         if not environ.cc:
             raise InputError(f"environment {environ.name} has no C compiler: 'cc' is empty")
         return str(environ.cc)

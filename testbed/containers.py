@@ -12,7 +12,7 @@ from records.errors import MachineError
 from records.kernel_text import read
 from testbed import namespaces
 from testbed.shell import run, start, wait_for
-from testbed.spec import SITE, ClusterLayout, Spec
+from testbed.spec import SITE_FOLDER, ClusterLayout, Spec
 
 # Each container has a control group, so that slurmd can track the processes of its steps.
 
@@ -99,7 +99,14 @@ def remove_cgroups(tag: str, timeout_s: float = 10) -> list[str]:
 
 def launch(layout: ClusterLayout, name: str, kind: CgroupKind, group: Path | None) -> None:
     """Start a container. `wait_ready` waits until it can be entered."""
-    command = ["sh", str(SITE / "container.sh"), layout.netns(name), name, str(layout.state), kind]
+    command = [
+        "sh",
+        str(SITE_FOLDER / "container.sh"),
+        layout.netns(name),
+        name,
+        str(layout.state),
+        kind,
+    ]
     start(command + ([str(group)] if group else []), layout.log(name))
 
 

@@ -17,7 +17,7 @@ from records.slurm import client
 from records.slurm.parse import is_up
 from testbed.containers import CgroupKind, enter, running_pid
 from testbed.shell import run, wait_for
-from testbed.spec import SITE, ClusterLayout, Node, Spec
+from testbed.spec import SITE_FOLDER, ClusterLayout, Node, Spec
 
 #: Name of the controller's container.
 CONTROL = "control"
@@ -33,7 +33,7 @@ def begin_database(layout: ClusterLayout) -> None:
     """Start MariaDB without waiting: creating its tables takes a second or two."""
     # MariaDB never runs as root. Debian's package creates the user `mysql`.
     user = "mysql" if "mysql" in {entry.pw_name for entry in pwd.getpwall()} else "nobody"
-    server = ["sh", str(SITE / "database.sh"), DATABASE_SOCKET, user]
+    server = ["sh", str(SITE_FOLDER / "database.sh"), DATABASE_SOCKET, user]
     in_background = 'log=$1 ended=$2; shift 2; { "$@"; : > "$ended"; } > "$log" 2>&1 &'
     files = [str(layout.log("mariadbd")), str(layout.state / _DATABASE_ENDED)]
     enter(layout, CONTROL, ["sh", "-c", in_background, "sh", *files, *server], label="mariadbd")
@@ -213,7 +213,7 @@ def _slurm_conf_values(
     tracking = "linuxproc" if hardware.cgroup == "none" else "cgroup"
     return {
         "subnet": subnet,
-        "site": str(SITE),
+        "site": str(SITE_FOLDER),
         # slurmstepd makes sockets in its spool folder; a 9p mount has no sockets.
         "spool": "/run/slurmd/%n" if is_virtual else f"{layout.state}/spool/%n",
         # The PMIx plugin creates folders here. Containers share /tmp, but must not share these.
@@ -229,4 +229,4 @@ def _slurm_conf_values(
 
 
 def _fill(template: str, values: dict[str, str]) -> str:
-    return Template((SITE / template).read_text()).substitute(values)
+    return Template((SITE_FOLDER / template).read_text()).substitute(values)

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 
 from records.errors import MachineError
 from testbed.shell import PATH
-from testbed.spec import SITE, Fabric
+from testbed.spec import SITE_FOLDER, Fabric
 
 
 @dataclass(frozen=True)
@@ -39,7 +39,7 @@ def missing(fabric: Fabric) -> list[Requirement]:
             return bool(glob.glob(name))
         return shutil.which(name, path=PATH) is not None
 
-    requirements = parse((SITE / "needs.txt").read_text())
+    requirements = parse((SITE_FOLDER / "needs.txt").read_text())
     return [
         requirement
         for requirement in requirements

@@ -97,7 +97,7 @@ class Spec:
 
 #: The checkout that this package belongs to, and the folder of its scripts and templates.
 CHECKOUT = Path(__file__).resolve().parents[1]
-SITE = CHECKOUT / "site" / "minicluster"
+SITE_FOLDER = CHECKOUT / "site" / "minicluster"
 
 #: Length of the longest path, below the state folder, of a socket that slurmstepd makes.
 _SOCKET_LENGTH = len("/spool/node200/node200_1234567.4294967295")

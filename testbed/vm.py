@@ -19,7 +19,7 @@ from records.programs import ask, last_line
 from testbed import namespaces
 from testbed.daemons import CONTROL
 from testbed.shell import PATH, environment, start
-from testbed.spec import CHECKOUT, SITE, ClusterLayout, Node, Spec
+from testbed.spec import CHECKOUT, SITE_FOLDER, ClusterLayout, Node, Spec
 
 # The uncompressed kernel and the initramfs of the virtual machines. Both are made from Debian's
 # stock kernel package, which site/minicluster/install.sh unpacks.
@@ -163,7 +163,7 @@ def _initramfs(modules: Path) -> list[tuple[str, int, bytes]]:
     return [
         *((name, _FOLDER_MODE, b"") for name in folders),
         ("bin/busybox", _PROGRAM_MODE, Path(busybox).read_bytes()),
-        ("init", _PROGRAM_MODE, (SITE / "guest-boot.sh").read_bytes()),
+        ("init", _PROGRAM_MODE, (SITE_FOLDER / "guest-boot.sh").read_bytes()),
         ("mods/order", _FILE_MODE, "".join(f"{name}\n" for name in order).encode()),
         *((f"mods/{name}.ko", _FILE_MODE, paths[name].read_bytes()) for name in order),
     ]
@@ -276,7 +276,7 @@ def qemu_command(
     emulation_options = _EMULATED_KERNEL_OPTIONS if image.accelerator == "tcg" else ""
     kernel_options = (
         f"{_KERNEL_OPTIONS} {emulation_options} nimc_name={node.name} "
-        f"nimc_address={subnet}.{node.index}/24 nimc_state={layout.state} nimc_site={SITE} "
+        f"nimc_address={subnet}.{node.index}/24 nimc_state={layout.state} nimc_site={SITE_FOLDER} "
         f"nimc_rails={spec.rails} nimc_slurm={slurm_folder()}"
     )
     filesystems = _filesystem("root", Path("/"), ",readonly=on")

@@ -500,8 +500,8 @@ class ComparedSides:
     other_differences: list[Difference]
 
     @property
-    def first_lines(self) -> list[str]:
-        """Return the first lines of the page: unfinished runs, and what differs.
+    def warnings(self) -> list[str]:
+        """Return what limits the comparison: unfinished runs, and differences between the sides.
 
         Machine, campaign, settings and writes may differ, and a side may lack a case or treatment.
         """

@@ -4,8 +4,9 @@ Each pair of maxima (`n_par_max`, `n_seq_max`) among the measured numbers of cor
 guesses: the capacity that fits the totals best, and the share that communications keep. The best
 guesses are refined by least squares of the relative differences from all four curves (computations
 and communications, alone and together) with Cauchy's loss. The guess with the lowest information
-criterion wins: another break must improve the fit enough. Parameters that the sweep does not
-determine are None with a reason.
+criterion wins. The criterion has a penalty for each parameter and for each break, which is a number
+of cores where the slope of the total rate changes. Parameters that the sweep does not determine are
+None with a reason.
 """
 
 from __future__ import annotations
@@ -40,7 +41,8 @@ OUTLIER_DEVIATIONS = 3.0
 ASSUMED_NOISE = 0.02
 #: Minimum of the estimated noise.
 MIN_NOISE = 0.005
-#: The same for few points: a fit can pass through all of them.
+#: Minimum of the noise if there are few points: a fit can pass through all of them, so that their
+#: differences show no noise.
 MIN_NOISE_OF_FEW_POINTS = 0.02
 #: Up to this many points count as few.
 FEW_POINTS = 3
@@ -134,14 +136,14 @@ def _fit_placement(points: list[Point]) -> tuple[Parameters, dict[str, str]]:
 def _best_parameters(curves: Curves) -> Parameters:
     """The parameters with the lowest criterion, among the best guesses and their refinements."""
     guesses = _guesses(curves)
-    sizes_by_guess = (np.abs(relative_differences(p, curves)) for p in guesses)
-    sizes = min(sizes_by_guess, key=lambda sizes_of_guess: float(sizes_of_guess.sum()))
+    differences_by_guess = (np.abs(relative_differences(p, curves)) for p in guesses)
+    differences = min(differences_by_guess, key=lambda guess: float(guess.sum()))
     # A difference of 0 stands for an unknown rate, or an exact fit: neither tells the noise.
-    nonzero = sizes[sizes > 0]
+    nonzero = differences[differences > 0]
     estimate = MEDIAN_TO_DEVIATION * float(np.median(nonzero)) if nonzero.size else 0.0
     noise = max(estimate, MIN_NOISE if len(curves.n) > FEW_POINTS else MIN_NOISE_OF_FEW_POINTS)
     uncontended = guesses[0]
-    # The plateau is noisy: a knee just above a whole number of cores is at that number.
+    # The plateau is noisy: a knee up to 0.1 above a whole number of cores is taken as that number.
     knee = math.ceil(_knee(uncontended) - 0.1)
 
     def criterion(p: Parameters) -> float:
@@ -158,19 +160,23 @@ def _criterion(p: Parameters, curves: Curves, noise: float) -> float:
 
     The penalty for a parameter is bounded, too.
     """
-    measurements = int(np.isfinite(curves.rates).sum())
+    measurement_count = int(np.isfinite(curves.rates).sum())
     # Both maxima at the same number of cores are one break.
     breaks = {p.n_par_max, p.n_seq_max} - {None}
     parameter_count = len(_adjustable_parameters(p, curves.most_cores)) + len(breaks)
-    penalty = min(math.log(measurements), MAX_PARAMETER_PENALTY)
+    penalty = min(math.log(measurement_count), MAX_PARAMETER_PENALTY)
     return 2 * _loss(relative_differences(p, curves), noise) + parameter_count * penalty
 
 
 def relative_differences(p: Parameters, curves: Curves) -> Array:
     """Relative differences of the model from all four curves; 0 for rates that are unknown."""
-    grid = np.arange(1, curves.most_cores + 1)
-    communications_alone = np.full(grid.shape, p.b_comm_seq_b_s or 0.0)
-    predicted = (computations_alone(p, grid), communications_alone, *rates_together(p, grid))
+    core_counts = np.arange(1, curves.most_cores + 1)
+    communications_alone = np.full(core_counts.shape, p.b_comm_seq_b_s or 0.0)
+    predicted = (
+        computations_alone(p, core_counts),
+        communications_alone,
+        *rates_together(p, core_counts),
+    )
     differences = [
         _relative_difference(rates[curves.n - 1], measured)
         for rates, measured in zip(predicted, curves.rates, strict=True)
@@ -180,8 +186,8 @@ def relative_differences(p: Parameters, curves: Curves) -> Array:
 
 def _relative_difference(predicted: Array, measured: Array) -> Array:
     """Relative differences, bounded to -2 .. 2 so that a rate of zero cannot outweigh the rest."""
-    size = (np.abs(predicted) + np.abs(measured)) / 2
-    return (predicted - measured) / np.where(size > 0, size, 1.0)
+    mean = (np.abs(predicted) + np.abs(measured)) / 2
+    return (predicted - measured) / np.where(mean > 0, mean, 1.0)
 
 
 def _loss(differences: Array, noise: float) -> float:
@@ -393,12 +399,12 @@ def _refined(p: Parameters, curves: Curves, noise: float) -> Parameters:
     start = np.array([float(getattr(p, name)) for name in names])
     is_slope = np.array([name.startswith("delta_") for name in names])
     is_share = np.array([name == "alpha" for name in names])
-    unit = np.where(is_share, 1.0, np.abs(start))
-    unit = np.where(is_slope, (p.t_par_max_b_s or 1.0) / curves.most_cores, unit)
-    unit = np.where(unit > 0, unit, 1.0)
+    scale = np.where(is_share, 1.0, np.abs(start))
+    scale = np.where(is_slope, (p.t_par_max_b_s or 1.0) / curves.most_cores, scale)
+    scale = np.where(scale > 0, scale, 1.0)
 
     def build(scaled: Array) -> Parameters:
-        parameters = dict(zip(names, map(float, scaled * unit), strict=True))
+        parameters = dict(zip(names, map(float, scaled * scale), strict=True))
         return _with_total_at_n_seq(replace(p, **parameters))  # type: ignore[arg-type]
 
     # A slope may take at most a third of the capacity per core. delta_l cannot be negative, since
@@ -407,7 +413,7 @@ def _refined(p: Parameters, curves: Curves, noise: float) -> Parameters:
     lower = np.array([-curves.most_cores / 3 if name == "delta_r_b_s" else 0.0 for name in names])
     solved = least_squares(
         lambda scaled: relative_differences(build(scaled), curves),
-        np.clip(start / unit, lower, upper),
+        np.clip(start / scale, lower, upper),
         bounds=(lower, upper),
         loss="cauchy",
         f_scale=CAUCHY_DEVIATIONS * noise,
@@ -448,10 +454,9 @@ def _without_undetermined(p: Parameters, curves: Curves) -> tuple[Parameters, di
         reasons |= dict.fromkeys(names, reason)
     elif p.t_par_max_b_s is not None:
         n = curves.n[np.isfinite(curves.comp_alone)]
-        grid = np.arange(1, most_cores + 1)
-        lowered = computations_alone(p, grid) < computations_alone(
-            replace(p, t_seq_max_b_s=None), grid
-        )
+        core_counts = np.arange(1, most_cores + 1)
+        without_maximum = computations_alone(replace(p, t_seq_max_b_s=None), core_counts)
+        lowered = computations_alone(p, core_counts) < without_maximum
         if not lowered[n - 1].any():
             reason = "the shared capacity limits computations alone before they reach this maximum"
             reasons["t_seq_max_b_s"] = reason
@@ -469,8 +474,9 @@ def _without_undetermined(p: Parameters, curves: Curves) -> tuple[Parameters, di
         if n_seq is None and n_par >= most_cores:
             reasons["delta_l_b_s"] = f"no number of cores beyond n_par_max ({n_par}) was measured"
         if n_seq is not None and n_par >= n_seq:
-            between = f"no number of cores lies between n_par_max and n_seq_max ({n_seq})"
-            reasons["delta_l_b_s"] = between
+            reasons["delta_l_b_s"] = (
+                f"no number of cores lies between n_par_max and n_seq_max ({n_seq})"
+            )
         if n_seq is not None and max(n_par, n_seq) >= most_cores:
             reasons["delta_r_b_s"] = (
                 f"no number of cores beyond both maxima ({most_cores}) was measured"

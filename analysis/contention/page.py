@@ -27,7 +27,7 @@ from records.groups import grouped
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
 
-#: Names of colours in the report's palette: those of two arms, and the one for all other names.
+#: Names in the report's palette, which has a colour for each arm, and `other` for all else.
 COMP_COLOUR_NAME, COMM_COLOUR_NAME, ALONE_COLOUR_NAME = "spin", "off", "other"
 _GB = 1e9
 
@@ -132,7 +132,7 @@ def _finish_axes(axes: Axes, n: Any) -> None:
 
 
 def render(model: Model, sweep: Sweep | None) -> str:
-    """The page of a model; with a sweep, also its points and the errors on it."""
+    """The page of a model; with a sweep, also its points and the errors of the model on them."""
     predictions = [predict(model, *placement) for placement in placements(model)]
     points = [] if sweep is None else sweep.points
     nodes = model.calibrated_nodes()
@@ -148,8 +148,8 @@ def render(model: Model, sweep: Sweep | None) -> str:
         model=model,
         stacked=stacked,
         grid=grid_plot(predictions, points, nodes, "g"),
-        columns=len({prediction.comp_node for prediction in predictions}),
-        measured=bool(points),
+        column_count=len({prediction.comp_node for prediction in predictions}),
+        has_points=bool(points),
         errors={
             name.replace("_", " "): "\u2013" if value is None else f"{value:.2f} %"
             for name, value in errors.items()
@@ -201,10 +201,10 @@ def predictions_document(model: Model, predictions: list[Prediction]) -> dict[st
 
 def prediction_parts(model: Model, prediction: Prediction) -> list[str | Table]:
     """The caveats, and the rates on one placement: a row per number of cores."""
-    origin = "published" if model.published else "fitted"
+    source = "published" if model.published else "fitted"
     lines = [
         *model.notes,
-        f"{model.name} ({origin}), computations on node {prediction.comp_node}, "
+        f"{model.name} ({source}), computations on node {prediction.comp_node}, "
         f"communications on node {prediction.comm_node}, MB/s (10^6 bytes per second)",
     ]
     curves_b_s = (
@@ -214,18 +214,18 @@ def prediction_parts(model: Model, prediction: Prediction) -> list[str | Table]:
         prediction.comm_alone_b_s,
     )
     rates_by_n = zip(prediction.n, *curves_b_s, strict=True)
-    rows = [[str(n), *map(_rate, rates_b_s)] for n, *rates_b_s in rates_by_n]
+    rows = [[str(n), *map(_rate_text, rates_b_s)] for n, *rates_b_s in rates_by_n]
     header = ["n", "comp together", "comp alone", "comm together", "comm alone"]
     return [*lines, Table(header, rows)]
 
 
-def _rate(rate_b_s: float) -> str:
+def _rate_text(rate_b_s: float) -> str:
     rate = _mb_s(rate_b_s)
     return "unknown" if rate is None else f"{rate:.1f}"
 
 
 def fit_parts(model: Model) -> list[str | Table]:
-    """The parameters, MB/s, and why some are unknown."""
+    """The caveats, the parameters with rates in MB/s, and why parameters are unknown."""
     rows = [[name, local, remote] for name, local, remote, _ in parameter_rows(model)]
     unknown = [
         f"{placement} {name}: {reason}"
@@ -241,15 +241,15 @@ def parameter_rows(model: Model) -> list[tuple[str, str, str, str]]:
     return [
         (
             parameter.name.removesuffix("_b_s"),
-            _cell(getattr(model.local, parameter.name), parameter.name),
-            _cell(getattr(model.remote, parameter.name, None), parameter.name),
+            _parameter_text(getattr(model.local, parameter.name), parameter.name),
+            _parameter_text(getattr(model.remote, parameter.name, None), parameter.name),
             _UNITS.get(parameter.name, "MB/s"),
         )
         for parameter in fields(Parameters)
     ]
 
 
-def _cell(value: float | None, name: str) -> str:
+def _parameter_text(value: float | None, name: str) -> str:
     """A parameter as text: a rate in MB/s, a number of cores as a whole number."""
     if value is None:
         return "unknown"
@@ -263,33 +263,33 @@ def errors_parts(errors_by_model: dict[str, Errors], notes: list[str]) -> list[s
 
     In Table 2 of the paper each model is a row.
     """
-    cells = [
+    rows = [
         [
             field.name.replace("_", " "),
             *(_percent(getattr(errors, field.name)) for errors in errors_by_model.values()),
         ]
         for field in fields(Errors)
     ]
-    table = Table(["", *errors_by_model], cells, left=(0,))
+    table = Table(["", *errors_by_model], rows, left=(0,))
     return [*notes, "mean absolute percentage error, %", table]
 
 
-def placement_errors_table(rows: list[PlacementErrors]) -> Table:
+def placement_errors_table(errors: list[PlacementErrors]) -> Table:
     """Errors on each placement, percent.
 
     As in the paper, a placement that the model was calibrated on is a `sample`.
     """
-    cells = [
+    rows = [
         [
-            str(row.comp_node),
-            str(row.comm_node),
-            "yes" if row.sample else "no",
-            _percent(row.comm_percent),
-            _percent(row.comp_percent),
+            str(placement.comp_node),
+            str(placement.comm_node),
+            "yes" if placement.sample else "no",
+            _percent(placement.comm_percent),
+            _percent(placement.comp_percent),
         ]
-        for row in rows
+        for placement in errors
     ]
-    return Table(["comp node", "comm node", "sample", "comm", "comp"], cells)
+    return Table(["comp node", "comm node", "sample", "comm", "comp"], rows)
 
 
 def _percent(value: float | None) -> str:

@@ -52,8 +52,8 @@ class PaperFiles:
     """The files that were written for a paper."""
 
     files: list[Path] = field(default_factory=list)
-    #: Paths, without endings, of pictures that do not fit the width of their folder.
-    unfit: list[Path] = field(default_factory=list)
+    #: Paths, without endings, of pictures that are wider than a column of their folder.
+    too_wide: list[Path] = field(default_factory=list)
 
 
 def write_for_paper(folder: Path, runs: Sequence[RunData]) -> PaperFiles:
@@ -77,7 +77,7 @@ def _write_run(folder: Path, run: RunData, written: PaperFiles) -> None:
             make_folder(folder / width)
             path = folder / width / name
             if not picture.write(path, width_in):
-                written.unfit.append(path)
+                written.too_wide.append(path)
                 continue
             content = [rf"\includegraphics{{{name}.pdf}}", rf"\caption{{{escaped(caption)}}}"]
             replace_text(path.with_suffix(".tex"), _float(environment, f"fig:{name}", content))

@@ -15,8 +15,8 @@ from analysis.report.data import RunData
 from analysis.samples.counts import over_ranks
 from analysis.samples.pairs import factor_level
 from analysis.subjects.multirail import (
+    DIFFERENCE_RULE,
     MPI_FACTOR,
-    RULE_TEXT,
     TOOL_FACTOR,
     published_sentences,
     ratio_limits,
@@ -75,8 +75,8 @@ def _calls(run: RunData) -> pl.DataFrame:
 def _calls_of_runs(quiet_runs: pl.DataFrame) -> pl.DataFrame:
     """A row per run and kind of call, with the run's number in order of time.
 
-    `time_s` is the sum over ranks, `share` that of the application's time. `message_b` is the mean
-    size of a message; null if there was none.
+    `time_s` is the sum over ranks. `share` is `time_s` divided by the application's time.
+    `message_b` is the mean size of a message; null if there was none.
     """
     numbered_runs = quiet_runs.with_columns(
         has_first_policy=pl.col("changed_factors").list.len() == 0,
@@ -124,7 +124,7 @@ CALLS = Question(
 )
 
 
-def _single_runs(run: RunData) -> pl.DataFrame:
+def _runs_under_several_policies(run: RunData) -> pl.DataFrame:
     """A row per run and kind of call, in cases with several policies.
 
     `time_s` is the mean over ranks. A single policy would show only noise.
@@ -138,7 +138,7 @@ RUN_TIMES = Question(
     name="rail_runs",
     title="Figure 3 of the multirail study: time in MPI calls in every run",
     text="Time in each kind of MPI call, mean over ranks, one point per run without writers.",
-    rows=_single_runs,
+    rows=_runs_under_several_policies,
     by=("case", "tool", "kind", "policy", "number"),
     facts=shared("time_s", "key", "start_s"),
     sentences=published_sentences("figure_3"),
@@ -154,21 +154,21 @@ def _call_times(run: RunData) -> pl.DataFrame:
 
     All times of a kind and policy are null if one of them is 0: then a run made no such call.
     """
-    keys, pair = ["case", "tool", "kind"], ["block", "pair"]
+    keys, pair_columns = ["case", "tool", "kind"], ["block", "pair"]
     runs = _calls(run)
     baseline_s = pl.col("time_s").filter(role="baseline").last()
     repeated_s = pl.col("time_s").filter(role="floor").last()
     first_policy = (
         runs.filter("has_first_policy")
-        .group_by(*keys, *pair, reference="policy")
+        .group_by(*keys, *pair_columns, reference="policy")
         .agg(baseline_value=baseline_s, repeated_value=repeated_s)
     )
     later_policies = runs.join(first_policy.select(*keys, "reference").unique(), on=keys)
     later_policies = later_policies.filter(pl.col("policy") != pl.col("reference"))
-    later_times = later_policies.group_by(*keys, "policy", *pair).agg(value=baseline_s)
+    later_times = later_policies.group_by(*keys, "policy", *pair_columns).agg(value=baseline_s)
     rows = later_times.select(*keys, "policy").unique().join(first_policy, on=keys)
-    rows = rows.join(later_times, on=[*keys, "policy", *pair], how="left")
-    rows = rows.sort(*keys, "policy", *pair)
+    rows = rows.join(later_times, on=[*keys, "policy", *pair_columns], how="left")
+    rows = rows.sort(*keys, "policy", *pair_columns)
     times = pl.col("value", "baseline_value", "repeated_value")
     are_positive = pl.all_horizontal((times > 0).all().over(*keys, "policy"))
     return rows.with_columns(
@@ -177,11 +177,11 @@ def _call_times(run: RunData) -> pl.DataFrame:
     ).with_columns(pl.when(are_positive).then(times))
 
 
-CHANGES = Question(
+POLICY_RATIOS = Question(
     name="rail_calls",
     title="Time in MPI calls under each rail policy",
     text="Time in each kind of call divided by that at the first policy, within pairs without"
-    f" writers. Band: the baseline repeated.{RULE_TEXT}",
+    f" writers. Band: the baseline repeated.{DIFFERENCE_RULE}",
     rows=_call_times,
     by=("case", "tool", "kind", "policy"),
     estimates={
@@ -205,5 +205,5 @@ CHANGES = Question(
 SECTIONS = [
     section(CALLS, "before_cases", 23),
     section(RUN_TIMES, "before_cases", 25),
-    section(CHANGES, "before_cases", 26),
+    section(POLICY_RATIOS, "before_cases", 26),
 ]

@@ -15,7 +15,8 @@ from analysis.questions.question import INCONCLUSIVE, Limit
 #: Name of the factor that sets the rail policy of the MPI library.
 MPI_FACTOR = "mpi_rail"
 TOOL_FACTOR = "tool"
-RULE_TEXT = (
+#: When a difference between rail policies is named.
+DIFFERENCE_RULE = (
     " A difference is named if its whole interval lies on one side of 1, and the estimate lies"
     " beyond what repetitions of the baseline show. One comparison in twenty does so by chance."
 )

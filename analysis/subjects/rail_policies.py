@@ -9,8 +9,8 @@ from analysis.questions.presentation import section
 from analysis.questions.question import Question, columns_of, ends_of, shared
 from analysis.report.data import RunData
 from analysis.subjects.multirail import (
+    DIFFERENCE_RULE,
     MPI_FACTOR,
-    RULE_TEXT,
     TOOL_FACTOR,
     published_sentences,
     ratio_limits,
@@ -63,7 +63,7 @@ POLICIES = Question(
     name="rails",
     title="Figure 2 of the multirail study: speed under each rail policy",
     text="Speed of the application divided by that at the first policy, within pairs; above 1 the"
-    f" policy is faster. Band: repeatability of both baselines.{RULE_TEXT}",
+    f" policy is faster. Band: repeatability of both baselines.{DIFFERENCE_RULE}",
     rows=_policy_speeds,
     by=("factor", "arm", "case", "policy"),
     estimates={"speed": stated("speed")},

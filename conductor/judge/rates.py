@@ -24,48 +24,50 @@ def total_at(samples: Sequence[CounterSample], at_s: float) -> float | None:
     return before.total + share * (after.total - before.total)
 
 
-def _counted(samples: Sequence[CounterSample], start_s: float, end_s: float) -> float | None:
+def _amount_between(samples: Sequence[CounterSample], start_s: float, end_s: float) -> float | None:
     """Return what was counted between two times; None if the samples do not cover them."""
     before, after = total_at(samples, start_s), total_at(samples, end_s)
     return None if before is None or after is None else after - before
 
 
 def _without_gaps(rows: Sequence[RateRow], samples: Sequence[CounterSample]) -> list[RateRow]:
-    """Return the rows; if a gap before a row was counted, the row begins where the gap does.
+    """Return the rows, each extended over the gap before it if the bytes of the gap were counted.
 
     `samples` count this writer alone. Their unit may differ from that of the rows, and they include
     headers. So the count of a gap is scaled by the ratio of reported to counted bytes in rows.
     """
-    in_rows = [(row.bytes_b, _counted(samples, row.start_s, row.end_s)) for row in rows]
-    reported_b = sum(bytes_b for bytes_b, count in in_rows if count is not None)
-    counted = sum(count for _, count in in_rows if count is not None)
+    reported_and_counted = [
+        (row.bytes_b, _amount_between(samples, row.start_s, row.end_s)) for row in rows
+    ]
+    reported_b = sum(bytes_b for bytes_b, count in reported_and_counted if count is not None)
+    counted = sum(count for _, count in reported_and_counted if count is not None)
     if counted <= 0:
         return list(rows)
     gapless = list(rows[:1])
     for previous, row in pairwise(rows):
-        in_gap = _counted(samples, previous.end_s, row.start_s)
+        in_gap = _amount_between(samples, previous.end_s, row.start_s)
         if in_gap is not None and row.start_s > previous.end_s:
             bytes_b = row.bytes_b + in_gap * reported_b / counted
-            over_s = row.end_s - previous.end_s
-            row = row._replace(start_s=previous.end_s, rate_b_s=bytes_b / over_s)
+            length_s = row.end_s - previous.end_s
+            row = row._replace(start_s=previous.end_s, rate_b_s=bytes_b / length_s)
         gapless.append(row)
     return gapless
 
 
 def _with_ends(
-    rows: Sequence[RateRow], samples: Sequence[CounterSample], least_s: float
+    rows: Sequence[RateRow], samples: Sequence[CounterSample], min_length_s: float
 ) -> list[RateRow]:
     """Return the rows, with rows made from counts before the first and after the last of them.
 
-    `samples` count this writer alone. The rate of such a row is taken over at least `least_s`.
+    `samples` count this writer alone. The rate of such a row is taken over at least `min_length_s`.
     """
-    if not samples or samples[-1].at_s - samples[0].at_s < least_s:
+    if not samples or samples[-1].at_s - samples[0].at_s < min_length_s:
         return list(rows)
     first_s, last_s = samples[0].at_s, samples[-1].at_s
     if not rows:
-        return _rows_of_counts(samples, first_s, last_s, least_s)
-    before = _rows_of_counts(samples, first_s, min(rows[0].start_s, last_s), least_s)
-    after = _rows_of_counts(samples, rows[-1].end_s, last_s, least_s)
+        return _rows_of_counts(samples, first_s, last_s, min_length_s)
+    before = _rows_of_counts(samples, first_s, min(rows[0].start_s, last_s), min_length_s)
+    after = _rows_of_counts(samples, rows[-1].end_s, last_s, min_length_s)
     return [*before, *rows, *after]
 
 
@@ -76,38 +78,41 @@ def gapless_rows(writer: WriterSeries) -> list[RateRow]:
 
 def all_rows(writer: WriterSeries) -> list[RateRow]:
     """Return a writer's rows without gaps, and rows made from counts before and after them."""
-    rows, least_s = gapless_rows(writer), writer.counted_s
-    return rows if least_s is None else _with_ends(rows, writer.samples, least_s)
+    rows, min_length_s = gapless_rows(writer), writer.counted_s
+    return rows if min_length_s is None else _with_ends(rows, writer.samples, min_length_s)
 
 
 def last_end_s(writer: WriterSeries) -> float | None:
     """Return the end of the last of `all_rows`; None if there are none."""
-    rows, least_s = writer.rows[-1:], writer.counted_s  # gaps do not change the end
-    rows = rows if least_s is None else _with_ends(rows, writer.samples, least_s)
+    rows, min_length_s = writer.rows[-1:], writer.counted_s  # gaps do not change the end
+    rows = rows if min_length_s is None else _with_ends(rows, writer.samples, min_length_s)
     return rows[-1].end_s if rows else None
 
 
 def _rows_of_counts(
-    samples: Sequence[CounterSample], from_s: float, to_s: float, least_s: float
+    samples: Sequence[CounterSample], from_s: float, to_s: float, min_length_s: float
 ) -> list[RateRow]:
     """Return rows made from the counts between two times. Samples are their boundaries."""
     if to_s <= from_s:
         return []
     boundaries_s = [from_s]
     for sample in samples:
-        if min(sample.at_s - boundaries_s[-1], to_s - sample.at_s) >= least_s:
+        if min(sample.at_s - boundaries_s[-1], to_s - sample.at_s) >= min_length_s:
             boundaries_s.append(sample.at_s)
     pieces = pairwise([*boundaries_s, to_s])
-    return [_row_of_counts(samples, start_s, end_s, least_s) for start_s, end_s in pieces]
+    return [_row_of_counts(samples, start_s, end_s, min_length_s) for start_s, end_s in pieces]
 
 
 def _row_of_counts(
-    samples: Sequence[CounterSample], start_s: float, end_s: float, least_s: float
+    samples: Sequence[CounterSample], start_s: float, end_s: float, min_length_s: float
 ) -> RateRow:
-    """Return a row made from counts. Its rate is that of at least `least_s` around it."""
-    rate_start_s = max(min(start_s, end_s - least_s), samples[0].at_s)
-    rate_end_s = min(max(end_s, rate_start_s + least_s), samples[-1].at_s)
-    counted_b = _counted(samples, rate_start_s, rate_end_s)
+    """Return a row made from counts.
+
+    If the row is shorter than `min_length_s`, its rate is that of a longer time around it.
+    """
+    rate_start_s = max(min(start_s, end_s - min_length_s), samples[0].at_s)
+    rate_end_s = min(max(end_s, rate_start_s + min_length_s), samples[-1].at_s)
+    counted_b = _amount_between(samples, rate_start_s, rate_end_s)
     assert counted_b is not None, "both times lie between samples"
     return RateRow(start_s, end_s, counted_b / (rate_end_s - rate_start_s))
 
@@ -127,11 +132,11 @@ def bytes_within(
     outside_s = row.end_s - row.start_s - inside_s
     if outside_s <= 0:
         return row.bytes_b
-    in_row = _counted(samples, row.start_s, row.end_s)
-    inside = _counted(samples, max(row.start_s, start_s), min(row.end_s, end_s))
-    if in_row is None or inside is None or in_row <= 0:
+    row_count = _amount_between(samples, row.start_s, row.end_s)
+    inside_count = _amount_between(samples, max(row.start_s, start_s), min(row.end_s, end_s))
+    if row_count is None or inside_count is None or row_count <= 0:
         return max(row.bytes_b - outside_b_s * outside_s, 0.0)
-    return row.bytes_b * min(max(inside / in_row, 0.0), 1.0)
+    return row.bytes_b * min(max(inside_count / row_count, 0.0), 1.0)
 
 
 class ExpectedRate(NamedTuple):
@@ -150,9 +155,10 @@ def expected_rate(writer: WriterSeries) -> ExpectedRate:
     """Return the rate that a writer's rows are compared with.
 
     If no rate is requested, or the writer does not reach it even alone, this is the rate alone.
-    Otherwise it is the requested rate, since a rate alone scatters as much as the limiter does. A
-    control reports shares of a core in place of rates. It must run all the time, but no share is
-    required, since the application takes as much of the core from a control as from a writer.
+    Otherwise it is the requested rate: a measured one would add the scatter of the limiter. A
+    control reports shares of a core in place of rates. It must run all the time. No share of the
+    core is required, since the application may take the core from a control, as it may from a
+    writer.
     """
     alone_b_s, requested_b_s = writer.alone_b_s, writer.writer.rate_b_s
     if not INJECTORS[writer.injector].writes:
@@ -168,13 +174,13 @@ def rate_before(rows: list[RateRow], start_s: float) -> float | None:
     The first row is left out, since the writer starts in it. None if no other row ended by then.
     """
     early = [row for row in rows[1:] if row.end_s <= start_s]
-    over_s = sum(row.end_s - row.start_s for row in early)
-    return sum(row.bytes_b for row in early) / over_s if over_s else None
+    length_s = sum(row.end_s - row.start_s for row in early)
+    return sum(row.bytes_b for row in early) / length_s if length_s else None
 
 
 @dataclass(frozen=True, kw_only=True)
 class WindowFigures:
-    """Figures of a writer in a window. Rates and bytes are about the time that rows cover."""
+    """Figures of a writer in a window. Rates and bytes are those of the time that rows cover."""
 
     #: Its rows that overlap the window.
     rows: list[RateRow]

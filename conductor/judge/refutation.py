@@ -21,7 +21,10 @@ _PAUSE_MESSAGES = 3
 
 
 def silences(writer: WriterSeries, window_s: Window, limits: AcceptanceLimits) -> Iterator[str]:
-    """Yield a line if no bytes of a writer were counted for too long, or few reached memory."""
+    """Yield a line if a writer paused for too long, and one if too few of its bytes reached memory.
+
+    A pause is a time without counted bytes. Memory is that of the target.
+    """
     spans = spans_in_window(writer, window_s)
     source = writer.meter.at
     expected_b_s = expected_rate(writer).rate_b_s
@@ -43,8 +46,8 @@ def silences(writer: WriterSeries, window_s: Window, limits: AcceptanceLimits) -
 
 def longest_silence_s(spans: Sequence[Span]) -> float:
     """Return the longest time of consecutive silent spans, seconds."""
-    over_s = sum(span.length_s for span in spans)
-    mean_rate = sum(span.amount for span in spans) / over_s if over_s > 0 else 0.0
+    total_s = sum(span.length_s for span in spans)
+    mean_rate = sum(span.amount for span in spans) / total_s if total_s > 0 else 0.0
     longest_s = silent_s = 0.0
     for span in spans:
         is_silent = span.amount <= _SILENT_SHARE * mean_rate * span.length_s
@@ -68,21 +71,21 @@ def disagreements(
         claim_b = sum(record.bytes_b for record in claims)
         most_b = sum(record.bytes_b / (record.observed_share or 1.0) for record in claims)
         # Each record has the same count: that of all writers of the target.
-        count_b, share = claims[0].counted_b or 0, limits.counter_share
-        too_many = only_writers_send and count_b > (1 + share) * most_b
-        if claim_b and (count_b < (1 - share) * claim_b or too_many):
+        count_b, allowed_share = claims[0].counted_b or 0, limits.counter_share
+        too_many = only_writers_send and count_b > (1 + allowed_share) * most_b
+        if claim_b and (count_b < (1 - allowed_share) * claim_b or too_many):
             subject = "all targets together" if target == MANY_TARGETS else target
             upper_end = "" if most_b == claim_b else f" to {most_b / 1e6:.1f}"
             yield (
                 f"{subject} counted {count_b / 1e6:.1f} MB ({claims[0].counter}), but the writers"
-                f" claim {claim_b / 1e6:.1f}{upper_end} MB; allowed difference: {share:.0%}"
+                f" claim {claim_b / 1e6:.1f}{upper_end} MB; allowed difference: {allowed_share:.0%}"
             )
 
 
 def misplaced_buffers(records: Sequence[WriterRecord]) -> Iterator[str]:
     """Yield a line for each end that had buffers outside the NUMA node that they were bound to.
 
-    Buffers of unknown placement reject no run.
+    A buffer whose placement is unknown yields no line.
     """
     for index, record in enumerate(records):
         if record.buffer_node is None or not record.message_b:

@@ -85,7 +85,7 @@ def report_command(
     paper_files = PaperFiles()
     if pictures:
         paper_files = write_for_paper(pictures, [run for report in reports for run in report.runs])
-        parts += [f"pictures: {pictures}", *(f"too wide: {path}" for path in paper_files.unfit)]
+        parts += [f"pictures: {pictures}", *(f"too wide: {path}" for path in paper_files.too_wide)]
     return Answer({"reports": documents, "pictures": list(map(str, paper_files.files))}, parts)
 
 
@@ -120,7 +120,10 @@ _CONTRASTS_LEGEND = (
 
 
 def tables_of_run(run: RunData, *, details: bool = False) -> list[str | Listing]:
-    """Return the tables of a run's effects, prices and gains; their commands are for this shell."""
+    """Return the tables of a run's effects, prices and gains.
+
+    Commands that they tell the user to type work in the current folder.
+    """
     return results_tables(
         run.results,
         run.header,
@@ -315,7 +318,7 @@ def _rejection_lines(rows: Sequence[Result]) -> list[str]:
     return lines
 
 
-# `nimc compare`: two sides of one night or several, of one machine or two.
+# `nimc compare`: one or several nights against one or several reference nights.
 
 
 _RUN = options.RunPath()
@@ -351,9 +354,10 @@ def compare_command(
     """Compare nights with reference nights: slowdowns and times, and what differs between them.
 
     A ratio above 1 is worse. A run is a night. With several nights on both sides, a change is named
-    if it exceeds how nights differ. This is judged over all rows, with the largest correlation that
-    neighbouring nights may have, which 30 nights with reports in the same folder limit. Seven
-    nights a side are a good start. With one night on a side, no change is named.
+    if it is larger than the differences between nights of one side. All rows are judged together.
+    Neighbouring nights are taken to be as correlated as the data allow. If the same folder has
+    reports of 30 nights, these limit the correlation. Seven nights a side are a good start. With
+    one night on a side, no change is named.
     """
     references, runs = _sides(references, runs)
     reference, current = (
@@ -363,7 +367,7 @@ def compare_command(
     compared = compare_sides(reference, current, nights_of(results))
     if fail and compared.too_few_nights_text:
         raise InputError(
-            f"--fail: {compared.too_few_nights_text} Give the reference's with --reference"
+            f"--fail: {compared.too_few_nights_text} Name the reference nights with --reference"
         )
     parts = list(comparison_parts(compared, details=details))
     if output:
@@ -395,7 +399,7 @@ def comparison_parts(compared: ComparedSides, *, details: bool = False) -> Itera
     yield from _alert_lines(text for run in compared.faulty_runs for text in run.lines())
     title = f"{_side_name(compared.this)} against {_side_name(compared.reference)}"
     yield prose(title, bold=True)
-    for line in compared.first_lines:
+    for line in compared.warnings:
         yield prose(line, fg="yellow")
     for fact in compared.differing_facts:
         yield prose(f"{fact.what} differs: {fact.reference} -> {fact.this}", fg="yellow")
@@ -543,7 +547,7 @@ def _remedy_line(row: Remedy) -> Line:
     return Line(cells, details, _STANDING_COLOURS.get(row["standing"], "yellow"))
 
 
-#: A loss of 1 for each B/s, in per cent for each GB/s.
+#: Converts a relative loss for each B/s written to per cent for each GB/s written.
 _PERCENT_PER_GB = 100 * 1e9
 
 

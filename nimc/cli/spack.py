@@ -18,7 +18,7 @@ from reframe_tests.spack.build import Built, built_environments, read_built
 from reframe_tests.spack.build import build as build_environment
 from reframe_tests.spack.externals import LANGUAGES, compiler_fault_and_remedy, compilers
 from reframe_tests.spack.folders import SpackLayout, layout
-from reframe_tests.spack.settings import environment_text, known_environments, load
+from reframe_tests.spack.settings import environment_text, known_environments, load_settings
 from reframe_tests.spack.setup import setup as set_up
 
 _jobs_option = click.option(
@@ -112,7 +112,7 @@ def build(stacks: tuple[str, ...], machine: str, jobs: int) -> Answer:
     if not stacks:
         raise InputError(f"STACK: name at least one of {', '.join(known_environments())}")
     spack_layout = _spack_layout(machine)
-    settings = load(spack_layout)
+    settings = load_settings(spack_layout)
     return built_answer(
         [build_environment(spack_layout, settings, name, jobs, _print_progress) for name in stacks]
     )

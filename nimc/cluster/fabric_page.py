@@ -11,7 +11,7 @@ from typing import get_args
 
 from records.checkout import ROOT
 from records.files import replace_text
-from records.machine.fabrics import TABLE, Counter, Fabric, InjectorName
+from records.machine.fabrics import FABRICS, Counter, Fabric, InjectorName
 
 PAGE, README = ROOT / "docs/fabrics.md", ROOT / "README.md"
 _INJECTORS: tuple[InjectorName, ...] = get_args(InjectorName)
@@ -24,26 +24,33 @@ def page() -> str:
     return _TEMPLATE.read_text(encoding="utf-8").format(
         recognised=_table(
             ["fabric", "recognised by", "tried on"],
-            ([row.name, _recognition(row), row.tried_on] for row in TABLE),
+            ([fabric.name, _recognition(fabric), fabric.tried_on] for fabric in FABRICS.values()),
         ),
         injectors=_table(
             ["fabric", *map(_code, _INJECTORS), "one-sided"],
-            ([row.name, *_injector_cells(row), row.one_sided] for row in TABLE),
+            (
+                [fabric.name, *_injector_cells(fabric), fabric.one_sided]
+                for fabric in FABRICS.values()
+            ),
         ),
         counters=_table(
             ["fabric", "driver", "counter", "received", "unit"],
-            ([row.name, *_counter_cells(counter)] for row in TABLE for counter in row.counters),
+            (
+                [fabric.name, *_counter_cells(counter)]
+                for fabric in FABRICS.values()
+                for counter in fabric.counters
+            ),
         ),
-        passed=_table(
+        options=_table(
             ["fabric", "`perftest`", "MPI over one device", "over several"],
             (
                 [
-                    row.name,
-                    _perftest_options(row),
-                    _mpi_variables(row),
-                    _code(row.mpi_list_variable),
+                    fabric.name,
+                    _perftest_options(fabric),
+                    _mpi_variables(fabric),
+                    _code(fabric.mpi_list_variable),
                 ]
-                for row in TABLE
+                for fabric in FABRICS.values()
             ),
         ),
     )
@@ -54,8 +61,13 @@ def readme_table() -> str:
     return _table(
         ["fabric", "injectors", "byte counter", "tried on"],
         (
-            [row.name, _code_list(row.injectors), _counter_kinds(row.counters), row.tried_on]
-            for row in TABLE
+            [
+                fabric.name,
+                _code_list(fabric.injectors),
+                _counter_kinds(fabric.counters),
+                fabric.tried_on,
+            ]
+            for fabric in FABRICS.values()
         ),
     )
 
@@ -78,19 +90,19 @@ def _counter_kinds(counters: Iterable[Counter]) -> str:
     )
 
 
-def _recognition(row: Fabric) -> str:
-    if not row.folder:
+def _recognition(fabric: Fabric) -> str:
+    if not fabric.folder:
         return "one host, and no device"
-    marks = [_code(f"/sys/class/{row.folder}")]
-    marks += [f"driver {_code_list(row.drivers)}"] if row.drivers else []
-    marks += [f"`node_type` {row.node_type}"] if row.node_type else []
-    marks += ["`parent`"] if row.is_software else []
-    marks += [f"`link_layer` {row.link_layer}"] if row.link_layer else []
+    marks = [_code(f"/sys/class/{fabric.folder}")]
+    marks += [f"driver {_code_list(fabric.drivers)}"] if fabric.drivers else []
+    marks += [f"`node_type` {fabric.node_type}"] if fabric.node_type else []
+    marks += ["`parent`"] if fabric.is_software else []
+    marks += [f"`link_layer` {fabric.link_layer}"] if fabric.link_layer else []
     return ", ".join(marks)
 
 
-def _injector_cells(row: Fabric) -> list[str]:
-    first, *others = row.injectors
+def _injector_cells(fabric: Fabric) -> list[str]:
+    first, *others = fabric.injectors
     marks: dict[InjectorName, str] = {first: "**first**", **dict.fromkeys(others, "yes")}
     return [marks.get(name, _NONE) for name in _INJECTORS]
 
@@ -105,13 +117,13 @@ def _counter_cells(counter: Counter) -> list[str]:
     ]
 
 
-def _perftest_options(row: Fabric) -> str:
-    options = " ".join([*row.perftest_options, *(["-x INDEX"] if row.has_gids else [])])
-    return _code(options) if "perftest" in row.injectors else "cannot write"
+def _perftest_options(fabric: Fabric) -> str:
+    options = " ".join([*fabric.perftest_options, *(["-x INDEX"] if fabric.has_gids else [])])
+    return _code(options) if "perftest" in fabric.injectors else "cannot write"
 
 
-def _mpi_variables(row: Fabric) -> str:
-    return _code_list(f"{name}={value}" for name, value in row.mpi_variables.items()) or _NONE
+def _mpi_variables(fabric: Fabric) -> str:
+    return _code_list(f"{name}={value}" for name, value in fabric.mpi_variables.items()) or _NONE
 
 
 def with_table(readme: str) -> str:

@@ -27,7 +27,7 @@ from records.slurm.parse_nodes import SlurmNode
 from records.text import first_names
 from records.units import plural
 from reframe_tests.spack import externals, folders
-from reframe_tests.spack.settings import load
+from reframe_tests.spack.settings import load_settings
 
 #: `unknown`: only a job can tell.
 CanRun = Literal["yes", "no", "unknown"]
@@ -140,7 +140,7 @@ def offers_of(
     spack_fault = ""
     try:
         spack = folders.layout(system)
-        externals.c_compiler(spack, load(spack))
+        externals.c_compiler(spack, load_settings(spack))
     except NimcError as error:
         spack_fault = str(error)
     nodes_by_partition = {

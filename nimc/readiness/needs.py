@@ -37,7 +37,7 @@ from records.slurm.options import SCHEDULERS, named_partition, option_values
 from records.text import first_names
 from reframe_tests.spack.externals import compiler_fault_and_remedy, compilers
 from reframe_tests.spack.folders import layout
-from reframe_tests.spack.settings import load
+from reframe_tests.spack.settings import load_settings
 from reframe_tests.spack.setup import find_spack
 from reframe_tests.tools import TOOLS
 
@@ -394,7 +394,7 @@ def spack(machine: str) -> HostFinding:
     spack_layout = layout(machine)
     settings = None
     with suppress(InputError):
-        settings = load(spack_layout)
+        settings = load_settings(spack_layout)
     try:
         spack_root = find_spack() or (Path(settings.spack) if settings else None)
     except NimcError as error:

@@ -149,8 +149,8 @@ def fabric_of(path: Path) -> Fabric | None:
     device_driver, node_type = driver(path), _read(path / "node_type")
     layers = {_read(layer) for layer in path.glob("ports/[0-9]*/link_layer")}
     has_parent = bool(_read(path / "parent"))
-    for row in fabrics.TABLE:
-        if row.fits(
+    for fabric in fabrics.FABRICS.values():
+        if fabric.fits(
             path.name,
             path.parent.name,
             device_driver,
@@ -158,7 +158,7 @@ def fabric_of(path: Path) -> Fabric | None:
             layers,
             has_parent=has_parent,
         ):
-            return row
+            return fabric
     return None
 
 

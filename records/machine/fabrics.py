@@ -191,8 +191,7 @@ _BY_DEVICE = "yes: the target's device places them"
 _BY_PROCESSOR = "no: the target's processors receive"
 _ONLOAD = "onload: the driver or the MPI of the target places them, by its processors"
 
-#: In the order in which they are tried.
-TABLE = (
+_FABRICS = (
     Fabric(
         name="Slingshot",
         folder="cxi",
@@ -341,14 +340,14 @@ TABLE = (
         tried_on="hosts and virtual machines",
     ),
 )
-#: Name -> fabric.
-FABRICS = {row.name: row for row in TABLE}
+#: Name -> fabric. A device is of the first one that it fits.
+FABRICS = {fabric.name: fabric for fabric in _FABRICS}
 
 
 def by_name(device: str) -> Fabric | None:
     """Return the fabric that a device's name shows; None if it shows none."""
     name = device.partition(":")[0]
-    for row in TABLE:
-        if row.name_pattern and re.fullmatch(row.name_pattern, name):
-            return row
+    for fabric in FABRICS.values():
+        if fabric.name_pattern and re.fullmatch(fabric.name_pattern, name):
+            return fabric
     return None

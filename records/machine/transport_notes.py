@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
-from records.machine.fabrics import TABLE
+from records.machine.fabrics import FABRICS
 from records.notes import Note
 
 
@@ -15,8 +15,12 @@ def emulated_transport(name: str) -> str:
 
 #: Transport -> its caveat; RDMA hardware has none.
 NOTES: dict[str, Note] = {
-    **{row.name: row.note for row in TABLE if row.note},
-    **{emulated_transport(row.name): row.emulated_note for row in TABLE if row.emulated_note},
+    **{name: fabric.note for name, fabric in FABRICS.items() if fabric.note},
+    **{
+        emulated_transport(name): fabric.emulated_note
+        for name, fabric in FABRICS.items()
+        if fabric.emulated_note
+    },
     "two-sided": Note.TWO_SIDED,
     "receives": Note.TARGET_RECEIVES,
 }

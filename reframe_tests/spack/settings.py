@@ -1,4 +1,4 @@
-"""Settings of builds: pins, environments, and the result of `setup`."""
+"""Pins of Spack and its recipes, environments, and what `nimc spack setup` found."""
 
 from __future__ import annotations
 
@@ -43,30 +43,31 @@ def load_pins(folder: Path = ENVIRONMENTS) -> Pins:
 
 
 #: Placeholder for the size in an environment's file, and separator before the size in its name.
-SIZE, _SEPARATOR = "$NIMC_SIZE", "@"
+_SIZE_PLACEHOLDER, _SEPARATOR = "$NIMC_SIZE", "@"
 
 
 def known_environments() -> list[str]:
     """Return the names of all environments; those that are built for a size end with `@SIZE`."""
     texts = {path.parent.name: path.read_text() for path in ENVIRONMENTS.glob("*/spack.yaml")}
     return sorted(
-        f"{name}{_SEPARATOR}SIZE" if SIZE in text else name for name, text in texts.items()
+        f"{name}{_SEPARATOR}SIZE" if _SIZE_PLACEHOLDER in text else name
+        for name, text in texts.items()
     )
 
 
 def environment_text(name: str) -> str:
-    """Return the file of an environment such as `proxyapps` or `stream@80000000`, with its size.
+    """Return the text of the file of an environment: `proxyapps`, or `stream@80000000` with a size.
 
     Raises InputError for an unknown name or an invalid size.
     """
     folder, separator, size = name.partition(_SEPARATOR)
-    known_name = f"{folder}{separator}SIZE" if separator else folder
+    listed_name = f"{folder}{separator}SIZE" if separator else folder
     allowed = known_environments()
-    if known_name not in allowed:
+    if listed_name not in allowed:
         raise InputError(f"environment {name!r}: allowed are {', '.join(allowed)}")
     if separator and not re.fullmatch(r"[1-9][0-9]*", size):
         raise InputError(f"environment {name!r}: SIZE is a whole number from 1")
-    return (ENVIRONMENTS / folder / "spack.yaml").read_text().replace(SIZE, size)
+    return (ENVIRONMENTS / folder / "spack.yaml").read_text().replace(_SIZE_PLACEHOLDER, size)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -88,7 +89,7 @@ class SpackSettings:
 _SETTINGS = TypeAdapter(SpackSettings)
 
 
-def load(layout: SpackLayout) -> SpackSettings:
+def load_settings(layout: SpackLayout) -> SpackSettings:
     """Return the settings. Raises InputError if there are none."""
     if not layout.settings.is_file():
         raise InputError(

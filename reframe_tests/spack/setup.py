@@ -22,7 +22,13 @@ from records.programs import ask
 from reframe_tests.spack.externals import packages_in
 from reframe_tests.spack.folders import SpackLayout, locked
 from reframe_tests.spack.isolation import spack
-from reframe_tests.spack.settings import Source, SpackSettings, load, load_pins, pinned_recipes
+from reframe_tests.spack.settings import (
+    Source,
+    SpackSettings,
+    load_pins,
+    load_settings,
+    pinned_recipes,
+)
 
 #: Build tools that are taken from the host and never built.
 BUILD_TOOLS = (
@@ -82,7 +88,7 @@ def setup(
     with locked(layout.lock("setup")):
         previous = None
         with suppress(InputError):
-            previous = load(layout)
+            previous = load_settings(layout)
             if not recipes_folder and previous.packages:
                 recipes_folder = Path(previous.packages)
             if not machine_packages and previous.machine_file:

@@ -35,8 +35,9 @@ from records.machine.cpu_load import KernelThreads
 from records.machine.program import compilers_in, images_in, mpi_library
 from records.run import load_header
 from records.slurm import parse, parse_nodes
-from reframe_tests.spack import build, externals, failures, settings
+from reframe_tests.spack import build, externals, failures
 from reframe_tests.spack.folders import SpackLayout
+from reframe_tests.spack.settings import SpackSettings, load_settings
 from reframe_tests.tools import TOOLS
 from reframe_tests.tools.base import ToolError
 from reframe_tests.tools.openspeedshop import read_view
@@ -390,7 +391,7 @@ _STATE = asdict(
 )
 _SPACK = [
     json.dumps({field.name: None for field in fields(record)}).encode()
-    for record in (settings.SpackSettings, build.Built)
+    for record in (SpackSettings, build.Built)
 ]
 _COMPILERS = (
     b"packages:\n  gcc::\n    externals:\n    - spec: gcc@14 languages='c'\n      prefix: /usr\n"
@@ -430,7 +431,7 @@ def _spack(text: bytes, folder: Path) -> None:
     with suppress(InputError):
         build.read_built(layout, "proxyapps")
     in_file(str(layout.settings.relative_to(folder)), text, folder)
-    settings.load(layout)
+    load_settings(layout)
 
 
 def _compilers(text: bytes, folder: Path) -> None:
@@ -438,7 +439,7 @@ def _compilers(text: bytes, folder: Path) -> None:
     in_file(str(layout.host_packages_file.relative_to(folder)), text, folder)
     externals.compilers(
         layout,
-        settings.SpackSettings(
+        SpackSettings(
             spack="/", version="1.1.0", pinned=True, packages=None, machine_file=None, mirror=None
         ),
     )

@@ -126,7 +126,7 @@ def test_an_unfinished_run_is_named_and_few_pairs_leave_no_row_to_compare(
 ) -> None:
     few = renamed(night(tmp_path / "few", STREAM, pairs=3), "few", finished_s=None)
     comparison = compare_sides([stream], [few])
-    assert comparison.first_lines == ["few: unfinished"]
+    assert comparison.warnings == ["few: unfinished"]
     assert {row.verdict for row in comparison.rows} == {"too few pairs"}
     assert comparison.summary == "No row is comparable."
     # What was set otherwise is said of a row, however many pairs it has.
@@ -147,7 +147,7 @@ def test_what_is_not_comparable_has_no_ratio_and_stands_first(
     here = with_entries(stream, {"check": "stream", "set": {}}, campaign="quick")
     mycluster = with_entries(fast, small, campaign="tiny", machine="mycluster", started_s=9e8)
     comparison = compare_sides([here], [mycluster])
-    assert comparison.first_lines[:3] == [
+    assert comparison.warnings[:3] == [
         "different machines: synthetic machine, mycluster",
         "different campaigns: quick, tiny",
         "stream: array_most: default against 32MiB: not comparable",
@@ -539,11 +539,11 @@ def test_what_one_side_alone_measured_is_named(stream: RunData, tmp_path: Path) 
     here, not_here = compare_sides([stream], [whole]), compare_sides([whole], [stream])
     assert list(map(sorted, here.unmatched)) == [[], ["lammps", "stream mine"]]
     assert not_here.unmatched == here.unmatched[::-1]
-    assert [compared.first_lines[-1].partition(": ")[0] for compared in (here, not_here)] == [
+    assert [compared.warnings[-1].partition(": ")[0] for compared in (here, not_here)] == [
         "only this side measured",
         "only the reference measured",
     ]
-    assert compare_sides([stream], [renamed(stream, "again")]).first_lines == []
+    assert compare_sides([stream], [renamed(stream, "again")]).warnings == []
 
 
 def test_effects_that_share_a_baseline_compare_it_once(tmp_path: Path) -> None:

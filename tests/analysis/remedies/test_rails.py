@@ -62,7 +62,7 @@ def test_figure_3_has_every_run_in_order_and_what_a_policy_changes(tmp_path: Pat
     # Times of synthetic runs are about 6 s, times the pair's factor.
     default = single.filter(policy="default")["time_s"].median()
     assert default == pytest.approx(6 * SHARES["collective"], rel=0.1)
-    changes = answer(mpi_calls.CHANGES, run).to_dicts()
+    changes = answer(mpi_calls.POLICY_RATIOS, run).to_dicts()
     assert len(changes) == 2 * (len(TIMES) - 1)
     for row in changes:
         truth = CALLS[row["policy"]][row["kind"]]
@@ -82,7 +82,8 @@ def test_a_pair_of_which_a_rank_has_no_value_is_left_out(tmp_path: Path) -> None
     write_rows(run, "umt", lines)
     loaded = load_run(run)
     pairs = [
-        answer(question, loaded)["n"].to_list() for question in (mpi_calls.CALLS, mpi_calls.CHANGES)
+        answer(question, loaded)["n"].to_list()
+        for question in (mpi_calls.CALLS, mpi_calls.POLICY_RATIOS)
     ]
     assert pairs == [[PAIRS - 1] * 2, [PAIRS - 1] * 4]
 
@@ -119,7 +120,7 @@ def test_what_was_published_of_a_workload_stands_beside_its_figures(tmp_path: Pa
             mpi_calls.CALLS,
             rail_policies.POLICIES,
             mpi_calls.RUN_TIMES,
-            mpi_calls.CHANGES,
+            mpi_calls.POLICY_RATIOS,
         )
     }
     source = "256 nodes, two QDR cards each, 24 ranks a node, 80 to 500 runs"

@@ -27,7 +27,7 @@ def run(tmp_path_factory: pytest.TempPathFactory) -> RunData:
 @pytest.fixture(scope="module")
 def folder(run: RunData) -> Path:
     written = write_for_paper(run.path / "paper", [run])
-    assert written.unfit == []
+    assert written.too_wide == []
     assert sorted(written.files) == sorted(p for p in (run.path / "paper").rglob("*.*"))
     return run.path / "paper"
 

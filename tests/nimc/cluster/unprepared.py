@@ -16,7 +16,7 @@ import pytest
 
 from testbed import containers, daemons, needs
 from testbed.shell import run, wait_for
-from testbed.spec import SITE, Node
+from testbed.spec import SITE_FOLDER, Node
 from tests.nimc.minicluster.driven import ENV, Cluster
 
 INTERFACE = "hsn0"
@@ -68,7 +68,7 @@ def unprepared_or_skip() -> Iterator[Cluster]:
 def unprepare(cluster: Cluster) -> None:
     """Change a running minicluster of three nodes."""
     prolog = cluster.state / "task-prolog.sh"
-    shutil.copy(SITE / "task-prolog.sh", prolog)
+    shutil.copy(SITE_FOLDER / "task-prolog.sh", prolog)
     prolog.write_text(prolog.read_text().replace("eth0", INTERFACE))
     (cluster.state / "job_submit.lua").write_text(_PLUGIN)
     conf = cluster.layout.slurm_conf

@@ -10,7 +10,7 @@ import pytest
 
 from records.errors import InputError, MachineError
 from testbed import cluster, needs, state
-from testbed.spec import SITE, ClusterLayout
+from testbed.spec import SITE_FOLDER, ClusterLayout
 from tests.nimc.minicluster.states import STATE
 
 
@@ -63,7 +63,7 @@ def test_without_root_it_is_one_clear_line(monkeypatch: pytest.MonkeyPatch, tmp_
 
 
 def test_needs_are_complete_rows() -> None:
-    rows = needs.parse((SITE / "needs.txt").read_text())
+    rows = needs.parse((SITE_FOLDER / "needs.txt").read_text())
     assert {row.fabric for row in rows} == {"all", "rxe"}
     assert {"slurmctld", "slurmdbd", "munged", "mariadbd"} <= {row.program_or_file for row in rows}
     assert needs.parse("# a b c d\n\nall x y z # why\n") == [

@@ -16,7 +16,7 @@ import yaml
 from records.errors import InputError, MachineError
 from reframe_tests.spack import externals, isolation, setup
 from reframe_tests.spack.folders import layout
-from reframe_tests.spack.settings import ENVIRONMENTS, known_environments, load, load_pins
+from reframe_tests.spack.settings import ENVIRONMENTS, known_environments, load_pins, load_settings
 from tests.nimc.checkouts import program
 from tests.reframe_tests.spack.fake import FAKE, calls, install
 
@@ -188,7 +188,7 @@ def test_without_a_spack_the_pinned_one_and_its_recipes_are_cloned_once(tmp_path
     repos = yaml.safe_load((tree.config / "repos.yaml").read_text())
     assert repos["repos"] == {"builtin": str(recipes / "repos/spack_repo/builtin")}
     assert yaml.safe_load((tree.config / "mirrors.yaml").read_text()) == {"mirrors": {}}
-    assert load(tree) == settings
+    assert load_settings(tree) == settings
 
 
 def test_a_machine_has_a_folder_of_its_own(tmp_path, monkeypatch):
@@ -210,7 +210,7 @@ def test_a_search_that_fails_leaves_no_settings(spack_root, ready, other):
     with pytest.raises(MachineError):
         setup.setup(tree, other, None, None, print)
     with pytest.raises(InputError, match="Spack is not set up for here"):
-        load(tree)
+        load_settings(tree)
 
 
 @pytest.mark.parametrize(
