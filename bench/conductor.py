@@ -16,7 +16,7 @@ from records.machine import site
 from reframe_tests import stream
 from tests.conductor.treatments import treatments
 
-#: Single runs differ by several per cent; the median of 30 is known to about one.
+#: Single runs differ by several per cent; the median of 30 is known to about one per cent.
 _PAIRS = 30
 #: A check whose application does nothing.
 _NOTHING = """

@@ -1,6 +1,6 @@
-"""The readings and reports of agents on a run: of each writer, and of each target.
+"""What agents report of a run: rows and counts of each writer, and readings of each target.
 
-Agents make them, messages carry them, and the judge reads them.
+Messages carry the reports to the conductor, and the judge reads them.
 """
 
 from __future__ import annotations
@@ -11,7 +11,7 @@ from typing import NamedTuple
 from conductor.injectors.base import EndRole
 
 #: Shortest time over which a rate is computed from counted bytes, seconds.
-COUNT_SPAN_S = 0.25
+SHORTEST_COUNT_S = 0.25
 
 
 class RateRow(NamedTuple):
@@ -104,7 +104,8 @@ class DeviceSample(NamedTuple):
     at_s: float
     received_b: int | None
     sent_b: int | None
-    #: The part of them that RDMA writes received and RDMA reads answered; None if not counted.
+    #: Bytes received by RDMA writes, and bytes sent in answer to RDMA reads. They are included
+    #: above. None if not counted.
     written_b: int | None = None
     read_b: int | None = None
 

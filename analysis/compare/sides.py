@@ -28,7 +28,7 @@ from analysis.history.between_nights import (
 )
 from analysis.report.data import RunData
 from analysis.report.fact_texts import labelled_facts
-from analysis.report.table import facts_of_making, results_table
+from analysis.report.table import build_facts, results_table
 from analysis.samples.integrity import Integrity
 from analysis.samples.provenance import FACTS, all_hosts, mapping_or_empty, reported_facts
 from analysis.statistics.interval import Estimate, flat_record, holm
@@ -183,7 +183,7 @@ def other_facts(side: Side) -> dict[str, str]:
         texts += [(name, str(getattr(header, name))) for name in ("machine", "campaign", "digest")]
         texts.append(("commit", header.commit or UNKNOWN))
         texts += labelled_facts({**header.facts, **_without_memory(run)})
-        making = facts_of_making(header, run.provenance)
+        making = build_facts(header, run.provenance)
         texts += [(name, text) for name, text in making.items() if name not in FACTS]
         effects = (row for row in run.results if row.role == "effect")
         texts += [(f"{row.case} {row.arm}", f"measured in {row.unit}") for row in effects]

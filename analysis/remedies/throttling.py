@@ -38,16 +38,16 @@ def sweeps_of_factor(rows: Iterable[Result], factor: str) -> list[list[Result]]:
 
     effects = (row for row in rows if row.role == "effect" and factor in row.factors)
     sweeps = grouped((sweep_key(row), row) for row in effects)
-    return [rows for rows in sweeps.values() if len(rows) > 1]
+    return [sweep for sweep in sweeps.values() if len(sweep) > 1]
 
 
 def sweep_runs(run: RunData) -> pl.DataFrame:
     """A row per pair and rate of the sweeps, with `reached_b_s` and the `loss`.
 
     The loss is in bytes per second if the figure of merit is a bandwidth, else slowdown - 1. A
-    sweep has one case, one arm and one level of every other factor. `at` names these levels, and
-    `others` names them without the number of reserved cores, so that it is the same in sweeps that
-    differ only in it. A pair with only one rate is left out.
+    sweep has one case, one arm and one level of every other factor. `at` names these levels.
+    `others` names them without the number of reserved cores: sweeps that differ only in this number
+    have the same `others`. A pair with only one rate is left out.
     """
     return run.cached("runs of sweeps", lambda: _sweep_runs(run))
 
@@ -101,48 +101,48 @@ def fitted_slopes(runs: pl.DataFrame) -> pl.DataFrame:
     x, y = pl.col("reached_b_s") / pl.col("highest_b_s"), pl.col("loss")
     xx, xxx, xxxx = ((x**power).sum() for power in (2, 3, 4))
     xy, xxy = (x * y).sum(), (x * x * y).sum()
-    shared_columns = ("others", "cores", "bandwidth", "unit", "better", "highest_b_s")
+    shared_columns = ("others", "cores", "bandwidth", "unit", "better", "off", "highest_b_s")
     highest = pl.col("reached_b_s").max().over(SWEEP_COLUMNS)
     pairs = runs.with_columns(highest_b_s=highest).group_by(
         *SWEEP_COLUMNS, *PAIR_COLUMNS, maintain_order=True
     )
     return pairs.agg(
         pl.col(*shared_columns).first(),
-        off=pl.col("off").max(),
         slope=xy / xx / pl.col("highest_b_s").first(),
         curvature=(xx * xxy - xxx * xy) / (xx * xxxx - xxx**2),
     )
 
 
 def _comparisons(run: RunData) -> pl.DataFrame:
-    """A row per sweep and pair; the sweep with the fewest reserved cores has one per comparison.
+    """A row per sweep, pair and comparison with a larger number of reserved cores.
 
-    It is compared with the sweep of each other number of reserved cores. `reserved` is that number,
-    which is null in the rows of other sweeps. `price` is the cost of those cores without writes.
-    `slope_saved` is the slope that they save: at the same rate x, time is 1 + b x without them and
-    (1 + price) (1 + b' x) with them.
+    The sweep with the fewest reserved cores is compared with that of each larger number, which is
+    `reserved`. `price` is what these cores cost without writes. `slope_saved` is how much of the
+    slope they save: at a rate x, the time is 1 + b x without them and (1 + price) (1 + b' x) with
+    them. Any other sweep has one row per pair, in which these three columns are null.
     """
     runs = sweep_runs(run)
     if runs.is_empty():
         return runs
     pairs = fitted_slopes(runs)
     family = ["case", "arm", "others"]
-    with_cores = pairs.filter(pl.col("cores") > pl.col("cores").min().over(family))
-    reserved_numbers = with_cores.select(*family, reserved="cores").unique(maintain_order=True)
-    has_fewest = pl.col("cores") == pl.col("cores").min().over(family)
-    compared_pairs = pl.concat(
+    fewest_cores = pl.col("cores").min().over(family)
+    pairs_with_more = pairs.filter(pl.col("cores") > fewest_cores)
+    reserved_numbers = pairs_with_more.select(*family, reserved="cores").unique(maintain_order=True)
+    pairs_with_fewest = pairs.filter(pl.col("cores") == fewest_cores)
+    all_pairs = pl.concat(
         [
-            pairs.filter(has_fewest).join(reserved_numbers, on=family, maintain_order="left"),
+            pairs_with_fewest.join(reserved_numbers, on=family, maintain_order="left"),
             pairs.join(reserved_numbers, on=family, how="anti", maintain_order="left"),
-            with_cores,
+            pairs_with_more,
         ],
         how="diagonal",
     )
-    with_reserved = with_cores.select(
+    partners = pairs_with_more.select(
         *family, *PAIR_COLUMNS, reserved="cores", off_with="off", slope_with="slope"
     )
-    rows = compared_pairs.join(
-        with_reserved, on=[*family, *PAIR_COLUMNS, "reserved"], how="left", maintain_order="left"
+    rows = all_pairs.join(
+        partners, on=[*family, *PAIR_COLUMNS, "reserved"], how="left", maintain_order="left"
     )
     rows = rows.sort(*family, "cores", "reserved", maintain_order=True)
     off, off_with = pl.col("off"), pl.col("off_with")
@@ -161,7 +161,7 @@ _CROSSINGS = ("crossover_b_s", "same_rate_b_s")
 _LINE_FITS = (pl.col("curvature_low") <= 0) & (pl.col("curvature_high") >= 0)
 
 
-def _crossings_of_lines(table: pl.DataFrame) -> pl.DataFrame:
+def _crossings_where_a_line_fits(table: pl.DataFrame) -> pl.DataFrame:
     """Set the rates of `_CROSSINGS` to null unless a line fits."""
     crossings = [f"{name}{end}" for name in _CROSSINGS for end in ("", "_low", "_high")]
     return table.with_columns(pl.when(_LINE_FITS).then(pl.col(crossings)))
@@ -184,7 +184,7 @@ THROTTLING = Question(
         "same_rate_b_s": crossover("slope_saved", "price", "highest_b_s"),
     },
     facts=shared("highest_b_s", "unit", "bandwidth", "per"),
-    postprocess=_crossings_of_lines,
+    postprocess=_crossings_where_a_line_fits,
     limits=(
         Limit(word="yes", condition=_LINE_FITS),
         Limit(word="no", condition=pl.col("curvature_low").is_not_null(), why="the loss is curved"),

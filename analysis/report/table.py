@@ -24,7 +24,7 @@ from records.run import RunHeader
 
 #: Number of the table's schema, a column; raised if a column goes or changes its meaning.
 SCHEMA = 1
-#: Type of a column with names and values of factors, or of facts of how the run was made.
+#: Type of a column with names and values: those of factors, or of facts about how a run was made.
 _NAMED_VALUES = pl.List(pl.Struct({"name": pl.String, "value": pl.String}))
 #: Entries of a block's provenance that say what was built and with what.
 _BUILD_ENTRIES = ("compiler", "environment", "reframe", "spack", "spack_inputs")
@@ -43,25 +43,28 @@ _RUN_COLUMNS: dict[str, Any] = {
     # How it was made: kernel, microcode, compiler, MPI, versions; several values joined with ` | `.
     "facts": _NAMED_VALUES,
 }
-#: Columns on the runs of a treatment that count. Baselines, which have no effect, have them, too.
+#: Columns from those runs of a treatment that count. A baseline has no result of its own, but has a
+#: row with these columns.
 _TREATMENT_COLUMNS: dict[str, Any] = {
     # Target nodes, sorted and joined with commas.
     "nodes": pl.String(),
     "runs": pl.Int64(),
-    # Median of the figures of merit with its interval, null below six runs, in `unit`.
+    # Median of the figures of merit, in `unit`, and its interval, which is null below six runs.
     "fom": pl.Float64(),
     "fom_low": pl.Float64(),
     "fom_high": pl.Float64(),
     # Intervals of `off_median` and `on_median`; null below six runs.
     **dict.fromkeys(("off_low", "off_high", "on_low", "on_high"), pl.Float64()),
-    # Its writers: how many, and their median rate requested, null at full rate.
+    # Number of its writers.
     "writers": pl.Int64(),
     "injector": pl.String(),
     "transport": pl.String(),
     "message_b": pl.Int64(),
+    # Rate requested of its writers together, median over runs; null at full rate.
     "asked_b_s": pl.Float64(),
 }
-_WRITER_COLUMNS = ("writers", "injector", "transport", "message_b", "asked_b_s")
+#: Columns on writers that are the same in all runs of a treatment.
+_CONSTANT_WRITER_COLUMNS = ("writers", "injector", "transport", "message_b")
 
 
 def _column_type(hint: Any) -> pl.DataType | type[pl.DataType]:
@@ -100,64 +103,50 @@ def results_table(runs: Sequence[RunData]) -> pl.DataFrame:
 
 
 def _rows(run: RunData) -> list[dict[str, Any]]:
-    run_columns = {
-        **{name: getattr(run.header, name) for name in ("machine", "campaign", "run", "commit")},
-        **{name: getattr(run.header, name) for name in ("started_s", "finished_s")},
+    header_fields = ("machine", "campaign", "run", "commit", "started_s", "finished_s")
+    run_values = {
+        **{name: getattr(run.header, name) for name in header_fields},
         "schema": SCHEMA,
         "faults": run.integrity.fault_count,
-        "facts": _named_values(facts_of_making(run.header, run.provenance)),
+        "facts": _named_values(build_facts(run.header, run.provenance)),
     }
-    columns = (
-        "workload",
-        "role",
-        "fom",
-        "fom_unit",
-        "fom_better",
-        "nodes",
-        "factors",
-        *_WRITER_COLUMNS,
-    )
+    # They are the same in all runs of a treatment.
+    constants = ("workload", "role", "fom_unit", "fom_better", "factors", *_CONSTANT_WRITER_COLUMNS)
+    # (case, arm) -> the columns of its runs that count; `fom` has a value per run.
     treatments: dict[tuple[str, str], dict[str, Any]] = {}
     # One case at a time, as in `pair_table`, since the runs that count are copied.
     for case in run.samples["case"].unique(maintain_order=True):
-        runs = counted_runs(run.samples.lazy().filter(pl.col("case") == case), *columns)
+        samples = run.samples.lazy().filter(pl.col("case") == case)
+        runs = counted_runs(samples, *constants, "asked_b_s", "nodes", "fom")
         case_treatments = runs.group_by("case", "arm", maintain_order=True).agg(
-            pl.col(
-                "workload", "role", "fom_unit", "fom_better", "factors", *_WRITER_COLUMNS[:-1]
-            ).first(),
+            pl.col(constants).first(),
             pl.col("asked_b_s").median(),
             pl.col("nodes").unique(),
             pl.col("fom"),
         )
-        foms_of_treatments = case_treatments["fom"]
-        for row, foms in zip(
-            case_treatments.drop("fom").to_dicts(), foms_of_treatments, strict=True
-        ):
+        rows = case_treatments.drop("fom").to_dicts()
+        for row, foms in zip(rows, case_treatments["fom"], strict=True):
             treatments[row["case"], row["arm"]] = row | {"fom": foms.to_numpy()}
-    treatment_columns = {
-        name: _treatment_values(treatment) for name, treatment in treatments.items()
-    }
-    results = {(row.case, row.arm): _result_values(row, treatment_columns) for row in run.results}
+    treatment_values = {key: _treatment_values(row) for key, row in treatments.items()}
+    results = {(row.case, row.arm): _result_values(row, treatment_values) for row in run.results}
     baselines = {
-        name: _baseline_values(treatment)
-        for name, treatment in treatments.items()
-        if name not in results
+        key: _baseline_values(row) for key, row in treatments.items() if key not in results
     }
     return [
-        {**run_columns, **row, **treatment_columns.get(name, {})}
-        for name, row in {**baselines, **results}.items()
+        {**run_values, **values, **treatment_values.get(key, {})}
+        for key, values in {**baselines, **results}.items()
     ]
 
 
 def _result_values(
-    row: Result, treatment_columns: Mapping[tuple[str, str], Mapping[str, Any]]
+    row: Result, treatment_values: Mapping[tuple[str, str], Mapping[str, Any]]
 ) -> dict[str, Any]:
     """Columns of `Result` for a result, and the intervals of both of its medians."""
     values = {key: value for key, value in flat_record(row).items() if key in COLUMNS}
     values |= {"verdict": str(row.verdict), "factors": _named_values(row.factors)}
     for side, arm in (("off", row.baseline), ("on", row.arm)):
-        columns = treatment_columns.get((row.case, arm), {})
-        values |= {f"{side}{end}": columns.get(f"fom{end}") for end in ("_low", "_high")}
+        arm_values = treatment_values.get((row.case, arm), {})
+        values |= {f"{side}{end}": arm_values.get(f"fom{end}") for end in ("_low", "_high")}
     return values
 
 
@@ -172,7 +161,7 @@ def _baseline_values(treatment: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def _treatment_values(treatment: Mapping[str, Any]) -> dict[str, Any]:
-    """The columns `_TREATMENT_COLUMNS` but for the intervals of baseline and treatment."""
+    """`_TREATMENT_COLUMNS` without the intervals of `off_median` and `on_median`."""
     foms = treatment["fom"]
     estimate = median_interval(foms)
     nodes = {node for names in treatment["nodes"] for node in names.split(",")}
@@ -182,7 +171,7 @@ def _treatment_values(treatment: Mapping[str, Any]) -> dict[str, Any]:
         "fom": estimate.value if estimate else median(foms),
         "fom_low": estimate.low if estimate else None,
         "fom_high": estimate.high if estimate else None,
-        **{name: treatment[name] for name in _WRITER_COLUMNS},
+        **{name: treatment[name] for name in (*_CONSTANT_WRITER_COLUMNS, "asked_b_s")},
     }
 
 
@@ -194,10 +183,8 @@ def _named_values(values: Mapping[str, Any]) -> list[dict[str, str]]:
     ]
 
 
-def facts_of_making(
-    header: RunHeader, provenance: Mapping[str, Mapping[str, Any]]
-) -> dict[str, str]:
-    """Name -> value of the facts of how the run was made; several values are joined with ` | `."""
+def build_facts(header: RunHeader, provenance: Mapping[str, Mapping[str, Any]]) -> dict[str, str]:
+    """Name -> value of the facts about how the run was made; several values have ` | ` between."""
     records = list(provenance.values())
     texts = reported_facts(all_hosts(records))
     for record in records:

@@ -21,12 +21,12 @@ from analysis.samples.counts import role_totals
 from analysis.statistics.interval import NORMAL_QUANTILE
 from analysis.subjects.paired_roles import (
     COMPARISON_COLUMNS,
+    MEMORY_STALLS,
     MISSES,
     PAIR_COLUMNS,
-    STALLED,
-    STALLS,
-    after_holm,
+    STALLED_CYCLES,
     values_of_roles,
+    with_holm_correction,
 )
 from analysis.subjects.paper import paper
 from records.roles import ROLES
@@ -35,7 +35,7 @@ from records.roles import ROLES
 TIME = "time"
 #: Column of Table IV in paper.json -> its role.
 TABLE_4_ROLES = {
-    "stalled_cycles": STALLED,
+    "stalled_cycles": STALLED_CYCLES,
     "l1_miss": "L1 misses",
     "l2_miss": "L2 misses",
     "l3_miss": "L3 misses",
@@ -108,7 +108,7 @@ def _correlated_values(
     rows_by_role = {role: rows for role in ROLES if (rows := points.filter(role=role)).height}
     for role, rows in rows_by_role.items():
         yield TIME, role, rows[TIME].to_list(), rows["value"].to_list()
-    for stall_role in (STALLS, STALLED):
+    for stall_role in (MEMORY_STALLS, STALLED_CYCLES):
         for role in MISSES:
             if stall_role in rows_by_role and role in rows_by_role:
                 stalls = rows_by_role[stall_role].select(point_column, stalls="value")
@@ -145,7 +145,7 @@ def correlation_estimate(r: float | None, point_count: int) -> dict[str, float |
 
 def _published_correlations() -> list[dict[str, Any]]:
     """Table IV as printed; intervals follow from its r and the number of points."""
-    row_quantities = {"time": TIME, "stalled_cycles": STALLED}
+    row_quantities = {"time": TIME, "stalled_cycles": STALLED_CYCLES}
     return [
         {
             "treatment": treatment,
@@ -191,7 +191,7 @@ def _question(
 
     def adjusted(table: pl.DataFrame) -> pl.DataFrame:
         families = table.partition_by(family, maintain_order=True)
-        return pl.concat(map(after_holm, families))
+        return pl.concat(map(with_holm_correction, families))
 
     return Question(
         name=name,

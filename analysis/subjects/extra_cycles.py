@@ -11,9 +11,9 @@ from analysis.report.data import RunData
 from analysis.samples.counts import without_tool
 from analysis.subjects.paired_roles import (
     COMPARISON_COLUMNS,
+    MEMORY_STALLS,
     PAIR_COLUMNS,
-    STALLED,
-    STALLS,
+    STALLED_CYCLES,
     paired_roles,
     sums_over_ranks,
 )
@@ -40,7 +40,7 @@ def _losses(run: RunData) -> pl.DataFrame:
     keys = [*COMPARISON_COLUMNS, *PAIR_COLUMNS]
     sums = sums_over_ranks(paired_roles(run)).with_columns(extra=pl.col("on") - pl.col("off"))
     cycles = sums.filter(role="cycles").select(*keys, cycles="extra")
-    stalls = sums.filter(pl.col("role").is_in((STALLS, STALLED)))
+    stalls = sums.filter(pl.col("role").is_in((MEMORY_STALLS, STALLED_CYCLES)))
     stalls = stalls.select(*keys, "role", stalls="extra")
     rows = cycles.join(stalls, on=keys, maintain_order="left")
     rows = rows.join(slower_comparisons, on=COMPARISON_COLUMNS, how="semi", maintain_order="left")
@@ -68,7 +68,7 @@ LOSSES = Question(
         ),
         Limit(
             word="stalls on memory",
-            condition=(pl.col("share_low") > 0.5) & (pl.col("role") == STALLS),
+            condition=(pl.col("share_low") > 0.5) & (pl.col("role") == MEMORY_STALLS),
         ),
         Limit(word="stalled cycles", condition=pl.col("share_low") > 0.5),
         Limit(word="something else", condition=pl.col("share_high") < 0.5),

@@ -1,7 +1,7 @@
-"""Roles of the runs that a tool wrapped, in pairs: tables that the sections on causes share.
+"""Roles counted without and with traffic, in pairs: tables that the sections on causes share.
 
-Wrapped runs are paired with each other, never with unwrapped ones. Roles of nodes need no tool:
-they are from unwrapped runs.
+Roles of ranks are from runs that a tool wrapped. Such runs are paired with each other, never with
+unwrapped ones. Roles of nodes are from unwrapped runs, since agents count them.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from analysis.statistics.interval import holm
 from records.roles import SHARES
 from records.sample import AGENT_TOOLS
 
-STALLS, STALLED = "memory stalls", "stalled cycles"
+MEMORY_STALLS, STALLED_CYCLES = "memory stalls", "stalled cycles"
 MISSES = ("L1 misses", "L2 misses", "L3 misses")
 #: Keys of a comparison of a tool's counts without and with traffic.
 COMPARISON_COLUMNS = ["case", "treatment", "tool"]
@@ -67,7 +67,7 @@ def sums_over_ranks(paired: pl.DataFrame) -> pl.DataFrame:
     return sums.filter("is_complete")
 
 
-def after_holm(table: pl.DataFrame) -> pl.DataFrame:
+def with_holm_correction(table: pl.DataFrame) -> pl.DataFrame:
     """The table with p values after Holm's correction over all rows."""
     has_p = table["p"].is_not_null()
     adjusted = holm(table["p"].drop_nulls().to_list())

@@ -84,14 +84,14 @@ def figure_3_rows() -> dict[str, PublishedRow]:
     return {"stream": stream, **table_3_rows()}
 
 
-def table_1_row(name: str) -> dict[str, Any]:
+def table_1_row(machine: str) -> dict[str, Any]:
     """The row of Table I for a machine of Table II.
 
-    Table II has some machines at several memory clocks: names that begin with that of Table I.
+    For a machine at several memory clocks, Table II appends `-` and the clock to its name.
     """
     (row,) = (
         row
         for row in paper()["table_1_machines"]
-        if name == row["machine"] or name.startswith(f"{row['machine']}-")
+        if machine == row["machine"] or machine.startswith(f"{row['machine']}-")
     )
     return dict(row)

@@ -17,13 +17,13 @@ from analysis.questions.question import Question, shared
 from analysis.report.data import RunData
 from analysis.subjects.paired_roles import (
     COMPARISON_COLUMNS,
+    MEMORY_STALLS,
     MISSES,
     PAIR_COLUMNS,
-    STALLED,
-    STALLS,
-    after_holm,
+    STALLED_CYCLES,
     paired_roles,
     sums_over_ranks,
+    with_holm_correction,
 )
 from records.groups import grouped
 from records.roles import ROLES
@@ -96,7 +96,7 @@ def hit_rank_sentences(table: pl.DataFrame) -> list[str]:
     Only stalls and misses are used: ranks that wait for the rank that is hit have the most cycles
     and instructions.
     """
-    is_used = pl.col("role").is_in((STALLS, STALLED, *MISSES))
+    is_used = pl.col("role").is_in((MEMORY_STALLS, STALLED_CYCLES, *MISSES))
     rows = table.filter(pl.col("p").is_not_null(), is_used).to_dicts()
     sentences = []
     for treatment, treatment_rows in grouped((row["treatment"], row) for row in rows).items():
@@ -141,7 +141,7 @@ CHANGES = Question(
         **{name: pl.col(name).median() for name in ("off", "on")},
         **shared("unit", "baseline", *_WORST_RANK_COLUMNS),
     },
-    postprocess=after_holm,
+    postprocess=with_holm_correction,
     sentences=hit_rank_sentences,
     columns=("off", "on", "rank", "growth", "median_growth", "p", "n"),
     headings={

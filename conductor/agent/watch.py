@@ -23,7 +23,7 @@ from conductor.counters import TrafficDirection
 from conductor.injectors.base import TRAFFIC, Injector, Writer
 from conductor.messages import BeginWatch, WatchRecord
 from conductor.readings import (
-    COUNT_SPAN_S,
+    SHORTEST_COUNT_S,
     CounterSample,
     DeviceSample,
     DeviceSeries,
@@ -42,7 +42,7 @@ class MeterError(Exception):
 
 
 #: Time between two counts of a meter, seconds: long enough for a rate.
-METER_INTERVAL_S = COUNT_SPAN_S
+METER_INTERVAL_S = SHORTEST_COUNT_S
 
 
 def _device_counter(device: str | None, direction: TrafficDirection) -> Callable[[], float]:

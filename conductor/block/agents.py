@@ -64,8 +64,8 @@ async def _start_agents(
 ) -> asyncio.subprocess.Process:
     """Start the agents, and return the process of their launcher."""
     n_nodes = str(len(allocation.nodes))
-    launcher = [word.replace("{n_nodes}", n_nodes) for word in plan.agent_launcher]
-    command = [*launcher, *python_main("conductor.agent.agent")]
+    launcher_command = [word.replace("{n_nodes}", n_nodes) for word in plan.agent_launcher]
+    command = [*launcher_command, *python_main("conductor.agent.agent")]
     environment = {
         wire.ADDRESS_VARIABLE: address,
         wire.SECRET_VARIABLE: secret,
@@ -74,7 +74,7 @@ async def _start_agents(
     if plan.interface and plan.origin_policy != "same_host":
         environment[wire.INTERFACE_VARIABLE] = plan.interface
     if plan.origin_policy in ("hetjob", "reservation"):
-        environment |= agent_task_counts(allocation)
+        environment |= agent_task_variables(allocation)
     with (plan.logs / "agents.log").open("ab") as log:
         return await processes.spawn(command, environment, plan.origin_cpus, log, log)
 
@@ -95,13 +95,14 @@ async def _await_agents(
         await connections
     except MachineError as error:
         last_lines = cause_or_gist(log.read_text(errors="replace")) or "no output"
+        # The block's outcome depends on the type.
         raise type(error)(f"{error}; {log}: {last_lines}") from None
     finally:
         connections.cancel()
         launcher_end.cancel()
 
 
-def agent_task_counts(allocation: Allocation) -> dict[str, str]:
+def agent_task_variables(allocation: Allocation) -> dict[str, str]:
     """Return variables with which `srun` starts one agent per node of both components.
 
     By default srun uses the number of tasks that the job requested for the application. If there

@@ -24,7 +24,7 @@ from conductor.injectors.base import MOST_QUEUE_PAIRS, TRAFFIC
 from conductor.judge.rates import gapless_rows
 from conductor.judge.series import Series
 from conductor.judge.series_figures import counted_bytes
-from conductor.readings import COUNT_SPAN_S, RateRow
+from conductor.readings import SHORTEST_COUNT_S, RateRow
 from records.last_words import cause_or_gist
 from records.machine import devices
 from records.treatment import Writes
@@ -242,7 +242,7 @@ class AloneRates:
             have_counts = all(state.series.counted_s and state.series.samples for state in states)
             needed_s = (1 + ready_rows) * injector.row_s
             if ready_rows == 1 and have_counts:
-                needed_s = COUNT_SPAN_S
+                needed_s = SHORTEST_COUNT_S
         return MeasuredRates(
             targets=runner.allocation.targets,
             origins=runner.allocation.origins,

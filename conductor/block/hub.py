@@ -15,7 +15,7 @@ from conductor.agent.pacer import pace
 from conductor.injectors.base import EndRole, Injector, Writer
 from conductor.judge.series import WriterSeries
 from conductor.messages import Action, Pong, WritersStopped
-from conductor.readings import COUNT_SPAN_S, MeterRecord, RateRow
+from conductor.readings import SHORTEST_COUNT_S, MeterRecord, RateRow
 from records import clock
 from records.clock import Exchange, Offset, offset_from
 from records.errors import MachineError
@@ -436,7 +436,7 @@ def shortest_counts_s(injector: Injector, writers: Sequence[Writer]) -> list[flo
         if is_shared and not injector.reports_arrivals:
             shortest_s.append(None)
         elif injector.is_paced(writer):
-            shortest_s.append(max(COUNT_SPAN_S, _COUNTED_PERIODS * pace(writer).period_s))
+            shortest_s.append(max(SHORTEST_COUNT_S, _COUNTED_PERIODS * pace(writer).period_s))
         else:
-            shortest_s.append(COUNT_SPAN_S)
+            shortest_s.append(SHORTEST_COUNT_S)
     return shortest_s

@@ -262,7 +262,7 @@ class InjectionConductor:
         await _await_covering_rows(runner.hub, states, end_s)
         series = Series(writers=[state.series.copy() for state in states])
         limits = self._plan.limits
-        return judge(series, (start_s, end_s), limits).share_of_alone > limits.max_share
+        return judge(series, (start_s, end_s), limits).share_of_rate_alone > limits.max_share
 
     def note_rate_not_reached(self, states: Sequence[WriterState]) -> None:
         """Note the rate alone that is furthest below its requested rate, if one is too low."""
@@ -348,7 +348,7 @@ class InjectionConductor:
         series = replace(observed, writers=[state.series.copy() for state in states])
         limits = replace(self._plan.limits, max_share=math.inf)
         judgement = judge(series, window_s, limits, others_may_send=True)
-        self._note_disturbed_alone(judgement.share_of_alone)
+        self._note_disturbed_alone(judgement.share_of_rate_alone)
         first_reason = next(iter(judgement.reasons), None)
         reason = _why_ended(states) or first_reason or judgement.unproven_note
         start_s, end_s = window_s

@@ -153,7 +153,7 @@ class BlockRunner:
         run.conditions, run.writers = judgement.conditions, judgement.writers
         if run.accepted and judgement.reasons:
             run.fail("rejected", judgement.reasons[0])
-        if run.treatment.writes and judgement.share_of_alone > limits.max_share:
+        if run.treatment.writes and judgement.share_of_rate_alone > limits.max_share:
             self.writes_to_remeasure.add(run.treatment.writes)
         if run.accepted and judgement.unproven_note:
             run.notes.append(judgement.unproven_note)

@@ -1,9 +1,9 @@
 """One-sided puts and gets with `ucx_perftest`: shared memory on one host, else verbs or tcp.
 
-As soon as an origin connects, the passive side spins on a core: the origin's options, the wait mode
-among them, replace those of the passive side. Over shared memory and verbs the writes do not need
-the passive side, so the agent suspends it. Over tcp it must receive every byte. There the wait mode
-`sleep` lets it sleep between messages.
+The origin sends its options to the passive side, which then works with these. By default it spins
+on a core. Over shared memory and verbs the writes do not need the passive side, so the agent
+suspends it. Over tcp it must receive every byte. There the origin is given the wait mode `sleep`,
+so that the passive side sleeps between messages.
 """
 
 from __future__ import annotations
@@ -20,10 +20,10 @@ from conductor.wire import INTERFACE_VARIABLE
 from records.machine import devices
 from records.sample import Direction
 
-_WHEEL = Path(sysconfig.get_paths()["purelib"]) / "libucx"
-IN_WHEEL = _WHEEL / "bin" / "ucx_perftest"
-#: How to install the program with verbs. The wheel's program is built without them.
-_WITH_VERBS = "'apt install ucx-utils', or 'dnf install ucx'"
+_WHEEL_FOLDER = Path(sysconfig.get_paths()["purelib"]) / "libucx"
+WHEEL_PROGRAM = _WHEEL_FOLDER / "bin" / "ucx_perftest"
+#: How to install a program with verbs. The wheel's program is built without them.
+_INSTALL_WITH_VERBS = "'apt install ucx-utils', or 'dnf install ucx'"
 _MIB = 2**20
 #: More writes than any campaign has time for.
 _ENDLESS_WRITES = 10**15
@@ -33,7 +33,7 @@ _WRITES_OVER_TCP = 10**8
 _TESTS: dict[Direction, str] = {"write": "ucp_put_bw", "read": "ucp_get"}
 #: Outstanding messages, the program's default for writes. With its default for reads, 1, latency
 #: would limit their rate between two hosts.
-_OUTSTANDING = 32
+_OUTSTANDING_MESSAGES = 32
 #: Most outstanding bytes of a paced writer, which has at least one outstanding message. While the
 #: process is suspended, the device still sends what was posted.
 _PACED_OUTSTANDING_B = 2 * _MIB
@@ -67,7 +67,7 @@ class _Parser:
 
     def parse(self, line: str) -> Row | Total | Fault | None:
         line = line.rstrip()
-        if (header := _HEADER.match(line)) and not _is_known(header["columns"]):
+        if (header := _HEADER.match(line)) and not _are_known(header["columns"]):
             return Fault(f"a table of another version of the program: {' '.join(line.split())}")
         row = _ROW.match(line)
         if row is None:
@@ -81,7 +81,7 @@ class _Parser:
         return Row(self._message_b / (message_us * 1e-6)) if message_us else None
 
 
-def _is_known(columns: str) -> bool:
+def _are_known(columns: str) -> bool:
     """Return whether the table's columns after the iterations are those that `_ROW` expects."""
     return [column.strip() for column in columns.split("|")][1:] == _COLUMNS
 
@@ -94,7 +94,7 @@ class Ucx(Injector):
     footprint_by = "message"
     takes_gid = True
     program = "ucx_perftest"
-    install = f"'pip install libucx-cu13', {_WITH_VERBS}"
+    install = f"'pip install libucx-cu13', {_INSTALL_WITH_VERBS}"
 
     def transport(self, writer: Writer) -> str:
         """Return shared memory on one host; between hosts the RDMA device's transport, else tcp."""
@@ -110,7 +110,7 @@ class Ucx(Injector):
         """Return the command that puts or gets, after one warm-up to set up the connection."""
         over_tcp = self.transport(writer) == "tcp"
         command = [self._program(writer), writer.address, "-p", str(writer.port)]
-        command += ["-t", _TESTS[self.direction], "-O", str(_outstanding(writer))]
+        command += ["-t", _TESTS[self.direction], "-O", str(_outstanding_messages(writer))]
         command += ["-s", str(writer.message_b), "-w", "1"]
         command += [
             "-n",
@@ -133,8 +133,8 @@ class Ucx(Injector):
             index = self.gid_index(writer.device, os.environ.get(INTERFACE_VARIABLE))
             if index is not None and _GID_INDEX_VARIABLE not in os.environ:
                 variables[_GID_INDEX_VARIABLE] = str(index)
-        if self._program(writer).startswith(str(_WHEEL)):
-            variables["LD_LIBRARY_PATH"] = str(_WHEEL / "lib")
+        if self._program(writer).startswith(str(_WHEEL_FOLDER)):
+            variables["LD_LIBRARY_PATH"] = str(_WHEEL_FOLDER / "lib")
         if writer.messages:
             # Memory hooks take 0.4 s to set up, and a short write's program frees no memory.
             variables["UCX_MEM_EVENTS"] = "n"
@@ -153,22 +153,28 @@ class Ucx(Injector):
         return _Parser(writer.message_b, writer.messages)
 
     def why_missing(self, device: str | None = None) -> str | None:
-        """Return why it cannot run: without verbs, the wheel's program is enough."""
+        """Return why it cannot run; None if it can.
+
+        The wheel's program is enough unless the device needs verbs.
+        """
         if not devices.is_rdma(device):
-            return None if IN_WHEEL.is_file() else super().why_missing()
+            return None if WHEEL_PROGRAM.is_file() else super().why_missing()
         if shutil.which(self.program):
             return None
-        return f"{self.program} with verbs is missing for {device}: {_WITH_VERBS}, not the wheel's"
+        return (
+            f"{self.program} with verbs is missing for {device}: {_INSTALL_WITH_VERBS}, not the"
+            " wheel's"
+        )
 
     def _program(self, writer: Writer) -> str:
         """Return the wheel's program; for verbs, which it lacks, the program on PATH."""
-        if self.transport(writer) in ("shared memory", "tcp") and IN_WHEEL.is_file():
-            return str(IN_WHEEL)
+        if self.transport(writer) in ("shared memory", "tcp") and WHEEL_PROGRAM.is_file():
+            return str(WHEEL_PROGRAM)
         return shutil.which(self.program) or self.program
 
 
-def _outstanding(writer: Writer) -> int:
+def _outstanding_messages(writer: Writer) -> int:
     """Return the number of outstanding messages of a writer."""
     if writer.rate_b_s is None or writer.messages:
-        return _OUTSTANDING
-    return min(max(_PACED_OUTSTANDING_B // writer.message_b, 1), _OUTSTANDING)
+        return _OUTSTANDING_MESSAGES
+    return min(max(_PACED_OUTSTANDING_B // writer.message_b, 1), _OUTSTANDING_MESSAGES)

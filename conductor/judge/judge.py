@@ -15,7 +15,7 @@ from conductor.judge.rates import window_figures
 from conductor.judge.refutation import disagreements, misplaced_buffers, silences
 from conductor.judge.series import Series, Window
 from conductor.judge.series_figures import node_conditions, unproven_note, writer_records
-from conductor.judge.writing import share_of_alone, writing_faults
+from conductor.judge.writing import share_of_rate_alone, writing_faults
 from records.acceptance import AcceptanceLimits
 from records.sample import NodeConditions, WriterRecord
 from records.units import plural
@@ -29,12 +29,12 @@ class Judgement:
     conditions: list[NodeConditions]
     #: The record of each writer.
     writers: list[WriterRecord]
-    #: Why the run does not count, one line for each reason, the first cause first; empty if it
-    #: counts.
+    #: Why the run does not count, one line for each reason; empty if it counts. A reason that
+    #: may have caused others comes before them.
     reasons: list[str]
-    #: The largest mean rate of a writer, as a share of its rate alone; 0 if unknown. A share far
-    #: above 1 shows that the measurement of the rate alone was disturbed.
-    share_of_alone: float
+    #: The largest share of its uncontended rate ('rate alone') that a writer had on average; 0 if
+    #: unknown. If it is far above 1, the measurement of the uncontended rate was disturbed.
+    share_of_rate_alone: float
     #: A note on the targets whose writes are unproven; None if there are none.
     unproven_note: str | None
 
@@ -45,15 +45,16 @@ def judge(
     """Judge a run.
 
     `window_s` is when its application started and ended, by the conductor's clock (Unix time).
-    `others_may_send` says whether programs other than the writers may send to a single target.
+    `others_may_send` says whether programs other than the writers may send to the target's devices
+    although it is the only target. Ranks on several targets do so in any case.
     """
     conditions = [node_conditions(node) for node in series.nodes]
     records = writer_records(series, window_s)
-    reasons = [*_disturbances(series, conditions, limits)]
+    reasons = list(_disturbances(series, conditions, limits))
     shares = [0.0]
     for writer in series.writers:
         figures = window_figures(writer, window_s)
-        shares.append(share_of_alone(writer, figures))
+        shares.append(share_of_rate_alone(writer, figures))
         kind = "writer" if INJECTORS[writer.injector].writes else "control"
         faults = writing_faults(writer, figures, window_s, limits)
         reasons += [f"{kind} {writer.number} {fault}" for fault in faults]
@@ -68,7 +69,7 @@ def judge(
         conditions=conditions,
         writers=records,
         reasons=reasons,
-        share_of_alone=max(shares),
+        share_of_rate_alone=max(shares),
         unproven_note=unproven_note(series, records),
     )
 

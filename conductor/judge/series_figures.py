@@ -14,7 +14,7 @@ from conductor.injectors.base import TRAFFIC
 from conductor.judge.rates import all_rows, rate_before, total_at, window_figures
 from conductor.judge.series import Series, Window, WriterSeries
 from conductor.readings import (
-    COUNT_SPAN_S,
+    SHORTEST_COUNT_S,
     CounterSample,
     DeviceSample,
     DeviceSeries,
@@ -287,7 +287,8 @@ def _memory_share(writer: WriterSeries, claimed_b_s: float, window_s: Window) ->
 
     None if the target does not look at its memory. The share is taken up to the last report of new
     bytes, since the next report may come after the window. If the last one comes more than two
-    intervals of reports (`COUNT_SPAN_S`) before the end of the window, the excess lowers the share.
+    intervals of reports (`SHORTEST_COUNT_S`) before the end of the window, the excess lowers the
+    share.
     """
     samples = writer.samples
     if not writer.meter.memory or not samples or not claimed_b_s:
@@ -301,7 +302,7 @@ def _memory_share(writer: WriterSeries, claimed_b_s: float, window_s: Window) ->
     before, after = total_at(samples, first_s), total_at(samples, last_s)
     if before is None or after is None:
         return 0.0
-    over_s = max(last_s - first_s, end_s - start_s - 2 * COUNT_SPAN_S)
+    over_s = max(last_s - first_s, end_s - start_s - 2 * SHORTEST_COUNT_S)
     return min((after - before) / (claimed_b_s * over_s), 1.0)
 
 

@@ -37,7 +37,7 @@ def writing_faults(
     max_silence_s = limits.late_rows * writer.row_s if expected.rate_b_s else math.inf
     yield from _gaps(rows, window_s, max_silence_s)
     yield from _too_slow(figures, start_s, expected, limits.min_share)
-    if (share := share_of_alone(writer, figures)) > limits.max_share:
+    if (share := share_of_rate_alone(writer, figures)) > limits.max_share:
         reached, allowed = distinguishable(share, limits.max_share, 0, "%")
         yield (
             f"{expected.verb} at {reached} of its rate alone; at most {allowed} is allowed: the"
@@ -98,7 +98,7 @@ def _too_slow(
         )
 
 
-def share_of_alone(writer: WriterSeries, figures: WindowFigures) -> float:
+def share_of_rate_alone(writer: WriterSeries, figures: WindowFigures) -> float:
     """Return the mean rate as a share of the rate alone; 0 if the rate alone is unknown.
 
     If the window is short compared with a row, the rate within it is uncertain. So the rate of the

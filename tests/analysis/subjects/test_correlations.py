@@ -13,7 +13,7 @@ from analysis.subjects.correlations import (
     pearson,
 )
 from analysis.subjects.counters import NOT_COUNTED
-from analysis.subjects.paired_roles import MISSES, STALLED, STALLS
+from analysis.subjects.paired_roles import MEMORY_STALLS, MISSES, STALLED_CYCLES
 from analysis.subjects.paper import paper
 from tests.analysis.made_counters import CASES, FIGURE_4, PRESETS, RATES
 from tests.analysis.subjects.made_causes import made_run, rows
@@ -84,22 +84,21 @@ def test_links_across_workloads_are_those_of_numpy(tmp_path):
         for name in off
     ]
     r = np.corrcoef(list(on.values()), stalls)[0, 1]
-    assert across["on", TIME, STALLS]["r"] == pytest.approx(r, abs=0.01)
+    assert across["on", TIME, MEMORY_STALLS]["r"] == pytest.approx(r, abs=0.01)
     assert {row["points"] for row in measured} == {6}
     printed = [row for row in table if row["source"] == "published"]
     published = {(row["treatment"], row["of"], row["role"]): row for row in printed}
     # Table IV of the paper.
-    stalled = STALLED
     for treatment, source, values in (
         ("off", TIME, [-0.040, 0.941, 0.946, 0.930]),
-        ("off", stalled, [None, 0.086, 0.030, 0.068]),
+        ("off", STALLED_CYCLES, [None, 0.086, 0.030, 0.068]),
         ("on", TIME, [0.912, 0.959, 0.978, 0.925]),
-        ("on", stalled, [None, 0.870, 0.973, 0.997]),
+        ("on", STALLED_CYCLES, [None, 0.870, 0.973, 0.997]),
     ):
-        links = [published.get((treatment, source, role)) for role in (stalled, *MISSES)]
+        links = [published.get((treatment, source, role)) for role in (STALLED_CYCLES, *MISSES)]
         assert [link and link["r"] for link in links] == values
     # By hand: tanh(atanh(0.912) -+ 1.96 / sqrt(3)).
-    link = published["on", TIME, stalled]
+    link = published["on", TIME, STALLED_CYCLES]
     assert (round(link["r_low"], 2), round(link["r_high"], 2)) == (0.39, 0.99)
     assert (link["p"], link["points"]) == (None, 6)
 
@@ -112,11 +111,10 @@ def test_the_presets_of_figure_4_have_the_papers_table(tmp_path):
         for row in rows(run, CASE_CORRELATIONS)
         if row["source"] == "measured"
     }
-    stalled = STALLED
     compared = {(source, role) for treatment, source, role in links if treatment == "on"}
     assert compared == {
-        *((TIME, role) for role in ("cycles", stalled, *MISSES)),
-        *((stalled, role) for role in MISSES),
+        *((TIME, role) for role in ("cycles", STALLED_CYCLES, *MISSES)),
+        *((STALLED_CYCLES, role) for role in MISSES),
     }
     # The truth: of stalls as below for memory stalls; misses grow with the time without traffic.
     on = {case.name: case.base * case.effects["on"] for case in CASES}
@@ -127,10 +125,10 @@ def test_the_presets_of_figure_4_have_the_papers_table(tmp_path):
     ]
     misses = [case.base for case in CASES]
     r = np.corrcoef(list(on.values()), stalls)[0, 1]
-    assert links["on", TIME, stalled]["r"] == pytest.approx(r, abs=0.01)
+    assert links["on", TIME, STALLED_CYCLES]["r"] == pytest.approx(r, abs=0.01)
     r = np.corrcoef(stalls, misses)[0, 1]
-    assert links["on", stalled, "L2 misses"]["r"] == pytest.approx(r, abs=0.01)
-    assert links["on", TIME, stalled]["p"] < 0.05
+    assert links["on", STALLED_CYCLES, "L2 misses"]["r"] == pytest.approx(r, abs=0.01)
+    assert links["on", TIME, STALLED_CYCLES]["p"] < 0.05
     absent = [(row["what"], row["reason"]) for row in rows(run, NOT_COUNTED)]
     assert ("L2 hits, L3 hits", "papi counts none there") in absent
     assert len(absent) == len({quantity for quantity, _ in absent})

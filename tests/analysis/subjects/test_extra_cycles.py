@@ -6,7 +6,7 @@ import pytest
 
 from analysis.questions.question import sentences_of
 from analysis.subjects.extra_cycles import LOSSES
-from analysis.subjects.paired_roles import STALLED
+from analysis.subjects.paired_roles import STALLED_CYCLES
 from tests.analysis.made_counters import CASES, FIGURE_4, with_tool, write_counts
 from tests.analysis.subjects.made_causes import LAMMPS, change_of, made_run, rows
 from tests.analysis.synthetic import answered, samples, write_run
@@ -15,7 +15,7 @@ from tests.analysis.synthetic import answered, samples, write_run
 def test_stalled_cycles_are_not_called_stalls_on_memory(tmp_path):
     table = answered(LOSSES, made_run(tmp_path, tool=FIGURE_4))
     (row,) = table.to_dicts()
-    assert (row["role"], row["word"]) == (STALLED, "stalled cycles")
+    assert (row["role"], row["word"]) == (STALLED_CYCLES, "stalled cycles")
     assert row["share_low"] <= 0.8 <= row["share_high"]
     (text,) = sentences_of(LOSSES, table)
     assert text.endswith(

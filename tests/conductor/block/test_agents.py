@@ -69,7 +69,7 @@ def test_a_job_of_many_ranks_starts_one_agent_a_node():
     # By the source of srun, a number of tasks, also one from the environment, undoes
     # --ntasks-per-node where the two do not agree; that of a component goes before the job's.
     nodes = Allocation(["n1", "n2", "n3"], ["n8", "n9"])
-    assert agents.agent_task_counts(nodes) == {
+    assert agents.agent_task_variables(nodes) == {
         "SLURM_NTASKS_HET_GROUP_0": "3",
         "SLURM_NTASKS_HET_GROUP_1": "2",
     }

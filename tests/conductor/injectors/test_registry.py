@@ -83,7 +83,7 @@ def test_a_missing_program_is_named(monkeypatch, name, program):
 def test_the_wheel_has_no_ucx_for_verbs(monkeypatch, tmp_path):
     """As in a virtual machine with soft-RoCE: the writer's end says what to install."""
     (tmp_path / "wheel").touch()
-    monkeypatch.setattr("conductor.injectors.ucx.IN_WHEEL", tmp_path / "wheel")
+    monkeypatch.setattr("conductor.injectors.ucx.WHEEL_PROGRAM", tmp_path / "wheel")
     monkeypatch.setattr("records.machine.devices.is_rdma", lambda name: name == "rxe0")
     monkeypatch.setattr("records.machine.devices.transport", lambda _: "soft-RoCE")
     monkeypatch.setenv("PATH", str(tmp_path))
