@@ -1,7 +1,7 @@
 """A block on 10,000 nodes: a real conductor, and one process that acts as the agents of all nodes.
 
-The agents connect, prove the secret, and answer orders as those of a host of this kind do. No
-network is measured: all connections are on loopback.
+The agents connect, prove that they know the secret, and answer orders as those of a host of this
+kind do. No network is measured: all connections are on loopback.
 """
 
 import asyncio

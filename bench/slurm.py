@@ -1,4 +1,4 @@
-"""Overhead of a campaign on Slurm, and of the project's processes on the rate of writers.
+"""What a campaign costs: node-seconds on Slurm, and the writers' rate, which its processes reduce.
 
 Both are measured on a minicluster, with an application that sleeps. Needs root and Slurm.
 """

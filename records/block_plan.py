@@ -22,7 +22,7 @@ from records.treatment import Treatment
 OriginPolicy = Literal["same_host", "same_job", "hetjob", "reservation"]
 
 
-#: Maximum of nodes in an allocation. Each has an agent (`bench/nodes.py`).
+#: Maximum number of nodes in an allocation; `bench/nodes.py` measures a block of this size.
 MAX_NODES = 10_000
 
 
@@ -37,19 +37,21 @@ class ShortWrites:
 
     #: Length of each write, seconds. With `messages`, the expected length.
     length_s: float = 1.0
-    #: Messages of a write, which lasts as long as an uncontended writer takes for them. None: as
-    #: many as an uncontended writer makes in `fill` times the length.
+    #: Number of messages of a write. A write lasts as long as an uncontended writer needs for them.
+    #: None: the number that an uncontended writer makes in `fill` times the length.
     messages: int | None = None
     fill: float = 1.0
-    #: Tolerance for the start and end of each write, seconds; and the share of the planned writing
-    #: that may be missing, or be written beyond the plan. A run beyond them is rejected.
+    #: Largest deviation of the start or end of a write from its planned time, seconds. A run with a
+    #: larger one is rejected.
     tolerance_s: float = 0.2
+    #: Largest share of the planned writing that may be missing, or that may be written beyond the
+    #: plan. A run with a larger share is rejected.
     allowed_share: float = 0.1
 
 
 @dataclass(frozen=True, kw_only=True)
 class Scale:
-    """The short writes of a case on its number of nodes, resolved for a machine."""
+    """The short writes of a case with a given number of nodes, in figures for one machine."""
 
     short: ShortWrites
     #: Ranks for which the writers are computed, and the mean time to interrupt of each.
@@ -61,7 +63,8 @@ class Scale:
     given_arms: tuple[str, ...]
     #: Origin nodes; 0 if origin and target share a host.
     origins: int
-    #: Rate of one writer, as requested or limited by link and share; None if the link is unknown.
+    #: Rate of one writer: the requested rate, or else a share of the link's rate; None if the link
+    #: is unknown.
     writer_b_s: float | None
     #: Bytes of one write; None if neither its messages nor the link is known.
     write_b: float | None

@@ -317,7 +317,7 @@ class LayoutMixin(rfm.RegressionTestPlugin):
             )
         launcher = self._launcher()
         has_ranks = self.mpi or (bool(launcher) and not self.workload)
-        launcher += rails.wrapper(self.machine, self.mpi_rail)
+        launcher += rails.local_rail_wrapper(self.machine, self.mpi_rail)
         command = self._launch_command(launcher)
         tool = None
         if self.tool != tools.NONE:

@@ -53,8 +53,10 @@ def why_unsupported_for_mpi(machine: Machine, level: Level) -> str | None:
         return reason
     for rail in _rails_of_policy(machine, str(level)):
         if devices.has_address(rail.device):
-            address = f"rail {rail.device} of {machine.name} has a PCI address for its device"
-            return f"{address}, but MPI needs a name"
+            return (
+                f"rail {rail.device} of {machine.name} has a PCI address for its device, but MPI"
+                " needs a name"
+            )
     rail_sets = [_rails_of_policy(machine, str(level))]
     if level == LOCAL:
         rail_sets = [rails_near(machine, node) for node in machine.node_facts().numa_nodes]
@@ -94,10 +96,10 @@ def environment_for_mpi(machine: Machine, policy: str) -> dict[str, str]:
     return _mpi_variables(_checked_rails(machine, "mpi_rail", policy))
 
 
-def wrapper(machine: Machine, policy: str) -> list[str]:
-    """Return words to start each rank with, which choose rails by the rank's NUMA node.
+def local_rail_wrapper(machine: Machine, policy: str) -> list[str]:
+    """Return the command that wraps each rank and chooses rails by the rank's NUMA node.
 
-    There are none unless the policy is `local`. Raises InputError.
+    It is empty unless the policy is `local`. Raises InputError.
     """
     if policy != LOCAL:
         return []
@@ -139,8 +141,8 @@ def _require(machine: Machine, field: str, policy: str) -> None:
 def _mpi_variables(rails: Sequence[Rail]) -> dict[str, str]:
     """Return the environment variables that bind MPI to rails.
 
-    For one rail they are those of all MPI libraries, for several those that take a list. Raises
-    ValueError if there are none.
+    For one rail, these are the variables of all MPI libraries. For several rails, they are the
+    variables that take a list of devices. Raises ValueError if there are none.
     """
     return devices.mpi_variables_of_all(
         {rail.device: rail.mpi_device or str(devices.parse_name(rail.device)) for rail in rails}

@@ -19,9 +19,9 @@ class umt(ProgramTest, NodesMixin, ThreadsMixin):
     program = executable = "test_driver"
     within_block = ("layout", "edge", "cycles")
 
-    #: Tiles along the edge of each rank's mesh (192 elements and 98,304 unknowns per tile), and
-    #: cycles.
+    #: Tiles along the edge of each rank's mesh. A tile has 192 elements and 98,304 unknowns.
     edge = variable(int, value=8)
+    #: Cycles of the solver.
     cycles = variable(int, value=3)
 
     def lay_out(self):

@@ -28,11 +28,11 @@ Values = NDArray[np.float64]
 
 #: Most pairs that are used. If there are more, evenly spaced pairs are used: the interval widens.
 MAX_RANKED_PAIRS = 500
-#: Thresholds of the rank statistic: a number of its standard deviations, and an offset that is
-#: added. The statistic falls in steps of 1 while the shift rises. For each threshold, the largest
-#: shift is sought at which the statistic is above it. The shift of the first threshold is the low
-#: end of the interval, and that of the last is its high end. Between the shifts of the middle two,
-#: the statistic counts as zero.
+#: Thresholds of the rank statistic, each as (deviations, offset): a threshold is `deviations` times
+#: the statistic's standard deviation, plus `offset`. The statistic falls in steps of 1 while the
+#: shift rises. The search finds the largest shift at which the statistic is above each threshold.
+#: The shifts of the first and the last threshold are the ends of the interval. The estimate lies in
+#: the middle between the shifts of the other two, where the statistic counts as zero.
 _THRESHOLDS = np.array([(NORMAL_QUANTILE, 0.5), (0, 0.25), (0, -0.25), (-NORMAL_QUANTILE, -0.5)])
 #: Steps of the bisection: shifts are exact to 2e-8 of their range.
 _BISECTION_STEPS = 26
@@ -121,18 +121,18 @@ def _rank_statistic(log_times: Values, shift: Values) -> tuple[Values, Values]:
     aligned = np.broadcast_to(log_times, (*shift.shape, *log_times.shape[-2:])).copy()
     aligned[..., 0] -= shift[..., None]
     present = ~np.isnan(aligned)
-    runs = present.sum(axis=-1, keepdims=True)
-    aligned -= np.where(present, aligned, 0).sum(axis=-1, keepdims=True) / runs
+    run_counts = present.sum(axis=-1, keepdims=True)
+    aligned -= np.where(present, aligned, 0).sum(axis=-1, keepdims=True) / run_counts
     # NaN is sorted last, so missing runs do not change the ranks of the others.
     order = aligned.reshape(*shift.shape, -1).argsort(axis=-1, kind="stable")
     ranks = np.empty(order.shape)
     np.put_along_axis(ranks, order, np.arange(order.shape[-1], dtype=float), axis=-1)
     ranks = np.where(present, ranks.reshape(aligned.shape), 0)
-    scores = np.where(present, ranks - ranks.sum(axis=-1, keepdims=True) / runs, 0)
-    treated = scores[..., 0]
-    exchange_variances = (scores**2).sum(axis=-1) / runs[..., 0]
-    variance = np.maximum(exchange_variances.sum(axis=-1), (treated**2).sum(axis=-1))
-    return treated.sum(axis=-1), np.sqrt(variance)
+    scores = np.where(present, ranks - ranks.sum(axis=-1, keepdims=True) / run_counts, 0)
+    treated_scores = scores[..., 0]
+    exchange_variances = (scores**2).sum(axis=-1) / run_counts[..., 0]
+    variance = np.maximum(exchange_variances.sum(axis=-1), (treated_scores**2).sum(axis=-1))
+    return treated_scores.sum(axis=-1), np.sqrt(variance)
 
 
 #: Fewest blocks (allocations) from which the next one is predicted.
@@ -140,7 +140,7 @@ MIN_BLOCKS = 3
 #: Most pairs of a block that are used for this prediction. If there are more, evenly spaced pairs
 #: are used.
 _MAX_PAIRS_OF_BLOCK = 300
-#: Most blocks with the same number of pairs that are estimated in one array.
+#: Blocks with the same number of pairs are estimated in arrays of at most this many blocks.
 _MAX_BLOCKS_OF_ARRAY = 100
 
 

@@ -26,10 +26,10 @@ from records.text import first_names
 _BACKLOG = 4096
 #: Maximum callers at a time. A caller has connected, and has not yet proved that it is an agent.
 MOST_CALLERS = 256
-#: With more callers than this, each must prove within `PATIENCE_S` that it is an agent.
+#: With more callers than this, each has only `PROOF_TIMEOUT_S` to prove that it is an agent.
 MOST_UNTIMED_CALLERS = 64
-#: That time, seconds.
-PATIENCE_S = 1.0
+#: Time to prove it, seconds.
+PROOF_TIMEOUT_S = 1.0
 #: Maximum files that the conductor has open in addition to one for each agent.
 FILES_BESIDES_AGENTS = 2 * MOST_CALLERS
 #: Maximum nodes without an agent, or without its answer, that an error names.
@@ -39,7 +39,7 @@ _RETRY_S = 0.1
 #: Round trips for one measurement of a clock offset.
 _PINGS = 8
 #: Time over which a control's share of a core is counted, seconds.
-_CONTROL_S = 0.5
+_CONTROL_ROW_S = 0.5
 #: Number of periods over which the rate of a paced writer is counted.
 _COUNTED_PERIODS = 4
 #: How long an agent may take to answer an order, such as to stop its writers, seconds. On a slow
@@ -68,7 +68,7 @@ class WriterState:
 
     series: WriterSeries
     #: True while its passive side is still to be suspended at the first row.
-    freezes: bool = False
+    must_be_frozen: bool = False
     listening: bool = False
     #: Why its origin side or passive side has ended; None while both run.
     end_reason: str | None = None
@@ -123,7 +123,7 @@ class Hub:
         self._states: dict[int, WriterState] = {}
         self._changed = asyncio.Condition()
         #: Why an agent is gone; None while all are connected.
-        self._loss: MachineError | None = None
+        self._agent_loss: MachineError | None = None
 
     async def listen(self, address: str) -> int:
         """Listen on one address only, until all agents are connected; return the port."""
@@ -152,7 +152,7 @@ class Hub:
         """If there are too many callers, disconnect those that take too long."""
         while len(self.callers) > MOST_UNTIMED_CALLERS:
             oldest, since_s = next(iter(self.callers.items()))
-            left_s = since_s + PATIENCE_S - clock.now_s()
+            left_s = since_s + PROOF_TIMEOUT_S - clock.now_s()
             if left_s <= 0:
                 oldest.cancel()
                 self.callers.pop(oldest)
@@ -177,10 +177,12 @@ class Hub:
         """
         with suppress(asyncio.TimeoutError):
             async with self._changed:
-                waiting = self._changed.wait_for(lambda: self._loss is not None or condition())
+                waiting = self._changed.wait_for(
+                    lambda: self._agent_loss is not None or condition()
+                )
                 await asyncio.wait_for(waiting, timeout_s)
-        if self._loss:
-            raise self._loss
+        if self._agent_loss:
+            raise self._agent_loss
         return condition()
 
     async def await_agents(self, nodes: list[str], timeout_s: float) -> None:
@@ -216,7 +218,7 @@ class Hub:
         return {node: link.clock_offset.offset_s for node, link in self._links.items()}
 
     async def measure_clocks(self, nodes: list[str]) -> dict[str, Offset]:
-        """Measure clocks; return node -> its clock minus the conductor's, and the error of this."""
+        """Measure how far each node's clock is ahead of the conductor's; return node -> offset."""
         exchanges: dict[str, list[Exchange]] = {node: [] for node in nodes}
         for _ in range(_PINGS):
             orders = dict.fromkeys(nodes, messages.Ping())
@@ -244,8 +246,11 @@ class Hub:
     async def start_passive_sides(
         self, injector: Injector, writers: list[Writer], timeout_s: float
     ) -> list[WriterState]:
-        """Start passive sides, and wait until they listen. Short writes need no other start."""
-        counted_s = shortest_counts_s(injector, writers)
+        """Start passive sides, and wait until they listen.
+
+        Nothing else is started for short writes: an order makes each of them.
+        """
+        min_times_s = min_count_times_s(injector, writers)
         states = [
             WriterState(
                 WriterSeries(
@@ -253,11 +258,11 @@ class Hub:
                     injector=injector.name,
                     writer=writer,
                     transport=injector.transport(writer),
-                    row_s=injector.row_s or _CONTROL_S,
-                    counted_s=counted_s[number],
+                    row_s=injector.row_s or _CONTROL_ROW_S,
+                    counted_s=min_times_s[number],
                     meter=MeterRecord(writer.index),
                 ),
-                freezes=injector.freezes_target(writer),
+                must_be_frozen=injector.freezes_target(writer),
             )
             for number, writer in enumerate(writers)
         ]
@@ -282,13 +287,13 @@ class Hub:
         """Stop these writers and wait until they have stopped."""
         for state in states:
             self._states.pop(state.writer.index, None)
-        await self._control("stop", states)
+        await self._stop_or_hold("stop", states)
 
     async def hold(self, states: Sequence[WriterState]) -> None:
         """Suspend these writers until `resume`, and wait until they are suspended."""
-        await self._control("hold", states)
+        await self._stop_or_hold("hold", states)
 
-    async def _control(self, action: Action, states: Sequence[WriterState]) -> None:
+    async def _stop_or_hold(self, action: Action, states: Sequence[WriterState]) -> None:
         answers = await self.ask(
             _control_orders(action, states), WritersStopped, "stop its writers"
         )
@@ -378,7 +383,7 @@ class Hub:
         except wire.WireError as error:
             is_silent = isinstance(error, wire.SilentNodeError)
             error_type = NodeGoneError if is_silent else AgentGoneError
-            self._loss = error_type(f"the agent on {link.node} is gone: {error}")
+            self._agent_loss = error_type(f"the agent on {link.node} is gone: {error}")
         await self._notify_waiters()
 
     async def _notify_waiters(self) -> None:
@@ -393,23 +398,27 @@ class Hub:
             link.answers[type(report)] = report
             link.answered_s = clock.now_s()
 
-    def _take_news(self, state: WriterState, news: messages.WriterNews, ahead_s: float) -> None:
-        """Record news of a writer; `ahead_s` is its agent's clock minus the conductor's."""
+    def _take_news(
+        self, state: WriterState, news: messages.WriterNews, clock_offset_s: float
+    ) -> None:
+        """Record news of a writer; `clock_offset_s` is its agent's clock minus the conductor's."""
         series = state.series
         state.listening |= news.listening
         state.end_reason = state.end_reason or news.ended
         series.transport = news.transport or series.transport
         series.meter = news.meter or series.meter
-        series.samples += [sample._replace(at_s=sample.at_s - ahead_s) for sample in news.samples]
+        series.samples += [
+            sample._replace(at_s=sample.at_s - clock_offset_s) for sample in news.samples
+        ]
         if row := news.row:
-            if state.freezes:
-                state.freezes = False
+            if state.must_be_frozen:
+                state.must_be_frozen = False
                 self.send(state.writer.target, messages.Control("freeze", [state.writer.index]))
-            start_s = row.start_s - ahead_s
+            start_s = row.start_s - clock_offset_s
             if series.rows:
                 # A row does not start before the end of the previous row.
                 start_s = max(start_s, series.rows[-1].end_s)
-            series.rows.append(row._replace(start_s=start_s, end_s=row.end_s - ahead_s))
+            series.rows.append(row._replace(start_s=start_s, end_s=row.end_s - clock_offset_s))
 
 
 def _control_orders(action: Action, states: Sequence[WriterState]) -> dict[str, messages.Control]:
@@ -422,21 +431,22 @@ def _control_orders(action: Action, states: Sequence[WriterState]) -> dict[str, 
     return orders
 
 
-def shortest_counts_s(injector: Injector, writers: Sequence[Writer]) -> list[float | None]:
+def min_count_times_s(injector: Injector, writers: Sequence[Writer]) -> list[float | None]:
     """Return the shortest time over which the rate of each writer is counted, seconds.
 
-    None for a writer that shares its device with another one, and so has no count of its own.
+    None for a writer without a count of its own: it shares its device with another one, and its
+    target does not report arrivals.
     """
     if not injector.writes:
-        return [_CONTROL_S] * len(writers)
+        return [_CONTROL_ROW_S] * len(writers)
     writers_of_device = Counter((writer.origin, writer.device) for writer in writers)
-    shortest_s: list[float | None] = []
+    min_times_s: list[float | None] = []
     for writer in writers:
         is_shared = writers_of_device[writer.origin, writer.device] > 1
         if is_shared and not injector.reports_arrivals:
-            shortest_s.append(None)
+            min_times_s.append(None)
         elif injector.is_paced(writer):
-            shortest_s.append(max(SHORTEST_COUNT_S, _COUNTED_PERIODS * pace(writer).period_s))
+            min_times_s.append(max(SHORTEST_COUNT_S, _COUNTED_PERIODS * pace(writer).period_s))
         else:
-            shortest_s.append(SHORTEST_COUNT_S)
-    return shortest_s
+            min_times_s.append(SHORTEST_COUNT_S)
+    return min_times_s

@@ -20,8 +20,8 @@ from nimc.campaign.plan import folder_options
 from nimc.cluster import tried_writes
 from nimc.cluster.faults import LOCKED_MEMORY
 from nimc.cluster.node_look import JOB_STATE, NOT_STARTED, NodeReport
-from nimc.readiness.finding import HostFinding, gap, required_finding
-from nimc.readiness.needs import peculiarities, used_devices
+from nimc.readiness.finding import HostFinding, fault_finding, required_finding
+from nimc.readiness.needs import hardware_limits, used_devices
 from nimc.readiness.reframe import find_reframe
 from nimc.readiness.reframe_config import (
     line_of,
@@ -318,7 +318,7 @@ def findings(job_look: JobLook, machine: Machine) -> Iterator[HostFinding]:
     for node_findings in by_subject.values():
         yield _merged(node_findings)
     if job_look.why_untried:
-        yield gap("writes between nodes", job_look.why_untried, needed=True)
+        yield fault_finding("writes between nodes", job_look.why_untried, needed=True)
     yield from tried_writes.findings(job_look.trials, job_look.nodes, machine)
 
 
@@ -342,7 +342,9 @@ def _counter_findings(node: NodeReport, machine: Machine) -> Iterator[HostFindin
             yield HostFinding(subject, "ok", f"{counter} was read")
         elif name in node.uncounted:
             fault = f"none: {node.uncounted[name]}"
-            yield gap(subject, fault, "writes are proven by nothing, or by memory (mpi_put)")
+            yield fault_finding(
+                subject, fault, "writes are proven by nothing, or by memory (mpi_put)"
+            )
 
 
 def _node_findings(node: NodeReport, machine: Machine) -> Iterator[HostFinding]:
@@ -362,13 +364,13 @@ def _node_findings(node: NodeReport, machine: Machine) -> Iterator[HostFinding]:
         "mount it with locks (Lustre: -o flock), or use another --results",
     )
     yield _interface_finding(node, machine)
-    for finding in [*used_devices(node.host, machine), *peculiarities(node.host)]:
+    for finding in [*used_devices(node.host, machine), *hardware_limits(node.host)]:
         yield replace(finding, what=f"{finding.what} on nodes")
     yield from _counter_findings(node, machine)
     device = devices.find(machine.device, node.host.rdma) if machine.device else None
     if device and node.lockable_b is not None and node.lockable_b < _SUFFICIENT_LOCKABLE_B:
         detail = f"{node.lockable_b / 2**20:g} MiB may be locked (`ulimit -l`): writers lock theirs"
-        yield gap("locked memory on nodes", detail, LOCKED_MEMORY.remedy)
+        yield fault_finding("locked memory on nodes", detail, LOCKED_MEMORY.remedy)
     fabric = fabrics.FABRICS.get(device.transport) if device else None
     fault, _, remedy = node.without_injector(machine.injector, fabric).partition(": ")
     yield required_finding(f"{machine.injector} on nodes", fault, "ready", remedy)
@@ -381,7 +383,7 @@ def _interface_finding(node: NodeReport, machine: Machine) -> HostFinding:
     interface = machine.interface
     if interface is None:
         detail = f"not set; with an IPv4 address: {addressed}"
-        return gap(subject, detail, f"set interface in {file}")
+        return fault_finding(subject, detail, f"set interface in {file}")
     address = node.addresses.get(interface)
     fault = "" if address else f"no {interface} with an IPv4 address, but {addressed}"
     return required_finding(subject, fault, f"{interface} {address}", f"interface in {file}")

@@ -13,7 +13,7 @@ from conductor.block.trial import Trial
 from conductor.injectors import INJECTORS, get
 from nimc.cluster.faults import fault_in
 from nimc.cluster.node_look import NodeReport
-from nimc.readiness.finding import HostFinding, gap
+from nimc.readiness.finding import HostFinding, fault_finding
 from records.block_plan import BlockPlan
 from records.errors import InputError
 from records.machine import devices
@@ -126,7 +126,7 @@ def findings(
         faults = [fault for node in nodes if (fault := node.injectors.get(trial.name))]
         if faults and not is_needed:
             detail, _, remedy = faults[0].partition(": ")
-            yield gap(subject, detail, remedy)
+            yield fault_finding(subject, detail, remedy)
             continue
         finding = replace(_finding(trial, subject, nodes, machine), needed=is_needed)
         yield finding if is_needed or finding.state == "ok" else replace(finding, state="limited")
@@ -145,19 +145,21 @@ def _finding(
     if trial.failure:
         fault = fault_in(trial.failure)
         detail = f"{fault.name}: {trial.failure}" if fault else trial.failure
-        return gap(subject, detail, fault.remedy if fault else "", needed=True)
+        return fault_finding(subject, detail, fault.remedy if fault else "", needed=True)
     detail = "; ".join(_details(trial, nodes, machine))
     if standstill := _standstill(trial):
         remedy = f"name the `device` that carries the writes in site/{machine.name}.yaml"
-        return gap(subject, f"{standstill}; {detail}", remedy, needed=True)
+        return fault_finding(subject, f"{standstill}; {detail}", remedy, needed=True)
     is_unproven = any(record.proof == "unproven" for record in trial.writers)
     share = _link_share(trial.writers, machine)
     if trial.rejection:
-        return gap(subject, f"a run would be rejected: {trial.rejection}; {detail}", _REASONS_PAGE)
+        return fault_finding(
+            subject, f"a run would be rejected: {trial.rejection}; {detail}", _REASONS_PAGE
+        )
     if is_unproven:
-        return gap(subject, f"unproven; {detail}", Note.UNPROVEN.remedy)
+        return fault_finding(subject, f"unproven; {detail}", Note.UNPROVEN.remedy)
     if share is not None and share < FULL_SHARE:
-        return gap(subject, detail, Note.BELOW_LINK.remedy)
+        return fault_finding(subject, detail, Note.BELOW_LINK.remedy)
     return HostFinding(subject, "ok", detail)
 
 

@@ -16,7 +16,7 @@ from nimc.readiness.checks import CheckVariables
 from nimc.readiness.facts import Facts, find_facts
 from nimc.readiness.finding import HostFinding
 from nimc.readiness.matrix import Matrix, Offers, matrix
-from nimc.readiness.needs import TABLE, Scope
+from nimc.readiness.needs import NEEDS, Scope
 from records import checkout
 from records.sample import Level
 from reframe_tests.factors import why_too_many_nodes, why_unsupported
@@ -24,7 +24,7 @@ from reframe_tests.factors import why_too_many_nodes, why_unsupported
 
 def findings(facts: Facts, *scopes: Scope) -> list[HostFinding]:
     """Return the findings of all needs, or of those of `scopes`, in the table's order."""
-    needs = [need for need in TABLE if not scopes or need.scope in scopes]
+    needs = [need for need in NEEDS if not scopes or need.scope in scopes]
     return [finding for need in needs for finding in need.find(facts)]
 
 
@@ -140,7 +140,7 @@ def feasibility_of(
         for injector in local_injectors:
             if reason := why_unsupported(machine, "injector", injector):
                 return f"injector {injector}: {reason}"
-        return matrix({check: checks[check]}, offers, {check: nodes}).nowhere.get(check)
+        return matrix({check: checks[check]}, offers, {check: nodes}).why_nowhere.get(check)
 
     omitted = []
     for case in cases:

@@ -21,7 +21,9 @@ class HostFinding:
     needed: bool = False
 
 
-def gap(subject: str, detail: str, remedy: str = "", *, needed: bool = False) -> HostFinding:
+def fault_finding(
+    subject: str, detail: str, remedy: str = "", *, needed: bool = False
+) -> HostFinding:
     """Return the finding of a fault: `missing` if campaigns require the subject, else `limited`."""
     return HostFinding(subject, "missing" if needed else "limited", detail, remedy, needed)
 
@@ -29,5 +31,5 @@ def gap(subject: str, detail: str, remedy: str = "", *, needed: bool = False) ->
 def required_finding(subject: str, fault: object, detail: str, remedy: str) -> HostFinding:
     """Return the finding about a subject that campaigns require; `fault` is empty if it is fine."""
     if fault:
-        return gap(subject, str(fault), remedy, needed=True)
+        return fault_finding(subject, str(fault), remedy, needed=True)
     return HostFinding(subject, "ok", detail, needed=True)

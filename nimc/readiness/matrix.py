@@ -87,7 +87,7 @@ class Matrix:
     cells: list[MatrixCell] = field(default_factory=list)
 
     @property
-    def nowhere(self) -> dict[str, str]:
+    def why_nowhere(self) -> dict[str, str]:
         """Workload that runs in no environment -> its reasons in one line."""
         return {
             workload: "; ".join(f"{cell.combination}: {cell.reason}" for cell in cells)

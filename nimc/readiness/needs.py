@@ -19,7 +19,7 @@ from conductor import counters
 from conductor.injectors import INJECTORS
 from nimc.readiness import reservation
 from nimc.readiness.facts import Facts
-from nimc.readiness.finding import HostFinding, gap, required_finding
+from nimc.readiness.finding import HostFinding, fault_finding, required_finding
 from nimc.readiness.matrix import Matrix, node_shortage
 from nimc.readiness.reframe import find_reframe
 from nimc.readiness.reframe_config import ReframeSettings
@@ -70,17 +70,17 @@ def config_file(name: str, path: Path, settings: ReframeSettings) -> HostFinding
     subject = f"configs/{name}.py"
     if not path.is_file():
         remedy = "copy configs/example_slurm.py and adapt it, see docs/add-a-machine.md"
-        return gap(subject, "no such file", remedy, needed=True)
+        return fault_finding(subject, "no such file", remedy, needed=True)
     if settings.fault:
         line = f"line {settings.fault_line}: " if settings.fault_line else ""
-        return gap(subject, f"{line}{settings.fault}", "fix the file", needed=True)
+        return fault_finding(subject, f"{line}{settings.fault}", "fix the file", needed=True)
     try:
         reframe = find_reframe()
     except NimcError as error:
-        return gap(subject, str(error), f"`{setup_command()}`", needed=True)
+        return fault_finding(subject, str(error), f"`{setup_command()}`", needed=True)
     answer = ask([reframe, "-C", str(path), "--system", name, "--show-config=systems"])
     if not answer.ok:
-        return gap(subject, answer.last_line, "fix the file", needed=True)
+        return fault_finding(subject, answer.last_line, "fix the file", needed=True)
     names = ", ".join(
         f"{partition['name']} ({partition['scheduler']})" for partition in settings.partitions
     )
@@ -91,7 +91,7 @@ def site_file(facts: Facts) -> HostFinding:
     """Return whether the machine's site file is valid."""
     subject, machine = f"site/{facts.name}.yaml", facts.machine
     if machine is None:
-        return gap(subject, facts.site_fault, "see site/example_slurm.yaml", needed=True)
+        return fault_finding(subject, facts.site_fault, "see site/example_slurm.yaml", needed=True)
     detail = f"origins: {machine.origins.policy}; injector: {machine.injector}"
     return HostFinding(subject, "ok", detail, needed=True)
 
@@ -102,7 +102,7 @@ def cores(machine: Machine) -> HostFinding:
         application, origin = machine.split_cpus()
     except InputError as error:
         remedy = "use a host, or a job, with at least two cores"
-        return gap("cores", str(error), remedy, needed=True)
+        return fault_finding("cores", str(error), remedy, needed=True)
     application_cores = first_names(application, _MAX_NAMES)
     detail = f"application on {application_cores}, origin on {first_names(origin, _MAX_NAMES)}"
     if not origin:
@@ -121,7 +121,7 @@ def memory(machine: Machine) -> HostFinding:
         missing, _, remedy = str(error).partition("; allowed: ")
         # On a shared host all writes are larger than the caches.
         needed = machine.origins.policy == "same_host"
-        return gap("memory", missing, f"set {remedy}", needed=needed)
+        return fault_finding("memory", missing, f"set {remedy}", needed=needed)
     share_b = machine.memory_share * memory_b
     detail = (
         f"STREAM needs {needed_b / 2**30:.2f} GiB (arrays of {_STREAM_MULTIPLE} times the"
@@ -129,7 +129,7 @@ def memory(machine: Machine) -> HostFinding:
     )
     if needed_b <= share_b:
         return HostFinding("memory", "ok", detail)
-    return gap("memory", f"{detail}: its arrays are smaller, and samples note it")
+    return fault_finding("memory", f"{detail}: its arrays are smaller, and samples note it")
 
 
 def writes(machine: Machine) -> list[HostFinding]:
@@ -149,21 +149,25 @@ def writes(machine: Machine) -> list[HostFinding]:
     ]
     if unset:
         remedy = f"see site/example_slurm.yaml for the keys of site/{machine.name}.yaml"
-        return [gap(subject, "; ".join(unset), remedy)]
-    counter = f"{machine.device} counts what arrives (--in-job reads it on nodes)"
-    return [HostFinding(subject, "ok", f"{counter}; agents use {machine.interface}")]
+        return [fault_finding(subject, "; ".join(unset), remedy)]
+    detail = (
+        f"{machine.device} counts what arrives (--in-job reads it on nodes);"
+        f" agents use {machine.interface}"
+    )
+    return [HostFinding(subject, "ok", detail)]
 
 
 def targets(machine: Machine, partitions: Sequence[Mapping[str, Any]]) -> list[HostFinding]:
-    """Return faults of the targets' partitions.
+    """Return a finding if targets cannot be taken from the partitions of the configuration.
 
-    The site file's partition may be missing, or targets would come from the origins' reservation.
+    There are two faults: the site file's partition is not among them, or a partition takes its
+    nodes from the reservation of the origins.
     """
     names = [partition["name"] for partition in partitions]
     reservation_name = machine.origins.reservation
     if partitions and machine.partition and machine.partition not in names:
         detail = f"partition {machine.partition} of site/{machine.name}.yaml is not in configs/"
-        return [gap("targets", detail, f"one of {', '.join(names)}", needed=True)]
+        return [fault_finding("targets", detail, f"one of {', '.join(names)}", needed=True)]
     reserved_partitions = [
         partition["name"]
         for partition in partitions
@@ -176,26 +180,26 @@ def targets(machine: Machine, partitions: Sequence[Mapping[str, Any]]) -> list[H
         f"{', '.join(reserved_partitions)}: access has --reservation={reservation_name},"
         " which is for the origins"
     )
-    return [gap("targets", detail, "remove it from access", needed=True)]
+    return [fault_finding("targets", detail, "remove it from access", needed=True)]
 
 
 def environments(matrix: Matrix, config: Path) -> list[HostFinding]:
     """Return which workloads can run nowhere; the matrix has the reasons."""
-    nowhere = list(matrix.nowhere)
-    if not nowhere:
+    unrunnable = list(matrix.why_nowhere)
+    if not unrunnable:
         return []
-    nothing_runs = len(nowhere) == len({cell.workload for cell in matrix.cells})
+    nothing_runs = len(unrunnable) == len({cell.workload for cell in matrix.cells})
     remedy = f"see what runs where, then correct {config.name} or get what is missing"
     state: Literal["limited", "missing"] = "limited"
-    if nothing_runs or uncompiled(matrix):
+    if nothing_runs or lacks_compiler(matrix):
         state = "missing"
-    detail = f"none can run {first_names(nowhere, _MAX_NAMES)}"
+    detail = f"none can run {first_names(unrunnable, _MAX_NAMES)}"
     return [HostFinding("environments", state, detail, remedy, needed=True)]
 
 
-def uncompiled(matrix: Matrix) -> bool:
+def lacks_compiler(matrix: Matrix) -> bool:
     """Return whether a workload runs nowhere because a compiler is missing."""
-    return any("no compiler " in reason for reason in matrix.nowhere.values())
+    return any("no compiler " in reason for reason in matrix.why_nowhere.values())
 
 
 def sharing(
@@ -218,19 +222,19 @@ def sharing(
         return []
     names = ", ".join(shared_partitions)
     detail = f"{names}: access has no --exclusive, so other jobs may share a target"
-    return [gap("whole nodes", detail, "add it")]
+    return [fault_finding("whole nodes", detail, "add it")]
 
 
 def origins(machine: Machine, environment: Mapping[str, str]) -> list[HostFinding]:
     """Return whether the origins' reservation, or else their partition, has enough nodes now."""
     try:
-        current = reservation.check(machine, machine.origins.nodes, needed_s=0)
+        reserved = reservation.check(machine, machine.origins.nodes, needed_s=0)
     except NimcError as error:
         remedy = f"`{command('origins', 'create', '--machine', machine.name)}`"
-        return [gap("origins", str(error), remedy, needed=True)]
-    if current is not None:
-        until = f"reserved until {current.end:%Y-%m-%d %H:%M}"
-        if doubt := reservation.account_doubt(current):
+        return [fault_finding("origins", str(error), remedy, needed=True)]
+    if reserved is not None:
+        until = f"reserved until {reserved.end:%Y-%m-%d %H:%M}"
+        if doubt := reservation.account_doubt(reserved):
             remedy = "access in configs/, and origins.access in site/: --account=NAME"
             return [HostFinding("origins", "limited", f"{until}; {doubt}", remedy, needed=True)]
         return [HostFinding("origins", "ok", until, needed=True)]
@@ -240,7 +244,7 @@ def origins(machine: Machine, environment: Mapping[str, str]) -> list[HostFindin
         nodes = client.ask_nodes(machine.origins.partition, environment)
         if shortage := node_shortage(nodes, machine.origins.partition, machine.origins.nodes):
             remedy = f"origins in site/{machine.name}.yaml"
-            return [gap("origins", shortage, remedy, needed=True)]
+            return [fault_finding("origins", shortage, remedy, needed=True)]
     return []
 
 
@@ -251,34 +255,39 @@ def slurm(environment: Mapping[str, str], needed: bool) -> list[HostFinding]:
     """
     if missing := client.missing_commands():
         remedy = "apt install slurm-client; dnf install slurm"
-        return [gap("slurm", f"no {', '.join(missing)} on PATH", remedy, needed=needed)]
+        return [fault_finding("slurm", f"no {', '.join(missing)} on PATH", remedy, needed=needed)]
     if not needed:
         return [HostFinding("slurm", "ok", "commands found; this machine does not use them")]
     version = version_of(client.SUBMIT_COMMAND) or client.SUBMIT_COMMAND
     if fault := client.controller_fault(environment):
         detail = f"the controller does not answer: {fault}"
-        return [gap("slurm", detail, "start slurmctld, or set SLURM_CONF", needed=True)]
+        return [fault_finding("slurm", detail, "start slurmctld, or set SLURM_CONF", needed=True)]
     if fault := client.accounting_fault(environment):
-        return [gap("slurm", f"{version}; {fault}", client.ACCOUNTING_REMEDY, needed=True)]
+        return [
+            fault_finding("slurm", f"{version}; {fault}", client.ACCOUNTING_REMEDY, needed=True)
+        ]
     return [HostFinding("slurm", "ok", f"{version}; controller and accounting answer", needed=True)]
 
 
-def peculiarities(node: Host) -> Iterator[HostFinding]:
+def hardware_limits(node: Host) -> Iterator[HostFinding]:
     """Yield the properties of a host's hardware that limit what can be measured on it."""
     if host.processor_family(node.processor) is None:
         processor = host.processor_words(node.processor)
         detail = f"{processor} ({node.cpu_model}) is in no table: tools choose no counters for it"
-        yield gap("processor", detail, "add it to FAMILIES of records/machine/host.py")
+        yield fault_finding("processor", detail, "add it to FAMILIES of records/machine/host.py")
     if node.memory_side_cache_b:
         size = f"{node.memory_side_cache_b / 2**30:g} GiB"
-        detail = f"{size} lie before the memory: writes and applications reach it first"
+        detail = f"{size} of cache in front of the memory: writes and applications reach it first"
         remedy = "flat mode in the firmware makes it memory of its own"
-        yield gap("memory-side cache", detail, remedy)
+        yield fault_finding("memory-side cache", detail, remedy)
 
 
-def shared_host_peculiarities(machine: Machine, this_host: Host) -> Iterable[HostFinding]:
-    """Return the peculiarities of this host if targets run on it; a job finds those of nodes."""
-    return peculiarities(this_host) if machine.origins.policy == "same_host" else ()
+def shared_host_hardware_limits(machine: Machine, this_host: Host) -> Iterable[HostFinding]:
+    """Return the limits of this host's hardware if targets run on it.
+
+    A job finds those of other nodes.
+    """
+    return hardware_limits(this_host) if machine.origins.policy == "same_host" else ()
 
 
 def rdma(this_host: Host, machine: Machine) -> list[HostFinding]:
@@ -288,7 +297,7 @@ def rdma(this_host: Host, machine: Machine) -> list[HostFinding]:
     if not this_host.rdma:
         emulated = command("minicluster", "up", "--fabric", "rxe")
         remedy = f"load the device's driver; without hardware: `{emulated}`"
-        return [*findings, gap("RDMA devices", "none on this host", remedy)]
+        return [*findings, fault_finding("RDMA devices", "none on this host", remedy)]
     for device in this_host.rdma:
         subject = f"RDMA device {device.name}"
         ports = [port_words(port) for port in device.ports]
@@ -297,7 +306,9 @@ def rdma(this_host: Host, machine: Machine) -> list[HostFinding]:
         firmware = f"firmware {device.firmware or 'unknown'}"
         detail = ", ".join([device.transport, firmware, *ports, f"byte counter: {counter}"])
         if device.ports and not any(port.is_active for port in device.ports):
-            findings.append(gap(subject, detail, "connect a port, or start the subnet manager"))
+            findings.append(
+                fault_finding(subject, detail, "connect a port, or start the subnet manager")
+            )
         else:
             findings.append(HostFinding(subject, "ok", detail))
     return findings
@@ -308,7 +319,7 @@ def unseen_nodes(machine: Machine | None) -> list[HostFinding]:
     if machine is None or machine.origins.policy == "same_host":
         return []
     remedy = f"`{command('doctor', '--machine', machine.name, '--in-job')}`"
-    return [gap("nodes", "not examined: their devices, modules and limits", remedy)]
+    return [fault_finding("nodes", "not examined: their devices, modules and limits", remedy)]
 
 
 def used_devices(node: Host, machine: Machine) -> Iterator[HostFinding]:
@@ -375,7 +386,7 @@ def injectors(machine: Machine | None) -> list[HostFinding]:
         doubt = injector.doubt() if between_hosts and injector.direction == "write" else None
         if reason is None and doubt:
             detail, _, remedy = doubt.partition(": ")
-            findings.append(gap(f"injector {name}", detail, remedy))
+            findings.append(fault_finding(f"injector {name}", detail, remedy))
             continue
         if reason is None:
             detail = "ready, used by this machine" if is_used else "ready"
@@ -385,7 +396,7 @@ def injectors(machine: Machine | None) -> list[HostFinding]:
         if is_used and between_hosts:
             missing += " on this host; compute nodes must have it"
         needed = is_used and not between_hosts
-        findings.append(gap(f"injector {name}", missing, remedy, needed=needed))
+        findings.append(fault_finding(f"injector {name}", missing, remedy, needed=needed))
     return findings
 
 
@@ -398,9 +409,9 @@ def spack(machine: str) -> HostFinding:
     try:
         spack_root = find_spack() or (Path(settings.spack) if settings else None)
     except NimcError as error:
-        return gap("spack", str(error), "unset SPACK_ROOT, or correct it")
+        return fault_finding("spack", str(error), "unset SPACK_ROOT, or correct it")
     if spack_root is None:
-        return gap(
+        return fault_finding(
             "spack", "no Spack found", f"`{command('spack', 'setup', '--machine', machine)}`"
         )
     detail = f"{ask([str(spack_root / 'bin' / 'spack'), '--version']).last_line} at {spack_root}"
@@ -409,10 +420,10 @@ def spack(machine: str) -> HostFinding:
     try:
         fault_and_remedy = compiler_fault_and_remedy(compilers(spack_layout, settings), machine)
     except InputError as error:
-        return gap("spack", str(error), "correct the file")
+        return fault_finding("spack", str(error), "correct the file")
     if fault_and_remedy:
         fault, remedy = fault_and_remedy
-        return gap("spack", f"{detail}; {fault}", remedy)
+        return fault_finding("spack", f"{detail}; {fault}", remedy)
     return HostFinding("spack", "ok", detail)
 
 
@@ -429,7 +440,7 @@ def tools() -> list[HostFinding]:
             subject = f"tool {tool if len(reasons) == 1 else ', '.join(names)}"
             if reason:
                 missing, _, remedy = reason.partition(" (")
-                findings.append(gap(subject, missing, remedy.removesuffix(")")))
+                findings.append(fault_finding(subject, missing, remedy.removesuffix(")")))
             else:
                 findings.append(HostFinding(subject, "ok", "ready"))
     return findings
@@ -464,7 +475,7 @@ def _files(facts: Facts) -> list[HostFinding]:
 def _checks(facts: Facts) -> Iterator[HostFinding]:
     """Yield why the checks cannot be read, or which program of the site file no check runs."""
     if facts.checks_fault:
-        yield gap("checks", facts.checks_fault, "fix what it names", needed=True)
+        yield fault_finding("checks", facts.checks_fault, "fix what it names", needed=True)
 
 
 def _nodes(facts: Facts) -> Sequence[HostFinding]:
@@ -472,11 +483,11 @@ def _nodes(facts: Facts) -> Sequence[HostFinding]:
 
 
 def _with_machine(find: Callable[[Machine, Facts], Iterable[HostFinding]]) -> Callable[..., Any]:
-    """Return the `find` of a row that has no findings without a valid site file."""
+    """Return a function for `Need.find`; it has no findings if the site file is not valid."""
     return lambda facts: find(facts.machine, facts) if facts.machine else ()
 
 
-TABLE = (
+NEEDS = (
     Need("nimc", _python),
     Need("nimc", _files),
     Need("campaigns", _with_machine(lambda machine, _: [cores(machine), memory(machine)])),
@@ -492,11 +503,11 @@ TABLE = (
     Need("campaigns", _with_machine(lambda machine, facts: rdma(facts.host, machine))),
     Need(
         "campaigns",
-        _with_machine(lambda machine, facts: shared_host_peculiarities(machine, facts.host)),
+        _with_machine(lambda machine, facts: shared_host_hardware_limits(machine, facts.host)),
     ),
     Need("some", _with_machine(lambda machine, _: writes(machine))),
     Need("nimc", _checks),
-    Need("some", lambda facts: [c_compiler(needed=uncompiled(facts.matrix_of_targets))]),
+    Need("some", lambda facts: [c_compiler(needed=lacks_compiler(facts.matrix_of_targets))]),
     Need("some", lambda facts: environments(facts.matrix_of_targets, facts.config)),
     Need("some", lambda facts: sharing(facts.partitions, facts.settings.environment)),
     Need("some", lambda facts: injectors(facts.machine)),

@@ -45,7 +45,7 @@ def test_mpi_over_one_rail_for_each_library():
         "MV2_DEFAULT_PORT": "1",
     }
     assert rails.devices_for_mpi(machine(), "nic1") == ["mlx5_1"]
-    assert rails.wrapper(machine(), "nic1") == []
+    assert rails.local_rail_wrapper(machine(), "nic1") == []
     # What UCX calls a rail may be another device.
     over_tcp = [{"device": "rxe0"}, {"device": "rxe1", "mpi_device": "eth1"}]
     here = machine(device="rxe0", rails=over_tcp)
@@ -62,7 +62,7 @@ def test_mpi_over_one_rail_for_each_library():
 
 
 def test_local_ranks_choose_by_their_numa_node():
-    words = rails.wrapper(machine(numa_nodes=2, rail_nodes=(0, 1)), "local")
+    words = rails.local_rail_wrapper(machine(numa_nodes=2, rail_nodes=(0, 1)), "local")
     assert words[:2] == ["sh", str(SCRIPT)]
     assert [word.split()[:2] for word in words[2:4]] == [
         ["0", "UCX_NET_DEVICES=mlx5_0:1"],
@@ -70,7 +70,9 @@ def test_local_ranks_choose_by_their_numa_node():
     ]
     assert words[4:] == ["--"]
     assert rails.environment_for_mpi(machine(), "local") == {}
-    one_node = rails.wrapper(machine(numa_nodes=1, sockets=1, rail_nodes=(0, 0)), "local")
+    one_node = rails.local_rail_wrapper(
+        machine(numa_nodes=1, sockets=1, rail_nodes=(0, 0)), "local"
+    )
     assert one_node[2:] == ["0 UCX_NET_DEVICES=mlx5_0:1,mlx5_1:1", "--"]
 
 
@@ -129,7 +131,7 @@ def test_mpi_over_one_rail_of_other_fabrics(devices, variables):
 def test_libraries_that_take_several_devices_get_those_of_a_numa_node(devices, words):
     listed = [{"device": name, "numa_node": 0} for name in devices]
     one_node = machine(numa_nodes=1, sockets=1, device=devices[0], rails=listed)
-    assert rails.wrapper(one_node, "local")[2:] == words
+    assert rails.local_rail_wrapper(one_node, "local")[2:] == words
 
 
 @pytest.mark.parametrize(

@@ -9,7 +9,7 @@ import pytest
 
 from conductor import messages, wire
 from conductor.agent.agent import Agent
-from conductor.block.hub import AgentGoneError, Hub, shortest_counts_s
+from conductor.block.hub import AgentGoneError, Hub, min_count_times_s
 from conductor.injectors import INJECTORS
 from conductor.readings import CounterSample, MeterRecord, NodeSeries, Placement, RateRow
 from records.errors import MachineError
@@ -67,7 +67,7 @@ def test_a_writer_that_shares_its_counter_has_no_count(injector, origins, counte
         made_writers.writer(index=i, origin=name, address="", port=1, message_b=64, device="d0")
         for i, name in enumerate(origins)
     ]
-    counts = shortest_counts_s(INJECTORS[injector], writers)
+    counts = min_count_times_s(INJECTORS[injector], writers)
     assert [count is not None for count in counts] == counted
 
 
@@ -75,12 +75,16 @@ def test_a_count_is_a_rate_over_a_quarter_of_a_second_or_four_periods():
     one = made_writers.writer(address="", port=1, message_b=64, device="d0")
     # Four messages of 0.05 s each are a period.
     paced = replace(one, origin="p", rate_b_s=1e9, message_b=10**8, full_b_s=2e9)
-    assert shortest_counts_s(INJECTORS["ucx"], [one, paced]) == pytest.approx([0.25, 0.8])
+    assert min_count_times_s(INJECTORS["ucx"], [one, paced]) == pytest.approx([0.25, 0.8])
 
 
 def test_a_crowd_of_silent_callers_keeps_no_agent_out_and_is_sent_away(monkeypatch):
     """Ten times as many as may wait; once all agents are there, nobody may call any more."""
-    for name, value in {"MOST_CALLERS": 16, "MOST_UNTIMED_CALLERS": 8, "PATIENCE_S": 0.05}.items():
+    for name, value in {
+        "MOST_CALLERS": 16,
+        "MOST_UNTIMED_CALLERS": 8,
+        "PROOF_TIMEOUT_S": 0.05,
+    }.items():
         monkeypatch.setattr(f"conductor.block.hub.{name}", value)
     most = []
 

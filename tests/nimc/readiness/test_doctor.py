@@ -16,7 +16,7 @@ from conductor.injectors import INJECTORS
 from nimc.cli.hosts import diagnosis_text
 from nimc.readiness import facts, needs, reframe_config
 from nimc.readiness.diagnosis import Diagnosis, examine
-from nimc.readiness.finding import HostFinding, gap
+from nimc.readiness.finding import HostFinding, fault_finding
 from nimc.readiness.matrix import Matrix, MatrixCell
 from records.checkout import ROOT
 from records.commands import command
@@ -64,7 +64,7 @@ def diagnosis(tmp_path_factory):
     checks = checks_of_this_checkout()
     with pytest.MonkeyPatch.context() as patch:
         patch.setenv("TMPDIR", str(folder))
-        patch.setattr(needs, "tools", lambda: [gap("tool x", "none")])
+        patch.setattr(needs, "tools", lambda: [fault_finding("tool x", "none")])
         patch.setattr(facts, "checks_in", lambda _: checks)
         return examine("box", root=checkout(folder, CONFIG))
 
@@ -195,7 +195,7 @@ def test_verbose_has_a_line_for_what_works_too():
 def test_invalid_files_are_findings_and_only_what_is_needed_keeps_a_machine_from_being_ready(root):
     (root / "site" / "box.yaml").write_text(SITE + "injectr: ucx\n")
     (root / "configs" / "box.py").write_text("site_configuration = {\n")
-    node_findings = [gap("locks", "none", needed=True), gap("x", "none")]
+    node_findings = [fault_finding("locks", "none", needed=True), fault_finding("x", "none")]
     diagnosis = examine("box", node_findings, root)
     assert diagnosis.why == "configs/box.py, site/box.yaml, locks"
     assert finding_of(diagnosis, "configs/box.py").detail.startswith("line 1: ")

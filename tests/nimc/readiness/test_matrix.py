@@ -98,11 +98,11 @@ def test_a_program_that_the_site_names_is_looked_for_at_its_path(path: str) -> N
     environment = PartitionEnvironment(
         partition="p", environment="e", features=frozenset(["spack"]), compiler=""
     )
-    named = {"umt": f"{path}/melt", "melt": "/nowhere/melt"}
+    named = {"umt": f"{path}/melt", "melt": "/why_nowhere/melt"}
     offer = Offer(ModuleLoad([], ""), spack_fault="not set up", programs=named)
     assert can_run(OWN, environment, offer) == ("yes", "")
     # In place of the one that Spack would build.
-    assert can_run(PROGRAM, environment, offer) == ("no", "no program /nowhere/melt")
+    assert can_run(PROGRAM, environment, offer) == ("no", "no program /why_nowhere/melt")
     # What only a job can tell is unknown.
     modules_check = CheckVariables(variables=frozenset(), environs=("+modules",), program="theirs")
     environment = PartitionEnvironment(
@@ -189,10 +189,10 @@ def test_a_whole_matrix(tmp_path: Path, path: str, monkeypatch: pytest.MonkeyPat
         "copy": [("one+spack", "no"), ("one+own", "yes"), ("two+mods", "yes")],
         "melt": [("one+spack", "no"), ("one+own", "no"), ("two+mods", "yes")],
     }
-    assert whole.nowhere == {}
+    assert whole.why_nowhere == {}
     only = matrix(checks, offers_of(settings, "m", "one"))
     setup = command("spack", "setup", "--machine", "m")
-    assert only.nowhere == {
+    assert only.why_nowhere == {
         "melt": f"one+spack: Spack is not set up for m: `{setup}`; one+own: no program melt"
     }
 
