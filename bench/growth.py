@@ -56,7 +56,7 @@ def _plan(size: int, folder: Path) -> Callable[[], object]:
 
 
 def _report(size: int, folder: Path) -> Callable[[], object]:
-    report.write(folder / "run", size)
+    report.write_synthetic_run(folder / "run", size)
     return lambda: report.make(folder / "run")
 
 

@@ -37,25 +37,25 @@ def run() -> list[BenchRow]:
 
 def _report_cost(size: int) -> Cost:
     with tempfile.TemporaryDirectory() as folder:
-        write(Path(folder) / "run", size)
+        write_synthetic_run(Path(folder) / "run", size)
         return cost_in_own_process("report", Path(folder) / "run")
 
 
-def write(run_folder: Path, size: int) -> None:
+def write_synthetic_run(run_folder: Path, size: int) -> None:
     """Write a synthetic run of about `size` samples: two cases with many copies of a block."""
     cases = [replace(STREAM, notes=["synthetic"]), LAMMPS]
     block_by_case = {case.name: samples(case, pairs=_PAIRS) for case in cases}
     first_blocks = [sample for block in block_by_case.values() for sample in block]
     write_run(run_folder, first_blocks, header(pairs_cap=1_000_000, finished_s=2e10))
-    for turn, (name, block) in enumerate(block_by_case.items()):
+    for case_index, (name, block) in enumerate(block_by_case.items()):
         templates = list(map(_template, block))
         with (run_folder / "samples" / f"{name}.jsonl").open("w", encoding="utf-8") as file:
-            for index in range(round(size / len(cases) / len(block))):
+            for block_index in range(round(size / len(cases) / len(block))):
                 # The blocks of the second case come later. No two runs take the same time.
-                later_s, longer_s = 1e3 * index + 1e9 * turn, 1e-10 * index
+                later_s, longer_s = 1e3 * block_index + 1e9 * case_index, 1e-10 * block_index
                 for sample, template in zip(block, templates, strict=True):
-                    line = template.replace(f'"{name}/0/', f'"{name}/{index}/')
-                    line = line.replace('"block":0', f'"block":{index}')
+                    line = template.replace(f'"{name}/0/', f'"{name}/{block_index}/')
+                    line = line.replace('"block":0', f'"block":{block_index}')
                     line = line.replace("{start_s}", str(sample.start_s + later_s))
                     line = line.replace("{elapsed_s}", str(sample.elapsed_s + longer_s))
                     file.write(f"{line}\n")

@@ -1,7 +1,7 @@
 """Network namespaces, the links between them, and their processes.
 
-All processes of a cluster run in its network namespaces, whoever started them. By these namespaces
-`down` finds the processes and kills them.
+All processes of a cluster run in its network namespaces, whoever started them. So `down` finds them
+by these namespaces, and kills them.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from testbed.shell import run
 
 NETNS = Path("/run/netns")
 #: The subnet of a cluster is 10.77.X.0/24. In it, the controller has .254 and this host .253.
-SUBNET = "10.77.{}"
+SUBNET_TEMPLATE = "10.77.{}"
 #: Bridge of each rail. The second rail's subnet is 10.78.X.0/24, with the same X.
 BRIDGES = ("br0", "br1")
 MTU_B = 9000
@@ -37,18 +37,18 @@ def owns_netns_folder() -> bool:
     return not NETNS.exists() or all(path.name.startswith("nimc-") for path in NETNS.iterdir())
 
 
-def processes(names: Iterable[str]) -> list[int]:
-    """Return the PIDs in these network namespaces, but none if this process is in one itself."""
+def processes(namespaces: Iterable[str]) -> list[int]:
+    """Return the PIDs in these network namespaces; that of this process is not searched."""
     current = _identity(Path("/proc/self/ns/net"))
-    searched = {_identity(NETNS / name) for name in names} - {None, current}
+    searched = {_identity(NETNS / name) for name in namespaces} - {None, current}
     return [pid for pid in pids() if _identity(Path(f"/proc/{pid}/ns/net")) in searched]
 
 
-def kill_all(names: list[str], timeout_s: float = 20) -> int:
+def kill_all(namespaces: list[str], timeout_s: float = 20) -> int:
     """Kill all processes in these namespaces, and wait for their end; return their number."""
     killed: set[int] = set()
     deadline_s = time.monotonic() + timeout_s
-    while members := processes(names):
+    while members := processes(namespaces):
         for pid in members:
             with suppress(ProcessLookupError):
                 os.kill(pid, signal.SIGKILL)
@@ -85,7 +85,7 @@ def pick_subnet(addresses: str, preferred: int) -> str:
     `addresses` is the output of `ip -o address`. X is `preferred` if that subnet is free.
     """
     for offset in range(256):
-        subnet = SUBNET.format((preferred + offset) % 256)
+        subnet = SUBNET_TEMPLATE.format((preferred + offset) % 256)
         if f" {subnet}." not in addresses:
             return subnet
     raise MachineError("all of 10.77.0.0/16 is in use on this host: no subnet for the cluster")
@@ -97,23 +97,27 @@ def add_namespace(name: str) -> None:
     run(["ip", "-n", name, "link", "set", "lo", "up"])
 
 
-def add_bridges(tag: str, control: str, subnet: str, rails: int) -> None:
+def add_bridges(tag: str, controller_netns: str, subnet: str, rails: int) -> None:
     """Create the bridges in the controller's namespace, and a link from the first to this host."""
     _ip(
-        f"link add {tag} mtu {MTU_B} type veth peer name host0 mtu {MTU_B} netns {control}\n"
+        f"link add {tag} mtu {MTU_B} type veth peer name host0 mtu {MTU_B}"
+        f" netns {controller_netns}\n"
         f"address add {subnet}.253/24 dev {tag}\n"
         f"link set {tag} up\n"
     )
     for bridge in BRIDGES[:rails]:
-        _ip(f"link add {bridge} mtu {MTU_B} type bridge\nlink set {bridge} up\n", control)
+        _ip(f"link add {bridge} mtu {MTU_B} type bridge\nlink set {bridge} up\n", controller_netns)
     bridge = BRIDGES[0]
-    _ip(f"address add {subnet}.254/24 dev {bridge}\nlink set host0 master {bridge} up\n", control)
+    _ip(
+        f"address add {subnet}.254/24 dev {bridge}\nlink set host0 master {bridge} up\n",
+        controller_netns,
+    )
 
 
-def plug_node(control: str, netns: str, index: int, subnet: str, rails: int) -> None:
+def plug_node(controller_netns: str, netns: str, index: int, subnet: str, rails: int) -> None:
     """Create the interfaces of a node's namespace, each on the bridge of its rail."""
     control_commands, node_commands = plug_commands(netns, index, subnet, rails)
-    _ip(control_commands, control)
+    _ip(control_commands, controller_netns)
     _ip(node_commands, netns)
 
 
@@ -132,9 +136,12 @@ def plug_commands(netns: str, index: int, subnet: str, rails: int) -> tuple[str,
     return control_commands, node_commands
 
 
-def plug_tap(control: str, tap: str, bridge: str) -> None:
+def plug_tap(controller_netns: str, tap: str, bridge: str) -> None:
     """Add a tap to a bridge, for a virtual machine in the controller's namespace."""
-    _ip(f"tuntap add {tap} mode tap\nlink set {tap} mtu {MTU_B} master {bridge} up\n", control)
+    _ip(
+        f"tuntap add {tap} mode tap\nlink set {tap} mtu {MTU_B} master {bridge} up\n",
+        controller_netns,
+    )
 
 
 def _ip(commands: str, netns: str | None = None) -> None:
@@ -143,14 +150,14 @@ def _ip(commands: str, netns: str | None = None) -> None:
     run(["ip", *options, "-batch", "-"], stdin=commands)
 
 
-def remove(tag: str, names: list[str], made_netns_folder: bool) -> list[str]:
+def remove(tag: str, namespaces: list[str], made_netns_folder: bool) -> list[str]:
     """Remove a cluster's link, and its namespaces without processes; return what was removed."""
     removed = []
     if Path(f"/sys/class/net/{tag}").exists():
         # The kernel removes a namespace some time after its last process; the link is removed now.
         run(["ip", "link", "delete", tag])
         removed.append(f"link {tag}")
-    for name in names:
+    for name in namespaces:
         run(["ip", "netns", "delete", name])
         removed.append(f"namespace {name}")
     if made_netns_folder and NETNS.is_dir() and not any(NETNS.iterdir()):

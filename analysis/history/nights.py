@@ -56,8 +56,8 @@ _READ_COLUMNS = {
     )
 }
 
-#: Quantity -> roles of the treatments for which it is watched, and its columns that differ from
-#: `_DEFAULT_COLUMNS`.
+#: Quantity -> the roles of treatments for which it is watched, and its columns. `_DEFAULT_COLUMNS`
+#: has those that are missing here.
 _QUANTITIES: dict[str, tuple[tuple[str, ...], dict[str, pl.Expr]]] = {
     "fom": (
         ("baseline", "effect"),
@@ -97,7 +97,7 @@ def read_results(folders: Iterable[Path]) -> tuple[pl.DataFrame, list[str]]:
     another schema. Raises InputError if a folder does not exist.
     """
     tables, left_out = [pl.DataFrame(schema=_READ_COLUMNS)], list[str]()
-    for path in _tables(dict.fromkeys(folders)):
+    for path in _table_paths(dict.fromkeys(folders)):
         try:
             tables.append(_read(path))
         except InputError as error:
@@ -117,7 +117,7 @@ def rows_of_machine(results: pl.DataFrame, machine: str | None, *, argument: str
     return rows
 
 
-def _tables(folders: Iterable[Path]) -> Iterator[Path]:
+def _table_paths(folders: Iterable[Path]) -> Iterator[Path]:
     for folder in folders:
         require_results(folder)
         runs = sorted(path for path in folder.iterdir() if not path.is_symlink())
@@ -152,11 +152,12 @@ def _read(path: Path) -> pl.DataFrame:
 
 
 def nights_of(results: pl.DataFrame) -> pl.DataFrame:
-    """One row per night and watched quantity, in order, from the night's first finished run.
+    """One row per night and watched quantity, in order.
 
-    Runs with integrity faults and values that are not positive are left out. Columns: `machine`,
-    `campaign`, `run`, `started_s`, `night` (date), `case`, `arm`, `quantity` (`fom`, `slowdown`,
-    `writer_rate`), `unit`, `better`, `value`, `low`, `high`, `verdict`, `nodes`.
+    It is from the first finished run of its campaign that night. Runs with integrity faults are
+    left out, and so are values that are not positive. Columns: `machine`, `campaign`, `run`,
+    `started_s`, `night` (date), `case`, `arm`, `quantity` (`fom`, `slowdown`, `writer_rate`),
+    `unit`, `better`, `value`, `low`, `high`, `verdict`, `nodes`.
     """
     rows = watched_quantities(
         results.filter(pl.col("finished_s").is_not_null(), pl.col("faults") == 0)

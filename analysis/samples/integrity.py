@@ -26,16 +26,15 @@ from records.units import plural
 
 #: Maximum number of lines that are listed; further ones are counted.
 _MAX_LISTED = 20
-#: Largest difference, relative or between two shares, that is taken for rounding: a figure that is
-#: computed again may be summed in another order.
-ROUNDING = 1e-9
+#: Largest error that rounding may cause, as a share. A figure that is computed again may be summed
+#: in another order.
+MAX_ROUNDING_ERROR = 1e-9
 #: Smallest figure other than 0. Smaller ones are not measured, and their inverse would exceed
 #: `MAX_FIGURE`.
 _MIN_FIGURE = 1 / MAX_FIGURE
 _IS_ACCEPTED = pl.col("outcome") == "accepted"
 _ROLE = pl.col("role").cast(pl.String)
-#: True for a run in which nothing runs beside the application: of a baseline, or of its repetition
-#: (role `floor`).
+#: True if nothing runs beside the application: in a baseline, and in its repetition (role `floor`).
 _RUNS_ALONE = _ROLE.is_in(["baseline", "floor"])
 _RUN_COLUMNS = ("case", "block", "pair", "arm")
 #: Columns that are the same in all runs of a treatment.
@@ -66,7 +65,7 @@ class Integrity:
     faults: list[str]
     #: Checks that could not be made, and what is odd without making a result wrong.
     notes: list[str] = field(default_factory=list)
-    #: The faults that show that a file is not as it was written; each is also in `faults`.
+    #: All faults that show that a file changed after it was written.
     broken_file_faults: list[str] = field(default_factory=list)
     #: Value of the chain after all samples.
     head: str = ""
@@ -85,8 +84,9 @@ def check_run(run: Path, header: RunHeader, samples: Samples, provenance: Proven
     """Check a run, from what `load_header`, `read_run` and `read_provenance` return."""
     head, file_faults = _chain_faults(run, header)
     for path, digest in provenance.misnamed.items():
-        required = "allowed: the file's name"
-        file_faults.append(f"{path}: SHA-256 of its content: {digest} found; {required}")
+        file_faults.append(
+            f"{path}: SHA-256 of its content: {digest} found; allowed: the file's name"
+        )
     frame, files = samples.frame, samples.files
     rule_faults = _broken_rule_lines(
         frame, files, [*_run_rules(), *_figure_rules(frame), *_writer_rules(header)]
@@ -109,14 +109,14 @@ def check_run(run: Path, header: RunHeader, samples: Samples, provenance: Proven
 
 
 def require_sound(run: Path) -> None:
-    """Raises InputError with a line for each fault of a stored run, if there are any."""
+    """Raise InputError with a line for each fault of a stored run, if there are any."""
     refuse_faults(check_run(run, load_header(run), read_run(run), read_provenance(run)))
 
 
-def refuse_faults(checked: Integrity) -> None:
-    """Raises InputError with a line for each fault, if there are any."""
-    if checked.fault_count:
-        raise InputError(*checked.lines())
+def refuse_faults(integrity: Integrity) -> None:
+    """Raise InputError with a line for each fault, if there are any."""
+    if integrity.fault_count:
+        raise InputError(*integrity.lines())
 
 
 def _listed(lines: Iterable[str]) -> tuple[int, list[str]]:
@@ -236,7 +236,7 @@ def _writer_rules(header: RunHeader) -> Iterator[_Rule]:
     scheduled_writers = pl.col("timetable")
     min_share = header.asked.min_share
     too_few = _IS_ACCEPTED & ~_RUNS_ALONE & (pl.col("writers") < scheduled_writers.fill_null(1))
-    too_slow = pl.col("writer_share") < min_share * (1 - ROUNDING)
+    too_slow = pl.col("writer_share") < min_share * (1 - MAX_ROUNDING_ERROR)
     is_continuous = _IS_ACCEPTED & (_ROLE == "effect") & scheduled_writers.is_null()
     control_wrote = _IS_ACCEPTED & (_ROLE == "control") & (pl.col("writer_rate_b_s") > 0)
     yield _Rule("writers", _RUNS_ALONE & (pl.col("writers") > 0), "0: nothing writes in this arm")
@@ -245,7 +245,7 @@ def _writer_rules(header: RunHeader) -> Iterator[_Rule]:
     required = f"at least {min_share:g}: 'min_share' of the campaign"
     yield _Rule("writer_share", is_continuous & too_slow, required)
     for name in ("missing_share", "excess_share"):
-        too_large = _IS_ACCEPTED & (pl.col(name) > pl.col("allowed_share") + ROUNDING)
+        too_large = _IS_ACCEPTED & (pl.col(name) > pl.col("allowed_share") + MAX_ROUNDING_ERROR)
         yield _Rule(name, too_large, "at most 'allowed_share' of the timetable")
 
 
@@ -283,10 +283,11 @@ def _pair_rule() -> _Rule:
     block = ("case", "block")
     arm_count = pl.col("arm").n_unique()
     is_incomplete = arm_count.over(*block, "pair") < arm_count.over("case")
-    is_inner = (pl.col("pair") >= 0) & (pl.col("pair") < pl.col("pair").max().over(block))
+    is_not_last = (pl.col("pair") >= 0) & (pl.col("pair") < pl.col("pair").max().over(block))
     # A pair is reported once, at its first run.
     is_first = pl.struct(*block, "pair").is_first_distinct()
-    return _Rule("pair", is_first & is_inner & is_incomplete, "one with a run of every treatment")
+    is_broken = is_first & is_not_last & is_incomplete
+    return _Rule("pair", is_broken, "one with a run of every treatment")
 
 
 def _provenance_rule(provenance: Provenance) -> _Rule:

@@ -46,7 +46,7 @@ def first_picture_view(run: RunData) -> View | None:
     """The slowdown of each case next to the published one; None if no case has an interval.
 
     If there are many effects, or their names are long, a case with several effects shows only those
-    at first levels: the sections by factor have the others.
+    at the first levels of all factors. The sections by factor show the others.
     """
     rows = [row for row in run.results if row.role == "effect" and row.slowdown]
     label_lines = [line for row in rows for line in label(row.arm).split("\n")]

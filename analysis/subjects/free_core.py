@@ -25,7 +25,7 @@ from records.sample import KERNEL_THREADS_TIME, NODE_TOOL
 
 #: Factors that leave cores free.
 _FREE_CORE_FACTORS = ("reserved_cores", "core_spec")
-_LOSSES = [verdict.value for verdict in Verdict if verdict.is_loss]
+_LOSS_VERDICTS = [verdict.value for verdict in Verdict if verdict.is_loss]
 
 
 def _short_writes(run: RunData) -> pl.DataFrame:
@@ -67,9 +67,9 @@ _EQUALS_OFF = pl.col("verdict") == Verdict.NO_EFFECT.value
 FABRIC = Question(
     name="fabric",
     title="The fabric's part",
-    text="Short writes with a core left free, against off with the same core free; beside them the"
-    " same writes with all cores (figure 6c of Groves, Grant and Arnold 2016). They equal off if an"
-    " equivalence test has the verdict 'no effect'.",
+    text="Time under short writes divided by the time of off, both with the same core left free;"
+    " beside it the same ratio with all cores (figure 6c of Groves, Grant and Arnold 2016). Runs"
+    " with short writes equal off if an equivalence test has the verdict 'no effect'.",
     rows=_short_writes,
     by=("case", "arm", "cores"),
     estimates={"free": stated("free"), "full": stated("full")},
@@ -77,7 +77,7 @@ FABRIC = Question(
     limits=(
         Limit(word=NOT_THE_FABRIC, condition=_EQUALS_OFF & pl.col("lost")),
         Limit(word=NO_LOSS, condition=_EQUALS_OFF),
-        Limit(word=PART_REMAINS, condition=pl.col("verdict").is_in(_LOSSES)),
+        Limit(word=PART_REMAINS, condition=pl.col("verdict").is_in(_LOSS_VERDICTS)),
         Limit(word=INCONCLUSIVE, why="neither equal to off nor slower, see the verdicts"),
     ),
     sentences={
@@ -104,16 +104,16 @@ FABRIC = Question(
 
 
 def _interrupts(run: RunData) -> pl.DataFrame:
-    """The interrupts of network devices, and those bound to free cores.
+    """A row per run with free cores, target node and network device: its interrupts.
 
-    It has a row per run with free cores, target node and network device.
+    `bound` is the number of interrupts that are bound to free cores, `all` that of all.
     """
     treatments = run.samples["factors"].unique()
     if not any(f'"{name}"' in levels for levels in treatments for name in _FREE_CORE_FACTORS):
         return pl.DataFrame()
     device_names, counts = _site_devices(run), _interrupt_counts(run)
     rows = []
-    for record in _free_node_records(run).iter_rows(named=True):
+    for record in _records_with_free_cpus(run).iter_rows(named=True):
         named_levels = arm_and_levels(str(record["arm"])).levels
         has_free_cores = bool(named_levels.keys() & _FREE_CORE_FACTORS)
         hosts = hosts_of(run.provenance.get(str(record["provenance"])))
@@ -121,7 +121,7 @@ def _interrupts(run: RunData) -> pl.DataFrame:
             continue
         free_cpus = set(cpu_list(record["free_cpus"]))
         interrupts = mapping_or_empty(hosts[record["node"]].get("interrupts"))
-        for device, numbers_by_cpus in interrupts.items():
+        for device, counts_by_cpus in interrupts.items():
             if device_names and device not in device_names:
                 continue
             row: dict[str, Any] = {
@@ -130,11 +130,11 @@ def _interrupts(run: RunData) -> pl.DataFrame:
                 "device": device,
                 "free_cpus": record["free_cpus"],
                 "bound": sum(
-                    number
-                    for cpus, number in numbers_by_cpus.items()
+                    count
+                    for cpus, count in counts_by_cpus.items()
                     if free_cpus.issuperset(cpu_list(cpus))
                 ),
-                "all": sum(numbers_by_cpus.values()),
+                "all": sum(counts_by_cpus.values()),
             }
             for name, counter in (
                 ("came", f"{device}:interrupts"),
@@ -147,7 +147,7 @@ def _interrupts(run: RunData) -> pl.DataFrame:
     return pl.DataFrame(rows, infer_schema_length=None)
 
 
-def _free_node_records(run: RunData) -> pl.DataFrame:
+def _records_with_free_cpus(run: RunData) -> pl.DataFrame:
     """A row per run that counts and target node, with the CPUs left free there.
 
     `rank` is the node's index in its run, as in the counts of nodes.

@@ -31,7 +31,7 @@ from records.slurm.options import SCHEDULERS
 #: A time limit as ReFrame spells it: days, hours, minutes and seconds.
 _TIME_LIMIT = re.compile(r"(?:(\d+)d)?(?:(\d+)h)?(?:(\d+)m)?(?:(\d+)s)?")
 _TIME_UNITS_S = (86400, 3600, 60, 1)
-#: Names of nodes as Slurm takes them; no ranges, which name several.
+#: Names of nodes, joined with commas. Slurm also takes ranges such as `n[1-4]`; these do not match.
 _NODELIST = re.compile(r"[A-Za-z0-9][\w.-]*(,[A-Za-z0-9][\w.-]*)*", re.ASCII)
 
 
@@ -70,7 +70,7 @@ def prepare_parsed(
     names = sorted({case.check for case in campaign.cases})
     campaign_checks = {name: checks[name] for name in names}
     settings = settings_of(config)
-    targets = _targets(config, settings, machine, campaign_checks, root)
+    targets = _checked_targets(config, settings, machine, campaign_checks, root)
     request = Request(
         campaign=campaign,
         machine=machine,
@@ -91,7 +91,7 @@ def prepare_parsed(
     return request
 
 
-def _targets(
+def _checked_targets(
     config: Path,
     settings: ReframeSettings,
     machine: Machine,
@@ -122,14 +122,14 @@ def _targets(
 
 
 def uses_slurm(partitions: Partitions) -> bool:
-    """Return whether Slurm runs the jobs of any of them."""
+    """Return whether Slurm runs the jobs of any of the partitions."""
     return any(partition.get("scheduler") in SCHEDULERS for partition in partitions)
 
 
 def time_limit_s(partitions: Partitions) -> float | None:
     """The shortest time limit of the partitions, seconds; None if none has one.
 
-    ReFrame's form is `1d2h3m4s`, or a number of seconds; 0 is none.
+    ReFrame writes a limit as `1d2h3m4s`, or as a number of seconds; 0 means no limit.
     """
     limits_s = []
     for limit in (partition.get("time_limit") for partition in partitions):

@@ -125,7 +125,7 @@ def build(stacks: tuple[str, ...], machine: str, jobs: int) -> Answer:
 @machine_option
 @prints_answer()
 def info(stacks: tuple[str, ...], machine: str) -> Answer:
-    """Show what is built: specs, hashes and folders of programs (--json: prefixes too)."""
+    """Show what is built: specs, hashes and folders of programs; with --json, also prefixes."""
     spack_layout = _spack_layout(machine)
     for name in stacks:
         environment_text(name)  # raises for an unknown environment

@@ -36,7 +36,7 @@ from nimc.nights.summary import (
 )
 from nimc.run.folder import find_latest, new_header
 from nimc.run.runner import Failure
-from nimc.run.session import NIMC, start, stop
+from nimc.run.session import NIMC_COMMAND, start, stop
 from records import yaml_file
 from records.campaign import is_name
 from records.errors import InputError, NimcError
@@ -200,7 +200,7 @@ class NightRun:
 
         Its messages are appended to the night's log.
         """
-        argv = [*NIMC, "run", str(self.campaign), "--machine", self.machine]
+        argv = [*NIMC_COMMAND, "run", str(self.campaign), "--machine", self.machine]
         argv += ["--results", str(self.results), "--json", *options]
         log = self.path.with_suffix(".log")
         with (

@@ -13,14 +13,15 @@ from records import kernel_text, processes
 from records.checkout import ROOT, python_main, python_path
 from records.interrupts import Interrupts
 
-#: Environment variable of everything that a run starts: the run's folder.
+#: Environment variable with the run's folder, set in every process that a run starts.
 RUN_VARIABLE = "NIMC_RUN"
 #: How often progress is updated, seconds.
 _TICK_S = 1.0
 #: How long ReFrame may take to cancel its jobs, seconds.
 GRACE_S = 30.0
-#: How long a block may then take to end, seconds: agents end writers, and the conductor agents.
-_END_BLOCK_S = 3 * processes.GRACE_S
+#: How long a block may take to end after ReFrame, seconds: its agents end the writers, then the
+#: conductor ends the agents.
+_BLOCK_GRACE_S = 3 * processes.GRACE_S
 
 
 def run_session(
@@ -33,7 +34,7 @@ def run_session(
     """
     # Jobs are found by the stage folder, so a user's settings of ReFrame must not change it.
     environment = {name: value for name, value in os.environ.items() if not name.startswith("RFM_")}
-    # The run's folder has its results: ReFrame's own database, which the configuration may turn on,
+    # A run's results are in its folder. ReFrame's own database, which the configuration may enable,
     # is for sessions without a campaign.
     environment |= {"RFM_ENABLE_RESULTS_STORAGE": "no", RUN_VARIABLE: str(run)}
     interrupts.check()
@@ -49,7 +50,7 @@ def run_session(
     finally:
         if child.poll() is None:
             child.kill()
-        processes.end_descendants(_END_BLOCK_S, lambda: interrupts.count > 1)
+        processes.end_descendants(_BLOCK_GRACE_S, lambda: interrupts.count > 1)
         child.wait()
     interrupts.check()
     return child.returncode
@@ -98,8 +99,8 @@ def processes_of(run: Path) -> list[int]:
 def concurrent_runs(run: Path) -> list[str]:
     """Return the names of this user's other runs that have processes on this host."""
     names = {Path(path).name for _, path in run_processes() if path != str(run)}
-    looks = [name for name in names if name.startswith(LOOK_PREFIX)]
-    return [*sorted(names.difference(looks)), *(["a look at nodes"] if looks else [])]
+    look_names = {name for name in names if name.startswith(LOOK_PREFIX)}
+    return [*sorted(names - look_names), *(["a look at nodes"] if look_names else [])]
 
 
 def run_processes() -> Iterator[tuple[int, str]]:
@@ -116,7 +117,7 @@ def run_processes() -> Iterator[tuple[int, str]]:
 
 
 #: `nimc` with this Python, whatever is installed.
-NIMC = tuple(python_main("nimc.cli.main"))
+NIMC_COMMAND = tuple(python_main("nimc.cli.main"))
 
 
 def stop(child: subprocess.Popen[bytes], within_s: float = 120.0) -> None:

@@ -20,7 +20,7 @@ from typing import Any, Literal
 from pydantic_core import from_json
 
 from analysis.samples.columns import read_run
-from analysis.samples.integrity import ROUNDING, check_run
+from analysis.samples.integrity import MAX_ROUNDING_ERROR, check_run
 from analysis.samples.provenance import read_provenance
 from conductor.block.readers import FomError
 from conductor.judge import series
@@ -225,7 +225,7 @@ def _contradictions(
             yield from _contradictions(value, new_value, location, (*names, str(index)))
     else:
         if isinstance(stated, float) and isinstance(recomputed, float):
-            agree = isclose(stated, recomputed, rel_tol=ROUNDING)
+            agree = isclose(stated, recomputed, rel_tol=MAX_ROUNDING_ERROR)
         else:
             agree = stated == recomputed
         if not agree:

@@ -49,5 +49,5 @@ def start(
 def main() -> None:
     page.render = render
     runner.concurrent_runs = lambda _: []
-    session.NIMC = COMMAND
+    session.NIMC_COMMAND = COMMAND
     cli.main()

@@ -10,7 +10,7 @@ import subprocess
 import pytest
 
 from nimc.nights.summary import path_of
-from nimc.run.session import NIMC
+from nimc.run.session import NIMC_COMMAND
 from tests.analysis.history.made import made_run
 from tests.analysis.report.tables import add_table
 from tests.captures import RUN_QUICK
@@ -127,7 +127,7 @@ def test_what_may_not_be_read_is_named_and_hides_no_other_run(tmp_path):
     (samples := made_run(tmp_path / "tuesday") / "samples").chmod(0)
     add_table(made_run(tmp_path / "wednesday", day=2))
     (secret := tmp_path / "secret").touch(mode=0)
-    nimc = shlex.join(NIMC)
+    nimc = shlex.join(NIMC_COMMAND)
     script = f"""
         {nimc} report tuesday; echo status $?
         {nimc} model fit secret; echo status $?

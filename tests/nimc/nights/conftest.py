@@ -36,7 +36,7 @@ class Box:
     def run(self, *options: str, fake: str = "") -> tuple[int, str, str]:
         """Run it in this process: exit status, standard output, standard error."""
         with pytest.MonkeyPatch.context() as patch:
-            patch.setattr("nimc.nights.night.NIMC", nimc_without_figures.COMMAND)
+            patch.setattr("nimc.nights.night.NIMC_COMMAND", nimc_without_figures.COMMAND)
             patch.setattr("analysis.report.page.render", nimc_without_figures.render)
             ended = call(self.words(*options), self.folder, self.nimc.environment(fake))
         assert "Traceback" not in ended[2], ended

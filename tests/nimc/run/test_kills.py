@@ -18,7 +18,7 @@ from typing import Any
 
 import pytest
 
-from nimc.run.session import NIMC, processes_of
+from nimc.run.session import NIMC_COMMAND, processes_of
 from nimc.run.verify import verify
 from records.block_plan import UNREAD_FILE
 from tests.faults.host import Process, read_processes, with_role
@@ -64,7 +64,7 @@ def below(results: Path) -> list[Process]:
 
 
 def start(folder: Path) -> subprocess.Popen[str]:
-    words = [*NIMC, "run", "kills.yaml", "--machine", "localhost", "--results", "results"]
+    words = [*NIMC_COMMAND, "run", "kills.yaml", "--machine", "localhost", "--results", "results"]
     pipe = subprocess.PIPE
     return subprocess.Popen(words, cwd=folder, stdout=pipe, stderr=pipe, text=True)
 

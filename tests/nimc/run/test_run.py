@@ -21,7 +21,7 @@ from unittest.mock import Mock
 
 import pytest
 
-from nimc.run.session import NIMC, processes_of
+from nimc.run.session import NIMC_COMMAND, processes_of
 from records import chain
 from records.block_plan import BlockPlan
 from records.commands import Shell
@@ -54,7 +54,7 @@ class Finished:
 @pytest.fixture(scope="module")
 def finished(tmp_path_factory: pytest.TempPathFactory) -> Finished:
     nimc = nimc_in(tmp_path_factory.mktemp("campaign"))
-    process = nimc.start("--json", fake="child", command=NIMC)
+    process = nimc.start("--json", fake="child", command=NIMC_COMMAND)
     out, err = process.communicate(timeout=300)
     assert process.returncode == 0, err
     return Finished(nimc, json.loads(out), err)
