@@ -10,7 +10,7 @@ from __future__ import annotations
 import os
 import re
 import shutil
-from collections.abc import Callable, Collection, Iterator, Mapping
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Literal
@@ -263,6 +263,8 @@ def read_ethtool(interface: str) -> dict[str, NodeCounter]:
 
 #: End of the name of a counter that counts only on the CPUs that the application leaves free.
 ON_FREE_CPUS = " on free CPUs"
+#: Title of a column of /proc/interrupts.
+_CPU = re.compile(r"CPU[0-9]{1,9}")
 
 
 def interrupts_by_cpu(root: Path = Path("/")) -> dict[str, dict[int, float]]:
@@ -270,18 +272,32 @@ def interrupts_by_cpu(root: Path = Path("/")) -> dict[str, dict[int, float]]:
 
     Devices are RDMA devices and network interfaces.
     """
-    rows = [line.split() for line in _lines(root / "proc/interrupts")]
-    header = rows[0] if rows else []
-    cpus = [int(name.removeprefix("CPU")) for name in header]
-    texts_by_irq = {irq.rstrip(":"): texts[: len(cpus)] for irq, *texts in filter(None, rows[1:])}
+    counts_by_irq = _counts_by_irq(_lines(root / "proc/interrupts"))
     counters: dict[str, dict[int, float]] = {}
     for device, irqs in host.irqs_of_devices(root).items():
-        rows_of_device = [texts_by_irq[irq] for irq in irqs if irq in texts_by_irq]
-        counts = [[_count(text) or 0.0 for text in texts] for texts in rows_of_device]
-        if counts:
-            sums = map(sum, zip(*counts, strict=True))
-            counters[f"{device}:interrupts"] = dict(zip(cpus, sums, strict=True))
+        rows = [counts_by_irq[irq] for irq in irqs if irq in counts_by_irq]
+        if rows:
+            counters[f"{device}:interrupts"] = {
+                cpu: sum(row[cpu] for row in rows) for cpu in rows[0]
+            }
     return counters
+
+
+def _counts_by_irq(lines: Sequence[str]) -> dict[str, dict[int, float]]:
+    """Return interrupt -> CPU -> number, from /proc/interrupts.
+
+    An interrupt without a number for each CPU is left out.
+    """
+    header, *rows = [line.split() for line in lines] or [[]]
+    if not all(map(_CPU.fullmatch, header)):
+        return {}
+    cpus = [int(name.removeprefix("CPU")) for name in header]
+    counts_by_irq = {}
+    for irq, *texts in filter(None, rows):
+        counts = [count for text in texts[: len(cpus)] if (count := _count(text)) is not None]
+        if len(counts) == len(cpus):
+            counts_by_irq[irq.rstrip(":")] = dict(zip(cpus, counts, strict=True))
+    return counts_by_irq
 
 
 def increase_on_free_cpus(

@@ -165,7 +165,12 @@ _PROGRAMS = [
 # What the kernel says: /proc and sysfs of a small host made of files. Nothing may be raised.
 
 
-_COUNTERS = {**made.COUNTERS, "proc/net/dev": sysfs.PROC_NET_DEV}
+_COUNTERS = {
+    **made.COUNTERS,
+    "proc/net/dev": sysfs.PROC_NET_DEV,
+    "proc/interrupts": "    CPU0  CPU3\n 90:  7  0  PCI-MSI 1-edge  mlx5_comp0\nERR:  0\n",
+    "sys/class/infiniband/mlx5_0/device/msi_irqs/90": "msix",
+}
 _LOAD = made.LOAD
 
 
@@ -174,7 +179,7 @@ def _node(text: bytes, folder: Path) -> object:
     for device in ("mlx5_0", "eth1"):
         for passed in counters.DIRECTIONS:
             counters.read(device, passed, root)
-    return node_counters.read(root)
+    return [node_counters.read(root), node_counters.interrupts_by_cpu(root)]
 
 
 def _load(text: bytes, folder: Path) -> object:
@@ -552,6 +557,8 @@ CRASHED: dict[str, list[bytes]] = {
         b"== proc/vmstat\npgfault x\n",
         b"== proc/net/dev\neth1: 1\n",
         b"== proc/net/dev\neth1: x 1\n",
+        b"== proc/interrupts\nx\n",
+        b"== proc/interrupts\nCPU0 CPU3\n90: 7\n",
     ],
     "kernel.load": [
         b"== proc/77/stat\n77 (a) S\n",

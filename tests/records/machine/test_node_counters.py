@@ -115,6 +115,25 @@ def test_the_change_of_totals_and_the_state_of_gauges():
     assert increase(before, after) == {"a": NodeCounter(5, "s"), "f": gauge}
 
 
+@pytest.mark.parametrize(
+    ("table", "counts"),
+    [
+        ("CPU0 CPU3\n90: 7 5 PCI-MSI\n91: 9\n", {0: 7.0, 3: 5.0}),
+        ("CPU0 CPU3\n90: 7 5 PCI-MSI\n91: 9 PCI-MSI\n", {0: 7.0, 3: 5.0}),
+        ("CPU0 CPU3\n91: 9\n", None),
+        ("CPU0 node3\n90: 7 5 PCI-MSI\n", None),
+        (f"CPU0 CPU{'9' * 5000}\n90: 7 5 PCI-MSI\n", None),
+        ("", None),
+    ],
+)
+def test_interrupts_in_lines_that_cannot_be_read_are_unknown(tmp_path, table, counts):
+    """What is left of interrupt 91 is no count of each CPU."""
+    device = "sys/class/infiniband/mlx5_0/device/msi_irqs"
+    files = {f"{device}/90": "msix", f"{device}/91": "msix", "proc/interrupts": table}
+    expected = {} if counts is None else {"mlx5_0:interrupts": counts}
+    assert interrupts_by_cpu(write(tmp_path, files)) == expected
+
+
 def test_interrupts_of_a_device_are_counted_by_cpu_and_on_those_left_free(tmp_path):
     """Of the device's two interrupts 50 came to CPU 0 and 30 to CPU 3, which is free."""
     lines = [
