@@ -254,13 +254,18 @@ def is_connecting(port: int, pid: int) -> bool:
 
 def _sockets(state: str, end_column: int, port: int) -> dict[str, int]:
     """Inode -> user of each TCP socket in a state, with `port` at its local or its remote end."""
+    tables = map(kernel_text.read, ("/proc/net/tcp", "/proc/net/tcp6"))
+    return sockets_in("\n".join(tables), state, end_column, port)
+
+
+def sockets_in(table: str, state: str, end_column: int, port: int) -> dict[str, int]:
+    """The same, from the lines of /proc/net/tcp; others are skipped, as its first line is."""
     users = {}
-    for table in ("/proc/net/tcp", "/proc/net/tcp6"):
-        for line in kernel_text.read(Path(table)).splitlines()[1:]:
-            fields = line.split()
-            end = fields[end_column]
-            if fields[_STATE_COLUMN] == state and int(end.rpartition(":")[2], 16) == port:
-                users[fields[_INODE_COLUMN]] = int(fields[_USER_COLUMN])
+    for fields in map(str.split, table.splitlines()):
+        is_socket = len(fields) > _INODE_COLUMN and fields[_STATE_COLUMN] == state
+        user = kernel_text.number(fields[_USER_COLUMN]) if is_socket else None
+        if user is not None and fields[end_column].endswith(f":{port:04X}"):
+            users[fields[_INODE_COLUMN]] = user
     return users
 
 

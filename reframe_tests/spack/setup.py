@@ -5,6 +5,7 @@ from __future__ import annotations
 import importlib.util
 import json
 import os
+import re
 import shutil
 import sys
 from collections.abc import Callable
@@ -99,9 +100,7 @@ def setup(
         if recipes_folder is None:
             _cloned(layout, "packages", pins.packages, say)
         write_config(layout, mirror, recipes_folder or pinned_recipes(layout, pins))
-        version = spack(layout, spack_root, "--version", log_name="setup").split()[0]
-        if int(version.split(".")[0]) < 1:
-            raise MachineError(f"{spack_root}: Spack {version} is too old, 1.0 or newer is needed")
+        version = _known_version(layout, spack_root)
         settings = SpackSettings(
             spack=str(spack_root),
             version=version,
@@ -116,6 +115,17 @@ def setup(
         _find_host_packages(layout, spack_root, say)
         replace_text(layout.settings, json.dumps(asdict(settings), indent=1) + "\n")
     return settings
+
+
+def _known_version(layout: SpackLayout, spack_root: Path) -> str:
+    """Return the version of a Spack. Raises MachineError if it is unreadable or too old."""
+    printed = spack(layout, spack_root, "--version", log_name="setup")
+    version = re.match(r"([0-9]{1,4})\.\S+", printed)
+    if version is None:
+        raise MachineError(f"{spack_root}: `spack --version` prints {printed.strip()[:80]!r}")
+    if int(version[1]) < 1:
+        raise MachineError(f"{spack_root}: Spack {version[0]} is too old, 1.0 or newer is needed")
+    return version[0]
 
 
 def _find_host_packages(layout: SpackLayout, spack_root: Path, say: Callable[[str], None]) -> None:

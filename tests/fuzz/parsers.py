@@ -229,6 +229,15 @@ _KERNEL = [
         ],
     ),
     Target(
+        name="kernel.sockets",
+        read=text_parser(partial(processes.sockets_in, state="0A", end_column=1, port=0x7E8)),
+        seeds=[
+            b"  sl  local_address rem_address   st tx_queue rx_queue tr tm->when retrnsmt   uid\n"
+            b"   0: 00000000:07E8 00000000:0000 0A 00000000:00000000 00:00000000 00000000     0"
+            b"        0 555 1 00000000e99e6cf6 100 0 0 10 0\n"
+        ],
+    ),
+    Target(
         name="kernel.status",
         read=text_parser(namespaces.inner_pid),
         seeds=[b"Name:\tx\nNSpid:\t4711\t12\nVmPin:\t      64 kB\n"],
@@ -567,6 +576,11 @@ CRASHED: dict[str, list[bytes]] = {
     ],
     "kernel.cpu list": [b"0-99999999999"],
     "kernel.numa_maps": [b"7f00 anon=1 N0=" + b"9" * 5000 + b" kernelpagesize_kB=4"],
+    "kernel.sockets": [
+        b"sl\n0: 00000000:07E8\n",
+        b"sl\n0: 0:x 0:0 0A 0:0 00:0 0 0 0 555\n",
+        b"sl\n0: 0:07E8 0:0 0A 0:0 00:0 0 x 0 555\n",
+    ],
     "kernel.status": [b"NSpid: 1 x"],
     "kernel.mounts": [b"cgroup"],
     "slurm.squeue": [b"12|R|x|None|/a\0b"],

@@ -203,6 +203,18 @@ def test_a_machine_has_a_folder_of_its_own(tmp_path, monkeypatch):
             layout(name)
 
 
+@pytest.mark.parametrize(
+    ("printed", "found"),
+    [("", "''"), ("develop", "'develop'"), ("0.23.1 (2e90720)", "0.23.1"), ("9" * 5000, "'999")],
+)
+def test_a_spack_without_a_version_that_can_be_read_is_refused(
+    spack_root, tmp_path, other, printed, found
+):
+    install(spack_root, FAKE.replace("1.1.0 (2e90720)", printed))
+    with pytest.raises(MachineError, match=re.escape(found)):
+        setup.setup(layout("here", tmp_path / "state"), other, None, None, print)
+
+
 def test_a_search_that_fails_leaves_no_settings(spack_root, ready, other):
     """The configuration is that of other recipes already: nothing may be built with the old."""
     tree, _ = ready
