@@ -99,18 +99,18 @@ def walk(path: Path, first_value: str) -> FileChain:
     """Walk along the chain of a file; `first_value` is the value before its first line.
 
     After a broken line the walk continues with the value that the line states. So a changed line
-    breaks its own link, and a removed line breaks only the link of the next one. A last line that a
-    crash left incomplete is ignored.
+    breaks its own link, and a removed line breaks only the link of the next one. A last line
+    without a newline, which a crash leaves, is ignored.
     """
     last_value = first_value.encode()
     line_count = 0
     broken_lines = []
     with path.open("rb", buffering=_PIECE_B) as file:
         for line in file:
-            if not line.endswith(b"\n") and not _is_whole(line):
+            if not line.endswith(b"\n"):
                 break
             line_count += 1
-            content, _, end = line.removesuffix(b"\n").rpartition(MARK)
+            content, _, end = line[:-1].rpartition(MARK)
             value = digest(last_value + content).encode()
             if end != b'"%b"}' % value:
                 broken_lines.append(line_count)
@@ -118,13 +118,6 @@ def walk(path: Path, first_value: str) -> FileChain:
                 value = stated[1] if stated else last_value
             last_value = value
     return FileChain(line_count, last_value.decode(), tuple(broken_lines))
-
-
-def _is_whole(line: bytes) -> bool:
-    try:
-        return isinstance(json.loads(line), dict)
-    except (ValueError, RecursionError):
-        return False
 
 
 @dataclass(frozen=True)

@@ -32,7 +32,6 @@ from types import NoneType, UnionType
 from typing import Annotated, Any, Literal, Union, get_args, get_origin, get_type_hints
 
 import polars as pl
-from pydantic_core import from_json
 
 from records.arms import natural_key
 from records.errors import InputError
@@ -117,7 +116,7 @@ class Samples:
 
     #: One row per sample, in the order of the files.
     frame: pl.DataFrame
-    #: Files whose last line was cut off (a crash during the write); that line is ignored.
+    #: Files whose last line has no newline and is ignored: it is being written, or a crash cut it.
     torn: list[str]
     #: Each file and the number of its rows.
     files: dict[Path, int]
@@ -246,8 +245,7 @@ def _nulls(type_: pl.DataType, size: int) -> pl.Series:
 def _pieces(paths: Iterable[Path], torn: list[str], piece_b: int) -> Iterator[_Piece]:
     """Yield the complete lines of all files in pieces.
 
-    A last line without a newline is complete if it is an object. If not, its file is added to
-    `torn`.
+    A file whose last line has no newline yet is added to `torn`.
     """
     row = 0
     for path in paths:
@@ -263,18 +261,8 @@ def _pieces(paths: Iterable[Path], torn: list[str], piece_b: int) -> Iterator[_P
                     line_count = complete.count(b"\n")
                     yield _Piece(path, line_number, row, line_count, complete)
                     line_number, row = line_number + line_count, row + line_count
-        if begun_line and _is_object(begun_line):
-            yield _Piece(path, line_number, row, 1, begun_line + b"\n")
-            row += 1
-        elif begun_line:
+        if begun_line:
             torn.append(str(path))
-
-
-def _is_object(text: bytes) -> bool:
-    try:
-        return isinstance(from_json(text), dict)
-    except ValueError:
-        return False
 
 
 def _parsed_piece(piece: _Piece) -> tuple[pl.DataFrame, ...]:

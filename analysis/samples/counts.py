@@ -34,7 +34,7 @@ STATES = get_args(State)
 def read_counts(run: Path) -> pl.DataFrame:
     """One row per line of the files of the run in folder `run`, with the columns `FIELDS`.
 
-    A last line that was cut off is ignored. Raises InputError, naming file and line, for any other
+    A last line without a newline is ignored. Raises InputError, naming file and line, for any other
     line that is not a count.
     """
     frames = [_read(path) for path in sorted((run / "counters").glob("*.jsonl"))]

@@ -56,7 +56,8 @@ class Store:
         """Yield key, block and pair of each sample of the case."""
         if not self._case_samples.exists():
             return
-        for line in self._case_samples.read_bytes().splitlines():
+        *lines, _ = self._case_samples.read_bytes().split(b"\n")  # the last one is not yet written
+        for line in lines:
             with suppress(ValueError, LookupError, TypeError):  # a power failure may damage a line
                 row = json.loads(line)
                 yield str(row["key"]), row["block"], row["pair"]

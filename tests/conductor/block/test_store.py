@@ -131,3 +131,14 @@ def test_a_last_line_that_was_cut_anywhere_is_replaced(tmp_path: Path) -> None:
         path.write_bytes(text[:length])
         Store(tmp_path, "stream").append(dataclasses.replace(SAMPLE, pair=1))
         assert path.read_bytes() == text
+
+
+def test_a_last_line_without_its_newline_is_not_among_the_runs_made(tmp_path: Path) -> None:
+    """Another process, which reads the outputs of this case later, will cut it off."""
+    store = Store(tmp_path, "stream")
+    for pair in range(2):
+        store.append(dataclasses.replace(SAMPLE, key=f"stream/0/{pair}/off/0", pair=pair))
+    path = tmp_path / "samples/stream.jsonl"
+    path.write_bytes(path.read_bytes()[:-1])
+    unread = Store(tmp_path, "stream", tmp_path / "unread.jsonl")
+    assert (unread.count_pairs(), unread.keys()) == (1, {"stream/0/0/off/0"})
