@@ -94,12 +94,9 @@ def _write_run(folder: Path, run: RunData, written: PaperFiles) -> None:
 
 
 def _pictures(view: View) -> Iterator[tuple[str, Sequence[str], Picture]]:
-    """Yield title, caveats of the writes, and picture, for all pictures.
-
-    Those of cases come before those of the sections above the cases.
-    """
+    """Yield title, caveats of the writes, and picture, for all pictures, in the page's order."""
     for part, sections in view.sections.items():
-        if part == "before_cases":
+        if part == "after_cases":
             for case in view.cases:
                 for section in case.sections:
                     for picture in getattr(section.view, "pictures", ()):

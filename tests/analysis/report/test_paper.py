@@ -2,15 +2,19 @@
 
 import re
 from dataclasses import replace
+from html import unescape
 from pathlib import Path
 from xml.etree import ElementTree
 
 import pytest
+from markupsafe import Markup
 
 from analysis.display.latex import escaped, tabular
 from analysis.report.data import RunData
+from analysis.report.page import render
 from analysis.report.paper import write_for_paper
 from analysis.report.plots import Hover, Picture
+from tests.analysis.remedies.sweeps import sweep, swept
 from tests.analysis.synthetic import LAMMPS, STREAM, header, loaded_run, samples
 
 pytestmark = pytest.mark.slow
@@ -63,6 +67,22 @@ def test_a_picture_has_a_caption_that_says_of_which_run_and_that_writes_were_emu
     assert caption.startswith("stream. One point per pair")
     assert f"Run {escaped(run.header.run)} of nimc on {run.header.machine}." in caption
     assert "emulation, not RDMA hardware" in caption
+
+
+def test_pictures_are_in_the_order_of_the_page(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A run with pictures of all its rates, and with those of its case."""
+    run = loaded_run(tmp_path / "run", swept(sweep(noise=0.005), pairs=6))
+    drawn: list[str] = []
+    monkeypatch.setattr(Picture, "write", lambda self, *_: not drawn.append(self.title))
+    monkeypatch.setattr(Picture, "svg", lambda self, *_: Markup("<svg>{}</svg>").format(self.title))
+    write_for_paper(tmp_path / "paper", [run])
+    on_page = dict.fromkeys(re.findall("<svg>(.*?)</svg>", render([run])))
+    assert drawn[:: len(POINTS)] == [unescape(title) for title in on_page]
+    firsts = [title.partition(":")[0].partition(".")[0] for title in drawn[:: len(POINTS)]]
+    assert (firsts[0], firsts[1]) == ("Slowdown of every case", "Remedies")
+    assert firsts[-1] == "Slowdown of every pair"
 
 
 def test_the_table_of_effects_has_a_row_an_effect(folder: Path) -> None:
