@@ -115,6 +115,8 @@ class NightRun:
         earlier_start = None
         with suppress(InputError, OSError):
             earlier_start = summary.load(self.path)
+        if earlier_start:
+            self._require_same_campaign(earlier_start)
         if earlier_start and is_done(earlier_start):
             self.log(f"night {self.night} is done: {earlier_start.outcome}; {self.path}")
             return earlier_start
@@ -125,6 +127,7 @@ class NightRun:
             night=self.night,
             machine=self.machine,
             campaign=self.name,
+            campaign_file=str(self.campaign),
             started_s=earlier_start.started_s if earlier_start else time.time(),
             finished_s=None,
             outcome="machine failed",
@@ -137,6 +140,19 @@ class NightRun:
             outcome: Outcome = "not run" if isinstance(error, InputError) else "machine failed"
             self._end(replace(begun_summary, outcome=outcome, reason=str(error).split("\n")[0]))
             raise
+
+    def _require_same_campaign(self, earlier_start: Summary) -> None:
+        """Raise InputError if this night is that of another campaign with the same name.
+
+        A copy of the file elsewhere, such as in another checkout, is no other campaign.
+        """
+        file = Path(earlier_start.campaign_file or self.campaign)
+        with suppress(OSError):
+            if file.read_bytes() != self.campaign.read_bytes():
+                raise InputError(
+                    f"{self.campaign}: name: {self.name!r} found; allowed: another name:"
+                    f" {self.path} is of {file}"
+                )
 
     def _end(self, judged_summary: Summary) -> Summary:
         ended_summary = replace(judged_summary, finished_s=time.time())

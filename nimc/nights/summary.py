@@ -61,6 +61,8 @@ class Summary:
     finished_s: float | None
     outcome: Outcome
     reason: str
+    #: Path of the campaign's file; null in older summaries.
+    campaign_file: str | None = None
     #: `its time ended` or `stopped by a signal`; null if it ended by itself, is running, or was
     #: killed.
     stopped: str | None = None

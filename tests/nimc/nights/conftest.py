@@ -23,22 +23,25 @@ class Box:
     def folder(self) -> Path:
         return self.nimc.folder
 
-    def words(self, *options: str) -> tuple[str, ...]:
-        campaign = str(self.folder / "small.yaml")
+    def words(self, *options: str, campaign: str = "small.yaml") -> tuple[str, ...]:
         fixed = ("--machine", "localhost", "--results", str(self.nimc.results))
-        return ("nights", "run", campaign, *fixed, *options)
+        return ("nights", "run", str(self.folder / campaign), *fixed, *options)
 
     def start(self, *options: str, fake: str = "", **more: Any) -> subprocess.Popen[str]:
         """Start it as a process of its own."""
         environment = {**self.nimc.environment(fake), "PYTHONPATH": str(ROOT)}
         return nimc_without_figures.start(self.words(*options), self.folder, environment, **more)
 
-    def run(self, *options: str, fake: str = "") -> tuple[int, str, str]:
+    def run(
+        self, *options: str, fake: str = "", campaign: str = "small.yaml"
+    ) -> tuple[int, str, str]:
         """Run it in this process: exit status, standard output, standard error."""
         with pytest.MonkeyPatch.context() as patch:
             patch.setattr("nimc.nights.night.NIMC_COMMAND", nimc_without_figures.COMMAND)
             patch.setattr("analysis.report.page.render", nimc_without_figures.render)
-            ended = call(self.words(*options), self.folder, self.nimc.environment(fake))
+            ended = call(
+                self.words(*options, campaign=campaign), self.folder, self.nimc.environment(fake)
+            )
         assert "Traceback" not in ended[2], ended
         return ended
 

@@ -12,6 +12,7 @@ from analysis.history.alarms import RECENT_NIGHTS
 from nimc.nights.night import MAX_RESUMED_AGE_S
 from nimc.nights.summary import BY_SIGNAL, UNFINISHED, Summary, load
 from tests.commands import CAMPAIGN
+from tests.messages import assert_message
 from tests.nimc.nights.conftest import Box
 from tests.waiting import wait_until
 
@@ -78,6 +79,25 @@ def test_a_night_has_the_name_of_its_campaign(box: Box) -> None:
     box.run("--tell", "cat >> told.json")
     assert load(path).told
     assert (box.folder / "told.json").read_text().count('"campaign": "mini"') == 2
+
+
+def test_another_campaign_of_the_same_name_is_refused(box: Box) -> None:
+    """It would take the night for its own and measure nothing. A copy elsewhere is the same."""
+    text = CAMPAIGN.replace("floor: 6, cap: 6", "floor: 8, cap: 8")
+    other, copy = box.folder / "other.yaml", box.folder / "copy.yaml"
+    other.write_text(text)
+    copy.write_text((box.folder / "small.yaml").read_text())
+    assert box.run()[0] == 0
+    night = box.night()
+    status, _, err = box.run(campaign="other.yaml")
+    assert status == 2
+    (line,) = err.splitlines()
+    assert_message(
+        line.removeprefix("nimc: "), f"{other}: name", allowed=str(box.folder / "small.yaml")
+    )
+    status, _, err = box.run(campaign="copy.yaml")
+    assert (status, box.night(), len(box.runs())) == (0, night, 1)
+    assert f"night {night.night} is done: measured" in err
 
 
 def test_what_could_not_be_told_is_told_when_the_next_night_starts(box: Box) -> None:
