@@ -204,14 +204,14 @@ def test_a_machine_has_a_folder_of_its_own(tmp_path, monkeypatch):
 
 
 @pytest.mark.parametrize(
-    ("printed", "found"),
+    ("printed", "quoted"),
     [("", "''"), ("develop", "'develop'"), ("0.23.1 (2e90720)", "0.23.1"), ("9" * 5000, "'999")],
 )
 def test_a_spack_without_a_version_that_can_be_read_is_refused(
-    spack_root, tmp_path, other, printed, found
+    spack_root, tmp_path, other, printed, quoted
 ):
     install(spack_root, FAKE.replace("1.1.0 (2e90720)", printed))
-    with pytest.raises(MachineError, match=re.escape(found)):
+    with pytest.raises(MachineError, match=re.escape(quoted)):
         setup.setup(layout("here", tmp_path / "state"), other, None, None, print)
 
 
