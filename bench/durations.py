@@ -12,7 +12,7 @@ from pathlib import Path
 
 from bench import BenchRow, block
 from nimc.campaign.plan import block_s
-from nimc.campaign.prepare import prepare
+from nimc.campaign.request import load_request
 from records.block_plan import BlockPlan
 from records.checkout import ROOT
 
@@ -45,7 +45,7 @@ def _rows(campaign: str) -> list[BenchRow]:
 
 def _planned_and_measured_s(campaign: str, run: Path) -> tuple[float, float]:
     """Return planned and measured seconds of all blocks of a finished run."""
-    request = prepare(ROOT / "campaigns" / f"{campaign}.yaml", "localhost")
+    request = load_request(ROOT / "campaigns" / f"{campaign}.yaml", "localhost")
     planned_s = measured_s = 0.0
     for case in request.campaign.cases:
         for logs in sorted((run / "logs" / case.name).glob("[0-9]*")):

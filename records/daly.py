@@ -46,7 +46,7 @@ def optimum_interval_s(write_s: float, mtti_s: float) -> float:
 
 #: Mean time to interrupt of a rank (section VI), and the constant share of Table V.
 PAPER_MTTI_S = 5 * units.SECONDS["y"]
-PAPER_SHARE = 0.002
+PAPER_WRITER_SHARE = 0.002
 
 _MESSAGES = re.compile(r"(\S+) messages of (\S+?)(?: at (\S+))?")
 
@@ -90,7 +90,7 @@ def concurrent_writers(counted: int, rank_mtti_s: float, write_s: float) -> Daly
         interval_s=interval_s,
         concurrent_writers=round(exact_writers),
         concurrent_writers_exact=exact_writers,
-        constant_share_writers=round(counted * PAPER_SHARE),
+        constant_share_writers=round(counted * PAPER_WRITER_SHARE),
         writes_per_s=writes_per_s,
         in_range=write_s < 2 * mtti_s,
     )
@@ -101,8 +101,8 @@ def rule_text(rank_mtti_s: float, write_s: float) -> str:
     mtti = f"{rank_mtti_s / units.SECONDS['y']:.3g} years"
     return (
         f"daly: each counted rank writes for {write_s:.3g} s at Daly's interval, with a mean time"
-        f" to interrupt of {mtti} each; constant: {PAPER_SHARE:.1%} of them write. Table V of"
-        " Groves, Grant and Arnold (2016) counts ranks."
+        f" to interrupt of {mtti} each; constant: {PAPER_WRITER_SHARE:.1%} of them write. Table V"
+        " of Groves, Grant and Arnold (2016) counts ranks."
     )
 
 

@@ -55,7 +55,7 @@ class Reading:
 
 
 @dataclass(frozen=True, kw_only=True)
-class Head:
+class InjectionHead:
     """The record without its readings."""
 
     #: Machine, and the checkout's commit (null: unknown, with `+`: changed).
@@ -91,7 +91,7 @@ class Head:
 
 
 @dataclass(frozen=True)
-class Injection(Head):
+class Injection(InjectionHead):
     """The whole record."""
 
     #: In their order.
@@ -106,7 +106,7 @@ def add_reading(folder: Path, reading: Reading) -> None:
         file.write(json.dumps(asdict(reading), separators=(",", ":"), allow_nan=False) + "\n")
 
 
-def save_head(folder: Path, head: Head) -> None:
+def save_head(folder: Path, head: InjectionHead) -> None:
     """Write the head, which replaces an earlier one."""
     replace_text(folder / HEAD_FILE, json.dumps(asdict(head), allow_nan=False))
 

@@ -35,7 +35,7 @@ class amg(ProgramTest, NodesMixin, ThreadsMixin):
 short_form(amg, edge=48)
 
 
-def _time_of(phase: str) -> re.Pattern[str]:
+def _time_pattern(phase: str) -> re.Pattern[str]:
     """Return the pattern of a phase's time: the first that follows the phase's title.
 
     Lines of other programs may stand between the two.
@@ -54,22 +54,24 @@ WORKLOAD = Workload(
         "fom_1": "Figure of Merit (FOM_1):",
         "residual": "Final Relative Residual Norm =",
         "iterations": "Iterations =",
-        "setup_1_s": "FOM_Setup: nnz_AP / Setup Phase Time:",
-        "solve_1_s": "FOM_Solve: nnz_AP * Iterations / Solve Phase Time:",
-        "setup_s": _time_of("Setup"),
-        "solve_s": _time_of("Solve"),
+        "setup_rate_1_s": "FOM_Setup: nnz_AP / Setup Phase Time:",
+        "solve_rate_1_s": "FOM_Solve: nnz_AP * Iterations / Solve Phase Time:",
+        "setup_s": _time_pattern("Setup"),
+        "solve_s": _time_pattern("Solve"),
     },
     # Both phases count the same non-zeros, so their rates and times agree.
     derived={
-        "setup_non_zeros": lambda numbers: numbers.setup_1_s * numbers.setup_s,
-        "solve_non_zeros": lambda numbers: numbers.solve_1_s * numbers.solve_s / numbers.iterations,
+        "setup_non_zeros": lambda numbers: numbers.setup_rate_1_s * numbers.setup_s,
+        "solve_non_zeros": lambda numbers: (
+            numbers.solve_rate_1_s * numbers.solve_s / numbers.iterations
+        ),
     },
     extra=("setup_s", "solve_s", "iterations"),
     proof={
         "relative residual below 1e-8": Within("residual", 0, 1e-8),
         "at most 100 iterations": Within("iterations", 1, 100),
         "FOM_1 consistent with its phases": Near(
-            "fom_1", lambda numbers: (numbers.setup_1_s + 3 * numbers.solve_1_s) / 4, 1e-5
+            "fom_1", lambda numbers: (numbers.setup_rate_1_s + 3 * numbers.solve_rate_1_s) / 4, 1e-5
         ),
         "rates of the phases consistent with their times": Near(
             "solve_non_zeros", lambda numbers: numbers.setup_non_zeros, 1e-3

@@ -152,7 +152,7 @@ def enter_command(init_pid: int, command: Sequence[str]) -> list[str]:
 
 def start_nodes(
     layout: ClusterLayout,
-    control: str,
+    controller_netns: str,
     spec: Spec,
     subnet: str,
     kind: CgroupKind,
@@ -162,7 +162,9 @@ def start_nodes(
     nodes = spec.members()
     for node in nodes:
         launch(layout, node.name, kind, groups.get(node.name))
-        namespaces.plug_node(control, layout.netns(node.name), node.index, subnet, spec.rails)
+        namespaces.plug_node(
+            controller_netns, layout.netns(node.name), node.index, subnet, spec.rails
+        )
     for node in nodes:
         wait_ready(layout, node.name)
 

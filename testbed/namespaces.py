@@ -38,7 +38,7 @@ def owns_netns_folder() -> bool:
 
 
 def processes(namespaces: Iterable[str]) -> list[int]:
-    """Return the PIDs in these network namespaces; that of this process is not searched."""
+    """Return the PIDs in these network namespaces, except in the namespace of this process."""
     current = _identity(Path("/proc/self/ns/net"))
     searched = {_identity(NETNS / name) for name in namespaces} - {None, current}
     return [pid for pid in pids() if _identity(Path(f"/proc/{pid}/ns/net")) in searched]

@@ -233,7 +233,7 @@ def fit_parts(model: Model) -> list[str | Table]:
         for name, reason in reasons.items()
     ]
     title = f"{model.name}, rates in MB/s (10^6 bytes per second)"
-    return [*model.notes, title, Table(["", "local", "remote"], rows, left=(0,)), *unknown]
+    return [*model.notes, title, Table(["", "local", "remote"], rows, left_aligned=(0,)), *unknown]
 
 
 def parameter_rows(model: Model) -> list[tuple[str, str, str, str]]:
@@ -270,7 +270,7 @@ def errors_parts(errors_by_model: dict[str, Errors], notes: list[str]) -> list[s
         ]
         for field in fields(Errors)
     ]
-    table = Table(["", *errors_by_model], rows, left=(0,))
+    table = Table(["", *errors_by_model], rows, left_aligned=(0,))
     return [*notes, "mean absolute percentage error, %", table]
 
 

@@ -39,11 +39,11 @@ class Table:
 
     header: Sequence[str]
     rows: Sequence[Sequence[str]]
-    #: Indices of the columns that have texts, which are aligned left.
-    left: Collection[int] = ()
+    #: Indices of the columns that have texts, which are left-aligned.
+    left_aligned: Collection[int] = ()
 
     def __str__(self) -> str:
-        return aligned_table(self.header, self.rows, self.left, terminal_columns())
+        return aligned_table(self.header, self.rows, self.left_aligned, terminal_columns())
 
 
 def formatted_parts(parts: Iterable[str | Tabular], form: Form = "text") -> str:

@@ -1,8 +1,8 @@
 """Plain text for the terminal: durations, tables, tables with a line for each case.
 
 Text from others is made safe in one place for each output: by `one_line` and `visible` for the
-terminal, and by Jinja for a page (`analysis.report.plots`). That module also turns off formulas in
-labels of plots.
+terminal, and by Jinja for a page (`analysis.report.plots`). `analysis.report.plots` also turns off
+formulas in labels of plots.
 """
 
 from __future__ import annotations
@@ -50,13 +50,14 @@ def duration(seconds: float) -> str:
 def aligned_table(
     header: Sequence[str],
     rows: Iterable[Sequence[str]],
-    left: Collection[int] = (),
+    left_aligned: Collection[int] = (),
     width: int = WIDTH,
 ) -> str:
     """A table of text under a header: columns two spaces apart, in at most `width` columns.
 
-    Columns are right-aligned, except those in `left`. If a row does not fit, its columns are one
-    space apart, or continue in an indented line. A column that is too wide for a line is wrapped.
+    Columns are right-aligned, except those in `left_aligned`. If a row does not fit, its columns
+    are one space apart, or continue in an indented line. A column that is too wide for a line is
+    wrapped.
     """
     records = [[one_line(cell) for cell in record] for record in (header, *rows)]
     widths = [max(map(len, column)) for column in zip(*records, strict=True)]
@@ -70,7 +71,7 @@ def aligned_table(
         is_too_wide = len(columns) == 1 and len(indent) + widths[columns[0]] > width
         padded = [
             record[column].ljust(widths[column])
-            if column in left or is_too_wide
+            if column in left_aligned or is_too_wide
             else record[column].rjust(widths[column])
             for column in columns
         ]

@@ -133,7 +133,7 @@ class RunData:
 
     @property
     def effect_table_rows(self) -> list[Result]:
-        """The rows of the table of effects: those of effects, or all of a case without effects."""
+        """The rows of the table of effects. A case without effects has all its results there."""
         return [row for case in self.cases for row in (case.effects or case.rows)]
 
     @property
@@ -146,9 +146,9 @@ class RunData:
     def pair_s(self) -> dict[str, float]:
         """Case -> mean time of a pair: the time of all its blocks, divided by its pairs that count.
 
-        The time of a block is that from the start of its first run to the end of its last one. If
-        rejected runs leave a treatment with fewer pairs, those of the treatment with the most are
-        used.
+        The time of a block lasts from the start of its first run to the end of its last one. The
+        number of pairs is that of the treatment with the most: rejected runs may leave other
+        treatments with fewer.
         """
         pairs: dict[str, int] = {}
         for row in self.results:
@@ -239,7 +239,7 @@ class CaseData:
 
 
 def hosts_of_targets(run: RunData) -> list[dict[str, Any]]:
-    """The facts of the target nodes in all blocks' records, which also have those of origins."""
+    """The facts of the target nodes, from the records of all blocks; origins are left out."""
     targets = {name for names in run.samples["nodes"].unique() for name in str(names).split(",")}
     return [
         facts
@@ -288,7 +288,7 @@ def load_run(path: Path, *, force: bool = False) -> RunData:
         counters=counters,
         unfinished_blocks=unfinished_blocks(path),
         unread_runs=unread_runs(path),
-        cut_off_files=stored_samples.torn,
+        cut_off_files=stored_samples.cut_off_files,
         provenance=provenance.records,
         integrity=integrity,
     )

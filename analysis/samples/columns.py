@@ -117,7 +117,7 @@ class Samples:
     #: One row per sample, in the order of the files.
     frame: pl.DataFrame
     #: Files whose last line has no newline and is ignored: it is being written, or a crash cut it.
-    torn: list[str]
+    cut_off_files: list[str]
     #: Each file and the number of its rows.
     files: dict[Path, int]
 
@@ -172,15 +172,15 @@ def read_samples(paths: Iterable[Path], piece_b: int = _PIECE_B) -> Samples:
 
     `piece_b`: bytes of a file that are parsed at once.
     """
-    torn: list[str] = []
+    cut_off_files: list[str] = []
     files: dict[Path, int] = {}
-    pieces = _parsed_pieces(paths, torn, files, piece_b)
+    pieces = _parsed_pieces(paths, cut_off_files, files, piece_b)
     frame = _concatenated([samples for samples, _, _ in pieces])
     duplicate_keys = frame.filter(pl.col("key").is_duplicated())["key"]
     if len(duplicate_keys):
         key = duplicate_keys[0]
         raise InputError(f"duplicate sample key '{key}', {(duplicate_keys == key).sum()} times")
-    return Samples(frame, torn, files)
+    return Samples(frame, cut_off_files, files)
 
 
 def _files(run: Path) -> list[Path]:
@@ -188,18 +188,19 @@ def _files(run: Path) -> list[Path]:
 
 
 def _parsed_pieces(
-    paths: Iterable[Path], torn: list[str], files: dict[Path, int], piece_b: int = _PIECE_B
+    paths: Iterable[Path], cut_off_files: list[str], files: dict[Path, int], piece_b: int = _PIECE_B
 ) -> Iterator[tuple[pl.DataFrame, ...]]:
     """Yield samples, writers and conditions of each piece.
 
     Those of an empty piece come first, so that the columns are known if there is no other piece.
-    Torn and read files are added to `torn` and `files`, as `Samples` has them.
+    Names of files whose last line was cut off are added to `cut_off_files`, and the files that were
+    read to `files`, as `Samples` has them.
     """
     yield _parsed_piece(_Piece(path=Path(), first_line=1, first_row=0, line_count=0, text=b""))
     workers = min(os.cpu_count() or 1, _MAX_PARALLEL_PIECES)
     parsed: deque[Future[tuple[pl.DataFrame, ...]]] = deque()
     with ThreadPoolExecutor(workers) as pool:
-        for piece in _pieces(paths, torn, piece_b):
+        for piece in _pieces(paths, cut_off_files, piece_b):
             files[piece.path] = files.get(piece.path, 0) + piece.line_count
             parsed.append(pool.submit(_parsed_piece, piece))
             # One piece is read ahead of those being parsed, so that no core waits for a file.
@@ -242,10 +243,10 @@ def _nulls(type_: pl.DataType, size: int) -> pl.Series:
     return pl.Series([None], dtype=type_).new_from_index(0, size)
 
 
-def _pieces(paths: Iterable[Path], torn: list[str], piece_b: int) -> Iterator[_Piece]:
+def _pieces(paths: Iterable[Path], cut_off_files: list[str], piece_b: int) -> Iterator[_Piece]:
     """Yield the complete lines of all files in pieces.
 
-    A file whose last line has no newline yet is added to `torn`.
+    A file whose last line has no newline yet is added to `cut_off_files`.
     """
     row = 0
     for path in paths:
@@ -262,7 +263,7 @@ def _pieces(paths: Iterable[Path], torn: list[str], piece_b: int) -> Iterator[_P
                     yield _Piece(path, line_number, row, line_count, complete)
                     line_number, row = line_number + line_count, row + line_count
         if begun_line:
-            torn.append(str(path))
+            cut_off_files.append(str(path))
 
 
 def _parsed_piece(piece: _Piece) -> tuple[pl.DataFrame, ...]:

@@ -36,7 +36,7 @@ from records import clock, injected, processes
 from records.block_plan import BlockPlan
 from records.errors import MachineError
 from records.files import replace_text
-from records.injected import EndedBy, Head, Reading, WrittenRow
+from records.injected import EndedBy, InjectionHead, Reading, WrittenRow
 from records.machine import transport_notes
 from records.machine.cpu_load import BLOCK_VARIABLE
 from records.notes import Note
@@ -53,9 +53,9 @@ _REACHED_SHARE = 0.9
 #: Rows are dropped if they ended this long before the end of the last reading, seconds.
 _OLD_ROWS_S = 5.0
 #: File in the logs whose existence is the request to stop.
-STOP = "stop"
+STOP_FILE = "stop"
 #: Files in the logs that have the command's outputs if there are no `streams`.
-OUT, ERR = "command.out", "command.err"
+OUTPUT_FILE, ERROR_FILE = "command.out", "command.err"
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -65,7 +65,7 @@ class InjectionRequest:
     #: Its only treatment has the writes.
     block: BlockPlan
     #: The head of the record, with the command, as far as known before the writes.
-    head: Head
+    head: InjectionHead
     #: Nodes of the two ends; empty: those of the block's policy.
     targets: list[str]
     origins: list[str]
@@ -121,7 +121,7 @@ class Command:
         with ExitStack() as files:
             streams = self._request.streams
             if not streams:
-                paths = [self._logs / name for name in (OUT, ERR)]
+                paths = [self._logs / name for name in (OUTPUT_FILE, ERROR_FILE)]
                 streams = [files.enter_context(path.open("wb")).fileno() for path in paths]
             out, err = streams
             self.start_s = clock.now_s()
@@ -169,7 +169,7 @@ class Command:
     async def wait(self) -> None:
         """Wait for the end of the command; a request to stop interrupts it."""
         while self.is_running:
-            if (self._logs / STOP).exists():
+            if (self._logs / STOP_FILE).exists():
                 self.interrupt()
             await asyncio.sleep(_POLL_S)
 
@@ -332,7 +332,7 @@ class InjectionConductor:
             return "command"
         if clock.now_s() >= stop_s:
             return "time"
-        if (self._logs / STOP).exists():
+        if (self._logs / STOP_FILE).exists():
             if not self.command.is_running:
                 return "stop"
             self.command.interrupt()
@@ -474,7 +474,7 @@ async def conduct(request: InjectionRequest) -> None:
                 raise
         await injection.command.wait()
     except asyncio.CancelledError:
-        injection.fail("stopped by a signal before it was checked", "stop")
+        injection.fail("stopped by a signal before the writes were checked", "stop")
         raise
     finally:
         await injection.command.stop()

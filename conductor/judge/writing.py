@@ -54,10 +54,10 @@ def writing_faults(
 def _max_rate_b_s(writer: WriterSeries, window_s: Window) -> float:
     """Return the largest allowed mean rate of a writer in a window; infinite without a limit."""
     planned = writer.writer
-    over_s = window_s[1] - window_s[0]
+    length_s = window_s[1] - window_s[0]
     if planned.rate_b_s is None or not INJECTORS[writer.injector].writes:
         return math.inf
-    return LIMITED_SHARE * planned.rate_b_s + LIMITED_MESSAGES * planned.message_b / over_s
+    return LIMITED_SHARE * planned.rate_b_s + LIMITED_MESSAGES * planned.message_b / length_s
 
 
 def _gaps(rows: Sequence[RateRow], window_s: Window, max_silence_s: float) -> Iterator[str]:
@@ -107,6 +107,6 @@ def share_of_rate_alone(writer: WriterSeries, figures: WindowFigures) -> float:
     alone_b_s = expected_rate(writer).alone_b_s
     if not alone_b_s or not figures.rows:
         return 0.0
-    over_s = sum(row.end_s - row.start_s for row in figures.rows)
-    rows_b_s = sum(row.bytes_b for row in figures.rows) / over_s
+    length_s = sum(row.end_s - row.start_s for row in figures.rows)
+    rows_b_s = sum(row.bytes_b for row in figures.rows) / length_s
     return min(figures.rate_b_s, rows_b_s) / alone_b_s

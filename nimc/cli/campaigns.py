@@ -9,7 +9,7 @@ from typing import Any
 import click
 
 from analysis.display.document import Table
-from nimc.campaign.prepare import prepare
+from nimc.campaign.request import load_request
 from nimc.cli.answer import Answer, prints_answer, prose
 from nimc.cli.options import machine_option, results_option
 from nimc.cli.plan import range_text
@@ -54,7 +54,7 @@ def _campaign_row(file: Path, machine: str, results: Path) -> dict[str, Any]:
     title = str(yaml_file.load(file).data.get("title", ""))
     row = {"campaign": file.stem, "title": title, **dict.fromkeys(_DURATIONS)}
     try:
-        request = with_past_lengths(prepare(file, machine), results)
+        request = with_past_lengths(load_request(file, machine), results)
         feasibility = request.feasibility()
         sums = request.plan(feasibility.omission_reasons).sums
     except InputError as error:

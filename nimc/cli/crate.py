@@ -16,7 +16,7 @@ from analysis.report.data import RunData, load_run
 from analysis.statistics.interval import flat_record
 from nimc.campaign.campaign_file import third_party_check_names
 from nimc.campaign.plan import Request
-from nimc.campaign.prepare import prepare
+from nimc.campaign.request import load_request
 from nimc.cli import options
 from nimc.cli.answer import Answer, prints_answer, prose
 from nimc.cli.results import comparison_parts
@@ -137,11 +137,11 @@ def runnable_request(packed_header: RunHeader, campaign: Path, machine: str) -> 
 
     Raises InputError if it can run none.
     """
-    cases = prepare(campaign, machine).campaign.cases
+    cases = load_request(campaign, machine).campaign.cases
     case_names = [case.name for case in cases if case.name in packed_header.asked.cases]
     if not case_names:
         raise InputError(f"{machine}: cannot run any case of {packed_header.run}")
-    return prepare(campaign, machine, case_names=case_names)
+    return load_request(campaign, machine, case_names=case_names)
 
 
 def comparison_answer(

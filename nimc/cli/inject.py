@@ -14,11 +14,11 @@ from conductor.injectors import INJECTORS
 from nimc.cli import options
 from nimc.cli.answer import Answer, log, prints_answer
 from records.errors import InputError
-from records.injected import SCHEMA, Head
+from records.injected import SCHEMA, InjectionHead
 from records.machine.site import load as load_machine
 
 if TYPE_CHECKING:
-    from nimc.cluster.injection_session import Injected
+    from nimc.cluster.injection_session import InjectionOutcome
 
 _INJECTORS = [
     name
@@ -92,7 +92,7 @@ def inject_command(
     return exit_code(outcome)
 
 
-def exit_code(outcome: Injected) -> int:
+def exit_code(outcome: InjectionOutcome) -> int:
     """Return 128 + a signal that ended it, 1 if writes were not proven, else the command's code."""
     if outcome.signum is not None:
         return 128 + outcome.signum
@@ -110,7 +110,7 @@ def _document(record_path: Path) -> dict[str, object]:
     return {**document, "record": str(record_path)}
 
 
-def _summary_lines(head: Head) -> Iterator[str]:
+def _summary_lines(head: InjectionHead) -> Iterator[str]:
     length_s = (head.end_s or 0.0) - (head.start_s or 0.0)
     rate_b_s = head.bytes_b / length_s if length_s else 0.0
     line = f"wrote {quantity(head.bytes_b, 'B')} in {length_s:.1f} s: {quantity(rate_b_s, 'B/s')}"

@@ -14,7 +14,7 @@ from typing import Any
 import click
 import yaml
 
-from nimc.campaign.prepare import prepare_parsed
+from nimc.campaign.request import request_of
 from nimc.cli import options
 from nimc.cli.answer import Answer, prints_answer
 from nimc.cli.run import fresh_option, pairs_option, run_and_report
@@ -121,7 +121,7 @@ def measure_command(
     """
     if not option_values["figure"]:
         options.reject_without("--figure", "--unit", "--higher", "--lower", "--worst")
-    request = prepare_parsed(campaign_of(program, **option_values), machine)
+    request = request_of(campaign_of(program, **option_values), machine)
     _require_program(program[0], in_job=request.slurm)
     words = options.words_given(*_NOT_STORED)
     call = Call(("measure",), words, ("--", *program), Path.cwd())

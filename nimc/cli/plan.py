@@ -15,8 +15,8 @@ from analysis.display.lines import Line, broken_command, duration, wrapped
 from nimc.campaign import allocations, reach
 from nimc.campaign.cases import omission_lines
 from nimc.campaign.plan import RUN, Case, Plan, Request
-from nimc.campaign.prepare import prepare, time_limit_warnings
 from nimc.campaign.reach import Reach, Spreads
+from nimc.campaign.request import load_request, time_limit_warnings
 from nimc.campaign.scales import ScaleRow, scales, short_write_warnings
 from nimc.cli.answer import Answer, Listing, prints_answer, prose
 from nimc.cli.options import campaign_argument, details_option, machine_option, results_option
@@ -52,7 +52,7 @@ def plan_command(campaign: Path, machine: str, results: Path, details: bool) -> 
 
     What cannot run is named and not counted. The exit code is 1 if nothing can run.
     """
-    request = with_past_lengths(prepare(campaign, machine), results)
+    request = with_past_lengths(load_request(campaign, machine), results)
     feasibility = request.feasibility()
     scale_rows = list(scales(request.campaign, request.machine))
     planned = request.plan(feasibility.omission_reasons)

@@ -14,7 +14,7 @@ from analysis.statistics.evidence import interim_analyses
 from analysis.statistics.interval import flat_record
 from nimc.campaign.cases import omission_lines
 from nimc.campaign.plan import Request
-from nimc.campaign.prepare import prepare, time_limit_warnings
+from nimc.campaign.request import load_request, time_limit_warnings
 from nimc.cli import options
 from nimc.cli.answer import Answer, Listing, discard, log, prints_answer
 from nimc.readiness import reservation
@@ -99,7 +99,7 @@ def run_command(
 
     With --pairs, a finished run is resumed as well: its cases that are not decided get more pairs.
     """
-    request = prepare(campaign, machine, nodelist=nodelist, case_names=cases)
+    request = load_request(campaign, machine, nodelist=nodelist, case_names=cases)
     words = ["--nodelist", nodelist] if nodelist else []
     for case in cases:
         words += ["--case", case]

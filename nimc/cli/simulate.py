@@ -17,7 +17,7 @@ from nimc.cli.answer import Answer, prints_answer
 from records import units
 from records.daly import (
     PAPER_MTTI_S,
-    PAPER_SHARE,
+    PAPER_WRITER_SHARE,
     concurrent_writers,
     parse_write,
     rule_text,
@@ -49,18 +49,20 @@ from records.errors import InputError
     help="Show how much of the published slowdown the published figures explain.",
 )
 @prints_answer()
-def simulate_command(published: bool, **simulation: Any) -> Answer:
+def simulate_command(
+    ranks: str, ranks_per_node: int, worst_slowdown: float | None, writers: str, published: bool
+) -> Answer:
     """Simulate the slowdown of a synchronised application from that of a single node."""
     if published:
         options.allow_only("--paper", "--json")
         document = explain_published_slowdown()
         return Answer(document, _published_parts(document), schema=3)
-    document, parts = _simulate(**simulation)
+    document, parts = _simulate(ranks, ranks_per_node, worst_slowdown, writers)
     return Answer(document, parts, schema=4)
 
 
 def _simulate(
-    *, ranks: str, ranks_per_node: int, worst_slowdown: float | None, writers: str
+    ranks: str, ranks_per_node: int, worst_slowdown: float | None, writers: str
 ) -> tuple[dict[str, Any], list[str | Table]]:
     """Return the document and the text of a simulation. Raises InputError."""
     if worst_slowdown is None:
@@ -98,8 +100,10 @@ def _simulate(
         "write_s": WRITE_S,
     }
     size_columns = ("ranks", "nodes", "writers")
-    cells = [[*(str(row[name]) for name in size_columns), f"{row['slowdown']:.3f}"] for row in rows]
-    parts: list[str | Table] = [Table([*size_columns, "slowdown"], cells)]
+    table_rows = [
+        [*(str(row[name]) for name in size_columns), f"{row['slowdown']:.3f}"] for row in rows
+    ]
+    parts: list[str | Table] = [Table([*size_columns, "slowdown"], table_rows)]
     if not writers.isdecimal():
         parts.append(wrapped(rule_text(PAPER_MTTI_S, WRITE_S)))
     return {"model": model, "rows": rows}, parts
@@ -117,7 +121,7 @@ def _writer_count(writers: str, ranks: int) -> int:
 def _published_parts(paper: dict[str, Any]) -> list[str | Table]:
     """Return how much of the published slowdowns the model explains."""
     keys = ("column", "ranks", "nodes", "writers_published")
-    cells = [
+    table_rows = [
         [*(str(row[key]) for key in keys), f"{row['slowdown_modelled_worst_rank']:.2f}"]
         for row in paper["rows"]
     ]
@@ -126,7 +130,7 @@ def _published_parts(paper: dict[str, Any]) -> list[str | Table]:
         " (mean of 10 runs). Modelled, with the published writers all the time and steps of"
         f" {1000 * paper['step_s_assumed']:g} ms (assumed):"
     )
-    table = Table(["writers of", "ranks", "nodes", "writers", "slowdown"], cells)
+    table = Table(["writers of", "ranks", "nodes", "writers", "slowdown"], table_rows)
     share_title = (
         "Of the slowdown published at scale with Daly's writers (minimum of 5 runs), the model"
         " explains"
@@ -170,8 +174,15 @@ def writers_command(ranks: str, mtti_s: float, write: str, published: bool) -> A
     rank_counts = [units.count(text, "--ranks") for text in ranks.split(",")]
     write_s = parse_write(write, "--write").length_at(None, "--write")
     rows = [concurrent_writers(count, mtti_s, write_s) for count in rank_counts]
-    header = ["ranks", "interval (s)", "daly", "exact", "writes/s", f"constant {PAPER_SHARE:.1%}"]
-    cells = [
+    header = [
+        "ranks",
+        "interval (s)",
+        "daly",
+        "exact",
+        "writes/s",
+        f"constant {PAPER_WRITER_SHARE:.1%}",
+    ]
+    table_rows = [
         [
             f"{row.counted}",
             f"{row.interval_s:.5g}",
@@ -190,7 +201,7 @@ def writers_command(ranks: str, mtti_s: float, write: str, published: bool) -> A
             " interrupt or more);\n"
             f"the interval is set to that time: ranks {', '.join(out_of_range)}"
         )
-    return Answer(document, [Table(header, cells), *map(wrapped, notes)], schema=2)
+    return Answer(document, [Table(header, table_rows), *map(wrapped, notes)], schema=2)
 
 
 def _table_5() -> tuple[dict[str, Any], list[str | Table]]:
@@ -205,8 +216,8 @@ def _table_5() -> tuple[dict[str, Any], list[str | Table]]:
     parts: list[str | Table] = ["Table V of the paper, mean time to interrupt of a rank 5 years."]
     for column in columns:
         rows = {"published": column.published, "computed": column.computed}
-        cells = [[name, *map(str, writers)] for name, writers in rows.items()]
+        table_rows = [[name, *map(str, writers)] for name, writers in rows.items()]
         verdict = "agrees" if column.agrees else "does not follow"
-        table = Table([column.name, *map(str, ranks)], cells)
+        table = Table([column.name, *map(str, ranks)], table_rows)
         parts += ["", table, wrapped(f"  {verdict}: {column.how}")]
     return document, parts

@@ -30,7 +30,7 @@ from records.block_plan import BlockPlan, OriginPolicy
 from records.checkout import python_main
 from records.errors import InputError, MachineError
 from records.files import make_named_folder
-from records.injected import EndedBy, Head
+from records.injected import EndedBy, InjectionHead
 from records.interrupts import Interrupts, Stopped
 from records.last_words import cause_or_gist
 from records.machine.site import Machine
@@ -51,18 +51,18 @@ LOG = "conductor.log"
 _REQUEST_FILE = "request.json"
 #: Interval at which progress is read, seconds.
 _UPDATE_INTERVAL_S = 0.2
-#: No disturbance of a target refutes writes.
+#: Writes count even if their targets were disturbed, so no limit is set.
 _NO_DISTURBANCE_LIMITS = dict.fromkeys(LIMITS)
 #: Time that a job needs besides that of --for, seconds: the agents connect, and the uncontended
 #: rate of their writers is measured with 1, 2, 4, ... queue pairs.
 _PREPARATION_S = 600.0
-#: What ended writes of which the conductor could not record the end.
+#: What ended the writes -> the reason, for writes whose end the conductor could not record.
 _UNRECORDED_ENDS: dict[EndedBy, str] = {
     "failure": "the conductor was killed",
     "stop": "stopped by a signal",
 }
 _CHECK = Path(__file__).with_name("injection_check.py")
-_HEAD = TypeAdapter(Head)
+_HEAD = TypeAdapter(InjectionHead)
 #: Descriptors of this process.
 _STDOUT, _STDERR = 1, 2
 #: Slurm sets this variable in an allocation.
@@ -90,10 +90,10 @@ class RequestedWrites:
 
 
 @dataclass(frozen=True)
-class Injected:
+class InjectionOutcome:
     """The outcome of an injection."""
 
-    head: Head
+    head: InjectionHead
     #: The signal that ended it; None: no signal did.
     signum: int | None = None
 
@@ -104,7 +104,7 @@ def inject(
     results: Path,
     output: Path,
     tell: Callable[[str], None],
-) -> Injected:
+) -> InjectionOutcome:
     """Make the requested writes, and save their record as `output`; `tell` prints progress.
 
     The logs are in a new folder in `results`, which nodes should see. All processes and jobs that
@@ -140,7 +140,7 @@ def injection_request(
         plan = _in_allocation(plan, machine, [*targets, *origins])
     return InjectionRequest(
         block=plan,
-        head=Head(
+        head=InjectionHead(
             machine=machine.name,
             commit=checkout.commit(),
             rate=writes.rate,
@@ -262,12 +262,12 @@ class Progress:
         self.tell = tell
         self._stop_requested = False
         #: Output file of a command in a job -> how much of it has been shown, bytes.
-        self._shown_b = {injection.OUT: 0, injection.ERR: 0}
+        self._shown_b = {injection.OUTPUT_FILE: 0, injection.ERROR_FILE: 0}
         #: Number of notes that have been printed.
         self._printed_notes = 0
         self._printed_trial = self._printed_begin = self._printed_reason = False
         self.logs = folder / "logs" / CASE / "0"
-        self.head: Head | None = None
+        self.head: InjectionHead | None = None
 
     @property
     def has_begun(self) -> bool:
@@ -293,19 +293,19 @@ class Progress:
         if self._stop_requested:
             return False
         self._stop_requested = True
-        (self.logs / injection.STOP).touch()
+        (self.logs / injection.STOP_FILE).touch()
         return True
 
     def begin(self, plan: BlockPlan) -> None:
         """Tell that the writers start, and on which processors of a shared host."""
         cpus = ", ".join(map(str, plan.origin_cpus))
-        cores = f" on processor {cpus} of this host: leave it to them" if cpus else ""
-        self.tell(f"starts the writers{cores}; first, they are measured alone")
+        cores = f" on processor {cpus} of this host, which must be left to them" if cpus else ""
+        self.tell(f"starts the writers{cores}; their uncontended rate is measured first")
 
     def update(self) -> None:
         """Tell what is new, and show what a command in a job has printed."""
-        self._show(injection.OUT, sys.stdout)
-        self._show(injection.ERR, sys.stderr)
+        self._show(injection.OUTPUT_FILE, sys.stdout)
+        self._show(injection.ERROR_FILE, sys.stderr)
         self._read_head()
         head = self.head
         if head is None:
@@ -338,7 +338,7 @@ class Progress:
             stream.buffer.write(new)
             stream.flush()
 
-    def outcome(self, interrupts: Interrupts) -> Injected:
+    def outcome(self, interrupts: Interrupts) -> InjectionOutcome:
         """Return the outcome. Raises Stopped or MachineError if nothing was written."""
         self.update()
         head = self.head
@@ -347,11 +347,11 @@ class Progress:
             raise MachineError(self._failure())
         if head.ended_by is None:  # the conductor was killed
             ended_by: EndedBy = "failure" if interrupts.signum is None else "stop"
-            reason = head.reason or f"{_UNRECORDED_ENDS[ended_by]} before it was checked"
+            reason = head.reason or f"{_UNRECORDED_ENDS[ended_by]} before the writes were checked"
             head = replace(head, ended_by=ended_by, proven=False, reason=reason)
             injected.save_head(self.logs, head)
             injected.save(self.logs, self._output)
-        return Injected(head, interrupts.signum)
+        return InjectionOutcome(head, interrupts.signum)
 
     def _failure(self) -> str:
         """Return why the conductor ended: its own reason, else the gist of what it printed."""
@@ -417,13 +417,24 @@ def plan_of(machine: Machine, writes: RequestedWrites, folder: Path) -> BlockPla
             raise InputError(f"rate: {writes.rate} found; allowed: full, 25%, 2GB/s, ...")
         check_level("rate", writes.rate)
         request = planning.CaseRequest(arms=["off", "on"], levels=levels)
-        planned = planning.treatments(request, machine)[-1].writes
+        resolved_writes = planning.treatments(request, machine)[-1].writes
     except InputError as error:
         names_option = str(error).startswith(("rate: ", "injector: "))
         raise InputError(f"--{error}" if names_option else str(error)) from None
-    assert planned, "the arm has writers"
-    treatment = Treatment(name=planned.injector, writes=planned, role="effect", baseline="off")
-    fixed = {"case": CASE, "workload": "", "block": 0, "seed": 0, "pairs": 0, "warmups": 0}
+    assert resolved_writes, "the arm `on` has writers"
+    treatment = Treatment(
+        name=resolved_writes.injector, writes=resolved_writes, role="effect", baseline="off"
+    )
     return planning.block(
-        request, [treatment], machine, _NO_DISTURBANCE_LIMITS, nimc_dir=str(folder), **fixed
+        request,
+        [treatment],
+        machine,
+        _NO_DISTURBANCE_LIMITS,
+        nimc_dir=str(folder),
+        case=CASE,
+        workload="",
+        block=0,
+        seed=0,
+        pairs=0,
+        warmups=0,
     )

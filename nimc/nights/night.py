@@ -20,7 +20,7 @@ from analysis.history.alarms import Alarm, BelowReference, Survey, survey
 from analysis.history.nights import night_of, nights_of, read_results, watched_quantities
 from analysis.report.page import make_reports
 from analysis.samples.columns import read_run
-from nimc.campaign.prepare import prepare
+from nimc.campaign.request import load_request
 from nimc.nights import summary
 from nimc.nights.summary import (
     BY_SIGNAL,
@@ -185,7 +185,7 @@ class NightRun:
 
     def _measure(self, begun_summary: Summary) -> Summary:
         """Run or resume the campaign; return the summary of the judged night."""
-        request = prepare(self.campaign, self.machine)
+        request = load_request(self.campaign, self.machine)
         digest = new_header(request).digest
         start_s = time.time()  # of this start; the summary has the night's first start
         is_resumed = False

@@ -15,7 +15,7 @@ import pytest
 
 from conductor import counters
 from conductor.injectors import INJECTORS
-from nimc.campaign.prepare import prepare
+from nimc.campaign.request import load_request
 from nimc.cli import init
 from nimc.cluster import in_job, learn
 from nimc.cluster.in_job import JobLook
@@ -435,7 +435,7 @@ def test_a_machine_has_its_own_system_of_a_configuration(tmp_path, monkeypatch):
     assert (finding.state, "cpu" in finding.detail) == ("ok", True)
     campaign = tmp_path / "small.yaml"
     campaign.write_text(CAMPAIGN)
-    planned = prepare(campaign, "alvis", tmp_path).settings.partitions
+    planned = load_request(campaign, "alvis", tmp_path).settings.partitions
     assert [part["name"] for part in planned] == ["cpu"]
 
 
@@ -445,7 +445,7 @@ def test_doctor_and_plan_name_the_systems_of_which_none_is_the_machine(tmp_path)
     finding = needs.config_file("box", config, settings_of(config))
     assert (finding.state, finding.detail) == ("missing", f"line 3: {fault}")
     with pytest.raises(InputError) as error:
-        prepare(ROOT / "campaigns/quick.yaml", "box", tmp_path)
+        load_request(ROOT / "campaigns/quick.yaml", "box", tmp_path)
     assert str(error.value) == f"{config}:3: {fault}"
 
 
@@ -456,7 +456,7 @@ def test_a_partition_without_an_environment_is_named_by_doctor_as_by_plan(tmp_pa
     assert settings_of(config).fault is None
     fault = f"{config}:1: environs: none of partition p "
     with pytest.raises(InputError, match=f"^{fault}can run 'lammps'; allowed: an environment with"):
-        prepare(ROOT / "campaigns/quick.yaml", "box", tmp_path)
+        load_request(ROOT / "campaigns/quick.yaml", "box", tmp_path)
     with pytest.raises(InputError) as error:
         in_job.look_at_nodes("box", tmp_path / "results", 60.0, print, tmp_path)
     assert str(error.value) == f"{fault}is defined; allowed: names of the file's environments: g"
@@ -543,5 +543,5 @@ def test_a_user_s_first_day_on_such_a_cluster(cluster):
     }
     campaign = cluster / "small.yaml"
     campaign.write_text(CAMPAIGN)
-    request = prepare(campaign, "box", cluster)
+    request = load_request(campaign, "box", cluster)
     assert (request.slurm, request.machine.device) == (True, AT)

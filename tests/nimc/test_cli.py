@@ -148,7 +148,7 @@ def test_a_user_without_a_home_can_look_at_a_machine(arguments):
 
 def test_a_campaign_takes_a_line_of_eighty_columns(command, monkeypatch):
     cannot = InputError("another machine")
-    monkeypatch.setattr("nimc.cli.campaigns.prepare", lambda *_: (_ for _ in ()).throw(cannot))
+    monkeypatch.setattr("nimc.cli.campaigns.load_request", lambda *_: (_ for _ in ()).throw(cannot))
     machine, header, *lines = command("campaigns", "--machine", "localhost").splitlines()
     assert (machine, header.split()[0]) == ("on localhost", "campaign")
     campaigns = sorted((ROOT / "campaigns").glob("*.yaml"))

@@ -4,9 +4,9 @@ import json
 from pathlib import Path
 
 from records import injected
-from records.injected import Head, Reading, WrittenRow
+from records.injected import InjectionHead, Reading, WrittenRow
 
-HEAD = Head(machine="box", commit=None, rate="25%", link_rate_b_s=25e9)
+HEAD = InjectionHead(machine="box", commit=None, rate="25%", link_rate_b_s=25e9)
 
 
 def test_a_record_has_all_whole_readings(tmp_path: Path) -> None:

@@ -9,7 +9,7 @@ import shutil
 import pytest
 
 from nimc.campaign.plan import block_plan, logs_of
-from nimc.campaign.prepare import prepare
+from nimc.campaign.request import load_request
 from nimc.run.runner import why_failed
 from records.checkout import ROOT
 from reframe_tests.binaries import largest_cube_edge, near_cube, near_square
@@ -54,7 +54,7 @@ def test_a_campaign_is_told_why_its_check_was_skipped(tmp_path, monkeypatch):
     monkeypatch.delenv("SPACK_ROOT", raising=False)
     campaign = tmp_path / "c.yaml"
     campaign.write_text("name: c\nworkloads: [{check: hpccg, expect: 5s}]\narms: [off, spin, aa]\n")
-    request = prepare(campaign, "localhost")
+    request = load_request(campaign, "localhost")
     (case,) = request.campaign.cases
     logs = logs_of(tmp_path / "run", case, 0)
     logs.mkdir(parents=True)

@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 
 from nimc.campaign.plan import block_plan, logs_of
-from nimc.campaign.prepare import prepare
+from nimc.campaign.request import load_request
 from records.checkout import ROOT
 from tests.reframe_tests.reframe_call import plan_of, reframe, succeeded
 
@@ -88,7 +88,7 @@ def folders(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, Path]:
     by_file, by_variables = (tmp_path_factory.mktemp(name) for name in ("file", "variables"))
     (by_file / "theirs.py").write_text(THEIRS)
     (by_file / "c.yaml").write_text(CAMPAIGN)
-    request = prepare(by_file / "c.yaml", MACHINE)
+    request = load_request(by_file / "c.yaml", MACHINE)
     words: list[object] = [*DRY]
     for case in request.campaign.cases:
         file = logs_of(by_file / "run", case, 0) / "plan.json"

@@ -19,8 +19,8 @@ import numpy as np
 
 from analysis.effects.result import Verdict
 from nimc.campaign.plan import Case, block_sizes
-from nimc.campaign.prepare import prepare
 from nimc.campaign.reach import Reach, Spreads, reach
+from nimc.campaign.request import load_request
 from records.campaign import Campaign
 from records.checkout import ROOT
 from records.order import pair_order
@@ -102,7 +102,7 @@ class Kind:
 
 def kinds(name: str, machine: str) -> list[tuple[Kind, list[str]]]:
     """The kinds of cases of a campaign, each with its cases."""
-    request = prepare(ROOT / "campaigns" / f"{name}.yaml", machine)
+    request = load_request(ROOT / "campaigns" / f"{name}.yaml", machine)
     planned = request.plan()
     cases = {case.case: case for case in planned.cases}
     alike: dict[tuple[object, ...], tuple[Kind, list[str]]] = {}

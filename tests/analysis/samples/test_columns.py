@@ -193,7 +193,7 @@ def test_a_last_line_without_its_newline_is_ignored_and_reported(
     """The conductor has not yet written it, or a resumed run will cut it off."""
     path = file_of(tmp_path, line_of(key="a"), line_of(key="b")[:-cut_b])
     read = read_samples([path])
-    assert (read.frame["key"].to_list(), read.torn) == (["a"], [str(path)])
+    assert (read.frame["key"].to_list(), read.cut_off_files) == (["a"], [str(path)])
 
 
 def assert_refused(tmp_path: Path, invalid_line: str, field: str, allowed: str) -> None:

@@ -6,7 +6,7 @@ from typing import Any
 import pytest
 
 from nimc.campaign.cases import OmittedCase, leave_out, omission_lines, treatments
-from nimc.campaign.prepare import prepare
+from nimc.campaign.request import load_request
 from records.campaign import Campaign
 from records.checkout import ROOT
 from records.errors import InputError
@@ -59,7 +59,7 @@ def test_cores_left_to_the_system_make_cases_only_if_the_site_allows_them(tmp_pa
     assert "reserved_cores" not in text
     file = tmp_path / "c.yaml"
     file.write_text(text)
-    allowed, refused = prepare(file, "example_slurm"), prepare(file, "localhost")
+    allowed, refused = load_request(file, "example_slurm"), load_request(file, "localhost")
     case_names = [case.name for case in allowed.campaign.cases]
     assert (case_names, allowed.omissions) == (["stream@core_spec=0", "stream@core_spec=1"], [])
     assert [case.name for case in refused.campaign.cases] == ["stream@core_spec=0"]
@@ -130,7 +130,7 @@ NUMA_CELLS = [
 
 
 def test_the_numa_campaign_has_every_cell_once_on_two_nodes():
-    request = prepare(ROOT / "campaigns" / "numa.yaml", "example_slurm")
+    request = load_request(ROOT / "campaigns" / "numa.yaml", "example_slurm")
     assert len(NUMA_CELLS) == 40
     assert cells_of_effects(request.campaign) == sorted(NUMA_CELLS)
     assert request.omissions == []
@@ -138,7 +138,7 @@ def test_the_numa_campaign_has_every_cell_once_on_two_nodes():
 
 def test_the_numa_campaign_says_what_one_node_lacks(one_node):
     """Left are two directions; nobody, or three loads with workers in two places: 14 cells."""
-    request = prepare(ROOT / "campaigns" / "numa.yaml", "example_slurm")
+    request = load_request(ROOT / "campaigns" / "numa.yaml", "example_slurm")
     possible, omissions = leave_out(request.campaign, one_node)
     near_cells = [cell for cell in NUMA_CELLS if "other" not in cell]
     assert len(near_cells) == 14

@@ -5,7 +5,7 @@ from pathlib import Path
 import pytest
 
 from nimc.campaign.plan import block_plan
-from nimc.campaign.prepare import prepare, time_limit_s, uses_slurm
+from nimc.campaign.request import load_request, time_limit_s, uses_slurm
 from nimc.readiness.reframe_config import target_partitions
 from nimc.run.folder import new_header
 from records.checkout import ROOT
@@ -78,15 +78,15 @@ def test_a_configuration_that_cannot_run_the_campaign_is_refused(
     assert old in CONFIG
     root = checkout(tmp_path, CONFIG.replace(old, new), SITE + "partition: p\n")
     with pytest.raises(InputError) as error:
-        prepare(campaign, "box", root)
+        load_request(campaign, "box", root)
     message = str(error.value).replace(f"{root}/", "")
     assert_message(message, location, *values, allowed=allowed)
 
 
 def test_slurm_drives_a_shared_host_if_its_configuration_says_so(tmp_path):
-    box = prepare(ROOT / "campaigns/quick.yaml", "box", checkout(tmp_path, CONFIG))
+    box = load_request(ROOT / "campaigns/quick.yaml", "box", checkout(tmp_path, CONFIG))
     assert (box.slurm, box.time_limit_s) == (True, 7200)
-    localhost = prepare(ROOT / "campaigns/quick.yaml", "localhost")
+    localhost = load_request(ROOT / "campaigns/quick.yaml", "localhost")
     assert not localhost.slurm
 
 
@@ -111,8 +111,8 @@ QUICK = ROOT / "campaigns/quick.yaml"
 
 def test_named_nodes_are_those_of_every_block():
     for request, nodelist in (
-        (prepare(QUICK, "example_slurm", nodelist="nid0001"), "nid0001"),
-        (prepare(QUICK, "example_slurm"), ""),
+        (load_request(QUICK, "example_slurm", nodelist="nid0001"), "nid0001"),
+        (load_request(QUICK, "example_slurm"), ""),
     ):
         blocks = [
             block_plan(request, case, 0, 6, Path("/r"), seed=1) for case in request.campaign.cases
@@ -121,18 +121,18 @@ def test_named_nodes_are_those_of_every_block():
 
 
 def test_named_cases_are_the_only_ones():
-    request = prepare(QUICK, "example_slurm", case_names=["lammps"])
+    request = load_request(QUICK, "example_slurm", case_names=["lammps"])
     assert [case.case for case in request.plan().cases] == ["lammps"]
     with pytest.raises(InputError) as error:
-        prepare(QUICK, "example_slurm", case_names=["amg"])
+        load_request(QUICK, "example_slurm", case_names=["amg"])
     assert_message(str(error.value), "--case", "'amg'", allowed="stream, lammps")
 
 
 def test_named_nodes_or_cases_make_another_run():
     requests = [
-        prepare(QUICK, "example_slurm"),
-        prepare(QUICK, "example_slurm", nodelist="nid0001"),
-        prepare(QUICK, "example_slurm", case_names=["lammps"]),
+        load_request(QUICK, "example_slurm"),
+        load_request(QUICK, "example_slurm", nodelist="nid0001"),
+        load_request(QUICK, "example_slurm", case_names=["lammps"]),
     ]
     assert len({new_header(request).digest for request in requests}) == 3
 
@@ -149,13 +149,13 @@ def test_named_nodes_or_cases_make_another_run():
 )
 def test_what_is_no_list_of_as_many_nodes_is_refused(machine, nodelist, values, allowed):
     with pytest.raises(InputError) as error:
-        prepare(QUICK, machine, nodelist=nodelist)
+        load_request(QUICK, machine, nodelist=nodelist)
     assert_message(str(error.value), "--nodelist", *values, allowed=allowed)
 
 
 def test_nodes_of_one_job_cannot_be_pinned(tmp_path):
     root = checkout(tmp_path, CONFIG, SITE.replace("same_host", "same_job"))
     with pytest.raises(InputError) as error:
-        prepare(QUICK, "box", root, nodelist="n1")
+        load_request(QUICK, "box", root, nodelist="n1")
     location = "--nodelist: site/box.yaml: origins.policy"
     assert_message(str(error.value), location, "'same_job'", allowed="hetjob, reservation")

@@ -20,7 +20,7 @@ from nimc.campaign.plan import (
     next_block_pairs,
     reframe_command,
 )
-from nimc.campaign.prepare import prepare
+from nimc.campaign.request import load_request
 from nimc.readiness.diagnosis import fewest_nodes
 from nimc.run.folder import lengths_of
 from records.acceptance import AcceptanceLimits
@@ -144,7 +144,7 @@ def test_checks_that_want_more_rows_have_longer_lead_ins(tmp_path):
     path.write_text(
         "name: c\nworkloads: [{check: membench, set: {cores: 1, duration_s: 3}, expect: 3.3s}]\n"
     )
-    request = prepare(path, "localhost")
+    request = load_request(path, "localhost")
     (entry,) = request.campaign.cases
     for injector, lead_in_s in (("ucx", 4.29), ("mpi_put", 1.05)):
         crossed = treated(request, ["off", "on"], entry, {"injector": injector})
@@ -171,20 +171,20 @@ def short(tmp_path: Path) -> Path:
 
 
 def test_runs_that_are_made_longer_take_longer(short):
-    stream, hpccg = prepare(short, "localhost").plan().cases
+    stream, hpccg = load_request(short, "localhost").plan().cases
     # 8 s a block; a warm-up and 6 pairs of two runs, of 2 s for STREAM, with 2.1 s before each.
     assert stream.duration_least_s == pytest.approx(8 + 13 * 4.1)
     assert hpccg.duration_least_s == pytest.approx(8 + 13 * 5.1)
     # Without continuous writers they may be short.
     short.write_text(SHORT.format(hpccg="1s").replace("[off, on]", "[off, spin, aa]"))
-    stream, _ = prepare(short, "localhost").plan().cases
+    stream, _ = load_request(short, "localhost").plan().cases
     assert stream.duration_least_s == pytest.approx(8 + 19 * 1.7)
     # A check that cannot be lengthened is refused.
     short.write_text(SHORT.format(hpccg="1.9s"))
     with pytest.raises(
         InputError, match=r"c\.yaml:7: workloads\[1\]\.expect: 1\.9 s found; .*hpcc"
     ):
-        prepare(short, "localhost")
+        load_request(short, "localhost")
 
 
 @pytest.mark.parametrize(
@@ -326,12 +326,12 @@ def test_the_plan_tells_which_factors_change_within_a_block(short, command):
 
 
 def test_the_first_campaigns_keep_their_promises():
-    quick = prepare(ROOT / "campaigns/quick.yaml", "localhost").campaign
+    quick = load_request(ROOT / "campaigns/quick.yaml", "localhost").campaign
     assert sorted(quick.arms) == ["aa", "off", "on", "spin"]
     assert quick.pairs.floor >= 6
     assert made_request(quick, MACHINE).plan().as_dict()["duration_least_s"] < 390
     # As long as in the paper.
-    single = prepare(ROOT / "campaigns/single_node.yaml", "localhost").campaign
+    single = load_request(ROOT / "campaigns/single_node.yaml", "localhost").campaign
     assert single.workloads[0].set["iterations"] == 300
     assert single.pairs.floor >= 10
 

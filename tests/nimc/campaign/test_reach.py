@@ -22,13 +22,13 @@ from analysis.effects.result import Verdict
 from analysis.statistics import evidence
 from analysis.statistics.interval import Estimate, Interval
 from nimc.campaign.cases import evenly_spaced
-from nimc.campaign.prepare import prepare
 from nimc.campaign.reach import (
     Spreads,
     last_spreads,
     reach,
     warnings,
 )
+from nimc.campaign.request import load_request
 from records.campaign import SweepRequest
 from records.checkout import ROOT
 from records.order import pair_order
@@ -66,7 +66,7 @@ def model_follows(sweep: SweepRequest) -> None:
 )
 def test_every_campaign_of_the_project_can_conclude(name, machine):
     """In what it ends in: verdicts, or a model. One host also has the control to surpass."""
-    request = prepare(ROOT / "campaigns" / f"{name}.yaml", machine)
+    request = load_request(ROOT / "campaigns" / f"{name}.yaml", machine)
     planned, campaign = request.plan(), request.campaign
     can_show = reach(planned, campaign, Spreads())
     assert list(warnings(can_show)) == []

@@ -9,7 +9,7 @@ import pytest
 from analysis.subjects.paper import paper
 from nimc.campaign.campaign_file import load_campaign
 from nimc.campaign.plan import block_plan
-from nimc.campaign.prepare import prepare
+from nimc.campaign.request import load_request
 from nimc.campaign.scales import scales
 from nimc.readiness.checks import checks_in
 from records import yaml_file
@@ -51,7 +51,7 @@ def expanded(tmp_path: Path, text: str, machine: Machine = MACHINE) -> Campaign:
 def test_more_nodes_than_agents_were_tried_on_are_refused(tmp_path):
     text = TEXT.replace("8192", "10000")
     with pytest.raises(InputError, match=r"nodes: 10000 and \d+ origins found; allowed: 10000"):
-        prepare(write(tmp_path, text), "minicluster")
+        load_request(write(tmp_path, text), "minicluster")
 
 
 def test_what_each_scale_comes_to(tmp_path):
@@ -182,7 +182,7 @@ def test_scales_beyond_the_machine_are_left_out_with_the_reason(tmp_path, comman
 )  # fmt: skip
 def test_a_mistake_is_reported_with_its_line(tmp_path, old, new, expected):
     with pytest.raises(InputError) as error:
-        prepare(write(tmp_path, TEXT.replace(old, new)), "localhost")
+        load_request(write(tmp_path, TEXT.replace(old, new)), "localhost")
     assert expected in str(error.value)
 
 
@@ -223,7 +223,7 @@ CASES = {
 @pytest.mark.parametrize("name", CASES)
 def test_cases(name):
     machine, expected = CASES[name]
-    campaign = prepare(ROOT / "campaigns" / f"{name}.yaml", machine).campaign
+    campaign = load_request(ROOT / "campaigns" / f"{name}.yaml", machine).campaign
     assert [case.name for case in campaign.cases] == expected
 
 
@@ -232,7 +232,7 @@ def test_one_host_takes_ucx_where_its_own_injector_makes_no_short_writes(tmp_pat
     path = write(tmp_path, f"{text}arms: [off, on, daly]\npairs: {{floor: 6, cap: 6}}\n")
     writers = {
         treatment.name: treatment.writes.injector
-        for treatment in prepare(path, "localhost").treatments["melt"]
+        for treatment in load_request(path, "localhost").treatments["melt"]
         if treatment.writes
     }
     assert writers == {"on": "mpi_put", "daly": "ucx"}

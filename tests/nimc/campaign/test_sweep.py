@@ -6,7 +6,7 @@ from typing import Any
 import pytest
 
 from nimc.campaign.cases import expand
-from nimc.campaign.prepare import prepare
+from nimc.campaign.request import load_request
 from nimc.readiness.checks import CheckVariables
 from records.campaign import Campaign
 from records.checkout import ROOT
@@ -111,13 +111,13 @@ def test_mistakes(tmp_path, entry, text):
     path = tmp_path / "c.yaml"
     path.write_text(f"name: c\nworkloads:\n  - {{{entry}}}\narms: [off, on]\n")
     with pytest.raises(InputError) as error:
-        prepare(path, "localhost")
+        load_request(path, "localhost")
     assert text in str(error.value)
 
 
 def test_campaigns_of_the_project():
     for name in ("contention_model", "contention_model_all", "contention_emulated", "numa"):
-        shipped = prepare(ROOT / "campaigns" / f"{name}.yaml", "localhost").campaign
+        shipped = load_request(ROOT / "campaigns" / f"{name}.yaml", "localhost").campaign
         # Denis, Jeannot and Swartvagher, Table 9: on henri-subnuma's remote side communications
         # keep 0.27: such runs are not rejected.
         assert shipped.verify.min_share < 0.27

@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 
 from nimc.campaign.plan import Request, block_plan
-from nimc.campaign.prepare import prepare
+from nimc.campaign.request import load_request
 from nimc.readiness.matrix import matrix
 from records.errors import InputError
 from tests.messages import assert_message
@@ -37,7 +37,7 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 @pytest.fixture(scope="module")
 def prepared(folder: Path) -> Request:
-    return prepare(folder / "c.yaml", "localhost")
+    return load_request(folder / "c.yaml", "localhost")
 
 
 def test_each_level_of_a_variable_is_a_case(prepared):
@@ -96,7 +96,7 @@ def refusals(tmp_path_factory: pytest.TempPathFactory) -> list[str]:
     entries = "".join(f"  - check: {check}\n" for check in REFUSED)
     (folder / "c.yaml").write_text(f"name: c\nworkloads:\n{entries}arms: [off, on]\n")
     with pytest.raises(InputError) as error:
-        prepare(folder / "c.yaml", "localhost")
+        load_request(folder / "c.yaml", "localhost")
     return str(error.value).replace(f"{folder}/", "").splitlines()
 
 
@@ -117,7 +117,7 @@ def test_a_check_for_no_place_of_the_machine_is_refused(folder):
     path = folder / "far.yaml"
     path.write_text("name: c\nworkloads: [{check: 'third_party.py:elsewhere'}]\narms: [off, on]\n")
     with pytest.raises(InputError) as error:
-        prepare(path, "localhost")
+        load_request(path, "localhost")
     message = str(error.value)
     assert "configs/localhost.py:" in message
     assert "'elsewhere'" in message.partition("; allowed: ")[0]

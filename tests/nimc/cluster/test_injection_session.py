@@ -8,9 +8,9 @@ import pytest
 
 from nimc.cli.inject import exit_code
 from nimc.cluster import injection_session
-from nimc.cluster.injection_session import LOG, Injected, Progress, RequestedWrites
+from nimc.cluster.injection_session import LOG, InjectionOutcome, Progress, RequestedWrites
 from records.errors import InputError, MachineError
-from records.injected import Head
+from records.injected import InjectionHead
 from records.interrupts import Interrupts
 from tests.commands import Command
 from tests.records.machine.made import machine
@@ -163,7 +163,7 @@ def test_outside_an_allocation_a_job_runs_it(
     ],
 )
 def test_the_exit_code(proven: bool, status: int | None, signum: int | None, code: int) -> None:
-    head = Head(
+    head = InjectionHead(
         machine="box",
         commit=None,
         rate="full",
@@ -171,7 +171,7 @@ def test_the_exit_code(proven: bool, status: int | None, signum: int | None, cod
         proven=proven,
         exit_status=status,
     )
-    assert exit_code(Injected(head, signum)) == code
+    assert exit_code(InjectionOutcome(head, signum)) == code
 
 
 @pytest.mark.parametrize(

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from nimc.campaign.prepare import prepare
+from nimc.campaign.request import load_request
 from nimc.cli import hosts, plan, run
 from nimc.readiness.diagnosis import examine
 from reframe_tests.factors import why_missing
@@ -165,7 +165,7 @@ def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     monkeypatch.setattr("nimc.readiness.needs.tools", list)
     monkeypatch.setattr(hosts, "examine", partial(examine, root=tmp_path))
     for command in (plan, run):
-        monkeypatch.setattr(command, "prepare", partial(prepare, root=tmp_path))
+        monkeypatch.setattr(command, "load_request", partial(load_request, root=tmp_path))
     return tmp_path
 
 

@@ -16,7 +16,7 @@ import pytest
 
 from nimc.campaign.campaign_file import load_campaign
 from nimc.campaign.plan import Request
-from nimc.campaign.prepare import prepare
+from nimc.campaign.request import load_request
 from nimc.readiness.checks import checks_in
 from nimc.run import folder as folders
 from nimc.run.folder import (
@@ -41,7 +41,7 @@ from tests.messages import assert_message
 
 @pytest.fixture(scope="module")
 def quick() -> Request:
-    return prepare(ROOT / "campaigns/quick.yaml", "localhost")
+    return load_request(ROOT / "campaigns/quick.yaml", "localhost")
 
 
 @pytest.fixture(scope="module")
@@ -404,7 +404,7 @@ def test_requirements_are_the_treatments_of_each_case_and_limits(tmp_path):
         "name: c\nworkloads: [check: stream, {check: lammps, factors: {rate: [0, 50%, full]}}]\n"
         "arms: [off, on, aa]\nverify: {min_share: 0.25, retries: 3}\n"
     )
-    requirements = requirements_of(prepare(path, "localhost"))
+    requirements = requirements_of(load_request(path, "localhost"))
     assert requirements.cases == {
         "stream": ["off", "on", "aa"],
         "lammps": ["off", "on@rate=50%", "on", "aa"],
@@ -415,7 +415,7 @@ def test_requirements_are_the_treatments_of_each_case_and_limits(tmp_path):
 def test_the_least_share_is_the_machines_unless_the_campaign_has_one(tmp_path):
     path = tmp_path / "c.yaml"
     path.write_text("name: c\nworkloads: [check: stream]\narms: [off, on]\n")
-    requirements = requirements_of(prepare(path, "localhost"))
+    requirements = requirements_of(load_request(path, "localhost"))
     assert requirements.min_share == 0.1  # site/localhost.yaml
 
 

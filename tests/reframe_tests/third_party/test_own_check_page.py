@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from nimc.campaign.plan import block_plan
-from nimc.campaign.prepare import prepare
+from nimc.campaign.request import load_request
 from records.checkout import ROOT
 from tests.literal_docs import section
 from tests.reframe_tests.reframe_call import reframe, succeeded
@@ -100,7 +100,7 @@ def test_a_hook_of_the_check_is_overruled_by_one_of_the_class(folder: Path) -> N
 def test_the_pages_campaign_has_a_case_for_each_value_of_its_variable(folder: Path) -> None:
     (campaign,) = code_blocks("yaml")
     (folder / "campaign.yaml").write_text(campaign)
-    request = prepare(folder / "campaign.yaml", "localhost")
+    request = load_request(folder / "campaign.yaml", "localhost")
     cases = request.plan().cases
     assert [case.case for case in cases] == [
         "contended@num_cpus_per_task=1",

@@ -35,7 +35,7 @@ _TIME_UNITS_S = (86400, 3600, 60, 1)
 _NODELIST = re.compile(r"[A-Za-z0-9][\w.-]*(,[A-Za-z0-9][\w.-]*)*", re.ASCII)
 
 
-def prepare(
+def load_request(
     campaign_file: Path,
     machine_name: str,
     root: Path = checkout.ROOT,
@@ -46,17 +46,17 @@ def prepare(
 
     `nodelist` pins the targets. Without `case_names` all cases run. Raises InputError.
     """
-    return prepare_parsed(yaml_file.load(campaign_file), machine_name, root, nodelist, case_names)
+    return request_of(yaml_file.load(campaign_file), machine_name, root, nodelist, case_names)
 
 
-def prepare_parsed(
+def request_of(
     campaign_yaml: yaml_file.YamlDocument,
     machine_name: str,
     root: Path = checkout.ROOT,
     nodelist: str | None = None,
     case_names: Sequence[str] = (),
 ) -> Request:
-    """As `prepare`, for a campaign whose YAML is parsed already."""
+    """Return the request of a campaign whose YAML is parsed already, as `load_request` does."""
     machine = load_machine(machine_name, root)
     config, checks_folder = root / "configs" / f"{machine_name}.py", root / "reframe_tests"
     if not config.is_file():
@@ -163,8 +163,8 @@ def _check_nodelist(request: Request, nodelist: str) -> None:
         raise InputError(f"--nodelist: machine {machine.name!r} has no Slurm; leave it out")
     if machine.origins.policy == "same_job":
         raise InputError(
-            f"--nodelist: site/{machine.name}.yaml: origins.policy: 'same_job' found, with which"
-            " Slurm chooses the targets; allowed: hetjob, reservation"
+            f"--nodelist: site/{machine.name}.yaml: origins.policy: 'same_job' found;"
+            " allowed: hetjob, reservation, since Slurm chooses the targets of 'same_job'"
         )
     if not _NODELIST.fullmatch(nodelist):
         raise InputError(f"--nodelist: {nodelist!r} found; allowed: names joined with commas")
