@@ -113,14 +113,14 @@ def plan_command(campaign: Path, machine: str, results: Path, details: bool) -> 
 def _omission_lines(request: Request, feasibility: Feasibility) -> list[str]:
     """Return lines that say what cannot run, and why.
 
-    For a workload that runs why_nowhere, the reason stands only in the table of what runs where.
+    For a workload that runs nowhere, the reason stands only in the table of what runs where.
     """
     workload_by_case = {case.name: case.check for case in request.campaign.cases}
     omissions = list(request.omissions)
     for omitted in feasibility.omissions:
         workload = workload_by_case[omitted.case]
         if feasibility.matrix.why_nowhere.get(workload) == omitted.reason:
-            omitted = replace(omitted, reason="runs why_nowhere, as below")
+            omitted = replace(omitted, reason="runs nowhere, as below")
         omissions.append(omitted)
     return omission_lines(omissions)
 

@@ -239,3 +239,12 @@ def test_a_launcher_that_may_not_reach_the_origins_is_named(
     assert all("make -B" in line for line in warnings)
     command("doctor", "--machine", "box", "-v")
     assert ("mpiexec of mpi_put " in " ".join(command.out.split())) == doubted
+
+
+def test_a_workload_that_runs_nowhere_has_its_reason_in_the_table(folder, command):
+    checkout(folder, CONFIG, SITE)
+    command(
+        "plan", write_campaign(folder, "{check: hpccg, expect: 10s}"), "--machine", "box", code=1
+    )
+    assert "left out (runs nowhere, as below): hpccg" in command.out
+    assert command.out.index("no program test_HPCCG") > command.out.index("as below")

@@ -98,11 +98,11 @@ def test_a_program_that_the_site_names_is_looked_for_at_its_path(path: str) -> N
     environment = PartitionEnvironment(
         partition="p", environment="e", features=frozenset(["spack"]), compiler=""
     )
-    named = {"umt": f"{path}/melt", "melt": "/why_nowhere/melt"}
+    named = {"umt": f"{path}/melt", "melt": "/nowhere/melt"}
     offer = Offer(ModuleLoad([], ""), spack_fault="not set up", programs=named)
     assert can_run(OWN, environment, offer) == ("yes", "")
     # In place of the one that Spack would build.
-    assert can_run(PROGRAM, environment, offer) == ("no", "no program /why_nowhere/melt")
+    assert can_run(PROGRAM, environment, offer) == ("no", "no program /nowhere/melt")
     # What only a job can tell is unknown.
     modules_check = CheckVariables(variables=frozenset(), environs=("+modules",), program="theirs")
     environment = PartitionEnvironment(
