@@ -13,7 +13,7 @@ import pytest
 from analysis.questions.question import answer
 from analysis.report.data import load_run
 from analysis.subjects.correlations import CASE_CORRELATIONS, TIME
-from analysis.subjects.paired_roles import MISSES, STALLS
+from analysis.subjects.paired_roles import MEMORY_STALLS, MISSES
 from analysis.subjects.role_changes import CHANGES
 from reframe_tests import conduct
 from tests.analysis.made_counters import CASES, RANKS, counts, with_tool
@@ -65,7 +65,9 @@ def test_every_cell_of_table_iv_has_a_value_of_six_points_and_r_is_that_of_the_c
         (row["treatment"], row["of"], row["role"]): row
         for row in answer(CASE_CORRELATIONS, measured).filter(source="measured").to_dicts()
     }
-    roles = [(TIME, role) for role in (STALLS, *MISSES)] + [(STALLS, role) for role in MISSES]
+    roles = [(TIME, role) for role in (MEMORY_STALLS, *MISSES)] + [
+        (MEMORY_STALLS, role) for role in MISSES
+    ]
     for cell in [(arm, *pair) for arm in ("off", "on") for pair in roles]:
         assert across[cell]["points"] == 6
         assert None not in (across[cell]["r"], across[cell]["p"])
@@ -83,4 +85,4 @@ def test_every_cell_of_table_iv_has_a_value_of_six_points_and_r_is_that_of_the_c
         ]
         points.append(np.median(np.array(runs), axis=0))
     expected = np.corrcoef(np.array(points).T)[0, 1]
-    assert across["on", TIME, STALLS]["r"] == pytest.approx(expected, abs=1e-9)
+    assert across["on", TIME, MEMORY_STALLS]["r"] == pytest.approx(expected, abs=1e-9)
