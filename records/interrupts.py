@@ -44,7 +44,10 @@ def _unignored_stop_signals() -> list[signal.Signals]:
 
 @contextmanager
 def exit_when_stopped() -> Iterator[None]:
-    """Within this context Stopped, after the clean-up, ends the process with a signal's status."""
+    """Within this context, Stopped ends the process with the exit status of a signal.
+
+    The code within cleans up before that.
+    """
     try:
         yield
     except Stopped as stop:
@@ -54,7 +57,10 @@ def exit_when_stopped() -> Iterator[None]:
 
 @contextmanager
 def stopped_after_clean_up() -> Iterator[None]:
-    """Within this context signals that ask to stop raise Stopped, but SIGINT KeyboardInterrupt."""
+    """Within this context, signals that ask to stop raise Stopped.
+
+    SIGINT still raises KeyboardInterrupt.
+    """
 
     def stop(signum: int, _frame: FrameType | None) -> None:
         raise Stopped(signum)
@@ -136,6 +142,6 @@ class Interrupts:
                 pass
 
     def check(self) -> None:
-        """Raises Stopped after a signal."""
+        """Raise Stopped if a signal has arrived."""
         if self.signum is not None:
             raise Stopped(self.signum)

@@ -17,7 +17,7 @@ from analysis.compare.sides import (
     Comparison,
 )
 from analysis.display import figures
-from analysis.display.document import json_file
+from analysis.display.document import json_file_text
 from analysis.report import plots, words
 from analysis.report.plots import DEFAULT_TREATMENT, LEVEL_COLOURS, LEVEL_MARKERS, render_page
 from analysis.statistics.interval import Estimate
@@ -83,7 +83,7 @@ SCHEMA = 3
 def write_page(folder: Path, compared: ComparedSides) -> Path:
     """Write compare.html and compare.json into `folder`, and return the path of the page."""
     make_folder(folder)
-    replace_text(folder / "compare.json", json_file({"schema": SCHEMA, **compared.document()}))
+    replace_text(folder / "compare.json", json_file_text({"schema": SCHEMA, **compared.document()}))
     page = folder / "compare.html"
     replace_text(page, render(compared))
     return page

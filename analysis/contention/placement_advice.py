@@ -1,8 +1,8 @@
 """Advice on where to put data and buffers, and how many cores to use, by a model's equations.
 
-With a number of cores computing, each side has a share on each placement: its rate with both
-running, relative to its best rate alone on any placement. The best placement is the one whose
-smaller share is largest.
+There are two sides: computations on a number of cores, and communications. On each placement, the
+share of a side is its rate while both run, divided by the best rate that it has alone on any
+placement. The best placement is the one whose smaller share is largest.
 """
 
 from __future__ import annotations

@@ -47,7 +47,10 @@ class Table:
 
 
 def formatted_parts(parts: Iterable[str | Tabular], form: Form = "text") -> str:
-    """All parts as text; or in another form only the tables, with a line break at their end."""
+    """The parts in a form: `text` has all of them, the others only the tables.
+
+    A table in one of the others ends with a line break.
+    """
     if form == "text":
         return "\n".join(map(str, parts))
     tables = [part for part in parts if not isinstance(part, str)]
@@ -70,7 +73,7 @@ def formatted_table(form: Form, header: Sequence[str], rows: Iterable[Sequence[s
 
 
 def _harmless_cell(text: str) -> str:
-    """Text for a cell of a spreadsheet, which never takes it for a formula."""
+    """Text for a cell, changed if a spreadsheet would take it for a formula."""
     return f"'{text}" if len(text) > 1 and text.startswith(("=", "+", "-", "@")) else text
 
 
@@ -86,6 +89,6 @@ def json_text(document: Mapping[str, object]) -> str:
     return json.dumps(document, indent=1)
 
 
-def json_file(document: Mapping[str, object]) -> str:
-    """A document as the text of a file, whose figures are written as Python writes them."""
+def json_file_text(document: Mapping[str, object]) -> str:
+    """The text of a file with a document; its figures are written as by Python, not Pydantic."""
     return json.dumps(document, indent=1) + "\n"

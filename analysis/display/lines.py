@@ -28,10 +28,10 @@ def visible(text: str) -> str:
 # Durations and tables.
 
 
-#: Columns of a terminal that every table fits.
+#: Width of the narrowest terminal, in characters, that every table fits.
 WIDTH = 80
 _INDENT = "  "
-_BREAK = " \\"
+_CONTINUATION = " \\"
 #: Stands for a space at which no line is broken; no text has it.
 _KEPT_SPACE = "\0"
 
@@ -53,11 +53,11 @@ def aligned_table(
     left_aligned: Collection[int] = (),
     width: int = WIDTH,
 ) -> str:
-    """A table of text under a header: columns two spaces apart, in at most `width` columns.
+    """A table of text under a header, with lines of at most `width` characters.
 
-    Columns are right-aligned, except those in `left_aligned`. If a row does not fit, its columns
-    are one space apart, or continue in an indented line. A column that is too wide for a line is
-    wrapped.
+    Columns are two spaces apart, and right-aligned, except those in `left_aligned`. If a row does
+    not fit, its columns are one space apart, or continue in an indented line. A column that is too
+    wide for a line is wrapped.
     """
     records = [[one_line(cell) for cell in record] for record in (header, *rows)]
     widths = [max(map(len, column)) for column in zip(*records, strict=True)]
@@ -100,21 +100,21 @@ def _columns_of_lines(widths: Sequence[int], gap: str, width: int) -> list[list[
 
 
 def broken_command(words: Iterable[str], width: int = WIDTH) -> str:
-    """A shell command in lines of at most `width` columns, each but the last with a backslash.
+    """A shell command in lines of at most `width` characters, each but the last with a backslash.
 
     A longer word stands alone in its line.
     """
     lines: list[str] = []
     for word in words:
-        if lines and len(lines[-1]) + 1 + len(word) + len(_BREAK) <= width:
+        if lines and len(lines[-1]) + 1 + len(word) + len(_CONTINUATION) <= width:
             lines[-1] += f" {word}"
         else:
             lines.append(f"{_INDENT if lines else ''}{word}")
-    return f"{_BREAK}\n".join(lines)
+    return f"{_CONTINUATION}\n".join(lines)
 
 
 def wrapped(text: str, width: int = WIDTH) -> str:
-    """Lines of at most `width` columns.
+    """Lines of at most `width` characters.
 
     Longer words, such as paths, are not broken, nor are commands between backticks.
     """

@@ -179,7 +179,7 @@ def _estimate(
         against=reference.name,
         pairs=len(log_times),
         ratio=slowdown(log_times),
-        noise_floor=floor.containing(reference_floor) if floor and reference_floor else None,
+        noise_floor=floor.widened_to(reference_floor) if floor and reference_floor else None,
         unit=treatment.unit,
     )
     return contrast, evidence.p_different(log_times)

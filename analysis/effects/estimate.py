@@ -93,7 +93,7 @@ class StoppingRule:
         """Return whether the interval of the row's slowdown is as narrow as requested."""
         if self.precision is None:
             return True
-        return row.slowdown is not None and row.slowdown.half_width <= self.precision
+        return row.slowdown is not None and row.slowdown.relative_half_width <= self.precision
 
     def depends_on_verdicts(self, pairs: int) -> bool:
         """Return whether the verdicts decide if a case ends at `pairs`: from floor to cap."""
@@ -235,7 +235,7 @@ def _row(
     next_interval = next_allocation(blocks) if treatment.slowdown else None
     if next_interval and treatment.slowdown:
         # Estimates of few allocations may agree by chance.
-        next_interval = next_interval.containing(treatment.slowdown)
+        next_interval = next_interval.widened_to(treatment.slowdown)
     carried = carry_over(treatment.log_times, after_writes(pairs)) if is_effect else None
     runs = samples.filter(pl.col("arm") == treatment.arm).select(_RUN_COLUMNS).collect()
     is_compared = pl.col("arm").is_in([treatment.arm, treatment.baseline])
@@ -352,7 +352,7 @@ def _caveats(
     if carried and carried.shown:
         caveats.append(Note.CARRY_OVER(ratio=estimate_text(carried.ratio), pairs=carried.pairs))
     if row.slowdown and not rule.is_precise(row):
-        width, precision = row.slowdown.half_width, rule.precision
+        width, precision = row.slowdown.relative_half_width, rule.precision
         most = "" if rule.pairs_cap is None else f" (at most {rule.pairs_cap})"
         note = Note.HALF_WIDTH(half_width=width, pairs=row.pairs, most=most, precision=precision)
         caveats.append(note)

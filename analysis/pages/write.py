@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any
 from urllib.parse import quote
 
-from analysis.display.document import json_file
+from analysis.display.document import json_file_text
 from analysis.history.alarms import survey
 from analysis.history.nights import nights_of, read_results
 from analysis.pages.across import MachineHistory, side_by_side
@@ -92,7 +92,7 @@ def write_pages(
     tables = side_by_side(histories)
     states = [machine_state(history, nights.get(history.machine, ())) for history in histories]
     document = {"schema": INDEX_SCHEMA, "states": states, **tables}
-    replace_text(output / _DOCUMENT, json_file(document))
+    replace_text(output / _DOCUMENT, json_file_text(document))
     page = output / _PAGE
     replace_text(page, index_page(states, tables))
     return page

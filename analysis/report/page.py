@@ -12,7 +12,7 @@ from typing import Any
 import polars as pl
 
 from analysis.display import figures
-from analysis.display.document import json_file
+from analysis.display.document import json_file_text
 from analysis.report import words
 from analysis.report.data import CaseData, RunData, load_run, page_rewording, table_of_runs
 from analysis.report.first_sentences import headline, summary
@@ -166,5 +166,5 @@ def write_data(folder: Path, runs: Sequence[RunData]) -> list[Path]:
         if isinstance(content, pl.DataFrame):
             write_table(folder / name, content)
         else:
-            replace_text(folder / name, json_file({"schema": SCHEMA, **content}))
+            replace_text(folder / name, json_file_text({"schema": SCHEMA, **content}))
     return [folder / name for name in files]

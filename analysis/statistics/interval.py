@@ -35,8 +35,8 @@ class Interval(NamedTuple):
         """Return the interval of an estimate; None without an estimate."""
         return cls(estimate.low, estimate.high) if estimate else None
 
-    def containing(self, other: Estimate | Interval) -> Interval:
-        """Return the least interval that encloses this one and the other one, or an estimate's."""
+    def widened_to(self, other: Estimate | Interval) -> Interval:
+        """Return the smallest interval that encloses this one and `other`."""
         return Interval(min(self.low, other.low), max(self.high, other.high))
 
     @property
@@ -69,13 +69,14 @@ class Estimate:
         return Estimate(1 / self.value, 1 / self.high, 1 / self.low)
 
     @property
-    def half_width(self) -> float:
+    def relative_half_width(self) -> float:
         """Half the width of the interval, divided by the value."""
         return (self.high - self.low) / 2 / self.value
 
 
-#: Type of a field, as written -> ending of a key in JSON -> the part of the field that it holds.
-_PARTS = {
+#: Type of a record's field, as its annotation spells it -> the endings of the field's keys in JSON,
+#: each with the part of the field that the key holds.
+_KEY_ENDINGS = {
     "Estimate": {"": "value", "_low": "low", "_high": "high"},
     "Interval": {"_low": "low", "_high": "high"},
 }
@@ -89,7 +90,7 @@ def json_keys(record: Any) -> dict[str, tuple[str, str]]:
     field_and_part_by_key = {}
     for field in fields(record):
         type_name = str(field.type).removesuffix(" | None")
-        for ending, part in _PARTS.get(type_name, {"": ""}).items():
+        for ending, part in _KEY_ENDINGS.get(type_name, {"": ""}).items():
             field_and_part_by_key[f"{field.name}{ending}"] = (field.name, part)
     return field_and_part_by_key
 

@@ -18,20 +18,21 @@ from records import clock, processes
 
 #: Shortest period, seconds.
 _SHORTEST_PERIOD_S = 0.02
-#: A period is longer if this many messages take longer at full rate.
+#: A period lasts at least as long as this number of messages at full rate.
 _PERIOD_MESSAGES = 4
 #: Longest period, seconds: a reported interval of a second then has several periods.
 _LONGEST_PERIOD_S = 0.2
 #: Shortest time for which the process is resumed, seconds: the resolution of timers.
 _SHORTEST_RUN_S = 0.0005
-#: Bytes that are late are made up for if that takes no longer than this at full rate, seconds.
+#: Most late bytes that are made up for, as the time that they take at full rate, seconds.
 _LONGEST_DEBT_S = 0.5
 #: A report corrects the full rate only if the process ran for at least this time, seconds.
-_CORRECTING_RUN_S = 0.05
+_SHORTEST_CORRECTING_RUN_S = 0.05
 #: How early a timer may end: this share of a period.
 _EARLY_SHARE = 0.02
-#: Largest share of headers in the bytes that a device counts. If a report differs by more, it is
-#: about another time: the writer was suspended after it had measured and before it printed.
+#: Largest share of headers in the bytes that a device counts. If a report differs from the count by
+#: more, it is wrong: the writer was suspended after it had measured and before it printed, so that
+#: the report is about an earlier time.
 _HEADER_SHARE = 0.1
 
 
@@ -67,14 +68,14 @@ class Pacer:
         process: asyncio.subprocess.Process,
         pace: Pace,
         full_b_s: float,
-        passed_b: Callable[[], float | None] = lambda: None,
+        read_passed_b: Callable[[], float | None] = lambda: None,
     ) -> None:
-        """`passed_b` returns the bytes that the origin's device has counted; None if unknown."""
+        """`read_passed_b` returns the bytes that the origin's device counted; None if unknown."""
         self._process = process
         self._pace = pace
         #: The process's rate while it runs; each report corrects it.
         self._full_b_s = full_b_s
-        self._passed_b = passed_b
+        self._read_passed_b = read_passed_b
         self._begin()
 
     def _begin(self) -> None:
@@ -86,7 +87,7 @@ class Pacer:
         #: When its present run began, Unix time; None while it is suspended.
         self._resumed_s: float | None = None
         #: Bytes that its device had counted at the last report.
-        self._passed_at_report_b = self._passed_b()
+        self._passed_at_report_b = self._read_passed_b()
 
     @property
     def written_b(self) -> float:
@@ -113,10 +114,10 @@ class Pacer:
             bytes_b *= ran_s / (unpaced_s + ran_s)
         if counted_b is not None and abs(bytes_b - counted_b) > _HEADER_SHARE * counted_b:
             bytes_b = counted_b
-        if ran_s >= _CORRECTING_RUN_S and bytes_b > 0:
+        if ran_s >= _SHORTEST_CORRECTING_RUN_S and bytes_b > 0:
             self._full_b_s = (self._full_b_s + bytes_b / ran_s) / 2
         self._settled_b += bytes_b
-        self._passed_at_report_b = self._passed_b()
+        self._passed_at_report_b = self._read_passed_b()
 
     async def run(self) -> None:
         """Pace the process until it ends or this is cancelled; it is left running."""
@@ -161,7 +162,7 @@ class Pacer:
 
     def _counted_b(self) -> float | None:
         """Return the bytes that its device has counted since the last report; None if unknown."""
-        passed_b = self._passed_b()
+        passed_b = self._read_passed_b()
         if passed_b is None or self._passed_at_report_b is None:
             return None
         return passed_b - self._passed_at_report_b

@@ -23,7 +23,7 @@ from analysis.contention.evaluate import (
 )
 from analysis.contention.parameters import Model, placements, predict
 from analysis.contention.sweep import Sweep
-from analysis.display.document import Table, json_file
+from analysis.display.document import Table, json_file_text
 from analysis.display.figures import NO_FIGURE, quantity
 from analysis.display.lines import Line, visible, wrapped
 from analysis.samples.integrity import require_sound
@@ -88,7 +88,7 @@ def fit_command(sweep_file: Path, output: Path | None, **run_options: Any) -> An
     """Fit a model to a sweep (JSON, or a run)."""
     model = calibrate(_load_sweep(sweep_file, **run_options)).model
     if output is not None:
-        replace_text(output, json_file(model.as_dict()))
+        replace_text(output, json_file_text(model.as_dict()))
     return Answer(model.as_dict(), _in_80_columns(page.fit_parts(model)), schema=4)
 
 

@@ -13,7 +13,7 @@ from datetime import date
 from pathlib import Path
 from typing import Any, Literal, get_args
 
-from analysis.display.document import json_file
+from analysis.display.document import json_file_text
 from analysis.effects.result import Verdict
 from nimc.run.runner import Failure
 from records.errors import InputError
@@ -81,7 +81,7 @@ class Summary:
     @property
     def text(self) -> str:
         """The text of its file."""
-        return json_file(self.as_dict())
+        return json_file_text(self.as_dict())
 
     def as_dict(self) -> dict[str, Any]:
         """The summary as in JSON."""

@@ -130,7 +130,7 @@ def transparent_huge_pages(root: Path) -> str | None:
     return current[1] if current else None
 
 
-#: Value of `kernel.numa_balancing` -> its meaning; a kernel without the setting has no balancing.
+#: Value of `kernel.numa_balancing` -> its meaning.
 _BALANCING = {"0": "off", "1": "on", "2": "memory tiering", "3": "on, memory tiering"}
 
 
@@ -164,12 +164,12 @@ def iommu(root: Path) -> str | None:
 # can read registers; what cannot be read is None.
 
 
-#: Register with the ways of the last-level cache that devices write to, and the processors that
-#: have it (Farshin et al., ATC 2020).
-_DDIO_WAYS, _DDIO_MODEL = 0xC8B, "GenuineIntel-6-85-"
-#: Register of the hardware prefetchers, and the processors that have it. Each bit that is set turns
-#: one prefetcher off.
-_PREFETCH, _PREFETCH_MODEL = 0x1A4, "GenuineIntel-6-"
+#: Register with the ways of the last-level cache that devices write to, and the start of the
+#: identities of processors that have it (Farshin et al., ATC 2020).
+_DDIO_REGISTER, _DDIO_PROCESSORS = 0xC8B, "GenuineIntel-6-85-"
+#: Register of the hardware prefetchers, and the start of the identities of processors that have it.
+#: Each bit that is set turns one prefetcher off.
+_PREFETCHER_REGISTER, _PREFETCHER_PROCESSORS = 0x1A4, "GenuineIntel-6-"
 #: The prefetchers, by the number of their bit.
 _PREFETCHERS = ("L2", "L2 adjacent line", "L1", "L1 stride")
 _REGISTER_B = 8
@@ -177,15 +177,18 @@ _SCHEMATA_LINE = re.compile(r"[A-Z0-9_]{1,16}: *[0-9]{1,4}=[0-9A-Za-z; =]{1,4096
 
 
 def ddio(root: Path) -> str | None:
-    """Return the mask of the cache ways that devices write to, hexadecimal; all if they differ."""
-    masks = _register_values(root, _DDIO_WAYS, _DDIO_MODEL)
+    """Return the mask of the cache ways that devices write to, hexadecimal.
+
+    If CPUs have different masks, all are named.
+    """
+    masks = _register_values(root, _DDIO_REGISTER, _DDIO_PROCESSORS)
     return ", ".join(f"{mask:x}" for mask in masks) or None
 
 
 def prefetchers(root: Path) -> str | None:
     """Return `all on`, or the prefetchers that are off; several texts if CPUs differ."""
     states = []
-    for value in _register_values(root, _PREFETCH, _PREFETCH_MODEL):
+    for value in _register_values(root, _PREFETCHER_REGISTER, _PREFETCHER_PROCESSORS):
         off = [name for bit, name in enumerate(_PREFETCHERS) if value >> bit & 1]
         states.append(f"off: {', '.join(off)}" if off else "all on")
     return " | ".join(states) or None
@@ -395,15 +398,16 @@ def _socket(folder: Path, cpu: int) -> str:
 
 def _first_cpus_of_cores(folder: Path, cpus: list[int], processor: str) -> list[int]:
     """Return the first CPU of each core; a CPU whose core is unknown counts as a core."""
-    has_compute_units = processor.startswith(_COMPUTE_UNITS)
-    first: dict[tuple[str, ...], int] = {}
+    has_compute_units = processor.startswith(_PROCESSORS_WITH_COMPUTE_UNITS)
+    first_cpus: dict[tuple[str, ...], int] = {}
     for cpu in cpus:
-        first.setdefault(_core_key(folder, cpu, has_compute_units), cpu)
-    return list(first.values())
+        first_cpus.setdefault(_core_key(folder, cpu, has_compute_units), cpu)
+    return list(first_cpus.values())
 
 
-#: Processors of AMD's family 15h. For the kernel, cores of a compute unit are threads of one core.
-_COMPUTE_UNITS = "AuthenticAMD-21-"
+#: Start of the identities of AMD's family 15h. To the kernel, the cores of one of its compute units
+#: are threads of one core.
+_PROCESSORS_WITH_COMPUTE_UNITS = "AuthenticAMD-21-"
 
 
 def _core_key(folder: Path, cpu: int, has_compute_units: bool) -> tuple[str, ...]:
@@ -487,20 +491,22 @@ def _caches(folder: Path, cpus: list[int]) -> tuple[list[Cache], int | None, int
         for path in (folder / f"cpu{cpu}/cache").glob("index[0-9]*"):
             level = number(_read(path / "level"))
             if _read(path / "type") != "Instruction" and level:
-                shared = _cpu_set(path, "shared_cpu") or str(cpu)
+                sharers = _cpu_set(path, "shared_cpu") or str(cpu)
                 # The kernel writes sizes as `32768K`.
-                sizes_kib[level, shared] = number(_read(path / "size")[:-1])
+                sizes_kib[level, sharers] = number(_read(path / "size")[:-1])
     last_level = max((level for level, _ in sizes_kib), default=0)
-    last_kib = {shared: kib for (level, shared), kib in sizes_kib.items() if level == last_level}
+    last_level_sizes_kib = {
+        sharers: size_kib for (level, sharers), size_kib in sizes_kib.items() if level == last_level
+    }
     caches = [
-        Cache(last_level, kib * _KIB, _cpu_numbers(shared))
-        for shared, kib in last_kib.items()
-        if kib
+        Cache(last_level, size_kib * _KIB, _cpu_numbers(sharers))
+        for sharers, size_kib in last_level_sizes_kib.items()
+        if size_kib
     ]
-    all_known = caches and len(caches) == len(last_kib)
+    all_known = caches and len(caches) == len(last_level_sizes_kib)
     total_b = sum(cache.size_b for cache in caches) if all_known else None
-    l2_sizes_b = [kib * _KIB for (level, _), kib in sizes_kib.items() if level == 2 and kib]
-    return caches, total_b, min(l2_sizes_b, default=None)
+    l2_sizes_kib = [size_kib for (level, _), size_kib in sizes_kib.items() if level == 2]
+    return caches, total_b, min((size * _KIB for size in l2_sizes_kib if size), default=None)
 
 
 def _cpu_model(root: Path) -> str:

@@ -122,7 +122,7 @@ def partitions(scontrol_output: str) -> list[SlurmPartition]:
                 SlurmPartition(
                     name=name,
                     is_default=fields.get("Default") == "YES",
-                    limit_s=limit_s(fields.get("MaxTime", "")),
+                    limit_s=time_limit_s(fields.get("MaxTime", "")),
                     gives_whole_nodes=_gives_whole_nodes(fields),
                     node_count=node_count,
                     cpus_per_node=_limit(fields, "MaxCPUsPerNode"),
@@ -156,7 +156,7 @@ def _limit(fields: Mapping[str, str], name: str) -> int | None:
     return number(fields.get(name, "")) or None
 
 
-def limit_s(limit: str) -> int | None:
+def time_limit_s(limit: str) -> int | None:
     """A time limit in seconds; None if there is none, or it cannot be read."""
     match = _TIME_LIMIT.fullmatch(limit)
     if match is None:

@@ -27,8 +27,9 @@ _UNITS = {"GBytes": ("B", 1e9), "": ("count", 1.0)}
 _RATIOS = re.compile(r"CPI|IPC|ratio|rate", re.IGNORECASE)
 _TABLE = re.compile(r"TABLE,Group 1 (Raw|Metric),")
 
-#: Arguments: folder, group, application. The rank counts on all CPUs that it may use.
-_START = (
+#: Shell script that starts a rank of the application with LIKWID, which counts on all CPUs that the
+#: rank may use. Arguments: folder, group, application.
+_RANK_SCRIPT = (
     'cpus=$(while read -r name value; do [ "$name" = Cpus_allowed_list: ] && echo "$value"; done'
     f' < /proc/self/status); out="$1/rank-{RANK}.csv" group=$2; shift 2;'
     ' exec likwid-perfctr -c "$cpus" -g "$group" -o "$out" sh -c \'"$@"; exit $?\' likwid "$@"'
@@ -44,8 +45,8 @@ class Likwid(Tool):
 
     def wrap(self, launcher: Sequence[str], application: Sequence[str]) -> list[str]:
         """See the interface."""
-        start = (base.first_of_node(2) if self._scope == "node" else "") + _START
-        return [*launcher, "sh", "-c", start, "likwid", FOLDER, self._group, *application]
+        script = (base.first_of_node(2) if self._scope == "node" else "") + _RANK_SCRIPT
+        return [*launcher, "sh", "-c", script, "likwid", FOLDER, self._group, *application]
 
     def parse(self, folder: Path, ranks: int) -> list[CounterRow]:
         """See the interface."""

@@ -26,10 +26,11 @@ from reframe_tests.tools.base import FOLDER, CounterRow, Tool, ToolError, parsed
 LIBRARY = "libmpiP.so"
 #: One stack frame per call site; mpiP lists ranks only with their call sites.
 _STACK_OPTION = "-k 1"
-#: Arguments: folder, application. mpiP splits its options at commas and blanks, and the name of a
-#: folder may contain some. So the shell opens the folder under a free descriptor, and mpiP gets the
-#: descriptor's path. `eval` runs `exec 9<"$1"`, since the shell takes no variable before `<`.
-_START = (
+#: Shell script that starts a rank of the application with mpiP. Arguments: folder, application.
+#: mpiP splits its options at commas and blanks, and the name of a folder may contain some. So the
+#: shell opens the folder under a free descriptor, and mpiP gets the descriptor's path. `eval` runs
+#: `exec 9<"$1"`, since the shell takes no variable before `<`.
+_RANK_SCRIPT = (
     "for fd in 9 8 7 6 5 4 3; do [ -e /proc/self/fd/$fd ] || break; done;"
     """ eval "exec $fd"'<"$1"'; shift;"""
     f' exec env LD_PRELOAD="{LIBRARY}${{LD_PRELOAD:+:$LD_PRELOAD}}"'
@@ -122,7 +123,7 @@ class Mpip(Tool):
 
     def wrap(self, launcher: Sequence[str], application: Sequence[str]) -> list[str]:
         """See the interface. The library is preloaded into the application, not the launcher."""
-        return [*launcher, "sh", "-c", _START, self.name, FOLDER, *application]
+        return [*launcher, "sh", "-c", _RANK_SCRIPT, self.name, FOLDER, *application]
 
     def parse(self, folder: Path, ranks: int) -> list[CounterRow]:
         """See the interface."""

@@ -47,10 +47,11 @@ GROUPS = {
 }
 _SOURCE = Path(__file__).with_name("papi_shim.c")
 _FLAGS = ("-O2", "-std=c11", "-D_DEFAULT_SOURCE", "-Wall", "-Wextra", "-Werror", "-shared", "-fPIC")
-#: Each rank has a folder of its own, since PAPI renames a folder of results that exists.
-#: Arguments: folder, events, shim, `without_mpi` (1 to count the whole program, or empty to count
-#: between MPI_Init and MPI_Finalize), application.
-_START = (
+#: Shell script that starts a rank of the application with PAPI. Each rank has a folder of its own,
+#: since PAPI renames a folder of results that exists. Arguments: folder, events, shim,
+#: `without_mpi` (1 to count the whole program, or empty to count between MPI_Init and
+#: MPI_Finalize), application.
+_RANK_SCRIPT = (
     f'out="$1/rank-{RANK}"; mkdir -p "$out"; events=$2 shim=$3 without_mpi=$4; shift 4;'
     ' exec env PAPI_EVENTS="$events" PAPI_OUTPUT_DIRECTORY="$out"'
     ' ${without_mpi:+NIMC_PAPI_WHOLE=1} LD_PRELOAD="$shim${LD_PRELOAD:+:$LD_PRELOAD}" "$@"'
@@ -68,7 +69,7 @@ class Papi(Tool):
         """See the interface. Compiles the shim if needed; raises InputError if that fails."""
         without_mpi = "" if launcher else "1"
         arguments = [FOLDER, ",".join(self._events), str(shim()), without_mpi]
-        return [*launcher, "sh", "-c", _START, "papi", *arguments, *application]
+        return [*launcher, "sh", "-c", _RANK_SCRIPT, "papi", *arguments, *application]
 
     def parse(self, folder: Path, ranks: int) -> list[CounterRow]:
         """See the interface."""
@@ -123,7 +124,8 @@ def shim() -> Path:
     """Return the path of the shim in the user's cache; compile it if it is not there yet.
 
     Each version of its source has a file there. Raises InputError if there is no cache or compiler,
-    or, with the compiler's first line, if the shim does not compile, as without PAPI.
+    or if the shim does not compile, for example without PAPI. Then the error has the first line of
+    the compiler's output.
     """
     source = _SOURCE.read_bytes()
     try:

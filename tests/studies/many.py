@@ -167,7 +167,7 @@ class ManyNights:
             for night, row in zip(left.tolist(), self._rows(left, interim.pairs), strict=True):
                 says = {name for name, nights in shown.items() if nights[night, number]}
                 verdicts[night] = verdict = verdict_of(row, says, MIN_VALUES)
-                half = row.slowdown.half_width if row.slowdown else np.inf
+                half = row.slowdown.relative_half_width if row.slowdown else np.inf
                 if not verdict.needs_pairs and (precision is None or half <= precision):
                     pairs[night], is_open[night] = interim.pairs, False
         return verdicts, pairs

@@ -43,7 +43,7 @@ def test_the_interval_is_the_narrowest_that_reaches_the_confidence(n: int) -> No
 def test_an_estimate_lies_within_its_interval_and_is_printed_with_it() -> None:
     with pytest.raises(ValueError, match="outside"):
         Estimate(2.0, 1.0, 1.5)
-    assert Estimate(2.0, 1.5, 2.5).half_width == 0.25  # relative to the value
+    assert Estimate(2.0, 1.5, 2.5).relative_half_width == 0.25  # relative to the value
     assert ends_text(Estimate(1.3512, 1.3212, 1.3821)) == "1.321-1.382"
     assert (ends_text(None), estimate_text(None)) == ("-", "-")
     # Three decimals up to a width of a twentieth.

@@ -253,7 +253,10 @@ def test_what_slurm_prints():
     settings = parse.settings(read("config.txt"))
     assert (settings["AllowSpecResourcesUsage"], settings["ClusterName"]) == ("No", "minicluster")
     assert parse.mpi_types(read("mpi_list.txt")) == ["pmix", "none", "cray_shasta", "pmi2"]
-    assert (parse_nodes.limit_s("2-01:02:03"), parse_nodes.limit_s("UNLIMITED")) == (176523, None)
+    assert (parse_nodes.time_limit_s("2-01:02:03"), parse_nodes.time_limit_s("UNLIMITED")) == (
+        176523,
+        None,
+    )
     # The default partition comes first, and those that run no jobs do not come.
     rows = [
         "a Default=NO State=UP TotalNodes=1",
