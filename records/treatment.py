@@ -38,8 +38,8 @@ class Writes:
     #: Writers to each target; None: as many writers as there are targets or origins, whichever is
     #: more.
     clients: int | None = None
-    #: Queue pairs of each writer. None: as many as raise its rate, which is tried while its
-    #: uncontended rate is measured.
+    #: Queue pairs of each writer. None: queue pairs are added until they no longer raise the
+    #: uncontended rate.
     queue_pairs: int | None = 1
     #: Further options for both ends of the program.
     options: tuple[str, ...] = ()
@@ -58,7 +58,7 @@ class Writes:
         """The same writes, not throttled."""
         return replace(self, rate_b_s=None, rate_share=None)
 
-    def asked_b_s(self, full_b_s: float | None) -> float | None:
+    def requested_rate_b_s(self, full_b_s: float | None) -> float | None:
         """Requested rate, bytes per second; None: full rate. `full_b_s`: uncontended full rate."""
         if self.rate_share is None or full_b_s is None:
             return self.rate_b_s

@@ -24,13 +24,13 @@ SOURCE = Path(sys.prefix) / "share/doc/reframe-hpc/examples/tutorial/stream/src/
 SOURCE_SHA256 = "a52bae5e175bea3f7832112af9c085adab47117f7d2ce219165379849231692b"
 #: Header with which a run, not the compiler, sets the number of iterations.
 _ITERATIONS_HEADER = Path(__file__).parent / "src/stream/iterations.h"
-#: Arrays of doubles that STREAM allocates.
-_ARRAYS = 3
+#: Number of arrays of doubles that STREAM allocates.
+_ARRAY_COUNT = 3
 _DOUBLE_B = 8
 #: Least size of an array by STREAM's rule, as a multiple of all last-level caches.
 _MIN_LLC_MULTIPLE = 4.0
 #: Largest static data of the compiler's default memory model.
-_DEFAULT_MODEL_B = 2**31 - 2**26
+_MAX_DEFAULT_STATIC_B = 2**31 - 2**26
 
 
 @rfm.simple_test
@@ -58,7 +58,7 @@ class stream(rfm.RegressionTest, CompiledMixin, WorkingSetMixin, NimcMixin):
     #: Largest size of an array, such as `128MiB`, to save time; empty sets no limit.
     array_most = variable(str, value="")
 
-    def array_size(self):
+    def elements_and_multiple(self):
         """Return the number of elements of an array, and its requested multiple of the caches.
 
         The size comes from the working set, if one is chosen, or else from `llc_multiple`. Memory
@@ -66,31 +66,31 @@ class stream(rfm.RegressionTest, CompiledMixin, WorkingSetMixin, NimcMixin):
         """
         try:
             llc_b = self.machine.llc_b()
-            chosen_b = self.chosen_working_set_b(_ARRAYS * _DOUBLE_B)
-            max_b = self.machine.memory_share * self.machine.memory_b() / _ARRAYS
+            chosen_b = self.chosen_working_set_b(_ARRAY_COUNT * _DOUBLE_B)
+            max_b = self.machine.memory_share * self.machine.memory_b() / _ARRAY_COUNT
             if self.array_most:
                 max_b = min(max_b, size_b(self.array_most, f"{self.name}.array_most"))
         except InputError as error:
             raise ReframeError(str(error)) from None
         multiple = self.llc_multiple
         if chosen_b is not None:
-            multiple = self.app_cores * chosen_b / _ARRAYS / llc_b
+            multiple = self.app_cores * chosen_b / _ARRAY_COUNT / llc_b
         return int(min(multiple * llc_b, max_b) / _DOUBLE_B), multiple
 
     def spack_environment(self):
         """Return the environment for this size of the arrays, which is a variant of the recipe."""
-        return f"{self.stack}@{self.array_size()[0]}"
+        return f"{self.stack}@{self.elements_and_multiple()[0]}"
 
     @run_before("compile")
     def size_arrays(self):
         """Set the size of the arrays; add a note if it is below STREAM's rule."""
-        self.elements, multiple = self.array_size()
+        self.elements, multiple = self.elements_and_multiple()
         array_b = _DOUBLE_B * self.elements
         llc_b = self.machine.llc_b()
-        self.arrays_b = float(_ARRAYS * array_b)
+        self.arrays_b = float(_ARRAY_COUNT * array_b)
         sizes = {"array_mib": array_b / 2**20, "llc_mib": llc_b / 2**20}
-        if multiple * _ARRAYS <= 1:
-            self.notes = [*self.notes, Note.STREAM_IN_CACHE(arrays=_ARRAYS, **sizes)]
+        if multiple * _ARRAY_COUNT <= 1:
+            self.notes = [*self.notes, Note.STREAM_IN_CACHE(arrays=_ARRAY_COUNT, **sizes)]
         elif self.elements < int(_MIN_LLC_MULTIPLE * llc_b / _DOUBLE_B):
             self.notes = [*self.notes, Note.STREAM_SMALL(**sizes)]
 
@@ -121,7 +121,7 @@ class stream(rfm.RegressionTest, CompiledMixin, WorkingSetMixin, NimcMixin):
             "-include",
             shlex.quote(str(_ITERATIONS_HEADER)),
         ]
-        if self.arrays_b > _DEFAULT_MODEL_B:
+        if self.arrays_b > _MAX_DEFAULT_STATIC_B:
             self.build_system.cflags += ["-fno-pie", "-no-pie", "-mcmodel=large"]
 
     def lay_out(self):

@@ -1,8 +1,8 @@
 """The sample run, which README, the tutorial and the docs site show: its files and its picture.
 
 `python -m scripts.sample_run` draws docs/report.png from docs/sample-run/. Given the folder of a
-finished run, it first makes that run the sample, without its logs and with another path of its
-checkout.
+finished run, it first copies that run to docs/sample-run/. The copy has no logs, and another path
+stands for that of the checkout.
 """
 
 from __future__ import annotations
@@ -22,10 +22,10 @@ from scripts.browser import CHROMIUM, LIGHT
 from scripts.rechain import rechain
 
 ROOT = Path(__file__).parents[1]
-SAMPLES = ROOT / "docs/sample-run"
+SAMPLE_RUN_PARENT = ROOT / "docs/sample-run"
 PICTURE = ROOT / "docs/report.png"
 #: Folders of a run that its report needs.
-_PARTS = ("samples", "counters", "provenance")
+_NEEDED_FOLDERS = ("samples", "counters", "provenance")
 #: Path that replaces the path of the checkout.
 _CHECKOUT = "/home/user/nimc"
 #: Width and height of the picture, pixels: it shows the page to the end of its summary.
@@ -34,20 +34,23 @@ _SIZE = 1200, 690
 
 def sample_run() -> Path:
     """Return the folder of the sample run; there is only one."""
-    (run,) = (path for path in SAMPLES.iterdir() if path.is_dir())
+    (run,) = (path for path in SAMPLE_RUN_PARENT.iterdir() if path.is_dir())
     return run
 
 
-def replace_sample(run: Path) -> None:
-    """Make a finished run the sample; its records are chained again, since paths in them change."""
+def replace_sample_run(run: Path) -> None:
+    """Replace the sample run by a finished run.
+
+    The records of the copy are chained again, since paths in them change.
+    """
     checkout = load_call(run, "").folder
     assert checkout, "the run does not say where its checkout is"
-    shutil.rmtree(SAMPLES, ignore_errors=True)
-    copy = SAMPLES / run.name
+    shutil.rmtree(SAMPLE_RUN_PARENT, ignore_errors=True)
+    copy = SAMPLE_RUN_PARENT / run.name
     copy.mkdir(parents=True)
     shutil.copy(run / "run.json", copy)
-    for part in _PARTS:
-        shutil.copytree(run / part, copy / part)
+    for name in _NEEDED_FOLDERS:
+        shutil.copytree(run / name, copy / name)
     new_digests = {
         path.stem: _replace_checkout(path, str(checkout))
         for path in (copy / "provenance").iterdir()
@@ -88,5 +91,5 @@ def draw_picture() -> None:
 
 if __name__ == "__main__":
     for name in sys.argv[1:]:
-        replace_sample(Path(name).resolve())  # `latest` is a link
+        replace_sample_run(Path(name).resolve())  # `latest` is a link
     draw_picture()

@@ -48,7 +48,7 @@ class Verdict(str, Enum):
         return self in (Verdict.EMULATED, Verdict.SLOWER, Verdict.CONTENTION)
 
     @property
-    def is_not_compared(self) -> bool:
+    def allows_no_statement(self) -> bool:
         """Return whether the runs allow no statement on the effect, not even that there is none."""
         return self in (
             Verdict.TOO_FEW_PAIRS,
@@ -62,7 +62,7 @@ class Verdict(str, Enum):
 class PValues:
     """P values of statements on one effect, over its interim analyses.
 
-    They are not adjusted for other effects. A small value shows the statement.
+    They are not adjusted for other effects. The smaller a value, the surer its statement.
     """
 
     #: The typical run is slower than off.
@@ -116,7 +116,8 @@ class Result:
     baseline: str
     #: Factor -> level.
     factors: dict[str, Level] = field(default_factory=dict)
-    #: Which figures of merit are better: it decides which one a ratio is divided by.
+    #: Whether a lower or a higher figure of merit is better. Ratios are formed so that above 1 is
+    #: slower.
     better: Better
     #: The baseline is slower than the site file expects.
     slower_than_reference: bool = False
@@ -124,7 +125,8 @@ class Result:
     margin: float = MARGIN
     #: Processors took part in the writes.
     emulated: bool = False
-    #: Standard deviations of these figures of merit / their means, baseline and treatment.
+    #: Standard deviation / mean of the figures of merit of the runs that count, baseline and
+    #: treatment.
     off_spread: float | None = None
     on_spread: float | None = None
     #: The effect against the control, within pairs: time under the treatment / under the control.
@@ -141,7 +143,7 @@ class Result:
     carry_over: Estimate | None = None
     #: P values, not adjusted for other effects; None unless it is an effect with six pairs or more.
     p: PValues | None = None
-    #: Hypotheses of the campaign, over which the verdict holds.
+    #: Number of hypotheses of the campaign. The error of the verdict is bounded over all of them.
     family: int = 1
 
     @property

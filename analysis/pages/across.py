@@ -26,7 +26,7 @@ Row = dict[str, Any]
 _LINK_RATES_B_S = {"QDR IB": 4e9, "FDR IB": 6.8e9}
 #: The workload of Table II and figure 1, and the treatments compared.
 _STREAM, _OFF, _ON = "stream", "off", "on"
-_SILENT_VERDICTS = [verdict.value for verdict in Verdict if verdict.is_not_compared]
+_SILENT_VERDICTS = [verdict.value for verdict in Verdict if verdict.allows_no_statement]
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -182,7 +182,7 @@ def _headline_opening(rows: Sequence[Result]) -> tuple[str, set[Verdict]]:
         return f"Faster under network {traffic}", verdicts
     if verdicts <= _LOST_CORE_VERDICTS:
         return "Slower, but lost cores may explain it", set()
-    if all(verdict.is_not_compared for verdict in verdicts):
+    if all(verdict.allows_no_statement for verdict in verdicts):
         return "No verdict yet", set()
     return "No slowdown is shown", set()
 

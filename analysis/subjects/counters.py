@@ -25,9 +25,9 @@ from records.units import plural
 def _counters(run: RunData) -> pl.DataFrame:
     """Medians of all counts in the order of treatments, without nodes' counts that are always 0."""
     labels = pl.col("case", "arm", "tool", "event", "unit", "state").cast(pl.String)
-    is_used = (pl.col("value") != 0).any().over("case", "tool", "event")
+    is_ever_nonzero = (pl.col("value") != 0).any().over("case", "tool", "event")
     rows = counter_medians(run.counters).with_columns(labels)
-    rows = rows.filter(IS_TOOL_COUNT | ((pl.col("tool") == NODE_TOOL) & is_used))
+    rows = rows.filter(IS_TOOL_COUNT | ((pl.col("tool") == NODE_TOOL) & is_ever_nonzero))
     arms = in_table_order(rows["arm"].unique(maintain_order=True))
     positions = {arm: position for position, arm in enumerate(arms)}
     return rows.sort(pl.col("arm").replace_strict(positions, default=0), maintain_order=True)
@@ -66,7 +66,7 @@ def _roles_without_value(run: RunData) -> list[dict[str, Any]]:
     """Roles that have no value in some runs, with the state of their counts."""
     values = values_of_roles(run).filter(pl.col("value").is_null()).select("role", "state")
     return [
-        {"what": role, "where": "some run or all", "reason": _WHY_UNUSED.get(state, state)}
+        {"what": role, "where": "some or all runs", "reason": _WHY_UNUSED.get(state, state)}
         for role, state in values.unique(maintain_order=True).rows()
     ]
 

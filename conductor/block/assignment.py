@@ -105,7 +105,7 @@ class Assignment:
                 address=addresses[target],
                 port=_FIRST_PORT + (first_offset + index) % _N_PORTS,
                 queue_pairs=queue_pairs,
-                rate_b_s=writes.asked_b_s(full_rates_b_s[index]),
+                rate_b_s=writes.requested_rate_b_s(full_rates_b_s[index]),
                 full_b_s=full_rates_b_s[index],
                 device=devices[index % len(devices)],
             )

@@ -1,7 +1,7 @@
 """Judges a run by its series: whether it counts, and if not, why. Pure.
 
-The conductor judges each run, and `nimc verify` judges stored runs again. A value that a machine
-cannot read rejects no run. Neither does a limit of None.
+The conductor judges each run, and `nimc verify` judges stored runs again. No run is
+rejected for a value that a machine cannot read, or by a limit that is None.
 """
 
 from __future__ import annotations
@@ -81,8 +81,7 @@ def _disturbances(
     if series.stood_still_s > limits.pause_s:
         yield f"the conductor did not run for {series.stood_still_s:.1f} s"
     if abs(series.clock_moved_s) > limits.pause_s:
-        moved = f"{series.clock_moved_s:+.1f} s"
-        yield f"the wall clock moved by {moved} against the monotonic clock"
+        yield (f"the wall clock moved by {series.clock_moved_s:+.1f} s against the monotonic clock")
     for condition, node in zip(conditions, series.nodes, strict=True):
         yield from exceeded_limits(condition, node, limits)
     if series.ran:

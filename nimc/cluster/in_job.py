@@ -30,7 +30,7 @@ from nimc.readiness.reframe_config import (
     target_partitions,
 )
 from nimc.run.runner import reported_cases, why_failed
-from nimc.run.session import LOOK_PREFIX, run_session
+from nimc.run.session import LOOK_FOLDER_PREFIX, run_session
 from records import processes
 from records.block_plan import BlockPlan
 from records.checkout import ROOT
@@ -101,7 +101,7 @@ def look_at_nodes(
     make_named_folder(results)
     with (
         Interrupts() as interrupts,
-        tempfile.TemporaryDirectory(prefix=LOOK_PREFIX, dir=results.absolute()) as path,
+        tempfile.TemporaryDirectory(prefix=LOOK_FOLDER_PREFIX, dir=results.absolute()) as path,
         private_lock(Path(path, "lock")) as lock,
     ):
         folder = Path(path)

@@ -61,7 +61,7 @@ _UNRECORDED_ENDS: dict[EndedBy, str] = {
     "failure": "the conductor was killed",
     "stop": "stopped by a signal",
 }
-_CHECK = Path(__file__).with_name("injection_check.py")
+_CHECK_FILE = Path(__file__).with_name("injection_check.py")
 _HEAD = TypeAdapter(InjectionHead)
 #: Descriptors of this process.
 _STDOUT, _STDERR = 1, 2
@@ -189,7 +189,7 @@ def _run_in_job(
         variables["time_limit"] = f"{round(writes.length_s + _PREPARATION_S)}s"
     check_options = [
         "-c",
-        str(_CHECK),
+        str(_CHECK_FILE),
         "-r",
         f"--report-file={folder / 'reframe.json'}",
         *folder_options(folder),

@@ -55,7 +55,7 @@ def _effect_outcome(
     verdicts = (packed.verdict, new.verdict)
     decisions = f"'{packed.verdict}' packed, '{new.verdict}' here"
     ratio = slowdown.ratio if slowdown else None
-    if ratio is None or any(verdict.is_not_compared for verdict in verdicts):
+    if ratio is None or any(verdict.allows_no_statement for verdict in verdicts):
         return "cannot be compared", f"{name}: {decisions}"
     text = f"{name}: slowdown here / packed {ratio.value:.3f} ({ends_text(ratio)}); {decisions}"
     if not ratio.low <= 1 <= ratio.high:

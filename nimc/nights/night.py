@@ -36,7 +36,7 @@ from nimc.nights.summary import (
 )
 from nimc.run.folder import find_latest, new_header
 from nimc.run.runner import Failure
-from nimc.run.session import NIMC_COMMAND, start, stop
+from nimc.run.session import NIMC_COMMAND, start_child, stop_child
 from records import yaml_file
 from records.campaign import is_name
 from records.errors import InputError, NimcError
@@ -226,7 +226,9 @@ class NightRun:
         ):
             start_b = messages.tell()
             self.log(f"its messages: {log}")
-            child = start(argv, output, errors=messages, environment=environment(), cwd=Path.cwd())
+            child = start_child(
+                argv, output, errors=messages, environment=environment(), cwd=Path.cwd()
+            )
             stop_reason = self.attend(child, interrupts, lambda: _last_message(log, start_b))
             output.seek(0)
             document = {}
@@ -253,7 +255,7 @@ class NightRun:
                 self.log(line)
             has_to_end = self.end_s is not None and time.time() >= self.end_s
             if (has_to_end or interrupts.signum is not None) and child.poll() is None:
-                stop(child)
+                stop_child(child)
                 return TIME_ENDED if interrupts.signum is None else BY_SIGNAL
         return None
 

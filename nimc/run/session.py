@@ -39,7 +39,7 @@ def run_session(
     environment |= {"RFM_ENABLE_RESULTS_STORAGE": "no", RUN_VARIABLE: str(run)}
     interrupts.check()
     with log.open("ab") as output:
-        child = start(argv, output, environment=environment, cwd=log.parent)
+        child = start_child(argv, output, environment=environment, cwd=log.parent)
     try:
         while child.poll() is None:
             interrupts.wait(_TICK_S)
@@ -56,7 +56,7 @@ def run_session(
     return child.returncode
 
 
-def start(
+def start_child(
     argv: Sequence[str],
     output: IO[bytes],
     *,
@@ -88,7 +88,7 @@ def _end_session(child: subprocess.Popen[bytes], interrupts: Interrupts) -> None
 
 
 #: Prefix of the folder of a job that looks at nodes (`nimc.cluster.in_job`).
-LOOK_PREFIX = ".nimc-look-"
+LOOK_FOLDER_PREFIX = ".nimc-look-"
 
 
 def processes_of(run: Path) -> list[int]:
@@ -99,7 +99,7 @@ def processes_of(run: Path) -> list[int]:
 def concurrent_runs(run: Path) -> list[str]:
     """Return the names of this user's other runs that have processes on this host."""
     names = {Path(path).name for _, path in run_processes() if path != str(run)}
-    look_names = {name for name in names if name.startswith(LOOK_PREFIX)}
+    look_names = {name for name in names if name.startswith(LOOK_FOLDER_PREFIX)}
     return [*sorted(names - look_names), *(["a look at nodes"] if look_names else [])]
 
 
@@ -116,15 +116,15 @@ def run_processes() -> Iterator[tuple[int, str]]:
                     yield pid, os.fsdecode(entry.removeprefix(prefix))
 
 
-#: `nimc` with this Python, whatever is installed.
+#: The command of this checkout's `nimc`, even if another `nimc` is first on PATH.
 NIMC_COMMAND = tuple(python_main("nimc.cli.main"))
 
 
-def stop(child: subprocess.Popen[bytes], within_s: float = 120.0) -> None:
+def stop_child(child: subprocess.Popen[bytes], timeout_s: float = 120.0) -> None:
     """End the child, which cancels its own jobs; kill it if it takes too long."""
     child.terminate()
     try:
-        child.wait(within_s)
+        child.wait(timeout_s)
     except subprocess.TimeoutExpired:
         child.kill()
         child.wait()

@@ -75,19 +75,22 @@ class Likwid(Tool):
 
 
 def _rows(path: Path, rank: int) -> list[CounterRow]:
-    """Return sums over CPUs, and over the counters of an event, such as one per memory channel."""
+    """Return the sum of each event over CPUs and over its counters.
+
+    An event may have several counters, such as one for each memory channel.
+    """
     counts: dict[tuple[str, str], list[float]] = defaultdict(list)
     try:
-        for table_kind, name, fields in _lines(path.read_text(errors="replace")):
+        for table_kind, name, fields in _table_rows(path.read_text(errors="replace")):
             if table_kind == "Raw":
                 cpu_fields = fields[1:]  # the first is the name of the counter
                 counts[name, "count"] += map(_number_or_nan, cpu_fields)
                 continue
             metric, _, unit = name.partition(" [")
             is_ratio = not unit and _RATIOS.search(name)
-            si = _UNITS.get(unit.removesuffix("]"))
-            if si and not is_ratio:
-                si_unit, factor = si
+            si_unit_and_factor = _UNITS.get(unit.removesuffix("]"))
+            if si_unit_and_factor and not is_ratio:
+                si_unit, factor = si_unit_and_factor
                 counts[metric, si_unit] += [factor * _number_or_nan(field) for field in fields]
     except ValueError:
         raise ToolError(f"{path}: not a CSV file of likwid-perfctr, or truncated") from None
@@ -106,7 +109,7 @@ def _rows(path: Path, rank: int) -> list[CounterRow]:
     return rows
 
 
-def _lines(text: str) -> Iterator[tuple[str, str, list[str]]]:
+def _table_rows(text: str) -> Iterator[tuple[str, str, list[str]]]:
     """Yield kind of table (`Raw` or `Metric`), name and further fields of each row.
 
     Raises ValueError for a row with too few or too many fields.
@@ -130,4 +133,4 @@ def _number_or_nan(text: str) -> float:
     return math.nan if text in ("-", "nan", "-nan") else parsed_number(text)
 
 
-TOOLS: tuple[Tool, ...] = tuple(Likwid(*group) for group in groups("likwid").items())
+TOOLS: tuple[Tool, ...] = tuple(Likwid(group, scope) for group, scope in groups("likwid").items())

@@ -57,7 +57,7 @@ def test_what_was_saved_is_loaded(tmp_path, plan):
 def test_a_share_of_the_rate_is_of_what_the_writer_reaches_alone():
     throttled = Writes(injector="ucx", message_b=65536, rate_share=0.25)
     assert throttled.throttled
-    assert throttled.asked_b_s(4e9) == 1e9
+    assert throttled.requested_rate_b_s(4e9) == 1e9
     assert throttled.at_full_rate() == Writes(injector="ucx", message_b=65536)
-    assert Writes(injector="ucx", message_b=65536, rate_b_s=5e8).asked_b_s(4e9) == 5e8
-    assert Writes(injector="ucx", message_b=65536).asked_b_s(None) is None
+    assert Writes(injector="ucx", message_b=65536, rate_b_s=5e8).requested_rate_b_s(4e9) == 5e8
+    assert Writes(injector="ucx", message_b=65536).requested_rate_b_s(None) is None

@@ -26,7 +26,7 @@ def test_what_was_not_counted_is_named_with_the_reason_and_not_used(tmp_path):
             line |= {"state": "multiplexed", "running_share": 0.5}
     write_rows(run, "lammps", lines)
     absent = {row["what"]: (row["where"], row["reason"]) for row in rows(run, NOT_COUNTED)}
-    assert absent["cycles"] == ("some run or all", "not supported")
+    assert absent["cycles"] == ("some or all runs", "not supported")
     assert absent["L1 misses"][1].startswith("the events took turns")
     assert absent["DDIO misses"] == ("Cascade Lake", "perf_stat counts none there")
     for question in (CHANGES, CASE_CORRELATIONS, RUN_CORRELATIONS):

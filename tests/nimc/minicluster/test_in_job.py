@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from nimc.run.session import LOOK_PREFIX
+from nimc.run.session import LOOK_FOLDER_PREFIX
 from tests.nimc.minicluster.driven import Cluster
 
 
@@ -33,5 +33,5 @@ def test_a_step_of_both_components_looks_at_target_and_origin(
         assert "over tcp, 1 queue pair; counted: " in detail
         assert "at the target by net:eth0" in detail
         assert "proof: device" in detail
-    assert not list(tmp_path.rglob(f"{LOOK_PREFIX}*"))
+    assert not list(tmp_path.rglob(f"{LOOK_FOLDER_PREFIX}*"))
     assert two_nodes.slurm("squeue", "--noheader") == ""

@@ -13,7 +13,7 @@ import pytest
 from nimc.campaign.plan import folder_options
 from nimc.run import session
 from nimc.run.runner import CampaignRunner, Failure
-from nimc.run.session import stop
+from nimc.run.session import stop_child
 from records import processes
 from records.checkout import python_code
 from records.interrupts import Interrupts, Stopped, exit_when_stopped, stopped_at_once
@@ -71,9 +71,9 @@ def test_children_are_asked_to_end_and_killed_if_they_do_not():
     ended = subprocess.Popen(["true"])
     ended.wait()
     children = [ended, start(_DEAF), start("import time; print(flush=True); time.sleep(300)")]
-    stop(children[2])
+    stop_child(children[2])
     for child in children:
-        stop(child, within_s=0.2)
+        stop_child(child, timeout_s=0.2)
     assert [child_process.returncode for child_process in children] == [
         0,
         -signal.SIGKILL,
