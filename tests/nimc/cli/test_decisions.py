@@ -183,10 +183,10 @@ def cases(*names: str) -> Any:
 
 
 def test_cases_that_this_machine_cannot_run_are_left_out(monkeypatch: Patch) -> None:
-    def prepare(path: Path, machine: str, case_names: Any = None) -> Any:
+    def load_request(path: Path, machine: str, case_names: Any = None) -> Any:
         return (path, machine, case_names) if case_names else cases("stream", "lammps")
 
-    monkeypatch.setattr(crate, "prepare", prepare)
+    monkeypatch.setattr(crate, "load_request", load_request)
     path, ask = Path("c.yaml"), crate.runnable_request
     packed: Any = Made(run="r", asked=Made(cases={"stream": [], "gone": []}))
     assert ask(packed, path, "m") == (path, "m", ["stream"])
