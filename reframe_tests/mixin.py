@@ -294,6 +294,7 @@ class NimcMixin(LayoutMixin):
         except (InputError, ValueError) as error:
             raise ReframeError(str(error)) from None
         if self.job.scheduler.registered_name != "local":
+            options.remove_overriding_variables(self.job.sched_access)
             self.job.options += options.job_options(origins, self.core_spec, self.nodelist)
             self.env_vars |= options.STEP_ENVIRONMENT
         else:

@@ -20,9 +20,17 @@ from records.commands import command
 from records.errors import InputError, MachineError
 from records.interrupts import exit_when_stopped
 from records.machine.site import load as load_machine
+from records.slurm.options import PARTITION_VARIABLE, REQUIREMENTS
 
 #: Name of a machine; it also names a Python module and a system of ReFrame.
 _MACHINE_NAME = re.compile(r"[a-z][a-z0-9_]{0,39}", re.ASCII)
+
+#: Printed if Slurm took no job: most sites require an account.
+_NO_JOB_ADVICE = (
+    "Slurm took no job. If jobs need an account, a QOS or the like, export what applies of"
+    f" {', '.join((*REQUIREMENTS, PARTITION_VARIABLE))}; then remove both files and repeat this:"
+    " the new files have these options"
+)
 
 
 @click.command()
@@ -35,8 +43,9 @@ def init_command(machine: str, no_job: bool, wait_s: float) -> None:
     """Write site/MACHINE.yaml and configs/MACHINE.py for the cluster of this host.
 
     The values come from Slurm, the modules system and a job that looks at two nodes. A comment
-    names the source of each value. Existing files are not changed. The last lines say whether the
-    machine is ready, as `doctor` does.
+    names the source of each value. If jobs need an account, a QOS or the like, set SBATCH_ACCOUNT,
+    SBATCH_QOS, ... before. Existing files are not changed. The last lines say whether the machine
+    is ready, as `doctor` does.
     """
     if no_job:
         options.allow_only("--no-job")
@@ -62,6 +71,8 @@ def init_command(machine: str, no_job: bool, wait_s: float) -> None:
     partitions = ", ".join(partition.name for partition in facts.partitions)
     _print_line(f"wrote site/{machine}.yaml; optional keys that are empty: {empty_keys}")
     _print_line(f"wrote configs/{machine}.py; partitions: {partitions}")
+    if not no_job and facts.job_look.job is None:
+        _print_line(wrapped(_NO_JOB_ADVICE))
     node_findings = [] if no_job else [*findings(facts.job_look, load_machine(machine, ROOT))]
     _print_line(wrapped(examine(machine, node_findings, ROOT).sentence))
     _print_line(f"read both, then: {command('doctor', '--machine', machine, '--in-job')}")

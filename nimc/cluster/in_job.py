@@ -306,7 +306,10 @@ def findings(job_look: JobLook, machine: Machine) -> Iterator[HostFinding]:
     if job_look.limit:
         remedy = f"its limit is {job_look.limit}: with same_job in site/ it is one job, not two"
     elif not job_look.job:
-        remedy = "see access in configs/, and origins in site/: same_job needs no heterogeneous job"
+        remedy = (
+            "add what jobs need (--account=, --qos=) to access in configs/; with same_job in site/"
+            " the job is not heterogeneous"
+        )
     elif NOT_STARTED in (job_look.why or ""):
         remedy = "try later, or with a longer --wait"
     yield required_finding(_JOB_SUBJECT, job_look.why, job_look.outcome, remedy)

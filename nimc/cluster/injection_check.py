@@ -43,6 +43,7 @@ class Injection(rfm.RunOnlyRegressionTest):
         origins = Origins.model_validate_json(self.origins)
         same_job = origins.policy == "same_job"
         self.num_tasks = self.num_targets + (origins.nodes if same_job else 0)
+        options.remove_overriding_variables(self.job.sched_access)
         self.job.options += options.job_options(origins, nodelist=self.nodelist)
         self.env_vars |= options.STEP_ENVIRONMENT
         self.job.launcher = getlauncher("local")()

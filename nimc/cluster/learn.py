@@ -13,12 +13,12 @@ from dataclasses import dataclass, field
 
 from nimc.cluster.in_job import JobLook
 from nimc.cluster.node_look import NodeReport
-from records.errors import MachineError
+from records.errors import InputError, MachineError
 from records.files import user_name
 from records.machine import host
 from records.machine.site import Origins
 from records.programs import ask
-from records.slurm import client
+from records.slurm import client, options
 from records.slurm.parse_nodes import NodeShape, SlurmPartition
 
 #: A line of the list of modules: a name with a version, perhaps with marks such as `(default)`.
@@ -41,8 +41,12 @@ class ClusterFacts:
     host: str
     #: Processor of this host.
     processor: str
-    #: Partitions that can run jobs. The first is the default one and has the targets.
+    #: Partitions that can run jobs. The first has the targets.
     partitions: Sequence[SlurmPartition]
+    #: Why it is the first, in words.
+    target_reason: str = "the default one"
+    #: Options that every job needs, from the user's variables of `sbatch`.
+    requirements: Sequence[str] = ()
     #: Each shape of node in the partition of the targets, with the number of such nodes.
     shapes: Sequence[tuple[NodeShape, int]]
     #: `scontrol show config`.
@@ -81,10 +85,39 @@ class ClusterFacts:
     @property
     def origins(self) -> Origins:
         """Return where the origins come from, as in a site file."""
-        single_node = self.target.node_count < 2
-        if self.hetjob_refusal or (single_node and self.origin_partition is self.target):
-            return Origins(policy="same_host" if single_node else "same_job")
-        return Origins(policy="hetjob", partition=self.origin_partition.name)
+        target = self.target
+        single_node = target.node_count < 2
+        if self.hetjob_refusal or (single_node and self.origin_partition is target):
+            one_node_jobs = single_node or target.max_nodes == 1
+            return Origins(policy="same_host" if one_node_jobs else "same_job")
+        origin_partition = self.origin_partition
+        return Origins(
+            policy="hetjob",
+            partition=origin_partition.name,
+            access=options.origins_access(access(origin_partition, self.requirements)),
+        )
+
+    @property
+    def job_nodes(self) -> int:
+        """Return how many nodes a job may have, origins included.
+
+        Slurm limits each component of a heterogeneous job on its own.
+        """
+        total, limit = self.target.node_count, self.target.max_nodes
+        if limit is None:
+            return total
+        origins = self.origins
+        return min(total, limit + (origins.nodes if origins.policy == "hetjob" else 0))
+
+
+def access(partition: SlurmPartition, requirements: Sequence[str] = ()) -> list[str]:
+    """Return the options that every job in a partition needs."""
+    return [
+        f"--partition={partition.name}",
+        *requirements,
+        *([] if partition.gives_whole_nodes else ["--exclusive"]),
+        *(["--mem=0"] if partition.needs_memory_request else []),
+    ]
 
 
 def modules_in(listing: str) -> list[str]:
@@ -109,26 +142,62 @@ def _software(module: str) -> Iterator[str]:
         yield parts[0]
 
 
+def target_of(
+    partitions: Sequence[SlurmPartition], named: str | None, accounts: Sequence[str]
+) -> tuple[SlurmPartition, str]:
+    """Return the partition of the targets, and why it is that one.
+
+    The user may have `named` one; else it is the default. Many large sites have no default, or one
+    that is not for the user's accounts. Raises InputError if there is none of that name.
+    """
+    if named:
+        for partition in partitions:
+            if partition.name == named:
+                return partition, f"the one of {options.PARTITION_VARIABLE}"
+        names = ", ".join(partition.name for partition in partitions)
+        raise InputError(f"{options.PARTITION_VARIABLE}: {named!r} found; allowed: {names}")
+    usable = [
+        partition
+        for partition in partitions
+        if partition.admits(accounts) and not partition.needs_reservation
+    ]
+    usable = usable or [*partitions]
+    first = max(usable, key=lambda partition: (partition.is_default, partition.node_count))
+    if first.is_default:
+        return first, "the default one"
+    return first, (
+        "the one with most nodes, since none that you may use is the default;"
+        f" {options.PARTITION_VARIABLE} names another"
+    )
+
+
 def learn() -> ClusterFacts:
-    """Ask Slurm and this host for the facts that need no job. Raises MachineError without Slurm."""
+    """Ask Slurm and this host for the facts that need no job.
+
+    Raises MachineError without Slurm, InputError if the user names a partition that it lacks.
+    """
     try:
         partitions = client.partitions()
-        shapes = client.shapes(partitions[0]) if partitions else []
         settings = client.settings()
     except MachineError as error:
         advice = "without Slurm, copy configs/localhost.py and site/localhost.yaml"
         raise MachineError(f"{error}; {advice}") from None
     if not partitions:
         raise MachineError("Slurm has no partition that is up and has nodes")
+    accounts = client.accounts(user_name(os.geteuid()))
+    named = os.environ.get(options.PARTITION_VARIABLE)
+    target, target_reason = target_of(partitions, named, accounts)
     system, modules = _modules(os.environ)
     return ClusterFacts(
         host=socket.gethostname(),
         processor=host.detect().processor,
-        partitions=partitions,
-        shapes=shapes,
+        partitions=[target, *(other for other in partitions if other is not target)],
+        target_reason=target_reason,
+        requirements=options.requirements(os.environ),
+        shapes=client.shapes(target),
         settings=settings,
         mpi_types=client.mpi_types(),
-        accounts=client.accounts(user_name(os.geteuid())),
+        accounts=accounts,
         modules_system=system,
         modules=modules,
     )

@@ -18,14 +18,15 @@ from typing import get_args
 import yaml
 
 from nimc.cluster.in_job import look_at_nodes
-from nimc.cluster.learn import ClusterFacts
+from nimc.cluster.learn import ClusterFacts, access
 from nimc.cluster.node_look import NodeReport
 from records.machine.devices import Device, Port
 from records.machine.fabrics import FABRICS, Fabric, InjectorName
 from records.machine.host import Host, memory_only_nodes, nodes_with_cores
 from records.slurm import options
-from records.slurm.parse_nodes import NodeShape, SlurmPartition
+from records.slurm.parse_nodes import NodeShape
 from records.text import one_line
+from records.units import plural
 
 _WIDTH = 98
 #: Longest job that is requested, seconds, even if a partition allows more.
@@ -34,11 +35,11 @@ _LONGEST_S = 4 * 3600
 _MPI_TYPES = {"pmix", "pmi2", "cray_shasta"}
 #: Prefixes of interfaces of containers and virtual machines, which do not lead to other nodes.
 _VIRTUAL_PREFIXES = ("docker", "podman", "cni", "virbr", "lxc", "br-", "veth", "tun", "tap")
+#: Begins the addresses that lead to a node's own management controller, or to nothing.
+_LINK_LOCAL = "169.254."
 #: Stand for a number and a size that are not known.
 _UNKNOWN_NUMBER, _UNKNOWN_SIZE = "N", "SIZE"
 _UNKNOWN = {_UNKNOWN_NUMBER, _UNKNOWN_SIZE}
-#: Keys of `origins` that are written.
-_ORIGIN_KEYS = {"policy", "nodes", "partition"}
 _TEMPLATES = Path(__file__).with_name("templates")
 
 
@@ -52,7 +53,7 @@ def config_text(name: str, facts: ClusterFacts) -> str:
         facts=facts,
         hostnames=host_pattern(facts.host),
         launcher=options.SRUN if _MPI_TYPES & set(facts.mpi_types) else "mpirun",
-        access=access,
+        access=lambda partition: access(partition, facts.requirements),
         longest_s=_LONGEST_S,
         mpi_variable=lambda pmi: [["SLURM_MPI_TYPE", pmi]] if pmi in facts.mpi_types else [],
         other_processor=other_models[0] if other_models else "",
@@ -67,6 +68,7 @@ def _rendered(template: str, **values: object) -> str:
         "quoted": json.dumps,
         "limit": _limit,
         "oneline": one_line,
+        "plural": plural,
         "comment": _comment,
     }
     text = (_TEMPLATES / template).read_text(encoding="utf-8")
@@ -77,12 +79,6 @@ def host_pattern(host: str) -> str:
     """Return a regular expression for this host and others whose names differ only in numbers."""
     short = host.partition(".")[0]
     return re.sub(r"[0-9]+", lambda _: r"\d+", re.escape(short)) + r"\b"
-
-
-def access(partition: SlurmPartition) -> list[str]:
-    """Return the options that every job in a partition needs."""
-    exclusive = [] if partition.gives_whole_nodes else ["--exclusive"]
-    return [f"--partition={partition.name}", *exclusive]
 
 
 def _limit(seconds: int) -> str:
@@ -126,7 +122,7 @@ def site_text(facts: ClusterFacts) -> str:
         by_node=_by_node,
         entry=_entry,
         description=description,
-        origins=facts.origins.model_dump(include=_ORIGIN_KEYS, exclude_none=True),
+        origins=_origins(facts),
         injector=injector,
         fabric=fabric,
         injectors=get_args(InjectorName),
@@ -143,7 +139,7 @@ def site_text(facts: ClusterFacts) -> str:
         rails=rails(common_devices),
         interfaces=usable_interfaces,
         addressed={node.name: ", ".join(common_interfaces([node])) for node in nodes},
-        rate=f"{rate_b_s * 8 / 1e9:g}Gbit/s" if rate_b_s else "200Gbit/s",
+        rate=f"{rate_b_s * 8 / 1e9:g}Gbit/s" if rate_b_s else "",
         node_facts=node_facts,
         node_is_known=bool(node_facts) and not _UNKNOWN & {*map(str, node_facts.values())},
         other_nodes=sum(node_counts[1:]),
@@ -163,6 +159,12 @@ def _fabric(
     names = [device.fabric for device in common]
     names += [device.transport for ports in ports_by_node.values() for device, _ in ports]
     return FABRICS[names[0] if names else "InfiniBand"]
+
+
+def _origins(facts: ClusterFacts) -> dict[str, object]:
+    """Return the keys of `origins` that are written."""
+    keys = facts.origins.model_dump(include={"policy", "nodes", "partition", "access"})
+    return {key: value for key, value in keys.items() if value}
 
 
 def _make(facts: ClusterFacts) -> str:
@@ -220,7 +222,11 @@ def _node_facts(facts: ClusterFacts, shape: NodeShape) -> dict[str, object]:
     host = facts.nodes[0].host
     core_nodes = nodes_with_cores(host.numa_nodes) or [0]
     memory_only = memory_only_nodes(host.numa_nodes)
-    node_facts["cores"] = min(host.cores, shape.cores)
+    if shape.cores > host.cores:
+        # Where slurm.conf has a number of CPUs alone, Slurm counts each thread as a core.
+        threads = max(1, host.threads // host.cores)
+        cpus = shape.cores * shape.threads_per_core
+        node_facts |= {"cores": min(host.cores, cpus // threads), "threads_per_core": threads}
     node_facts["sockets"] = host.sockets
     is_gapless = core_nodes == list(range(len(core_nodes)))
     node_facts["numa_nodes"] = len(core_nodes) if is_gapless else core_nodes
@@ -286,10 +292,18 @@ def devices(nodes: Sequence[NodeReport]) -> list[ActiveDevice]:
 
 
 def rails(common: Sequence[ActiveDevice]) -> list[dict[str, object]]:
-    """Return an entry for each device that is as fast as the first, if there are several."""
-    fastest = [device for device in common if device.rate_b_s == common[0].rate_b_s]
+    """Return an entry for each device that is as fast as the first and of its fabric, if several.
+
+    Others, such as those of a storage network, may not reach the same nodes.
+    """
+    first = next(iter(common), None)
+    alike = [
+        device
+        for device in common
+        if first and (device.fabric, device.rate_b_s) == (first.fabric, first.rate_b_s)
+    ]
     entries: list[dict[str, object]] = []
-    for device in sorted(fastest, key=lambda device: device.name):
+    for device in alike:
         entries.append({"device": device.name})
         if device.numa_node is not None:
             entries[-1]["numa_node"] = device.numa_node
@@ -305,7 +319,12 @@ def interfaces(nodes: Sequence[NodeReport]) -> list[str]:
     """Return the interfaces to other nodes with an address on every node, the fastest first."""
     first_interfaces = nodes[0].host.interfaces if nodes else []
     rates = {interface.name: interface.rate_b_s or 0.0 for interface in first_interfaces}
-    usable = [name for name in common_interfaces(nodes) if not name.startswith(_VIRTUAL_PREFIXES)]
+    usable = [
+        name
+        for name in common_interfaces(nodes)
+        if not name.startswith(_VIRTUAL_PREFIXES)
+        and not any(str(node.addresses[name]).startswith(_LINK_LOCAL) for node in nodes)
+    ]
     return sorted(usable, key=lambda name: -rates.get(name, 0.0))
 
 

@@ -25,6 +25,7 @@ _CLASSES = ("infiniband", "cxi")
 _PCI_ADDRESS = re.compile(r"[0-9a-f]{4,8}:[0-9a-f]{2}:[0-9a-f]{2}\.[0-7]")
 _WITH_PORT = re.compile(r"(.+):([0-9]{1,3})")
 _RATE = re.compile(r"[0-9]{1,6}(\.[0-9]+)?(?= Gb/sec)")
+_PARTS = re.compile(r"(\D*)([0-9]*)")
 #: `BS_200G` of Slingshot, in Gbit/s.
 _CXI_RATE = re.compile(r"[A-Z]{2}_([0-9]{1,4})G")
 #: Beginnings of the GIDs of IPv4 addresses, and of link-local IPv6 addresses.
@@ -118,9 +119,17 @@ def _pci_address(path: Path) -> str | None:
 
 
 def detect(root: Path = SYS) -> list[Device]:
-    """Return the devices with verbs, sorted by name; then those of Slingshot."""
+    """Return the devices with verbs, sorted by name; then those of Slingshot.
+
+    Numbers in names are sorted by their value: mlx5_10 comes after mlx5_9.
+    """
     folders = (root / "class" / name for name in _CLASSES)
-    return [_device(path) for folder in folders for path in sorted(folder.glob("*"))]
+    return [_device(path) for folder in folders for path in sorted(folder.glob("*"), key=_numbers)]
+
+
+def _numbers(path: Path) -> list[tuple[str, int]]:
+    """Return the parts of a device's name, each with the number that follows it."""
+    return [(text, int(digits or 0)) for text, digits in _PARTS.findall(path.name)]
 
 
 def is_rdma(name: str | None, root: Path = SYS) -> bool:
@@ -263,22 +272,28 @@ def driver(folder: Path) -> str:
 def _device(path: Path) -> Device:
     device_fabric = fabric_of(path)
     transport_name = device_fabric.name if device_fabric else "RDMA"
+    if path.parent.name == "cxi":
+        ports = _cxi_ports(path, transport_name)
+    else:
+        ports = _ports(path, device_fabric.fixed_rate if device_fabric else "")
     return Device(
         name=path.name,
         transport=transport_name,
         firmware=_read(path / "fw_ver") or None,
         numa_node=numa_node_of(path / "device"),
-        ports=_cxi_ports(path, transport_name) if path.parent.name == "cxi" else _ports(path),
+        ports=ports,
         pci=_pci_address(path),
     )
 
 
-def _ports(path: Path) -> list[Port]:
+def _ports(path: Path, fixed_rate: str) -> list[Port]:
+    """Return the ports of a device with verbs; `fixed_rate` is a text that tells no rate."""
     ports = []
     for port in sorted((path / "ports").glob("[0-9]*")):
         # `4: ACTIVE`, and `100 Gb/sec (4X EDR)` where Gb is 10^9 bits.
         state = _read(port / "state").rpartition(":")[2].strip() or "unknown"
-        rate = _RATE.match(_read(port / "rate"))
+        rate_text = _read(port / "rate")
+        rate = None if rate_text == fixed_rate else _RATE.match(rate_text)
         rate_b_s = float(rate[0]) * 1e9 / 8 if rate else None
         layer = _read(port / "link_layer") or "unknown"
         ports.append(Port(int(port.name), state, layer, _bonded_b_s(port) or rate_b_s))

@@ -78,6 +78,8 @@ class Fabric:
     #: driver; empty: names do not tell.
     name_pattern: str = ""
     counters: tuple[Counter, ...] = ()
+    #: The rate of a port that drivers report for every device, whatever its rate; empty: none.
+    fixed_rate: str = ""
     #: The counter that shows whether writes were one-sided; None if all are, or none is.
     one_sided_counter: OneSidedCounter | None = None
     #: The caveat of writers' figures there; the one if nothing shows that writes were one-sided.
@@ -214,6 +216,7 @@ _FABRICS = (
         drivers=("efa",),
         name_pattern=r"rdmap[0-9]+s[0-9]+|efa_[0-9]+",
         injectors=("perftest", "mpi_put"),
+        fixed_rate="100 Gb/sec (4X EDR)",
         one_sided="if the target counts RDMA writes received; else libfabric emulates them",
         counters=(
             Counter(

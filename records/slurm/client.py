@@ -62,7 +62,7 @@ def ask_nodes(partition: str | None, environment: Mapping[str, str]) -> list[Slu
 
 def partitions() -> list[parse_nodes.SlurmPartition]:
     """Partitions that can run jobs, the default first. Raises MachineError."""
-    return parse_nodes.partitions(_show("partition"))
+    return parse_nodes.partitions(_show("partition"), settings())
 
 
 def whole_node_partitions(environment: Mapping[str, str]) -> set[str | None]:

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import os
+import re
 import shlex
-from collections.abc import Sequence
+from collections.abc import Mapping, MutableMapping, Sequence
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
@@ -139,6 +141,59 @@ RANKS_ON_COMPONENTS = f"{_RANK}=0 --nodelist={{target}} : {_RANK}=1 --nodelist={
 # Options that a site or a user gives, as `sbatch` reads them.
 
 
+#: Variables of `sbatch`, which override the options of a job script: that of the partition, and
+#: those of what a site may require of every job -> the option that each gives, and its letter.
+PARTITION_VARIABLE = "SBATCH_PARTITION"
+REQUIREMENTS = {
+    "SBATCH_ACCOUNT": ("account", "A"),
+    "SBATCH_QOS": ("qos", "q"),
+    "SBATCH_CONSTRAINT": ("constraint", "C"),
+    "SBATCH_GRES": ("gres", ""),
+    "SBATCH_RESERVATION": ("reservation", ""),
+}
+#: Variables for options that ReFrame, or this project, writes into every job script.
+_SCRIPT_VARIABLES = (
+    "SBATCH_JOB_NAME",
+    "SBATCH_OUTPUT",
+    "SBATCH_ERROR",
+    "SBATCH_TIMELIMIT",
+    "SBATCH_REQUEUE",
+)
+#: A value that needs no quotes in a job script.
+_WORD = re.compile(r"[^\s\"'\\#]+")
+#: Options of the targets that the component of the origins has, too: `job_options` gives it two of
+#: them, and Slurm copies the others.
+_SHARED_OPTIONS = ("partition", "exclusive", "account", "qos")
+
+
+def requirements(environment: Mapping[str, str]) -> list[str]:
+    """Options for what a site requires of every job, from a user's variables of `sbatch`."""
+    return [
+        f"--{option}={environment[variable]}"
+        for variable, (option, _) in REQUIREMENTS.items()
+        if _WORD.fullmatch(environment.get(variable, ""))
+    ]
+
+
+def origins_access(access: Sequence[str]) -> list[str]:
+    """The options of jobs that the component of the origins still lacks."""
+    shared = {f"--{option}" for option in _SHARED_OPTIONS}
+    return [option for option in access if option.partition("=")[0] not in shared]
+
+
+def remove_overriding_variables(
+    access: Sequence[str], environment: MutableMapping[str, str] = os.environ
+) -> None:
+    """Remove the user's variables of `sbatch` that would override the options of job scripts.
+
+    `access` is that of ReFrame's partition. A variable for an option that it does not name stays.
+    """
+    variables = {PARTITION_VARIABLE: ("partition", "p"), **REQUIREMENTS}
+    named = [name for name, option in variables.items() if option_values(access, *option)]
+    for name in (*named, *_SCRIPT_VARIABLES):
+        environment.pop(name, None)
+
+
 #: Length from which a shortened option is unambiguous here: `--part`.
 _MIN_OPTION_LENGTH = 6
 
@@ -160,7 +215,8 @@ def option_values(access: Sequence[str], name: str, letter: str = "") -> list[st
         words = words_of(line)
         for word, following in zip(words, [*words[1:], ""], strict=True):
             option, equals, value = word.partition("=")
-            if f"--{name}".startswith(option) and len(option) >= _MIN_OPTION_LENGTH:
+            is_shortened = f"--{name}".startswith(option) and len(option) >= _MIN_OPTION_LENGTH
+            if option == f"--{name}" or is_shortened:
                 value_follows = not equals and not following.startswith("-")
                 values.append(following if value_follows else value)
             elif letter and word.startswith(f"-{letter}"):

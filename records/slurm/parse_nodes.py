@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 import re
 from collections import Counter
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from dataclasses import dataclass, replace
 
 from records.kernel_text import number
@@ -88,11 +88,38 @@ class SlurmPartition:
     #: True if jobs get whole nodes only.
     gives_whole_nodes: bool
     node_count: int
-    #: Limits of a job: CPUs per node and per socket, MiB per node and per CPU.
+    #: Limits of a job: nodes, CPUs per node and per socket, MiB per node and per CPU.
+    max_nodes: int | None = None
     cpus_per_node: int | None = None
     cpus_per_socket: int | None = None
     memory_mib: int | None = None
     memory_mib_per_cpu: int | None = None
+    #: What a job gets that asks for no memory, MiB per node or per CPU; None: all of a node.
+    default_memory_mib: int | None = None
+    default_memory_mib_per_cpu: int | None = None
+    #: True if only jobs in a reservation may use it.
+    needs_reservation: bool = False
+    #: Accounts that may use it; empty: all but those that it denies.
+    allowed_accounts: tuple[str, ...] = ()
+    denied_accounts: tuple[str, ...] = ()
+
+    @property
+    def needs_memory_request(self) -> bool:
+        """Return whether a job must ask for memory (`--mem=0`) to get all that it may have.
+
+        Whole nodes do not include their memory.
+        """
+        defaults = {"node": self.default_memory_mib, "CPU": self.default_memory_mib_per_cpu}
+        maxima = {"node": self.memory_mib, "CPU": self.memory_mib_per_cpu}
+        return any(default and default != maxima[per] for per, default in defaults.items())
+
+    def admits(self, accounts: Collection[str]) -> bool:
+        """Return whether one of a user's accounts may use it; true if none is known."""
+        if not accounts:
+            return True
+        if self.allowed_accounts:
+            return not set(accounts).isdisjoint(self.allowed_accounts)
+        return not set(accounts) <= set(self.denied_accounts)
 
 
 @dataclass(frozen=True)
@@ -108,16 +135,21 @@ class NodeShape:
     memory_mib: int | None
 
 
-def partitions(scontrol_output: str) -> list[SlurmPartition]:
-    """Partitions that can run jobs, the default first.
+def partitions(
+    scontrol_output: str, settings: Mapping[str, str] | None = None
+) -> list[SlurmPartition]:
+    """Partitions that can run a user's jobs, the default first.
 
-    From lines of `scontrol --oneliner show partition`.
+    From lines of `scontrol --oneliner show partition`. `settings` of `slurm.conf` hold where a
+    partition has no limit or default of its own.
     """
     usable = []
     for fields in map(fields_of, scontrol_output.splitlines()):
         name = fields.get("PartitionName", "")
         node_count = number(fields.get("TotalNodes", ""))
-        if NAME.fullmatch(name) and fields.get("State") == "UP" and node_count:
+        is_open = fields.get("State") == "UP" and fields.get("RootOnly") != "YES"
+        if NAME.fullmatch(name) and is_open and node_count:
+            limits = _memory_limits(fields, settings or {})
             usable.append(
                 SlurmPartition(
                     name=name,
@@ -125,13 +157,41 @@ def partitions(scontrol_output: str) -> list[SlurmPartition]:
                     limit_s=time_limit_s(fields.get("MaxTime", "")),
                     gives_whole_nodes=_gives_whole_nodes(fields),
                     node_count=node_count,
+                    max_nodes=_limit(fields, "MaxNodes"),
                     cpus_per_node=_limit(fields, "MaxCPUsPerNode"),
                     cpus_per_socket=_limit(fields, "MaxCPUsPerSocket"),
-                    memory_mib=_limit(fields, "MaxMemPerNode"),
-                    memory_mib_per_cpu=_limit(fields, "MaxMemPerCPU"),
+                    memory_mib=limits["MaxMemPerNode"],
+                    memory_mib_per_cpu=limits["MaxMemPerCPU"],
+                    default_memory_mib=limits["DefMemPerNode"],
+                    default_memory_mib_per_cpu=limits["DefMemPerCPU"],
+                    needs_reservation=fields.get("ReqResv") == "YES",
+                    allowed_accounts=_names(fields, "AllowAccounts"),
+                    denied_accounts=_names(fields, "DenyAccounts"),
                 )
             )
     return sorted(usable, key=lambda partition: not partition.is_default)
+
+
+def _memory_limits(fields: Mapping[str, str], settings: Mapping[str, str]) -> dict[str, int | None]:
+    """Limits and defaults of a job's memory: a partition's own, else those of `slurm.conf`.
+
+    Slurm shows the one that is set, per node or per CPU. Where memory is not allocated to jobs, the
+    defaults have no effect.
+    """
+    limits: dict[str, int | None] = {}
+    for kind in ("Max", "Def"):
+        names = [f"{kind}MemPerNode", f"{kind}MemPerCPU"]
+        own = {name: _limit(fields, name) for name in names}
+        limits |= own if any(own.values()) else {name: _limit(settings, name) for name in names}
+    if "MEMORY" not in settings.get("SelectTypeParameters", "MEMORY").upper():
+        limits |= {"DefMemPerNode": None, "DefMemPerCPU": None}
+    return limits
+
+
+def _names(fields: Mapping[str, str], name: str) -> tuple[str, ...]:
+    """The names in a partition's list; none for `ALL`."""
+    listed = fields.get(name, "")
+    return () if listed in ("ALL", "(null)") else tuple(filter(None, listed.split(",")))
 
 
 def _gives_whole_nodes(fields: Mapping[str, str]) -> bool:

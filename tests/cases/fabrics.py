@@ -129,7 +129,8 @@ class Node:
     transport: str
     device: str
     injector: str
-    rate_b_s: float
+    #: None: the driver reports the same rate for every device.
+    rate_b_s: float | None
     #: Options that perftest gets, if it can write there.
     options: list[str] | None
     text: str | None = None
@@ -149,7 +150,7 @@ NODES = [
         transport="EFA",
         device="rdmap16s27",
         injector="perftest",
-        rate_b_s=12.5e9,
+        rate_b_s=None,
         options=["-c", "SRD", "-x", "0"],
     ),
     Node(

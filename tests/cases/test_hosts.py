@@ -297,6 +297,14 @@ def test_interfaces_of_different_names_are_said(tmp_path):
     )
 
 
+def test_an_interface_to_a_management_controller_leads_to_no_other_node(tmp_path):
+    """As servers show their controller by USB: each node has the same link-local address there."""
+    addresses = {"usb0": "169.254.95.118", "ib0": "10.1.0.1"}
+    nodes = [made.node(name, made.FAST, addresses=addresses) for name in "ab"]
+    text, box = made.init_says(JobLook(job="7", why=None, nodes=nodes), tmp_path)
+    assert (box.interface, "there are: ib0 interface" in text) == ("ib0", True)
+
+
 @pytest.mark.parametrize(
     ("node_devices", "device", "state", "words"),
     [
@@ -523,6 +531,26 @@ def cluster(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     monkeypatch.setattr(init, "ROOT", tmp_path)
     monkeypatch.setattr(in_job, "run_session", reframe_of(bin_))
     return tmp_path
+
+
+def test_a_user_whose_site_requires_an_account_learns_how_to_name_it(cluster, monkeypatch):
+    error = "sbatch: error: Batch job submission failed: Invalid account --- stderr ---"
+    failed = {"jobid": None, "result": "fail", "fail_reason": error}
+
+    def refused(_argv: Sequence[str], folder: Path, *_: object) -> int:
+        (folder / "reframe.json").write_text(json.dumps({"runs": [{"testcases": [failed]}]}))
+        return 1
+
+    with monkeypatch.context() as patch:
+        patch.setattr(in_job, "run_session", refused)
+        output = " ".join(Command()("init", "box").split())
+    assert "Slurm took no job. If jobs need an account, a QOS or the like, export" in output
+    for path in (cluster / "site/box.yaml", cluster / "configs/box.py"):
+        path.unlink()
+    monkeypatch.setenv("SBATCH_ACCOUNT", "proj9")
+    assert "job 519605: target a, origins b" in Command()("init", "box")
+    access = settings_of(cluster / "configs/box.py").partitions[0]["access"]
+    assert access == ["--partition=batch", "--account=proj9"]
 
 
 def test_a_user_s_first_day_on_such_a_cluster(cluster):

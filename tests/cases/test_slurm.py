@@ -9,10 +9,14 @@ from pathlib import Path
 
 import pytest
 
+from nimc.cluster import learn
+from nimc.cluster.new_machine import site_text
 from nimc.readiness import reservation
-from records.slurm import parse, parse_nodes
+from records.errors import InputError
+from records.slurm import options, parse, parse_nodes
 from records.slurm.options import named_partition
 from tests.cases.shared_hosts import Case, read
+from tests.nimc.cluster import made
 
 # Readers: each is called with the text of a case and a folder.
 
@@ -67,6 +71,36 @@ def partition_option(text: str, _: Path) -> str | None:
     return named_partition(text.rstrip("\n").split("\n"))
 
 
+def jobs_of_target(text: str, _: Path) -> tuple[str, list[str], int, list[str]]:
+    """Return the target's partition, its jobs' options and nodes, and other options of origins.
+
+    The user has the account `proj`, and the variables of the text's first line.
+    """
+    first, _, shown = text.partition("\n")
+    settings, variables = (
+        dict(word.split("=", 1) for word in part.split()) for part in first.split("|")
+    )
+    partitions = parse_nodes.partitions(shown, settings)
+    target, reason = learn.target_of(partitions, variables.get("SBATCH_PARTITION"), ["proj"])
+    facts = made.cluster_facts(
+        partitions=[target],
+        target_reason=reason,
+        requirements=options.requirements(variables),
+        hetjob_refusal="refused" if "REFUSED" in variables else None,
+    )
+    assert reason in " ".join(site_text(facts).replace("\n#", "").split())
+    access = learn.access(target, facts.requirements)
+    return target.name, access, facts.job_nodes, facts.origins.access
+
+
+def without_overriding(text: str, _: Path) -> list[str]:
+    """Return which of a user's variables are left to a job with the options of the first line."""
+    access, _, names = text.partition("\n")
+    environment = dict.fromkeys(names.split(), "x")
+    options.remove_overriding_variables([access], environment)
+    return [*environment]
+
+
 BATCH = parse_nodes.SlurmPartition(
     name="batch", is_default=True, limit_s=None, gives_whole_nodes=False, node_count=1
 )
@@ -93,7 +127,83 @@ RESERVATION = (
     "ReservationName=r StartTime=2026-11-01T00:00:00 EndTime=2036-11-01T00:00:00 Nodes=n NodeCnt=1"
 )
 
+#: Partitions as on LUMI, by its documentation: none is the default, and nodes are whole in one.
+NO_DEFAULT = """\
+PartitionName=debug Default=NO MaxNodes=4 State=UP OverSubscribe=NO TotalNodes=8
+PartitionName=q_other Default=NO AllowAccounts=other State=UP TotalNodes=9000
+PartitionName=maint Default=NO ReqResv=YES State=UP TotalNodes=9000
+PartitionName=admin Default=NO RootOnly=YES State=UP TotalNodes=9000
+PartitionName=small Default=NO MaxNodes=1 State=UP TotalNodes=302 DefMemPerCPU=1750
+PartitionName=standard Default=NO MaxNodes=512 State=UP OverSubscribe=EXCLUSIVE TotalNodes=1496
+"""
+#: Settings of slurm.conf that hold for all partitions.
+MEMORY = "SelectTypeParameters=CR_CORE_MEMORY DefMemPerCPU=2000"
+
 CASES = [
+    # The partition of the targets, its jobs' options and nodes, and those of the origins.
+    Case(
+        "no default partition: the largest that admits the user",
+        jobs_of_target,
+        ("standard", ["--partition=standard"], 513, []),
+        f"|\n{NO_DEFAULT}",
+    ),
+    Case(
+        "one that the user names, whose jobs get no more memory than they ask for",
+        jobs_of_target,
+        ("small", ["--partition=small", "--exclusive", "--mem=0"], 2, ["--mem=0"]),
+        f"|SBATCH_PARTITION=small\n{NO_DEFAULT}",
+    ),
+    Case(
+        "no heterogeneous jobs: origins are among the nodes of MaxNodes",
+        jobs_of_target,
+        ("debug", ["--partition=debug", "--exclusive"], 4, []),
+        f"|SBATCH_PARTITION=debug REFUSED=1\n{NO_DEFAULT}",
+    ),
+    Case(
+        "options that a site requires, of which Slurm copies account and QOS to the origins",
+        jobs_of_target,
+        (
+            "gpp",
+            [
+                *("--partition=gpp", "--account=proj", "--qos=gp_debug", "--constraint=a&b"),
+                *("--gres=gpu:4", "--exclusive"),
+            ],
+            6192,
+            ["--constraint=a&b", "--gres=gpu:4"],
+        ),
+        "|SBATCH_ACCOUNT=proj SBATCH_QOS=gp_debug SBATCH_CONSTRAINT=a&b SBATCH_GRES=gpu:4"
+        " SBATCH_RESERVATION=\nPartitionName=gpp Default=YES State=UP TotalNodes=6192",
+    ),
+    *(
+        Case(
+            f"memory by {settings}, {fields}",
+            jobs_of_target,
+            ("a", ["--partition=a", "--exclusive", *memory], 2, memory),
+            f"{settings}|\nPartitionName=a Default=YES State=UP TotalNodes=2 {fields}",
+        )
+        for settings, fields, memory in (
+            (MEMORY, "DefMemPerNode=UNLIMITED MaxMemPerNode=UNLIMITED", ["--mem=0"]),
+            (MEMORY, "DefMemPerCPU=2150 MaxMemPerCPU=2150", []),
+            (MEMORY, "DefMemPerCPU=2150 MaxMemPerNode=137600", ["--mem=0"]),
+            ("SelectTypeParameters=CR_CORE DefMemPerCPU=2000", "", []),
+            ("SelectTypeParameters=CR_CORE_MEMORY", "", []),
+        )
+    ),
+    # A user's variables of sbatch override what a job script says.
+    Case(
+        "options of the configuration hold against the user's shell",
+        without_overriding,
+        ["SBATCH_RESERVATION", "SBATCH_CLUSTERS"],
+        "-p cpu --acco=x -q long -C hdr --gres=gpu:1\nSBATCH_PARTITION SBATCH_ACCOUNT SBATCH_QOS"
+        " SBATCH_CONSTRAINT SBATCH_GRES SBATCH_RESERVATION SBATCH_TIMELIMIT SBATCH_OUTPUT"
+        " SBATCH_CLUSTERS",
+    ),
+    Case(
+        "what the configuration leaves to the user's shell",
+        without_overriding,
+        ["SBATCH_PARTITION", "SBATCH_ACCOUNT", "SBATCH_QOS"],
+        "--exclusive\nSBATCH_PARTITION SBATCH_ACCOUNT SBATCH_QOS SBATCH_ERROR",
+    ),
     # Nodes: without the cores and the memory of the system, which are no job's.
     Case("slurm_core_spec", shape_for_jobs, (56, 2, 512000)),
     Case(
@@ -233,3 +343,8 @@ CASES = [
 @pytest.mark.parametrize("case", CASES, ids=lambda case: case.name)
 def test_what_slurm_prints_is_read_right(case: Case, tmp_path: Path) -> None:
     assert read(case, tmp_path) == case.right
+
+
+def test_a_partition_that_the_user_names_must_be_one_of_slurm() -> None:
+    with pytest.raises(InputError, match="SBATCH_PARTITION: 'a,b' found; allowed: batch"):
+        learn.target_of([BATCH], "a,b", [])

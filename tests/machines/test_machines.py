@@ -111,12 +111,13 @@ def check_doctor(answer: list[Any], facts: dict[str, Any]) -> None:
     restricts = {"processor on nodes", "memory-side cache on nodes"}
     assert restricts & rows.keys() == restricts & facts["findings"].keys()
     kinds = {device["transport"] for device in document["host"]["rdma"]}
-    assert kinds == ({facts["fabric"]} - {"tcp", "shared memory"})
+    assert kinds == {facts["fabric"], *facts.get("others", ())} - {"tcp", "shared memory"}
 
 
 def check_job(name: str, checkout: Path, folder: Path, facts: dict[str, Any]) -> None:
     """What ReFrame would submit for STREAM with the wheels, and how it is compiled."""
-    words = ["--dry-run", f"--system={name}:batch", "-p", "^wheels$"]
+    partition = facts["site"].get("origins", {}).get("partition", "batch")
+    words = ["--dry-run", f"--system={name}:{partition}", "-p", "^wheels$"]
     succeeded(reframe(folder, name, "stream", *words, root=checkout))
     (job,) = (folder / "stage").glob("*/*/*/stream/rfm_job.sh")
     assert set(facts.get("job", ())) <= set(job.read_text().splitlines())
