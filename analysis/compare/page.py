@@ -21,7 +21,7 @@ from analysis.display.document import json_file_text
 from analysis.report import plots, words
 from analysis.report.plots import DEFAULT_TREATMENT, LEVEL_COLOURS, LEVEL_MARKERS, render_page
 from analysis.statistics.interval import Estimate
-from analysis.subjects.scaling_section import sides_plot
+from analysis.subjects.scaling_section import best_of_five_figure
 from records.files import make_folder, replace_text
 
 if TYPE_CHECKING:
@@ -104,7 +104,9 @@ def render(compared: ComparedSides) -> str:
         sides=sides,
         slowdowns=slowdowns_plot(slowdowns, "s") if slowdowns else None,
         ratios=ratios_plot(ratios, "r") if ratios else None,
-        scales=sides_plot([side.runs for side in sides], (REFERENCE_COLOUR, THIS_COLOUR), "n"),
+        scales=best_of_five_figure(
+            [side.runs for side in sides], (REFERENCE_COLOUR, THIS_COLOUR), "n"
+        ),
         colours=(REFERENCE_COLOUR, THIS_COLOUR),
         metrics=METRICS,
         meaning=VERDICT_MEANINGS,

@@ -1,4 +1,4 @@
-"""Facts of the machine and of its counters that change what is said of an effect."""
+"""Facts about the machine, and its counters, that change the verdict or the notes of an effect."""
 
 from __future__ import annotations
 
@@ -140,8 +140,9 @@ def compare_with_references(rows: Iterable[Result], header: RunHeader) -> list[R
 
 
 def reference_bounds(better: Better, tolerance: float) -> tuple[float | None, float | None]:
-    """Lower and upper bound around a reference, as the shares of it that ReFrame takes.
+    """The bounds around a reference, as ReFrame takes them: shares below and above the reference.
 
-    A figure may be better than its reference by any share, but worse only by the tolerance.
+    None means no bound. A figure may be better than its reference by any share, but worse only by
+    the tolerance.
     """
     return (None, tolerance) if better == "lower" else (-tolerance, None)

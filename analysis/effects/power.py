@@ -16,7 +16,7 @@ from typing import Literal
 
 from analysis.effects.result import Result, Verdict
 from analysis.effects.statements import ERROR_LEVELS
-from analysis.statistics.carry_over import REACH_STANDARD_ERRORS
+from analysis.statistics.carry_over import ALLOWANCE_STANDARD_ERRORS
 from analysis.statistics.evidence import InterimAnalysis, interim_analyses
 from analysis.statistics.interval import UPPER_PROBABILITY
 
@@ -113,15 +113,15 @@ def share_after_writes(runs: int, effects: int) -> float:
 def _carry_over_allowance(after_writes_share: float, statement: Statement) -> float:
     """Return the shift of the mean baseline that verdicts allow for, times sqrt(pairs), in spreads.
 
-    Verdicts allow for a carry-over of k standard errors (`REACH_STANDARD_ERRORS`). If a share s of
-    the baseline runs comes right after writes, the mean baseline is shifted by
+    Verdicts allow for a carry-over of k standard errors (`ALLOWANCE_STANDARD_ERRORS`). If a share s
+    of the baseline runs comes right after writes, the mean baseline is shifted by
 
         s k sqrt(2 / (2 s (1 - s) n)) = k sqrt(s / (1 - s)) / sqrt(n),
 
     since a share 2 s (1 - s) of the n pairs has baseline runs of both kinds, from which the
     carry-over is estimated.
     """
-    below, above = REACH_STANDARD_ERRORS
+    below, above = ALLOWANCE_STANDARD_ERRORS
     standard_errors = above if statement == "within" else below
     return standard_errors * math.sqrt(after_writes_share / (1 - after_writes_share))
 

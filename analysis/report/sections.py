@@ -1,7 +1,7 @@
 """Sections of the report. Each is declared once, by the module of its subject.
 
-A module of `analysis.subjects` lists its sections as `SECTIONS`: when they apply, what their
-templates show, their titles in the contents, and their data files. Nothing else names them.
+A module of `analysis.subjects` lists its sections as `SECTIONS`. A section says when it applies,
+what its template shows, its title in the contents, and its data files. No other module names one.
 """
 
 from __future__ import annotations

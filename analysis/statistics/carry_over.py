@@ -18,10 +18,10 @@ from analysis.statistics.interval import UPPER_PROBABILITY, Estimate
 
 #: Fewest pairs with baseline runs of both kinds: right after writes, and not.
 MIN_PAIRS = 3
-#: Verdicts must hold for carry-overs from so many standard errors below the estimate to so many
-#: above it. Half a standard error below keeps the error of 'slower' within its bound. 'No effect'
-#: needs a whole one above if writes widen skewed noise (docs/evidence.md#carry-over).
-REACH_STANDARD_ERRORS = (0.5, 1.0)
+#: Verdicts must hold for all carry-overs from 0.5 standard errors below the estimate to 1 above it.
+#: The 0.5 below keep the error of 'slower' within its bound. 'No effect' needs the 1 above if
+#: writes widen skewed noise (docs/evidence.md#carry-over).
+ALLOWANCE_STANDARD_ERRORS = (0.5, 1.0)
 #: Chance that a carry-over is shown although there is none.
 _ERROR_LEVEL = 0.01
 
@@ -35,21 +35,22 @@ class CarryOver:
     pairs: int
     #: True if the ratio is shown to differ from 1.
     shown: bool
-    #: Logarithms of the smallest and the largest ratio that verdicts allow for; 0 is between them.
-    reach: tuple[float, float]
+    #: The smallest and the largest ratio that verdicts allow for, as logarithms. The first is never
+    #: above 0, the second never below.
+    allowed_log_ratios: tuple[float, float]
 
 
-def carry_over(log_times: Values, after: NDArray[np.bool_]) -> CarryOver | None:
+def carry_over(log_times: Values, is_after_writes: NDArray[np.bool_]) -> CarryOver | None:
     """The carry-over, by Student's t; None below three pairs with baseline runs of both kinds.
 
-    `log_times` is the array that `aligned_ranks.slowdown` takes. `after`: which of its baseline
-    runs came right after a run with writes.
+    `log_times` is the array that `aligned_ranks.slowdown` takes. `is_after_writes` is true for its
+    baseline runs that came right after a run with writes.
     """
     from scipy import special
 
     baselines = log_times[:, 1:]
     right_after_writes, other_runs = (
-        np.where(chosen, baselines, np.nan) for chosen in (after, ~after)
+        np.where(chosen, baselines, np.nan) for chosen in (is_after_writes, ~is_after_writes)
     )
     has_both = np.isfinite(right_after_writes).any(axis=1) & np.isfinite(other_runs).any(axis=1)
     differences = np.nanmean(right_after_writes[has_both], axis=1) - np.nanmean(
@@ -64,24 +65,26 @@ def carry_over(log_times: Values, after: NDArray[np.bool_]) -> CarryOver | None:
         special.stdtrit(pairs - 1, [UPPER_PROBABILITY, 1 - _ERROR_LEVEL / 2]) * standard_error
     )
     ratio = Estimate(*np.exp([mean, mean - half_width, mean + half_width]).tolist())
-    below, above = REACH_STANDARD_ERRORS
-    reach = min(0.0, mean - below * standard_error), max(0.0, mean + above * standard_error)
-    return CarryOver(ratio, pairs, bool(abs(mean) > threshold), reach)
+    below, above = ALLOWANCE_STANDARD_ERRORS
+    lowest = min(0.0, mean - below * standard_error)
+    highest = max(0.0, mean + above * standard_error)
+    return CarryOver(ratio, pairs, bool(abs(mean) > threshold), (lowest, highest))
 
 
 def without_carry_over(
-    carried: CarryOver | None, log_times: Values, after: NDArray[np.bool_]
+    carried: CarryOver | None, log_times: Values, is_after_writes: NDArray[np.bool_]
 ) -> tuple[Values, Values]:
-    """Return `log_times` twice: with the smallest and with the largest loss that the reach allows.
+    """Return `log_times` without the smallest carry-over allowed, then without the largest.
 
-    A carry-over that speeds baselines up looks like a loss. One that slows them down looks like a
-    gain. So 'slower' must hold for the first array and 'faster' for the second. 'No effect' must
-    bound the gain in the first and the loss in the second.
+    The first array has the smallest loss, the second the largest one. A carry-over that speeds
+    baselines up looks like a loss. One that slows them down looks like a gain. So 'slower' must
+    hold for the first array and 'faster' for the second. 'No effect' must bound the gain in the
+    first and the loss in the second.
     """
     if carried is None:
         return log_times, log_times
-    lowest, highest = carried.reach
+    lowest, highest = carried.allowed_log_ratios
     smallest_loss, largest_loss = log_times.copy(), log_times.copy()
-    smallest_loss[:, 1:] -= np.where(after, lowest, 0.0)
-    largest_loss[:, 1:] -= np.where(after, highest, 0.0)
+    smallest_loss[:, 1:] -= np.where(is_after_writes, lowest, 0.0)
+    largest_loss[:, 1:] -= np.where(is_after_writes, highest, 0.0)
     return smallest_loss, largest_loss

@@ -74,13 +74,13 @@ def writes_as_the_paper(row: Result) -> bool:
 
     The paper wrote and never read, at full rate, from before a run until after it.
     """
-    return arm_of(row.arm).writing == "continuous" and _writes_fully(row)
+    return arm_of(row.arm).writing == "continuous" and _writes_at_full_rate(row)
 
 
-def _writes_fully(row: Result) -> bool:
-    """Return whether a row is an effect whose writes only a timetable may limit.
+def _writes_at_full_rate(row: Result) -> bool:
+    """Return whether a row is an effect of writes at full rate, all the time or by a timetable.
 
-    The paper's writes at scale are such writes.
+    At scale, the paper wrote by a timetable.
     """
     has_full_rate = row.factors.get("rate", "full") == "full"
     return row.role == "effect" and has_full_rate and row.direction in (None, "write")
@@ -108,9 +108,9 @@ def runs_of_both_arms(run: RunData, row: Result) -> list[pl.DataFrame]:
 
 
 def _estimates(run: RunData) -> pl.DataFrame:
-    """A row per effect that writes fully, with at least five runs a side."""
+    """A row per effect of writes at full rate, with at least five runs a side."""
     rows = []
-    for row in filter(_writes_fully, run.results):
+    for row in filter(_writes_at_full_rate, run.results):
         off, on = (runs["fom"].to_list() for runs in runs_of_both_arms(run, row))
         estimates = paper_estimates(off, on, row.better)
         if estimates["of_best"] is None:

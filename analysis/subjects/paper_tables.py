@@ -106,7 +106,7 @@ def _published_row(row: PublishedRow) -> dict[str, Any]:
     }
 
 
-def _caveats(table: pl.DataFrame) -> list[str]:
+def _note_sentences(table: pl.DataFrame) -> list[str]:
     texts = [f"{row['application']}: {note}" for row in table.to_dicts() for note in row["notes"]]
     return list(dict.fromkeys(texts))
 
@@ -127,7 +127,7 @@ def _table_question(
         by=("application", "machine", "source"),
         estimates={"slowdown": stated("slowdown")},
         facts=shared("n", *MEAN_COLUMNS, "of_means", "unit", "verdict", "notes"),
-        sentences=_caveats,
+        sentences=_note_sentences,
         columns=("off_mean", "on_mean", "of_means", "n", "verdict"),
         headings={
             "slowdown": "paired slowdown",

@@ -59,7 +59,7 @@ def scaling_view(run: RunData) -> View | None:
     return View(
         text=_TEXT,
         sentences=(),
-        pictures=[_plot(runs)],
+        pictures=[_run_time_picture(runs)],
         rows=(),
         emulation_caveats=run.emulation_caveats(),
     )
@@ -77,7 +77,7 @@ def _scaling_runs(run: RunData) -> pl.DataFrame:
     return runs.select(labels, "fom", "fom_unit", ranks=extra_figure("ranks")).collect()
 
 
-def sides_plot(
+def best_of_five_figure(
     sides: Sequence[Sequence[RunData]], colours: Sequence[str], name: str
 ) -> Markup | None:
     """Figure 6a: the best of five on two machines; None unless both ran at several scales.
@@ -127,7 +127,7 @@ def best_of_five(runs: pl.DataFrame) -> pl.DataFrame:
     )
 
 
-def _plot(runs: pl.DataFrame) -> Picture:
+def _run_time_picture(runs: pl.DataFrame) -> Picture:
     divisor, unit = divisor_and_unit(median_of(runs["fom"]), str(runs["fom_unit"][0]))
     runs = runs.with_columns(pl.col("fom") / divisor)
     best = best_of_five(runs).sort("ranks")
@@ -173,8 +173,8 @@ def _plot(runs: pl.DataFrame) -> Picture:
         name="scaling",
         title=f"Run time against ranks, best of five in {unit}: {points_text}",
         caption="One point per run that counts; lines join the best of the first 5 of each arm."
-        f" Hollow: published by Groves, Grant and Arnold (2016) for {PUBLISHED_RANKS:,} ranks,"
-        " times the baseline of the most ranks here.",
+        f" Hollow: slowdown published by Groves, Grant and Arnold (2016) for {PUBLISHED_RANKS:,}"
+        " ranks, times the best baseline with the most ranks here.",
         height_in=3.6,
         draw=draw,
     )

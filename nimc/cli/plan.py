@@ -57,7 +57,7 @@ def plan_command(campaign: Path, machine: str, results: Path, details: bool) -> 
     scale_rows = list(scales(request.campaign, request.machine))
     planned = request.plan(feasibility.omission_reasons)
     spreads = reach.last_spreads(results, machine)
-    # Verdicts hold over all requested cases, even those that cannot run.
+    # The error of verdicts is bounded over all requested cases, even those that cannot run.
     whole_plan = request.plan() if feasibility.omission_reasons else planned
     reaches = [
         case_reach

@@ -101,7 +101,7 @@ def progress_lines(plan: BlockPlan, folder: Path) -> list[str]:
 
 
 def why_untried(folder: Path, state: str = "") -> str | None:
-    """Return why a trial did not finish, in one line; None if all writes were tried.
+    """Return why some writes were not tried, in one line; None if all were.
 
     `state` is Slurm's state of the job.
     """
@@ -169,16 +169,16 @@ def _details(trial: Trial, nodes: Sequence[NodeReport], machine: Machine) -> Ite
     share = _link_share(writers, machine)
     share_text = "" if share is None else f", {share:.0%} of the link"
     writer_queue_pairs = max(writer.queue_pairs or 1 for writer in writers)
-    # Writers with one queue pair each are counted; of others, the pairs of one writer.
+    # Writers with one queue pair are added up. Writers with several all have the same number.
     queue_pairs = writer_queue_pairs if writer_queue_pairs > 1 else len(writers)
     transports = ", ".join(dict.fromkeys(writer.transport for writer in writers))
     rate_text = f"{quantity(rate_b_s, 'B/s')}{share_text}"
     yield f"{rate_text} over {transports}, {plural(queue_pairs, 'queue pair')}"
-    yield f"counted: {_counts(trial)}; proof: {writers[0].proof or 'none'}"
-    yield f"buffers on {_buffer_nodes(writers)}"
+    yield f"counted: {_counts_text(trial)}; proof: {writers[0].proof or 'none'}"
+    yield f"buffers on {_buffer_nodes_text(writers)}"
     if writers[0].origin_options:
         yield f"options {writers[0].origin_options}"
-    if device_node := machine.device and _device_node(nodes, machine.device):
+    if device_node := machine.device and _device_node_text(nodes, machine.device):
         yield device_node
     indexes = {node.name: node.gid_indexes.get(trial.name) for node in nodes}
     if gids := [f"{name} {index}" for name, index in indexes.items() if index is not None]:
@@ -204,7 +204,7 @@ def _link_share(writers: Sequence[WriterRecord], machine: Machine) -> float | No
     return rate_b_s / (machine.nic.link_rate_b_s * len(targets))
 
 
-def _counts(trial: Trial) -> str:
+def _counts_text(trial: Trial) -> str:
     """Return what the devices of both ends counted."""
     # A counter counts all writers to a target.
     by_target = {writer.target: writer for writer in trial.writers}
@@ -214,23 +214,23 @@ def _counts(trial: Trial) -> str:
         if writer.counted_b is not None and writer.counted_s
     ]
     sent_b_s = [rate_b_s for rate_b_s in trial.sent_b_s if rate_b_s is not None]
-    at_targets = f"{_total(received_b_s)} at the target{'s' if len(by_target) > 1 else ''}"
+    at_targets = f"{_total_text(received_b_s)} at the target{'s' if len(by_target) > 1 else ''}"
     if received_b_s:
         at_targets += f" by {trial.writers[0].counter}"
-    return f"{at_targets}, {_total(sent_b_s)} at the origin{'s' if len(sent_b_s) > 1 else ''}"
+    return f"{at_targets}, {_total_text(sent_b_s)} at the origin{'s' if len(sent_b_s) > 1 else ''}"
 
 
-def _total(rates_b_s: Sequence[float]) -> str:
+def _total_text(rates_b_s: Sequence[float]) -> str:
     return quantity(sum(rates_b_s), "B/s") if rates_b_s else "nothing"
 
 
-def _buffer_nodes(writers: Sequence[WriterRecord]) -> str:
+def _buffer_nodes_text(writers: Sequence[WriterRecord]) -> str:
     """Return the NUMA nodes of the writers' buffers at their targets, in words."""
     numbers = sorted({number for writer in writers for number in writer.target_buffers_b})
     return f"NUMA node {first_names(numbers, len(numbers))}" if numbers else "an unknown NUMA node"
 
 
-def _device_node(nodes: Sequence[NodeReport], name: str) -> str:
+def _device_node_text(nodes: Sequence[NodeReport], name: str) -> str:
     """Return the NUMA node of the writers' device on the first node, in words, or an empty text."""
     number = devices.numa_node(name, nodes[0].host.rdma) if nodes else None
     return "" if number is None else f"{name} on NUMA node {number}"

@@ -19,7 +19,7 @@ from analysis.effects.statements import ERROR_LEVELS, UNSTABLE_LEVEL
 from analysis.effects.verdict import verdict_of
 from analysis.statistics import evidence
 from analysis.statistics.aligned_ranks import shifts
-from analysis.statistics.carry_over import MIN_PAIRS, REACH_STANDARD_ERRORS
+from analysis.statistics.carry_over import ALLOWANCE_STANDARD_ERRORS, MIN_PAIRS
 from analysis.statistics.interval import MIN_VALUES, Estimate, Interval
 from tests.analysis.synthetic import result
 from tests.studies.noises import Draws
@@ -99,7 +99,7 @@ def without_carry_over(log_times: Draws, after: Draws, sign: int) -> Draws:
     error = np.sqrt(squares / np.maximum(pairs - 1, 1) / np.maximum(pairs, 1))
     reach = np.where(
         pairs >= MIN_PAIRS,
-        np.maximum(sign * mean + REACH_STANDARD_ERRORS[sign > 0] * error, 0),
+        np.maximum(sign * mean + ALLOWANCE_STANDARD_ERRORS[sign > 0] * error, 0),
         0,
     )
     allowed = log_times.copy()

@@ -25,7 +25,7 @@ def test_by_hand() -> None:
         [0.2 - half, 0.2, 0.2 + half]
     )
     assert (carried.pairs, carried.shown) == (3, False)
-    assert carried.reach == pytest.approx((0.0, 0.2 + error))
+    assert carried.allowed_log_ratios == pytest.approx((0.0, 0.2 + error))
     smallest, largest = without_carry_over(carried, TIMES, AFTER)
     assert smallest == pytest.approx(TIMES)
     relieved = (0.2 + error) * np.insert(AFTER, 0, False, axis=1)
@@ -41,7 +41,7 @@ def test_runs_that_come_faster_after_writes_are_named_and_allowed_for() -> None:
     carried = carry_over(times, AFTER)
     assert carried is not None
     least = -0.2 - 0.1 / np.sqrt(3) / 2
-    assert carried.reach == pytest.approx((least, 0.0))
+    assert carried.allowed_log_ratios == pytest.approx((least, 0.0))
     smallest, largest = without_carry_over(carried, times, AFTER)
     assert largest == pytest.approx(times)
     assert smallest == pytest.approx(times - least * np.insert(AFTER, 0, False, axis=1))
@@ -49,7 +49,7 @@ def test_runs_that_come_faster_after_writes_are_named_and_allowed_for() -> None:
     times = np.array([[0.0, 0.2, 0.1], [0.0, 0.2, 0.1], [0.0, 0.1, 0.1]])
     unclear = carry_over(times, AFTER[:3])
     assert unclear is not None
-    assert unclear.reach == pytest.approx((-0.05 / np.sqrt(3), 0.1 / np.sqrt(3)))
+    assert unclear.allowed_log_ratios == pytest.approx((-0.05 / np.sqrt(3), 0.1 / np.sqrt(3)))
     rng = np.random.default_rng(5)
     for left, shown in ((0.0, False), (-0.03, True), (0.03, True)):
         after = np.tile(AFTER[:2], (10, 1))
