@@ -16,7 +16,8 @@ from records.errors import InputError
 from records.files import replace_text
 from records.json_limits import read_json
 
-#: Name of the campaign file in a crate, which users of other hosts have.
+#: Name of the campaign file in a crate. Commands for other hosts name this file, since users there
+#: have the crate.
 PACKED_CAMPAIGN = "campaign.yaml"
 #: File in a run's folder. It holds paths of this host, so no crate has it.
 _CALL_FILE = "call.json"
@@ -83,7 +84,7 @@ class RunCommands:
     shell: Shell | None = None
 
     def resume(self, *options: str) -> str:
-        """The command that resumes the run, or with more `options` continues or repeats it."""
+        """The command that resumes the run; `options` such as --pairs and --fresh change this."""
         if self.shell:
             call = load_call(self.run, self.campaign)
         else:

@@ -34,9 +34,9 @@ def begin_database(layout: ClusterLayout) -> None:
     # MariaDB never runs as root. Debian's package creates the user `mysql`.
     user = "mysql" if "mysql" in {entry.pw_name for entry in pwd.getpwall()} else "nobody"
     server = ["sh", str(SITE_FOLDER / "database.sh"), DATABASE_SOCKET, user]
-    in_background = 'log=$1 ended=$2; shift 2; { "$@"; : > "$ended"; } > "$log" 2>&1 &'
+    background_script = 'log=$1 ended=$2; shift 2; { "$@"; : > "$ended"; } > "$log" 2>&1 &'
     files = [str(layout.log("mariadbd")), str(layout.state / _DATABASE_ENDED)]
-    enter(layout, CONTROL, ["sh", "-c", in_background, "sh", *files, *server], label="mariadbd")
+    enter(layout, CONTROL, ["sh", "-c", background_script, "sh", *files, *server], label="mariadbd")
 
 
 def _database_listens(layout: ClusterLayout) -> bool:
@@ -73,14 +73,15 @@ def start_accounting(layout: ClusterLayout) -> None:
     env = {"MYSQL_UNIX_PORT": DATABASE_SOCKET, **client_env(layout)}
     enter(layout, CONTROL, ["slurmdbd"], env)
 
-    def registered() -> bool:
+    def register() -> bool:
+        """Return whether the cluster is in the tables, after another try to add it."""
         try:
             run(client.add_cluster_command("minicluster"), env=client_env(layout))
         except MachineError:
             return accounting_answers(layout)
         return True
 
-    wait_for("slurmdbd", registered, 60, layout.log("slurmdbd"))
+    wait_for("slurmdbd", register, 60, layout.log("slurmdbd"))
 
 
 def start_controller(layout: ClusterLayout) -> None:
@@ -105,12 +106,12 @@ def accounting_answers(layout: ClusterLayout) -> bool:
 
 def start_slurmds(layout: ClusterLayout, nodes: list[Node]) -> None:
     """Start slurmd in the nodes' containers."""
-    command = 'ulimit -l unlimited 2> /dev/null; exec slurmd -f "$1" -N "$2"'
+    script = 'ulimit -l unlimited 2> /dev/null; exec slurmd -f "$1" -N "$2"'
     for node in nodes:
         for kind in ("spool", "tmp"):
             (layout.state / kind / node.name).mkdir(exist_ok=True)
-        line = ["sh", "-c", command, "sh", str(layout.slurm_conf), node.name]
-        enter(layout, node.name, line, label="slurmd")
+        command = ["sh", "-c", script, "sh", str(layout.slurm_conf), node.name]
+        enter(layout, node.name, command, label="slurmd")
 
 
 def wait_idle(

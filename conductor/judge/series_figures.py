@@ -33,7 +33,7 @@ from records.sample import (
 )
 
 #: Shortest length of a span, seconds. Agents count four times a second, and at each row.
-_LEAST_SPAN_S = 0.2
+_SHORTEST_SPAN_S = 0.2
 
 
 class Count(NamedTuple):
@@ -42,7 +42,8 @@ class Count(NamedTuple):
     counter: str
     bytes_b: int
     over_s: float
-    #: The part of them that RDMA writes received or RDMA reads answered; 0 if not counted.
+    #: Bytes of RDMA writes received, or of RDMA reads answered, which are included above; 0 if not
+    #: counted.
     one_sided_b: int = 0
 
 
@@ -159,7 +160,7 @@ def spans_in_window(writer: WriterSeries, window_s: Window) -> list[Span]:
     after = [sample for sample in writer.samples if sample.at_s >= end_s][:1]
     boundaries: list[CounterSample] = []
     for sample in [*before, *inside, *after]:
-        if not boundaries or sample.at_s - boundaries[-1].at_s >= _LEAST_SPAN_S:
+        if not boundaries or sample.at_s - boundaries[-1].at_s >= _SHORTEST_SPAN_S:
             boundaries.append(sample)
     return [
         Span(later.at_s - earlier.at_s, later.total - earlier.total)
@@ -177,7 +178,7 @@ def writer_records(series: Series, window_s: Window) -> list[WriterRecord]:
     # All writers of a run write in the same direction.
     direction = TRAFFIC[all_records[0].direction].at_target if all_records else "received"
     counts = _counts_by_target(series, direction)
-    checked = [_with_proof(record, counts.get(record.target)) for record in series.claims]
+    proven_records = [_with_proof(record, counts.get(record.target)) for record in series.claims]
     for record, writer in zip(records, series.writers, strict=True):
         with_proof = _with_proof(
             record,
@@ -185,8 +186,11 @@ def writer_records(series: Series, window_s: Window) -> list[WriterRecord]:
             writer.counted_alone_b_s,
             _memory_share(writer, record.rate_b_s, window_s),
         )
-        checked.append(_with_placement(with_proof, writer.placed))
-    return [_with_transport(record, checked, counts.get(record.target)) for record in checked]
+        proven_records.append(_with_placement(with_proof, writer.placed))
+    return [
+        _with_transport(record, proven_records, counts.get(record.target))
+        for record in proven_records
+    ]
 
 
 def _with_transport(
@@ -209,8 +213,8 @@ def _with_transport(
 def _writer_record(writer_series: WriterSeries, window_s: Window) -> WriterRecord:
     injector, writer = INJECTORS[writer_series.injector], writer_series.writer
     figures = window_figures(writer_series, window_s)
-    # A control writes nothing: its rows are shares of a core, and all its rates and bytes are 0.
-    written_share = 1.0 if injector.writes else 0.0
+    # A control writes nothing: its rows are shares of a core, so its rates and bytes become 0.
+    write_factor = 1.0 if injector.writes else 0.0
     limiter = "agent" if injector.paced_by == "agent" else "software"
     rows = all_rows(writer_series)
     return WriterRecord(
@@ -224,10 +228,10 @@ def _writer_record(writer_series: WriterSeries, window_s: Window) -> WriterRecor
         queue_pairs=injector.queue_pairs(writer) if injector.writes else None,
         asked_b_s=writer.rate_b_s,
         limited_by=None if writer.rate_b_s is None else limiter,
-        rate_alone_b_s=written_share * writer_series.alone_b_s,
-        rate_b_s=written_share * figures.rate_b_s,
-        rate_min_b_s=written_share * figures.rate_min_b_s,
-        bytes_b=written_share * figures.bytes_b,
+        rate_alone_b_s=write_factor * writer_series.alone_b_s,
+        rate_b_s=write_factor * figures.rate_b_s,
+        rate_min_b_s=write_factor * figures.rate_min_b_s,
+        bytes_b=write_factor * figures.bytes_b,
         buffer_node=writer.buffer_node,
         observed_share=figures.observed_share,
         unobserved_s=figures.unobserved_s,

@@ -100,9 +100,10 @@ class Listing:
     legend: str = ""
     #: How many of the first columns are shown in a narrow terminal too.
     min_columns: int = 3
-    #: Names what `details`, the option -v, adds.
-    details_hint: str = ""
+    #: True if the option -v was given: omitted cells and details of lines are shown.
     details: bool = False
+    #: Names what -v adds; shown if it was not given.
+    details_hint: str = ""
     #: Sentences after the notes: a summary, or what to do next.
     conclusions: Iterable[str] = ()
 

@@ -195,7 +195,7 @@ EXIT_CODES = (
     " tool failed."
 )
 #: Exit status of a program whose reader is gone: 128 + SIGPIPE.
-_BROKEN_PIPE = 141
+_BROKEN_PIPE_STATUS = 141
 #: Address space that a command needs, bytes: a base and an addition for each hardware thread, but
 #: at least a minimum. A report took 1.45 GB with 2 threads, 1.74 GB with 16 and 2.01 GB with 64.
 _MIN_ADDRESS_SPACE_B = 2 << 30
@@ -266,7 +266,7 @@ def _broken_pipe_exit() -> Iterator[None]:
         yield
     except BrokenPipeError:
         _drop_output()
-        raise click.exceptions.Exit(_BROKEN_PIPE) from None
+        raise click.exceptions.Exit(_BROKEN_PIPE_STATUS) from None
 
 
 @click.group(
@@ -289,8 +289,8 @@ def cli(debug: bool) -> None:  # noqa: ARG001  # `_Commands.invoke` reads it
 
 def require_memory(limit_b: int, threads: int) -> None:
     """Raise MachineError if the address space is so limited that libraries would abort."""
-    with_threads_b = _BASE_ADDRESS_SPACE_B + threads * _ADDRESS_SPACE_PER_THREAD_B
-    needed_b = max(_MIN_ADDRESS_SPACE_B, with_threads_b)
+    threads_need_b = _BASE_ADDRESS_SPACE_B + threads * _ADDRESS_SPACE_PER_THREAD_B
+    needed_b = max(_MIN_ADDRESS_SPACE_B, threads_need_b)
     if limit_b != resource.RLIM_INFINITY and limit_b < needed_b:
         sizes = f"{limit_b >> 20} MiB of address space; needed: from {needed_b >> 20} MiB"
         raise MachineError(f"ulimit -v: {sizes}")
@@ -315,7 +315,7 @@ def main() -> None:
             if stream is not None and not stream.closed:
                 stream.flush()
     except OSError as error:  # the last output could not be written
-        status = _BROKEN_PIPE if isinstance(error, BrokenPipeError) else 3
+        status = _BROKEN_PIPE_STATUS if isinstance(error, BrokenPipeError) else 3
         _drop_output()
     gc.freeze()  # while Python exits, it would search all objects for garbage
     sys.exit(status)

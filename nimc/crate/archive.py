@@ -1,8 +1,8 @@
 """The zip of a crate, its manifest, and the manifest's signature.
 
 Files are in order of their names, dated 1980-01-01 and not compressed, so that packing the same
-files gives the same bytes. Another program may pack the files again, but must not compress them, so
-that a file takes no more memory than the zip, whatever size its header states.
+files gives the same bytes. A zip that another program packed is read, too, if its files are not
+compressed. So no file takes more memory than the zip, whatever size its header states.
 """
 
 from __future__ import annotations
@@ -24,15 +24,15 @@ from records.programs import ProgramAnswer, ask, find_program
 Files = Mapping[str, bytes]
 
 #: Size of the largest crate, bytes.
-LARGEST_B = 1 << 30
+MAX_CRATE_B = 1 << 30
 #: Most files that a zip without the ZIP64 extensions can have.
 MAX_FILES = 0xFFFF
 
 MANIFEST, SIGNATURE = "manifest-sha256.txt", "manifest-sha256.txt.sig"
 
 #: First bytes of an entry in the central directory of a zip, and of the local header of a file.
-_DIRECTORY_SIGNATURE, _LOCAL_SIGNATURE = b"PK\1\2", b"PK\3\4"
-#: Fields of a local header: signature, flags, method, checksum, compressed size, size.
+_DIRECTORY_ENTRY_MAGIC, _LOCAL_HEADER_MAGIC = b"PK\1\2", b"PK\3\4"
+#: Fields of a local header: first bytes, flags, method, checksum, compressed size, size.
 _LOCAL_HEADER = struct.Struct("<4s2xHH4xIII")
 #: The flag of an entry whose name is in UTF-8.
 _UTF8_FLAG = 0x800
@@ -44,7 +44,7 @@ def make_zip(files: Files) -> bytes:
     """Return a zip of `files`. Raises InputError for a name or size that is not allowed."""
     if len(files) > MAX_FILES:
         raise InputError(f"the crate has {len(files)} files; allowed: {MAX_FILES}")
-    if sum(map(len, files.values())) > LARGEST_B:  # before the zip takes memory
+    if sum(map(len, files.values())) > MAX_CRATE_B:  # before the zip takes memory
         _refuse_large()
     buffer = io.BytesIO()
     with zipfile.ZipFile(buffer, "w", zipfile.ZIP_STORED, allowZip64=False) as zip_file:
@@ -53,13 +53,13 @@ def make_zip(files: Files) -> bytes:
             entry = zipfile.ZipInfo(name)
             entry.external_attr = (stat.S_IFREG | 0o644) << _MODE_SHIFT
             zip_file.writestr(entry, content)
-    if buffer.tell() > LARGEST_B:
+    if buffer.tell() > MAX_CRATE_B:
         _refuse_large()
     return buffer.getvalue()
 
 
 def _refuse_large() -> NoReturn:
-    raise InputError(f"the crate is larger than allowed: {LARGEST_B >> 20} MiB")
+    raise InputError(f"the crate is larger than allowed: {MAX_CRATE_B >> 20} MiB")
 
 
 def _require_inside(name: str) -> None:
@@ -76,8 +76,8 @@ def read_zip(raw: bytes) -> dict[str, bytes]:
 
     All headers are checked before a file is read.
     """
-    # Counted before `zipfile` reads the entries, which take more memory then than in the zip.
-    if raw.count(_DIRECTORY_SIGNATURE) > MAX_FILES:
+    # Counted before `zipfile` reads the entries: in memory they are larger than in the zip.
+    if raw.count(_DIRECTORY_ENTRY_MAGIC) > MAX_FILES:
         raise InputError(f"has more files than allowed: {MAX_FILES}")
     try:
         with zipfile.ZipFile(io.BytesIO(raw)) as zip_file:
@@ -108,9 +108,9 @@ def _require_stored(entry: zipfile.ZipInfo, raw: bytes) -> None:
     """
     flags, method = entry.flag_bits & ~_UTF8_FLAG, entry.compress_type
     entry_fields = (flags, method, entry.CRC, entry.compress_size, entry.file_size)
-    signature, local_flags, *local_rest = _LOCAL_HEADER.unpack_from(raw, entry.header_offset)
+    magic, local_flags, *local_rest = _LOCAL_HEADER.unpack_from(raw, entry.header_offset)
     local_fields = (local_flags & ~_UTF8_FLAG, *local_rest)
-    if signature != _LOCAL_SIGNATURE or local_fields != entry_fields:
+    if magic != _LOCAL_HEADER_MAGIC or local_fields != entry_fields:
         raise InputError(f"{entry.filename}: its header differs from the list of files in the zip")
     file_type = stat.S_IFMT(entry.external_attr >> _MODE_SHIFT)
     has_stored_method = not flags and method == zipfile.ZIP_STORED
@@ -151,7 +151,10 @@ def sign(content: bytes, key: Path) -> bytes:
 
 
 def signer_of(content: bytes, signature: bytes, allowed_signers: Path) -> str | None:
-    """Return who of those in the file of allowed signers signed a manifest's content, or None."""
+    """Return the allowed signer who signed a manifest's content; None if none of them did.
+
+    `allowed_signers` is the file that lists them.
+    """
     with tempfile.NamedTemporaryFile(suffix=".sig") as file:
         file.write(signature)
         file.flush()

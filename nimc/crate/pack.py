@@ -11,7 +11,7 @@ from typing import Any
 
 from analysis.report.page import make_reports
 from nimc.crate import archive
-from nimc.crate.archive import LARGEST_B, MANIFEST, SIGNATURE, Files
+from nimc.crate.archive import MANIFEST, MAX_CRATE_B, SIGNATURE, Files
 from nimc.crate.metadata import CAMPAIGN, REPORT, RUN, descriptions
 from nimc.run.folder import locked
 from nimc.run.verify import IntegrityFinding, Kind, Verified, verify
@@ -40,7 +40,9 @@ def run_files(run: Path) -> dict[str, bytes]:
     Raises InputError for a file that is not regular, such as a link.
     """
     paths = (path for pattern in _RUN_PATTERNS for path in run.glob(pattern))
-    return {f"{RUN}{path.relative_to(run)}": files.read_regular(path, LARGEST_B) for path in paths}
+    return {
+        f"{RUN}{path.relative_to(run)}": files.read_regular(path, MAX_CRATE_B) for path in paths
+    }
 
 
 def report_files(run: Path) -> dict[str, bytes]:
@@ -121,7 +123,7 @@ def open_crate(crate: Path) -> Iterator[tuple[Files, Path]]:
     The folder is temporary, and the run is not verified yet. Nothing is unpacked before all files
     are checked. Raises InputError with a line for each fault, which names the file in the crate.
     """
-    raw = files.read_regular(crate, LARGEST_B)
+    raw = files.read_regular(crate, MAX_CRATE_B)
     try:
         crate_files = archive.read_zip(raw)
     except InputError as error:

@@ -143,7 +143,7 @@ def test_a_crate_has_a_largest_size_and_most_files(monkeypatch: pytest.MonkeyPat
         read_zip(bytes(raw[directory:]) * 65_536)
     with pytest.raises(InputError, match="65536 files; allowed: 65535"):
         make_zip({str(number): b"" for number in range(65_536)})
-    monkeypatch.setattr("nimc.crate.archive.LARGEST_B", 2 << 20)
+    monkeypatch.setattr("nimc.crate.archive.MAX_CRATE_B", 2 << 20)
     largest = make_zip({"a": bytes((2 << 20) - 200)})
     assert len(largest) <= 2 << 20  # what can be written can be read
     for size_b in (2 << 20, (2 << 20) + 1):
