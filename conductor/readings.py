@@ -104,8 +104,8 @@ class DeviceSample(NamedTuple):
     at_s: float
     received_b: int | None
     sent_b: int | None
-    #: Bytes received by RDMA writes, and bytes sent in answer to RDMA reads. They are included
-    #: above. None if not counted.
+    #: The part of `received_b` that RDMA writes brought, and the part of `sent_b` that answered
+    #: RDMA reads; None if not counted.
     written_b: int | None = None
     read_b: int | None = None
 

@@ -1,4 +1,4 @@
-"""Notes: what a reader needs to know about a figure, and what to do about it; a list of them all.
+"""All notes of this project: what a reader needs to know about a figure, and what to do about it.
 
 Samples and results hold the text of a note, so that runs of earlier versions stay readable.
 `remedy_of` finds the remedy of a text. Sites and checks add notes of their own.

@@ -28,7 +28,7 @@ from records.machine.site import load as load_machine
 from reframe_tests.factors import layout_of, variable_fault, why_layout_too_large
 from reframe_tests.mixin import NimcMixin
 from reframe_tests.spack import build, externals, folders
-from reframe_tests.spack.build import Built
+from reframe_tests.spack.build import BuiltEnvironment
 from reframe_tests.spack.settings import load_settings
 
 #: Search path for programs: the folder of this Python comes first, as in `configs/`.
@@ -82,7 +82,7 @@ class SpackMixin(rfm.RegressionTestPlugin):
         except NimcError as error:
             raise ReframeError(str(error)) from None
 
-    def _built(self) -> Built:
+    def _built(self) -> BuiltEnvironment:
         """Return the check's environment; build it if it is not built. Raises NimcError."""
         layout = folders.layout(self.current_system.name, None)
         jobs = len(os.sched_getaffinity(0))
@@ -90,7 +90,7 @@ class SpackMixin(rfm.RegressionTestPlugin):
             layout, load_settings(layout), self.spack_environment(), jobs, self.logger.debug
         )
 
-    def _use_build(self, built: Built) -> None:
+    def _use_build(self, built: BuiltEnvironment) -> None:
         path = [f"{built.view}/bin"]
         if built.mpi:
             path.append(f"{built.mpi}/bin")

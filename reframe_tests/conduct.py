@@ -20,7 +20,7 @@ from records.block_plan import BlockPlan
 from records.checkout import ROOT
 from records.sample import CounterRow
 from reframe_tests.tools import TOOLS
-from reframe_tests.workload import load
+from reframe_tests.workload import load_workload
 
 
 def readers(plan: BlockPlan) -> Readers:
@@ -28,7 +28,7 @@ def readers(plan: BlockPlan) -> Readers:
     if plan.read_by_check:
         return Readers(unit="", better="lower", fom=None, counters=_read_counters)
     _search_pythonpath_last()
-    workload = load(plan.workload)
+    workload = load_workload(plan.workload)
     unit = plan.fom_unit or workload.unit
     better = plan.fom_better or workload.better
     return Readers(unit=unit, better=better, fom=workload.parse, counters=_read_counters)

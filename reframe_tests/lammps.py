@@ -54,7 +54,7 @@ _LOOP = (
 )
 
 
-def _thermo(stdout: str) -> dict[int, dict[str, float]]:
+def _thermo_rows(stdout: str) -> dict[int, dict[str, float]]:
     """Return the row of each step in the table of thermodynamic output, by column names.
 
     Other lines in the table are left out, since libraries print warnings there.
@@ -79,7 +79,7 @@ def _loop_number(name: str) -> Callable[[str], float]:
 
 def _deviation_at_100(stdout: str) -> float:
     """Return the largest relative deviation from the known state at step 100; 0 in shorter runs."""
-    row = _thermo(stdout).get(100, STATE_AT_100)
+    row = _thermo_rows(stdout).get(100, STATE_AT_100)
     deviations = [abs(row[name] / known - 1) for name, known in STATE_AT_100.items()]
     return nan if any(map(isnan, deviations)) else max(deviations)
 
@@ -87,7 +87,7 @@ def _deviation_at_100(stdout: str) -> float:
 def _last_energy(stdout: str) -> float:
     """Return the total energy at the last step."""
     steps = int(_loop_number("steps")(stdout))
-    rows = _thermo(stdout)
+    rows = _thermo_rows(stdout)
     if steps not in rows:
         raise FomError(f"the thermodynamic table cannot be read: it has no line of step {steps}")
     return rows[steps]["TotEng"]

@@ -43,7 +43,7 @@ from records.treatment import Treatment
 from reframe_tests import internals, planning, third_party
 from reframe_tests.factors import variable_fault, why_too_many_nodes, why_unsupported
 from reframe_tests.layout import LayoutMixin
-from reframe_tests.workload import load
+from reframe_tests.workload import load_workload
 
 if TYPE_CHECKING:
     import polars as pl
@@ -93,9 +93,10 @@ class NimcMixin(LayoutMixin):
     #: with the check's own sanity and performance functions (`third_party.py`).
     workload = variable(str, value="")
 
-    #: For a check without a workload: the performance function that is its figure of merit, by
-    #: default the first, and whether `lower` or `higher` is better if no reference says so.
+    #: For a check without a workload: the performance function that is its figure of merit. The
+    #: default, empty, takes the first.
     figure = variable(str, value="")
+    #: For a check without a workload: `lower` or `higher` is better, if no reference says so.
     better = variable(str, value="")
 
     #: Environments of a check that does not set `valid_prog_environs`.
@@ -190,12 +191,12 @@ class NimcMixin(LayoutMixin):
 
     @run_after("init")
     def check_variables(self) -> None:
-        """Complete the variables. Raises ReframeError, which names it, for an invalid variable."""
+        """Complete the variables. Raises ReframeError with the name of an invalid variable."""
         if self.better not in ("", "lower", "higher"):
             raise ReframeError(f"{self.name}.better: {self.better!r} found; allowed: lower, higher")
         if self.workload:
             try:
-                self.descr = self.descr or f"{load(self.workload).title} under RDMA writes"
+                self.descr = self.descr or f"{load_workload(self.workload).title} under RDMA writes"
             except InputError as error:
                 raise ReframeError(f"{self.name}.{error}") from None
         else:
@@ -216,8 +217,10 @@ class NimcMixin(LayoutMixin):
     @run_after("init")
     def read_without_allocation(self) -> None:
         """Run on this host if the block only reads outputs that an earlier session left unread."""
-        self._only_reads = bool(self.block_file) and not BlockPlan.load(Path(self.block_file)).pairs
-        self.local = self.local or self._only_reads
+        self._only_reads_outputs = (
+            bool(self.block_file) and not BlockPlan.load(Path(self.block_file)).pairs
+        )
+        self.local = self.local or self._only_reads_outputs
 
     @run_after("setup")
     def learn_machine(self) -> None:
@@ -271,8 +274,8 @@ class NimcMixin(LayoutMixin):
         if not self.workload:
             self.output_reader = third_party.OutputReader(self, NimcMixin)
         # Judges the block. The sanity function of a third-party check judges each of its runs.
-        internals.replace_sanity(self, self.block_done)
-        if self._only_reads:
+        internals.replace_sanity(self, self.judge_block)
+        if self._only_reads_outputs:
             self.executable, self.executable_opts = "true", []
             self.prerun_cmds, self.postrun_cmds = [], []
             return
@@ -382,13 +385,13 @@ class NimcMixin(LayoutMixin):
         return program.version_of(self.build_system.cc or self.current_environ.cc)
 
     @sn.deferrable
-    def block_done(self) -> bool:
+    def judge_block(self) -> bool:
         """Require a slowdown of every treatment; store the job's outcome with the block's logs.
 
         If a finished block has too few pairs of a treatment, only this check fails. Its samples
         remain valid, and a campaign may measure the missing pairs in another block.
         """
-        if self._only_reads:
+        if self._only_reads_outputs:
             third_party.move_unread_samples(
                 self.output_reader, self.run_dir, self.case, self.block_logs
             )
@@ -428,7 +431,7 @@ class NimcMixin(LayoutMixin):
     @run_before("performance")
     def report_samples(self) -> None:
         """Report typical runs, slowdowns and their cost, writers' rates, and rejected runs."""
-        if self.is_dry_run() or self._only_reads:
+        if self.is_dry_run() or self._only_reads_outputs:
             return
         from analysis.effects.annotations import reference_bounds
         from analysis.effects.estimate import reported_figures, results

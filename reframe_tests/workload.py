@@ -142,7 +142,7 @@ def workload_names() -> list[str]:
     return [path.stem for path in files if _RECORD.search(path.read_text(encoding="utf-8"))]
 
 
-def load(name: str) -> Workload:
+def load_workload(name: str) -> Workload:
     """Return the record of a workload; imports ReFrame. Raises InputError for an unknown name."""
     if name not in workload_names():
         raise InputError(f"workload: {name} found; allowed: {', '.join(workload_names())}")

@@ -15,7 +15,7 @@ from mkdocs.structure.files import File, Files
 from analysis.report.data import load_run
 from analysis.report.page import render
 from nimc.cli.main import cli
-from reframe_tests.workload import load, workload_names
+from reframe_tests.workload import load_workload, workload_names
 
 ROOT = Path(__file__).parents[1]
 #: Page in the root of the repository -> page of the site.
@@ -102,7 +102,7 @@ def _workloads() -> Iterator[str]:
     yield "# All workloads\n\nGenerated from the records of `reframe_tests/`.\n\n"
     yield "| workload | figure of merit | better | proof | other figures (`fom_extra`) |\n"
     yield "|---|---|---|---|---|\n"
-    for name, workload in ((name, load(name)) for name in workload_names()):
+    for name, workload in ((name, load_workload(name)) for name in workload_names()):
         extra = ", ".join(f"`{key}`" for key in sorted(workload.extra))
         figure = f"{workload.fom} ({workload.unit})"
         cells = [f"`{name}`: {workload.title}", figure, workload.better, workload.sanity, extra]

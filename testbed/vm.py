@@ -61,8 +61,9 @@ _SETUP_SECTORS = 0x1F1
 _MAGIC = slice(0x202, 0x206)
 _PAYLOAD_OFFSET_AND_LENGTH = 0x248
 _HEADER_END = 0x250
-#: Sectors of the setup code if a boot image says 0; bytes of a sector.
-_DEFAULT_SETUP_SECTORS, _SECTOR_B = 4, 512
+_SECTOR_B = 512
+#: Sectors of the setup code if a boot image says 0.
+_DEFAULT_SETUP_SECTORS = 4
 
 
 def elf_payload(image: bytes) -> bytes:
@@ -147,7 +148,7 @@ def _initramfs(modules: Path) -> list[tuple[str, int, bytes]]:
     busybox = shutil.which("busybox", path=PATH)
     if busybox is None:
         raise MachineError("busybox is missing: site/minicluster/install.sh installs it")
-    paths = {
+    path_by_module = {
         Path(name).stem.replace("-", "_"): Path(folder) / name
         for folder, _, names in os.walk(modules / "kernel")
         for name in names
@@ -156,16 +157,16 @@ def _initramfs(modules: Path) -> list[tuple[str, int, bytes]]:
 
     def dependencies_of(name: str) -> list[str]:
         # A module without a file is built into the kernel.
-        return dependencies(paths[name].read_bytes()) if name in paths else []
+        return dependencies(path_by_module[name].read_bytes()) if name in path_by_module else []
 
-    order = [name for name in with_dependencies(MODULES, dependencies_of) if name in paths]
+    order = [name for name in with_dependencies(MODULES, dependencies_of) if name in path_by_module]
     folders = ("bin", "proc", "sys", "dev", "mods", "ro", "rw", "new")
     return [
         *((name, _FOLDER_MODE, b"") for name in folders),
         ("bin/busybox", _PROGRAM_MODE, Path(busybox).read_bytes()),
         ("init", _PROGRAM_MODE, (SITE_FOLDER / "guest-boot.sh").read_bytes()),
         ("mods/order", _FILE_MODE, "".join(f"{name}\n" for name in order).encode()),
-        *((f"mods/{name}.ko", _FILE_MODE, paths[name].read_bytes()) for name in order),
+        *((f"mods/{name}.ko", _FILE_MODE, path_by_module[name].read_bytes()) for name in order),
     ]
 
 
@@ -212,7 +213,7 @@ def start_nodes(
     for node in spec.members():
         for rail, bridge in enumerate(namespaces.BRIDGES[: spec.rails]):
             namespaces.plug_tap(layout.netns(CONTROL), _tap(node, rail), bridge)
-        command = [*_enter(layout), *qemu_command(spec, layout, node, subnet, image)]
+        command = [*_enter_command(layout), *qemu_command(spec, layout, node, subnet, image)]
         running[node.name] = start(command, layout.log(node.name))
 
     def check_nodes() -> None:
@@ -224,7 +225,7 @@ def start_nodes(
     return image.accelerator, check_nodes
 
 
-def _enter(layout: ClusterLayout) -> list[str]:
+def _enter_command(layout: ClusterLayout) -> list[str]:
     """Return the command that enters the controller's network namespace.
 
     The taps are in it, and `down` searches it for processes.
@@ -238,13 +239,13 @@ def choose_accelerator(layout: ClusterLayout, kernel: Path, initramfs: Path) -> 
         return "tcg"
     image = Image(kernel, initramfs, "kvm")
     kernel_options = f"{_KERNEL_OPTIONS} nimc_probe=1"
-    command = [*base_command(image, PROBE_MEMORY_MIB), "-smp", "1", "-serial", "stdio"]
+    command = [*qemu_base_command(image, PROBE_MEMORY_MIB), "-smp", "1", "-serial", "stdio"]
     command += ["-append", kernel_options]
-    answer = ask([*_enter(layout), *command], environment(), timeout_s=PROBE_TIMEOUT_S)
+    answer = ask([*_enter_command(layout), *command], environment(), timeout_s=PROBE_TIMEOUT_S)
     return "kvm" if PROBE_MESSAGE in answer.stdout else "tcg"
 
 
-def base_command(image: Image, memory_mib: int) -> list[str]:
+def qemu_base_command(image: Image, memory_mib: int) -> list[str]:
     """Return the common part of QEMU's command line for the probe and the nodes."""
     accelerator = "tcg,tb-size=256" if image.accelerator == "tcg" else "kvm"
     return [
@@ -283,7 +284,7 @@ def qemu_command(
     for tag, folder in shares(spec, layout).items():
         filesystems += _filesystem(tag, folder, "")
     return [
-        *base_command(image, spec.memory_mib),
+        *qemu_base_command(image, spec.memory_mib),
         "-smp",
         f"{spec.numa * spec.cores},sockets={spec.numa},cores={spec.cores},threads=1",
         *_numa(spec),
@@ -327,14 +328,14 @@ def _networks(spec: Spec, node: Node) -> list[str]:
 
 
 def _filesystem(tag: str, folder: Path, options: str) -> list[str]:
-    local = f"local,id={tag},path={folder},security_model=none,multidevs=remap{options}"
-    return ["-fsdev", local, "-device", f"virtio-9p-pci,fsdev={tag},mount_tag={tag}"]
+    fsdev = f"local,id={tag},path={folder},security_model=none,multidevs=remap{options}"
+    return ["-fsdev", fsdev, "-device", f"virtio-9p-pci,fsdev={tag},mount_tag={tag}"]
 
 
 def _numa(spec: Spec) -> Sequence[str]:
-    """Return QEMU's options for NUMA nodes: each of two is a socket with half of the memory.
+    """Return QEMU's options for two NUMA nodes, or none for one.
 
-    This is only a topology: latencies are equal.
+    Each node is a socket with half of the memory. Latencies are the same as without NUMA nodes.
     """
     if spec.numa == 1:
         return []

@@ -99,7 +99,7 @@ def crossing(values_at: Callable[[Values], Values], low: float, high: float) -> 
     points_below = int(np.argmin([*(signs < 0), False]))
     points_above = int(np.argmin([*(signs[::-1] > 0), False]))
     between = signs[points_below : len(points) - points_above]
-    # If the first of these points is above zero, or the last is below, the centre falls somewhere.
+    # If the centre only rises through zero, its sign is undecided at the first and the last point.
     if len(between) and (between[0] or between[-1]):
         return Crossing(None, None, None)
     low_end = float(points[points_below - 1]) if points_below else None

@@ -3,8 +3,8 @@
 The measure is the processor time per byte that a node spends on traffic: interrupts, soft
 interrupts, kernel threads (drivers), and the writers' processes with their user-level receiving
 threads, such as those of PSM. Agents read it on targets and origins before and after each run
-(tools `node` and `origin`). A node also uses processor time without traffic, so that of the pair's
-baseline is subtracted. Both are per second of the run.
+(tools `node` and `origin`). A node also uses processor time without traffic, so the time
+of the pair's baseline is subtracted. Before that, each time is divided by the length of its run.
 """
 
 from __future__ import annotations
@@ -19,10 +19,10 @@ from analysis.report.data import RunData
 from analysis.samples.provenance import mapping_or_empty
 from records.sample import NODE_TOOL, ORIGIN_TOOL, TRAFFIC_CPU_TIMES
 
-#: Limits in seconds per byte. With an onload interface, a core at least copies the bytes, which
-#: takes about 0.1 s/GB. From half of that on it is onload, up to a fifth of that offload.
-ONLOAD_S_B = 0.05e-9
-OFFLOAD_S_B = 0.02e-9
+#: With an onload interface, a core at least copies the bytes, which takes about 0.1 s/GB. An
+#: interface is called onload from half of that time on, and offload up to a fifth of it.
+MIN_ONLOAD_S_B = 0.05e-9
+MAX_OFFLOAD_S_B = 0.02e-9
 #: The largest share of a core that traffic took in Groves, Grant and Arnold (2016).
 PUBLISHED_CORE_SHARE = 0.02
 #: Tool of the agents on a node -> the end of the writes at which the node is.
@@ -95,8 +95,8 @@ PROCESSOR_TIME = Question(
     title="Processor time of the traffic",
     text="Processor time of interrupts, soft interrupts, kernel threads and the writers' processes,"
     " minus that in the baseline of the pair, divided by the writers' rate. A core copies about"
-    f" 10 GB/s, which is 0.1 s/GB: from {ONLOAD_S_B * 1e9:g} s/GB on the processor receives"
-    f" (onload), below {OFFLOAD_S_B * 1e9:g} the interface does (offload).",
+    f" 10 GB/s, which is 0.1 s/GB: from {MIN_ONLOAD_S_B * 1e9:g} s/GB on the processor receives"
+    f" (onload), below {MAX_OFFLOAD_S_B * 1e9:g} the interface does (offload).",
     rows=_processor_times,
     by=("case", "arm", "end"),
     estimates={
@@ -119,9 +119,9 @@ PROCESSOR_TIME = Question(
             condition=pl.col("same_host"),
             why="origin and target share a host: no interface receives",
         ),
-        Limit(word="onload", low=ONLOAD_S_B),
-        Limit(word="offload", high=OFFLOAD_S_B, condition=_ALL_COUNTED),
-        Limit(word=INCONCLUSIVE, high=OFFLOAD_S_B, why="not all counters exist on the nodes"),
+        Limit(word="onload", low=MIN_ONLOAD_S_B),
+        Limit(word="offload", high=MAX_OFFLOAD_S_B, condition=_ALL_COUNTED),
+        Limit(word=INCONCLUSIVE, high=MAX_OFFLOAD_S_B, why="not all counters exist on the nodes"),
     ),
     sentences=_core_share_sentences,
     columns=("cores", "transport", "n", "word", "claim"),

@@ -64,11 +64,11 @@ def doctor_command(
     node_findings: list[HostFinding] = []
     if in_job:
         # Imported only with --in-job, since it loads all that runs a campaign.
-        from nimc.cluster.in_job import findings, look_at_nodes
+        from nimc.cluster.in_job import job_findings, look_at_nodes
 
         with exit_when_stopped():
             job_look = look_at_nodes(machine, results, wait_s, log, tries_writes=True)
-        node_findings = [*findings(job_look, load_machine(machine))]
+        node_findings = [*job_findings(job_look, load_machine(machine))]
     diagnosis = examine(machine, node_findings)
     text = visible(diagnosis_text(diagnosis, verbose=verbose))
     return Answer(diagnosis.as_dict(), [text], 3 if diagnosis.why else 0, schema=2)

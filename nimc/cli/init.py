@@ -11,9 +11,9 @@ import click
 
 from analysis.display.lines import visible, wrapped
 from nimc.cli import options
-from nimc.cluster.in_job import findings
-from nimc.cluster.learn import learn
-from nimc.cluster.new_machine import config_text, keys_to_fill_in, site_text, with_nodes
+from nimc.cluster.in_job import job_findings
+from nimc.cluster.learn import facts_of_cluster
+from nimc.cluster.new_machine import config_text, keys_to_fill_in, site_text, with_facts_of_nodes
 from nimc.readiness.diagnosis import examine
 from records.checkout import ROOT
 from records.commands import command
@@ -36,7 +36,9 @@ _NO_JOB_ADVICE = (
 @click.command()
 @click.argument("machine")
 @click.option(
-    "--no-job", is_flag=True, help="Do not submit the job of a minute that looks at nodes."
+    "--no-job",
+    is_flag=True,
+    help="Do not submit a job, which looks at nodes and takes about a minute.",
 )
 @options.wait_option
 def init_command(machine: str, no_job: bool, wait_s: float) -> None:
@@ -61,10 +63,10 @@ def init_command(machine: str, no_job: bool, wait_s: float) -> None:
             raise InputError(f"{path}: exists; allowed: a new name, or remove both files first")
         if not os.access(path.parent, os.W_OK):
             raise MachineError(f"{path.parent}: no permission to write; clone the project yourself")
-    facts = learn()
+    facts = facts_of_cluster()
     if not no_job:
         with exit_when_stopped():
-            facts = with_nodes(machine, facts, ROOT, wait_s, _print_line)
+            facts = with_facts_of_nodes(machine, facts, ROOT, wait_s, _print_line)
     site_file_text = site_text(facts)
     _write({config_file: config_text(machine, facts), site_file: site_file_text})
     empty_keys = ", ".join(keys_to_fill_in(site_file_text)) or "none"
@@ -73,7 +75,7 @@ def init_command(machine: str, no_job: bool, wait_s: float) -> None:
     _print_line(f"wrote configs/{machine}.py; partitions: {partitions}")
     if not no_job and facts.job_look.job is None:
         _print_line(wrapped(_NO_JOB_ADVICE))
-    node_findings = [] if no_job else [*findings(facts.job_look, load_machine(machine, ROOT))]
+    node_findings = [] if no_job else [*job_findings(facts.job_look, load_machine(machine, ROOT))]
     _print_line(wrapped(examine(machine, node_findings, ROOT).sentence))
     _print_line(f"read both, then: {command('doctor', '--machine', machine, '--in-job')}")
 

@@ -14,7 +14,7 @@ from nimc.cli.answer import Answer, prints_answer
 from nimc.cli.options import FILE, completing, machine_option
 from records.errors import InputError
 from records.machine.site import require_known
-from reframe_tests.spack.build import Built, built_environments, read_built
+from reframe_tests.spack.build import BuiltEnvironment, built_environments, read_built_environment
 from reframe_tests.spack.build import build as build_environment
 from reframe_tests.spack.externals import LANGUAGES, compiler_fault_and_remedy, compilers
 from reframe_tests.spack.folders import SpackLayout, layout
@@ -130,12 +130,13 @@ def info(stacks: tuple[str, ...], machine: str) -> Answer:
     for name in stacks:
         environment_text(name)  # raises for an unknown environment
     records = [
-        read_built(spack_layout, name) for name in stacks or built_environments(spack_layout)
+        read_built_environment(spack_layout, name)
+        for name in stacks or built_environments(spack_layout)
     ]
     return built_answer([built for built in records if built])
 
 
-def built_answer(environments: list[Built]) -> Answer:
+def built_answer(environments: list[BuiltEnvironment]) -> Answer:
     """List the packages of built environments, and the folder of each one's programs."""
     header = ["environment", "package", "version", "hash"]
     rows = [

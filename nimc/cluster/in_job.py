@@ -300,7 +300,7 @@ def read_job_look(folder: Path, status: int) -> JobLook:
 # The findings of a job, a line each.
 
 
-def findings(job_look: JobLook, machine: Machine) -> Iterator[HostFinding]:
+def job_findings(job_look: JobLook, machine: Machine) -> Iterator[HostFinding]:
     """Yield whether the job ran on all of its nodes, and what the nodes lack."""
     remedy = "nodes must see the results folder, and Python there must start"
     if job_look.limit:
@@ -322,7 +322,7 @@ def findings(job_look: JobLook, machine: Machine) -> Iterator[HostFinding]:
         yield _merged(node_findings)
     if job_look.why_untried:
         yield fault_finding("writes between nodes", job_look.why_untried, needed=True)
-    yield from tried_writes.findings(job_look.trials, job_look.nodes, machine)
+    yield from tried_writes.trial_findings(job_look.trials, job_look.nodes, machine)
 
 
 def _merged(node_findings: Sequence[tuple[str, HostFinding]]) -> HostFinding:

@@ -23,7 +23,7 @@ from conductor.block import injection, trial
 from conductor.block.injection import InjectionRequest
 from nimc.campaign.plan import folder_options
 from nimc.cluster.in_job import job_destination, job_failure, run_job, variable_options
-from nimc.cluster.tried_writes import findings
+from nimc.cluster.tried_writes import trial_findings
 from records import checkout, injected, processes
 from records.acceptance import LIMITS
 from records.block_plan import BlockPlan, OriginPolicy
@@ -312,7 +312,7 @@ class Progress:
             return
         if not self._printed_trial and (self.logs / trial.FILE).exists():
             self._printed_trial = True
-            for finding in findings(trial.read(self.logs), [], self._machine):
+            for finding in trial_findings(trial.read(self.logs), [], self._machine):
                 remedy = finding.remedy and f" -> {finding.remedy}"
                 self.tell(f"{finding.what}: {finding.detail}{remedy}")
         for note in head.notes[self._printed_notes :]:

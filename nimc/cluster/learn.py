@@ -171,7 +171,7 @@ def target_of(
     )
 
 
-def learn() -> ClusterFacts:
+def facts_of_cluster() -> ClusterFacts:
     """Ask Slurm and this host for the facts that need no job.
 
     Raises MachineError without Slurm, InputError if the user names a partition that it lacks.

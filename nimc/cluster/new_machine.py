@@ -337,7 +337,7 @@ def common_interfaces(nodes: Sequence[NodeReport]) -> list[str]:
 # A look at nodes, before there is a site file.
 
 
-def with_nodes(
+def with_facts_of_nodes(
     name: str, facts: ClusterFacts, parent: Path, wait_s: float, tell: Callable[[str], None]
 ) -> ClusterFacts:
     """Return the facts, completed by a job that looks at nodes with the files made from them.

@@ -116,7 +116,7 @@ def why_untried(folder: Path, state: str = "") -> str | None:
 # The findings of a trial, a line each.
 
 
-def findings(
+def trial_findings(
     trials: Sequence[Trial], nodes: Sequence[NodeReport], machine: Machine
 ) -> Iterator[HostFinding]:
     """Yield a finding for each kind of writes that was tried, or whose injector nodes lack."""

@@ -236,4 +236,4 @@ def _contradictions(
 @cache
 def _workload(name: str) -> Workload | None:
     """Return the record of a workload; None for a check that reads its output itself."""
-    return workload.load(name) if name in workload.workload_names() else None
+    return workload.load_workload(name) if name in workload.workload_names() else None

@@ -94,7 +94,7 @@ _MPI_PACKAGES = {"openmpi", "mpich", "mvapich", "intel-oneapi-mpi", "cray-mpich"
 
 
 @dataclass(frozen=True, kw_only=True)
-class Built:
+class BuiltEnvironment:
     """A built environment, as in `built.json`."""
 
     environment: str
@@ -117,19 +117,19 @@ class Built:
         return all(Path(spec["prefix"]).is_dir() for spec in self.specs)
 
 
-_BUILT = TypeAdapter(Built)
+_BUILT = TypeAdapter(BuiltEnvironment)
 
 
 def build(
     layout: SpackLayout, settings: SpackSettings, name: str, jobs: int, say: Callable[[str], None]
-) -> Built:
+) -> BuiltEnvironment:
     """Concretize and install an environment, unless it is built from the same inputs."""
     environment_text(name)  # raises for an unknown name, before a lock is made for it
     with locked(layout.lock(name)):
         spack_yaml = relocated_environment(layout, settings, name)
         digest = digest_of(layout, settings, name, spack_yaml)
         try:
-            previous = read_built(layout, name)
+            previous = read_built_environment(layout, name)
         except InputError as error:
             say(str(error))
             previous = None
@@ -169,7 +169,7 @@ def build(
         root_hashes = _root_hashes(folder / "spack.lock")
         mpi = next((spec for spec in installed if spec["name"] in _MPI_PACKAGES), None)
         mpi_field = {"mpi": f"{mpi['name']}@{mpi['version']}/{mpi['hash'][:7]}"} if mpi else {}
-        built = Built(
+        built = BuiltEnvironment(
             environment=name,
             view=str(folder / ".spack-env" / "view"),
             lock=str(folder / "spack.lock"),
@@ -205,7 +205,7 @@ def _concretize(layout: SpackLayout, settings: SpackSettings, name: str) -> None
         )
 
 
-def read_built(layout: SpackLayout, name: str) -> Built | None:
+def read_built_environment(layout: SpackLayout, name: str) -> BuiltEnvironment | None:
     """Return the last build, if there is one. Raises InputError if its record is invalid."""
     path = layout.stamp(name)
     try:

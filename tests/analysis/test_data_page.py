@@ -17,7 +17,7 @@ from records.sample import NodesRow
 from reframe_tests import third_party
 from reframe_tests.factors import FACTORS
 from reframe_tests.mixin import NimcMixin
-from reframe_tests.workload import load, workload_names
+from reframe_tests.workload import load_workload, workload_names
 from tests.analysis.history.made import add_cycles, made_run
 
 PAGE = (ROOT / "docs/data.md").read_text()
@@ -67,7 +67,7 @@ def test_keys_of_objects() -> None:
     folders = {"lammps_scaling": "lammps", "numa": "membench"}
     for name in workload_names():
         # The table of docs/workloads.md is made of what each record names.
-        record, keys = load(name), set[str]()
+        record, keys = load_workload(name), set[str]()
         for capture in (ROOT / "tests/captures" / folders.get(name, name)).glob("*.txt"):
             with suppress(FomError, ValueError):
                 keys |= record.parse(capture.read_text(errors="replace")).extra.keys()

@@ -24,7 +24,7 @@ from records.programs import first_line, last_line
 from reframe_tests.spack.externals import packages_in
 from reframe_tests.spack.failures import reason_in
 from reframe_tests.tools import TOOLS
-from reframe_tests.workload import load
+from reframe_tests.workload import load_workload
 from tests.captures import CAPTURES
 from tests.cases.last_words import reason_reader
 from tests.cases.shared_hosts import (
@@ -74,7 +74,7 @@ def figure(workload: str) -> Callable[[str, Path], float | str]:
 
     def read(text: str, _: Path) -> float | str:
         try:
-            return load(workload).parse(text).value
+            return load_workload(workload).parse(text).value
         except FomError as error:
             return str(error)
 
@@ -518,7 +518,7 @@ FOREIGN = [
 @pytest.mark.parametrize(("capture", "value", "_"), GOOD)
 def test_a_foreign_line_anywhere_in_an_output_changes_no_figure(capture, value, _):
     lines = (CAPTURES / f"{capture}.txt").read_text().splitlines(keepends=True)
-    parse = load(capture.split("/")[0]).parse
+    parse = load_workload(capture.split("/")[0]).parse
     for line in FOREIGN:
         for index in range(0, len(lines) + 1, max(1, len(lines) // 20)):
             text = "".join([*lines[:index], f"{line}\n", *lines[index:]])

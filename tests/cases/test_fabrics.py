@@ -273,7 +273,9 @@ def test_doctor_reads_the_counter_of_each_device(wanted: str, state: str, detail
         counters={"mlx5_0": "rdma:mlx5_0/1"},
         uncounted={"mlx5_1": "counters/port_rcv_data: N/A (no PMA)"},
     )
-    rows = {row.what: row for row in in_job.findings(looked, machine("same_job", device=wanted))}
+    rows = {
+        row.what: row for row in in_job.job_findings(looked, machine("same_job", device=wanted))
+    }
     finding = rows[f"counter of {wanted} on nodes"]
     assert (finding.state, finding.detail) == (state, detail)
 
@@ -281,7 +283,7 @@ def test_doctor_reads_the_counter_of_each_device(wanted: str, state: str, detail
 def test_doctor_says_on_nodes_what_cannot_write_over_their_device() -> None:
     omitted = replace(made.FAST[0], name="cxi0", transport="Slingshot")
     box = machine("same_job", device="cxi0", injector="perftest")
-    rows = {row.what: row for row in in_job.findings(looked_at([omitted]), box)}
+    rows = {row.what: row for row in in_job.job_findings(looked_at([omitted]), box)}
     assert rows["perftest on nodes"].state == "missing"
     assert "perftest cannot write over Slingshot" in rows["perftest on nodes"].detail
 

@@ -180,7 +180,7 @@ def rdma(
 
 def on_nodes(looked: JobLook, subject: str, **changes: Any) -> HostFinding:
     """What doctor says of that on all nodes."""
-    rows = in_job.findings(looked, machine(**changes))
+    rows = in_job.job_findings(looked, machine(**changes))
     return next(row for row in rows if row.what.endswith(f"{subject} on nodes"))
 
 
@@ -561,7 +561,7 @@ def test_a_user_s_first_day_on_such_a_cluster(cluster):
     facts = box.node_facts()
     assert (facts.cores, facts.threads_per_core, facts.memory_b) == (56, 2, 512000 * MIB)
     looked = in_job.look_at_nodes("box", cluster / "results", 60.0, print, cluster)
-    assert {finding.what: finding.state for finding in in_job.findings(looked, box)} == {
+    assert {finding.what: finding.state for finding in in_job.job_findings(looked, box)} == {
         "job on nodes": "ok",
         "shared folders": "ok",
         "locks": "ok",

@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from records.last_words import Gist, cause_or_gist, unlabelled
-from reframe_tests.workload import load
+from reframe_tests.workload import load_workload
 from tests.captures import CAPTURES
 from tests.cases.last_words import reason_reader
 from tests.cases.shared_hosts import case_text
@@ -455,7 +455,7 @@ def test_labels_change_no_figure(label, row):
     capture, value, _ = row
     text = (CAPTURES / f"{capture}.txt").read_text()
     labelled = "".join(f"{label}{line}\n" for line in text.splitlines())
-    assert load(capture.split("/")[0]).parse(labelled).value == pytest.approx(value)
+    assert load_workload(capture.split("/")[0]).parse(labelled).value == pytest.approx(value)
 
 
 def test_a_number_before_a_few_lines_is_no_label():

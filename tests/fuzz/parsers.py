@@ -41,7 +41,7 @@ from reframe_tests.spack.settings import SpackSettings, load_settings
 from reframe_tests.tools import TOOLS
 from reframe_tests.tools.base import ToolError
 from reframe_tests.tools.openspeedshop import read_view
-from reframe_tests.workload import load as workload
+from reframe_tests.workload import load_workload
 from reframe_tests.workload import workload_names as workloads
 from testbed import containers, namespaces, state, vm
 from testbed.spec import ClusterLayout, Spec
@@ -85,7 +85,7 @@ def _workload(name: str) -> Target:
     more = [b"slept 2.5 s\n"] if name == "numa" else []
 
     def read(text: str) -> object:
-        fom = workload(name).parse(text)
+        fom = load_workload(name).parse(text)
         assert fom.value > 0
         return fom
 
@@ -405,7 +405,7 @@ _STATE = asdict(
 )
 _SPACK = [
     json.dumps({field.name: None for field in fields(record)}).encode()
-    for record in (SpackSettings, build.Built)
+    for record in (SpackSettings, build.BuiltEnvironment)
 ]
 _COMPILERS = (
     b"packages:\n  gcc::\n    externals:\n    - spec: gcc@14 languages='c'\n      prefix: /usr\n"
@@ -443,7 +443,7 @@ def _spack(text: bytes, folder: Path) -> None:
     layout = SpackLayout(folder, "m")
     in_file(str(layout.stamp("proxyapps").relative_to(folder)), text, folder)
     with suppress(InputError):
-        build.read_built(layout, "proxyapps")
+        build.read_built_environment(layout, "proxyapps")
     in_file(str(layout.settings.relative_to(folder)), text, folder)
     load_settings(layout)
 

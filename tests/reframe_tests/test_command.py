@@ -11,7 +11,7 @@ import pytest
 from conductor.block.readers import FomError
 from records.checkout import ROOT, python_main
 from records.notes import Note
-from reframe_tests.workload import load
+from reframe_tests.workload import load_workload
 from tests.reframe_tests.reframe_call import plan_of, reframe, script, succeeded
 
 BIN = Path(sys.executable).parent
@@ -36,7 +36,7 @@ def test_a_figure_is_the_mean_of_all_repetitions(tmp_path: Path) -> None:
     )
     done = timed(program, times=3, figure=r"took: (\d+)", unit="ms", cwd=tmp_path)
     assert (done.returncode, done.stderr) == (0, "")
-    fom = load("command").parse(done.stdout)
+    fom = load_workload("command").parse(done.stdout)
     assert (fom.value, fom.unit, fom.better) == (pytest.approx(0.030), "s", "lower")
     assert fom.extra == {"repetitions": 3, "matches": 1}
     assert fom.notes == []
@@ -45,7 +45,7 @@ def test_a_figure_is_the_mean_of_all_repetitions(tmp_path: Path) -> None:
 def test_seconds_are_those_of_one_repetition() -> None:
     """Three times at least 0.2 s: the figure is no sum."""
     done = timed("sleep", "0.2", times=3)
-    fom = load("command").parse(done.stdout)
+    fom = load_workload("command").parse(done.stdout)
     figures = [float(line.split()[-1]) for line in done.stdout.split("\n") if line]
     assert len(figures) == 3
     assert min(figures) >= 0.2
@@ -62,7 +62,7 @@ def test_of_several_matches_the_last_or_the_worst_counts(
     printed = "echo rate 12.0; echo rate 3.0; echo rate 7.5"
     variables = {"which": which, "better": better, "unit": "widgets"}
     done = timed("sh", "-c", printed, figure=r"rate (\S+)", **variables)
-    fom = load("command").parse(done.stdout)
+    fom = load_workload("command").parse(done.stdout)
     assert (fom.value, fom.unit, fom.better) == (expected, "widgets", better)
     assert fom.notes == ([Note.SEVERAL_FIGURES()] if which == "last" else [])
 
@@ -70,7 +70,7 @@ def test_of_several_matches_the_last_or_the_worst_counts(
 def test_numbers_of_fortran_and_with_thousands_are_compared_as_they_are_read() -> None:
     printed = "echo rate 900; echo rate 1.5D3; echo rate 1,200"
     done = timed("sh", "-c", printed, figure=r"rate (\S+)", which="worst", better="lower")
-    assert load("command").parse(done.stdout).value == 1500
+    assert load_workload("command").parse(done.stdout).value == 1500
 
 
 def test_of_ranks_that_print_no_number_none_is_the_worst() -> None:
@@ -78,12 +78,12 @@ def test_of_ranks_that_print_no_number_none_is_the_worst() -> None:
         "sh", "-c", "echo rate 5; echo rate -; echo rate 6", figure=r"rate (\S+)", which="worst"
     )
     with pytest.raises(FomError, match="the figure's pattern matches '-', no number"):
-        load("command").parse(done.stdout)
+        load_workload("command").parse(done.stdout)
 
 
 def test_the_whole_match_counts_without_a_group() -> None:
     done = timed("echo", "it took 1,250 s", figure="[0-9,]+")
-    assert load("command").parse(done.stdout).value == 1250
+    assert load_workload("command").parse(done.stdout).value == 1250
 
 
 @pytest.mark.parametrize(
@@ -101,7 +101,7 @@ def test_the_first_repetition_that_fails_ends_it(
     done = timed(*words, times=3)
     assert (done.returncode, done.stdout, done.stderr.strip()) == (status, "", says)
     with pytest.raises(FomError, match="each repetition ended with exit status 0"):
-        load("command").parse(done.stdout)
+        load_workload("command").parse(done.stdout)
 
 
 def test_output_without_its_last_repetition_is_refused() -> None:
@@ -109,7 +109,7 @@ def test_output_without_its_last_repetition_is_refused() -> None:
     first = done.stdout.partition("2/2")[0].rpartition("\nnimc")[0]
     assert "1/2" in first
     with pytest.raises(FomError, match="1 of 2 repetitions ended"):
-        load("command").parse(first)
+        load_workload("command").parse(first)
 
 
 def test_a_program_that_reads_its_terminal_finds_the_end_of_its_input() -> None:

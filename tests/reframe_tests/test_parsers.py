@@ -11,7 +11,7 @@ import pytest
 
 from conductor.block.readers import FomError
 from reframe_tests import cns, hpccg, lulesh, snap
-from reframe_tests.workload import load, workload_names
+from reframe_tests.workload import load_workload, workload_names
 from tests.reframe_tests.captured import CAPTURES, GOOD
 
 # Runs that failed by themselves, and what the sample will say of them.
@@ -135,7 +135,7 @@ def output(capture: str) -> str:
 
 
 def parse(capture: str, text: str):
-    return load(capture.split("/")[0]).parse(text)
+    return load_workload(capture.split("/")[0]).parse(text)
 
 
 @pytest.mark.parametrize(("capture", "value", "extra"), GOOD)
@@ -205,9 +205,9 @@ def test_all_figures_of_membench():
     cached = parse("membench/nt", text.replace("streaming stores", "cached stores")).extra
     assert cached == {**extra, "streaming": 0}
     assert "node" not in parse("membench/triad", output("membench/triad-1")).extra
-    slept = load("numa").parse("slept 2.5 s\n")
+    slept = load_workload("numa").parse("slept 2.5 s\n")
     assert (slept.value, slept.unit, slept.better) == (2.5, "s", "lower")
-    assert load("numa").parse(text).value == pytest.approx(1.978557e10)
+    assert load_workload("numa").parse(text).value == pytest.approx(1.978557e10)
 
 
 def test_what_is_no_number_is_quoted():

@@ -19,7 +19,7 @@ from records.errors import InputError
 from records.notes import Note
 from records.slurm.parse import Reservation
 from reframe_tests import factors
-from reframe_tests.spack.build import Built
+from reframe_tests.spack.build import BuiltEnvironment
 from testbed.cluster import Status
 from tests.analysis.history.tables import made_table, write_nights
 from tests.analysis.synthetic import header, result
@@ -224,7 +224,7 @@ def test_only_a_whole_reproduction_is_status_zero(
 def test_built_packages_have_their_version_and_the_beginning_of_their_hash() -> None:
     spec = {"name": "lammps", "version": "git.c0ffee=20240829", "hash": "abcdefghij"}
     specs = [spec, {**spec, "version": "1.2"}]
-    built = Built(
+    built = BuiltEnvironment(
         environment="apps",
         view="/v",
         lock="lock",

@@ -55,7 +55,7 @@ def tried(folder: Path, site: Machine, capture: str) -> HostFinding:
     environment = {**os.environ, "PATH": path, "PYTHONPATH": str(ROOT), "CAPTURE": capture}
     command = [sys.executable, "-m", "conductor.block.trial", str(folder / "plan.json")]
     subprocess.run(command, env=environment, cwd=folder, check=True, timeout=300)
-    rows = tried_writes.findings(tried_writes.read_trials(folder), [node("n1", FAST)], site)
+    rows = tried_writes.trial_findings(tried_writes.read_trials(folder), [node("n1", FAST)], site)
     (row,) = (row for row in rows if row.what == "writes by perftest")
     return row
 
@@ -146,9 +146,9 @@ def test_memory_that_a_step_may_not_lock_is_said_of_rdma_alone():
     looked = JobLook(
         job="7", why=None, nodes=[node(name, FAST, lockable_b=64 * 1024) for name in ("a", "b")]
     )
-    rows = {row.what: row for row in in_job.findings(looked, machine(device="mlx5_0"))}
+    rows = {row.what: row for row in in_job.job_findings(looked, machine(device="mlx5_0"))}
     row = rows["locked memory on nodes"]
     assert (row.state, row.detail.startswith("a, b: 0.0625 MiB may be locked")) == ("limited", True)
     assert "LimitMEMLOCK=infinity" in row.remedy
-    rows = {row.what: row for row in in_job.findings(looked, machine(device="eno1"))}
+    rows = {row.what: row for row in in_job.job_findings(looked, machine(device="eno1"))}
     assert "locked memory on nodes" not in rows

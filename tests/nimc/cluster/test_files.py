@@ -22,7 +22,7 @@ from nimc.cluster.new_machine import (
     host_pattern,
     keys_to_fill_in,
     site_text,
-    with_nodes,
+    with_facts_of_nodes,
 )
 from nimc.readiness.reframe_config import machine_of_host
 from records.checkout import ROOT
@@ -118,7 +118,9 @@ def test_a_job_shows_where_origins_may_be(monkeypatch, tmp_path, answers, tried,
         return JobLook(job=job, why=why, nodes=nodes, limit=next(iter(limit), None))
 
     monkeypatch.setattr(new_machine, "look_at_nodes", look_at_job)
-    facts = with_nodes("box", cluster_facts(job_look=NO_JOB), tmp_path, 1.0, lambda _: None)
+    facts = with_facts_of_nodes(
+        "box", cluster_facts(job_look=NO_JOB), tmp_path, 1.0, lambda _: None
+    )
     assert (policies, facts.origins.policy) == (tried, policy)
     text = " ".join(site_text(facts).replace("#", "").split())
     assert ("not known whether Slurm takes such a job" in text) is not sure
@@ -308,25 +310,25 @@ def test_slurm_and_modules_are_asked_without_a_job(monkeypatch):
     monkeypatch.setattr(learn, "user_name", lambda _: "me")
     monkeypatch.delenv("LMOD_CMD", raising=False)
     monkeypatch.delenv("MODULES_CMD", raising=False)
-    facts = learn.learn()
+    facts = learn.facts_of_cluster()
     assert [partition.name for partition in facts.partitions] == ["batch", "debug"]
     assert facts.shapes == [(NodeShape(2, 2, 1, 6026), 3)]
     assert (facts.accounts, "pmi2" in facts.mpi_types) == (["physics", "bench"], True)
     assert (facts.modules_system, facts.modules) == ("nomod", [])
     monkeypatch.setenv("MODULES_CMD", "/modulecmd.tcl")
-    facts = learn.learn()
+    facts = learn.facts_of_cluster()
     assert (facts.modules_system, facts.modules) == ("tmod4", ["gcc/12"])
     monkeypatch.setenv("LMOD_CMD", "/lmod")
     monkeypatch.setattr("os.access", lambda *_: True)
     del answers[assoc]
-    facts = learn.learn()
+    facts = learn.facts_of_cluster()
     assert (facts.modules_system, facts.accounts) == ("lmod", [])
     answers["scontrol --oneliner show partition"] = "PartitionName=a State=DOWN TotalNodes=1\n"
     with pytest.raises(MachineError, match="no partition that is up and has nodes"):
-        learn.learn()
+        learn.facts_of_cluster()
     answers.clear()
     with pytest.raises(MachineError, match=r"no answer; without Slurm, copy configs/localhost\.py"):
-        learn.learn()
+        learn.facts_of_cluster()
 
 
 @pytest.fixture
@@ -334,8 +336,8 @@ def root(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     for name in ("site", "configs"):
         (tmp_path / name).mkdir()
     monkeypatch.setattr(init, "ROOT", tmp_path)
-    monkeypatch.setattr(init, "learn", cluster_facts)
-    monkeypatch.setattr(init, "with_nodes", lambda _name, facts, *_: facts)
+    monkeypatch.setattr(init, "facts_of_cluster", cluster_facts)
+    monkeypatch.setattr(init, "with_facts_of_nodes", lambda _name, facts, *_: facts)
     return tmp_path
 
 
@@ -361,7 +363,7 @@ def test_a_planted_link_is_neither_followed_nor_replaced(root, monkeypatch, comm
         planted.symlink_to(root / "elsewhere")
         return cluster_facts()
 
-    monkeypatch.setattr(init, "learn", meanwhile)
+    monkeypatch.setattr(init, "facts_of_cluster", meanwhile)
     assert command.refused("init", "box", code=3) == f"{planted}: File exists"
     command("init", "box", code=2)
     assert list(root.glob("*/*")) == [planted]
@@ -378,6 +380,6 @@ def test_wrong_names_and_options_write_nothing(root, words, command):
 
 def test_without_slurm_one_line_says_so(root, monkeypatch, command):
     monkeypatch.setenv("PATH", str(root))
-    monkeypatch.setattr(init, "learn", learn.learn)
+    monkeypatch.setattr(init, "facts_of_cluster", learn.facts_of_cluster)
     line = command.refused("init", "box", "--no-job", code=3)
     assert line.startswith("scontrol --oneliner show partition: ")

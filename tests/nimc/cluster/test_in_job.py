@@ -43,12 +43,12 @@ def look_of(*nodes: NodeReport) -> JobLook:
 
 
 def findings_by_subject(job_look: JobLook, box: Machine) -> dict[str, HostFinding]:
-    return {finding.what: finding for finding in in_job.findings(job_look, box)}
+    return {finding.what: finding for finding in in_job.job_findings(job_look, box)}
 
 
 def only_fault(job_look: JobLook) -> HostFinding:
     """Return the only finding that is not ok."""
-    findings = in_job.findings(job_look, cluster_machine())
+    findings = in_job.job_findings(job_look, cluster_machine())
     (fault,) = (finding for finding in findings if finding.state != "ok")
     return fault
 

@@ -44,7 +44,7 @@ def writer(**changes: Any) -> WriterRecord:
 
 def row(**changes: Any) -> Any:
     fields = {"name": "perftest", "failure": None, "writers": [writer()], "sent_b_s": [24.1e9]}
-    (finding,) = tried_writes.findings([Trial(**{**fields, **changes})], NODES, CLUSTER)
+    (finding,) = tried_writes.trial_findings([Trial(**{**fields, **changes})], NODES, CLUSTER)
     return finding
 
 
@@ -62,7 +62,7 @@ def test_the_gids_of_both_ends_are_shown():
     indexes = zip(NODES, ({"perftest": 3, "ucx": 0}, {"perftest": 1}), strict=True)
     nodes = [replace(node, gid_indexes=by_injector) for node, by_injector in indexes]
     tried = Trial("perftest", None, None, [writer()], [None])
-    (finding,) = tried_writes.findings([tried], nodes, CLUSTER)
+    (finding,) = tried_writes.trial_findings([tried], nodes, CLUSTER)
     assert finding.detail.endswith("; GID index: n1 3, n2 1")
 
 
@@ -100,10 +100,10 @@ def test_what_is_wrong_with_the_writes_of_the_machines_injector(changes, state, 
 
 def test_other_injectors_restrict_nothing():
     failed = Trial("mpi_put", "writer 0 (mpi_put, n2): PML ucx cannot be selected")
-    (finding,) = tried_writes.findings([failed], NODES, CLUSTER)
+    (finding,) = tried_writes.trial_findings([failed], NODES, CLUSTER)
     assert (finding.what, finding.state, finding.needed) == ("writes by mpi_put", "limited", False)
     readers = [writer(target=name) for name in ("n1", "n3")]
-    (finding,) = tried_writes.findings(
+    (finding,) = tried_writes.trial_findings(
         [Trial("perftest_read", None, None, readers, [None])], NODES, CLUSTER
     )
     assert finding.what == "reads by perftest"
@@ -142,7 +142,7 @@ def test_writes_that_were_not_tried_are_said_beside_those_that_were(tmp_path):
     (logs / "block.json").write_text(json.dumps({"state": "machine_failed", "reason": reason}))
     (tmp_path / "trial-plan.json").touch()
     looked = replace(in_job.read_job_look(tmp_path, 0), nodes=NODES)
-    rows = {finding.what: finding for finding in in_job.findings(looked, CLUSTER)}
+    rows = {finding.what: finding for finding in in_job.job_findings(looked, CLUSTER)}
     assert (rows["writes between nodes"].state, rows["writes between nodes"].detail) == (
         "missing",
         reason,
@@ -160,7 +160,7 @@ def test_an_injector_that_a_node_lacks_says_how_to_get_it():
     why = "ucx_perftest with verbs is missing for mlx5_0: 'apt install ucx-utils'"
     nodes = [NODES[0], replace(NODES[1], injectors={"perftest": None, "ucx": why})]
     tried = Trial("ucx", "writer 0 (ucx, n2): No such file or directory", None, [], [])
-    (finding,) = tried_writes.findings([tried], nodes, CLUSTER)
+    (finding,) = tried_writes.trial_findings([tried], nodes, CLUSTER)
     assert (finding.what, finding.state, finding.needed) == ("writes by ucx", "limited", False)
     assert (finding.detail, finding.remedy) == tuple(why.split(": "))
 

@@ -20,7 +20,7 @@ from records.errors import MachineError
 from reframe_tests.spack import isolation, setup
 from reframe_tests.spack.build import build, relocated_environment, why_no_network
 from reframe_tests.spack.folders import layout
-from reframe_tests.workload import load
+from reframe_tests.workload import load_workload
 
 pytestmark = [
     pytest.mark.spack,
@@ -95,9 +95,9 @@ def test_built_workload_proves_its_answer(built, tmp_path, stack, workload, comm
     done = subprocess.run(
         command, shell=True, cwd=tmp_path, env=environment, capture_output=True, text=True
     )
-    assert load(workload).parse(done.stdout).value > 0
+    assert load_workload(workload).parse(done.stdout).value > 0
     with pytest.raises(FomError):
-        load(workload).parse(done.stdout[: len(done.stdout) // 3])
+        load_workload(workload).parse(done.stdout[: len(done.stdout) // 3])
 
 
 @pytest.mark.parametrize(
