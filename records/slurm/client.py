@@ -54,10 +54,14 @@ def accounting_fault(environment: Mapping[str, str]) -> str:
 
 
 def ask_nodes(partition: str | None, environment: Mapping[str, str]) -> list[SlurmNode]:
-    """Nodes of a partition; None: of the default partitions. Raises MachineError."""
-    command = ["sinfo", "--Node", "--noheader", "--format=%N %T"]
-    command += [f"--partition={partition}"] if partition else []
-    return nodes_in(ask(command, environment).required_output())
+    """Nodes of a partition; None: of the default one. Raises MachineError.
+
+    If there is no default partition, a site chooses by other options: all nodes then.
+    """
+    columns, selection = ("%N %T", [f"--partition={partition}"]) if partition else ("%N %T %P", [])
+    command = ["sinfo", "--Node", "--noheader", f"--format={columns}", *selection]
+    output = ask(command, environment).required_output()
+    return nodes_in(output, of_default=not partition)
 
 
 def partitions() -> list[parse_nodes.SlurmPartition]:

@@ -36,7 +36,7 @@ _USABLE = (
 )
 #: Sign of a node that is about to restart; its state may be `down` until then.
 _RESTART_SIGN = "^"
-_NODE = re.compile(r"([A-Za-z0-9][\w.-]*)\s+([a-z_]+)([^\sa-z]*)", re.ASCII)
+_NODE = re.compile(r"([A-Za-z0-9][\w.-]*)\s+([a-z_]+)([^\sa-z]*)(?:\s+([\w.+-]+)(\*?))?", re.ASCII)
 
 
 @dataclass(frozen=True)
@@ -52,21 +52,24 @@ class SlurmNode:
         return self.state in _USABLE
 
 
-def nodes_in(sinfo_output: str) -> list[SlurmNode]:
+def nodes_in(sinfo_output: str, *, of_default: bool = False) -> list[SlurmNode]:
     """Nodes from sinfo's lines `NODE STATE`, each once, in order.
 
+    With `of_default`, lines are `NODE STATE PARTITION`, and nodes are those of the default
+    partition, whose name has `*` after it; if there is none, all nodes.
     A state is cut off at the first sign: `idle~` is a node that is switched off to save power. A
     node that does not answer, `idle*`, is `unknown`; one that restarts, `down^`, is `reboot`.
     """
+    matches = [_NODE.fullmatch(line.strip()) for line in sinfo_output.splitlines()]
+    rows = [match.groups() for match in matches if match and bool(match[4]) == of_default]
+    default_rows = [row for row in rows if row[-1]]
     nodes: dict[str, SlurmNode] = {}
-    for line in sinfo_output.splitlines():
-        if match := _NODE.fullmatch(line.strip()):
-            name, state, signs = match.groups()
-            if _RESTART_SIGN in signs:
-                state = "reboot"
-            elif "*" in signs:
-                state = "unknown"
-            nodes[name] = SlurmNode(name, state)
+    for name, state, signs, *_ in default_rows or rows:
+        if _RESTART_SIGN in signs:
+            state = "reboot"
+        elif "*" in signs:
+            state = "unknown"
+        nodes[name] = SlurmNode(name, state)
     return list(nodes.values())
 
 

@@ -55,6 +55,11 @@ def usable_nodes(text: str, _: Path) -> list[str]:
     return [row.name for row in parse_nodes.nodes_in(text) if row.usable]
 
 
+def usable_default_nodes(text: str, _: Path) -> list[str]:
+    """Return those of the default partition."""
+    return [row.name for row in parse_nodes.nodes_in(text, of_default=True) if row.usable]
+
+
 def outcome_name(text: str, _: Path) -> str:
     """Return what a job's state is called."""
     return parse.job_outcome(text, 1, None).name
@@ -307,6 +312,19 @@ CASES = [
         [],
         "a down\nb drained@\nc draining\nd idle*\ne fail\nf inval\ng maint\nh future\ni down~",
     ),
+    Case(
+        "jobs that name no partition get nodes of the default one",
+        usable_default_nodes,
+        ["a", "c"],
+        "a idle batch*\na idle gpu\nb drained batch*\nb drained gpu\nc mixed batch*\nd idle gpu",
+    ),
+    Case(
+        "no default partition, and a word of welcome",
+        usable_default_nodes,
+        ["a", "d"],
+        "Have fun\na idle cpu\nb down cpu\nd idle gpu",
+    ),
+    Case("words of welcome", usable_nodes, ["a"], "Welcome to LUMI\na idle"),
     Case("LAUNCH_FAILED", outcome_name, "node_failed", "LAUNCH_FAILED"),
     # Jobs that wait: for a limit, or for something that ends by itself.
     *(

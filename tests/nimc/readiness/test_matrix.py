@@ -242,11 +242,16 @@ def test_nodes_of_the_partition_are_asked_for(monkeypatch: pytest.MonkeyPatch) -
 
     def ask(command: list[str], _: object) -> ProgramAnswer:
         commands.append(command)
-        return ProgramAnswer("sinfo", 0, "n1 idle\nn2 down\n", "")
+        text = (
+            "n1 idle\nn2 down\n"
+            if "%P" not in command[-1]
+            else "n1 idle a*\nn2 down a*\nn3 idle b\n"
+        )
+        return ProgramAnswer("sinfo", 0, text, "")
 
     monkeypatch.setattr("records.slurm.client.ask", ask)
     assert ask_nodes("big", {}) == ask_nodes(None, {}) == [IDLE, DOWN]
-    assert [command[-1] for command in commands] == ["--partition=big", "--format=%N %T"]
+    assert [command[-1] for command in commands] == ["--partition=big", "--format=%N %T %P"]
     # Nothing is known of its nodes if Slurm does not answer.
     monkeypatch.setattr("shutil.which", lambda name, **_: f"/bin/{name}")
     part = {"name": "p", "scheduler": "slurm", "access": ["-p big"], "environs": ["e"]}
