@@ -304,7 +304,7 @@ def job_findings(job_look: JobLook, machine: Machine) -> Iterator[HostFinding]:
     """Yield whether the job ran on all of its nodes, and what the nodes lack."""
     remedy = "nodes must see the results folder, and Python there must start"
     if job_look.limit:
-        remedy = f"its limit is {job_look.limit}: with same_job in site/ it is one job, not two"
+        remedy = f"its limit is {job_look.limit}: {parse.limit_remedy(job_look.limit)}"
     elif not job_look.job:
         remedy = (
             "add what jobs need (--account=, --qos=) to access in configs/; with same_job in site/"

@@ -99,6 +99,14 @@ def steps_started_by(scontrol_output: str, host: str, pids: Collection[int]) -> 
 
 #: Reasons why a job is pending even if nodes are free: limits and policy.
 _LIMIT_REASON = re.compile(r"(QOS|Assoc|Account|Partition(?!Down|Inactive)|Max|JobHeldAdmin)\w*")
+#: Pattern in the reason for such a limit -> what to do; the first that matches counts.
+_LIMIT_REMEDIES = {
+    r"Minutes|Billing|UsageThreshold": "the account or the QOS has no time left; name another in"
+    " access of configs/",
+    r"Wall|TimeLimit": "lower time_limit in configs/",
+    r"Jobs|Submit|^QOSJobLimit": "with same_job in site/ it is one job, not two",
+    r"": "see access in configs/ for account, QOS and partition, and what they require (--gres)",
+}
 
 
 @dataclass(frozen=True)
@@ -113,12 +121,18 @@ class PendingJob:
         """The reason and the expected start in words."""
         reason = f" ({self.reason})" if self.reason else ""
         start = f", expected to start {self.start}" if self.start else ""
-        return f"waits in the queue{reason}{start}"
+        remedy = f": {limit_remedy(self.limit_reason)}" if self.limit_reason and not start else ""
+        return f"waits in the queue{reason}{start}{remedy}"
 
     @property
     def limit_reason(self) -> str | None:
         """The reason if it is a limit or a policy, else None."""
         return self.reason if _LIMIT_REASON.fullmatch(self.reason) else None
+
+
+def limit_remedy(reason: str) -> str:
+    """What to do about the limit for which a job waits."""
+    return next(remedy for pattern, remedy in _LIMIT_REMEDIES.items() if re.search(pattern, reason))
 
 
 def jobs_in_folder(folder: Path, squeue_output: str) -> dict[str, PendingJob | None]:

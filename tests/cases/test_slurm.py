@@ -72,6 +72,11 @@ def limit_of_job_7(text: str, folder: Path) -> str | None:
     return job.limit_reason
 
 
+def advice_to_job_7(text: str, folder: Path) -> str:
+    """Return what a user reads of a job that waits for this reason."""
+    return parse.jobs_in_folder(folder, f"7|PD|N/A|{text}|{folder}")["7"].line.partition("): ")[2]
+
+
 def partition_option(text: str, _: Path) -> str | None:
     return named_partition(text.rstrip("\n").split("\n"))
 
@@ -338,6 +343,19 @@ CASES = [
             "Resources": None,
             "ReqNodeNotAvail, UnavailableNodes:n1": None,
             "None": None,
+        }.items()
+    ),
+    *(
+        Case(f"what to do about {reason}", advice_to_job_7, advice, reason)
+        for reason, advice in {
+            "AssocGrpBillingMinutes": "the account or the QOS has no time left; name another in"
+            " access of configs/",
+            "QOSMaxWallDurationPerJobLimit": "lower time_limit in configs/",
+            "PartitionTimeLimit": "lower time_limit in configs/",
+            "QOSMaxSubmitJobPerUserLimit": "with same_job in site/ it is one job, not two",
+            "QOSMinGRES": "see access in configs/ for account, QOS and partition, and what they"
+            " require (--gres)",
+            "Priority": "",
         }.items()
     ),
     # Options as sbatch reads them.
