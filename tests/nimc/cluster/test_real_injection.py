@@ -238,7 +238,9 @@ def test_a_command_has_the_terminal(tmp_path: Path) -> None:
         words = ["inject", "--machine", "localhost", "-o", "r.json", "--", "python3", "-q", "-i"]
         argv = python_main("nimc.cli.main", *words)
         os.execve(argv[0], argv, {**os.environ, "PYTHONPATH": str(ROOT)})
-    type_keys(terminal, b"import time; print(6 * 7); time.sleep(1000)\n", after=b">>> ")
+    # Ctrl-C just before a `sleep` does not shorten it, so many short ones are made.
+    wait = b"[time.sleep(0.1) for _ in range(10_000)]"
+    type_keys(terminal, b"import time; print(6 * 7); " + wait + b"\n", after=b">>> ")
     type_keys(terminal, b"\x03", after=b"42\r\n")
     type_keys(terminal, b"exit(9)\n", after=b"KeyboardInterrupt")
     read_to_end(terminal)
