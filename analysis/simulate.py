@@ -23,8 +23,8 @@ MAX_RANKS = 20_000_000
 
 
 @dataclass(frozen=True)
-class Windows:
-    """Writes: the node and times of each, sorted by start, which is also the order of their ends.
+class NodeWrites:
+    """The node, start and end of each write. Starts and ends have the same order, and are sorted.
 
     The application starts at time 0 and ends before the writes do. No two writes hit the same node
     at once.
@@ -66,7 +66,7 @@ class Application:
         return float(np.cumsum(np.full(self.steps, self.step_s))[-1])
 
 
-def finishing_times(application: Application, windows: Windows, slowdowns: Times) -> Times:
+def finishing_times(application: Application, node_writes: NodeWrites, slowdowns: Times) -> Times:
     """Time at which each rank ends, seconds. `slowdowns`: those of the ranks of a hit node.
 
     The run time is proportional to ranks and steps. The memory holds a few numbers per rank.
@@ -75,7 +75,7 @@ def finishing_times(application: Application, windows: Windows, slowdowns: Times
     for _ in range(application.steps):
         wait_for_neighbours(finish_s, ready_s, grid_shape(application.ranks))
         np.add(ready_s, application.step_s, out=finish_s)
-        delay_hit_ranks(ready_s, finish_s, application.step_s, windows, slowdowns)
+        delay_hit_ranks(ready_s, finish_s, application.step_s, node_writes, slowdowns)
     return finish_s
 
 
@@ -105,7 +105,7 @@ def wait_for_neighbours(finish: Times, ready: Times, lengths: tuple[int, ...]) -
 
 
 def delay_hit_ranks(
-    ready_s: Times, finish_s: Times, step_s: float, windows: Windows, slowdowns: Times
+    ready_s: Times, finish_s: Times, step_s: float, node_writes: NodeWrites, slowdowns: Times
 ) -> None:
     """Correct `finish_s` of the ranks whose node is hit. So far it is `ready_s + step_s`.
 
@@ -113,22 +113,22 @@ def delay_hit_ranks(
     """
     hit = np.flatnonzero(slowdowns > 1)
     last_s = float(ready_s.max()) + step_s * float(slowdowns.max())
-    first_write = int(np.searchsorted(windows.end_s, float(ready_s.min()), side="right"))
-    writes = np.arange(first_write, np.searchsorted(windows.start_s, last_s, side="left"))
+    first_write = int(np.searchsorted(node_writes.end_s, float(ready_s.min()), side="right"))
+    writes = np.arange(first_write, np.searchsorted(node_writes.start_s, last_s, side="left"))
     if not writes.size or not hit.size:
         return
     # Of each hit rank: the time up to which its work is known, and the work that then remains.
-    nodes = np.unique(windows.node[writes])
+    nodes = np.unique(node_writes.node[writes])
     ranks = nodes[:, None] * slowdowns.size + hit
     now_s, work_s = ready_s[ranks], np.full(ranks.shape, step_s)
     while writes.size:  # the first write to each node, then the second write to each, and so on
-        node, earliest = np.unique(windows.node[writes], return_index=True)
+        node, earliest = np.unique(node_writes.node[writes], return_index=True)
         rows, write = np.searchsorted(nodes, node), writes[earliest]
-        before_write_s = np.clip(windows.start_s[write, None] - now_s[rows], 0.0, work_s[rows])
+        before_write_s = np.clip(node_writes.start_s[write, None] - now_s[rows], 0.0, work_s[rows])
         now_s[rows] += before_write_s
         work_s[rows] -= before_write_s
         during_write_s = np.clip(
-            windows.end_s[write, None] - now_s[rows], 0.0, work_s[rows] * slowdowns[hit]
+            node_writes.end_s[write, None] - now_s[rows], 0.0, work_s[rows] * slowdowns[hit]
         )
         now_s[rows] += during_write_s
         work_s[rows] -= during_write_s / slowdowns[hit]
@@ -162,15 +162,15 @@ def run_s(application: Application, writers: int, worst_slowdown: float) -> floa
     starts_s = np.array([table.start_s(number) for number in range(len(table) + writers)])
     starts_s -= table.steady_from_s  # time 0 is when all writers are active
     hits = np.array(table.hits, dtype=np.int64)
-    windows = Windows(hits, starts_s[: len(table)], starts_s[writers:])
-    return float(finishing_times(application, windows, slowdowns).max())
+    node_writes = NodeWrites(hits, starts_s[: len(table)], starts_s[writers:])
+    return float(finishing_times(application, node_writes, slowdowns).max())
 
 
 def explain_published_slowdown() -> dict[str, Any]:
     """Return how much of the published slowdown at scale the published single-node figures explain.
 
     The rows are at the scales of Table V (docs/scale.md#the-published-slowdown-at-scale). The
-    comparison is of unlike estimators: means of 10 runs on one node, minima of 5 at scale.
+    published figures are of different kinds: means of 10 runs on one node, minima of 5 at scale.
     """
     worst_slowdown = figure_3_rows()["lammps"].slowdown
     table = paper()["table_5_concurrent_writers"]

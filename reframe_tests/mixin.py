@@ -328,7 +328,7 @@ class NimcMixin(LayoutMixin):
         request = self.case_request()
         seed = secrets.randbits(63) if self.seed is None else self.seed
         scale = planning.resolved_scale(request, self.machine)
-        return planning.block(
+        return planning.plan_of_block(
             request,
             planning.treatments(request, self.machine, scale),
             self.machine,

@@ -143,20 +143,30 @@ def treatments(
     return complete
 
 
-def block(
+def plan_of_block(
     request: CaseRequest,
     crossed_treatments: list[Treatment],
     machine: Machine,
     limits: Mapping[str, Any],
     scale: Scale | None = None,
-    /,
-    **fields: Any,
+    *,
+    case: str,
+    workload: str,
+    block: int,
+    seed: int,
+    pairs: int,
+    warmups: int,
+    nimc_dir: str,
+    rest_s: float = 0.0,
+    nodelist: str = "",
+    settings: Mapping[str, Level] | None = None,
 ) -> BlockPlan:
     """Return the plan of a block with these treatments; the check adds what only it knows.
 
     `limits` are the limits of acceptance that a campaign or a check sets. The others come from the
     site file, as does `min_share` if it is None or missing. `scale` has the short writes
-    (`resolved_scale`). `fields` are other fields of the plan. Raises InputError.
+    (`resolved_scale`). The keywords are the fields of the plan with the same names. Raises
+    InputError.
     """
     reserved = request.levels.get("reserved_cores", DEFAULT_RESERVED_CORES)
     reserved_cores = reserved if isinstance(reserved, int) and reserved >= 0 else None
@@ -183,7 +193,44 @@ def block(
         limits=AcceptanceLimits(**limits),
         short=scale.short if scale else None,
         notes=[*machine.caveats],
-        **fields,
+        case=case,
+        workload=workload,
+        block=block,
+        seed=seed,
+        pairs=pairs,
+        warmups=warmups,
+        nimc_dir=nimc_dir,
+        rest_s=rest_s,
+        nodelist=nodelist,
+        settings=dict(settings or {}),
+    )
+
+
+def plan_of_writers(
+    request: CaseRequest,
+    crossed_treatments: list[Treatment],
+    machine: Machine,
+    limits: Mapping[str, Any],
+    *,
+    case: str,
+    nimc_dir: str,
+) -> BlockPlan:
+    """Return the plan of a block that measures no pairs: only its writers are started.
+
+    `limits` are as for `plan_of_block`. Raises InputError.
+    """
+    return plan_of_block(
+        request,
+        crossed_treatments,
+        machine,
+        limits,
+        case=case,
+        workload="",
+        block=0,
+        seed=0,
+        pairs=0,
+        warmups=0,
+        nimc_dir=nimc_dir,
     )
 
 
@@ -198,15 +245,15 @@ def _writes(
     scale: Scale | None,
 ) -> Writes | None:
     """Return the writes of an arm; None if it has no writers. Raises InputError or ValueError."""
-    row = ARMS[arm]
-    if row.control_injector:
-        return Writes(injector=row.control_injector, message_b=0)
-    if row.silent:
+    arm_record = ARMS[arm]
+    if arm_record.control_injector:
+        return Writes(injector=arm_record.control_injector, message_b=0)
+    if arm_record.silent:
         return None
-    if row.scheduled and scale is None:
+    if arm_record.scheduled and scale is None:
         raise InputError(f"arms: {arm} found; allowed: only in lammps_scaling")
     levels = {**DEFAULT_WRITES, **request.levels, **factors}
-    injector = _injector(levels, machine, short=row.scheduled)
+    injector = _injector(levels, machine, short=arm_record.scheduled)
     named_levels = {**levels, "injector": injector.name}
     for name, fulfilled, why in _rules(arm, request, levels, injector, machine):
         if not fulfilled:
@@ -218,7 +265,9 @@ def _writes(
         injector=injector.name,
         message_b=message_b,
         footprint_b=footprint_b,
-        queue_pairs=_queue_pairs(levels, machine, fixed=row.scheduled or footprint_b is not None),
+        queue_pairs=_queue_pairs(
+            levels, machine, fixed=arm_record.scheduled or footprint_b is not None
+        ),
         clients=int(levels["clients"]) or None,
         options=tuple(machine.perftest_options) if injector.takes_options else (),
         direction=injector.direction,
@@ -228,7 +277,7 @@ def _writes(
         rate_share=rate_share,
         devices=rails.writer_devices(machine, str(levels["writer_rail"]), buffer_node),
         buffer_node=buffer_node,
-        scheduled=scale.writers[arm] if scale and row.scheduled else None,
+        scheduled=scale.writers[arm] if scale and arm_record.scheduled else None,
     )
 
 
@@ -256,7 +305,7 @@ def _rules(
     injector: Injector,
     machine: Machine,
 ) -> Iterator[tuple[str, bool, str]]:
-    """Yield the rules: field, whether it fulfils the rule, and what is allowed and why."""
+    """Yield the rules: a field, whether its level is allowed, and what is allowed and why."""
     rate = levels["rate"]
     has_rate = RATE in request.factors or not is_zero_rate(rate)
     yield "rate", has_rate, "allowed: above 0, or 0 as a level of factors"

@@ -16,7 +16,7 @@ from records.errors import InputError, MachineError
 from records.files import replace_text
 from records.machine import host
 from testbed import containers, daemons, namespaces, needs, state, vm
-from testbed.daemons import CONTROL, Hardware
+from testbed.daemons import CONTROLLER, Hardware
 from testbed.shell import run
 from testbed.spec import ClusterLayout, Fabric, Spec
 from testbed.state import State, locked
@@ -176,7 +176,7 @@ def _start(spec: Spec, layout: ClusterLayout) -> State:
     for name in ("run", "log", "spool", "tmp", "munge"):
         (layout.state / name).mkdir()
     members = spec.members()
-    container_names = [CONTROL]
+    container_names = [CONTROLLER]
     if spec.fabric == "veth":
         container_names += [node.name for node in members]
     cgroup_kind, groups = containers.make_cgroups(layout.tag, container_names)
@@ -198,7 +198,7 @@ def _start(spec: Spec, layout: ClusterLayout) -> State:
     state.write(layout, current)
     for name in container_names:
         namespaces.add_namespace(layout.netns(name))
-    namespaces.add_bridges(layout.tag, layout.netns(CONTROL), subnet, spec.rails)
+    namespaces.add_bridges(layout.tag, layout.netns(CONTROLLER), subnet, spec.rails)
     hardware = Hardware(cpus, memory_mib, cgroup_kind if spec.fabric == "veth" else "v2")
     files = daemons.render_slurm_conf(spec, layout, subnet, hardware, this_host=platform.node())
     for name, text in files.items():
@@ -216,12 +216,12 @@ def _start(spec: Spec, layout: ClusterLayout) -> State:
         # Booting takes longest, so the virtual machines are started first.
         accelerator, check_nodes = vm.start_nodes(spec, layout, subnet)
         current = replace(current, accelerator=accelerator)
-    containers.launch(layout, CONTROL, cgroup_kind, groups.get(CONTROL))
-    containers.wait_ready(layout, CONTROL)
+    containers.launch(layout, CONTROLLER, cgroup_kind, groups.get(CONTROLLER))
+    containers.wait_ready(layout, CONTROLLER)
     daemons.begin_database(layout)
     daemons.start_munge(layout)
     if spec.fabric == "veth":
-        containers.start_nodes(layout, layout.netns(CONTROL), spec, subnet, cgroup_kind, groups)
+        containers.start_nodes(layout, layout.netns(CONTROLLER), spec, subnet, cgroup_kind, groups)
     daemons.start_accounting(layout)
     daemons.start_controller(layout)
     if spec.fabric == "veth":

@@ -20,7 +20,7 @@ from testbed.shell import run, wait_for
 from testbed.spec import SITE_FOLDER, ClusterLayout, Node, Spec
 
 #: Name of the controller's container.
-CONTROL = "control"
+CONTROLLER = "control"
 #: Socket of MariaDB, in the memory of the controller's container, which no other user can enter.
 DATABASE_SOCKET = "/dev/shm/mariadb/server.sock"
 #: File in the state folder that is made when the database has ended.
@@ -36,13 +36,15 @@ def begin_database(layout: ClusterLayout) -> None:
     server = ["sh", str(SITE_FOLDER / "database.sh"), DATABASE_SOCKET, user]
     background_script = 'log=$1 ended=$2; shift 2; { "$@"; : > "$ended"; } > "$log" 2>&1 &'
     files = [str(layout.log("mariadbd")), str(layout.state / _DATABASE_ENDED)]
-    enter(layout, CONTROL, ["sh", "-c", background_script, "sh", *files, *server], label="mariadbd")
+    enter(
+        layout, CONTROLLER, ["sh", "-c", background_script, "sh", *files, *server], label="mariadbd"
+    )
 
 
 def _database_listens(layout: ClusterLayout) -> bool:
     if (layout.state / _DATABASE_ENDED).exists():
         raise MachineError(f"mariadbd ended: {last_line(read(layout.log('mariadbd')))}")
-    init_pid = running_pid(layout, CONTROL)
+    init_pid = running_pid(layout, CONTROLLER)
     return Path(f"/proc/{init_pid}/root{DATABASE_SOCKET}").exists()
 
 
@@ -64,14 +66,14 @@ def start_munge(layout: ClusterLayout) -> None:
     }
     options = [f"--{name}={path}" for name, path in files.items()]
     # The state folder may be under /tmp, which munged accepts only with `--force`.
-    enter(layout, CONTROL, ["munged", "--force", *options, "--num-threads=4"])
+    enter(layout, CONTROLLER, ["munged", "--force", *options, "--num-threads=4"])
 
 
 def start_accounting(layout: ClusterLayout) -> None:
     """Start slurmdbd once MariaDB answers, and add this cluster to its tables."""
     wait_for("mariadbd", lambda: _database_listens(layout), 60, layout.log("mariadbd"))
     env = {"MYSQL_UNIX_PORT": DATABASE_SOCKET, **client_env(layout)}
-    enter(layout, CONTROL, ["slurmdbd"], env)
+    enter(layout, CONTROLLER, ["slurmdbd"], env)
 
     def register() -> bool:
         """Return whether the cluster is in the tables, after another try to add it."""
@@ -90,7 +92,7 @@ def start_controller(layout: ClusterLayout) -> None:
     A killed slurmctld may not have saved all of its state. Newer versions then start only with
     `-i`.
     """
-    enter(layout, CONTROL, ["slurmctld", "-i", "-f", str(layout.slurm_conf)])
+    enter(layout, CONTROLLER, ["slurmctld", "-i", "-f", str(layout.slurm_conf)])
     wait_for("slurmctld", lambda: controller_answers(layout), 60, layout.log("slurmctld"))
 
 
@@ -179,7 +181,7 @@ def render_slurm_conf(
 
     `this_host` is the name of the host from which jobs are submitted.
     """
-    hosts = {"127.0.0.1": "localhost", f"{subnet}.253": this_host, f"{subnet}.254": "control"}
+    hosts = {"127.0.0.1": "localhost", f"{subnet}.253": this_host, f"{subnet}.254": CONTROLLER}
     hosts |= {f"{subnet}.{node.index}": node.name for node in spec.members()}
     cgroup_values = {"plugin": "cgroup/v2", "ignore_systemd": "yes"}
     if hardware.cgroup != "v2":

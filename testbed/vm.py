@@ -17,7 +17,7 @@ from records.files import replace_bytes, replace_text
 from records.kernel_text import number, read
 from records.programs import ask, last_line
 from testbed import namespaces
-from testbed.daemons import CONTROL
+from testbed.daemons import CONTROLLER
 from testbed.shell import PATH, environment, start
 from testbed.spec import CHECKOUT, SITE_FOLDER, ClusterLayout, Node, Spec
 
@@ -212,7 +212,7 @@ def start_nodes(
     running: dict[str, subprocess.Popen[bytes]] = {}
     for node in spec.members():
         for rail, bridge in enumerate(namespaces.BRIDGES[: spec.rails]):
-            namespaces.plug_tap(layout.netns(CONTROL), _tap(node, rail), bridge)
+            namespaces.plug_tap(layout.netns(CONTROLLER), _tap(node, rail), bridge)
         command = [*_enter_command(layout), *qemu_command(spec, layout, node, subnet, image)]
         running[node.name] = start(command, layout.log(node.name))
 
@@ -230,7 +230,7 @@ def _enter_command(layout: ClusterLayout) -> list[str]:
 
     The taps are in it, and `down` searches it for processes.
     """
-    return ["nsenter", f"--net={namespaces.NETNS / layout.netns(CONTROL)}"]
+    return ["nsenter", f"--net={namespaces.NETNS / layout.netns(CONTROLLER)}"]
 
 
 def choose_accelerator(layout: ClusterLayout, kernel: Path, initramfs: Path) -> Accelerator:
@@ -373,7 +373,7 @@ def pid(layout: ClusterLayout, name: str) -> int | None:
     """Return the PID of a virtual machine's QEMU; None if it is not running."""
     qemu_pid = number(read(_pidfile(layout, name)))
     # Another process may have this PID by now, so it must be one of this cluster.
-    return qemu_pid if qemu_pid in namespaces.processes([layout.netns(CONTROL)]) else None
+    return qemu_pid if qemu_pid in namespaces.processes([layout.netns(CONTROLLER)]) else None
 
 
 def _pidfile(layout: ClusterLayout, name: str) -> Path:

@@ -106,7 +106,8 @@ FABRIC = Question(
 def _interrupts(run: RunData) -> pl.DataFrame:
     """A row per run with free cores, target node and network device: its interrupts.
 
-    `bound` is the number of interrupts that are bound to free cores, `all` that of all.
+    `bound` is the number of interrupts that are bound to free cores, `all` the number of all
+    interrupts.
     """
     treatments = run.samples["factors"].unique()
     if not any(f'"{name}"' in levels for levels in treatments for name in _FREE_CORE_FACTORS):

@@ -7,8 +7,8 @@ from dataclasses import dataclass
 from analysis.subjects.paper import paper
 from records.daly import PAPER_MTTI_S, concurrent_writers
 
-#: Shortest and longest write, in seconds, with which the FDR column of Table V follows as writes
-#: started per second. The paper states writers at a time, with writes of 0.5 s.
+#: Shortest and longest write, seconds, for which the writes started per second are the FDR column
+#: of Table V. The paper says that the column has writers at a time, with writes of 0.5 s.
 FDR_WRITES_S = (0.770, 0.798)
 
 

@@ -26,7 +26,7 @@ from records.errors import InputError
 from records.machine.site import Machine
 from records.sample import Level
 from records.treatment import Treatment
-from reframe_tests.planning import CaseRequest, block, treatments
+from reframe_tests.planning import CaseRequest, plan_of_block, treatments
 
 #: Placeholder in planned commands for the folder of a run that has no name yet.
 RUN = "$RUN"
@@ -400,7 +400,7 @@ def block_plan(
         "ready_rows": check.ready_rows,
         "run_timeout_s": campaign.run_timeout,
     }
-    return block(
+    return plan_of_block(
         request.case_request(entry),
         request.treatments[entry.name],
         request.machine,

@@ -30,11 +30,11 @@ if TYPE_CHECKING:
 #: Spread of single runs if no run of the machine repeated its baseline.
 _DEFAULT_SPREAD = 0.01
 #: How many of the machine's latest runs are read for its spreads.
-_MOST_RUNS = 10
+_MAX_RUNS = 10
 #: Largest number of cases that a line names.
-_MOST_NAMES = 6
+_MAX_NAMES = 6
 #: This many pairs show a large effect in any campaign.
-_MOST_PAIRS = 96
+_MAX_PAIRS = 96
 
 
 @dataclass(frozen=True)
@@ -65,7 +65,7 @@ def last_spreads(results: Path, machine: str) -> Spreads:
     }
     latest_first = sorted(started_s_by_path, key=lambda path: started_s_by_path[path], reverse=True)
     latest = Spreads()
-    for path in latest_first[:_MOST_RUNS]:
+    for path in latest_first[:_MAX_RUNS]:
         with suppress(InputError, OSError):
             pairs = _pairs_in(path)
             if not latest.run and (spread_by_case := spreads(pairs)):
@@ -109,10 +109,10 @@ class Reach:
     family: int
     #: Roles of the case's treatments.
     roles: list[str]
-    #: Its floor and its cap.
+    #: Floor and cap of its pairs.
     pairs: tuple[int, int]
-    #: The smallest slowdowns, less 1, that so many pairs show; None if they show none. At least
-    #: the margin: a case with a smaller loss may end with 'no effect' first.
+    #: The smallest slowdowns minus 1 that the floor and the cap of pairs show; None if they show
+    #: none. At least the margin, since a smaller loss may end with 'no effect' first.
     least_effects: tuple[float | None, float | None]
     #: How many pairs 'no effect' takes; None: more than are ever measured.
     pairs_for_none: int | None
@@ -139,7 +139,7 @@ class Reach:
         )
 
 
-def reach(planned: Plan, campaign: Campaign, past_spreads: Spreads) -> list[Reach]:
+def reaches_of(planned: Plan, campaign: Campaign, past_spreads: Spreads) -> list[Reach]:
     """Return the reach of each case that ends in a verdict.
 
     A case without effects has no verdict, and a sweep ends in a model.
@@ -194,14 +194,14 @@ def _share_after_writes(case: Case) -> float:
 def lines(reaches: Iterable[Reach]) -> list[str]:
     """Return a line for each reach, with the cases that have it."""
     cases_by_line = grouped((case_reach.line, case_reach.case) for case_reach in reaches)
-    return [f"{first_names(cases, _MOST_NAMES)}: {line}" for line, cases in cases_by_line.items()]
+    return [f"{first_names(cases, _MAX_NAMES)}: {line}" for line, cases in cases_by_line.items()]
 
 
 def warnings(reaches: Sequence[Reach]) -> Iterator[str]:
-    """Yield a line for the cases that can never have a verdict, or can never name a loss."""
+    """Yield a line for each reason why some cases can reach no verdict, or show no loss."""
     without_aa = [case_reach.case for case_reach in reaches if "floor" not in case_reach.roles]
     if without_aa:
-        names = first_names(without_aa, _MOST_NAMES)
+        names = first_names(without_aa, _MAX_NAMES)
         yield f"{names}: no verdict, since no arm aa repeats the baseline"
     uncontrolled = [
         case_reach.case
@@ -209,7 +209,7 @@ def warnings(reaches: Sequence[Reach]) -> Iterator[str]:
         if case_reach.one_host and "control" not in case_reach.roles
     ]
     if uncontrolled:
-        names = first_names(uncontrolled, _MOST_NAMES)
+        names = first_names(uncontrolled, _MAX_NAMES)
         yield (
             f"{names}: a loss ends as 'control missing', since origin and"
             " target share a host: add spin to arms"
@@ -220,10 +220,10 @@ def warnings(reaches: Sequence[Reach]) -> Iterator[str]:
         controlled = "control" in effectless[0].roles
         enough_pairs = next(
             interim.pairs
-            for interim in interim_analyses(_MOST_PAIRS)
+            for interim in interim_analyses(_MAX_PAIRS)
             if min_loss(interim.pairs, family, controlled=controlled) is not None
         )
-        names = first_names([case_reach.case for case_reach in effectless], _MOST_NAMES)
+        names = first_names([case_reach.case for case_reach in effectless], _MAX_NAMES)
         yield (
             f"{names}: {cap} pairs"
             f" show no effect of any size among {plural(family, 'question')}: raise pairs.cap to"

@@ -61,7 +61,7 @@ def plan_command(campaign: Path, machine: str, results: Path, details: bool) -> 
     whole_plan = request.plan() if feasibility.omission_reasons else planned
     reaches = [
         case_reach
-        for case_reach in reach.reach(whole_plan, request.campaign, spreads)
+        for case_reach in reach.reaches_of(whole_plan, request.campaign, spreads)
         if case_reach.case not in feasibility.omission_reasons
     ]
     all_warnings = [

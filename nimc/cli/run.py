@@ -100,10 +100,10 @@ def run_command(
     With --pairs, a finished run is resumed as well: its cases that are not decided get more pairs.
     """
     request = load_request(campaign, machine, nodelist=nodelist, case_names=cases)
-    words = ["--nodelist", nodelist] if nodelist else []
+    option_words = ["--nodelist", nodelist] if nodelist else []
     for case in cases:
-        words += ["--case", case]
-    call = Call(("run", campaign_word(campaign)), tuple(words), folder=Path.cwd())
+        option_words += ["--case", case]
+    call = Call(("run", campaign_word(campaign)), tuple(option_words), folder=Path.cwd())
     return run_and_report(
         request,
         call,
@@ -185,7 +185,7 @@ def run_campaign(
     With `pairs`, a finished run is resumed, too. If the run is stopped, the exit status is returned
     instead. `reword` puts the reason of a failure in the words of the command.
     """
-    remark = discard if progress == "quiet" else log
+    tell = discard if progress == "quiet" else log
     options.require_writable_results(results)
     reframe = find_reframe()
     request = replace(request, lengths=past_lengths(results.absolute(), header.digest))
@@ -207,26 +207,26 @@ def run_campaign(
         if new_by_default and (old_run := find_differing_run(folder.path.parent, header)):
             path, old_header = old_run
             differences = ", ".join(differing_parts(header, old_header)) or "version of nimc"
-            remark(f"does not resume {path}: different {differences}")
+            tell(f"does not resume {path}: different {differences}")
         if folder.resumed:
             # A user's own command runs in the folder in which it was started first.
             first_folder = load_call(folder.path, header.campaign).folder
             call = replace(call, folder=first_folder or call.folder)
         elif run_elsewhere and not fresh:
-            remark(f"does not resume {run_elsewhere}: it was started in another folder")
+            tell(f"does not resume {run_elsewhere}: it was started in another folder")
         call.save(folder.path)
-        remark(f"machine: {request.machine.name}")
-        remark(f"{'resumes' if folder.resumed else 'starts'} {folder.path}")
+        tell(f"machine: {request.machine.name}")
+        tell(f"{'resumes' if folder.resumed else 'starts'} {folder.path}")
         if folder.resumed:
-            remark(f"head of its chain: {folder.head}")
+            tell(f"head of its chain: {folder.head}")
         if header.commit is None:
-            remark("git does not give the commit of this project: samples will not record it")
+            tell("git does not give the commit of this project: samples will not record it")
         omissions = omission_lines([*request.omissions, *feasibility.omissions])
         time_warnings = time_limit_warnings(
             request.plan(feasibility.omission_reasons), request.time_limit_s
         )
         for line in [*omissions, *feasibility.doubts, *time_warnings]:
-            remark(line)
+            tell(line)
         seed = folder.header.seed
         if seed is None:
             seed = folder.header.drawn_seed
@@ -243,8 +243,8 @@ def run_campaign(
                         omission_reasons=feasibility.omission_reasons,
                     )
                     with closing(runner):
-                        least_s = runner.least_s()
-                        reservation.check(request.machine, request.most_origin_nodes, least_s)
+                        least_time_s = runner.least_time_s()
+                        reservation.check(request.machine, request.most_origin_nodes, least_time_s)
                         failures = [
                             replace(failure, reason=reword(failure.reason))
                             for failure in runner.run_all()
@@ -268,10 +268,10 @@ def run_campaign(
 def _unfinished_elsewhere(
     results: Path, header: RunHeader, required_folder: Path | None
 ) -> Path | None:
-    """Return the latest run of a user's own command if it is unfinished, from another folder.
+    """Return the latest run of a user's own command if it is unfinished, but of another folder.
 
-    In another folder the same words may name another program. `required_folder` is None for
-    commands that are not a user's own.
+    It is not resumed, since the same words may name another program here. `required_folder` is None
+    for commands that are not a user's own.
     """
     latest = find_latest(results, header.digest) if required_folder else None
     if latest is None:

@@ -425,16 +425,6 @@ def plan_of(machine: Machine, writes: RequestedWrites, folder: Path) -> BlockPla
     treatment = Treatment(
         name=resolved_writes.injector, writes=resolved_writes, role="effect", baseline="off"
     )
-    return planning.block(
-        request,
-        [treatment],
-        machine,
-        _NO_DISTURBANCE_LIMITS,
-        nimc_dir=str(folder),
-        case=CASE,
-        workload="",
-        block=0,
-        seed=0,
-        pairs=0,
-        warmups=0,
+    return planning.plan_of_writers(
+        request, [treatment], machine, _NO_DISTURBANCE_LIMITS, case=CASE, nimc_dir=str(folder)
     )

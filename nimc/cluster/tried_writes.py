@@ -55,9 +55,10 @@ def plan_of(machine: Machine, folder: Path) -> BlockPlan:
         for treatment in _treatments(injector, direction, machine)
     ]
     request = planning.CaseRequest(arms=["on"])
-    fixed = {"case": CASE, "workload": "", "block": 0, "seed": 0, "pairs": 0, "warmups": 0}
     limits = {"ready_timeout_s": _READY_S}
-    return planning.block(request, treatments, machine, limits, nimc_dir=str(folder), **fixed)
+    return planning.plan_of_writers(
+        request, treatments, machine, limits, case=CASE, nimc_dir=str(folder)
+    )
 
 
 def _writing_injectors() -> list[str]:

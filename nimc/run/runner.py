@@ -572,7 +572,7 @@ class CampaignRunner:
             pairs.floor, pairs.maximum, pairs.precision, self.campaign.margin, hypotheses
         )
 
-    def least_s(self) -> float:
+    def least_time_s(self) -> float:
         """Return the time that the campaign is expected to need at least, seconds."""
         return expected_total(map(self.expected, self._cases)).least_s
 

@@ -40,9 +40,8 @@ def limits(**overrides: Any) -> AcceptanceLimits:
     request = planning.CaseRequest(arms=["off", "on"])
     machine = made.machine("same_job", proof=PROOF)
     treated = planning.treatments(request, machine)
-    fixed: dict[str, Any] = {"case": "stream", "workload": "stream", "nimc_dir": "x"}
-    fixed |= {"block": 0, "seed": 1, "pairs": 6, "warmups": 1}
-    return planning.block(request, treated, machine, overrides, **fixed).limits
+    plan = planning.plan_of_writers(request, treated, machine, overrides, case="c", nimc_dir="x")
+    return plan.limits
 
 
 def test_every_limit_of_the_site_file_reaches_the_block() -> None:

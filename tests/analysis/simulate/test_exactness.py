@@ -8,23 +8,23 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from analysis.simulate import Application, Windows, finishing_times, grid_shape
+from analysis.simulate import Application, NodeWrites, finishing_times, grid_shape
 from records.errors import InputError
 
 
-def writes(*nodes_and_times: tuple[int, float, float]) -> Windows:
+def writes(*nodes_and_times: tuple[int, float, float]) -> NodeWrites:
     node, start_s, end_s = zip(*nodes_and_times, strict=True)
-    return Windows(np.array(node), np.array(start_s), np.array(end_s))
+    return NodeWrites(np.array(node), np.array(start_s), np.array(end_s))
 
 
 def work_until(
-    now_s: float, left_s: float, windows: list[tuple[float, float]], slow: float
+    now_s: float, left_s: float, node_writes: list[tuple[float, float]], slow: float
 ) -> float:
     """When work begun now is done, going from one change of speed to the next."""
-    changes = sorted({edge for window in windows for edge in window if edge > now_s})
+    changes = sorted({edge for window in node_writes for edge in window if edge > now_s})
     for change_s in [*changes, math.inf]:
         middle_s = now_s if math.isinf(change_s) else (now_s + change_s) / 2
-        hit = any(start_s <= middle_s < end_s for start_s, end_s in windows)
+        hit = any(start_s <= middle_s < end_s for start_s, end_s in node_writes)
         speed = 1 / slow if hit else 1.0
         if now_s + left_s / speed <= change_s:
             return now_s + left_s / speed
@@ -72,8 +72,8 @@ def cases(draw: st.DrawFn) -> tuple[Application, list[tuple[int, float, float]],
 @settings(max_examples=60, deadline=None)
 def test_every_rank_finishes_when_it_does_by_itself(case) -> None:
     application, hits, slow = case
-    windows = writes(*hits)
-    computed_s = finishing_times(application, windows, np.array(slow))
+    node_writes = writes(*hits)
+    computed_s = finishing_times(application, node_writes, np.array(slow))
 
     near = neighbours(grid_shape(application.ranks))
     finish_s = [0.0] * application.ranks

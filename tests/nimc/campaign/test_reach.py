@@ -25,7 +25,7 @@ from nimc.campaign.cases import evenly_spaced
 from nimc.campaign.reach import (
     Spreads,
     last_spreads,
-    reach,
+    reaches_of,
     warnings,
 )
 from nimc.campaign.request import load_request
@@ -68,7 +68,7 @@ def test_every_campaign_of_the_project_can_conclude(name, machine):
     """In what it ends in: verdicts, or a model. One host also has the control to surpass."""
     request = load_request(ROOT / "campaigns" / f"{name}.yaml", machine)
     planned, campaign = request.plan(), request.campaign
-    can_show = reach(planned, campaign, Spreads())
+    can_show = reaches_of(planned, campaign, Spreads())
     assert list(warnings(can_show)) == []
     assert campaign.margin is not None
     swept = [entry.sweep for entry in campaign.cases if entry.sweep]

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from testbed.containers import running_pid
-from testbed.daemons import CONTROL, DATABASE_SOCKET
+from testbed.daemons import CONTROLLER, DATABASE_SOCKET
 from tests.nimc.minicluster.driven import ENV, NIMC, STRANGER, Cluster
 
 pytestmark = pytest.mark.minicluster
@@ -23,7 +23,7 @@ def test_nobody_else_speaks_to_the_database(two_nodes: Cluster) -> None:
     cluster = two_nodes
     cluster.state.parent.chmod(0o755)  # as /tmp, where the default is
     client = ["mariadb", "--no-defaults", "--user=root", "--batch", "--skip-column-names"]
-    init = running_pid(cluster.layout, CONTROL)
+    init = running_pid(cluster.layout, CONTROLLER)
 
     refused = run(
         *STRANGER, *client, f"--socket=/proc/{init}/root{DATABASE_SOCKET}", "-e", "select 1"

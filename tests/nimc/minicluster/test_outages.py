@@ -53,7 +53,7 @@ def test_accounting_and_munge_may_be_away(two_nodes: Cluster, tmp_path: Path) ->
         "MYSQL_UNIX_PORT": daemons.DATABASE_SOCKET,
         **daemons.client_env(two_nodes.layout),
     }
-    enter(two_nodes.layout, daemons.CONTROL, ["slurmdbd"], environment)
+    enter(two_nodes.layout, daemons.CONTROLLER, ["slurmdbd"], environment)
     _, err = campaign.communicate(timeout=600)
     # A run whose step could not be started meanwhile ends its block; the next one goes on.
     assert campaign.returncode in (0, 3), err

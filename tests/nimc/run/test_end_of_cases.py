@@ -86,7 +86,7 @@ def test_the_time_left_at_the_start_is_that_of_the_plan(work):
     sums = work.request.plan().sums
     expected = expected_total(work.expected(case) for case in work.request.campaign.cases)
     assert expected == (sums["duration_least_s"], sums["duration_most_s"])
-    assert expected.most_s > expected.least_s == work.least_s()
+    assert expected.most_s > expected.least_s == work.least_time_s()
 
 
 @pytest.mark.slow
