@@ -61,7 +61,7 @@ def ask_nodes(partition: str | None, environment: Mapping[str, str]) -> list[Slu
     columns, selection = ("%N %T", [f"--partition={partition}"]) if partition else ("%N %T %P", [])
     command = ["sinfo", "--Node", "--noheader", f"--format={columns}", *selection]
     output = ask(command, environment).required_output()
-    return nodes_in(output, of_default=not partition)
+    return nodes_in(output, default_only=not partition)
 
 
 def partitions() -> list[parse_nodes.SlurmPartition]:

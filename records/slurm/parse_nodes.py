@@ -52,16 +52,16 @@ class SlurmNode:
         return self.state in _USABLE
 
 
-def nodes_in(sinfo_output: str, *, of_default: bool = False) -> list[SlurmNode]:
+def nodes_in(sinfo_output: str, *, default_only: bool = False) -> list[SlurmNode]:
     """Nodes from sinfo's lines `NODE STATE`, each once, in order.
 
-    With `of_default`, lines are `NODE STATE PARTITION`, and nodes are those of the default
+    With `default_only`, lines are `NODE STATE PARTITION`, and nodes are those of the default
     partition, whose name has `*` after it; if there is none, all nodes.
     A state is cut off at the first sign: `idle~` is a node that is switched off to save power. A
     node that does not answer, `idle*`, is `unknown`; one that restarts, `down^`, is `reboot`.
     """
     matches = [_NODE.fullmatch(line.strip()) for line in sinfo_output.splitlines()]
-    rows = [match.groups() for match in matches if match and bool(match[4]) == of_default]
+    rows = [match.groups() for match in matches if match and bool(match[4]) == default_only]
     default_rows = [row for row in rows if row[-1]]
     nodes: dict[str, SlurmNode] = {}
     for name, state, signs, *_ in default_rows or rows:

@@ -57,7 +57,7 @@ def usable_nodes(text: str, _: Path) -> list[str]:
 
 def usable_default_nodes(text: str, _: Path) -> list[str]:
     """Return those of the default partition."""
-    return [row.name for row in parse_nodes.nodes_in(text, of_default=True) if row.usable]
+    return [row.name for row in parse_nodes.nodes_in(text, default_only=True) if row.usable]
 
 
 def outcome_name(text: str, _: Path) -> str:
