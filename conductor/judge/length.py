@@ -24,7 +24,7 @@ FILE = "length.json"
 
 def doublings_needed(run_s: float, least_s: float) -> int:
     """Return how often the length of a run, `run_s`, must be doubled to reach `least_s`."""
-    return ceil(log2(least_s / run_s)) if 0 < run_s < least_s else 0
+    return ceil(log2(least_s / run_s)) if run_s < least_s else 0
 
 
 @dataclass(frozen=True)

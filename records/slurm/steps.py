@@ -45,9 +45,8 @@ async def stop(process: asyncio.subprocess.Process) -> int:
 
 def _components() -> list[str]:
     """Return the ids of the components of this process's heterogeneous job; none in another job."""
-    count = int(os.environ.get("SLURM_HET_SIZE", 0))
-    jobs = [os.environ.get(f"SLURM_JOB_ID_HET_GROUP_{group}") for group in range(count)]
-    return [job for job in jobs if job]
+    variables = sorted(os.environ.items())
+    return [job for name, job in variables if name.startswith("SLURM_JOB_ID_HET_GROUP_")]
 
 
 def _launchers(group: int) -> set[int]:

@@ -4,6 +4,7 @@ import asyncio
 import os
 import signal
 import socket
+import time
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -58,7 +59,6 @@ def write_commands(folder: Path, fatal: str = "TERM") -> None:
 
 
 def use_heterogeneous_job(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv("SLURM_HET_SIZE", "2")
     monkeypatch.setenv("SLURM_JOB_ID_HET_GROUP_0", "7")
     monkeypatch.setenv("SLURM_JOB_ID_HET_GROUP_1", "8")
 
@@ -84,7 +84,9 @@ def test_tasks_of_all_components_get_the_signal_and_srun_none(
 ) -> None:
     write_commands(folder)
     use_heterogeneous_job(monkeypatch)
+    began_s = time.monotonic()
     assert status_after_stop(folder, "srun") == 143
+    assert time.monotonic() - began_s < processes.GRACE_S, "it ends as soon as its srun has ended"
     assert lines(folder / "shown") == [f"--oneliner show step {job}" for job in (7, 8)]
     assert lines(folder / "cancelled") == ["--signal=TERM 7.3 8.3"]
     assert not lines(folder / "signals")

@@ -90,9 +90,8 @@ def test_a_crossing_is_as_wide_as_fieller_and_ranks() -> None:
 @pytest.mark.parametrize(("price", "open_side"), [(4.0, "high"), (-1.0, "low")])
 def test_a_crossing_outside_the_range_is_open_on_that_side(price: float, open_side: str) -> None:
     slope = np.random.default_rng(1).normal(0.3, 0.01, 10)
-    change = crossing(lambda x: x * slope - price, 0.0, 8.0)
-    assert getattr(change, open_side) is None
-    assert (change.low, change.high) == ((8.0, None) if open_side == "high" else (None, 0.0))
+    outside = Crossing(None, 8.0, None) if open_side == "high" else Crossing(None, None, 0.0)
+    assert crossing(lambda x: x * slope - price, 0.0, 8.0) == outside
 
 
 def test_a_crossing_that_noise_hides_is_not_decided() -> None:
@@ -103,6 +102,9 @@ def test_a_crossing_that_noise_hides_is_not_decided() -> None:
     # From above zero to below is no crossing of this kind.
     falling = np.random.default_rng(1).normal(-0.3, 0.01, 10)
     assert crossing(lambda x: x * falling + 1, 0.0, 8.0) == Crossing(None, None, None)
+    # Above zero at the first point alone, and again from the middle on.
+    dip = crossing(lambda x: np.where((x > 0) & (x < 4), 0.0, np.ones(8)), 0.0, 8.0)
+    assert dip == Crossing(None, None, None)
 
 
 def test_values_without_scatter_cross_between_two_points() -> None:
