@@ -16,7 +16,7 @@ from conductor.readings import CounterSample, RateRow
 def total_at(samples: Sequence[CounterSample], at_s: float) -> float | None:
     """Return the total at a time, interpolated linearly; None if the samples do not cover it."""
     index = bisect_left(samples, at_s, key=lambda sample: sample.at_s)
-    if index == len(samples) or (index == 0 and samples[0].at_s > at_s):
+    if index == len(samples) or samples[0].at_s > at_s:
         return None
     after, before = samples[index], samples[max(index - 1, 0)]
     length_s = after.at_s - before.at_s

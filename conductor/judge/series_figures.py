@@ -83,7 +83,7 @@ def counted_bytes(node: NodeSeries, direction: TrafficDirection) -> Count | None
     None if there are no devices, or one has no count. Devices that share a counter, such as
     soft-RoCE and the interface below it, are counted once.
     """
-    device_of_counter = {device.counter: device for device in node.devices if device.samples}
+    device_of_counter = {device.counter: device for device in node.devices}
     devices = device_of_counter.values()
     passed_b = [_passed_b(device, direction) for device in devices]
     known_b = [bytes_b for bytes_b in passed_b if bytes_b is not None]

@@ -47,7 +47,7 @@ def test_the_interval_is_the_wider_of_ranks_and_t() -> None:
     assert location(far).low == pytest.approx(low)
     # The scale of the values has no part in it.
     tiny = location(VALUES * 1e-11)
-    assert tiny.low == pytest.approx(centre.low * 1e-11)
+    assert tiny.low == pytest.approx(centre.low * 1e-11, rel=1e-9, abs=0)
     assert (location(VALUES[:5]), location(VALUES[:6]) is None) == (None, False)
 
 
@@ -85,6 +85,14 @@ def test_a_crossing_is_as_wide_as_fieller_and_ranks() -> None:
     assert change.low == pytest.approx(min(low, possible[0]), abs=2 * step)
     assert change.high == pytest.approx(max(high, possible[-1]), abs=2 * step)
     assert change.value == pytest.approx(3.0, abs=0.2)
+
+
+def test_a_crossing_is_exactly_fieller_where_t_is_wider_than_ranks() -> None:
+    rng = np.random.default_rng(5)
+    slope, price = rng.normal(0.3, 0.03, 12), rng.normal(0.9, 0.1, 12)
+    change = crossing(lambda x: x * slope - price, 2.0, 4.0)
+    step = 2 / 1000
+    assert (change.low, change.high) == pytest.approx(fieller(slope, price), abs=step)
 
 
 @pytest.mark.parametrize(("price", "open_side"), [(4.0, "high"), (-1.0, "low")])

@@ -13,8 +13,8 @@ ROWS = [RateRow(0.0, 1.0, 5.0), RateRow(1.0, 2.0, 5.0), RateRow(2.0, 3.0, 5.0)]
 SAMPLES = [CounterSample(1.0, 7.0)]
 
 
-@pytest.mark.parametrize(("first_row", "rows"), [(0, ROWS), (1, ROWS[1:])])
-def test_a_copy_has_what_was_reported_until_then_from_a_row_on(first_row, rows):
+@pytest.mark.parametrize(("options", "rows"), [({}, ROWS), ({"first_row": 1}, ROWS[1:])])
+def test_a_copy_has_what_was_reported_until_then_from_a_row_on(options, rows):
     series = WriterSeries(
         number=0,
         injector="ucx",
@@ -24,7 +24,7 @@ def test_a_copy_has_what_was_reported_until_then_from_a_row_on(first_row, rows):
         rows=[*ROWS],
         samples=[*SAMPLES],
     )
-    copy = series.copy(first_row=first_row)
+    copy = series.copy(**options)
     series.rows.append(RateRow(3.0, 4.0, 5.0))
     series.samples.append(CounterSample(2.0, 9.0))
     assert (copy.rows, copy.samples) == (rows, SAMPLES)

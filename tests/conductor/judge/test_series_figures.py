@@ -99,6 +99,9 @@ def test_devices_are_counted_together_if_each_of_them_counts() -> None:
     for unknown in (device(None, None, "m1"), device(-1, -1, "m1")):  # stopped; set back
         assert counted_bytes(node(one, unknown), "received") is None
     assert counted_bytes(node(), "received") is None
+    # Devices are read one after another: from the last one's first reading to its last.
+    later = replace(other, samples=[DeviceSample(5.1, 0, 0), DeviceSample(15.3, 30, 3)])
+    assert counted_bytes(node(one, later), "received").over_s == pytest.approx(10.2)
     # Soft devices share the counter of the interface below.
     assert counted_bytes(node(one, replace(one, device="rxe1")), "received") == Count(
         "rdma:m0/1", 400, 10.0
@@ -178,6 +181,23 @@ def test_memory_proves_if_it_has_most_of_the_bytes_claimed(
     by_device = replace(seen, meter=MeterRecord(0, "sent by eth0"))
     assert record(by_device, node(device(160))).proof == "device"
     assert record(by_device).overwritten_share is None
+
+
+@pytest.mark.parametrize(
+    ("samples", "share"),
+    [
+        # 40 B/s for two seconds before the window, then 100 B/s, as claimed.
+        (counted(*[40] * 8, *[100] * 20), 1.0),
+        # The first look comes a second after the start; 400 B of the 450 B of 4.5 s were found.
+        (counted(*[100] * 16, start_s=3.0), 400 / 450),
+        (counted(*[100] * 4), 0.0),  # the last look comes before the window
+    ],
+)
+def test_the_share_found_in_memory_is_of_the_window(samples: Any, share: float) -> None:
+    """100 B/s are claimed in a window from 2 s to 7 s."""
+    seen = writer(rows(*[100] * 9), samples=samples, meter=MEMORY)
+    (stored,) = writer_records(Series(writers=[seen]), (2.0, 7.0))
+    assert stored.overwritten_share == pytest.approx(share)
 
 
 def test_unproven_writes_are_noted_with_the_reason() -> None:

@@ -58,6 +58,9 @@ def test_a_plan_carried_out_counts() -> None:
     record = check(PLAN, finished, ZERO_S, (ZERO_S + 2.6, ZERO_S + 7.5), {}, *ALLOWED)
     assert (record.planned, record.done) == (11, 11)
     assert record.missing_share == pytest.approx(0, abs=1e-9)
+    # A write that ends when the run starts has no part in it.
+    from_an_end = check(PLAN, finished, ZERO_S, (ZERO_S + 3.0, ZERO_S + 7.5), {}, *ALLOWED)
+    assert (from_an_end.planned, from_an_end.done) == (10, 10)
     # In any order of their writers.
     random.Random(1).shuffle(finished)
     again = vars(check(PLAN, finished, ZERO_S, (ZERO_S + 2.6, ZERO_S + 7.5), {}, *ALLOWED))

@@ -105,4 +105,6 @@ def test_a_writer_far_above_its_rate_alone_shows_that_this_was_disturbed(
 ) -> None:
     series = Series(writers=[writer(reported, alone_b_s=alone_b_s, fields={"rate_b_s": asked_b_s})])
     assert (judge(series, window, LIMITS).share_of_rate_alone > LIMITS.max_share) == beyond
-    assert_named(reasons(series, window), "the rate alone was disturbed" if beyond else None)
+    reached = f"{100 * reported[0].rate_b_s / alone_b_s:.0f}%"
+    reason = f"wrote at {reached} of its rate alone; at most 125% is allowed: the rate alone was"
+    assert_named(reasons(series, window), reason if beyond else None)
