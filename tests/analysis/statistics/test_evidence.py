@@ -18,6 +18,7 @@ from analysis.statistics.evidence import (
     p_outside_margin,
     p_over_interims,
     p_shorter,
+    p_typical_and_mean_shorter,
     pairs_of_next_interim,
 )
 
@@ -157,6 +158,20 @@ def test_the_mean_s_interval_is_student_s() -> None:
         (1.2, 1.2, 1.2)
     )
     assert mean_ratio(np.log([[1.1, 1.0]] * 5)) is None
+
+
+def test_faster_needs_the_typical_run_and_the_mean() -> None:
+    """Baselines of 1. Treated 0.7 and 0.9 in turn: ranks say less, 1 of 64, than the mean does.
+
+    Seven of 0.8 and one of 3: the mean is 1.075, apart by 7 x -0.275 and 1.925, over 1.075.
+    """
+    steady = np.log([[0.7, 1.0], [0.9, 1.0]] * 3)
+    assert p_typical_and_mean_shorter(steady) == pytest.approx(1 / 64)
+    widened = np.log([[0.8, 1.0]] * 7 + [[3.0, 1.0]])
+    error = sqrt((7 * 0.275**2 + 1.925**2) / 7 / 8) / 1.075
+    mean_p = stats.t.cdf(log(1.075) / error, 7)
+    assert p_shorter(widened) < 0.2 < mean_p
+    assert p_typical_and_mean_shorter(widened) == pytest.approx(mean_p)
 
 
 def test_what_so_few_pairs_cannot_have_met() -> None:
