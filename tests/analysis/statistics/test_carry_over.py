@@ -57,6 +57,15 @@ def test_runs_that_come_faster_after_writes_are_named_and_allowed_for() -> None:
         assert carry_over(times, after).shown is shown  # type: ignore[union-attr]
 
 
+@pytest.mark.parametrize(("spread", "shown"), [(0.0385, False), (0.033, True)])
+def test_a_carry_over_is_shown_at_one_percent(spread: float, shown: bool) -> None:
+    """Student's t of 0.2 with three pairs is 9.0 and 10.5; the table has 9.925 for 1 %."""
+    times = np.insert(np.zeros((3, 2)), 1, 0.2 + spread * np.array([-1, 0, 1]), axis=1)
+    carried = carry_over(times, np.array([[1, 0]] * 3, bool))
+    assert carried is not None
+    assert carried.shown is shown
+
+
 def first(shares: str) -> float:
     """That of a campaign of one case."""
     return float(shares.partition(",")[0])

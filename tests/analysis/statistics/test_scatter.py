@@ -28,5 +28,8 @@ def test_equal_scatter_is_called_wider_in_one_percent_at_most() -> None:
 
 
 def test_little_or_equal_data_names_nothing() -> None:
-    assert widening(np.random.default_rng(1).normal(size=(5, 3))) is None
+    """Treated runs of 20 and -20 in turn beside baseline runs of 1 and -1."""
+    apart = np.array([[20.0, 1, -1], [-20, -1, 1]] * 3)
+    assert widening(apart) == pytest.approx(20 * np.sqrt(6 / 5) / np.sqrt(12 / 11))
+    assert widening(apart[:5]) is None
     assert widening(np.zeros((8, 3))) is None
