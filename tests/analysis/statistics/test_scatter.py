@@ -31,5 +31,6 @@ def test_little_or_equal_data_names_nothing() -> None:
     """Treated runs of 20 and -20 in turn beside baseline runs of 1 and -1."""
     apart = np.array([[20.0, 1, -1], [-20, -1, 1]] * 3)
     assert widening(apart) == pytest.approx(20 * np.sqrt(6 / 5) / np.sqrt(12 / 11))
-    assert widening(apart[:5]) is None
+    # Five are too few, also where the test would show them: distances of 20 and 0 beside 1.
+    assert widening(np.vstack([apart[:4], [[0.0, 1, -1]]])) is None
     assert widening(np.zeros((8, 3))) is None
