@@ -105,8 +105,7 @@ def statements_shown(
 
 
 def _p_value(effect: Result, statement: str) -> float:
-    p = getattr(effect.p, statement, None)
-    return 1.0 if p is None else float(p)
+    return 1.0 if effect.p is None else float(getattr(effect.p, statement))
 
 
 def _strength(effect: Result) -> list[float]:

@@ -169,6 +169,20 @@ def test_an_arm_whose_timetable_asks_for_no_writer_counts_without_one(
     assert (row.pairs, row.writer_rate_b_s, row.verdict) == (pairs, None, verdict)
 
 
+def test_rates_of_writers_are_harmonic_means_over_pairs() -> None:
+    """Rates of 1, 1, 1, 1, 2 and 4 GB/s: six seconds for 4.75 s of the first; alone, all double."""
+
+    def written(s: Sample) -> Sample:
+        rate_b_s = {4: 2e9, 5: 4e9}.get(s.pair, 1e9)
+        rates = {"rate_b_s": rate_b_s, "rate_alone_b_s": 2 * rate_b_s}
+        return replace(s, writers=[replace(writer, **rates) for writer in s.writers])
+
+    on, _, aa = _results(changed(_by_hand(), written, "on"))
+    mean_b_s = pytest.approx(6e9 / 4.75)
+    assert (on.writer_rate_b_s, on.writer_rate_alone_b_s / 2) == (mean_b_s, mean_b_s)
+    assert (aa.writer_rate_b_s, aa.writer_rate_alone_b_s) == (None, None)
+
+
 def test_roles_say_what_counts_not_names() -> None:
     """An arm that no table knows: as a control it needs no writer, as an effect it does."""
     silent = changed(_by_hand(), lambda s: replace(s, arm="mine", writers=[]), "spin")
@@ -380,6 +394,7 @@ def test_a_remote_origin_needs_no_control() -> None:
     remote = replace(STREAM, effects={"on": 1.35, "aa": 1.0}, origin="a-1", transport="InfiniBand")
     on = _results(samples(remote))[0]
     assert (on.verdict, on.control) == ("slower under RDMA writes", None)
+    assert (on.p.above_control, on.interval) == (1, (on.slowdown.low, on.slowdown.high))
     alone = "the interval does not cover the next allocation (1 measured, 3 needed)"
     assert on.notes == ["synthetic", alone]
     local = replace(remote, origin=STREAM.origin)
@@ -513,6 +528,7 @@ def test_from_three_allocations_on_the_next_one_is_covered() -> None:
     spread = replace(LAMMPS, block_noise=0.02)
     row = _results(samples(spread, blocks=3, pairs=4))[0]
     assert row.next.low < row.slowdown.low < row.slowdown.high < row.next.high
+    assert row.interval == row.next
     assert not any("next allocation" in note for note in row.notes)
 
 
