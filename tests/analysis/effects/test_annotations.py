@@ -190,6 +190,9 @@ def test_a_case_says_where_its_blocks_were_made_in_several_ways(
     stream, lammps = note_provenance_changes(rows, samples, records)
     notes = [f"provenance differs between blocks: {differs}"] if differs else []
     assert (stream.notes, lammps.notes) == ([*notes, "a caveat"], [])
+    # A record that is lost says nothing.
+    del records["1"]
+    assert note_provenance_changes(rows, samples, records) == rows
 
 
 @pytest.mark.parametrize(

@@ -55,8 +55,10 @@ def test_noise_floors_of_both_levels_are_enclosed() -> None:
     for key in (("price", "off@cores=1", "off"), ("gain", "on@cores=1", "on")):
         assert measured[key].noise_floor.low == pytest.approx(0.98)
         assert measured[key].noise_floor.high == pytest.approx(1.03)
-    # No A/A comparison was made with the tool.
+    # No A/A comparison was made with the tool, nor, below, without it.
     assert measured["price", "off@tool=p", "off"].noise_floor is None
+    lost = changed(samples(remedies(), pairs=6), lambda s: reject(s, "no_fom", ""), "aa")
+    assert contrasts_of(frame(lost))["price", "off@cores=1", "off"].noise_floor is None
 
 
 def test_below_six_pairs_there_is_no_ratio() -> None:

@@ -13,7 +13,7 @@ from conductor.agent.agent import Agent
 from conductor.agent.end import End
 from conductor.agent.pacer import first_full_b_s
 from conductor.injectors import INJECTORS
-from conductor.injectors.base import Arrived
+from conductor.injectors.base import Arrived, Row
 from conductor.readings import Placement
 from records import clock
 from tests import made_writers
@@ -83,6 +83,17 @@ def test_a_paced_writer_begins_with_the_rate_that_is_known(known_b_s, reported_b
     assert not end(injector="perftest", rate_b_s=100.0).is_paced  # it limits itself
 
 
+def test_a_throttled_writer_is_paced_from_its_first_row_on():
+    async def is_paced_after_rows(*, held):
+        one = end(ended=0, rate_b_s=100.0)  # no signal reaches it
+        one.meter, one.held = None, held
+        one.report_row(Row(250.0))
+        return one.pacer is not None
+
+    assert asyncio.run(is_paced_after_rows(held=False))
+    assert not asyncio.run(is_paced_after_rows(held=True))
+
+
 def test_origins_are_held_before_their_targets_and_continue_after_them(monkeypatch):
     done, wire = [], Sent()
 
@@ -133,7 +144,9 @@ def test_a_suspended_target_stays_so_and_a_transport_is_reported_once(monkeypatc
         end(role="target"),
         end("target", index=2),
     ]
-    origin.meter = other.meter = None
+    arrived_b = []
+    origin.meter = SimpleNamespace(start=lambda: None, take_arrival=arrived_b.append)
+    other.meter = None
     asyncio.run(agent.execute(messages.Control("freeze", [1])))
     assert [side.frozen for side in agent.ends] == [False, True, False]
     for one in (target, origin, other):
@@ -144,6 +157,7 @@ def test_a_suspended_target_stays_so_and_a_transport_is_reported_once(monkeypatc
     assert sent == [
         messages.WriterNews(writer=1, transport=name) for name in ("tcp", "shared memory")
     ]
+    assert arrived_b == [5, 5, 5]
 
 
 @pytest.mark.parametrize(
