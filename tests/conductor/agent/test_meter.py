@@ -187,6 +187,27 @@ def test_a_row_begins_when_the_one_before_it_is_printed(monkeypatch):
     assert ends_s == pytest.approx([104.17, 105.25, 106.47, 107.90, 109.32], abs=0.01)
 
 
+@pytest.mark.parametrize(("role", "rows"), [("origin", 5), ("target", 0)])
+def test_rows_are_those_of_the_origin(tmp_path, role, rows):
+    """Both ends of `ib_write_bw` print their lines."""
+    sent = []
+    capture = CAPTURES / "perftest" / "inf_stamped.client.txt"
+
+    async def talk():
+        process = await asyncio.create_subprocess_exec(
+            "cat", capture, stdout=asyncio.subprocess.PIPE, start_new_session=True
+        )
+        end = End(WRITER, role, INJECTORS["perftest"], process, sent.append)
+        end.meter = None
+        end.begin((tmp_path / "log").open("wb"))
+        while not (sent and sent[-1].ended):
+            await asyncio.sleep(0.01)
+        await end.end_tasks()
+
+    asyncio.run(asyncio.wait_for(talk(), 30))
+    assert sum(news.row is not None for news in sent) == rows
+
+
 async def reports_of_a_held_writer():
     """Return what an origin reports: two rows, then one in which it was held and resumed."""
     sent = []

@@ -3,6 +3,7 @@ import os
 import socket
 import subprocess
 import sys
+import time
 from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager
 
@@ -83,7 +84,7 @@ def _silent_port() -> Iterator[int]:
 
 def test_an_origin_whose_target_does_not_answer_ends_with_that_reason(monkeypatch, tmp_path):
     """TCP calls for two minutes, and the program says nothing meanwhile."""
-    monkeypatch.setattr("conductor.agent.end.UNANSWERED_S", 0.2)
+    monkeypatch.setattr("conductor.agent.end.UNANSWERED_S", 0.5)
     monkeypatch.setattr("conductor.agent.end.COUNT_INTERVAL_S", 0.05)
     wire = Sent()
     call = "import socket, sys; socket.create_connection(('127.0.0.1', int(sys.argv[1])))"
@@ -104,7 +105,9 @@ def test_an_origin_whose_target_does_not_answer_ends_with_that_reason(monkeypatc
     try:
         with _silent_port() as port:
             assert processes.is_connecting(port, os.getpid())
+            began_s = time.monotonic()
             asyncio.run(asyncio.wait_for(talk(port), 30))
+            assert time.monotonic() - began_s > 0.5
     finally:
         del INJECTORS["caller"]
     reason = f"origin side ended: port {port} of 127.0.0.1 does not answer (TCP)"
