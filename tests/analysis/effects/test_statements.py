@@ -156,6 +156,7 @@ def test_baselines_are_a_family_of_their_own() -> None:
     """0.05 shows one unstable baseline of one, 0.025 one of two."""
     stable = baseline_effect(1.0, case="b")
     assert shows("unstable", [baseline_effect(0.05)]) == [True]
+    assert shows("unstable", [baseline_effect(0.051)]) == [False]
     assert shows("unstable", [baseline_effect(0.05), stable]) == [False, False]
     assert shows("unstable", [baseline_effect(0.025), stable]) == [True, False]
 
