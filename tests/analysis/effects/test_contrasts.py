@@ -145,3 +145,16 @@ def test_a_difference_is_shown_over_all_prices_and_over_all_gains() -> None:
         "few": {("price", False), ("gain", False)},
         "one": {("price", True), ("gain", False)},
     }
+
+
+@pytest.mark.parametrize(("prices", "shown"), [(14, True), (15, False)])
+def test_prices_share_an_error_of_five_percent(prices: int, shown: bool) -> None:
+    """Of twelve pairs, 2 / 2^12 over 9/64 is 0.00347: below 0.05 / 14, above 0.05 / 15."""
+    case = remedies(times={"off@cores=1": 1.1})
+    runs = [
+        run
+        for number in range(prices)
+        for run in samples(replace(case, name=f"melt{number}"), pairs=12)
+    ]
+    measured = contrasts(frame(runs), [])
+    assert [(row.kind, row.shown) for row in measured] == [("price", shown)] * prices

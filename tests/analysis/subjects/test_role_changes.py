@@ -105,6 +105,11 @@ def test_a_rank_with_twice_the_misses_is_named_and_others_are_not(tmp_path):
         named,
     )
     assert alike == "on: no rank is shown to be hit more than others in cns."
+    # A p value of 0.05 shows nothing.
+    for p, start in ((0.049, "on: one rank is hit more"), (0.05, "on: no rank is shown")):
+        lammps = table.filter(case="lammps").with_columns(p=pl.lit(p))
+        (text,) = hit_rank_sentences(lammps)
+        assert text.startswith(start)
     # Others wait for the slowest rank, and count instructions meanwhile: that is no hit.
     assert hit_rank_sentences(table.with_columns(role=pl.lit("instructions"))) == []
 

@@ -125,7 +125,7 @@ def test_what_can_be_shown_is_that_of_the_last_look_and_of_as_many_questions_or_
     assert pairs_for_no_effect(0.01, 1) is None
 
 
-@pytest.mark.parametrize("value", [1.0, 1.05, 1 / 1.05, 1.019, 1.021])
+@pytest.mark.parametrize("value", [1.0, 1.05, 1 / 1.05, 1.12, 1.019, 1.021])
 @pytest.mark.parametrize("controlled", [False, True])
 def test_the_pairs_that_decide_a_row_are_those_of_the_plan(value, controlled):
     """For a spread of 5 %, which the interval of eight pairs shows, and one question of four."""
