@@ -25,11 +25,14 @@ from records.slurm.options import PARTITION_VARIABLE, REQUIREMENTS
 #: Name of a machine; it also names a Python module and a system of ReFrame.
 _MACHINE_NAME = re.compile(r"[a-z][a-z0-9_]{0,39}", re.ASCII)
 
-#: Printed if Slurm took no job: most sites require an account.
+#: Printed if no node answered; and if Slurm took no job, since most sites require an account.
+_NO_NODE_ADVICE = (
+    "No node answered, so values of nodes are missing. To fill them in, remove both files and"
+    " repeat this"
+)
 _NO_JOB_ADVICE = (
-    "Slurm took no job. If jobs need an account, a QOS or the like, export what applies of"
-    f" {', '.join((*REQUIREMENTS, PARTITION_VARIABLE))}; then remove both files and repeat this:"
-    " the new files have these options"
+    ". If jobs need an account, a QOS or the like, export what applies of"
+    f" {', '.join((*REQUIREMENTS, PARTITION_VARIABLE))} before: the new files have these options"
 )
 
 
@@ -73,8 +76,8 @@ def init_command(machine: str, no_job: bool, wait_s: float) -> None:
     partitions = ", ".join(partition.name for partition in facts.partitions)
     _print_line(f"wrote site/{machine}.yaml; optional keys that are empty: {empty_keys}")
     _print_line(f"wrote configs/{machine}.py; partitions: {partitions}")
-    if not no_job and facts.job_look.job is None:
-        _print_line(wrapped(_NO_JOB_ADVICE))
+    if not no_job and not facts.nodes:
+        _print_line(wrapped(_NO_NODE_ADVICE + ("" if facts.job_look.job else _NO_JOB_ADVICE)))
     node_findings = [] if no_job else [*job_findings(facts.job_look, load_machine(machine, ROOT))]
     _print_line(wrapped(examine(machine, node_findings, ROOT).sentence))
     _print_line(f"read both, then: {command('doctor', '--machine', machine, '--in-job')}")

@@ -272,8 +272,6 @@ def progress_teller(
 def job_failure(status: int, folder: Path) -> str | None:
     """Return why a job of ReFrame failed, in one line; None if it did not fail."""
     why = why_failed(status, folder)
-    if why and (refusal := parse.refusal(why)):
-        return f"Slurm refuses the job: {refusal}"
     # The check gives its reason as a sanity error.
     return why and why.removeprefix("ReFrame failed in 'sanity': sanity error: ")
 

@@ -48,7 +48,7 @@ from records.errors import InputError, MachineError
 from records.interrupts import Interrupts, Stopped
 from records.notes import Note
 from records.run import PlainName
-from records.slurm import client
+from records.slurm import client, parse
 from records.slurm.outages import LostJobError, SilentError, SlurmWatch
 
 if TYPE_CHECKING:
@@ -191,6 +191,8 @@ def why_failed(status: int, logs: Path) -> str | None:
         return None  # no pair of an arm, or slower than its reference: results, reported elsewhere
     if failed:
         why = failed[0].get("fail_reason") or "no reason given"
+        if refusal := parse.refusal(why):
+            return _short_line(f"Slurm refuses the job: {refusal}")
         return _short_line(f"ReFrame failed in '{phases[0]}': {why}")
     log = logs / "reframe.log"
     if status < 0:  # its last line does not say why it was killed

@@ -269,16 +269,25 @@ def is_up(scontrol_output: str) -> bool:
     return " is UP" in scontrol_output
 
 
-#: Beginning of each error of `sbatch`, and end of ReFrame's message, which quotes them.
-_ERROR_START, _ERROR_END = "sbatch: error: ", " --- stderr ---"
+#: Beginning of ReFrame's message if `sbatch` failed, and marks around each of its outputs there.
+_SBATCH_FAILED = re.compile(r"command 'sbatch\b[^\n]*' failed with exit code")
+_OUTPUTS = re.compile(r"--- (stdout|stderr) ---\n(.*?)\n?--- \1 ---", re.DOTALL)
+#: Beginning of an error that `sbatch` prints, also with the words of a site's plugin.
+_SBATCH_ERROR = re.compile(r"^sbatch: (?:error|fatal): (.*\w.*)$", re.MULTILINE)
+_WITH_WORDS = re.compile(r"^.*\w.*$", re.MULTILINE)
 
 
 def refusal(message: str) -> str | None:
-    """Why `sbatch` refused a job, from ReFrame's message; None if `sbatch` did not refuse it."""
-    if _ERROR_START not in message:
+    """Why `sbatch` refused a job, from ReFrame's message; None if `sbatch` did not refuse it.
+
+    Its errors; if it prints none, since a site's script in its place refuses, the last line.
+    """
+    if not _SBATCH_FAILED.search(message):
         return None
-    _, *errors = message.removesuffix(_ERROR_END).split(_ERROR_START)
-    return "; ".join(error.strip() for error in errors)
+    outputs = dict(_OUTPUTS.findall(message))
+    text = f"{outputs.get('stdout', '')}\n{outputs.get('stderr', '')}"
+    reasons = _SBATCH_ERROR.findall(text) or _WITH_WORDS.findall(text)[-1:]
+    return "; ".join(reason.strip() for reason in reasons) or None
 
 
 #: Pattern of the label, a task's number, that `srun --label` puts before a line.

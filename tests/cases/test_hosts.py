@@ -534,7 +534,8 @@ def cluster(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 
 def test_a_user_whose_site_requires_an_account_learns_how_to_name_it(cluster, monkeypatch):
-    error = "sbatch: error: Batch job submission failed: Invalid account --- stderr ---"
+    error = "command 'sbatch x' failed with exit code 1:\n--- stdout ---\n--- stdout ---\n"
+    error += "--- stderr ---\nsbatch: error: Invalid account\n--- stderr ---"
     failed = {"jobid": None, "result": "fail", "fail_reason": error}
 
     def refused(_argv: Sequence[str], folder: Path, *_: object) -> int:
@@ -544,7 +545,8 @@ def test_a_user_whose_site_requires_an_account_learns_how_to_name_it(cluster, mo
     with monkeypatch.context() as patch:
         patch.setattr(in_job, "run_session", refused)
         output = " ".join(Command()("init", "box").split())
-    assert "Slurm took no job. If jobs need an account, a QOS or the like, export" in output
+    assert "Slurm refuses the job: Invalid account" in output
+    assert "repeat this. If jobs need an account, a QOS or the like, export what applies" in output
     for path in (cluster / "site/box.yaml", cluster / "configs/box.py"):
         path.unlink()
     monkeypatch.setenv("SBATCH_ACCOUNT", "proj9")

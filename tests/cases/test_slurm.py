@@ -8,6 +8,7 @@ from datetime import datetime
 from pathlib import Path
 
 import pytest
+from reframe.core.exceptions import SpawnedProcessError
 
 from nimc.cluster import learn
 from nimc.cluster.new_machine import site_text
@@ -75,6 +76,13 @@ def limit_of_job_7(text: str, folder: Path) -> str | None:
 def advice_to_job_7(text: str, folder: Path) -> str:
     """Return what a user reads of a job that waits for this reason."""
     return parse.jobs_in_folder(folder, f"7|PD|N/A|{text}|{folder}")["7"].line.partition("): ")[2]
+
+
+def refusal(text: str, _: Path) -> str | None:
+    """Return why a job was refused, from standard output and, after a line `|`, standard error."""
+    output, _, errors = text.partition("|\n")
+    failed = SpawnedProcessError("sbatch rfm_job.sh", output, errors, 1)
+    return parse.refusal(f"spawned process error: {failed}")
 
 
 def partition_option(text: str, _: Path) -> str | None:
@@ -148,6 +156,9 @@ PartitionName=standard Default=NO MaxNodes=512 State=UP OverSubscribe=EXCLUSIVE 
 """
 #: Settings of slurm.conf that hold for all partitions.
 MEMORY = "SelectTypeParameters=CR_CORE_MEMORY DefMemPerCPU=2000"
+
+#: What a site prints before `sbatch` does anything, longer than a reason that is shown.
+WELCOME = "\n".join(["-" * 70, "Welcome to the Example Supercomputer".center(70)] * 5) + "\n"
 
 CASES = [
     # The partition of the targets, its jobs' options and nodes, and those of the origins.
@@ -356,6 +367,22 @@ CASES = [
             "QOSMinGRES": "see access in configs/ for account, QOS and partition, and what they"
             " require (--gres)",
             "Priority": "",
+        }.items()
+    ),
+    # Why a job is refused: by Slurm, by a site's plugin with lines of its own, by a site's script.
+    *(
+        Case(f"refused: {reason}", refusal, reason, text)
+        for reason, text in {
+            "You must name a project; Batch job submission failed: Unspecified error": "|\n"
+            "sbatch: error: *****\nsbatch: error:  You must name a project \nsbatch: error: *****\n"
+            "sbatch: error: Batch job submission failed: Unspecified error\n",
+            "Invalid qos specification": f"{WELCOME}|\nsbatch: lua: job of x\n"
+            "sbatch: error: Invalid qos specification\n",
+            "cannot load plugin": "|\nsbatch: fatal: cannot load plugin\n",
+            "--> Checking available allocation (ABC123)...FAILED": f"{WELCOME}"
+            "--> Verifying valid submit host (login4)...OK\n"
+            "--> Checking available allocation (ABC123)...FAILED\n\n|\n",
+            None: "|\n",
         }.items()
     ),
     # Options as sbatch reads them.
