@@ -52,14 +52,14 @@ CORE_FACTORS = ("reserved_cores", "core_spec")
 #: Places of buffers and workers in the check `numa`. `nic` is the NUMA node of the network
 #: interface, `other` the first node of another socket (of the same socket if there is only one).
 PLACES = ("nic", "other")
-#: Place of workers that are not bound; their memory is on the node of the buffer.
-FREE = "free"
-#: Kernels of membench that load memory.
-LOADS = ("read", "write", "nt_write")
+#: Level of `workers`: they are not bound, and their memory is on the node of the buffer.
+FREE_WORKERS = "free"
+#: Levels of `load`: kernels of membench that load memory.
+LOAD_KERNELS = ("read", "write", "nt_write")
 #: Level of `load` without workers.
-IDLE = "idle"
-#: Level of a size that leaves it to the injector or the check. As a value of the variable `layout`
-#: it requests the fastest layout; it is no level of that factor.
+IDLE_LOAD = "idle"
+#: Level of a size that leaves it to the injector or the check. The variable `layout` may have this
+#: value, which requests the fastest layout. The factor `layout` has no such level.
 AUTO = "auto"
 #: A size as a multiple or a part of the last-level caches.
 _LLC_SIZE = re.compile(r"(?:([1-9]\d{0,3})\*)?llc(?:/([1-9]\d{0,3}))?", re.ASCII)
@@ -211,17 +211,17 @@ def numa_nodes_of_places(machine: Machine) -> dict[str, int]:
     numa_nodes = facts.numa_nodes
     if len(numa_nodes) == 1:
         return {"nic": nic_node}
-    # From the first NUMA node of a socket to that of the next socket.
+    # How many NUMA nodes there are from the first one of a socket to the first one of the next.
     distance = len(numa_nodes) // facts.sockets if facts.sockets > 1 else 1
     position = numa_nodes.index(nic_node) if nic_node in numa_nodes else 0
     return {"nic": nic_node, "other": numa_nodes[(position + distance) % len(numa_nodes)]}
 
 
-def numa_node_of_place(machine: Machine, field: str, placement: str) -> int:
+def numa_node_of_place(machine: Machine, factor: str, place: str) -> int:
     """Return the NUMA node of a place. Raises InputError if the machine lacks the place."""
-    if reason := _why_no_place(machine, placement):
-        raise InputError(f"{field}: {placement}: {reason}; allowed: nic")
-    return numa_nodes_of_places(machine)[placement]
+    if reason := _why_no_place(machine, place):
+        raise InputError(f"{factor}: {place}: {reason}; allowed: nic")
+    return numa_nodes_of_places(machine)[place]
 
 
 def _why_no_place(machine: Machine, level: Level) -> str | None:
@@ -332,8 +332,8 @@ _CHECK_ROWS = (
         why_unsupported=lambda machine, level: why_layout_too_large(level, app_cores(machine)),
     ),
     _factor_of_words("buffer", "application", PLACES, _why_no_place),
-    _factor_of_words("workers", "application", (*PLACES, FREE), _why_no_place),
-    _factor_of_words("load", "application", (IDLE, *LOADS)),
+    _factor_of_words("workers", "application", (*PLACES, FREE_WORKERS), _why_no_place),
+    _factor_of_words("load", "application", (IDLE_LOAD, *LOAD_KERNELS)),
     Factor(
         name="local_workers",
         part="application",

@@ -13,13 +13,13 @@ from records.checkout import python_code
 from reframe_tests import membench
 from reframe_tests.binaries import CompiledMixin
 from reframe_tests.factors import (
-    FREE,
-    IDLE,
+    FREE_WORKERS,
+    IDLE_LOAD,
     numa_node_of_place,
     numa_nodes_of_places,
     variable_fault,
 )
-from reframe_tests.mixin import NimcMixin, short_form
+from reframe_tests.mixin import NimcMixin, add_short_form
 from reframe_tests.workload import FLOAT, Fom, Workload
 
 #: The program that runs if there are no workers: it sleeps.
@@ -67,11 +67,11 @@ class numa(rfm.RegressionTest, CompiledMixin, NimcMixin):
         facts["places"] = numa_nodes_of_places(self.machine)
         self.provenance = {**self.provenance, "numa": facts}
         self.num_cpus_per_task = self.app_cores
-        if self.load == IDLE:
+        if self.load == IDLE_LOAD:
             self.executable, *self.executable_opts = python_code(_SLEEP, str(self.duration_s))
             return
         worker_node = None
-        if self.workers != FREE:
+        if self.workers != FREE_WORKERS:
             worker_node = numa_node_of_place(self.machine, "workers", self.workers)
         max_workers = max(1, self.app_cores // len(self.node_facts.numa_nodes))
         count = self.local_workers or max_workers
@@ -88,7 +88,7 @@ class numa(rfm.RegressionTest, CompiledMixin, NimcMixin):
             self.executable_opts += ["--cpu-node", str(worker_node)]
 
 
-short_form(numa, duration_s=1.0)
+add_short_form(numa, duration_s=1.0)
 
 
 class _Workers(Workload):

@@ -12,7 +12,7 @@ from typing import Any, Literal, NamedTuple
 import polars as pl
 
 from analysis.compare.mismatches import Mismatch, setting_mismatches, write_mismatches
-from analysis.display.figures import change
+from analysis.display.figures import relative_change_text
 from analysis.effects.verdict import emulation_caveats
 from analysis.history.between_nights import (
     MAX_HISTORY_NIGHTS,
@@ -276,7 +276,7 @@ class Comparison:
         """The verdict in words; for two nights, by how much they differ, if that is shown."""
         if self.verdict != "too few nights" or self.ratio is None or self.widened is not None:
             return self.verdict
-        changed = change(self.ratio.value)
+        changed = relative_change_text(self.ratio.value)
         if self.ratio.low <= 1 <= self.ratio.high:
             return f"two nights: no difference shown ({changed})"
         if changed.endswith("%"):
@@ -474,6 +474,12 @@ def _ratio_of_two_nights(
     return ratio_of_two(numerator[0], denominator[0]) if numerator and denominator else None
 
 
+def _range_of_changes(changes: Sequence[float]) -> str:
+    """Return the smallest and the largest of relative changes, such as `+1.2 % to +3.4 %`."""
+    least, most = relative_change_text(1 + min(changes)), relative_change_text(1 + max(changes))
+    return f"{least} to {most}"
+
+
 def _mean(nights: _Nights, correlated: NightCorrelation) -> Estimate | None:
     """The mean of several nights, or the estimate of the only one; None without nights."""
     return mean_of_nights(_values(nights), correlated.at_most) or next(iter(nights), None)
@@ -575,7 +581,7 @@ class ComparedSides:
         if least := [row.least_named for row in rows if row.least_named is not None]:
             text += (
                 f"; with {len(self.reference.runs)} against {len(self.this.runs)} nights a row had"
-                f" to change by {change(1 + min(least))} to {change(1 + max(least))} to be named"
+                f" to change by {_range_of_changes(least)} to be named"
             )
         return f"{text}."
 
@@ -618,8 +624,8 @@ class ComparedSides:
         nights = (len(self.reference.runs) + len(self.this.runs)) // 2
         return (
             f"{advice} If as many nights alternated between the sides, {nights} of each, a change"
-            f" of at most {change(1 + min(least))} to {change(1 + max(least))} would be named; the"
-            " price: every second night is one of the reference."
+            f" of at most {_range_of_changes(least)} would be named; the price: every second night"
+            " is one of the reference."
         )
 
     def document(self) -> dict[str, Any]:

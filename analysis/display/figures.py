@@ -51,14 +51,14 @@ def quantity(value: float | None, unit: str, digits: int = 4) -> str:
     return NO_FIGURE if value is None else f"{number(value / divisor, digits)} {scaled_unit}"
 
 
-def signed(value: float, decimals: int = 0) -> str:
+def signed_text(value: float, decimals: int = 0) -> str:
     """A change with its sign, `+0.3`, and a true minus sign; without a sign if it rounds to 0."""
     text = f"{value:+.{decimals}f}"
     return text[1:] if float(text) == 0 else text.replace("-", "\u2212")
 
 
-def change(ratio: float) -> str:
+def relative_change_text(ratio: float) -> str:
     """A ratio as a change: `+12.3 %`, `0.0 %`; if it changes by more than 50 %, `0.41 times`."""
     if abs(ratio - 1) > _MAX_PERCENT_CHANGE:
         return f"{ratio:.2f} times"
-    return f"{signed((ratio - 1) * 100, 1)} %"
+    return f"{signed_text((ratio - 1) * 100, 1)} %"

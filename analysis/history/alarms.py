@@ -19,7 +19,7 @@ import polars as pl
 from numpy.typing import NDArray
 from scipy import special
 
-from analysis.display.figures import change
+from analysis.display.figures import relative_change_text
 from analysis.history.changed_facts import ChangedFact, changed_facts, facts_by_run
 from analysis.history.nights import SERIES_KEY, night_of
 from records.notes import Note, remedy_of
@@ -357,7 +357,7 @@ class Alarm(SeriesNames):
         series = f"{self.case} {self.arm} {self.quantity}"
         watched = "all that is watched" if self.case == MACHINE else series
         ending = "" if self.open else ", but no longer"
-        loss = change(self.ratio).removeprefix("+")
+        loss = relative_change_text(self.ratio).removeprefix("+")
         return f"{watched}: {loss} worse since {self.since}{ending}"
 
 

@@ -208,7 +208,7 @@ def index_page(states: Sequence[Row], tables: Mapping[str, list[Row]]) -> str:
         triads=tables["triad"],
         meaning=MEANING,
         quantity=figures.quantity,
-        signed=figures.signed,
+        signed=figures.signed_text,
         span=lambda low, high: "" if low is None or high is None else f"{low:.3f} to {high:.3f}",
     )
 

@@ -1,4 +1,4 @@
-"""Each treatment against its baseline: the table of a run, the sentences and table of a case."""
+"""Each treatment against its baseline: a table for a run, sentences and a table for each case."""
 
 from __future__ import annotations
 
@@ -67,10 +67,10 @@ def _limits_text(row: Result) -> str:
         )
     if row.verdict is Verdict.INCONCLUSIVE and row.leading_estimate:
         low, high = row.leading_estimate.low, row.leading_estimate.high
-        needs = f"; a verdict over {plural(row.family, 'question')} needs more pairs"
+        more_pairs_text = f"; a verdict over {plural(row.family, 'question')} needs more pairs"
         return (
             f" Still possible: {change_text(low)} to {change_text(high)} time"
-            f"{'' if low <= 1 <= high else needs}."
+            f"{'' if low <= 1 <= high else more_pairs_text}."
         )
     return ""
 
@@ -79,7 +79,7 @@ def _limits_text(row: Result) -> str:
 _MAX_OPEN_SENTENCES = 6
 
 
-def _table(run: RunData) -> View:
+def _effects_view(run: RunData) -> View:
     return View(
         effects=run.effect_table_rows,
         # True if a treatment is paired with another baseline than plain `off`.
@@ -87,7 +87,7 @@ def _table(run: RunData) -> View:
     )
 
 
-def _in_words(case: CaseData) -> View:
+def _sentences_view(case: CaseData) -> View:
     return View(
         effects=case.effects,
         folded=len(case.effects) > _MAX_OPEN_SENTENCES,
@@ -96,7 +96,7 @@ def _in_words(case: CaseData) -> View:
 
 
 SECTIONS = [
-    Section(part="before_cases", position=-10, name="effects", view=_table),
-    Section(part="case", position=10, name="in_words", view=_in_words),
+    Section(part="before_cases", position=-10, name="effects", view=_effects_view),
+    Section(part="case", position=10, name="in_words", view=_sentences_view),
     Section(part="case", position=50, name="treatments", view=lambda case: View(effects=case.rows)),
 ]

@@ -15,7 +15,7 @@ from conductor.injectors import INJECTORS
 from conductor.judge.length import LEAST_ROWS
 from nimc.campaign import cases, layouts
 from nimc.campaign.scales import scheduled_arms
-from nimc.readiness.checks import UNLISTED, CheckVariables, third_party_check
+from nimc.readiness.checks import UNKNOWN_CHECK, CheckVariables, third_party_check
 from records.arms import ARMS, level_text
 from records.campaign import SWEEP_VARIABLES, Campaign, Entry
 from records.errors import InputError, MachineError, shown_value, suggestion
@@ -87,7 +87,7 @@ def load_campaign(
         refuse(document, map(_schema_fault, error.errors(include_url=False)))
         raise
     requests = [
-        _EntryRequest(campaign, entry, ("workloads", index), checks.get(entry.check, UNLISTED))
+        _EntryRequest(campaign, entry, ("workloads", index), checks.get(entry.check, UNKNOWN_CHECK))
         for index, entry in enumerate(campaign.workloads)
     ]
     refuse(

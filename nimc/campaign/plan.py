@@ -13,7 +13,7 @@ from conductor.injectors import INJECTORS
 from conductor.judge.length import doublings_needed
 from nimc.campaign import cases, layouts
 from nimc.campaign.cases import nodes_taken, origins_taken
-from nimc.readiness.checks import UNLISTED, CheckVariables
+from nimc.readiness.checks import UNKNOWN_CHECK, CheckVariables
 from nimc.readiness.diagnosis import CaseNeeds, Feasibility, OmittedCase, feasibility_of
 from nimc.readiness.facts import Facts
 from nimc.readiness.matrix import Offers, offers_of
@@ -112,7 +112,7 @@ class Request:
 
     def check(self, case: Entry) -> CheckVariables:
         """Return what is known of the check of a case."""
-        return self.checks.get(case.check, UNLISTED)
+        return self.checks.get(case.check, UNKNOWN_CHECK)
 
     def case_request(self, case: Entry) -> CaseRequest:
         """Return what a case asks of its check."""

@@ -7,7 +7,7 @@ from contextlib import suppress
 from typing import Any, Literal, get_args
 
 from analysis.compare.sides import ComparedSides, Comparison
-from analysis.display.figures import change
+from analysis.display.figures import relative_change_text
 from analysis.effects.result import Result
 from analysis.statistics.interval import ends_text
 from nimc.crate.archive import Files
@@ -59,7 +59,7 @@ def _effect_outcome(
         return "cannot be compared", f"{name}: {decisions}"
     text = f"{name}: slowdown here / packed {ratio.value:.3f} ({ends_text(ratio)}); {decisions}"
     if not ratio.low <= 1 <= ratio.high:
-        return "differs", f"{text}; by {change(ratio.value)}"
+        return "differs", f"{text}; by {relative_change_text(ratio.value)}"
     if any(verdict.is_open for verdict in verdicts):
         return "no difference shown", text
     return ("reproduced" if packed.verdict is new.verdict else "differs"), text

@@ -81,8 +81,8 @@ _ALLOWED_VALUES = {
 class VariableType:
     """The type of a variable, and the values that it accepts.
 
-    An `int` is accepted from 1 on, a `float` above 0, and either from the default on if that is 0
-    or less. A number without a default is treated as if its default were 0.
+    If the default is above 0, an `int` must be at least 1, and a `float` above 0. Otherwise both
+    must be at least the default. A number without a default has 0 as its default here.
     """
 
     #: `int`, `float`, `bool`, `str`, `size` (text with a unit, or empty), or another type of
@@ -191,8 +191,8 @@ class CheckVariables:
         return changes_within_jobs(factor) or factor in self.within_block
 
 
-#: The variables of a check that does not exist: none.
-UNLISTED = CheckVariables(variables=frozenset())
+#: Stands for a check that does not exist: it has no variables.
+UNKNOWN_CHECK = CheckVariables(variables=frozenset())
 _CHECKS = TypeAdapter(dict[str, CheckVariables])
 
 
@@ -282,7 +282,7 @@ def require_known_programs(machine: Machine, checks: Mapping[str, CheckVariables
 
 
 def main() -> None:
-    """Print one line of JSON: check -> fields of `CheckVariables`, or `fault` -> the fault.
+    """Print one line of JSON: check -> fields of `CheckVariables`; or, under `fault`, a fault.
 
     Arguments: a folder of checks, or a file, its class, ReFrame's configuration and system.
     """
@@ -347,7 +347,8 @@ def _describe_third_party(file: str, name: str, config: str, system: str) -> dic
                 raise InputError(
                     f"{check.num_variants} variants; allowed: one value of each parameter"
                 )
-            instance = check(variant_num=0)  # its hooks may set the two `valid_`
+            # Hooks of the check may set `valid_systems` and `valid_prog_environs`.
+            instance = check(variant_num=0)
             environs = valid_sysenv_comb(instance.valid_systems, instance.valid_prog_environs)
     except Exception as error:
         return {"fault": _error_line(error)}

@@ -20,7 +20,7 @@ from records.errors import InputError, suggestion
 from records.programs import ask
 
 Partitions = Sequence[Mapping[str, Any]]
-#: Begins the line with the settings, since the file may print lines of its own.
+#: Start of the line with the settings. The file may print other lines.
 _MARK = "nimc: settings "
 
 
@@ -57,7 +57,8 @@ def settings_of(config: Path) -> ReframeSettings:
 def _settings_of(
     config: Path, _content: bytes, _environment: frozenset[tuple[str, str]]
 ) -> ReframeSettings:
-    # Names are read here, so that a file with a system, partition or environment without one fails.
+    # The names are read here, so that the process fails if a system, a partition or an environment
+    # has none.
     code = (
         "import json, os, runpy; site = runpy.run_path(sys.argv[1])['site_configuration'];"
         "systems = site['systems'];"

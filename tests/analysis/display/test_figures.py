@@ -2,7 +2,13 @@ import math
 
 import pytest
 
-from analysis.display.figures import change, divisor_and_unit, number, quantity, signed
+from analysis.display.figures import (
+    divisor_and_unit,
+    number,
+    quantity,
+    relative_change_text,
+    signed_text,
+)
 
 
 def test_four_digits_without_exponent() -> None:
@@ -34,9 +40,9 @@ def test_scale_of_nothing_is_the_unit_itself() -> None:
 
 
 def test_a_change_has_a_sign_unless_it_rounds_to_nothing() -> None:
-    assert [signed(value) for value in (-24.8, 0.26, -0.26, 7)] == ["\u221225", "0", "0", "+7"]
-    assert (signed(-0.25, 1), signed(-0.04, 1)) == ("\u22120.2", "0.0")
-    changes = [change(ratio) for ratio in (1.123, 0.752, 1.0004, 0.9996, 1.5)]
+    assert [signed_text(value) for value in (-24.8, 0.26, -0.26, 7)] == ["\u221225", "0", "0", "+7"]
+    assert (signed_text(-0.25, 1), signed_text(-0.04, 1)) == ("\u22120.2", "0.0")
+    changes = [relative_change_text(ratio) for ratio in (1.123, 0.752, 1.0004, 0.9996, 1.5)]
     assert changes == ["+12.3 %", "\u221224.8 %", "0.0 %", "0.0 %", "+50.0 %"]
     # +428 % and -59 % say the same of a time and of its rate in two ways.
-    assert [change(ratio) for ratio in (5.283, 0.406)] == ["5.28 times", "0.41 times"]
+    assert [relative_change_text(ratio) for ratio in (5.283, 0.406)] == ["5.28 times", "0.41 times"]
