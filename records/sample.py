@@ -15,12 +15,12 @@ from records.arms import Role
 #: Schema 7 says `accepted` where schema 6 said `kept`. Both are read (`upgraded`), others are not.
 SCHEMA_VERSION = 7
 _PREVIOUS_VERSION = 6
-#: Part of messages: the version that reads other schemas of samples and runs.
+#: Ending of messages that refuse samples and runs of other schemas: the version that reads them.
 OLDER_SCHEMAS = "nimc 0.1.0 (commit f7826cd1) reads older ones"
 
 #: Marks a field that has few distinct values in a run. Readers store each distinct value once.
-NAME = "name"
-Name = Annotated[str, NAME]
+FEW_VALUES = "few values"
+Name = Annotated[str, FEW_VALUES]
 
 Better = Literal["lower", "higher"]
 
@@ -53,11 +53,11 @@ Proof = Literal["device", "memory", "unproven"]
 #: The share is below 1 since the rate of a writer varies while the application slows it down.
 PROVEN_SHARE = 0.75
 #: Uncontended writers at full rate reach at least this share of the link's rate.
-FULL_SHARE = 0.8
+FULL_LINK_SHARE = 0.8
 
-#: Largest mean rate of a limited writer, as a multiple of the requested rate, and the messages that
-#: may be written in addition: a limiter counts whole messages.
-LIMITED_SHARE, LIMITED_MESSAGES = 1.5, 2
+#: Largest mean rate of a limited writer, as a multiple of the requested rate, and the number of
+#: messages that it may write in addition, since a limiter counts whole messages.
+MAX_LIMITED_SHARE, MAX_EXTRA_MESSAGES = 1.5, 2
 
 #: Target of a writer whose timetable has many targets.
 MANY_TARGETS = "*"
@@ -164,11 +164,13 @@ class TimetableRecord:
     allowed_share: float | None = None
     #: Messages per write.
     messages: int = 0
-    #: Writes that were due within the window; of these, the writes that were made within it; of
-    #: these, the writes that were too slow to count; and writes made twice or outside the plan.
+    #: Writes that were due within the window.
     planned: int = 0
+    #: Planned writes that were made within the window.
     done: int = 0
+    #: Writes that were made within the window, but too slowly to count.
     slow: int = 0
+    #: Writes that were made twice or outside the plan.
     unplanned: int = 0
     #: Missing and excess writing, relative to all writers writing all the time.
     missing_share: float | None = None
@@ -221,7 +223,7 @@ class NodeConditions:
     #: empty if one of them has no counter.
     devices: list[DeviceBytes] = field(default_factory=list)
     #: CPUs on which no busy thread of the application might run, as the kernel lists them (`0-3,8`;
-    #: empty: none); None if the run was too short to find one (1.3 s).
+    #: empty: none). None if no busy thread was found, as in a run of less than 1.3 s.
     free_cpus: str | None = None
 
 
@@ -246,7 +248,7 @@ class Sample:
     attempt: int
     #: A warm-up is ignored by every estimate.
     warmup: bool
-    #: How the run ended; only `accepted` counts, unless it is a warm-up.
+    #: How the run ended. A run counts if it is `accepted` and no warm-up.
     outcome: Outcome
     #: One line of text; None if the sample was accepted.
     reason: str | None
@@ -266,7 +268,7 @@ class Sample:
     #: SHA-256 that names the file in `provenance/` on how the run was made.
     provenance: Name
     #: Seed of the block's order of runs; may be wider than 64 bits.
-    seed: Annotated[int, NAME]
+    seed: Annotated[int, FEW_VALUES]
     #: Other figures that the workload reports, in SI units; a key ends with its unit if it has one.
     fom_extra: dict[str, float] = field(default_factory=dict)
     #: One for each writer, or the control; empty if there was neither, or its timetable did not
@@ -281,7 +283,7 @@ class Sample:
     #: Name of the treatment that it is paired with; None for a baseline.
     baseline: Name | None = None
     #: Factor -> level. Treatments without writes have no factors of the writes but `rate`.
-    factors: Annotated[dict[str, Level], NAME] = field(default_factory=dict)
+    factors: Annotated[dict[str, Level], FEW_VALUES] = field(default_factory=dict)
     #: Time from the end of the application in the block's previous run to its start in this one,
     #: seconds; None for the first run of a block. If the previous run never started its
     #: application, the time begins when everything had stopped.

@@ -6,7 +6,7 @@ import reframe as rfm
 from reframe.core.builtins import variable
 
 from reframe_tests.binaries import NodesMixin, ProgramTest, ThreadsMixin, near_cube
-from reframe_tests.mixin import short_form
+from reframe_tests.mixin import add_short_form
 from reframe_tests.workload import FLOAT, Near, Within, Workload
 
 
@@ -32,7 +32,7 @@ class amg(ProgramTest, NodesMixin, ThreadsMixin):
         self.executable_opts = ["-P", *ranks, "-n", *edges, "-problem", "1"]
 
 
-short_form(amg, edge=48)
+add_short_form(amg, edge=48)
 
 
 def _time_pattern(phase: str) -> re.Pattern[str]:

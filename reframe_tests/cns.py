@@ -9,7 +9,7 @@ from reframe.core.builtins import variable
 
 from reframe_tests.binaries import ProgramTest, ThreadsMixin
 from reframe_tests.layout import WorkingSetMixin
-from reframe_tests.mixin import short_form
+from reframe_tests.mixin import add_short_form
 from reframe_tests.workload import FLOAT, Near, Within, Workload, last_match, number
 
 
@@ -68,7 +68,7 @@ def box_b(edge: int) -> float:
     return 8.0 * (_GHOST_ARRAYS * (edge + 2 * _GHOSTS) ** 3 + _PLAIN_ARRAYS * edge**3)
 
 
-short_form(cns, cells=64, steps=3)
+add_short_form(cns, cells=64, steps=3)
 
 
 #: Ideal gas of the initial state: ratio of specific heats, and energy per mass, cm^2/s^2.

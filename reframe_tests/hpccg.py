@@ -11,7 +11,7 @@ from records.notes import Note
 from reframe_tests.binaries import ProgramTest, ThreadsMixin
 from reframe_tests.factors import AUTO, variable_fault
 from reframe_tests.layout import WorkingSetMixin
-from reframe_tests.mixin import short_form
+from reframe_tests.mixin import add_short_form
 from reframe_tests.workload import FLOAT, Near, Within, Workload
 
 #: Memory of one grid point, bytes: 27 matrix entries of 12 each, pointers and six vectors (398 were
@@ -56,7 +56,7 @@ class hpccg(ProgramTest, ThreadsMixin, WorkingSetMixin):
         self.executable_opts = [str(self.working_set_edge(default_edge, _POINT_B))] * 3
 
 
-short_form(hpccg, edge=64)
+add_short_form(hpccg, edge=64)
 
 
 def initial_residual(nx: int, ny: int, nz: int) -> float:

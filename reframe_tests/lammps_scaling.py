@@ -9,7 +9,7 @@ import reframe as rfm
 from reframe.core.builtins import variable
 
 from reframe_tests import lammps, scaling
-from reframe_tests.mixin import short_form
+from reframe_tests.mixin import add_short_form
 
 _DEFAULT = scaling.ScaleRequest(nodes=1)
 
@@ -75,7 +75,7 @@ class lammps_scaling(lammps.lammps):
 # One target node, and one origin if origins are other nodes. For one node, Daly's estimate is no
 # writer, so `writers` sets one. A write has half of the messages that fit into it without an
 # application, since the application may share its processors with the writer.
-short_form(
+add_short_form(
     lammps_scaling,
     arms=["off", "daly", "aa"],
     steps=200,

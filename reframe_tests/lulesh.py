@@ -9,7 +9,7 @@ from reframe.core.builtins import variable
 from reframe_tests.binaries import NodesMixin, ProgramTest, ThreadsMixin, largest_cube_edge
 from reframe_tests.factors import variable_fault
 from reframe_tests.layout import WorkingSetMixin
-from reframe_tests.mixin import short_form
+from reframe_tests.mixin import add_short_form
 from reframe_tests.workload import FomError, Near, Within, Workload
 
 #: Memory of one element, bytes, by LULESH's source code: 276 of the domain, 392 of its hourglass
@@ -50,7 +50,7 @@ class lulesh(ProgramTest, NodesMixin, ThreadsMixin, WorkingSetMixin):
         self.executable_opts = ["-s", str(edge), "-i", str(self.iterations)]
 
 
-short_form(lulesh, edge=30, iterations=50)
+add_short_form(lulesh, edge=30, iterations=50)
 
 
 #: Elements along the edge of the whole mesh -> iterations and final origin energy of a complete

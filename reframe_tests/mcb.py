@@ -6,7 +6,7 @@ import reframe as rfm
 from reframe.core.builtins import variable
 
 from reframe_tests.binaries import NodesMixin, ProgramTest, ThreadsMixin
-from reframe_tests.mixin import short_form
+from reframe_tests.mixin import add_short_form
 from reframe_tests.workload import Near, Within, Workload
 
 
@@ -34,7 +34,7 @@ class mcb(ProgramTest, NodesMixin, ThreadsMixin):
         self.executable_opts += [f"--numParticles={self.particles * edge**2}"]
 
 
-short_form(mcb, particles=125)
+add_short_form(mcb, particles=125)
 
 WORKLOAD = Workload(
     title="MCB 1.0.3, validation problem",

@@ -9,7 +9,7 @@ from records.units import plural, size_b
 from reframe_tests.binaries import CompiledMixin
 from reframe_tests.factors import variable_fault
 from reframe_tests.layout import WorkingSetMixin
-from reframe_tests.mixin import NimcMixin, short_form
+from reframe_tests.mixin import NimcMixin, add_short_form
 from reframe_tests.workload import FLOAT, NumberSource, Workload, match_count, optional_number
 
 #: Kernel -> number of its arrays; other kernels have one.
@@ -112,7 +112,7 @@ class membench(rfm.RegressionTest, CompiledMixin, WorkingSetMixin, NimcMixin):
         return self.size if chosen_b is None else f"{grains * _GRAIN_B}B"
 
 
-short_form(membench, duration_s=1.0)
+add_short_form(membench, duration_s=1.0)
 
 #: Numbers in the output. `node` is the NUMA node to which the arrays are bound, if there is one.
 #: `streaming` is 1 if stores bypassed the caches. `huge_b` of the `memory_b` bytes are in huge

@@ -8,7 +8,7 @@ from reframe.core.builtins import variable
 
 from reframe_tests.binaries import NodesMixin, ProgramTest
 from reframe_tests.layout import WorkingSetMixin
-from reframe_tests.mixin import short_form
+from reframe_tests.mixin import add_short_form
 from reframe_tests.workload import Near, Within, Workload
 
 #: Memory of one row, bytes: 27 matrix entries of 12, the row's offset, and six vectors.
@@ -43,7 +43,7 @@ class minife(ProgramTest, NodesMixin, WorkingSetMixin):
         self.executable_opts += ["-verify_solution", "1"]
 
 
-short_form(minife, edge=50)
+add_short_form(minife, edge=50)
 
 
 def _residual_share(run: Any) -> float:

@@ -105,8 +105,8 @@ class NimcMixin(LayoutMixin):
     #: True if the application is started with the partition's MPI launcher.
     mpi = variable(bool, value=False)
 
-    #: The file of a block's plan, as a campaign writes it. It replaces the variables below, which
-    #: count if it is empty (the default).
+    #: The file of a block's plan, as a campaign writes it. It replaces the variables below. The
+    #: default, empty, makes a plan from these variables.
     block_file = variable(str, value="")
 
     #: Folder of the run to which samples are added (`records.run`). The default, empty, stores
@@ -232,7 +232,8 @@ class NimcMixin(LayoutMixin):
                 raise variable_fault(self, "nodes", f"{reason}; allowed: fewer")
             notes = self.notes
             self.split_cores()
-            self.notes = notes  # each start of the application adds the notes again
+            # The notes of `split_cores` are dropped here: `with_starts` calls it for each start.
+            self.notes = notes
         except InputError as error:
             raise ReframeError(str(error)) from None
         if not self.arms:
@@ -455,7 +456,7 @@ class NimcMixin(LayoutMixin):
         return read_samples([path]).frame.filter(block=self.block)
 
 
-def short_form(check: type, *tags: str, **values: Any) -> None:
-    """Register `NAME_quick`, a form of a check that takes seconds and still shows an effect."""
+def add_short_form(check: type, *tags: str, **values: Any) -> None:
+    """Register the check `NAME_quick`, a form of a check that takes seconds and shows an effect."""
     body = {"tags": {"short", *tags}, "pairs": 6, **values}
     rfm.simple_test(make_test(f"{check.__name__}_quick", (check,), body, module=check.__module__))

@@ -8,7 +8,7 @@ import reframe as rfm
 from reframe.core.builtins import variable
 
 from reframe_tests.binaries import NodesMixin, ProgramTest, ThreadsMixin, near_cube
-from reframe_tests.mixin import short_form
+from reframe_tests.mixin import add_short_form
 from reframe_tests.workload import Near, Within, Workload, last_match, match_count
 
 #: Problem 1 of the CORAL-2 benchmark: one material, reflecting sides.
@@ -42,7 +42,7 @@ class quicksilver(ProgramTest, NodesMixin, ThreadsMixin):
         self.executable_opts = ["-i", self.input_file("coral2_p1.inp", text)]
 
 
-short_form(quicksilver, edge=3, particles=1000, steps=5)
+add_short_form(quicksilver, edge=3, particles=1000, steps=5)
 
 
 #: Columns in the table of cycles after the first, the cycle's number.

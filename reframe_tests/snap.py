@@ -8,7 +8,7 @@ import reframe as rfm
 from reframe.core.builtins import variable
 
 from reframe_tests.binaries import ProgramTest, near_square
-from reframe_tests.mixin import short_form
+from reframe_tests.mixin import add_short_form
 from reframe_tests.workload import FomError, Within, Workload
 
 #: Edge of a cell; the box grows with the ranks.
@@ -57,7 +57,7 @@ class snap(ProgramTest):
         self.executable_opts = ["snap.out", self.program, name, "snap.out"]
 
 
-short_form(snap, angles=16, groups=8)
+add_short_form(snap, angles=16, groups=8)
 
 
 def flux_planes(stdout: str) -> list[list[list[float]]]:

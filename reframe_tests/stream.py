@@ -16,7 +16,7 @@ from records.notes import Note
 from records.units import size_b
 from reframe_tests.binaries import CompiledMixin
 from reframe_tests.layout import WorkingSetMixin
-from reframe_tests.mixin import NimcMixin, short_form
+from reframe_tests.mixin import NimcMixin, add_short_form
 from reframe_tests.workload import FLOAT, Within, Workload
 
 #: STREAM 5.10, the official source, as the ReFrame wheel installs it.
@@ -131,7 +131,7 @@ class stream(rfm.RegressionTest, CompiledMixin, WorkingSetMixin, NimcMixin):
         self.env_vars["STREAM_ITERATIONS"] = self.iterations
 
 
-short_form(stream, "quick", iterations=18, array_most="128MiB")
+add_short_form(stream, "quick", iterations=18, array_most="128MiB")
 
 
 def _triad_pattern(column: int) -> re.Pattern[str]:

@@ -7,7 +7,7 @@ import reframe as rfm
 from reframe.core.builtins import variable
 
 from reframe_tests.binaries import NodesMixin, ProgramTest, ThreadsMixin
-from reframe_tests.mixin import short_form
+from reframe_tests.mixin import add_short_form
 from reframe_tests.workload import FLOAT, Near, Within, Workload, last_match, number
 
 
@@ -32,7 +32,7 @@ class umt(ProgramTest, NodesMixin, ThreadsMixin):
         self.executable_opts += ["--benchmark_problem", "2"]
 
 
-short_form(umt, edge=3, cycles=2)
+add_short_form(umt, edge=3, cycles=2)
 
 
 _UNKNOWNS = r"^Solving for (\d+) global unknowns"

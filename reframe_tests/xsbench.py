@@ -6,7 +6,7 @@ import reframe as rfm
 from reframe.core.builtins import variable
 
 from reframe_tests.binaries import ProgramTest, ThreadsMixin
-from reframe_tests.mixin import short_form
+from reframe_tests.mixin import add_short_form
 from reframe_tests.workload import FomError, Near, Workload, last_match
 
 #: Memory of one rank's unionized grid at size `large`, as XSBench prints it.
@@ -44,7 +44,7 @@ class xsbench(ProgramTest, ThreadsMixin):
 
 
 #: The smallest form with a known checksum.
-short_form(xsbench, size="small", method="event")
+add_short_form(xsbench, size="small", method="event")
 
 #: Checksum of version 20 by method and size, for the default numbers of lookups and grid points.
 #: XSBench compares with the same numbers, but its source could have been edited.

@@ -18,7 +18,7 @@ from analysis.samples.provenance import all_hosts, differing_names
 from records.arms import BASELINE, arm_of
 from records.notes import Note
 from records.run import RunHeader, facts_of
-from records.sample import FULL_SHARE, Better
+from records.sample import FULL_LINK_SHARE, Better
 
 
 def note_provenance_changes(
@@ -109,7 +109,7 @@ def _link_note(alone_b_s: float, link_b_s: float | None) -> str:
     if link_b_s is None:
         return Note.LINK_UNKNOWN()
     share = alone_b_s / link_b_s
-    note = Note.LINK_SHARE if share >= FULL_SHARE else Note.BELOW_LINK
+    note = Note.LINK_SHARE if share >= FULL_LINK_SHARE else Note.BELOW_LINK
     return note(share=share, link=quantity(link_b_s, "B/s"))
 
 

@@ -37,7 +37,7 @@ from records.arms import natural_key
 from records.errors import InputError
 from records.files import replace_bytes
 from records.json_limits import refuse_deep, refuse_long
-from records.sample import NAME, Sample
+from records.sample import FEW_VALUES, Sample
 from records.sample_rules import check_samples
 
 #: Size of the pieces of a file.
@@ -59,7 +59,7 @@ def column_type(hint: Any, name_type: pl.DataType, integer_type: pl.DataType) ->
     if origin in (Union, UnionType):
         (inner,) = (part for part in parts if part is not NoneType)
         return column_type(inner, name_type, integer_type)
-    if origin is Literal or (origin is Annotated and NAME in parts):
+    if origin is Literal or (origin is Annotated and FEW_VALUES in parts):
         return name_type
     if origin is list:
         return pl.List(column_type(parts[0], _TEXT_TYPE, pl.Int64()))

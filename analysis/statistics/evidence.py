@@ -115,7 +115,10 @@ def p_over_interims(log_times: Values, test: Callable[[Values], float]) -> float
 
 
 def is_shown(log_times: Values, test: Callable[[Values], float], error_level: float) -> bool:
-    """Return whether `p_over_interims` is at most `error_level`; may omit some of its analyses."""
+    """Return whether `p_over_interims` is at most `error_level`.
+
+    Interim analyses with the most pairs come first. The first one that suffices ends the search.
+    """
     last_first = sorted(interim_analyses(len(log_times)), reverse=True)
     return any(
         test(log_times[: interim.pairs]) <= interim.share * error_level for interim in last_first
@@ -128,11 +131,12 @@ def p_different(log_times: Values) -> float:
 
 
 def count_levels_shown(ladders: Sequence[Sequence[float]], error_level: float) -> list[int]:
-    """Return how many levels of each ladder are shown, at this error over all (Holm 1979).
+    """Return how many levels of each ladder are shown (Holm 1979).
 
-    A ladder has the p values (`p_over_interims`) of the levels of one hypothesis, in the order of
-    their tests; 1 if not measured. A level is tested if all before it are shown. If all levels of a
-    ladder are shown, its error passes to the other ladders.
+    `error_level` bounds the chance that any level of any ladder is shown wrongly. A ladder has the
+    p values (`p_over_interims`) of the levels of one hypothesis, in the order of their tests; 1 if
+    not measured. A level is tested if all before it are shown. If all levels of a ladder are shown,
+    its error passes to the other ladders.
     """
     counts = [0] * len(ladders)
     while True:
@@ -187,7 +191,10 @@ def _ratio_of_means(log_times: Values) -> tuple[float, float]:
 
 
 def max_unseen_share(pairs: int) -> float:
-    """Largest share of slow outliers among treated runs, if none of `pairs` runs was one (95 %)."""
+    """Largest share of slow outliers among treated runs, with a confidence of 95 %.
+
+    None of the treated runs of `pairs` pairs was one.
+    """
     return 1 - math.exp(math.log(1 - CONFIDENCE) / pairs)
 
 

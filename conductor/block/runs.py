@@ -168,8 +168,8 @@ class BlockRunner:
         if run.accepted:
             observed = await self._run_application(run, states)
             await self.await_last_rate_rows(run, states)
-        # Which other writers are held has not changed since the run began. So the reason not to
-        # hold these writers now is also the reason why they were not held before the run.
+        # A reason not to hold these writers now applied before the run as well, since the same
+        # others were held then. So it is also the reason why these were started for this run.
         reason_not_held = await self.writers.hold_or_stop(writes, states)
         start_reason = self.writers.reason_ended_while_held or reason_not_held
         if self.writers.restarted and start_reason:

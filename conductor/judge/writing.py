@@ -11,7 +11,7 @@ from conductor.judge.rates import ExpectedRate, WindowFigures, all_rows, expecte
 from conductor.judge.series import Window, WriterSeries
 from conductor.readings import RateRow
 from records.acceptance import AcceptanceLimits
-from records.sample import LIMITED_MESSAGES, LIMITED_SHARE
+from records.sample import MAX_EXTRA_MESSAGES, MAX_LIMITED_SHARE
 from records.units import distinguishable
 
 
@@ -57,7 +57,7 @@ def _max_rate_b_s(writer: WriterSeries, window_s: Window) -> float:
     length_s = window_s[1] - window_s[0]
     if planned.rate_b_s is None or not INJECTORS[writer.injector].writes:
         return math.inf
-    return LIMITED_SHARE * planned.rate_b_s + LIMITED_MESSAGES * planned.message_b / length_s
+    return MAX_LIMITED_SHARE * planned.rate_b_s + MAX_EXTRA_MESSAGES * planned.message_b / length_s
 
 
 def _gaps(rows: Sequence[RateRow], window_s: Window, max_silence_s: float) -> Iterator[str]:

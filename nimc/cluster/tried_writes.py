@@ -19,7 +19,7 @@ from records.errors import InputError
 from records.machine import devices
 from records.machine.site import Machine
 from records.notes import Note
-from records.sample import FULL_SHARE, WriterRecord
+from records.sample import FULL_LINK_SHARE, WriterRecord
 from records.text import first_names
 from records.treatment import Treatment
 from records.units import plural
@@ -159,7 +159,7 @@ def _finding(
         )
     if is_unproven:
         return fault_finding(subject, f"unproven; {detail}", Note.UNPROVEN.remedy)
-    if share is not None and share < FULL_SHARE:
+    if share is not None and share < FULL_LINK_SHARE:
         return fault_finding(subject, detail, Note.BELOW_LINK.remedy)
     return HostFinding(subject, "ok", detail)
 

@@ -24,8 +24,8 @@ from records.kernel_text import TICKS_PER_S, ProcessStat, cpu_list, cpu_list_tex
 
 #: Flag of kernel threads in /proc/PID/stat (PF_KTHREAD).
 _KERNEL_THREAD = 0x00200000
-#: Threads whose time the kernel also counts as time in soft interrupts.
-_IN_SOFTIRQ = "ksoftirqd/"
+#: Start of the names of threads whose time the kernel also counts as time in soft interrupts.
+_SOFTIRQ_THREAD_START = "ksoftirqd/"
 
 
 class KernelThreads:
@@ -67,7 +67,7 @@ class KernelThreads:
 def _threads(proc: Path) -> Iterator[tuple[tuple[int, int], kernel_text.ProcessStat]]:
     """Yield PID and start of each kernel thread, and its state."""
     for pid, stat in kernel_text.stats(proc):
-        if stat.flags & _KERNEL_THREAD and not stat.name.startswith(_IN_SOFTIRQ):
+        if stat.flags & _KERNEL_THREAD and not stat.name.startswith(_SOFTIRQ_THREAD_START):
             yield (pid, stat.start_ticks), stat
 
 
@@ -84,9 +84,9 @@ _REAPER_NAMES = frozenset({"slurmd", "slurmstepd"})
 #: stolen time.
 _TIME_COLUMNS, _STEAL_COLUMN = 8, 7
 #: This flag in /proc/cpuinfo means that its `cpu MHz` is measured.
-_LIVE_MHZ = "aperfmperf"
-#: From this number on it is taken for a fault.
-_MOST_MHZ = 1e6
+_MEASURED_MHZ_FLAG = "aperfmperf"
+#: From this frequency on, `cpu MHz` is taken for a fault of the kernel.
+_MAX_MHZ = 1e6
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -252,14 +252,14 @@ def _measured_mhz(path: Path) -> Iterator[tuple[int, float]]:
     """Yield each CPU and its frequency in MHz, from /proc/cpuinfo, if they are measured."""
     with suppress(ValueError):
         text = kernel_text.read(path)
-        if _LIVE_MHZ not in text.split():
+        if _MEASURED_MHZ_FLAG not in text.split():
             return
         cpu = -1
         for line in text.splitlines():
             key, _, value = (part.strip() for part in line.partition(":"))
             if key == "processor":
                 cpu = int(value)
-            elif key == "cpu MHz" and 0 < (mhz := float(value)) < _MOST_MHZ:
+            elif key == "cpu MHz" and 0 < (mhz := float(value)) < _MAX_MHZ:
                 yield cpu, mhz
 
 

@@ -23,7 +23,7 @@ from records.last_words import is_warning
 from records.programs import ask
 from records.slurm.options import SRUN
 
-_MPI = re.compile(r"lib(?:p?mpi|mpich|mpi_\w+|mpifort)(?:-\w+)?\.so")
+_MPI_LIBRARY = re.compile(r"lib(?:p?mpi|mpich|mpi_\w+|mpifort)(?:-\w+)?\.so")
 #: A line of `readelf -p`: the offset in the section, and the text there.
 _SECTION_TEXT = re.compile(r"^ +\[ *[0-9a-f]+\] +(\S.*)$", re.MULTILINE)
 #: The absolute path of a container image in a script.
@@ -91,7 +91,7 @@ def mpi_library(ldd_output: str) -> str | None:
     for line in ldd_output.splitlines():
         name, arrow, target = line.strip().partition(" => ")
         path = target.partition(" (")[0]
-        if arrow and _MPI.match(name) and path.startswith("/") and path.isprintable():
+        if arrow and _MPI_LIBRARY.match(name) and path.startswith("/") and path.isprintable():
             return os.path.realpath(path)
     return None
 
@@ -139,7 +139,7 @@ def package_versions(names: Iterable[str]) -> dict[str, str]:
 
 
 #: Variable in which Lmod and Environment Modules list what they loaded, joined with colons.
-LOADED = "LOADEDMODULES"
+LOADED_VARIABLE = "LOADEDMODULES"
 _NO_MODULE = (
     "'module' is not a command in the job's shell: set BASH_ENV, or use_login_shell in configs/"
 )
@@ -147,7 +147,7 @@ _NO_MODULE = (
 
 def loaded_modules(environment: Mapping[str, str]) -> list[str]:
     """Names of the loaded modules, in the order in which they were loaded."""
-    return [name for name in environment.get(LOADED, "").split(":") if name]
+    return [name for name in environment.get(LOADED_VARIABLE, "").split(":") if name]
 
 
 def missing_modules(requested: Iterable[str], loaded: Sequence[str]) -> list[str]:
@@ -197,11 +197,11 @@ def module_is_defined(environment: Mapping[str, str]) -> bool:
 #: Variables with their values, in the order in which they are set, as in ReFrame's `env_vars`.
 Variables = Iterable[tuple[str, Any]]
 
-#: The line after everything that modules print themselves.
+#: The line that separates the output of modules from that of the script.
 _MARK = "nimc: loaded"
 #: A script that loads modules one by one, since an error must not hide the next one. Then it prints
 #: the names of the loaded modules and the search path. It exits with 9 without a module system.
-_LOAD = f"""
+_LOAD_SCRIPT = f"""
 if ! type module >/dev/null 2>&1; then
     if [ -n "$LMOD_CMD" ]; then
         module() {{ eval "$("$LMOD_CMD" bash "$@")"; }}
@@ -212,7 +212,7 @@ if ! type module >/dev/null 2>&1; then
     fi
 fi
 for name; do module load "$name" </dev/null; done
-printf '%s\\n' '' '{_MARK}' "${LOADED}" "$PATH"
+printf '%s\\n' '' '{_MARK}' "${LOADED_VARIABLE}" "$PATH"
 """
 
 
@@ -230,7 +230,7 @@ def load_modules(names: Sequence[str], environment: Mapping[str, str]) -> Module
     """Load modules by name; None if this host has no module system."""
     if not names:
         return ModuleLoad([], environment.get("PATH", os.defpath))
-    answer = ask(["bash", "-c", _LOAD, "bash", *names], environment)
+    answer = ask(["bash", "-c", _LOAD_SCRIPT, "bash", *names], environment)
     _, mark, tail = answer.text.partition(f"\n{_MARK}\n")
     loaded, line_end, path_and_rest = tail.partition("\n")
     if not answer.ok or not mark or not line_end:
@@ -240,9 +240,10 @@ def load_modules(names: Sequence[str], environment: Mapping[str, str]) -> Module
 
 
 def search_path(path: str, environment: Mapping[str, str], variables: Variables) -> str:
-    """Return the search path of a job's shell, after it sets variables; `path` is that before.
+    """Return the search path of a job's shell after it has set variables.
 
-    A value may contain variables that were set before, such as `/opt/bin:$PATH`.
+    `path` is its search path before. A value may contain variables that were set before, such as
+    `/opt/bin:$PATH`.
     """
     changed = {**environment, "PATH": path}
     for name, value in variables:

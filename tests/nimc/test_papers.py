@@ -157,7 +157,7 @@ def test_every_check_that_reframe_is_called_for_exists(line):
     if name := options.get("-n"):
         text = checks.read_text()
         assert f"class {name.removesuffix('_quick')}(" in text
-        assert f"short_form(\n    {name.removesuffix('_quick')}," in text
+        assert f"add_short_form(\n    {name.removesuffix('_quick')}," in text
 
 
 # Headings and captions: each is on the page of a made run that has its data.

@@ -24,7 +24,7 @@ def test_quick_is_two_checks_and_short_is_every_short_form(tmp_path):
     checks = json.loads(quick(tmp_path, "stream", ".*", *words))
     tagged = {tag: {check["@class"] for check in checks if tag in check["tags"]} for tag in TAGS}
     texts = [path.read_text() for path in (ROOT / "reframe_tests").glob("*.py")]
-    forms = re.findall(r"^short_form\(\s*(\w+)", "\n".join(texts), re.MULTILINE)
+    forms = re.findall(r"^add_short_form\(\s*(\w+)", "\n".join(texts), re.MULTILINE)
     assert tagged["quick"] == {"lammps_quick", "stream_quick"}
     assert tagged["short"] == {f"{name}_quick" for name in forms}
 
