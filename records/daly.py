@@ -96,7 +96,7 @@ def concurrent_writers(counted: int, rank_mtti_s: float, write_s: float) -> Daly
     )
 
 
-def rule_text(rank_mtti_s: float, write_s: float) -> str:
+def daly_rule_text(rank_mtti_s: float, write_s: float) -> str:
     """The sentence, printed with the results, that says what `concurrent_writers` counts."""
     mtti = f"{rank_mtti_s / units.SECONDS['y']:.3g} years"
     return (

@@ -31,7 +31,7 @@ RECENT_NIGHTS = 6
 #: Most and fewest nights before the recent ones that make up the reference.
 MAX_NIGHTS_BEFORE = 30
 MIN_NIGHTS_BEFORE = 20
-#: Nights that show how far such means usually lie from the reference.
+#: Number of earlier nights whose means show how far a mean usually lies from the reference.
 EARLIER_NIGHTS = 200
 #: An alarm is raised if a mean lies more than this many usual distances on the worse side. A
 #: machine then has about one false alarm a year (`python -m tests.studies.alarms`).
@@ -49,13 +49,13 @@ _MIN_COMMON_SPREAD = 0.1
 _MIN_SERIES = 6
 #: Greatest share of the common part that a series may have.
 _MAX_SHARE_OF_COMMON_PART = 2.0
-#: Means overlap, so a usual distance from few means is uncertain. Its square is increased by the
-#: share this number / number of means.
+#: Means overlap, so a usual distance from few means is uncertain. Its square is multiplied by
+#: 1 + this number / number of means.
 _UNCERTAINTY_MEANS = 5 * RECENT_NIGHTS
 #: Robust spread (standard deviation) of a normal distribution / its median absolute deviation.
 _SPREAD_PER_MAD = 1.4826
 #: Case of an alarm on the part that all series of a machine have in common.
-MACHINE = "(machine)"
+COMMON_PART_CASE = "(machine)"
 
 
 @dataclass(frozen=True)
@@ -114,9 +114,9 @@ class _Watched:
         return np.asarray(measured[-RECENT_NIGHTS:])
 
     def _usual_distance(self, night: int) -> float:
-        """Root mean square of earlier means, or of those on the worse side if that is larger.
+        """Root mean square of earlier means, or of those on the worse side, whichever is larger.
 
-        It is at least that of independent nights, and is increased if there are few means.
+        It is no less than if nights were independent, and is increased if there are few means.
         """
         means = self.means[max(0, night - EARLIER_NIGHTS) : max(0, night - RECENT_NIGHTS + 1)]
         known_means = means[np.isfinite(means)]
@@ -190,7 +190,7 @@ class _CommonPart(_Watched):
     def __init__(self, weekdays: NDArray[np.int64]) -> None:
         super().__init__(len(weekdays))
         self._weekdays = weekdays
-        #: In spreads of the series.
+        #: The common part of each night, in spreads of the series.
         self._parts = np.full(len(weekdays), np.nan)
         #: What is usual on the weekday of each night.
         self._weekday_levels = np.full(len(weekdays), np.nan)
@@ -323,7 +323,8 @@ class SeriesNames:
 
     machine: str
     campaign: str
-    #: `MACHINE`, with empty `arm` and `quantity`, for the part that all series have in common.
+    #: `COMMON_PART_CASE`, with empty `arm` and `quantity`, for the part that all series have in
+    #: common.
     case: str
     arm: str
     quantity: str
@@ -355,7 +356,7 @@ class Alarm(SeriesNames):
     def text(self) -> str:
         """The alarm in one line."""
         series = f"{self.case} {self.arm} {self.quantity}"
-        watched = "all that is watched" if self.case == MACHINE else series
+        watched = "all that is watched" if self.case == COMMON_PART_CASE else series
         ending = "" if self.open else ", but no longer"
         loss = relative_change_text(self.ratio).removeprefix("+")
         return f"{watched}: {loss} worse since {self.since}{ending}"
@@ -411,8 +412,8 @@ def survey(nights: pl.DataFrame, results: pl.DataFrame) -> Survey:
     `nights` is what `nights_of(results)` returns.
     """
     run_facts = facts_by_run(results)
-    parts = nights.partition_by("machine", "campaign", maintain_order=True)
-    campaigns = [_Campaign(rows, run_facts) for rows in parts]
+    nights_of_campaigns = nights.partition_by("machine", "campaign", maintain_order=True)
+    campaigns = [_Campaign(rows, run_facts) for rows in nights_of_campaigns]
     alarms = [
         campaign.alarm(change)
         for campaign in campaigns
@@ -496,7 +497,7 @@ class _Campaign:
         nights_since_noticed = len(self.days) - 1 - change.noticed_night
         _, case, arm, quantity = self.keys[columns[0]]
         if change.column is None:
-            case = MACHINE
+            case = COMMON_PART_CASE
             arm = ""
             quantity = ""
         first_run = self.runs[change.first_night]

@@ -43,11 +43,11 @@ def summary(run: RunData, shell: Shell | None = None) -> list[str]:
         return ["Nothing was measured: the run has no samples."]
     effects = [row for row in run.results if row.role == "effect"]
     step = next_step(run.results, run.header, run.commands(shell), run.pair_s, failures(run))
-    texts = [_measured_text(run), _lost_text(effects)]
+    texts = [_measured_sentence(run), _lost_sentence(effects)]
     return [*filter(None, [disturbance_of_run(run)]), *map(run.reword, texts), step]
 
 
-def _measured_text(run: RunData) -> str:
+def _measured_sentence(run: RunData) -> str:
     header = run.header
     samples = run.samples
     earlier_count = run.count_earlier_runs()
@@ -81,7 +81,7 @@ def _measured_text(run: RunData) -> str:
     return text
 
 
-def _lost_text(effects: Sequence[Result]) -> str:
+def _lost_sentence(effects: Sequence[Result]) -> str:
     """The node-hours that each effect with the verdict of a loss costs, from the means."""
     losses = sorted(
         (row for row in effects if row.verdict.is_loss),
@@ -119,8 +119,8 @@ def _loss_text(row: Result) -> str:
 _MAX_IN_HEADLINE = 3
 
 
-def _interval_of_these(row: Result) -> str:
-    """Return the interval of the allocations measured, if that of the next one stands first."""
+def _interval_of_these_allocations(row: Result) -> str:
+    """Return the interval of the allocations measured, if that of the next one leads in the row."""
     return f" (these allocations: {ends_text(row.slowdown)})" if row.next else ""
 
 
@@ -136,7 +136,8 @@ def headline(effects: Sequence[Result]) -> str:
     rows = sorted(chosen, key=lambda row: -row.slowdown.value if row.slowdown else 0.0)
     texts = [
         f"{case_and_arm(row)} takes {estimate_text(row.leading_estimate)} times as long"
-        f"{_interval_of_these(row)}{'' if row.verdict in named_verdicts else f' ({row.verdict})'}"
+        + _interval_of_these_allocations(row)
+        + ("" if row.verdict in named_verdicts else f" ({row.verdict})")
         for row in rows[:_MAX_IN_HEADLINE]
     ]
     more = [f"{len(rows) - _MAX_IN_HEADLINE} more below"] if len(rows) > _MAX_IN_HEADLINE else []
@@ -145,7 +146,9 @@ def headline(effects: Sequence[Result]) -> str:
 
 def _unsteady_text(rows: Sequence[Result]) -> str:
     """Return a sentence if the baseline varies by more than some of these effects, else nothing."""
-    hidden = [row for row in rows if row.verdict is not Verdict.NO_EFFECT and _is_hidden(row)]
+    hidden = [
+        row for row in rows if row.verdict is not Verdict.NO_EFFECT and _is_hidden_by_baseline(row)
+    ]
     if not hidden:
         return ""
     cases = (
@@ -156,7 +159,7 @@ def _unsteady_text(rows: Sequence[Result]) -> str:
     return f"The baseline{cases} varies by more than the effect. "
 
 
-def _is_hidden(row: Result) -> bool:
+def _is_hidden_by_baseline(row: Result) -> bool:
     """Return whether the baseline's repeatability extends further from 1 than the effect."""
     repeatability, effect = row.noise_floor, row.slowdown
     if not repeatability or not effect:
@@ -271,8 +274,9 @@ def _more_pairs_text(
 ) -> str:
     """The command that measures more pairs of a row, and how long it takes.
 
-    An unfinished run is resumed. A finished run gets at least the pairs of its cap and of every
-    row. If the row is `_is_undecided`, it also gets so many that 90 % of runs would decide it.
+    An unfinished run is resumed. A finished run is continued to an interim analysis with more pairs
+    than the row has, and no fewer than its cap and than any row has. If the row is `_is_undecided`,
+    they also decide it in 90 % of runs.
     """
     if header.finished_s is None:
         return f"`{commands.resume()}`, which resumes this run"
@@ -322,7 +326,7 @@ def disturbance_of_run(run: RunData) -> str:
 
 
 def disturbance(samples: pl.DataFrame, thread_counts: Sequence[object]) -> str:
-    """Return what disturbed the runs that count beyond the usual limits; empty if nothing did.
+    """Return what disturbed the median run that counts by more than the usual limits; else empty.
 
     `thread_counts` has the number of hardware threads of each node; None if it is unknown.
     """

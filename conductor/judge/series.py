@@ -85,7 +85,7 @@ class Series:
     alone_b_s: float = 0.0
     #: None if rails are not judged.
     rails: Rails | None = None
-    #: Held writers of which an end ran during the run.
+    #: Held writers that had a running end during the run.
     ran: list[int] = field(default_factory=list)
     #: Longest time for which the conductor did not run, seconds.
     stood_still_s: float = 0.0
@@ -118,6 +118,6 @@ def read(content: bytes) -> StoredSeries:
 
 @cache
 def _adapter() -> Any:
-    from pydantic import TypeAdapter  # not at the top: to write a series, nodes do without it
+    from pydantic import TypeAdapter  # not at the top: nodes only write series, without it
 
     return TypeAdapter(StoredSeries)

@@ -39,8 +39,8 @@ def campaigns_command(machine: str, results: Path) -> Answer:
     load_machine(machine)  # an invalid machine fails here, and not for each campaign
     files = sorted((ROOT / "campaigns").glob("*.yaml"))
     rows = [_campaign_row(file, machine, results) for file in files]
-    cells = [[row["campaign"], _duration_text(row), row["title"]] for row in rows]
-    table = Table(["campaign", "takes", "what it measures"], cells, [0, 2])
+    table_rows = [[row["campaign"], _duration_text(row), row["title"]] for row in rows]
+    table = Table(["campaign", "takes", "what it measures"], table_rows, left_aligned=(0, 2))
     parts: list[str | Table] = [prose(f"on {machine}", bold=True), table]
     if cannot_run := [row["campaign"] for row in rows if row["why"]]:
         why = command("plan", cannot_run[0], "--machine", machine)

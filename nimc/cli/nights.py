@@ -140,9 +140,9 @@ def _figures_table(figures: Sequence[Mapping[str, Any]]) -> Table:
     rows = list(map(_figure_cells, figures))
     columns = [column for column in range(len(_FIGURES_HEADER)) if any(row[column] for row in rows)]
     header = [_FIGURES_HEADER[column] for column in columns]
-    cells = [[row[column] for column in columns] for row in rows]
+    shown_rows = [[row[column] for column in columns] for row in rows]
     left_aligned = [column for column, name in enumerate(header) if name in _TEXT_COLUMNS]
-    return Table(header, cells, left_aligned)
+    return Table(header, shown_rows, left_aligned=left_aligned)
 
 
 def _figure_cells(figure: Mapping[str, Any]) -> list[str]:
@@ -172,11 +172,11 @@ def list_nights(folders: tuple[Path, ...]) -> Answer:
     summaries, left_out = summary.load_all(folders)
     for line in left_out:
         log(f"left out: {line}")
-    cells = [
+    rows = [
         [str(night.night), night.machine, night.campaign, night.outcome, one_line(night.reason)]
         for night in summaries
     ]
-    table = Table(["night", "machine", "campaign", "outcome", "reason"], cells)
+    table = Table(["night", "machine", "campaign", "outcome", "reason"], rows)
     document = {"nights": [night.as_dict() for night in summaries]}
     return Answer(document, [table if summaries else "no nights"])
 

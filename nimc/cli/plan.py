@@ -24,7 +24,7 @@ from nimc.readiness.diagnosis import Feasibility
 from nimc.run.folder import with_past_lengths
 from records.arms import level_text
 from records.commands import Shell, campaign_word
-from records.daly import rule_text
+from records.daly import daly_rule_text
 from records.groups import grouped
 from records.units import plural
 
@@ -129,9 +129,9 @@ def _scale_parts(rows: list[ScaleRow], machine: str, nodes: int | None) -> list[
     """Return a table of the writes at each scale; nothing for campaigns without a timetable."""
     if not rows:
         return []
-    table = Table(_SCALE_HEADER, list(map(_scale_cells, rows)), [0, 1])
+    table = Table(_SCALE_HEADER, list(map(_scale_cells, rows)), left_aligned=(0, 1))
     parts: list[str | Table] = [table, _SCALE_LEGEND]
-    rules = [rule_text(row.mtti_s, row.write_s) for row in rows if row.counted is not None]
+    rules = [daly_rule_text(row.mtti_s, row.write_s) for row in rows if row.counted is not None]
     parts += map(wrapped, dict.fromkeys(rules))
     if any(row.writers == 0 for row in rows):
         parts.append(wrapped(_NO_WRITERS))

@@ -29,7 +29,7 @@ def runs_command(results: Path) -> Answer:
     """List the runs of the results folder, the oldest first."""
     rows = sorted(map(_run_row, run_folders(results)), key=lambda row: row["started_s"] or 0.0)
     header = ["run", "samples", "rejected", "size", "state"]
-    table = Table(header, list(map(_run_cells, rows)), [0, 4])
+    table = Table(header, list(map(_run_cells, rows)), left_aligned=(0, 4))
     unreadable = [prose(f"{row['run']}: {row['state']}") for row in rows if row["machine"] is None]
     return Answer({"runs": rows}, [table, *unreadable] if rows else [f"{results}: no runs"])
 

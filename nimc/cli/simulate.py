@@ -19,8 +19,8 @@ from records.daly import (
     PAPER_MTTI_S,
     PAPER_WRITER_SHARE,
     concurrent_writers,
+    daly_rule_text,
     parse_write,
-    rule_text,
 )
 from records.errors import InputError
 
@@ -105,7 +105,7 @@ def _simulate(
     ]
     parts: list[str | Table] = [Table([*size_columns, "slowdown"], table_rows)]
     if not writers.isdecimal():
-        parts.append(wrapped(rule_text(PAPER_MTTI_S, WRITE_S)))
+        parts.append(wrapped(daly_rule_text(PAPER_MTTI_S, WRITE_S)))
     return {"model": model, "rows": rows}, parts
 
 
@@ -194,7 +194,7 @@ def writers_command(ranks: str, mtti_s: float, write: str, published: bool) -> A
         for row in rows
     ]
     document = {"mtti_s": mtti_s, "write_s": write_s, "rows": list(map(asdict, rows))}
-    notes = [rule_text(mtti_s, write_s)]
+    notes = [daly_rule_text(mtti_s, write_s)]
     if out_of_range := [f"{row.counted}" for row in rows if not row.in_range]:
         notes.append(
             "Out of range of Daly's series (a write takes twice the system's mean time to"

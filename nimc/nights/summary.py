@@ -72,8 +72,8 @@ class Summary:
     figures: list[dict[str, Any]] = field(default_factory=list)
     alarms: list[NightAlarm] = field(default_factory=list)
     failures: list[Failure] = field(default_factory=list)
-    #: True if the site's command got it and its metrics were written; else the next start tries
-    #: again.
+    #: True if the site's command got the summary, and its metrics were written. If not, the next
+    #: start tries again.
     told: bool = True
     #: Schema 1 had the name of a nightly, and node-hours.
     schema: Literal[2] = 2
