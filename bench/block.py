@@ -21,7 +21,7 @@ _AIM = 0.6
 def run() -> list[BenchRow]:
     """Measure the parts of each block, and the application's share of all."""
     with tempfile.TemporaryDirectory(dir="/var/tmp") as folder:
-        blocks = parts(run_of("quick", Path(folder)))
+        blocks = parts_by_block(run_campaign("quick", Path(folder)))
     rows = [
         BenchRow(f"{block}: {name}", seconds, "s")
         for block, block_parts in blocks.items()
@@ -32,7 +32,7 @@ def run() -> list[BenchRow]:
     return [*rows, row_with_lower_limit("application's share of the blocks' time", share, "", _AIM)]
 
 
-def run_of(campaign: str, results: Path) -> Path:
+def run_campaign(campaign: str, results: Path) -> Path:
     """Run a campaign on this host; return the run's folder."""
     main = "from nimc.cli.main import main; main()"
     arguments = ["run", campaign, "--machine", "localhost", "--results", str(results)]
@@ -41,15 +41,18 @@ def run_of(campaign: str, results: Path) -> Path:
     return (results / "latest").resolve()
 
 
-def parts(run: Path) -> dict[str, dict[str, float]]:
-    """Return `CASE BLOCK` of a finished run -> part of its time -> seconds, in order of time."""
+def parts_by_block(run: Path) -> dict[str, dict[str, float]]:
+    """Return the parts of each block of a finished run, in order of time.
+
+    The keys are `CASE BLOCK`. The values are the names of the parts and their lengths, seconds.
+    """
     return {
-        f"{logs.parent.name} {logs.name}": _parts(run, logs)
+        f"{logs.parent.name} {logs.name}": _parts_of_block(run, logs)
         for logs in sorted((run / "logs").glob("*/[0-9]*"))
     }
 
 
-def _parts(run: Path, logs: Path) -> dict[str, float]:
+def _parts_of_block(run: Path, logs: Path) -> dict[str, float]:
     session = _read_json(logs / "reframe.json")["session_info"]
     block = _read_json(logs / "block.json")
     samples = [
@@ -77,14 +80,14 @@ def _read_json(path: Path) -> dict[str, Any]:
 
 def main() -> None:
     for run in map(Path, sys.argv[1:]):
-        blocks = parts(run)
+        blocks = parts_by_block(run)
         first_block = next(iter(blocks.values()))  # all blocks have the same parts
-        cells = [
+        rows = [
             [name, *(f"{block_parts[name]:.1f}" for block_parts in blocks.values())]
             for name in first_block
         ]
         whole = [f"{sum(block_parts.values()):.1f}" for block_parts in blocks.values()]
-        print(aligned_table([run.name, *blocks], [*cells, ["whole", *whole]]), end="\n\n")
+        print(aligned_table([run.name, *blocks], [*rows, ["whole", *whole]]), end="\n\n")
 
 
 if __name__ == "__main__":

@@ -28,7 +28,7 @@ def run(*campaigns: str) -> list[BenchRow]:
 def _rows(campaign: str) -> list[BenchRow]:
     with tempfile.TemporaryDirectory(dir="/var/tmp") as folder:
         planned_s, measured_s = _planned_and_measured_s(
-            campaign, block.run_of(campaign, Path(folder))
+            campaign, block.run_campaign(campaign, Path(folder))
         )
     ratio = planned_s / measured_s
     return [

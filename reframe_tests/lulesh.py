@@ -43,7 +43,7 @@ class lulesh(ProgramTest, NodesMixin, ThreadsMixin, WorkingSetMixin):
                 self, "nodes", f"allowed: numbers that divide a cube of at most {max_ranks} ranks"
             )
         self.set_ranks_per_node(ranks // self.nodes)
-        # `edge` is that of the largest cube with a rank per core. Any layout does the same work.
+        # `edge` is for the largest cube of ranks, one a core. Other layouts get the same work.
         default_ranks = largest_cube_edge(self.nodes * self.app_cores, self.nodes) ** 3
         default_edge = self.edge_of_same_work(self.edge, default_ranks // self.nodes)
         edge = self.working_set_edge(default_edge, _ELEMENT_B)
@@ -90,13 +90,13 @@ def known_energy(edge: int, iterations: int) -> float:
     return ENERGY_SHARE[iterations] * _BASE_ENERGY_J * (edge / _BASE_EDGE) ** 3
 
 
-def _printed_error(run: Any) -> float:
+def _printed_error(numbers: Any) -> float:
     """Return the error of the printed time, relative to the largest error of rounding.
 
     LULESH prints the time with two significant digits, version 2.0.3 with two decimal places.
     """
-    max_rounding_s = max(0.06 * run.elapsed_s, 0.00501)
-    return float(abs(run.printed_s - run.elapsed_s) / max_rounding_s)
+    max_rounding_s = max(0.06 * numbers.elapsed_s, 0.00501)
+    return float(abs(numbers.printed_s - numbers.elapsed_s) / max_rounding_s)
 
 
 WORKLOAD = Workload(

@@ -21,7 +21,7 @@ MARKER = "minicluster"
 #: Locked while a cluster or this host's network is changed. The file is never removed.
 LOCK = Path("/run/nimc-minicluster.lock")
 #: How long to wait for the lock before a message says so, seconds.
-SILENT_S = 5.0
+SILENT_WAIT_S = 5.0
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -87,7 +87,7 @@ def claim(folder: Path) -> None:
 def locked() -> Iterator[None]:
     """Let only one `up` or `down` run on this host at a time; print a line if the wait is long."""
     with private_lock(LOCK) as lock:
-        if not lock.acquire(SILENT_S):
+        if not lock.acquire(SILENT_WAIT_S):
             message = f"waits for another 'minicluster up' or 'down', which holds {LOCK}"
             print(f"nimc: {message}", file=sys.stderr, flush=True)
             lock.acquire(None)

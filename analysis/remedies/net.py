@@ -166,7 +166,7 @@ def remedy_times(run: RunData) -> pl.DataFrame:
     """Three rows for each pair of a remedy with a price: with traffic, with the remedy, with both.
 
     The column `with` says which. `log` is the logarithm of the run's time / time off without the
-    remedy. It does not hold for the remedy alone, for which `typical_time` returns the price.
+    remedy. In the row of the remedy alone, `log` has no meaning: `typical_time` uses the price.
     """
     rows = remedy_speeds(run)
     if rows.is_empty():

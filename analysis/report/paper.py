@@ -23,7 +23,8 @@ WIDTHS = {
     "acm-column": (3.33, "figure"),
     "acm-page": (7.0, "figure*"),
 }
-TABLES = "tables"
+#: Folder of the tables.
+TABLES_FOLDER = "tables"
 #: Heading of a column that the table of effects has only if an interval of the next allocation
 #: leads.
 _THESE_ALLOCATIONS = "these allocations"
@@ -66,30 +67,32 @@ def write_for_paper(folder: Path, runs: Sequence[RunData]) -> PaperFiles:
 
 def _write_run(folder: Path, run: RunData, written: PaperFiles) -> None:
     view = run_view(run, "", None)
-    origin = f"Run {run.header.run} of nimc on {run.header.machine}."
+    source = f"Run {run.header.run} of nimc on {run.header.machine}."
     used_names: set[str] = set()
     for title, caveats, picture in _pictures(view):
         name = _unique_name(picture.name, used_names)
         key_text = f"{picture.key_text}." if picture.key_text else ""
-        sentences = [f"{title}.", key_text, picture.caption, _caveats_text(caveats), origin]
+        sentences = [f"{title}.", key_text, picture.caption, _caveats_text(caveats), source]
         caption = " ".join(filter(None, sentences))
-        for width, (width_in, environment) in WIDTHS.items():
-            make_folder(folder / width)
-            path = folder / width / name
+        for width_folder, (width_in, environment) in WIDTHS.items():
+            make_folder(folder / width_folder)
+            path = folder / width_folder / name
             if not picture.write(path, width_in):
                 written.too_wide.append(path)
                 continue
             content = [rf"\includegraphics{{{name}.pdf}}", rf"\caption{{{escaped(caption)}}}"]
-            replace_text(path.with_suffix(".tex"), _float(environment, f"fig:{name}", content))
+            replace_text(
+                path.with_suffix(".tex"), _latex_float(environment, f"fig:{name}", content)
+            )
             written.files += [path.with_suffix(end) for end in (".svg", ".pdf", ".tex")]
-    make_folder(folder / TABLES)
+    make_folder(folder / TABLES_FOLDER)
     for title, caveats, rows in _tables(view):
         name = _unique_name(title, used_names)
-        sentences = [f"{title}.", _caveats_text(caveats), origin]
+        sentences = [f"{title}.", _caveats_text(caveats), source]
         caption = escaped(" ".join(filter(None, sentences)))
         content = [rf"\caption{{{caption}}}", f"{_RESIZED_TO_PAGE}{{%", f"{tabular(rows)}}}"]
-        path = folder / TABLES / f"{name}.tex"
-        replace_text(path, _float("table*", f"tab:{name}", content))
+        path = folder / TABLES_FOLDER / f"{name}.tex"
+        replace_text(path, _latex_float("table*", f"tab:{name}", content))
         written.files.append(path)
 
 
@@ -123,8 +126,12 @@ def _tables(view: View) -> Iterator[tuple[str, Sequence[str], list[Sequence[str]
         for section in sections:
             table = section.view
             if getattr(table, "rows", None) and getattr(table, "headings", None):
-                cells = [[_cell_text(*cell) for cell in row] for row in table.rows]
-                yield section.declaration.title, table.emulation_caveats, [table.headings, *cells]
+                table_rows = [[_cell_text(*cell) for cell in row] for row in table.rows]
+                yield (
+                    section.declaration.title,
+                    table.emulation_caveats,
+                    [table.headings, *table_rows],
+                )
 
 
 def _effect_cells(row: Result) -> Sequence[str]:
@@ -164,7 +171,7 @@ def _unique_name(title: str, used_names: set[str]) -> str:
     return name
 
 
-def _float(environment: str, label: str, content: Sequence[str]) -> str:
+def _latex_float(environment: str, label: str, content: Sequence[str]) -> str:
     """A float of LaTeX: a figure or a table with its label."""
     lines = [rf"\begin{{{environment}}}", r"\centering", *content, rf"\label{{{label}}}"]
     return "\n".join([*lines, rf"\end{{{environment}}}", ""])

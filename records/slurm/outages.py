@@ -20,8 +20,9 @@ _PROBE_INTERVAL_S = 20.0
 _ANSWER_TIMEOUT_S = 60.0
 #: Silence that is reported, seconds.
 REPORT_AFTER_S = 60.0
-#: Silence after which a session is ended, while runs go on and once its block is finished, seconds.
+#: Silence after which a session is ended while runs go on, seconds.
 END_AFTER_S = 600.0
+#: Silence after which a session is ended once its block is finished, seconds.
 END_AFTER_FINISH_S = 60.0
 #: Absence of a job, although Slurm answers, after which a session is ended, seconds.
 LOST_AFTER_S = 60.0

@@ -162,8 +162,8 @@ def build(
                 shown_steps.add(step[0])
                 say(f"{name}: {''.join(filter(None, step.groups()))}")
 
-        install = ("-e", str(folder), "install", "-j", str(jobs), "--fail-fast")
-        spack(layout, Path(settings.spack), *install, log_name=name, watch=say_step)
+        install_command = ("-e", str(folder), "install", "-j", str(jobs), "--fail-fast")
+        spack(layout, Path(settings.spack), *install_command, log_name=name, watch=say_step)
         installed_s = time.monotonic()
         installed = _installed_specs(layout, settings, name)
         root_hashes = _root_hashes(folder / "spack.lock")
@@ -179,7 +179,7 @@ def build(
             mpi=mpi["prefix"] if mpi else None,
             specs=[spec | mpi_field for spec in installed if spec["hash"] in root_hashes],
         )
-        replace_text(layout.stamp(name), json.dumps(asdict(built), indent=1) + "\n")
+        replace_text(layout.built_file(name), json.dumps(asdict(built), indent=1) + "\n")
         say(f"{name}: built in {installed_s - started_s:.0f} s")
         return built
 
@@ -191,13 +191,14 @@ def _concretize(layout: SpackLayout, settings: SpackSettings, name: str) -> None
     """
     folder = layout.environment(name)
     committed = _committed_lock(layout, name)
-    spack_root, concretize = Path(settings.spack), ("-e", str(folder), "concretize")
+    spack_root = Path(settings.spack)
+    concretize_command = ("-e", str(folder), "concretize")
     if not committed.is_file():
-        spack(layout, spack_root, *concretize, "--force", log_name=name)
+        spack(layout, spack_root, *concretize_command, "--force", log_name=name)
         return
     hashes = _root_hashes(committed)
     replace_bytes(folder / "spack.lock", committed.read_bytes())
-    spack(layout, spack_root, *concretize, log_name=name)
+    spack(layout, spack_root, *concretize_command, log_name=name)
     if _root_hashes(folder / "spack.lock") != hashes:
         raise MachineError(
             f"{committed}: does not match the {name} environment: remove it, build, and"
@@ -207,7 +208,7 @@ def _concretize(layout: SpackLayout, settings: SpackSettings, name: str) -> None
 
 def read_built_environment(layout: SpackLayout, name: str) -> BuiltEnvironment | None:
     """Return the last build, if there is one. Raises InputError if its record is invalid."""
-    path = layout.stamp(name)
+    path = layout.built_file(name)
     try:
         return _BUILT.validate_json(path.read_bytes())
     except FileNotFoundError:
@@ -218,15 +219,15 @@ def read_built_environment(layout: SpackLayout, name: str) -> BuiltEnvironment |
 
 def built_environments(layout: SpackLayout) -> list[str]:
     """Return the names of the environments with a record of a build."""
-    any_stamp = layout.stamp("*")
-    stamps = any_stamp.parent.parent.glob(f"*/{any_stamp.name}")
-    return sorted(stamp.parent.name for stamp in stamps)
+    pattern = layout.built_file("*")
+    files = pattern.parent.parent.glob(f"*/{pattern.name}")
+    return sorted(file.parent.name for file in files)
 
 
 def relocated_environment(layout: SpackLayout, settings: SpackSettings, name: str) -> str:
-    """Return an environment's file for a folder outside the checkout.
+    """Return the text of an environment's file for use outside the checkout.
 
-    It has absolute paths, the folder of the recipes, and the rules of `network.yaml`.
+    Its paths are absolute. It has the folder of the recipes, and the rules of `network.yaml`.
     """
     text = environment_text(name).replace("$env/..", str(ENVIRONMENTS))
     machine_file = machine_packages_file(layout, settings)
@@ -272,8 +273,8 @@ def _installed_specs(
     columns = ("hash", "name", "version", "prefix", "spec")
     spec_format = "{name}{@version}{variants}{compiler_flags}{ arch=architecture}{compilers}"
     line_format = "\t".join(["{hash}", "{name}", "{version}", "{prefix}", spec_format])
-    find = ("-e", str(layout.environment(name)), "find", "--format", line_format)
-    printed = spack(layout, Path(settings.spack), *find, log_name=name)
+    find_command = ("-e", str(layout.environment(name)), "find", "--format", line_format)
+    printed = spack(layout, Path(settings.spack), *find_command, log_name=name)
     specs = []
     for line in printed.splitlines():
         fields = [" ".join(field.split()) for field in line.split("\t")]

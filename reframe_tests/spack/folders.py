@@ -62,7 +62,7 @@ class SpackLayout:
         """Return the folder of an environment, with its lock and view."""
         return self.root / "environments" / name
 
-    def stamp(self, name: str) -> Path:
+    def built_file(self, name: str) -> Path:
         """Return the file with the record of the last build and the digest of its inputs."""
         return self.environment(name) / "built.json"
 

@@ -441,7 +441,7 @@ def _results(text: bytes, folder: Path) -> None:
 
 def _spack(text: bytes, folder: Path) -> None:
     layout = SpackLayout(folder, "m")
-    in_file(str(layout.stamp("proxyapps").relative_to(folder)), text, folder)
+    in_file(str(layout.built_file("proxyapps").relative_to(folder)), text, folder)
     with suppress(InputError):
         build.read_built_environment(layout, "proxyapps")
     in_file(str(layout.settings.relative_to(folder)), text, folder)

@@ -75,7 +75,7 @@ def test_a_long_wait_is_told(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     """The holder lets go when the waiting process asks without a time limit."""
-    monkeypatch.setattr(state, "SILENT_S", 0.2)
+    monkeypatch.setattr(state, "SILENT_WAIT_S", 0.2)
     monkeypatch.setattr(state, "LOCK", tmp_path / "lock")
     holder = os.open(tmp_path / "lock", os.O_RDWR | os.O_CREAT, 0o600)
     real = fcntl.flock

@@ -43,9 +43,9 @@ def test_an_environment_is_built_again_only_where_inputs_or_prefixes_changed(
     layout.host_packages_file.write_text(f"{layout.host_packages_file.read_text()}# changed\n")
     build(layout, settings, STREAM, 1, print)
     assert len(calls(spack_root)) == 6
-    stamp = json.loads(layout.stamp(STREAM).read_text())
+    stamp = json.loads(layout.built_file(STREAM).read_text())
     stamp["specs"][0]["prefix"] = str(tmp_path / "removed")
-    layout.stamp(STREAM).write_text(json.dumps(stamp))
+    layout.built_file(STREAM).write_text(json.dumps(stamp))
     build(layout, settings, STREAM, 1, print)
     assert len(calls(spack_root)) == 9
     (tmp_path / "m.yaml").write_text("packages: {}\n")
@@ -123,13 +123,13 @@ def test_a_record_that_cannot_be_read_is_named_and_made_again(
 ):
     layout, settings = ready
     built, lines = build(layout, settings, STREAM, 1, print), []
-    layout.stamp(STREAM).write_text(text)
+    layout.built_file(STREAM).write_text(text)
     monkeypatch.setenv("NIMC_SPACK_DIR", str(tmp_path / "state"))
     command("spack", "info", "--machine", "here", code=2)
-    assert command.err.startswith(f"nimc: {layout.stamp(STREAM)}: not what a build writes")
+    assert command.err.startswith(f"nimc: {layout.built_file(STREAM)}: not what a build writes")
     again = build(layout, settings, STREAM, 1, lines.append)
     assert again.specs == built.specs
-    assert str(layout.stamp(STREAM)) in lines[0]
+    assert str(layout.built_file(STREAM)) in lines[0]
 
 
 def test_a_failure_is_one_line_with_the_log(spack_root, ready):
@@ -140,7 +140,7 @@ def test_a_failure_is_one_line_with_the_log(spack_root, ready):
         match=r"stream@1000: Spack failed: cannot be solved \(log: .*stream@1000\.log\)",
     ):
         build(layout, settings, STREAM, 1, print)
-    assert not layout.stamp(STREAM).exists()
+    assert not layout.built_file(STREAM).exists()
     assert "cannot be solved" in layout.log(STREAM).read_text()
 
 
