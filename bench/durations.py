@@ -11,7 +11,7 @@ import tempfile
 from pathlib import Path
 
 from bench import BenchRow, block
-from nimc.campaign.plan import block_s
+from nimc.campaign.plan import block_length_s
 from nimc.campaign.request import load_request
 from records.block_plan import BlockPlan
 from records.checkout import ROOT
@@ -51,6 +51,6 @@ def _planned_and_measured_s(campaign: str, run: Path) -> tuple[float, float]:
         for logs in sorted((run / "logs" / case.name).glob("[0-9]*")):
             session = json.loads((logs / "reframe.json").read_text())["session_info"]
             pairs = BlockPlan.load(logs / "plan.json").pairs
-            planned_s += block_s(request, case, request.treatments[case.name], pairs)
+            planned_s += block_length_s(request, case, request.treatments[case.name], pairs)
             measured_s += session["time_end_unix"] - session["time_start_unix"]
     return planned_s, measured_s

@@ -1,8 +1,9 @@
 """The number of nodes that receive a checkpoint at any time, if ranks checkpoint independently.
 
 Groves, Grant and Arnold (2016), section VI: ranks write checkpoints without coordination, at Daly's
-interval for the whole system. At any time the share write / (interval + write) of the ranks writes.
-If each write goes to the memory of another node, that many nodes receive one.
+interval for the whole system. At any time, a rank writes with the probability
+write / (interval + write). If each write goes to the memory of another node, as many nodes receive
+one as ranks write.
 """
 
 from __future__ import annotations
@@ -27,7 +28,7 @@ from records.errors import InputError
 
 
 def optimum_interval_s(write_s: float, mtti_s: float) -> float:
-    """Seconds of work between two checkpoints that waste the least time; without the write itself.
+    """Seconds of work between two checkpoints at which the least time is wasted.
 
     `write_s` is the duration of one checkpoint, `mtti_s` the mean time to interrupt of the whole
     job. The series is valid for `write_s` < 2 `mtti_s`. Beyond it a checkpoint costs more than it

@@ -2,8 +2,8 @@
 
 Each case, arm and combination of levels without an order (rails, injectors, reserved cores) is one
 hypothesis. Levels with an order add no hypotheses: they are tested from the strongest down until
-one shows nothing. The error of each kind of statement holds over the campaign
-(docs/method.md#evidence).
+one shows nothing. For each kind of statement, `ERROR_LEVELS` bounds the chance that a campaign
+makes it wrongly at least once (docs/method.md#evidence).
 """
 
 from __future__ import annotations
@@ -60,8 +60,9 @@ def statements_shown(
 ) -> list[Statements]:
     """Return the statements that are shown for each effect, in the order of `effects`.
 
-    Their errors hold over all `tested` hypotheses, measured or not. The error of 'unstable' holds
-    over all baselines that the campaign is to repeat, `baseline_count` in number, measured or not.
+    Their errors are bounded over all `tested` hypotheses, measured or not. The error of 'unstable'
+    is bounded over all baselines that the campaign is to repeat, measured or not; `baseline_count`
+    is their number.
     """
     statements: list[set[str]] = [set() for _ in effects]
     indices_by_hypothesis = grouped(

@@ -29,7 +29,7 @@ from records.treatment import Treatment
 from reframe_tests.planning import CaseRequest, plan_of_block, treatments
 
 #: Placeholder in planned commands for the folder of a run that has no name yet.
-RUN = "$RUN"
+RUN_PLACEHOLDER = "$RUN"
 #: Time of a block without its runs, seconds: ReFrame starts and builds, and writers run alone.
 _BLOCK_S = 8.0
 # Time from one run to the next without the application, seconds. All runs of a block have the
@@ -39,7 +39,7 @@ _CONDUCTOR_S = 0.2
 #: The lead-in of a control, of short writes, and of held writers whose bytes are counted.
 _LEAD_IN_S = 0.7
 #: The time in which writers that cannot be held end and start again.
-_START_S = 1.1
+_RESTART_S = 1.1
 #: Lead-ins of continuous writers are a twentieth longer than computed.
 _LEAD_IN_MARGIN = 1.05
 #: Time to measure the writers alone for each further combination of rate and message, seconds.
@@ -277,18 +277,20 @@ def _plan_case(request: Request, entry: Entry) -> Case:
     pairs_planned = 0
     least_s = 0.0
     sizes = block_sizes(pairs)
-    length_s_by_size = blocks_s(request, entry, case_treatments, {*sizes})
+    length_s_by_size = block_lengths_s(request, entry, case_treatments, {*sizes})
     for index, size in enumerate(sizes):
         needed: Needed = "always" if pairs_planned < pairs.floor else "until decided"
         if needed == "always":
             least_s += length_s_by_size[size]
-        command = reframe_command(request, entry, index, RUN)
+        command = reframe_command(request, entry, index, RUN_PLACEHOLDER)
         blocks.append(Block(index, size, needed, length_s_by_size[size], command))
         pairs_planned += size
     search_s = 0.0
     if search := request.searches.get(entry.name):
         (search_entry,) = search.campaign.cases
-        search_s = block_s(search, search_entry, search.treatments[search_entry.name], layouts.RUNS)
+        search_s = block_length_s(
+            search, search_entry, search.treatments[search_entry.name], layouts.RUNS
+        )
     return Case(
         case=entry.name,
         workload=entry.check,
@@ -326,14 +328,14 @@ def next_block_pairs(complete_pairs: int, pairs: Pairs, *, done: bool) -> int:
     return min(pairs.block or goal, goal - complete_pairs)
 
 
-def block_s(
+def block_length_s(
     request: Request, entry: Entry, case_treatments: Sequence[Treatment], pairs: int
 ) -> float:
     """Return the expected length of a block of so many pairs, seconds."""
-    return blocks_s(request, entry, case_treatments, [pairs])[pairs]
+    return block_lengths_s(request, entry, case_treatments, [pairs])[pairs]
 
 
-def blocks_s(
+def block_lengths_s(
     request: Request, entry: Entry, case_treatments: Sequence[Treatment], sizes: Iterable[int]
 ) -> dict[int, float]:
     """Pairs of a block -> its expected length, seconds."""
@@ -374,7 +376,7 @@ def _lead_in_s(request: Request, entry: Entry, treatment: Treatment) -> float:
     row_s, rows = injector.row_s or 0.0, request.check(entry).ready_rows
     between_hosts = machine.origins.policy != "same_host"
     if injector.suspendable == "never" or (injector.suspendable == "on one host" and between_hosts):
-        return _LEAD_IN_MARGIN * (_START_S + (rows - 1) * row_s)
+        return _LEAD_IN_MARGIN * (_RESTART_S + (rows - 1) * row_s)
     has_origin_each = entry.nodes <= machine.origins.nodes
     counted_by_device = between_hosts and bool(machine.device) and has_origin_each
     if rows == 1 and (counted_by_device or injector.reports_arrivals):
@@ -435,13 +437,13 @@ def folder_options(folder: Path | str) -> list[str]:
 
 
 #: Plan file with which a block is measured.
-PLAN = "plan.json"
+PLAN_FILE = "plan.json"
 #: Plan file with which a third-party check only reads the runs of a block.
-READING = "reading.json"
+READING_PLAN_FILE = "reading.json"
 
 
 def reframe_command(
-    request: Request, entry: Entry, index: int, run: str, plan: str = PLAN
+    request: Request, entry: Entry, index: int, run: str, plan: str = PLAN_FILE
 ) -> list[str]:
     """The ReFrame session of one block; its output goes to the block's folder in `run`."""
     logs = _logs(run, entry, index)

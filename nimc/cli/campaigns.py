@@ -24,7 +24,7 @@ _DURATION_LEGEND = (
     "takes: from the fewest pairs of each case to the most, as its plan says; with the lengths of"
     " earlier runs, if there are any"
 )
-_DURATIONS = ("duration_least_s", "duration_most_s")
+_DURATION_KEYS = ("duration_least_s", "duration_most_s")
 
 
 @click.command()
@@ -34,7 +34,8 @@ _DURATIONS = ("duration_least_s", "duration_most_s")
 def campaigns_command(machine: str, results: Path) -> Answer:
     """List the campaigns: how long each takes on a machine, and what it answers.
 
-    Times are those of `nimc plan`: if a campaign was measured, from the lengths of its runs.
+    Times are those of `nimc plan`. If a campaign was measured before, they follow from the lengths
+    of its runs.
     """
     load_machine(machine)  # an invalid machine fails here, and not for each campaign
     files = sorted((ROOT / "campaigns").glob("*.yaml"))
@@ -43,8 +44,10 @@ def campaigns_command(machine: str, results: Path) -> Answer:
     table = Table(["campaign", "takes", "what it measures"], table_rows, left_aligned=(0, 2))
     parts: list[str | Table] = [prose(f"on {machine}", bold=True), table]
     if cannot_run := [row["campaign"] for row in rows if row["why"]]:
-        why = command("plan", cannot_run[0], "--machine", machine)
-        parts.append(prose(f"cannot run: `{why}` gives the reason, and likewise for the others"))
+        plan_command = command("plan", cannot_run[0], "--machine", machine)
+        parts.append(
+            prose(f"cannot run: `{plan_command}` gives the reason, and likewise for the others")
+        )
     parts.append(prose(_DURATION_LEGEND, dim=True))
     return Answer({"machine": machine, "campaigns": rows}, parts)
 
@@ -52,20 +55,20 @@ def campaigns_command(machine: str, results: Path) -> Answer:
 def _campaign_row(file: Path, machine: str, results: Path) -> dict[str, Any]:
     """Return a campaign's shortest and longest duration, or why it cannot run."""
     title = str(yaml_file.load(file).data.get("title", ""))
-    row = {"campaign": file.stem, "title": title, **dict.fromkeys(_DURATIONS)}
+    row = {"campaign": file.stem, "title": title, **dict.fromkeys(_DURATION_KEYS)}
     try:
         request = with_past_lengths(load_request(file, machine), results)
         feasibility = request.feasibility()
         sums = request.plan(feasibility.omission_reasons).sums
     except InputError as error:
         return {**row, "why": str(error)}
-    return {**row, **{name: sums[name] for name in _DURATIONS}, "why": feasibility.why}
+    return {**row, **{name: sums[name] for name in _DURATION_KEYS}, "why": feasibility.why}
 
 
 def _duration_text(row: dict[str, Any]) -> str:
     """Return the time that a campaign takes, in whole minutes; above two hours, in whole hours."""
     if row["why"]:
         return "cannot run"
-    least_s, most_s = (row[name] for name in _DURATIONS)
+    least_s, most_s = (row[name] for name in _DURATION_KEYS)
     unit, unit_s = ("h", 3600) if most_s > 2 * 3600 else ("min", 60)
     return f"{range_text(str(ceil(least_s / unit_s)), str(ceil(most_s / unit_s)))} {unit}"

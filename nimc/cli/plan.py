@@ -14,7 +14,7 @@ from analysis.display.figures import NO_FIGURE, number, quantity
 from analysis.display.lines import Line, broken_command, duration, wrapped
 from nimc.campaign import allocations, reach
 from nimc.campaign.cases import omission_lines
-from nimc.campaign.plan import RUN, Case, Plan, Request
+from nimc.campaign.plan import RUN_PLACEHOLDER, Case, Plan, Request
 from nimc.campaign.reach import Reach, Spreads
 from nimc.campaign.request import load_request, time_limit_warnings
 from nimc.campaign.scales import ScaleRow, scales, short_write_warnings
@@ -142,7 +142,7 @@ def _scale_parts(rows: list[ScaleRow], machine: str, nodes: int | None) -> list[
 
 def _command_lines(planned: Plan) -> list[str]:
     """Return ReFrame's command for each block that always runs."""
-    lines = [f"ReFrame's commands ({RUN} is the folder of the run):"]
+    lines = [f"ReFrame's commands ({RUN_PLACEHOLDER} is the folder of the run):"]
     for case in planned.cases:
         sure_blocks = [block for block in case.blocks if block.needed == "always"]
         for block in sure_blocks:
@@ -254,10 +254,10 @@ def _scale_cells(row: ScaleRow) -> list[str]:
 
 
 def command_to_paste(words: list[str]) -> str:
-    """Return a command line in 80 columns; `RUN` remains a variable of the shell."""
+    """Return a command line in 80 columns; `RUN_PLACEHOLDER` remains a variable of the shell."""
     option_texts: list[str] = []
     for previous, word in zip(["", *words], words, strict=False):
-        quoted = f'"{word}"' if RUN in word else shlex.quote(word)
+        quoted = f'"{word}"' if RUN_PLACEHOLDER in word else shlex.quote(word)
         if previous in _OPTIONS_WITH_VALUE:
             option_texts[-1] += f" {quoted}"
         else:

@@ -16,13 +16,13 @@ from typing import TYPE_CHECKING, Any
 
 from nimc.campaign import layouts
 from nimc.campaign.plan import (
-    PLAN,
-    READING,
+    PLAN_FILE,
+    READING_PLAN_FILE,
     Request,
+    block_length_s,
+    block_lengths_s,
     block_plan,
-    block_s,
     block_sizes,
-    blocks_s,
     logs_of,
     next_block_pairs,
     reframe_command,
@@ -421,14 +421,14 @@ class CampaignRunner:
         folder = load_call(self.run, self.campaign.name).folder
         notes = [*plan.notes, *notes, *self._concurrency_notes()]
         plan = replace(plan, notes=notes, folder=str(folder or ""))
-        plan.save(logs / PLAN)
+        plan.save(logs / PLAN_FILE)
         samples = self.run / "samples" / f"{entry.name}.jsonl"
         # A run of a third-party check becomes a sample only when the check has read its figures.
         ended_runs = logs / UNREAD_FILE if self.request.check(entry).file else samples
         counter = RunCounter(
             later=later,
             block_runs=entry.warmups + pairs * len(treatments),
-            block_s=block_s(self.request, entry, treatments, pairs),
+            block_s=block_length_s(self.request, entry, treatments, pairs),
             run_s=run_length_s(self.request, entry, treatments),
             started_s=time.monotonic(),
             earlier_pace=self.paces[-1],
@@ -445,7 +445,7 @@ class CampaignRunner:
         self.display.detail(f"{entry.name}, block {block}: ReFrame's output is in {log}")
         status = None
         try:
-            session = self._session(entry, block, PLAN)
+            session = self._session(entry, block, PLAN_FILE)
             status = run_session(session, self.run, log, self.interrupts, tick)
         except (SilentError, LostJobError) as error:
             if is_done(logs) and is_read(logs):
@@ -479,10 +479,10 @@ class CampaignRunner:
         """Have the check read its unread runs. Raises _CaseError if it cannot, Stopped."""
         for block in self._unread_blocks(entry):
             logs = logs_of(self.run, entry, block)
-            replace(BlockPlan.load(logs / PLAN), pairs=0).save(logs / READING)
+            replace(BlockPlan.load(logs / PLAN_FILE), pairs=0).save(logs / READING_PLAN_FILE)
             log = logs / "reading.log"
             self.display.tell(f"{entry.name}, block {block}: the check reads its runs")
-            session = self._session(entry, block, READING)
+            session = self._session(entry, block, READING_PLAN_FILE)
             run_session(session, self.run, log, interrupts, lambda: None)
             if not is_read(logs):
                 why = _last_words(log)
@@ -587,7 +587,7 @@ class CampaignRunner:
         """Return how long a case that is undecided after these pairs is expected to take."""
         pairs, treatments = self.campaign.pairs, self.request.treatments[entry.name]
         sizes = block_sizes(pairs, complete_pairs)
-        length_s_by_size = blocks_s(self.request, entry, treatments, {*sizes})
+        length_s_by_size = block_lengths_s(self.request, entry, treatments, {*sizes})
         least_s = most_s = 0.0
         for size in sizes:
             if complete_pairs < pairs.floor:

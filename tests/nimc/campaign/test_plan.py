@@ -13,8 +13,8 @@ from nimc.campaign.cases import shortest_run_s
 from nimc.campaign.plan import (
     Lengths,
     Request,
+    block_length_s,
     block_plan,
-    block_s,
     block_sizes,
     logs_of,
     next_block_pairs,
@@ -94,18 +94,22 @@ def test_expected_length_is_worked_out_from_its_parts():
     entry = planned.workloads[0]
     request = made_request(planned, MACHINE)
     crossed = treated(request, planned.arms, entry)
-    assert block_s(request, entry, crossed, 6) == pytest.approx(8 + 4 + 10.7 + 6 * 3 * 10.7)
+    assert block_length_s(request, entry, crossed, 6) == pytest.approx(8 + 4 + 10.7 + 6 * 3 * 10.7)
     # Without writers, 0.2 s before each.
     silent = treated(request, ["off", "aa"], entry)
-    assert block_s(request, entry, silent, 6) == pytest.approx(8 + 13 * 10.2)
+    assert block_length_s(request, entry, silent, 6) == pytest.approx(8 + 13 * 10.2)
     # Three warm-ups: two more.
     more = entry.with_changes({"set": {"warmups": 3}})
-    longer_s = block_s(request, more, crossed, 6) - block_s(request, entry, crossed, 6)
+    longer_s = block_length_s(request, more, crossed, 6) - block_length_s(
+        request, entry, crossed, 6
+    )
     assert longer_s == pytest.approx(2 * 10.7)
     # off, two rates and the control; 4 s more for what writers reach alone at the second rate.
     entry = entry.with_changes({"factors": {"rate": [0, "25%", "full"]}})
     crossed = treated(request, ["off", "on", "spin"], entry)
-    assert block_s(request, entry, crossed, 6) == pytest.approx(8 + 4 + 4 + 10.7 + 6 * 4 * 10.7)
+    assert block_length_s(request, entry, crossed, 6) == pytest.approx(
+        8 + 4 + 4 + 10.7 + 6 * 4 * 10.7
+    )
 
 
 SHARED = made_machine("same_host", injector="ucx")
@@ -133,7 +137,9 @@ def test_the_lead_in_is_what_the_slowest_writers_need(machine, nodes, arm, level
     request = made_request(planned, machine)
     short = asdict(ScaleRequest(nodes=nodes, writers="daly:1")) if arm == "daly" else {}
     crossed = treated(request, ["off", arm], entry, short)
-    one_more_s = block_s(request, entry, crossed, 7) - block_s(request, entry, crossed, 6)
+    one_more_s = block_length_s(request, entry, crossed, 7) - block_length_s(
+        request, entry, crossed, 6
+    )
     assert one_more_s == pytest.approx(len(crossed) * (10 + lead_in_s))
 
 
@@ -148,7 +154,9 @@ def test_checks_that_want_more_rows_have_longer_lead_ins(tmp_path):
     (entry,) = request.campaign.cases
     for injector, lead_in_s in (("ucx", 4.29), ("mpi_put", 1.05)):
         crossed = treated(request, ["off", "on"], entry, {"injector": injector})
-        one_more_s = block_s(request, entry, crossed, 7) - block_s(request, entry, crossed, 6)
+        one_more_s = block_length_s(request, entry, crossed, 7) - block_length_s(
+            request, entry, crossed, 6
+        )
         assert one_more_s / 2 == pytest.approx(entry.expect + lead_in_s, abs=0.1)
 
 
@@ -357,4 +365,4 @@ def test_runs_are_as_long_as_they_were():
     treated = request.treatments[entry.name]
     longer = replace(request, lengths=Lengths("r", {entry.name: 20.0}))
     runs = entry.warmups + 6 * len(treated)
-    assert block_s(longer, entry, treated, 6) == pytest.approx(12 + 20 * runs)
+    assert block_length_s(longer, entry, treated, 6) == pytest.approx(12 + 20 * runs)
