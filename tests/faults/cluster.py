@@ -72,7 +72,7 @@ class Minicluster(Host):
         }
 
     def boxes(self) -> list[str]:
-        return [daemons.CONTROL, *NODES]
+        return [daemons.CONTROLLER, *NODES]
 
     def inside(self, box: str) -> list[Process]:
         with suppress(FileNotFoundError):
@@ -124,7 +124,7 @@ class Minicluster(Host):
 
     def ip(self, *words: str) -> None:
         """Change the network of the controller, in which the bridge is."""
-        netns = self.layout.netns(daemons.CONTROL)
+        netns = self.layout.netns(daemons.CONTROLLER)
         subprocess.run(["ip", "-n", netns, *words], env=ENV, check=True, capture_output=True)
 
     def drop(self, node: str, share: float) -> None:
@@ -138,7 +138,7 @@ class Minicluster(Host):
         self._tc("filter", "add", "dev", port, "ingress", *program)
 
     def _tc(self, *words: str) -> None:
-        netns = self.layout.netns(daemons.CONTROL)
+        netns = self.layout.netns(daemons.CONTROLLER)
         subprocess.run(["tc", "-n", netns, *words], env=ENV, check=True, capture_output=True)
 
     def try_slurm(self, *command: str) -> None:

@@ -7,7 +7,7 @@ import polars as pl
 import pytest
 
 from analysis.history.alarms import (
-    MACHINE,
+    COMMON_PART_CASE,
     MAX_NIGHTS_BEFORE,
     MIN_NIGHTS_BEFORE,
     RECENT_NIGHTS,
@@ -127,7 +127,7 @@ def test_an_alarm_says_what_is_worse_since_when_and_by_how_much() -> None:
     assert alarm.text == sentence
     # `120 %`, to two digits, was 1.2e+02 %.
     assert "fom: 2.20 times worse since" in replace(alarm, ratio=2.2).text
-    assert alarm.case != MACHINE
+    assert alarm.case != COMMON_PART_CASE
 
 
 def test_an_alarm_ends_when_nights_are_back_or_the_level_is_usual() -> None:
