@@ -217,11 +217,14 @@ def numa_nodes_of_places(machine: Machine) -> dict[str, int]:
     return {"nic": nic_node, "other": numa_nodes[(position + distance) % len(numa_nodes)]}
 
 
-def numa_node_of_place(machine: Machine, factor: str, place: str) -> int:
-    """Return the NUMA node of a place. Raises InputError if the machine lacks the place."""
-    if reason := _why_no_place(machine, place):
-        raise InputError(f"{factor}: {place}: {reason}; allowed: nic")
-    return numa_nodes_of_places(machine)[place]
+def numa_node_of_place(machine: Machine, factor: str, level: str) -> int:
+    """Return the NUMA node of the place that is a factor's level.
+
+    Raises InputError if the machine lacks the place.
+    """
+    if reason := _why_no_place(machine, level):
+        raise InputError(f"{factor}: {level}: {reason}; allowed: nic")
+    return numa_nodes_of_places(machine)[level]
 
 
 def _why_no_place(machine: Machine, level: Level) -> str | None:

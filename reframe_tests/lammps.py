@@ -9,7 +9,7 @@ import reframe as rfm
 from reframe.core.builtins import variable
 
 from reframe_tests.binaries import ProgramTest, near_cube
-from reframe_tests.mixin import short_form
+from reframe_tests.mixin import add_short_form
 from reframe_tests.workload import FomError, Near, Within, Workload, last_match, optional_number
 
 
@@ -41,7 +41,7 @@ class lammps(ProgramTest):
         self.executable_opts += ["-var", "steps", str(self.steps)]
 
 
-short_form(lammps, "quick", steps=150)
+add_short_form(lammps, "quick", steps=150)
 
 #: State of the melt after 100 steps from the standard start (density 0.8442, temperature 1.44,
 #: cutoff 2.5), as LAMMPS of 2021 and of 2025 print it for 32,000 atoms on one and on two ranks. The
