@@ -75,12 +75,12 @@ ifneq ($(filter-out $(shell cat $(READY) 2>/dev/null),$(NIMC_EXTRAS)),)
 .PHONY: $(READY)
 endif
 
-LOCKS = $(wildcard requirements/*.lock)
-$(READY): $(LOCKS) pyproject.toml scripts/setup.sh
+SETUP = $(wildcard requirements/*.lock) pyproject.toml scripts/setup.sh
+$(READY): $(SETUP)
 	@PYTHON="$(PYTHON)" sh scripts/setup.sh $(NIMC_EXTRAS)
 
-# What tests, checks and benchmarks need.
-$(DEV): $(READY)
+# What tests, checks and benchmarks need, the base included.
+$(DEV): $(SETUP)
 	@PYTHON="$(PYTHON)" sh scripts/setup.sh wheels ucx spack dev docs
 	@touch $(DEV)
 
