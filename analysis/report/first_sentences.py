@@ -276,7 +276,7 @@ def _more_pairs_text(
 
     An unfinished run is resumed. A finished run is continued to an interim analysis with more pairs
     than the row has, and no fewer than its cap and than any row has. If the row is `_is_undecided`,
-    they also decide it in 90 % of runs.
+    they also decide it in 90 % of runs of the campaign.
     """
     if header.finished_s is None:
         return f"`{commands.resume()}`, which resumes this run"

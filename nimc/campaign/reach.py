@@ -101,7 +101,7 @@ def spreads(pairs: pl.DataFrame) -> dict[str, float]:
 
 @dataclass(frozen=True, kw_only=True)
 class Reach:
-    """The effects that one case shows in 90 % of runs at least."""
+    """The effects that one case shows in 90 % of runs of the campaign at least."""
 
     case: str
     spread: float

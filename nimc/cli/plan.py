@@ -154,13 +154,15 @@ def _command_lines(planned: Plan) -> list[str]:
 
 
 def _reach_lines(reaches: list[Reach], spreads: Spreads) -> list[str]:
-    """Return lines with the smallest effect that each case shows in 90 % of runs.
+    """Return lines with the smallest effect that each case shows in 90 % of runs of the campaign.
 
     There are none if no case has effects.
     """
     if not reaches:
         return []
-    title = f"What is shown in 90 % of runs, with a spread of single runs {spreads.source}:"
+    title = (
+        f"What 90 % of runs of the campaign show, with a spread of single runs {spreads.source}:"
+    )
     return [wrapped(title), "", *map(wrapped, reach.lines(reaches)), ""]
 
 

@@ -219,7 +219,7 @@ def test_the_plan_says_what_is_shown_and_what_never_can_be(tmp_path, command):
     text = "name: c\nworkloads: [{check: stream, expect: 5s}]\narms: [off, on, aa]\n"
     file.write_text(f"{text}pairs: {{floor: 6, cap: 24}}\n")
     shown = " ".join(command("plan", file, "--machine", "localhost", "--results", tmp_path).split())
-    assert "with a spread of single runs of 1 %" in shown
+    assert "90 % of runs of the campaign show, with a spread of single runs of 1 %" in shown
     losses = [100 * math.expm1(0.01 * min_loss(pairs, 1, controlled=False)) for pairs in (6, 24)]
     # A loss below the margin may end as 'no effect', and is not promised.
     assert f"slower by {losses[0]:.2g} % in 6 pairs, by 2 % in 24 pairs" in shown
