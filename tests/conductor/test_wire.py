@@ -2,6 +2,7 @@
 
 import asyncio
 import errno
+import gc
 import hmac
 import socket
 import struct
@@ -12,6 +13,25 @@ import pytest
 from conductor import wire
 
 SECRET = wire.new_secret()
+#: No end is left to the garbage collector.
+pytestmark = [
+    pytest.mark.filterwarnings("error::ResourceWarning"),
+    pytest.mark.filterwarnings("error::pytest.PytestUnraisableExceptionWarning"),
+]
+
+
+@pytest.fixture(autouse=True)
+def _collected():
+    yield
+    gc.collect()
+
+
+async def _close(*writers):
+    for writer in writers:
+        writer.close()
+    for writer in writers:
+        with suppress(ConnectionError):  # the other end has closed it with lines unread
+            await writer.wait_closed()
 
 
 async def _served(accepting, talk):
@@ -63,8 +83,7 @@ def _meet(talk):
             try:
                 return await talk(client, server)
             finally:
-                client.close()
-                server.close()
+                await _close(client.writer, server.writer)
 
         return await _served(serve, call)
 
@@ -132,7 +151,7 @@ def test_an_answer_is_of_one_connection_and_one_end():
             client = await wire.connect("127.0.0.1", port, SECRET, None)
             with pytest.raises(wire.WireError):
                 await client.receive()
-            client.close()
+            await _close(client.writer)
 
     asyncio.run(_served(keeping, talk))
     assert answers[0] != answers[1]
@@ -150,11 +169,12 @@ def test_an_agent_that_was_sent_away_from_a_crowd_calls_again(monkeypatch):
             await wire.admit(connection, SECRET)
             server = await wire.open_wire(connection)
             server.send({"n": 3})
+            await _close(server.writer)
 
     async def talk(port):
         client = await wire.connect("127.0.0.1", port, SECRET, None)
         assert await client.receive() == {"n": 3}
-        client.close()
+        await _close(client.writer)
 
     asyncio.run(_served(busy, talk))
     assert len(calls) == 3
@@ -190,7 +210,7 @@ def test_a_stranger_is_given_little_room_and_time(monkeypatch, sent, why):
         writer.write(sent)
         with suppress(ConnectionError):
             await asyncio.wait_for(reader.read(), 10.0)
-        writer.close()
+        await _close(writer)
 
     asyncio.run(_served(_refusing(refusals), talk))
     assert refusals == [why]
