@@ -8,6 +8,7 @@ from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field
+from functools import partial
 from typing import Any, TypeVar
 
 from conductor import messages, wire
@@ -145,8 +146,13 @@ class Hub:
                 continue
             caller = asyncio.create_task(self._admit(connection))
             self.callers[caller] = clock.now_s()
-            caller.add_done_callback(lambda ended: self.callers.pop(ended, None))
+            caller.add_done_callback(partial(self._forget_caller, connection))
             await asyncio.sleep(0)  # earlier callers are answered first
+
+    def _forget_caller(self, connection: socket.socket, caller: asyncio.Task[None]) -> None:
+        self.callers.pop(caller, None)
+        if caller.cancelled():  # maybe before it began
+            connection.close()
 
     async def _make_room(self) -> None:
         """If there are too many callers, disconnect those that take too long."""
@@ -357,9 +363,6 @@ class Hub:
         except (wire.WireError, OSError):
             connection.close()
             return
-        except asyncio.CancelledError:
-            connection.close()
-            raise
         # In a task of its own, since the task of a caller may be cancelled.
         self._serving.append(asyncio.create_task(self._serve(connection)))
 

@@ -1,8 +1,10 @@
 """The hub and an agent over loopback."""
 
 import asyncio
+import gc
+import socket
 import time
-from contextlib import asynccontextmanager, closing, suppress
+from contextlib import ExitStack, asynccontextmanager, closing, suppress
 from dataclasses import replace
 
 import pytest
@@ -112,6 +114,25 @@ def test_a_crowd_of_silent_callers_keeps_no_agent_out_and_is_sent_away(monkeypat
 
     asyncio.run(talk())
     assert max(most) <= 16
+
+
+@pytest.mark.filterwarnings("error::ResourceWarning")
+@pytest.mark.filterwarnings("error::pytest.PytestUnraisableExceptionWarning")
+def test_a_caller_that_just_came_when_the_hub_closes_is_hung_up_on():
+    """Its task has not begun."""
+
+    async def talk():
+        with closing(Hub(wire.new_secret())) as hub:
+            port = await hub.listen("127.0.0.1")
+            caller = stack.enter_context(socket.create_connection(("127.0.0.1", port)))
+            while not hub.callers:
+                await asyncio.sleep(0)
+        caller.setblocking(False)
+        return await asyncio.wait_for(asyncio.get_running_loop().sock_recv(caller, 1), 10.0)
+
+    with ExitStack() as stack:
+        assert asyncio.run(talk()) == b""
+    gc.collect()
 
 
 async def agent_that_answers(port, node, answer, ahead_s=0.0):
