@@ -24,7 +24,7 @@ class amg(ProgramTest, NodesMixin, ThreadsMixin):
     edge = variable(int, value=96)
 
     def lay_out(self):
-        """Arrange the ranks in a box whose longest edge is as short as their number allows."""
+        """Arrange the ranks in the box with the least surface that their number allows."""
         per_node = self.ranks_per_node()
         self.set_ranks_per_node(per_node)
         ranks = [str(n) for n in near_cube(self.nodes * per_node)]

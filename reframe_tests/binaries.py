@@ -270,10 +270,10 @@ def near_square(count: int) -> tuple[int, int]:
 
 
 def near_cube(count: int) -> tuple[int, int, int]:
-    """Return three factors of `count`, the smallest first; the largest is as small as possible."""
+    """Return the edges of the box of `count` cubes with the least surface, the shortest first."""
     edges = range(1, round(count ** (1 / 3)) + 1)
     boxes = [(edge, *near_square(count // edge)) for edge in edges if count % edge == 0]
-    return min(boxes, key=max)
+    return min(boxes, key=lambda box: box[0] * (box[1] + box[2]) + box[1] * box[2])
 
 
 def largest_cube_edge(count: int, nodes: int = 1) -> int:

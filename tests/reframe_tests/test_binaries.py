@@ -259,6 +259,9 @@ def test_a_program_in_a_container_is_that_of_an_environment(tmp_path, feature):
             (near_cube, (n,), edges)
             for n, edges in ((1, (1, 1, 1)), (8, (2, 2, 2)), (12, (2, 2, 3)))
         ),
+        # Of 16 cubes, 1 x 4 x 4 has the same longest edge and more surface.
+        *((near_cube, (n,), edges) for n, edges in ((16, (2, 2, 4)), (28, (2, 2, 7)))),
+        *((near_cube, (n,), edges) for n, edges in ((128, (4, 4, 8)), (360, (6, 6, 10)))),
         (near_cube, (13,), (1, 1, 13)),
     ],
 )
