@@ -92,7 +92,7 @@ add_short_form(numa, duration_s=1.0)
 
 
 class _Workers(Workload):
-    """The workload of the workers: the figure of membench, or the time slept without workers."""
+    """Reads the figure of membench or, if there are no workers, the time slept."""
 
     def read(self, text):
         """Return the time slept, or else the figure of membench."""

@@ -94,18 +94,17 @@ def third_party_base(cls: type) -> type | None:
 
 def shared_methods(base: type, mixin: type) -> list[str]:
     """Return the names of methods that a third-party check and the mixin both define."""
-    methods: set[str] = set()
-    names: set[str] = set()
+    mixin_methods: set[str] = set()
+    check_attributes: set[str] = set()
     for cls in mixin.__mro__:
         if cls.__module__.startswith(_OWN_MODULES):
-            methods |= {name for name, value in vars(cls).items() if callable(value)}
+            mixin_methods |= {name for name, value in vars(cls).items() if callable(value)}
     for cls in base.__mro__:
         if not issubclass(cls, mixin) and not cls.__module__.startswith(("reframe.", _OWN_MODULES)):
-            names |= set(vars(cls))
+            check_attributes |= set(vars(cls))
+    shared_names = mixin_methods & check_attributes
     added_by_python_or_reframe = ("__", internals.ATTRIBUTE_PREFIX)
-    return sorted(
-        name for name in methods & names if not name.startswith(added_by_python_or_reframe)
-    )
+    return sorted(name for name in shared_names if not name.startswith(added_by_python_or_reframe))
 
 
 def check_provenance(cls: type) -> dict[str, str]:
@@ -117,8 +116,8 @@ def check_provenance(cls: type) -> dict[str, str]:
 class OutputReader:
     """Reads the outputs of runs with the functions of their check.
 
-    It takes the check as it is after all hooks before the run, and keeps ReFrame from evaluating it
-    once more after the block.
+    It is made after all hooks before the run, and remembers the check as it is then. From then on,
+    ReFrame does not evaluate the check itself after the block.
     """
 
     def __init__(self, check: rfm.RegressionTest, mixin: type) -> None:
@@ -136,9 +135,9 @@ class OutputReader:
             for hook in type(check).pipeline_hooks().get(stage, [])
             if not hasattr(mixin, hook.__name__)
         ]
-        self._as_written = dict(vars(check))
+        self._remembered = dict(vars(check))
         try:
-            self.notes()
+            self.verification_notes()
         except FomError as error:
             raise ReframeError(f"{check.name}: {error}") from None
         self._take_over()
@@ -160,14 +159,14 @@ class OutputReader:
 
     @contextmanager
     def _as_job(self, out: Path, err: Path) -> Iterator[None]:
-        """Restore the check as it was written, with a run's output as its job's, for a while."""
+        """Within this context, the check is as remembered, and its job has a run's output."""
         check, job = self._check, self._check.job
         before = dict(vars(check))
         stage = Path(check.stagedir).resolve()
         # Relative paths, since some checks join them to the stage folder.
         outputs = (os.path.relpath(path.resolve(), stage) for path in (out, err))
         vars(check).clear()
-        vars(check).update(self._as_written)
+        vars(check).update(self._remembered)
         check.perf_variables = dict(check.perf_variables)
         try:
             with osext.change_dir(stage), internals.outputs_of_job(job, *outputs):
@@ -179,14 +178,14 @@ class OutputReader:
     def with_figure(self, sample: Sample, out: Path, err: Path) -> Sample:
         """Return the sample of an accepted run with its figure, or with why it has none."""
         try:
-            sample = replace(sample, notes=[*sample.notes, *self.notes()])
+            sample = replace(sample, notes=[*sample.notes, *self.verification_notes()])
             with self._as_job(out, err):
                 self._require_sane()
                 return replace(sample, fom=self._figure_of_merit())
         except (FomError, ReframeError) as error:
             return replace(sample, outcome="no_fom", reason=str(error))
 
-    def notes(self) -> list[str]:
+    def verification_notes(self) -> list[str]:
         """Return a note if the check does not verify its figures: if it accepts an empty output.
 
         Raises FomError if an empty output has a figure, since every run would have the same. Raises

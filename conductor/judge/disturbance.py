@@ -16,26 +16,30 @@ from records.units import distinguishable
 
 
 def exceeded_limits(
-    target: NodeConditions, node: NodeSeries, limits: AcceptanceLimits
+    conditions: NodeConditions, series: NodeSeries, limits: AcceptanceLimits
 ) -> Iterator[str]:
-    """Yield a line for each limit that the conditions on a target exceed."""
-    cpus, most_cpus = target.foreign_cpus, limits.foreign_cpus
+    """Yield a line for each limit that the conditions on a target exceed.
+
+    `series` has the readings on that target.
+    """
+    cpus, most_cpus = conditions.foreign_cpus, limits.foreign_cpus
     if cpus is not None and most_cpus is not None and cpus > most_cpus:
         used, allowed = distinguishable(cpus, most_cpus, 2, "f")
         yield (
-            f"{target.node}: foreign processes used {used} hardware threads"
-            f" (most: {node.busiest or 'unknown'}); allowed: {allowed}"
+            f"{conditions.node}: foreign processes used {used} hardware threads"
+            f" (most: {series.busiest or 'unknown'}); allowed: {allowed}"
         )
-    steal, most_steal = target.steal_share, limits.steal_share
+    steal, most_steal = conditions.steal_share, limits.steal_share
     if steal is not None and most_steal is not None and steal > most_steal:
         stolen, allowed = distinguishable(steal, most_steal, 1, "%")
         yield (
-            f"{target.node}: the hypervisor took {stolen} of the processor time; allowed: {allowed}"
+            f"{conditions.node}: the hypervisor took {stolen} of the processor time; allowed:"
+            f" {allowed}"
         )
-    drop, hz, usual_hz = limits.frequency_drop, target.frequency_hz, node.usual_hz
+    drop, hz, usual_hz = limits.frequency_drop, conditions.frequency_hz, series.usual_hz
     if drop is not None and hz and usual_hz and hz < (1 - drop) * usual_hz:
         yield (
-            f"{target.node}: its cores ran at {hz / 1e9:.2f} GHz, in the accepted runs of this"
+            f"{conditions.node}: its cores ran at {hz / 1e9:.2f} GHz, in the accepted runs of this"
             f" block at {usual_hz / 1e9:.2f} GHz; allowed: {drop:.0%} less"
         )
 

@@ -31,11 +31,11 @@ from reframe_tests.planning import CaseRequest, plan_of_block, treatments
 #: Placeholder in planned commands for the folder of a run that has no name yet.
 RUN_PLACEHOLDER = "$RUN"
 #: Time of a block without its runs, seconds: ReFrame starts and builds, and writers run alone.
-_BLOCK_S = 8.0
+_BLOCK_OVERHEAD_S = 8.0
 # Time from one run to the next without the application, seconds. All runs of a block have the
 # lead-in of its slowest writers (docs/method.md).
 #: Time that the conductor takes between two runs.
-_CONDUCTOR_S = 0.2
+_CONDUCTOR_BETWEEN_RUNS_S = 0.2
 #: The lead-in of a control, of short writes, and of held writers whose bytes are counted.
 _LEAD_IN_S = 0.7
 #: The time in which writers that cannot be held end and start again.
@@ -43,7 +43,7 @@ _RESTART_S = 1.1
 #: Lead-ins of continuous writers are a twentieth longer than computed.
 _LEAD_IN_MARGIN = 1.05
 #: Time to measure the writers alone for each further combination of rate and message, seconds.
-_ALONE_S = 4.0
+_ALONE_MEASUREMENT_S = 4.0
 
 #: Fields of a treatment in JSON.
 _TREATMENT_KEYS = ("name", "arm", "role", "baseline", "factors")
@@ -151,7 +151,7 @@ class Request:
         return Plan(self.campaign.name, self.machine.name, cores, planned_cases)
 
     def with_pairs_cap(self, pairs: int) -> Request:
-        """Return the request with this cap: a case ends after so many pairs, decided or not."""
+        """Return the request with another cap: a case ends after `pairs` pairs, decided or not."""
         capped = self.campaign.pairs.model_copy(update={"cap": pairs})
         return replace(self, campaign=self.campaign.model_copy(update={"pairs": capped}))
 
@@ -310,7 +310,10 @@ def _plan_case(request: Request, entry: Entry) -> Case:
 
 @cache  # the same for all cases of a campaign
 def block_sizes(pairs: Pairs, complete_pairs: int = 0) -> tuple[int, ...]:
-    """Return the pairs of each further block, up to the cap, of a case with `complete_pairs`."""
+    """Return the number of pairs of each block that may follow, up to the cap.
+
+    `complete_pairs` is the number of pairs that the case has already.
+    """
     sizes: list[int] = []
     while size := next_block_pairs(complete_pairs + sum(sizes), pairs, done=False):
         sizes.append(size)
@@ -347,12 +350,12 @@ def block_lengths_s(
         if planned and planned.queue_pairs is None and planned.devices
     }
     further_measurements = max(0, len(writes) - 1) + len(queue_pair_searches)
-    alone_s = _ALONE_S * further_measurements
+    alone_s = _ALONE_MEASUREMENT_S * further_measurements
     run_s = run_length_s(request, entry, case_treatments)
     length_s_by_size = {}
     for pairs in sizes:
         run_count = entry.warmups + pairs * len(case_treatments)
-        length_s_by_size[pairs] = _BLOCK_S + alone_s + run_count * run_s
+        length_s_by_size[pairs] = _BLOCK_OVERHEAD_S + alone_s + run_count * run_s
     return length_s_by_size
 
 
@@ -369,7 +372,7 @@ def run_length_s(request: Request, entry: Entry, case_treatments: Sequence[Treat
 def _lead_in_s(request: Request, entry: Entry, treatment: Treatment) -> float:
     """Return the time that the writers of a treatment need from one run to the next, seconds."""
     if treatment.role not in ("effect", "control"):
-        return _CONDUCTOR_S
+        return _CONDUCTOR_BETWEEN_RUNS_S
     if treatment.writes is None or ARMS[treatment.arm].writing != "continuous":
         return _LEAD_IN_S
     machine, injector = request.machine, INJECTORS[treatment.writes.injector]

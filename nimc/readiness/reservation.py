@@ -87,7 +87,10 @@ def shortcomings(
 
 
 def create(machine: Machine, minutes: int, nodes: str | None) -> Reservation:
-    """Create the reservation; MachineError with a command for the operator if Slurm refuses."""
+    """Create the reservation.
+
+    Raises MachineError, with a command for the operator, if Slurm refuses.
+    """
     client.run_or_advise(create_command(machine, minutes, nodes, user_name(os.geteuid())))
     current = client.find_reservation(name_of(machine))
     if current is None:
@@ -96,7 +99,10 @@ def create(machine: Machine, minutes: int, nodes: str | None) -> Reservation:
 
 
 def remove(machine: Machine) -> None:
-    """Remove the reservation; MachineError with a command for the operator if Slurm refuses."""
+    """Remove the reservation.
+
+    Raises MachineError, with a command for the operator, if Slurm refuses.
+    """
     client.run_or_advise(client.delete_reservation_command(name_of(machine)))
 
 
