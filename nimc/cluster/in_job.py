@@ -39,7 +39,7 @@ from records.files import make_named_folder, private_lock
 from records.groups import grouped
 from records.interrupts import Interrupts
 from records.kernel_text import read as read_text
-from records.machine import devices, fabrics
+from records.machine import devices, fabrics, host
 from records.machine.site import Machine
 from records.machine.site import load as load_machine
 from records.slurm import client, options, parse
@@ -53,6 +53,8 @@ _CHECK = Path(__file__).with_name("node_look_check.py")
 _NODE_REPORT = TypeAdapter(NodeReport)
 #: Memory that suffices for the buffers of several writers and an MPI, bytes.
 _SUFFICIENT_LOCKABLE_B = 2**30
+#: Least share of a node's memory in the site file that jobs should find: kernels keep some percent.
+_LEAST_MEMORY_SHARE = 0.9
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -365,6 +367,7 @@ def _node_findings(node: NodeReport, machine: Machine) -> Iterator[HostFinding]:
         "mount it with locks (Lustre: -o flock), or use another --results",
     )
     yield _interface_finding(node, machine)
+    yield from _facts_findings(node, machine)
     for finding in [*used_devices(node.host, machine), *hardware_limits(node.host)]:
         yield replace(finding, what=f"{finding.what} on nodes")
     yield from _counter_findings(node, machine)
@@ -375,6 +378,35 @@ def _node_findings(node: NodeReport, machine: Machine) -> Iterator[HostFinding]:
     fabric = fabrics.FABRICS.get(device.transport) if device else None
     fault, _, remedy = node.without_injector(machine.injector, fabric).partition(": ")
     yield required_finding(f"{machine.injector} on nodes", fault, "ready", remedy)
+
+
+def _facts_findings(node: NodeReport, machine: Machine) -> Iterator[HostFinding]:
+    """Yield how a node differs from `facts` in the site file, or, without them, from this host.
+
+    A job may have fewer cores than the node, if the file says so.
+    """
+    facts, found = machine.node_facts(), node.host
+    numa_nodes = host.nodes_with_cores(found.numa_nodes) or [0]
+    caches = (_mib(found.llc_total_b), _mib(facts.llc_b))
+    memory = (_mib(found.memory_b), _mib(facts.memory_b))
+    fewer_cores = facts.cores < found.cores and machine.facts is None
+    less_memory = found.memory_b < (facts.memory_b or 0) * _LEAST_MEMORY_SHARE
+    rows = [
+        ("cores", fewer_cores or facts.cores > found.cores, (found.cores, facts.cores)),
+        ("sockets", facts.sockets != found.sockets, (found.sockets, facts.sockets)),
+        ("NUMA nodes", facts.numa_nodes != numa_nodes, (numa_nodes, facts.numa_nodes)),
+        ("last-level caches", "unknown" not in caches and len({*caches}) > 1, caches),
+        ("memory", less_memory, memory),
+    ]
+    details = [f"{name}: {here}, not {stated}" for name, differs, (here, stated) in rows if differs]
+    if details:
+        source = "" if machine.facts else ", which has none and takes those of this host"
+        remedy = f"facts of site/{machine.name}.yaml{source}"
+        yield fault_finding("facts on nodes", ", ".join(details), remedy)
+
+
+def _mib(size_b: int | None) -> str:
+    return f"{size_b / 2**20:g} MiB" if size_b else "unknown"
 
 
 def _interface_finding(node: NodeReport, machine: Machine) -> HostFinding:

@@ -209,5 +209,5 @@ def _modules(environment: Mapping[str, str]) -> tuple[str, Sequence[str]]:
         if program := environment.get(variable):
             interpreter = [] if os.access(program, os.X_OK) else ["tclsh"]
             answer = ask([*interpreter, program, "bash", "--terse", "--default", "avail"])
-            return system, modules_in(answer.text)
+            return system, modules_in(answer.text) or ([] if answer.ok else [answer.reason])
     return "nomod", []

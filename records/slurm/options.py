@@ -151,14 +151,18 @@ REQUIREMENTS = {
     "SBATCH_GRES": ("gres", ""),
     "SBATCH_RESERVATION": ("reservation", ""),
 }
-#: Variables for options that ReFrame, or this project, writes into every job script.
+#: Such variables for options that ReFrame, or this project, writes into every job script, and for
+#: the hint that tasks have one thread of a core, which contradicts their number of CPUs there.
 _SCRIPT_VARIABLES = (
     "SBATCH_JOB_NAME",
     "SBATCH_OUTPUT",
     "SBATCH_ERROR",
     "SBATCH_TIMELIMIT",
     "SBATCH_REQUEUE",
+    "SBATCH_HINT",
 )
+#: The other variables of options that `access` may have: whole nodes, and their memory.
+_NODE_OPTIONS = {"SBATCH_EXCLUSIVE": ("exclusive", ""), "SBATCH_MEM_PER_NODE": ("mem", "")}
 #: A value that needs no quotes in a job script.
 _WORD = re.compile(r"[^\s\"'\\#]+")
 #: Options of the targets that the component of the origins has, too: `job_options` gives it two of
@@ -188,7 +192,7 @@ def remove_overriding_variables(
 
     `access` is that of ReFrame's partition. A variable for an option that it does not name stays.
     """
-    variables = {PARTITION_VARIABLE: ("partition", "p"), **REQUIREMENTS}
+    variables = {PARTITION_VARIABLE: ("partition", "p"), **REQUIREMENTS, **_NODE_OPTIONS}
     named = [name for name, option in variables.items() if option_values(access, *option)]
     for name in (*named, *_SCRIPT_VARIABLES):
         environment.pop(name, None)

@@ -32,9 +32,13 @@ from tests.records.machine.made import machine
 HETJOB = Origins(policy="hetjob", partition="io")
 
 
+#: Those of `made.node`.
+FACTS = {"cores": 64, "sockets": 2, "numa_nodes": 4, "llc": "512MiB", "memory": "256GiB"}
+
+
 def cluster_machine(**fields: Any) -> Machine:
     """Return a machine with a device and an interface; `fields`: others of its site file."""
-    return machine(**{"device": "mlx5_0", "interface": "hsn0", **fields})
+    return machine(**{"device": "mlx5_0", "interface": "hsn0", "facts": FACTS, **fields})
 
 
 def look_of(*nodes: NodeReport) -> JobLook:
@@ -51,6 +55,35 @@ def only_fault(job_look: JobLook) -> HostFinding:
     findings = in_job.job_findings(job_look, cluster_machine())
     (fault,) = (finding for finding in findings if finding.state != "ok")
     return fault
+
+
+@pytest.mark.parametrize(
+    ("facts", "detail"),
+    [
+        # Slurm may leave a job fewer cores, and kernels report less memory than there is.
+        (FACTS | {"cores": 48, "memory": "270GiB"}, None),
+        (FACTS | {"llc": None}, None),
+        # A job gets less memory than the site file says, as where it must ask for memory.
+        (FACTS | {"memory": "512GiB"}, "memory: 262144 MiB, not 524288 MiB"),
+        (
+            FACTS | {"cores": 128, "numa_nodes": 2, "sockets": 1},
+            "cores: 64, not 128, sockets: 2, not 1, NUMA nodes: [0, 1, 2, 3], not [0, 1]",
+        ),
+        (FACTS | {"llc": "256MiB"}, "last-level caches: 512 MiB, not 256 MiB"),
+    ],
+)
+def test_facts_of_the_site_file_that_nodes_do_not_have_are_named(facts, detail):
+    findings = findings_by_subject(look_of(node("n1", FAST)), cluster_machine(facts=facts))
+    row = findings.get("facts on nodes")
+    assert (row and (row.state, row.detail)) == (detail and ("limited", f"n1: {detail}"))
+
+
+def test_facts_of_a_login_node_are_not_those_of_other_nodes():
+    row = findings_by_subject(look_of(node("n1", FAST)), cluster_machine(facts=None))[
+        "facts on nodes"
+    ]
+    assert "cores: 64, not " in row.detail
+    assert row.remedy == "facts of site/box.yaml, which has none and takes those of this host"
 
 
 def test_nodes_that_have_everything():
