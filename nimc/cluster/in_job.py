@@ -385,15 +385,15 @@ def _facts_findings(node: NodeReport, machine: Machine) -> Iterator[HostFinding]
 
     A job may have fewer cores than the node, if the file says so.
     """
-    facts, found = machine.node_facts(), node.host
-    numa_nodes = host.nodes_with_cores(found.numa_nodes) or [0]
-    caches = (_mib(found.llc_total_b), _mib(facts.llc_b))
-    memory = (_mib(found.memory_b), _mib(facts.memory_b))
-    fewer_cores = facts.cores < found.cores and machine.facts is None
-    less_memory = found.memory_b < (facts.memory_b or 0) * _LEAST_MEMORY_SHARE
+    facts, hardware = machine.node_facts(), node.host
+    numa_nodes = host.nodes_with_cores(hardware.numa_nodes) or [0]
+    caches = (_mib(hardware.llc_total_b), _mib(facts.llc_b))
+    memory = (_mib(hardware.memory_b), _mib(facts.memory_b))
+    fewer_cores = facts.cores < hardware.cores and machine.facts is None
+    less_memory = hardware.memory_b < (facts.memory_b or 0) * _LEAST_MEMORY_SHARE
     rows = [
-        ("cores", fewer_cores or facts.cores > found.cores, (found.cores, facts.cores)),
-        ("sockets", facts.sockets != found.sockets, (found.sockets, facts.sockets)),
+        ("cores", fewer_cores or facts.cores > hardware.cores, (hardware.cores, facts.cores)),
+        ("sockets", facts.sockets != hardware.sockets, (hardware.sockets, facts.sockets)),
         ("NUMA nodes", facts.numa_nodes != numa_nodes, (numa_nodes, facts.numa_nodes)),
         ("last-level caches", "unknown" not in caches and len({*caches}) > 1, caches),
         ("memory", less_memory, memory),

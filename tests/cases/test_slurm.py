@@ -215,7 +215,8 @@ CASES = [
         "options of the configuration hold against the user's shell",
         without_overriding,
         ["SBATCH_RESERVATION", "SBATCH_CLUSTERS"],
-        "-p cpu --acco=x -q long -C hdr --gres=gpu:1 --mem=0 --exclusive\nSBATCH_PARTITION SBATCH_ACCOUNT SBATCH_QOS"
+        "-p cpu --acco=x -q long -C hdr --gres=gpu:1 --mem=0 --exclusive\n"
+        "SBATCH_PARTITION SBATCH_ACCOUNT SBATCH_QOS"
         " SBATCH_CONSTRAINT SBATCH_GRES SBATCH_RESERVATION SBATCH_TIMELIMIT SBATCH_OUTPUT"
         " SBATCH_EXCLUSIVE SBATCH_MEM_PER_NODE SBATCH_HINT SBATCH_CLUSTERS",
     ),
