@@ -3,7 +3,7 @@
 A run may have a million samples, and more text than fits into memory. Therefore:
 
 - Files are read in pieces of a few MiB: memory grows with the columns, not with the text.
-- Pieces are parsed in parallel, by few threads, since each takes a multiple of its text.
+- Pieces are parsed in parallel, by few threads, since each needs several times its size.
 - Nested records are read as text and decoded by their types, which is four times as fast.
 - Columns of nulls, often a third, share one block of memory per type.
 - Names with few values are categorical: each is stored once.
@@ -284,7 +284,7 @@ def _parsed_piece(piece: _Piece) -> tuple[pl.DataFrame, ...]:
 def _flatten(raw: pl.DataFrame, first_row: int) -> tuple[pl.DataFrame, pl.DataFrame, pl.DataFrame]:
     """The samples, with columns of sums and extremes; their writers; their conditions."""
     outcome = pl.col("outcome").replace("kept", "accepted")  # schema 6 says `kept`
-    columns = raw.with_columns(
+    decoded = raw.with_columns(
         outcome,
         *(
             pl.col(name).str.json_decode(type_)
@@ -292,13 +292,13 @@ def _flatten(raw: pl.DataFrame, first_row: int) -> tuple[pl.DataFrame, pl.DataFr
             if raw.schema[name] == _TEXT_TYPE
         ),
     ).with_row_index("row", first_row)
-    writers, nodes = (_exploded(columns, name) for name in ("writers", "conditions"))
+    writers, nodes = (_exploded(decoded, name) for name in ("writers", "conditions"))
     # Each figure is that of the node on which it is worst.
     worst_conditions = nodes.group_by("row", maintain_order=True).agg(
         pl.col("foreign_cpus", "steal_share").max(), pl.col("frequency_hz").min()
     )
     timetable = pl.col("timetable").struct
-    flat = columns.drop("writers", "conditions").with_columns(
+    flat = decoded.drop("writers", "conditions").with_columns(
         pl.col("factors").fill_null("{}").cast(_NAME_TYPE),
         pl.col(name for name in _NAME_COLUMNS if name != "factors").cast(_NAME_TYPE),
         pl.col("nodes", "origin_nodes").list.join(",").cast(_NAME_TYPE),

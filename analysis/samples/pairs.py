@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 
     from analysis.statistics.aligned_ranks import Values
 
-_PAIR = ["case", "block", "pair"]
+_PAIR_COLUMNS = ["case", "block", "pair"]
 _STATUS = pl.Enum(["counts", "warm-up", "rejected"])
 _FIGURES = ["fom_better", "off", "on", "ratio", "repeated", "off_after", "repeated_after"]
 _RATES = ["writer_rate_alone_b_s", "writer_rate_b_s"]
@@ -63,8 +63,12 @@ def counted_runs(judged: pl.LazyFrame, *columns: str) -> pl.DataFrame:
     If a run was repeated, its last attempt that counts is used. `judged` is what `judge_samples`
     returns.
     """
-    runs = judged.filter(pl.col("status") == "counts").select(*_PAIR, "arm", *columns).collect()
-    return runs.unique([*_PAIR, "arm"], keep="last", maintain_order=True)
+    runs = (
+        judged.filter(pl.col("status") == "counts")
+        .select(*_PAIR_COLUMNS, "arm", *columns)
+        .collect()
+    )
+    return runs.unique([*_PAIR_COLUMNS, "arm"], keep="last", maintain_order=True)
 
 
 def treatment_rows(rows: pl.DataFrame, case: str, *arms: str) -> pl.DataFrame:
@@ -126,9 +130,9 @@ def _pairs(judged: pl.LazyFrame) -> pl.DataFrame:
     counted = counted_runs(
         ordered, "role", "baseline", "start_s", "fom", "fom_better", "after_writes", *_RATES
     )
-    group = [*_PAIR, "baseline"]
+    pair_and_baseline = [*_PAIR_COLUMNS, "baseline"]
     baseline_runs = counted.select(
-        *_PAIR, pl.col("arm").alias("baseline"), off="fom", off_after="after_writes"
+        *_PAIR_COLUMNS, pl.col("arm").alias("baseline"), off="fom", off_after="after_writes"
     )
     off, on = pl.col("off"), pl.col("on")
     is_repetition = pl.col("role") == "floor"
@@ -136,18 +140,18 @@ def _pairs(judged: pl.LazyFrame) -> pl.DataFrame:
     pairs = (
         counted.filter(pl.col("baseline").is_not_null())
         .rename({"fom": "on"})
-        .join(baseline_runs, on=group, maintain_order="left")
+        .join(baseline_runs, on=pair_and_baseline, maintain_order="left")
         .with_columns(ratio=pl.when(higher_is_better).then(off / on).otherwise(on / off))
     )
     repetitions = (
         pairs.filter(is_repetition)
-        .select(*group, repeated="ratio", repeated_after="after_writes")
-        .unique(group, keep="first")
+        .select(*pair_and_baseline, repeated="ratio", repeated_after="after_writes")
+        .unique(pair_and_baseline, keep="first")
     )
     return (
-        pairs.join(repetitions, on=group, how="left", maintain_order="left")
+        pairs.join(repetitions, on=pair_and_baseline, how="left", maintain_order="left")
         .with_columns(pl.when(~is_repetition).then(pl.col("repeated", "repeated_after")))
-        .select(*_PAIR, "arm", "baseline", "start_s", *_FIGURES, *_RATES)
+        .select(*_PAIR_COLUMNS, "arm", "baseline", "start_s", *_FIGURES, *_RATES)
     )
 
 
@@ -162,7 +166,7 @@ def first_attempts(judged: pl.DataFrame) -> pl.DataFrame:
     if cases.is_empty():
         return judged.clear()
     runs = judged.filter(has_fom & pl.col("case").is_in(cases.implode()))
-    first = runs.unique([*_PAIR, "arm"], keep="first", maintain_order=True)
+    first = runs.unique([*_PAIR_COLUMNS, "arm"], keep="first", maintain_order=True)
     return first.with_columns(status=pl.lit("counts"))
 
 

@@ -22,7 +22,7 @@ from records.programs import ask
 from records.sample import Direction
 from records.slurm import options
 
-FOLDER = Path(__file__).parents[1] / "mpi_put"
+SOURCE_FOLDER = Path(__file__).parents[1] / "mpi_put"
 #: Open MPI binds no process, since the agent chooses where processes run. If HWLOC_XMLFILE is set,
 #: even to nothing, MPICH's launcher does not write the host's topology to a file in /tmp, which
 #: would stay there if the launcher is killed.
@@ -44,8 +44,8 @@ _FOLDER_VARIABLES = (
     "OMPI_MCA_osc_sm_backing_directory",
 )
 #: Launcher -> its options for both ranks on one host, and for one rank on each of two hosts.
-_ONE_HOST = {options.SRUN: options.RANKS_ON_ONE, "mpiexec": "-n 2"}
-_TWO_HOSTS = {options.SRUN: options.RANKS_ON_TWO, "mpiexec": "-n 2 -host {target},{origin}"}
+_ONE_HOST_OPTIONS = {options.SRUN: options.RANKS_ON_ONE, "mpiexec": "-n 2"}
+_TWO_HOSTS_OPTIONS = {options.SRUN: options.RANKS_ON_TWO, "mpiexec": "-n 2 -host {target},{origin}"}
 
 #: Direction -> the program's options.
 _OPTIONS: dict[Direction, list[str]] = {
@@ -140,11 +140,11 @@ class MpiPut(Injector):
         launcher = shlex.split(launcher_of(program_path()))
         kind = _launcher_kind(launcher)
         if not _has_two_hosts(writer):
-            rank_options = _ONE_HOST[kind]
+            rank_options = _ONE_HOST_OPTIONS[kind]
         elif kind == options.SRUN and "SLURM_HET_SIZE" in os.environ:
             rank_options = options.RANKS_ON_COMPONENTS
         else:
-            rank_options = _TWO_HOSTS[kind]
+            rank_options = _TWO_HOSTS_OPTIONS[kind]
         rank_options = rank_options.format(target=writer.target, origin=writer.origin)
         # A colon separates the options of two groups of ranks. Each group has its own command.
         first_options, *other_options = rank_options.split(":")
@@ -168,7 +168,7 @@ class MpiPut(Injector):
         if _has_two_hosts(writer):
             variables: dict[str, str] = {}
             if writer.device:
-                # If no variable can choose the device, MPI chooses it. Its choice is counted.
+                # If no variable can choose the device, MPI chooses one, and its bytes are counted.
                 with suppress(ValueError):
                     variables = devices.mpi_variables(writer.device)
             return LAUNCHER_VARIABLES | variables
@@ -189,11 +189,11 @@ class MpiPut(Injector):
     def why_missing(self, device: str | None = None) -> str | None:
         """Return a message if program or launcher is missing, with how to make it; else None."""
         if not shutil.which(program_path()):
-            return f"mpi_put is missing: 'make -C {FOLDER}', with an MPI's mpicc on PATH"
+            return f"mpi_put is missing: 'make -C {SOURCE_FOLDER}', with an MPI's mpicc on PATH"
         launcher = launcher_of(program_path()) or "a launcher"
         if shutil.which(shlex.split(launcher)[0]):
             return None
-        return f"{launcher} of mpi_put is missing: 'make -B -C {FOLDER} LAUNCHER=...'"
+        return f"{launcher} of mpi_put is missing: 'make -B -C {SOURCE_FOLDER} LAUNCHER=...'"
 
     def doubt(self) -> str | None:
         """Return a warning that the launcher may not reach all nodes of a job; None for srun.
@@ -203,8 +203,8 @@ class MpiPut(Injector):
         launcher = launcher_of(program_path()) if shutil.which(program_path()) else ""
         if not launcher or _launcher_kind(shlex.split(launcher)) == options.SRUN:
             return None
-        make = f"make -B -C {FOLDER} LAUNCHER='{options.srun_launcher('...')}'"
-        return f"{launcher} of mpi_put may not reach a job's other nodes: {make}"
+        make_command = f"make -B -C {SOURCE_FOLDER} LAUNCHER='{options.srun_launcher('...')}'"
+        return f"{launcher} of mpi_put may not reach a job's other nodes: {make_command}"
 
 
 def _has_two_hosts(writer: Writer) -> bool:
@@ -213,7 +213,7 @@ def _has_two_hosts(writer: Writer) -> bool:
 
 def program_path() -> str:
     """Return the path of `mpi_put` on PATH, else in the folder in which it is made."""
-    return shutil.which("mpi_put") or str(FOLDER / "mpi_put")
+    return shutil.which("mpi_put") or str(SOURCE_FOLDER / "mpi_put")
 
 
 def _launcher_kind(launcher: list[str]) -> str:

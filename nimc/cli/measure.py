@@ -8,6 +8,7 @@ import os
 import re
 import shlex
 from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -43,8 +44,8 @@ _OPTIONS: dict[yaml_file.Keys, str] = {
     ("workloads", 0, "set", "ranks_per_node"): "--ranks",
     ("workloads", 0, "set", "repeat"): "--repeat",
 }
-#: Options that are not stored with a run: the command that resumes it adds them, or omits them.
-_NOT_STORED = (
+#: Options that are not stored with a run. `nimc` adds those that a printed command to resume needs.
+_UNSTORED_OPTIONS = (
     "--machine",
     "--results",
     "--pairs",
@@ -55,6 +56,24 @@ _NOT_STORED = (
     "-v",
     "--verbose",
 )
+
+
+@dataclass(frozen=True, kw_only=True)
+class Measurement:
+    """The values of the options that decide what is measured."""
+
+    nodes: int
+    #: None: one process, started without the MPI launcher.
+    ranks: int | None
+    rate: str
+    #: Regular expression of the figure; empty: the time of the program.
+    figure: str
+    unit: str | None
+    #: True if higher figures are better; None: the unit decides.
+    higher: bool | None
+    worst: bool
+    repeat: int
+    busy: bool
 
 
 @click.command(context_settings={"allow_interspersed_args": False})
@@ -119,22 +138,22 @@ def measure_command(
     PROGRAM is started in the current folder, without a shell, and reads nothing: its standard input
     is /dev/null. It must end by itself, with exit status 0. What it prints is kept.
     """
-    if not option_values["figure"]:
+    measurement = Measurement(**option_values)
+    if not measurement.figure:
         options.reject_without("--figure", "--unit", "--higher", "--lower", "--worst")
-    request = request_of(campaign_of(program, **option_values), machine)
+    request = request_of(campaign_of(program, measurement), machine)
     _require_program(program[0], in_job=request.slurm)
-    words = options.words_given(*_NOT_STORED)
+    words = options.words_given(*_UNSTORED_OPTIONS)
     call = Call(("measure",), words, ("--", *program), Path.cwd())
     return run_and_report(
         request, call, results, progress, fresh=fresh, pairs=pairs, reword=reworded
     )
 
 
-def campaign_of(program: Sequence[str], **option_values: Any) -> yaml_file.YamlDocument:
+def campaign_of(program: Sequence[str], measurement: Measurement) -> yaml_file.YamlDocument:
     """Return the campaign of one case that measures a command. Raises InputError."""
-    nodes, ranks = option_values["nodes"], option_values["ranks"]
-    if nodes > 1 and not ranks:
-        raise InputError(f"--nodes: {nodes} found; allowed: 1, or with --ranks")
+    if measurement.nodes > 1 and not measurement.ranks:
+        raise InputError(f"--nodes: {measurement.nodes} found; allowed: 1, or with --ranks")
     command_line = shlex.join(program)
     try:
         command_line.encode()
@@ -142,17 +161,17 @@ def campaign_of(program: Sequence[str], **option_values: Any) -> yaml_file.YamlD
         raise InputError("PROGRAM: not UTF-8 text; allowed: words of UTF-8") from None
     settings = {
         "command": command_line,
-        **_figure_settings(option_values),
-        **_layout_settings(option_values),
+        **_figure_settings(measurement),
+        **_layout_settings(measurement),
     }
     name = _case_name(program[0], settings)
     campaign: dict[str, Any] = {
         "name": name,
         "title": command_line,
         "workloads": [{"check": COMMAND_CHECK, "case": name, "set": settings, "expect": "5s"}],
-        **_rate_keys(option_values["rate"]),
+        **_rate_keys(measurement.rate),
     }
-    if option_values["busy"]:
+    if measurement.busy:
         campaign["verify"] = dict.fromkeys(_HOST_LIMITS)
     text = yaml.safe_dump(campaign, sort_keys=False, allow_unicode=True)
     document = yaml_file.parse(text, Path("measure"))
@@ -171,15 +190,15 @@ def _rate_keys(rate: str) -> dict[str, Any]:
     return {"factors": {"rate": [rate]}}
 
 
-def _layout_settings(option_values: Mapping[str, Any]) -> dict[str, int]:
+def _layout_settings(measurement: Measurement) -> dict[str, int]:
     """Return the check's variables for nodes, ranks and repetitions; none for a default."""
     settings = {}
-    if option_values["nodes"] > 1:
-        settings["nodes"] = option_values["nodes"]
-    if option_values["ranks"] is not None:
-        settings["ranks_per_node"] = option_values["ranks"]
-    if option_values["repeat"] > 1:
-        settings["repeat"] = option_values["repeat"]
+    if measurement.nodes > 1:
+        settings["nodes"] = measurement.nodes
+    if measurement.ranks is not None:
+        settings["ranks_per_node"] = measurement.ranks
+    if measurement.repeat > 1:
+        settings["repeat"] = measurement.repeat
     return settings
 
 
@@ -194,11 +213,11 @@ def _case_name(program: str, settings: Mapping[str, Any]) -> str:
     return f"{safe_name[:_MAX_PROGRAM_NAME_LENGTH] or COMMAND_CHECK}-{digest[:6]}"
 
 
-def _figure_settings(option_values: Mapping[str, Any]) -> dict[str, str]:
+def _figure_settings(measurement: Measurement) -> dict[str, str]:
     """Return the check's variables for the figure of merit. Raises InputError."""
-    pattern = option_values["figure"]
-    unit = option_values["unit"]
-    is_higher_better = option_values["higher"]
+    pattern = measurement.figure
+    unit = measurement.unit
+    is_higher_better = measurement.higher
     if not pattern:
         return {}
     try:
@@ -218,7 +237,7 @@ def _figure_settings(option_values: Mapping[str, Any]) -> dict[str, str]:
             )
     better = "higher" if is_higher_better else "lower"
     settings = {"figure": pattern, "unit": unit or "1", "better": better}
-    if option_values["worst"]:
+    if measurement.worst:
         settings["which"] = "worst"
     return settings
 

@@ -84,9 +84,11 @@ def _run_options(function: Any) -> Any:
 @_run_options
 @output_option("File for the model.")
 @prints_answer()
-def fit_command(sweep_file: Path, output: Path | None, **run_options: Any) -> Answer:
+def fit_command(
+    sweep_file: Path, output: Path | None, comm_node: int | None, kernel: str | None
+) -> Answer:
     """Fit a model to a sweep (JSON, or a run)."""
-    model = calibrate(_load_sweep(sweep_file, **run_options)).model
+    model = calibrate(_load_sweep(sweep_file, comm_node, kernel)).model
     if output is not None:
         replace_text(output, json_file_text(model.as_dict()))
     return Answer(model.as_dict(), _in_80_columns(page.fit_parts(model)), schema=4)
@@ -99,26 +101,30 @@ def fit_command(sweep_file: Path, output: Path | None, **run_options: Any) -> An
 @model_option
 @prints_answer()
 def evaluate_command(
-    sweep_file: Path, platform: str | None, model_path: Path | None, **run_options: Any
+    sweep_file: Path,
+    platform: str | None,
+    model_path: Path | None,
+    comm_node: int | None,
+    kernel: str | None,
 ) -> Answer:
     """Print a model's errors on a sweep; without a model, one is fitted and cross-validated."""
-    measured = _load_sweep(sweep_file, **run_options)
-    notes = measured.notes
+    measured_sweep = _load_sweep(sweep_file, comm_node, kernel)
+    notes = measured_sweep.notes
     if platform is not None or model_path is not None:
         model = load_model(platform, model_path)
-        errors = {"given model": evaluate(model, measured)}
+        errors = {"given model": evaluate(model, measured_sweep)}
         if platform is not None:
             errors["published, Table 2"] = Errors(**published_errors(platform))
     else:
-        fitted = calibrate(measured)
+        fitted = calibrate(measured_sweep)
         model, notes = fitted.model, fitted.model.notes
-        errors = {"fitted": evaluate(model, measured)}
+        errors = {"fitted": evaluate(model, measured_sweep)}
         errors["cores held out"] = percentage_errors(fitted.held_out_cores)
         if fitted.held_out_placements.height:
             errors["placements held out"] = percentage_errors(fitted.held_out_placements)
-    placement_errors = errors_by_placement(model, measured)
+    placement_errors = errors_by_placement(model, measured_sweep)
     document = {
-        "sweep": measured.name,
+        "sweep": measured_sweep.name,
         "notes": notes,
         "errors": {name: row.as_dict() for name, row in errors.items()},
         "placements": [asdict(row) for row in placement_errors],
@@ -146,15 +152,18 @@ def advise_command(
     cores: int | None,
     comp_node: int | None,
     sweep_file: Path | None,
-    **run_options: Any,
+    comm_node: int | None,
+    kernel: str | None,
 ) -> Answer:
     """Say where to put data and buffers, and with how many cores both sides lose."""
     if sweep_file is None:
         reject_without("--sweep", "--kernel", "--comm-node")
     model = load_model(platform, model_path)
-    measured = [] if sweep_file is None else _load_sweep(sweep_file, **run_options).placements()
+    measured_placements: list[tuple[int, int]] = []
+    if sweep_file is not None:
+        measured_placements = _load_sweep(sweep_file, comm_node, kernel).placements()
     cores = model.cores if cores is None else cores
-    rows = placement_advice.advise(model, cores, comp_node, measured)
+    rows = placement_advice.advise(model, cores, comp_node, measured_placements)
     sentences = placement_advice.sentences(model, cores, rows)
     document = {
         "model": model.name,
@@ -216,14 +225,15 @@ def plot_command(
     model_path: Path | None,
     sweep_file: Path | None,
     output: Path,
-    **run_options: Any,
+    comm_node: int | None,
+    kernel: str | None,
 ) -> None:
     """Write a page with stacked bandwidths, a grid of placements, parameters and errors."""
     if sweep_file is None:
         reject_without("--sweep", "--kernel", "--comm-node")
     model = load_model(platform, model_path)
-    measured = None if sweep_file is None else _load_sweep(sweep_file, **run_options)
-    replace_text(output, page.render(model, measured))
+    measured_sweep = None if sweep_file is None else _load_sweep(sweep_file, comm_node, kernel)
+    replace_text(output, page.render(model, measured_sweep))
     click.echo(str(output))
 
 
@@ -236,7 +246,7 @@ def load_model(platform: str | None, model_path: Path | None) -> Model:
     raise InputError("give --platform NAME or --model FILE (one of them)")
 
 
-def _load_sweep(path: Path, *, comm_node: int | None, kernel: str | None) -> Sweep:
+def _load_sweep(path: Path, comm_node: int | None, kernel: str | None) -> Sweep:
     """Load the sweep from a file, or from the samples of a run."""
     if path.is_dir():
         require_sound(path)

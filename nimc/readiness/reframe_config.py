@@ -208,19 +208,21 @@ def partition_environments(
     for partition in partitions:
         partition_name = str(partition.get("name"))
         for name in partition.get("environs", []):
-            for environ in _defined(settings.environs, str(name), system, partition_name):
-                variables = [*partition.get("env_vars", []), *environ.get("env_vars", [])]
-                environments.append(
-                    PartitionEnvironment(
-                        partition=partition_name,
-                        environment=str(name),
-                        features=frozenset(map(str, environ.get("features", []))),
-                        compiler=str(environ.get("cc", "cc")),
-                        modules=(*_modules(partition), *_modules(environ)),
-                        launcher=str(partition.get("launcher", "local")),
-                        variables=tuple((str(variable), value) for variable, value in variables),
-                    )
+            environ = _environ_named(str(name), settings.environs, system, partition_name)
+            if environ is None:
+                continue
+            variables = [*partition.get("env_vars", []), *environ.get("env_vars", [])]
+            environments.append(
+                PartitionEnvironment(
+                    partition=partition_name,
+                    environment=str(name),
+                    features=frozenset(map(str, environ.get("features", []))),
+                    compiler=str(environ.get("cc", "cc")),
+                    modules=(*_modules(partition), *_modules(environ)),
+                    launcher=str(partition.get("launcher", "local")),
+                    variables=tuple((str(variable), value) for variable, value in variables),
                 )
+            )
     return environments
 
 
@@ -246,15 +248,15 @@ def needs_in_words(check: CheckVariables) -> str:
     return " and ".join(parts)
 
 
-def _defined(
-    environs: Sequence[Mapping[str, Any]], name: str, system: str, partition: str
-) -> Iterator[Mapping[str, Any]]:
-    """Yield the environment of that name with the most specific target, if there is one."""
+def _environ_named(
+    name: str, environs: Sequence[Mapping[str, Any]], system: str, partition: str
+) -> Mapping[str, Any] | None:
+    """Return the environment of that name with the most specific target; None if there is none."""
     for target in (f"{system}:{partition}", system, "*"):
         for environ in environs:
             if environ.get("name") == name and target in environ.get("target_systems", ["*"]):
-                yield environ
-                return
+                return environ
+    return None
 
 
 def _modules(source: Mapping[str, Any]) -> Iterator[str]:

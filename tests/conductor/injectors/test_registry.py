@@ -76,7 +76,7 @@ def test_a_rate_is_asked_of_injectors_that_can_hold_it():
 )
 def test_a_missing_program_is_named(monkeypatch, name, program):
     monkeypatch.setenv("PATH", "/nowhere")
-    monkeypatch.setattr("conductor.injectors.mpi_put.FOLDER", Path("/nowhere"))
+    monkeypatch.setattr("conductor.injectors.mpi_put.SOURCE_FOLDER", Path("/nowhere"))
     assert injectors.INJECTORS[name].why_missing().startswith(f"{program} is missing: ")
 
 

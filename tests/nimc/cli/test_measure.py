@@ -12,7 +12,7 @@ import pytest
 import yaml
 
 from conductor.block.conductor import ADVICE
-from nimc.cli.measure import campaign_of
+from nimc.cli.measure import Measurement, campaign_of
 from records.calls import RunCommands, load_call
 from records.checkout import ROOT
 from records.commands import Shell
@@ -38,7 +38,7 @@ REQUEST = {
 
 def campaign(*program: str, **options: object) -> dict[str, object]:
     """What a command stands for, as its text has it."""
-    text = campaign_of(program, **{**REQUEST, **options}).text
+    text = campaign_of(program, Measurement(**{**REQUEST, **options})).text
     read: dict[str, object] = yaml.safe_load(text)
     return read
 
@@ -132,7 +132,7 @@ def test_a_wrong_option_is_named(command: Command, words: str, says: str) -> Non
 
 def test_words_that_are_no_text_are_refused() -> None:
     with pytest.raises(InputError, match="not UTF-8 text"):
-        campaign_of(["x", "\udcff"], **REQUEST)
+        campaign_of(["x", "\udcff"], Measurement(**REQUEST))
 
 
 def measured(

@@ -157,7 +157,7 @@ def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     monkeypatch.setenv("PATH", str(programs))
     monkeypatch.setenv("NIMC_REFRAME", str(reframe))
     monkeypatch.setenv("NIMC_SPACK_DIR", str(tmp_path / "spack"))
-    monkeypatch.setattr("conductor.injectors.mpi_put.FOLDER", tmp_path)
+    monkeypatch.setattr("conductor.injectors.mpi_put.SOURCE_FOLDER", tmp_path)
     monkeypatch.setattr("records.processes.become_subreaper", lambda: None)
     # Nothing of another host is remembered.
     monkeypatch.setattr("reframe_tests.factors.why_missing", why_missing.__wrapped__)
