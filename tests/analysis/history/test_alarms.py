@@ -73,6 +73,40 @@ def test_a_loss_of_one_series_is_found_in_six_nights_and_once(loss: float) -> No
     assert change.first_night == AT
 
 
+@pytest.mark.parametrize(("series", "columns"), [(6, {None}), (5, {0, 1, 2, 3, 4})])
+def test_six_series_show_what_they_have_in_common(series: int, columns: set[int | None]) -> None:
+    values = planted(0.05, series=slice(None), seed=2)[:, :series]
+    assert {change.column for change in changes(values)} == columns
+
+
+def test_a_reference_has_twenty_nights_or_more() -> None:
+    values = noise()[: MIN_NIGHTS_BEFORE + 1]
+    watch = AlarmWatch(values)
+    watch.judge_all()
+    distance = values[-1, 3] - np.median(values[:-1, 3])
+    assert watch.series[3].distances[-1] == pytest.approx(distance)
+
+
+def test_what_is_usual_is_what_the_last_two_hundred_nights_show() -> None:
+    """First nights, which scatter three times more and in other ways, have no part in it.
+
+    Each night is compared with the 30 before. The spread is that of 200 nights, the share of the
+    common part that of 200 nights with known spreads, and the usual distance that of 200 means of
+    six to twelve nights with known shares.
+    """
+    needed = 30 + 3 * 200 + 2 * RECENT_NIGHTS
+    rng = np.random.default_rng(1)
+    shared, own = (rng.standard_normal((needed + 103, columns)) for columns in (1, SERIES))
+    # Successive nights are alike, so that means lie further from zero than at least.
+    values = 0.01 * (shared[3:] + (own[:-3] + own[1:-2] + own[2:-1] + own[3:]) / 2)
+    values[:100] += 0.03 * rng.standard_normal((100, SERIES))
+    usual = []
+    for watch in (AlarmWatch(values), AlarmWatch(values[100:])):
+        assert watch.judge_all() == []
+        usual.append([(series.spread, series.usual_distance) for series in watch.series])
+    assert usual[0] == usual[1]
+
+
 def test_what_series_share_every_night_is_no_loss_of_theirs() -> None:
     """Nights scatter by 1 % together and by 0.5 % alone; three are 5 % bad for all series."""
     together = 0.01 * np.random.default_rng(3).standard_normal((NIGHTS, 1))
@@ -130,6 +164,16 @@ def test_an_alarm_says_what_is_worse_since_when_and_by_how_much() -> None:
     assert alarm.case != COMMON_PART_CASE
 
 
+def test_the_ratio_is_that_of_medians_also_of_an_odd_number_of_nights() -> None:
+    """Of the 30 nights before, one was not measured: the 15th of 29 is their median."""
+    results, night_table = nights(*[1.1] * RECENT_NIGHTS)
+    usual = np.exp(0.01 * np.random.default_rng(2).standard_normal(60))[30:]
+    is_lost = (pl.col("run") == "night-45") & (pl.col("arm") == "off")
+    (alarm,) = survey(night_table.filter(~is_lost), results).alarms
+    assert alarm.ratio == pytest.approx(1.1 / sorted(np.delete(usual, 15))[14])
+    assert alarm.ratio_now == alarm.ratio
+
+
 def test_an_alarm_ends_when_nights_are_back_or_the_level_is_usual() -> None:
     (back,) = alarms(*[1.1] * RECENT_NIGHTS, *[1.0] * RECENT_NIGHTS)
     assert not back.open
@@ -172,6 +216,7 @@ def test_a_baseline_below_its_reference_is_open_until_it_is_measured_again() -> 
 def test_a_series_says_its_level_and_the_loss_that_it_would_show() -> None:
     results, night_table = nights()
     (off,) = (series for series in survey(night_table, results).watched if series.arm == "off")
+    assert (off.machine, off.key) == ("m", ("nightly", "melt", "off", "fom"))
     assert (off.nights, off.unit) == (60, "s")
     assert off.level == pytest.approx(12.5, rel=0.01)
     assert off.spread == pytest.approx(0.01, rel=0.5)
