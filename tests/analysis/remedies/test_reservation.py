@@ -94,9 +94,10 @@ def test_levels_in_jobs_of_their_own_are_unpaired(tmp_path: Path) -> None:
     assert (row["paired"], row["n"]) == (False, 3)
     assert row["price"] == pytest.approx(1.1 if ahead else 1 / 1.1, rel=0.005)
     assert row["gain"] == pytest.approx((2 / 1.21) ** (1 if ahead else -1), rel=0.005)
+    assert 0 < row["p"] < 0.001
     # One allocation a side gives no interval.
     (row,) = rows_of(tmp_path / "one", [*samples(base, pairs=6), *samples(with_, pairs=6)])
-    assert (row["price"], row["gain"], row["net"]) == (None, None, None)
+    assert (row["price"], row["gain"], row["net"], row["p"]) == (None, None, None, None)
 
 
 @pytest.mark.parametrize("odd", [0, 1])

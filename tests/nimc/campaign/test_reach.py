@@ -203,14 +203,25 @@ def test_the_spread_is_that_of_the_last_run_that_repeats_its_baseline(tmp_path):
     )
     write_run(tmp_path / "old", samples(aa_case, pairs=400, seed=1), header(started_s=1.0))
     bare = Case(name="melt", unit="s", better="lower", base=10.0, effects={"on": 1.5})
-    write_run(tmp_path / "new", samples(bare, pairs=6, seed=2), header(started_s=2.0))
+    new_samples = samples(bare, blocks=2, pairs=6, seed=2)
+    write_run(tmp_path / "new", new_samples, header(started_s=2.0))
     spreads = last_spreads(tmp_path, header().machine)
     assert spreads.run == str(tmp_path / "old")
+    assert spreads.variation is not None, "the last run has two allocations"
     assert (
         spreads.spread_of("melt") == spreads.spread_of("another") == pytest.approx(0.02, rel=0.15)
     )
     assert last_spreads(tmp_path, "another").spread_of("melt") == 0.01
     assert last_spreads(tmp_path / "none", "m") == Spreads()
+
+
+def test_a_case_without_writes_has_no_verdict(tmp_path):
+    file = tmp_path / "c.yaml"
+    for arms, cases in (("off, aa", []), ("off, on, aa", ["stream"])):
+        file.write_text(f"name: c\nworkloads: [{{check: stream, expect: 5s}}]\narms: [{arms}]\n")
+        request = load_request(file, "localhost")
+        reaches = reaches_of(request.plan(), request.campaign, Spreads())
+        assert [reach.case for reach in reaches] == cases
 
 
 @pytest.mark.usefixtures("every_case_feasible")
