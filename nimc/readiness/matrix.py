@@ -22,7 +22,7 @@ from records.errors import MachineError, NimcError
 from records.groups import grouped
 from records.machine.program import ModuleLoad, load_modules, search_path
 from records.slurm.client import ask_nodes, lists_nodes
-from records.slurm.options import SCHEDULERS, named_partition
+from records.slurm.options import SCHEDULERS, named_partition, option_values
 from records.slurm.parse_nodes import SlurmNode
 from records.text import first_names
 from records.units import plural
@@ -242,8 +242,22 @@ def _slurm_nodes(
     """Return the nodes of a partition, and Slurm's name of it; None for what is unknown."""
     if partition.get("scheduler") not in SCHEDULERS or not lists_nodes():
         return None, None
-    name = named_partition(partition.get("access") or [])
+    access = partition.get("access") or []
+    name = named_partition(access)
     try:
-        return ask_nodes(name, settings.environment), name
+        return nodes_for_jobs(name, access, settings.environment), name
     except MachineError:
         return None, name
+
+
+def nodes_for_jobs(
+    partition: str | None, access: Sequence[str], environment: Mapping[str, str]
+) -> list[SlurmNode]:
+    """Return the nodes of a partition as jobs with these options see them. Raises MachineError.
+
+    Nodes in maintenance are open to jobs that name their reservation.
+    """
+    nodes = ask_nodes(partition, environment)
+    if not option_values(access, "reservation"):
+        return nodes
+    return [replace(node, state="reserved") if node.state == "maint" else node for node in nodes]

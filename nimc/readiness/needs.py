@@ -20,7 +20,7 @@ from conductor.injectors import INJECTORS
 from nimc.readiness import reservation
 from nimc.readiness.facts import Facts
 from nimc.readiness.finding import HostFinding, fault_finding, required_finding
-from nimc.readiness.matrix import Matrix, node_shortage
+from nimc.readiness.matrix import Matrix, node_shortage, nodes_for_jobs
 from nimc.readiness.reframe import find_reframe
 from nimc.readiness.reframe_config import ReframeSettings
 from records.commands import command, setup_command
@@ -241,8 +241,9 @@ def origins(machine: Machine, environment: Mapping[str, str]) -> list[HostFindin
     if machine.origins.policy != "hetjob" or not client.lists_nodes():
         return []
     with suppress(MachineError):  # if Slurm does not answer, `slurm` reports it
-        nodes = client.ask_nodes(machine.origins.partition, environment)
-        if shortage := node_shortage(nodes, machine.origins.partition, machine.origins.nodes):
+        partition = machine.origins.partition
+        nodes = nodes_for_jobs(partition, machine.origins.access, environment)
+        if shortage := node_shortage(nodes, partition, machine.origins.nodes):
             remedy = f"origins in site/{machine.name}.yaml"
             return [fault_finding("origins", shortage, remedy, needed=True)]
     return []

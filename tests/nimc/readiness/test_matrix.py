@@ -260,3 +260,22 @@ def test_nodes_of_the_partition_are_asked_for(monkeypatch: pytest.MonkeyPatch) -
     monkeypatch.setattr("records.slurm.client.ask", lambda *_: silent)
     (cell,) = matrix({"copy": COMPILES}, offers_of(settings, "m", None), {"copy": 2}).cells
     assert cell.runs == "yes"
+
+
+@pytest.mark.parametrize(
+    ("access", "reason"),
+    [
+        (["--reservation=tests", "-p big"], ""),
+        (["-p big"], "1 node needed, 0 usable in partition big; not usable: n1 (maint), n2 (down)"),
+    ],
+)
+def test_nodes_in_maintenance_take_jobs_of_their_reservation(
+    access: list[str], reason: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    nodes = ProgramAnswer("sinfo", 0, "n1 maint\nn2 down\n", "")
+    monkeypatch.setattr("records.slurm.client.ask", lambda *_: nodes)
+    monkeypatch.setattr("shutil.which", lambda name, **_: f"/bin/{name}")
+    part = {"name": "p", "scheduler": "slurm", "access": access, "environs": ["e"]}
+    settings = ReframeSettings(environment={}, partitions=[part], environs=[{"name": "e"}])
+    (cell,) = matrix({"copy": COMPILES}, offers_of(settings, "m", None)).cells
+    assert (cell.runs, cell.reason) == ("no" if reason else "yes", reason)
