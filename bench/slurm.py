@@ -110,7 +110,7 @@ def _cost() -> list[BenchRow]:
 #: A script that runs on a node while the application runs. It resumes and suspends the conductor
 #: and the agents of the node by turns. It prints how many bytes the node's interface had sent one
 #: second after the beginning of each turn, and at the end of the turn.
-_BY_TURNS = r"""
+_TURNS_SCRIPT = r"""
 begun={folder}/begun-{block}
 if [ "$1" = target ]; then
   until pgrep -f 'sleep {run_s:g}' > /dev/null; do sleep 0.5; done
@@ -151,7 +151,7 @@ def _rate() -> list[BenchRow]:
             )
             script = folder / f"by-turns-{block}.sh"
             script.write_text(
-                _BY_TURNS.format(
+                _TURNS_SCRIPT.format(
                     folder=folder,
                     block=block,
                     run_s=run_s,

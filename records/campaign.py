@@ -34,7 +34,7 @@ _OTHER_ARMS = [arm for arm in ARMS if arm != BASELINE]
 
 
 #: A variable of a check, or FIXTURE.PARAMETER.
-VARIABLE = re.compile(r"[A-Za-z_]\w*(\.[A-Za-z_]\w*)*", re.ASCII)
+VARIABLE_PATTERN = re.compile(r"[A-Za-z_]\w*(\.[A-Za-z_]\w*)*", re.ASCII)
 #: Maximum length of a level, characters. Levels become part of file names.
 _MAX_LEVEL_LENGTH = 40
 #: Characters that a level cannot have, besides blanks.
@@ -73,7 +73,7 @@ def check_cells(cells: list[dict[str, Any]]) -> list[dict[str, Any]]:
 
 
 def _check_name(name: str) -> None:
-    if not VARIABLE.fullmatch(name):
+    if not VARIABLE_PATTERN.fullmatch(name):
         raise ValueError(f"{name!r} is an invalid name of a factor")
 
 
@@ -84,8 +84,8 @@ def _check_level(level: Any) -> None:
     if isinstance(level, float) and not math.isfinite(level):
         raise ValueError(f"{level} is not a finite number")
     text = level_text(level)
-    has_refused = any(c in _REFUSED_CHARACTERS or c.isspace() for c in text)
-    if not 0 < len(text) <= _MAX_LEVEL_LENGTH or has_refused or not text.isprintable():
+    has_refused_character = any(c in _REFUSED_CHARACTERS or c.isspace() for c in text)
+    if not 0 < len(text) <= _MAX_LEVEL_LENGTH or has_refused_character or not text.isprintable():
         raise ValueError(f"{text!r:.60} is an invalid level")
     if isinstance(level, str) and (level in ("true", "false") or _reads_as_number(level)):
         raise ValueError(f"{text!r} is an invalid word: it reads as a number or a truth value")
@@ -112,7 +112,7 @@ def _word_or_quantity(read: Callable[[str, str], float], *words: str) -> Callabl
 
 def _check_settings(settings: dict[str, Any]) -> dict[str, Any]:
     for name, value in settings.items():
-        if not VARIABLE.fullmatch(name):
+        if not VARIABLE_PATTERN.fullmatch(name):
             raise ValueError(f"{name!r} is an invalid name of a variable")
         if not isinstance(value, str | int | float | bool):
             raise ValueError(f"{name!r} has no single value")
@@ -132,15 +132,15 @@ def _check_arms(arms: list[str]) -> list[str]:
 
 Factors = Annotated[dict[str, Any], AfterValidator(check_factors)]
 Cells = Annotated[list[dict[str, Any]], AfterValidator(check_cells)]
-_NAME = r"^[A-Za-z0-9][A-Za-z0-9._@+-]{0,79}$"
-Name = Annotated[str, Field(pattern=_NAME)]
+_NAME_PATTERN = r"^[A-Za-z0-9][A-Za-z0-9._@+-]{0,79}$"
+Name = Annotated[str, Field(pattern=_NAME_PATTERN)]
 _NAME_RULE = "a name of letters, digits and ._@+- (80 at most, a letter or digit first)"
 _DURATION_RULE = "a length of time with its unit, such as 30s, 10min or 1h"
 
 
 def is_name(value: object) -> bool:
     """Return whether a value may be the name of a campaign or a case."""
-    return isinstance(value, str) and re.fullmatch(_NAME, value, re.ASCII) is not None
+    return isinstance(value, str) and re.fullmatch(_NAME_PATTERN, value, re.ASCII) is not None
 
 
 class SweepRequest(Record):
@@ -157,7 +157,7 @@ class SweepRequest(Record):
 
 
 class Entry(Record):
-    """A workload with its settings; once `cases.expand` has replaced it by its cases, one case."""
+    """A workload with its settings, or one of the cases by which `cases.expand` replaces it."""
 
     check: str = Field(description="the name of a workload, or PATH.py:Class")
     case: Name | None = Field(default=None, description=_NAME_RULE)
@@ -169,10 +169,11 @@ class Entry(Record):
         default_factory=dict,
         description="variables of the check, each with one number, text, true or false",
     )
-    #: Factors of this entry, which replace the campaign's of the same names; cells to exclude; and
-    #: cells to keep, without all others.
+    #: Factors of this entry. They replace factors of the same names in the campaign.
     factors: Factors = Field(default_factory=dict, description=FACTORS_RULE)
+    #: Cells that are left out.
     exclude: Cells = Field(default_factory=list, description=CELLS_RULE)
+    #: If there are any: the only cells that are kept.
     only: Cells = Field(default_factory=list, description=CELLS_RULE)
     #: Expected length of one run, seconds. Used only for the plan's estimate.
     expect: Duration = Field(default=60.0, description=_DURATION_RULE)
@@ -299,9 +300,11 @@ class Campaign(Record):
         default=[],
         description=f"a list with off and at least one more of: {' '.join(_OTHER_ARMS)}",
     )
-    #: Factors of every workload; cells to exclude; and cells to keep, without all others.
+    #: Factors of every workload.
     factors: Factors = Field(default={}, description=FACTORS_RULE)
+    #: Cells that are left out.
     exclude: Cells = Field(default=[], description=CELLS_RULE)
+    #: If there are any: the only cells that are kept.
     only: Cells = Field(default=[], description=CELLS_RULE)
     pairs: Pairs = Field(default=Pairs(), description="a mapping")
     injector: InjectorChoice = Field(default=InjectorChoice(), description="a mapping")

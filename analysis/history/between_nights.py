@@ -21,11 +21,11 @@ from scipy import special
 from analysis.statistics.aligned_ranks import Values
 from analysis.statistics.interval import TAIL_PROBABILITY, Estimate
 
-#: Share of comparisons whose nights correlate by more than `NightCorrelation.at_most`, if it is
-#: estimated from the nights compared. With these shares, a change is named in at most 5 % of
-#: comparisons of unchanged nights (`python -m tests.studies.nights`).
+#: Chance that nights correlate by more than `NightCorrelation.at_most`, if this limit is estimated
+#: from the nights compared.
 MISSED_SHARE = 0.05
-#: The same share, if the correlation is estimated from a history.
+#: The same chance, if the limit is estimated from a history. With both chances, a change is named
+#: in at most 5 % of comparisons of unchanged nights (`python -m tests.studies.nights`).
 MISSED_SHARE_OF_HISTORY = 0.1
 #: Correlations that are tried, 0 to 0.95. Nights are assumed to correlate by no more than the last.
 CORRELATIONS = tuple(step / 20 for step in range(20))
@@ -68,7 +68,10 @@ class NightsDifference:
         return math.expm1(_half_width(self.errors, level / 2))
 
     def least_alternating_change(self, level: float) -> float:
-        """The same if as many nights alternated; an upper limit if neighbours correlate."""
+        """The same if as many nights alternated between the sides.
+
+        If neighbouring nights correlate, it is smaller than this.
+        """
         error, freedom = self.errors[0]
         return math.expm1(_half_width([(error, freedom / 2)], level / 2))
 

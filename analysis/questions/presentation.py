@@ -37,7 +37,7 @@ _S_PER_GB = "s/GB"
 #: Ending of a column's name -> its unit, longer endings first.
 _UNITS = {"_b_s": "B/s", "_s_b": _S_PER_GB, "_s": "s", "_b": "B"}
 _B_PER_GB = 1e9
-#: Ends of an interval, as names of columns end.
+#: Endings of the names of the two columns of an interval.
 _ENDS = ("low", "high")
 #: Maximum significant digits of a figure with an interval.
 _MAX_DIGITS = 4
@@ -57,7 +57,7 @@ _MAX_LINE_CHARACTERS = 36
 _LINE_HEIGHT_IN = 0.15
 #: Maximum pictures of an answer.
 _MAX_PICTURES = 24
-#: Index of the colour of all rows of a forest, if colours stand for no key.
+#: Index of the one colour that a forest has if colours stand for no key.
 _ONE_COLOUR_INDEX = 1
 #: Kind of picture -> its caption.
 _CAPTIONS: Mapping[Plot, str] = {
@@ -176,10 +176,10 @@ def layout_by_column_key(question: Question, table: pl.DataFrame) -> TableLayout
     groups = grouped((tuple(row[name] for name in keys), row) for row in table.to_dicts())
     cells = []
     for group in groups.values():
-        row_of = {row[question.column_key]: row for row in group}
+        row_by_value = {row[question.column_key]: row for row in group}
         key_cells = [_cell(question, group[0], name) for name in keys]
         figure_cells = [
-            _combined_cell(question, row_of[value]) if value in row_of else ("", "")
+            _combined_cell(question, row_by_value[value]) if value in row_by_value else ("", "")
             for value in column_values
         ]
         cells.append(key_cells + figure_cells)
@@ -408,15 +408,17 @@ def _draw_forest(figure: Figure, question: Question, rows: Sequence[Row], name: 
 def _draw_change(figure: Figure, question: Question, rows: Sequence[Row], _: str) -> None:
     """Draw the values without and with traffic of each row of the answer, on a logarithmic axis."""
     off_column, on_column = question.plot_columns
-    positive = [row for row in rows if (row[off_column] or 0) > 0 and (row[on_column] or 0) > 0]
-    labels = [_row_label(question, row) for row in positive]
+    positive_rows = [
+        row for row in rows if (row[off_column] or 0) > 0 and (row[on_column] or 0) > 0
+    ]
+    labels = [_row_label(question, row) for row in positive_rows]
     axes = plots.rows_axes(figure, labels, "", no_effect=None)
-    for position, row in enumerate(positive):
+    for position, row in enumerate(positive_rows):
         off, on = row[off_column], row[on_column]
         axes.plot([off, on], [position, position], color=light_colour("muted"), lw=1.5)
         draw_points(axes, [off], [position], "off", "o", 6)
         draw_points(axes, [on], [position], "on", "^", 6)
-    if positive:
+    if positive_rows:
         plots.set_logarithmic(axes, "x")
 
 

@@ -24,7 +24,7 @@ from records.errors import MachineError, NimcError, suggestion
 from records.interrupts import Stopped, stopped_after_clean_up
 from records.text import one_line
 
-#: Group of commands -> an example, without `nimc`.
+#: Group of commands -> an example of one, without the word `nimc`.
 GROUPS = {
     "Set up": "doctor --machine mycluster",
     "Measure": "run quick --machine mycluster",
@@ -289,8 +289,8 @@ def cli(debug: bool) -> None:  # noqa: ARG001  # `_Commands.invoke` reads it
 
 def require_memory(limit_b: int, threads: int) -> None:
     """Raise MachineError if the address space is so limited that libraries would abort."""
-    threads_need_b = _BASE_ADDRESS_SPACE_B + threads * _ADDRESS_SPACE_PER_THREAD_B
-    needed_b = max(_MIN_ADDRESS_SPACE_B, threads_need_b)
+    needed_by_threads_b = _BASE_ADDRESS_SPACE_B + threads * _ADDRESS_SPACE_PER_THREAD_B
+    needed_b = max(_MIN_ADDRESS_SPACE_B, needed_by_threads_b)
     if limit_b != resource.RLIM_INFINITY and limit_b < needed_b:
         sizes = f"{limit_b >> 20} MiB of address space; needed: from {needed_b >> 20} MiB"
         raise MachineError(f"ulimit -v: {sizes}")

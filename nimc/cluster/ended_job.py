@@ -6,7 +6,7 @@ from pathlib import Path
 
 import reframe as rfm
 
-from nimc.cluster.node_look import NOT_STARTED
+from nimc.cluster.node_look import NOT_STARTED_REASON
 from records.last_words import cause_or_gist
 
 
@@ -18,7 +18,7 @@ def ended_job_reason(check: rfm.RegressionTest) -> str:
     if outputs:
         cause = cause_or_gist(*outputs) or "no output"
     elif state.startswith(("CANCELLED", "PENDING")):
-        cause = f"{NOT_STARTED} {check.max_pending_time:g} s"
+        cause = f"{NOT_STARTED_REASON} {check.max_pending_time:g} s"
     else:
         cause = f"its output did not reach {check.stagedir} on this host"
     return f"job {check.job.jobid} ended as {state}: {cause}"

@@ -19,7 +19,7 @@ from conductor.block.trial import Trial
 from nimc.campaign.plan import folder_options
 from nimc.cluster import tried_writes
 from nimc.cluster.faults import LOCKED_MEMORY
-from nimc.cluster.node_look import JOB_STATE, NOT_STARTED, NodeReport
+from nimc.cluster.node_look import JOB_STATE, NOT_STARTED_REASON, NodeReport
 from nimc.readiness.finding import HostFinding, fault_finding, required_finding
 from nimc.readiness.needs import hardware_limits, used_devices
 from nimc.readiness.reframe import find_reframe
@@ -310,7 +310,7 @@ def job_findings(job_look: JobLook, machine: Machine) -> Iterator[HostFinding]:
             "add what jobs need (--account=, --qos=) to access in configs/; with same_job in site/"
             " the job is not heterogeneous"
         )
-    elif NOT_STARTED in (job_look.why or ""):
+    elif NOT_STARTED_REASON in (job_look.why or ""):
         remedy = "try later, or with a longer --wait"
     yield required_finding(_JOB_SUBJECT, job_look.why, job_look.outcome, remedy)
     by_subject = grouped(
@@ -376,7 +376,7 @@ def _node_findings(node: NodeReport, machine: Machine) -> Iterator[HostFinding]:
         detail = f"{node.lockable_b / 2**20:g} MiB may be locked (`ulimit -l`): writers lock theirs"
         yield fault_finding("locked memory on nodes", detail, LOCKED_MEMORY.remedy)
     fabric = fabrics.FABRICS.get(device.transport) if device else None
-    fault, _, remedy = node.without_injector(machine.injector, fabric).partition(": ")
+    fault, _, remedy = node.why_no_injector(machine.injector, fabric).partition(": ")
     yield required_finding(f"{machine.injector} on nodes", fault, "ready", remedy)
 
 

@@ -129,7 +129,7 @@ def site_text(facts: ClusterFacts) -> str:
         without_injector={
             node.name: reason
             for node in nodes
-            if (reason := node.without_injector(injector, fabric))
+            if (reason := node.why_no_injector(injector, fabric))
         },
         make=_make(facts) if injector == "mpi_put" else "",
         without_rdma=without_rdma,

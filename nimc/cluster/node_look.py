@@ -26,8 +26,8 @@ from records.machine.host import Host
 
 #: File in the job's folder: Slurm's state of the job at its end.
 JOB_STATE = "job-state"
-#: Start of the reason why no node answered if ReFrame cancelled a job that had waited too long.
-NOT_STARTED = "it had not started after"
+#: Start of the reason why a job ended if ReFrame cancelled it because it had waited too long.
+NOT_STARTED_REASON = "it had not started after"
 #: Bit in `CapEff` of the capability to lock any amount of memory.
 _CAP_IPC_LOCK = 14
 _PROCESS_STATUS = Path("/proc/self/status")
@@ -41,8 +41,8 @@ class NodeReport:
     name: str
     #: Its hardware and kernel.
     host: Host
-    #: ReFrame's folders that it does not see. A node that answers sees the checkout, Python and the
-    #: results.
+    #: ReFrame's folders that it does not see. It sees the checkout, Python and the results: without
+    #: them there would be no report.
     unseen: list[str]
     #: True if it sees the lock that the host that submits the job holds.
     sees_lock: bool
@@ -59,7 +59,7 @@ class NodeReport:
     #: Memory that a step may lock, bytes; None: any amount.
     lockable_b: int | None = None
 
-    def without_injector(self, name: str, fabric: Fabric | None) -> str:
+    def why_no_injector(self, name: str, fabric: Fabric | None) -> str:
         """Return why an injector cannot write over a fabric here, with the remedy; else empty."""
         return INJECTORS[name].why_not_over(fabric) or self.injectors.get(name) or ""
 
