@@ -35,7 +35,7 @@ from records.interrupts import Interrupts, Stopped
 from records.last_words import cause_or_gist
 from records.machine.site import Machine
 from records.slurm.client import hostnames
-from records.slurm.options import agent_launcher
+from records.slurm.options import JOB_VARIABLE, agent_launcher
 from records.treatment import Treatment
 from reframe_tests import planning
 from reframe_tests.crossing import is_zero_rate
@@ -65,8 +65,6 @@ _CHECK_FILE = Path(__file__).with_name("injection_check.py")
 _HEAD = TypeAdapter(InjectionHead)
 #: Descriptors of this process.
 _STDOUT, _STDERR = 1, 2
-#: Slurm sets this variable in an allocation.
-_JOB_VARIABLE = "SLURM_JOB_ID"
 #: Slurm sets this variable in an allocation of several components.
 _HETEROGENEOUS_VARIABLE = "SLURM_JOB_NODELIST_HET_GROUP_0"
 
@@ -134,7 +132,7 @@ def injection_request(
     `folder` gets the logs, and `output` the record. Raises InputError for nodes that do not fit.
     """
     targets, origins = _named_nodes(machine, writes)
-    on_this_host = machine.origins.policy == "same_host" or _JOB_VARIABLE in os.environ
+    on_this_host = machine.origins.policy == "same_host" or JOB_VARIABLE in os.environ
     plan = plan_of(machine.with_origins(len(origins)) if origins else machine, writes, folder)
     if machine.origins.policy != "same_host" and on_this_host:
         plan = _in_allocation(plan, machine, [*targets, *origins])
@@ -387,7 +385,7 @@ def _named_nodes(machine: Machine, writes: RequestedWrites) -> tuple[list[str], 
             f"--to, --from: found; allowed with {policy}: neither, since there is one host"
         )
     targets, origins = hostnames(writes.targets), hostnames(writes.origins)
-    job_nodes = _nodes_of_job() if _JOB_VARIABLE in os.environ else [*targets, *origins]
+    job_nodes = _nodes_of_job() if JOB_VARIABLE in os.environ else [*targets, *origins]
     for option, nodes in (("--to", targets), ("--from", origins)):
         if absent := [node for node in nodes if node not in job_nodes]:
             allowed = f"allowed: nodes of the job: {', '.join(job_nodes)}"

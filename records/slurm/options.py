@@ -151,6 +151,8 @@ REQUIREMENTS = {
     "SBATCH_GRES": ("gres", ""),
     "SBATCH_RESERVATION": ("reservation", ""),
 }
+#: A variable that every job has; and variables of Slurm that are settings of a site.
+JOB_VARIABLE, SITE_VARIABLES = "SLURM_JOB_ID", ("SLURM_CONF", "SLURM_CLUSTERS")
 #: Such variables for options that ReFrame, or this project, writes into every job script, and for
 #: the hint that tasks have one thread of a core, which contradicts their number of CPUs there.
 _SCRIPT_VARIABLES = (
@@ -188,14 +190,20 @@ def origins_access(access: Sequence[str]) -> list[str]:
 def remove_overriding_variables(
     access: Sequence[str], environment: MutableMapping[str, str] = os.environ
 ) -> None:
-    """Remove the user's variables of `sbatch` that would override the options of job scripts.
+    """Remove the variables that would override what job scripts say.
 
-    `access` is that of ReFrame's partition. A variable for an option that it does not name stays.
+    Those are a user's variables of `sbatch`; one for an option that `access` of ReFrame's partition
+    does not name stays. If this process is itself in a job, they are also the variables of that
+    job: jobs inherit them, and `srun` there would obey them (`SLURM_MEM_PER_CPU`).
     """
     variables = {PARTITION_VARIABLE: ("partition", "p"), **REQUIREMENTS, **_NODE_OPTIONS}
     named = [name for name, option in variables.items() if option_values(access, *option)]
     for name in (*named, *_SCRIPT_VARIABLES):
         environment.pop(name, None)
+    if JOB_VARIABLE in environment:
+        for name in [*environment]:
+            if name.startswith(("SLURM_", "SLURMD_")) and name not in SITE_VARIABLES:
+                del environment[name]
 
 
 #: Length from which a shortened option is unambiguous here: `--part`.

@@ -221,6 +221,19 @@ CASES = [
         " SBATCH_EXCLUSIVE SBATCH_MEM_PER_NODE SBATCH_HINT SBATCH_CLUSTERS",
     ),
     Case(
+        "a shell in an interactive job",
+        without_overriding,
+        ["SLURM_CONF", "SLURM_CLUSTERS", "PATH"],
+        "-p cpu\nSLURM_JOB_ID SLURM_MEM_PER_CPU SLURM_CPU_BIND SLURMD_NODENAME SLURM_CONF"
+        " SLURM_CLUSTERS PATH",
+    ),
+    Case(
+        "a shell that sets what srun is to do",
+        without_overriding,
+        ["SLURM_MPI_TYPE", "SLURM_CPU_BIND"],
+        "-p cpu\nSLURM_MPI_TYPE SLURM_CPU_BIND",
+    ),
+    Case(
         "what the configuration leaves to the user's shell",
         without_overriding,
         ["SBATCH_PARTITION", "SBATCH_ACCOUNT", "SBATCH_QOS"],
