@@ -57,10 +57,12 @@ class Shell:
         if _is_on_path():
             program = PROGRAM
         else:
-            program = self.from_folder(_installed_program())
+            program = self.path_from_folder(_installed_program())
             if program == PROGRAM:  # a word without `/` is only looked up on PATH
                 program = f"./{PROGRAM}"
-        arguments = (self.from_folder(word) if isinstance(word, Path) else word for word in words)
+        arguments = (
+            self.path_from_folder(word) if isinstance(word, Path) else word for word in words
+        )
         return [shlex.quote(word) for word in (program, *arguments)]
 
     def line(self, *words: str | Path) -> str:
@@ -73,7 +75,7 @@ class Shell:
             return []
         return ["--results", folder]
 
-    def from_folder(self, path: Path) -> str:
+    def path_from_folder(self, path: Path) -> str:
         """The path, relative to the shell's folder if the path lies in that folder."""
         path = path.absolute()
         if self.folder is not None and path.is_relative_to(self.folder):
@@ -88,7 +90,7 @@ def command(*words: str | Path) -> str:
 
 def setup_command(*extras: str) -> str:
     """The command that installs the base of this checkout, and its `extras`."""
-    script = Shell.here().from_folder(ROOT / "scripts" / "setup.sh")
+    script = Shell.here().path_from_folder(ROOT / "scripts" / "setup.sh")
     return shlex.join(["sh", script, *extras])
 
 

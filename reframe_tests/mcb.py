@@ -21,8 +21,9 @@ class mcb(ProgramTest, NodesMixin, ThreadsMixin):
     program = executable = "MCBenchmark.exe"
     within_block = ("layout", "edge", "particles")
 
-    #: Zones along the edge of each core's square, and particles per zone.
+    #: Zones along the edge of each core's square.
     edge = variable(int, value=40)
+    #: Particles in each zone.
     particles = variable(int, value=1000)
 
     def lay_out(self):

@@ -64,8 +64,10 @@ def resolve(request: ScaleRequest, machine: Machine) -> Scale:
     mtti_s = machine.node_mtti_s
     if request.node_mtti:
         mtti_s = units.duration_s(request.node_mtti, "node_mtti")
-    per_node = request.counted_per_node or ranks_per_node(request, machine.node_facts().cores)
-    estimate = concurrent_writers(request.nodes * per_node, mtti_s, short.length_s)
+    counted_per_node = request.counted_per_node or ranks_per_node(
+        request, machine.node_facts().cores
+    )
+    estimate = concurrent_writers(request.nodes * counted_per_node, mtti_s, short.length_s)
     writers = {"daly": estimate.concurrent_writers, "constant": estimate.constant_share_writers}
     given_writers = _given_writers(request.writers)
     writers |= given_writers

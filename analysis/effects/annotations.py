@@ -12,7 +12,7 @@ import polars as pl
 from analysis.display.figures import quantity
 from analysis.effects.result import Result, Verdict
 from analysis.effects.verdict import emulation_caveats
-from analysis.samples.counts import beside_baselines, without_tool
+from analysis.samples.counts import role_medians_with_baselines, without_tool
 from analysis.samples.pairs import treatment_rows
 from analysis.samples.provenance import all_hosts, differing_names
 from records.arms import BASELINE, arm_of
@@ -65,7 +65,7 @@ def name_contention(
         return list(rows)
     caches_b = [host.get("llc_total_b") for host in all_hosts(records.values())]
     largest_cache_b = max((size for size in caches_b if isinstance(size, int)), default=math.inf)
-    counts = beside_baselines(counters, samples, *MEMORY_ROLES)
+    counts = role_medians_with_baselines(counters, samples, *MEMORY_ROLES)
     rises = pl.col("value") - pl.col("off") >= _MIN_MEMORY_SHARE * pl.col("written_b")
     counted_in_memory = set(counts.filter(rises).select("case", "treatment").iter_rows())
     contended = {}

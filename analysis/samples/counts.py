@@ -218,7 +218,9 @@ def role_totals(values: pl.DataFrame, *by: str) -> pl.DataFrame:
     return values.group_by(*by, maintain_order=True).agg(over_ranks(is_share)).drop_nulls("value")
 
 
-def beside_baselines(counters: pl.DataFrame, samples: pl.DataFrame, *roles: str) -> pl.DataFrame:
+def role_medians_with_baselines(
+    counters: pl.DataFrame, samples: pl.DataFrame, *roles: str
+) -> pl.DataFrame:
     """Medians of roles over the runs of a treatment, whatever the level of its tool.
 
     Columns: case, treatment (without the level of the tool), role, `value` and `off` (the

@@ -22,7 +22,7 @@ from analysis.questions.question import INCONCLUSIVE, Limit, Question, shared
 from analysis.questions.rows import paired, runs_that_count
 from analysis.report.data import RunData, hosts_of_targets
 from analysis.report.words import size_text
-from analysis.samples.counts import beside_baselines
+from analysis.samples.counts import role_medians_with_baselines
 from analysis.statistics import evidence
 from analysis.statistics.interval import holm
 from records.arms import arm_and_levels
@@ -105,7 +105,7 @@ def _cells(run: RunData) -> pl.DataFrame:
     rows = _runs_under_writes(run)
     if rows.is_empty():
         return rows
-    counts = beside_baselines(run.counters, run.samples, *MEMORY_ROLES, "L3 misses")
+    counts = role_medians_with_baselines(run.counters, run.samples, *MEMORY_ROLES, "L3 misses")
     added_share = (pl.col("value") - pl.col("off")) / pl.col("written_b")
     for role, name, figure in (
         ("DRAM written", "dram_share", added_share),

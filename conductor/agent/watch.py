@@ -250,9 +250,9 @@ class Watch:
         self._add_load()
         free_cpus = cpu_load.free_cpus(self._application_cpus)
         if free_cpus:
-            free = set(kernel_text.cpu_list(free_cpus))
+            free_cpu_numbers = set(kernel_text.cpu_list(free_cpus))
             on_free_cpus = node_counters.increase_on_free_cpus(
-                self._first_counters_by_cpu, counters_by_cpu, free
+                self._first_counters_by_cpu, counters_by_cpu, free_cpu_numbers
             )
             gained = on_free_cpus | gained
         if self._frequencies_hz:
@@ -322,8 +322,12 @@ class Watch:
         self._last_load = load
         self._load_samples.append(self._load_sample())
         # The block's processes that started during the watch are the application's.
-        earlier = self._first_load.ours
-        application_pids = [pid for pid, start in load.ours.items() if earlier.get(pid) != start]
+        processes_at_first = self._first_load.block_processes
+        application_pids = [
+            pid
+            for pid, start in load.block_processes.items()
+            if processes_at_first.get(pid) != start
+        ]
         over_s = load.at_s - self._first_load.at_s
         self._application_cpus = (
             cpu_load.busy_cpus(application_pids, over_s) or self._application_cpus

@@ -26,7 +26,7 @@ class Store:
     """Samples and counters of one case, and provenance of the run (layout: `records.run`)."""
 
     def __init__(self, nimc_dir: Path, case: str, samples: Path | None = None) -> None:
-        """Open the files of a case. `samples` is a file for the samples other than the case's."""
+        """Open the files of a case; `samples` replaces its file of samples."""
         self._case_samples = nimc_dir / "samples" / f"{case}.jsonl"
         self._samples = samples or self._case_samples
         self._counters = nimc_dir / "counters" / f"{case}.jsonl"
@@ -104,17 +104,17 @@ def write_note(logs: Path, name: str, value: Any) -> None:
     replace_text(logs / name, json.dumps(value, indent=1))
 
 
-def read_notes(case_logs: Path, name: str, kind: Any) -> list[Any]:
+def read_notes(case_logs: Path, name: str, value_type: Any) -> list[Any]:
     """Return the notes of this name that earlier blocks of the case have written.
 
-    Raises MachineError for a note that is no `kind`.
+    Raises MachineError for a note that is no `value_type`.
     """
     from pydantic import TypeAdapter  # the block has read its plan with it
 
     notes = []
     for path in sorted(case_logs.glob(f"*/{name}")):
         try:
-            notes.append(TypeAdapter(kind).validate_json(path.read_bytes()))
+            notes.append(TypeAdapter(value_type).validate_json(path.read_bytes()))
         except (OSError, ValueError):
             raise MachineError(f"{path}: not what a block wrote; remove the file") from None
     return notes

@@ -99,7 +99,7 @@ class HostLoad:
     #: PID -> process that had ended before any reading showed it, and that nobody has waited for.
     ended: dict[int, ProcessStat]
     #: PID -> start, in ticks, of a process of the block.
-    ours: dict[int, int]
+    block_processes: dict[int, int]
     #: PIDs of processes that wait for a process of the block.
     reapers: frozenset[int]
     #: Time that the hypervisor took, and all processor time, since boot.
@@ -126,11 +126,11 @@ def read(
         pid: stat for pid, stat in kernel_text.stats(proc) if not stat.flags & _KERNEL_THREAD
     }
     earlier_foreign = (earlier.foreign if earlier else None) or {}
-    earlier_ours = earlier.ours if earlier else {}
-    ours = {
+    earlier_block_processes = earlier.block_processes if earlier else {}
+    block_pids = {
         pid
         for pid, process in processes.items()
-        if pid in exempt_pids or earlier_ours.get(pid) == process.start_ticks
+        if pid in exempt_pids or earlier_block_processes.get(pid) == process.start_ticks
     }
     # While a process runs the same program, its environment stays the same: it is read once.
     unchanged = {
@@ -139,11 +139,11 @@ def read(
     new = [
         pid
         for pid, process in processes.items()
-        if pid not in ours and (pid, process.start_ticks, process.name) not in unchanged
+        if pid not in block_pids and (pid, process.start_ticks, process.name) not in unchanged
     ]
-    ours |= {pid for pid in new if _has_setting(proc / str(pid), block_setting)}
-    ours |= kernel_text.with_descendants(root_pids, processes)
-    others = {pid: process for pid, process in processes.items() if pid not in ours}
+    block_pids |= {pid for pid in new if _has_setting(proc / str(pid), block_setting)}
+    block_pids |= kernel_text.with_descendants(root_pids, processes)
+    others = {pid: process for pid, process in processes.items() if pid not in block_pids}
     # If a process has ended, nothing shows whether it was the block's.
     ended = {
         pid: process
@@ -157,8 +157,8 @@ def read(
         # The option `hidepid` of /proc hides the processes of other users.
         foreign=others if kernel_text.read(proc / "1/stat") else None,
         ended=ended,
-        ours={pid: processes[pid].start_ticks for pid in ours},
-        reapers=frozenset({1, *exempt_pids} | {processes[pid].parent for pid in ours}),
+        block_processes={pid: processes[pid].start_ticks for pid in block_pids},
+        reapers=frozenset({1, *exempt_pids} | {processes[pid].parent for pid in block_pids}),
         stolen_ticks=stolen_ticks,
         total_ticks=total_ticks,
     )

@@ -79,7 +79,9 @@ def parsed_number(printed: Any) -> float:
     except (TypeError, OverflowError):
         value = math.nan
     if not abs(value) <= _LARGEST_NUMBER:
-        raise ValueError(f"{str(printed)[:_QUOTED_CHARACTERS]!r} is not a number of a tool")
+        raise ValueError(
+            f"{str(printed)[:_QUOTED_CHARACTERS]!r} is not a number that a tool may print"
+        )
     return value
 
 
@@ -99,8 +101,9 @@ def files_of(folder: Path, ranks: int, scope: Scope, suffix: str = ".json") -> d
         raise ToolError(f"{folder}: no file of any node; the first rank of each should leave one")
     if scope == "rank" and len(files) < ranks:
         missing_name = next(name for rank, name in names.items() if rank not in files)
-        count = f"{len(files)} of {ranks} ranks left counts"
-        raise ToolError(f"{folder / missing_name}: no such file; {count}")
+        raise ToolError(
+            f"{folder / missing_name}: no such file; {len(files)} of {ranks} ranks left counts"
+        )
     return files
 
 

@@ -84,7 +84,7 @@ def test_a_watch_records_what_it_read_from_its_beginning_to_its_end(monkeypatch)
             at_s=next(times_s),
             foreign={},
             ended={},
-            ours=own,
+            block_processes=own,
             reapers=frozenset(),
             stolen_ticks=0,
             total_ticks=0,
