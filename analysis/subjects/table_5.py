@@ -7,8 +7,9 @@ from dataclasses import dataclass
 from analysis.subjects.paper import paper
 from records.daly import PAPER_MTTI_S, concurrent_writers
 
-#: Shortest and longest write, seconds, for which the writes started per second are the FDR column
-#: of Table V. The paper says that the column has writers at a time, with writes of 0.5 s.
+#: The paper says that the FDR column of Table V has the writers at a time, for writes of 0.5 s. Its
+#: numbers are the writes that start per second, for any length of a write from the first of these
+#: to the second, seconds.
 FDR_WRITES_S = (0.770, 0.798)
 
 

@@ -22,14 +22,14 @@ from records.clock import Exchange, Offset, offset_from
 from records.errors import MachineError
 from records.text import first_names
 
-#: Connections that the kernel keeps until they are accepted. If these were fewer, agents of many
-#: nodes would wait for seconds.
+#: Maximum connections that the kernel keeps until they are accepted. With a lower maximum, agents
+#: of many nodes would wait for seconds.
 _BACKLOG = 4096
 #: Maximum callers at a time. A caller has connected, and has not yet proved that it is an agent.
 MOST_CALLERS = 256
 #: With more callers than this, each has only `PROOF_TIMEOUT_S` to prove that it is an agent.
 MOST_UNTIMED_CALLERS = 64
-#: Time to prove it, seconds.
+#: How long such a caller may take to prove it, seconds.
 PROOF_TIMEOUT_S = 1.0
 #: Maximum files that the conductor has open in addition to one for each agent.
 FILES_BESIDES_AGENTS = 2 * MOST_CALLERS

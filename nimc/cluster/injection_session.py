@@ -46,7 +46,7 @@ CASE = "inject"
 #: Prefix of the name of the folder of an injection.
 _FOLDER_PREFIX = ".nimc-inject-"
 #: File in that folder that gets what the conductor prints.
-LOG = "conductor.log"
+LOG_FILE = "conductor.log"
 #: File in that folder: the request to the conductor.
 _REQUEST_FILE = "request.json"
 #: Interval at which progress is read, seconds.
@@ -221,7 +221,7 @@ def _run_here(
         for stream in streams:
             files.callback(os.close, stream)
         replace(request, streams=streams).save(folder / _REQUEST_FILE)
-        log = files.enter_context((folder / LOG).open("ab"))
+        log = files.enter_context((folder / LOG_FILE).open("ab"))
         interrupts.check()
         progress.begin(request.block)
         child = subprocess.Popen(
@@ -355,7 +355,7 @@ class Progress:
         """Return why the conductor ended: its own reason, else the gist of what it printed."""
         if self.head and self.head.reason:
             return self.head.reason
-        log = self._folder / LOG
+        log = self._folder / LOG_FILE
         printed = log.read_text(errors="replace") if log.exists() else ""
         return cause_or_gist(printed) or "the conductor ended without a message"
 

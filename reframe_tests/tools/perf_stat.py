@@ -43,7 +43,7 @@ EVENTS = (
     "cache-misses",
 )
 #: Events that happen in the kernel. At user level (`:u`) their count is always 0.
-_IN_KERNEL = ("context-switches", "cpu-migrations")
+_KERNEL_EVENTS = ("context-switches", "cpu-migrations")
 _STATES: dict[str, State] = {"<not supported>": "not supported", "<not counted>": "not counted"}
 #: Unit that perf prints -> unit and factor; other units are unchanged.
 _UNITS = {
@@ -53,23 +53,27 @@ _UNITS = {
     "Bytes": ("B", 1.0),
     "MiB": ("B", 2.0**20),
 }
-#: Event that every group counts besides its own, so that a processor without them leaves a file.
+#: Event that is counted with every group. So perf leaves a file even if the processor has no event
+#: of the group.
 _COMMON_EVENT = "task-clock"
 
 #: Clears the script's variables, since the environment may have variables of these names.
 _CLEAR_VARIABLES = "all= more= metrics=; "
-#: Arguments: folder, events, `_INNER`, application. LC_ALL=C gives numbers with a decimal point.
-#: If a signal ended the application, or if it ended before perf waited for it, perf exits with 0.
-#: So the inner shell writes its status to descriptor 4. Descriptor 3 is the application's output.
-_OUTER = (
+#: Shell script that starts a rank of the application with perf. Arguments: folder, events,
+#: `_APPLICATION_SCRIPT`, application. LC_ALL=C gives numbers with a decimal point. perf exits with
+#: 0 if a signal ended the application, or if it ended before perf waited for it. So the inner
+#: script writes the application's status to descriptor 4. Descriptor 3 is the application's output.
+_RANK_SCRIPT = (
     f'exec 3>&1; ended=$(LC_ALL=C perf stat -j $all -o "$1/rank-{RANK}.json"'
     ' -e "$2${more:+,$more}" ${metrics:+-M "$metrics"} -- sh -c "$3" perf_stat "${LC_ALL-}" "$@"'
     ' 4>&1 >&3 3>&-); exit "${ended:-$?}"'
 )
-#: Arguments: the caller's LC_ALL, and those of `_OUTER`.
-_INNER = '[ -n "$1" ] && export LC_ALL="$1" || unset LC_ALL; shift 4; "$@" 4>&-; echo $? >&4'
+#: Shell script that perf starts. Arguments: the caller's LC_ALL, and those of `_RANK_SCRIPT`.
+_APPLICATION_SCRIPT = (
+    '[ -n "$1" ] && export LC_ALL="$1" || unset LC_ALL; shift 4; "$@" 4>&-; echo $? >&4'
+)
 
-_TRIAL = ("perf", "stat", "-j", "-e", "task-clock", "true")
+_TRIAL_COMMAND = ("perf", "stat", "-j", "-e", "task-clock", "true")
 #: perf's exit status for an unknown option.
 _USAGE_STATUS = 129
 CPUINFO = Path("/proc/cpuinfo")
@@ -90,8 +94,9 @@ class PerfStat(Tool):
         events = _COMMON_EVENT if self._group else ",".join(EVENTS)
         system_wide = f"{base.first_of_node(3)}all=-a; " if self._scope == "node" else ""
         event_choice = _event_choice(self._group) if self._group else ""
-        script = _CLEAR_VARIABLES + system_wide + event_choice + _OUTER
-        return [*launcher, "sh", "-c", script, "perf_stat", FOLDER, events, _INNER, *application]
+        script = _CLEAR_VARIABLES + system_wide + event_choice + _RANK_SCRIPT
+        arguments = [FOLDER, events, _APPLICATION_SCRIPT]
+        return [*launcher, "sh", "-c", script, "perf_stat", *arguments, *application]
 
     def parse(self, folder: Path, ranks: int) -> list[CounterRow]:
         """See the interface."""
@@ -148,7 +153,7 @@ class PerfStat(Tool):
 
 @cache
 def _trial_answer(_path: str | None) -> ProgramAnswer:
-    return ask(_TRIAL)
+    return ask(_TRIAL_COMMAND)
 
 
 @cache
@@ -262,7 +267,7 @@ def _row(path: Path, rank: int, record: dict[str, Any]) -> CounterRow:
     base_event, modifiers = event_parts(event)
     user_level_only = "u" in modifiers and "k" not in modifiers
     state: State | None = _STATES.get(printed_value)
-    if base_event in _IN_KERNEL and user_level_only:
+    if base_event in _KERNEL_EVENTS and user_level_only:
         state = "not counted"
     if state:
         return CounterRow(rank=rank, event=event, value=None, unit=unit, state=state)

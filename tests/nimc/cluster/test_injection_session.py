@@ -8,7 +8,7 @@ import pytest
 
 from nimc.cli.inject import exit_code
 from nimc.cluster import injection_session
-from nimc.cluster.injection_session import LOG, InjectionOutcome, Progress, RequestedWrites
+from nimc.cluster.injection_session import LOG_FILE, InjectionOutcome, Progress, RequestedWrites
 from records.errors import InputError, MachineError
 from records.injected import InjectionHead
 from records.interrupts import Interrupts
@@ -182,7 +182,7 @@ def test_a_conductor_that_died_at_its_start_gives_a_reason(
 ) -> None:
     """It may be killed before it prints anything."""
     injected = injection_session.injection_request(HOST, RequestedWrites(), tmp_path, tmp_path)
-    (tmp_path / LOG).write_text(log)
+    (tmp_path / LOG_FILE).write_text(log)
     progress = Progress(tmp_path, HOST, injected, print)
     with Interrupts() as interrupts, pytest.raises(MachineError, match=reason):
         progress.outcome(interrupts)
