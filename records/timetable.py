@@ -22,7 +22,7 @@ MAX_WRITES = 20_000_000
 #: Maximum rest of a target between two short writes, seconds. Meanwhile its next passive side
 #: starts to listen.
 _MAX_REST_S = 1.0
-#: Rounding error of a number of writes, which must not add one more.
+#: Number of writes that a rounding error may add. It must not make `ceil` return one more.
 _ROUNDING = 1e-9
 
 

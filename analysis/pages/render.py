@@ -66,8 +66,8 @@ def machine_state(history: MachineHistory, nights: Sequence[PageNight]) -> Row:
     page from the list. `nights` is the number of measured nights, `series` that of all series, and
     `not_watched` that of the series with too few nights.
     """
-    below = [f"{case.case}: {case.text}" for case in history.below_reference]
-    alarms = [*below, *(alarm.text for alarm in history.alarms if alarm.open)]
+    below_reference_texts = [f"{case.case}: {case.text}" for case in history.below_reference]
+    alarms = [*below_reference_texts, *(alarm.text for alarm in history.alarms if alarm.open)]
     measured_dates = history.nights["night"].unique().sort().to_list()
     last_night = max(nights, key=lambda night: night.night, default=None)
     if alarms:
@@ -134,8 +134,8 @@ def _series_view(
     nights: pl.DataFrame, series: WatchedSeries, alarm: Alarm | None, name: str
 ) -> View:
     """The texts and the figure of a series on the page; `name` makes the figure's ids unique."""
-    same = (pl.col(column) == value for column, value in zip(SERIES_KEY, series.key, strict=True))
-    rows = nights.filter(*same, unit=series.unit)
+    key_values = dict(zip(SERIES_KEY, series.key, strict=True))
+    rows = nights.filter(**key_values, unit=series.unit)
     last = latest_rows(rows).row(0, named=True)
     divisor, scaled_unit = figures.divisor_and_unit(median_of(rows["value"]), series.unit)
     unit = "" if scaled_unit == "1" else scaled_unit

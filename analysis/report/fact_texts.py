@@ -81,7 +81,7 @@ def _fact(prefix: str, key: str, value: Any) -> tuple[str, str | None]:
         return label, "yes" if value else "no"
     if isinstance(value, list):
         return label, ranges_text(value)
-    # `not ... >`, and not `<=`: a value that is not a number has its unit, too.
+    # `not ... >` is true for NaN, which has its unit, too; `<=` would be false.
     if isinstance(value, (int, float)) and suffix and not abs(value) > MAX_FIGURE:
         return label_without_unit, _UNIT_FORMATS[suffix](value)
     return label, str(value)

@@ -30,7 +30,7 @@ from records.machine import devices
 from records.treatment import Writes
 
 #: Length of the rows, after the first, from which a writer's rate alone is computed, seconds.
-_ROWS_S = 3.0
+_MEASURED_LENGTH_S = 3.0
 #: How often a program that may hang is started. If one start in six hangs, all four hang once in
 #: 1,300 times. All starts but the last share the time that one start may take.
 _MOST_STARTS = 4
@@ -83,9 +83,10 @@ class AloneRates:
         self.series: dict[Writes, Series] = {}
 
     async def learn(self, writes: Writes) -> None:
-        """Measure or read the rates of one kind of writes, at full rate first; hold its writers.
+        """Measure or read the rates of one kind of writes, and hold its writers.
 
-        Raises BlockError if a writer cannot write.
+        For throttled writes, the rates at full rate are learnt first. Raises BlockError if a
+        writer cannot write.
         """
         runner = self._runner
         if writes in runner.writers.alone_b_s or writes.scheduled == 0:
@@ -217,7 +218,7 @@ class AloneRates:
         await runner.observer.begin([])
         # A slow node may begin to count long after the first row. Earlier rows are left out.
         n_uncounted_rows = [len(state.rows) for state in states]
-        n_rows = max(n_uncounted_rows) + math.ceil(_ROWS_S / injector.row_s)
+        n_rows = max(n_uncounted_rows) + math.ceil(_MEASURED_LENGTH_S / injector.row_s)
         await self._await_rows(states, n_rows, self._timeout_s(states, n_rows))
         at_target = TRAFFIC[injector.direction].at_target
         observed, _ = await runner.observer.end()

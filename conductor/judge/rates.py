@@ -45,9 +45,9 @@ def _without_gaps(rows: Sequence[RateRow], samples: Sequence[CounterSample]) -> 
         return list(rows)
     gapless = list(rows[:1])
     for previous, row in pairwise(rows):
-        in_gap = _amount_between(samples, previous.end_s, row.start_s)
-        if in_gap is not None and row.start_s > previous.end_s:
-            bytes_b = row.bytes_b + in_gap * reported_b / counted
+        gap_count = _amount_between(samples, previous.end_s, row.start_s)
+        if gap_count is not None and row.start_s > previous.end_s:
+            bytes_b = row.bytes_b + gap_count * reported_b / counted
             length_s = row.end_s - previous.end_s
             row = row._replace(start_s=previous.end_s, rate_b_s=bytes_b / length_s)
         gapless.append(row)
@@ -155,10 +155,10 @@ def expected_rate(writer: WriterSeries) -> ExpectedRate:
     """Return the rate that a writer's rows are compared with.
 
     If no rate is requested, or the writer does not reach it even alone, this is the rate alone.
-    Otherwise it is the requested rate: a measured one would add the scatter of the limiter. A
-    control reports shares of a core in place of rates. It must run all the time. No share of the
-    core is required, since the application may take the core from a control, as it may from a
-    writer.
+    Otherwise it is the requested rate. The rate that the writer reaches alone below a limit is not
+    used, since it scatters as the limiter does. A control reports shares of a core in place of
+    rates. It must run all the time. No share of the core is required, since the application may
+    take the core from a control, as it may from a writer.
     """
     alone_b_s, requested_b_s = writer.alone_b_s, writer.writer.rate_b_s
     if not INJECTORS[writer.injector].writes:
@@ -173,9 +173,9 @@ def rate_before(rows: list[RateRow], start_s: float) -> float | None:
 
     The first row is left out, since the writer starts in it. None if no other row ended by then.
     """
-    early = [row for row in rows[1:] if row.end_s <= start_s]
-    length_s = sum(row.end_s - row.start_s for row in early)
-    return sum(row.bytes_b for row in early) / length_s if length_s else None
+    early_rows = [row for row in rows[1:] if row.end_s <= start_s]
+    length_s = sum(row.end_s - row.start_s for row in early_rows)
+    return sum(row.bytes_b for row in early_rows) / length_s if length_s else None
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -197,21 +197,21 @@ class WindowFigures:
 def window_figures(writer: WriterSeries, window_s: Window) -> WindowFigures:
     """Return the figures of a writer in a window, from all its rows."""
     rows, (start_s, end_s) = all_rows(writer), window_s
-    inside = [row for row in rows if row.end_s > start_s and row.start_s < end_s]
-    if not inside or end_s <= start_s:
+    inside_rows = [row for row in rows if row.end_s > start_s and row.start_s < end_s]
+    if not inside_rows or end_s <= start_s:
         return WindowFigures(rows=[], unobserved_s=max(end_s - start_s, 0.0))
-    inside_s = sum(min(row.end_s, end_s) - max(row.start_s, start_s) for row in inside)
+    inside_s = sum(min(row.end_s, end_s) - max(row.start_s, start_s) for row in inside_rows)
     before_b_s = rate_before(rows, start_s)
     outside_b_s = expected_rate(writer).rate_b_s if before_b_s is None else before_b_s
-    bytes_b = sum(bytes_within(row, window_s, writer.samples, outside_b_s) for row in inside)
+    bytes_b = sum(bytes_within(row, window_s, writer.samples, outside_b_s) for row in inside_rows)
     rate_b_s = bytes_b / inside_s
-    gap_starts_s = [start_s, *(row.end_s for row in inside)]
-    gap_ends_s = [*(row.start_s for row in inside), end_s]
+    gap_starts_s = [start_s, *(row.end_s for row in inside_rows)]
+    gap_ends_s = [*(row.start_s for row in inside_rows), end_s]
     gaps_s = [end - start for start, end in zip(gap_starts_s, gap_ends_s, strict=True)]
     return WindowFigures(
-        rows=inside,
+        rows=inside_rows,
         rate_b_s=rate_b_s,
-        rate_min_b_s=min(rate_b_s, *(row.rate_b_s for row in inside)),
+        rate_min_b_s=min(rate_b_s, *(row.rate_b_s for row in inside_rows)),
         bytes_b=bytes_b,
         observed_share=min(inside_s / (end_s - start_s), 1.0),
         unobserved_s=max(0.0, *gaps_s),

@@ -30,7 +30,7 @@ from reframe_tests.planning import CHOSEN_BY_MACHINE, CaseRequest, resolved_scal
 #: How many numbers of cores a sweep with `cores: few` measures.
 _FEW_CORE_COUNTS = 8
 #: Characters that are not allowed in the name of a case, which names files.
-_UNSAFE = re.compile(r"[^A-Za-z0-9._@+%=,-]")
+_UNSAFE_CHARACTER = re.compile(r"[^A-Za-z0-9._@+%=,-]")
 
 
 def arms_of(campaign: Campaign, machine: Machine) -> list[str]:
@@ -52,10 +52,11 @@ def expand(
     machine: Machine,
     on_error: OnError = _raise,
 ) -> Campaign:
-    """The campaign with its arms, and cases as entries, each with the factors it is crossed with.
+    """The campaign with its arms, and with cases in place of entries.
 
-    The short writes of each case are resolved here, once. `on_error` is called for each wrong case,
-    which is then left out. By default it raises the InputError.
+    A case has the factors that change within its blocks. The short writes of each case are resolved
+    here, once. `on_error` is called for each wrong case, which is then left out. By default it
+    raises the InputError.
     """
     campaign = campaign.model_copy(update={"arms": arms_of(campaign, machine)})
     cases = []
@@ -105,7 +106,8 @@ def cases_of(campaign: Campaign, entry: Entry, check: CheckVariables) -> list[En
             level_text(level) if name == "nodes" else f"{name}={level_text(level)}"
             for name, level in levels.items()
         )
-        case = entry.at_levels(_UNSAFE.sub("_", ",".join(level_names)), levels) if levels else entry
+        suffix = _UNSAFE_CHARACTER.sub("_", ",".join(level_names))
+        case = entry.at_levels(suffix, levels) if levels else entry
         cells = {"exclude": excluded_cells, "only": [] if {} in only_cells else only_cells}
         cases.append(case.with_changes({"factors": within, **cells}))
     return cases
