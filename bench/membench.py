@@ -42,10 +42,12 @@ def run() -> list[BenchRow]:
         return []
     rates = measure()
     rows = [
-        _ratio("membench triad / STREAM triad", "triad", ["STREAM"], rates, 1.0),
-        _ratio("membench triad / a loop with streaming stores", "triad", [PLAIN_LOOP], rates, 0.98),
-        _ratio("membench triad / likwid-bench's best", "triad", TRIADS, rates, 0.98),
-        _ratio("membench nt_write / likwid-bench's best", "nt_write", STORES, rates, 0.98),
+        _ratio_row("membench triad / STREAM triad", "triad", ["STREAM"], rates, 1.0),
+        _ratio_row(
+            "membench triad / a loop with streaming stores", "triad", [PLAIN_LOOP], rates, 0.98
+        ),
+        _ratio_row("membench triad / likwid-bench's best", "triad", TRIADS, rates, 0.98),
+        _ratio_row("membench nt_write / likwid-bench's best", "nt_write", STORES, rates, 0.98),
     ]
     return [row for row in rows if row is not None]
 
@@ -62,8 +64,8 @@ def measure() -> dict[str, list[float]]:
     return rates
 
 
-def _ratio(
-    name: str, ours: str, others: list[str], rates: dict[str, list[float]], aim: float
+def _ratio_row(
+    name: str, kernel: str, others: list[str], rates: dict[str, list[float]], aim: float
 ) -> BenchRow | None:
     """Compare a kernel of membench with the fastest of other programs, in the same rounds."""
     measured = [other for other in others if other in rates]
@@ -71,8 +73,8 @@ def _ratio(
         print(f"skipped: {name}: absent, or cannot run here", file=sys.stderr)
         return None
     fastest = max(measured, key=lambda other: statistics.median(rates[other]))
-    rounds = zip(rates[ours], rates[fastest], strict=True)
-    ratio = statistics.median(our_rate / other_rate for our_rate, other_rate in rounds)
+    rounds = zip(rates[kernel], rates[fastest], strict=True)
+    ratio = statistics.median(kernel_rate / other_rate for kernel_rate, other_rate in rounds)
     return row_with_lower_limit(f"{name} ({fastest})", ratio, "", aim)
 
 

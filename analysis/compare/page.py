@@ -37,26 +37,26 @@ _SIDE_OFFSET = 0.15
 _NIGHTS_OFFSET = 0.13
 
 
-def slowdowns_plot(rows: Sequence[Comparison], name: str) -> Markup:
+def slowdowns_plot(rows: Sequence[Comparison], id_prefix: str) -> Markup:
     """Slowdowns of both sides, the reference above: one point per night, and the interval."""
     with plots.drawing(0.9 + 0.55 * len(rows)) as figure:
         axes = plots.rows_axes(figure, [_label(row) for row in rows], plots.SLOWDOWN_AXIS)
-        for line, row in enumerate(rows):
-            above, below = line - _SIDE_OFFSET, line + _SIDE_OFFSET
+        for y, row in enumerate(rows):
+            above, below = y - _SIDE_OFFSET, y + _SIDE_OFFSET
             _draw_side(axes, row.reference, row.reference_nights, above, REFERENCE_COLOUR)
             _draw_side(axes, row.this, row.this_nights, below, THIS_COLOUR)
-        return plots.themed_svg(figure, name, "Slowdowns of both sides with their intervals")
+        return plots.themed_svg(figure, id_prefix, "Slowdowns of both sides with their intervals")
 
 
-def ratios_plot(rows: Sequence[Comparison], name: str) -> Markup:
+def ratios_plot(rows: Sequence[Comparison], id_prefix: str) -> Markup:
     """The ratio of every row with its interval."""
     labels = [_label(row, METRICS[row.metric]) for row in rows]
     with plots.drawing(0.9 + 0.42 * len(rows)) as figure:
         axes = plots.rows_axes(figure, labels, "this side / reference")
-        for line, row in enumerate(rows):
-            plots.draw_interval(axes, row.ratio, line, THIS_COLOUR)
+        for y, row in enumerate(rows):
+            plots.draw_interval(axes, row.ratio, y, THIS_COLOUR)
         values = plots.estimates_text(zip(labels, (row.ratio for row in rows), strict=True))
-        return plots.themed_svg(figure, name, f"This side / reference: {values}")
+        return plots.themed_svg(figure, id_prefix, f"This side / reference: {values}")
 
 
 def _label(row: Comparison, metric: str = "") -> str:

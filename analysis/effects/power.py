@@ -24,10 +24,11 @@ from analysis.statistics.interval import UPPER_PROBABILITY
 #: effect'. Runs of the control are assumed to take as long as those of the baseline.
 Statement = Literal["slower", "above_control", "within"]
 
-TABLE = Path(__file__).with_suffix(".json")
+TABLE_FILE = Path(__file__).with_suffix(".json")
 #: Most pairs that are taken into account.
 MAX_PAIRS = 2000
-#: Share of baseline runs right after writes in the nights of the table: `off`, `on` and `aa`.
+#: Share of baseline runs that come right after writes, in the nights that the table was made from.
+#: Their arms are `off`, `on` and `aa`.
 _AFTER_WRITES_SHARE = 4 / 9
 
 
@@ -95,7 +96,10 @@ def _spread(row: Result) -> float:
     assert row.slowdown
     half_width = math.log(row.slowdown.high / row.slowdown.low) / 2
     standard_error = half_width / float(special.stdtrit(row.pairs - 1, UPPER_PROBABILITY))
-    return max(standard_error * math.sqrt(row.pairs / (1 + 1 / _BASELINES["slower"])), _MIN_SPREAD)
+    return max(
+        standard_error * math.sqrt(row.pairs / (1 + 1 / _BASELINE_RUN_COUNTS["slower"])),
+        _MIN_SPREAD,
+    )
 
 
 def share_after_writes(runs: int, effects: int) -> float:
@@ -104,8 +108,8 @@ def share_after_writes(runs: int, effects: int) -> float:
     Only a baseline and the treatments paired with it are considered: `runs` runs in each pair, of
     which `effects` have writes.
     """
-    # A baseline run is the first of its pair with the chance 1 / runs. It then follows any run of
-    # the pair before, else one of the runs - 1 others of its pair:
+    # With the chance 1 / runs, a baseline run is the first of its pair, and follows any of the runs
+    # of the previous pair. Otherwise it follows one of the runs - 1 other runs of its own pair:
     # 1 / runs * effects / runs + (runs - 1) / runs * effects / (runs - 1).
     return effects / runs * (1 + 1 / runs)
 
@@ -151,7 +155,7 @@ def _min_size(
 @cache
 def _table() -> dict[str, dict[str, dict[str, float | None]]]:
     """Return statement -> pairs of an interim analysis -> hypotheses -> smallest size shown."""
-    table: dict[str, dict[str, dict[str, float | None]]] = json.loads(TABLE.read_text())
+    table: dict[str, dict[str, dict[str, float | None]]] = json.loads(TABLE_FILE.read_text())
     return table
 
 
@@ -160,8 +164,8 @@ def _table() -> dict[str, dict[str, dict[str, float | None]]]:
 POWER = 0.92
 #: Least spread of runs. Runs that are all alike would have a spread of 0.
 _MIN_SPREAD = 1e-9
-#: Baseline runs of a pair with which the treated run is compared.
-_BASELINES: dict[Statement, int] = {"slower": 2, "above_control": 1, "within": 2}
+#: Number of baseline runs of a pair with which the treated run is compared.
+_BASELINE_RUN_COUNTS: dict[Statement, int] = {"slower": 2, "above_control": 1, "within": 2}
 
 
 def size_by_student(interim: InterimAnalysis, hypotheses: int, statement: Statement) -> float:
@@ -172,4 +176,6 @@ def size_by_student(interim: InterimAnalysis, hypotheses: int, statement: Statem
     power = (1 + POWER) / 2 if statement == "within" else POWER
     error_level = interim.share * ERROR_LEVELS[statement] / hypotheses
     quantiles = special.stdtrit(interim.pairs - 1, [1 - error_level, power])
-    return float(quantiles.sum()) * math.sqrt((1 + 1 / _BASELINES[statement]) / interim.pairs)
+    return float(quantiles.sum()) * math.sqrt(
+        (1 + 1 / _BASELINE_RUN_COUNTS[statement]) / interim.pairs
+    )

@@ -28,7 +28,7 @@ LOCKED_MEMORY = KnownFault(
     "let steps lock memory: LimitMEMLOCK=infinity in slurmd's unit, and"
     " PropagateResourceLimitsExcept=MEMLOCK in slurm.conf",
 )
-#: A message that matches several of them shows the first.
+#: If a message matches several of these faults, it shows the first of them.
 FAULTS = (
     KnownFault(
         "a firewall, or no route",

@@ -22,7 +22,7 @@ from functools import cache
 import numpy as np
 from scipy import special
 
-from analysis.effects.power import POWER, TABLE, Statement, min_loss, size_by_student
+from analysis.effects.power import POWER, TABLE_FILE, Statement, min_loss, size_by_student
 from analysis.effects.result import Verdict
 from analysis.statistics import evidence
 from tests.studies import FRESH, head, row, show
@@ -110,7 +110,7 @@ def make() -> None:
         + "\n }"
         for wanted, by_pairs in table.items()
     )
-    TABLE.write_text("{\n" + ",\n".join(lines) + "\n}\n")
+    TABLE_FILE.write_text("{\n" + ",\n".join(lines) + "\n}\n")
 
 
 def _cell(hypotheses: int, pairs: int, controlled: bool, count: int) -> str:
@@ -130,7 +130,7 @@ def table(count: int) -> Iterator[str]:
         for controlled in (False, True):
             name = f"{hypotheses}, above a control" if controlled else f"{hypotheses}"
             yield row([name, *(_cell(hypotheses, pairs, controlled, count) for pairs in shown)])
-        sizes = json.loads(TABLE.read_text())["within"]
+        sizes = json.loads(TABLE_FILE.read_text())["within"]
         within = []
         for pairs in shown:
             number = min(family for family in GRID if family >= hypotheses)

@@ -12,7 +12,7 @@ from scipy import stats
 from analysis.contention.evaluate import calibrate, load_published
 from analysis.effects.power import (
     POWER,
-    TABLE,
+    TABLE_FILE,
     min_loss,
     pairs_for_no_effect,
     pairs_to_decide,
@@ -91,13 +91,13 @@ def test_every_campaign_of_the_project_can_conclude(name, machine):
 )
 def test_nine_of_ten_nights_reach_the_verdict_that_a_plan_promises(wanted, pairs, hypotheses):
     """P(fewer than 83 of 100 | 0.9) is 1 %. The table of docs/evidence.md has more of them."""
-    size = json.loads(TABLE.read_text())[wanted][str(pairs)][str(hypotheses)]
+    size = json.loads(TABLE_FILE.read_text())[wanted][str(pairs)][str(hypotheses)]
     assert reached(wanted, pairs, hypotheses, size, NIGHTS) >= MOST_OFTEN
     assert reached(wanted, pairs, hypotheses, size / 2, NIGHTS) < 0.6
 
 
 def test_the_table_is_what_its_study_makes():
-    table = json.loads(TABLE.read_text())
+    table = json.loads(TABLE_FILE.read_text())
     assert list(table) == list(WANTED)
     for by_pairs in table.values():
         assert [*map(int, by_pairs)] == list(PAIRS)
@@ -112,7 +112,7 @@ def test_the_table_is_what_its_study_makes():
 
 
 def test_what_can_be_shown_is_that_of_the_last_look_and_of_as_many_questions_or_more():
-    table = json.loads(TABLE.read_text())
+    table = json.loads(TABLE_FILE.read_text())
     assert min_loss(15, 7, controlled=False) == table["slower"]["12"]["8"]
     assert min_loss(12, 8, controlled=True) == table["above_control"]["12"]["8"]
     # Of 2^6 exchanges one is more than a quarter of 0.05; five pairs are not looked at.
@@ -172,14 +172,14 @@ def test_many_effects_of_a_baseline_leave_more_of_its_runs_right_after_writes(ef
     share = share_after_writes(len(names), effects)
     assert before.count("on") / len(before) == pytest.approx(share, abs=0.03)
     assert share == pytest.approx(effects / len(names) + effects / len(names) ** 2)
-    sizes = json.loads(TABLE.read_text())["within"]
+    sizes = json.loads(TABLE_FILE.read_text())["within"]
     # sqrt(4 / 5) for a share of 4/9, as in the table; sqrt(27 / 5) for one of 27/32.
     more = max(0.0, math.sqrt(share / (1 - share)) - math.sqrt(4 / 5)) / math.sqrt(24)
     assert pairs_for_no_effect(sizes["24"]["8"] + more + 1e-9, 7, share) == 24
     assert pairs_for_no_effect(sizes["24"]["8"] + more - 0.001, 7, share) == 32
     assert effects < 6 or more == pytest.approx((math.sqrt(27 / 5) - math.sqrt(4 / 5)) / 24**0.5)
     for controlled, name in ((False, "slower"), (True, "above_control")):
-        size = json.loads(TABLE.read_text())[name]["24"]["8"]
+        size = json.loads(TABLE_FILE.read_text())[name]["24"]["8"]
         loss = min_loss(24, 7, share, controlled=controlled)
         assert loss == pytest.approx(size + more / 2)
 
