@@ -149,7 +149,7 @@ def jobs_in_folder(folder: Path, squeue_output: str) -> dict[str, PendingJob | N
         padded_columns = [*columns.split("|", 3), "", "", ""]  # a column may be missing
         name, state, start, reason = padded_columns[:4]
         job = name.partition("+")[0]
-        if not job.isdigit() or not path or "\0" in path:
+        if not job.isdigit() or "\0" in path:
             continue
         if Path(os.path.realpath(f"/{path}")).is_relative_to(folder):
             jobs.setdefault(job, _pending(start, reason) if state == "PD" else None)

@@ -7,6 +7,7 @@ from pathlib import Path
 
 import pytest
 
+from records.errors import MachineError
 from records.slurm import parse, parse_nodes
 from tests.captures import CAPTURES
 
@@ -55,6 +56,28 @@ def test_nodes_of_the_newer_version() -> None:
     settings = parse.settings(answer("config-26.05.txt"))
     assert settings["SLURM_VERSION"] == "26.05.3"
     assert settings["MpiDefault"] == "(null)"  # `none`, as 22.05.8 shows it
+
+
+def test_only_lines_of_jobs_name_jobs() -> None:
+    """What is named is cancelled. Of these lines, the first is that of a job in the folder."""
+    lines = [
+        "7+0|R|N/A|None|/run/stage/a",
+        "8|R|N/A|None|/run/other",
+        "9|R|N/A|None|",
+        "slurm_load_jobs error: timed out|/run/stage",
+        "10|R|N/A|None|/run/stage/\0",
+    ]
+    assert parse.jobs_in_folder(Path("/run/stage"), "\n".join(lines)) == {"7": None}
+
+
+@pytest.mark.parametrize(
+    ("text", "other"),
+    [("StartTime=2026", "StartTime=x"), ("NodeCnt=1", "NodeCnt=x"), ("State", "")],
+)
+def test_a_reservation_that_cannot_be_read_is_a_fault_of_slurm(text: str, other: str) -> None:
+    changed = answer("reservation-26.05.txt").replace(text, other)
+    with pytest.raises(MachineError, match="its reservation cannot be read"):
+        parse.first_reservation(changed)
 
 
 def test_a_queue_and_a_reservation_of_the_newer_version() -> None:

@@ -1,12 +1,14 @@
 """How allocations differ, and whether more of them pay: by hand."""
 
 import math
+from types import SimpleNamespace
+from typing import Any
 
 import polars as pl
 import pytest
 from scipy import stats
 
-from nimc.campaign.allocations import Variation, variation
+from nimc.campaign.allocations import Variation, advice, variation
 
 
 def pairs(*blocks: tuple[float, ...], arm: str = "on") -> pl.DataFrame:
@@ -25,6 +27,10 @@ def test_variances_by_hand() -> None:
     assert spread is not None
     assert spread.within**2 == pytest.approx(0.02)
     assert spread.between**2 == pytest.approx(1 - 0.02 / 2)
+    # Blocks of two and of three pairs: 0.02 and 0.09, one and two degrees of freedom.
+    uneven = variation(pairs((-0.1, 0.1), (0.7, 1.0, 1.3)))
+    assert uneven is not None
+    assert uneven.within**2 == pytest.approx((0.02 + 2 * 0.09) / 3)
     # What pairs explain alone is no variance of allocations.
     alike = variation(pairs((-0.1, 0.1), (-0.1, 0.1)))
     assert alike is not None
@@ -38,3 +44,35 @@ def test_variances_by_hand() -> None:
 def test_the_interval_of_the_next_allocation_is_student_s() -> None:
     half = stats.t.ppf(0.975, 2) * math.sqrt((0.01**2 + 0.02**2 / 4) * 4 / 3)
     assert Variation(0.01, 0.02).half_width(3, 4) == pytest.approx(math.expm1(half))
+
+
+def case(allocations: int, pairs_least: int) -> Any:
+    """A case whose floor takes so many allocations; its cap takes two more."""
+    needed = ["always"] * allocations + ["until decided"] * 2
+    blocks = [SimpleNamespace(needed=when) for when in needed]
+    return SimpleNamespace(blocks=blocks, pairs_least=pairs_least)
+
+
+def test_advice_by_hand() -> None:
+    """Twelve pairs in three allocations: t of two degrees of freedom is 4.3027, of three 3.1824.
+
+    Variances of 0.02^2 + 0.03^2 / 4 x 4/3, x 5/4 with one more allocation, and of 0.02^2 + 0.03^2 /
+    (16/3) x 4/3 with its pairs.
+    """
+    assert advice(Variation(0.02, 0.03), case(3, 12)) == (
+        "The slowdown varies by 2 % between allocations and by 3 % between pairs. With 3"
+        " allocations the interval of the next one is 13 % to either side. One more allocation"
+        " makes it 9.3 %; its pairs, spread over these allocations instead, make it 13 %: more"
+        " allocations pay."
+    )
+    # Ten allocations of a pair each that do not differ: 2.2622 sqrt(0.03^2 x 1.1), 2.2281
+    # sqrt(0.03^2 x 12/11) and 2.2622 sqrt(0.03^2 / 1.1 x 1.1).
+    ends = "is 7.4 % to either side. One more allocation makes it 7.2 %; its pairs, spread over"
+    alike = advice(Variation(0.0, 0.03), case(10, 10))
+    assert ends in alike
+    assert alike.endswith("make it 7 %: more pairs in each pay.")
+    assert advice(None, case(3, 12)).startswith("How much allocations differ is not known")
+    assert advice(Variation(0.02, 0.03), case(2, 12)) == (
+        "The pairs up to the floor take 2 allocations. An interval that covers the next allocation"
+        " needs 3: set pairs.block to 4."
+    )

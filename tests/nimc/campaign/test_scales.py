@@ -3,6 +3,7 @@
 from dataclasses import replace
 from itertools import product
 from pathlib import Path
+from types import SimpleNamespace
 
 import pytest
 
@@ -10,7 +11,7 @@ from analysis.subjects.paper import paper
 from nimc.campaign.campaign_file import load_campaign
 from nimc.campaign.plan import block_plan
 from nimc.campaign.request import load_request
-from nimc.campaign.scales import scales
+from nimc.campaign.scales import scales, short_write_warnings
 from nimc.readiness.checks import checks_in
 from records import yaml_file
 from records.campaign import Campaign
@@ -108,6 +109,19 @@ def test_messages_and_not_the_link_say_what_a_write_has(tmp_path):
     assert (daly.counted, constant.counted) == (None, 4)  # given, and computed
     # 500 MB every second for 100 s; one writer an origin, of whose 4 GB/s it takes 0.25 GB/s.
     assert (daly.write_b, daly.run_b, daly.link_share) == (500e6, 100 * 500e6, 0.0625)
+
+
+def test_writes_shorter_than_their_tolerance_are_named():
+    """Of 100 messages in 0.1 s, 200 take the tolerance of 0.2 s."""
+    rows = [
+        SimpleNamespace(messages=messages, write_s=write_s, tolerance_s=0.2)
+        for messages, write_s in ((None, 0.1), (100, 0.1), (100, 0.1), (None, 0.2))
+    ]
+    too_short = "lasts 0.1 s, less than its tolerance of 0.2 s"
+    assert short_write_warnings(rows) == [
+        f"a write {too_short}",
+        f"a write of 100 messages {too_short}: 200 messages last as long as the tolerance",
+    ]
 
 
 @pytest.mark.usefixtures("every_case_feasible")
