@@ -1,13 +1,15 @@
 """`layout: auto`: which layouts are compared, which one is used, and where it is named."""
 
 import json
+from types import SimpleNamespace
 
 import pytest
 
-from nimc.campaign.layouts import candidates
+from nimc.campaign.layouts import candidates, fastest
 from nimc.readiness.checks import CheckVariables
 from records.campaign import Entry
 from records.errors import InputError
+from tests.analysis.synthetic import Case, samples, write_run
 from tests.nimc.campaign.made_request import made_machine
 
 CUBES = (1, 8, 27, 64, 125)
@@ -73,6 +75,20 @@ def test_the_fastest_layout_without_writers_is_found_named_and_used(nimc):
     )
     cases = nimc.header()["asked"]["cases"]
     assert cases["xsbench@layouts"] == ["off", *(f"off@layout={layout}" for layout in LAYOUTS[1:])]
+
+
+@pytest.mark.parametrize(("unit", "better"), [("s", "lower"), ("1/s", "higher")])
+def test_the_fastest_layout_has_the_shortest_time_or_the_highest_rate(tmp_path, unit, better):
+    times = {"8x2": 1.0, "4x4": 0.9, "2x8": 1.2}
+    names = {"8x2": "off", "4x4": "off@layout=4x4", "2x8": "off@layout=2x8"}
+    effects = {names[layout]: time for layout, time in times.items()}
+    compared = Case(name="x", unit=unit, better=better, base=10.0, effects=effects, noise=0.0)
+    treatments = [
+        SimpleNamespace(name=name, factors={"layout": layout}) for layout, name in names.items()
+    ]
+    for pairs, best in ((3, "4x4"), (2, None)):
+        run = write_run(tmp_path / str(pairs), samples(compared, pairs=pairs))
+        assert fastest(run, SimpleNamespace(name="x"), treatments) == best
 
 
 def test_a_run_that_is_resumed_keeps_its_layout(nimc):
