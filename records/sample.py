@@ -99,8 +99,9 @@ class WriterRecord:
     #: targets counted. None: no counter was read.
     counted_b: float | None = None
     #: Time between two readings of this counter, just before the application started and after it
-    #: ended; and its rate while no application ran, bytes per second. None: not read.
+    #: ended, seconds; None: not read.
     counted_s: float | None = None
+    #: Rate that this counter showed while no application ran, bytes per second; None: not read.
     counted_alone_b_s: float | None = None
     #: Name of that counter, for instance `rdma:mlx5_0/1` or `net:eth0`.
     counter: str | None = None
@@ -158,9 +159,9 @@ class TimetableRecord:
     writers: int | None = None
     #: Planned length of a write, seconds.
     length_s: float | None = None
-    #: Tolerance for the start and end of each write, seconds; and the largest share of the planned
-    #: writing that may be missing or in excess.
+    #: Largest allowed deviation of the start or end of a write from its planned time, seconds.
     tolerance_s: float | None = None
+    #: Largest allowed share of the planned writing that is missing, or that is in excess.
     allowed_share: float | None = None
     #: Messages per write.
     messages: int = 0
@@ -260,7 +261,7 @@ class Sample:
     fom: float | None
     #: `s`, `B/s`, `1/s`, ...
     fom_unit: Name
-    #: Which figures of merit are better.
+    #: Whether a lower or a higher figure of merit is better.
     fom_better: Better
     #: Host names of targets and origins; equal on one host.
     nodes: list[str]

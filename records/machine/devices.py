@@ -156,7 +156,7 @@ def fabric(name: str, root: Path = SYS) -> Fabric | None:
 def fabric_of(path: Path) -> Fabric | None:
     """Return the fabric of the device with this folder; None if it fits no row of the table."""
     device_driver, node_type = driver(path), _read(path / "node_type")
-    layers = {_read(layer) for layer in path.glob("ports/[0-9]*/link_layer")}
+    link_layers = {_read(layer) for layer in path.glob("ports/[0-9]*/link_layer")}
     has_parent = bool(_read(path / "parent"))
     for fabric in fabrics.FABRICS.values():
         if fabric.fits(
@@ -164,7 +164,7 @@ def fabric_of(path: Path) -> Fabric | None:
             path.parent.name,
             device_driver,
             node_type,
-            layers,
+            link_layers,
             has_parent=has_parent,
         ):
             return fabric

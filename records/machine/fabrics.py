@@ -82,8 +82,9 @@ class Fabric:
     fixed_rate: str = ""
     #: The counter that shows whether writes were one-sided; None if all are, or none is.
     one_sided_counter: OneSidedCounter | None = None
-    #: The caveat of writers' figures there; the one if nothing shows that writes were one-sided.
+    #: The caveat of writers' figures there.
     note: Note | None = None
+    #: The caveat instead, if nothing shows that the writes were one-sided.
     emulated_note: Note | None = None
     #: Variable -> its value, for MPI over one device. Each MPI library reads its own variables.
     mpi_variables: Mapping[str, str] = field(default_factory=dict)
@@ -93,8 +94,9 @@ class Fabric:
     mpi_list_variable: str = ""
     #: Options that perftest needs there.
     perftest_options: tuple[str, ...] = ()
-    #: True if writers choose a GID of RoCE v2; and the injectors that need a GID of IPv6.
+    #: True if writers choose a GID of RoCE v2.
     has_gids: bool = False
+    #: Injectors that need a GID of IPv6.
     ipv6_injectors: tuple[InjectorName, ...] = ()
 
     def fits(
@@ -103,7 +105,7 @@ class Fabric:
         folder: str,
         driver: str,
         node_type: str,
-        layers: Collection[str],
+        link_layers: Collection[str],
         *,
         has_parent: bool,
     ) -> bool:
@@ -113,7 +115,7 @@ class Fabric:
             folder == self.folder
             and (not self.drivers or driver in self.drivers or fits_name)
             and self.node_type in ("", node_type)
-            and (not self.link_layer or self.link_layer in layers)
+            and (not self.link_layer or self.link_layer in link_layers)
             and (has_parent or not self.is_software)
         )
 
