@@ -22,7 +22,7 @@ MIN_MEMORY_MIB = 384
 #: Allowed numbers of processors of a socket. QEMU runs each as a thread on this host's cores. With
 #: three in each of two sockets, the emulated kernel hangs after it has started them (Linux 6.1,
 #: QEMU 7.2).
-CORES = (1, 2, 4, 8)
+SOCKET_CORES = (1, 2, 4, 8)
 
 
 @dataclass(frozen=True)
@@ -62,7 +62,7 @@ class Spec:
             "origins": (0 <= self.origins < self.nodes, f"0 to {self.nodes - 1}, {keeps_a_target}"),
             "numa": (self.numa in (1, 2), "1, 2"),
             "rails": (self.rails in (1, 2), "1, 2"),
-            "cores": (self.cores in CORES, ", ".join(map(str, CORES))),
+            "cores": (self.cores in SOCKET_CORES, ", ".join(map(str, SOCKET_CORES))),
             "memory_mib": (self.memory_mib >= MIN_MEMORY_MIB, f"{MIN_MEMORY_MIB} MiB and more"),
         }
         for name, (is_allowed, allowed_values) in allowed.items():
@@ -100,7 +100,7 @@ CHECKOUT = Path(__file__).resolve().parents[1]
 SITE_FOLDER = CHECKOUT / "site" / "minicluster"
 
 #: Length of the longest path, below the state folder, of a socket that slurmstepd makes.
-_SOCKET_LENGTH = len("/spool/node200/node200_1234567.4294967295")
+_LONGEST_SOCKET_LENGTH = len("/spool/node200/node200_1234567.4294967295")
 #: Longest path of a Unix socket.
 _MOST_PATH_LENGTH = 107
 
@@ -135,9 +135,10 @@ class ClusterLayout:
         """
         require_owned(state, "--state")
         state = Path(os.path.realpath(state))
-        if len(str(state)) + _SOCKET_LENGTH > _MOST_PATH_LENGTH:
+        max_length = _MOST_PATH_LENGTH - _LONGEST_SOCKET_LENGTH
+        if len(str(state)) > max_length:
             raise InputError(
-                f"--state {state}: allowed are paths of up to {_MOST_PATH_LENGTH - _SOCKET_LENGTH} "
+                f"--state {state}: allowed are paths of up to {max_length} "
                 "characters, because Unix sockets are made in it"
             )
         if any(character.isspace() or character in "\"',=#%" for character in str(state)):

@@ -29,7 +29,7 @@ from testbed.spec import CHECKOUT, SITE_FOLDER, ClusterLayout, Node, Spec
 KERNEL_PACKAGE = Path("/var/cache/nimc-minicluster")
 
 #: Modules that are loaded before anything else runs; their dependencies are loaded as well.
-MODULES = (
+KERNEL_MODULES = (
     "virtio_pci",
     "9pnet_virtio",
     "9p",
@@ -159,7 +159,11 @@ def _initramfs(modules: Path) -> list[tuple[str, int, bytes]]:
         # A module without a file is built into the kernel.
         return dependencies(path_by_module[name].read_bytes()) if name in path_by_module else []
 
-    order = [name for name in with_dependencies(MODULES, dependencies_of) if name in path_by_module]
+    order = [
+        name
+        for name in with_dependencies(KERNEL_MODULES, dependencies_of)
+        if name in path_by_module
+    ]
     folders = ("bin", "proc", "sys", "dev", "mods", "ro", "rw", "new")
     return [
         *((name, _FOLDER_MODE, b"") for name in folders),
@@ -280,16 +284,16 @@ def qemu_command(
         f"nimc_address={subnet}.{node.index}/24 nimc_state={layout.state} nimc_site={SITE_FOLDER} "
         f"nimc_rails={spec.rails} nimc_slurm={slurm_folder()}"
     )
-    filesystems = _filesystem("root", Path("/"), ",readonly=on")
+    filesystems = _filesystem_options("root", Path("/"), ",readonly=on")
     for tag, folder in shares(spec, layout).items():
-        filesystems += _filesystem(tag, folder, "")
+        filesystems += _filesystem_options(tag, folder, "")
     return [
         *qemu_base_command(image, spec.memory_mib),
         "-smp",
         f"{spec.numa * spec.cores},sockets={spec.numa},cores={spec.cores},threads=1",
-        *_numa(spec),
+        *_numa_options(spec),
         *filesystems,
-        *_networks(spec, node),
+        *_network_options(spec, node),
         "-name",
         f"{layout.tag}-{node.name}",
         "-pidfile",
@@ -313,7 +317,7 @@ def _tap(node: Node, rail: int) -> str:
     return f"tap{node.index}r{rail}" if rail else f"tap{node.index}"
 
 
-def _networks(spec: Spec, node: Node) -> list[str]:
+def _network_options(spec: Spec, node: Node) -> list[str]:
     """Return QEMU's options for the interface of each rail, in the order of eth0 and eth1."""
     options = []
     for rail in range(spec.rails):
@@ -327,12 +331,12 @@ def _networks(spec: Spec, node: Node) -> list[str]:
     return options
 
 
-def _filesystem(tag: str, folder: Path, options: str) -> list[str]:
+def _filesystem_options(tag: str, folder: Path, options: str) -> list[str]:
     fsdev = f"local,id={tag},path={folder},security_model=none,multidevs=remap{options}"
     return ["-fsdev", fsdev, "-device", f"virtio-9p-pci,fsdev={tag},mount_tag={tag}"]
 
 
-def _numa(spec: Spec) -> Sequence[str]:
+def _numa_options(spec: Spec) -> Sequence[str]:
     """Return QEMU's options for two NUMA nodes, or none for one.
 
     Each node is a socket with half of the memory. Latencies are the same as without NUMA nodes.

@@ -205,7 +205,8 @@ class RunData:
 def page_rewording(runs: Sequence[RunData]) -> Callable[[str], str]:
     """A function that rewrites texts for a page of `runs`.
 
-    If `nimc measure` made all runs, it names options of this command instead of campaign keys.
+    If `nimc measure` made all runs, the texts then name options of this command, not keys of a
+    campaign.
     """
     return reworded if all(command_of(run.header) for run in runs) else str
 

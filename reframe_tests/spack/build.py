@@ -28,7 +28,7 @@ from reframe_tests.spack.externals import (
 from reframe_tests.spack.folders import SpackLayout, locked
 from reframe_tests.spack.isolation import spack
 from reframe_tests.spack.settings import (
-    ENVIRONMENTS,
+    ENVIRONMENTS_FOLDER,
     SpackSettings,
     environment_text,
     load_pins,
@@ -229,13 +229,15 @@ def relocated_environment(layout: SpackLayout, settings: SpackSettings, name: st
 
     Its paths are absolute. It has the folder of the recipes, and the rules of `network.yaml`.
     """
-    text = environment_text(name).replace("$env/..", str(ENVIRONMENTS))
+    text = environment_text(name).replace("$env/..", str(ENVIRONMENTS_FOLDER))
     machine_file = machine_packages_file(layout, settings)
-    text = text.replace(str(ENVIRONMENTS / "machines" / "$NIMC_MACHINE.yaml"), str(machine_file))
+    text = text.replace(
+        str(ENVIRONMENTS_FOLDER / "machines" / "$NIMC_MACHINE.yaml"), str(machine_file)
+    )
     document = yaml.safe_load(text.replace("$NIMC_MACHINE", layout.machine))
     packages = document["spack"].setdefault(section_name(document["spack"], "packages"), {})
     machine_packages = packages_in(machine_file, "machine file") if machine_file.is_file() else {}
-    network = ENVIRONMENTS / "network.yaml"
+    network = ENVIRONMENTS_FOLDER / "network.yaml"
     schedulers = "slurm" if has_host_package(layout, settings, "slurm") else "none"
     network_text = network.read_text().replace("$NIMC_SCHEDULERS", schedulers)
     for package, rule in packages_in_text(network_text, network, "network").items():
@@ -249,8 +251,8 @@ def relocated_environment(layout: SpackLayout, settings: SpackSettings, name: st
 def digest_of(layout: SpackLayout, settings: SpackSettings, name: str, spack_yaml: str) -> str:
     """Return the SHA-256 of all that a build depends on; `spack_yaml` is the text of that file."""
     files = [
-        ENVIRONMENTS / "common.yaml",
-        ENVIRONMENTS / "pins.yaml",
+        ENVIRONMENTS_FOLDER / "common.yaml",
+        ENVIRONMENTS_FOLDER / "pins.yaml",
         layout.host_packages_file,
         _committed_lock(layout, name),
         machine_packages_file(layout, settings),
@@ -263,7 +265,7 @@ def digest_of(layout: SpackLayout, settings: SpackSettings, name: str, spack_yam
 
 def _committed_lock(layout: SpackLayout, name: str) -> Path:
     """Return the path of the lock that a site may commit to keep this machine's versions."""
-    return ENVIRONMENTS / "locks" / layout.machine / f"{name}.lock"
+    return ENVIRONMENTS_FOLDER / "locks" / layout.machine / f"{name}.lock"
 
 
 def _installed_specs(

@@ -11,7 +11,7 @@ import yaml
 
 from records.errors import InputError
 from reframe_tests.spack.folders import SpackLayout, spack_setup_command
-from reframe_tests.spack.settings import ENVIRONMENTS, SpackSettings
+from reframe_tests.spack.settings import ENVIRONMENTS_FOLDER, SpackSettings
 
 
 def has_host_package(layout: SpackLayout, settings: SpackSettings, package: str) -> bool:
@@ -52,7 +52,7 @@ def compilers(layout: SpackLayout, settings: SpackSettings) -> dict[str, dict[st
 
 def machine_packages_file(layout: SpackLayout, settings: SpackSettings) -> Path:
     """Return the path of the machine's file of packages; the file may be absent."""
-    default = ENVIRONMENTS / "machines" / f"{layout.machine}.yaml"
+    default = ENVIRONMENTS_FOLDER / "machines" / f"{layout.machine}.yaml"
     return Path(settings.machine_file or default)
 
 

@@ -15,7 +15,7 @@ from records.errors import InputError, first_fault
 from records.yaml_file import Record
 from reframe_tests.spack.folders import SpackLayout, spack_setup_command
 
-ENVIRONMENTS = ROOT / "spack_envs"
+ENVIRONMENTS_FOLDER = ROOT / "spack_envs"
 
 
 class Source(Record):
@@ -33,7 +33,7 @@ class Pins(Record):
     packages: Source
 
 
-def load_pins(folder: Path = ENVIRONMENTS) -> Pins:
+def load_pins(folder: Path = ENVIRONMENTS_FOLDER) -> Pins:
     """Return the pins. Raises InputError if the file is invalid."""
     path = folder / "pins.yaml"
     try:
@@ -43,14 +43,16 @@ def load_pins(folder: Path = ENVIRONMENTS) -> Pins:
 
 
 #: Placeholder for the size in an environment's file, and separator before the size in its name.
-_SIZE_PLACEHOLDER, _SEPARATOR = "$NIMC_SIZE", "@"
+_SIZE_PLACEHOLDER, _SIZE_SEPARATOR = "$NIMC_SIZE", "@"
 
 
 def known_environments() -> list[str]:
     """Return the names of all environments; those that are built for a size end with `@SIZE`."""
-    texts = {path.parent.name: path.read_text() for path in ENVIRONMENTS.glob("*/spack.yaml")}
+    texts = {
+        path.parent.name: path.read_text() for path in ENVIRONMENTS_FOLDER.glob("*/spack.yaml")
+    }
     return sorted(
-        f"{name}{_SEPARATOR}SIZE" if _SIZE_PLACEHOLDER in text else name
+        f"{name}{_SIZE_SEPARATOR}SIZE" if _SIZE_PLACEHOLDER in text else name
         for name, text in texts.items()
     )
 
@@ -60,14 +62,16 @@ def environment_text(name: str) -> str:
 
     Raises InputError for an unknown name or an invalid size.
     """
-    folder, separator, size = name.partition(_SEPARATOR)
+    folder, separator, size = name.partition(_SIZE_SEPARATOR)
     listed_name = f"{folder}{separator}SIZE" if separator else folder
     allowed = known_environments()
     if listed_name not in allowed:
         raise InputError(f"environment {name!r}: allowed are {', '.join(allowed)}")
     if separator and not re.fullmatch(r"[1-9][0-9]*", size):
         raise InputError(f"environment {name!r}: SIZE is a whole number from 1")
-    return (ENVIRONMENTS / folder / "spack.yaml").read_text().replace(_SIZE_PLACEHOLDER, size)
+    return (
+        (ENVIRONMENTS_FOLDER / folder / "spack.yaml").read_text().replace(_SIZE_PLACEHOLDER, size)
+    )
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -13,7 +13,7 @@ from records.errors import InputError, MachineError
 from records.files import private_lock
 from reframe_tests.spack import folders
 from reframe_tests.spack.build import build, relocated_environment, why_no_network
-from reframe_tests.spack.settings import ENVIRONMENTS
+from reframe_tests.spack.settings import ENVIRONMENTS_FOLDER
 from tests.reframe_tests.spack.fake import calls, install
 
 #: An environment, of arrays of a thousand elements.
@@ -87,7 +87,7 @@ def test_an_mpi_without_the_fast_network_is_not_built(spack_root, ready):
     chosen(spack_root, plain)
     with pytest.raises(MachineError, match=r"openmpi@4\.1\.8 without a fast network") as error:
         build(layout, settings, STREAM, 1, print)
-    assert str(ENVIRONMENTS / "machines" / "here.yaml") in str(error.value)
+    assert str(ENVIRONMENTS_FOLDER / "machines" / "here.yaml") in str(error.value)
     assert not [call for call in calls(spack_root) if " install " in call]
     chosen(spack_root, {**plain, "external": {"path": "/usr"}})
     changed(spack_root, "'bbb\\tgmake", "'ccc\\tmpich\\t4.3\\t/mpi\\tmpich@4.3\\nbbb\\tgmake")
@@ -166,7 +166,7 @@ def test_a_failed_build_names_its_package(spack_root, ready):
 def test_placed_environment_stands_anywhere(ready, tmp_path):
     content = yaml.safe_load(relocated_environment(*ready, "proxyapps"))["spack"]
     assert content["repos"] == {"builtin": str(tmp_path)}
-    assert content["include"][0]["path"] == str(ENVIRONMENTS / "machines/here.yaml")
+    assert content["include"][0]["path"] == str(ENVIRONMENTS_FOLDER / "machines/here.yaml")
     assert "$" not in json.dumps(content)
 
 
@@ -218,7 +218,7 @@ def test_mpi_knows_slurm_only_where_the_host_has_it(ready, tmp_path, source):
     file.write_text(yaml.safe_dump({"packages": {**packages, "slurm": slurm}}))
     assert schedulers() == ["fabrics=ucx schedulers=slurm"]
     # And none is built.
-    common = yaml.safe_load((ENVIRONMENTS / "common.yaml").read_text())["packages"]
+    common = yaml.safe_load((ENVIRONMENTS_FOLDER / "common.yaml").read_text())["packages"]
     assert common["slurm"] == {"buildable": False}
 
 
@@ -243,8 +243,8 @@ def test_commands(tmp_path, monkeypatch, command):
 def locked(tmp_path, monkeypatch):
     """A lock that the site committed for the machine `here`; the environments are a copy."""
     copy = tmp_path / "spack_envs"
-    shutil.copytree(ENVIRONMENTS, copy)
-    monkeypatch.setattr("reframe_tests.spack.build.ENVIRONMENTS", copy)
+    shutil.copytree(ENVIRONMENTS_FOLDER, copy)
+    monkeypatch.setattr("reframe_tests.spack.build.ENVIRONMENTS_FOLDER", copy)
     path = copy / "locks" / "here" / "stream@1000.lock"
     path.parent.mkdir(parents=True)
     path.write_text('{"roots": [{"hash": "aaa", "spec": "stream"}], "note": "committed"}')

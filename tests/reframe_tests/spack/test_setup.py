@@ -16,7 +16,12 @@ import yaml
 from records.errors import InputError, MachineError
 from reframe_tests.spack import externals, isolation, setup
 from reframe_tests.spack.folders import layout
-from reframe_tests.spack.settings import ENVIRONMENTS, known_environments, load_pins, load_settings
+from reframe_tests.spack.settings import (
+    ENVIRONMENTS_FOLDER,
+    known_environments,
+    load_pins,
+    load_settings,
+)
 from tests.nimc.checkouts import program
 from tests.reframe_tests.spack.fake import FAKE, calls, install
 
@@ -296,13 +301,13 @@ def test_clone_refuses_a_moved_tag(tmp_path):
 
 
 def test_pins_file_with_a_mistake(tmp_path):
-    text = (ENVIRONMENTS / "pins.yaml").read_text()
+    text = (ENVIRONMENTS_FOLDER / "pins.yaml").read_text()
     (tmp_path / "pins.yaml").write_text(text.replace("v1.1.0", "[1]"))
     with pytest.raises(InputError, match=r"pins\.yaml: spack\.tag"):
         load_pins(tmp_path)
 
 
-FOLDER = ENVIRONMENTS
+FOLDER = ENVIRONMENTS_FOLDER
 STACKS = [name.removesuffix("@SIZE") for name in known_environments()]
 #: Packages that are compiled with -O2 or -O3 by what their recipe or makefile says, as the compile
 #: lines of a build show. Those of other workloads must be given their flags.
