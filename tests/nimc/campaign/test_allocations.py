@@ -49,7 +49,7 @@ def test_the_interval_of_the_next_allocation_is_student_s() -> None:
 def case(allocations: int, pairs_least: int) -> Any:
     """A case whose floor takes so many allocations; its cap takes two more."""
     needed = ["always"] * allocations + ["until decided"] * 2
-    blocks = [SimpleNamespace(needed=when) for when in needed]
+    blocks = [SimpleNamespace(needed=kind) for kind in needed]
     return SimpleNamespace(blocks=blocks, pairs_least=pairs_least)
 
 
