@@ -67,7 +67,7 @@ def command_of(header: RunHeader) -> str:
     return str(entry.set.get("command", "")) if is_measured else ""
 
 
-def heading_of(header: RunHeader) -> str:
+def command_heading(header: RunHeader) -> str:
     """The command that `nimc measure` measured, on one line, cut if long; empty for another run."""
     command = " ".join(one_line(command_of(header)).split())
     return command if len(command) <= _HEADING_WIDTH else f"{command[:_HEADING_WIDTH].rstrip()} ..."

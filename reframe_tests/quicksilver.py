@@ -25,10 +25,11 @@ class quicksilver(ProgramTest, NodesMixin, ThreadsMixin):
     program = executable = "qs"
     within_block = ("layout", "edge", "particles", "steps")
 
-    #: Cells along the edge of each rank's cube, particles per cell, and time steps. The program's
-    #: test of homogeneity needs a product of particles and steps of about 5,000.
+    #: Cells along the edge of each rank's cube.
     edge = variable(int, value=6)
+    #: Particles per cell. The program's test of homogeneity needs particles x steps of about 5,000.
     particles = variable(int, value=500)
+    #: Time steps.
     steps = variable(int, value=20)
 
     def lay_out(self):

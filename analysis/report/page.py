@@ -27,7 +27,7 @@ from records.commands import Shell
 from records.errors import InputError
 from records.files import make_folder, reason_to_distrust, replace_text
 from records.groups import grouped
-from records.measured import heading_of
+from records.measured import command_heading
 
 
 def render(runs: Sequence[RunData], shell: Shell | None = None) -> str:
@@ -62,7 +62,7 @@ def run_view(run: RunData, anchor: str, shell: Shell | None) -> View:
     return View(
         data=run,
         anchor=anchor,
-        command=heading_of(run.header),
+        command=command_heading(run.header),
         headline=headline([row for row in run.results if row.role == "effect"]),
         summary=summary(run, shell),
         cases=[_case_view(case, f"{anchor}c{index}") for index, case in enumerate(run.cases)],

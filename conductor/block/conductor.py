@@ -77,7 +77,7 @@ async def conduct(plan: BlockPlan, readers: Readers) -> None:
     store = Store(Path(plan.nimc_dir), plan.case, samples)
     allocation = block_allocation(plan)
     program.require_modules(plan.modules, os.environ, node_name())
-    application = program.application(plan.program, plan.folder)
+    application = program.application_facts(plan.program, plan.folder)
     programs = program.detect_versions()
     async with connected_hub(plan, allocation) as hub:
         clock.require_close_clocks(allocation.targets[0], hub.clock_offsets_s)

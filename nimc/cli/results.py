@@ -39,7 +39,7 @@ from records.calls import RunCommands
 from records.commands import Shell
 from records.errors import InputError
 from records.groups import grouped
-from records.measured import heading_of, rewording
+from records.measured import command_heading, rewording
 from records.notes import merged_concurrent_runs
 from records.run import RunHeader
 from records.units import plural
@@ -160,7 +160,7 @@ def results_tables(
         reasons = failures or ["only the arm 'off' was run"]
         return [f"no result: {reason}" for reason in reasons]
     advice = next_step(rows, header, commands, pair_s)
-    heading = heading_of(header)
+    heading = command_heading(header)
     parts: list[str | Listing] = [f"{header.campaign}: {heading}"] if heading else []
     effects = Listing(
         header=_EFFECTS_HEADER,

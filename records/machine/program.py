@@ -32,7 +32,7 @@ _IMAGE = re.compile(r"(?<![^\s\"'=])/[^\s\"'$]*\.sif(?![^\s\"';])")
 _SEARCHED_B = 65536
 
 
-def application(name: str | None, folder: str) -> dict[str, Any] | None:
+def application_facts(name: str | None, folder: str) -> dict[str, Any] | None:
     """Return `program_facts` of a check's program on this host; None without a program.
 
     `folder` is the folder in which a user's own command runs (`nimc measure`), else empty. The path
@@ -222,7 +222,7 @@ class ModuleLoad:
 
     #: Requested modules that could not be loaded.
     missing: list[str]
-    #: Search path for programs, with all other modules loaded.
+    #: Search path for programs after the modules that could be loaded.
     path: str
 
 

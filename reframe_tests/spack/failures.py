@@ -15,7 +15,7 @@ _INSTALLING = re.compile(r"^==> (?:\[.*?\] )?Installing (\S+)-\w{32}\b")
 #: A line that Spack quotes from a build's log.
 _QUOTED = re.compile(r"^\s+>> \d+ +")
 #: Largest number of lines below an error that are shown.
-_MOST_LINES = 3
+_MAX_LINES = 3
 #: Lines of Spack 1.2's installer: a package has failed; the header of its log; a line of its log,
 #: which may have a mark or a number.
 _FAILED = re.compile(r"^\[x\] \w+ (?P<package>\S+) failed(?:: (?P<log>\S+))?")
@@ -63,6 +63,6 @@ def reason_in(text: str) -> str:
         continuation = [*continuation[:1], _QUOTED.sub("", quoted)]
     if continuation:
         separator = " " if reason.endswith(":") else "; "
-        reason += separator + "; ".join(continuation[:_MOST_LINES])
+        reason += separator + "; ".join(continuation[:_MAX_LINES])
     packages = [match[1] for line in lines[:error] if (match := _INSTALLING.match(line))]
     return f"{packages[-1]}: {reason}" if packages else reason

@@ -6,7 +6,7 @@ import pytest
 
 from analysis.effects.result import Verdict
 from analysis.report.sentences import SENTENCES
-from records.measured import command_of, heading_of, reworded, rewording
+from records.measured import command_heading, command_of, reworded, rewording
 from records.notes import Note
 from records.run import RunHeader
 from tests.analysis.synthetic import header
@@ -34,15 +34,18 @@ def test_the_command_of_a_run_is_that_of_measure_alone() -> None:
         replace(two, resolved={"campaign": {"workloads": entries}}),
     ):
         assert command_of(other) == ""
-        assert heading_of(other) == ""
+        assert command_heading(other) == ""
         assert (
             rewording(other)("give it to the campaign's arms") == "give it to the campaign's arms"
         )
 
 
 def test_a_heading_is_one_line_without_the_end_of_a_long_command() -> None:
-    assert heading_of(measured("sh -c 'make clean &&\n  make'")) == r"sh -c 'make clean &&\n make'"
-    assert heading_of(measured("./solver " + "x" * 80)) == "./solver " + "x" * 63 + " ..."
+    assert (
+        command_heading(measured("sh -c 'make clean &&\n  make'"))
+        == r"sh -c 'make clean &&\n make'"
+    )
+    assert command_heading(measured("./solver " + "x" * 80)) == "./solver " + "x" * 63 + " ..."
 
 
 @pytest.mark.parametrize("verdict", Verdict)
