@@ -43,6 +43,13 @@ FAULTS = (
         "bring its port or link up on that node, or name another `device`",
     ),
     KnownFault(
+        "a device that a step may not open",
+        r"IB device \S+ not found|No IB devices found|Unable to find the Infiniband"
+        r"|Couldn't get context for the device|/dev/infiniband/\S+: Permission denied",
+        "let steps use /dev/infiniband (ConstrainDevices in cgroup.conf, a container), or name"
+        " another `device`",
+    ),
+    KnownFault(
         "a GID or an MTU that does not fit",
         r"[Ff]ailed to modify QP \S+ to RTR|[Ii]nvalid (?:GID|gid)|ibv_modify_qp.* failed",
         "leave --gid-index and -m out of `perftest_options`: a GID that fits is chosen",

@@ -118,6 +118,13 @@ WORDS = {
     "no active messages transport to <no debug data>: self/memory - iface mismatch, tcp/eth1 - not"
     " available; ucp_ep_create() failed: Destination is unreachable": "a device that is down",
     "PSM2 can't open hfi unit: -1 (err=23)": "a device that is down",
+    "IB device mlx5_0 not found; Unable to find the Infiniband/RoCE device": (
+        "a device that a step may not open"
+    ),
+    "Couldn't get context for the device (before it: libibverbs: Warning: couldn't open"
+    " /dev/infiniband/uverbs0: Permission denied)": "a device that a step may not open",
+    "Couldn't set the link layer (before it: Port number 1 state is Down); Couldn't get context for"
+    " the device": "a device that is down",
     "ibv_create_cq(cqe=4096) failed: Cannot allocate memory": "too little locked memory",
     "Transport retry count exceeded on mlx5_0:1/RoCE (synd 0x15 vend 0x81 hw_synd 0/0)": (
         "packets that do not arrive"
