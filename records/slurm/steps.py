@@ -21,7 +21,7 @@ from records.slurm import parse
 from records.slurm.options import SRUN
 
 #: Patience with each command of Slurm, seconds: the conductor waits a minute for a writer to end.
-_ANSWER_S = 3.0
+ANSWER_S = 3.0
 #: Interval at which the end of a `srun` is checked, seconds.
 _POLL_S = 0.05
 
@@ -70,7 +70,7 @@ def _signal_steps(
     """Signal the tasks that these `srun` have started."""
     host = socket.gethostname()
     show = ["scontrol", "--oneliner", "show", "step"]
-    answers = [ask([*show, job], timeout_s=_ANSWER_S).stdout for job in components]
+    answers = [ask([*show, job], timeout_s=ANSWER_S).stdout for job in components]
     steps = [step for text in answers for step in parse.steps_started_by(text, host, launchers)]
     if steps:
-        ask(["scancel", f"--signal={signum.name.removeprefix('SIG')}", *steps], timeout_s=_ANSWER_S)
+        ask(["scancel", f"--signal={signum.name.removeprefix('SIG')}", *steps], timeout_s=ANSWER_S)

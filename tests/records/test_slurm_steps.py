@@ -125,6 +125,24 @@ def test_tasks_that_outlive_sigterm_are_killed(
     assert not lines(folder / "signals")
 
 
+@pytest.mark.parametrize("hanging", ["scontrol", "scancel"])
+def test_a_slurm_that_hangs_delays_the_end_by_the_patience_with_each_command(
+    folder: Path, monkeypatch: pytest.MonkeyPatch, hanging: str
+) -> None:
+    """Then the `srun` gets the signals. The stand-in would hang for five minutes."""
+    monkeypatch.setattr(processes, "GRACE_S", 0.3)
+    monkeypatch.setattr(steps, "ANSWER_S", 0.3)
+    write_commands(folder)
+    script(folder / "bin" / hanging, f"echo >>'{folder}/hung'; exec sleep 300")
+    use_heterogeneous_job(monkeypatch)
+    began_s = time.monotonic()
+    assert status_after_stop(folder, "srun") == -signal.SIGKILL
+    # For each of two signals three commands at most and a grace, then two graces; and a busy host.
+    assert time.monotonic() - began_s < 2 * (3 + 1) * 0.3 + 2 * 0.3 + 20
+    assert lines(folder / "signals") == ["TERM"]
+    assert len(lines(folder / "hung")) == (4 if hanging == "scontrol" else 2)
+
+
 def test_in_other_jobs_srun_gets_the_signals(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(processes, "GRACE_S", 0.5)
     write_commands(folder)
