@@ -5,11 +5,17 @@ Each function says why it is needed. No other module uses a private name of ReFr
 
 from __future__ import annotations
 
+import signal
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
+from functools import cache
+from types import FrameType
 from typing import Any
 
 import reframe as rfm
+from reframe.core.logging import getlogger
+
+from records.slurm import client
 
 #: Prefix of the names of attributes that ReFrame adds to a check's class.
 ATTRIBUTE_PREFIX = "_rfm_"
@@ -38,6 +44,53 @@ def replace_sanity(check: Any, function: Callable[[], Any]) -> None:
     ReFrame does not let `sanity_patterns` be set if the check's class has a sanity function.
     """
     check._rfm_sanity = function
+
+
+#: How long a session that a signal ends waits for a cancelled job, seconds: as long as Slurm lets
+#: tasks live after SIGTERM (KillWait).
+CANCELLED_WITHIN_S = 30.0
+
+
+class _NotEndedError(BaseException):
+    """A cancelled job is not known to have ended. No `except Exception` swallows it."""
+
+
+@cache
+def limit_wait(scheduler_class: Any) -> None:
+    """Let a session of ReFrame that a signal ends wait for its jobs for a limited time.
+
+    ReFrame cancels a job and waits until the scheduler says that it has ended, and ignores further
+    signals. If Slurm does not answer, or has lost the job, it would wait for ever.
+    """
+    wait = scheduler_class.wait
+
+    def wait_in_time(scheduler: Any, job: Any) -> None:
+        # ReFrame ignores this signal from the first signal on that ends it.
+        if signal.getsignal(signal.SIGTERM) is not signal.SIG_IGN:
+            wait(scheduler, job)
+            return
+        try:
+            with _alarm(CANCELLED_WITHIN_S):
+                wait(scheduler, job)
+        except _NotEndedError:
+            hint = client.cancel_command([str(job.jobid)])
+            getlogger().warning(f"job {job.jobid} may not have ended: `{hint}` cancels it")
+
+    scheduler_class.wait = wait_in_time
+
+
+@contextmanager
+def _alarm(after_s: float) -> Iterator[None]:
+    def end_wait(_signum: int, _frame: FrameType | None) -> None:
+        raise _NotEndedError
+
+    earlier_handler = signal.signal(signal.SIGALRM, end_wait)
+    signal.setitimer(signal.ITIMER_REAL, after_s)
+    try:
+        yield
+    finally:
+        signal.setitimer(signal.ITIMER_REAL, 0)
+        signal.signal(signal.SIGALRM, earlier_handler)
 
 
 def reference(check: rfm.RegressionTest, name: str) -> tuple[Any, Any, Any, Any]:

@@ -265,6 +265,12 @@ class NimcMixin(LayoutMixin):
         if logger.handlers:
             logger.setLevel(min(handler.level for handler in logger.handlers))
 
+    @run_before("run")
+    def limit_wait(self) -> None:
+        """Let a session that a signal ends do so although Slurm does not answer."""
+        if self.job.scheduler.registered_name != "local":
+            internals.limit_wait(type(self.job.scheduler))
+
     @run_before("run", always_last=True)
     def start_conductor(self) -> None:
         """Start the conductor instead of the application."""
