@@ -65,12 +65,16 @@ _MIN_WRITERS_SHARE = 0.5
 def run() -> list[BenchRow]:
     """Measure the share of each part, and of all together, as medians over runs under writes."""
     with tempfile.TemporaryDirectory(prefix="nimc-", dir="/var/tmp") as folder:
-        windows = _shares_by_window(Path(folder))
+        all_shares = _shares_by_window(Path(folder))
     rows = [
-        BenchRow(f"{part}: share of a core", statistics.median(shares[part] for shares in windows))
+        BenchRow(
+            f"{part}: share of a core", statistics.median(shares[part] for shares in all_shares)
+        )
         for part in _PROJECT_PARTS
     ]
-    together = statistics.median(sum(shares[part] for part in _PROJECT_PARTS) for shares in windows)
+    together = statistics.median(
+        sum(shares[part] for part in _PROJECT_PARTS) for shares in all_shares
+    )
     return [*rows, row_with_upper_limit("together", together, "", _MAX_SHARE)]
 
 
@@ -81,9 +85,9 @@ def _shares_by_window(folder: Path) -> list[dict[str, float]]:
     main = "from nimc.cli.main import main; main()"
     file = str(folder / "sleeping.yaml")
     arguments = ["run", file, "--machine", "localhost", "--results", str(folder)]
-    windows: list[dict[str, float]] = []
+    all_shares: list[dict[str, float]] = []
     with subprocess.Popen([sys.executable, "-c", main, *arguments], cwd=ROOT) as campaign:
-        while len(windows) < _RUNS and campaign.poll() is None:
+        while len(all_shares) < _RUNS and campaign.poll() is None:
             at_begin_s = _cpu_s_by_part(campaign.pid)
             if "application" not in at_begin_s:
                 time.sleep(0.5)
@@ -96,13 +100,15 @@ def _shares_by_window(folder: Path) -> list[dict[str, float]]:
             }
             has_writers = shares.get("writers", 0.0) > _MIN_WRITERS_SHARE
             if "application" in at_end_s and has_writers:
-                windows.append(shares)
+                all_shares.append(shares)
             while "application" in _cpu_s_by_part(campaign.pid):
                 time.sleep(0.5)
         campaign.terminate()
-    if len(windows) < _RUNS:
-        raise MachineError(f"{len(windows)} runs under writes, not {_RUNS}; see the output above")
-    return windows
+    if len(all_shares) < _RUNS:
+        raise MachineError(
+            f"{len(all_shares)} runs under writes, not {_RUNS}; see the output above"
+        )
+    return all_shares
 
 
 def _cpu_s_by_part(campaign_pid: int) -> dict[str, float]:

@@ -134,7 +134,7 @@ def setting_mismatches(reference: Sequence[RunData], current: Sequence[RunData])
 def _differing_settings(
     reference: Sequence[Mapping[str, str]], current: Sequence[Mapping[str, str]]
 ) -> Iterator[str]:
-    """Yield the values of both sides for each setting that differs; an entry is a night's."""
+    """Yield the values of both sides for each setting that differs, given one mapping per night."""
     names = dict.fromkeys(name for settings in (*reference, *current) for name in settings)
     for name in names:
         reference_values, current_values = (

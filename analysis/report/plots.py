@@ -62,7 +62,7 @@ LEVEL_COLOURS = [name for name in COLOURS if name.startswith("level")]
 LEVEL_MARKERS = ("o", "^", "s", "D", "v", "P")
 _FONT = "DejaVu Sans"
 #: Font size of pictures on pages, for which their heights are chosen.
-_PAGE_SIZE_PT = 10.0
+_PAGE_FONT_SIZE_PT = 10.0
 _STYLE: dict[Any, Any] = {
     "svg.fonttype": "none",
     "svg.hashsalt": "nimc",
@@ -140,7 +140,7 @@ def drawing(
     height_in: float,
     width_in: float = 5.0,
     *,
-    font_size: float = _PAGE_SIZE_PT,
+    font_size: float = _PAGE_FONT_SIZE_PT,
     style: Mapping[Any, Any] = {},
 ) -> Iterator[Figure]:
     """Yield an empty figure in the report's style, changed by `style`."""
@@ -220,11 +220,11 @@ class Picture:
     def write(self, path: Path, width_in: float) -> bool:
         """Write `path`.svg and `path`.pdf, as wide as a printed column, and return whether it fits.
 
-        The files contain all glyphs. The font has the largest size of `_SIZES_PT` with which the
-        picture fits. If it fits with none, no file is written.
+        The files contain all glyphs. The font has the largest size of `_PRINT_FONT_SIZES_PT` with
+        which the picture fits. If it fits with none, no file is written.
         """
-        for size_pt in _SIZES_PT:
-            height_in = self.height_in * size_pt / _PAGE_SIZE_PT
+        for size_pt in _PRINT_FONT_SIZES_PT:
+            height_in = self.height_in * size_pt / _PAGE_FONT_SIZE_PT
             with drawing(height_in, width_in, font_size=size_pt, style=_PRINT_STYLE) as figure:
                 self.draw(figure)
                 if _fits(figure):
@@ -242,7 +242,7 @@ class Picture:
 
 
 #: Font sizes in print, the best first. Journals require at least 6 points.
-_SIZES_PT = (8.0, 7.0, 6.0)
+_PRINT_FONT_SIZES_PT = (8.0, 7.0, 6.0)
 #: Style of printed pictures. Glyphs are outlines in SVG and TrueType in PDF, so that no font is
 #: needed to show them.
 _PRINT_STYLE: dict[Any, Any] = {"svg.fonttype": "path", "pdf.fonttype": 42}
@@ -275,7 +275,7 @@ def _fits(figure: Figure) -> bool:
 
 #: If there are more points than this, they are single pixels.
 PIXELS_ABOVE = 20_000
-#: From so many points on, their size is multiplied by this factor.
+#: If there are at least this many points, each is drawn smaller, by this factor.
 _MIN_SMALL_POINTS, _SMALL_POINT_FACTOR = 200, 0.42
 #: The treatment that labels of rows do not name.
 DEFAULT_TREATMENT = "on"

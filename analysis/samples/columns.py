@@ -211,7 +211,7 @@ def _parsed_pieces(
 
 
 def _concatenated(parts: Sequence[pl.DataFrame]) -> pl.DataFrame:
-    """The rows of all `parts`, whose columns are taken out one by one, so that they end up empty.
+    """Return the rows of all `parts`, and remove all columns from `parts` to free them.
 
     Each column is copied into one block of memory. Otherwise the text that was read for a piece
     would stay in memory between its columns, and take as much memory as they do.

@@ -9,10 +9,10 @@ from pathlib import Path
 
 from reframe_tests.tools.base import FOLDER, RANK, CounterRow, Tool, ToolError, files_of
 
-#: Arguments: folder, Python, `_SCRIPT`, application. Starts the script.
-_START = f'exec "$2" -c "$3" "$1/rank-{RANK}.json" "$@"'
-#: Arguments: file, those of `_START`. Runs the application and writes the kernel's counts.
-_SCRIPT = """
+#: Arguments: folder, Python, `_COUNTING_SCRIPT`, application. Starts `_COUNTING_SCRIPT` on a rank.
+_RANK_SCRIPT = f'exec "$2" -c "$3" "$1/rank-{RANK}.json" "$@"'
+#: Arguments: file, those of `_RANK_SCRIPT`. Runs the application and writes the kernel's counts.
+_COUNTING_SCRIPT = """
 import json, resource, subprocess, sys
 path, _folder, _python, _script, *application = sys.argv[1:]
 status = subprocess.call(application)
@@ -39,7 +39,7 @@ class Rusage(Tool):
 
     def wrap(self, launcher: Sequence[str], application: Sequence[str]) -> list[str]:
         """Return a shell that expands the rank and becomes Python, which runs the application."""
-        script = ["sh", "-c", _START, self.name, FOLDER, sys.executable, _SCRIPT]
+        script = ["sh", "-c", _RANK_SCRIPT, self.name, FOLDER, sys.executable, _COUNTING_SCRIPT]
         return [*launcher, *script, *application]
 
     def parse(self, folder: Path, ranks: int) -> list[CounterRow]:
