@@ -103,7 +103,7 @@ def site_text(facts: ClusterFacts) -> str:
     ports_by_node = {node.name: active_ports(node.host) for node in nodes}
     without_rdma = ", ".join(node for node, ports in ports_by_node.items() if not ports)
     common_devices = devices(nodes)
-    usable_interfaces = interfaces(nodes)
+    usable_interfaces = interfaces(nodes, next(iter(common_devices), None))
     fabric = _fabric(ports_by_node, common_devices)
     injector = fabric.injectors[0]
     fastest = common_devices[0] if common_devices else None
@@ -315,8 +315,11 @@ def active_ports(host: Host) -> list[tuple[Device, Port]]:
     return [(device, port) for device in host.rdma for port in device.ports if port.is_active]
 
 
-def interfaces(nodes: Sequence[NodeReport]) -> list[str]:
-    """Return the interfaces to other nodes with an address on every node, the fastest first."""
+def interfaces(nodes: Sequence[NodeReport], device: ActiveDevice | None) -> list[str]:
+    """Return the interfaces to other nodes with an address on every node, the fastest first.
+
+    Of those of one rate, that of the device is first: with iWARP, writers reach the device by it.
+    """
     first_interfaces = nodes[0].host.interfaces if nodes else []
     rates = {interface.name: interface.rate_b_s or 0.0 for interface in first_interfaces}
     usable = [
@@ -325,7 +328,8 @@ def interfaces(nodes: Sequence[NodeReport]) -> list[str]:
         if not name.startswith(_VIRTUAL_PREFIXES)
         and not any(str(node.addresses[name]).startswith(_LINK_LOCAL) for node in nodes)
     ]
-    return sorted(usable, key=lambda name: -rates.get(name, 0.0))
+    own = {node.device_interfaces.get(device.kernel_names[node.name]) for node in nodes if device}
+    return sorted(usable, key=lambda name: (-rates.get(name, 0.0), name not in own))
 
 
 def common_interfaces(nodes: Sequence[NodeReport]) -> list[str]:

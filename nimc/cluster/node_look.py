@@ -20,7 +20,7 @@ from conductor.injectors import INJECTORS
 from records import kernel_text
 from records.errors import MachineError
 from records.files import private_lock, replace_text
-from records.machine import host
+from records.machine import devices, host
 from records.machine.fabrics import Fabric
 from records.machine.host import Host
 
@@ -56,6 +56,8 @@ class NodeReport:
     uncounted: dict[str, str] = field(default_factory=dict)
     #: Injector -> index of the GID that is passed to it; only injectors that are passed one.
     gid_indexes: dict[str, int] = field(default_factory=dict)
+    #: RDMA device -> the interface that shares its first port; only devices with one.
+    device_interfaces: dict[str, str] = field(default_factory=dict)
     #: Memory that a step may lock, bytes; None: any amount.
     lockable_b: int | None = None
 
@@ -78,10 +80,8 @@ def look_at_node(
 ) -> NodeReport:
     """Return the facts of this node, which should see `paths`. `folder` is the job's folder."""
     this_node = host.detect()
-    names = {
-        *(adapter.name for adapter in this_node.rdma),
-        *(adapter.name for adapter in this_node.interfaces),
-    }
+    names_of_interfaces = {adapter.name for adapter in this_node.interfaces}
+    names = names_of_interfaces | {adapter.name for adapter in this_node.rdma}
     counter_names: dict[str, str] = {}
     uncounted: dict[str, str] = {}
     for name in sorted(names):
@@ -105,6 +105,11 @@ def look_at_node(
         counters=counter_names,
         uncounted=uncounted,
         gid_indexes=gid_indexes,
+        device_interfaces={
+            adapter.name: interface
+            for adapter in this_node.rdma
+            if (interface := devices.interface_of(adapter.name)) in names_of_interfaces
+        },
         lockable_b=_lockable_b(),
     )
 

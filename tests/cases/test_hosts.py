@@ -27,6 +27,7 @@ from records.errors import InputError
 from records.machine import devices, host
 from records.machine import site as site_files
 from records.machine.devices import Device, Port
+from records.machine.host import Interface
 from records.programs import ProgramAnswer
 from records.slurm import client, parse, parse_nodes
 from records.slurm.parse_nodes import NodeShape
@@ -295,6 +296,17 @@ def test_interfaces_of_different_names_are_said(tmp_path):
         "missing",
         "b: no ens1 with an IPv4 address, but eth0",
     )
+
+
+def test_of_interfaces_of_one_rate_that_of_the_device_is_taken(tmp_path):
+    """As of a card of two ports with iWARP: the connection manager finds the device by address."""
+    addresses = {"ens1f0": "10.1.0.1", "ens1f1": "10.2.0.1"}
+    listed = [Interface(name, 1.25e10, 9000) for name in addresses]
+    own = {"mlx5_0": "ens1f1", "mlx5_1": "ens1f0"}
+    changes = {"addresses": addresses, "interfaces": listed, "device_interfaces": own}
+    nodes = [made.node(name, made.FAST, **changes) for name in "ab"]
+    _, box = made.init_says(JobLook(job="7", why=None, nodes=nodes), tmp_path)
+    assert (box.device, box.interface) == ("mlx5_0", "ens1f1")
 
 
 def test_an_interface_to_a_management_controller_leads_to_no_other_node(tmp_path):
