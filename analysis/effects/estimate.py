@@ -303,13 +303,14 @@ def _p_values(
         carried, treatment.log_times, after_writes(treatment.pairs)
     )
     slower = evidence.p_over_interims(smallest_loss, evidence.p_longer)
+    above_control = max(slower, evidence.p_over_interims(over_control, evidence.p_longer))
     losses = np.stack([smallest_loss, largest_loss], 1)
     p_outside_margin = partial(evidence.p_outside_margin_for_both, margin=margin)
     return PValues(
         slower=slower,
         faster=evidence.p_over_interims(largest_loss, evidence.p_typical_and_mean_shorter),
         within=evidence.p_over_interims(losses, p_outside_margin),
-        above_control=max(slower, evidence.p_over_interims(over_control, evidence.p_longer)),
+        above_control=above_control if len(over_control) else None,
         unstable=evidence.p_different(floor.log_times if floor else treatment.log_times[:0]),
     )
 

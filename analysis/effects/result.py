@@ -71,8 +71,8 @@ class PValues:
     faster: float
     #: The typical run lies within the margin.
     within: float
-    #: The typical run is slower than off and than the control; 1 without a control.
-    above_control: float
+    #: The typical run is slower than off and than the control; None without a control.
+    above_control: float | None
     #: The repeated baseline differs from the baseline.
     unstable: float
 

@@ -106,7 +106,8 @@ def statements_shown(
 
 
 def _p_value(effect: Result, statement: str) -> float:
-    return 1.0 if effect.p is None else float(getattr(effect.p, statement))
+    p = getattr(effect.p, statement, None)
+    return 1.0 if p is None else float(p)
 
 
 def _strength(effect: Result) -> list[float]:

@@ -29,7 +29,7 @@ def effect(
     *,
     faster: float = 1.0,
     within: float = 1.0,
-    above_control: float = 1.0,
+    above_control: float | None = None,
     unstable: float = 1.0,
 ) -> Result:
     """Return an effect with these p values; a p value of 1 shows nothing."""
