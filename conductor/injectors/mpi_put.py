@@ -10,7 +10,6 @@ from __future__ import annotations
 import functools
 import os
 import re
-import shlex
 import shutil
 from contextlib import suppress
 from pathlib import Path
@@ -137,7 +136,7 @@ class MpiPut(Injector):
 
         The target is the rank on the target's node, or rank 0 if both share a host.
         """
-        launcher = shlex.split(launcher_of(program_path()))
+        launcher = options.words_of(launcher_of(program_path()))
         kind = _launcher_kind(launcher)
         if not _has_two_hosts(writer):
             rank_options = _ONE_HOST_OPTIONS[kind]
@@ -191,7 +190,7 @@ class MpiPut(Injector):
         if not shutil.which(program_path()):
             return f"mpi_put is missing: 'make -C {SOURCE_FOLDER}', with an MPI's mpicc on PATH"
         launcher = launcher_of(program_path()) or "a launcher"
-        if shutil.which(shlex.split(launcher)[0]):
+        if shutil.which(options.words_of(launcher)[0]):
             return None
         return f"{launcher} of mpi_put is missing: 'make -B -C {SOURCE_FOLDER} LAUNCHER=...'"
 
@@ -201,7 +200,7 @@ class MpiPut(Injector):
         The launcher of MPICH stays in one component of a heterogeneous job.
         """
         launcher = launcher_of(program_path()) if shutil.which(program_path()) else ""
-        if not launcher or _launcher_kind(shlex.split(launcher)) == options.SRUN:
+        if not launcher or _launcher_kind(options.words_of(launcher)) == options.SRUN:
             return None
         make_command = f"make -B -C {SOURCE_FOLDER} LAUNCHER='{options.srun_launcher('...')}'"
         return f"{launcher} of mpi_put may not reach a job's other nodes: {make_command}"

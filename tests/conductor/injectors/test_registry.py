@@ -1,4 +1,5 @@
 import asyncio
+import os
 import subprocess
 from pathlib import Path
 
@@ -78,6 +79,16 @@ def test_a_missing_program_is_named(monkeypatch, name, program):
     monkeypatch.setenv("PATH", "/nowhere")
     monkeypatch.setattr("conductor.injectors.mpi_put.SOURCE_FOLDER", Path("/nowhere"))
     assert injectors.INJECTORS[name].why_missing().startswith(f"{program} is missing: ")
+
+
+def test_a_launcher_with_an_open_quote_is_missing(monkeypatch, tmp_path):
+    """As `make LAUNCHER=...` may have set it."""
+    launcher = "none -x 'A"
+    script(tmp_path / "mpi_put", f'echo "{launcher}"')
+    monkeypatch.setenv("PATH", str(tmp_path), prepend=os.pathsep)
+    put = injectors.INJECTORS["mpi_put"]
+    assert put.why_missing().startswith(f"{launcher} of mpi_put is missing: ")
+    assert put.doubt().startswith(f"{launcher} of mpi_put ")
 
 
 def test_the_wheel_has_no_ucx_for_verbs(monkeypatch, tmp_path):
