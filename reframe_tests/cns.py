@@ -156,7 +156,7 @@ WORKLOAD = Workload(
             Near("first_courant", lambda numbers: fastest_wave(int(numbers.edge)), _TOLERANCE)
         ),
         "all steps made": Near("steps_done", lambda numbers: numbers.steps),
-        "solution stable, and the length of each step that of its Courant number": (
+        "solution stable, and each step as long as its Courant number requires": (
             Near("stable_steps", lambda numbers: numbers.steps)
         ),
     },

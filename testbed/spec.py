@@ -55,11 +55,14 @@ class Spec:
 
     def __post_init__(self) -> None:
         fabrics = get_args(Fabric)
-        keeps_a_target = "so that at least one of the nodes is a target"
+        target_remains_text = "so that at least one of the nodes is a target"
         allowed = {
             "fabric": (self.fabric in fabrics, ", ".join(fabrics)),
             "nodes": (1 <= self.nodes <= MAX_NODES, f"1 to {MAX_NODES}"),
-            "origins": (0 <= self.origins < self.nodes, f"0 to {self.nodes - 1}, {keeps_a_target}"),
+            "origins": (
+                0 <= self.origins < self.nodes,
+                f"0 to {self.nodes - 1}, {target_remains_text}",
+            ),
             "numa": (self.numa in (1, 2), "1, 2"),
             "rails": (self.rails in (1, 2), "1, 2"),
             "cores": (self.cores in SOCKET_CORES, ", ".join(map(str, SOCKET_CORES))),
@@ -102,7 +105,7 @@ SITE_FOLDER = CHECKOUT / "site" / "minicluster"
 #: Length of the longest path, below the state folder, of a socket that slurmstepd makes.
 _LONGEST_SOCKET_LENGTH = len("/spool/node200/node200_1234567.4294967295")
 #: Longest path of a Unix socket.
-_MOST_PATH_LENGTH = 107
+_MAX_PATH_LENGTH = 107
 
 
 _TAG_PREFIX = "nimc-"
@@ -135,7 +138,7 @@ class ClusterLayout:
         """
         require_owned(state, "--state")
         state = Path(os.path.realpath(state))
-        max_length = _MOST_PATH_LENGTH - _LONGEST_SOCKET_LENGTH
+        max_length = _MAX_PATH_LENGTH - _LONGEST_SOCKET_LENGTH
         if len(str(state)) > max_length:
             raise InputError(
                 f"--state {state}: allowed are paths of up to {max_length} "

@@ -33,7 +33,7 @@ from records.treatment import Writes
 _MEASURED_LENGTH_S = 3.0
 #: How often a program that may hang is started. If one start in six hangs, all four hang once in
 #: 1,300 times. All starts but the last share the time that one start may take.
-_MOST_STARTS = 4
+_MAX_STARTS = 4
 #: Queue pairs are added while they raise the rate by at least this share, and while the rate is at
 #: least this share below that of the link.
 _LEAST_GROWTH = 0.05
@@ -184,14 +184,14 @@ class AloneRates:
         the counts of devices.
         """
         may_hang = INJECTORS[writes.injector].may_hang
-        for attempt in range(_MOST_STARTS):
+        for attempt in range(_MAX_STARTS):
             started_s = time.monotonic()
             states = await self._runner.writers.start(writes)
-            is_last = attempt == _MOST_STARTS - 1
+            is_last = attempt == _MAX_STARTS - 1
             may_restart = not is_last and all(may_hang(state.writer) for state in states)
             timeout_s = self._timeout_s(states, n_rows=1)
             if may_restart:
-                timeout_s /= _MOST_STARTS - 1
+                timeout_s /= _MAX_STARTS - 1
             if await self._await_rows(states, 1, timeout_s) or not may_restart:
                 break
             await self._runner.hub.stop(states)

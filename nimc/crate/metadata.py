@@ -15,9 +15,9 @@ from typing import Any
 from records.calls import PACKED_CAMPAIGN
 from records.run import RunHeader
 
-METADATA = "ro-crate-metadata.json"
-#: Parts of a crate besides its descriptions: two folders, and the campaign's file.
-RUN, REPORT, CAMPAIGN = "run/", "report/", PACKED_CAMPAIGN
+METADATA_FILE = "ro-crate-metadata.json"
+#: Folders of a crate. The campaign's file (`PACKED_CAMPAIGN`) lies beside them.
+RUN_FOLDER, REPORT_FOLDER = "run/", "report/"
 _CONTEXT = "https://w3id.org/ro/crate/1.3"
 _PROFILE = "https://w3id.org/ro/wfrun/process/0.6"
 #: SPDX name of a licence for data -> address of its text.
@@ -45,7 +45,8 @@ def descriptions(header: RunHeader, license_: str, authors: Sequence[str]) -> di
     texts = {
         "README.txt": _README.format(title=title),
         "LICENSE": f"The data of this crate: {license_}, {LICENSES[license_]}\n",
-        METADATA: json.dumps({"@context": f"{_CONTEXT}/context", "@graph": graph}, indent=1) + "\n",
+        METADATA_FILE: json.dumps({"@context": f"{_CONTEXT}/context", "@graph": graph}, indent=1)
+        + "\n",
     }
     return {name: text.encode() for name, text in texts.items()}
 
@@ -73,7 +74,7 @@ def _graph(
         "license": _reference(LICENSES[license_]),
         "author": author,
         "conformsTo": _reference(_PROFILE),
-        "hasPart": [_reference(RUN), _reference(REPORT), _reference(CAMPAIGN)],
+        "hasPart": [_reference(RUN_FOLDER), _reference(REPORT_FOLDER), _reference(PACKED_CAMPAIGN)],
         "mentions": _reference("#run"),
     }
     action = _entity("#run", "CreateAction", f"nimc run of {header.campaign}") | {
@@ -82,12 +83,12 @@ def _graph(
         "endTime": end,
         "agent": author,
         "instrument": _reference("#nimc"),
-        "object": _reference(CAMPAIGN),
-        "result": _reference(RUN),
+        "object": _reference(PACKED_CAMPAIGN),
+        "result": _reference(RUN_FOLDER),
     }
     return [
         {
-            "@id": METADATA,
+            "@id": METADATA_FILE,
             "@type": "CreativeWork",
             "about": _reference("./"),
             "conformsTo": _reference(_CONTEXT),
@@ -98,9 +99,13 @@ def _graph(
         _entity(_PROFILE, ["CreativeWork", "Profile"], "Process Run Crate") | {"version": "0.6"},
         _entity(LICENSES[license_], "CreativeWork", license_),
         *author_entities,
-        _entity(RUN, "Dataset", "header, samples, counters, provenance and kept output of the run"),
-        _entity(REPORT, "Dataset", "page and results, made from the run"),
-        _entity(CAMPAIGN, "File", "what was asked") | {"encodingFormat": "application/yaml"},
+        _entity(
+            RUN_FOLDER,
+            "Dataset",
+            "header, samples, counters, provenance and kept output of the run",
+        ),
+        _entity(REPORT_FOLDER, "Dataset", "page and results, made from the run"),
+        _entity(PACKED_CAMPAIGN, "File", "what was asked") | {"encodingFormat": "application/yaml"},
     ]
 
 

@@ -12,10 +12,11 @@ from typing import Any
 from analysis.report.page import make_reports
 from nimc.crate import archive
 from nimc.crate.archive import MANIFEST, MAX_CRATE_B, SIGNATURE, Files
-from nimc.crate.metadata import CAMPAIGN, REPORT, RUN, descriptions
+from nimc.crate.metadata import REPORT_FOLDER, RUN_FOLDER, descriptions
 from nimc.run.folder import locked
 from nimc.run.verify import IntegrityFinding, Kind, Verified, verify
 from records import chain, files
+from records.calls import PACKED_CAMPAIGN
 from records.errors import InputError, NimcError
 from records.run import load_header
 from records.run_folder import reason_to_distrust_run
@@ -41,7 +42,8 @@ def run_files(run: Path) -> dict[str, bytes]:
     """
     paths = (path for pattern in _RUN_PATTERNS for path in run.glob(pattern))
     return {
-        f"{RUN}{path.relative_to(run)}": files.read_regular(path, MAX_CRATE_B) for path in paths
+        f"{RUN_FOLDER}{path.relative_to(run)}": files.read_regular(path, MAX_CRATE_B)
+        for path in paths
     }
 
 
@@ -61,11 +63,11 @@ def _unpack_run(crate_files: Files, folder: Path) -> Path:
     No file is flushed to disk, since `folder` is temporary and need not outlive a crash.
     """
     for name, content in crate_files.items():
-        if name.startswith(RUN):
+        if name.startswith(RUN_FOLDER):
             path = folder / name
             path.parent.mkdir(parents=True, exist_ok=True)
             path.write_bytes(content)
-    return (folder / RUN).rename(folder / load_header(folder / RUN).run)
+    return (folder / RUN_FOLDER).rename(folder / load_header(folder / RUN_FOLDER).run)
 
 
 def pack(
@@ -95,8 +97,8 @@ def pack(
     }
     with TemporaryDirectory() as folder:
         report = report_files(_unpack_run(analysed_files, Path(folder)))
-    crate_files |= {f"{REPORT}{name}": content for name, content in report.items()}
-    crate_files[CAMPAIGN] = header.campaign_text.encode()
+    crate_files |= {f"{REPORT_FOLDER}{name}": content for name, content in report.items()}
+    crate_files[PACKED_CAMPAIGN] = header.campaign_text.encode()
     crate_files |= descriptions(header, license_, authors)
     crate_files[MANIFEST] = archive.manifest(crate_files)
     if key:
@@ -131,9 +133,11 @@ def open_crate(crate: Path) -> Iterator[tuple[Files, Path]]:
     with TemporaryDirectory() as folder:
         try:
             run = _unpack_run(crate_files, Path(folder))
-            if crate_files.get(CAMPAIGN) != load_header(run).campaign_text.encode():
+            if crate_files.get(PACKED_CAMPAIGN) != load_header(run).campaign_text.encode():
                 # People read this file before they repeat the run; the repetition uses the header.
-                raise InputError(f"{crate}: {CAMPAIGN}: differs from the campaign in run/run.json")
+                raise InputError(
+                    f"{crate}: {PACKED_CAMPAIGN}: differs from the campaign in run/run.json"
+                )
             yield crate_files, run
         except NimcError as error:
             error.args = tuple(_in_crate(str(arg), Path(folder), crate) for arg in error.args)

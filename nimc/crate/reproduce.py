@@ -11,7 +11,7 @@ from analysis.display.figures import relative_change_text
 from analysis.effects.result import Result
 from analysis.statistics.interval import ends_text
 from nimc.crate.archive import Files
-from nimc.crate.metadata import REPORT
+from nimc.crate.metadata import REPORT_FOLDER
 
 Outcome = Literal["differs", "cannot be compared", "no difference shown", "reproduced"]
 
@@ -74,7 +74,7 @@ def compared_files(crate_files: Files, new_files: Files) -> dict[str, str]:
     In JSON, the last digits of a figure may depend on the processor.
     """
     return {
-        name: _agreement(crate_files.get(f"{REPORT}{name}", b""), content)
+        name: _agreement(crate_files.get(f"{REPORT_FOLDER}{name}", b""), content)
         for name, content in new_files.items()
     }
 

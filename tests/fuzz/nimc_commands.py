@@ -20,7 +20,7 @@ from analysis.contention.sweep import Point
 from analysis.report.data import load_run
 from analysis.report.page import write_data
 from nimc.crate.archive import MANIFEST, make_zip, manifest
-from nimc.crate.metadata import METADATA
+from nimc.crate.metadata import METADATA_FILE
 from nimc.crate.pack import run_files
 from records.errors import InputError
 from records.run import load_header
@@ -128,7 +128,7 @@ def _crate(text: bytes, folder: Path) -> list[str]:
 
 def crate(run: Path) -> bytes:
     """Return the smallest crate of a run that can be verified."""
-    files = {**run_files(run), METADATA: b'{"@graph": []}'}
+    files = {**run_files(run), METADATA_FILE: b'{"@graph": []}'}
     with suppress(InputError):
         files["campaign.yaml"] = load_header(run).campaign_text.encode()
     return make_zip({**files, MANIFEST: manifest(files)})

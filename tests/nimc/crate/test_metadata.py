@@ -5,7 +5,7 @@ from typing import Any
 
 import pytest
 
-from nimc.crate.metadata import METADATA, descriptions
+from nimc.crate.metadata import METADATA_FILE, descriptions
 from nimc.crate.reproduce import compared_files
 from tests.analysis.synthetic import header
 
@@ -20,7 +20,7 @@ def described(
     """The files that describe a crate, and its entities."""
     run_header = header(**{"started_s": BEGAN_S, "finished_s": ENDED_S, **changes})
     files = descriptions(run_header, license_, authors)
-    return files, {entity["@id"]: entity for entity in json.loads(files[METADATA])["@graph"]}
+    return files, {entity["@id"]: entity for entity in json.loads(files[METADATA_FILE])["@graph"]}
 
 
 def test_a_finished_run_of_one_author_and_one_without_an_end_of_two() -> None:
