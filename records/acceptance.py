@@ -13,7 +13,7 @@ from typing import Any, NamedTuple
 from records.errors import InputError
 
 #: The limits of disturbance, which campaigns and checks set by these names.
-LIMITS = ("foreign_cpus", "steal_share", "frequency_drop", "foreign_share")
+DISTURBANCE_LIMITS = ("foreign_cpus", "steal_share", "frequency_drop", "foreign_share")
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -29,14 +29,15 @@ class AcceptanceLimits:
     counter_share: float = 0.2
     #: A report later than this many of its intervals means that the writer stalled.
     late_rows: float = 2.0
-    #: Longest time within a run without a sign of a writer at its origin's device or in its
-    #: target's memory, seconds: twice the time that perftest pauses between two rows.
+    #: Longest time within a run in which a writer may seem to write nothing, seconds. The origin's
+    #: device or the target's memory shows this. Between two rows, perftest pauses half as long.
     silent_s: float = 0.5
     #: Longest time in a run that the conductor may stand still, or its wall clock jump, seconds.
     pause_s: float = 1.0
-    #: The next four are the largest disturbances of a target node in any arm. With None, the value
-    #: is recorded and rejects no run. This one is the mean number of hardware threads that foreign
-    #: processes keep busy: the daemons of an idle node take 0.01 to 0.05, a busy process takes 1.
+    # The largest disturbances of a target node in any arm (`DISTURBANCE_LIMITS`). Without a limit,
+    # a disturbance is recorded, but rejects no run.
+    #: Mean number of hardware threads that foreign processes keep busy. The daemons of an idle node
+    #: keep 0.01 to 0.05 busy, a busy process 1.
     foreign_cpus: float | None = 0.25
     #: Share of the processor time that the hypervisor takes: the smallest effect of usual interest.
     steal_share: float | None = 0.02
@@ -78,7 +79,7 @@ class Rule(NamedTuple):
         return all(getattr(operator, name)(value, bound) for name, bound in self.bounds.items())
 
 
-_SHARE = {"ge": 0.0, "le": 1.0}
+_SHARE_BOUNDS = {"ge": 0.0, "le": 1.0}
 RULES = {
     "min_share": Rule("a number above 0, at most 1: share of the rate alone", {"gt": 0, "le": 1}),
     "max_share": Rule("a number above 1: share of the rate alone", {"gt": 1}),
@@ -90,13 +91,13 @@ RULES = {
         "null, or a number from 0: hardware threads that foreign processes keep busy", {"ge": 0}
     ),
     "steal_share": Rule(
-        "null, or a number from 0 to 1: share of the time that the hypervisor takes", _SHARE
+        "null, or a number from 0 to 1: share of the time that the hypervisor takes", _SHARE_BOUNDS
     ),
     "frequency_drop": Rule(
-        "null, or a number from 0 to 1: how far the frequency is below the usual one", _SHARE
+        "null, or a number from 0 to 1: how far the frequency is below the usual one", _SHARE_BOUNDS
     ),
     "foreign_share": Rule(
-        "null, or a number from 0 to 1: foreign bytes, as a share of the rate alone", _SHARE
+        "null, or a number from 0 to 1: foreign bytes, as a share of the rate alone", _SHARE_BOUNDS
     ),
 }
 

@@ -29,7 +29,7 @@ from reframe.core.meta import make_test
 from reframe.core.runtime import runtime, valid_sysenv_comb
 
 from records import checkout
-from records.acceptance import LIMITS, AcceptanceLimits
+from records.acceptance import DISTURBANCE_LIMITS, AcceptanceLimits
 from records.arms import ARMS, BASELINE, standard_arms
 from records.block_plan import SKIPPED_FILE, BlockPlan
 from records.checkout import python_main
@@ -54,7 +54,7 @@ _SYSTEMS_WITHOUT_LIST = ("nomod", "spack")
 #: Variables of the mixin that are fields of a block's plan.
 _PLAN_FIELDS = ("case", "block", "nimc_dir", "nodelist")
 #: Variables of the mixin that are limits of a run's acceptance.
-_LIMIT_FIELDS = (*LIMITS, "min_share", "retries", "ready_rows", "run_timeout_s")
+_LIMIT_FIELDS = (*DISTURBANCE_LIMITS, "min_share", "retries", "ready_rows", "run_timeout_s")
 
 
 def requested_modules(check: rfm.RegressionTest) -> list[str]:

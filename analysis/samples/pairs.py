@@ -156,10 +156,11 @@ def _pairs(judged: pl.LazyFrame) -> pl.DataFrame:
 
 
 def first_attempts(judged: pl.DataFrame) -> pl.DataFrame:
-    """The first attempt with a figure of merit of every run, accepted or not, as if it counted.
+    """For every run, the first attempt that has a figure of merit, with the status `counts`.
 
-    Cases in which no run with a figure of merit was rejected are left out, since their first
-    attempts are the runs that count. `judged` is what `judge_samples` returns.
+    This attempt may have been rejected. Cases in which no run with a figure of merit was rejected
+    are left out, since their first attempts are the runs that count. `judged` is what
+    `judge_samples` returns.
     """
     has_fom = _IS_PLAUSIBLE & ~pl.col("warmup")
     cases = judged.filter(has_fom & (pl.col("status") == "rejected"))["case"].unique()
@@ -217,8 +218,8 @@ def pair_shortfalls(
 
     `requested` is the number of pairs that each should have. `treatments` are names of treatments
     with a baseline. The reason is the commonest one among the rejected runs of the treatment and
-    its baseline. A treatment that was never run has the reason of the baselines, one of which
-    failed before it.
+    its baseline. If the treatment was never run, a baseline failed before it, so the reason is the
+    commonest one among all baselines.
     """
     judged = judge_samples(samples)
     pairs_by_treatment = dict(pair_table(judged).group_by("arm").len().iter_rows())

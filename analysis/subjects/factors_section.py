@@ -24,7 +24,7 @@ from records.arms import arm_and_levels, level_text, treatment_name
 from records.groups import grouped
 
 #: The factor whose levels are requested rates.
-RATE = "rate"
+_RATE_FACTOR = "rate"
 
 
 def _level_rows(run: RunData, *, rates: bool) -> pl.DataFrame:
@@ -39,7 +39,9 @@ def _level_rows(run: RunData, *, rates: bool) -> pl.DataFrame:
     sizes_b = _level_sizes(run)
     rows = []
     for effects in effects_by_case.values():
-        rows += [row for row in _case_rows(effects, sizes_b) if (row["factor"] == RATE) == rates]
+        rows += [
+            row for row in _case_rows(effects, sizes_b) if (row["factor"] == _RATE_FACTOR) == rates
+        ]
     return pl.DataFrame(rows, infer_schema_length=None)
 
 
@@ -68,7 +70,7 @@ def _case_rows(effects: Sequence[Result], sizes_b: LevelSizes) -> list[dict[str,
     varied_factors = [name for name, count in level_counts.items() if count > 1]
     if not varied_factors:
         return []
-    factor = max(varied_factors, key=lambda name: (name == RATE, level_counts[name]))
+    factor = max(varied_factors, key=lambda name: (name == _RATE_FACTOR, level_counts[name]))
     other_factors = [name for name in varied_factors if name != factor]
     line_factors, picture_factors = other_factors[:1], other_factors[1:]
     rows = []
@@ -80,7 +82,7 @@ def _case_rows(effects: Sequence[Result], sizes_b: LevelSizes) -> list[dict[str,
                 "case": row.case,
                 "arm": row.arm,
                 "baseline": row.baseline,
-                **_figures(row, "slowdown"),
+                **_estimate_columns(row, "slowdown"),
                 "reached_b_s": row.writer_rate_b_s,
                 "factor": factor,
                 "at": ", ".join(f"{name} {_level(row, name)}" for name in picture_factors),
@@ -94,7 +96,7 @@ def _case_rows(effects: Sequence[Result], sizes_b: LevelSizes) -> list[dict[str,
     return sorted(rows, key=itemgetter("at", "line"))
 
 
-def _figures(record: Result | Contrast, name: str) -> dict[str, Any]:
+def _estimate_columns(record: Result | Contrast, name: str) -> dict[str, Any]:
     """Columns of the pairs, of the estimate in the field `name`, and of the repeatability."""
     return {
         "n": record.pairs,
@@ -111,7 +113,7 @@ def _level(row: Result, factor: str) -> str:
 def _sort_key(row: Result, factor: str, sizes_b: LevelSizes) -> tuple[float, bool, str]:
     """The key that sorts levels by their quantities.
 
-    Words come last: of these, the factor's first level, then the others in alphabetical order.
+    Levels that are words come last: the factor's first level, then the others by alphabet.
     """
     level = _level(row, factor)
     quantity = sizes_b.get((row.case, row.arm, factor), level_value(level))
@@ -147,8 +149,9 @@ LEVELS = replace(
     name="by_level",
     title="By factor",
     text="Slowdown against the levels of the factor that has the most levels in the case. Numbers"
-    " are in their order; of words, the first level comes first. There is a line for each level of"
-    " another factor, and a picture for each combination of the remaining ones.",
+    " are in ascending order. Words follow, the first level before the others. There is a"
+    " line for each level of another factor, and a picture for each combination of the remaining"
+    " ones.",
     rows=partial(_level_rows, rates=False),
     by=("case", "factor", "at", "line", "level"),
     headings=_HEADINGS,
@@ -166,7 +169,7 @@ def _contrasts(run: RunData) -> pl.DataFrame:
             "treatment": contrast.treatment,
             "against": contrast.against,
             "factor": contrast.factor,
-            **_figures(contrast, "ratio"),
+            **_estimate_columns(contrast, "ratio"),
             "level": level_text(contrast.level),
             "reference": level_text(contrast.reference),
         }

@@ -31,7 +31,7 @@ from conductor.judge.rates import last_end_s
 from conductor.judge.series import Series
 from conductor.judge.short_writes import record_without_writers
 from records import clock
-from records.acceptance import LIMITS, AcceptanceLimits
+from records.acceptance import DISTURBANCE_LIMITS, AcceptanceLimits
 from records.block_plan import BlockPlan
 from records.machine.node_counters import NodeCounter
 from records.notes import Note
@@ -465,6 +465,6 @@ def unbound_notes(
 
 def not_judged_notes(limits: AcceptanceLimits) -> Iterator[str]:
     """Yield a note on the conditions that are recorded but not judged, if there are any."""
-    names = [name for name in LIMITS if getattr(limits, name) is None]
+    names = [name for name in DISTURBANCE_LIMITS if getattr(limits, name) is None]
     if names:
         yield Note.NOT_JUDGED(limits=", ".join(names))

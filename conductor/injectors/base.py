@@ -106,7 +106,7 @@ class Fault:
     text: str
 
 
-class Faults:
+class FaultFinder:
     """Finds a program's faults among its lines, each with the lines before it that may explain it.
 
     A warning is no fault, but may be the cause of a later fault.
@@ -295,7 +295,7 @@ class Injector(ABC):
     def why_missing(self, device: str | None = None) -> str | None:
         """Return why it cannot run on this host and how to install it, in one line; None if it can.
 
-        `device` is that over which it writes to another host; None on one host.
+        `device` is the device over which it writes to another host; None within one host.
         """
         if not self.program or shutil.which(self.program):
             return None

@@ -14,7 +14,7 @@ import shutil
 from contextlib import suppress
 from pathlib import Path
 
-from conductor.injectors.base import Arrived, Fault, Faults, Injector, Row, Writer
+from conductor.injectors.base import Arrived, Fault, FaultFinder, Injector, Row, Writer
 from conductor.shared_memory import FOLDER_VARIABLE
 from records.machine import devices
 from records.programs import ask
@@ -80,7 +80,7 @@ class ReportParser:
         """Set the transports of one-sided writes, and of writes that the processor receives."""
         self._one_sided, self._two_sided = one_sided, two_sided
         self._claimed_b = self._claimed_s = 0.0
-        self._faults = Faults(_FAULT)
+        self._faults = FaultFinder(_FAULT)
 
     def parse(self, line: str) -> Row | Arrived | Fault | None:
         """Return what a rank's line reports; None if it reports nothing."""

@@ -10,7 +10,7 @@ import functools
 import os
 import re
 
-from conductor.injectors.base import Fault, Faults, Injector, Row, RowSource, Total, Writer
+from conductor.injectors.base import Fault, FaultFinder, Injector, Row, RowSource, Total, Writer
 from conductor.wire import INTERFACE_VARIABLE
 from records.machine import devices
 from records.programs import ask
@@ -67,7 +67,7 @@ class _Parser:
         """Set whether the table is that of a short write, whose only row is a `Total`."""
         self._is_short = is_short
         self._unit_b_s: float | None = None
-        self._faults = Faults(_FAULT, _CAUSE)
+        self._faults = FaultFinder(_FAULT, _CAUSE)
 
     def parse(self, line: str) -> Row | Total | Fault | None:
         line = _TIME_STAMP.sub("", line.rstrip("\n"))

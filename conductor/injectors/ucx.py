@@ -14,7 +14,7 @@ import shutil
 import sysconfig
 from pathlib import Path
 
-from conductor.injectors.base import Fault, Faults, Injector, Row, Total, Writer
+from conductor.injectors.base import Fault, FaultFinder, Injector, Row, Total, Writer
 from conductor.shared_memory import FOLDER_VARIABLE
 from conductor.wire import INTERFACE_VARIABLE
 from records.machine import devices
@@ -63,7 +63,7 @@ class _Parser:
 
     def __init__(self, message_b: int, messages: int | None) -> None:
         self._message_b, self._messages = message_b, messages
-        self._faults = Faults(_FAULT, _CAUSE)
+        self._faults = FaultFinder(_FAULT, _CAUSE)
 
     def parse(self, line: str) -> Row | Total | Fault | None:
         line = line.rstrip()

@@ -18,7 +18,7 @@ from nimc.readiness.diagnosis import CaseNeeds, Feasibility, OmittedCase, feasib
 from nimc.readiness.facts import Facts
 from nimc.readiness.matrix import Offers, offers_of
 from nimc.readiness.reframe_config import ReframeSettings
-from records.acceptance import LIMITS
+from records.acceptance import DISTURBANCE_LIMITS
 from records.arms import ARMS
 from records.block_plan import BlockPlan
 from records.campaign import Campaign, Entry, Pairs
@@ -401,7 +401,10 @@ def block_plan(
     campaign, check = request.campaign, request.check(entry)
     acceptance = campaign.verify
     limits = {
-        **{name: getattr(acceptance, name) for name in (*LIMITS, "min_share", "retries")},
+        **{
+            name: getattr(acceptance, name)
+            for name in (*DISTURBANCE_LIMITS, "min_share", "retries")
+        },
         "ready_rows": check.ready_rows,
         "run_timeout_s": campaign.run_timeout,
     }

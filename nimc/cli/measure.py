@@ -21,7 +21,7 @@ from nimc.cli.answer import Answer, prints_answer
 from nimc.cli.run import fresh_option, pairs_option, run_and_report
 from nimc.run.progress import Progress
 from records import units, yaml_file
-from records.acceptance import LIMITS
+from records.acceptance import DISTURBANCE_LIMITS
 from records.calls import Call
 from records.errors import InputError
 from records.measured import COMMAND_CHECK, reworded
@@ -33,7 +33,7 @@ _UNSAFE_CHARACTERS = re.compile(r"[^A-Za-z0-9._+]+")
 _MAX_PROGRAM_NAME_LENGTH = 40
 #: Limits of disturbance that `--busy` turns off: those on other load of the host. The limit on
 #: foreign traffic, and the proof of the writes, remain.
-_HOST_LIMITS = tuple(name for name in LIMITS if name != "foreign_share")
+_HOST_LIMITS = tuple(name for name in DISTURBANCE_LIMITS if name != "foreign_share")
 #: Location in the campaign -> the options that an error about its value names.
 _OPTIONS: dict[yaml_file.Keys, str] = {
     (): "measure",

@@ -25,7 +25,7 @@ from nimc.campaign.plan import folder_options
 from nimc.cluster.in_job import job_destination, job_failure, run_job, variable_options
 from nimc.cluster.tried_writes import trial_findings
 from records import checkout, injected, processes
-from records.acceptance import LIMITS
+from records.acceptance import DISTURBANCE_LIMITS
 from records.block_plan import BlockPlan, OriginPolicy
 from records.checkout import python_main
 from records.errors import InputError, MachineError
@@ -52,7 +52,7 @@ _REQUEST_FILE = "request.json"
 #: Interval at which progress is read, seconds.
 _UPDATE_INTERVAL_S = 0.2
 #: Writes count even if their targets were disturbed, so no limit is set.
-_NO_DISTURBANCE_LIMITS = dict.fromkeys(LIMITS)
+_NO_DISTURBANCE_LIMITS = dict.fromkeys(DISTURBANCE_LIMITS)
 #: Time that a job needs besides that of --for, seconds: the agents connect, and the uncontended
 #: rate of their writers is measured with 1, 2, 4, ... queue pairs.
 _PREPARATION_S = 600.0

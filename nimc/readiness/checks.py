@@ -25,7 +25,7 @@ from typing import Any
 from pydantic import TypeAdapter
 
 from records import units
-from records.acceptance import LIMITS
+from records.acceptance import DISTURBANCE_LIMITS
 from records.arms import level_text
 from records.chain import file_digest
 from records.checkout import python_main, python_path
@@ -40,7 +40,7 @@ from reframe_tests.planning import planning_variables
 #: Variables that a campaign sets by other keys, or that name the case and the folder of the run.
 RESERVED_VARIABLES = frozenset(
     (
-        *LIMITS,
+        *DISTURBANCE_LIMITS,
         "arms",
         "block",
         "block_file",

@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from records.acceptance import LIMITS, AcceptanceLimits
+from records.acceptance import DISTURBANCE_LIMITS, AcceptanceLimits
 from records.arms import (
     arm_and_levels,
     arm_of,
@@ -114,7 +114,7 @@ def test_limits_are_those_of_the_documents() -> None:
     limits = {"foreign_cpus": 0.25, "steal_share": 0.02, "frequency_drop": 0.1}
     limits |= {"foreign_share": 0.02, "retries": 2, "run_timeout_s": 3600}
     assert {name: getattr(AcceptanceLimits(), name) for name in limits} == limits
-    assert set(LIMITS) < set(limits)
+    assert set(DISTURBANCE_LIMITS) < set(limits)
     assert MARGIN == 0.02
 
 
