@@ -304,7 +304,10 @@ class NimcMixin(LayoutMixin):
         except (InputError, ValueError) as error:
             raise ReframeError(str(error)) from None
         if self.job.scheduler.registered_name != "local":
-            options.remove_overriding_variables(self.job.sched_access)
+            has_time_limit = bool(self.time_limit or self.current_partition.time_limit)
+            options.remove_overriding_variables(
+                self.job.sched_access, has_time_limit=has_time_limit
+            )
             self.job.options += options.job_options(origins, self.core_spec, self.nodelist)
             self.env_vars |= options.STEP_ENVIRONMENT
         else:

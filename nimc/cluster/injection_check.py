@@ -43,7 +43,8 @@ class Injection(rfm.RunOnlyRegressionTest):
         origins = Origins.model_validate_json(self.origins)
         same_job = origins.policy == "same_job"
         self.num_tasks = self.num_targets + (origins.nodes if same_job else 0)
-        options.remove_overriding_variables(self.job.sched_access)
+        has_time_limit = bool(self.time_limit or self.current_partition.time_limit)
+        options.remove_overriding_variables(self.job.sched_access, has_time_limit=has_time_limit)
         self.job.options += options.job_options(origins, nodelist=self.nodelist)
         self.env_vars |= options.STEP_ENVIRONMENT
         self.job.launcher = getlauncher("local")()

@@ -6,6 +6,7 @@ import os
 import re
 import shlex
 from collections.abc import Mapping, MutableMapping, Sequence
+from itertools import pairwise
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
@@ -159,10 +160,12 @@ _SCRIPT_VARIABLES = (
     "SBATCH_JOB_NAME",
     "SBATCH_OUTPUT",
     "SBATCH_ERROR",
-    "SBATCH_TIMELIMIT",
     "SBATCH_REQUEUE",
     "SBATCH_HINT",
+    "SLURM_HINT",
 )
+#: That of the time limit. A job script has one only if ReFrame's partition or the check has one.
+_TIME_LIMIT_VARIABLE = "SBATCH_TIMELIMIT"
 #: The other variables of options that `access` may have: whole nodes, and their memory.
 _NODE_OPTIONS = {"SBATCH_EXCLUSIVE": ("exclusive", ""), "SBATCH_MEM_PER_NODE": ("mem", "")}
 #: A value that needs no quotes in a job script.
@@ -188,16 +191,27 @@ def origins_access(access: Sequence[str]) -> list[str]:
 
 
 def remove_overriding_variables(
-    access: Sequence[str], environment: MutableMapping[str, str] = os.environ
+    access: Sequence[str],
+    *,
+    has_time_limit: bool,
+    environment: MutableMapping[str, str] = os.environ,
 ) -> None:
     """Remove the variables that would override what job scripts say.
 
     Those are a user's variables of `sbatch`; one for an option that `access` of ReFrame's partition
-    does not name stays. If this process is itself in a job, they are also the variables of that
-    job: jobs inherit them, and `srun` there would obey them (`SLURM_MEM_PER_CPU`).
+    does not name stays, and that of the time limit if ReFrame sets none. If this process is itself
+    in a job, they are also the variables of that job: jobs inherit them, and `srun` there would
+    obey them (`SLURM_MEM_PER_CPU`).
     """
-    variables = {PARTITION_VARIABLE: ("partition", "p"), **REQUIREMENTS, **_NODE_OPTIONS}
+    variables = {
+        PARTITION_VARIABLE: ("partition", "p"),
+        **REQUIREMENTS,
+        **_NODE_OPTIONS,
+        _TIME_LIMIT_VARIABLE: ("time", "t"),
+    }
     named = [name for name, option in variables.items() if option_values(access, *option)]
+    if has_time_limit:
+        named.append(_TIME_LIMIT_VARIABLE)
     for name in (*named, *_SCRIPT_VARIABLES):
         environment.pop(name, None)
     if JOB_VARIABLE in environment:
@@ -224,8 +238,7 @@ def option_values(access: Sequence[str], name: str, letter: str = "") -> list[st
     """
     values = []
     for line in access:
-        words = words_of(line)
-        for word, following in zip(words, [*words[1:], ""], strict=True):
+        for word, following in pairwise([*words_of(line), ""]):
             option, equals, value = word.partition("=")
             is_shortened = f"--{name}".startswith(option) and len(option) >= _MIN_OPTION_LENGTH
             if option == f"--{name}" or is_shortened:

@@ -101,9 +101,9 @@ def steps_started_by(scontrol_output: str, host: str, pids: Collection[int]) -> 
 _LIMIT_REASON = re.compile(r"(QOS|Assoc|Account|Partition(?!Down|Inactive)|Max|JobHeldAdmin)\w*")
 #: Pattern in the reason for such a limit -> what to do; the first that matches counts.
 _LIMIT_REMEDIES = {
-    r"Minutes|Billing|UsageThreshold": "the account or the QOS has no time left; name another in"
-    " access of configs/",
-    r"Wall|TimeLimit": "lower time_limit in configs/",
+    r"MinutesPerJob|RunMinutes|MaxWall|TimeLimit": "lower time_limit in configs/",
+    r"Minutes|GrpWall|Billing|UsageThreshold": "the account or the QOS has no time left; name"
+    " another in access of configs/",
     r"Jobs|Submit|^QOSJobLimit": "with same_job in site/ it is one job, not two",
     r"": "see access in configs/ for account, QOS and partition, and what they require (--gres)",
 }

@@ -111,12 +111,19 @@ def jobs_of_target(text: str, _: Path) -> tuple[str, list[str], int, list[str]]:
     return target.name, access, facts.job_nodes, facts.origins.access
 
 
-def without_overriding(text: str, _: Path) -> list[str]:
+def without_overriding(text: str, _: Path, has_time_limit: bool = True) -> list[str]:
     """Return which of a user's variables are left to a job with the options of the first line."""
     access, _, names = text.partition("\n")
     environment = dict.fromkeys(names.split(), "x")
-    options.remove_overriding_variables([access], environment)
+    options.remove_overriding_variables(
+        [access], has_time_limit=has_time_limit, environment=environment
+    )
     return [*environment]
+
+
+def without_overriding_or_limit(text: str, folder: Path) -> list[str]:
+    """Return the same for a job to which ReFrame gives no time limit."""
+    return without_overriding(text, folder, has_time_limit=False)
 
 
 BATCH = parse_nodes.SlurmPartition(
@@ -218,7 +225,7 @@ CASES = [
         "-p cpu --acco=x -q long -C hdr --gres=gpu:1 --mem=0 --exclusive\n"
         "SBATCH_PARTITION SBATCH_ACCOUNT SBATCH_QOS"
         " SBATCH_CONSTRAINT SBATCH_GRES SBATCH_RESERVATION SBATCH_TIMELIMIT SBATCH_OUTPUT"
-        " SBATCH_EXCLUSIVE SBATCH_MEM_PER_NODE SBATCH_HINT SBATCH_CLUSTERS",
+        " SBATCH_EXCLUSIVE SBATCH_MEM_PER_NODE SBATCH_HINT SLURM_HINT SBATCH_CLUSTERS",
     ),
     Case(
         "a shell in an interactive job",
@@ -232,6 +239,15 @@ CASES = [
         without_overriding,
         ["SLURM_MPI_TYPE", "SLURM_CPU_BIND"],
         "-p cpu\nSLURM_MPI_TYPE SLURM_CPU_BIND",
+    ),
+    *(
+        Case(
+            f"no time limit of ReFrame, and {access or 'none'} in access",
+            without_overriding_or_limit,
+            left,
+            f"{access}\nSBATCH_TIMELIMIT",
+        )
+        for access, left in (("", ["SBATCH_TIMELIMIT"]), ("-t 10", []), ("--time=10", []))
     ),
     Case(
         "what the configuration leaves to the user's shell",
@@ -377,6 +393,10 @@ CASES = [
             " access of configs/",
             "QOSMaxWallDurationPerJobLimit": "lower time_limit in configs/",
             "PartitionTimeLimit": "lower time_limit in configs/",
+            "QOSMaxCpuMinutesPerJobLimit": "lower time_limit in configs/",
+            "QOSGrpCPURunMinutesLimit": "lower time_limit in configs/",
+            "AssocGrpWallLimit": "the account or the QOS has no time left; name another in access"
+            " of configs/",
             "QOSMaxSubmitJobPerUserLimit": "with same_job in site/ it is one job, not two",
             "QOSMinGRES": "see access in configs/ for account, QOS and partition, and what they"
             " require (--gres)",
