@@ -154,8 +154,8 @@ REQUIREMENTS = {
 }
 #: A variable that every job has; and variables of Slurm that are settings of a site.
 JOB_VARIABLE, SITE_VARIABLES = "SLURM_JOB_ID", ("SLURM_CONF", "SLURM_CLUSTERS")
-#: Such variables for options that ReFrame, or this project, writes into every job script, and for
-#: the hint that tasks have one thread of a core, which contradicts their number of CPUs there.
+#: Such variables for options that ReFrame, or this project, writes into every job script, and and
+#: for one thread of a core a task, which contradicts the number of CPUs there.
 _SCRIPT_VARIABLES = (
     "SBATCH_JOB_NAME",
     "SBATCH_OUTPUT",
@@ -163,6 +163,7 @@ _SCRIPT_VARIABLES = (
     "SBATCH_REQUEUE",
     "SBATCH_HINT",
     "SLURM_HINT",
+    "SBATCH_THREADS_PER_CORE",
 )
 #: That of the time limit. A job script has one only if ReFrame's partition or the check has one.
 _TIME_LIMIT_VARIABLE = "SBATCH_TIMELIMIT"
