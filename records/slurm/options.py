@@ -154,8 +154,8 @@ REQUIREMENTS = {
 }
 #: A variable that every job has; and variables of Slurm that are settings of a site.
 JOB_VARIABLE, SITE_VARIABLES = "SLURM_JOB_ID", ("SLURM_CONF", "SLURM_CLUSTERS")
-#: Such variables for options that ReFrame, or this project, writes into every job script, and and
-#: for one thread of a core a task, which contradicts the number of CPUs there.
+#: Such variables for options that ReFrame, or this project, writes into every job script, and for
+#: one thread of a core, which contradicts the number of CPUs of a task there.
 _SCRIPT_VARIABLES = (
     "SBATCH_JOB_NAME",
     "SBATCH_OUTPUT",
