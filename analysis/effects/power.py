@@ -68,9 +68,10 @@ def pairs_for_no_effect(
 def pairs_to_decide(row: Result) -> int | None:
     """Return the pairs at which 90 % of nights decide an effect that is as large as estimated.
 
-    They show a change beyond the margin, or else 'no effect'. If the row is not above the control,
-    they show its loss against the control. None if `MAX_PAIRS` are too few. The spread of runs is
-    derived from the interval of the row's slowdown, which must have an estimate.
+    If the estimate lies within the margin, they decide for 'no effect', else for a change beyond
+    the margin. If the verdict is 'not above the control', they decide for a loss against the
+    control. None if `MAX_PAIRS` are too few. The spread of runs is derived from the interval of the
+    row's slowdown, which must have an estimate.
     """
     assert row.slowdown
     if not 0 < row.slowdown.low <= row.slowdown.high < math.inf:
@@ -139,12 +140,12 @@ def _min_size(
     more hypotheses or pairs than the table has, it follows from Student's t.
     """
     sizes = _table()[statement].get(str(interim.pairs), {})
-    columns = [column for column in sizes if int(column) >= hypotheses]
+    hypothesis_counts = [count for count in sizes if int(count) >= hypotheses]
     allowance = _carry_over_allowance(after_writes_share, statement)
     sqrt_pairs = math.sqrt(interim.pairs)
-    if not columns:
+    if not hypothesis_counts:
         return size_by_student(interim, hypotheses, statement) + allowance / sqrt_pairs
-    size = sizes[min(columns, key=int)]
+    size = sizes[min(hypothesis_counts, key=int)]
     if size is None:
         return None
     table_allowance = _carry_over_allowance(_AFTER_WRITES_SHARE, statement)

@@ -103,7 +103,7 @@ class Agent:
         return writing_ends == [end]
 
     async def _control(self, order: messages.Control) -> None:
-        """Stop, hold, freeze or resume ends; of those stopped or held, report the buffers."""
+        """Stop, hold, freeze or resume ends. After a stop or hold, report their buffers."""
         ends = [end for end in self.ends if end.index in order.writers]
         origins = [end for end in ends if end.role == "origin"]
         targets = [end for end in ends if end.role == "target"]
@@ -184,11 +184,11 @@ class Agent:
 async def run() -> None:
     """Connect to the conductor named in the environment, and serve it."""
     asyncio.get_running_loop().set_exception_handler(wire.print_in_one_line)
-    host, _, port = os.environ.pop(wire.ADDRESS_VARIABLE).rpartition(":")
+    conductor_host, _, port = os.environ.pop(wire.ADDRESS_VARIABLE).rpartition(":")
     secret = os.environ.pop(wire.SECRET_VARIABLE)
     interface = os.environ.get(wire.INTERFACE_VARIABLE)
     source_address = wire.interface_address(interface) if interface else None
-    connection = await wire.connect(host, int(port), secret, source_address)
+    connection = await wire.connect(conductor_host, int(port), secret, source_address)
     await Agent(connection, Path(os.environ[wire.LOGS_VARIABLE])).serve()
 
 

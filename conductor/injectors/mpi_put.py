@@ -63,10 +63,9 @@ _FAULT = re.compile(r"^mpi_put: (.+)")
 #: If no footprint is chosen, a window has room for at most this many messages and bytes, and for
 #: at least one message. The program has the same limits.
 _MAX_WINDOW_MESSAGES, _MAX_WINDOW_B = 32, 2 << 20
-#: The target's processor takes part in the writes if its time exceeds both limits. The first is in
-#: seconds per byte: above it, the report says that the processor receives, not the network card
-#: ('onload'). The second is a share of a core: the target also spends time on reading marks in its
-#: memory.
+#: The target's processor takes part in the writes ('onload') if its time exceeds both limits. The
+#: first is in seconds per byte. The second is a share of a core, and allows for the time that the
+#: target spends on reading marks in its memory.
 _TAKES_PART_S_B = 0.05e-9
 _TAKES_PART_SHARE = 0.01
 #: The transport if the target's processor receives emulated writes, or messages.
@@ -80,7 +79,7 @@ class ReportParser:
         """Set the transports of one-sided writes, and of writes that the processor receives."""
         self._one_sided, self._two_sided = one_sided, two_sided
         self._claimed_b = self._claimed_s = 0.0
-        self._faults = FaultFinder(_FAULT)
+        self._fault_finder = FaultFinder(_FAULT)
 
     def parse(self, line: str) -> Row | Arrived | Fault | None:
         """Return what a rank's line reports; None if it reports nothing."""
@@ -89,7 +88,7 @@ class ReportParser:
             bytes_b = int(row["bytes"])
             self._claimed_b += bytes_b
             self._claimed_s += length_s
-            self._faults.forget()
+            self._fault_finder.forget()
             return Row(bytes_b / length_s, length_s)
         if arrival := _ARRIVED.match(line):
             limit_s = max(_TAKES_PART_S_B * self._claimed_b, _TAKES_PART_SHARE * self._claimed_s)
@@ -99,7 +98,7 @@ class ReportParser:
             else:
                 transport = "shared memory" if arrival["memory"] == "shared" else self._one_sided
             return Arrived(int(arrival["bytes"]), transport)
-        return self._faults.find(line)
+        return self._fault_finder.find(line)
 
 
 class MpiPut(Injector):

@@ -67,7 +67,7 @@ class _Parser:
         """Set whether the table is that of a short write, whose only row is a `Total`."""
         self._is_short = is_short
         self._unit_b_s: float | None = None
-        self._faults = FaultFinder(_FAULT, _CAUSE)
+        self._fault_finder = FaultFinder(_FAULT, _CAUSE)
 
     def parse(self, line: str) -> Row | Total | Fault | None:
         line = _TIME_STAMP.sub("", line.rstrip("\n"))
@@ -81,14 +81,14 @@ class _Parser:
             # A client that lost its server appends a fault to the row.
             if _LETTER.search(row["rest"]):
                 return Fault(_EXTRA_COLUMNS.sub("", row["rest"]).strip())
-            self._faults.forget()
+            self._fault_finder.forget()
             iterations = int(row["iterations"])
             rate_b_s = float(row["average"]) * self._unit_b_s
             if self._is_short:
                 return Total(iterations, rate_b_s, _FREQUENCY_S)
             over_s = int(row["bytes"]) * iterations / rate_b_s if rate_b_s else None
             return Row(rate_b_s, over_s, _FREQUENCY_S)
-        return self._faults.find(line)
+        return self._fault_finder.find(line)
 
 
 class Perftest(Injector):

@@ -63,7 +63,7 @@ class _Parser:
 
     def __init__(self, message_b: int, messages: int | None) -> None:
         self._message_b, self._messages = message_b, messages
-        self._faults = FaultFinder(_FAULT, _CAUSE)
+        self._fault_finder = FaultFinder(_FAULT, _CAUSE)
 
     def parse(self, line: str) -> Row | Total | Fault | None:
         line = line.rstrip()
@@ -71,8 +71,8 @@ class _Parser:
             return Fault(f"a table of another version of the program: {' '.join(line.split())}")
         row = _ROW.match(line)
         if row is None:
-            return self._faults.find(line)
-        self._faults.forget()
+            return self._fault_finder.find(line)
+        self._fault_finder.forget()
         # Before UCX 1.9, and in some later builds, only the number of messages tells the last row.
         messages = int(row["iterations"])
         if row["stage"] == "Final:" or (row["stage"] is None and messages == self._messages):

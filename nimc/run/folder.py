@@ -277,8 +277,7 @@ def await_leftovers(path: Path) -> None:
     """Wait until the last block of a killed campaign has ended, so that it disturbs no run.
 
     Processes that take too long are killed: ReFrame never ends if the Slurm that it waits for is
-    gone.
-    Raises MachineError if a process remains.
+    gone. Raises MachineError if a process remains.
     """
     until_s = time.monotonic() + LEFTOVERS_S
     while pids := processes_of(path):
