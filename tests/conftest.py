@@ -12,12 +12,6 @@ pytest_plugins = ["tests.commands"]
 
 @pytest.hookimpl(trylast=True)
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """Change the order of files: those with slow tests first, then from both ends in turn.
-
-    No process then works long after the others ended. Files next to each other often wait for the
-    same, such as writers: a file from the other end computes meanwhile.
-    """
+    """Files with slow tests come first, so that no process works long after the others ended."""
     slow = {item.path for item in items if item.get_closest_marker("slow")}
-    paths = list(dict.fromkeys(item.path for item in items))
-    from_end = {path: min(index, len(paths) - 1 - index) for index, path in enumerate(paths)}
-    items.sort(key=lambda item: (item.path not in slow, from_end[item.path]))
+    items.sort(key=lambda item: item.path not in slow)
