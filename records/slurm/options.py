@@ -142,9 +142,9 @@ RANKS_ON_COMPONENTS = f"{_RANK}=0 --nodelist={{target}} : {_RANK}=1 --nodelist={
 # Options that a site or a user gives, as `sbatch` reads them.
 
 
-#: Variables of `sbatch`, which override the options of a job script: that of the partition, and
-#: those of what a site may require of every job -> the option that each gives, and its letter.
+#: The variable of `sbatch` for the partition. Such variables override options of a job script.
 PARTITION_VARIABLE = "SBATCH_PARTITION"
+#: Variables for what a site may require of every job -> the option of each, and its letter.
 REQUIREMENTS = {
     "SBATCH_ACCOUNT": ("account", "A"),
     "SBATCH_QOS": ("qos", "q"),
@@ -152,10 +152,12 @@ REQUIREMENTS = {
     "SBATCH_GRES": ("gres", ""),
     "SBATCH_RESERVATION": ("reservation", ""),
 }
-#: A variable that every job has; and variables of Slurm that are settings of a site.
-JOB_VARIABLE, SITE_VARIABLES = "SLURM_JOB_ID", ("SLURM_CONF", "SLURM_CLUSTERS")
-#: Such variables for options that ReFrame, or this project, writes into every job script, and for
-#: one thread of a core, which contradicts the number of CPUs of a task there.
+#: A variable that every job has.
+JOB_VARIABLE = "SLURM_JOB_ID"
+#: Variables of Slurm that are settings of a site.
+SITE_VARIABLES = ("SLURM_CONF", "SLURM_CLUSTERS")
+#: The first four are for options that every job script has. The last three would leave tasks one
+#: thread per core, while the script's number of CPUs per task counts all threads.
 _SCRIPT_VARIABLES = (
     "SBATCH_JOB_NAME",
     "SBATCH_OUTPUT",
@@ -165,9 +167,9 @@ _SCRIPT_VARIABLES = (
     "SLURM_HINT",
     "SBATCH_THREADS_PER_CORE",
 )
-#: That of the time limit. A job script has one only if ReFrame's partition or the check has one.
+#: The variable of the time limit. A job script has a limit if ReFrame's partition or the check has.
 _TIME_LIMIT_VARIABLE = "SBATCH_TIMELIMIT"
-#: The other variables of options that `access` may have: whole nodes, and their memory.
+#: Variables of two more options that `access` may have: whole nodes, and memory per node.
 _NODE_OPTIONS = {"SBATCH_EXCLUSIVE": ("exclusive", ""), "SBATCH_MEM_PER_NODE": ("mem", "")}
 #: A value that needs no quotes in a job script.
 _WORD = re.compile(r"[^\s\"'\\#]+")
