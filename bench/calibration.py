@@ -10,6 +10,7 @@ from analysis.contention.parameters import Model, placements, predict
 from analysis.contention.sweep import Sweep
 from bench import BenchRow, row_with_upper_limit
 from nimc.campaign.cases import evenly_spaced
+from records.units import percentage
 from tests.analysis.contention.made_sweeps import noisy_sweep
 
 #: Relative noise of a point. The paper found very little: 2 % is a harder case.
@@ -26,7 +27,7 @@ def run() -> list[BenchRow]:
         comparisons = [comparison(name, noise) for name in evaluate.published_names()]
         share, full_error, short_error = np.mean(comparisons, axis=0).tolist()
         added_error = short_error - full_error
-        name = f"few cores, {100 * noise:g} % noise"
+        name = f"few cores, {percentage(noise, 'g')} noise"
         rows.append(row_with_upper_limit(f"{name}: points of the full sweep", share, "", 1 / 2))
         rows.append(
             row_with_upper_limit(

@@ -102,8 +102,9 @@ def daly_rule_text(rank_mtti_s: float, write_s: float) -> str:
     mtti = f"{rank_mtti_s / units.SECONDS['y']:.3g} years"
     return (
         f"daly: each counted rank writes for {write_s:.3g} s at Daly's interval, with a mean time"
-        f" to interrupt of {mtti} each; constant: {PAPER_WRITER_SHARE:.1%} of them write. Table V"
-        " of Groves, Grant and Arnold (2016) counts ranks."
+        f" to interrupt of {mtti} each; constant:"
+        f" {units.percentage(PAPER_WRITER_SHARE, '.1f')} of them write. Table V of Groves, Grant"
+        " and Arnold (2016) counts ranks."
     )
 
 

@@ -13,6 +13,7 @@ from enum import Enum
 from functools import cache
 
 from records.text import first_names
+from records.units import filled
 
 
 class Note(Enum):
@@ -198,7 +199,7 @@ class Note(Enum):
 
     def __call__(self, **values: object) -> str:
         """The note with its values."""
-        return self.text.format(**values)
+        return filled(self.text, values)
 
 
 def remedy_of(text: str) -> str | None:

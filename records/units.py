@@ -8,7 +8,8 @@ from __future__ import annotations
 
 import math
 import re
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
+from string import Formatter
 from typing import Any
 
 from records.errors import InputError
@@ -126,20 +127,42 @@ def _whole(value: float, text: str, field: str, items: str) -> int:
     return round(value)
 
 
-# Figures in reasons of the judge and of checks. `analysis.display.figures` has all others.
+# Figures that all folders show. `analysis.display.figures` has all others.
 
 
-def distinguishable(value: float, limit: float, digits: int, format_type: str) -> tuple[str, str]:
+def percentage(share: float, number_format: str = ".0f") -> str:
+    """A share as people read it, with a space as in SI: 0.25 is `25 %`.
+
+    A level of a campaign is spelled without the space: `25%`.
+    """
+    return f"{100 * share:{number_format}} %"
+
+
+class _ShareFormatter(Formatter):
+    def format_field(self, value: Any, format_spec: str) -> Any:
+        """The value as text; for a format that ends with `%`, a percentage."""
+        if format_spec.endswith("%"):
+            return percentage(value, f"{format_spec[:-1]}f")
+        return super().format_field(value, format_spec)
+
+
+def filled(template: str, values: Mapping[str, Any]) -> str:
+    """A template with its values; `{share:.0%}` in it gives a percentage."""
+    return _ShareFormatter().vformat(template, (), values)
+
+
+def distinguishable(
+    value: float, limit: float, digits: int, figure_text: Callable[[float, str], str] = format
+) -> tuple[str, str]:
     """Both numbers as text, with up to three more digits if they would look equal otherwise.
 
-    `format_type`: `f` or `%`.
+    `figure_text`: `percentage` for shares.
     """
     for places in range(digits, digits + 4):
-        shown_value = f"{value:.{places}{format_type}}"
-        shown_limit = f"{limit:.{places}{format_type}}"
+        shown_value, shown_limit = (figure_text(figure, f".{places}f") for figure in (value, limit))
         if shown_value != shown_limit:
             return shown_value, shown_limit
-    return f"{value:.{digits}{format_type}}", f"{limit:.{digits}{format_type}}"
+    return figure_text(value, f".{digits}f"), figure_text(limit, f".{digits}f")
 
 
 def plural(count: int, noun: str) -> str:

@@ -13,6 +13,7 @@ from records.block_plan import Scale, ShortWrites
 from records.daly import concurrent_writers, parse_write
 from records.errors import InputError
 from records.machine.site import Machine
+from records.units import percentage
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -155,8 +156,8 @@ def origins_needed(writers: int, link_b_s: float, share: float, rate_b_s: float 
         writers_per_origin = math.floor(link_b_s * share / rate_b_s * (1 + 1e-12))
     if writers_per_origin < 1:
         raise InputError(
-            f"rate: one writer takes more than {share:.0%} of an origin's link; allowed: a lower"
-            " rate, or a larger link_share"
+            f"rate: one writer takes more than {percentage(share)} of an origin's link; allowed:"
+            " a lower rate, or a larger link_share"
         )
     return max(math.ceil(writers / writers_per_origin), 1)
 

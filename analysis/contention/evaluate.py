@@ -22,6 +22,7 @@ from analysis.contention.fit import fit_model
 from analysis.contention.parameters import Model, Parameters, placements, predict
 from analysis.contention.sweep import Point, Sweep
 from records.errors import InputError
+from records.units import percentage
 
 #: Makes a model from measurements.
 Fitter = Callable[[Sweep], Model]
@@ -233,8 +234,8 @@ def misfit_notes(held_out: Deviations) -> list[str]:
         if lower_end > MAX_VALID_DEVIATIONS[rate]:
             sentences.append(
                 f"these equations do not describe this machine: {rate_name} that were held out of"
-                f" the fit are {mean:.1%} off on average; in the cases that the paper calls valid,"
-                f" at most {MAX_VALID_DEVIATIONS[rate]:.1%}"
+                f" the fit are {percentage(mean, '.1f')} off on average; in the cases that the"
+                f" paper calls valid, at most {percentage(MAX_VALID_DEVIATIONS[rate], '.1f')}"
             )
     return sentences
 

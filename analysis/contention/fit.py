@@ -28,6 +28,7 @@ from analysis.contention.parameters import (
 )
 from analysis.contention.sweep import Array, Curves, Point, Sweep, curves_of
 from records.errors import InputError
+from records.units import percentage
 
 #: Cauchy's constant, in standard deviations: larger differences weigh little in a fit.
 CAUCHY_DEVIATIONS = 2.385
@@ -500,5 +501,5 @@ def _largest_losses_text(curves: Curves) -> str:
         measured = np.isfinite(together) & (alone > 0)
         if measured.any():
             lost_share = 1 - float((together[measured] / alone[measured]).min())
-            lost_shares.append(f"{name} {max(lost_share, 0.0):.0%}")
+            lost_shares.append(f"{name} {percentage(max(lost_share, 0.0))}")
     return f"; largest losses measured: {', '.join(lost_shares)}" if lost_shares else ""

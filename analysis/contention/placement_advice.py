@@ -15,6 +15,7 @@ import numpy as np
 from analysis.contention.parameters import Model, Prediction, Rates, placements, predict
 from analysis.display.figures import quantity
 from records.errors import InputError
+from records.units import percentage
 
 #: Smallest loss that counts, as a share of a side's rate alone on the placement.
 MIN_LOSS_SHARE = 0.01
@@ -160,4 +161,4 @@ def sentences(model: Model, cores: int, rows: Sequence[PlacementRates]) -> list[
 
 
 def _percent(share: float | None) -> str:
-    return "-" if share is None else f"{share * 100:.0f} %"
+    return "-" if share is None else percentage(share)

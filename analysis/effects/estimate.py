@@ -45,7 +45,7 @@ from records.arms import Role, arm_of, in_table_order, natural_key
 from records.notes import Note, merged_concurrent_runs
 from records.run import MARGIN, RunHeader
 from records.sample import Level
-from records.units import plural
+from records.units import percentage, plural
 
 #: Columns of a treatment's runs, and of its rejected runs, that its row needs.
 _RUN_COLUMNS = ("case", "workload", "fom_unit", "fom_better", "notes", "direction", "transport")
@@ -155,7 +155,7 @@ def _with_reason(row: Result) -> Result:
     elif not estimate.low <= 1 <= estimate.high:
         finding = "excludes 1"
     elif 1 / highest <= estimate.low and estimate.high <= highest:
-        finding = f"is within {row.margin * 100:.3g} %"
+        finding = f"is within {percentage(row.margin, '.3g')}"
     else:
         return row
     questions = plural(row.family, "question")

@@ -9,6 +9,7 @@ from analysis.statistics.interval import Estimate, Interval
 from records.arms import Role
 from records.run import MARGIN
 from records.sample import Better, Level
+from records.units import percentage
 
 
 class Verdict(str, Enum):
@@ -161,7 +162,7 @@ class Result:
         """
         text = str(self.verdict)
         if self.verdict is Verdict.NO_EFFECT:
-            text += f": typical run within {self.margin * 100:.3g} %"
+            text += f": typical run within {percentage(self.margin, '.3g')}"
         if self.emulated and self.verdict in (Verdict.NO_EFFECT, Verdict.SPEED_UP):
             text += ", under emulated writes"
         return text

@@ -28,6 +28,7 @@ from analysis.statistics.interval import Estimate, median_of
 from analysis.subjects.paper import paper
 from records import units
 from records.groups import grouped
+from records.units import percentage
 
 PACKAGE = "analysis.pages"
 #: Quantity -> its name on the page, and the colour of its points.
@@ -156,7 +157,7 @@ def _series_view(
         night=str(last["night"]),
         interval=f"{value_text(last['low'])} to {value_text(last['high'])}" if last["low"] else "",
         reference=value_text(series.level),
-        detectable="" if series.detectable is None else f"{series.detectable:.1%}",
+        detectable="" if series.detectable is None else percentage(series.detectable, ".1f"),
         verdict=last["verdict"] or "",
         has_open_alarm=bool(alarm and alarm.open),
         svg=_nights_figure(scaled_rows, colour, unit, level, since, name, alt),
@@ -248,7 +249,9 @@ def _rates_figure(rates: Sequence[Row]) -> Markup:
 
 def headroom_figure(machines: Sequence[Row]) -> Markup:
     """Machines by number: what writes cost against the share of the memory that triad takes."""
-    shares = [f"{row['machine']} {row['slowdown']:.2f} at {row['share']:.0%}" for row in machines]
+    shares = [
+        f"{row['machine']} {row['slowdown']:.2f} at {percentage(row['share'])}" for row in machines
+    ]
     alt = f"Slowdown of triad against the share of the memory's bandwidth: {', '.join(shares)}"
     with plots.drawing(3.2) as figure:
         axes = figure.subplots()

@@ -24,7 +24,7 @@ import polars as pl
 
 from analysis.statistics.interval import MIN_VALUES, Estimate, Interval
 from analysis.statistics.location import Crossing
-from records.units import plural
+from records.units import filled, plural
 
 #: Rows of a group -> an estimate; None if there are too few.
 Estimator = Callable[[pl.DataFrame], Estimate | None]
@@ -162,7 +162,7 @@ def sentences_of(question: Question, table: pl.DataFrame) -> Sequence[str]:
     if not sentences:
         return []
     return [
-        sentences[row["word"]].format(**row) for row in table.to_dicts() if row["word"] in sentences
+        filled(sentences[row["word"]], row) for row in table.to_dicts() if row["word"] in sentences
     ]
 
 

@@ -18,7 +18,7 @@ from analysis.remedies.throttling import THROTTLING
 from analysis.report.data import RunData
 from records.arms import BASELINE
 from records.groups import grouped
-from records.units import plural
+from records.units import percentage, plural
 
 SCHEMA = 4
 #: Maximum remedies named under one heading; the others are counted.
@@ -137,7 +137,7 @@ def crossing_text(row: Mapping[str, Any], name: str, unit: str) -> str:
     crossing, low, high = (row[f"{name}{end}"] for end in ("", "_low", "_high"))
 
     def with_unit(value: float) -> str:
-        return f"{value * 100:.0f} %" if unit == "%" else quantity(value, unit, 3)
+        return percentage(value) if unit == "%" else quantity(value, unit, 3)
 
     if unit == "%" and low == 1:
         return "never"
@@ -169,7 +169,7 @@ def _loss_sentence(advice: Advice) -> str:
     )
     time = "all the time, as in the runs"
     if advice.traffic_share is not None:
-        time = f"{advice.traffic_share * 100:.3g} % of the time (assumed)"
+        time = f"{percentage(advice.traffic_share, '.3g')} of the time (assumed)"
     rate = "" if largest["rate_b_s"] is None else f" ({quantity(largest['rate_b_s'], 'B/s', 3)})"
     emulated = " [emulated]" if largest["emulated"] else ""
     comparison = f", the most among {cases_text}" if len(losses) > 1 else ""

@@ -25,6 +25,7 @@ from analysis.statistics.interval import Estimate
 from analysis.statistics.location import location
 from records.arms import arm_and_levels
 from records.groups import grouped
+from records.units import percentage
 
 #: The columns that identify a remedy of reserved cores in a run.
 _CORE_COLUMNS = ["case", "remedy", "traffic", "at"]
@@ -164,7 +165,7 @@ def strategy_sentence(row: dict[str, Any], share: float) -> str:
     levels = f", {row['at']}" if row["at"] else ""
     return (
         f"{row['case']}, {row['remedy']} only under traffic{above} (computed): with"
-        f" {row['traffic']}{levels}{emulated} {share * 100:.3g} % of the time, the speed"
+        f" {row['traffic']}{levels}{emulated} {percentage(share, '.3g')} of the time, the speed"
         f" is {speed_texts['dynamic']} of that without traffic; never reserved"
         f" {speed_texts['never']}, always {speed_texts['always']}"
     )

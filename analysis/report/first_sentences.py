@@ -26,7 +26,7 @@ from records.measured import rewording
 from records.notes import Note, remedy_of
 from records.run import RunHeader
 from records.text import first_names
-from records.units import plural
+from records.units import percentage, plural
 
 #: Most cases named in one sentence.
 _MAX_NAMED = 4
@@ -94,9 +94,11 @@ def _lost_sentence(effects: Sequence[Result]) -> str:
     no_effects = [row for row in effects if row.verdict is Verdict.NO_EFFECT]
     ruled_out = ""
     if no_effects:
-        margin = max(row.margin for row in no_effects) * 100
+        margin = max(row.margin for row in no_effects)
         cases = first_names([case_and_arm(row) for row in no_effects], _MAX_NAMED)
-        ruled_out = f"; for the typical run {margin:.3g} % or more is ruled out for {cases}"
+        ruled_out = (
+            f"; for the typical run {percentage(margin, '.3g')} or more is ruled out for {cases}"
+        )
     if not losses_text:
         return f"Lost: no verdict shows a loss of node-hours{ruled_out}."
     return f"Lost: work of 100 node-hours takes on average {losses_text}{ruled_out}."
@@ -343,7 +345,7 @@ def disturbance(samples: pl.DataFrame, thread_counts: Sequence[object]) -> str:
             f" median run, {max(foreign_cpus):.1f} at most"
         )
     if len(steal_shares) and median(steal_shares) > (limits.steal_share or 0):
-        taken = f"{median(steal_shares):.1%}"
+        taken = percentage(median(steal_shares), ".1f")
         disturbances.append(f"the hypervisor took {taken} of the processor time in the median run")
     if not disturbances:
         return ""

@@ -23,6 +23,7 @@ from analysis.statistics.interval import Estimate, Interval
 from records.arms import ARMS, arm_and_levels, arm_of
 from records.programs import START_FOLDER
 from records.text import one_line
+from records.units import percentage
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -467,7 +468,7 @@ def render_page(
 @cache
 def _environment(package: str) -> jinja2.Environment:
     """Return the environment with the templates of `package`, each compiled once."""
-    return jinja2.Environment(
+    environment = jinja2.Environment(
         loader=jinja2.ChoiceLoader(
             [jinja2.PackageLoader(name, "") for name in (package, "analysis.report")]
         ),
@@ -476,3 +477,5 @@ def _environment(package: str) -> jinja2.Environment:
         lstrip_blocks=True,
         undefined=jinja2.StrictUndefined,
     )
+    environment.filters["percentage"] = percentage
+    return environment

@@ -6,6 +6,7 @@ from typing import NamedTuple
 
 from analysis.effects.result import Verdict
 from analysis.effects.statements import ERROR_LEVELS, UNSTABLE_LEVEL
+from records.units import percentage
 
 
 class Sentences(NamedTuple):
@@ -18,7 +19,7 @@ class Sentences(NamedTuple):
 
 
 def _error_sentence(level: float, statement: str = "say this wrongly of any case") -> str:
-    return f"At most {level:.0%} of campaigns {statement}."
+    return f"At most {percentage(level)} of campaigns {statement}."
 
 
 _ERROR_OF_SLOWER = _error_sentence(ERROR_LEVELS["slower"])

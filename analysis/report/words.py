@@ -14,7 +14,7 @@ from analysis.effects.result import Result
 from analysis.statistics.interval import Estimate, Interval, ends_text
 from records.groups import grouped
 from records.notes import merged_concurrent_runs, remedy_of
-from records.units import SECONDS
+from records.units import SECONDS, percentage
 
 #: Most other runs that a note names.
 _MAX_NAMED_RUNS = 3
@@ -142,7 +142,7 @@ def range_text(interval: Estimate | Interval) -> str:
 
 def change_text(ratio: float) -> str:
     """A ratio as a change of time: `12.5 % more`."""
-    return f"{abs(ratio - 1) * 100:.1f} % {'more' if ratio >= 1 else 'less'}"
+    return f"{percentage(abs(ratio - 1), '.1f')} {'more' if ratio >= 1 else 'less'}"
 
 
 def utc_text(moment_s: float | None) -> str:

@@ -13,7 +13,7 @@ from analysis.report.plots import View
 from analysis.report.sections import Section
 from analysis.samples.pairs import rejection_kinds
 from records.text import first_names
-from records.units import plural
+from records.units import percentage, plural
 
 #: Outcome of a run that does not count -> its meaning.
 OUTCOMES = {
@@ -48,7 +48,9 @@ def control_text(rows: Sequence[Result], *, same_host: bool, cpu_shares: Sequenc
         for row in controls
     )
     usage = (
-        f", using {min(cpu_shares):.0%} to {max(cpu_shares):.0%} of a core" if cpu_shares else ""
+        f", using {percentage(min(cpu_shares))} to {percentage(max(cpu_shares))} of a core"
+        if cpu_shares
+        else ""
     )
     comparisons = [
         f"{row.arm} took {row.over_control.value:.3f} times as long as the control"
@@ -70,7 +72,7 @@ def conditions_text(samples: pl.DataFrame) -> str:
         threads = f"{min(foreign_cpus):.2f} to {max(foreign_cpus):.2f}"
         disturbances.append(f"foreign processes kept {threads} hardware threads busy")
     if steal_shares:
-        taken = f"{max(steal_shares):.1%}"
+        taken = percentage(max(steal_shares), ".1f")
         disturbances.append(f"the hypervisor took up to {taken} of the processor time")
     return f"During the runs that count, {' and '.join(disturbances)}." if disturbances else ""
 
@@ -109,7 +111,7 @@ def _writers_line(
         f"{arm}: {plural(writers, 'writer')}, {injector} over {transport},"
         f" {words.traffic_words(direction).noun} of {words.size_text(message_b)}"
         f"{_footprint_text(footprint_b)}{queue_pairs_text};"
-        f" never below {writer_share or 0:.0%} of the rate alone"
+        f" never below {percentage(writer_share or 0)} of the rate alone"
     )
 
 

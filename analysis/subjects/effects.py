@@ -15,7 +15,7 @@ from analysis.report.words import change_text, range_text, traffic_words
 from analysis.statistics.evidence import max_unseen_share
 from analysis.statistics.interval import MIN_VALUES
 from records.arms import BASELINE
-from records.units import plural
+from records.units import percentage, plural
 
 
 def sentence(row: Result, reword: Callable[[str], str] = str) -> str:
@@ -47,7 +47,9 @@ def _mean_text(row: Result) -> str:
     outliers = "no single run with writes stands out"
     if hit_runs:
         slow_runs = f"{hit_runs} of {plural(row.pairs, 'run')} with writes"
-        outliers = f"{slow_runs} took unusually long (true share at most {row.hit.high:.0%})"
+        outliers = (
+            f"{slow_runs} took unusually long (true share at most {percentage(row.hit.high)})"
+        )
     return (
         f" In the mean it took {change_text(row.mean.value)} ({range_text(row.mean)}) in these"
         f" {plural(row.pairs, 'pair')}; {outliers}."
@@ -58,12 +60,11 @@ def _limits_text(row: Result) -> str:
     """State the bounds of 'no effect', or the range of effects that is still possible."""
     if row.verdict is Verdict.NO_EFFECT and row.mean and row.hit:
         low, high = (100 * (ratio - 1) for ratio in (row.mean.low, row.mean.high))
-        unseen_hits = (
-            f"; hits of fewer than {max_unseen_share(row.pairs):.0%} of runs may have stayed unseen"
-        )
+        unseen_share = percentage(max_unseen_share(row.pairs))
+        unseen_hits = f"; hits of fewer than {unseen_share} of runs may have stayed unseen"
         return (
-            f" Typical run within {row.margin * 100:.3g} %; mean {low:+.1f} to {high:+.1f} % in"
-            f" these {row.pairs} pairs{'' if row.hit.value else unseen_hits}."
+            f" Typical run within {percentage(row.margin, '.3g')}; mean {low:+.1f} to {high:+.1f} %"
+            f" in these {row.pairs} pairs{'' if row.hit.value else unseen_hits}."
         )
     if row.verdict is Verdict.INCONCLUSIVE and row.leading_estimate:
         low, high = row.leading_estimate.low, row.leading_estimate.high

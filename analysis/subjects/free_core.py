@@ -22,6 +22,7 @@ from records.arms import arm_and_levels, arm_of, treatment_name
 from records.kernel_text import cpu_list
 from records.machine.node_counters import ON_FREE_CPUS
 from records.sample import KERNEL_THREADS_TIME, NODE_TOOL
+from records.units import percentage
 
 #: Factors that leave cores free.
 _FREE_CORE_FACTORS = ("reserved_cores", "core_spec")
@@ -188,13 +189,15 @@ def _interrupt_sentences(table: pl.DataFrame) -> Sequence[str]:
     sentences = []
     for row in table.to_dicts():
         parts = [
-            f"{row['case']}: {row['share']:.0%} of the interrupts of {row['device']} on"
+            f"{row['case']}: {percentage(row['share'])} of the interrupts of {row['device']} on"
             f" {row['node']} were bound to the free cores ({row['cpus']})"
         ]
         if row["came"] is not None:
-            parts.append(f"{row['came']:.0%} of those that came were served there")
+            parts.append(f"{percentage(row['came'])} of those that came were served there")
         if row["threads"] is not None:
-            parts.append(f"{row['threads']:.0%} of the time of kernel threads was spent there")
+            parts.append(
+                f"{percentage(row['threads'])} of the time of kernel threads was spent there"
+            )
         sentences.append(f"{'; '.join(parts)}.")
     return sentences
 

@@ -18,6 +18,7 @@ from analysis.questions.rows import CASE_PAIR_COLUMNS, paired, runs_that_count
 from analysis.report.data import RunData
 from analysis.samples.provenance import mapping_or_empty
 from records.sample import NODE_TOOL, ORIGIN_TOOL, TRAFFIC_CPU_TIMES
+from records.units import percentage
 
 #: With an onload interface, a core at least copies the bytes, which takes about 0.1 s/GB. An
 #: interface is called onload from half of that time on, and offload up to a fifth of it.
@@ -83,9 +84,9 @@ def _core_share_sentences(table: pl.DataFrame) -> list[str]:
         else:
             comparison = "not shown to differ from"
         sentences.append(
-            f"{row['case']} {row['arm']}: traffic took {100 * row['cores']:.2g} % of a core of the"
-            f" targets ({100 * low:.2g} to {100 * high:.2g} %), {comparison} the"
-            f" {PUBLISHED_CORE_SHARE:.0%} of Groves, Grant and Arnold (2016)."
+            f"{row['case']} {row['arm']}: traffic took {percentage(row['cores'], '.2g')} of a core"
+            f" of the targets ({100 * low:.2g} to {100 * high:.2g} %), {comparison} the"
+            f" {percentage(PUBLISHED_CORE_SHARE)} of Groves, Grant and Arnold (2016)."
         )
     return sentences
 

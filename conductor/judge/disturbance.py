@@ -12,7 +12,7 @@ from conductor.judge.series import Rails
 from conductor.readings import NodeSeries
 from records.acceptance import AcceptanceLimits
 from records.sample import NodeConditions
-from records.units import distinguishable
+from records.units import distinguishable, percentage
 
 
 def exceeded_limits(
@@ -24,14 +24,14 @@ def exceeded_limits(
     """
     cpus, most_cpus = conditions.foreign_cpus, limits.foreign_cpus
     if cpus is not None and most_cpus is not None and cpus > most_cpus:
-        used, allowed = distinguishable(cpus, most_cpus, 2, "f")
+        used, allowed = distinguishable(cpus, most_cpus, 2)
         yield (
             f"{conditions.node}: foreign processes used {used} hardware threads"
             f" (most: {series.busiest or 'unknown'}); allowed: {allowed}"
         )
     steal, most_steal = conditions.steal_share, limits.steal_share
     if steal is not None and most_steal is not None and steal > most_steal:
-        stolen, allowed = distinguishable(steal, most_steal, 1, "%")
+        stolen, allowed = distinguishable(steal, most_steal, 1, percentage)
         yield (
             f"{conditions.node}: the hypervisor took {stolen} of the processor time; allowed:"
             f" {allowed}"
@@ -40,7 +40,7 @@ def exceeded_limits(
     if drop is not None and hz and usual_hz and hz < (1 - drop) * usual_hz:
         yield (
             f"{conditions.node}: its cores ran at {hz / 1e9:.2f} GHz, in the accepted runs of this"
-            f" block at {usual_hz / 1e9:.2f} GHz; allowed: {drop:.0%} less"
+            f" block at {usual_hz / 1e9:.2f} GHz; allowed: {percentage(drop)} less"
         )
 
 
@@ -109,6 +109,6 @@ def misrouted_traffic(
             f"{name} passed {bytes_b / 1e6:.2f} of {all_b / 1e6:.2f} MB of all rails; {policy}"
         )
         if name in rails.required and bytes_b <= share * all_b:
-            yield f"{statement}; allowed there: more than {share:.0%}"
+            yield f"{statement}; allowed there: more than {percentage(share)}"
         elif name not in rails.allowed and bytes_b > share * all_b:
-            yield f"{statement}; allowed elsewhere: {share:.0%}"
+            yield f"{statement}; allowed elsewhere: {percentage(share)}"

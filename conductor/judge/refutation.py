@@ -9,6 +9,7 @@ from conductor.judge.series import Window, WriterSeries
 from conductor.judge.series_figures import Span, spans_in_window
 from records.acceptance import AcceptanceLimits
 from records.sample import MANY_TARGETS, WriterRecord
+from records.units import percentage
 
 #: A span is silent if its rate is at most this share of the mean rate: a device also carries a
 #: little other traffic.
@@ -78,7 +79,8 @@ def disagreements(
             upper_end = "" if most_b == claim_b else f" to {most_b / 1e6:.1f}"
             yield (
                 f"{subject} counted {count_b / 1e6:.1f} MB ({claims[0].counter}), but the writers"
-                f" claim {claim_b / 1e6:.1f}{upper_end} MB; allowed difference: {allowed_share:.0%}"
+                f" claim {claim_b / 1e6:.1f}{upper_end} MB; allowed difference:"
+                f" {percentage(allowed_share)}"
             )
 
 

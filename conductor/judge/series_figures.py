@@ -31,6 +31,7 @@ from records.sample import (
     Proof,
     WriterRecord,
 )
+from records.units import percentage
 
 #: Shortest length of a span, seconds. Agents count four times a second, and at each row.
 _SHORTEST_SPAN_S = 0.2
@@ -357,4 +358,5 @@ def _memory_doubt(fault: str | None, memory_share: float | None) -> str:
     """Return why a target's memory does not prove the writes."""
     if memory_share is None:
         return f"was not looked at{f' ({fault})' if fault else ''}"
-    return f"shows {memory_share:.0%} of what they claim, but {PROVEN_SHARE:.0%} are needed"
+    shown, needed = percentage(memory_share), percentage(PROVEN_SHARE)
+    return f"shows {shown} of what they claim, but {needed} are needed"

@@ -12,6 +12,7 @@ from conductor.readings import FinishedWrite
 from records.block_plan import ShortWrites
 from records.sample import MANY_TARGETS, TimetableRecord, WriterRecord
 from records.timetable import PlannedWrite, StaggeredWrites
+from records.units import percentage
 
 #: Tolerance for the rounding of shares.
 _ROUNDING = 1e-9
@@ -146,13 +147,14 @@ def _fault(record: TimetableRecord, n_unknown: int, allowed_share: float) -> str
     missing, excess = record.missing_share or 0.0, record.excess_share or 0.0
     if n_unknown:
         return f"{n_unknown} writes are not in the plan"
+    allowed = percentage(allowed_share, ".1f")
     if missing > allowed_share:
         return (
-            f"{missing:.1%} of the planned writing is missing (allowed: {allowed_share:.1%}); "
+            f"{percentage(missing, '.1f')} of the planned writing is missing (allowed: {allowed}); "
             f"{record.done} of {record.planned} writes done, {record.slow} of them too slow"
         )
     if excess > allowed_share:
-        return f"{excess:.1%} was written beyond the plan (allowed: {allowed_share:.1%})"
+        return f"{percentage(excess, '.1f')} was written beyond the plan (allowed: {allowed})"
     return None
 
 

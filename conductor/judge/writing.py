@@ -12,7 +12,7 @@ from conductor.judge.series import Window, WriterSeries
 from conductor.readings import RateRow
 from records.acceptance import AcceptanceLimits
 from records.sample import MAX_EXTRA_MESSAGES, MAX_LIMITED_SHARE
-from records.units import distinguishable
+from records.units import distinguishable, percentage
 
 
 def writing_faults(
@@ -38,7 +38,7 @@ def writing_faults(
     yield from _gaps(rows, window_s, max_silence_s)
     yield from _too_slow(figures, start_s, expected, limits.min_share)
     if (share := share_of_rate_alone(writer, figures)) > limits.max_share:
-        reached, allowed = distinguishable(share, limits.max_share, 0, "%")
+        reached, allowed = distinguishable(share, limits.max_share, 0, percentage)
         yield (
             f"{expected.verb} at {reached} of its rate alone; at most {allowed} is allowed: the"
             " rate alone was disturbed"
@@ -46,7 +46,7 @@ def writing_faults(
     max_b_s = _max_rate_b_s(writer, window_s)
     if expected.rate_b_s and figures.rate_b_s > max_b_s:
         reached, allowed = distinguishable(
-            figures.rate_b_s / expected.rate_b_s, max_b_s / expected.rate_b_s, 0, "%"
+            figures.rate_b_s / expected.rate_b_s, max_b_s / expected.rate_b_s, 0, percentage
         )
         yield f"{expected.verb} at {reached} of {expected.name}; at most {allowed} is allowed"
 
@@ -91,7 +91,9 @@ def _too_slow(
         if slowest.rate_b_s <= 0:
             yield f"{expected.verb} nothing {moment}"
     elif not (lowest_b_s > 0 and lowest_b_s >= min_share * expected.rate_b_s):
-        reached, required = distinguishable(lowest_b_s / expected.rate_b_s, min_share, 0, "%")
+        reached, required = distinguishable(
+            lowest_b_s / expected.rate_b_s, min_share, 0, percentage
+        )
         yield (
             f"{expected.verb} at {reached} of {expected.name} {moment};"
             f" at least {required} is required"

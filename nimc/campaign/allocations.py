@@ -14,7 +14,7 @@ from analysis.statistics.aligned_ranks import MIN_BLOCKS
 from analysis.statistics.interval import UPPER_PROBABILITY
 from nimc.campaign.plan import Case
 from records.arms import arm_of
-from records.units import plural
+from records.units import percentage, plural
 
 if TYPE_CHECKING:
     import polars as pl
@@ -108,4 +108,4 @@ def advice(variation: Variation | None, case: Case) -> str:
 
 
 def _percent(share: float) -> str:
-    return f"{100 * share:.2g} %"
+    return percentage(share, ".2g")

@@ -22,7 +22,7 @@ from records.errors import InputError
 from records.groups import grouped
 from records.run import own_runs
 from records.text import first_names
-from records.units import plural
+from records.units import percentage, plural
 
 if TYPE_CHECKING:
     import polars as pl
@@ -127,7 +127,8 @@ class Reach:
             if effect is not None:
                 pairs_by_effect.setdefault(effect, pairs)
         effects = ", ".join(
-            f"by {100 * effect:.2g} % in {pairs} pairs" for effect, pairs in pairs_by_effect.items()
+            f"by {percentage(effect, '.2g')} in {pairs} pairs"
+            for effect, pairs in pairs_by_effect.items()
         )
         _, cap = self.pairs
         slower = f"slower {effects}" if effects else f"no slowdown in {cap} pairs"
@@ -135,7 +136,7 @@ class Reach:
         beyond = "" if needed and needed <= cap else ", beyond the cap"
         return (
             f"{slower}; 'no effect' in {needed or 'thousands of'} pairs{beyond};"
-            f" spread {100 * self.spread:.2g} %"
+            f" spread {percentage(self.spread, '.2g')}"
         )
 
 

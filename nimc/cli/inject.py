@@ -16,6 +16,7 @@ from nimc.cli.answer import Answer, log, prints_answer
 from records.errors import InputError
 from records.injected import SCHEMA, InjectionHead
 from records.machine.site import load as load_machine
+from records.units import percentage
 
 if TYPE_CHECKING:
     from nimc.cluster.injection_session import InjectionOutcome
@@ -115,7 +116,7 @@ def _summary_lines(head: InjectionHead) -> Iterator[str]:
     rate_b_s = head.bytes_b / length_s if length_s else 0.0
     line = f"wrote {quantity(head.bytes_b, 'B')} in {length_s:.1f} s: {quantity(rate_b_s, 'B/s')}"
     if head.link_rate_b_s:
-        line += f", {rate_b_s / head.link_rate_b_s / len(head.targets):.0%} of the link"
+        line += f", {percentage(rate_b_s / head.link_rate_b_s / len(head.targets))} of the link"
     yield line
     reason = "" if head.proven else f": {head.reason}"
     yield f"proven for {head.proven_s:.1f} s of {length_s:.1f} s{reason}"

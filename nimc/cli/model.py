@@ -31,6 +31,7 @@ from nimc.cli.answer import Answer, Listing, prints_answer
 from nimc.cli.options import RunPath, completing, output_option, reject_without
 from records.errors import InputError
 from records.files import replace_text
+from records.units import percentage
 
 platform_option = click.option(
     "--platform",
@@ -201,7 +202,7 @@ _PLACEMENTS_LEGEND = (
 
 def _placement_line(row: placement_advice.PlacementRates, *, published: bool) -> Line:
     rates = [
-        NO_FIGURE if share is None else f"{quantity(rate_b_s, 'B/s', 3)}, {share * 100:.0f} %"
+        NO_FIGURE if share is None else f"{quantity(rate_b_s, 'B/s', 3)}, {percentage(share)}"
         for rate_b_s, share in ((row.comp_b_s, row.comp_share), (row.comm_b_s, row.comm_share))
     ]
     counts = [

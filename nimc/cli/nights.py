@@ -34,7 +34,7 @@ from records.files import require_owned
 from records.groups import grouped
 from records.run_folder import require_results
 from records.text import one_line
-from records.units import plural
+from records.units import percentage, plural
 
 #: Outcome of a night -> exit status; 0 for other outcomes. A night that was not run is not a
 #: failure, since its summary says why.
@@ -268,7 +268,7 @@ def _series_line(series: WatchedSeries) -> Line:
     figures = ["too few nights", "", ""]
     if series.level is not None and series.spread is not None and series.detectable is not None:
         level = quantity(series.level, series.unit, 3).removesuffix(" 1")
-        figures = [f"{series.detectable:.1%}", f"{series.spread:.1%}", level]
+        figures = [percentage(series.detectable, ".1f"), percentage(series.spread, ".1f"), level]
     return Line([name, *figures, plural(series.nights, "night"), series.campaign])
 
 

@@ -26,7 +26,7 @@ from records.arms import level_text
 from records.commands import Shell, campaign_word
 from records.daly import daly_rule_text
 from records.groups import grouped
-from records.units import plural
+from records.units import percentage, plural
 
 _SCALE_HEADER = ["scale", "arm", "writers", "writes/s", "a write", "a run", "of a link"]
 _SCALE_LEGEND = "writers: how many write at once, of the ranks that they are computed for."
@@ -251,7 +251,7 @@ def _scale_cells(row: ScaleRow) -> list[str]:
         f"{row.writes_per_s:.3g}",
         quantity(row.write_b, "B", 3),
         quantity(row.run_b, "B", 3),
-        NO_FIGURE if row.link_share is None else f"{100 * row.link_share:.3g}%",
+        NO_FIGURE if row.link_share is None else percentage(row.link_share, ".3g"),
     ]
 
 

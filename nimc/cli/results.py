@@ -42,7 +42,7 @@ from records.groups import grouped
 from records.measured import command_heading, rewording
 from records.notes import merged_concurrent_runs
 from records.run import RunHeader
-from records.units import plural
+from records.units import percentage, plural
 
 # What the option -v adds to the tables of each command.
 
@@ -195,7 +195,7 @@ def _effect_notes(rows: Sequence[Result], header: RunHeader, disturbance: str) -
     notes += _disagreement_notes(rows)
     for row in rows:
         if row.verdict is Verdict.NO_EFFECT:
-            notes.append(f"no effect: typical run within {row.margin * 100:.3g} %")
+            notes.append(f"no effect: typical run within {percentage(row.margin, '.3g')}")
     notes += map(rewording(header), _caveats(rows))
     notes += _rejection_lines(rows)
     return notes
@@ -225,7 +225,7 @@ def _effect_line(row: Result) -> Line:
         f"{plural(row.pairs, 'pair')}{rejected}",
     ]
     spreads = [
-        NO_FIGURE if spread is None else f"{spread * 100:.1f} %"
+        NO_FIGURE if spread is None else percentage(spread, ".1f")
         for spread in (row.off_spread, row.on_spread)
     ]
     details = [

@@ -23,6 +23,7 @@ from records.daly import (
     parse_write,
 )
 from records.errors import InputError
+from records.units import percentage
 
 
 @click.command()
@@ -137,7 +138,7 @@ def _published_parts(paper: dict[str, Any]) -> list[str | Table]:
     )
     readings = [
         f"- read as {reading['slowdown']:.1f} ({reading['meaning']}):"
-        f" {100 * reading['explained_share_of_excess']:.1f} % of the excess over 1"
+        f" {percentage(reading['explained_share_of_excess'], '.1f')} of the excess over 1"
         for reading in paper["readings"]
     ]
     return [wrapped(introduction), "", table, "", *map(wrapped, [share_title, *readings])]
@@ -180,7 +181,7 @@ def writers_command(ranks: str, mtti_s: float, write: str, published: bool) -> A
         "daly",
         "exact",
         "writes/s",
-        f"constant {PAPER_WRITER_SHARE:.1%}",
+        f"constant {percentage(PAPER_WRITER_SHARE, '.1f')}",
     ]
     table_rows = [
         [

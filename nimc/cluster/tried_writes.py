@@ -22,7 +22,7 @@ from records.notes import Note
 from records.sample import FULL_LINK_SHARE, WriterRecord
 from records.text import first_names
 from records.treatment import Treatment
-from records.units import plural
+from records.units import percentage, plural
 from reframe_tests import planning
 
 #: Case of the trial's plan.
@@ -168,7 +168,7 @@ def _details(trial: Trial, nodes: Sequence[NodeReport], machine: Machine) -> Ite
     writers = trial.writers
     rate_b_s = sum(writer.rate_alone_b_s for writer in writers)
     share = _link_share(writers, machine)
-    share_text = "" if share is None else f", {share:.0%} of the link"
+    share_text = "" if share is None else f", {percentage(share)} of the link"
     writer_queue_pairs = max(writer.queue_pairs or 1 for writer in writers)
     # Writers with one queue pair are added up. Writers with several all have the same number.
     queue_pairs = writer_queue_pairs if writer_queue_pairs > 1 else len(writers)

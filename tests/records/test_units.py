@@ -5,7 +5,9 @@ from records.units import (
     count,
     distinguishable,
     duration_s,
+    filled,
     fraction,
+    percentage,
     plural,
     rate_b_s,
     share,
@@ -65,11 +67,18 @@ def test_a_share_may_be_in_per_cent() -> None:
     ]
 
 
+def test_percentages_have_a_space_as_in_si() -> None:
+    assert percentage(0.25) == "25 %"
+    assert percentage(0.0125, ".1f") == "1.2 %"  # rounded to the even digit
+    assert percentage(0.0125, ".3g") == "1.25 %"
+    assert filled("{a:.1%} of {b:.2f} {c}", {"a": 0.5, "b": 3, "c": "x"}) == "50.0 % of 3.00 x"
+
+
 def test_a_value_and_its_limit_never_read_the_same() -> None:
-    assert distinguishable(0.496, 0.5, 0, "%") == ("49.6%", "50.0%")
-    assert distinguishable(0.4, 0.5, 0, "%") == ("40%", "50%")
-    assert distinguishable(0.2504, 0.25, 2, "f") == ("0.2504", "0.2500")
-    assert distinguishable(0.0, 1e-9, 0, "%") == ("0%", "0%")
+    assert distinguishable(0.496, 0.5, 0, percentage) == ("49.6 %", "50.0 %")
+    assert distinguishable(0.4, 0.5, 0, percentage) == ("40 %", "50 %")
+    assert distinguishable(0.2504, 0.25, 2) == ("0.2504", "0.2500")
+    assert distinguishable(0.0, 1e-9, 0, percentage) == ("0 %", "0 %")
 
 
 def test_counts_agree_with_their_noun() -> None:

@@ -176,6 +176,6 @@ def test_hpccg_takes_no_more_memory_than_the_machine_allows(dry):
     edge = int(much["start"]["command"][-1])
     assert edge**3 * 12 * 400 <= memory_b / 2 < (edge + 1) ** 3 * 12 * 400
     (note,) = (note for note in much["notes"] if "of memory" in note)
-    assert "takes 50% of memory" in note
-    assert note.endswith("not 90%")
+    assert "takes 50 % of memory" in note
+    assert note.endswith("not 90 %")
     assert not any("of memory" in note for note in all_allowed["notes"])

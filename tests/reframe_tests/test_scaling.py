@@ -78,7 +78,7 @@ def test_origin_nodes(wanted, changes, origins, writer_b_s):
         (ScaleRequest(nodes=4, node_mtti="5"), "node_mtti"),
         (
             ScaleRequest(nodes=8192, link_share=0.5, rate="3GB/s"),
-            "rate: one writer takes more than 50%",
+            "rate: one writer takes more than 50 %",
         ),
         (ScaleRequest(nodes=4, link_share=0.5), "link_share: 0.5 found; .* allowed: 1, or a rate"),
         (

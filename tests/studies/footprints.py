@@ -21,6 +21,7 @@ import polars as pl
 from analysis.questions.question import answer
 from analysis.subjects.footprints import CACHE, CACHE_AND_MEMORY, CAUSES, MEMORY, NO_LOSS, cause
 from records.arms import arm_of
+from records.units import percentage
 from tests.studies import head, row, show
 
 KIB, MIB = 1 << 10, 1 << 20
@@ -103,7 +104,9 @@ def table(seeds: int) -> Iterator[str]:
             others = ", ".join(f"{n} {word}" for word, n in words.items() if word != planted)
             scope = "all working sets" if everywhere else "the smallest"
             beside = "yes" if control else "no"
-            yield row([planted, scope, beside, f"{words[planted] / seeds:.1%}", others or "-"])
+            yield row(
+                [planted, scope, beside, percentage(words[planted] / seeds, ".1f"), others or "-"]
+            )
 
 
 if __name__ == "__main__":

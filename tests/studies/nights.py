@@ -29,6 +29,7 @@ from analysis.history.between_nights import (
     variance_of_mean,
 )
 from analysis.statistics.interval import Estimate
+from records.units import percentage
 from tests.studies import FRESH, head, row, show
 from tests.studies.noises import Draw, Draws, bimodal, correlated, heavy_tailed, normal
 
@@ -211,10 +212,10 @@ def known(r: float, nights: int, cases: int, change: float, count: int = 100_000
 
 def tables(count: int) -> Iterator[str]:
     """The lines of all tables, as Markdown."""
-    yield from head([f"{CHANGE:.0%} found at most, %", *(f"correlated by {r}" for r in RS)])
+    yield from head([f"{percentage(CHANGE)} found at most, %", *(f"correlated by {r}" for r in RS)])
     for cases, nights in product(CASES, (7, 10, 11, 14, 20)):
         most = [known(r, nights, cases, CHANGE) for r in RS]
-        yield row([f"{nights} and {nights}, {cases}", *(f"{share:.0%}" for share in most)])
+        yield row([f"{nights} and {nights}, {cases}", *(percentage(share) for share in most)])
     names = [f"{noise.name}: named, found" for noise in NOISES]
     yield from head(["nights, history, cases", *names])
     for cases, (one, other, past) in product(CASES, SIDES):

@@ -21,6 +21,7 @@ from analysis.effects.statements import ERROR_LEVELS
 from analysis.statistics import evidence
 from analysis.statistics.aligned_ranks import next_allocation
 from analysis.statistics.interval import MIN_VALUES
+from records.units import percentage
 from tests.studies import FRESH, head, row, show
 from tests.studies.many import ManyNights, estimates
 from tests.studies.noises import NOISES, RunNoise, nights
@@ -146,11 +147,16 @@ def table(count: int) -> Iterator[str]:
         counts = [verdicts.count(verdict) for verdict in (Verdict.NO_EFFECT, Verdict.SLOWER)]
         _, _, below = coverage(many_nights, 12, 1 + share * by)
         figures = (*(nights / len(verdicts) for nights in counts), below)
-        yield row([f"{share:.0%} by {by:.0%}; {share * by:.1%}", *(f"{x:.2f}" for x in figures)])
+        yield row(
+            [
+                f"{percentage(share)} by {percentage(by)}; {percentage(share * by, '.1f')}",
+                *(f"{x:.2f}" for x in figures),
+            ]
+        )
     yield from head(["spread of allocations", *(f"{blocks} of them" for blocks in BLOCKS)])
     for spread in (0.005, 0.02):
         covered = (covers_next(spread, blocks, count // FEW) for blocks in BLOCKS)
-        yield row([f"{spread:.1%}", *(f"{share:.3f}" for share in covered)])
+        yield row([percentage(spread, ".1f"), *(f"{share:.3f}" for share in covered)])
 
 
 if __name__ == "__main__":

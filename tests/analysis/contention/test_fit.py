@@ -251,7 +251,7 @@ def test_without_a_capacity_the_largest_losses_are_reported(points, losses):
     for name in ("t_par_max_b_s", "alpha"):
         assert getattr(model.local, name) is None
         reason = model.unidentified["local"][name]
-        assert reason.endswith("computations {}%, communications {}%".format(*losses))
+        assert reason.endswith("computations {} %, communications {} %".format(*losses))
     p = predict(model, 0, 0)
     assert p.comp_par_b_s == pytest.approx(p.comp_alone_b_s)
 

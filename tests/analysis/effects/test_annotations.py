@@ -95,12 +95,12 @@ def alone(rate_b_s, transport="InfiniBand", **changes):
 @pytest.mark.parametrize(
     ("rate_b_s", "link_b_s", "changes", "notes"),
     [
-        (20e9, 25e9, {}, ["writers alone reached 80% of the link's rate, 25.00 GB/s"]),
+        (20e9, 25e9, {}, ["writers alone reached 80 % of the link's rate, 25.00 GB/s"]),
         (
             10e9,
             25e9,
             {},
-            ["less than full rate: writers alone reached only 40% of the link's rate, 25.00 GB/s"],
+            ["less than full rate: writers alone reached only 40 % of the link's rate, 25.00 GB/s"],
         ),
         (
             10e9,
@@ -128,7 +128,7 @@ def test_each_target_has_a_link_of_its_own():
     placed_runs = [on_hosts(at_rate(run, 40e9, rate_alone_b_s=40e9), "n1", "n2") for run in runs]
     head = header(facts={"site": {"nic": {"link_rate_b_s": 25e9}}})
     (row,) = note_link_share([result(case="stream")], judge_samples(frame_of(placed_runs)), head)
-    assert row.notes == ["writers alone reached 80% of the link's rate, 25.00 GB/s"]
+    assert row.notes == ["writers alone reached 80 % of the link's rate, 25.00 GB/s"]
 
 
 # A note names what differs between the blocks of a case, and nothing else.

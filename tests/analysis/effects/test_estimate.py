@@ -384,10 +384,10 @@ def test_notes_name_emulation_allocations_and_width() -> None:
     rule = StoppingRule(pairs_floor=6, pairs_cap=8, precision=1e-6)
     on = _results(samples(STREAM, blocks=2, pairs=4), rule)[0]
     assert on.verdict == "slower under emulated writes"  # precision bars only 'no effect'
-    words = ("synthetic", "emulation", "2 measured, 3 needed", "8 pairs (at most 8); 0.0%")
+    words = ("synthetic", "emulation", "2 measured, 3 needed", "8 pairs (at most 8); 0.0 %")
     assert all(word in note for note, word in zip(on.notes, words, strict=True))
     uncapped = _results(samples(STREAM, blocks=2, pairs=4), replace(rule, pairs_cap=None))[0]
-    assert "after 8 pairs; 0.0%" in uncapped.notes[-1]
+    assert "after 8 pairs; 0.0 %" in uncapped.notes[-1]
 
 
 def test_a_remote_origin_needs_no_control() -> None:
@@ -474,7 +474,7 @@ def test_first_attempts_that_differ_are_told(arm: str, factor: float, words: lis
     warnings = [note for note in rows["on"].notes if "warning" in note]
     assert len(warnings) == len(words) + 1
     assert all(word in warning for word, warning in zip(words, warnings, strict=False))
-    assert f"50% of the runs of {arm} were rejected" in warnings[-1]
+    assert f"50 % of the runs of {arm} were rejected" in warnings[-1]
     assert rows["on"].slowdown.value == pytest.approx(1.2)
     assert not any("warning" in note for row in _results(sound) for note in row.notes)
 

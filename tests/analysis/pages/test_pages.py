@@ -212,7 +212,7 @@ def test_headroom_of_a_measured_machine_is_from_its_file() -> None:
     (point,) = headroom([facts], [triad])
     assert (point["machine"], point["published"], point["emulated"]) == ("box", False, False)
     assert (point["share"], point["slowdown"], point["processing"]) == (0.5, 1.4, "offload")
-    assert "box 1.40 at 50%" in headroom_figure([point])
+    assert "box 1.40 at 50 %" in headroom_figure([point])
 
 
 def test_a_machine_whose_file_lacks_its_memory_has_no_headroom() -> None:

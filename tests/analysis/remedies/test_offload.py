@@ -42,7 +42,7 @@ def test_the_word_follows_the_time_per_byte_and_stands_beside_the_claim(tmp_path
 def test_what_traffic_takes_of_a_core_stands_beside_the_papers(tmp_path, s_gb, against):
     """At 7.8 GB/s 0.0005 s/GB are 0.4 % of a core, 0.0025 s/GB 2 %."""
     (text,) = sentences_of(PROCESSOR_TIME, answered(PROCESSOR_TIME, made_run(tmp_path, s_gb)))
-    match = re.search(r"melt on: traffic took (\S+) % of a core .*, (.*?) the 2%", text)
+    match = re.search(r"melt on: traffic took (\S+) % of a core .*, (.*?) the 2 %", text)
     assert float(match[1]) == pytest.approx(100 * 7.8 * s_gb, rel=0.35)
     assert match[2] == against
 
@@ -59,7 +59,7 @@ def test_an_interval_that_reaches_2_per_cent_is_not_more_than_that(low, high, ag
     row = {"case": "melt", "arm": "on", "end": "target", "same_host": False, "cores": 0.02}
     table = pl.DataFrame([{**row, "cores_low": low, "cores_high": high}])
     (text,) = sentences_of(PROCESSOR_TIME, table)
-    assert f"%), {against} the 2% of Groves" in text
+    assert f"%), {against} the 2 % of Groves" in text
 
 
 def test_the_section_states_its_limits_per_gigabyte():

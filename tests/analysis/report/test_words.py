@@ -35,7 +35,7 @@ UNCLEAR = Estimate(1.01, 0.988, 1.034)
             {"mean": ENDS, "hit": Estimate(1 / 3, 0.1, 0.6)},
             [
                 "In the mean it took 0.0 % more (0.2 % less to 25.0 % more) in these 6 pairs; ",
-                "2 of 6 runs with writes took unusually long (true share at most 60%). ",
+                "2 of 6 runs with writes took unusually long (true share at most 60 %). ",
                 " Typical run within 3 %; mean -0.2 to +25.0 % in these 6 pairs.",
             ],
         ),
@@ -44,7 +44,7 @@ UNCLEAR = Estimate(1.01, 0.988, 1.034)
             {"mean": ENDS, "hit": Estimate(0.0, 0.0, 0.4), "pairs": 12},
             [
                 "in these 12 pairs; no single run with writes stands out. ",
-                "in these 12 pairs; hits of fewer than 22% of runs may have stayed unseen.",
+                "in these 12 pairs; hits of fewer than 22 % of runs may have stayed unseen.",
             ],
         ),
         (
@@ -79,7 +79,7 @@ _BUSY, _STOLEN, _OF = "hardware threads busy", "the hypervisor took up to", "of 
     [
         ([None, None], [None, None], ""),
         ([0.25, 0.125], [None, None], f"{_FOREIGN} 0.12 to 0.25 {_BUSY}."),
-        ([0.5, None], [0.01, 0.02], f"{_FOREIGN} 0.50 to 0.50 {_BUSY} and {_STOLEN} 2.0% {_OF}."),
+        ([0.5, None], [0.01, 0.02], f"{_FOREIGN} 0.50 to 0.50 {_BUSY} and {_STOLEN} 2.0 % {_OF}."),
     ],
 )
 def test_what_else_went_on_in_runs_that_count(foreign: list, steal: list, text: str) -> None:
@@ -162,7 +162,7 @@ def test_names_lists_and_times() -> None:
             [0.1, 0.2, 0.3],
             [2, 4],
             "Disturbed: other programs kept 1.2 hardware threads busy in the median run, 1.4 at"
-            " most and the hypervisor took 20.0% of the processor time in the median run; this"
+            " most and the hypervisor took 20.0 % of the processor time in the median run; this"
             " campaign rejects no run for it.",
         ),
     ],
@@ -192,5 +192,5 @@ def test_every_verdict_has_a_meaning_that_says_how_sure_it_is() -> None:
     """'Slower' is wrong in 4 % of campaigns at most, 'faster' in 1 %, 'no effect' in 5 %."""
     assert set(SENTENCES) == set(Verdict)
     for verdict, share in ((Verdict.CONTENTION, 4), (Verdict.SPEED_UP, 1), (Verdict.NO_EFFECT, 5)):
-        sure = f"At most {share}% of campaigns say this wrongly"
+        sure = f"At most {share} % of campaigns say this wrongly"
         assert sure in SENTENCES[verdict].meaning

@@ -36,7 +36,7 @@ def test_the_extra_cycles_are_told_apart(tmp_path, stalls, word, ending):
     assert (row["case"], row["treatment"], row["word"]) == ("lammps", "on", word)
     assert row["share_low"] <= stalls <= row["share_high"]
     (text,) = sentences_of(LOSSES, table)
-    assert text.startswith(f"lammps, on: {row['share']:.0%} (")
+    assert text.startswith(f"lammps, on: {100 * row['share']:.0f} % (")
     assert text.endswith(ending)
 
 

@@ -40,7 +40,7 @@ def notes_of(request: InjectionRequest) -> list[str]:
 @pytest.mark.parametrize(
     ("rate_b_s", "notes"),
     [
-        (249.0, ["wrote at 249% of the rate alone: the rate alone was disturbed"]),
+        (249.0, ["wrote at 249 % of the rate alone: the rate alone was disturbed"]),
         (125.0, []),
     ],
 )

@@ -684,13 +684,13 @@ def test_runs_are_made_longer_until_two_rows_fit(tmp_path, monkeypatch, lengths)
         ),
         (
             ["rejected"] * 7,
-            "writer 0 wrote at 249% of its rate alone; at most 125% is allowed: the rate alone was"
-            " disturbed",
+            "writer 0 wrote at 249 % of its rate alone; at most 125 % is allowed: the rate alone"
+            " was disturbed",
             "the rate alone has been measured again; end what else runs",
         ),
         (
             ["rejected"] * 7,
-            "writer 0 wrote at 9% of its rate alone from second 1.0 of the window",
+            "writer 0 wrote at 9 % of its rate alone from second 1.0 of the window",
             "leave the writers a core, or lower the limit min_share",
         ),
         (["rejected"] * 7, "the wall clock moved", "docs/reliability.md has what each"),

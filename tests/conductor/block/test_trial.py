@@ -51,7 +51,7 @@ def test_a_try_that_was_disturbed_is_made_once_more():
 def test_what_disturbs_every_try_is_said():
     rejection = attempt(Rates(STALLED, STALLED)).rejection
     assert rejection is not None
-    assert "at 0% of its rate alone from second 1.0 of the window" in rejection
+    assert "at 0 % of its rate alone from second 1.0 of the window" in rejection
 
 
 @pytest.mark.parametrize("tries", [[], [STALLED]])

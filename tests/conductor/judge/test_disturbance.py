@@ -32,14 +32,14 @@ MB = 1_000_000
         ),
         (
             Series(nodes=[node(stolen=31)]), {},
-            "n1: the hypervisor took 3.1% of the processor time; allowed: 2.0%",
+            "n1: the hypervisor took 3.1 % of the processor time; allowed: 2.0 %",
         ),
         (Series(nodes=[node(stolen=31)]), {"steal_share": None}, None),
         (Series(nodes=[node(frequencies_hz=[2.6e9, 2.8e9], usual_hz=3e9)]), {}, None),
         (
             Series(nodes=[node(frequencies_hz=[2.58e9, 2.8e9], usual_hz=3e9)]), {},
             "n1: its cores ran at 2.69 GHz, in the accepted runs of this block at 3.00 GHz;"
-            " allowed: 10% less",
+            " allowed: 10 % less",
         ),
         (Series(nodes=[node(frequencies_hz=[1e9], usual_hz=3e9)]), {"frequency_drop": None}, None),
         (Series(nodes=[node(frequencies_hz=[1e9])]), {}, None),  # too few accepted runs
@@ -98,7 +98,7 @@ def railed(second: tuple[float, float], required: list[str], allowed: list[str])
     [
         ((2, 0), ["m0"], ["m0"], None),  # 2 of 100 MB
         ((1.5, 1), ["m0"], ["m0"], "m1 passed 2.50 of 100.50 MB of all rails; the policy names m0"),
-        ((50, 0), ["m0"], ["m0"], "allowed elsewhere: 2%"),
+        ((50, 0), ["m0"], ["m0"], "allowed elsewhere: 2 %"),
         ((50, 0), ["m0", "m1"], ["m0", "m1"], None),
         ((2, 0), ["m0", "m1"], ["m0", "m1"], "m1 passed 2.00 of 100.00 MB of all rails"),
         ((1, 0), ["m1"], ["m1"], "m0 passed 98.00 of 99.00 MB of all rails; the policy names m1"),

@@ -17,7 +17,7 @@ from tests.conductor.planted import assert_named, node, reasons
         (Series(ran=[3]), "1 held writer ran during the run"),
         (Series(ran=[3, 5]), "2 held writers ran during the run"),
         (Series(ran=[3], stood_still_s=2.0), "the conductor did not run for 2.0 s"),
-        (Series(off_plan=["10.0% is missing"]), "10.0% is missing"),
+        (Series(off_plan=["10.0 % is missing"]), "10.0 % is missing"),
     ],
 )
 def test_a_run_counts_only_if_conductor_and_clock_went_on(

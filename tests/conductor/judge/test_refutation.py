@@ -176,7 +176,7 @@ def test_a_disagreement_says_what_was_claimed_at_least_and_at_most() -> None:
     series = Series(nodes=[node(device(10 * MB))], claims=[replace(HALF, bytes_b=1e6)])
     assert reasons(series) == [
         "n1 counted 10.0 MB (rdma:m0/1), but the writers claim 1.0 to 2.0 MB; allowed difference:"
-        " 20%"
+        " 20 %"
     ]
 
 

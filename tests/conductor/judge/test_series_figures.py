@@ -176,7 +176,7 @@ def test_memory_proves_if_it_has_most_of_the_bytes_claimed(
     (stored,) = writer_records(Series(writers=[seen]), (0.0, 5.0))
     assert (stored.proof, stored.overwritten_share) == (proof, pytest.approx(share))
     note = unproven_note(Series(writers=[seen]), [stored]) or ""
-    doubt = f"its memory shows {share:.0%} of what they claim, but 75% are needed"
+    doubt = f"its memory shows {100 * share:.0f} % of what they claim, but 75 % are needed"
     assert (doubt in note) == (proof == "unproven")
     by_device = replace(seen, meter=MeterRecord(0, "sent by eth0"))
     assert record(by_device, node(device(160))).proof == "device"

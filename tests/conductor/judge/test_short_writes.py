@@ -79,7 +79,7 @@ def without(*numbers: int) -> list[FinishedWrite]:
         (without(4), 0.05, 0.0, None),  # of 20 s of writing, a write is one
         (
             without(4, 5), 0.1, 0.0,
-            "10.0% of the planned writing is missing (allowed: 5.0%); 19 of 21 writes done, 0 of",
+            "10.0 % of the planned writing is missing (allowed: 5.0 %); 19 of 21 writes done, 0 of",
         ),
         (moved(0.04, 0.03), 0.0, 0.0, None),  # late within the tolerance
         # Every write 0.2 s late: a fifth is missing, and 0.15 s of each lies beyond the plan.

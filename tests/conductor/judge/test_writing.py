@@ -41,20 +41,20 @@ _CONTROL = {"injector": "spin", "alone_b_s": 0.0}
         ([*rows(90, 90), RateRow(2, 6, 90)], (0.0, 2.0), {}, None),  # late after the window
         (PERFTEST, (0.5, 5.9), {"row_s": 2 / 3}, None),  # 1.4 s are late after 2 s
         (PERFTEST, (0.5, 5.9), {"row_s": 0.45}, "reported nothing for 1.4 s"),
-        (rows(90, 49, 90), (0.0, 3.0), {}, "wrote at 49% of its rate alone from second 1.0 of the"
-         " window; at least 50% is required"),
-        (rows(90, 0, 90), (0.0, 3.0), {}, "wrote at 0% of its rate alone from second 1.0"),
+        (rows(90, 49, 90), (0.0, 3.0), {}, "wrote at 49 % of its rate alone from second 1.0 of the"
+         " window; at least 50 % is required"),
+        (rows(90, 0, 90), (0.0, 3.0), {}, "wrote at 0 % of its rate alone from second 1.0"),
         (_TWO, (0.5, 2.7), {"samples": _GOES_ON, "counted_s": 0.25}, None),
-        (_TWO, (0.5, 2.7), {"samples": _STOPS, "counted_s": 0.25}, "at 0% of its rate alone from"
+        (_TWO, (0.5, 2.7), {"samples": _STOPS, "counted_s": 0.25}, "at 0 % of its rate alone from"
          " second 1.8"),
         # 1000 of 3000, though its rows have 2000 and 1400.
-        (SHORT, (10.5, 11.8), {"alone_b_s": 3000.0}, "wrote at 33% of its rate alone"),
+        (SHORT, (10.5, 11.8), {"alone_b_s": 3000.0}, "wrote at 33 % of its rate alone"),
         (rows(90, 55, 90), (0.0, 3.0), _THROTTLED, None),
-        (rows(90, 45, 90), (0.0, 3.0), _THROTTLED, "wrote at 45% of the requested rate from"),
+        (rows(90, 45, 90), (0.0, 3.0), _THROTTLED, "wrote at 45 % of the requested rate from"),
         # A limited writer: in 3 s at most 1.5 times 100 B/s, and two messages of 1 B.
         (rows(150, 150, 150), (0.0, 3.0), {**_THROTTLED, "alone_b_s": 500.0}, None),
         (rows(151, 151, 151), (0.0, 3.0), {**_THROTTLED, "alone_b_s": 500.0},
-         "wrote at 151.0% of the requested rate; at most 150.7% is allowed"),
+         "wrote at 151.0 % of the requested rate; at most 150.7 % is allowed"),
         # A control must run all the time, however little. A report that the busy host delays is of
         # all the time since the one before.
         ([RateRow(9, 10, 1.0), RateRow(10, 13.5, 0.2)], (10.0, 13.0), _CONTROL, None),
@@ -76,7 +76,7 @@ def test_what_is_not_writing_all_the_time_is_refused(
 
 def test_a_writer_that_stands_still_is_refused_whatever_share_is_accepted() -> None:
     series = Series(writers=[writer(rows(90, 0, 90))])
-    assert_named(reasons(series, (0.0, 3.0), min_share=1e-9), "wrote at 0% of its rate alone")
+    assert_named(reasons(series, (0.0, 3.0), min_share=1e-9), "wrote at 0 % of its rate alone")
 
 
 #: A fifth of a row of 114, less 0.8 s at the 90 of the rows before: 210 is mostly the scatter of
@@ -105,6 +105,6 @@ def test_a_writer_far_above_its_rate_alone_shows_that_this_was_disturbed(
 ) -> None:
     series = Series(writers=[writer(reported, alone_b_s=alone_b_s, fields={"rate_b_s": asked_b_s})])
     assert (judge(series, window, LIMITS).share_of_rate_alone > LIMITS.max_share) == beyond
-    reached = f"{100 * reported[0].rate_b_s / alone_b_s:.0f}%"
-    reason = f"wrote at {reached} of its rate alone; at most 125% is allowed: the rate alone was"
+    reached = f"{100 * reported[0].rate_b_s / alone_b_s:.0f} %"
+    reason = f"wrote at {reached} of its rate alone; at most 125 % is allowed: the rate alone was"
     assert_named(reasons(series, window), reason if beyond else None)

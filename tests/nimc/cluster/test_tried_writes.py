@@ -52,7 +52,7 @@ def test_what_writers_reached_and_what_counted_them():
     finding = row()
     assert (finding.what, finding.state, finding.needed) == ("writes by perftest", "ok", True)
     assert finding.detail == (
-        "24.00 GB/s, 96% of the link over InfiniBand, 4 queue pairs; counted: 24.20 GB/s at the"
+        "24.00 GB/s, 96 % of the link over InfiniBand, 4 queue pairs; counted: 24.20 GB/s at the"
         " target by rdma:mlx5_0/1, 24.10 GB/s at the origin; proof: device; buffers on NUMA node 1"
         "; mlx5_0 on NUMA node 1"
     )
@@ -86,7 +86,7 @@ def test_the_gids_of_both_ends_are_shown():
         (
             {"writers": [writer(rate_alone_b_s=19e9)]},
             "limited",
-            "19.00 GB/s, 76% of the link",
+            "19.00 GB/s, 76 % of the link",
             "queue_pairs",
         ),
     ],
@@ -107,7 +107,7 @@ def test_other_injectors_restrict_nothing():
         [Trial("perftest_read", None, None, readers, [None])], NODES, CLUSTER
     )
     assert finding.what == "reads by perftest"
-    assert "48.00 GB/s, 96% of the link" in finding.detail  # of two targets
+    assert "48.00 GB/s, 96 % of the link" in finding.detail  # of two targets
     # Each target's device counted 24.2 GB/s.
     assert "counted: 48.40 GB/s at the targets by rdma:mlx5_0/1, nothing at the" in finding.detail
 
@@ -172,7 +172,7 @@ def test_a_counter_that_stands_still_is_named_first(counted_b):
     finding = row(writers=[writer(counted_b=counted_b)], rejection=rejection)
     assert (finding.state, finding.needed) == ("missing", True)
     assert finding.detail.startswith(
-        "a counter that stands still: rdma:mlx5_0/1 at n1; 24.00 GB/s, 96% of the link"
+        "a counter that stands still: rdma:mlx5_0/1 at n1; 24.00 GB/s, 96 % of the link"
     )
     assert "`device` that carries the writes in site/box.yaml" in finding.remedy
 

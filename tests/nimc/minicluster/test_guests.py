@@ -151,5 +151,5 @@ def test_foreign_writes_and_a_stopped_writer_are_seen(cluster: Cluster) -> None:
     on = samples["on"]
     assert on["outcome"] == "rejected", printed
     # On a busy host a row that the stop fills shows it first.
-    nothing, row = r"nothing for .* \(sent by rxe0\); allowed: 0.5 s", "at 0% of its rate alone .*"
+    nothing, row = r"nothing for .* \(sent by rxe0\); allowed: 0.5 s", "at 0 % of its rate alone .*"
     assert re.fullmatch(f"writer 0 wrote ({nothing}|{row})", on["reason"]), on["reason"]
