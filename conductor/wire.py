@@ -59,7 +59,7 @@ class StrangerError(WireError):
 
 
 class SilentNodeError(WireError):
-    """The other end's node does not answer. If only a process had ended, the kernel would."""
+    """The other end's node does not answer. If only its process had ended, its kernel would."""
 
 
 @dataclass
@@ -106,7 +106,7 @@ class Wire:
 
 
 def print_in_one_line(_: asyncio.AbstractEventLoop, context: dict[str, Any]) -> None:
-    """Print an error that no task handled in one line, in place of asyncio's traceback."""
+    """Print an unhandled error of a task in one line. asyncio would print a traceback."""
     error = context.get("exception")
     why = f": {type(error).__name__}: {error}" if error else ""
     print(f"{context['message']}{why}".replace("\n", " "), file=sys.stderr, flush=True)
@@ -217,7 +217,7 @@ async def connect(host: str, port: int, secret: str, source_address: str | None)
 
 
 async def _wire_after_proof(connection: socket.socket, secret: str) -> Wire:
-    """Return the agent's end of a new connection, once both ends have proved their secret."""
+    """Return the agent's end of a new connection after both ends have proved the secret."""
     loop, challenge = asyncio.get_running_loop(), new_secret().encode()
     _close_if_silent(connection)
     try:

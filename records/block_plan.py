@@ -40,6 +40,7 @@ class ShortWrites:
     #: Number of messages of a write. A write lasts as long as an uncontended writer needs for them.
     #: None: the number that an uncontended writer makes in `fill` times the length.
     messages: int | None = None
+    #: Share of the length that the messages take without an application, if `messages` is None.
     fill: float = 1.0
     #: Largest deviation of the start or end of a write from its planned time, seconds. A run with a
     #: larger one is rejected.

@@ -69,10 +69,10 @@ class ProgramAnswer:
             return self.stderr
         return f"exit status {self.status}: {self.last_line}"
 
-    def with_status(self) -> ProgramAnswer:
+    def require_end(self) -> ProgramAnswer:
         """Itself, whatever its status. Raises MachineError if it has none."""
         if self.status is None:
-            self.required_output()
+            raise MachineError(f"{self.name}: {self.reason}")
         return self
 
     def required_output(self) -> str:

@@ -26,8 +26,10 @@ class lammps_scaling(lammps.lammps):
     #: Target nodes.
     nodes = variable(int, value=_DEFAULT.nodes)
 
-    #: Ranks per node; 0 takes all cores but `spare_cores`, which are left for communication.
+    #: Ranks per node. The default, 0, takes all cores but `spare_cores`.
     ranks_per_node = variable(int, value=_DEFAULT.ranks_per_node)
+
+    #: Cores of a node that are left for communication.
     spare_cores = variable(int, value=_DEFAULT.spare_cores)
 
     #: Units per target node in Daly's estimate and in the constant share. Each unit has `node_mtti`
@@ -53,10 +55,12 @@ class lammps_scaling(lammps.lammps):
     #: Share of an origin's link that its writers may take.
     link_share = variable(float, value=_DEFAULT.link_share)
 
-    #: Largest deviation of a write's start or end from the plan, seconds, and largest share of the
-    #: writing that may be missing or not planned. The default, 0, takes the machine's (`proof` in
-    #: site/).
+    #: Largest deviation of a write's start or end from the plan, seconds. The default, 0, takes the
+    #: machine's (`proof` in site/).
     tolerance_s = variable(float, value=_DEFAULT.tolerance_s)
+
+    #: Largest share of the writing that may be missing or not planned. The default, 0, takes the
+    #: machine's (`proof` in site/).
     allowed_share = variable(float, value=_DEFAULT.allowed_share)
 
     def lay_out(self):

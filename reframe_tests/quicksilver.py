@@ -46,7 +46,7 @@ class quicksilver(ProgramTest, NodesMixin, ThreadsMixin):
 add_short_form(quicksilver, edge=3, particles=1000, steps=5)
 
 
-#: Columns in the table of cycles after the first, the cycle's number.
+#: Columns of the table of cycles besides the first one, which has the number of the cycle.
 _FURTHER_COLUMNS = 16
 
 

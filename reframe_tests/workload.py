@@ -21,7 +21,7 @@ from records.errors import InputError
 from records.last_words import unlabelled
 from records.sample import Better
 
-__all__ = ["FLOAT", "Fom", "FomError"]
+__all__ = ["Fom", "FomError"]
 
 #: A number as C, C++ and Fortran print it.
 FLOAT = r"([-+]?(?:[0-9.]+(?:[eEdD][-+]?\d+)?|nan|NaN|inf|Infinity))"

@@ -44,6 +44,7 @@ def difference(value: str, reference: str) -> Estimator:
         differences = column.drop_nulls().to_numpy()
         if len(differences) < MIN_VALUES:
             return None
+        # `shifts` extends its search by a fixed length, which must be small against the values.
         scale = float(np.abs(differences).max()) or 1.0
         low, middle, high = (shifts(with_zero_baselines(differences / scale)) * scale).tolist()
         return Estimate(middle, low, high)
@@ -60,8 +61,8 @@ def crossover(slope: str, level: str, highest: str) -> CrossingEstimator:
     """The x, from 0 to `highest`, beyond which `slope` * x exceeds `level`; a row per pair."""
 
     def estimate(rows: pl.DataFrame) -> Crossing:
-        complete = rows.drop_nulls([slope, level])
-        slopes, levels = (thin_rows(complete[name].to_numpy()) for name in (slope, level))
+        complete_rows = rows.drop_nulls([slope, level])
+        slopes, levels = (thin_rows(complete_rows[name].to_numpy()) for name in (slope, level))
         return crossing(lambda x: x * slopes - levels, 0.0, float(rows[highest][0]))
 
     return estimate

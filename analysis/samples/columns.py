@@ -256,11 +256,11 @@ def _pieces(paths: Iterable[Path], cut_off_files: list[str], piece_b: int) -> It
                 end = text.rfind(b"\n") + 1
                 rest_of_line = text[: text.find(b"\n") + 1] if end else text
                 refuse_long(begun_line + rest_of_line, f"{path}:{line_number}")
-                complete = begun_line + text[:end] if end else b""
+                complete_lines = begun_line + text[:end] if end else b""
                 begun_line = text[end:] if end else begun_line + text
-                if complete:
-                    line_count = complete.count(b"\n")
-                    yield _Piece(path, line_number, row, line_count, complete)
+                if complete_lines:
+                    line_count = complete_lines.count(b"\n")
+                    yield _Piece(path, line_number, row, line_count, complete_lines)
                     line_number, row = line_number + line_count, row + line_count
         if begun_line:
             cut_off_files.append(str(path))

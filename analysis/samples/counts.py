@@ -43,20 +43,20 @@ def read_counts(run: Path) -> pl.DataFrame:
 
 def _read(path: Path) -> pl.DataFrame:
     content = path.read_bytes()
-    complete = content[: content.rfind(b"\n") + 1]
-    if len(complete) > MAX_JSON_B:
-        for line_number, line in enumerate(complete.split(b"\n"), 1):
+    complete_lines = content[: content.rfind(b"\n") + 1]
+    if len(complete_lines) > MAX_JSON_B:
+        for line_number, line in enumerate(complete_lines.split(b"\n"), 1):
             refuse_long(line, f"{path}:{line_number}")
-    if not complete:
+    if not complete_lines:
         return pl.DataFrame(schema=FIELDS)
-    refuse_deep(complete, path, 1)
+    refuse_deep(complete_lines, path, 1)
     try:
-        frame = pl.read_ndjson(io.BytesIO(complete), schema=FIELDS)
+        frame = pl.read_ndjson(io.BytesIO(complete_lines), schema=FIELDS)
     except pl.exceptions.PolarsError as error:
-        _raise_first_fault(path, complete)
+        _raise_first_fault(path, complete_lines)
         raise InputError(f"{path}: {error}") from error
-    if frame.height != complete.count(b"\n"):
-        _raise_first_fault(path, complete)
+    if frame.height != complete_lines.count(b"\n"):
+        _raise_first_fault(path, complete_lines)
     valued = pl.col("state").is_in(_VALUED)
     rules = [
         *((name, pl.col(name).is_null(), "a value") for name in FIELDS if name not in _OPTIONAL),

@@ -19,8 +19,9 @@ from analysis.samples.pairs import extra_figure
 from records.arms import arm_of
 from records.sample import Better
 
-#: Runs per side in sections IV and V (mean and standard deviation) and VI (minimum).
+#: Runs per side whose mean and standard deviation sections IV and V give.
 RUNS_IN_MEAN = 10
+#: Runs per side whose minimum section VI gives.
 RUNS_FOR_BEST = 5
 
 
@@ -57,8 +58,9 @@ def paper_estimates(
             estimates[f"{arm}_best"] = best(values[:RUNS_FOR_BEST])
     estimates["of_means"] = slowdown_of(estimates["off_mean"], estimates["on_mean"], better)
     estimates["of_best"] = slowdown_of(estimates["off_best"], estimates["on_best"], better)
-    median = float(np.median(on[:RUNS_FOR_BEST])) if estimates["of_best"] else None
-    estimates["best_against_median"] = slowdown_of(estimates["off_best"], median, better)
+    if len(on) >= RUNS_FOR_BEST:
+        median = float(np.median(on[:RUNS_FOR_BEST]))
+        estimates["best_against_median"] = slowdown_of(estimates["off_best"], median, better)
     return estimates
 
 

@@ -155,8 +155,8 @@ def expected_rate(writer: WriterSeries) -> ExpectedRate:
     """Return the rate that a writer's rows are compared with.
 
     If no rate is requested, or the writer does not reach it even alone, this is the rate alone.
-    Otherwise it is the requested rate. The rate that the writer reaches alone below a limit is not
-    used, since it scatters as the limiter does. A control reports shares of a core in place of
+    Otherwise it is the requested rate: the rate alone was then measured under the same limiter, and
+    scatters as that does. A control reports shares of a core in place of
     rates. It must run all the time. No share of the core is required, since the application may
     take the core from a control, as it may from a writer.
     """

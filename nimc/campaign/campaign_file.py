@@ -15,7 +15,7 @@ from conductor.injectors import INJECTORS
 from conductor.judge.length import LEAST_ROWS
 from nimc.campaign import cases, layouts
 from nimc.campaign.scales import scheduled_arms
-from nimc.readiness.checks import UNKNOWN_CHECK, CheckVariables, third_party_check
+from nimc.readiness.checks import UNKNOWN_CHECK, CheckDescription, third_party_check
 from records.arms import ARMS, level_text
 from records.campaign import SWEEP_VARIABLES, Campaign, Entry
 from records.errors import InputError, MachineError, shown_value, suggestion
@@ -69,7 +69,7 @@ def dotted(location: Keys) -> str:
 
 
 def load_campaign(
-    document: YamlDocument, checks: Mapping[str, CheckVariables], machine: Machine
+    document: YamlDocument, checks: Mapping[str, CheckDescription], machine: Machine
 ) -> Campaign:
     """The campaign in a file, checked for a machine, with its cases as entries (`cases.expand`).
 
@@ -169,7 +169,7 @@ class _EntryRequest:
     campaign: Campaign
     entry: Entry
     location: Keys
-    check: CheckVariables
+    check: CheckDescription
 
     @cached_property
     def factors(self) -> dict[str, list[Level]]:
@@ -360,13 +360,13 @@ _FILE_AND_CLASS = re.compile(r"[^\x00-\x1f]+\.py:[A-Za-z_]\w*", re.ASCII)
 
 def load_third_party_checks(
     document: YamlDocument, ours: Collection[str], config: Path, system: str
-) -> dict[str, CheckVariables]:
+) -> dict[str, CheckDescription]:
     """Return the third-party checks that a campaign file names: name of the class -> its variables.
 
     ReFrame describes each. In `document` the name of the class replaces `PATH.py:Class`. Raises
     InputError with a line for each check that cannot be used. `ours` are names that are taken.
     """
-    third_party_checks: dict[str, CheckVariables] = {}
+    third_party_checks: dict[str, CheckDescription] = {}
     files: dict[str, str] = {}
     faults = []
     for index, file_and_class in third_party_check_names(document):

@@ -13,7 +13,7 @@ from itertools import product
 
 from conductor.injectors import INJECTORS
 from conductor.judge.length import LEAST_ROWS
-from nimc.readiness.checks import CheckVariables
+from nimc.readiness.checks import CheckDescription
 from nimc.readiness.diagnosis import OmittedCase
 from records.arms import ARMS, level_text, standard_arms
 from records.block_plan import MAX_NODES
@@ -48,7 +48,7 @@ def _raise(_entry: int, _key: str, error: InputError) -> None:
 
 def expand(
     campaign: Campaign,
-    checks: Mapping[str, CheckVariables],
+    checks: Mapping[str, CheckDescription],
     machine: Machine,
     on_error: OnError = _raise,
 ) -> Campaign:
@@ -86,7 +86,7 @@ def factors_of(campaign: Campaign, entry: Entry) -> dict[str, list[Level]]:
     return {**campaign.factors, **entry.factors}
 
 
-def cases_of(campaign: Campaign, entry: Entry, check: CheckVariables) -> list[Entry]:
+def cases_of(campaign: Campaign, entry: Entry, check: CheckDescription) -> list[Entry]:
     """The entry once for each combination of levels that cannot change within a block."""
     factors = factors_of(campaign, entry)
     exclude, only = [*campaign.exclude, *entry.exclude], [*campaign.only, *entry.only]
@@ -122,7 +122,7 @@ def _matching_cells(cells: Sequence[Cell], levels: Mapping[str, Level]) -> list[
     ]
 
 
-def case_request(campaign: Campaign, case: Entry, check: CheckVariables) -> CaseRequest:
+def case_request(campaign: Campaign, case: Entry, check: CheckDescription) -> CaseRequest:
     """Return what a case asks of its check."""
     injector = campaign.injector
     settings = {

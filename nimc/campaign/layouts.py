@@ -10,7 +10,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from statistics import median
 
-from nimc.readiness.checks import CheckVariables
+from nimc.readiness.checks import CheckDescription
 from records.arms import BASELINE
 from records.campaign import Campaign, Entry
 from records.errors import InputError
@@ -32,7 +32,7 @@ def is_to_be_chosen(case: Entry) -> bool:
     return bool(case.set.get(LAYOUT) == AUTO)
 
 
-def candidates(case: Entry, check: CheckVariables, machine: Machine) -> list[str]:
+def candidates(case: Entry, check: CheckDescription, machine: Machine) -> list[str]:
     """Return the layouts of a node, those with most ranks first.
 
     They use all cores, unless the program runs with certain numbers of ranks only. Raises

@@ -13,7 +13,7 @@ from conductor.injectors import INJECTORS
 from conductor.judge.length import doublings_needed
 from nimc.campaign import cases, layouts
 from nimc.campaign.cases import nodes_taken, origins_taken
-from nimc.readiness.checks import UNKNOWN_CHECK, CheckVariables
+from nimc.readiness.checks import UNKNOWN_CHECK, CheckDescription
 from nimc.readiness.diagnosis import CaseNeeds, Feasibility, OmittedCase, feasibility_of
 from nimc.readiness.facts import Facts
 from nimc.readiness.matrix import Offers, offers_of
@@ -74,7 +74,7 @@ class Request:
     #: The content of the settings file.
     settings: ReframeSettings
     #: The checks of the campaign, by name.
-    checks: Mapping[str, CheckVariables]
+    checks: Mapping[str, CheckDescription]
     #: Cases and levels that this machine cannot run.
     omissions: Sequence[OmittedCase] = ()
     #: The campaign file as it was read.
@@ -110,7 +110,7 @@ class Request:
                 raise InputError(f"{self.campaign.name}: {case.name}: {error}") from None
         return treatments_by_case
 
-    def check(self, case: Entry) -> CheckVariables:
+    def check(self, case: Entry) -> CheckDescription:
         """Return what is known of the check of a case."""
         return self.checks.get(case.check, UNKNOWN_CHECK)
 

@@ -10,7 +10,7 @@ from analysis.display.lines import duration
 from nimc.campaign import cases
 from nimc.campaign.campaign_file import load_campaign, load_third_party_checks
 from nimc.campaign.plan import Plan, Request
-from nimc.readiness.checks import CheckVariables, checks_in, require_known_programs
+from nimc.readiness.checks import CheckDescription, checks_in, require_known_programs
 from nimc.readiness.reframe_config import (
     Partitions,
     ReframeSettings,
@@ -95,7 +95,7 @@ def _checked_targets(
     config: Path,
     settings: ReframeSettings,
     machine: Machine,
-    checks: Mapping[str, CheckVariables],
+    checks: Mapping[str, CheckDescription],
     root: Path,
 ) -> Partitions:
     """Partitions of the targets. Raises InputError if one of the checks can run in none of them."""

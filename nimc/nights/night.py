@@ -94,7 +94,7 @@ class NightRun:
     @property
     def path(self) -> Path:
         """The file of its summary."""
-        return summary.path_of(self.results, self.name, self.machine, self.night)
+        return summary.prepare_path(self.results, self.name, self.machine, self.night)
 
     @cached_property
     def name(self) -> str:

@@ -20,6 +20,7 @@ from records.errors import InputError
 from records.files import make_named_folder, require_owned
 from records.json_limits import read_json, validated
 from records.run import PlainName
+from records.units import plural
 
 #: Why a night was stopped. Another start continues a night that a signal stopped.
 TIME_ENDED = "its time ended"
@@ -88,8 +89,8 @@ class Summary:
         return {"schema": self.schema} | asdict(self) | {"night": self.night.isoformat()}
 
 
-def path_of(results: Path, campaign: str, machine: str, night: date) -> Path:
-    """Return the file of a night's summary, and make its folder.
+def prepare_path(results: Path, campaign: str, machine: str, night: date) -> Path:
+    """Make the folder of a night's summary, and return the summary's path.
 
     Raises InputError for a folder of another user.
     """
@@ -155,8 +156,9 @@ _DONE, _NEGATIVE_RESULT, _INPUT_ERROR, _FAILURE = 0, 1, 2, 3
 def judge_night(ended_run: EndedRun, sample_count: int, summary: Summary) -> tuple[Outcome, str]:
     """Return outcome and reason of a night with the figures, alarms and failures of its summary.
 
-    `sample_count` is the number of samples that the night has added. Failures come first, then
-    alarms, then undecided cases, so that an undecided case never hides a loss.
+    `sample_count` is the number of samples that the night has added. Failures come first, unless
+    the night was stopped, then alarms, then undecided cases. So an undecided case never hides a
+    loss.
     """
     stop_reason, status, message = ended_run.stop_reason, ended_run.status, ended_run.message
     alarms, failures = summary.alarms, summary.failures
@@ -182,7 +184,7 @@ def judge_night(ended_run: EndedRun, sample_count: int, summary: Summary) -> tup
         return "inconclusive", f"undecided: {', '.join(dict.fromkeys(undecided_cases))}"
     if not sample_count:
         return "measured", "the night before had taken all samples"
-    return "measured", f"{sample_count} samples"
+    return "measured", plural(sample_count, "sample")
 
 
 def _and_more(first_reason: str, more: int) -> str:

@@ -1,4 +1,4 @@
-"""The checks and the variables that a campaign may set.
+"""Descriptions of checks, with the variables that a campaign may set.
 
 ReFrame itself lists them in a separate process (`main`), so inherited variables are included. The
 list of this project's checks is cached until one of them changes, so that a plan need not start
@@ -105,8 +105,10 @@ class VariableType:
         """Return whether a campaign can set the variable to a value."""
         is_bool = isinstance(value, bool)
         default = self.default or 0
-        if self.name in ("bool", "str"):
-            return is_bool == (self.name == "bool")
+        if self.name == "bool":
+            return is_bool
+        if self.name == "str":
+            return not is_bool
         if self.name == "size":
             return value == "" or _is_size(value)
         if self.name not in ("int", "float"):
@@ -126,7 +128,7 @@ def _is_size(value: Any) -> bool:
 
 
 @dataclass(frozen=True, kw_only=True)
-class CheckVariables:
+class CheckDescription:
     """Facts that a campaign must know about a check."""
 
     #: Its variables, inherited ones included, without ReFrame's own.
@@ -192,17 +194,17 @@ class CheckVariables:
 
 
 #: Stands for a check that does not exist: it has no variables.
-UNKNOWN_CHECK = CheckVariables(variables=frozenset())
-_CHECKS = TypeAdapter(dict[str, CheckVariables])
+UNKNOWN_CHECK = CheckDescription(variables=frozenset())
+_CHECKS = TypeAdapter(dict[str, CheckDescription])
 
 
-def checks_in(folder: Path) -> Mapping[str, CheckVariables]:
+def checks_in(folder: Path) -> Mapping[str, CheckDescription]:
     """Return every check of class NAME in `folder/NAME.py`.
 
     Raises MachineError if one cannot be read.
     """
     # The answer depends on ReFrame's version, the fields and all files.
-    fields = [*CheckVariables.__dataclass_fields__]
+    fields = [*CheckDescription.__dataclass_fields__]
     digest = hashlib.sha256(f"{version('reframe-hpc')} {fields}".encode())
     for path in sorted(folder.rglob("*.py")):
         digest.update(str(path.relative_to(folder)).encode() + b"\0" + path.read_bytes() + b"\0")
@@ -210,7 +212,7 @@ def checks_in(folder: Path) -> Mapping[str, CheckVariables]:
 
 
 @lru_cache(maxsize=4)
-def cached_checks(folder: Path, digest: str) -> Mapping[str, CheckVariables]:
+def cached_checks(folder: Path, digest: str) -> Mapping[str, CheckDescription]:
     """Return the checks of a folder whose files have this digest.
 
     They come from memory, else from the user's cache, else from ReFrame. Raises MachineError if one
@@ -239,8 +241,8 @@ def _cache_file() -> Path | None:
     return None
 
 
-def third_party_check(path: Path, name: str, config: Path, system: str) -> CheckVariables:
-    """Return the variables of a third-party check, on a system of ReFrame's configuration.
+def third_party_check(path: Path, name: str, config: Path, system: str) -> CheckDescription:
+    """Return the description of a third-party check, on a system of ReFrame's configuration.
 
     `name` is its class, with `NimcMixin` as a base. Raises InputError or MachineError, with the
     reason alone, if it cannot be measured.
@@ -267,7 +269,7 @@ def _ask_reframe(path: Path, *arguments: str) -> dict[str, Any]:
     raise MachineError(f"{path}: the checks cannot be read: {answer.last_line}")
 
 
-def require_known_programs(machine: Machine, checks: Mapping[str, CheckVariables]) -> None:
+def require_known_programs(machine: Machine, checks: Mapping[str, CheckDescription]) -> None:
     """Raise InputError if a site file names a program that no check runs."""
     known_programs = sorted({check.program for check in checks.values() if check.program})
     for name in machine.programs:
@@ -282,7 +284,7 @@ def require_known_programs(machine: Machine, checks: Mapping[str, CheckVariables
 
 
 def main() -> None:
-    """Print one line of JSON: check -> fields of `CheckVariables`; or, under `fault`, a fault.
+    """Print one line of JSON: check -> fields of `CheckDescription`; or, under `fault`, a fault.
 
     Arguments: a folder of checks, or a file, its class, ReFrame's configuration and system.
     """
@@ -364,7 +366,7 @@ def _describe_third_party(file: str, name: str, config: str, system: str) -> dic
 
 
 def _fields(check: Any, variables: set[str]) -> dict[str, Any]:
-    """Return the fields of `CheckVariables` that are found in the same way for every check."""
+    """Return the fields of `CheckDescription` that are found in the same way for every check."""
     import reframe as rfm
 
     within_block = getattr(check, "within_block", ())

@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import Any
 
 from conductor.injectors import INJECTORS
-from nimc.readiness.checks import CheckVariables
+from nimc.readiness.checks import CheckDescription
 from nimc.readiness.facts import Facts, find_facts
 from nimc.readiness.finding import HostFinding
 from nimc.readiness.matrix import Matrix, Offers, matrix
@@ -118,7 +118,7 @@ class Feasibility:
 def feasibility_of(
     facts: Facts,
     cases: Sequence[CaseNeeds],
-    checks: Mapping[str, CheckVariables],
+    checks: Mapping[str, CheckDescription],
     offers: Offers,
     *,
     in_jobs: bool,

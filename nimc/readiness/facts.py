@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
 
-from nimc.readiness.checks import CheckVariables, checks_in, require_known_programs
+from nimc.readiness.checks import CheckDescription, checks_in, require_known_programs
 from nimc.readiness.finding import HostFinding
 from nimc.readiness.matrix import Matrix, matrix, offers_of
 from nimc.readiness.reframe_config import (
@@ -62,7 +62,7 @@ class Facts:
         return any(partition["scheduler"] in SCHEDULERS for partition in targets)
 
     @cached_property
-    def _checks_and_fault(self) -> tuple[Mapping[str, CheckVariables], str]:
+    def _checks_and_fault(self) -> tuple[Mapping[str, CheckDescription], str]:
         """Return this checkout's checks, and what is wrong with them or the site's programs."""
         if not self.settings.partitions or not self.checks_folder.is_dir():
             return {}, ""

@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Any, Literal
 
 from analysis.display.lines import wrapped
-from nimc.readiness.checks import CheckVariables
+from nimc.readiness.checks import CheckDescription
 from nimc.readiness.reframe_config import (
     PartitionEnvironment,
     ReframeSettings,
@@ -21,7 +21,7 @@ from nimc.readiness.reframe_config import (
 from records.errors import MachineError, NimcError
 from records.groups import grouped
 from records.machine.program import ModuleLoad, load_modules, search_path
-from records.slurm.client import ask_nodes, lists_nodes
+from records.slurm.client import ask_nodes, can_list_nodes
 from records.slurm.options import SCHEDULERS, named_partition, option_values
 from records.slurm.parse_nodes import SlurmNode
 from records.text import first_names
@@ -173,7 +173,7 @@ def _module_load(
 
 
 def matrix(
-    checks: Mapping[str, CheckVariables],
+    checks: Mapping[str, CheckDescription],
     offers: Offers,
     nodes_by_check: Mapping[str, int] | None = None,
 ) -> Matrix:
@@ -193,7 +193,7 @@ def matrix(
 
 
 def can_run(
-    check: CheckVariables, environment: PartitionEnvironment, offer: Offer, nodes: int = 1
+    check: CheckDescription, environment: PartitionEnvironment, offer: Offer, nodes: int = 1
 ) -> tuple[CanRun, str]:
     """Return whether a check can run in an environment, and the first reason why it may not."""
     reason = environment.refusal(check)
@@ -226,11 +226,11 @@ def node_shortage(nodes: Sequence[SlurmNode], partition: str | None, needed: int
     partition_words = f"partition {partition}" if partition else "default partition"
     if not nodes:
         return f"no node: Slurm has no {partition_words}"
-    usable = [node for node in nodes if node.usable]
+    usable = [node for node in nodes if node.is_usable]
     if len(usable) >= needed:
         return ""
     fault = f"{plural(needed, 'node')} needed, {len(usable)} usable in {partition_words}"
-    unusable = [f"{node.name} ({node.state})" for node in nodes if not node.usable]
+    unusable = [f"{node.name} ({node.state})" for node in nodes if not node.is_usable]
     if unusable:
         fault += f"; not usable: {first_names(unusable, _MAX_NODES)}"
     return fault
@@ -240,7 +240,7 @@ def _slurm_nodes(
     partition: Mapping[str, Any], settings: ReframeSettings
 ) -> tuple[list[SlurmNode] | None, str | None]:
     """Return the nodes of a partition, and Slurm's name of it; None for what is unknown."""
-    if partition.get("scheduler") not in SCHEDULERS or not lists_nodes():
+    if partition.get("scheduler") not in SCHEDULERS or not can_list_nodes():
         return None, None
     access = partition.get("access") or []
     name = named_partition(access)

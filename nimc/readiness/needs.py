@@ -238,7 +238,7 @@ def origins(machine: Machine, environment: Mapping[str, str]) -> list[HostFindin
             remedy = "access in configs/, and origins.access in site/: --account=NAME"
             return [HostFinding("origins", "limited", f"{until}; {doubt}", remedy, needed=True)]
         return [HostFinding("origins", "ok", until, needed=True)]
-    if machine.origins.policy != "hetjob" or not client.lists_nodes():
+    if machine.origins.policy != "hetjob" or not client.can_list_nodes():
         return []
     with suppress(MachineError):  # if Slurm does not answer, `slurm` reports it
         partition = machine.origins.partition

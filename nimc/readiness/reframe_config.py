@@ -14,7 +14,7 @@ from functools import lru_cache
 from pathlib import Path
 from typing import Any
 
-from nimc.readiness.checks import CheckVariables
+from nimc.readiness.checks import CheckDescription
 from records.checkout import ROOT, python_code, python_path
 from records.errors import InputError, suggestion
 from records.programs import ask
@@ -174,7 +174,7 @@ class PartitionEnvironment:
         """Return partition and environment as ReFrame writes them."""
         return f"{self.partition}+{self.environment}"
 
-    def refusal(self, check: CheckVariables) -> str:
+    def refusal(self, check: CheckDescription) -> str:
         """Return why the settings do not let a check run here; empty if they do."""
         if not self.accepted_by(check.environs):
             features = features_in_words(check.environs)
@@ -227,7 +227,7 @@ def partition_environments(
 
 
 def checks_without_environment(
-    checks: Mapping[str, CheckVariables], environments: Sequence[PartitionEnvironment]
+    checks: Mapping[str, CheckDescription], environments: Sequence[PartitionEnvironment]
 ) -> list[str]:
     """Return the checks that the settings let run in no environment."""
     return [
@@ -237,7 +237,7 @@ def checks_without_environment(
     ]
 
 
-def needs_in_words(check: CheckVariables) -> str:
+def needs_in_words(check: CheckDescription) -> str:
     """Return in words what a check needs from an environment."""
     features = features_in_words(check.environs)
     parts = [f"features: {features}"] if features else []

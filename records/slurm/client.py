@@ -33,7 +33,7 @@ def missing_commands() -> list[str]:
     return [name for name in REQUIRED_COMMANDS if not shutil.which(name)]
 
 
-def lists_nodes() -> bool:
+def can_list_nodes() -> bool:
     """Return whether this host has the command that lists nodes."""
     return bool(shutil.which("sinfo"))
 
@@ -56,7 +56,7 @@ def accounting_fault(environment: Mapping[str, str]) -> str:
 def ask_nodes(partition: str | None, environment: Mapping[str, str]) -> list[SlurmNode]:
     """Nodes of a partition; None: of the default one. Raises MachineError.
 
-    If there is no default partition, a site chooses by other options: all nodes then.
+    Without a default partition, these are all nodes, since a site then chooses by other options.
     """
     columns, selection = ("%N %T", [f"--partition={partition}"]) if partition else ("%N %T %P", [])
     command = ["sinfo", "--Node", "--noheader", f"--format={columns}", *selection]
@@ -127,7 +127,7 @@ def delete_reservation_command(name: str) -> list[str]:
 
 
 def run_or_advise(command: list[str]) -> None:
-    """Run such a command. If Slurm refuses, MachineError shows the command to an operator."""
+    """Run a command on a reservation. If Slurm refuses, MachineError shows it to an operator."""
     answer = _scontrol(command)
     if not answer.ok:
         raise MachineError(f"{answer.last_line}; an operator can run: {shlex.join(command)}")
@@ -143,7 +143,7 @@ def find_reservation(name: str) -> parse.Reservation | None:
 
 def _scontrol(command: list[str]) -> ProgramAnswer:
     # The user may have set another format of times.
-    return ask(command, {**os.environ, "SLURM_TIME_FORMAT": "standard"}).with_status()
+    return ask(command, {**os.environ, "SLURM_TIME_FORMAT": "standard"}).require_end()
 
 
 # Orphaned Slurm jobs of a run: found by their working folder, and cancelled.
@@ -190,8 +190,9 @@ def cancel_command(jobs: Collection[str]) -> str:
 # For the operator of a cluster (`testbed`).
 
 
-#: List the clusters of the accounting; and `NODE STATE` of each node, in short words and signs.
+#: Lists the clusters of the accounting.
 CLUSTERS_COMMAND = ("sacctmgr", "-nP", "show", "cluster")
+#: Lists `NODE STATE` of each node, in short words and signs.
 NODE_STATES_COMMAND = ("sinfo", "-h", "-N", "-o", "%n %t")
 
 

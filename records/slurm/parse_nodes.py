@@ -47,7 +47,7 @@ class SlurmNode:
     state: str
 
     @property
-    def usable(self) -> bool:
+    def is_usable(self) -> bool:
         """Return whether a job on it would start sooner or later."""
         return self.state in _USABLE
 
@@ -112,9 +112,11 @@ class SlurmPartition:
 
         Whole nodes do not include their memory.
         """
-        defaults = {"node": self.default_memory_mib, "CPU": self.default_memory_mib_per_cpu}
-        maxima = {"node": self.memory_mib, "CPU": self.memory_mib_per_cpu}
-        return any(default and default != maxima[per] for per, default in defaults.items())
+        defaults_and_maxima = (
+            (self.default_memory_mib, self.memory_mib),
+            (self.default_memory_mib_per_cpu, self.memory_mib_per_cpu),
+        )
+        return any(default and default != maximum for default, maximum in defaults_and_maxima)
 
     def admits(self, accounts: Collection[str]) -> bool:
         """Return whether one of a user's accounts may use it; true if none is known."""
@@ -143,8 +145,8 @@ def partitions(
 ) -> list[SlurmPartition]:
     """Partitions that can run a user's jobs, the default first.
 
-    From lines of `scontrol --oneliner show partition`. `settings` of `slurm.conf` hold where a
-    partition has no limit or default of its own.
+    From lines of `scontrol --oneliner show partition`. If a partition has no limit or default of
+    its own, that of `settings`, from `slurm.conf`, holds.
     """
     usable = []
     for fields in map(fields_of, scontrol_output.splitlines()):
@@ -178,7 +180,7 @@ def partitions(
 def _memory_limits(fields: Mapping[str, str], settings: Mapping[str, str]) -> dict[str, int | None]:
     """Limits and defaults of a job's memory: a partition's own, else those of `slurm.conf`.
 
-    Slurm shows the one that is set, per node or per CPU. Where memory is not allocated to jobs, the
+    Slurm shows the one that is set, per node or per CPU. If memory is not allocated to jobs, the
     defaults have no effect.
     """
     limits: dict[str, int | None] = {}
@@ -211,7 +213,9 @@ def whole_node_partitions(scontrol_output: str) -> set[str | None]:
     records = map(fields_of, scontrol_output.splitlines())
     whole_node_records = [fields for fields in records if _gives_whole_nodes(fields)]
     names: set[str | None] = {fields.get("PartitionName") for fields in whole_node_records}
-    return names | {None for fields in whole_node_records if fields.get("Default") == "YES"}
+    if any(fields.get("Default") == "YES" for fields in whole_node_records):
+        names.add(None)
+    return names
 
 
 def _limit(fields: Mapping[str, str], name: str) -> int | None:

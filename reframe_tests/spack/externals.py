@@ -64,9 +64,9 @@ def c_compiler(layout: SpackLayout, settings: SpackSettings) -> str:
     programs_by_compiler = compilers(layout, settings)
     with_c = [name for name, programs in programs_by_compiler.items() if "c" in programs]
     if not with_c:
-        raise InputError(
-            ": ".join(compiler_fault_and_remedy(programs_by_compiler, layout.machine) or ())
-        )
+        fault_and_remedy = compiler_fault_and_remedy(programs_by_compiler, layout.machine)
+        assert fault_and_remedy is not None, "no compiler compiles C"
+        raise InputError(": ".join(fault_and_remedy))
 
     def preference(name: str) -> tuple[bool, list[int]]:
         # `common.yaml` prefers GCC.

@@ -53,12 +53,12 @@ def names_in_refusals(text: str, _: Path) -> list[tuple[list[str], list[str]]]:
 
 def usable_nodes(text: str, _: Path) -> list[str]:
     """Return the nodes that take jobs now or later."""
-    return [row.name for row in parse_nodes.nodes_in(text) if row.usable]
+    return [row.name for row in parse_nodes.nodes_in(text) if row.is_usable]
 
 
 def usable_default_nodes(text: str, _: Path) -> list[str]:
     """Return those of the default partition."""
-    return [row.name for row in parse_nodes.nodes_in(text, default_only=True) if row.usable]
+    return [row.name for row in parse_nodes.nodes_in(text, default_only=True) if row.is_usable]
 
 
 def outcome_name(text: str, _: Path) -> str:

@@ -20,7 +20,7 @@ def test_a_program_that_fails_says_why_in_its_last_line() -> None:
         "file",
         "exit status 3: file",
     )
-    assert answer.with_status() is answer
+    assert answer.require_end() is answer
     with pytest.raises(MachineError, match=r"^sh: exit status 3: file$"):
         answer.required_output()
     done = ask(["echo", "x"])
@@ -46,7 +46,7 @@ def test_one_that_does_not_start_or_end_has_no_status(
         reason,
     )
     with pytest.raises(MachineError, match=f"^{Path(command[0]).name}: {reason}$"):
-        answer.with_status()
+        answer.require_end()
 
 
 def test_input_environment_folder_and_bytes_that_are_no_text(tmp_path: Path) -> None:

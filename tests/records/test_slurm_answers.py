@@ -44,7 +44,7 @@ def test_partitions_that_give_whole_nodes(name: str, whole: dict[str, bool]) -> 
 
 def test_nodes_of_the_newer_version() -> None:
     assert [
-        (node.name, node.usable) for node in parse_nodes.nodes_in(answer("sinfo-26.05.txt"))
+        (node.name, node.is_usable) for node in parse_nodes.nodes_in(answer("sinfo-26.05.txt"))
     ] == [
         ("node1", True),
         ("node2", True),

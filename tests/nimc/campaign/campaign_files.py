@@ -5,7 +5,7 @@ from pathlib import Path
 import pytest
 
 from nimc.campaign.campaign_file import load_campaign
-from nimc.readiness.checks import CheckVariables
+from nimc.readiness.checks import CheckDescription
 from records import yaml_file
 from records.campaign import Campaign
 from records.errors import InputError
@@ -16,12 +16,12 @@ from records.machine.site import load as load_machine
 COMMON = {"arms", "rate", "message", "injector", "direction", "reserved_cores", "tool"}
 
 CHECKS = {
-    "stream": CheckVariables(
+    "stream": CheckDescription(
         variables=frozenset({"iterations", "llc_multiple", *COMMON}),
         comparable_across_cores=True,
         levels={"direction": "write"},
     ),
-    "lammps": CheckVariables(
+    "lammps": CheckDescription(
         variables=frozenset({"steps", *COMMON}), within_block=frozenset({"steps"})
     ),
 }

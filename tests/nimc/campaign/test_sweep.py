@@ -7,7 +7,7 @@ import pytest
 
 from nimc.campaign.cases import expand
 from nimc.campaign.request import load_request
-from nimc.readiness.checks import CheckVariables
+from nimc.readiness.checks import CheckDescription
 from records.campaign import Campaign
 from records.checkout import ROOT
 from records.errors import InputError
@@ -23,7 +23,7 @@ def machine(policy: str = "hetjob", **facts: Any) -> Machine:
 
 
 def expanded(campaign: Campaign, machine: Machine) -> Campaign:
-    return expand(campaign, {"membench": CheckVariables(variables=frozenset())}, machine)
+    return expand(campaign, {"membench": CheckDescription(variables=frozenset())}, machine)
 
 
 def campaign(**swept: str) -> Campaign:

@@ -27,7 +27,7 @@ from nimc.nights.summary import (
     judge_night,
     load,
     load_all,
-    path_of,
+    prepare_path,
     prometheus_text,
 )
 from nimc.run.runner import Failure
@@ -91,7 +91,7 @@ def test_a_night_ends_at_the_next_such_time_of_day_and_has_the_date_of_its_eveni
 
 
 def test_a_summary_is_read_as_it_was_written(tmp_path):
-    path = path_of(tmp_path, "small", "m1", date(2026, 11, 20))
+    path = prepare_path(tmp_path, "small", "m1", date(2026, 11, 20))
     assert path == tmp_path / "nights" / "small-m1-2026-11-20.json"
     path.write_text(SUMMARY.text)
     assert load(path) == SUMMARY

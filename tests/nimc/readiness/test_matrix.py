@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from nimc.readiness.checks import CheckVariables
+from nimc.readiness.checks import CheckDescription
 from nimc.readiness.matrix import Offer, can_run, matrix, offers_of
 from nimc.readiness.reframe_config import PartitionEnvironment, ReframeSettings
 from records.commands import command
@@ -36,14 +36,14 @@ case $3 in
   *) echo "Lmod has detected the following error: unknown: $3" >&2; echo false ;;
 esac
 """
-COMPILES = CheckVariables(variables=frozenset(), environs=("*",), compiles=True)
+COMPILES = CheckDescription(variables=frozenset(), environs=("*",), compiles=True)
 #: Compiled by Spack, or with its compiler.
 BUILT = replace(COMPILES, from_spack=True)
-PROGRAM = CheckVariables(
+PROGRAM = CheckDescription(
     variables=frozenset(), environs=("+spack", "+wheels"), program="melt", from_spack=True
 )
 #: Spack has no recipe of it.
-OWN = CheckVariables(variables=frozenset(), environs=("+spack",), program="umt")
+OWN = CheckDescription(variables=frozenset(), environs=("+spack",), program="umt")
 IDLE = SlurmNode("n1", "idle")
 DOWN = SlurmNode("n2", "down")
 
@@ -81,7 +81,7 @@ def path(tmp_path: Path) -> str:
     ],
 )  # fmt: skip
 def test_the_first_thing_that_is_missing_is_named(
-    path: str, check: CheckVariables, features: list[str], compiler: str, missing: list[str],
+    path: str, check: CheckDescription, features: list[str], compiler: str, missing: list[str],
     nodes: list[SlurmNode] | None, spack: str, expected: tuple[str, str],
 ) -> None:  # fmt: skip
     environment = PartitionEnvironment(
@@ -104,7 +104,9 @@ def test_a_program_that_the_site_names_is_looked_for_at_its_path(path: str) -> N
     # In place of the one that Spack would build.
     assert can_run(PROGRAM, environment, offer) == ("no", "no program /nowhere/melt")
     # What only a job can tell is unknown.
-    modules_check = CheckVariables(variables=frozenset(), environs=("+modules",), program="theirs")
+    modules_check = CheckDescription(
+        variables=frozenset(), environs=("+modules",), program="theirs"
+    )
     environment = PartitionEnvironment(
         partition="p",
         environment="e",
@@ -119,9 +121,9 @@ def test_a_program_that_the_site_names_is_looked_for_at_its_path(path: str) -> N
     on_path = can_run(modules_check, environment, Offer(ModuleLoad([], path)))
     assert on_path == ("unknown", "no program theirs on this host")
     # The environments of a third-party check are named.
-    theirs = CheckVariables(variables=frozenset(), environs=("p+e", "q+e"))
+    theirs = CheckDescription(variables=frozenset(), environs=("p+e", "q+e"))
     assert can_run(theirs, environment, Offer(ModuleLoad([], path))) == ("yes", "")
-    elsewhere = CheckVariables(variables=frozenset(), environs=("q+e",))
+    elsewhere = CheckDescription(variables=frozenset(), environs=("q+e",))
     refused = can_run(elsewhere, environment, Offer(None))
     assert refused == ("no", "not one of its valid environments")
 

@@ -6,7 +6,7 @@ import sys
 
 import pytest
 
-from nimc.readiness.checks import CheckVariables
+from nimc.readiness.checks import CheckDescription
 from nimc.readiness.reframe_config import (
     PartitionEnvironment,
     ReframeSettings,
@@ -50,8 +50,8 @@ def environment(
     )
 
 
-def check(*environs: str, compiles: bool = False) -> CheckVariables:
-    return CheckVariables(variables=frozenset(), environs=environs, compiles=compiles)
+def check(*environs: str, compiles: bool = False) -> CheckDescription:
+    return CheckDescription(variables=frozenset(), environs=environs, compiles=compiles)
 
 
 def test_conditions_hold_where_reframe_says_so():

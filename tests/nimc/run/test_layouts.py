@@ -6,7 +6,7 @@ from types import SimpleNamespace
 import pytest
 
 from nimc.campaign.layouts import candidates, fastest
-from nimc.readiness.checks import CheckVariables
+from nimc.readiness.checks import CheckDescription
 from records.campaign import Entry
 from records.errors import InputError
 from tests.analysis.synthetic import Case, samples, write_run
@@ -32,7 +32,7 @@ def test_layouts_that_are_compared(cores, nodes, counts, expected):
     entry = Entry(check="melt", set={"layout": "auto", "nodes": nodes})
     facts = {"cores": cores, "sockets": 1, "numa_nodes": 1, "llc": "1MiB", "memory": "1GiB"}
     check, machine = (
-        CheckVariables(variables=frozenset(), rank_counts=counts),
+        CheckDescription(variables=frozenset(), rank_counts=counts),
         made_machine(facts=facts),
     )
     if expected:
