@@ -17,7 +17,7 @@ from records import units
 from records.acceptance import AcceptanceLimits, limit_field
 from records.arms import ARMS, BASELINE, level_text
 from records.block_plan import Scale
-from records.run import CAP, FLOOR, MARGIN
+from records.run import MARGIN, PAIRS_CAP, PAIRS_FLOOR
 from records.sample import Level
 from records.yaml_file import Duration, Fraction, Record, quantity
 
@@ -234,12 +234,12 @@ class Pairs(Record):
     """The number of pairs of a case, over all its blocks."""
 
     floor: int = Field(
-        default=FLOOR,
+        default=PAIRS_FLOOR,
         ge=MIN_PAIRS,
         le=MAX_PAIRS,
         description=f"a whole number from {MIN_PAIRS}",
     )
-    #: None: enough to show that the typical run is within the margin (`records.run.CAP`).
+    #: None: enough to show that the typical run is within the margin (`records.run.PAIRS_CAP`).
     cap: Annotated[int | None, AfterValidator(_check_cap)] = Field(
         default=None, le=MAX_PAIRS, description="a whole number, at least 'floor'"
     )
@@ -254,7 +254,7 @@ class Pairs(Record):
     @property
     def maximum(self) -> int:
         """Pairs after which a case ends, however wide its interval."""
-        return self.cap or max(self.floor, CAP)
+        return self.cap or max(self.floor, PAIRS_CAP)
 
 
 class InjectorChoice(Record):

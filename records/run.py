@@ -51,7 +51,7 @@ def _is_control(character: str) -> bool:
 
 
 PlainName = Annotated[str, AfterValidator(plain_name)]
-_Node = Annotated[int, Field(ge=0, lt=1_000_000)]
+_NumaNode = Annotated[int, Field(ge=0, lt=1_000_000)]
 
 
 class HostFacts(BaseModel):
@@ -116,17 +116,20 @@ class NumaFacts(BaseModel):
     """NUMA nodes of a machine, and those that the levels of the campaign `numa` stand for."""
 
     numa_nodes: Annotated[int, Field(ge=1, lt=1_000_000)]
-    nic_node: _Node | None
-    places: dict[str, _Node | None]
+    nic_node: _NumaNode | None
+    places: dict[str, _NumaNode | None]
 
 
 #: Schema of `run.json`, the only one that is read. Samples have another (`records.sample`).
 SCHEMA_VERSION = 5
 
-#: Defaults of campaigns: the smallest relative effect of interest, and the minimum and maximum of
-#: pairs of a case. With 1 % noise, 24 pairs show 'no effect' for each of 128 cases.
+#: Default of campaigns: the smallest relative effect of interest.
 MARGIN = 0.02
-FLOOR, CAP = 8, 24
+#: Default of campaigns: the minimum of pairs of a case.
+PAIRS_FLOOR = 8
+#: Default of campaigns: the maximum of pairs of a case. With 1 % noise, 24 pairs show 'no effect'
+#: for each of 128 cases.
+PAIRS_CAP = 24
 
 UnixTime = Annotated[float, Field(ge=0, lt=1e11)]
 Share = Annotated[float, Field(gt=0, le=1)]

@@ -110,7 +110,7 @@ def _rows(run: RunData) -> list[dict[str, Any]]:
         "faults": run.integrity.fault_count,
         "facts": _named_values(build_facts(run.header, run.provenance)),
     }
-    # They are the same in all runs of a treatment.
+    # Columns that are the same in all runs of a treatment.
     constants = ("workload", "role", "fom_unit", "fom_better", "factors", *_CONSTANT_WRITER_COLUMNS)
     # (case, arm) -> the columns of its runs that count; `fom` has a value per run.
     treatments: dict[tuple[str, str], dict[str, Any]] = {}

@@ -53,7 +53,8 @@ def _role_values(run: RunData) -> pl.DataFrame:
     level of the tool has its own price, so all values of a role in a case are from one level: of
     the levels with this role, the one with the most roles in the case.
     """
-    values, case_and_role = values_of_roles(run), ["case", "role"]
+    values = values_of_roles(run)
+    case_and_role = ["case", "role"]
     without_and_with_traffic = pl.col("role").is_in(["baseline", "effect"])
     time = pl.when(pl.col("fom_unit") == "s").then("fom").otherwise("elapsed_s").alias(TIME)
     times = run.samples.lazy().filter(without_and_with_traffic).select("key", time).collect()

@@ -80,8 +80,8 @@ class InjectionRequest:
     streams: list[int] = field(default_factory=list)
     #: The terminal's foreground process group, which the command joins; None: a group of its own.
     group: int | None = None
-    #: PID of the process of this host that removes the run's folder; None if it is on another host.
-    owner: int | None = None
+    #: The process of this host that removes the run's folder; None if it is on another host.
+    owner_pid: int | None = None
 
     @staticmethod
     def load(path: Path) -> InjectionRequest:
@@ -381,12 +381,11 @@ class InjectionConductor:
         injected.add_reading(self._logs, reading)
         self._reading_start_s = reading.end_s
         head = self._head
-        is_first = not head.proven_s and head.reason is None
         proven_s = reading.end_s - reading.start_s if reading.proven else 0.0
         self._update_head(
             end_s=reading.end_s,
             bytes_b=head.bytes_b + sum(record.bytes_b for record in reading.writers),
-            proven=reading.proven and (head.proven or is_first),
+            proven=reading.proven and head.reason is None,
             reason=head.reason or reading.reason,
             proven_s=head.proven_s + proven_s,
         )
@@ -487,7 +486,7 @@ def main() -> None:
     try:
         conductor.main(request.block, partial(conduct, request))
     finally:
-        if request.owner is not None and os.getppid() != request.owner:
+        if request.owner_pid is not None and os.getppid() != request.owner_pid:
             shutil.rmtree(request.block.nimc_dir, ignore_errors=True)
 
 

@@ -1,7 +1,7 @@
 """One-sided puts and gets with `ucx_perftest`: shared memory on one host, else verbs or tcp.
 
-The origin sends its options to the passive side, which then works with these. By default it spins
-on a core. Over shared memory and verbs the writes do not need the passive side, so the agent
+The origin sends its options to the passive side, which then works with these. By default the
+passive side spins on a core. Over shared memory and verbs the writes do not need it, so the agent
 suspends it. Over tcp it must receive every byte. There the origin is given the wait mode `sleep`,
 so that the passive side sleeps between messages.
 """
@@ -73,7 +73,7 @@ class _Parser:
         if row is None:
             return self._fault_finder.find(line)
         self._fault_finder.forget()
-        # Before UCX 1.9, and in some later builds, only the number of messages tells the last row.
+        # Before UCX 1.9, and in some later builds, only the number of messages marks the last row.
         messages = int(row["iterations"])
         if row["stage"] == "Final:" or (row["stage"] is None and messages == self._messages):
             return Total(messages, float(row["overall_mib_s"]) * _MIB)
@@ -112,10 +112,8 @@ class Ucx(Injector):
         command = [self._program(writer), writer.address, "-p", str(writer.port)]
         command += ["-t", _TESTS[self.direction], "-O", str(_outstanding_messages(writer))]
         command += ["-s", str(writer.message_b), "-w", "1"]
-        command += [
-            "-n",
-            str(writer.messages or (_WRITES_OVER_TCP if over_tcp else _ENDLESS_WRITES)),
-        ]
+        most_writes = _WRITES_OVER_TCP if over_tcp else _ENDLESS_WRITES
+        command += ["-n", str(writer.messages or most_writes)]
         return [*command, "-E", "sleep"] if over_tcp else command
 
     def environment(self, writer: Writer) -> dict[str, str]:

@@ -25,7 +25,7 @@ from records.acceptance import DISTURBANCE_LIMITS
 from records.calls import Call
 from records.errors import InputError
 from records.measured import COMMAND_CHECK, reworded
-from records.run import CAP, FLOOR
+from records.run import PAIRS_CAP, PAIRS_FLOOR
 
 #: Characters that a case's name may not have.
 _UNSAFE_CHARACTERS = re.compile(r"[^A-Za-z0-9._+]+")
@@ -119,7 +119,7 @@ class Measurement:
     help="How often each run starts PROGRAM; doubled until the run is long enough.",
 )
 @click.option("--busy", is_flag=True, help="Record, but do not judge, what else the host does.")
-@pairs_option(f"at least {FLOOR}, by default {CAP}")
+@pairs_option(f"at least {PAIRS_FLOOR}, by default {PAIRS_CAP}")
 @options.results_option
 @fresh_option
 @prints_answer()

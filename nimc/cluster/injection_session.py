@@ -116,7 +116,7 @@ def inject(
         request = injection_request(machine, writes, folder, output)
         progress = Progress(folder, machine, request, tell)
         with Interrupts(progress.handle_stop_key) as interrupts:
-            if request.owner is not None:
+            if request.owner_pid is not None:
                 _run_here(request, folder, interrupts, progress)
             else:
                 with suppress(Stopped):  # the writes before the signal still count
@@ -151,7 +151,7 @@ def injection_request(
         folder=os.getcwd(),
         length_s=writes.length_s,
         group=os.getpgrp() if on_this_host and _in_foreground() else None,
-        owner=os.getpid() if on_this_host else None,
+        owner_pid=os.getpid() if on_this_host else None,
     )
 
 

@@ -109,7 +109,7 @@ _VERSION_TIMEOUT_S = 10
 
 
 def detect_versions() -> dict[str, str]:
-    """Return the versions of programs and wheels that are installed and have one, by name."""
+    """Return name -> version of the installed programs and wheels whose version is known."""
     programs = {name: version_of(name) for name in _PROGRAMS}
     programs["ucx_info"] = version_of("ucx_info", "-v")
     wheels = {f"wheel {name}": version for name, version in package_versions(WHEELS).items()}
@@ -150,7 +150,7 @@ def loaded_modules(environment: Mapping[str, str]) -> list[str]:
     return [name for name in environment.get(LOADED_VARIABLE, "").split(":") if name]
 
 
-def missing_modules(requested: Iterable[str], loaded: Sequence[str]) -> list[str]:
+def modules_not_among(requested: Iterable[str], loaded: Sequence[str]) -> list[str]:
     """Return the requested modules that are not among those loaded.
 
     As in Lmod, a name without a version matches every version. A version also matches versions that
@@ -171,7 +171,7 @@ def modules_not_loaded(requested: Iterable[str], environment: Mapping[str, str])
     A module may be loaded under another name, so the module system is asked about those that seem
     to be missing.
     """
-    missing = missing_modules(requested, loaded_modules(environment))
+    missing = modules_not_among(requested, loaded_modules(environment))
     question = ["bash", "-c", 'module is-loaded "$1"', "bash"]
     return [name for name in missing if not ask([*question, name], environment).ok]
 
@@ -236,7 +236,7 @@ def load_modules(names: Sequence[str], environment: Mapping[str, str]) -> Module
     if not answer.ok or not mark or not line_end:
         return None
     path, _, _ = path_and_rest.partition("\n")
-    return ModuleLoad(missing_modules(names, loaded.split(":")), path)
+    return ModuleLoad(modules_not_among(names, loaded.split(":")), path)
 
 
 def search_path(path: str, environment: Mapping[str, str], variables: Variables) -> str:

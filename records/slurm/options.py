@@ -12,9 +12,10 @@ from typing import TYPE_CHECKING
 if TYPE_CHECKING:
     from records.machine.site import Origins
 
-#: ReFrame's names of schedulers that are Slurm, and of Slurm's launcher. The latter is also the
-#: name of the program.
-SCHEDULERS, SRUN = ("slurm", "squeue"), "srun"
+#: ReFrame's names of schedulers that are Slurm.
+SCHEDULERS = ("slurm", "squeue")
+#: ReFrame's name of Slurm's launcher, and the name of its program.
+SRUN = "srun"
 #: The remedy if a step starts copies of one rank each.
 MPI_HINT = "for srun: set SLURM_MPI_TYPE"
 #: Variables that give a step the CPUs per task of the application: `srun` before 22.05 reads the
@@ -130,8 +131,9 @@ def whole_node_request(feature: str) -> str:
 # Both ranks of a writer, which its agent starts in a step of its own beside the application.
 
 
-#: Both ranks on one host; and one rank on each of two hosts.
+#: Both ranks on one host.
 RANKS_ON_ONE = "--overlap --cpu-bind=none --nodes=1 --ntasks=2"
+#: One rank on each of two hosts.
 RANKS_ON_TWO = "--overlap --cpu-bind=none --nodes=2 --ntasks=2 --nodelist={target},{origin}"
 _RANK = "--overlap --cpu-bind=none --nodes=1 --ntasks=1 --het-group"
 #: In a heterogeneous job, targets are in the first component and origins in the second, and each
@@ -201,10 +203,10 @@ def remove_overriding_variables(
 ) -> None:
     """Remove the variables that would override what job scripts say.
 
-    Those are a user's variables of `sbatch`; one for an option that `access` of ReFrame's partition
-    does not name stays, and that of the time limit if ReFrame sets none. If this process is itself
-    in a job, they are also the variables of that job: jobs inherit them, and `srun` there would
-    obey them (`SLURM_MEM_PER_CPU`).
+    Those are a user's variables of `sbatch`: `_SCRIPT_VARIABLES` always, others if `access` of
+    ReFrame's partition names their option, and that of the time limit also if ReFrame sets one. If
+    this process is itself in a job, the variables of that job are removed, too: jobs inherit them,
+    and `srun` there would obey them (`SLURM_MEM_PER_CPU`).
     """
     variables = {
         PARTITION_VARIABLE: ("partition", "p"),
@@ -212,10 +214,10 @@ def remove_overriding_variables(
         **_NODE_OPTIONS,
         _TIME_LIMIT_VARIABLE: ("time", "t"),
     }
-    named = [name for name, option in variables.items() if option_values(access, *option)]
+    overriding = [name for name, option in variables.items() if option_values(access, *option)]
     if has_time_limit:
-        named.append(_TIME_LIMIT_VARIABLE)
-    for name in (*named, *_SCRIPT_VARIABLES):
+        overriding.append(_TIME_LIMIT_VARIABLE)
+    for name in (*overriding, *_SCRIPT_VARIABLES):
         environment.pop(name, None)
     if JOB_VARIABLE in environment:
         for name in [*environment]:

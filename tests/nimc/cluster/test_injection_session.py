@@ -143,10 +143,12 @@ def test_outside_an_allocation_a_job_runs_it(
 ) -> None:
     monkeypatch.delenv("SLURM_JOB_ID", raising=False)
     injected = request(tmp_path, length_s=60.0)
-    assert (injected.owner, injected.group, injected.streams) == (None, None, [])
+    assert (injected.owner_pid, injected.group, injected.streams) == (None, None, [])
     assert injected.block.origin_policy == "same_job"
     assert (
-        injection_session.injection_request(HOST, RequestedWrites(), tmp_path, tmp_path / "r").owner
+        injection_session.injection_request(
+            HOST, RequestedWrites(), tmp_path, tmp_path / "r"
+        ).owner_pid
         == os.getpid()
     )
 

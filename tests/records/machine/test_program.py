@@ -16,7 +16,7 @@ from records.machine.program import (
     compilers_in,
     images_in,
     loaded_modules,
-    missing_modules,
+    modules_not_among,
     modules_not_loaded,
     mpi_library,
     program_facts,
@@ -172,7 +172,7 @@ LOADED = ["gcc/13.2.0", "openmpi/5.0.8-ucx", "hpccg/9.9"]
     ],
 )
 def test_versions_may_be_left_out(requested: list[str], missing: list[str]) -> None:
-    assert missing_modules(requested, LOADED) == missing
+    assert modules_not_among(requested, LOADED) == missing
 
 
 def test_the_variable_of_lmod_and_environment_modules() -> None:
