@@ -43,6 +43,7 @@ from records.treatment import Treatment
 from reframe_tests import internals, planning, third_party
 from reframe_tests.factors import variable_fault, why_too_many_nodes, why_unsupported
 from reframe_tests.layout import LayoutMixin
+from reframe_tests.submission import submit_as_written
 from reframe_tests.workload import load_workload
 
 if TYPE_CHECKING:
@@ -304,10 +305,7 @@ class NimcMixin(LayoutMixin):
         except (InputError, ValueError) as error:
             raise ReframeError(str(error)) from None
         if self.job.scheduler.registered_name != "local":
-            has_time_limit = bool(self.time_limit or self.current_partition.time_limit)
-            options.remove_overriding_variables(
-                self.job.sched_access, has_time_limit=has_time_limit
-            )
+            submit_as_written(self)
             self.job.options += options.job_options(origins, self.core_spec, self.nodelist)
             self.env_vars |= options.STEP_ENVIRONMENT
         else:

@@ -17,6 +17,7 @@ from nimc.cluster.ended_job import ended_job_reason
 from records.checkout import python_main
 from records.machine.site import Origins
 from records.slurm import options
+from reframe_tests.submission import submit_as_written
 
 
 @rfm.simple_test
@@ -43,8 +44,7 @@ class Injection(rfm.RunOnlyRegressionTest):
         origins = Origins.model_validate_json(self.origins)
         same_job = origins.policy == "same_job"
         self.num_tasks = self.num_targets + (origins.nodes if same_job else 0)
-        has_time_limit = bool(self.time_limit or self.current_partition.time_limit)
-        options.remove_overriding_variables(self.job.sched_access, has_time_limit=has_time_limit)
+        submit_as_written(self)
         self.job.options += options.job_options(origins, nodelist=self.nodelist)
         self.env_vars |= options.STEP_ENVIRONMENT
         self.job.launcher = getlauncher("local")()

@@ -19,6 +19,7 @@ from records.checkout import python_main
 from records.files import replace_text
 from records.machine.site import Origins
 from records.slurm import options
+from reframe_tests.submission import submit_as_written
 
 
 @rfm.simple_test
@@ -50,7 +51,7 @@ class NodeLook(rfm.RunOnlyRegressionTest):
         one_host = origins.policy == "same_host"
         self.nodes = 1 if one_host else 1 + origins.nodes
         self.num_tasks = self.nodes if origins.policy == "same_job" else 1
-        options.remove_overriding_variables(self.job.sched_access, has_time_limit=True)
+        submit_as_written(self)
         self.job.options += options.job_options(origins)
         self.env_vars |= options.STEP_ENVIRONMENT
         template = [] if one_host else options.agent_launcher(origins, self.network or None)

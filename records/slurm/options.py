@@ -5,7 +5,8 @@ from __future__ import annotations
 import os
 import re
 import shlex
-from collections.abc import Mapping, MutableMapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from itertools import pairwise
 from typing import TYPE_CHECKING
 
@@ -158,8 +159,9 @@ REQUIREMENTS = {
 JOB_VARIABLE = "SLURM_JOB_ID"
 #: Variables of Slurm that are settings of a site.
 SITE_VARIABLES = ("SLURM_CONF", "SLURM_CLUSTERS")
-#: The first four are for options that every job script has. The last three would leave tasks one
-#: thread per core, while the script's number of CPUs per task counts all threads.
+#: The first four are for options that every job script has. Three would leave tasks one thread per
+#: core, while the script's number of CPUs per task counts all threads. The last two would override
+#: levels of `core_spec`.
 _SCRIPT_VARIABLES = (
     "SBATCH_JOB_NAME",
     "SBATCH_OUTPUT",
@@ -168,6 +170,8 @@ _SCRIPT_VARIABLES = (
     "SBATCH_HINT",
     "SLURM_HINT",
     "SBATCH_THREADS_PER_CORE",
+    "SBATCH_CORE_SPEC",
+    "SBATCH_THREAD_SPEC",
 )
 #: The variable of the time limit. A job script has a limit if ReFrame's partition or the check has.
 _TIME_LIMIT_VARIABLE = "SBATCH_TIMELIMIT"
@@ -195,17 +199,14 @@ def origins_access(access: Sequence[str]) -> list[str]:
     return [option for option in access if option.partition("=")[0] not in shared]
 
 
-def remove_overriding_variables(
-    access: Sequence[str],
-    *,
-    has_time_limit: bool,
-    environment: MutableMapping[str, str] = os.environ,
-) -> None:
-    """Remove the variables that would override what job scripts say.
+def overriding_variables(
+    access: Sequence[str], environment: Mapping[str, str], *, has_time_limit: bool
+) -> list[str]:
+    """Variables of an environment that would override what job scripts say.
 
     Those are a user's variables of `sbatch`: `_SCRIPT_VARIABLES` always, others if `access` of
     ReFrame's partition names their option, and that of the time limit also if ReFrame sets one. If
-    this process is itself in a job, the variables of that job are removed, too: jobs inherit them,
+    this process is itself in a job, the variables of that job are among them: jobs inherit them,
     and `srun` there would obey them (`SLURM_MEM_PER_CPU`).
     """
     variables = {
@@ -214,15 +215,24 @@ def remove_overriding_variables(
         **_NODE_OPTIONS,
         _TIME_LIMIT_VARIABLE: ("time", "t"),
     }
-    overriding = [name for name, option in variables.items() if option_values(access, *option)]
+    named = [name for name, option in variables.items() if option_values(access, *option)]
     if has_time_limit:
-        overriding.append(_TIME_LIMIT_VARIABLE)
-    for name in (*overriding, *_SCRIPT_VARIABLES):
-        environment.pop(name, None)
+        named.append(_TIME_LIMIT_VARIABLE)
+    overriding = {*named, *_SCRIPT_VARIABLES}
     if JOB_VARIABLE in environment:
-        for name in [*environment]:
-            if name.startswith(("SLURM_", "SLURMD_")) and name not in SITE_VARIABLES:
-                del environment[name]
+        overriding |= {name for name in environment if name.startswith(("SLURM_", "SLURMD_"))}
+        overriding -= {*SITE_VARIABLES}
+    return [name for name in environment if name in overriding]
+
+
+@contextmanager
+def environment_without(names: Sequence[str]) -> Iterator[None]:
+    """Take variables out of the environment for a while: jobs of other partitions may need them."""
+    values = {name: os.environ.pop(name) for name in names if name in os.environ}
+    try:
+        yield
+    finally:
+        os.environ |= values
 
 
 #: Length from which a shortened option is unambiguous here: `--part`.
