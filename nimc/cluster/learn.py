@@ -18,7 +18,7 @@ from records.files import user_name
 from records.machine import host
 from records.machine.site import Origins
 from records.programs import ask
-from records.slurm import client, options
+from records.slurm import client, options, parse_nodes
 from records.slurm.parse_nodes import NodeShape, SlurmPartition
 
 #: A line of the list of modules: a name with a version, perhaps with marks such as `(default)`.
@@ -116,7 +116,7 @@ def access(partition: SlurmPartition, requirements: Sequence[str] = ()) -> list[
         f"--partition={partition.name}",
         *requirements,
         *([] if partition.gives_whole_nodes else ["--exclusive"]),
-        *(["--mem=0"] if partition.needs_memory_request else []),
+        *filter(None, [partition.memory_request]),
     ]
 
 
@@ -147,15 +147,18 @@ def target_of(
 ) -> tuple[SlurmPartition, str]:
     """Return the partition of the targets, and why it is that one.
 
-    The user may have `named` one; else it is the default. Many large sites have no default, or one
+    The user may have `named` one, or several as `sbatch` takes them, of which the first counts:
+    nodes of partitions may differ. Else it is the default. Many large sites have no default, or one
     that is not for the user's accounts. Raises InputError if there is none of that name.
     """
     if named:
+        first_name, _, others = named.partition(",")
         for partition in partitions:
-            if partition.name == named:
-                return partition, f"the one of {options.PARTITION_VARIABLE}"
+            if partition.name == first_name:
+                position = "the first one" if others else "the one"
+                return partition, f"{position} of {options.PARTITION_VARIABLE}"
         names = ", ".join(partition.name for partition in partitions)
-        raise InputError(f"{options.PARTITION_VARIABLE}: {named!r} found; allowed: {names}")
+        raise InputError(f"{options.PARTITION_VARIABLE}: {first_name!r} found; allowed: {names}")
     usable = [
         partition
         for partition in partitions
@@ -177,13 +180,12 @@ def facts_of_cluster() -> ClusterFacts:
     Raises MachineError without Slurm, InputError if the user names a partition that it lacks.
     """
     try:
-        partitions = client.partitions()
         settings = client.settings()
     except MachineError as error:
         advice = "without Slurm, copy configs/localhost.py and site/localhost.yaml"
         raise MachineError(f"{error}; {advice}") from None
-    if not partitions:
-        raise MachineError("Slurm has no partition that is up and has nodes")
+    nodes = client.node_records()
+    partitions = client.partitions(settings, nodes)
     accounts = client.accounts(user_name(os.geteuid()))
     named = os.environ.get(options.PARTITION_VARIABLE)
     target, target_reason = target_of(partitions, named, accounts)
@@ -194,7 +196,7 @@ def facts_of_cluster() -> ClusterFacts:
         partitions=[target, *(other for other in partitions if other is not target)],
         target_reason=target_reason,
         requirements=options.requirements(os.environ),
-        shapes=client.shapes(target),
+        shapes=parse_nodes.shapes(nodes, target),
         settings=settings,
         mpi_types=client.mpi_types(),
         accounts=accounts,

@@ -64,9 +64,17 @@ def ask_nodes(partition: str | None, environment: Mapping[str, str]) -> list[Slu
     return nodes_in(output, default_only=not partition)
 
 
-def partitions() -> list[parse_nodes.SlurmPartition]:
-    """Partitions that can run jobs, the default first. Raises MachineError."""
-    return parse_nodes.partitions(_show("partition"), settings())
+def partitions(settings: Mapping[str, str], nodes: str) -> list[parse_nodes.SlurmPartition]:
+    """Partitions that can run jobs, the default first. `nodes` is what `node_records` gave.
+
+    Raises MachineError, also if there is none.
+    """
+    output = _show("partition")
+    usable = parse_nodes.partitions(output, settings, nodes)
+    if not usable:
+        closed = "; ".join(parse_nodes.closed_partitions(output)) or "none has nodes"
+        raise MachineError(f"Slurm shows no partition that runs jobs of yours: {closed}")
+    return usable
 
 
 def whole_node_partitions(environment: Mapping[str, str]) -> set[str | None]:
@@ -75,9 +83,9 @@ def whole_node_partitions(environment: Mapping[str, str]) -> set[str | None]:
     return parse_nodes.whole_node_partitions(answer.stdout) if answer.ok else set()
 
 
-def shapes(partition: parse_nodes.SlurmPartition) -> list[tuple[parse_nodes.NodeShape, int]]:
-    """Shapes of a partition's nodes, and how many nodes have each. Raises MachineError."""
-    return parse_nodes.shapes(_show("node"), partition)
+def node_records() -> str:
+    """All nodes as `scontrol` shows them, for parsers. Raises MachineError."""
+    return _show("node")
 
 
 def settings() -> dict[str, str]:

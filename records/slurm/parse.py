@@ -104,6 +104,7 @@ _LIMIT_REMEDIES = {
     r"MinutesPerJob|RunMinutes|MaxWall|TimeLimit": "lower time_limit in configs/",
     r"Minutes|GrpWall|Billing|UsageThreshold": "the account or the QOS has no time left; name"
     " another in access of configs/",
+    r"(?<!Min)Mem": "ask for less memory: --mem in access of configs/",
     r"Jobs|Submit|^QOSJobLimit": "with same_job in site/ it is one job, not two",
     r"": "see access in configs/ for account, QOS and partition, and what they require (--gres)",
 }

@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 import re
 from collections import Counter
-from collections.abc import Collection, Mapping
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, replace
 
 from records.kernel_text import number
@@ -100,6 +100,8 @@ class SlurmPartition:
     #: What a job gets that asks for no memory, MiB per node or per CPU; None: all of a node.
     default_memory_mib: int | None = None
     default_memory_mib_per_cpu: int | None = None
+    #: Memory that its limits leave to a job, MiB, on the node with least; 0: all of each node.
+    limited_memory_mib: int = 0
     #: True if only jobs in a reservation may use it.
     needs_reservation: bool = False
     #: Accounts that may use it; empty: all but those that it denies.
@@ -107,16 +109,19 @@ class SlurmPartition:
     denied_accounts: tuple[str, ...] = ()
 
     @property
-    def needs_memory_request(self) -> bool:
-        """Return whether a job must ask for memory (`--mem=0`) to get all that it may have.
+    def memory_request(self) -> str:
+        """Return the option with which a job gets all memory that it may have; empty: none is due.
 
-        Whole nodes do not include their memory.
+        Whole nodes do not include their memory. `--mem=0` asks for all of a node's: a limit below
+        that keeps such a job waiting (MaxMemPerLimit), or refuses it.
         """
         defaults_and_maxima = (
             (self.default_memory_mib, self.memory_mib),
             (self.default_memory_mib_per_cpu, self.memory_mib_per_cpu),
         )
-        return any(default and default != maximum for default, maximum in defaults_and_maxima)
+        if all(not default or default == maximum for default, maximum in defaults_and_maxima):
+            return ""
+        return f"--mem={self.limited_memory_mib}M" if self.limited_memory_mib else "--mem=0"
 
     def admits(self, accounts: Collection[str]) -> bool:
         """Return whether one of a user's accounts may use it; true if none is known."""
@@ -138,43 +143,84 @@ class NodeShape:
     threads_per_core: int
     #: None if it is not configured: Slurm shows 1 then.
     memory_mib: int | None
+    #: Cores that Slurm keeps from jobs, which `cores` leaves out.
+    system_cores: int = 0
 
 
 def partitions(
-    scontrol_output: str, settings: Mapping[str, str] | None = None
+    scontrol_output: str, settings: Mapping[str, str] | None = None, nodes_output: str = ""
 ) -> list[SlurmPartition]:
     """Partitions that can run a user's jobs, the default first.
 
-    From lines of `scontrol --oneliner show partition`. If a partition has no limit or default of
-    its own, that of `settings`, from `slurm.conf`, holds.
+    From lines of `scontrol --oneliner show partition`, and of `show node`. If a partition has no
+    limit or default of its own, that of `settings`, from `slurm.conf`, holds.
     """
     usable = []
+    node_fields = [fields_of(line) for line in nodes_output.splitlines()]
     for fields in map(fields_of, scontrol_output.splitlines()):
         name = fields.get("PartitionName", "")
         node_count = number(fields.get("TotalNodes", ""))
-        is_open = fields.get("State") == "UP" and fields.get("RootOnly") != "YES"
-        if NAME.fullmatch(name) and is_open and node_count:
+        if NAME.fullmatch(name) and not _closed_by(fields) and node_count:
             limits = _memory_limits(fields, settings or {})
-            usable.append(
-                SlurmPartition(
-                    name=name,
-                    is_default=fields.get("Default") == "YES",
-                    limit_s=time_limit_s(fields.get("MaxTime", "")),
-                    gives_whole_nodes=_gives_whole_nodes(fields),
-                    node_count=node_count,
-                    max_nodes=_limit(fields, "MaxNodes"),
-                    cpus_per_node=_limit(fields, "MaxCPUsPerNode"),
-                    cpus_per_socket=_limit(fields, "MaxCPUsPerSocket"),
-                    memory_mib=limits["MaxMemPerNode"],
-                    memory_mib_per_cpu=limits["MaxMemPerCPU"],
-                    default_memory_mib=limits["DefMemPerNode"],
-                    default_memory_mib_per_cpu=limits["DefMemPerCPU"],
-                    needs_reservation=fields.get("ReqResv") == "YES",
-                    allowed_accounts=_names(fields, "AllowAccounts"),
-                    denied_accounts=_names(fields, "DenyAccounts"),
-                )
+            partition = SlurmPartition(
+                name=name,
+                is_default=fields.get("Default") == "YES",
+                limit_s=time_limit_s(fields.get("MaxTime", "")),
+                gives_whole_nodes=_gives_whole_nodes(fields),
+                node_count=node_count,
+                max_nodes=_limit(fields, "MaxNodes"),
+                cpus_per_node=_limit(fields, "MaxCPUsPerNode"),
+                cpus_per_socket=_limit(fields, "MaxCPUsPerSocket"),
+                memory_mib=limits["MaxMemPerNode"],
+                memory_mib_per_cpu=limits["MaxMemPerCPU"],
+                default_memory_mib=limits["DefMemPerNode"],
+                default_memory_mib_per_cpu=limits["DefMemPerCPU"],
+                needs_reservation=fields.get("ReqResv") == "YES",
+                allowed_accounts=_names(fields, "AllowAccounts"),
+                denied_accounts=_names(fields, "DenyAccounts"),
             )
+            limited_mib = _limited_memory_mib(partition, node_fields)
+            usable.append(replace(partition, limited_memory_mib=limited_mib))
     return sorted(usable, key=lambda partition: not partition.is_default)
+
+
+def _closed_by(fields: Mapping[str, str]) -> str:
+    """The field of a partition that keeps users' jobs from running; empty if none does."""
+    if fields.get("State") != "UP":
+        return f"State={fields.get('State', '')}"
+    return "RootOnly=YES" if fields.get("RootOnly") == "YES" else ""
+
+
+def closed_partitions(scontrol_output: str) -> list[str]:
+    """Each partition with nodes that runs no jobs of users, and the field that says so."""
+    records = map(fields_of, scontrol_output.splitlines())
+    return [
+        f"{fields['PartitionName']} has {reason}"
+        for fields in records
+        if "PartitionName" in fields
+        and (reason := _closed_by(fields))
+        and number(fields.get("TotalNodes", ""))
+    ]
+
+
+def _limited_memory_mib(partition: SlurmPartition, node_fields: Sequence[Mapping[str, str]]) -> int:
+    """What limits leave of the memory of each node of a partition, MiB, the least; 0: all of it."""
+    known_shapes = [shape for shape in _shapes_of(partition, node_fields) if shape.memory_mib]
+    limited_mib = [_limited(shape, partition).memory_mib or 0 for shape in known_shapes]
+    is_limited = limited_mib != [shape.memory_mib for shape in known_shapes]
+    return min(limited_mib) if is_limited else 0
+
+
+def _shapes_of(
+    partition: SlurmPartition, node_fields: Sequence[Mapping[str, str]]
+) -> list[NodeShape]:
+    """The shapes of a partition's nodes without its limits; nodes without a shape are left out."""
+    own_nodes = (
+        fields
+        for fields in node_fields
+        if partition.name in fields.get("Partitions", "").split(",")
+    )
+    return [shape for fields in own_nodes if (shape := _shape(fields))]
 
 
 def _memory_limits(fields: Mapping[str, str], settings: Mapping[str, str]) -> dict[str, int | None]:
@@ -237,11 +283,8 @@ def shapes(scontrol_output: str, partition: SlurmPartition) -> list[tuple[NodeSh
 
     The most frequent shape is first. From lines of `scontrol --oneliner show node`.
     """
-    counts: Counter[NodeShape] = Counter()
-    for fields in map(fields_of, scontrol_output.splitlines()):
-        if partition.name in fields.get("Partitions", "").split(",") and (shape := _shape(fields)):
-            counts[_limited(shape, partition)] += 1
-    return counts.most_common()
+    node_shapes = _shapes_of(partition, [fields_of(line) for line in scontrol_output.splitlines()])
+    return Counter(_limited(shape, partition) for shape in node_shapes).most_common()
 
 
 def _shape(fields: Mapping[str, str]) -> NodeShape | None:
@@ -259,7 +302,7 @@ def _shape(fields: Mapping[str, str]) -> NodeShape | None:
     reserved_cores = max(specialized_cores, math.ceil(reserved_cpus / threads))
     system_mib = number(fields.get("MemSpecLimit", "")) or 0
     job_mib = max(1, memory_mib - system_mib) if memory_mib > 1 else None
-    return NodeShape(sockets, max(1, cores - reserved_cores), threads, job_mib)
+    return NodeShape(sockets, max(1, cores - reserved_cores), threads, job_mib, reserved_cores)
 
 
 def _limited(shape: NodeShape, partition: SlurmPartition) -> NodeShape:

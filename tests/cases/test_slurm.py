@@ -98,7 +98,7 @@ def jobs_of_target(text: str, _: Path) -> tuple[str, list[str], int, list[str]]:
     settings, variables = (
         dict(word.split("=", 1) for word in part.split()) for part in first.split("|")
     )
-    partitions = parse_nodes.partitions(shown, settings)
+    partitions = parse_nodes.partitions(shown, settings, nodes_output=shown)
     target, reason = learn.target_of(partitions, variables.get("SBATCH_PARTITION"), ["proj"])
     facts = made.cluster_facts(
         partitions=[target],
@@ -214,6 +214,31 @@ CASES = [
             ("SelectTypeParameters=CR_CORE DefMemPerCPU=2000", "", []),
             ("SelectTypeParameters=CR_CORE_MEMORY", "", []),
         )
+    ),
+    # slurmctld compares `--mem=0`, as the memory of a node, with a limit per node. Of a limit per
+    # CPU it makes a number of CPUs, which the node must have: _valid_pn_min_mem() in job_mgr.c.
+    *(
+        Case(
+            f"memory of nodes with {nodes_mib} MiB by {limits}",
+            jobs_of_target,
+            ("batch", ["--partition=batch", "--exclusive", memory], 2, [memory]),
+            f"{MEMORY}|\nPartitionName=batch Default=YES State=UP TotalNodes=2 {limits}\n"
+            + "\n".join(node_line(f"RealMemory={mib}") for mib in nodes_mib),
+        )
+        for limits, nodes_mib, memory in (
+            ("MaxMemPerNode=137600", [256000], "--mem=137600M"),
+            ("MaxMemPerNode=137600", [256000, 100000], "--mem=100000M"),
+            ("MaxMemPerNode=256000", [256000], "--mem=0"),
+            ("MaxMemPerCPU=2150", [256000], "--mem=137600M"),  # 64 CPUs
+            ("MaxMemPerCPU=4000", [256000], "--mem=0"),
+            ("MaxMemPerNode=137600", [1], "--mem=0"),
+        )
+    ),
+    Case(
+        "several partitions that the user names",
+        jobs_of_target,
+        ("debug", ["--partition=debug", "--exclusive"], 5, []),
+        f"|SBATCH_PARTITION=debug,small\n{NO_DEFAULT}",
     ),
     # A user's variables of sbatch override what a job script says.
     Case(
@@ -397,6 +422,8 @@ CASES = [
             "AssocGrpWallLimit": "the account or the QOS has no time left; name another in access"
             " of configs/",
             "QOSMaxSubmitJobPerUserLimit": "with same_job in site/ it is one job, not two",
+            "MaxMemPerLimit": "ask for less memory: --mem in access of configs/",
+            "QOSMaxMemoryPerNode": "ask for less memory: --mem in access of configs/",
             "QOSMinGRES": "see access in configs/ for account, QOS and partition, and what they"
             " require (--gres)",
             "Priority": "",
@@ -442,5 +469,5 @@ def test_what_slurm_prints_is_read_right(case: Case, tmp_path: Path) -> None:
 
 
 def test_a_partition_that_the_user_names_must_be_one_of_slurm() -> None:
-    with pytest.raises(InputError, match="SBATCH_PARTITION: 'a,b' found; allowed: batch"):
-        learn.target_of([BATCH], "a,b", [])
+    with pytest.raises(InputError, match="SBATCH_PARTITION: 'a' found; allowed: batch"):
+        learn.target_of([BATCH], "a,batch", [])

@@ -323,9 +323,12 @@ def test_slurm_and_modules_are_asked_without_a_job(monkeypatch):
     del answers[assoc]
     facts = learn.facts_of_cluster()
     assert (facts.modules_system, facts.accounts) == ("lmod", [])
-    answers["scontrol --oneliner show partition"] = "PartitionName=a State=DOWN TotalNodes=1\n"
-    with pytest.raises(MachineError, match="no partition that is up and has nodes"):
-        learn.facts_of_cluster()
+    rows = ("a State=DOWN TotalNodes=1", "b State=UP RootOnly=YES TotalNodes=9", "c State=UP")
+    shown = "".join(f"PartitionName={row}\n" for row in rows)
+    for text, reason in ((shown, "a has State=DOWN; b has RootOnly=YES$"), ("", "none has nodes$")):
+        answers["scontrol --oneliner show partition"] = text
+        with pytest.raises(MachineError, match=reason):
+            learn.facts_of_cluster()
     answers.clear()
     with pytest.raises(MachineError, match=r"no answer; without Slurm, copy configs/localhost\.py"):
         learn.facts_of_cluster()
@@ -382,4 +385,4 @@ def test_without_slurm_one_line_says_so(root, monkeypatch, command):
     monkeypatch.setenv("PATH", str(root))
     monkeypatch.setattr(init, "facts_of_cluster", learn.facts_of_cluster)
     line = command.refused("init", "box", "--no-job", code=3)
-    assert line.startswith("scontrol --oneliner show partition: ")
+    assert line.startswith("scontrol --oneliner show config: ")
