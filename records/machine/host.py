@@ -571,7 +571,11 @@ FAMILIES: dict[str, tuple[str, ...]] = {
     "Piledriver": ("AuthenticAMD-21-2-*", "AuthenticAMD-21-1[0-9]-*"),
     "Zen 2": ("AuthenticAMD-23-49-*",),
     "Zen 3": ("AuthenticAMD-25-[0-9]-*",),
+    # EPYC 7A53: cores of Zen 3, for which perf since 6.1 takes the names of Zen 4's events.
+    "Trento": ("AuthenticAMD-25-48-*",),
     "Zen 4": ("AuthenticAMD-25-1[6-9]-*", "AuthenticAMD-25-16[0-9]-*"),
+    # Cores of Zen 4 with another memory.
+    "MI300A": ("AuthenticAMD-25-144-*",),
     "Zen 5": ("AuthenticAMD-26-[0-9]-*", "AuthenticAMD-26-1[0-9]-*"),
     "A64FX": ("ARM-0x46-0x001",),
     "Grace": ("ARM-0x41-0xd4f",),

@@ -276,6 +276,9 @@ def test_the_first_processor_is_identified(cpuinfo: str, identity: str) -> None:
         "Granite Rapids": ["GenuineIntel-6-173-1"],
         "Zen 2": ["AuthenticAMD-23-49-0"],
         "Zen 3": ["AuthenticAMD-25-1-1"],
+        # EPYC 7A53 of Frontier and LUMI, and MI300A of El Capitan: likwid's topology.h.
+        "Trento": ["AuthenticAMD-25-48-1"],
+        "MI300A": ["AuthenticAMD-25-144-1"],
         "Zen 4": ["AuthenticAMD-25-17-1", "AuthenticAMD-25-160-2"],
         "Zen 5": ["AuthenticAMD-26-2-1", "AuthenticAMD-26-17-0"],
         "A64FX": ["ARM-0x46-0x001"],

@@ -59,6 +59,13 @@ def test_nodes_are_counted_system_wide_and_metrics_asked_for_by_name(on):
     assert "-M backend_bound_memory" in on(TOPDOWN, "AuthenticAMD-25-17-1")
 
 
+def test_on_trento_only_events_that_perf_has_for_zen_3_and_for_zen_4(on):
+    # perf's mapfile.csv takes amdzen4 for model 48 since 6.1, and took amdzen3 before. Only the
+    # latter has ls_any_fills_from_sys.mem_io_local; both have this one.
+    command = on(MEMORY, "AuthenticAMD-25-48-1")
+    assert "-e task-clock,cycles,instructions,l2_cache_req_stat.ic_dc_miss_in_l2 " in command
+
+
 def test_an_unknown_processor_counts_time_only_and_still_leaves_a_file(on, tmp_path):
     assert "-e task-clock --" in " ".join(on(MEMORY, "GenuineIntel-6-1-1").split())
     # Whatever variables the user has.
