@@ -176,7 +176,7 @@ def plan_of_block(
         origins = machine.with_origins(scale.origins or 1).origins
     agent_launcher = []
     if machine.origins.policy != "same_host":
-        agent_launcher = options.agent_launcher(origins, machine.network)
+        agent_launcher = options.agent_launcher(origins, machine.agent_network)
     min_share = limits.get("min_share")
     if min_share is None:
         min_share = machine.proof.min_share

@@ -203,7 +203,7 @@ def _check_options(
     stage = os.environ.get("RFM_STAGE_DIR") or os.environ.get("RFM_PREFIX") or "."
     variables = {
         "origins": machine.origins.model_dump_json(),
-        "network": machine.network or "",
+        "network": machine.agent_network,
         "device": machine.device or "",
         "interface": machine.interface or "",
         "folder": folder,

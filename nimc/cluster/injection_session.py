@@ -365,7 +365,7 @@ def _in_allocation(plan: BlockPlan, machine: Machine, nodes: Sequence[str]) -> B
     _nodes_of_job()  # refuses a host outside the allocation
     policy: OriginPolicy = "hetjob" if _HETEROGENEOUS_VARIABLE in os.environ else "same_job"
     origins = machine.origins.model_copy(update={"policy": policy})
-    launcher = agent_launcher(origins, machine.network)
+    launcher = agent_launcher(origins, machine.agent_network)
     if policy == "same_job" and nodes:
         launcher.append(f"--nodelist={','.join(nodes)}")
     launcher.append("--export=ALL")  # a job may be submitted with --export=NONE

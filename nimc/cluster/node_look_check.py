@@ -33,7 +33,7 @@ class NodeLook(rfm.RunOnlyRegressionTest):
     num_tasks_per_node = 1
     #: `origins` of the site file, as JSON.
     origins = variable(str)
-    #: `network`, `device` and `interface` of the site file; empty without them.
+    #: Slurm's `--network` for agents, and `device` and `interface` of the site file; may be empty.
     network = variable(str)
     device = variable(str)
     interface = variable(str)
@@ -54,7 +54,7 @@ class NodeLook(rfm.RunOnlyRegressionTest):
         submit_as_written(self)
         self.job.options += options.job_options(origins)
         self.env_vars |= options.STEP_ENVIRONMENT
-        template = [] if one_host else options.agent_launcher(origins, self.network or None)
+        template = [] if one_host else options.agent_launcher(origins, self.network)
         launcher = [word.format(n_nodes=self.nodes) for word in template]
         arguments = self.folder, self.device, self.interface, self.stage
         command = python_main("nimc.cluster.node_look", *arguments)

@@ -98,6 +98,9 @@ class Fabric:
     has_gids: bool = False
     #: Injectors that need a GID of IPv6.
     ipv6_injectors: tuple[InjectorName, ...] = ()
+    #: What Slurm's `--network` says for the steps of agents and writers, which share nodes with the
+    #: application; empty: nothing.
+    step_network: str = ""
 
     def fits(
         self,
@@ -211,6 +214,10 @@ _FABRICS = (
         ),
         mpi_variables={"FI_CXI_DEVICE_NAME": "{device}"},
         mpi_list_variable="FI_CXI_DEVICE_NAME",
+        # By default HPE's plug-in reserves resources of the device for each CPU of the step. Three
+        # steps on 128 CPUs would need more than there are (switch_hpe_slingshot.h: 6 of 2048 portal
+        # table entries a CPU), so the application would not start.
+        step_network="depth=1",
         tried_on="hand-made /sys files; sources",
     ),
     Fabric(

@@ -25,7 +25,7 @@ from records.block_plan import OriginPolicy, ShortWrites
 from records.checkout import ROOT
 from records.errors import InputError, shown_value, suggestion
 from records.files import require_owned
-from records.machine import devices, host
+from records.machine import devices, fabrics, host
 from records.machine.fabrics import InjectorName
 from records.yaml_file import Duration, Fraction, Rate, Record, Size
 
@@ -269,6 +269,14 @@ class Machine(Record):
     def system(self) -> str:
         """The partition of the targets as ReFrame's `--system` takes it."""
         return f"{self.name}:{self.partition}" if self.partition else self.name
+
+    @property
+    def agent_network(self) -> str:
+        """Slurm's `--network` for the steps of agents and writers; empty: nothing."""
+        # Of all switches, only Slingshot's take the key `network`.
+        slingshot = fabrics.FABRICS["Slingshot"] if self.network else None
+        fabric = slingshot or fabrics.by_name(self.device or "")
+        return ",".join(filter(None, [self.network, fabric.step_network if fabric else ""]))
 
     def with_origins(self, nodes: int) -> Machine:
         """Return this machine with `nodes` origin nodes per block."""

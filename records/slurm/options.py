@@ -64,15 +64,13 @@ def cpus_per_task(cores: int | None, threads_per_core: int) -> int | None:
     return cores if threads_per_core == 1 else (cores or 1) * threads_per_core
 
 
-def agent_launcher(origins: Origins, network: str | None = None) -> list[str]:
+def agent_launcher(origins: Origins, network: str = "") -> list[str]:
     """A step with one task per node of the job, which shares cores with the application.
 
     It ends as soon as an agent fails, even if the conductor has not heard of that agent yet.
-    `network` is for this step, and for the steps of writers that an agent starts. Slingshot's
-    plugin would reserve resources for each CPU of the node and leave none to the application, so
-    `depth=1` is added.
+    `network` is for this step, and for the steps of writers that an agent starts.
     """
-    network_settings = [f"SLURM_NETWORK={network},depth=1"] if network else []
+    network_settings = [f"SLURM_NETWORK={network}"] if network else []
     step = ["env", *_UNSET_CPUS, *network_settings, SRUN, "--overlap", "--ntasks-per-node=1"]
     step += ["--cpu-bind=none", "--mpi=none", "--mem=0", "--kill-on-bad-exit=1"]
     if origins.policy == "same_job":

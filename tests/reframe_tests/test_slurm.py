@@ -98,7 +98,22 @@ def test_agents_do_not_take_the_cpus_of_a_task_of_the_application(tmp_path):
     assert "SLURM_JOB_ID=7" in seen
     # The steps of writers, which agents start, have it too.
     seen = succeeded(ran(*agent_launcher(HETJOB, "job_vni"), env=environment))
-    assert "SLURM_NETWORK=job_vni,depth=1" in seen.splitlines()
+    assert "SLURM_NETWORK=job_vni" in seen.splitlines()
+
+
+@pytest.mark.parametrize(
+    ("device", "network", "agents"),
+    [
+        # The manual of srun: `depth` multiplies resources, and is the number of CPUs by default.
+        ("cxi0", None, "depth=1"),
+        ("cxi0", "job_vni", "job_vni,depth=1"),
+        ("0000:c5:00.0", "job_vni", "job_vni,depth=1"),
+        ("mlx5_0", None, ""),
+        (None, None, ""),
+    ],
+)
+def test_on_slingshot_agents_leave_the_device_to_the_application(device, network, agents):
+    assert made.machine("hetjob", device=device, network=network).agent_network == agents
 
 
 @pytest.mark.parametrize(

@@ -73,7 +73,7 @@ def test_a_step_of_slurm_looks_at_each_node_and_then_writes_are_tried(
     (line,) = (line for line in lines if "nimc.cluster.node_look" in line)
     assert line.startswith("env --unset=")
     assert f" {step} " in line
-    assert (" SLURM_NETWORK=job_vni,depth=1 srun " in line) == bool(network)
+    assert (" SLURM_NETWORK=job_vni srun " in line) == bool(network)
     assert line.endswith(f" nimc.cluster.node_look {tmp_path} mlx5_0 hsn0 /stage")
     trials = [line for line in lines if "conductor.block.trial" in line]
     assert trials == ([lines[-1]] if trial else [])
