@@ -9,7 +9,7 @@ import json
 import math
 import re
 import textwrap
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from tempfile import TemporaryDirectory
@@ -103,6 +103,7 @@ def site_text(facts: ClusterFacts) -> str:
     ports_by_node = {node.name: active_ports(node.host) for node in nodes}
     without_rdma = ", ".join(node for node, ports in ports_by_node.items() if not ports)
     common_devices = devices(nodes)
+    sharers = port_sharers(nodes, common_devices)
     usable_interfaces = interfaces(nodes, next(iter(common_devices), None))
     fabric = _fabric(ports_by_node, common_devices)
     injector = fabric.injectors[0]
@@ -136,7 +137,8 @@ def site_text(facts: ClusterFacts) -> str:
         active={node: _port_names(ports) for node, ports in ports_by_node.items()},
         rdma=fastest,
         device=device,
-        rails=rails(common_devices),
+        rails=rails(common_devices, sharers),
+        sharers=sharers,
         interfaces=usable_interfaces,
         addressed={node.name: ", ".join(common_interfaces([node])) for node in nodes},
         rate=f"{rate_b_s * 8 / 1e9:g}Gbit/s" if rate_b_s else "",
@@ -292,16 +294,19 @@ def devices(nodes: Sequence[NodeReport]) -> list[ActiveDevice]:
     return sorted(common.values(), key=lambda device: -device.rate_b_s)
 
 
-def rails(common: Sequence[ActiveDevice]) -> list[dict[str, object]]:
+def rails(common: Sequence[ActiveDevice], sharers: Collection[str]) -> list[dict[str, object]]:
     """Return an entry for each device that is as fast as the first and of its fabric, if several.
 
-    Others, such as those of a storage network, may not reach the same nodes.
+    Others, such as those of a storage network, may not reach the same nodes. `sharers`, whose port
+    is that of another device, are left out.
     """
     first = next(iter(common), None)
     alike = [
         device
         for device in common
-        if first and (device.fabric, device.rate_b_s) == (first.fabric, first.rate_b_s)
+        if first
+        and (device.fabric, device.rate_b_s) == (first.fabric, first.rate_b_s)
+        and device.name not in sharers
     ]
     entries: list[dict[str, object]] = []
     for device in alike:
@@ -309,6 +314,23 @@ def rails(common: Sequence[ActiveDevice]) -> list[dict[str, object]]:
         if device.numa_node is not None:
             entries[-1]["numa_node"] = device.numa_node
     return entries if len(entries) > 1 else []
+
+
+def port_sharers(nodes: Sequence[NodeReport], common: Sequence[ActiveDevice]) -> dict[str, str]:
+    """Return the devices whose port on some node is that of another device: their names."""
+    names = {
+        (node, kernel_name): device.name
+        for device in common
+        for node, kernel_name in device.kernel_names.items()
+    }
+    pairs = [
+        ((node.name, sharer), (node.name, owner))
+        for node in nodes
+        for sharer, owner in node.shared_ports.items()
+    ]
+    return {
+        names[sharer]: names[owner] for sharer, owner in pairs if sharer in names and owner in names
+    }
 
 
 def active_ports(host: Host) -> list[tuple[Device, Port]]:

@@ -58,6 +58,8 @@ class NodeReport:
     gid_indexes: dict[str, int] = field(default_factory=dict)
     #: RDMA device -> the interface that shares its first port; only devices with one.
     device_interfaces: dict[str, str] = field(default_factory=dict)
+    #: RDMA device -> the one before it with the same physical port; only devices that share one.
+    shared_ports: dict[str, str] = field(default_factory=dict)
     #: Memory that a step may lock, bytes; None: any amount.
     lockable_b: int | None = None
 
@@ -110,6 +112,7 @@ def look_at_node(
             for adapter in this_node.rdma
             if (interface := devices.interface_of(adapter.name)) in names_of_interfaces
         },
+        shared_ports=devices.shared_ports(),
         lockable_b=_lockable_b(),
     )
 

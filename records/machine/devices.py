@@ -26,6 +26,11 @@ _PCI_ADDRESS = re.compile(r"[0-9a-f]{4,8}:[0-9a-f]{2}:[0-9a-f]{2}\.[0-7]")
 _WITH_PORT = re.compile(r"(.+):([0-9]{1,3})")
 _RATE = re.compile(r"[0-9]{1,6}(\.[0-9]+)?(?= Gb/sec)")
 _PARTS = re.compile(r"(\D*)([0-9]*)")
+#: Names of the devices that stand for the planes of an XDR device, at the same PCI address. Only
+#: management packets pass them (type SMI of `rdma dev`).
+_PLANES = re.compile(r"smi[0-9]+")
+#: The GUID of a device that has none.
+_NO_GUID = "0000:0000:0000:0000"
 #: `BS_200G` of Slingshot, in Gbit/s.
 _CXI_RATE = re.compile(r"[A-Z]{2}_([0-9]{1,4})G")
 #: Beginnings of the GIDs of IPv4 addresses, and of link-local IPv6 addresses.
@@ -103,10 +108,9 @@ def resolve(name: str, root: Path = SYS) -> DevicePort:
     """
     device, port = parse_name(name)
     if _PCI_ADDRESS.fullmatch(device):
-        for folder in _CLASSES:
-            for path in (root / "class" / folder).glob("*"):
-                if _pci_address(path) == device:
-                    return DevicePort(path.name, port)
+        for path in _folders(root):
+            if _pci_address(path) == device:
+                return DevicePort(path.name, port)
         return DevicePort(device, port)
     return DevicePort(device, port) if folder_of(device, root) else DevicePort(name, 1)
 
@@ -123,8 +127,36 @@ def detect(root: Path = SYS) -> list[Device]:
 
     Numbers in names are sorted by their value: mlx5_10 comes after mlx5_9.
     """
+    return [_device(path) for path in _folders(root)]
+
+
+def _folders(root: Path) -> list[Path]:
+    """Return the folders of all devices that carry data, in the order of `detect`."""
     folders = (root / "class" / name for name in _CLASSES)
-    return [_device(path) for folder in folders for path in sorted(folder.glob("*"), key=_numbers)]
+    paths = [path for folder in folders for path in sorted(folder.glob("*"), key=_numbers)]
+    return [path for path in paths if not _PLANES.fullmatch(path.name)]
+
+
+def shared_ports(root: Path = SYS) -> dict[str, str]:
+    """Return device -> the one before it with the same physical port.
+
+    A card with Socket Direct has two PCI addresses, and a device at each, for the same port. The
+    devices of a card of mlx5 have one `sys_image_guid`. The devices of its ports differ in
+    `phys_port_name` of their interface, or else in the number of their PCI function.
+    """
+    sharers: dict[str, str] = {}
+    first_devices: dict[tuple[str, str], str] = {}
+    for path in _folders(root):
+        card = _read(path / "sys_image_guid")
+        if driver(path) != "mlx5_core" or card in ("", _NO_GUID):
+            continue
+        port_names = {_read(file) for file in path.glob("device/net/*/phys_port_name")} - {""}
+        function = (_pci_address(path) or "").rpartition(".")[2]
+        port = port_names.pop() if len(port_names) == 1 else function
+        first_device = first_devices.setdefault((card, port), path.name)
+        if first_device != path.name:
+            sharers[path.name] = first_device
+    return sharers
 
 
 def _numbers(path: Path) -> list[tuple[str, int]]:

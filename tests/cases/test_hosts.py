@@ -12,6 +12,7 @@ from types import SimpleNamespace
 from typing import Any
 
 import pytest
+import yaml
 
 from conductor import counters
 from conductor.injectors import INJECTORS
@@ -199,6 +200,79 @@ def ports_of_case() -> list[Device]:
 def names_of_case(addresses: Mapping[str, str | None]) -> dict[str, list[Device]]:
     rows = [line.split() for line in case_text("init_device_names_differ").splitlines()]
     return {node: [rdma(name, {1: "ACTIVE"}, addresses[node])] for node, name in rows}
+
+
+def functions(root: Path, *rows: str) -> Path:
+    """Write RDMA devices: `NAME PCI-ADDRESS DRIVER SYS_IMAGE_GUID [PHYS_PORT_NAME]`."""
+    for row in rows:
+        name, pci, driver, guid, *port_names = row.split()
+        function = root / "pci" / pci
+        function.mkdir(parents=True, exist_ok=True)
+        if not (function / "driver").is_symlink():
+            (function / "driver").symlink_to(f"drivers/{driver}")
+        files = {f"sys/class/infiniband/{name}/sys_image_guid": guid}
+        files |= {f"pci/{pci}/net/eth-{name}/phys_port_name": port for port in port_names}
+        write(root, files)
+        (root / f"sys/class/infiniband/{name}/device").symlink_to(function)
+    return root / "sys"
+
+
+@pytest.mark.parametrize(
+    ("rows", "sharers"),
+    [
+        # DGX Spark: two functions of one adapter with one port, and its second port.
+        (
+            [
+                "rocep1s0f0 0000:01:00.0 mlx5_core 4cbb:4703:0007:5f10 p0",
+                "rocep1s0f1 0000:01:00.1 mlx5_core 4cbb:4703:0007:5f10 p1",
+                "roceP2p1s0f0 0002:01:00.0 mlx5_core 4cbb:4703:0007:5f10 p0",
+                "roceP2p1s0f1 0002:01:00.1 mlx5_core 4cbb:4703:0007:5f10 p1",
+            ],
+            {"rocep1s0f0": "roceP2p1s0f0", "rocep1s0f1": "roceP2p1s0f1"},
+        ),
+        # InfiniBand has no names of ports. A card with two ports, then one with Socket Direct.
+        (
+            [
+                "mlx5_0 0000:17:00.0 mlx5_core ec0d:9a03:0043:1764",
+                "mlx5_1 0000:17:00.1 mlx5_core ec0d:9a03:0043:1764",
+                "mlx5_2 0000:65:00.0 mlx5_core 0c42:a103:0001:65fc",
+                "mlx5_3 0000:ca:00.0 mlx5_core 0c42:a103:0001:65fc",
+            ],
+            {"mlx5_3": "mlx5_2"},
+        ),
+        # Omni-Path has one GUID for all cards of a host (ROCm/rocm-systems, issue 11138), and
+        # virtual functions may have none.
+        (
+            [
+                "hfi1_0 0000:17:00.0 hfi1 0011:7501:0001:0001",
+                "hfi1_1 0000:65:00.0 hfi1 0011:7501:0001:0001",
+                "mlx5_0 0001:00:02.0 mlx5_core 0000:0000:0000:0000",
+                "mlx5_1 0002:00:02.0 mlx5_core 0000:0000:0000:0000",
+            ],
+            {},
+        ),
+    ],
+)
+def test_devices_of_a_card_may_share_a_port(rows, sharers, tmp_path):
+    assert devices.shared_ports(functions(tmp_path, *rows)) == sharers
+
+
+def test_planes_of_an_xdr_device_carry_no_data(tmp_path):
+    """The planes are a device of their own at the same address (Mellanox/rdmamap, request 17)."""
+    address = "0000:0b:00.0"
+    rows = [f"{name} {address} mlx5_core 0c42:a103:0001:65fc" for name in ("smi1", "xdr_0")]
+    root = functions(tmp_path, *rows)
+    assert [device.name for device in devices.detect(root)] == ["xdr_0"]
+    assert devices.resolve(address, root).name == "xdr_0"
+
+
+def test_init_takes_one_rail_a_port():
+    fast = [made.rdma(f"mlx5_{number}", 200, number) for number in range(3)]
+    nodes = [made.node(name, fast, shared_ports={"mlx5_2": "mlx5_0"}) for name in ("n1", "n2")]
+    text = site_text(made.cluster_facts(job_look=JobLook(job="7", why=None, nodes=nodes)))
+    names = [rail["device"] for rail in yaml.safe_load(text)["rails"]]
+    assert names == ["mlx5_0", "mlx5_1"]
+    assert "# mlx5_2 is no rail: it has the port of mlx5_0 " in text
 
 
 UP, DOWN = {1: "ACTIVE"}, {1: "DOWN"}
