@@ -24,10 +24,10 @@ def test_each_job_of_a_session_has_the_variables_that_its_partition_leaves(
         return SimpleNamespace(job=job, time_limit=None, current_partition=partition)
 
     checks = [check(["--account=other"]), check(["--partition=gpu"])]
-    for each in checks:
-        submit_as_written(each)
-    for each in checks:
-        each.job.submit()
+    for session_check in checks:
+        submit_as_written(session_check)
+    for session_check in checks:
+        session_check.job.submit()
     assert accounts == [None, "proj1"]
 
 
