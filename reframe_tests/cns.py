@@ -42,7 +42,10 @@ class cns(ProgramTest, ThreadsMixin, WorkingSetMixin):
         self.executable_opts = [self.input_file("inputs", text)]
 
     def fitting_box(self):
-        """Return the edge of the boxes; for a working set, it is the largest that fits in it."""
+        """Return the edge of the boxes, and store the working set that a box of this edge makes.
+
+        For a chosen working set, this is the largest edge that fits in it.
+        """
         edges = [edge for edge in range(_MIN_BOX_EDGE, self.cells + 1) if self.cells % edge == 0]
         size_b = self.chosen_working_set_b(box_b(edges[0]))
         box = self.box

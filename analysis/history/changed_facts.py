@@ -42,16 +42,19 @@ def changed_facts(
 
     The usual value is the most frequent one, so that one odd run on either side hides nothing.
     """
-    position = runs.index(since) if since in runs else 0
+    if since not in runs:
+        return []
+    position = runs.index(since)
     runs_before = runs[max(0, position - _COMPARED_RUNS) : position]
     runs_after = runs[position : position + _COMPARED_RUNS]
     before = [facts[run] for run in runs_before if run in facts]
     after = [facts[run] for run in runs_after if run in facts]
     if not before or not after:
         return []
+    names = {name for facts_of_run in before + after for name in facts_of_run}
     compared = [
         ChangedFact(name, before=_usual(before, name), after=_usual(after, name))
-        for name in sorted(set().union(*before, *after))
+        for name in sorted(names)
     ]
     return [fact for fact in compared if fact.before != fact.after]
 

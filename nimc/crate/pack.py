@@ -115,7 +115,7 @@ def pack(
     }
 
 
-# Crates that were packed: their files are checked against the manifest, then the signature.
+# Crates that were packed. First their files are checked against the manifest, then the signature.
 
 
 @contextmanager

@@ -80,9 +80,10 @@ BLOCK_VARIABLE = "NIMC_BLOCK"
 
 #: Slurm's daemons, which wait for processes of the block: their children's time is the block's.
 _REAPER_NAMES = frozenset({"slurmd", "slurmstepd"})
-#: Number of columns of the first line of /proc/stat that add up to all time; index of the column of
-#: stolen time.
-_TIME_COLUMNS, _STEAL_COLUMN = 8, 7
+#: Number of columns of the first line of /proc/stat that add up to all time.
+_TIME_COLUMNS = 8
+#: Index of the column of stolen time in that line.
+_STEAL_COLUMN = 7
 #: This flag in /proc/cpuinfo means that its `cpu MHz` is measured.
 _MEASURED_MHZ_FLAG = "aperfmperf"
 #: From this frequency on, `cpu MHz` is taken for a fault of the kernel.
@@ -275,7 +276,10 @@ _ALLOWED_CPUS = re.compile(r"^Cpus_allowed_list:\s*(\S+)", re.MULTILINE)
 
 
 def busy_cpus(pids: Iterable[int], over_s: float, root: Path = Path("/")) -> set[int]:
-    """Return the CPUs on which busy threads may run, of processes that started `over_s` ago."""
+    """Return the CPUs on which busy threads of processes may run.
+
+    `over_s`: the time since the processes started.
+    """
     least_ticks = _BUSY_SHARE * over_s * TICKS_PER_S
     cpus: set[int] = set()
     for pid in pids:

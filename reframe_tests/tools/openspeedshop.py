@@ -198,7 +198,7 @@ def _has_cbtf() -> bool:
 
 def _require_clock(path: Path, sums: Mapping[str, float], rows: Sequence[CounterRow]) -> None:
     """Raise ToolError if the collector has lost the last event, and so perhaps others."""
-    clock_s = next((row.value for row in rows if row.event == _CLOCK), None) or 0.0
+    clock_s = sum(row.value or 0.0 for row in rows if row.event == _CLOCK)
     sampled_s = sums.get(_TIME_COLUMN, 0.0)
     if clock_s < _MIN_CLOCK_SHARE * sampled_s or not clock_s:
         raise ToolError(
@@ -315,9 +315,13 @@ def _run_openss(folder: Path, commands: Mapping[Path, str], expected: str) -> No
     openss sometimes loses a command (it reads the line after it freed it), so lost commands are
     repeated. Raises ToolError with the content of a file that stays incomplete.
     """
+
+    def incomplete_files() -> list[Path]:
+        return [path for path in commands if expected not in _content(path)]
+
     output = ""
     for _ in range(_MAX_OPENSS_CALLS):
-        incomplete = [path for path in commands if expected not in _content(path)]
+        incomplete = incomplete_files()
         if not incomplete:
             return
         # Commands are in a file, since openss does not read a pipe to its end.
@@ -326,8 +330,7 @@ def _run_openss(folder: Path, commands: Mapping[Path, str], expected: str) -> No
         replace_text(folder / _COMMANDS_FILE, text)
         with (folder / _COMMANDS_FILE).open() as file:
             output = _run(folder, "openss", ["openss", "-batch"], file)
-    incomplete = [path for path in commands if expected not in _content(path)]
-    if incomplete:
+    if incomplete := incomplete_files():
         raise ToolError(f"{incomplete[0]}: {last_line(_content(incomplete[0]) or output)}")
 
 
@@ -346,7 +349,7 @@ def _run(
     # The folder of plugins and Python modules of `openss`, below its own prefix.
     program = shutil.which("openss")
     prefix = Path(program).resolve().parent.parent if program else Path()
-    plugins = str(next(iter(sorted(prefix.glob("lib*/openspeedshop"))), prefix))
+    plugins = str(min(prefix.glob("lib*/openspeedshop"), default=prefix))
     environment = {**os.environ, "OPENSS_PLUGIN_PATH": plugins, "PYTHONPATH": plugins}
     environment |= settings or {}
     answer = ask(words, environment, timeout_s=_PROGRAM_TIMEOUT_S, stdin=stdin, folder=folder)

@@ -1,6 +1,7 @@
-"""The order in which membench uses hardware threads, on made machines.
+"""Two functions of membench, with results by hand.
 
-membench's window in which all cores are busy, by hand.
+One orders the hardware threads of made machines. The other finds the window in which all cores are
+busy.
 """
 
 import ctypes
@@ -18,8 +19,11 @@ COMPACT, SPREAD = 0, 1
 class Place(ctypes.Structure):
     _fields_ = (
         ("cpu", ctypes.c_int),
-        *((name, ctypes.c_long) for name in ("package", "cache", "sibling")),
-        *((name, ctypes.c_long) for name in ("cache_rank", "core_rank")),
+        ("package", ctypes.c_long),
+        ("cache", ctypes.c_long),
+        ("sibling", ctypes.c_long),
+        ("cache_rank", ctypes.c_long),
+        ("core_rank", ctypes.c_long),
     )
 
 
@@ -27,9 +31,9 @@ class Place(ctypes.Structure):
 def order(tmp_path_factory):
     function = library(tmp_path_factory.mktemp("order"), "order").topology_sort
 
-    def call(places, order):
+    def call(places, policy):
         cores = (Place * len(places))(*(Place(*core) for core in places))
-        function(cores, len(places), order)
+        function(cores, len(places), policy)
         return [core.cpu for core in cores]
 
     return call
@@ -38,25 +42,24 @@ def order(tmp_path_factory):
 #: Two sockets of two caches of two cores of two threads, numbered as Linux numbers most machines:
 #: first threads of all cores, then second ones. (cpu, socket, cache, thread of the core)
 USUAL = [(c, c % 8 // 4, c % 8 // 2 * 2, c // 8) for c in range(16)]
-
-
+#: Two sockets of one cache of four cores, numbered in turn, and listed backwards.
 ALTERNATING = [(c, c % 2, c % 2, 0) for c in range(8)][::-1]
 
 
 @pytest.mark.parametrize(
-    ("places", "by", "expected"),
+    ("places", "policy", "expected"),
     [
         (USUAL, COMPACT, [*range(16)]),
         # To the other socket, then to the other cache.
         (USUAL, SPREAD, [0, 4, 2, 6, 1, 5, 3, 7, 8, 12, 10, 14, 9, 13, 11, 15]),
         (ALTERNATING, COMPACT, [0, 2, 4, 6, 1, 3, 5, 7]),
         (ALTERNATING, SPREAD, [0, 1, 2, 3, 4, 5, 6, 7]),
-        # Three cores at one cache and one at the other: the last two have the first to themselves.
+        # Three cores at one cache and one at the other: one of each, then the rest of the first.
         ([(0, 0, 0, 0), (1, 0, 0, 0), (2, 0, 0, 0), (3, 0, 3, 0)], SPREAD, [0, 3, 1, 2]),
     ],
 )
-def test_order_of_hardware_threads(order, places, by, expected):
-    assert order(places, by) == expected
+def test_order_of_hardware_threads(order, places, policy, expected):
+    assert order(places, policy) == expected
 
 
 class CoreResult(ctypes.Structure):
@@ -106,6 +109,6 @@ def steady(tmp_path_factory):
     ],
 )
 def test_steady_state(steady, ends, bytes_each, window_s, results):
-    steady_part = steady(ends, bytes_each)
-    assert steady_part[0] == window_s
-    assert results is None or steady_part[1] == results
+    computed_window_s, computed_results = steady(ends, bytes_each)
+    assert computed_window_s == window_s
+    assert results is None or computed_results == results

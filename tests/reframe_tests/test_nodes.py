@@ -5,18 +5,15 @@ import pytest
 from records.checkout import ROOT
 from tests.reframe_tests.reframe_call import plan_of, reframe
 
-#: Check, settings -> ranks, threads, and words of the program's options.
+#: (Check, what has a rank) -> ranks, threads, and words of the program's options.
 LAID_OUT = {
     ("umt", "core"): (512, 1, []),
     ("umt", "socket"): (16, 32, []),
     ("amg", "core"): (512, 1, ["-P", "8", "8", "8"]),
     ("amg", "socket"): (16, 32, ["-P", "2", "2", "4"]),
     ("quicksilver", "core"): (512, 1, ["-i", "coral2_p1.inp"]),
-    ("mcb", "socket"): (
-        16,
-        32,
-        ["--nCores=32", "--nThreadCore=1", "--nZonesX=880"],
-    ),  # 22 x 22 of 512 cores
+    # A square of 22 x 22 of the 512 cores, with 40 zones along the edge of each.
+    ("mcb", "socket"): (16, 32, ["--nCores=32", "--nThreadCore=1", "--nZonesX=880"]),
     ("lulesh", "core"): (512, 1, []),
     ("lulesh", "socket"): (8, 64, []),  # the largest cube of at most 16 ranks
     ("minife", "core"): (512, 1, ["-nx", "800"]),  # 100 elements for each of 8 x 8 x 8 ranks

@@ -2,6 +2,7 @@
 
 import asyncio
 import os
+import signal
 import sys
 import time
 from dataclasses import dataclass
@@ -64,7 +65,7 @@ class Program:
         return Fault(rest.strip()) if word == "fault:" else None
 
 
-class Shows(Program):
+class PrintingProgram(Program):
     """Prints the processors that it may run on, and its variable."""
 
     def target_command(self, writer):
@@ -82,7 +83,7 @@ def test_each_end_runs_on_the_cpus_of_its_writer_with_the_variables_of_its_injec
     writer = made_writers.writer(address="", port=1, message_b=100, cpus=[last])
 
     async def printed(role):
-        process = await start_writer_end(Shows(), writer, role, asyncio.subprocess.PIPE)
+        process = await start_writer_end(PrintingProgram(), writer, role, asyncio.subprocess.PIPE)
         return (await process.communicate())[0].decode()
 
     for role in ("origin", "target"):
@@ -155,25 +156,25 @@ def test_writes_are_made_when_they_are_due_to_passive_sides_that_are_replaced(
     monkeypatch, tmp_path
 ):
     order = made_order(free_port(), [0.0, 1.0, 600.0])
-    seen = carried_out(monkeypatch, order, lambda performer: len(performer.finished) == 2, tmp_path)
-    assert [write.number for write in seen.finished] == [0, 1]
-    for write in seen.finished:
+    performer = carried_out(monkeypatch, order, lambda writer: len(writer.finished) == 2, tmp_path)
+    assert [write.number for write in performer.finished] == [0, 1]
+    for write in performer.finished:
         assert write.bytes_b == 1000 * 100
         # 1000 messages at 5000 a second, and nothing of the 0.1 s before them.
         assert write.end_s - write.start_s == pytest.approx(0.2)
         assert write.setup_s >= 0.1
     # The first was launched 0.15 s before it was due, or a little later.
-    first = seen.finished[0]
+    first = performer.finished[0]
     assert first.setup_s <= first.start_s - (order.zero_s - order.setup_s) + 1e-3
-    assert seen.faults == {}
+    assert performer.faults == {}
 
 
 def test_a_write_that_finds_nobody_is_given_up_in_time_and_reported(monkeypatch, tmp_path):
     order = made_order(free_port(), [0.0], patience_s=0.3)
     program = Program(passive="import time; time.sleep(60)")
-    seen = carried_out(monkeypatch, order, lambda performer: performer.faults, tmp_path, program)
-    assert seen.finished == []
-    assert seen.faults["nobody there"] == 1
+    performer = carried_out(monkeypatch, order, lambda writer: writer.faults, tmp_path, program)
+    assert performer.finished == []
+    assert performer.faults["nobody there"] == 1
     assert "nobody there" in (tmp_path / "writes.log").read_text()
 
 
@@ -204,7 +205,8 @@ def test_a_passive_side_that_is_being_replaced_is_stopped_as_well(monkeypatch, t
     """Its successor is started while the agent is already stopping it."""
     writer = made_writers.writer(address="", port=free_port(), message_b=100, messages=1)
     monkeypatch.setitem(INJECTORS, "stand-in", Program(passive="import time; time.sleep(60)"))
-    successors, stop = [], processes.stop
+    successors = []
+    stop = processes.stop
 
     async def slow_stop(process):
         await asyncio.sleep(0.3)
@@ -213,7 +215,8 @@ def test_a_passive_side_that_is_being_replaced_is_stopped_as_well(monkeypatch, t
     async def stopped():
         agent = await passive_side(writer, tmp_path)
         (side,) = agent.ends
-        side.listened, replacing = True, asyncio.Event()
+        side.listened = True
+        replacing = asyncio.Event()
 
         async def start(*words):
             replacing.set()
@@ -227,4 +230,4 @@ def test_a_passive_side_that_is_being_replaced_is_stopped_as_well(monkeypatch, t
         await agent.stop()
         return successors[0].returncode
 
-    assert asyncio.run(stopped()) == -15
+    assert asyncio.run(stopped()) == -signal.SIGTERM
