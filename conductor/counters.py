@@ -21,6 +21,8 @@ from records.text import one_line
 TrafficDirection = Literal["received", "sent"]
 DIRECTIONS: tuple[TrafficDirection, ...] = ("received", "sent")
 
+#: Number of periods after which a device's update of its counter is overdue.
+_OVERDUE_PERIODS = 1.5
 #: The time stamp that Slingshot's driver prints after a number.
 _TIME_STAMP = re.compile(r"@[0-9]{1,20}\.[0-9]{9}$")
 
@@ -33,6 +35,8 @@ class CounterReading:
     name: str
     #: None if the counter has stopped at its largest value.
     bytes_b: int | None
+    #: Time between two updates by the device, seconds; 0: the reading is up to date.
+    period_s: float = 0.0
 
 
 def read(
@@ -55,7 +59,7 @@ def read(
         if len(known_counts) == len(counts):
             stopped = counter.stops_at in known_counts
             total_b = None if stopped else sum(known_counts) * counter.unit_b
-            return CounterReading(counter.name.format(**names), total_b)
+            return CounterReading(counter.name.format(**names), total_b, counter.period_s)
     return None
 
 
@@ -133,6 +137,14 @@ def _count(root: Path, location: str, interface: str) -> int | None:
             words = values.split()
             return kernel_text.number(words[int(column)]) if int(column) < len(words) else None
     return None
+
+
+def may_be_old(period_s: float, age_s: float) -> bool:
+    """Return whether the count of `age_s` ago may still stand: no update of it is overdue.
+
+    `period_s` is the time between two updates (`CounterReading.period_s`).
+    """
+    return age_s < _OVERDUE_PERIODS * period_s
 
 
 def bytes_between(earlier: CounterReading | None, later: CounterReading | None) -> int | None:

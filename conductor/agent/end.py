@@ -351,6 +351,8 @@ class End:
             await asyncio.sleep(COUNT_INTERVAL_S)
             now_s, reading = clock.now_s(), counters.read(device, direction)
             bytes_b = counters.bytes_between(last_reading, reading)
+            if bytes_b == 0 and counters.may_be_old(last_reading.period_s, now_s - last_s):
+                continue
             if bytes_b is not None:
                 self.report_row(Row(bytes_b / (now_s - last_s)))
             last_s, last_reading = now_s, reading

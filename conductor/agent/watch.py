@@ -45,8 +45,13 @@ class MeterError(Exception):
 METER_INTERVAL_S = SHORTEST_COUNT_S
 
 
-def _device_counter(device: str | None, direction: TrafficDirection) -> Callable[[], float]:
-    """Return a function that reads the bytes of an origin's device. Both raise MeterError."""
+def _device_counter(
+    device: str | None, direction: TrafficDirection
+) -> tuple[Callable[[], float], float]:
+    """Return a function that reads the bytes of an origin's device, and the counter's period.
+
+    Both raise MeterError.
+    """
     if device is None:
         raise MeterError("the machine's file names no device")
     last_reading = counters.read(device, direction)
@@ -62,7 +67,7 @@ def _device_counter(device: str | None, direction: TrafficDirection) -> Callable
         last_reading = reading
         return total_b
 
-    return read_b
+    return read_b, last_reading.period_s
 
 
 def _processor_time(pid: int) -> Callable[[], float]:
@@ -95,6 +100,10 @@ class Meter:
         self._counted_at = ""
         #: Reads what was counted so far; None if the target's process reports it.
         self._read_total: Callable[[], float] | None = None
+        #: Time between two updates of what it reads, seconds; 0: a reading is up to date.
+        self._period_s = 0.0
+        #: The last count, unless counting has just started.
+        self._last_sample: CounterSample | None = None
         #: Why nothing is counted; None while bytes are counted.
         self._fault: str | None = None
         self._task: asyncio.Task[None] | None = None
@@ -105,7 +114,7 @@ class Meter:
     def start(self) -> None:
         """Start to count, unless it counts already."""
         if self._task is None:
-            self._samples, self._fault = [], None
+            self._samples, self._last_sample, self._fault = [], None, None
             self._task = asyncio.create_task(self._run())
 
     async def stop(self) -> None:
@@ -161,13 +170,19 @@ class Meter:
             self._counted_at = "the target's memory"
         elif injector.transport(writer) != "shared memory":
             direction = TRAFFIC[injector.direction].at_origin
-            self._read_total = _device_counter(writer.device, direction)
+            self._read_total, self._period_s = _device_counter(writer.device, direction)
             self._counted_at = f"sent by {writer.device}"
         else:
             raise MeterError("nothing counts what passes over shared memory")
 
     def _add(self, total: float) -> None:
-        self._samples.append(CounterSample(clock.now_s(), total))
+        """Add a count, unless it may only repeat the last one because no update was due."""
+        sample, last = CounterSample(clock.now_s(), total), self._last_sample
+        is_repeated = last is not None and last.total == total
+        if last and is_repeated and counters.may_be_old(self._period_s, sample.at_s - last.at_s):
+            return
+        self._last_sample = sample
+        self._samples.append(sample)
 
     def take_samples(self) -> list[CounterSample]:
         """Return the counts since the last call, and forget them."""
@@ -175,8 +190,9 @@ class Meter:
         return samples
 
     def passed_b(self) -> float | None:
-        """Return the bytes that the origin's device has counted; None if it does not count."""
-        if self._read_total and self._injector.writes and not self._fault:
+        """Return the bytes that the origin's device has counted up to now; None if unknown."""
+        is_up_to_date = self._injector.writes and not self._fault and not self._period_s
+        if self._read_total and is_up_to_date:
             with suppress(MeterError):  # the next regular count has the same error
                 return self._read_total()
         return None

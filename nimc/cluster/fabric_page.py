@@ -113,7 +113,7 @@ def _counter_cells(counter: Counter) -> list[str]:
         _code_list(counter.drivers) or "any",
         _code(counter.name),
         " + ".join(map(_code, files)),
-        f"{counter.unit_b} B",
+        f"{counter.unit_b} B" + (f", every {counter.period_s:g} s" if counter.period_s else ""),
     ]
 
 

@@ -45,6 +45,8 @@ class Counter:
     drivers: tuple[str, ...] = ()
     #: The largest value, at which the counter stops; None: it starts again from 0.
     stops_at: int | None = None
+    #: Time between two updates by the device, seconds; 0: a reading is up to date.
+    period_s: float = 0.0
 
 
 @dataclass(frozen=True)
@@ -159,6 +161,7 @@ _BROADCOM_COUNTER = Counter(
     received=(f"{_PORT}/hw_counters/rx_bytes",),
     sent=(f"{_PORT}/hw_counters/tx_bytes",),
     drivers=_BROADCOM,
+    period_s=1.0,  # update_period_ms of bnxt_re/main.c
 )
 
 

@@ -67,6 +67,36 @@ def test_a_device_counts_what_goes_through_the_origin(monkeypatch, injector, dir
     assert directions == {direction}
 
 
+def test_a_device_that_counts_once_a_second_is_not_silent_in_between(monkeypatch):
+    """bnxt_re has its counters updated each second: update_period_ms in its main.c.
+
+    The writer sends 1 GB/s and stops after 3 s. That is known once an update is overdue, after
+    1.5 s.
+    """
+    now_s = 0.0
+
+    def read(*_):
+        return CounterReading("bnxt:lo/1", int(min(now_s, 3.0)) * 10**9, period_s=1.0)
+
+    async def count():
+        nonlocal now_s
+        changes = asyncio.Queue()
+        meter = Meter(WRITER, INJECTORS["perftest"], os.getpid(), lambda: changes.put_nowait(None))
+        meter.start()
+        await changes.get()
+        for step in range(1, 25):
+            now_s = step / 4
+            meter.count()
+        assert meter.passed_b() is None
+        await meter.stop()
+        return meter.take_samples()
+
+    monkeypatch.setattr(counters, "read", read)
+    monkeypatch.setattr(clock, "now_s", lambda: now_s)
+    seconds_and_gb = [(sample.at_s, sample.total / 1e9) for sample in asyncio.run(count())]
+    assert seconds_and_gb == [(0, 0), (1, 1), (2, 2), (3, 3), (4.5, 3), (6, 3)]
+
+
 def send_over_loopback():
     """Send `SENT_B` bytes."""
     sender, receiver = socket.socket(type=socket.SOCK_DGRAM), socket.socket(type=socket.SOCK_DGRAM)
