@@ -102,7 +102,8 @@ def _workloads() -> Iterator[str]:
     yield "# All workloads\n\nGenerated from the records of `reframe_tests/`.\n\n"
     yield "| workload | figure of merit | better | proof | other figures (`fom_extra`) |\n"
     yield "|---|---|---|---|---|\n"
-    for name, workload in ((name, load_workload(name)) for name in workload_names()):
+    for name in workload_names():
+        workload = load_workload(name)
         extra = ", ".join(f"`{key}`" for key in sorted(workload.extra))
         figure = f"{workload.fom} ({workload.unit})"
         cells = [f"`{name}`: {workload.title}", figure, workload.better, workload.sanity, extra]

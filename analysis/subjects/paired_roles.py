@@ -57,7 +57,8 @@ def sums_over_ranks(paired: pl.DataFrame) -> pl.DataFrame:
 
     A pair is left out if a rank has no value.
     """
-    sides, is_share = pl.col("off", "on"), pl.col("role").first().is_in(SHARES)
+    sides = pl.col("off", "on")
+    is_share = pl.col("role").first().is_in(SHARES)
     pairs = paired.group_by(*COMPARISON_COLUMNS, "role", *PAIR_COLUMNS, maintain_order=True)
     sums = pairs.agg(
         pl.when(is_share).then(sides.mean()).otherwise(sides.sum()),

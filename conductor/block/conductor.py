@@ -16,6 +16,7 @@ import secrets
 import sys
 from collections.abc import Callable, Coroutine
 from contextlib import suppress
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -119,7 +120,7 @@ async def warm_up(runner: BlockRunner, store: Store, rates: AloneRates) -> None:
     runner.doublings = max((block.doublings for block in earlier_blocks), default=0)
     shortest_s = length.LEAST_ROWS * runner.rate_row_interval_s
     warmups_left = plan.warmups
-    pair = -1
+    pair = -1  # the pairs that count are numbered from 0
     while warmups_left:
         run = Run(treatment=plan.baseline, pair=pair, position=0, attempt=0, warmup=True)
         sample = await repeat_until_accepted(run, runner, store, rates)
@@ -152,14 +153,7 @@ async def repeat_until_accepted(
     if the last repetition failed, or if all first runs of the block were rejected.
     """
     for attempt in range(runner.plan.limits.retries + 1):
-        repetition = Run(
-            treatment=run.treatment,
-            pair=run.pair,
-            position=run.position,
-            attempt=attempt,
-            warmup=run.warmup,
-        )
-        sample, counters, outputs = await runner.measure(repetition)
+        sample, counters, outputs = await runner.measure(replace(run, attempt=attempt))
         store.append(sample, counters, outputs)
         result = f"{sample.outcome}: {sample.reason}"
         if sample.outcome == "accepted":
@@ -170,7 +164,8 @@ async def repeat_until_accepted(
         print(f"{sample.key} {result}", flush=True)
         while runner.writes_to_remeasure:
             await rates.measure_again(runner.writes_to_remeasure.pop())
-        stop_if_all_rejected(runner.plan, runner.outcomes, sample)
+        runner.outcomes.append(sample.outcome)
+        stop_if_all_rejected(runner.plan, runner.outcomes, sample.reason)
         if sample.outcome == "accepted":
             return sample
     if sample.outcome in _FATAL_OUTCOMES:
@@ -178,16 +173,15 @@ async def repeat_until_accepted(
     return sample
 
 
-def stop_if_all_rejected(plan: BlockPlan, outcomes: list[str], sample: Sample) -> None:
-    """Raise BlockError if this run completes the block's first runs, and all were rejected.
+def stop_if_all_rejected(plan: BlockPlan, outcomes: list[str], reason: str | None) -> None:
+    """Raise BlockError if the last run completes the block's first runs, and all were rejected.
 
-    `outcomes` has the outcomes of the earlier runs. The outcome of this run is appended.
+    `outcomes`: of all runs of the block so far. `reason`: that of the last one.
     """
-    outcomes.append(sample.outcome)
     # At least two runs with all their repetitions.
     n_first_runs = max(_LEAST_FIRST_RUNS, 2 * (plan.limits.retries + 1))
     if len(outcomes) == n_first_runs and set(outcomes) == {"rejected"}:
-        reason = sample.reason or "no reason given"
+        reason = reason or "no reason given"
         advice = next(remedy for words, remedy in ADVICE.items() if words in reason)
         raise BlockError(
             "all_rejected",

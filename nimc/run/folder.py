@@ -106,8 +106,8 @@ def open_run(
             exits.callback(_remove_empty, path)
             exits.enter_context(locked(path))
             if not resumed:
-                new = replace(header, run=path.name, pairs_cap=pairs or header.pairs_cap)
-                save_header(path, replace(new, seed=new.drawn_seed))
+                run_header = replace(header, run=path.name, pairs_cap=pairs or header.pairs_cap)
+                save_header(path, replace(run_header, seed=run_header.drawn_seed))
             link_latest(path)
         if resumed:
             if slurm:
@@ -167,7 +167,7 @@ def find_latest(
         (path, header)
         for path, header in own_runs(results)
         if (header.digest, header.reproduces) == (digest, reproduces)
-        and required_folder in (None, load_call(path, header.campaign).folder)
+        and (required_folder is None or load_call(path, header.campaign).folder == required_folder)
     ]
     return _latest(runs)
 

@@ -15,13 +15,13 @@ DOCUMENTED: dict[str, tuple[int, list[str]]] = {
 def assert_documented(line: str, document: dict[str, Any]) -> None:
     """Assert that the document of a command line has the schema first, and the keys of its row."""
     words = line.split()
-    rows = [name for name in DOCUMENTED if matches(words, *name.split())]
+    rows = [name for name in DOCUMENTED if matches(words, name.split())]
     schema, keys = DOCUMENTED[max(rows, key=len)]
     assert next(iter(document.items())) == ("schema", schema)
     assert sorted(document) == sorted(["schema", *keys])
 
 
-def matches(words: list[str], *row: str) -> bool:
+def matches(words: list[str], row: list[str]) -> bool:
     """Return whether a command line begins with the words of a row, and has its options."""
     command = [word for word in row if not word.startswith("--")]
     return words[: len(command)] == command and set(row) <= set(words)

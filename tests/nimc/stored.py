@@ -16,7 +16,7 @@ from records.sample import Sample
 from tests.analysis.integrity.outputs import output_of
 from tests.analysis.integrity.sound import ARMS, HEADER, sound_samples
 from tests.analysis.synthetic import RECORD, STREAM, header_suited_to
-from tests.conductor.planted import node, writer
+from tests.conductor.made_series import node, writer
 
 #: Elements of an array, of 8 bytes each; triad reads two arrays and writes one.
 _ELEMENTS = 1_000_000

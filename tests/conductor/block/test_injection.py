@@ -14,7 +14,7 @@ from conductor.readings import RateRow
 from nimc.cluster import injection_session
 from nimc.cluster.injection_session import RequestedWrites
 from records import clock, injected
-from tests.conductor import planted
+from tests.conductor import made_series
 from tests.records.machine.made import machine
 
 #: Ten seconds of the writers, of which the target counts all bytes.
@@ -49,12 +49,12 @@ def test_writes_beyond_the_rate_alone_are_proven_and_it_is_noted_once(
 ) -> None:
     request = request_of(tmp_path)
     conductor = InjectionConductor(request)
-    states = [WriterState(planted.writer(planted.rows(*[rate_b_s] * 12, start_s=-1.0)))]
+    states = [WriterState(made_series.writer(made_series.rows(*[rate_b_s] * 12, start_s=-1.0)))]
     received_b = int(10 * rate_b_s)
-    observed = Series(nodes=[planted.node(planted.device(received_b), over_s=10.0)])
+    observed = Series(nodes=[made_series.node(made_series.device(received_b), over_s=10.0)])
     for _ in range(2):
         conductor.record_window(observed, states, WINDOW)
-        states[0].series.rows[:] = planted.rows(*[rate_b_s] * 12, start_s=-1.0)
+        states[0].series.rows[:] = made_series.rows(*[rate_b_s] * 12, start_s=-1.0)
     head = json.loads((request.block.logs / injected.HEAD_FILE).read_bytes())
     assert (head["proven"], head["reason"]) == (True, None)
     assert notes_of(request) == notes
@@ -81,7 +81,7 @@ def test_a_requested_rate_that_is_not_reached_is_noted(
 ) -> None:
     request = request_of(tmp_path, rate)
     writers = [
-        WriterState(planted.writer([], alone_b_s=alone_b_s, fields={"rate_b_s": requested_b_s}))
+        WriterState(made_series.writer([], alone_b_s=alone_b_s, fields={"rate_b_s": requested_b_s}))
         for alone_b_s in (1e14, reached_b_s)
     ]
     InjectionConductor(request).note_rate_not_reached(writers)
@@ -100,7 +100,7 @@ class Rig:
     async def start(self, _writes: Any) -> list[WriterState]:
         now_s = clock.now_s()
         rows = [RateRow(now_s + second, now_s + second + 1, self._rate_b_s) for second in (-1, 0)]
-        return [WriterState(planted.writer(rows, alone_b_s=self._alone_b_s[0]))]
+        return [WriterState(made_series.writer(rows, alone_b_s=self._alone_b_s[0]))]
 
     async def reach_speed(self, _states: Any) -> bool:
         return True

@@ -35,7 +35,7 @@ from records.sample import CounterRow, NodeConditions
 from records.treatment import Start, Treatment, Writes
 from tests import made_writers
 from tests.conductor.block_plans import PLAN
-from tests.conductor.planted import device, node
+from tests.conductor.made_series import device, node
 from tests.undisturbed import UNJUDGED
 
 WRITES, OTHER = (
@@ -699,13 +699,13 @@ def test_runs_are_made_longer_until_two_rows_fit(tmp_path, monkeypatch, lengths)
     ],
 )
 def test_a_block_whose_first_runs_are_all_rejected_ends_with_what_to_do(outcomes, reason, advice):
-    sample = SimpleNamespace(outcome="rejected", reason=reason)
+    outcomes = [*outcomes, "rejected"]
     if advice is None:
-        stop_if_all_rejected(PLAN, outcomes, sample)
+        stop_if_all_rejected(PLAN, outcomes, reason)
         return
     message = f"^all 8 runs were rejected, the last one: {reason}; {advice}"
     with pytest.raises(BlockError, match=message):
-        stop_if_all_rejected(PLAN, outcomes, sample)
+        stop_if_all_rejected(PLAN, outcomes, reason)
 
 
 def test_an_injector_that_reports_nothing_ends_the_block(tmp_path):

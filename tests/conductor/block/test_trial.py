@@ -11,7 +11,7 @@ from conductor.block.runs import BlockError
 from conductor.judge.series import Series
 from records.acceptance import AcceptanceLimits
 from records.treatment import Treatment, Writes
-from tests.conductor import planted
+from tests.conductor import made_series
 
 WRITES = Writes(injector="perftest", message_b=1)
 STEADY, STALLED = (100.0, 100.0, 100.0, 100.0), (100.0, 100.0, 0.0, 100.0)
@@ -29,7 +29,7 @@ class Rates:
         rows = next(self._next)
         if isinstance(rows, BlockError):
             raise rows
-        self.series[writes] = Series(writers=[planted.writer(planted.rows(*rows))])
+        self.series[writes] = Series(writers=[made_series.writer(made_series.rows(*rows))])
 
     measure_again = learn
 

@@ -55,7 +55,8 @@ def test_what_the_page_says_of_each_injector(
     names, suspendable, paced_by, writes_short, row_s, reports_arrivals
 ):
     """Held writers, pacing and reports in docs/injectors.md."""
-    for injector in map(injectors.INJECTORS.__getitem__, names.split()):
+    for name in names.split():
+        injector = injectors.INJECTORS[name]
         assert (injector.suspendable, injector.paced_by) == (suspendable, paced_by)
         assert (injector.writes_short, injector.row_s) == (writes_short, row_s)
         assert injector.reports_arrivals == reports_arrivals

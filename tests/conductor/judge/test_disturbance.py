@@ -6,7 +6,7 @@ from typing import Any
 import pytest
 
 from conductor.judge.series import Rails, Series
-from tests.conductor.planted import assert_named, device, node, reasons
+from tests.conductor.made_series import assert_named, device, node, reasons
 
 MB = 1_000_000
 

@@ -19,7 +19,7 @@ from records.acceptance import AcceptanceLimits
 from records.machine import devices
 from records.sample import DeviceBytes
 from tests.cases.fabrics import COUNTED
-from tests.conductor.planted import claim
+from tests.conductor.made_series import claim
 from tests.conductor.sysfs import big_host, set_driver, write
 
 HEADINGS = "Inter-| Receive | Transmit\n face |bytes packets errs"

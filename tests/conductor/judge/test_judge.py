@@ -3,7 +3,7 @@
 import pytest
 
 from conductor.judge.series import Series
-from tests.conductor.planted import assert_named, node, reasons
+from tests.conductor.made_series import assert_named, node, reasons
 
 
 @pytest.mark.parametrize(

@@ -13,7 +13,7 @@ from conductor.judge.rates import (
     window_figures,
 )
 from conductor.readings import CounterSample, RateRow
-from tests.conductor.planted import PERFTEST, SHORT, counted, rows, writer
+from tests.conductor.made_series import PERFTEST, SHORT, counted, rows, writer
 
 
 def within(reported, start_s, end_s, alone_b_s=100.0, samples=()):

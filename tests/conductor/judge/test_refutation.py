@@ -14,7 +14,7 @@ from conductor.judge.series_figures import Span, spans_in_window
 from conductor.readings import CounterSample, MeterRecord, Placement
 from records.acceptance import AcceptanceLimits
 from records.sample import MANY_TARGETS
-from tests.conductor.planted import (
+from tests.conductor.made_series import (
     MEMORY,
     WINDOW,
     assert_named,

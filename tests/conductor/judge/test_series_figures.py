@@ -23,7 +23,7 @@ from conductor.readings import (
     Placement,
 )
 from records.sample import MANY_TARGETS, DeviceBytes, NodeConditions, WriterRecord
-from tests.conductor.planted import MEMORY, claim, counted, device, node, rows, writer
+from tests.conductor.made_series import MEMORY, claim, counted, device, node, rows, writer
 
 WINDOW = (1.0, 3.0)
 

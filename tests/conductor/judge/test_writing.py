@@ -7,7 +7,7 @@ import pytest
 from conductor.judge.judge import judge
 from conductor.judge.series import Series
 from conductor.readings import RateRow
-from tests.conductor.planted import (
+from tests.conductor.made_series import (
     LIMITS,
     PERFTEST,
     SHORT,

@@ -93,15 +93,17 @@ def test_a_node_asks_ethtool_only_for_devices_that_have_counters(tmp_path, monke
     assert log.read_text().splitlines()[2:] == ["-S eth0"]
     assert counters["eth0:outbound_pci_stalled_wr_events"] == NodeCounter(4, "s")
     assert counters["context-switches"] == NodeCounter(777, "count")
-    # Of threads what they use from now on.
+    # Threads count from the first reading on.
     assert counters["kernel-threads-time"] == NodeCounter(0, "s")
 
 
 def test_a_node_without_ethtool_and_frequency_names_both(tmp_path, monkeypatch):
     monkeypatch.setenv("PATH", str(tmp_path))
     monkeypatch.setattr("shutil.which", lambda *_, **__: None)
-    some = {name: text for name, text in COUNTERS.items() if "cpufreq" not in name}
-    reader = NodeReader(write(tmp_path, {**some, "sys/class/net/eth0/device/vendor": "0x1af4"}))
+    without_frequency = {name: text for name, text in COUNTERS.items() if "cpufreq" not in name}
+    reader = NodeReader(
+        write(tmp_path, {**without_frequency, "sys/class/net/eth0/device/vendor": "0x1af4"})
+    )
     assert set(reader.absent_counters) == {"ethtool", "frequency"}
     assert "mlx5" in reader.absent_counters["ethtool"]
     assert "cpufreq" in reader.absent_counters["frequency"]
@@ -109,9 +111,10 @@ def test_a_node_without_ethtool_and_frequency_names_both(tmp_path, monkeypatch):
 
 def test_the_change_of_totals_and_the_state_of_gauges():
     before = {"a": NodeCounter(10, "s"), "reset": NodeCounter(9, "s")}
+    gauge = NodeCounter(3e9, "Hz", "gauge")
     before["f"] = NodeCounter(2e9, "Hz", "gauge")
     after = {"a": NodeCounter(15, "s"), "reset": NodeCounter(2, "s"), "new": NodeCounter(4, "s")}
-    after["f"] = gauge = NodeCounter(3e9, "Hz", "gauge")
+    after["f"] = gauge
     assert increase(before, after) == {"a": NodeCounter(5, "s"), "f": gauge}
 
 
@@ -127,7 +130,7 @@ def test_the_change_of_totals_and_the_state_of_gauges():
     ],
 )
 def test_interrupts_in_lines_that_cannot_be_read_are_unknown(tmp_path, table, counts):
-    """What is left of interrupt 91 is no count of each CPU."""
+    """The line of interrupt 91 lacks the count of a CPU."""
     device = "sys/class/infiniband/mlx5_0/device/msi_irqs"
     files = {f"{device}/90": "msix", f"{device}/91": "msix", "proc/interrupts": table}
     expected = {} if counts is None else {"mlx5_0:interrupts": counts}

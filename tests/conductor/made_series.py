@@ -31,8 +31,9 @@ def rows(*rates_b_s: float, start_s: float = 0.0) -> list[RateRow]:
 
 
 def counted(*rates_b_s: float, start_s: float = 0.0, every_s: float = 0.25) -> list[CounterSample]:
-    """Return the counter samples of a writer that holds each rate for a quarter of a second."""
-    samples, total = [CounterSample(start_s, 1e9)], 1e9
+    """Return the counter samples of a writer that holds each rate for `every_s`."""
+    total = 1e9
+    samples = [CounterSample(start_s, total)]
     for number, rate_b_s in enumerate(rates_b_s, 1):
         total += rate_b_s * every_s
         samples.append(CounterSample(start_s + number * every_s, total))
@@ -49,7 +50,7 @@ def writer(
     """A writer with these rows; `fields`: those of its plan."""
     fixed = {"index": 0, "origin": "n9", "target": "n1", "address": "10.0.0.9", "port": 20000}
     planned = Writer(**{**fixed, "message_b": 1, **fields})
-    seen = WriterSeries(
+    series = WriterSeries(
         number=0,
         injector=injector,
         writer=planned,
@@ -58,14 +59,14 @@ def writer(
         rows=reported,
         alone_b_s=100.0,
     )
-    return replace(seen, **changes)
+    return replace(series, **changes)
 
 
 def device(
     received_b: int | None = 0, sent_b: int | None = 0, name: str = "m0", over_s: float = 10.0
 ) -> DeviceSeries:
     """A device whose counters start at 1000 B and rise by so much."""
-    last = [None if gone_b is None else 1000 + gone_b for gone_b in (received_b, sent_b)]
+    last = [None if rise_b is None else 1000 + rise_b for rise_b in (received_b, sent_b)]
     samples = [DeviceSample(5.0, 1000, 1000), DeviceSample(5.0 + over_s, *last)]
     return DeviceSeries(name, f"rdma:{name}/1", samples)
 
