@@ -17,7 +17,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from dataclasses import replace
 from pathlib import Path
-from typing import NamedTuple
+from typing import Literal, NamedTuple
 
 import reframe as rfm
 import reframe.utility.osext as osext
@@ -58,14 +58,14 @@ class Figure(NamedTuple):
 
 
 def better_direction(
-    requested: str, lower: float | None, upper: float | None, unit: str
+    requested: Better | Literal[""], lower: float | None, upper: float | None, unit: str
 ) -> tuple[Better, str] | None:
     """Return whether lower or higher is better, and the source of this; None if there is none.
 
-    `lower` and `upper` are the bounds of ReFrame's reference. A single bound tells the direction.
+    `lower` and `upper` are the bounds of ReFrame's reference. A single bound shows the direction.
     """
     if requested:
-        return ("lower" if requested == "lower" else "higher"), "as requested"
+        return requested, "as requested"
     if lower is None and upper is not None:
         return "lower", "by the check's reference"
     if lower is not None and upper is None:
@@ -116,8 +116,8 @@ def check_provenance(cls: type) -> dict[str, str]:
 class OutputReader:
     """Reads the outputs of runs with the functions of their check.
 
-    It is made after all hooks before the run, and remembers the check as it is then. From then on,
-    ReFrame does not evaluate the check itself after the block.
+    It is made when all hooks before the run are done, and remembers the check as it is then.
+    ReFrame no longer evaluates the check itself after the block.
     """
 
     def __init__(self, check: rfm.RegressionTest, mixin: type) -> None:
@@ -135,7 +135,7 @@ class OutputReader:
             for hook in type(check).pipeline_hooks().get(stage, [])
             if not hasattr(mixin, hook.__name__)
         ]
-        self._remembered = dict(vars(check))
+        self._remembered_attributes = dict(vars(check))
         try:
             self.verification_notes()
         except FomError as error:
@@ -166,7 +166,7 @@ class OutputReader:
         # Relative paths, since some checks join them to the stage folder.
         outputs = (os.path.relpath(path.resolve(), stage) for path in (out, err))
         vars(check).clear()
-        vars(check).update(self._remembered)
+        vars(check).update(self._remembered_attributes)
         check.perf_variables = dict(check.perf_variables)
         try:
             with osext.change_dir(stage), internals.outputs_of_job(job, *outputs):
@@ -265,16 +265,18 @@ def move_unread_samples(reader: OutputReader, run_dir: Path, case: str, logs: Pa
 
     Samples that an earlier call moved before it was killed are not moved again.
     """
-    unread = logs / UNREAD_FILE
-    if not unread.exists():
+    unread_file = logs / UNREAD_FILE
+    if not unread_file.exists():
         return
-    complete_lines, _, _ = unread.read_text().rpartition("\n")  # a crash leaves a part of a line
+    complete_lines, _, _ = unread_file.read_text().rpartition(
+        "\n"
+    )  # a crash leaves a part of a line
     store = Store(run_dir, case)
-    moved = store.keys()
+    moved_keys = store.keys()
     read_samples = []
     for line in complete_lines.splitlines():
         sample = _SAMPLE.validate_python(upgraded(json.loads(line)))
-        if sample.key in moved:
+        if sample.key in moved_keys:
             continue
         stem = log_stem(sample.pair, sample.arm, sample.attempt)
         out, err = logs / f"{stem}.out", logs / f"{stem}.err"
@@ -287,4 +289,4 @@ def move_unread_samples(reader: OutputReader, run_dir: Path, case: str, logs: Pa
             notes = [*sample.notes, figure.note]
             sample = replace(sample, fom_unit=figure.unit, fom_better=figure.better, notes=notes)
         store.append(sample, outputs=filter(Path.exists, outputs))
-    unread.unlink()
+    unread_file.unlink()

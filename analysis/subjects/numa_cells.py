@@ -1,4 +1,4 @@
-"""RDMA and NUMA: what share of their rate communications keep next to workers, and the reverse.
+"""RDMA and NUMA: how much of its rate each side keeps: communications, and workers.
 
 Communications are what writers do: writes, or reads. Workers are the application, which loads
 memory. A cell is a combination of four levels:

@@ -23,7 +23,7 @@ from conductor.block.demands import Demands, is_control
 from conductor.block.hub import Hub, WriterState
 from conductor.block.observer import Observer, usual_hz
 from conductor.block.readers import Readers, ToolError
-from conductor.block.schedule import NotReadyError, ScheduleControl
+from conductor.block.schedule import NotReadyError, ShortWriteSchedule
 from conductor.block.writers import Writers
 from conductor.judge import series
 from conductor.judge.judge import judge
@@ -89,7 +89,7 @@ class BlockRunner:
         self.assignment = Assignment(plan, allocation)
         self.writers = Writers(plan, self.assignment, hub)
         self.schedules = {
-            writes: ScheduleControl(plan, writes, self.assignment, hub)
+            writes: ShortWriteSchedule(plan, writes, self.assignment, hub)
             for treatment in plan.treatments
             if (writes := treatment.writes) and writes.has_timetable and writes.scheduled != 0
         }

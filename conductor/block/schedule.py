@@ -91,7 +91,7 @@ def passive_sides_needed(setup_s: float, timetable: StaggeredWrites) -> int:
     return min(max(needed, _LEAST_PASSIVE_SIDES), MOST_PASSIVE_SIDES)
 
 
-class ScheduleControl:
+class ShortWriteSchedule:
     """Carries out timetables of short writes of one kind, one timetable at a time."""
 
     def __init__(self, plan: BlockPlan, writes: Writes, assignment: Assignment, hub: Hub) -> None:
@@ -108,8 +108,9 @@ class ScheduleControl:
         # Rehearsals measure the next four, which are then the same in every run of the block.
         #: Messages of a write.
         self.messages = self._short.messages or max(_FIRST_WRITE_B // writes.message_b, 1)
-        #: Length and set-up time of a write, seconds.
+        #: Length of a write, seconds.
         self.length_s = self._short.length_s
+        #: Set-up time of a write, seconds.
         self.setup_s = _ASSUMED_SETUP_S
         #: Rate of one writer while all writers write and no application runs, bytes per second.
         self._writer_alone_b_s = 0.0

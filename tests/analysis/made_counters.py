@@ -2,7 +2,7 @@
 
 Every run of `samples` with a tool gets `RANKS` ranks of the events of `perf_stat:memory` on a
 Cascade Lake. Under `on`, cycles grow with the run's time, `stall_share` of the extra cycles are
-stalls on memory, and misses grow to 1.1 times, of rank `worst` to twice that.
+stalls on memory, and misses grow to 1.1 times, those of rank `worst` to 2.2 times.
 """
 
 import json
@@ -49,8 +49,9 @@ RATES = {
     "mem_load_retired.l3_miss": 5e6,
 }
 STALLS = "cycle_activity.stalls_l3_miss"
-#: The same for the presets of figure 4 that a Haswell has; PAPI does not count the others there.
 FIGURE_4 = "papi:figure4"
+OPENSPEEDSHOP = "openspeedshop:figure4"
+#: The same for the presets of figure 4 that a Haswell has; PAPI does not count the others there.
 PRESETS = {
     "PAPI_TOT_CYC": 2.5e9,
     "PAPI_STL_ICY": 0.4e9,
@@ -58,17 +59,17 @@ PRESETS = {
     "PAPI_L2_TCM": 2e7,
     "PAPI_L3_TCM": 5e6,
 }
-#: The same for Open|SpeedShop, which has a clock instead of cycles.
-OPENSPEEDSHOP = "openspeedshop:figure4"
+#: Tool -> its events. Open|SpeedShop has a clock instead of cycles.
 _EVENTS = {
     FIGURE_4: PRESETS,
     OPENSPEEDSHOP: {event: rate for event, rate in PRESETS.items() if event != "PAPI_TOT_CYC"},
 }
-_NOT_THERE = ("PAPI_L2_TCH", "PAPI_L3_TCH")
+#: Presets that a Haswell does not have.
+_UNSUPPORTED_EVENTS = ("PAPI_L2_TCH", "PAPI_L3_TCH")
 
 
 def read_counters(run: Path, samples: pl.DataFrame) -> pl.DataFrame:
-    """The counts of a run folder, with their `judged` samples."""
+    """The counts of a run folder, with its judged samples."""
     return counters_of(read_counts(run), samples)
 
 
@@ -90,8 +91,8 @@ def counts(
     """Lines of `counters/CASE.jsonl` of one run."""
     rates = _EVENTS.get(tool, RATES)
     rng = np.random.default_rng([seed, sum(map(ord, sample.key))])
-    on = sample.arm.startswith("on")
-    extra_s = max(sample.fom - base_s, 0.0) if on else 0.0
+    has_writers = sample.arm.startswith("on")
+    extra_s = max(sample.fom - base_s, 0.0) if has_writers else 0.0
     for rank in range(RANKS):
         for event, rate in rates.items():
             value = rate * base_s
@@ -99,13 +100,14 @@ def counts(
                 value += rate * extra_s
             elif event in (STALLS, "PAPI_STL_ICY"):
                 value += RATES["cycles"] * extra_s * stall_share
-            elif event != "instructions" and on:
+            elif event != "instructions" and has_writers:
                 value *= 1.1 * (2.0 if rank == worst else 1.0)
             drawn = float(value * np.exp(rng.normal(0, noise)))
             yield counter_row(sample.key, event, drawn, tool=tool, rank=rank)
-        for event in _NOT_THERE if tool in _EVENTS else ():
-            more = {"tool": tool, "rank": rank, "state": "not supported", "running_share": None}
-            yield counter_row(sample.key, event, None, **more)
+        if tool in _EVENTS:
+            for event in _UNSUPPORTED_EVENTS:
+                more = {"tool": tool, "rank": rank, "state": "not supported", "running_share": None}
+                yield counter_row(sample.key, event, None, **more)
 
 
 def counter_row(key: str, event: str, value: float | None, **more: object) -> dict[str, object]:

@@ -58,15 +58,18 @@ class Case:
     base: float
     #: Treatment -> true time / time of `off`; `off` itself need not be named.
     effects: dict[str, float]
-    #: Standard deviations of the logarithms: of one run, of a pair, of a block's slowdown.
+    #: Standard deviation of the logarithm of one run.
     noise: float = 0.01
+    #: That of a pair.
     pair_noise: float = 0.03
+    #: That of a block's slowdown.
     block_noise: float = 0.0
     transport: str = "shared memory"
     origin: str = HOST
     notes: list[str] = field(default_factory=list)
-    #: Treatment -> its levels, and its baseline where that is not `off`.
+    #: Treatment -> its levels.
     factors: Mapping[str, Mapping[str, Level]] = field(default_factory=dict)
+    #: Treatment -> its baseline if that is not `off`.
     baselines: Mapping[str, str] = field(default_factory=dict)
 
 
@@ -146,12 +149,12 @@ def remedies(
 
 
 def samples(case: Case, *, blocks: int = 1, pairs: int = 10, seed: int = 1) -> list[Sample]:
-    """The samples of `case`: a warm-up a block, then its pairs in random order; all are kept."""
+    """The samples of `case`: a warm-up a block, then pairs in random order; all are accepted."""
     rng = np.random.default_rng(seed)
     drawn: list[Sample] = []
     clock_s = _started_s(case.name)
     for block in range(blocks):
-        shift = np.exp(rng.normal(0, case.block_noise))
+        block_factor = np.exp(rng.normal(0, case.block_noise))
         runs = [(-1, 0, "off")]
         for pair in range(pairs):
             order = rng.permutation(list({"off": 1.0, **case.effects}))
@@ -159,15 +162,15 @@ def samples(case: Case, *, blocks: int = 1, pairs: int = 10, seed: int = 1) -> l
         pair_factor = np.exp(rng.normal(0, case.pair_noise, pairs + 1))
         for pair, position, arm in runs:
             role = arm_of(arm).role
-            slow = case.effects.get(arm, 1.0) * (shift if role == "effect" else 1.0)
-            slow *= float(pair_factor[pair] * np.exp(rng.normal(0, case.noise)))
-            slow *= 1 + 1e-12 * len(drawn)  # no two runs agree to all digits
+            time_factor = case.effects.get(arm, 1.0) * (block_factor if role == "effect" else 1.0)
+            time_factor *= float(pair_factor[pair] * np.exp(rng.normal(0, case.noise)))
+            time_factor *= 1 + 1e-12 * len(drawn)  # no two runs agree to all digits
             if pair < 0:
-                slow *= 1.2
-            fom = case.base / slow if case.better == "higher" else case.base * slow
+                time_factor *= 1.2
+            fom = case.base / time_factor if case.better == "higher" else case.base * time_factor
             # What a workload times lies within its run.
             timed = case.unit == "s" and _workload(case) in _UNITS
-            elapsed_s = 1.1 * fom if timed else 6.0 * slow
+            elapsed_s = 1.1 * fom if timed else 6.0 * time_factor
             writers = _writers(case, arm, elapsed_s, rng)
             drawn.append(
                 sample(
@@ -219,18 +222,17 @@ def _extra(workload: str, fom: float) -> dict[str, float]:
 
 def _timetable(arm: str) -> TimetableRecord | None:
     """Return the timetable of one writer that kept to it; None for arms without a timetable."""
-    scheduled = arm_of(arm).scheduled
-    return (
-        TimetableRecord(writers=1, length_s=1.0, tolerance_s=0.2, allowed_share=0.1)
-        if scheduled
-        else None
-    )
+    if not arm_of(arm).scheduled:
+        return None
+    return TimetableRecord(writers=1, length_s=1.0, tolerance_s=0.2, allowed_share=0.1)
 
 
 def _started_s(case: str) -> float:
     """Return the start of a case. Cases do not overlap, and those of STREAM come last."""
     turn = 0 if case == STREAM.name else zlib.crc32(case.encode()) % 1000 + 1
-    return STARTED_S + (turn + 1001 * case.startswith(STREAM.name)) * 1e4
+    if case.startswith(STREAM.name):
+        turn += 1001
+    return STARTED_S + turn * 1e4
 
 
 def _writers(

@@ -11,7 +11,7 @@ from conductor.block.allocation import Allocation
 from conductor.block.assignment import Assignment
 from conductor.block.schedule import (
     NotReadyError,
-    ScheduleControl,
+    ShortWriteSchedule,
     messages_per_write,
     passive_sides_needed,
 )
@@ -77,20 +77,20 @@ class Hub:
         assert len(sides) == len(self.listening)
 
 
-def control(hub, **short):
+def made_schedule(hub, **short):
     """Two writers at a time, of 0.1 s and messages of 1 kB."""
     short = {"length_s": 0.1, "tolerance_s": 0.01, "allowed_share": 0.02, **short}
     plan = replace(PLAN, n_origins=2, short=ShortWrites(**short))
     nodes = Allocation(["n1", "n2", "n3"], ["o1", "o2"])
     writes = Writes(injector="ucx", message_b=1000, scheduled=2, options=OPTIONS)
-    return ScheduleControl(plan, writes, Assignment(plan, nodes), hub)
+    return ShortWriteSchedule(plan, writes, Assignment(plan, nodes), hub)
 
 
 def test_writes_are_found_sized_handed_out_and_judged_by_the_clocks_of_their_origins(tmp_path):
     hub = Hub()
 
     async def one_run():
-        schedule = control(hub)
+        schedule = made_schedule(hub)
         await schedule.rehearse(1)
         begun = await schedule.begin(0.5, "0/on", 2)
         steady_s = begun.zero_s + begun.timetable.steady_from_s
@@ -121,7 +121,7 @@ def test_a_counted_write_lasts_as_long_as_its_messages_take_at_the_measured_rate
     """By hand: 150 messages of 1 kB at 1 MB/s take 0.15 s, where 0.1 s was planned."""
 
     async def one_run():
-        schedule = control(Hub(), messages=150)
+        schedule = made_schedule(Hub(), messages=150)
         await schedule.rehearse(1)
         begun = await schedule.begin(0.5, "0/on", 2)
         steady_s = begun.zero_s + begun.timetable.steady_from_s
@@ -141,22 +141,22 @@ def test_a_counted_write_lasts_as_long_as_its_messages_take_at_the_measured_rate
 def test_writes_that_cannot_be_made_end_the_rehearsal():
     hub = Hub(writes=False)
     with pytest.raises(NotReadyError, match=r"^no write was done: \d+ times: nobody there$"):
-        asyncio.run(control(hub).rehearse(1))
+        asyncio.run(made_schedule(hub).rehearse(1))
     assert hub.stops == 1
     hub = Hub(fault="target side ended: no port")
     with pytest.raises(NotReadyError, match=r"^n1: target side ended: no port$"):
-        asyncio.run(control(hub).rehearse(1))
+        asyncio.run(made_schedule(hub).rehearse(1))
     assert hub.stops == 1
 
 
 def test_a_rehearsal_in_which_no_write_was_begun_is_repeated():
     """A host that stands still for a tenth of a second may miss all of a rehearsal."""
-    schedule = control(hub := Hub(late=1))
+    schedule = made_schedule(hub := Hub(late=1))
     asyncio.run(schedule.rehearse(1))
     assert schedule.alone_b_s == pytest.approx(2 * RATE_B_S)
     assert hub.stops == 3
     with pytest.raises(NotReadyError, match=r"^no write was begun in time in 4 rehearsals$"):
-        asyncio.run(control(Hub(late=4)).rehearse(1))
+        asyncio.run(made_schedule(Hub(late=4)).rehearse(1))
 
 
 def test_messages_that_last_as_long_as_asked():

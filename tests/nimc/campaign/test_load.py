@@ -24,8 +24,8 @@ def test_defaults_are_the_documented_ones(tmp_path):
 
 
 def test_quantities_become_si(tmp_path):
-    workload = SMALL.replace("check: stream", "{check: lammps, case: melt, expect: 2min}")
-    campaign = load(tmp_path, f"{workload}run_timeout: 1.5h\npairs: {{floor: 6, precision: 2%}}\n")
+    text = SMALL.replace("check: stream", "{check: lammps, case: melt, expect: 2min}")
+    campaign = load(tmp_path, f"{text}run_timeout: 1.5h\npairs: {{floor: 6, precision: 2%}}\n")
     assert (campaign.workloads[0].expect, campaign.run_timeout) == (120.0, 5400.0)
     assert campaign.pairs.precision == 0.02
 
@@ -108,7 +108,7 @@ def test_all_faults_are_reported_at_once(tmp_path):
 
 
 def test_many_faults_are_cut_short(tmp_path):
-    """After ten, the number of the others."""
+    """After ten of them, a line says how many more there are."""
     lines = faults(tmp_path, SMALL + "".join(f"x{number}: 1\n" for number in range(30)))
     assert len(lines) == 11
     assert_message(lines[-1], "c.yaml", "20")

@@ -78,20 +78,24 @@ def passed_b(sample: dict) -> dict[str, int]:
     return totals_b
 
 
-def check(by_treatment: dict[str, dict], expected: dict[str, str], fabric: Fabric) -> None:
+def assert_rails(by_treatment: dict[str, dict], expected: dict[str, str], fabric: Fabric) -> None:
     for name, rails in expected.items():
         if fabric == "veth" and name.endswith("=local"):
             assert name not in by_treatment
             continue
         sample = by_treatment[name]
-        seen = passed_b(sample)
-        print(name, sample["outcome"], seen)
+        bytes_by_device = passed_b(sample)
+        print(name, sample["outcome"], bytes_by_device)
         # On a busy host an emulated writer may report nothing for seconds, which rejects its run.
-        assert sample["outcome"] in ("accepted", "rejected"), (name, sample["reason"], seen)
+        assert sample["outcome"] in ("accepted", "rejected"), (
+            name,
+            sample["reason"],
+            bytes_by_device,
+        )
         assert "the policy names" not in (sample["reason"] or ""), sample["reason"]
-        all_b = sum(seen.values())
-        passed = {device for device, b in seen.items() if b > 0.02 * all_b}
-        assert {device[-1] for device in passed} == set(rails), (name, seen)
+        all_b = sum(bytes_by_device.values())
+        passed = {device for device, b in bytes_by_device.items() if b > 0.02 * all_b}
+        assert {device[-1] for device in passed} == set(rails), (name, bytes_by_device)
 
 
 @pytest.mark.minicluster
@@ -120,9 +124,9 @@ def test_each_policy_s_bytes_pass_the_devices_it_names_and_no_other(
         text = "\n".join([*chosen, f"exec '{exchange}' \"$@\""])
         checks["rail_misled"] = {"exchange": script(tmp_path / "misled", text)}
     by_check = samples(cluster, tmp_path, checks)
-    check(by_check["rail_writers"], WRITERS, fabric)
+    assert_rails(by_check["rail_writers"], WRITERS, fabric)
     messages = by_check["rail_messages"]
-    check(messages, MESSAGES, fabric)
+    assert_rails(messages, MESSAGES, fabric)
     assert all(sum(passed_b(sample).values()) > MESSAGES_B for sample in messages.values())
     if fabric == "veth":
         misled = by_check["rail_misled"]

@@ -1,4 +1,4 @@
-"""What cannot be measured is refused by name, and what the mixin takes from a check."""
+"""Checks that cannot be measured are refused by name. Others lose to the mixin what it needs."""
 
 import importlib.util
 import json
@@ -54,7 +54,7 @@ def test_what_is_taken_from_a_check_and_what_no_mixin_can_help(reframe):
     check.start_conductor()
     plan = json.loads(Path(check.stagedir, "plan.json").read_text())
     assert (plan["limits"]["run_timeout_s"], check.time_limit) == (180, None)
-    assert {one["start"]["ranks_per_node"] for one in plan["treatments"]} == {3}
+    assert {treatment["start"]["ranks_per_node"] for treatment in plan["treatments"]} == {3}
     with pytest.raises(ReframeError, match="runs nothing"):
         compiles_only()
 
