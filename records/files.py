@@ -67,6 +67,23 @@ def make_folder(folder: Path) -> None:
     os.close(_open_folder(folder))
 
 
+def refresh(folder: Path) -> None:
+    """Let this host see what other hosts have put into a folder and its parents.
+
+    A client of NFS remembers which names a folder lacked, by default for up to a minute. If the
+    folder is opened, it asks the server (nfs(5): lookupcache, close-to-open consistency).
+    """
+    for parent in (*reversed(folder.parents), folder):
+        with suppress(OSError):  # a parent may be unreadable
+            os.close(os.open(parent, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC))
+
+
+def read_written(path: Path) -> bytes:
+    """Content of a file that another host may have just written. Raises OSError."""
+    refresh(path.parent)
+    return path.read_bytes()
+
+
 def replace_text(path: Path, text: str, mode: int | None = None) -> None:
     """Write `text` as `replace_bytes` writes bytes."""
     replace_bytes(path, text.encode(), mode)

@@ -13,6 +13,7 @@ import re
 import secrets
 import shlex
 from collections.abc import Mapping
+from contextlib import suppress
 from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -34,7 +35,7 @@ from records.arms import ARMS, BASELINE, standard_arms
 from records.block_plan import SKIPPED_FILE, BlockPlan
 from records.checkout import python_main
 from records.errors import InputError
-from records.files import replace_text
+from records.files import read_written, refresh, replace_text
 from records.machine import program
 from records.machine.site import load as load_machine
 from records.notes import Note
@@ -404,8 +405,9 @@ class NimcMixin(LayoutMixin):
                 self.output_reader, self.run_dir, self.case, self.block_logs
             )
             return True
-        path = self.block_logs / "block.json"
-        block = json.loads(path.read_text()) if path.is_file() else None
+        block = None
+        with suppress(FileNotFoundError):
+            block = json.loads(read_written(self.block_logs / "block.json"))
         slurm_state = None if self.job.scheduler.registered_name == "local" else self.job.state
         outcome = parse.job_outcome(slurm_state, self.job.exitcode, block)
         job = {
@@ -460,6 +462,7 @@ class NimcMixin(LayoutMixin):
         from analysis.samples.columns import read_samples
 
         path = self.run_dir / "samples" / f"{self.case or self.name}.jsonl"
+        refresh(path.parent)
         return read_samples([path]).frame.filter(block=self.block)
 
 

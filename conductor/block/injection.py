@@ -52,7 +52,8 @@ _LAST_RATE_ROWS_TIMEOUT_S = 10.0
 _REACHED_SHARE = 0.9
 #: Rows are dropped if they ended this long before the end of the last reading, seconds.
 _OLD_ROWS_S = 5.0
-#: File in the logs whose existence is the request to stop.
+#: File in the logs whose existence is the request to stop. It is looked for in a listing, for which
+#: a client of NFS asks the server.
 STOP_FILE = "stop"
 #: Files in the logs that have the command's outputs if there are no `streams`.
 OUTPUT_FILE, ERROR_FILE = "command.out", "command.err"
@@ -169,7 +170,7 @@ class Command:
     async def wait(self) -> None:
         """Wait for the end of the command; a request to stop interrupts it."""
         while self.is_running:
-            if (self._logs / STOP_FILE).exists():
+            if STOP_FILE in os.listdir(self._logs):
                 self.interrupt()
             await asyncio.sleep(_POLL_S)
 
@@ -332,7 +333,7 @@ class InjectionConductor:
             return "command"
         if clock.now_s() >= stop_s:
             return "time"
-        if (self._logs / STOP_FILE).exists():
+        if STOP_FILE in os.listdir(self._logs):
             if not self.command.is_running:
                 return "stop"
             self.command.interrupt()

@@ -15,6 +15,7 @@ from reframe.core.exceptions import SanityError
 
 from nimc.cluster.ended_job import ended_job_reason
 from records.checkout import python_main
+from records.files import refresh
 from records.machine.site import Origins
 from records.slurm import options
 from reframe_tests.submission import submit_as_written
@@ -54,6 +55,7 @@ class Injection(rfm.RunOnlyRegressionTest):
     @sanity_function
     def conductor_ended(self) -> bool:
         """Check that the conductor has ended; else say why the job ended."""
+        refresh(Path(self.end_file).parent)
         if not Path(self.end_file).exists():
             raise SanityError(ended_job_reason(self))
         return True

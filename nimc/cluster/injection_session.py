@@ -29,7 +29,7 @@ from records.acceptance import DISTURBANCE_LIMITS
 from records.block_plan import BlockPlan, OriginPolicy
 from records.checkout import python_main
 from records.errors import InputError, MachineError
-from records.files import make_named_folder
+from records.files import make_named_folder, read_written
 from records.injected import EndedBy, InjectionHead
 from records.interrupts import Interrupts, Stopped
 from records.last_words import cause_or_gist
@@ -325,7 +325,7 @@ class Progress:
 
     def _read_head(self) -> None:
         with suppress(OSError, ValueError):
-            self.head = _HEAD.validate_json((self.logs / injected.HEAD_FILE).read_bytes())
+            self.head = _HEAD.validate_json(read_written(self.logs / injected.HEAD_FILE))
 
     def _show(self, name: str, stream: TextIO) -> None:
         """Show what is new in an output file. A command with a terminal has no such file."""

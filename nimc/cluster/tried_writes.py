@@ -16,6 +16,7 @@ from nimc.cluster.node_look import NodeReport
 from nimc.readiness.finding import HostFinding, fault_finding
 from records.block_plan import BlockPlan
 from records.errors import InputError
+from records.files import read_written, refresh
 from records.machine import devices
 from records.machine.site import Machine
 from records.notes import Note
@@ -84,6 +85,7 @@ def _treatments(name: str, direction: str, machine: Machine) -> list[Treatment]:
 def read_trials(folder: Path) -> list[Trial]:
     """Return the outcomes in a job's folder; none if no outcome was saved."""
     try:
+        refresh(logs_of(folder))
         return [*block_trial.read(logs_of(folder))]
     except (OSError, ValueError):
         return []
@@ -91,6 +93,7 @@ def read_trials(folder: Path) -> list[Trial]:
 
 def progress_lines(plan: BlockPlan, folder: Path) -> list[str]:
     """Return a line for each treatment of a plan that was tried or is being tried."""
+    refresh(folder)
     if not logs_of(folder).exists():
         return []
     names = [treatment.name for treatment, _ in block_trial.treatments_tried(plan)]
@@ -107,7 +110,7 @@ def why_untried(folder: Path, state: str = "") -> str | None:
     `state` is Slurm's state of the job.
     """
     try:
-        block = json.loads((logs_of(folder) / "block.json").read_bytes())
+        block = json.loads(read_written(logs_of(folder) / "block.json"))
         return None if block["state"] == "done" else str(block["reason"])
     except (OSError, ValueError, LookupError):
         job_end = f"; the job ended as {state}" if state else ""

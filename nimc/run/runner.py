@@ -45,6 +45,7 @@ from records.calls import load_call
 from records.campaign import Campaign, Entry, Pairs
 from records.chain import walk_run
 from records.errors import InputError, MachineError
+from records.files import read_written
 from records.interrupts import Interrupts, Stopped
 from records.notes import Note
 from records.run import PlainName
@@ -215,7 +216,7 @@ def is_read(logs: Path) -> bool:
 
 def _read_record(path: Path) -> dict[str, Any]:
     with suppress(OSError, ValueError, RecursionError):
-        record = json.loads(path.read_text(encoding="utf-8"))
+        record = json.loads(read_written(path))
         if isinstance(record, dict):
             return record
     return {}
@@ -530,9 +531,9 @@ class CampaignRunner:
                 counter.wait(pending.line if pending else "", now_s)
             self.display.show(block_name, counter, now_s)
             if self.slurm:
+                measured, figures_read = is_done(logs), is_read(logs)
                 # The conductor writes agents.log first.
                 begun = (logs / "agents.log").exists()
-                measured, figures_read = is_done(logs), is_read(logs)
                 self.slurm.check(
                     now_s,
                     begun=begun,

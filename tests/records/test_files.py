@@ -22,6 +22,7 @@ from records.files import (
     make_named_folder,
     private_lock,
     read_regular,
+    read_written,
     reason_to_distrust,
     replace_bytes,
     replace_text,
@@ -77,6 +78,37 @@ def test_a_file_is_new_or_replaced_as_a_whole(tmp_path: Path) -> None:
             before.write("of a writer that had opened the old one")
         assert path.read_text() == text
     assert [path.name for path in tmp_path.iterdir()] == ["file"]
+
+
+def test_a_file_of_another_host_is_seen_although_nfs_knows_that_it_was_missing(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A client of NFS takes a name for missing until its folder is opened (nfs(5): lookupcache)."""
+    opened: list[str] = []
+    written = tmp_path / "run/logs/block.json"
+    written.parent.mkdir(parents=True)
+    written.write_text("{}")
+    real_open, real_read = os.open, Path.read_bytes
+
+    def open_folder(path: str | Path, flags: int, *mode: int) -> int:
+        opened.append(str(path))
+        return real_open(path, flags, *mode)
+
+    def read(path: Path) -> bytes:
+        if str(path.parent) not in opened:
+            raise FileNotFoundError(path)
+        return real_read(path)
+
+    monkeypatch.setattr(os, "open", open_folder)
+    monkeypatch.setattr(Path, "read_bytes", read)
+    with pytest.raises(FileNotFoundError):
+        written.read_bytes()
+    assert read_written(written) == b"{}"
+    # A folder may be new as well, so its parents are opened before it.
+    assert opened[0] == "/"
+    assert opened[-2:] == [str(tmp_path / "run"), str(written.parent)]
+    with pytest.raises(FileNotFoundError):
+        read_written(tmp_path / "none/block.json")
 
 
 def test_permissions(tmp_path: Path) -> None:
