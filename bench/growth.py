@@ -16,7 +16,7 @@ from shutil import disk_usage
 
 from analysis.history.alarms import survey
 from analysis.history.nights import nights_of, read_results
-from analysis.pages.write import gather, write_pages
+from analysis.pages.write import machine_histories, write_pages
 from bench import (
     BenchRow,
     chain,
@@ -85,7 +85,7 @@ def _pages(size: int, folder: Path) -> Callable[[], object]:
     write_nights(folder, made_table(), [1.0] * size)
 
     def make_pages() -> object:
-        histories, _ = gather([folder], folder / "pages")
+        histories, _ = machine_histories([folder], folder / "pages")
         return write_pages(folder / "pages", histories, {})
 
     return make_pages

@@ -27,7 +27,9 @@ _PAGE, _DOCUMENT = "index.html", "index.json"
 FILES = (_PAGE, _DOCUMENT)
 
 
-def gather(folders: Sequence[Path], output: Path) -> tuple[list[MachineHistory], list[str]]:
+def machine_histories(
+    folders: Sequence[Path], output: Path
+) -> tuple[list[MachineHistory], list[str]]:
     """The history of each machine in order of names, and a line for each table left out.
 
     `folders` are results folders. Reports are linked by paths relative to the pages in `output`.

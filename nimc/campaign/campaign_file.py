@@ -22,6 +22,7 @@ from records.errors import InputError, MachineError, shown_value, suggestion
 from records.machine.site import Machine
 from records.sample import Level
 from records.text import one_line
+from records.units import plural
 from records.yaml_file import Keys, YamlDocument, containing_model, field_at
 from reframe_tests.crossing import ARM, FULL, RATE
 from reframe_tests.planning import level_faults
@@ -124,7 +125,7 @@ def refuse(document: YamlDocument, faults: Iterable[FieldFault]) -> None:
         ]
     unlisted = len(lines) - _MOST_FAULTS
     if unlisted > 0:
-        lines = [*lines[:_MOST_FAULTS], f"{document.path}: {unlisted} more errors"]
+        lines = [*lines[:_MOST_FAULTS], f"{document.path}: {plural(unlisted, 'more error')}"]
     if lines:
         raise InputError(*lines)
 
@@ -193,21 +194,21 @@ class _EntryRequest:
 
 
 def _field_faults(
-    entries: Sequence[_EntryRequest], checks: Collection[str]
+    requests: Sequence[_EntryRequest], checks: Collection[str]
 ) -> Iterator[FieldFault]:
     """Unknown injectors and checks, settings that a check does not have, and wrong levels."""
-    injector_name = entries[0].campaign.injector.name
-    writers = {name: injector for name, injector in INJECTORS.items() if injector.writes}
-    allowed = ["auto", *sorted(writers)]
+    injector_name = requests[0].campaign.injector.name
+    injectors = {name: injector for name, injector in INJECTORS.items() if injector.writes}
+    allowed = ["auto", *sorted(injectors)]
     if injector_name not in allowed:
         name_by_program = {
-            injector.program: name for name, injector in writers.items() if injector.program
+            injector.program: name for name, injector in injectors.items() if injector.program
         }
         meant = name_by_program.get(injector_name)
         hint = f", did you mean '{meant}'?" if meant else suggestion(injector_name, allowed)
         message = f"{shown_value(injector_name)} found{hint}; allowed: {' '.join(allowed)}"
         yield FieldFault(("injector", "name"), message)
-    for request in entries:
+    for request in requests:
         if request.entry.check not in checks:
             message = unknown_message("workload", request.entry.check, checks)
             yield FieldFault(request.key_location("check"), message)
@@ -290,12 +291,12 @@ def _value_faults(request: _EntryRequest) -> Iterator[FieldFault]:
         yield FieldFault(location, message, None if index is None else (*location, index))
 
 
-def _cell_faults(entries: Sequence[_EntryRequest]) -> Iterator[FieldFault]:
+def _cell_faults(requests: Sequence[_EntryRequest]) -> Iterator[FieldFault]:
     """Cells with factors, levels or arms that the campaign does not have."""
-    campaign = entries[0].campaign
+    campaign = requests[0].campaign
     arms: list[Level] = list(campaign.arms or ARMS)
     all_levels: dict[str, list[Level]] = {ARM: arms}
-    for request in entries:
+    for request in requests:
         for name, levels in request.factors.items():
             all_levels[name] = [*all_levels.get(name, []), *levels]
         yield from _cell_faults_in(request.location, request.entry, {ARM: arms, **request.factors})
@@ -318,15 +319,16 @@ def _cell_faults_in(
                     )
 
 
-def _case_faults(entries: Sequence[_EntryRequest]) -> Iterator[FieldFault]:
+def _case_faults(requests: Sequence[_EntryRequest]) -> Iterator[FieldFault]:
     """Duplicate or too long names of cases, and entries without cases."""
     names = set[str]()
-    for request in entries:
+    for request in requests:
         if not request.cases:
             yield FieldFault(
                 request.location, "exclude and only leave no case; allowed: at least one"
             )
-        for name in (case.name for case in request.cases):
+        for case in request.cases:
+            name = case.name
             if name in names:
                 message = f"duplicate case name '{name}'; allowed: another name"
                 yield FieldFault(request.key_location("case"), message, request.location)
@@ -338,12 +340,12 @@ def _case_faults(entries: Sequence[_EntryRequest]) -> Iterator[FieldFault]:
             names.add(name)
 
 
-def _length_faults(entries: Sequence[_EntryRequest], machine: Machine) -> Iterator[FieldFault]:
+def _length_faults(requests: Sequence[_EntryRequest], machine: Machine) -> Iterator[FieldFault]:
     """Runs that are too short for the rows of their writers."""
-    campaign = entries[0].campaign
+    campaign = requests[0].campaign
     least_s = cases.shortest_run_s(campaign, machine)
     rows = f"{LEAST_ROWS} rows of {cases.slowest_injector(campaign, machine)}"
-    for request in entries:
+    for request in requests:
         entry = request.entry
         if entry.expect < least_s and not request.check.lengthened_by:
             message = (
@@ -359,12 +361,12 @@ _FILE_AND_CLASS = re.compile(r"[^\x00-\x1f]+\.py:[A-Za-z_]\w*", re.ASCII)
 
 
 def load_third_party_checks(
-    document: YamlDocument, ours: Collection[str], config: Path, system: str
+    document: YamlDocument, taken_names: Collection[str], config: Path, system: str
 ) -> dict[str, CheckDescription]:
-    """Return the third-party checks that a campaign file names: name of the class -> its variables.
+    """Return the third-party checks that a campaign file names: class -> description.
 
     ReFrame describes each. In `document` the name of the class replaces `PATH.py:Class`. Raises
-    InputError with a line for each check that cannot be used. `ours` are names that are taken.
+    InputError with a line for each check that cannot be used, such as one of the `taken_names`.
     """
     third_party_checks: dict[str, CheckDescription] = {}
     files: dict[str, str] = {}
@@ -372,7 +374,7 @@ def load_third_party_checks(
     for index, file_and_class in third_party_check_names(document):
         path, name = file_and_class.rsplit(":", 1)
         try:
-            if name in ours or files.get(name, path) != path:
+            if name in taken_names or files.get(name, path) != path:
                 raise InputError("another check has the same name; allowed: a subclass, renamed")
             if name not in third_party_checks:
                 third_party_checks[name] = third_party_check(

@@ -23,7 +23,7 @@ from analysis.history.alarms import (
 )
 from analysis.history.nights import nights_of, read_results, rows_of_machine
 from analysis.pages.render import PageNight, machine_state
-from analysis.pages.write import gather, write_pages
+from analysis.pages.write import machine_histories, write_pages
 from nimc.cli import options
 from nimc.cli.answer import Answer, Listing, log, prints_answer, prose
 from nimc.nights import summary
@@ -285,7 +285,7 @@ def pages(folders: tuple[Path, ...], output: Path | None) -> Answer:
     if output is None:
         output = folders[0] / "pages"
         require_owned(output, "--output")
-    histories, left_out = gather(folders, output)
+    histories, left_out = machine_histories(folders, output)
     summaries, left_out_summaries = summary.load_all(folders)
     for line in [*left_out, *left_out_summaries]:
         log(f"left out: {line}")

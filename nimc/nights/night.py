@@ -381,9 +381,8 @@ def tell(night_summary: Summary, command: str, metrics: Path | None) -> list[str
     if metrics:
         try:
             path = metrics / f"nimc_{night_summary.campaign}_{night_summary.machine}.prom"
-            replace_text(
-                path, prometheus_text(night_summary), mode=0o644
-            )  # node_exporter is another user
+            # node_exporter is another user.
+            replace_text(path, prometheus_text(night_summary), mode=0o644)
         except (InputError, OSError) as error:
             failures.append(f"--metrics: {error}")
     if command:

@@ -49,13 +49,13 @@ def test_queue_pairs_that_are_planned(machine, levels, queue_pairs):
         ),
     ],
 )
-def test_queue_pairs_that_cannot_be(machine, levels, fault):
+def test_queue_pairs_that_cannot_be_planned(machine, levels, fault):
     with pytest.raises(InputError, match=fault):
         writes(machine, **levels)
 
 
 @pytest.mark.parametrize("level", [0, 33, "two", "1.5", -1])
-def test_levels_that_are_none(level):
+def test_invalid_levels(level):
     level_faults = planning.level_faults({"queue_pairs": level}, {}, comparable_across_cores=True)
     ((name, _, text),) = level_faults
     assert name == "queue_pairs"

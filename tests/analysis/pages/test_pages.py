@@ -19,7 +19,7 @@ from analysis.pages.render import (
     machine_page,
     machine_state,
 )
-from analysis.pages.write import gather, write_pages
+from analysis.pages.write import machine_histories, write_pages
 from analysis.subjects.paper import paper
 from tests.analysis.drawn import plain
 from tests.analysis.history.tables import made_table, write_nights
@@ -227,7 +227,7 @@ def test_pages_are_written_with_their_data_from_the_tables_of_runs(tmp_path: Pat
     results, out = tmp_path / "results", tmp_path / "out"
     write_nights(results, made_table(), [1.0, 1.01])
     (results / "night-1" / "report" / "report.html").write_text("report")
-    histories, left_out = gather([results], out)
+    histories, left_out = machine_histories([results], out)
     assert left_out == []
     assert write_pages(out, histories, {"m": [MEASURED, SLOWER]}) == out / "index.html"
     machine_path = out / "m" / "index.html"
@@ -245,7 +245,7 @@ def test_pages_are_written_with_their_data_from_the_tables_of_runs(tmp_path: Pat
 def test_a_machine_named_as_a_file_of_the_pages_is_left_out(tmp_path: Path) -> None:
     table = made_table().with_columns(machine=pl.lit("index.html"))
     write_nights(tmp_path / "results", table, [1.0])
-    histories, left_out = gather([tmp_path / "results"], tmp_path / "out")
+    histories, left_out = machine_histories([tmp_path / "results"], tmp_path / "out")
     assert histories == []
     (line,) = left_out
     assert line.startswith("machine index.html: ")

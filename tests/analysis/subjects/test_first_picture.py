@@ -1,4 +1,4 @@
-"""The picture at the top beside published figures; each by hand."""
+"""The picture at the top of a report: measured figures and published ones, worked out by hand."""
 
 import re
 from dataclasses import replace
@@ -20,8 +20,8 @@ from tests.analysis.subjects.made_paper_tables import (
 
 def test_the_picture_has_every_case_and_the_published_value_of_its_workload(tmp_path: Path) -> None:
     """Rates of Table II: 73.4 off and 36.1 on; times of Table III: 177.21 and 372.04."""
-    several = [replace(s, nodes=["a", "b"]) for s in runs("snap", OFF_S, ON_S)]
-    groups = [runs("stream", OFF_B_S, ON_B_S, "B/s"), runs("lammps", OFF_S, ON_S), several]
+    two_node_runs = [replace(s, nodes=["a", "b"]) for s in runs("snap", OFF_S, ON_S)]
+    groups = [runs("stream", OFF_B_S, ON_B_S, "B/s"), runs("lammps", OFF_S, ON_S), two_node_runs]
     view = first_picture_view(load(tmp_path, *groups, runs("minife", OFF_S, ON_S)))
     assert view is not None
     assert sorted(view.published_texts) == ["LAMMPS 2.10 (Table III)", "STREAM 2.03 (Table II)"]
@@ -32,7 +32,7 @@ def test_the_picture_has_every_case_and_the_published_value_of_its_workload(tmp_
     assert {"stream", "lammps", "snap", "minife"} <= {*texts(svg)}
     (published,) = re.findall(r'Published: ([^"]*)"', svg)
     assert sorted(published.split("; ")) == ["lammps 2.099", "stream 2.033"]
-    # Without an interval there is none.
+    # Without an interval there is no picture.
     short = load(tmp_path / "short", runs("lammps", OFF_S[:5], ON_S[:5]))
     assert first_picture_view(short) is None
 
@@ -50,14 +50,14 @@ def test_the_picture_has_every_case_and_the_published_value_of_its_workload(tmp_
 def test_the_picture_has_at_most_twelve_effects_of_names_that_fit(
     tmp_path: Path, more: int, level: str, labels: set[str]
 ) -> None:
-    plain = runs("stream", OFF_B_S, ON_B_S, "B/s")
+    stream_runs = runs("stream", OFF_B_S, ON_B_S, "B/s")
     levels = [
         replace(sample, arm=f"on@message_size={level}{n}", key=f"{sample.key}{n}")
-        for sample in plain
+        for sample in stream_runs
         if sample.arm == "on"
         for n in range(more)
     ]
-    view = first_picture_view(load(tmp_path, [*plain, *levels]))
+    view = first_picture_view(load(tmp_path, [*stream_runs, *levels]))
     assert view is not None
     (plot,) = view.pictures
     svg = plot.svg("s")

@@ -109,6 +109,8 @@ def test_all_faults_are_reported_at_once(tmp_path):
 
 def test_many_faults_are_cut_short(tmp_path):
     """After ten of them, a line says how many more there are."""
-    lines = faults(tmp_path, SMALL + "".join(f"x{number}: 1\n" for number in range(30)))
-    assert len(lines) == 11
-    assert_message(lines[-1], "c.yaml", "20")
+    for fault_count, remaining in ((30, "20 more errors"), (11, "1 more error")):
+        keys = "".join(f"x{number}: 1\n" for number in range(fault_count))
+        lines = faults(tmp_path, f"{SMALL}{keys}")
+        assert len(lines) == 11
+        assert lines[-1] == f"c.yaml: {remaining}"

@@ -45,7 +45,7 @@ def test_it_is_verified_as_the_run_is(crate: Path, run: Path, command: Command) 
 
 
 def test_a_changed_run_with_a_new_manifest_is_found(crate: Path) -> None:
-    """Nothing but the records themselves denies it."""
+    """Only the records themselves show the change."""
     sound = files_in(crate)
     name = "run/samples/stream.jsonl"
     edited = sound[name].replace(b'"position": 1,', b'"position": 2,', 1)
@@ -105,7 +105,8 @@ def test_the_recorded_run_is_packed(tmp_path: Path, command: Command) -> None:
 
 
 def test_errors_name_a_file_by_its_place_in_the_crate(crate: Path, command: Command) -> None:
-    files, name = files_in(crate), "run/samples/stream.jsonl"
+    files = files_in(crate)
+    name = "run/samples/stream.jsonl"
     reseal(crate, {**files, name: b"garbage\n"})
     for words in (("reproduce", crate, "--analysis-only"), ("verify", crate)):
         command(*words, code=2)

@@ -33,11 +33,17 @@ def test_who_writes_to_whom(cluster, tmp_path, origins, targets, pairs_of_nodes)
     machine = yaml.safe_load(cluster.layout.machine_file.read_text())
     cluster.layout.machine_file.write_text(yaml.safe_dump({**machine, "origins": origins}))
     wait_idle(cluster)
-    ranks = {"num_tasks": targets, "num_tasks_per_node": 1, "mpi": True}
-    template = 'hostname >> "$NIMC_HOSTS"; test "$SLURM_PROCID" != 0 && exit 0; sleep 4'
     hosts = tmp_path / "hosts"
-    script = template.replace("$NIMC_HOSTS", str(hosts))
-    block = Block(cluster, tmp_path, pairs=1, warmups=0, script=script, **ranks)
+    block = Block(
+        cluster,
+        tmp_path,
+        pairs=1,
+        warmups=0,
+        script=f'hostname >> "{hosts}"; test "$SLURM_PROCID" != 0 && exit 0; sleep 4',
+        num_tasks=targets,
+        num_tasks_per_node=1,
+        mpi=True,
+    )
     assert block.finish() == 0, block.out
     block.check_clean()
 
