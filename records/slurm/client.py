@@ -60,7 +60,7 @@ def ask_nodes(partition: str | None, environment: Mapping[str, str]) -> list[Slu
     """
     columns, selection = ("%N %T", [f"--partition={partition}"]) if partition else ("%N %T %P", [])
     command = ["sinfo", "--Node", "--noheader", f"--format={columns}", *selection]
-    output = ask(command, environment).required_output()
+    output = ask(command, listing_environment(environment)).required_output()
     return nodes_in(output, default_only=not partition)
 
 
@@ -159,6 +159,8 @@ def _scontrol(command: list[str]) -> ProgramAnswer:
 
 #: Maximum time until cancelled jobs have ended, seconds.
 END_TIMEOUT_S = 60.0
+#: Beginnings of the names of variables in which a user may choose what `squeue` and `sinfo` list.
+_LIST_VARIABLES = ("SQUEUE_", "SINFO_")
 #: Lists this user's jobs, with one line `JOB|STATE|START|REASON|FOLDER` per job. Components of a
 #: heterogeneous job are `JOB+N`. While the state is `PD`, the start is expected.
 JOBS_COMMAND = ("squeue", "--me", "--noheader", "--format=%i|%t|%S|%r|%Z")
@@ -187,7 +189,18 @@ def cancel_jobs(run: Path) -> list[str]:
 def remaining_jobs(run: Path) -> list[str]:
     """Ids of the jobs that work in the folder of a run. Raises MachineError without an answer."""
     # Names of folders may have any encoding.
-    return list(jobs_in_folder(run, ask(JOBS_COMMAND, errors="surrogateescape").required_output()))
+    answer = ask(JOBS_COMMAND, listing_environment(os.environ), errors="surrogateescape")
+    return list(jobs_in_folder(run, answer.required_output()))
+
+
+def listing_environment(environment: Mapping[str, str]) -> dict[str, str]:
+    """An environment in which `squeue` and `sinfo` list all that they are asked for.
+
+    A variable such as SQUEUE_PARTITION would hide a job of a run, which then seems lost.
+    """
+    return {
+        name: value for name, value in environment.items() if not name.startswith(_LIST_VARIABLES)
+    }
 
 
 def cancel_command(jobs: Collection[str]) -> str:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import subprocess
 import tempfile
 from collections.abc import Callable, Sequence
@@ -74,6 +75,7 @@ class Probe:
                     self.process = subprocess.Popen(
                         self.command,
                         cwd=START_FOLDER,
+                        env=client.listing_environment(os.environ),
                         stdin=subprocess.DEVNULL,
                         stdout=self.output,
                         stderr=subprocess.DEVNULL,

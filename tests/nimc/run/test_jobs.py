@@ -46,7 +46,7 @@ class FakeSlurm:
         self.listings = [*listings]
         self.cancellations: list[list[str]] = []
 
-    def ask(self, command: Sequence[str], **_: str) -> ProgramAnswer:
+    def ask(self, command: Sequence[str], *_: object, **__: str) -> ProgramAnswer:
         if command == client.JOBS_COMMAND:
             return ProgramAnswer("squeue", 0, self.listings.pop(0), "")
         self.cancellations.append([*command])
@@ -160,6 +160,22 @@ def test_a_folder_in_another_encoding_hides_no_job(tmp_path, monkeypatch):
     program(tmp_path, "squeue", f"printf '{listing}'")
     monkeypatch.setenv("PATH", str(tmp_path), prepend=os.pathsep)
     assert client.remaining_jobs(tmp_path / "run") == ["8"]
+
+
+def test_a_user_s_choice_for_squeue_hides_no_job(tmp_path, monkeypatch):
+    """With SQUEUE_PARTITION, squeue lists only jobs of that partition (its manual)."""
+    program(
+        tmp_path, "squeue", f"echo '7{RUNS}{tmp_path}/run' | grep -v \"${{SQUEUE_PARTITION-x}}$\""
+    )
+    monkeypatch.setenv("PATH", str(tmp_path), prepend=os.pathsep)
+    monkeypatch.setenv("SQUEUE_PARTITION", "run")
+    assert client.remaining_jobs(tmp_path) == ["7"]
+    probe = outages.Probe(name="squeue", command=client.JOBS_COMMAND)
+    with closing(probe):
+        assert probe.ask(0.0) is None
+        assert probe.process
+        probe.process.wait()
+        assert "7|R|" in (probe.ask(1.0) or "")
 
 
 class WatchedSlurm:
