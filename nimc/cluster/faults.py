@@ -67,6 +67,13 @@ FAULTS = (
         f"`make -B -C conductor/mpi_put LAUNCHER='{srun_launcher('TYPE')}'`;"
         f" `{srun_launcher('list')}` lists the types (Open MPI: pmix, MPICH: pmi2)",
     ),
+    KnownFault(
+        "a step without a network of Slingshot",
+        r"[Ee]rror configuring interconnect|Slingshot service allocation failed"
+        r"|OFI fi_open domain failed",
+        "set `network` of the site file as your site says (job_vni, single_node_vni); other steps"
+        " on the node may hold the device's resources",
+    ),
 )
 
 

@@ -15,7 +15,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Collection, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Literal
 
 from records.notes import Note
@@ -156,12 +156,18 @@ _VERBS_COUNTER = Counter(
     unit_b=4,
     stops_at=2**32 - 1,  # only devices without the extended counters, which have 64 bits
 )
-_BROADCOM_COUNTER = Counter(
-    name="bnxt:{device}/{port}",
-    received=(f"{_PORT}/hw_counters/rx_bytes",),
-    sent=(f"{_PORT}/hw_counters/tx_bytes",),
-    drivers=_BROADCOM,
-    period_s=1.0,  # update_period_ms of bnxt_re/main.c
+#: update_period_ms of bnxt_re/main.c. Since Linux 6.15 there is the first counter, which some devices
+#: keep up to date.
+_BROADCOM_PERIOD_S = 1.0
+_BROADCOM_COUNTERS = (
+    replace(_VERBS_COUNTER, drivers=_BROADCOM, period_s=_BROADCOM_PERIOD_S),
+    Counter(
+        name="bnxt:{device}/{port}",
+        received=(f"{_PORT}/hw_counters/rx_bytes",),
+        sent=(f"{_PORT}/hw_counters/tx_bytes",),
+        drivers=_BROADCOM,
+        period_s=_BROADCOM_PERIOD_S,
+    ),
 )
 
 
@@ -304,7 +310,7 @@ _FABRICS = (
         name_pattern=r"rocep.+",
         injectors=("perftest", "ucx", "mpi_put"),
         one_sided=_BY_DEVICE,
-        counters=(_VERBS_COUNTER, _BROADCOM_COUNTER, *_INTEL_COUNTERS),
+        counters=(*_BROADCOM_COUNTERS, _VERBS_COUNTER, *_INTEL_COUNTERS),
         mpi_variables=_VERBS_VARIABLES,
         mpi_list_variable="UCX_NET_DEVICES",
         has_gids=True,

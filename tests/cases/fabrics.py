@@ -67,6 +67,16 @@ COUNTED = {
         name="bnxt:bnxt_re0/1",
         others={f"{_IB}/bnxt_re0/ports/1/link_layer": "Ethernet"},
     ),
+    # bnxt_re_assign_pma_port_ext_counters() in its hw_counters.c: words of 4 bytes.
+    "RoCE, Broadcom, Linux 6.15": Counted(
+        device="bnxt_re0",
+        driver="bnxt_en",
+        received=f"{_IB}/bnxt_re0/ports/1/counters/port_rcv_data",
+        sent=f"{_IB}/bnxt_re0/ports/1/counters/port_xmit_data",
+        per_gb=250_000_000,
+        name="rdma:bnxt_re0/1",
+        others={f"{_IB}/bnxt_re0/ports/1/link_layer": "Ethernet"},
+    ),
     "InfiniBand": Counted(
         device="mlx5_0",
         driver="mlx5_core",

@@ -115,6 +115,14 @@ WORDS = {
     ),
     "PMI_KVS_Put returned -1": "an MPI that Slurm's PMI does not start",
     "srun: error: Only allocated 1 nodes asked for 2": "an MPI that Slurm's PMI does not start",
+    # ESLURM_INTERCONNECT_FAILURE in Slurm's slurm_errno.c.
+    "srun: error: Application launch failed: Error configuring interconnect": (
+        "a step without a network of Slingshot"
+    ),
+    # On Frontier, without a VNI (flux-framework/flux-core, issue 5976).
+    "MPIDI_OFI_mpi_init_hook(599): OFI fi_open domain failed (ofi_init.c:Invalid argument)": (
+        "a step without a network of Slingshot"
+    ),
     "no active messages transport to <no debug data>: self/memory - iface mismatch, tcp/eth1 - not"
     " available; ucp_ep_create() failed: Destination is unreachable": "a device that is down",
     "PSM2 can't open hfi unit: -1 (err=23)": "a device that is down",
