@@ -156,8 +156,7 @@ _VERBS_COUNTER = Counter(
     unit_b=4,
     stops_at=2**32 - 1,  # only devices without the extended counters, which have 64 bits
 )
-#: update_period_ms of bnxt_re/main.c. Since Linux 6.15 there is the first counter, which some devices
-#: keep up to date.
+#: update_period_ms of bnxt_re/main.c. Some devices keep the first counter up to date.
 _BROADCOM_PERIOD_S = 1.0
 _BROADCOM_COUNTERS = (
     replace(_VERBS_COUNTER, drivers=_BROADCOM, period_s=_BROADCOM_PERIOD_S),
