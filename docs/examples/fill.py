@@ -7,7 +7,7 @@ import sys
 
 from conductor.injectors.base import Fault, Injector, Row, Total, Writer
 
-#: Copies a message again and again, and prints a row per second.
+#: Copies a message again and again, and prints a row every 0.25 s.
 _PROGRAM = """
 import mmap, sys, time
 size_b = int(sys.argv[1])
@@ -17,7 +17,7 @@ while True:
     buffer[:] = data
     copies += 1
     now_s = time.monotonic()
-    if now_s - start_s >= 1:
+    if now_s - start_s >= 0.25:
         print(f"filled {copies * size_b / (now_s - start_s):.0f} B/s", flush=True)
         copies, start_s = 0, now_s
 """
@@ -37,6 +37,7 @@ class Fill(Injector):
 
     name = "fill"
     paced_by = "agent"
+    row_s = 0.25
 
     def transport(self, writer: Writer) -> str:
         """Return the transport: writes stay in the memory of this host."""

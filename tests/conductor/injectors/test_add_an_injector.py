@@ -17,8 +17,8 @@ def test_an_injector_takes_two_files_and_its_writes_are_proven(block, tmp_path):
     assert f"{sum(added.values())} lines in all" in PAGE
     full = {"injector": "fill", "message_b": 1 << 26}
     arms = [
-        *treatments(["off", "on"], lasting(3), full),
-        *treatments(["full"], lasting(3), {**full, "rate_share": 0.5}),
+        *treatments(["off", "on"], lasting(1), full),
+        *treatments(["full"], lasting(1), {**full, "rate_share": 0.5}),
     ]
     # On a busy host the rate alone may be too low; it is measured again then, and the run repeated.
     limits = {**PACE, "retries": 3}
