@@ -1,12 +1,10 @@
-"""`nimc` as a user calls it, and campaigns that run against a stand-in for ReFrame."""
+"""Commands of `nimc`, and campaigns that run against a stand-in for ReFrame."""
 
-import io
 import json
 import os
-import signal
 import subprocess
 import sys
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import redirect_stderr, redirect_stdout
 from dataclasses import dataclass
 from functools import cache
@@ -17,7 +15,8 @@ from typing import Any
 import click
 import pytest
 
-from nimc.cli.main import COMMANDS, cli, main
+from nimc.cli.main import COMMANDS, cli
+from tests.in_process import call
 from tests.nimc import fake_reframe, nimc_without_figures
 from tests.nimc.documented import assert_documented
 
@@ -40,31 +39,6 @@ def _session(argv: Sequence[str], _: Path, log: Path, __: object, tick: Callable
         status = fake_reframe.main(argv[1:])
     tick()
     return status
-
-
-def call(
-    words: Iterable[object], folder: Path = Path(), environment: Mapping[str, str] = {}
-) -> tuple[int, str, str]:
-    """Call `nimc` in this process: exit status, standard output, standard error.
-
-    A campaign that it runs ends all descendants of this process.
-    """
-    out, err = io.StringIO(), io.StringIO()
-    interrupted = signal.getsignal(signal.SIGINT)
-    with pytest.MonkeyPatch.context() as patch, redirect_stdout(out), redirect_stderr(err):
-        patch.chdir(folder)
-        for name, value in environment.items():
-            patch.setenv(name, value)
-        patch.setattr("sys.argv", ["nimc", *map(str, words)])
-        patch.setattr("records.processes.become_subreaper", lambda: None)
-        patch.setattr("nimc.run.runner.concurrent_runs", lambda _: [])  # those of other tests
-        try:
-            with pytest.raises(SystemExit) as end:
-                main()
-        finally:
-            signal.signal(signal.SIGINT, interrupted)
-    assert isinstance(end.value.code, int)
-    return end.value.code, out.getvalue(), err.getvalue()
 
 
 @cache

@@ -5,7 +5,7 @@ from pathlib import Path
 
 from analysis.report.data import load_run
 from records.checkout import ROOT
-from tests.commands import call
+from tests.in_process import call
 
 (SAMPLE,) = (ROOT / "docs/sample-run").iterdir()
 TUTORIAL = ROOT / "docs/tutorial.md"

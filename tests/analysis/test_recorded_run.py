@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 
 from tests.captures import RUN_QUICK
-from tests.commands import call
+from tests.in_process import call
 
 
 def _rounded_document(text: str) -> object:

@@ -26,8 +26,8 @@ from records.errors import InputError
 from records.run import load_header
 from testbed.spec import CHECKOUT
 from tests.captures import RUN_QUICK
-from tests.commands import call
 from tests.fuzz.target import RUN_FILES, Target, in_file, lay_out, tree
+from tests.in_process import call
 from tests.nimc.nights.made import SUMMARY
 
 #: Documented exit statuses: done, the measurement says no, wrong input, a failure, no reader.

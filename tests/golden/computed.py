@@ -13,8 +13,8 @@ import nimc
 from scripts.rechain import rechain
 from tests.analysis.synthetic import STARTED_S, Case, header, samples, write_run
 from tests.captures import RUN_QUICK
-from tests.commands import call
 from tests.golden.made import made_run
+from tests.in_process import call
 
 GOLDEN = Path(__file__).with_name("golden.json")
 #: Columns of the results that are stored, in this order.

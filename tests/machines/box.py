@@ -21,7 +21,7 @@ import yaml
 
 from records.checkout import ROOT
 from records.kernel_text import cpu_list
-from tests.commands import call
+from tests.in_process import call
 from tests.nimc.checkouts import program
 
 MACHINES = Path(__file__).parent

@@ -22,7 +22,8 @@ from records.checkout import ROOT, python_main
 from records.commands import command as printed_command
 from records.errors import InputError, MachineError
 from records.interrupts import Stopped
-from tests.commands import Command, call, commands
+from tests.commands import Command, commands
+from tests.in_process import call
 
 NIMC = python_main("nimc.cli.main")
 ENVIRONMENT = {**os.environ, "PYTHONPATH": str(ROOT)}

@@ -10,7 +10,7 @@ from tests.analysis.remedies.made_core import CORE
 from tests.analysis.remedies.sweeps import sweep, swept
 from tests.analysis.synthetic import STREAM, header, samples, write_run
 from tests.captures import RUN_QUICK
-from tests.commands import call
+from tests.in_process import call
 from tests.nimc import nimc_without_figures
 
 

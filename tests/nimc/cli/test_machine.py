@@ -3,7 +3,7 @@
 import pytest
 
 from nimc.readiness import reframe_config
-from tests.commands import call
+from tests.in_process import call
 
 
 def test_a_machine_chosen_by_the_name_of_the_host_is_said(monkeypatch: pytest.MonkeyPatch) -> None:

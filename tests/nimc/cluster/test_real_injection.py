@@ -165,7 +165,7 @@ def test_nothing_outlives_it(
     # The command starts just after the writes are announced.
     wait_until(lambda: sleeping() == 2, process=process)
     # Writes of a command that ends before their first rows are not proven, and the status is 1.
-    time.sleep(3)
+    time.sleep(1)
     process.send_signal(signum)
     out, _ = process.communicate(timeout=300)
     assert (process.returncode, out) == (status, "")

@@ -9,7 +9,7 @@ import pytest
 
 from nimc.crate.archive import MANIFEST, make_zip, manifest
 from tests.analysis.synthetic import LAMMPS, STREAM, header, samples, write_run
-from tests.commands import call
+from tests.in_process import call
 from tests.nimc.nimc_without_figures import render
 
 AUTHORS = ("--author", "Muster, Eva", "--author", "A centre")

@@ -14,7 +14,8 @@ from nimc.crate.archive import read_zip
 from nimc.crate.reproduce import outcome_of
 from nimc.crate.schemas import FOLDER
 from tests.analysis.synthetic import LAMMPS, STREAM, Case, header, loaded_run, samples
-from tests.commands import Command, Nimc, call
+from tests.commands import Command, Nimc
+from tests.in_process import call
 from tests.nimc.crate.conftest import reseal
 from tests.nimc.documented import assert_documented
 

@@ -9,7 +9,8 @@ from typing import Any
 import pytest
 
 from nimc.nights.summary import Summary, load
-from tests.commands import ROOT, Nimc, call
+from tests.commands import ROOT, Nimc
+from tests.in_process import call
 from tests.nimc import nimc_without_figures
 
 

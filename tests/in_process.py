@@ -1,0 +1,36 @@
+"""`nimc` as a user calls it, in the process of the tests."""
+
+import io
+import signal
+from collections.abc import Iterable, Mapping
+from contextlib import redirect_stderr, redirect_stdout
+from pathlib import Path
+
+import pytest
+
+from nimc.cli.main import main
+
+
+def call(
+    words: Iterable[object], folder: Path = Path(), environment: Mapping[str, str] = {}
+) -> tuple[int, str, str]:
+    """Call `nimc` in this process: exit status, standard output, standard error.
+
+    A campaign that it runs ends all descendants of this process.
+    """
+    out, err = io.StringIO(), io.StringIO()
+    interrupted = signal.getsignal(signal.SIGINT)
+    with pytest.MonkeyPatch.context() as patch, redirect_stdout(out), redirect_stderr(err):
+        patch.chdir(folder)
+        for name, value in environment.items():
+            patch.setenv(name, value)
+        patch.setattr("sys.argv", ["nimc", *map(str, words)])
+        patch.setattr("records.processes.become_subreaper", lambda: None)
+        patch.setattr("nimc.run.runner.concurrent_runs", lambda _: [])  # those of other tests
+        try:
+            with pytest.raises(SystemExit) as end:
+                main()
+        finally:
+            signal.signal(signal.SIGINT, interrupted)
+    assert isinstance(end.value.code, int)
+    return end.value.code, out.getvalue(), err.getvalue()
