@@ -287,9 +287,14 @@ class Machine(Record):
         return self.facts or self._facts_of_this_host
 
     @cached_property
+    def _this_host(self) -> host.Host:
+        """This host; read once, since a campaign has thousands of cases."""
+        return host.detect()
+
+    @cached_property
     def _facts_of_this_host(self) -> NodeFacts:
-        """Hardware of this host; read once, since a campaign has thousands of cases."""
-        this_host = host.detect()
+        """Hardware of this host."""
+        this_host = self._this_host
         return NodeFacts.model_validate(
             {
                 "cores": len(this_host.usable_cores),
@@ -328,7 +333,7 @@ class Machine(Record):
             return facts.nic_node
         if self.origins.policy == "same_host" and self.facts is None:
             _, origin_cpus = self.split_cpus()
-            for node in host.detect().numa_nodes:
+            for node in self._this_host.numa_nodes:
                 if set(origin_cpus) & set(node.cpus):
                     return node.number
         listed = ", ".join(map(str, facts.numa_nodes))
@@ -370,7 +375,7 @@ class Machine(Record):
 
         A core has the number of its first hardware thread. Its other threads stay idle.
         """
-        return host.detect().usable_cores if self.origins.policy == "same_host" else []
+        return self._this_host.usable_cores if self.origins.policy == "same_host" else []
 
     def split_cpus(self, reserved: int | None = None) -> tuple[list[int], list[int]]:
         """Return the cores of the application and those of the origin if they share a host.

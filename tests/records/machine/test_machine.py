@@ -154,19 +154,27 @@ def test_the_numa_node_of_the_network_interface(tmp_path, monkeypatch):
         box("numa_nodes: 2", facts=None, device="x").nic_node()
 
 
-def test_cores_are_split_disjoint_and_one_core_cannot_be(monkeypatch):
-    local = site.load("localhost")
-    monkeypatch.setattr(site.host, "detect", lambda: SimpleNamespace(usable_cores=[0, 2, 4]))
-    assert local.split_cpus() == ([0, 2], [4])
-    assert local.split_cpus(0) == ([0, 2, 4], [4])
-    two = local.model_copy(update={"origins": site.Origins(policy="same_host", cores=2)})
+def local_with_cores(monkeypatch, usable_cores, **origins):
+    """This host with these usable cores."""
+    monkeypatch.setattr(site.host, "detect", lambda: SimpleNamespace(usable_cores=usable_cores))
+    return site.load("localhost").model_copy(update={"origins": site.Origins(**origins)})
+
+
+def test_cores_are_split_disjoint(monkeypatch):
+    one = local_with_cores(monkeypatch, [0, 2, 4], policy="same_host")
+    assert (one.split_cpus(), one.split_cpus(0)) == (([0, 2], [4]), ([0, 2, 4], [4]))
+    two = local_with_cores(monkeypatch, [0, 2, 4], policy="same_host", cores=2)
     assert (two.split_cpus(), two.split_cpus(1)) == (([0], [2, 4]), ([0, 2], [2, 4]))
-    apart = local.model_copy(update={"origins": site.Origins(policy="hetjob")})
+    apart = local_with_cores(monkeypatch, [0, 2, 4], policy="hetjob")
     assert (apart.split_cpus(), apart.usable_cpus()) == (([], []), [])
-    monkeypatch.setattr(site.host, "detect", lambda: SimpleNamespace(usable_cores=[3]))
+
+
+def test_one_core_cannot_be_split(monkeypatch):
+    one = local_with_cores(monkeypatch, [3], policy="same_host")
     for reserved in (None, 1):
         with pytest.raises(InputError, match=r"CPUs \(1\): 1 reserved, and 1 for the origin"):
-            local.split_cpus(reserved)
+            one.split_cpus(reserved)
+    two = local_with_cores(monkeypatch, [3], policy="same_host", cores=2)
     with pytest.raises(InputError, match=r"CPUs \(1\): 0 reserved, and 2 for the origin"):
         two.split_cpus(0)  # it lacks one of the origin's own
 
