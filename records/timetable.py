@@ -16,6 +16,7 @@ from dataclasses import dataclass
 from typing import Any, NamedTuple
 
 from records.errors import InputError
+from records.units import plural
 
 #: Maximum of planned writes. More would fill the memory, and are a sign of a wrong unit.
 MAX_WRITES = 20_000_000
@@ -118,14 +119,14 @@ def staggered_writes(
     if not (length_s > 0 and run_s > 0 and rest_s >= 0 and writers >= 0):
         raise InputError(
             f"timetable: writes of {length_s:g} s, a run of {run_s:g} s, a rest of {rest_s:g} s and"
-            f" {writers} writers found; allowed: lengths of write and run above 0, rest and writers"
-            " from 0"
+            f" {plural(writers, 'writer')} found; allowed: lengths of write and run above 0, rest"
+            " and writers from 0"
         )
     spacing = writers + math.ceil(rest_s * writers / length_s - _ROUNDING)
     if writers and len(targets) < spacing:
         raise InputError(
-            f"timetable: {writers} writers of {length_s:g} s with {rest_s:g} s between two"
-            f" writes to a target need {spacing} targets; there are {len(targets)}"
+            f"timetable: {plural(writers, 'writer')} of {length_s:g} s with {rest_s:g} s between"
+            f" two writes to a target need {spacing} targets; there are {len(targets)}"
         )
     # Writes that start until all writers write, and those until the end of the run.
     write_count = writers - 1 + math.ceil(run_s * writers / length_s) if writers else 0

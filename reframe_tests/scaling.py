@@ -13,7 +13,7 @@ from records.block_plan import Scale, ShortWrites
 from records.daly import concurrent_writers, parse_write
 from records.errors import InputError
 from records.machine.site import Machine
-from records.units import percentage
+from records.units import percentage, plural
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -75,8 +75,8 @@ def resolve(request: ScaleRequest, machine: Machine) -> Scale:
     max_writers = max(writers.values())
     if max_writers > request.nodes:
         raise InputError(
-            f"writers: {max_writers} on {request.nodes} nodes; allowed: at most one on each node"
-            " (counted_per_node: 1 counts nodes)"
+            f"writers: {max_writers} on {plural(request.nodes, 'node')}; allowed: at most one on"
+            " each node (counted_per_node: 1 counts nodes)"
         )
     if rate_b_s is None and request.link_share < 1:
         raise InputError(
@@ -168,6 +168,6 @@ def ranks_per_node(request: ScaleRequest, cores: int) -> int:
     if request.ranks_per_node < 0 or request.spare_cores < 0 or ranks < 1:
         raise InputError(
             f"ranks_per_node, spare_cores: {request.ranks_per_node} and {request.spare_cores}"
-            f" found; allowed: whole numbers from 0 that leave a rank on {cores} cores"
+            f" found; allowed: whole numbers from 0 that leave a rank on {plural(cores, 'core')}"
         )
     return ranks

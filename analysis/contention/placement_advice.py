@@ -15,7 +15,7 @@ import numpy as np
 from analysis.contention.parameters import Model, Prediction, Rates, placements, predict
 from analysis.display.figures import quantity
 from records.errors import InputError
-from records.units import percentage
+from records.units import percentage, plural
 
 #: Smallest loss that counts, as a share of a side's rate alone on the placement.
 MIN_LOSS_SHARE = 0.01
@@ -141,7 +141,8 @@ def sentences(model: Model, cores: int, rows: Sequence[PlacementRates]) -> list[
     """The best placement, and the numbers of cores from which sides lose there."""
     best = rows[0]
     if best.smaller_share < 0:
-        return [f"With {cores} cores computing the model of {model.name} predicts no placement."]
+        computing = plural(cores, "core")
+        return [f"With {computing} computing the model of {model.name} predicts no placement."]
     if model.published:
         basis = "published"
     elif best.measured:
@@ -150,13 +151,13 @@ def sentences(model: Model, cores: int, rows: Sequence[PlacementRates]) -> list[
         basis = "predicted"
     both_lose = "no number of cores makes both lose"
     if best.both_lose_cores is not None:
-        both_lose = f"both lose from {best.both_lose_cores} cores on"
+        both_lose = f"both lose from {plural(best.both_lose_cores, 'core')} on"
     return [
         f"With {cores} of {model.cores} cores computing: data on NUMA node {best.comp_node},"
         f" buffers on node {best.comm_node} ({basis}): computations"
         f" {quantity(best.comp_b_s, 'B/s', 3)}, {_percent(best.comp_share)} of the best rate alone;"
         f" communications {quantity(best.comm_b_s, 'B/s', 3)}, {_percent(best.comm_share)}.",
-        f"There neither side loses up to {best.unharmed_cores} cores; {both_lose}.",
+        f"There neither side loses up to {plural(best.unharmed_cores or 0, 'core')}; {both_lose}.",
     ]
 
 

@@ -27,6 +27,7 @@ from records.arms import arm_and_levels
 from records.errors import InputError
 from records.json_limits import read_json, validated
 from records.run import RunHeader, load_header
+from records.units import plural
 
 _Count = Annotated[int, Field(ge=1)]
 _NodeNumber = Annotated[int, Field(ge=0)]
@@ -234,7 +235,7 @@ def sweep_of_run(run: Path, comm_node: int | None, kernel: str | None = None) ->
         cases = group["case"].unique(maintain_order=True)
         if len(cases) > 1:
             raise InputError(
-                f"{run}: {', '.join(cases)}: each measured {n} cores, data on node"
+                f"{run}: {', '.join(cases)}: each measured {plural(n, 'core')}, data on node"
                 f" {node_numbers[comp]} and buffers on {node_numbers[comm]}; a model is fitted to"
                 " one kind of load"
             )

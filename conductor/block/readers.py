@@ -8,6 +8,7 @@ from pathlib import Path
 
 from records.sample import Better, CounterRow
 from records.slurm import options
+from records.units import plural
 
 # The figure of merit: what readers of an application's output return and raise.
 
@@ -37,10 +38,10 @@ def require_ranks(fom: Fom, requested: int | None) -> Fom:
     Each copy gives a correct answer, so nothing else shows this.
     """
     ranks = fom.extra.get("ranks")
-    if None not in (requested, ranks) and ranks != requested:
+    if requested is not None and ranks is not None and ranks != requested:
         raise FomError(
-            f"the application ran with {ranks:g} ranks, not {requested}: launcher and application"
-            f" use different MPIs ({options.MPI_HINT})"
+            f"the application ran with {plural(int(ranks), 'rank')}, not {requested}: launcher and"
+            f" application use different MPIs ({options.MPI_HINT})"
         )
     return fom
 

@@ -326,4 +326,4 @@ def _most_frequent_fault(reports: Mapping[str, WritesMade]) -> str:
     if not faults:
         return ""
     fault, count = faults.most_common(1)[0]
-    return f"{count} times: {fault}"
+    return f"{count} x {fault}"

@@ -146,7 +146,7 @@ def _touches(write: PlannedWrite | FinishedWrite, run: Interval) -> bool:
 def _fault(record: TimetableRecord, n_unknown: int, allowed_share: float) -> str | None:
     missing, excess = record.missing_share or 0.0, record.excess_share or 0.0
     if n_unknown:
-        return f"{n_unknown} writes are not in the plan"
+        return f"writes that are not in the plan: {n_unknown}"
     allowed = percentage(allowed_share, ".1f")
     if missing > allowed_share:
         return (

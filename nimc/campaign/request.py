@@ -27,6 +27,7 @@ from records.machine.site import Machine
 from records.machine.site import load as load_machine
 from records.programs import find_program
 from records.slurm.options import SCHEDULERS
+from records.units import plural
 
 #: A time limit as ReFrame spells it: days, hours, minutes and seconds.
 _TIME_LIMIT = re.compile(r"(?:(\d+)d)?(?:(\d+)h)?(?:(\d+)m)?(?:(\d+)s)?")
@@ -171,6 +172,6 @@ def _check_nodelist(request: Request, nodelist: str) -> None:
     for case in request.campaign.cases:
         if case.nodes != node_count:
             raise InputError(
-                f"--nodelist: {node_count} nodes found; allowed: as many as case '{case.name}' has,"
-                f" {case.nodes}"
+                f"--nodelist: {plural(node_count, 'node')} found; allowed: as many as case"
+                f" '{case.name}' has, {case.nodes}"
             )

@@ -30,6 +30,7 @@ from records.machine.site import load as load_machine
 from records.slurm.client import find_reservation
 from records.slurm.options import whole_node_request
 from records.slurm.parse import Reservation
+from records.units import plural
 
 # `nimc doctor`: what works on this host for a machine, and how to get what is missing.
 
@@ -161,7 +162,7 @@ def _reservation_answer(current: Reservation) -> Answer:
         f"{prefix}{', '.join(names)}" for prefix, names in names_by_prefix.items() if names
     ]
     users = "; ".join(permitted) or "everyone"
-    nodes = f"{current.nodes} ({current.node_count} nodes)"
+    nodes = f"{current.nodes} ({plural(current.node_count, 'node')})"
     period = f"{current.start} to {current.end}"
     line = f"{current.name}: {nodes} for {users}, {period}, {current.state}"
     times = {"start": str(current.start), "end": str(current.end)}

@@ -11,6 +11,7 @@ import click
 from analysis.display.document import Table
 from nimc.cli.answer import Answer, prints_answer
 from records.commands import command
+from records.units import plural
 from testbed import cluster
 from testbed.spec import ClusterLayout, Fabric, Spec, default_state
 from testbed.state import State
@@ -74,7 +75,8 @@ def _up_text(layout: ClusterLayout, state: State, was_up: bool) -> str:
     outcome = "is already up" if was_up else f"up in {state.up_took_s:.1f} s"
     partitions = [f"{name}: {', '.join(nodes)}" for name, nodes in spec.partitions().items()]
     return (
-        f"minicluster {outcome}: {spec.nodes} nodes, fabric {fabric}, subnet {state.subnet}.0/24\n"
+        f"minicluster {outcome}: {plural(spec.nodes, 'node')}, fabric {fabric},"
+        f" subnet {state.subnet}.0/24\n"
         f"partitions: {'; '.join(partitions)}\n"
         f"to use it:  . {layout.env_sh}\n"
         f"            (SLURM_CONF={layout.slurm_conf})\n"

@@ -146,7 +146,7 @@ def _command_lines(planned: Plan) -> list[str]:
     for case in planned.cases:
         sure_blocks = [block for block in case.blocks if block.needed == "always"]
         for block in sure_blocks:
-            lines.append(f"\n# {case.case}, block {block.block}: {block.pairs} pairs")
+            lines.append(f"\n# {case.case}, block {block.block}: {plural(block.pairs, 'pair')}")
             lines.append(command_to_paste(block.command))
         if more := len(case.blocks) - len(sure_blocks):
             lines.append(f"# plus up to {more} more, while undecided")

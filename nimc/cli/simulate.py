@@ -23,7 +23,7 @@ from records.daly import (
     parse_write,
 )
 from records.errors import InputError
-from records.units import percentage
+from records.units import percentage, plural
 
 
 @click.command()
@@ -78,7 +78,7 @@ def _simulate(
         writer_count = _writer_count(writers, application.ranks)
         if writer_count > application.nodes:
             raise InputError(
-                f"--writers: {writer_count} on {application.nodes} nodes;"
+                f"--writers: {writer_count} on {plural(application.nodes, 'node')};"
                 " allowed: one a node at most"
             )
         on_s = run_s(application, writer_count, worst_slowdown)

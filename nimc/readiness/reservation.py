@@ -12,6 +12,7 @@ from records.files import group_names, user_name
 from records.machine.site import Machine
 from records.slurm import client
 from records.slurm.parse import Reservation
+from records.units import plural
 
 
 def name_of(machine: Machine) -> str:
@@ -77,7 +78,7 @@ def shortcomings(
     if left_s < needed_s:
         faults.append(f"ends in {max(left_s, 0) / 60:.0f} min; {needed_s / 60:.0f} min are needed")
     if current.node_count < nodes:
-        faults.append(f"holds {current.node_count} nodes; {nodes} are needed")
+        faults.append(f"holds {plural(current.node_count, 'node')}; needed: {nodes}")
     if not admits(current.users, [user]):
         faults.append(f"is for {', '.join(current.users)}, not for {user}")
     if not admits(current.groups, groups):

@@ -18,6 +18,7 @@ from conductor.block.readers import ToolError
 from records.programs import ask
 from records.roles import Scope
 from records.sample import CounterRow, State
+from records.units import plural
 
 __all__ = ["CounterRow", "State", "ToolError"]
 
@@ -96,7 +97,9 @@ def files_of(folder: Path, ranks: int, scope: Scope, suffix: str = ".json") -> d
     files = {rank: unexpected.pop(name) for rank, name in names.items() if name in unexpected}
     if unexpected:
         first_path = min(unexpected.values())
-        raise ToolError(f"{first_path}: unexpected file; the application has {ranks} ranks")
+        raise ToolError(
+            f"{first_path}: unexpected file; the application has {plural(ranks, 'rank')}"
+        )
     if scope == "node" and not files:
         raise ToolError(f"{folder}: no file of any node; the first rank of each should leave one")
     if scope == "rank" and len(files) < ranks:

@@ -21,6 +21,7 @@ from typing import Literal, get_args
 
 from records.commands import command
 from records.programs import ask
+from records.units import plural
 from reframe_tests.tools.base import FOLDER, CounterRow, Tool, ToolError, parsed_number
 
 LIBRARY = "libmpiP.so"
@@ -161,7 +162,9 @@ def _parse(text: str, ranks: int) -> list[CounterRow]:
     time_lines = sections["MPI Time (seconds)"]
     times_by_rank = {int(line[0]): line[1:3] for line in time_lines if line[0].isdigit()}
     if set(times_by_rank) != set(range(ranks)):
-        raise ToolError(f"{len(times_by_rank)} tasks; the application has {ranks} ranks")
+        raise ToolError(
+            f"{plural(len(times_by_rank), 'task')}; the application has {plural(ranks, 'rank')}"
+        )
     figures_by_rank = _figures_by_rank(sections)
     rows = []
     for rank, (application_text, mpi_text) in sorted(times_by_rank.items()):

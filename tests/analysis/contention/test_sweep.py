@@ -197,7 +197,7 @@ TRIAD = [replace(one, case="triad", key=one.arm) for one in off_and_on()]
 @pytest.mark.parametrize(
     ("samples", "nodes", "message"),
     [
-        (off_and_on() + TRIAD, 1, "c1, triad: each measured 1 cores, data on node 0"),
+        (off_and_on() + TRIAD, 1, "c1, triad: each measured 1 core, data on node 0"),
         (off_and_on()[:1], 2, "ran without a NUMA node"),
         ([made_sample("off", 0, 5e9, 1, outcome="no_fom")], 1, "no sample of membench that counts"),
     ],

@@ -276,7 +276,7 @@ def a_run(**changes):
         (["echo", "hello"], 1, "no_fom", "the output has no figure"),
         (["no-such-program"], 1, "application_failed", "no-such-program: No such file"),
         # What `srun` starts if it uses another MPI than the application: copies of one rank each.
-        (PRINTS, 2, "no_fom", "ran with 1 ranks, not 2"),
+        (PRINTS, 2, "no_fom", "ran with 1 rank, not 2"),
     ],
 )
 def test_how_an_application_ends(tmp_path, command, ranks, outcome, reason):

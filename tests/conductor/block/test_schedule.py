@@ -140,7 +140,7 @@ def test_a_counted_write_lasts_as_long_as_its_messages_take_at_the_measured_rate
 
 def test_writes_that_cannot_be_made_end_the_rehearsal():
     hub = Hub(writes=False)
-    with pytest.raises(NotReadyError, match=r"^no write was done: \d+ times: nobody there$"):
+    with pytest.raises(NotReadyError, match=r"^no write was done: \d+ x nobody there$"):
         asyncio.run(made_schedule(hub).rehearse(1))
     assert hub.stops == 1
     hub = Hub(fault="target side ended: no port")

@@ -104,7 +104,7 @@ def test_shares_of_the_writing_that_are_missing_or_beyond_the_plan(
 def test_slow_empty_repeated_and_strange_writes_do_not_count() -> None:
     finished = moved()
     record = checked([*finished, finished[4], FinishedWrite(99, RUN[0], RUN[1], 1.0)])
-    assert (record.unplanned, record.reason) == (2, "1 writes are not in the plan")
+    assert (record.unplanned, record.reason) == (2, "writes that are not in the plan: 1")
     empty = [finished[0]._replace(bytes_b=0.0), *finished[1:]]
     assert check(PLAN, empty, ZERO_S, RUN, {}, ALLOWED[0], 0.0).slow == 1
     for number, bytes_b in ((4, 99.0), (5, 0.0), (6, 100.0)):  # at 100 B/s it counts
