@@ -18,7 +18,7 @@ from records.files import user_name
 from records.machine import host
 from records.machine.site import Origins
 from records.programs import ask
-from records.slurm import client, options, parse_nodes
+from records.slurm import client, options, parse, parse_nodes
 from records.slurm.parse_nodes import NodeShape, SlurmPartition
 
 #: A line of the list of modules: a name with a version, perhaps with marks such as `(default)`.
@@ -63,6 +63,12 @@ class ClusterFacts:
     hetjob_refusal: str | None = None
     #: What a job has found on nodes.
     job_look: JobLook = field(default_factory=lambda: JobLook(job=None, why="no job was submitted"))
+
+    @property
+    def scheduler(self) -> str:
+        """ReFrame's scheduler: one that reads job states from the accounting, if there is one."""
+        has_accounting = parse.has_accounting(self.settings)
+        return options.SACCT_SCHEDULER if has_accounting else options.SQUEUE_SCHEDULER
 
     @property
     def target(self) -> SlurmPartition:
@@ -202,6 +208,7 @@ def facts_of_cluster() -> ClusterFacts:
         accounts=accounts,
         modules_system=system,
         modules=modules,
+        hetjob_refusal=None if parse.has_accounting(settings) else options.NO_HETJOBS,
     )
 
 

@@ -58,8 +58,14 @@ class Facts:
             return False
         if self.machine.origins.policy != "same_host":
             return True  # only Slurm can give origins on other nodes
-        targets = target_partitions(self.partitions, self.machine.partition)
-        return any(partition["scheduler"] in SCHEDULERS for partition in targets)
+        return not self.schedulers.isdisjoint(SCHEDULERS)
+
+    @property
+    def schedulers(self) -> set[str]:
+        """Return ReFrame's schedulers of the targets' partitions."""
+        partition = self.machine.partition if self.machine else None
+        targets = target_partitions(self.partitions, partition)
+        return {str(target["scheduler"]) for target in targets}
 
     @cached_property
     def _checks_and_fault(self) -> tuple[Mapping[str, CheckDescription], str]:

@@ -9,7 +9,7 @@ from __future__ import annotations
 import os
 import sys
 import tempfile
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
@@ -23,6 +23,7 @@ from nimc.readiness.finding import HostFinding, fault_finding, required_finding
 from nimc.readiness.matrix import Matrix, node_shortage, nodes_for_jobs
 from nimc.readiness.reframe import find_reframe
 from nimc.readiness.reframe_config import ReframeSettings
+from records.block_plan import OriginPolicy
 from records.commands import command, setup_command
 from records.errors import InputError, MachineError, NimcError
 from records.groups import grouped
@@ -33,7 +34,7 @@ from records.machine.program import version_of
 from records.machine.site import Machine
 from records.programs import ask
 from records.slurm import client
-from records.slurm.options import SCHEDULERS, named_partition, option_values
+from records.slurm.options import SCHEDULERS, SQUEUE_SCHEDULER, named_partition, option_values
 from records.text import first_names
 from reframe_tests.spack.externals import compiler_fault_and_remedy, compilers
 from reframe_tests.spack.folders import layout
@@ -249,10 +250,13 @@ def origins(machine: Machine, environment: Mapping[str, str]) -> list[HostFindin
     return []
 
 
-def slurm(environment: Mapping[str, str], needed: bool) -> list[HostFinding]:
+def slurm(
+    environment: Mapping[str, str], needed: bool, schedulers: Collection[str], policy: OriginPolicy
+) -> list[HostFinding]:
     """Return whether Slurm's commands are found, and whether controller and accounting answer.
 
     `environment` is the one in which ReFrame runs them, as the machine's configuration sets it.
+    `schedulers` are those of ReFrame for the targets; `policy` is that of the origins.
     """
     if missing := client.missing_commands():
         remedy = "apt install slurm-client; dnf install slurm"
@@ -263,6 +267,14 @@ def slurm(environment: Mapping[str, str], needed: bool) -> list[HostFinding]:
     if fault := client.controller_fault(environment):
         detail = f"the controller does not answer: {fault}"
         return [fault_finding("slurm", detail, "start slurmctld, or set SLURM_CONF", needed=True)]
+    if SQUEUE_SCHEDULER in schedulers:
+        detail = (
+            f"{version}; controller answers; job states come from the queue, not from accounting"
+        )
+        if policy in ("hetjob", "reservation"):
+            detail = f"scheduler {SQUEUE_SCHEDULER!r} does not follow heterogeneous jobs ({policy})"
+            return [fault_finding("slurm", detail, "policy same_job in site/", needed=True)]
+        return [HostFinding("slurm", "ok", detail, needed=True)]
     if fault := client.accounting_fault(environment):
         return [
             fault_finding("slurm", f"{version}; {fault}", client.ACCOUNTING_REMEDY, needed=True)
@@ -495,7 +507,14 @@ NEEDS = (
     Need("campaigns", _with_machine(lambda machine, facts: targets(machine, facts.partitions))),
     Need(
         "campaigns",
-        _with_machine(lambda _, facts: slurm(facts.settings.environment, needed=facts.uses_slurm)),
+        _with_machine(
+            lambda machine, facts: slurm(
+                facts.settings.environment,
+                facts.uses_slurm,
+                facts.schedulers,
+                machine.origins.policy,
+            )
+        ),
     ),
     Need(
         "campaigns",

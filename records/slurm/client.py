@@ -22,7 +22,10 @@ REQUIRED_COMMANDS = (SUBMIT_COMMAND, "srun", "scontrol", "sacct")
 #: Asks whether slurmctld answers.
 PING_COMMAND = ("scontrol", "ping")
 #: Remedy if the accounting does not answer.
-ACCOUNTING_REMEDY = "configure slurmdbd: ReFrame's scheduler 'slurm' reads job states from sacct"
+ACCOUNTING_REMEDY = (
+    "ReFrame's scheduler 'slurm' reads job states from sacct: configure slurmdbd, or set 'squeue'"
+    " in configs/ and policy same_job in site/"
+)
 
 
 # Presence of Slurm. `environment` is the one in which ReFrame runs the commands.

@@ -13,8 +13,11 @@ from typing import TYPE_CHECKING
 if TYPE_CHECKING:
     from records.machine.site import Origins
 
-#: ReFrame's names of schedulers that are Slurm.
-SCHEDULERS = ("slurm", "squeue")
+#: ReFrame's names of schedulers that are Slurm: the first reads the states of jobs from the
+#: accounting, the second from the queue, where it does not find heterogeneous jobs.
+SCHEDULERS = SACCT_SCHEDULER, SQUEUE_SCHEDULER = ("slurm", "squeue")
+#: Why there are no heterogeneous jobs without accounting.
+NO_HETJOBS = "ReFrame's scheduler 'squeue', for a cluster without accounting, does not follow it"
 #: ReFrame's name of Slurm's launcher, and the name of its program.
 SRUN = "srun"
 #: The remedy if a step starts copies of one rank each.

@@ -177,6 +177,12 @@ def settings(scontrol_output: str) -> dict[str, str]:
     return {name.strip(): value.strip() for name, _, value in pairs if name.strip()}
 
 
+def has_accounting(settings: Mapping[str, str]) -> bool:
+    """Return whether Slurm stores the jobs that have ended, which `sacct` shows."""
+    storage = settings.get("AccountingStorageType", "")
+    return storage != "(null)" and not storage.endswith("/none")
+
+
 def mpi_types(srun_output: str) -> list[str]:
     """The types that `srun --mpi=list` prints, one per line, in older versions after `srun:`."""
     lines = iter(srun_output.splitlines())

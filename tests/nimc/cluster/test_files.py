@@ -315,6 +315,15 @@ def test_slurm_and_modules_are_asked_without_a_job(monkeypatch):
     assert facts.shapes == [(NodeShape(2, 2, 1, 6026), 3)]
     assert (facts.accounts, "pmi2" in facts.mpi_types) == (["physics", "bench"], True)
     assert (facts.modules_system, facts.modules) == ("nomod", [])
+    assert (facts.scheduler, facts.origins.policy) == ("slurm", "hetjob")
+    # Without accounting, as Slurm before 23.11 shows it, and after.
+    for storage in ("accounting_storage/none", "(null)"):
+        config = read("config.txt").replace("accounting_storage/slurmdbd", storage)
+        answers["scontrol --oneliner show config"] = config
+        facts = learn.facts_of_cluster()
+        assert (facts.scheduler, facts.origins.policy) == ("squeue", "same_job")
+        assert '"scheduler": "squeue",' in config_text("box", facts)
+    answers["scontrol --oneliner show config"] = read("config.txt")
     monkeypatch.setenv("MODULES_CMD", "/modulecmd.tcl")
     facts = learn.facts_of_cluster()
     assert (facts.modules_system, facts.modules) == ("tmod4", ["gcc/12"])

@@ -552,6 +552,31 @@ def test_what_slurm_says_is_not_mixed_with_the_version_of_a_command_that_says_no
     monkeypatch.setattr(client.shutil, "which", lambda name: f"/bin/{name}")
     monkeypatch.setattr(needs, "version_of", lambda _: None)
     monkeypatch.setattr(client, "ask", lambda *_: answer)
-    (finding,) = needs.slurm({}, needed=True)
+    (finding,) = needs.slurm({}, needed=True, schedulers={"slurm"}, policy="same_job")
     assert finding.detail.endswith(f": {message}")
     assert "None" not in finding.detail
+
+
+@pytest.mark.parametrize(
+    ("scheduler", "policy", "state", "words"),
+    [
+        ("slurm", "same_job", "missing", "Slurm accounting storage is disabled"),
+        ("squeue", "same_job", "ok", "job states come from the queue"),
+        # ReFrame looks for the job's id, and squeue lists its components as ID+0 and ID+1.
+        ("squeue", "hetjob", "missing", "(hetjob)"),
+    ],
+)
+def test_without_accounting_job_states_come_from_the_queue(
+    monkeypatch, scheduler, policy, state, words
+):
+    def ask(command, _):
+        if command[0] == "sacct":
+            return ProgramAnswer("sacct", 1, "", "Slurm accounting storage is disabled")
+        return ProgramAnswer(command[0], 0, "Slurmctld(primary) at ctl is UP", "")
+
+    monkeypatch.setattr(client.shutil, "which", lambda name: f"/bin/{name}")
+    monkeypatch.setattr(needs, "version_of", lambda _: "slurm 24.05.4")
+    monkeypatch.setattr(client, "ask", ask)
+    (finding,) = needs.slurm({}, needed=True, schedulers={scheduler}, policy=policy)
+    assert (finding.state, words in finding.detail) == (state, True)
+    assert (state == "ok") or "same_job in site/" in finding.remedy
