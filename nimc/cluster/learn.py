@@ -190,7 +190,7 @@ def facts_of_cluster() -> ClusterFacts:
     except MachineError as error:
         advice = "without Slurm, copy configs/localhost.py and site/localhost.yaml"
         raise MachineError(f"{error}; {advice}") from None
-    nodes = client.node_records()
+    nodes = client.node_records(settings)
     partitions = client.partitions(settings, nodes)
     accounts = client.accounts(user_name(os.geteuid()))
     named = os.environ.get(options.PARTITION_VARIABLE)

@@ -86,9 +86,17 @@ def whole_node_partitions(environment: Mapping[str, str]) -> set[str | None]:
     return parse_nodes.whole_node_partitions(answer.stdout) if answer.ok else set()
 
 
-def node_records() -> str:
-    """All nodes as `scontrol` shows them, for parsers. Raises MachineError."""
-    return _show("node")
+def node_records(settings: Mapping[str, str]) -> str:
+    """All nodes as `scontrol` shows them, for parsers; empty if a user may not see them.
+
+    Raises MachineError.
+    """
+    try:
+        return _show("node")
+    except MachineError:
+        if "nodes" in settings.get("PrivateData", "").split(","):
+            return ""
+        raise
 
 
 def settings() -> dict[str, str]:

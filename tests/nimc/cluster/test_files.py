@@ -332,6 +332,14 @@ def test_slurm_and_modules_are_asked_without_a_job(monkeypatch):
     del answers[assoc]
     facts = learn.facts_of_cluster()
     assert (facts.modules_system, facts.accounts) == ("lmod", [])
+    del answers["scontrol --oneliner show node"]
+    with pytest.raises(MachineError, match=r"show node: no answer$"):
+        learn.facts_of_cluster()
+    # Users see no nodes: slurmctld refuses (PRIVATE_DATA_NODES in its proc_req.c).
+    answers["scontrol --oneliner show config"] += "PrivateData = events,nodes,usage\n"
+    facts = learn.facts_of_cluster()
+    assert facts.shapes == []
+    assert "# facts: see site/example_slurm.yaml" in site_text(facts)
     rows = ("a State=DOWN TotalNodes=1", "b State=UP RootOnly=YES TotalNodes=9", "c State=UP")
     shown = "".join(f"PartitionName={row}\n" for row in rows)
     for text, reason in ((shown, "a has State=DOWN; b has RootOnly=YES$"), ("", "none has nodes$")):
