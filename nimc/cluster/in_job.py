@@ -339,7 +339,10 @@ def _counter_findings(node: NodeReport, machine: Machine) -> Iterator[HostFindin
     """Yield which counter counts the bytes of each device in the site file, or why none does."""
     for site_name in machine.devices:
         device = devices.find(site_name, node.host.rdma)
+        port = devices.parse_name(site_name).port
         name = device.name if device else site_name
+        if device and port > 1:
+            name = f"{device.name}:{port}"
         subject, counter = f"counter of {site_name} on nodes", node.counters.get(name)
         if counter:
             yield HostFinding(subject, "ok", f"{counter} was read")

@@ -50,9 +50,9 @@ class NodeReport:
     addresses: dict[str, str | None]
     #: Injector -> what it lacks, and how to get that; None if it is ready.
     injectors: dict[str, str | None]
-    #: RDMA device or interface -> the counter of its bytes.
+    #: RDMA device (its first port), `DEVICE:PORT` or interface -> the counter of its bytes.
     counters: dict[str, str] = field(default_factory=dict)
-    #: RDMA device or interface without a counter -> why there is none.
+    #: The same without a counter -> why there is none.
     uncounted: dict[str, str] = field(default_factory=dict)
     #: Injector -> index of the GID that is passed to it; only injectors that are passed one.
     gid_indexes: dict[str, int] = field(default_factory=dict)
@@ -84,6 +84,12 @@ def look_at_node(
     this_node = host.detect()
     names_of_interfaces = {adapter.name for adapter in this_node.interfaces}
     names = names_of_interfaces | {adapter.name for adapter in this_node.rdma}
+    names |= {
+        f"{adapter.name}:{port.number}"
+        for adapter in this_node.rdma
+        for port in adapter.ports
+        if port.number > 1
+    }
     counter_names: dict[str, str] = {}
     uncounted: dict[str, str] = {}
     for name in sorted(names):

@@ -6,7 +6,7 @@ Files of `../shared/cases` say how each looks; siblings of the same kind stand h
 import json
 import os
 from collections.abc import Mapping, Sequence
-from dataclasses import asdict
+from dataclasses import asdict, replace
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
@@ -15,10 +15,11 @@ import pytest
 import yaml
 
 from conductor import counters
+from conductor.counters import CounterReading
 from conductor.injectors import INJECTORS
 from nimc.campaign.request import load_request
 from nimc.cli import init
-from nimc.cluster import in_job, learn
+from nimc.cluster import in_job, learn, node_look
 from nimc.cluster.in_job import JobLook
 from nimc.cluster.new_machine import config_text, site_text
 from nimc.readiness import needs
@@ -488,6 +489,23 @@ def test_reframe_s_other_scheduler_that_is_slurm_looks_at_nodes(cluster):
     config = cluster / "configs/box.py"
     config.write_text(config.read_text().replace('"slurm"', '"squeue"'))
     assert in_job.look_at_nodes("box", cluster / "results", 60.0, print, cluster).why is None
+
+
+def test_the_counter_of_a_named_port_is_looked_for(tmp_path, monkeypatch):
+    """The second port of CN5000 is in use (ROCm/rocm-systems, issue 11138)."""
+    here = replace(made.HERE, rdma=[rdma("hfi1_0", {1: "DOWN", 2: "ACTIVE"})], interfaces=[])
+    monkeypatch.setattr(host, "detect", lambda: here)
+
+    def read(name, _):
+        port = devices.parse_name(name)
+        return CounterReading(f"opa:{port.name}/{port.port}", 0) if port.port == 2 else None
+
+    monkeypatch.setattr(counters, "read", read)
+    seen = replace(node_look.look_at_node(tmp_path, None, None, []), name="n1")
+    looked = JobLook(job="7", why=None, nodes=[seen])
+    finding = on_nodes(looked, "counter of hfi1_0:2", device="hfi1_0:2")
+    assert (finding.state, finding.detail) == ("ok", "n1: opa:hfi1_0/2 was read")
+    assert on_nodes(looked, "counter of hfi1_0", device="hfi1_0").state == "limited"
 
 
 def test_a_reservation_of_the_origins_is_not_for_targets():
