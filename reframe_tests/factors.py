@@ -297,14 +297,14 @@ _COMMON_ROWS = (
         name="writer_rail",
         part="writes",
         allowed=rails.ALLOWED,
-        check=rails.check,
+        check=rails.require_policy,
         why_unsupported=rails.why_unsupported,
     ),
     Factor(
         name="mpi_rail",
         part="application",
         allowed=rails.ALLOWED,
-        check=rails.check,
+        check=rails.require_policy,
         why_unsupported=rails.why_unsupported_for_mpi,
     ),
     Factor(

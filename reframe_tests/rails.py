@@ -25,7 +25,7 @@ _SINGLE_RAIL = re.compile(r"nic([0-9])")
 _LOCAL_RAIL_SCRIPT = ROOT / "reframe_tests/src/local_rail/local_rail.sh"
 
 
-def check(level: Level) -> None:
+def require_policy(level: Level) -> None:
     """Raise ValueError for a level that is not allowed."""
     if level not in (DEFAULT, LOCAL) and not _SINGLE_RAIL.fullmatch(str(level)):
         raise ValueError
@@ -71,7 +71,7 @@ def why_unsupported_for_mpi(machine: Machine, level: Level) -> str | None:
 def writer_devices(machine: Machine, policy: str, buffer_node: int | None) -> tuple[str, ...]:
     """Return the devices that writers take in turn. Raises InputError."""
     if not machine.rails:
-        _require(machine, "writer_rail", policy)
+        _require_supported(machine, "writer_rail", policy)
         return (machine.device,) if machine.device else ()
     rails = _checked_rails(machine, "writer_rail", policy)
     if policy == LOCAL and buffer_node is not None:
@@ -103,7 +103,7 @@ def local_rail_wrapper(machine: Machine, policy: str) -> list[str]:
     """
     if policy != LOCAL:
         return []
-    _require(machine, "mpi_rail", policy)
+    _require_supported(machine, "mpi_rail", policy)
     choices = []
     for node in machine.node_facts().numa_nodes:
         variables = _mpi_variables(rails_near(machine, node)).items()
@@ -122,7 +122,7 @@ def rails_near(machine: Machine, node: int) -> list[Rail]:
 
 
 def _checked_rails(machine: Machine, field: str, policy: str) -> list[Rail]:
-    _require(machine, field, policy)
+    _require_supported(machine, field, policy)
     return _rails_of_policy(machine, policy)
 
 
@@ -131,7 +131,7 @@ def _rails_of_policy(machine: Machine, policy: str) -> list[Rail]:
     return [machine.rails[int(single[1])]] if single else machine.rails
 
 
-def _require(machine: Machine, field: str, policy: str) -> None:
+def _require_supported(machine: Machine, field: str, policy: str) -> None:
     """Raise InputError if the machine does not support the policy."""
     why_not = why_unsupported_for_mpi if field == "mpi_rail" else why_unsupported
     if reason := why_not(machine, policy):

@@ -19,7 +19,7 @@ from analysis.statistics.interval import UPPER_PROBABILITY, Estimate
 #: Fewest pairs with baseline runs of both kinds: right after writes, and not.
 MIN_PAIRS = 3
 #: Verdicts must hold for all carry-overs from 0.5 standard errors below the estimate to 1 above it.
-#: The 0.5 below keep the error of 'slower' within its bound. 'No effect' needs the 1 above if
+#: The 0.5 keeps the error of 'slower' within its bound. 'No effect' needs the 1 if
 #: writes widen skewed noise (docs/evidence.md#carry-over).
 ALLOWANCE_STANDARD_ERRORS = (0.5, 1.0)
 #: Chance that a carry-over is shown although there is none.

@@ -93,11 +93,11 @@ class Agent:
                 messages.WriterNews(writer=writer.index, ended=f"{role} side ended: {process}")
             )
             return
-        end = End(writer, role, injector, process, self._send, self.writes_alone)
+        end = End(writer, role, injector, process, self._send, self.is_only_writing_origin)
         end.begin(log_of(self._logs, writer, role).open("ab", buffering=0))  # the end closes it
         self.ends.append(end)
 
-    def writes_alone(self, end: End) -> bool:
+    def is_only_writing_origin(self, end: End) -> bool:
         """Return whether `end` is the only origin on this node that is not held."""
         writing_ends = [other for other in self.ends if other.role == "origin" and not other.held]
         return writing_ends == [end]
@@ -133,16 +133,16 @@ class Agent:
     async def _begin_watch(self, order: messages.BeginWatch) -> None:
         if self._watch:
             await self._watch.cancel()
-        held = [end for end in self.ends if end.held]
-        for end in held:
+        held_ends = [end for end in self.ends if end.held]
+        for end in held_ends:
             end.suspend()  # again, since another process may have resumed it
-        await wait_until_stopped(held)
+        await wait_until_stopped(held_ends)
         self._watch = Watch(
             node_name(),
             order,
             self._node_reader,
             end_pids=[pid for end in self.ends if not end.writer.messages for pid in end.pids],
-            held_pids=[(end.index, pid) for end in held for pid in end.pids],
+            held_pids=[(end.index, pid) for end in held_ends for pid in end.pids],
         )
         # Bytes are counted last, so that the counts span little more than the run.
         for end in self.ends:

@@ -49,15 +49,15 @@ class End:
         injector: Injector,
         process: asyncio.subprocess.Process,
         send: Callable[[WriterNews], None],
-        writes_alone: Callable[[End], bool] = lambda _: False,
+        is_only_writing_origin: Callable[[End], bool] = lambda _: False,
     ) -> None:
-        """`writes_alone` tells whether an end is the only origin on this node that writes."""
+        """`is_only_writing_origin`: whether an end is the only origin of its node that writes."""
         self.writer = writer
         self.role = role
         self.injector = injector
         self.process = process
         self._send = send
-        self._writes_alone = writes_alone
+        self._is_only_writing_origin = is_only_writing_origin
         #: Counts the bytes of an origin; None for a passive side.
         self.meter: Meter | None = None
         if role == "origin":
@@ -214,7 +214,7 @@ class End:
 
     def passed_b(self) -> float | None:
         """Return the bytes that its device has counted; None if another origin here writes."""
-        return self.meter.passed_b() if self.meter and self._writes_alone(self) else None
+        return self.meter.passed_b() if self.meter and self._is_only_writing_origin(self) else None
 
     # Report on it.
 

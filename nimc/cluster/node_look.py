@@ -114,9 +114,9 @@ def look_at_node(
         uncounted=uncounted,
         gid_indexes=gid_indexes,
         device_interfaces={
-            adapter.name: interface
+            adapter.name: shared_interface
             for adapter in this_node.rdma
-            if (interface := devices.interface_of(adapter.name)) in names_of_interfaces
+            if (shared_interface := devices.interface_of(adapter.name)) in names_of_interfaces
         },
         shared_ports=devices.shared_ports(),
         lockable_b=_lockable_b(),

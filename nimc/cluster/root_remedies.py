@@ -69,7 +69,7 @@ def _mask(text: str) -> str | None:
 
 
 #: Parameter -> function that returns a value as the kernel prints it; None if it is not allowed.
-_CANONICAL: dict[str, Callable[[str], str | None]] = {
+_CANONICAL_VALUES: dict[str, Callable[[str], str | None]] = {
     "device": _device,
     "cpus": _cpus,
     "mask": _mask,
@@ -84,7 +84,7 @@ def parameter_values(remedy: RootRemedy, assignments: Sequence[str]) -> dict[str
         if name not in values:
             allowed = ", ".join(f"{parameter}=VALUE" for parameter in values)
             raise InputError(f"--set {word}: allowed: {allowed}")
-        value = _CANONICAL[name](text)
+        value = _CANONICAL_VALUES[name](text)
         if value is None:
             raise InputError(f"--set {word}: allowed: {remedy.parameters[name]['allowed']}")
         values[name] = value

@@ -71,7 +71,9 @@ def test_a_sentence_says_what_is_known_and_no_more(changes: dict, facts: list[st
 
 
 _FOREIGN = "During the runs that count, foreign processes kept"
-_BUSY, _STOLEN, _OF = "hardware threads busy", "the hypervisor took up to", "of the processor time"
+_BUSY = "hardware threads busy"
+_STOLEN = "the hypervisor took up to"
+_TIME = "of the processor time"
 
 
 @pytest.mark.parametrize(
@@ -79,14 +81,18 @@ _BUSY, _STOLEN, _OF = "hardware threads busy", "the hypervisor took up to", "of 
     [
         ([None, None], [None, None], ""),
         ([0.25, 0.125], [None, None], f"{_FOREIGN} 0.12 to 0.25 {_BUSY}."),
-        ([0.5, None], [0.01, 0.02], f"{_FOREIGN} 0.50 to 0.50 {_BUSY} and {_STOLEN} 2.0 % {_OF}."),
+        (
+            [0.5, None],
+            [0.01, 0.02],
+            f"{_FOREIGN} 0.50 to 0.50 {_BUSY} and {_STOLEN} 2.0 % {_TIME}.",
+        ),
     ],
 )
 def test_what_else_went_on_in_runs_that_count(foreign: list, steal: list, text: str) -> None:
-    """The third was rejected."""
+    """The third run was rejected."""
     status = ["counts", "counts", "rejected"]
-    read = {"foreign_cpus": [*foreign, 9.0], "steal_share": [*steal, 0.9]}
-    assert conditions_text(pl.DataFrame({"status": status, **read})) == text
+    columns = {"foreign_cpus": [*foreign, 9.0], "steal_share": [*steal, 0.9]}
+    assert conditions_text(pl.DataFrame({"status": status, **columns})) == text
 
 
 @pytest.mark.parametrize(

@@ -20,14 +20,14 @@ from analysis.subjects.footprints import (
 )
 from tests.analysis.drawn import shown
 from tests.analysis.subjects.made_footprints import KIB, made_run
-from tests.studies.footprints import MIB, PLANTED, named, planted_run
+from tests.studies.footprints import MIB, PLANTED, planted_run, word_counts
 
 
 @pytest.mark.parametrize("everywhere", [True, False])
 @pytest.mark.parametrize("planted", PLANTED)
 def test_a_planted_cause_is_named(planted, everywhere):
     """`python -m tests.studies.footprints` has 200 runs of each."""
-    assert named(planted, everywhere, 6) == Counter({planted: 6})
+    assert word_counts(planted, everywhere, 6) == Counter({planted: 6})
 
 
 def test_five_pairs_name_nothing():

@@ -59,7 +59,7 @@ def test_perftest_is_held_shortly_after_a_row(monkeypatch, one, came_s, readings
 )
 def test_a_device_shows_what_its_only_writer_has_written(other, passed_b):
     agent = Agent(Sent(), LOGS)
-    one = end(alone=agent.writes_alone)
+    one = end(alone=agent.is_only_writing_origin)
     one.meter = SimpleNamespace(passed_b=lambda: 7.0)
     agent.ends = [one, *([other] if other else [])]
     assert one.passed_b() == passed_b

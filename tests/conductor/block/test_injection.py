@@ -93,7 +93,7 @@ class Rig:
 
     def __init__(self, rate_b_s: float, *alone_b_s: float):
         self._rate_b_s, self._alone_b_s = rate_b_s, [*alone_b_s]
-        self.learned = 0
+        self.remeasurements = 0
         self.writers = self.hub = self
         self.rate_row_interval_s = 0.01
 
@@ -112,12 +112,12 @@ class Rig:
     async def hold_or_stop(self, _writes: Any, _states: Any) -> None: ...
 
     async def measure_again(self, _writes: Any) -> None:
-        self.learned += 1
+        self.remeasurements += 1
         del self._alone_b_s[0]
 
 
 @pytest.mark.parametrize(
-    ("alone_b_s", "learned", "used_b_s"),
+    ("alone_b_s", "remeasurements", "used_b_s"),
     [
         ((100.0,), 0, 100.0),
         ((40.0, 100.0), 1, 100.0),
@@ -125,10 +125,10 @@ class Rig:
     ],
 )
 def test_a_disturbed_rate_alone_is_measured_again_before_the_command(
-    tmp_path: Path, alone_b_s: tuple[float, ...], learned: int, used_b_s: float
+    tmp_path: Path, alone_b_s: tuple[float, ...], remeasurements: int, used_b_s: float
 ) -> None:
     rig: Any = Rig(100.0, *alone_b_s)
     writes: Any = None
     conductor = InjectionConductor(request_of(tmp_path))
     states = asyncio.run(conductor.start_writers(rig, rig, writes))
-    assert (rig.learned, states[0].series.alone_b_s) == (learned, used_b_s)
+    assert (rig.remeasurements, states[0].series.alone_b_s) == (remeasurements, used_b_s)
