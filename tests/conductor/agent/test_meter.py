@@ -238,6 +238,40 @@ def test_rows_are_those_of_the_origin(tmp_path, role, rows):
     assert sum(news.row is not None for news in sent) == rows
 
 
+def test_a_row_of_counts_spans_updates_of_the_counter(monkeypatch, tmp_path):
+    """A device that updates its counter once a second is read once a second.
+
+    So a reading may have no update, and the next two. A second one without an update is a pause.
+    """
+    sent, readings = [], [0, 0, 2, 3, 3, 3]  # GB, at each second
+    now = SimpleNamespace(s=0)
+
+    def read(*_):
+        gigabytes = readings[min(now.s, len(readings) - 1)]
+        now.s += 1
+        return CounterReading("bnxt:lo/1", gigabytes * 10**9, period_s=1.0)
+
+    async def talk():
+        process = await asyncio.create_subprocess_exec(
+            "sleep", "300", stdout=asyncio.subprocess.PIPE, start_new_session=True
+        )
+        writer = replace(WRITER, rate_b_s=1e9)
+        end = End(writer, "origin", INJECTORS["perftest"], process, sent.append)
+        end.meter = None
+        end.begin((tmp_path / "log").open("wb"))
+        while now.s < len(readings):
+            await asyncio.sleep(0)
+        process.kill()
+        await end.end_tasks()
+
+    monkeypatch.setattr("conductor.agent.end.COUNT_INTERVAL_S", 0)
+    monkeypatch.setattr(counters, "read", read)
+    monkeypatch.setattr(clock, "now_s", lambda: float(now.s))
+    asyncio.run(asyncio.wait_for(talk(), 30))
+    rates_gb_s = [news.row.rate_b_s / 1e9 for news in sent if news.row]
+    assert rates_gb_s[:3] == [1.0, 1.0, 0.0]
+
+
 async def reports_of_a_held_writer():
     """Return what an origin reports: two rows, then one in which it was held and resumed."""
     sent = []
