@@ -192,11 +192,11 @@ def _parsed_pieces(
 ) -> Iterator[tuple[pl.DataFrame, ...]]:
     """Yield samples, writers and conditions of each piece.
 
-    Those of an empty piece come first, so that the columns are known if there is no other piece.
+    Those of no lines come first, so that the columns are known if there is no piece.
     Names of files whose last line was cut off are added to `cut_off_files`, and the files that were
     read to `files`, as `Samples` has them.
     """
-    yield _parsed_piece(_Piece(path=Path(), first_line=1, first_row=0, line_count=0, text=b""))
+    yield tuple(frame.clone() for frame in _empty_frames())
     workers = min(os.cpu_count() or 1, _MAX_PARALLEL_PIECES)
     parsed: deque[Future[tuple[pl.DataFrame, ...]]] = deque()
     with ThreadPoolExecutor(workers) as pool:
@@ -208,6 +208,11 @@ def _parsed_pieces(
                 yield parsed.popleft().result()
         while parsed:
             yield parsed.popleft().result()
+
+
+@cache
+def _empty_frames() -> tuple[pl.DataFrame, ...]:
+    return _parsed_piece(_Piece(path=Path(), first_line=1, first_row=0, line_count=0, text=b""))
 
 
 def _concatenated(parts: Sequence[pl.DataFrame]) -> pl.DataFrame:
