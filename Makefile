@@ -21,23 +21,27 @@ JOBS ?= 2
 export PYTHONDONTWRITEBYTECODE =
 PYTEST = $(BIN)/python -m pytest
 PARALLEL = -n $(JOBS) --dist loadfile --no-loadscope-reorder
+# Files in which one of these marks stands: the others need not be collected.
+marked = $(shell grep -rlE --include='test_*.py' 'mark\.($(1))\b' tests)
 test: $(DEV)
 	$(PYTEST) -m "not (slow or long or browser or minicluster or spack)" $(PARALLEL) $(PYTEST_ARGS)
 
 test-all: test test-slow test-clusters test-guests
 
 test-slow: $(DEV)
-	$(PYTEST) -m "(slow or browser) and not (long or minicluster or spack)" $(PARALLEL) $(PYTEST_ARGS)
+	$(PYTEST) -m "(slow or browser) and not (long or minicluster or spack)" $(PARALLEL) $(PYTEST_ARGS) \
+		$(call marked,slow|browser)
 
 test-clusters: $(DEV)
-	$(PYTEST) -m "(minicluster or spack) and not (long or guests)" $(PYTEST_ARGS)
+	$(PYTEST) -m "(minicluster or spack) and not (long or guests)" $(PYTEST_ARGS) \
+		$(call marked,minicluster|spack)
 
 test-guests: $(DEV)
-	$(PYTEST) -m "guests and not long" $(PYTEST_ARGS)
+	$(PYTEST) -m "guests and not long" $(PYTEST_ARGS) $(call marked,guests)
 
 # Tests of some minutes each: five nights, faults, two rails, daemons or nodes that go away, and others.
 test-long: $(DEV)
-	$(PYTEST) -m long $(PYTEST_ARGS)
+	$(PYTEST) -m long $(PYTEST_ARGS) $(call marked,long)
 
 # Damaged inputs to every parser of outside text (docs/reliability.md).
 FUZZ_SECONDS ?= 3600

@@ -288,7 +288,7 @@ NINTH, LAST = slice(0, None, 9), slice(-1, None)
     [
         ("dahu", [LAST]),
         *(
-            pytest.param(name, [NINTH] if name == "dahu" else [NINTH, LAST], marks=pytest.mark.slow)
+            pytest.param(name, [NINTH] if name == "dahu" else [NINTH, LAST], marks=pytest.mark.long)
             for name in evaluate.published_names()
         ),
     ],

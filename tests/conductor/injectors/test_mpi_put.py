@@ -227,7 +227,7 @@ def on_path(program_of, mpi, monkeypatch):
         monkeypatch.setenv(name, value)
 
 
-def run_under(block, seconds=2, limits=LENIENT, **writes):
+def run_under(block, seconds=1, limits=LENIENT, **writes):
     """A block under such writes."""
     writes = {"injector": "mpi_put", "message_b": MIB, **writes}
     return block(arms=["off", "on"], command=lasting(seconds), limits=limits, writes=writes)
@@ -273,7 +273,7 @@ def test_limits_and_proof_of_reads_and_writes_are_stored(block):
     arms = [
         Treatment(
             name=arm,
-            start=Start(command=lasting(2)),
+            start=Start(command=lasting(1)),
             writes=writes,
             role="effect" if writes else "baseline",
             baseline="off",
