@@ -146,38 +146,24 @@ RANKS_ON_COMPONENTS = f"{_RANK}=0 --nodelist={{target}} : {_RANK}=1 --nodelist={
 # Options that a site or a user gives, as `sbatch` reads them.
 
 
-#: The variable of `sbatch` for the partition. Such variables override options of a job script.
+#: The variable of `sbatch` for the partition. ReFrame submits jobs without such variables, which
+#: would override options of a job script.
 PARTITION_VARIABLE = "SBATCH_PARTITION"
-#: Variables for what a site may require of every job -> the option of each, and its letter.
+#: Variables for what a site may require of every job -> the option of each.
 REQUIREMENTS = {
-    "SBATCH_ACCOUNT": ("account", "A"),
-    "SBATCH_QOS": ("qos", "q"),
-    "SBATCH_CONSTRAINT": ("constraint", "C"),
-    "SBATCH_GRES": ("gres", ""),
-    "SBATCH_RESERVATION": ("reservation", ""),
+    "SBATCH_ACCOUNT": "account",
+    "SBATCH_QOS": "qos",
+    "SBATCH_CONSTRAINT": "constraint",
+    "SBATCH_GRES": "gres",
+    "SBATCH_RESERVATION": "reservation",
 }
 #: A variable that every job has.
 JOB_VARIABLE = "SLURM_JOB_ID"
 #: Variables of Slurm that are settings of a site.
 SITE_VARIABLES = ("SLURM_CONF", "SLURM_CLUSTERS")
-#: The first four are for options that every job script has. Three would leave tasks one thread per
-#: core, while the script's number of CPUs per task counts all threads. The last two would override
-#: levels of `core_spec`.
-_SCRIPT_VARIABLES = (
-    "SBATCH_JOB_NAME",
-    "SBATCH_OUTPUT",
-    "SBATCH_ERROR",
-    "SBATCH_REQUEUE",
-    "SBATCH_HINT",
-    "SLURM_HINT",
-    "SBATCH_THREADS_PER_CORE",
-    "SBATCH_CORE_SPEC",
-    "SBATCH_THREAD_SPEC",
-)
-#: The variable of the time limit. A job script has a limit if ReFrame's partition or the check has.
-_TIME_LIMIT_VARIABLE = "SBATCH_TIMELIMIT"
-#: Variables of two more options that `access` may have: whole nodes, and memory per node.
-_NODE_OPTIONS = {"SBATCH_EXCLUSIVE": ("exclusive", ""), "SBATCH_MEM_PER_NODE": ("mem", "")}
+#: A variable that `sbatch` reads, and that ReFrame leaves. Its value `nomultithread` would leave
+#: tasks one thread per core, while the script's number of CPUs per task counts all threads.
+_HINT_VARIABLE = "SLURM_HINT"
 #: A value that needs no quotes in a job script.
 _WORD = re.compile(r"[^\s\"'\\#]+")
 #: Options of the targets that the component of the origins has, too: `job_options` gives it two of
@@ -189,7 +175,7 @@ def requirements(environment: Mapping[str, str]) -> list[str]:
     """Options for what a site requires of every job, from a user's variables of `sbatch`."""
     return [
         f"--{option}={environment[variable]}"
-        for variable, (option, _) in REQUIREMENTS.items()
+        for variable, option in REQUIREMENTS.items()
         if _WORD.fullmatch(environment.get(variable, ""))
     ]
 
@@ -200,35 +186,21 @@ def origins_access(access: Sequence[str]) -> list[str]:
     return [option for option in access if option.partition("=")[0] not in shared]
 
 
-def overriding_variables(
-    access: Sequence[str], environment: Mapping[str, str], *, has_time_limit: bool
-) -> list[str]:
+def overriding_variables(environment: Mapping[str, str]) -> list[str]:
     """Variables of an environment that would override what job scripts say.
 
-    Those are a user's variables of `sbatch`: `_SCRIPT_VARIABLES` always, others if `access` of
-    ReFrame's partition names their option, and that of the time limit also if ReFrame sets one. If
-    this process is itself in a job, the variables of that job are among them: jobs inherit them,
-    and `srun` there would obey them (`SLURM_MEM_PER_CPU`).
+    If this process is itself in a job, the variables of that job are among them: jobs inherit them,
+    and `srun` there would obey them (`SLURM_MEM_PER_CPU`). ReFrame removes those of `sbatch`.
     """
-    variables = {
-        PARTITION_VARIABLE: ("partition", "p"),
-        **REQUIREMENTS,
-        **_NODE_OPTIONS,
-        _TIME_LIMIT_VARIABLE: ("time", "t"),
-    }
-    named = [name for name, option in variables.items() if option_values(access, *option)]
-    if has_time_limit:
-        named.append(_TIME_LIMIT_VARIABLE)
-    overriding = {*named, *_SCRIPT_VARIABLES}
-    if JOB_VARIABLE in environment:
-        overriding |= {name for name in environment if name.startswith(("SLURM_", "SLURMD_"))}
-        overriding -= {*SITE_VARIABLES}
-    return [name for name in environment if name in overriding]
+    prefixes = ("SLURM_", "SLURMD_") if JOB_VARIABLE in environment else (_HINT_VARIABLE,)
+    return [
+        name for name in environment if name.startswith(prefixes) and name not in SITE_VARIABLES
+    ]
 
 
 @contextmanager
 def environment_without(names: Sequence[str]) -> Iterator[None]:
-    """Take variables out of the environment for a while: jobs of other partitions may need them."""
+    """Take variables out of the environment for a while."""
     values = {name: os.environ.pop(name) for name in names if name in os.environ}
     try:
         yield

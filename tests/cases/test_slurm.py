@@ -111,17 +111,11 @@ def jobs_of_target(text: str, _: Path) -> tuple[str, list[str], int, list[str]]:
     return target.name, access, facts.job_nodes, facts.origins.access
 
 
-def without_overriding(text: str, _: Path, has_time_limit: bool = True) -> list[str]:
-    """Return which of a user's variables are left to a job with the options of the first line."""
-    access, _, names = text.partition("\n")
-    environment = dict.fromkeys(names.split(), "x")
-    overriding = options.overriding_variables([access], environment, has_time_limit=has_time_limit)
+def without_overriding(text: str, _: Path) -> list[str]:
+    """Return which of a user's variables are left to a job."""
+    environment = dict.fromkeys(text.split(), "x")
+    overriding = options.overriding_variables(environment)
     return [name for name in environment if name not in overriding]
-
-
-def without_overriding_or_limit(text: str, folder: Path) -> list[str]:
-    """Return the same for a job to which ReFrame gives no time limit."""
-    return without_overriding(text, folder, has_time_limit=False)
 
 
 BATCH = parse_nodes.SlurmPartition(
@@ -240,44 +234,19 @@ CASES = [
         ("debug", ["--partition=debug", "--exclusive"], 5, []),
         f"|SBATCH_PARTITION=debug,small\n{NO_DEFAULT}",
     ),
-    # A user's variables of sbatch override what a job script says.
-    Case(
-        "options of the configuration hold against the user's shell",
-        without_overriding,
-        ["SBATCH_RESERVATION", "SBATCH_CLUSTERS"],
-        "-p cpu --acco=x -q long -C hdr --gres=gpu:1 --mem=0 --exclusive\n"
-        "SBATCH_PARTITION SBATCH_ACCOUNT SBATCH_QOS"
-        " SBATCH_CONSTRAINT SBATCH_GRES SBATCH_RESERVATION SBATCH_TIMELIMIT SBATCH_OUTPUT"
-        " SBATCH_EXCLUSIVE SBATCH_MEM_PER_NODE SBATCH_HINT SLURM_HINT SBATCH_THREADS_PER_CORE"
-        " SBATCH_CORE_SPEC SBATCH_THREAD_SPEC SBATCH_CLUSTERS",
-    ),
+    # Variables that override what a job script says; ReFrame removes those of sbatch.
     Case(
         "a shell in an interactive job",
         without_overriding,
         ["SLURM_CONF", "SLURM_CLUSTERS", "PATH"],
-        "-p cpu\nSLURM_JOB_ID SLURM_MEM_PER_CPU SLURM_CPU_BIND SLURMD_NODENAME SLURM_CONF"
+        "SLURM_JOB_ID SLURM_MEM_PER_CPU SLURM_CPU_BIND SLURMD_NODENAME SLURM_HINT SLURM_CONF"
         " SLURM_CLUSTERS PATH",
     ),
     Case(
         "a shell that sets what srun is to do",
         without_overriding,
         ["SLURM_MPI_TYPE", "SLURM_CPU_BIND"],
-        "-p cpu\nSLURM_MPI_TYPE SLURM_CPU_BIND",
-    ),
-    *(
-        Case(
-            f"no time limit of ReFrame, and {access or 'none'} in access",
-            without_overriding_or_limit,
-            left,
-            f"{access}\nSBATCH_TIMELIMIT",
-        )
-        for access, left in (("", ["SBATCH_TIMELIMIT"]), ("-t 10", []), ("--time=10", []))
-    ),
-    Case(
-        "what the configuration leaves to the user's shell",
-        without_overriding,
-        ["SBATCH_PARTITION", "SBATCH_ACCOUNT", "SBATCH_QOS"],
-        "--exclusive\nSBATCH_PARTITION SBATCH_ACCOUNT SBATCH_QOS SBATCH_ERROR",
+        "SLURM_MPI_TYPE SLURM_CPU_BIND SLURM_HINT",
     ),
     # Nodes: without the cores and the memory of the system, which are no job's.
     Case("slurm_core_spec", shape_for_jobs, (56, 2, 512000)),
