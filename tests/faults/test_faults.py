@@ -47,7 +47,7 @@ GOOD = Observation(
     header=HEADER,
     files=[],
 )
-REJECTED = {"outcome": "rejected", "reason": "writer 0 wrote at 7%; at least 50% is required"}
+REJECTED = {"outcome": "rejected", "reason": "writer 0 wrote at 7 %; at least 50 % is required"}
 PLANTED = replace(
     GOOD,
     fault=FAULTS["writer slow"],

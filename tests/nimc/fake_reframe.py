@@ -167,7 +167,7 @@ def sample(plan: BlockPlan, arm: str, pair: int) -> Sample:
         attempt=0,
         warmup=False,
         outcome="rejected" if rejected else "accepted",
-        reason="writer 0 wrote at 3%" if rejected else None,
+        reason="writer 0 wrote at 3 %" if rejected else None,
         start_s=time.time(),
         elapsed_s=1e-3,
         fom=1e10 / (2 if arm == "on" else 1),

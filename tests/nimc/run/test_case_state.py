@@ -51,7 +51,7 @@ def test_a_pair_counts_when_every_arm_has_run(tmp_path, monkeypatch):
     monkeypatch.setenv("FAKE", "reject")
     write(tmp_path, 4, [(pair, arm) for pair in range(2) for arm in ARMS])
     now = state(tmp_path)
-    assert (now.last_reason, now.rejected_pairs) == ("writer 0 wrote at 3%", 2)
+    assert (now.last_reason, now.rejected_pairs) == ("writer 0 wrote at 3 %", 2)
     with (tmp_path / "samples/stream.jsonl").open("a") as file:
         file.write("garbage\n")
     with pytest.raises(InputError, match=r"stream.jsonl:13: .*remove that line .* --fresh$"):
@@ -113,7 +113,7 @@ DIED = {"state": "injector_died", "reason": "writer 0:\nsignal 9"}
 STOPPED = {"state": "cancelled", "reason": "stopped by a signal, or the owner process ended"}
 TIMEOUT = json.dumps({"outcome": "time_limit", "reason": "Slurm: job state TIMEOUT"})
 UNMET = failed("performance", "failed to meet reference")
-NO_PAIR = failed("sanity", "sanity error: no pair of 'on' counts: writer 0 was at 3% of its rate")
+NO_PAIR = failed("sanity", "sanity error: no pair of 'on' counts: writer 0 was at 3 % of its rate")
 #: As a check leaves it, with a line for each environment.
 SKIPPED = json.dumps(["test_HPCCG is not on PATH", "nimc: no Spack is set up"])
 #: As ReFrame 4.10.4 prints it, colours included.

@@ -287,7 +287,7 @@ def test_a_case_that_failed_is_tried_again_in_its_run_and_a_block_of_its_own(nim
 def test_rejected_runs_never_end_in_a_loop(nimc):
     _, err = nimc.ended(fake="reject", code=3)
     assert "stream: " in err
-    assert "writer 0 wrote at 3%" in err
+    assert "writer 0 wrote at 3 %" in err
     # The next session tries as often again, and goes on where writers reach their rate.
     rejected = len(nimc.samples("stream"))
     nimc.ended(fake="reject", code=3)
