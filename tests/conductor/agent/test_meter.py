@@ -262,6 +262,7 @@ def test_a_row_of_counts_spans_updates_of_the_counter(monkeypatch, tmp_path):
         while now.s < len(readings):
             await asyncio.sleep(0)
         process.kill()
+        await process.wait()
         await end.end_tasks()
 
     monkeypatch.setattr("conductor.agent.end.COUNT_INTERVAL_S", 0)
