@@ -39,6 +39,19 @@ def test_five_pairs_name_nothing():
     ]
 
 
+@pytest.mark.parametrize(("pairs", "is_shown"), [(6, False), (8, True)])
+def test_a_loss_is_shown_with_an_error_of_5_percent(pairs, is_shown):
+    """All pairs are slower beyond the cache. By chance they are in 1 of 64, or of 256.
+
+    The first analysis, of 6 pairs, has a quarter of the error, the next one 3/16. So the p values
+    are 6.25 % and 2.1 %.
+    """
+    run = planted_run(MEMORY, True, 1, pairs=pairs)
+    of_one_working_set = pl.col("arm").cast(pl.String).str.contains("working_set=524288B")
+    run.samples = run.samples.filter(of_one_working_set)
+    assert answer(CAUSES, run)["more"].to_list() == [is_shown]
+
+
 @pytest.mark.parametrize(
     ("llc_b", "sockets", "inside_at", "beyond_at", "why"),
     [
