@@ -47,8 +47,8 @@ def test_a_loss_is_shown_with_an_error_of_5_percent(pairs, is_shown):
     are 6.25 % and 2.1 %.
     """
     run = planted_run(MEMORY, True, 1, pairs=pairs)
-    of_one_working_set = pl.col("arm").cast(pl.String).str.contains("working_set=524288B")
-    run.samples = run.samples.filter(of_one_working_set)
+    has_working_set = pl.col("arm").cast(pl.String).str.contains("working_set=524288B")
+    run.samples = run.samples.filter(has_working_set)
     assert answer(CAUSES, run)["more"].to_list() == [is_shown]
 
 
