@@ -21,10 +21,11 @@ JOBS ?= 2
 export PYTHONDONTWRITEBYTECODE =
 PYTEST = $(BIN)/python -m pytest
 PARALLEL = -n $(JOBS) --dist loadfile --no-loadscope-reorder
-# Files in which one of these marks stands: the others need not be collected.
-marked = $(shell grep -rlE --include='test_*.py' 'mark\.($(1))\b' tests)
+# TESTS, else the files in which one of these marks stands: the others need not be collected.
+TESTS ?=
+marked = $(or $(TESTS),$(shell grep -rlE --include='test_*.py' 'mark\.($(1))\b' tests))
 test: $(DEV)
-	$(PYTEST) -m "not (slow or long or browser or minicluster or spack)" $(PARALLEL) $(PYTEST_ARGS)
+	$(PYTEST) -m "not (slow or long or browser or minicluster or spack)" $(PARALLEL) $(PYTEST_ARGS) $(TESTS)
 
 test-all: test test-slow test-clusters test-guests
 

@@ -268,9 +268,8 @@ def move_unread_samples(reader: OutputReader, run_dir: Path, case: str, logs: Pa
     unread_file = logs / UNREAD_FILE
     if not unread_file.exists():
         return
-    complete_lines, _, _ = unread_file.read_text().rpartition(
-        "\n"
-    )  # a crash leaves a part of a line
+    # A crash leaves a part of a line.
+    complete_lines, _, _ = unread_file.read_text().rpartition("\n")
     store = Store(run_dir, case)
     moved_keys = store.keys()
     read_samples = []

@@ -156,9 +156,9 @@ def expected_rate(writer: WriterSeries) -> ExpectedRate:
 
     If no rate is requested, or the writer does not reach it even alone, this is the rate alone.
     Otherwise it is the requested rate: the rate alone was then measured under the same limiter, and
-    scatters as that does. A control reports shares of a core in place of
-    rates. It must run all the time. No share of the core is required, since the application may
-    take the core from a control, as it may from a writer.
+    scatters as that does. A control reports shares of a core in place of rates. It must run all the
+    time. No share of the core is required, since the application may take the core from a control,
+    as it may from a writer.
     """
     alone_b_s, requested_b_s = writer.alone_b_s, writer.writer.rate_b_s
     if not INJECTORS[writer.injector].writes:

@@ -26,9 +26,9 @@ _PCI_ADDRESS = re.compile(r"[0-9a-f]{4,8}:[0-9a-f]{2}:[0-9a-f]{2}\.[0-7]")
 _WITH_PORT = re.compile(r"(.+):([0-9]{1,3})")
 _RATE = re.compile(r"[0-9]{1,6}(\.[0-9]+)?(?= Gb/sec)")
 _PARTS = re.compile(r"(\D*)([0-9]*)")
-#: Names of the devices that stand for the planes of an XDR device, at the same PCI address. Only
-#: management packets pass them (type SMI of `rdma dev`).
-_PLANES = re.compile(r"smi[0-9]+")
+#: Usual names of the devices that stand for the planes of an XDR device, at the same PCI address.
+#: Only management packets pass them (type SMI of `rdma dev`).
+_PLANES = re.compile(r"smi.*")
 #: The GUID of a device that has none.
 _NO_GUID = "0000:0000:0000:0000"
 #: `BS_200G` of Slingshot, in Gbit/s.
@@ -142,21 +142,29 @@ def shared_ports(root: Path = SYS) -> dict[str, str]:
 
     A card with Socket Direct has two PCI addresses, and a device at each, for the same port. The
     devices of a card of mlx5 have one `sys_image_guid`. The devices of its ports differ in
-    `phys_port_name` of their interface, or else in the number of their PCI function.
+    `phys_port_name` of their interface. Without such names, functions of the same number on two
+    buses have one port. On one bus they may be virtual, or those of a virtual machine.
     """
     sharers: dict[str, str] = {}
-    first_devices: dict[tuple[str, str], str] = {}
+    first_paths: dict[tuple[str, str], Path] = {}
     for path in _folders(root):
         card = _read(path / "sys_image_guid")
         if driver(path) != "mlx5_core" or card in ("", _NO_GUID):
             continue
         port_names = {_read(file) for file in path.glob("device/net/*/phys_port_name")} - {""}
-        function = (_pci_address(path) or "").rpartition(".")[2]
-        port = port_names.pop() if len(port_names) == 1 else function
-        first_device = first_devices.setdefault((card, port), path.name)
-        if first_device != path.name:
-            sharers[path.name] = first_device
+        has_name = len(port_names) == 1
+        bus, function = _bus_and_function(path)
+        port = port_names.pop() if has_name else function
+        first_path = first_paths.setdefault((card, port), path)
+        if first_path != path and (has_name or bus != _bus_and_function(first_path)[0]):
+            sharers[path.name] = first_path.name
     return sharers
+
+
+def _bus_and_function(path: Path) -> tuple[str, str]:
+    """Return the bus and the number of the function in a device's PCI address."""
+    slot, _, function = (_pci_address(path) or "").rpartition(".")
+    return slot.rpartition(":")[0], function
 
 
 def _numbers(path: Path) -> list[tuple[str, int]]:

@@ -241,6 +241,16 @@ def functions(root: Path, *rows: str) -> Path:
             ],
             {"mlx5_3": "mlx5_2"},
         ),
+        # Two ports of a card in a virtual machine, and virtual functions on a host.
+        (
+            [
+                "mlx5_0 0000:00:05.0 mlx5_core ec0d:9a03:0043:1764",
+                "mlx5_1 0000:00:06.0 mlx5_core ec0d:9a03:0043:1764",
+                "mlx5_2 0000:17:00.2 mlx5_core 0c42:a103:0001:65fc",
+                "mlx5_3 0000:17:01.2 mlx5_core 0c42:a103:0001:65fc",
+            ],
+            {},
+        ),
         # Omni-Path has one GUID for all cards of a host (ROCm/rocm-systems, issue 11138), and
         # virtual functions may have none.
         (
@@ -261,7 +271,9 @@ def test_devices_of_a_card_may_share_a_port(rows, sharers, tmp_path):
 def test_planes_of_an_xdr_device_carry_no_data(tmp_path):
     """The planes are a device of their own at the same address (Mellanox/rdmamap, request 17)."""
     address = "0000:0b:00.0"
-    rows = [f"{name} {address} mlx5_core 0c42:a103:0001:65fc" for name in ("smi1", "xdr_0")]
+    rows = [
+        f"{name} {address} mlx5_core 0c42:a103:0001:65fc" for name in ("smi1", "smi-xdr_0", "xdr_0")
+    ]
     root = functions(tmp_path, *rows)
     assert [device.name for device in devices.detect(root)] == ["xdr_0"]
     assert devices.resolve(address, root).name == "xdr_0"
