@@ -35,7 +35,7 @@ from conductor.judge.series import Series, Window
 from records import clock, injected, processes
 from records.block_plan import BlockPlan
 from records.errors import MachineError
-from records.files import replace_text
+from records.files import refresh, replace_text
 from records.injected import EndedBy, InjectionHead, Reading, WrittenRow
 from records.machine import transport_notes
 from records.machine.cpu_load import BLOCK_VARIABLE
@@ -52,8 +52,7 @@ _LAST_RATE_ROWS_TIMEOUT_S = 10.0
 _REACHED_SHARE = 0.9
 #: Rows are dropped if they ended this long before the end of the last reading, seconds.
 _OLD_ROWS_S = 5.0
-#: File in the logs whose existence is the request to stop. It is looked for in a listing, for which
-#: a client of NFS asks the server.
+#: File in the logs whose existence is the request to stop.
 STOP_FILE = "stop"
 #: Files in the logs that have the command's outputs if there are no `streams`.
 OUTPUT_FILE, ERROR_FILE = "command.out", "command.err"
@@ -170,7 +169,7 @@ class Command:
     async def wait(self) -> None:
         """Wait for the end of the command; a request to stop interrupts it."""
         while self.is_running:
-            if STOP_FILE in os.listdir(self._logs):
+            if _is_to_stop(self._logs):
                 self.interrupt()
             await asyncio.sleep(_POLL_S)
 
@@ -333,7 +332,7 @@ class InjectionConductor:
             return "command"
         if clock.now_s() >= stop_s:
             return "time"
-        if STOP_FILE in os.listdir(self._logs):
+        if _is_to_stop(self._logs):
             if not self.command.is_running:
                 return "stop"
             self.command.interrupt()
@@ -418,6 +417,12 @@ class InjectionConductor:
     def _update_head(self, **changes: object) -> None:
         self._head = replace(self._head, **changes)  # type: ignore[arg-type]
         injected.save_head(self._logs, self._head)
+
+
+def _is_to_stop(logs: Path) -> bool:
+    """Return whether somebody requests to stop, perhaps on another host."""
+    refresh(logs)
+    return (logs / STOP_FILE).exists()
 
 
 def _reached_share(rates_b_s: tuple[float, float]) -> float:
