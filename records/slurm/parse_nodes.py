@@ -91,17 +91,13 @@ class SlurmPartition:
     #: True if jobs get whole nodes only.
     gives_whole_nodes: bool
     node_count: int
-    #: Limits of a job: nodes, CPUs per node and per socket, MiB per node and per CPU.
+    #: Limits of a job: nodes, CPUs per node and per socket.
     max_nodes: int | None = None
     cpus_per_node: int | None = None
     cpus_per_socket: int | None = None
+    #: Memory that jobs ask for, MiB per node (0: all of it) or per CPU; None: they need not ask.
     memory_mib: int | None = None
     memory_mib_per_cpu: int | None = None
-    #: What a job gets that asks for no memory, MiB per node or per CPU; None: all of a node.
-    default_memory_mib: int | None = None
-    default_memory_mib_per_cpu: int | None = None
-    #: Memory that its limits leave to a job, MiB, on the node with least; 0: all of each node.
-    limited_memory_mib: int = 0
     #: True if only jobs in a reservation may use it.
     needs_reservation: bool = False
     #: Accounts that may use it; empty: all but those that it denies.
@@ -110,18 +106,12 @@ class SlurmPartition:
 
     @property
     def memory_request(self) -> str:
-        """Return the option with which a job gets all memory that it may have; empty: none is due.
-
-        Whole nodes do not include their memory. `--mem=0` asks for all of a node's: a limit below
-        that keeps such a job waiting (MaxMemPerLimit), or refuses it.
-        """
-        defaults_and_maxima = (
-            (self.default_memory_mib, self.memory_mib),
-            (self.default_memory_mib_per_cpu, self.memory_mib_per_cpu),
-        )
-        if all(not default or default == maximum for default, maximum in defaults_and_maxima):
+        """The option with which a job gets all memory that it may have; empty: none is due."""
+        if self.memory_mib_per_cpu:
+            return f"--mem-per-cpu={self.memory_mib_per_cpu}M"
+        if self.memory_mib is None:
             return ""
-        return f"--mem={self.limited_memory_mib}M" if self.limited_memory_mib else "--mem=0"
+        return f"--mem={self.memory_mib}M" if self.memory_mib else "--mem=0"
 
     def admits(self, accounts: Collection[str]) -> bool:
         """Return whether one of a user's accounts may use it; true if none is known."""
@@ -161,7 +151,6 @@ def partitions(
         name = fields.get("PartitionName", "")
         node_count = number(fields.get("TotalNodes", ""))
         if NAME.fullmatch(name) and not _closed_by(fields) and node_count:
-            limits = _memory_limits(fields, settings or {})
             partition = SlurmPartition(
                 name=name,
                 is_default=fields.get("Default") == "YES",
@@ -171,16 +160,12 @@ def partitions(
                 max_nodes=_limit(fields, "MaxNodes"),
                 cpus_per_node=_limit(fields, "MaxCPUsPerNode"),
                 cpus_per_socket=_limit(fields, "MaxCPUsPerSocket"),
-                memory_mib=limits["MaxMemPerNode"],
-                memory_mib_per_cpu=limits["MaxMemPerCPU"],
-                default_memory_mib=limits["DefMemPerNode"],
-                default_memory_mib_per_cpu=limits["DefMemPerCPU"],
                 needs_reservation=fields.get("ReqResv") == "YES",
                 allowed_accounts=_names(fields, "AllowAccounts"),
                 denied_accounts=_names(fields, "DenyAccounts"),
             )
-            limited_mib = _limited_memory_mib(partition, node_fields)
-            usable.append(replace(partition, limited_memory_mib=limited_mib))
+            limits = _memory_limits(fields, settings or {})
+            usable.append(_with_memory(partition, limits, _shapes_of(partition, node_fields)))
     return sorted(usable, key=lambda partition: not partition.is_default)
 
 
@@ -203,12 +188,29 @@ def closed_partitions(scontrol_output: str) -> list[str]:
     ]
 
 
-def _limited_memory_mib(partition: SlurmPartition, node_fields: Sequence[Mapping[str, str]]) -> int:
-    """What limits leave of the memory of each node of a partition, MiB, the least; 0: all of it."""
-    known_shapes = [shape for shape in _shapes_of(partition, node_fields) if shape.memory_mib]
-    limited_mib = [_limited(shape, partition).memory_mib or 0 for shape in known_shapes]
-    is_limited = limited_mib != [shape.memory_mib for shape in known_shapes]
-    return min(limited_mib) if is_limited else 0
+def _with_memory(
+    partition: SlurmPartition, limits: Mapping[str, int | None], shapes: Sequence[NodeShape]
+) -> SlurmPartition:
+    """A partition with the memory that its jobs ask for, which every node has.
+
+    Whole nodes do not include their memory. A job that names none, where none is the default, and
+    one with `--mem=0` ask for all of a node's: above a limit per node they wait (MaxMemPerLimit).
+    Under a limit per CPU, Slurm would make more CPUs a task of memory per node.
+    """
+    nodes_mib = [shape.memory_mib for shape in shapes if shape.memory_mib]
+    cpus_mib = [
+        shape.memory_mib // (shape.cores * shape.threads_per_core)
+        for shape in shapes
+        if shape.memory_mib
+    ]
+    may_limit = nodes_mib or not shapes  # a node without a known size has 1 MiB for Slurm
+    node_limit_mib, cpu_limit_mib = limits["MaxMemPerNode"], limits["MaxMemPerCPU"]
+    if cpu_limit_mib and may_limit:
+        return replace(partition, memory_mib_per_cpu=max(1, min([cpu_limit_mib, *cpus_mib])))
+    if node_limit_mib and may_limit and max(nodes_mib, default=math.inf) > node_limit_mib:
+        return replace(partition, memory_mib=min([node_limit_mib, *nodes_mib]))
+    has_default = limits["DefMemPerNode"] or limits["DefMemPerCPU"]
+    return replace(partition, memory_mib=0) if has_default else partition
 
 
 def _shapes_of(
@@ -226,8 +228,8 @@ def _shapes_of(
 def _memory_limits(fields: Mapping[str, str], settings: Mapping[str, str]) -> dict[str, int | None]:
     """Limits and defaults of a job's memory: a partition's own, else those of `slurm.conf`.
 
-    Slurm shows the one that is set, per node or per CPU. If memory is not allocated to jobs, the
-    defaults have no effect.
+    Slurm has one limit, per node or per CPU, and shows that one. If memory is not allocated to
+    jobs, the defaults have no effect.
     """
     limits: dict[str, int | None] = {}
     for kind in ("Max", "Def"):
@@ -306,7 +308,7 @@ def _shape(fields: Mapping[str, str]) -> NodeShape | None:
 
 
 def _limited(shape: NodeShape, partition: SlurmPartition) -> NodeShape:
-    """The part of a node that a job gets within the limits of a partition."""
+    """The part of a node that a job gets in a partition, with the memory that it asks for."""
     threads = shape.threads_per_core
     core_limits = [shape.cores]
     if partition.cpus_per_node:
@@ -314,8 +316,7 @@ def _limited(shape: NodeShape, partition: SlurmPartition) -> NodeShape:
     if partition.cpus_per_socket:
         core_limits.append(partition.cpus_per_socket // threads * shape.sockets)
     cores = max(1, min(core_limits))
-    memory_limits_mib = [shape.memory_mib, partition.memory_mib]
+    memory_mib = partition.memory_mib or shape.memory_mib
     if partition.memory_mib_per_cpu:
-        memory_limits_mib.append(partition.memory_mib_per_cpu * cores * threads)
-    memory_mib = min(filter(None, memory_limits_mib), default=None)
+        memory_mib = partition.memory_mib_per_cpu * cores * threads
     return replace(shape, cores=cores, memory_mib=memory_mib)

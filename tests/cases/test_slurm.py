@@ -25,7 +25,7 @@ from tests.nimc.cluster import made
 def shape_for_jobs(text: str, _: Path) -> tuple[int, int, int | None]:
     """Return the cores, threads of a core, and memory (MiB) that jobs get on a node."""
     nodes = [line for line in text.splitlines() if line.startswith("NodeName=")]
-    partition = (parse_nodes.partitions(text) or [BATCH])[0]
+    partition = (parse_nodes.partitions(text, nodes_output=text) or [BATCH])[0]
     ((shape, _count),) = parse_nodes.shapes("\n".join(nodes), partition)
     return shape.cores, shape.threads_per_core, shape.memory_mib
 
@@ -134,10 +134,11 @@ def node_line(fields: str, cpus: int = 64) -> str:
     )
 
 
-def node_with_limit(limit: str) -> str:
-    """Return such a node, with 256000 MiB, in a partition that has a limit."""
+def node_with_limit(limit: str, *nodes_mib: int) -> str:
+    """Return such nodes, one with 256000 MiB unless given, in a partition that has a limit."""
     partition = f"PartitionName=batch State=UP TotalNodes=1 Max{limit}"
-    return f"{partition}\n{node_line('RealMemory=256000')}"
+    nodes = [node_line(f"RealMemory={mib}") for mib in nodes_mib or [256000]]
+    return "\n".join([partition, *nodes])
 
 
 RESERVATION = (
@@ -155,7 +156,15 @@ PartitionName=standard Default=NO MaxNodes=512 State=UP OverSubscribe=EXCLUSIVE 
 """
 #: Settings of slurm.conf that hold for all partitions.
 MEMORY = "SelectTypeParameters=CR_CORE_MEMORY DefMemPerCPU=2000"
+#: Those without a default of memory.
+NO_MEMORY = "SelectTypeParameters=CR_CORE_MEMORY"
 
+#: What to do about limits of a job's memory, and of what all running jobs have.
+LESS_MEMORY = "ask for less memory: --mem or --mem-per-cpu in access of configs/"
+OTHERS_END = (
+    "it counts all running jobs of the account, QOS or user: wait until others end; a job that"
+    " exceeds it alone never starts"
+)
 #: What a site prints before `sbatch` does anything, longer than a reason that is shown.
 WELCOME = "\n".join(["-" * 70, "Welcome to the Example Supercomputer".center(70)] * 5) + "\n"
 
@@ -203,29 +212,38 @@ CASES = [
         )
         for settings, fields, memory in (
             (MEMORY, "DefMemPerNode=UNLIMITED MaxMemPerNode=UNLIMITED", ["--mem=0"]),
-            (MEMORY, "DefMemPerCPU=2150 MaxMemPerCPU=2150", []),
-            (MEMORY, "DefMemPerCPU=2150 MaxMemPerNode=137600", ["--mem=0"]),
+            # Users may not see nodes (PrivateData=nodes): the limit is what is known.
+            (MEMORY, "DefMemPerCPU=2150 MaxMemPerCPU=2150", ["--mem-per-cpu=2150M"]),
+            (MEMORY, "DefMemPerCPU=2150 MaxMemPerNode=137600", ["--mem=137600M"]),
             ("SelectTypeParameters=CR_CORE DefMemPerCPU=2000", "", []),
-            ("SelectTypeParameters=CR_CORE_MEMORY", "", []),
+            (NO_MEMORY, "", []),
         )
     ),
-    # slurmctld compares `--mem=0`, as the memory of a node, with a limit per node. Of a limit per
-    # CPU it makes a number of CPUs, which the node must have: _valid_pn_min_mem() in job_mgr.c.
+    # By _valid_pn_min_mem() of job_mgr.c. It compares `--mem=0`, and a job without `--mem` and a
+    # default, as the memory of a node with a limit per node. Of memory per node and a limit per CPU
+    # it makes CPUs a task: of 137600 MiB by 2150 it makes 64 CPUs, for 48 tasks ceil(64/48) = 2
+    # each, which are 96. Memory per CPU is compared with a limit per CPU alone; a whole node must
+    # have it for all of its 64 CPUs (_can_job_run_on_node() of cons_tres).
     *(
         Case(
-            f"memory of nodes with {nodes_mib} MiB by {limits}",
+            f"memory of nodes with {nodes_mib} MiB by {limits}, {settings}",
             jobs_of_target,
-            ("batch", ["--partition=batch", "--exclusive", memory], 2, [memory]),
-            f"{MEMORY}|\nPartitionName=batch Default=YES State=UP TotalNodes=2 {limits}\n"
+            ("batch", ["--partition=batch", "--exclusive", *memory], 2, memory),
+            f"{settings}|\nPartitionName=batch Default=YES State=UP TotalNodes=2 {limits}\n"
             + "\n".join(node_line(f"RealMemory={mib}") for mib in nodes_mib),
         )
-        for limits, nodes_mib, memory in (
-            ("MaxMemPerNode=137600", [256000], "--mem=137600M"),
-            ("MaxMemPerNode=137600", [256000, 100000], "--mem=100000M"),
-            ("MaxMemPerNode=256000", [256000], "--mem=0"),
-            ("MaxMemPerCPU=2150", [256000], "--mem=137600M"),  # 64 CPUs
-            ("MaxMemPerCPU=4000", [256000], "--mem=0"),
-            ("MaxMemPerNode=137600", [1], "--mem=0"),
+        for settings, limits, nodes_mib, memory in (
+            (MEMORY, "MaxMemPerNode=137600", [256000], ["--mem=137600M"]),
+            (MEMORY, "MaxMemPerNode=137600", [256000, 100000], ["--mem=100000M"]),
+            (MEMORY, "MaxMemPerNode=600000", [512000, 1024000], ["--mem=512000M"]),
+            (MEMORY, "MaxMemPerNode=256000", [256000], ["--mem=0"]),
+            (MEMORY, "MaxMemPerCPU=2150", [256000], ["--mem-per-cpu=2150M"]),
+            (MEMORY, "MaxMemPerCPU=8000", [256000], ["--mem-per-cpu=4000M"]),  # 256000 / 64
+            (MEMORY, "MaxMemPerNode=137600", [1], ["--mem=0"]),
+            (MEMORY, "MaxMemPerCPU=2150", [1], ["--mem=0"]),
+            (NO_MEMORY, "MaxMemPerNode=137600", [256000], ["--mem=137600M"]),
+            (NO_MEMORY, "MaxMemPerNode=256000", [256000], []),
+            (NO_MEMORY, "MaxMemPerCPU=2150", [256000], ["--mem-per-cpu=2150M"]),
         )
     ),
     Case(
@@ -281,6 +299,19 @@ CASES = [
         shape_for_jobs,
         (32, 2, 137600),
         node_with_limit("MemPerCPU=2150"),
+    ),
+    # A job's memory and that of facts are the same: 64 x 4015 of 257000; the least of four nodes.
+    Case(
+        "8000 MiB for each of 64 CPUs",
+        shape_for_jobs,
+        (32, 2, 256960),
+        node_with_limit("MemPerCPU=8000", 257000),
+    ),
+    Case(
+        "nodes with more and with less than a limit",
+        shape_for_jobs,
+        (32, 2, 64000),
+        node_with_limit("MemPerNode=137600", 256000, 256000, 256000, 64000),
     ),
     Case(
         "limits beyond the node",
