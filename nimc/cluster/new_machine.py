@@ -142,7 +142,7 @@ def site_text(facts: ClusterFacts) -> str:
         interfaces=usable_interfaces,
         addressed={node.name: ", ".join(common_interfaces([node])) for node in nodes},
         rate=f"{rate_b_s * 8 / 1e9:g}Gbit/s" if rate_b_s else "",
-        system_cores=shapes[0].system_cores if shapes else 0,
+        system_cores=max((shape.system_cores for shape in shapes), default=0),
         node_facts=node_facts,
         node_is_known=bool(node_facts) and not _UNKNOWN & {*map(str, node_facts.values())},
         other_nodes=sum(node_counts[1:]),

@@ -167,6 +167,19 @@ def test_facts_are_those_of_a_node_as_jobs_get_it(tmp_path):
     assert facts("one", with_cores[0]).numa_nodes == [0]
 
 
+def test_cores_that_slurm_keeps_on_any_node_leave_no_factor_core_spec(tmp_path):
+    """The option `--core-spec` replaces the number of each node; two of three nodes keep none."""
+    facts = cluster_facts()
+    (shape, _), *_ = facts.shapes
+    settings = {**facts.settings, "AllowSpecResourcesUsage": "Yes"}
+    written = []
+    for name, kept in (("none", 0), ("one", 2)):
+        shapes = [(shape, 2), (replace(shape, system_cores=kept, cores=64 - kept), 1)]
+        text = site_text(replace(facts, settings=settings, shapes=shapes))
+        written.append(loaded(tmp_path / name, text).core_spec)
+    assert written == [True, False]
+
+
 def test_where_hetjobs_are_refused_origins_are_of_the_same_job(tmp_path):
     refused = cluster_facts(hetjob_refusal="0: batch takes\nno \x1b[31mheterogeneous jobs")
     assert loaded(tmp_path, site_text(refused)).origins.policy == "same_job"
