@@ -101,11 +101,13 @@ def steps_started_by(scontrol_output: str, host: str, pids: Collection[int]) -> 
 _LIMIT_REASON = re.compile(r"(QOS|Assoc|Account|Partition(?!Down|Inactive)|Max|JobHeldAdmin)\w*")
 #: Pattern in the reason for such a limit -> what to do; the first that matches counts.
 _LIMIT_REMEDIES = {
-    r"MinutesPerJob|RunMinutes|MaxWall|TimeLimit": "lower time_limit in configs/",
+    r"MinutesPerJob|RunMin|MaxWall|TimeLimit": "lower time_limit in configs/",
     r"Minutes|GrpWall|Billing|UsageThreshold": "the account or the QOS has no time left; name"
     " another in access of configs/",
-    r"(?<!Min)Mem": "ask for less memory: --mem in access of configs/",
     r"Jobs|Submit|^QOSJobLimit": "with same_job in site/ it is one job, not two",
+    r"Grp|PerUser|PerAccount": "it counts all running jobs of the account, QOS or user: wait until"
+    " others end; a job that exceeds it alone never starts",
+    r"(?<!Min)Mem": "ask for less memory: --mem or --mem-per-cpu in access of configs/",
     r"": "see access in configs/ for account, QOS and partition, and what they require (--gres)",
 }
 

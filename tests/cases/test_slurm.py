@@ -422,8 +422,16 @@ CASES = [
             "AssocGrpWallLimit": "the account or the QOS has no time left; name another in access"
             " of configs/",
             "QOSMaxSubmitJobPerUserLimit": "with same_job in site/ it is one job, not two",
-            "MaxMemPerLimit": "ask for less memory: --mem in access of configs/",
-            "QOSMaxMemoryPerNode": "ask for less memory: --mem in access of configs/",
+            "MaxMemPerLimit": LESS_MEMORY,
+            "QOSMaxMemoryPerNode": LESS_MEMORY,
+            "AssocMaxMemPerJob": LESS_MEMORY,
+            # Sums over running jobs (resource limits of Slurm): GrpTRES, and MaxTRES per user.
+            "AssocGrpMemLimit": OTHERS_END,
+            "QOSGrpCpuLimit": OTHERS_END,
+            "QOSMaxMemoryPerUser": OTHERS_END,
+            "MaxMemoryPerAccount": OTHERS_END,
+            "MaxMemoryRunMinsPerUser": "lower time_limit in configs/",
+            "AssocGrpJobsLimit": "with same_job in site/ it is one job, not two",
             "QOSMinGRES": "see access in configs/ for account, QOS and partition, and what they"
             " require (--gres)",
             "Priority": "",
