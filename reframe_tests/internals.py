@@ -79,6 +79,34 @@ def limit_wait(scheduler_class: Any) -> None:
     scheduler_class.wait = wait_in_time
 
 
+@cache
+def confirm_ends(scheduler_class: Any) -> None:
+    """Let ReFrame take a job for ended only if slurmctld says so.
+
+    Its scheduler for clusters without accounting takes every answer that does not list a job for
+    its end: also that slurmctld cannot be reached.
+    """
+    poll = scheduler_class.poll
+
+    def poll_and_confirm(scheduler: Any, *jobs: Any) -> None:
+        states = [(job, job.state) for job in jobs if job is not None]
+        poll(scheduler, *jobs)
+        for job, state in states:
+            if scheduler.finished(job) and not client.has_ended(str(job.jobid)):
+                job._state = state
+
+    scheduler_class.poll = poll_and_confirm
+
+
+def node_names(job: Any) -> list[str]:
+    """Return the names of the nodes of a job that has ended; none if Slurm never told them.
+
+    ReFrame then expands `None`, or `None assigned` of the accounting, to names.
+    """
+    expression = getattr(job, "_nodespec", "this host") or "None assigned"
+    return [] if expression.startswith("None assigned") else list(job.nodelist or [])
+
+
 @contextmanager
 def _alarm(after_s: float) -> Iterator[None]:
     def end_wait(_signum: int, _frame: FrameType | None) -> None:

@@ -416,7 +416,7 @@ class NimcMixin(LayoutMixin):
             "job": self.job.jobid,
             "state": self.job.state,
             "exit_code": self.job.exitcode,
-            "nodes": list(self.job.nodelist or []),
+            "nodes": internals.node_names(self.job),
         }
         self.block_logs.mkdir(parents=True, exist_ok=True)
         replace_text(self.block_logs / "job.json", json.dumps(job, indent=1))

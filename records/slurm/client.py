@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 import shlex
 import shutil
 import time
@@ -195,6 +196,13 @@ def cancel_jobs(run: Path) -> list[str]:
                 )
             time.sleep(1.0)
     return jobs
+
+
+def has_ended(job: str) -> bool:
+    """Return whether slurmctld answers, and the job is no longer in the queue."""
+    answer = ask(["squeue", "--noheader", f"--jobs={job}", "--format=%i"])
+    is_listed = re.search(rf"^{job}(?!\d)", answer.stdout, re.MULTILINE)
+    return (answer.ok and not is_listed) or "Invalid job id specified" in answer.stderr
 
 
 def remaining_jobs(run: Path) -> list[str]:

@@ -1,12 +1,16 @@
 """How the jobs of a session's checks are submitted."""
 
 import os
+from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
 
 import pytest
+from reframe.core.schedulers.slurm import SqueueJobScheduler
 
+from reframe_tests import internals
 from reframe_tests.submission import submit_as_written
+from tests.nimc.checkouts import program
 
 
 def test_a_job_is_submitted_without_the_job_of_the_shell_which_the_session_keeps(
@@ -22,9 +26,59 @@ def test_a_job_is_submitted_without_the_job_of_the_shell_which_the_session_keeps
         submitted.append([name for name in os.environ if name.startswith("SLURM_")])
         raise RuntimeError("sbatch: error: Invalid account")
 
-    check: Any = SimpleNamespace(job=SimpleNamespace(submit=refuse))
+    scheduler = SimpleNamespace(registered_name="slurm")
+    check: Any = SimpleNamespace(job=SimpleNamespace(submit=refuse, scheduler=scheduler))
     submit_as_written(check)
     with pytest.raises(RuntimeError):
         check.job.submit()
     assert submitted == [["SLURM_CONF"]]
     assert os.environ["SLURM_MEM_PER_CPU"] == "100"
+
+
+@pytest.fixture
+def job(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Any:
+    """A job that runs, of ReFrame's scheduler for clusters without accounting."""
+    monkeypatch.setenv("PATH", str(tmp_path), prepend=os.pathsep)
+    monkeypatch.setattr(SqueueJobScheduler, "poll", SqueueJobScheduler.poll)  # as it is, afterwards
+    scheduler: Any = SqueueJobScheduler.__new__(SqueueJobScheduler)
+    vars(scheduler).update(_squeue="squeue", _multi_clusters=[], _cancel_reasons=[])
+    job = scheduler.make_job("check")
+    vars(job).update(_jobid="7", _state="RUNNING", _submit_time=0.0, _scheduler=scheduler)
+    internals.confirm_ends.cache_clear()
+    submit_as_written(SimpleNamespace(job=job))  # type: ignore[arg-type]
+    return job
+
+
+@pytest.mark.parametrize(
+    ("answer", "state"),
+    [
+        # squeue.c of Slurm prints the reason after `slurm_load_jobs error`, and its status is 1.
+        ("echo 'slurm_load_jobs error: Unable to contact slurm controller' >&2; exit 1", "RUNNING"),
+        ("echo 'slurm_load_jobs error: Invalid job id specified' >&2; exit 1", "COMPLETED"),
+        ("exit 0", "COMPLETED"),
+        # slurmctld answers again between the two questions.
+        ("[ -e asked ] && exec echo 7; : >asked; exit 1", "RUNNING"),
+    ],
+)
+def test_a_job_has_ended_only_if_the_queue_says_so(
+    job: Any, answer: str, state: str, tmp_path: Path
+) -> None:
+    program(tmp_path, "squeue", f"cd {tmp_path}; {answer}")
+    program(tmp_path, "scontrol", 'echo "$3"')
+    job.scheduler.poll(job)
+    assert job.state == state
+    assert internals.node_names(job) == []
+
+
+@pytest.mark.parametrize(
+    ("expression", "nodes"),
+    [("n1", ["n1"]), (None, []), ("", []), ("None assigned", []), ("None assigned,None", [])],
+)
+def test_nodes_that_slurm_never_told_have_no_names(
+    job: Any, expression: str | None, nodes: list[str], tmp_path: Path
+) -> None:
+    """`None assigned` is what sacct shows of a job that never began."""
+    program(tmp_path, "scontrol", 'shift 2; printf "%s\\n" "$@"')
+    vars(job).update(_state="COMPLETED", _nodespec=expression)
+    assert internals.node_names(job) == nodes
+    assert internals.node_names(SimpleNamespace(nodelist=["this"])) == ["this"]
