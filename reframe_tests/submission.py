@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+from typing import Any
 
 import reframe as rfm
 
@@ -13,12 +14,16 @@ from reframe_tests import internals
 def submit_as_written(check: rfm.RegressionTest) -> None:
     """Let a check's job be submitted without the variables that would override its script.
 
-    The session keeps them: its checks of other partitions may need those of its own job. A job
-    whose state the queue tells ends only if the queue says so.
+    The session keeps them: its checks of other partitions may need those of its own job. It drops
+    those that would hide the job from it. A job whose state the queue tells ends only if the queue
+    says so.
     """
+    for name in options.filtering_variables(os.environ):
+        del os.environ[name]
     job, submit = check.job, check.job.submit
     if job.scheduler.registered_name == options.SQUEUE_SCHEDULER:
-        internals.confirm_ends(type(job.scheduler))
+        scheduler_class: Any = type(job.scheduler)
+        internals.confirm_ends(scheduler_class)
 
     def submit_without_variables() -> None:
         with options.environment_without(options.overriding_variables(os.environ)):

@@ -12,7 +12,7 @@ from pathlib import Path
 
 from records.errors import MachineError
 from records.programs import ProgramAnswer, ask
-from records.slurm import parse, parse_nodes
+from records.slurm import options, parse, parse_nodes
 from records.slurm.parse import jobs_in_folder
 from records.slurm.parse_nodes import SlurmNode, nodes_in
 
@@ -63,8 +63,8 @@ def ask_nodes(partition: str | None, environment: Mapping[str, str]) -> list[Slu
     Without a default partition, these are all nodes, since a site then chooses by other options.
     """
     columns, selection = ("%N %T", [f"--partition={partition}"]) if partition else ("%N %T %P", [])
-    command = ["sinfo", "--Node", "--noheader", f"--format={columns}", *selection]
-    output = ask(command, listing_environment(environment)).required_output()
+    command = ["sinfo", "--all", "--Node", "--noheader", f"--format={columns}", *selection]
+    output = ask(command, command_environment(environment)).required_output()
     return nodes_in(output, default_only=not partition)
 
 
@@ -162,8 +162,7 @@ def find_reservation(name: str) -> parse.Reservation | None:
 
 
 def _scontrol(command: list[str]) -> ProgramAnswer:
-    # The user may have set another format of times.
-    return ask(command, {**os.environ, "SLURM_TIME_FORMAT": "standard"}).require_end()
+    return ask(command, command_environment(os.environ)).require_end()
 
 
 # Orphaned Slurm jobs of a run: found by their working folder, and cancelled.
@@ -171,11 +170,10 @@ def _scontrol(command: list[str]) -> ProgramAnswer:
 
 #: Maximum time until cancelled jobs have ended, seconds.
 END_TIMEOUT_S = 60.0
-#: Beginnings of the names of variables in which a user may choose what `squeue` and `sinfo` list.
-_LIST_VARIABLES = ("SQUEUE_", "SINFO_")
-#: Lists this user's jobs, with one line `JOB|STATE|START|REASON|FOLDER` per job. Components of a
-#: heterogeneous job are `JOB+N`. While the state is `PD`, the start is expected.
-JOBS_COMMAND = ("squeue", "--me", "--noheader", "--format=%i|%t|%S|%r|%Z")
+#: Lists this user's jobs, also in hidden partitions, with one line `JOB|STATE|START|REASON|FOLDER`
+#: per job. Components of a heterogeneous job are `JOB+N`. While the state is `PD`, the start is
+#: expected.
+JOBS_COMMAND = ("squeue", "--me", "--all", "--noheader", "--format=%i|%t|%S|%r|%Z")
 
 
 def cancel_jobs(run: Path) -> list[str]:
@@ -186,7 +184,8 @@ def cancel_jobs(run: Path) -> list[str]:
     """
     jobs = remaining_jobs(run)
     if jobs:
-        answer = ask(["scancel", *jobs])  # fails also for jobs that are just ending
+        # It fails also for jobs that are just ending.
+        answer = ask(["scancel", *jobs], command_environment(os.environ))
         until_s = time.monotonic() + END_TIMEOUT_S
         while remaining := remaining_jobs(run):
             if time.monotonic() > until_s:
@@ -200,7 +199,8 @@ def cancel_jobs(run: Path) -> list[str]:
 
 def has_ended(job: str) -> bool:
     """Return whether slurmctld answers, and the job is no longer in the queue."""
-    answer = ask(["squeue", "--noheader", f"--jobs={job}", "--format=%i"])
+    command = ["squeue", "--noheader", f"--jobs={job}", "--format=%i"]
+    answer = ask(command, command_environment(os.environ))
     is_listed = re.search(rf"^{job}(?!\d)", answer.stdout, re.MULTILINE)
     return (answer.ok and not is_listed) or "Invalid job id specified" in answer.stderr
 
@@ -208,18 +208,19 @@ def has_ended(job: str) -> bool:
 def remaining_jobs(run: Path) -> list[str]:
     """Ids of the jobs that work in the folder of a run. Raises MachineError without an answer."""
     # Names of folders may have any encoding.
-    answer = ask(JOBS_COMMAND, listing_environment(os.environ), errors="surrogateescape")
+    answer = ask(JOBS_COMMAND, command_environment(os.environ), errors="surrogateescape")
     return list(jobs_in_folder(run, answer.required_output()))
 
 
-def listing_environment(environment: Mapping[str, str]) -> dict[str, str]:
-    """An environment in which `squeue` and `sinfo` list all that they are asked for.
+def command_environment(environment: Mapping[str, str]) -> dict[str, str]:
+    """An environment in which Slurm's commands do all that they are asked for, on plain times.
 
-    A variable such as SQUEUE_PARTITION would hide a job of a run, which then seems lost.
+    A variable such as SQUEUE_PARTITION would hide a job of a run, which then seems lost, and
+    SCANCEL_STATE would let it run.
     """
-    return {
-        name: value for name, value in environment.items() if not name.startswith(_LIST_VARIABLES)
-    }
+    chosen = options.filtering_variables(environment)
+    kept = {name: value for name, value in environment.items() if name not in chosen}
+    return {**kept, "SLURM_TIME_FORMAT": "standard"}
 
 
 def cancel_command(jobs: Collection[str]) -> str:

@@ -164,6 +164,9 @@ SITE_VARIABLES = ("SLURM_CONF", "SLURM_CLUSTERS")
 #: A variable that `sbatch` reads, and that ReFrame leaves. Its value `nomultithread` would leave
 #: tasks one thread per core, while the script's number of CPUs per task counts all threads.
 _HINT_VARIABLE = "SLURM_HINT"
+#: Beginnings of the names of variables in which a user chooses what Slurm's commands list or
+#: cancel, and in which form (manuals of squeue, sinfo and scancel).
+_FILTERS = ("SQUEUE_", "SINFO_", "SCANCEL_")
 #: A value that needs no quotes in a job script.
 _WORD = re.compile(r"[^\s\"'\\#]+")
 #: Options of the targets that the component of the origins has, too: `job_options` gives it two of
@@ -196,6 +199,11 @@ def overriding_variables(environment: Mapping[str, str]) -> list[str]:
     return [
         name for name in environment if name.startswith(prefixes) and name not in SITE_VARIABLES
     ]
+
+
+def filtering_variables(environment: Mapping[str, str]) -> list[str]:
+    """Variables of an environment that would hide jobs or nodes from those who ask for them."""
+    return [name for name in environment if name.startswith(_FILTERS)]
 
 
 @contextmanager

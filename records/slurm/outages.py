@@ -75,7 +75,7 @@ class Probe:
                     self.process = subprocess.Popen(
                         self.command,
                         cwd=START_FOLDER,
-                        env=client.listing_environment(os.environ),
+                        env=client.command_environment(os.environ),
                         stdin=subprocess.DEVNULL,
                         stdout=self.output,
                         stderr=subprocess.DEVNULL,

@@ -18,6 +18,7 @@ from pathlib import Path
 from records import kernel_text, processes
 from records.programs import ask
 from records.slurm import parse
+from records.slurm.client import command_environment
 from records.slurm.options import SRUN
 
 #: Patience with each command of Slurm, seconds: the conductor waits a minute for a writer to end.
@@ -73,4 +74,5 @@ def _signal_steps(
     answers = [ask([*show, job], timeout_s=ANSWER_S).stdout for job in components]
     steps = [step for text in answers for step in parse.steps_started_by(text, host, launchers)]
     if steps:
-        ask(["scancel", f"--signal={signum.name.removeprefix('SIG')}", *steps], timeout_s=ANSWER_S)
+        command = ["scancel", f"--signal={signum.name.removeprefix('SIG')}", *steps]
+        ask(command, command_environment(os.environ), timeout_s=ANSWER_S)

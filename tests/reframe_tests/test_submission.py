@@ -20,6 +20,7 @@ def test_a_job_is_submitted_without_the_job_of_the_shell_which_the_session_keeps
     monkeypatch.setenv("SLURM_JOB_ID", "7")
     monkeypatch.setenv("SLURM_MEM_PER_CPU", "100")
     monkeypatch.setenv("SLURM_CONF", "/etc/slurm.conf")
+    monkeypatch.setenv("SQUEUE_PARTITION", "debug")
     submitted: list[list[str]] = []
 
     def refuse() -> None:
@@ -33,6 +34,7 @@ def test_a_job_is_submitted_without_the_job_of_the_shell_which_the_session_keeps
         check.job.submit()
     assert submitted == [["SLURM_CONF"]]
     assert os.environ["SLURM_MEM_PER_CPU"] == "100"
+    assert "SQUEUE_PARTITION" not in os.environ  # squeue would not list the job to ReFrame
 
 
 @pytest.fixture

@@ -254,6 +254,7 @@ def test_nodes_of_the_partition_are_asked_for(monkeypatch: pytest.MonkeyPatch) -
     monkeypatch.setattr("records.slurm.client.ask", ask)
     assert ask_nodes("big", {}) == ask_nodes(None, {}) == [IDLE, DOWN]
     assert [command[-1] for command in commands] == ["--partition=big", "--format=%N %T %P"]
+    assert all("--all" in command for command in commands)  # a hidden partition has nodes, too
     # Nothing is known of its nodes if Slurm does not answer.
     monkeypatch.setattr("shutil.which", lambda name, **_: f"/bin/{name}")
     part = {"name": "p", "scheduler": "slurm", "access": ["-p big"], "environs": ["e"]}

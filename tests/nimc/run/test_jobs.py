@@ -162,20 +162,42 @@ def test_a_folder_in_another_encoding_hides_no_job(tmp_path, monkeypatch):
     assert client.remaining_jobs(tmp_path / "run") == ["8"]
 
 
-def test_a_user_s_choice_for_squeue_hides_no_job(tmp_path, monkeypatch):
-    """With SQUEUE_PARTITION, squeue lists only jobs of that partition (its manual)."""
-    program(
-        tmp_path, "squeue", f"echo '7{RUNS}{tmp_path}/run' | grep -v \"${{SQUEUE_PARTITION-x}}$\""
-    )
+#: What the manuals of squeue and scancel say of a pending job of the hidden partition `h`.
+FILTERED_SQUEUE = """
+cd '{folder}'
+case " $* " in *" --all "* | *" --jobs=7 "*) ;; *) exit ;; esac
+[ "${{SQUEUE_PARTITION-h}}${{SQUEUE_STATES-PD}}" = hPD ] && [ ! -e cancelled ] || exit 0
+start=2026-11-24T03:00:00
+[ "$SLURM_TIME_FORMAT" = relative ] && start='Tomorr 03:00'
+echo "7|PD|$start|Priority|$PWD"
+"""
+FILTERED_SCANCEL = "[ \"${{SCANCEL_STATE-PENDING}}\" != PENDING ] || : >'{folder}/cancelled'"
+
+
+@pytest.fixture
+def filters(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Slurm's commands, and a user's variables that hide a pending job from them."""
+    program(tmp_path, "squeue", FILTERED_SQUEUE.format(folder=tmp_path))
+    program(tmp_path, "scancel", FILTERED_SCANCEL.format(folder=tmp_path))
     monkeypatch.setenv("PATH", str(tmp_path), prepend=os.pathsep)
     monkeypatch.setenv("SQUEUE_PARTITION", "run")
-    assert client.remaining_jobs(tmp_path) == ["7"]
+    monkeypatch.setenv("SQUEUE_STATES", "RUNNING")
+    monkeypatch.setenv("SCANCEL_STATE", "RUNNING")
+    monkeypatch.setenv("SLURM_TIME_FORMAT", "relative")
+
+
+@pytest.mark.usefixtures("filters")
+def test_a_user_s_variables_hide_no_job(tmp_path, monkeypatch):
     probe = outages.Probe(name="squeue", command=client.JOBS_COMMAND)
     with closing(probe):
         assert probe.ask(0.0) is None
         assert probe.process
         probe.process.wait()
-        assert "7|R|" in (probe.ask(1.0) or "")
+        jobs = parse.jobs_in_folder(tmp_path, probe.ask(1.0) or "")
+    assert jobs == {"7": parse.PendingJob("Priority", "2026-11-24 03:00:00")}
+    assert not client.has_ended("7")
+    monkeypatch.setattr(client, "END_TIMEOUT_S", -1.0)
+    assert client.cancel_jobs(tmp_path) == ["7"]
 
 
 class WatchedSlurm:
