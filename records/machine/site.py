@@ -273,9 +273,10 @@ class Machine(Record):
     @property
     def agent_network(self) -> str:
         """Slurm's `--network` for the steps of agents and writers; empty: nothing."""
-        # Of all switches, only Slingshot's take the key `network`.
+        # A site with the key `network` is taken for one of Slingshot. In Slurm 26.05 only NVIDIA's
+        # plug-in for IMEX has a word for the option, too, which is about jobs of several segments.
         slingshot = fabrics.FABRICS["Slingshot"] if self.network else None
-        fabric = slingshot or fabrics.by_name(self.device or "")
+        fabric = slingshot or (devices.fabric(self.device) if self.device else None)
         return ",".join(filter(None, [self.network, fabric.step_network if fabric else ""]))
 
     def with_origins(self, nodes: int) -> Machine:

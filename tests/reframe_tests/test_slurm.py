@@ -1,6 +1,9 @@
+from functools import partial
+
 import pytest
 from pydantic import ValidationError
 
+from records.machine import devices
 from records.machine.site import Origins
 from records.slurm.options import (
     agent_launcher,
@@ -102,18 +105,26 @@ def test_agents_do_not_take_the_cpus_of_a_task_of_the_application(tmp_path):
 
 
 @pytest.mark.parametrize(
-    ("device", "network", "agents"),
+    ("keys", "agents"),
     [
         # The manual of srun: `depth` multiplies resources, and is the number of CPUs by default.
-        ("cxi0", None, "depth=1"),
-        ("cxi0", "job_vni", "job_vni,depth=1"),
-        ("0000:c5:00.0", "job_vni", "job_vni,depth=1"),
-        ("mlx5_0", None, ""),
-        (None, None, ""),
+        ({"device": "cxi0"}, "depth=1"),
+        ({"device": "cxi0", "network": "job_vni"}, "job_vni,depth=1"),
+        ({"device": "0000:c5:00.0", "network": "job_vni"}, "job_vni,depth=1"),
+        ({"device": "0000:21:00.0"}, "depth=1"),  # this host has it
+        ({"device": "0000:c5:00.0"}, ""),
+        ({"device": "mlx5_0", "interface": "hsn0"}, ""),
+        ({}, ""),
     ],
 )
-def test_on_slingshot_agents_leave_the_device_to_the_application(device, network, agents):
-    assert made.machine("hetjob", device=device, network=network).agent_network == agents
+def test_on_slingshot_agents_leave_the_device_to_the_application(
+    keys, agents, tmp_path, monkeypatch
+):
+    cxi = tmp_path / "class/cxi/cxi0"
+    cxi.mkdir(parents=True)
+    (cxi / "device").symlink_to("../../../devices/0000:21:00.0")
+    monkeypatch.setattr(devices, "fabric", partial(devices.fabric, root=tmp_path))
+    assert made.machine("hetjob", **keys).agent_network == agents
 
 
 @pytest.mark.parametrize(
