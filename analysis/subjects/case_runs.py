@@ -47,11 +47,10 @@ def control_text(rows: Sequence[Result], *, same_host: bool, cpu_shares: Sequenc
         f"{row.arm}, a busy process instead of the writers, in {plural(row.pairs, 'pair')}"
         for row in controls
     )
-    usage = (
-        f", using {percentage(min(cpu_shares))} to {percentage(max(cpu_shares))} of a core"
-        if cpu_shares
-        else ""
-    )
+    usage = ""
+    if cpu_shares:
+        ends = [percentage(share) for share in (min(cpu_shares), max(cpu_shares))]
+        usage = f", using {' to '.join(dict.fromkeys(ends))} of a core"
     comparisons = [
         f"{row.arm} took {row.over_control.value:.3f} times as long as the control"
         f" ({row.over_control.low:.3f} to {row.over_control.high:.3f})"

@@ -637,6 +637,8 @@ def test_the_control_is_named_with_what_it_shows_or_why_there_is_none(run: RunDa
     assert sentence.startswith("Control: spin, ")
     assert " in 10 pairs, using 27 % to 59 % of a core." in sentence
     assert "on took 1.050 times as long as the control (1.010 to 1.090)." in sentence
+    busy = control_text([own, *others], same_host=True, cpu_shares=[0.988, 0.991])
+    assert ", using 99 % of a core." in busy
     for same_host, why in ((True, "although origin and target share"), (False, "on other hosts")):
         assert why in control_text([own], same_host=same_host, cpu_shares=[])
 
