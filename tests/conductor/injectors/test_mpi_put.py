@@ -70,13 +70,16 @@ def mpi(request):
 
 def run(program, *words, **environment):
     """Both ranks on this host, under the program's own launcher."""
-    return subprocess.run(
-        [*start(program), *map(str, words)],
-        env={**os.environ, **mpi_put.LAUNCHER_VARIABLES, **AS_ROOT, **environment},
-        capture_output=True,
-        text=True,
-        timeout=60,
-    )
+    try:
+        return subprocess.run(
+            [*start(program), *map(str, words)],
+            env={**os.environ, **mpi_put.LAUNCHER_VARIABLES, **AS_ROOT, **environment},
+            capture_output=True,
+            text=True,
+            timeout=60,
+        )
+    except subprocess.TimeoutExpired as error:
+        raise AssertionError(f"no end: {(error.stdout or b'')[-300:]}") from None
 
 
 def variables(pid):
