@@ -21,7 +21,7 @@ JOBS ?= 2
 export PYTHONDONTWRITEBYTECODE =
 PYTEST = $(BIN)/python -m pytest
 PARALLEL = -n $(JOBS) --dist loadfile --no-loadscope-reorder
-# TESTS, else the files in which one of these marks stands: the others need not be collected.
+# The files to collect: TESTS, or all in which one of the marks stands.
 TESTS ?=
 marked = $(or $(TESTS),$(shell grep -rlE --include='test_*.py' 'mark\.($(1))\b' tests))
 test: $(DEV)
