@@ -93,7 +93,7 @@ _UNKNOWN_ARM = Arm(
 #: The default baseline.
 BASELINE = "off"
 #: Separates the arm from its levels in a treatment's name.
-_LEVELS_MARK = "@"
+_LEVELS_SEPARATOR = "@"
 
 
 def standard_arms(*, same_host: bool) -> list[str]:
@@ -118,7 +118,8 @@ def treatment_name(arm: str, levels: Mapping[str, str]) -> str:
     """A treatment's name: `on@rate=25%,tool=mpip`. Names are made and read in this module only."""
     if not levels:
         return arm
-    return arm + _LEVELS_MARK + ",".join(map("=".join, levels.items()))
+    settings = [f"{factor}={level}" for factor, level in levels.items()]
+    return f"{arm}{_LEVELS_SEPARATOR}{','.join(settings)}"
 
 
 class ArmAndLevels(NamedTuple):
@@ -134,9 +135,9 @@ def arm_and_levels(treatment: str) -> ArmAndLevels:
 
     Names leave out first levels. Values of levels are in the sample's `factors`.
     """
-    arm, _, levels = treatment.partition(_LEVELS_MARK)
-    named = (level.partition("=") for level in levels.split(",") if level)
-    return ArmAndLevels(arm, {factor: level for factor, _, level in named})
+    arm, _, settings_text = treatment.partition(_LEVELS_SEPARATOR)
+    settings = (text.partition("=") for text in settings_text.split(",") if text)
+    return ArmAndLevels(arm, {factor: level for factor, _, level in settings})
 
 
 @cache  # called for each of thousands of cases

@@ -55,8 +55,8 @@ class Scale:
     """The short writes of a case with a given number of nodes, in figures for one machine."""
 
     short: ShortWrites
-    #: Ranks for which the writers are computed, and the mean time to interrupt of each.
-    counted: int
+    #: Ranks for which the writers are computed, and the mean time to interrupt of each, seconds.
+    counted_ranks: int
     mtti_s: float
     #: Arm -> number of concurrent writers.
     writers: dict[str, int]

@@ -84,7 +84,7 @@ class RunCommands:
     shell: Shell | None = None
 
     def resume(self, *options: str) -> str:
-        """The command that resumes the run; `options` such as --pairs and --fresh change this."""
+        """The command that resumes the run, with further `options` such as --pairs or --fresh."""
         if self.shell:
             call = load_call(self.run, self.campaign)
         else:
@@ -95,9 +95,9 @@ class RunCommands:
         words = (*call.subject, *self._location_options(), *call.options, *options, *call.tail)
         return self._line(*words)
 
-    def run_or_plan(self, verb: str, campaign: str) -> str:
+    def run_or_plan(self, subcommand: str, campaign: str) -> str:
         """The command that runs or plans a campaign of `campaigns/` on this machine."""
-        return self._line(verb, campaign, *self._location_options())
+        return self._line(subcommand, campaign, *self._location_options())
 
     def advise(self) -> str:
         """The command that weighs the run's remedies."""

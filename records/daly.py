@@ -72,26 +72,26 @@ class DalyWriters:
     in_range: bool
 
 
-def concurrent_writers(counted: int, rank_mtti_s: float, write_s: float) -> DalyWriters:
+def concurrent_writers(rank_count: int, rank_mtti_s: float, write_s: float) -> DalyWriters:
     """The concurrent writers of a system, at Daly's interval and as a constant share.
 
-    `rank_mtti_s` is the mean time to interrupt of one of the `counted` ranks. Since ranks fail
-    independently, the mean time of the system is `rank_mtti_s / counted`. `write_s` is the duration
+    `rank_mtti_s` is the mean time to interrupt of one of the ranks. Since ranks fail independently,
+    the mean time of the system is `rank_mtti_s / rank_count`. `write_s` is the duration
     of one write. Raises InputError for values not above 0.
     """
-    if counted < 1:
-        raise InputError(f"ranks: {counted} found; allowed: 1 or more")
-    mtti_s = rank_mtti_s / counted
+    if rank_count < 1:
+        raise InputError(f"ranks: {rank_count} found; allowed: 1 or more")
+    mtti_s = rank_mtti_s / rank_count
     interval_s = optimum_interval_s(write_s, mtti_s)
-    writes_per_s = counted / (interval_s + write_s)
+    writes_per_s = rank_count / (interval_s + write_s)
     exact_writers = writes_per_s * write_s
     return DalyWriters(
-        counted=counted,
+        counted=rank_count,
         mtti_s=mtti_s,
         interval_s=interval_s,
         concurrent_writers=round(exact_writers),
         concurrent_writers_exact=exact_writers,
-        constant_share_writers=round(counted * PAPER_WRITER_SHARE),
+        constant_share_writers=round(rank_count * PAPER_WRITER_SHARE),
         writes_per_s=writes_per_s,
         in_range=write_s < 2 * mtti_s,
     )

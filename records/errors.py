@@ -65,9 +65,9 @@ _ALLOWED = {
 }
 
 
-def fault_of(error: ErrorDetails, *location: str) -> str:
-    """One of pydantic's errors in one line; `location`: the keys of the record in its file."""
-    field = ".".join(map(str, (*location, *error["loc"]))) or "the file"
+def fault_of(error: ErrorDetails, *keys: str) -> str:
+    """One of pydantic's errors in one line; `keys` lead to the record in its file."""
+    field = ".".join(map(str, (*keys, *error["loc"]))) or "the file"
     if error["type"] == "missing":
         return f"{field}: missing"
     if error["type"] in ("extra_forbidden", "unexpected_keyword_argument"):
@@ -81,6 +81,6 @@ def fault_of(error: ErrorDetails, *location: str) -> str:
     return f"{field}: {shown_value(error['input'])} found; allowed: {allowed}"
 
 
-def first_fault(error: ValidationError, *location: str) -> str:
+def first_fault(error: ValidationError, *keys: str) -> str:
     """The first of pydantic's errors, in the form of `fault_of`."""
-    return fault_of(error.errors(include_url=False)[0], *location)
+    return fault_of(error.errors(include_url=False)[0], *keys)

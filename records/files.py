@@ -52,11 +52,14 @@ def make_named_folder(folder: Path) -> None:
     resolved_output(folder)  # the folder may have become a link meanwhile
 
 
-def require_output(path: Path, *, folder: bool = False) -> None:
-    """Raise InputError if the path exists but is not a regular file, or with `folder` a folder."""
-    if not folder:
-        _require_regular(path)
-    elif os.path.lexists(path):
+def require_output_file(path: Path) -> None:
+    """Raise InputError if the path exists but is not a regular file."""
+    _require_regular(path)
+
+
+def require_output_folder(path: Path) -> None:
+    """Raise InputError if the path exists but is not a folder, or is a link."""
+    if os.path.lexists(path):
         os.close(_open_folder(path))
 
 
@@ -133,6 +136,10 @@ def _open_folder(folder: Path) -> int:
 
 
 def _require_regular(path: Path, folder: int | None = None) -> None:
+    """Raise InputError if the path exists but is not a regular file.
+
+    `folder`: the open folder of the path, in which its name is looked up.
+    """
     with suppress(FileNotFoundError):
         mode = os.lstat(path if folder is None else path.name, dir_fd=folder).st_mode
         if not stat.S_ISREG(mode):
@@ -180,8 +187,8 @@ def reason_to_distrust(path: Path, *, or_root: bool = False) -> str | None:
         return "is neither a file nor a folder"
     if status.st_uid != os.geteuid() and not (or_root and status.st_uid == 0):
         return f"belongs to {user_name(status.st_uid)}"
-    by_group = status.st_mode & stat.S_IWGRP and not _is_private_group(path, status)
-    if by_group or status.st_mode & stat.S_IWOTH:
+    group_can_write = status.st_mode & stat.S_IWGRP and not _is_private_group(path, status)
+    if group_can_write or status.st_mode & stat.S_IWOTH:
         return f"can be written by others (mode {stat.S_IMODE(status.st_mode):o})"
     return None
 

@@ -54,22 +54,22 @@ def _is_finite(value: object) -> bool:
     return not isinstance(value, float) or math.isfinite(value)
 
 
-def validated(kind: type[_T], record: Any, location: object, *within: str) -> _T:
-    """Return a record as an instance of `kind`.
+def validated(record_type: type[_T], record: Any, location: object, *keys: str) -> _T:
+    """Return a record as an instance of `record_type`.
 
-    Raises InputError, beginning with `location`, for the first invalid field. `within`: the keys of
-    the record in its file.
+    Raises InputError, beginning with `location`, for the first invalid field. `keys` lead to the
+    record in its file.
     """
     try:
-        checked: _T = _adapter(kind).validate_python(record)  # type: ignore[arg-type]
+        checked: _T = _adapter(record_type).validate_python(record)  # type: ignore[arg-type]
     except ValidationError as error:
-        raise InputError(f"{location}: {first_fault(error, *within)}") from error
+        raise InputError(f"{location}: {first_fault(error, *keys)}") from error
     return checked
 
 
 @cache
-def _adapter(kind: Any) -> TypeAdapter[Any]:
-    return TypeAdapter(kind)
+def _adapter(record_type: Any) -> TypeAdapter[Any]:
+    return TypeAdapter(record_type)
 
 
 def refuse_deep(lines: bytes, path: Path, first_line_number: int) -> None:

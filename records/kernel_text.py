@@ -55,7 +55,7 @@ def number(text: str) -> int | None:
 
 
 def numa_node_of(device: Path) -> int | None:
-    """NUMA node of the device with this folder; None if the host has only one."""
+    """NUMA node of the device with this folder; None if unknown, as on a host with only one."""
     node = number(read(device / "numa_node"))
     return node if node is not None and node >= 0 else None
 
@@ -63,12 +63,12 @@ def numa_node_of(device: Path) -> int | None:
 def cpu_list(text: str) -> list[int]:
     """The kernel's list of CPUs, `0-3,8`, as [0, 1, 2, 3, 8]. Raises ValueError."""
     cpus: list[int] = []
-    for part in text.strip().split(","):
-        if part:
-            first, _, last = part.partition("-")
+    for cpu_range in text.strip().split(","):
+        if cpu_range:
+            first, _, last = cpu_range.partition("-")
             low, high = number(first), number(last or first)
             if low is None or high is None or not 0 <= low <= high < _MAX_CPUS:
-                raise ValueError(f"{part!r} found; allowed: CPUs such as 0-3,8")
+                raise ValueError(f"{cpu_range!r} found; allowed: CPUs such as 0-3,8")
             cpus += range(low, high + 1)
     return cpus
 
@@ -116,16 +116,16 @@ def stat_of(folder: Path | str) -> ProcessStat | None:
         columns = [int(fields[column]) for column in _STAT_COLUMNS]
     except (IndexError, ValueError):
         return None
-    parent, flags, user, system, children_user, children_system, started = columns
+    parent, flags, user_ticks, system_ticks, children_user, children_system, start_ticks = columns
     cpu_text = fields[_CPU_COLUMN] if len(fields) > _CPU_COLUMN else ""
     return ProcessStat(
         name=pid_and_name.partition("(")[2],
         state=fields[0],
         parent=parent,
         flags=flags,
-        used_ticks=user + system,
+        used_ticks=user_ticks + system_ticks,
         children_ticks=children_user + children_system,
-        start_ticks=started,
+        start_ticks=start_ticks,
         cpu=number(cpu_text),
     )
 
@@ -141,7 +141,10 @@ def pids(proc: Path = Path("/proc")) -> list[int]:
 
 
 def stats(proc: Path = Path("/proc")) -> Iterator[tuple[int, ProcessStat]]:
-    """Id and state of each of these (`pids`); what has ended stays until it is waited for."""
+    """Id and state of each process or thread in `proc`, as `pids` finds them.
+
+    An ended process is listed until its parent has waited for it.
+    """
     for pid in pids(proc):
         if stat := stat_of(f"{proc}/{pid}"):
             yield pid, stat

@@ -34,8 +34,8 @@ def unlabelled(text: str) -> str:
     """
     text = _TAG.sub("", text)
     lines = [line for line in text.split("\n") if line.strip()]
-    labelled = sum(_RANK.match(line) is not None for line in lines)
-    return _RANK.sub("", text) if 2 * labelled > len(lines) else text
+    labelled_count = sum(_RANK.match(line) is not None for line in lines)
+    return _RANK.sub("", text) if 2 * labelled_count > len(lines) else text
 
 
 def without_marks(line: str) -> str:
@@ -225,7 +225,10 @@ class Gist:
         return "; ".join(_cut(line, _FAULT_WIDTH) for line in dict.fromkeys([first, *details]))
 
     def quoted(self, first_width: int = 120, last_width: int = 200) -> str:
-        """First and last telling line, each cut to its width in characters; empty without words."""
+        """First and last telling line, each cut to its width in characters.
+
+        Without a telling line, the first consequence; empty if no line has words.
+        """
         if self._telling_count < 2:
             return _cut(self._last_telling or self._consequence, first_width + last_width)
         first_line = _cut(self._first_telling, first_width)

@@ -19,7 +19,7 @@ _NAME_ENDING = re.compile(r".-[0-9a-f]{6}$")
 _HEADING_WIDTH = 72
 _IN_A_CAMPAIGN = "in a campaign of this command (docs/your-application.md)"
 #: Words about campaigns, their keys and the variables of checks -> words about options.
-_WORDS = {
+_REWORDINGS = {
     # Reasons of runs and blocks.
     ", or raise the limit foreign_cpus": ", or give --busy",
     ", or raise the limit steal_share": ", or give --busy",
@@ -75,7 +75,7 @@ def command_heading(header: RunHeader) -> str:
 
 def reworded(text: str) -> str:
     """Return a text about a campaign in the words of the options of `nimc measure`."""
-    for campaign_words, option_words in _WORDS.items():
+    for campaign_words, option_words in _REWORDINGS.items():
         text = text.replace(campaign_words, option_words)
     return text
 

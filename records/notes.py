@@ -229,5 +229,8 @@ def merged_concurrent_runs(notes: Iterable[str], limit: int = sys.maxsize) -> Ca
 @cache
 def _patterns() -> dict[Note, re.Pattern[str]]:
     """Note -> pattern of its texts, whatever their values."""
-    parts = {note: re.split(r"{.*?}", note.text) for note in Note}
-    return {note: re.compile(".*".join(map(re.escape, words))) for note, words in parts.items()}
+    patterns = {}
+    for note in Note:
+        texts_between_values = re.split(r"{.*?}", note.text)
+        patterns[note] = re.compile(".*".join(map(re.escape, texts_between_values)))
+    return patterns

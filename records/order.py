@@ -1,10 +1,11 @@
 """The order of the treatments of each pair: balanced, and random by the run's seed.
 
-Treatments that share a baseline are a group, and are adjacent in time. The k treatments of a group
-follow a Williams design (Williams 1949), of which each pair takes one row. Over all rows, each
-treatment is at each position equally often, and so is each ordered pair of neighbours. For even k
-the design is a square of k rows. For odd k it is two such squares: each is balanced in positions,
-and both together in neighbours. The order of the groups is balanced the same way.
+A baseline and the treatments that are paired with it are a group, and are adjacent in time. The k
+treatments of a group follow a Williams design (Williams 1949), of which each pair takes one row.
+Over all rows, each treatment is at each position equally often, and so is each ordered pair of
+neighbours. For even k the design is a square of k rows. For odd k it is two such squares: each is
+balanced in positions, and both together in neighbours. The order of the groups is balanced the same
+way.
 
 A group uses one design after another: pair p takes a row of the design with the index
 p // rows_per_design. Each design is drawn with `random.Random(TEXT)`, where TEXT is
@@ -48,8 +49,12 @@ def pair_order(baselines: Mapping[str, str | None], seed: int, case: str, pair: 
     """
     groups = grouped((baseline or name, name) for name, baseline in baselines.items())
     seed_prefix = f"{seed}/{case}/0"
-    order = _row(list(groups), pair, f"{seed_prefix}/")
-    return [name for group in order for name in _row(groups[group], pair, f"{seed_prefix}/{group}")]
+    group_order = _row(list(groups), pair, f"{seed_prefix}/")
+    return [
+        name
+        for group in group_order
+        for name in _row(groups[group], pair, f"{seed_prefix}/{group}")
+    ]
 
 
 def williams(k: int) -> list[list[list[int]]]:

@@ -45,7 +45,7 @@ _FILE_LIMITS = resource.getrlimit(resource.RLIMIT_NOFILE)
 
 
 def raise_file_limit() -> int:
-    """Let this process open as many files as the kernel allows, and return this number.
+    """Let this process open as many files as its hard limit allows, and return this limit.
 
     Programs that it starts with `spawn` get the original limit: with a higher one they may be slow.
     """
@@ -259,7 +259,10 @@ def _sockets(state: str, end_column: int, port: int) -> dict[str, int]:
 
 
 def sockets_in(table: str, state: str, end_column: int, port: int) -> dict[str, int]:
-    """The same, from the lines of /proc/net/tcp; others are skipped, as its first line is."""
+    """Inode -> user of these sockets in the text of /proc/net/tcp or tcp6.
+
+    Lines that describe no socket are skipped, such as the first one.
+    """
     users = {}
     for fields in map(str.split, table.splitlines()):
         is_socket = len(fields) > _INODE_COLUMN and fields[_STATE_COLUMN] == state
@@ -299,10 +302,10 @@ def descendants(pid: int | None = None) -> set[int]:
 
 
 def launched_pids(pid: int) -> list[int]:
-    """The programs that a launcher has started: its descendants without children."""
-    family = descendants(pid)
-    stats = [kernel_text.stat_of(Path(f"/proc/{process}")) for process in family]
-    return sorted(family - {stat.parent for stat in stats if stat})
+    """PIDs of the programs that a launcher has started: its descendants without children."""
+    descendant_pids = descendants(pid)
+    stats = [kernel_text.stat_of(f"/proc/{descendant}") for descendant in descendant_pids]
+    return sorted(descendant_pids - {stat.parent for stat in stats if stat})
 
 
 def end_descendants(
@@ -318,13 +321,13 @@ def end_descendants(
     alive = descendants()
     own_pid = os.getpid()
     signalled = set[int]()
-    until_s = time.monotonic() + grace_s
+    deadline_s = time.monotonic() + grace_s
     while alive:
         children = {pid for pid, stat in kernel_text.stats() if stat.parent == own_pid}
         send_signal(children - signalled, signal.SIGTERM)
         signalled |= children
         send_signal(alive, signal.SIGCONT)  # a suspended process does not act on SIGTERM
-        if time.monotonic() > until_s or hurried():
+        if time.monotonic() > deadline_s or hurried():
             break
         time.sleep(_POLL_S)
         alive = descendants()
@@ -358,7 +361,7 @@ _SET_MEMPOLICY = {"x86_64": 238, "aarch64": 237, "ppc64le": 261}
 _MPOL_DEFAULT = 0
 _MPOL_BIND = 2
 _LONG_BITS = 8 * ctypes.sizeof(ctypes.c_ulong)
-_NODES = Path("/sys/devices/system/node")
+_NODES_FOLDER = Path("/sys/devices/system/node")
 _KIB = 1024
 
 #: Beginnings of the names of shared memory in numa_maps.
@@ -394,14 +397,15 @@ def bind_memory(node: int | None) -> None:
         raise OSError(code, os.strerror(code))
 
 
-def check_binding(node: int | None, nodes: Path = _NODES) -> None:
+def check_binding(node: int | None, nodes_folder: Path = _NODES_FOLDER) -> None:
     """Check that a child's memory can be bound to a node. Raises OSError, which says why it cannot.
 
-    `nodes`: the kernel's folder of this host's NUMA nodes.
+    `nodes_folder`: the kernel's folder of this host's NUMA nodes.
     """
     if node is None:
         return
-    known_nodes = sorted(int(path.name.removeprefix("node")) for path in nodes.glob("node[0-9]*"))
+    folders = nodes_folder.glob("node[0-9]*")
+    known_nodes = sorted(int(folder.name.removeprefix("node")) for folder in folders)
     if node not in known_nodes:
         listed = ", ".join(map(str, known_nodes)) or "none"
         raise OSError(errno.EINVAL, f"NUMA node {node}: this host has {listed}")
@@ -441,11 +445,11 @@ def parse_numa_maps(lines: Iterable[str], least_b: int) -> dict[int, int]:
     """
     total_b: dict[int, int] = {}
     for line in lines:
-        page = _PAGE_KIB.search(line)
+        page_size = _PAGE_KIB.search(line)
         is_buffer = "anon=" in line or _SHARED.search(line)
-        if page is None or not is_buffer:
+        if page_size is None or not is_buffer:
             continue
-        page_b = int(page[1]) * _KIB
+        page_b = int(page_size[1]) * _KIB
         mapping_b = {int(node): int(pages) * page_b for node, pages in _PAGES.findall(line)}
         if sum(mapping_b.values()) >= least_b:
             for node, size_b in mapping_b.items():

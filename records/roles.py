@@ -26,11 +26,12 @@ Scope = Literal["rank", "node"]
 
 @dataclass(frozen=True)
 class Role:
-    """A quantity that may explain a loss."""
+    """A quantity that may explain a slowdown."""
 
     unit: str
     scope: Scope
-    meaning: str
+    #: What the quantity is, in words.
+    definition: str
 
 
 ROLES = {
@@ -73,7 +74,7 @@ class RoleCount:
     #: Amount of the role, in its unit, for one event. A value that the tool already prints in this
     #: unit is not multiplied.
     factor: float = 1.0
-    #: How it differs from the role's meaning.
+    #: How it differs from the role's definition.
     note: str = ""
 
 

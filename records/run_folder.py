@@ -106,9 +106,9 @@ class KeptLogs:
     def keep(self, path: Path, *, needed: bool) -> KeptLog:
         """Compress an output, and return what its sample states about it.
 
-        An output that is too large is not compressed. It stays as it is if it is `needed`. Once
-        the sample is on disk, the caller removes the outputs that need not stay. Until then they
-        may be read again.
+        An output that is too large, or for which no room is left, is not compressed. It stays as it
+        is if it is `needed`. Once the sample is on disk, the caller removes the outputs that need
+        not stay. Until then they may be read again.
         """
         name = path.relative_to(self._run).as_posix()
         if path.stat().st_size > MAX_LOG_B:

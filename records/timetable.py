@@ -165,7 +165,7 @@ def _drawn_targets(
             is_of_this_round = rested_write // target_count == number // target_count
             (free_next_round if is_of_this_round else free).append(hits[rested_write])
         # Of Python's random module, only random() gives the same numbers in every version.
-        chosen = int(rng.random() * len(free))
-        free[chosen], free[-1] = free[-1], free[chosen]
+        index = int(rng.random() * len(free))
+        free[index], free[-1] = free[-1], free[index]
         hits.append(free.pop())
     return hits

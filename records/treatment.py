@@ -111,7 +111,7 @@ class Treatment:
     longer: list[Start] = field(default_factory=list)
 
     def start_of(self, doublings: int) -> Start:
-        """How the application is started after so many doublings of its length."""
+        """How the application is started for a run whose length has been doubled so many times."""
         return [self.start, *self.longer][doublings]
 
     @property

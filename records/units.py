@@ -95,23 +95,24 @@ def si_factor(unit: str) -> tuple[float, str]:
     """Factor and SI unit for a unit as a program spells it; an unknown unit is not converted."""
     for pattern, spelling in _SPELLINGS:
         unit = pattern.sub(spelling, unit)
-    for factors, name in (
+    for factors, si_unit in (
         (SECONDS, "s"),
         (BYTES_PER_SECOND, "B/s"),
         (BYTES, "B"),
         (_FLOP_PER_SECOND, "flop/s"),
     ):
         if unit in factors:
-            return factors[unit], name
+            return factors[unit], si_unit
     return 1.0, unit
 
 
-def _read(text: str, field: str, units: Mapping[str, float], kind: str, example: str) -> float:
+def _read(text: str, field: str, units: Mapping[str, float], quantity: str, example: str) -> float:
+    """The value of a text in SI units; `quantity` and `example` are for the error's message."""
     match = _QUANTITY.fullmatch(text)
     if match is None or match[2] not in units:
         allowed = " ".join(unit or "(none)" for unit in units)
         raise InputError(
-            f"{field}: {text!r} is not {kind}; write a number and one of {allowed}, "
+            f"{field}: {text!r} is not {quantity}; write a number and one of {allowed}, "
             f"such as {example}"
         )
     value = float(match[1]) * units[match[2]]
@@ -158,10 +159,11 @@ def distinguishable(
 
     `figure_text`: `percentage` for shares.
     """
-    for places in range(digits, digits + 4):
-        shown_value, shown_limit = (figure_text(figure, f".{places}f") for figure in (value, limit))
-        if shown_value != shown_limit:
-            return shown_value, shown_limit
+    for decimals in range(digits, digits + 4):
+        value_text = figure_text(value, f".{decimals}f")
+        limit_text = figure_text(limit, f".{decimals}f")
+        if value_text != limit_text:
+            return value_text, limit_text
     return figure_text(value, f".{digits}f"), figure_text(limit, f".{digits}f")
 
 

@@ -101,8 +101,8 @@ def parse(text: str, path: Path) -> YamlDocument:
             problem = str(error.problem or error.context)
         line = mark.line + 1 if mark else 1
         fault = " ".join(problem.split())
-        following_lines = text.splitlines()[mark.line :] if mark else []
-        if following_lines and "\t" in following_lines[0]:
+        lines_from_mark = text.splitlines()[mark.line :] if mark else []
+        if lines_from_mark and "\t" in lines_from_mark[0]:
             fault = f"{fault}; a tab is in this line, and YAML is indented with spaces"
         raise InputError(one_line(f"{path}:{line}: invalid YAML: {fault}")) from error
     return document
@@ -150,30 +150,30 @@ def _value(
     if id(node) in visited:
         _refuse(document, node, "an alias (*) is not allowed; write the value out")
     visited.add(id(node))
-    kind = node.tag.removeprefix(_TAG)
-    if isinstance(node, yaml.MappingNode) and kind == "map":
+    yaml_type = node.tag.removeprefix(_TAG)
+    if isinstance(node, yaml.MappingNode) and yaml_type == "map":
         values = {}
         for key, value in node.value:
             if key.tag != f"{_TAG}str" or not isinstance(key.value, str):
                 _refuse(document, key, "a key must be a word")
-            inner: Keys = (*keys, key.value)
-            if first := document.key_lines.get(inner):
-                _refuse(document, key, f"duplicate key '{key.value}', first in line {first}")
-            document.key_lines[inner] = key.start_mark.line + 1
-            values[key.value] = _value(value, inner, document, loader, visited)
+            value_keys: Keys = (*keys, key.value)
+            if first_line := document.key_lines.get(value_keys):
+                _refuse(document, key, f"duplicate key '{key.value}', first in line {first_line}")
+            document.key_lines[value_keys] = key.start_mark.line + 1
+            values[key.value] = _value(value, value_keys, document, loader, visited)
         return values
-    if isinstance(node, yaml.SequenceNode) and kind == "seq":
+    if isinstance(node, yaml.SequenceNode) and yaml_type == "seq":
         return [
             _value(item, (*keys, index), document, loader, visited)
             for index, item in enumerate(node.value)
         ]
-    if not isinstance(node, yaml.ScalarNode) or kind not in ("str", *_PLAIN_SCALARS):
+    if not isinstance(node, yaml.ScalarNode) or yaml_type not in ("str", *_PLAIN_SCALARS):
         _refuse(document, node, f"the tag {node.tag!r} is not allowed; write plain values")
-    if kind == "str":
+    if yaml_type == "str":
         return node.value
-    pattern, _ = _PLAIN_SCALARS[kind]
+    pattern, _ = _PLAIN_SCALARS[yaml_type]
     if not re.fullmatch(pattern, node.value):  # such as `!!int x`
-        _refuse(document, node, f"{node.value!r} is not of type {kind}")
+        _refuse(document, node, f"{node.value!r} is not of type {yaml_type}")
     return loader.construct_object(node)
 
 
@@ -217,9 +217,9 @@ def first_fault_line(
 def field_at(model: type[BaseModel], keys: Keys) -> FieldInfo:
     """The field at these keys; for an item of a list, the field that is the list."""
     field = FieldInfo()
-    for part in keys:
-        if isinstance(part, str) and part in model.model_fields:
-            field = model.model_fields[part]
+    for key in keys:
+        if isinstance(key, str) and key in model.model_fields:
+            field = model.model_fields[key]
             model = _model_in(field.annotation) or model
     return field
 

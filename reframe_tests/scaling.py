@@ -93,7 +93,7 @@ def resolve(request: ScaleRequest, machine: Machine) -> Scale:
         write_b = float(short.messages * machine.message_b(request.message))
     return Scale(
         short=short,
-        counted=estimate.counted,
+        counted_ranks=estimate.counted,
         mtti_s=mtti_s,
         writers=writers,
         given_arms=tuple(given_writers),

@@ -68,7 +68,7 @@ def scales(campaign: Campaign, machine: Machine) -> Iterator[ScaleRow]:
             arm=arm,
             target_nodes=case.nodes,
             origin_nodes=scale.origins,
-            counted=None if arm in scale.given_arms else scale.counted,
+            counted=None if arm in scale.given_arms else scale.counted_ranks,
             mtti_s=scale.mtti_s,
             messages=scale.short.messages,
             tolerance_s=scale.short.tolerance_s,

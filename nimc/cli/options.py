@@ -19,7 +19,7 @@ from nimc.cli.answer import log
 from records import units
 from records.checkout import ROOT
 from records.errors import InputError, suggestion
-from records.files import require_output, resolved_output
+from records.files import require_output_file, require_output_folder, resolved_output
 
 # Arguments and options that are paths to read or to write.
 
@@ -112,7 +112,10 @@ class OutputPath(click.Path):
             option = max(param.opts, key=len) if param else self.name
             raise InputError(f"{option}: {text!r} found; allowed: a path")
         path = resolved_output(Path(text))
-        require_output(path, folder=not self.file_okay)
+        if self.file_okay:
+            require_output_file(path)
+        else:
+            require_output_folder(path)
         return path
 
 

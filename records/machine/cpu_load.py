@@ -94,6 +94,7 @@ _MAX_MHZ = 1e6
 class HostLoad:
     """One reading of a host."""
 
+    #: Time of the reading by this host's monotonic clock, seconds.
     at_s: float
     #: PID -> process that is not the block's; None if processes of other users are hidden.
     foreign: dict[int, ProcessStat] | None
@@ -137,12 +138,12 @@ def read(
     unchanged = {
         (pid, process.start_ticks, process.name) for pid, process in earlier_foreign.items()
     }
-    new = [
+    new_pids = [
         pid
         for pid, process in processes.items()
         if pid not in block_pids and (pid, process.start_ticks, process.name) not in unchanged
     ]
-    block_pids |= {pid for pid in new if _has_setting(proc / str(pid), block_setting)}
+    block_pids |= {pid for pid in new_pids if _has_setting(proc / str(pid), block_setting)}
     block_pids |= kernel_text.with_descendants(root_pids, processes)
     others = {pid: process for pid, process in processes.items() if pid not in block_pids}
     # If a process has ended, nothing shows whether it was the block's.
@@ -179,20 +180,21 @@ def foreign_s(before: HostLoad, after: HostLoad) -> dict[str, float] | None:
     ticks_by_name: dict[str, int] = {}
     reapers = before.reapers | after.reapers
     ended_ticks = _ended_ticks({**before.ended, **before.foreign}, {**after.ended, **after.foreign})
-    for pid, now in after.foreign.items():
-        then = before.foreign.get(pid)
-        used, children = now.used_ticks, now.children_ticks
-        if then and then.start_ticks == now.start_ticks:
-            used, children = used - then.used_ticks, children - then.children_ticks
-        if pid not in reapers and now.name not in _REAPER_NAMES:
-            used += max(children - ended_ticks.get(pid, 0), 0)
+    for pid, process in after.foreign.items():
+        earlier = before.foreign.get(pid)
+        used_ticks, children_ticks = process.used_ticks, process.children_ticks
+        if earlier and earlier.start_ticks == process.start_ticks:
+            used_ticks -= earlier.used_ticks
+            children_ticks -= earlier.children_ticks
+        if pid not in reapers and process.name not in _REAPER_NAMES:
+            used_ticks += max(children_ticks - ended_ticks.get(pid, 0), 0)
         # A user can put control characters of terminals into the name of a process.
-        name = "".join(c if c.isascii() and c.isprintable() else "?" for c in now.name)
-        ticks_by_name[name] = ticks_by_name.get(name, 0) + used
-    total = sum(ticks_by_name.values())
-    available = after.total_ticks - before.total_ticks
-    share = available / total if 0 < available < total else 1.0
-    return {name: share * used / TICKS_PER_S for name, used in ticks_by_name.items()}
+        name = "".join(c if c.isascii() and c.isprintable() else "?" for c in process.name)
+        ticks_by_name[name] = ticks_by_name.get(name, 0) + used_ticks
+    sum_ticks = sum(ticks_by_name.values())
+    host_ticks = after.total_ticks - before.total_ticks
+    share = host_ticks / sum_ticks if 0 < host_ticks < sum_ticks else 1.0
+    return {name: share * ticks / TICKS_PER_S for name, ticks in ticks_by_name.items()}
 
 
 def _ended_ticks(
@@ -205,17 +207,17 @@ def _ended_ticks(
     """
 
     def has_ended(pid: int) -> bool:
-        now = after.get(pid)
-        return pid in before and (now is None or now.start_ticks != before[pid].start_ticks)
+        later = after.get(pid)
+        return pid in before and (later is None or later.start_ticks != before[pid].start_ticks)
 
     ticks: dict[int, int] = {}
-    for pid, then in before.items():
+    for pid, process in before.items():
         if has_ended(pid):
-            ancestor, visited = then.parent, {pid}
+            ancestor, visited = process.parent, {pid}
             while has_ended(ancestor) and ancestor not in visited:
                 visited.add(ancestor)
                 ancestor = before[ancestor].parent
-            ticks[ancestor] = ticks.get(ancestor, 0) + then.used_ticks + then.children_ticks
+            ticks[ancestor] = ticks.get(ancestor, 0) + process.used_ticks + process.children_ticks
     return ticks
 
 

@@ -25,7 +25,7 @@ _CLASSES = ("infiniband", "cxi")
 _PCI_ADDRESS = re.compile(r"[0-9a-f]{4,8}:[0-9a-f]{2}:[0-9a-f]{2}\.[0-7]")
 _WITH_PORT = re.compile(r"(.+):([0-9]{1,3})")
 _RATE = re.compile(r"[0-9]{1,6}(\.[0-9]+)?(?= Gb/sec)")
-_PARTS = re.compile(r"(\D*)([0-9]*)")
+_TEXT_AND_NUMBER = re.compile(r"(\D*)([0-9]*)")
 #: Usual names of the devices that stand for the planes of an XDR device, at the same PCI address.
 #: Only management packets pass them (type SMI of `rdma dev`).
 _PLANES = re.compile(r"smi.*")
@@ -133,12 +133,12 @@ def detect(root: Path = SYS) -> list[Device]:
 def _folders(root: Path) -> list[Path]:
     """Return the folders of all devices that carry data, in the order of `detect`."""
     folders = (root / "class" / name for name in _CLASSES)
-    paths = [path for folder in folders for path in sorted(folder.glob("*"), key=_numbers)]
+    paths = [path for folder in folders for path in sorted(folder.glob("*"), key=_natural_key)]
     return [path for path in paths if not _PLANES.fullmatch(path.name)]
 
 
 def shared_ports(root: Path = SYS) -> dict[str, str]:
-    """Return device -> the one before it with the same physical port.
+    """Return device -> the first device with the same physical port, if that is another one.
 
     A card with Socket Direct has two PCI addresses, and a device at each, for the same port. The
     devices of a card of mlx5 have one `sys_image_guid`. The devices of its ports differ in
@@ -167,9 +167,9 @@ def _bus_and_function(path: Path) -> tuple[str, str]:
     return slot.rpartition(":")[0], function
 
 
-def _numbers(path: Path) -> list[tuple[str, int]]:
-    """Return the parts of a device's name, each with the number that follows it."""
-    return [(text, int(digits or 0)) for text, digits in _PARTS.findall(path.name)]
+def _natural_key(path: Path) -> list[tuple[str, int]]:
+    """Return the key that sorts devices by the numbers in their names: mlx5_9 before mlx5_10."""
+    return [(text, int(digits or 0)) for text, digits in _TEXT_AND_NUMBER.findall(path.name)]
 
 
 def is_rdma(name: str | None, root: Path = SYS) -> bool:
@@ -336,11 +336,11 @@ def _ports(path: Path, fixed_rate: str) -> list[Port]:
         rate = None if rate_text == fixed_rate else _RATE.match(rate_text)
         rate_b_s = float(rate[0]) * 1e9 / 8 if rate else None
         layer = _read(port / "link_layer") or "unknown"
-        ports.append(Port(int(port.name), state, layer, _bonded_b_s(port) or rate_b_s))
+        ports.append(Port(int(port.name), state, layer, _bond_rate_b_s(port) or rate_b_s))
     return ports
 
 
-def _bonded_b_s(port: Path) -> float | None:
+def _bond_rate_b_s(port: Path) -> float | None:
     """Rate of the bond that a port belongs to, bytes per second; None if there is none.
 
     A bond's rate is that of all its ports that can send. The device reports the rate of one port.

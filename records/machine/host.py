@@ -135,7 +135,9 @@ _BALANCING = {"0": "off", "1": "on", "2": "memory tiering", "3": "on, memory tie
 
 
 def numa_balancing(root: Path) -> str | None:
-    """Return whether the kernel moves pages to the NUMA node that uses them; None if unknown.
+    """Return how the kernel moves pages to the NUMA node that uses them: `off`, `on`, ...
+
+    `memory tiering` moves them between fast and slow memory. None if unknown.
 
     Pages that are locked for RDMA are never moved.
     """
@@ -146,14 +148,14 @@ def numa_balancing(root: Path) -> str | None:
 def iommu(root: Path) -> str | None:
     """Return the kinds of the IOMMU's domains: `DMA`, `DMA-FQ`, `identity`.
 
-    `on` if an IOMMU does not show its kinds, `none` without an IOMMU. Options of the kernel's
-    command line that name an IOMMU follow in brackets.
+    `on` if an IOMMU does not show its kinds, `none` without an IOMMU, None if unknown. Options
+    of the kernel's command line that name an IOMMU follow in parentheses.
     """
-    units = root / "sys/class/iommu"
-    if not units.is_dir():
+    iommu_folder = root / "sys/class/iommu"
+    if not iommu_folder.is_dir():
         return None
     state = "none"
-    if any(units.iterdir()):
+    if any(iommu_folder.iterdir()):
         kinds = {_read(path) for path in root.glob("sys/kernel/iommu_groups/*/type")} - {""}
         state = ", ".join(sorted(kinds)) or "on"
     options = [word for word in _read(root / "proc/cmdline").split() if "iommu" in word]
@@ -422,7 +424,7 @@ def _core_key(folder: Path, cpu: int, has_compute_units: bool) -> tuple[str, ...
     for name in ("core_cpus", "thread_siblings"):  # Linux before 5.3 has only the second
         if threads := _cpu_set(topology, name):
             return (threads, _l1_sharers(folder, cpu) if has_compute_units else "")
-    die, cluster, core = (_read(topology / f"{part}_id") for part in ("die", "cluster", "core"))
+    die, cluster, core = (_read(topology / f"{unit}_id") for unit in ("die", "cluster", "core"))
     return (_socket(folder, cpu), die, cluster, core or f"cpu{cpu}")
 
 

@@ -33,13 +33,13 @@ from records.yaml_file import Duration, Fraction, Rate, Record, Size
 LEAST_DRAM_B = 64 * 2**20
 
 
-def _word(text: str) -> str:
+def _check_word(text: str) -> str:
     if not text.isprintable() or len(text.split()) != 1 or text != text.strip():
         raise ValueError(f"{shown_value(text)} found; allowed: a word without blanks")
     return text
 
 
-def _absolute(text: str) -> str:
+def _check_absolute(text: str) -> str:
     if not text.startswith("/"):
         raise ValueError(f"{shown_value(text)} found; allowed: an absolute path")
     return text
@@ -54,18 +54,18 @@ _REFUSED_OPTIONS = re.compile(
 )
 
 
-def _perftest_option(text: str) -> str:
-    if _REFUSED_OPTIONS.fullmatch(_word(text)):
+def _check_perftest_option(text: str) -> str:
+    if _REFUSED_OPTIONS.fullmatch(_check_word(text)):
         allowed = "options that writers do not set, and that leave output and duration alone"
         raise ValueError(f"{shown_value(text)} found; allowed: {allowed}")
     return text
 
 
-_PerftestOption = Annotated[str, AfterValidator(_perftest_option)]
+_PerftestOption = Annotated[str, AfterValidator(_check_perftest_option)]
 
 #: A name that becomes a word of a job script or of a command line.
-_Word = Annotated[str, AfterValidator(_word)]
-_Program = Annotated[_Word, AfterValidator(_absolute)]
+_Word = Annotated[str, AfterValidator(_check_word)]
+_Program = Annotated[_Word, AfterValidator(_check_absolute)]
 
 
 class Origins(Record):
@@ -273,8 +273,9 @@ class Machine(Record):
     @property
     def agent_network(self) -> str:
         """Slurm's `--network` for the steps of agents and writers; empty: nothing."""
-        # A site with the key `network` is taken for one of Slingshot. In Slurm 26.05 only NVIDIA's
-        # plug-in for IMEX has a word for the option, too, which is about jobs of several segments.
+        # A site with the key `network` is taken for one of Slingshot. In Slurm 26.05 the only other
+        # plug-in that takes the option is NVIDIA's for IMEX, where it is about jobs of several
+        # segments.
         slingshot = fabrics.FABRICS["Slingshot"] if self.network else None
         fabric = slingshot or (devices.fabric(self.device) if self.device else None)
         return ",".join(filter(None, [self.network, fabric.step_network if fabric else ""]))
@@ -442,8 +443,8 @@ def load(name: str, root: Path = ROOT) -> Machine:
     data = {"name": name, **site_file.data}
     if include := site_file.data.get("include"):
         included_path = path.parent / os.path.expandvars(str(include))
-        for part in (included_path.parent, included_path):
-            require_owned(part, f"{path}: include", or_root=True)
+        for owned_path in (included_path.parent, included_path):
+            require_owned(owned_path, f"{path}: include", or_root=True)
         if included_path.exists():
             included_file = yaml_file.load_mapping(included_path)
             files.append(included_file)

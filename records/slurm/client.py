@@ -68,13 +68,13 @@ def ask_nodes(partition: str | None, environment: Mapping[str, str]) -> list[Slu
     return nodes_in(output, default_only=not partition)
 
 
-def partitions(settings: Mapping[str, str], nodes: str) -> list[parse_nodes.SlurmPartition]:
-    """Partitions that can run jobs, the default first. `nodes` is what `node_records` gave.
+def partitions(settings: Mapping[str, str], nodes_output: str) -> list[parse_nodes.SlurmPartition]:
+    """Partitions that can run jobs, the default first. `nodes_output` is that of `node_records`.
 
     Raises MachineError, also if there is none.
     """
     output = _show("partition")
-    usable = parse_nodes.partitions(output, settings, nodes)
+    usable = parse_nodes.partitions(output, settings, nodes_output)
     if not usable:
         closed = "; ".join(parse_nodes.closed_partitions(output)) or "none has nodes"
         raise MachineError(f"Slurm shows no partition that runs jobs of yours: {closed}")
@@ -147,7 +147,10 @@ def delete_reservation_command(name: str) -> list[str]:
 
 
 def run_or_advise(command: list[str]) -> None:
-    """Run a command on a reservation. If Slurm refuses, MachineError shows it to an operator."""
+    """Run a command on a reservation.
+
+    Raises MachineError, which shows the command for an operator, if Slurm refuses it.
+    """
     answer = _scontrol(command)
     if not answer.ok:
         raise MachineError(f"{answer.last_line}; an operator can run: {shlex.join(command)}")
@@ -184,11 +187,11 @@ def cancel_jobs(run: Path) -> list[str]:
     """
     jobs = remaining_jobs(run)
     if jobs:
-        # It fails also for jobs that are just ending.
+        # `scancel` also fails for jobs that are just ending, so only the queue decides.
         answer = ask(["scancel", *jobs], command_environment(os.environ))
-        until_s = time.monotonic() + END_TIMEOUT_S
+        deadline_s = time.monotonic() + END_TIMEOUT_S
         while remaining := remaining_jobs(run):
-            if time.monotonic() > until_s:
+            if time.monotonic() > deadline_s:
                 scancel_fault = "" if answer.ok else f": scancel: {answer.reason}"
                 raise MachineError(
                     f"{run}: jobs of an earlier session do not end: {remaining}{scancel_fault}"
@@ -213,14 +216,14 @@ def remaining_jobs(run: Path) -> list[str]:
 
 
 def command_environment(environment: Mapping[str, str]) -> dict[str, str]:
-    """An environment in which Slurm's commands do all that they are asked for, on plain times.
+    """An environment in which Slurm's commands leave out no job or node, and print plain times.
 
     A variable such as SQUEUE_PARTITION would hide a job of a run, which then seems lost, and
     SCANCEL_STATE would let it run.
     """
-    chosen = options.filtering_variables(environment)
-    kept = {name: value for name, value in environment.items() if name not in chosen}
-    return {**kept, "SLURM_TIME_FORMAT": "standard"}
+    filters = options.filtering_variables(environment)
+    unfiltered = {name: value for name, value in environment.items() if name not in filters}
+    return {**unfiltered, "SLURM_TIME_FORMAT": "standard"}
 
 
 def cancel_command(jobs: Collection[str]) -> str:

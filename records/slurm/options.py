@@ -68,9 +68,10 @@ def cpus_per_task(cores: int | None, threads_per_core: int) -> int | None:
 
 
 def agent_launcher(origins: Origins, network: str = "") -> list[str]:
-    """A step with one task per node of the job, which shares cores with the application.
+    """The line that starts the agents: a step with one task per node of the job.
 
-    It ends as soon as an agent fails, even if the conductor has not heard of that agent yet.
+    The step shares cores with the application. It ends as soon as an agent fails, even if the
+    conductor has not heard of that agent yet.
     `network` is for this step, and for the steps of writers that an agent starts.
     """
     network_settings = [f"SLURM_NETWORK={network}"] if network else []
@@ -208,7 +209,7 @@ def filtering_variables(environment: Mapping[str, str]) -> list[str]:
 
 @contextmanager
 def environment_without(names: Sequence[str]) -> Iterator[None]:
-    """Take variables out of the environment for a while."""
+    """Within this context, this process's environment lacks these variables."""
     values = {name: os.environ.pop(name) for name in names if name in os.environ}
     try:
         yield

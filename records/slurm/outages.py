@@ -56,7 +56,7 @@ class Probe:
     #: When the last command that succeeded was started; None if none has succeeded.
     last_success_s: float | None = None
     #: True if the present silence has been reported.
-    reported: bool = False
+    is_reported: bool = False
     #: The running command; None between two commands.
     process: subprocess.Popen[bytes] | None = None
     output: IO[bytes] = field(default_factory=tempfile.TemporaryFile)
@@ -94,7 +94,7 @@ class Probe:
         return self.output.read().decode(errors="replace")
 
     def close(self) -> None:
-        """Ask no more."""
+        """Stop asking: end a command that is still running."""
         if self.process is not None:
             self.process.kill()
             self.process.wait()
@@ -121,7 +121,7 @@ class SlurmWatch:
         self._absent_since_s: float | None = None
 
     def close(self) -> None:
-        """Ask no more."""
+        """Stop asking: end a command that is still running."""
         for probe in self.probes:
             probe.close()
 
@@ -163,12 +163,12 @@ class SlurmWatch:
             if silent_s > (END_AFTER_FINISH_S if finished else END_AFTER_S):
                 raise SilentError(f"{probe.name} {silence_text}")
             is_silent = silent_s > REPORT_AFTER_S
-            if is_silent != probe.reported:
-                probe.reported = is_silent
+            if is_silent != probe.is_reported:
+                probe.is_reported = is_silent
                 limit = f"{END_AFTER_S / 60:.0f} min"
                 news = f"{silence_text}; nimc waits up to {limit}" if is_silent else "answers again"
                 self._tell(f"{probe.name} {news}")
         absent_s = 0.0 if self._absent_since_s is None else now_s - self._absent_since_s
         limit_s = END_AFTER_S if reading else LOST_AFTER_S
-        if absent_s > limit_s and not any(probe.reported for probe in self.probes):
+        if absent_s > limit_s and not any(probe.is_reported for probe in self.probes):
             raise LostJobError(f"the block's job has not been in the queue for {absent_s:.0f} s")

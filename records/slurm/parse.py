@@ -289,7 +289,8 @@ _WITH_WORDS = re.compile(r"^.*\w.*$", re.MULTILINE)
 def refusal(message: str) -> str | None:
     """Why `sbatch` refused a job, from ReFrame's message; None if `sbatch` did not refuse it.
 
-    Its errors; if it prints none, since a site's script in its place refuses, the last line.
+    The text is that of its errors. If it printed none, since a site's script runs in its place, the
+    text is the last line.
     """
     if not _SBATCH_FAILED.search(message):
         return None

@@ -193,9 +193,10 @@ def _with_memory(
 ) -> SlurmPartition:
     """A partition with the memory that its jobs ask for, which every node has.
 
-    Whole nodes do not include their memory. A job that names none, where none is the default, and
-    one with `--mem=0` ask for all of a node's: above a limit per node they wait (MaxMemPerLimit).
-    Under a limit per CPU, Slurm would make more CPUs a task of memory per node.
+    A job of whole nodes does not get their memory by itself. If no default is set, a job that names
+    no memory asks for all of a node's; so does one with `--mem=0`. Above a limit per node such a
+    job waits (MaxMemPerLimit), so it asks for the limit. Under a limit per CPU it asks per CPU: for
+    memory per node Slurm would give each task more CPUs.
     """
     nodes_mib = [shape.memory_mib for shape in shapes if shape.memory_mib]
     cpus_mib = [
@@ -276,7 +277,7 @@ def time_limit_s(limit: str) -> int | None:
     match = _TIME_LIMIT.fullmatch(limit)
     if match is None:
         return None
-    days, hours, minutes, seconds = (int(part or 0) for part in match.groups())
+    days, hours, minutes, seconds = (int(digits or 0) for digits in match.groups())
     return ((days * 24 + hours) * 60 + minutes) * 60 + seconds
 
 

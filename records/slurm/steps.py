@@ -21,7 +21,7 @@ from records.slurm import parse
 from records.slurm.client import command_environment
 from records.slurm.options import SRUN
 
-#: Patience with each command of Slurm, seconds: the conductor waits a minute for a writer to end.
+#: Time limit of each command of Slurm, seconds: the conductor waits a minute for a writer to end.
 ANSWER_S = 3.0
 #: Interval at which the end of a `srun` is checked, seconds.
 _POLL_S = 0.05
@@ -38,8 +38,8 @@ async def stop(process: asyncio.subprocess.Process) -> int:
         if not launchers:
             break
         await asyncio.to_thread(_signal_steps, components, launchers, signum)
-        until_s = time.monotonic() + processes.GRACE_S
-        while _launchers(process.pid) and time.monotonic() < until_s:
+        deadline_s = time.monotonic() + processes.GRACE_S
+        while _launchers(process.pid) and time.monotonic() < deadline_s:
             await asyncio.sleep(_POLL_S)
     return await processes.stop(process)
 

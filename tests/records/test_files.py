@@ -26,7 +26,8 @@ from records.files import (
     reason_to_distrust,
     replace_bytes,
     replace_text,
-    require_output,
+    require_output_file,
+    require_output_folder,
     require_owned,
     resolved_output,
 )
@@ -125,12 +126,12 @@ def test_folders_for_outputs(tmp_path: Path) -> None:
     file = tmp_path / "a" / "b" / "file"
     with pytest.raises(FileNotFoundError, match=str(file.parent)):
         replace_bytes(file, b"x")
-    require_output(file.parent, folder=True)
+    require_output_folder(file.parent)
     make_folder(file.parent)
     make_folder(file.parent)
     replace_bytes(file, b"x")
-    require_output(file.parent, folder=True)
-    for refuse in (make_folder, lambda path: require_output(path, folder=True)):
+    require_output_folder(file.parent)
+    for refuse in (make_folder, require_output_folder):
         with pytest.raises(InputError, match=f"^{file}: is not a folder; allowed: a real folder"):
             refuse(file)
 
@@ -146,13 +147,13 @@ def test_a_link_is_not_followed_whatever_it_leads_to(
     for target in ("victim", "nowhere"):
         link = tmp_path / f"{target}-link"
         link.symlink_to(target)
-        for refuse in (require_output, lambda path: replace_text(path, "x")):
+        for refuse in (require_output_file, lambda path: replace_text(path, "x")):
             with pytest.raises(InputError, match=f"^{link}: is a symbolic link; allowed: a new or"):
                 refuse(link)
     assert (tmp_path / "victim").read_text() == "mine"
     assert not (tmp_path / "nowhere").exists()
-    require_output(tmp_path / "here" / "nowhere-link")
-    require_output(tmp_path / "new")
+    require_output_file(tmp_path / "here" / "nowhere-link")
+    require_output_file(tmp_path / "new")
 
 
 def test_links_to_folders_pipes_and_devices_are_refused_and_stay(tmp_path: Path) -> None:
@@ -165,7 +166,7 @@ def test_links_to_folders_pipes_and_devices_are_refused_and_stay(tmp_path: Path)
     os.mkfifo(tmp_path / "pipe")
     for path in (tmp_path / "pipe", tmp_path / "folder", Path("/dev/full")):
         kind = path.lstat().st_mode
-        for refuse in (require_output, lambda path: replace_text(path, "x")):
+        for refuse in (require_output_file, lambda path: replace_text(path, "x")):
             with pytest.raises(InputError, match=f"^{path}: is a folder, pipe or device; allowed"):
                 refuse(path)
         assert path.lstat().st_mode == kind

@@ -32,7 +32,7 @@ def test_the_writers_are_those_of_table_5(cores, spare, counted):
         fields = {"spare_cores": spare, "counted_per_node": counted}
         request = ScaleRequest(nodes=nodes // per_node, write="1s", node_mtti="5y", **fields)
         scale = resolve(request, machine(facts={**FACTS, "cores": cores}))
-        assert (scale.counted, scale.mtti_s) == (nodes, 5 * 365.25 * 86400)
+        assert (scale.counted_ranks, scale.mtti_s) == (nodes, 5 * 365.25 * 86400)
         assert scale.writers == {"daly": daly, "constant": constant}
         assert scale.writes_per_s == {"daly": daly, "constant": constant}  # of one second each
     often = resolve(ScaleRequest(nodes=8192), machine(node_mtti="1y")).writers["daly"]
