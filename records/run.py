@@ -188,7 +188,7 @@ class RunHeader:
     versions: dict[str, str] = field(default_factory=dict)
     #: Commit of this project, with `+` if files were changed; None outside a checkout.
     commit: str | None = None
-    #: 'No effect' means that the whole interval of an effect is closer to 1 than this share.
+    #: 'No effect' means that the typical run changes by less than this share.
     margin: Annotated[float, Field(gt=0, lt=1)] = MARGIN
     #: Run that this one repeats with the same seed (`nimc reproduce`).
     reproduces: Reproduced | None = None
