@@ -56,7 +56,7 @@ FAULTS = (
     ),
     KnownFault(
         "packets that do not arrive",
-        r"wrote nothing in its first rows|[Rr]etry (?:count )?exceeded"
+        r"wrote nothing in its first rows|[Rr]etry (?:count(?:er)? )?exceeded"
         r"|Failed status 1[23]: .*(?:syndrom|vend)|Endpoint timeout",
         "let RoCE pass (UDP port 4791), in its lossless class (--tclass in `perftest_options`)",
     ),

@@ -140,6 +140,9 @@ WORDS = {
     "Completion with error at client; Failed status 12: wr_id 0 syndrom 0x81": (
         "packets that do not arrive"
     ),
+    # Since perftest 25.10 (NOTIFY_COMP_ERROR_SEND), with the words of ibv_wc_status_str.
+    "Completion with error at client; Failed status-transport retry counter exceeded (12): wr_id 0"
+    " syndrom 0x81": "packets that do not arrive",
 }
 
 
