@@ -168,8 +168,13 @@ def _bus_and_function(path: Path) -> tuple[str, str]:
 
 
 def _natural_key(path: Path) -> list[tuple[str, int]]:
-    """Return the key that sorts devices by the numbers in their names: mlx5_9 before mlx5_10."""
-    return [(text, int(digits or 0)) for text, digits in _TEXT_AND_NUMBER.findall(path.name)]
+    """Return the key that sorts devices by the numbers in their names: mlx5_9 before mlx5_10.
+
+    Capital letters do not count: roceP2p1s0, which has a PCI domain, comes after rocep1s0.
+    """
+    return [
+        (text.lower(), int(digits or 0)) for text, digits in _TEXT_AND_NUMBER.findall(path.name)
+    ]
 
 
 def is_rdma(name: str | None, root: Path = SYS) -> bool:

@@ -5,7 +5,9 @@ nimc.cluster.fabric_page` makes docs/fabrics.md from it. Standard library only.
 
 Sources. Counters: shs-cxi-driver's cass_telem.c and shs-libcxi's cxi_stat.c (56 bits); Linux:
 infiniband/hw/efa/efa_verbs.c, hw/hfi1/mad.c (with opa-ff's stl_pm.h), hw/bnxt_re/hw_counters.c,
-hw/irdma/verbs.c, ethernet/chelsio/cxgb4/cxgb4_main.c, if_link.h, ABI/stable/sysfs-class-infiniband.
+hw/irdma/verbs.c, hw/mana/counters.c, hw/erdma/erdma_verbs.c, ethernet/chelsio/cxgb4/cxgb4_main.c,
+if_link.h, ABI/stable/sysfs-class-infiniband; the firmware of ionic names its counters, so
+ROCm/omnistat, request 301.
 Drivers: sysfs shows the driver of the PCI device: the Ethernet driver, not the RDMA driver.
 Variables: the manuals of libfabric's providers (fi_cxi, fi_opx, fi_efa, fi_verbs, fi_tcp), of PSM2,
 UCX, Open MPI and MVAPICH2.
@@ -14,7 +16,7 @@ UCX, Open MPI and MVAPICH2.
 from __future__ import annotations
 
 import re
-from collections.abc import Collection, Mapping
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Literal
 
@@ -22,6 +24,10 @@ from records.notes import Note
 
 #: Injectors that a machine's file may name: those that write.
 InjectorName = Literal["perftest", "ucx", "mpi_put"]
+#: What rdma_rename of rdma-core puts after the prefix of a fabric: the number of an onboard device,
+#: an address (`P2p1s0f1`: PCI domain, bus, slot and function; `s5`: a slot that has a number), or
+#: the GUID of a node.
+_PLACE = r"(?:o[0-9]+|(?:P[0-9]+)?(?:p[0-9]+)?s[0-9]+.*|x[0-9a-f]{16})"
 _PORT = "sys/class/infiniband/{device}/ports/{port}"
 _CXI = "sys/class/cxi/{device}/device/telemetry"
 #: Drivers of devices whose RDMA driver is irdma (earlier: i40iw), and of devices with bnxt_re.
@@ -170,6 +176,27 @@ _BROADCOM_COUNTERS = (
 )
 
 
+def _hw_counter(driver: str, received: Sequence[str], sent: Sequence[str]) -> Counter:
+    """Return the counter of bytes that a driver shows in files of `hw_counters` of the port."""
+    return Counter(
+        name=f"{driver}:{{device}}/{{port}}",
+        received=tuple(f"{_PORT}/hw_counters/{name}" for name in received),
+        sent=tuple(f"{_PORT}/hw_counters/{name}" for name in sent),
+        drivers=(driver,),
+    )
+
+
+#: AMD Pensando, and Azure's adapter.
+_IONIC_COUNTER = _hw_counter(
+    "ionic",
+    received=["rx_rdma_ucast_bytes", "rx_rdma_mcast_bytes"],
+    sent=["tx_rdma_ucast_bytes", "tx_rdma_mcast_bytes"],
+)
+_MANA_COUNTER = _hw_counter("mana", received=["rx_bytes"], sent=["tx_bytes"])
+#: Alibaba Cloud.
+_ERDMA_COUNTER = _hw_counter("erdma", received=["rx_bytes_cnt"], sent=["tx_bytes_cnt"])
+
+
 def _intel_counter(folder: str) -> Counter:
     """Return the counter of the RDMA engine below a folder: octets of IPv4 and IPv6."""
     counters = f"{folder}/hw_counters"
@@ -231,7 +258,7 @@ _FABRICS = (
     Fabric(
         name="EFA",
         drivers=("efa",),
-        name_pattern=r"rdmap[0-9]+s[0-9]+|efa_[0-9]+",
+        name_pattern=rf"rdma{_PLACE}|efa_[0-9]+",
         injectors=("perftest", "mpi_put"),
         fixed_rate="100 Gb/sec (4X EDR)",
         one_sided="if the target counts RDMA writes received; else libfabric emulates them",
@@ -255,7 +282,7 @@ _FABRICS = (
     Fabric(
         name="Omni-Path",
         drivers=("hfi1", "hfi2"),
-        name_pattern=r"hfi[12]_[0-9]+|opap.+",
+        name_pattern=rf"opa{_PLACE}|hfi[12]_[0-9]+",
         injectors=("mpi_put", "perftest", "ucx"),
         one_sided=_ONLOAD,
         counters=(
@@ -278,10 +305,10 @@ _FABRICS = (
     Fabric(
         name="iWARP",
         node_type="4: RNIC",
-        name_pattern=r"iwp.+|cxgb4_[0-9]+",
+        name_pattern=rf"iw{_PLACE}|cxgb4_[0-9]+|erdma_[0-9]+",
         injectors=("perftest", "mpi_put"),
         one_sided=_BY_DEVICE,
-        counters=(*_INTEL_COUNTERS, _CHELSIO_COUNTER),
+        counters=(*_INTEL_COUNTERS, _CHELSIO_COUNTER, _ERDMA_COUNTER),
         mpi_variables={
             name: value for name, value in _VERBS_VARIABLES.items() if name != "UCX_NET_DEVICES"
         },
@@ -306,10 +333,16 @@ _FABRICS = (
     Fabric(
         name="RoCE",
         link_layer="Ethernet",
-        name_pattern=r"rocep.+",
+        name_pattern=rf"roce{_PLACE}",
         injectors=("perftest", "ucx", "mpi_put"),
         one_sided=_BY_DEVICE,
-        counters=(*_BROADCOM_COUNTERS, _VERBS_COUNTER, *_INTEL_COUNTERS),
+        counters=(
+            *_BROADCOM_COUNTERS,
+            _IONIC_COUNTER,
+            _MANA_COUNTER,
+            _VERBS_COUNTER,
+            *_INTEL_COUNTERS,
+        ),
         mpi_variables=_VERBS_VARIABLES,
         mpi_list_variable="UCX_NET_DEVICES",
         has_gids=True,
@@ -328,7 +361,7 @@ _FABRICS = (
     ),
     Fabric(
         name="InfiniBand",
-        name_pattern=r"ibp.+",
+        name_pattern=rf"ib{_PLACE}",
         injectors=("perftest", "ucx", "mpi_put"),
         one_sided=_BY_DEVICE,
         counters=(_VERBS_COUNTER,),

@@ -77,6 +77,42 @@ COUNTED = {
         name="rdma:bnxt_re0/1",
         others={f"{_IB}/bnxt_re0/ports/1/link_layer": "Ethernet"},
     ),
+    # The firmware of ionic names its counters (ROCm/omnistat, request 301): unicast and multicast
+    # are added up. The driver is that of the PCI device, for ionic_rdma, too.
+    "RoCE, AMD": Counted(
+        device="ionic_0",
+        driver="ionic",
+        received=f"{_IB}/ionic_0/ports/1/hw_counters/rx_rdma_ucast_bytes",
+        sent=f"{_IB}/ionic_0/ports/1/hw_counters/tx_rdma_ucast_bytes",
+        per_gb=10**9,
+        name="ionic:ionic_0/1",
+        others={
+            f"{_IB}/ionic_0/ports/1/link_layer": "Ethernet",
+            f"{_IB}/ionic_0/ports/1/counters/port_rcv_data": "",
+            f"{_IB}/ionic_0/ports/1/hw_counters/rx_rdma_mcast_bytes": "0",
+            f"{_IB}/ionic_0/ports/1/hw_counters/tx_rdma_mcast_bytes": "0",
+        },
+    ),
+    # mana_ib_port_stats_desc of its counters.c.
+    "RoCE, Azure": Counted(
+        device="mana_0",
+        driver="mana",
+        received=f"{_IB}/mana_0/ports/1/hw_counters/rx_bytes",
+        sent=f"{_IB}/mana_0/ports/1/hw_counters/tx_bytes",
+        per_gb=10**9,
+        name="mana:mana_0/1",
+        others={f"{_IB}/mana_0/ports/1/link_layer": "Ethernet"},
+    ),
+    # erdma_descs of its erdma_verbs.c.
+    "iWARP, Alibaba": Counted(
+        device="erdma_0",
+        driver="erdma",
+        received=f"{_IB}/erdma_0/ports/1/hw_counters/rx_bytes_cnt",
+        sent=f"{_IB}/erdma_0/ports/1/hw_counters/tx_bytes_cnt",
+        per_gb=10**9,
+        name="erdma:erdma_0/1",
+        others={f"{_IB}/erdma_0/node_type": "4: RNIC"},
+    ),
     "InfiniBand": Counted(
         device="mlx5_0",
         driver="mlx5_core",

@@ -249,6 +249,14 @@ def test_options_that_writers_have_already_are_refused(option: str) -> None:
         ("cxi3", "ucx", "Slingshot; allowed: mpi_put"),
         ("rdmap0s6", "ucx", "EFA; allowed: perftest, mpi_put"),
         ("iwp3s0f0", "ucx", "iWARP; allowed: perftest, mpi_put"),
+        ("erdma_0", "ucx", "iWARP; allowed: perftest, mpi_put"),
+        # Names that rdma_rename.c makes: with a PCI domain, of an onboard device, of a slot with a
+        # number, by GUID, and of a virtual function.
+        ("rdmaP2p113s0", "ucx", "EFA; allowed: perftest, mpi_put"),
+        ("iwo3", "ucx", "iWARP; allowed: perftest, mpi_put"),
+        ("iwP1s5f0", "ucx", "iWARP; allowed: perftest, mpi_put"),
+        ("iwx525400c0fe123455", "ucx", "iWARP; allowed: perftest, mpi_put"),
+        ("iwp1s0f0v2", "ucx", "iWARP; allowed: perftest, mpi_put"),
     ],
 )
 def test_an_injector_that_cannot_write_over_the_fabric_is_refused_at_planning(

@@ -229,7 +229,7 @@ def functions(root: Path, *rows: str) -> Path:
                 "roceP2p1s0f0 0002:01:00.0 mlx5_core 4cbb:4703:0007:5f10 p0",
                 "roceP2p1s0f1 0002:01:00.1 mlx5_core 4cbb:4703:0007:5f10 p1",
             ],
-            {"rocep1s0f0": "roceP2p1s0f0", "rocep1s0f1": "roceP2p1s0f1"},
+            {"roceP2p1s0f0": "rocep1s0f0", "roceP2p1s0f1": "rocep1s0f1"},
         ),
         # InfiniBand has no names of ports. A card with two ports, then one with Socket Direct.
         (

@@ -116,7 +116,7 @@ def test_the_driver_tells_the_fabric_not_the_name(tmp_path):
 
 def test_rx_bytes_of_an_unknown_driver_are_not_read(tmp_path):
     """They may not be those of RDMA."""
-    assert read(tmp_path, replace(COUNTED["EFA"], driver="mana"), 1000) == (None, None)
+    assert read(tmp_path, replace(COUNTED["EFA"], driver="qede"), 1000) == (None, None)
 
 
 @pytest.mark.parametrize("fabric", ["EFA", "Omni-Path", "Omni-Path, hfi2"])
