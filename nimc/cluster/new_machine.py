@@ -142,6 +142,7 @@ def site_text(facts: ClusterFacts) -> str:
         interfaces=usable_interfaces,
         addressed={node.name: ", ".join(common_interfaces([node])) for node in nodes},
         rate=f"{rate_b_s * 8 / 1e9:g}Gbit/s" if rate_b_s else "",
+        pcie_limit=_pcie_limit(nodes, fastest) if fastest else "",
         system_cores=max((shape.system_cores for shape in shapes), default=0),
         node_facts=node_facts,
         node_is_known=bool(node_facts) and not _UNKNOWN & {*map(str, node_facts.values())},
@@ -314,6 +315,18 @@ def rails(common: Sequence[ActiveDevice], sharers: Collection[str]) -> list[dict
         if device.numa_node is not None:
             entries[-1]["numa_node"] = device.numa_node
     return entries if len(entries) > 1 else []
+
+
+def _pcie_limit(nodes: Sequence[NodeReport], device: ActiveDevice) -> str:
+    """Return a sentence about the slowest PCIe link to a device; empty if its port is no faster."""
+    rates_b_s = (node.pcie_b_s.get(device.kernel_names[node.name]) for node in nodes)
+    slowest_b_s = min(filter(None, rates_b_s), default=math.inf)
+    if slowest_b_s >= device.rate_b_s:
+        return ""
+    return (
+        f" Its PCIe link carries at most {slowest_b_s * 8 / 1e9:.0f} Gbit/s, headers included:"
+        " writers cannot reach the rate of the port."
+    )
 
 
 def port_sharers(nodes: Sequence[NodeReport], common: Sequence[ActiveDevice]) -> dict[str, str]:

@@ -60,6 +60,8 @@ class NodeReport:
     device_interfaces: dict[str, str] = field(default_factory=dict)
     #: RDMA device -> the one before it with the same physical port; only devices that share one.
     shared_ports: dict[str, str] = field(default_factory=dict)
+    #: RDMA device -> what its PCIe link carries, bytes per second; only devices that tell.
+    pcie_b_s: dict[str, float] = field(default_factory=dict)
     #: Memory that a step may lock, bytes; None: any amount.
     lockable_b: int | None = None
 
@@ -119,6 +121,11 @@ def look_at_node(
             if (shared_interface := devices.interface_of(adapter.name)) in names_of_interfaces
         },
         shared_ports=devices.shared_ports(),
+        pcie_b_s={
+            adapter.name: rate_b_s
+            for adapter in this_node.rdma
+            if (rate_b_s := devices.pcie_b_s(adapter.name)) is not None
+        },
         lockable_b=_lockable_b(),
     )
 

@@ -33,6 +33,12 @@ _PLANES = re.compile(r"smi.*")
 _NO_GUID = "0000:0000:0000:0000"
 #: `BS_200G` of Slingshot, in Gbit/s.
 _CXI_RATE = re.compile(r"[A-Z]{2}_([0-9]{1,4})G")
+#: `32.0 GT/s PCIe`; older kernels print `8 GT/s`.
+_PCIE_SPEED = re.compile(r"([0-9]{1,3}(?:\.[0-9])?) GT/s")
+#: From this speed of a lane, GT/s, 130 bits carry 128; below it, 10 bits carry 8.
+_LONG_CODE_GT_S = 8.0
+#: Most lanes of a PCIe link; a larger number stands for an unknown one.
+_MOST_LANES = 32
 #: Beginnings of the GIDs of IPv4 addresses, and of link-local IPv6 addresses.
 _IPV4, _LINK_LOCAL = "0000:0000:0000:0000:0000:ffff:", "fe80:"
 
@@ -359,6 +365,29 @@ def _bond_rate_b_s(port: Path) -> float | None:
             if mbit_s is not None and mbit_s > 0:
                 return mbit_s * 1e6 / 8
     return None
+
+
+def pcie_b_s(device: str, root: Path = SYS) -> float | None:
+    """Return what the slowest PCIe link to a device carries in one direction, bytes per second.
+
+    Headers of packets are included. None if no link tells its speed, as in most virtual machines.
+    """
+    folder = folder_of(device, root)
+    if folder is None:
+        return None
+    path = (folder / "device").resolve()
+    rates_b_s = [_link_b_s(link_folder) for link_folder in (path, *path.parents)]
+    return min(filter(None, rates_b_s), default=None)
+
+
+def _link_b_s(path: Path) -> float | None:
+    """Return the rate of the PCIe link of a device or bridge, bytes per second; None if unknown."""
+    speed = _PCIE_SPEED.match(_read(path / "current_link_speed"))
+    lanes = number(_read(path / "current_link_width"))
+    if speed is None or lanes is None or not 1 <= lanes <= _MOST_LANES:
+        return None
+    gt_s = float(speed[1])
+    return lanes * gt_s * 1e9 / 8 * (128 / 130 if gt_s >= _LONG_CODE_GT_S else 8 / 10)
 
 
 def _cxi_ports(path: Path, layer: str) -> list[Port]:

@@ -27,7 +27,7 @@ InjectorName = Literal["perftest", "ucx", "mpi_put"]
 #: What rdma_rename of rdma-core puts after the prefix of a fabric: the number of an onboard device,
 #: an address (`P2p1s0f1`: PCI domain, bus, slot and function; `s5`: a slot that has a number), or
 #: the GUID of a node.
-_PLACE = r"(?:o[0-9]+|(?:P[0-9]+)?(?:p[0-9]+)?s[0-9]+.*|x[0-9a-f]{16})"
+_LOCATION = r"(?:o[0-9]+|(?:P[0-9]+)?(?:p[0-9]+)?s[0-9]+.*|x[0-9a-f]{16})"
 _PORT = "sys/class/infiniband/{device}/ports/{port}"
 _CXI = "sys/class/cxi/{device}/device/telemetry"
 #: Drivers of devices whose RDMA driver is irdma (earlier: i40iw), and of devices with bnxt_re.
@@ -258,7 +258,7 @@ _FABRICS = (
     Fabric(
         name="EFA",
         drivers=("efa",),
-        name_pattern=rf"rdma{_PLACE}|efa_[0-9]+",
+        name_pattern=rf"rdma{_LOCATION}|efa_[0-9]+",
         injectors=("perftest", "mpi_put"),
         fixed_rate="100 Gb/sec (4X EDR)",
         one_sided="if the target counts RDMA writes received; else libfabric emulates them",
@@ -282,7 +282,7 @@ _FABRICS = (
     Fabric(
         name="Omni-Path",
         drivers=("hfi1", "hfi2"),
-        name_pattern=rf"opa{_PLACE}|hfi[12]_[0-9]+",
+        name_pattern=rf"opa{_LOCATION}|hfi[12]_[0-9]+",
         injectors=("mpi_put", "perftest", "ucx"),
         one_sided=_ONLOAD,
         counters=(
@@ -305,7 +305,7 @@ _FABRICS = (
     Fabric(
         name="iWARP",
         node_type="4: RNIC",
-        name_pattern=rf"iw{_PLACE}|cxgb4_[0-9]+|erdma_[0-9]+",
+        name_pattern=rf"iw{_LOCATION}|cxgb4_[0-9]+|erdma_[0-9]+",
         injectors=("perftest", "mpi_put"),
         one_sided=_BY_DEVICE,
         counters=(*_INTEL_COUNTERS, _CHELSIO_COUNTER, _ERDMA_COUNTER),
@@ -333,7 +333,7 @@ _FABRICS = (
     Fabric(
         name="RoCE",
         link_layer="Ethernet",
-        name_pattern=rf"roce{_PLACE}",
+        name_pattern=rf"roce{_LOCATION}",
         injectors=("perftest", "ucx", "mpi_put"),
         one_sided=_BY_DEVICE,
         counters=(
@@ -361,7 +361,7 @@ _FABRICS = (
     ),
     Fabric(
         name="InfiniBand",
-        name_pattern=rf"ib{_PLACE}",
+        name_pattern=rf"ib{_LOCATION}",
         injectors=("perftest", "ucx", "mpi_put"),
         one_sided=_BY_DEVICE,
         counters=(_VERBS_COUNTER,),

@@ -288,6 +288,51 @@ def test_init_takes_one_rail_a_port():
     assert "# mlx5_2 is no rail: it has the port of mlx5_0 " in text
 
 
+@pytest.mark.parametrize(
+    ("links", "gbit_s"),
+    [
+        # DGX Spark: Gen5 with 4 lanes. 32 x 4 x 128/130.
+        ({"0002:00:00.0": ("32.0 GT/s PCIe", "4"), "0002:01:00.0": ("32.0 GT/s PCIe", "4")}, 126.0),
+        # Gen3 with 16 lanes, as older kernels print it: 8 x 16 x 128/130.
+        ({"0002:01:00.0": ("8 GT/s", "16")}, 126.0),
+        # The link of a switch above the device is slower: 8 x 8 x 128/130.
+        ({"0002:00:00.0": ("8.0 GT/s PCIe", "8"), "0002:01:00.0": ("16.0 GT/s PCIe", "16")}, 63.0),
+        # Gen2: 10 bits carry 8. 5 x 8 x 0.8.
+        ({"0002:01:00.0": ("5.0 GT/s PCIe", "8")}, 32.0),
+        # A virtual function, and a link that is down.
+        ({"0002:01:00.0": ("Unknown", "0")}, None),
+        ({"0002:01:00.0": ("2.5 GT/s PCIe", "255")}, None),
+        ({}, None),
+    ],
+)
+def test_the_slowest_pcie_link_limits_a_device(links, gbit_s, tmp_path):
+    """Formats are those of pci_speed_string and current_link_speed_show in Linux's drivers/pci."""
+    paths = {"0002:00:00.0": "pci0002:00/0002:00:00.0"}
+    paths["0002:01:00.0"] = f"{paths['0002:00:00.0']}/0002:01:00.0"
+    function = tmp_path / "sys/devices" / paths["0002:01:00.0"]
+    function.mkdir(parents=True)
+    for address, (speed, lanes) in links.items():
+        folder = f"sys/devices/{paths[address]}"
+        names = {"current_link_speed": speed, "current_link_width": lanes}
+        write(tmp_path, {f"{folder}/{name}": text for name, text in names.items()})
+    device = tmp_path / "sys/class/infiniband/roceP2p1s0f0"
+    device.mkdir(parents=True)
+    (device / "device").symlink_to(function)
+    rate_b_s = devices.pcie_b_s("roceP2p1s0f0", tmp_path / "sys")
+    assert (rate_b_s and rate_b_s * 8 / 1e9) == (gbit_s and pytest.approx(gbit_s, abs=0.1))
+
+
+def test_init_says_that_a_pcie_link_is_slower_than_the_port():
+    fast = [made.rdma("mlx5_0", 200, 1)]
+    for pcie_b_s, says in (({"mlx5_0": 15.75e9}, True), ({"mlx5_0": 31.5e9}, False), ({}, False)):
+        nodes = [made.node(name, fast, pcie_b_s=pcie_b_s) for name in ("n1", "n2")]
+        text = site_text(made.cluster_facts(job_look=JobLook(job="7", why=None, nodes=nodes)))
+        words = " ".join(text.replace("\n# ", " ").split())
+        assert "The port of mlx5_0 reports 200Gbit/s." in words
+        limit = "Its PCIe link carries at most 126 Gbit/s, headers included: writers cannot reach"
+        assert (limit in words) == says
+
+
 UP, DOWN = {1: "ACTIVE"}, {1: "DOWN"}
 AT, OTHER = "0000:0c:00.0", "0000:8c:00.0"
 

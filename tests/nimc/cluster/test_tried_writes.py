@@ -98,6 +98,25 @@ def test_what_is_wrong_with_the_writes_of_the_machines_injector(changes, state, 
     assert remedy in finding.remedy
 
 
+@pytest.mark.parametrize(
+    ("alone_b_s", "pcie_b_s", "is_limit"),
+    [
+        (14e9, 15.75e9, True),  # 126 Gbit/s of Gen3 with 16 lanes
+        (14e9, 31.5e9, False),
+        (16e9, 15.75e9, False),  # faster than what the link reports
+        (14e9, None, False),
+    ],
+)
+def test_a_pcie_link_slower_than_the_port_has_its_own_remedy(alone_b_s, pcie_b_s, is_limit):
+    nodes = [replace(one, pcie_b_s={"mlx5_0": pcie_b_s} if pcie_b_s else {}) for one in NODES]
+    tried = Trial("perftest", None, None, [writer(rate_alone_b_s=alone_b_s)], [None])
+    (finding,) = tried_writes.trial_findings([tried], nodes, CLUSTER)
+    assert finding.state == "limited"
+    limit = "the PCIe link of mlx5_0 on n1 carries at most 15.75 GB/s"
+    assert finding.remedy.startswith(limit) == is_limit
+    assert ("queue_pairs" in finding.remedy) != is_limit
+
+
 def test_other_injectors_restrict_nothing():
     failed = Trial("mpi_put", "writer 0 (mpi_put, n2): PML ucx cannot be selected")
     (finding,) = tried_writes.trial_findings([failed], NODES, CLUSTER)
