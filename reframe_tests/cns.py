@@ -8,6 +8,7 @@ import reframe as rfm
 from reframe.core.builtins import variable
 
 from reframe_tests.binaries import ProgramTest, ThreadsMixin
+from reframe_tests.factors import variable_fault
 from reframe_tests.layout import WorkingSetMixin
 from reframe_tests.mixin import add_short_form
 from reframe_tests.workload import FLOAT, Near, Within, Workload, last_match, number
@@ -44,8 +45,10 @@ class cns(ProgramTest, ThreadsMixin, WorkingSetMixin):
     def fitting_box(self):
         """Return the edge of the boxes, and store the working set that a box of this edge makes.
 
-        For a chosen working set, this is the largest edge that fits in it.
+        For a chosen working set, this is the largest edge that fits in it. Raises InputError.
         """
+        if self.cells < _MIN_BOX_EDGE:
+            raise variable_fault(self, "cells", f"allowed: numbers from {_MIN_BOX_EDGE}")
         edges = [edge for edge in range(_MIN_BOX_EDGE, self.cells + 1) if self.cells % edge == 0]
         size_b = self.chosen_working_set_b(box_b(edges[0]))
         box = self.box
@@ -62,7 +65,7 @@ _GHOST_ARRAYS = 25
 _PLAIN_ARRAYS = 10
 #: Ghost cells on each side of an array.
 _GHOSTS = 4
-#: Smallest edge of a box that is chosen for a working set, cells.
+#: Smallest edge of the cube, and of a box that is chosen for a working set, cells.
 _MIN_BOX_EDGE = 8
 
 

@@ -5,6 +5,7 @@ from collections.abc import Iterator
 from math import nan
 
 import reframe as rfm
+import reframe.utility.typecheck as typ
 from reframe.core.builtins import variable
 
 from reframe_tests.binaries import ProgramTest, near_square
@@ -37,7 +38,7 @@ class snap(ProgramTest):
     within_block = ("angles", "groups")
 
     #: Cells of each rank along x, y and z.
-    cells = variable(tuple, value=(32, 8, 8))
+    cells = variable(typ.Tuple[int, int, int], value=(32, 8, 8))
 
     #: Angles per octant, and energy groups.
     angles = variable(int, value=32)

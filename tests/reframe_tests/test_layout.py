@@ -55,6 +55,13 @@ INPUTS = {
         "coralBenchmark: 1",
         "fissionCrossSectionRatio: 0.05",
     ],
+    # 16 x 4 x 2 cells a rank, from the command line.
+    ("snap_quick", "snap.in"): [
+        "npey=3 npez=4 ichunk=4 nthreads=1",
+        "nx=16 lx=1.6000",
+        "ny=12 ly=1.2000",
+        "nz=8 lz=0.8000",
+    ],
     ("snap", "snap.in"): [
         "npey=3 npez=4 ichunk=8 nthreads=1",
         "nang=32 ng=16",
@@ -76,11 +83,12 @@ def dry(tmp_path_factory):
     for setting in (
         "xsbench_quick.layout=4x3",
         "lulesh_quick.layout=1x12",
+        "snap_quick.cells=16,4,2",
         "hpccg.seed=9",
         "hpccg.factors={memory_share: [0.9, 0.5]}",
     ):
         words += ["-S", setting]
-    names = f"({'|'.join(['lulesh_quick', *STARTED, *LAID_OUT])})"
+    names = f"({'|'.join(['lulesh_quick', 'snap_quick', *STARTED, *LAID_OUT])})"
     succeeded(reframe(folder, "localhost", "hpccg", *words, name=names))
     return folder
 
@@ -146,6 +154,7 @@ REFUSED = [
     ("xsbench", {"layout": "auto"}, "layout: auto found; allowed: RANKSxTHREADS, such as 8x2"),
     ("xsbench", {"layout": "8x"}, "layout: 8x found; allowed: RANKSxTHREADS of a node, such as"),
     ("membench", {"cores": 9999}, "cores: 9999 found; allowed: 1 to"),
+    ("cns", {"cells": 4}, "cells: 4 found; allowed: numbers from 8"),
     ("stream", {"direction": "both", "injector": "ucx"}, "it has no direction both; allowed: mpi"),
 ]
 
@@ -153,7 +162,7 @@ REFUSED = [
 def test_what_a_machine_or_an_injector_cannot_do_is_refused(tmp_path):
     text = (
         "import reframe as rfm\n"
-        "from reframe_tests import lammps_scaling, lulesh, membench, stream, xsbench\n"
+        "from reframe_tests import cns, lammps_scaling, lulesh, membench, stream, xsbench\n"
     )
     for number, (check, settings, _) in enumerate(REFUSED):
         text += f"\n\n@rfm.simple_test\nclass refused{number}({check}.{check}):\n"
