@@ -41,13 +41,15 @@ def cross(
     selects are kept. A baseline is kept if a treatment is paired with it, or if a cell of `only`
     selects it. Raises InputError for duplicate names, or if no treatment that writes is left.
     """
-    application = {name: levels for name, levels in factors.items() if not _changes_writes(name)}
+    application_factors = {
+        name: levels for name, levels in factors.items() if not _changes_writes(name)
+    }
     treatments: list[Treatment] = []
-    for cell in _combinations(application):
+    for app_levels in _combinations(application_factors):
         group = [
             treatment
             for arm in arms
-            for treatment in _arm_treatments(arm, cell, factors)
+            for treatment in _arm_treatments(arm, app_levels, factors)
             if treatment.role == "baseline" or _is_selected(treatment, exclude, only)
         ]
         baseline_is_selected = bool(only) and _is_selected(group[0], exclude, only)
@@ -69,7 +71,7 @@ def application_levels(factors: Mapping[str, Level]) -> dict[str, Level]:
 
 def _changes_writes(name: str) -> bool:
     """Return whether a factor changes the writes; a check's own variables never do."""
-    return name in FACTORS and FACTORS[name].part == "writes"
+    return name in FACTORS and FACTORS[name].changes == "writes"
 
 
 def _combinations(factors: Factors) -> Iterator[dict[str, Level]]:
@@ -79,20 +81,20 @@ def _combinations(factors: Factors) -> Iterator[dict[str, Level]]:
 
 
 def _arm_treatments(
-    arm: str, application: dict[str, Level], factors: Factors
+    arm: str, app_levels: dict[str, Level], factors: Factors
 ) -> Iterator[Treatment]:
     """Yield the treatments of an arm at a combination of the application's levels."""
     row = ARMS[arm]
-    baseline = None if arm == BASELINE else _name(BASELINE, application, factors)
+    baseline = None if arm == BASELINE else _name(BASELINE, app_levels, factors)
     write_factors = {name: levels for name, levels in factors.items() if _changes_writes(name)}
     if row.silent:
-        name = _name(arm, application, factors)
-        rate = {RATE: 0} if row.role != "control" and RATE in write_factors else {}
-        yield Treatment(name=name, role=row.role, baseline=baseline, factors=application | rate)
+        name = _name(arm, app_levels, factors)
+        zero_rate = {RATE: 0} if row.role != "control" and RATE in write_factors else {}
+        yield Treatment(name=name, role=row.role, baseline=baseline, factors=app_levels | zero_rate)
         return
-    for cell in _combinations(write_factors):
-        if not is_zero_rate(cell.get(RATE, FULL)):
-            levels = application | cell
+    for write_levels in _combinations(write_factors):
+        if not is_zero_rate(write_levels.get(RATE, FULL)):
+            levels = app_levels | write_levels
             name = _name(arm, levels, factors)
             yield Treatment(name=name, role=row.role, baseline=baseline, factors=levels)
 
@@ -113,9 +115,11 @@ def _name(arm: str, levels: Mapping[str, Level], factors: Factors) -> str:
 
 
 def _is_selected(treatment: Treatment, exclude: Sequence[Cell], only: Sequence[Cell]) -> bool:
-    """Return whether no cell of `exclude` fits a treatment, and one of `only` does if it has cells.
+    """Return whether `exclude` and `only` keep a treatment.
 
-    Levels of the writes in a cell never exclude a silent treatment, and always select it.
+    No cell of `exclude` may fit it. If `only` has cells, one of them must fit. A silent treatment
+    has no levels of the writes: a cell of `exclude` with such levels never fits it, and in a cell
+    of `only` they are ignored.
     """
     levels: dict[str, Level] = {ARM: treatment.arm, **treatment.factors}
     if arm_of(treatment.name).silent:
@@ -145,11 +149,17 @@ def read_cells(text: str, variable: str) -> list[dict[str, Level]]:
     return cells
 
 
-def _read(text: str, variable: str, kind: type, check: Callable[[Any], Any], rule: str) -> Any:
-    value = yaml_file.parse(text, Path(variable)).data
-    if not isinstance(value, kind):
-        raise InputError(f"{variable}: {text!r:.60} found; allowed: {rule}")
+def _read(
+    text: str, variable: str, container: type, check: Callable[[Any], Any], allowed: str
+) -> Any:
+    """Return the checked YAML of a variable, which must be a `container` (dict or list).
+
+    `allowed` says in words what the variable may be. Raises InputError.
+    """
+    data = yaml_file.parse(text, Path(variable)).data
+    if not isinstance(data, container):
+        raise InputError(f"{variable}: {text!r:.60} found; allowed: {allowed}")
     try:
-        return check(value)
+        return check(data)
     except ValueError as error:
-        raise InputError(f"{variable}: {error}; allowed: {rule}") from None
+        raise InputError(f"{variable}: {error}; allowed: {allowed}") from None

@@ -23,7 +23,8 @@ from records.sample import Direction, Level
 from records.units import plural
 from reframe_tests import rails, tools
 
-Part = Literal["writes", "application"]
+#: What the levels of a factor change.
+Changed = Literal["writes", "application"]
 #: Returns why a machine does not support a level of a factor; None if it does.
 WhyUnsupported = Callable[[Machine, Any], str | None]
 
@@ -33,9 +34,8 @@ class Factor:
     """One row of the table."""
 
     name: str
-    #: Part of a treatment that the levels change. Only levels of the application have baselines of
-    #: their own.
-    part: Part
+    #: What the levels change. Only levels of the application have baselines of their own.
+    changes: Changed
     #: Allowed levels, in words.
     allowed: str
     #: Raises InputError or ValueError for a level that is not allowed.
@@ -50,7 +50,8 @@ class Factor:
 CORE_FACTORS = ("reserved_cores", "core_spec")
 
 #: Places of buffers and workers in the check `numa`. `nic` is the NUMA node of the network
-#: interface, `other` the first node of another socket (of the same socket if there is only one).
+#: interface. `other` is the node at the same position in the next socket. On one socket, it is the
+#: next node.
 PLACES = ("nic", "other")
 #: Level of `workers`: they are not bound, and their memory is on the node of the buffer.
 FREE_WORKERS = "free"
@@ -66,7 +67,10 @@ _LLC_SIZE = re.compile(r"(?:([1-9]\d{0,3})\*)?llc(?:/([1-9]\d{0,3}))?", re.ASCII
 
 
 def share_of(rate: Level) -> float | None:
-    """Return 0.25 for `25%`; None if the level is not a share."""
+    """Return 0.25 for `25%`; None if the level is not a share.
+
+    Raises InputError for a share that is not from 0 % to below 100 %, ValueError for no number.
+    """
     text = str(rate)
     if not text.endswith("%"):
         return None
@@ -176,9 +180,9 @@ def _why_no_core_spec(machine: Machine, level: Level) -> str | None:
 
 
 def _why_too_many_workers(machine: Machine, level: Level) -> str | None:
-    node_cores = max(1, app_cores(machine) // len(machine.node_facts().numa_nodes))
-    if isinstance(level, int) and level > node_cores:
-        cores = plural(node_cores, "core")
+    cores_per_numa_node = max(1, app_cores(machine) // len(machine.node_facts().numa_nodes))
+    if isinstance(level, int) and level > cores_per_numa_node:
+        cores = plural(cores_per_numa_node, "core")
         return f"a NUMA node of {machine.name} has {cores} for the application"
     return None
 
@@ -202,7 +206,7 @@ def _why_no_numa_node(machine: Machine, level: Level) -> str | None:
 
 
 def numa_nodes_of_places(machine: Machine) -> dict[str, int]:
-    """Return the NUMA node of each place. A machine with one NUMA node has no `other`.
+    """Return the NUMA node of each of `PLACES`. A machine with one NUMA node has no `other`.
 
     Raises InputError.
     """
@@ -211,10 +215,10 @@ def numa_nodes_of_places(machine: Machine) -> dict[str, int]:
     numa_nodes = facts.numa_nodes
     if len(numa_nodes) == 1:
         return {"nic": nic_node}
-    # How many NUMA nodes there are from the first one of a socket to the first one of the next.
+    # From a node to the one at the same position in the next socket.
     distance = len(numa_nodes) // facts.sockets if facts.sockets > 1 else 1
-    position = numa_nodes.index(nic_node) if nic_node in numa_nodes else 0
-    return {"nic": nic_node, "other": numa_nodes[(position + distance) % len(numa_nodes)]}
+    nic_index = numa_nodes.index(nic_node) if nic_node in numa_nodes else 0
+    return {"nic": nic_node, "other": numa_nodes[(nic_index + distance) % len(numa_nodes)]}
 
 
 def numa_node_of_place(machine: Machine, factor: str, level: str) -> int:
@@ -246,12 +250,12 @@ _ALLOWED_SIZES = (
 
 
 def _factor_of_words(
-    name: str, part: Part, words: Sequence[str], why_unsupported: WhyUnsupported | None = None
+    name: str, changes: Changed, words: Sequence[str], why_unsupported: WhyUnsupported | None = None
 ) -> Factor:
     """Return a factor whose levels are words."""
     return Factor(
         name=name,
-        part=part,
+        changes=changes,
         allowed=", ".join(words),
         check=_one_of(*words),
         why_unsupported=why_unsupported,
@@ -261,62 +265,62 @@ def _factor_of_words(
 _COMMON_ROWS = (
     Factor(
         name="rate",
-        part="writes",
+        changes="writes",
         allowed="0, full, a share such as 25%, or a rate such as 500MB/s",
         check=_check_rate,
     ),
     Factor(
         name="message",
-        part="writes",
+        changes="writes",
         allowed="auto, dram, or a size with its unit, such as 64KiB",
         check=_check_message,
     ),
-    Factor(name="footprint", part="writes", allowed=_ALLOWED_SIZES, check=_check_size),
+    Factor(name="footprint", changes="writes", allowed=_ALLOWED_SIZES, check=_check_size),
     Factor(
         name="queue_pairs",
-        part="writes",
+        changes="writes",
         allowed=f"{AUTO}, or a number from 1 to {MOST_QUEUE_PAIRS}",
         check=queue_pairs_of,
     ),
     _factor_of_words("injector", "writes", _INJECTORS, _why_no_program),
     Factor(
         name="clients",
-        part="writes",
-        allowed="whole numbers; 0: as the machine has origins",
+        changes="writes",
+        allowed="whole numbers from 0; 0: as many as targets or origins, whichever is more",
         check=_check_whole_number,
     ),
     _factor_of_words("direction", "writes", _DIRECTIONS),
     Factor(
         name="comm_node",
-        part="writes",
+        changes="writes",
         allowed="numbers of NUMA nodes",
         check=_check_whole_number,
         why_unsupported=_why_no_numa_node,
     ),
     Factor(
         name="writer_rail",
-        part="writes",
+        changes="writes",
         allowed=rails.ALLOWED,
         check=rails.require_policy,
         why_unsupported=rails.why_unsupported,
     ),
     Factor(
         name="mpi_rail",
-        part="application",
+        changes="application",
         allowed=rails.ALLOWED,
         check=rails.require_policy,
         why_unsupported=rails.why_unsupported_for_mpi,
     ),
     Factor(
         name="reserved_cores",
-        part="application",
+        changes="application",
         allowed=_ALLOWED_NUMBERS,
         check=_check_whole_number,
         why_unsupported=_why_no_core_left,
     ),
     Factor(
         name="core_spec",
-        part="application",
+        changes="application",
         allowed=_ALLOWED_NUMBERS,
         check=_check_whole_number,
         why_unsupported=_why_no_core_spec,
@@ -326,10 +330,10 @@ _COMMON_ROWS = (
 )
 #: Factors of the checks that list them in `within_block`.
 _CHECK_ROWS = (
-    Factor(name="working_set", part="application", allowed=_ALLOWED_SIZES, check=_check_size),
+    Factor(name="working_set", changes="application", allowed=_ALLOWED_SIZES, check=_check_size),
     Factor(
         name="layout",
-        part="application",
+        changes="application",
         allowed="RANKSxTHREADS of a node, such as 8x2",
         check=layout_of,
         why_unsupported=lambda machine, level: why_layout_too_large(level, app_cores(machine)),
@@ -339,7 +343,7 @@ _CHECK_ROWS = (
     _factor_of_words("load", "application", (IDLE_LOAD, *LOAD_KERNELS)),
     Factor(
         name="local_workers",
-        part="application",
+        changes="application",
         allowed=_ALLOWED_NUMBERS,
         check=_check_whole_number,
         why_unsupported=_why_too_many_workers,
