@@ -92,11 +92,11 @@ def files_of(folder: Path, ranks: int, scope: Scope, suffix: str = ".json") -> d
     With the scope `node`, only the first rank of each node has a file. The number of nodes is not
     known here, so one file is enough.
     """
-    unexpected = {path.name: path for path in folder.glob(f"rank-*{suffix}")}
+    names_present = {path.name for path in folder.glob(f"rank-*{suffix}")}
     names = {rank: f"rank-{rank}{suffix}" for rank in range(ranks)}
-    files = {rank: unexpected.pop(name) for rank, name in names.items() if name in unexpected}
-    if unexpected:
-        first_path = min(unexpected.values())
+    files = {rank: folder / name for rank, name in names.items() if name in names_present}
+    if unexpected_names := names_present - set(names.values()):
+        first_path = folder / min(unexpected_names)
         raise ToolError(
             f"{first_path}: unexpected file; the application has {plural(ranks, 'rank')}"
         )

@@ -37,7 +37,7 @@ _RANK_SCRIPT = (
     f' exec env LD_PRELOAD="{LIBRARY}${{LD_PRELOAD:+:$LD_PRELOAD}}"'
     f' MPIP="{_STACK_OPTION} -f /proc/self/fd/$fd" "$@"'
 )
-Kind = Literal["point-to-point", "collective", "other"]
+FunctionKind = Literal["point-to-point", "collective", "other"]
 
 _COLLECTIVE_PREFIXES = (
     "Allgather",
@@ -82,7 +82,7 @@ _POINT_TO_POINT = (
     "Start",
     "Startall",
 )
-_LOCAL = ("Reduce_local",)
+_LOCAL_FUNCTIONS = ("Reduce_local",)
 
 _SECTION = re.compile(r"^@--- (.+?)(?: -+)?$", re.MULTILINE)
 _END = "End of Report"
@@ -101,13 +101,13 @@ class CallSiteFigures:
     sent_b: float = 0.0
 
 
-def function_kind(function: str) -> Kind:
+def function_kind(function: str) -> FunctionKind:
     """Return the kind of an MPI function, named without `MPI_`.
 
     `Isend` is point-to-point, `Ibcast` and `Allreduce_init` are collective.
     """
     operation = function.removesuffix("_init")
-    if function in _LOCAL:
+    if function in _LOCAL_FUNCTIONS:
         return "other"
     if operation.removesuffix("_replace") in _POINT_TO_POINT:
         return "point-to-point"
@@ -180,7 +180,7 @@ def rank_rows(
 ) -> list[CounterRow]:
     """Return the events of one rank, with sums over its call sites."""
     events = [("application-time", application_s, "s"), ("MPI-time", mpi_s, "s")]
-    for kind in get_args(Kind):
+    for kind in get_args(FunctionKind):
         kind_figures = [entry for entry in figures if function_kind(entry.function) == kind]
         events += [
             (f"{kind}-time", sum(entry.time_s for entry in kind_figures), "s"),
@@ -202,10 +202,10 @@ def _sections(text: str) -> dict[str, list[list[str]]]:
 
     The number of call sites at the end of a title (`: 130`) is removed.
     """
-    parts = _SECTION.split(text)
+    _, *titles_and_bodies = _SECTION.split(text)
     return {
         re.sub(r": \d+$", "", title): [line.split() for line in body.splitlines() if line.split()]
-        for title, body in zip(parts[1::2], parts[2::2], strict=True)
+        for title, body in zip(titles_and_bodies[::2], titles_and_bodies[1::2], strict=True)
     }
 
 

@@ -59,8 +59,8 @@ _UNITS = {_CLOCK: ("s", 1e-9)}
 _TIME_COLUMN = "exclusive cpu time in seconds."
 
 
-def _script(part: str) -> str:
-    template = Path(__file__).with_name(f"openspeedshop_{part}.sh.in")
+def _script(name: str) -> str:
+    template = Path(__file__).with_name(f"openspeedshop_{name}.sh.in")
     return template.read_text().replace("{RANK}", RANK)
 
 
@@ -154,12 +154,12 @@ class OpenSpeedShop(Tool):
         self, folder: Path, path: Path, sums: Mapping[str, float], rank: int
     ) -> list[CounterRow]:
         """Return the rows of the events; those that the machine refused have no value."""
-        trial = folder / "events.txt"
-        if not trial.is_file():
-            raise ToolError(f"{trial}: no such file: the events were not tried")
-        printed = trial.read_text(errors="replace")
+        tried_events_file = folder / "events.txt"
+        if not tried_events_file.is_file():
+            raise ToolError(f"{tried_events_file}: no such file: the events were not tried")
+        tried_events_text = tried_events_file.read_text(errors="replace")
         rows = []
-        countable = _ADDED.findall(printed)
+        countable = _ADDED.findall(tried_events_text)
         counted = _counted_events(countable, self.most_events)
         for event in counted:
             column = self.column.format(event).lower()
@@ -175,7 +175,7 @@ class OpenSpeedShop(Tool):
             for event in countable
             if event not in counted
         ]
-        for event, reason in _FAILED.findall(printed):
+        for event, reason in _FAILED.findall(tried_events_text):
             # An event that exists may have no counter left beside the others.
             exists = reason.startswith("Event exists")
             state: State = "not counted" if exists else "not supported"
@@ -369,10 +369,9 @@ _SUMMARY = "Report Summary"
 def read_view(path: Path) -> dict[str, float]:
     """Return column -> its sum over the linked objects of a rank.
 
-    Names of columns are in lower case, since some views have them so.
-
-    The CSV has no quotes: the last column, a name, may contain commas. An empty cell means 0.
-    Raises ToolError; without a table, the message quotes the first line.
+    Names of columns are in lower case, since some views have them so. The CSV has no quotes: the
+    last column, a name, may contain commas. An empty cell means 0. Raises ToolError; without a
+    table, the message quotes the first line.
     """
     lines = [line for line in path.read_text(errors="replace").splitlines() if line.strip()]
     if not lines:

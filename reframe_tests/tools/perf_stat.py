@@ -58,14 +58,15 @@ _UNITS = {
 _COMMON_EVENT = "task-clock"
 
 #: Clears the script's variables, since the environment may have variables of these names.
-_CLEAR_VARIABLES = "all= more= metrics=; "
+_CLEAR_VARIABLES = "scope= group_events= metrics=; "
 #: Shell script that starts a rank of the application with perf. Arguments: folder, events,
 #: `_APPLICATION_SCRIPT`, application. LC_ALL=C gives numbers with a decimal point. perf exits with
 #: 0 if a signal ended the application, or if it ended before perf waited for it. So the inner
 #: script writes the application's status to descriptor 4. Descriptor 3 is the application's output.
 _RANK_SCRIPT = (
-    f'exec 3>&1; ended=$(LC_ALL=C perf stat -j $all -o "$1/rank-{RANK}.json"'
-    ' -e "$2${more:+,$more}" ${metrics:+-M "$metrics"} -- sh -c "$3" perf_stat "${LC_ALL-}" "$@"'
+    f'exec 3>&1; ended=$(LC_ALL=C perf stat -j $scope -o "$1/rank-{RANK}.json"'
+    ' -e "$2${group_events:+,$group_events}" ${metrics:+-M "$metrics"}'
+    ' -- sh -c "$3" perf_stat "${LC_ALL-}" "$@"'
     ' 4>&1 >&3 3>&-); exit "${ended:-$?}"'
 )
 #: Shell script that perf starts. Arguments: the caller's LC_ALL, and those of `_RANK_SCRIPT`.
@@ -92,7 +93,7 @@ class PerfStat(Tool):
     def wrap(self, launcher: Sequence[str], application: Sequence[str]) -> list[str]:
         """See the interface."""
         events = _COMMON_EVENT if self._group else ",".join(EVENTS)
-        system_wide = f"{base.first_of_node(3)}all=-a; " if self._scope == "node" else ""
+        system_wide = f"{base.first_of_node(3)}scope=-a; " if self._scope == "node" else ""
         event_choice = _event_choice(self._group) if self._group else ""
         script = _CLEAR_VARIABLES + system_wide + event_choice + _RANK_SCRIPT
         arguments = [FOLDER, events, _APPLICATION_SCRIPT]
@@ -143,7 +144,7 @@ class PerfStat(Tool):
             if "event syntax error" in str(error):
                 return f"this perf or kernel does not know all of {events} (install a newer perf)"
             return str(error)
-        if _counted(rows, {event_parts(row.event)[0] for row in rows} - {_COMMON_EVENT}):
+        if _has_count(rows, {event_parts(row.event)[0] for row in rows} - {_COMMON_EVENT}):
             return None
         return f"this host counts none of {events} (measure on a machine with counters)"
 
@@ -159,23 +160,23 @@ def _trial_answer(_path: str | None) -> ProgramAnswer:
 @cache
 def _has_counters(_path: str | None) -> bool:
     """Return whether the processor's own counters count. Raises ToolError."""
-    return _counted(base.try_out(TOOL), {"cycles"})
+    return _has_count(base.try_out(TOOL), {"cycles"})
 
 
-def _counted(rows: Sequence[CounterRow], events: Collection[str]) -> bool:
+def _has_count(rows: Sequence[CounterRow], events: Collection[str]) -> bool:
     """Return whether one of these events has a value; an event's name may end with `:u`."""
     return any(row.value is not None and event_parts(row.event)[0] in events for row in rows)
 
 
 def _event_choice(group: str) -> str:
-    """Return shell code that sets `more` (events) or `metrics` by the processor, and notes them."""
-    variable = "metrics" if group in METRIC_GROUPS else "more"
+    """Return shell code that sets `group_events` or `metrics` by the processor, and notes them."""
+    variable = "metrics" if group in METRIC_GROUPS else "group_events"
     cases = []
     for family, patterns in FAMILIES.items():
         events = [event for row in counts("perf_stat", group, family) for event in row.events]
         if events:
             cases.append(f"{'|'.join(patterns)}) {variable}={','.join(events)};;")
-    note = f'echo "$more $metrics" > "$1/rank-{RANK}.events"; '
+    note = f'echo "$group_events $metrics" > "$1/rank-{RANK}.events"; '
     return f'case "$(awk {IDENTITY_AWK} /proc/cpuinfo)" in {" ".join(cases)} esac; {note}'
 
 
@@ -183,10 +184,10 @@ def _requested_events(path: Path) -> tuple[tuple[str, ...], tuple[str, ...]]:
     """Return the events and metrics that the wrapper requested, as it noted them."""
     note = path.with_suffix(".events")
     try:
-        more, _, metrics = note.read_text(errors="replace").rstrip("\n").partition(" ")
+        group_events, _, metrics = note.read_text(errors="replace").rstrip("\n").partition(" ")
     except OSError:
         raise ToolError(f"{note}: no such file") from None
-    events = (_COMMON_EVENT, *filter(None, more.split(",")))
+    events = (_COMMON_EVENT, *filter(None, group_events.split(",")))
     return events, tuple(filter(None, metrics.split(",")))
 
 

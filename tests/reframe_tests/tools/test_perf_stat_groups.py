@@ -69,7 +69,7 @@ def test_on_trento_only_events_that_perf_has_for_zen_3_and_for_zen_4(on):
 def test_an_unknown_processor_counts_time_only_and_still_leaves_a_file(on, tmp_path):
     assert "-e task-clock --" in " ".join(on(MEMORY, "GenuineIntel-6-1-1").split())
     # Whatever variables the user has.
-    command = on(MEMORY, "GenuineIntel-6-1-1", more="cycles", metrics="x", all="-a")
+    command = on(MEMORY, "GenuineIntel-6-1-1", group_events="cycles", metrics="x", scope="-a")
     assert "-e task-clock --" in " ".join(command.split())
     assert " -a " not in command
     (tmp_path / "rank-0.json").write_text(line("task-clock", "2.0", unit="msec"))
