@@ -146,12 +146,12 @@ def build(
         if warning := compiler_fault_and_remedy(compilers(layout, settings), layout.machine):
             say(f"{name}: {': '.join(warning)}")
         say(f"{name}: concretizing, which takes a minute or two (log: {layout.log(name)})")
-        started_s = time.monotonic()
+        start_s = time.monotonic()
         _concretize(layout, settings, name)
         specs = list(_read_lock(folder / "spack.lock").get("concrete_specs", {}).values())
         if reason := why_no_network(specs, machine_packages_file(layout, settings)):
             raise MachineError(f"{name}: {reason}")
-        concretized_s = time.monotonic()
+        concretize_end_s = time.monotonic()
         say(f"{name}: building")
 
         shown_steps: set[str] = set()
@@ -164,8 +164,8 @@ def build(
 
         install_command = ("-e", str(folder), "install", "-j", str(jobs), "--fail-fast")
         spack(layout, Path(settings.spack), *install_command, log_name=name, watch=say_step)
-        installed_s = time.monotonic()
-        installed = _installed_specs(layout, settings, name)
+        install_end_s = time.monotonic()
+        installed = _install_end_specs(layout, settings, name)
         root_hashes = _root_hashes(folder / "spack.lock")
         mpi = next((spec for spec in installed if spec["name"] in _MPI_PACKAGES), None)
         mpi_field = {"mpi": f"{mpi['name']}@{mpi['version']}/{mpi['hash'][:7]}"} if mpi else {}
@@ -174,13 +174,13 @@ def build(
             view=str(folder / ".spack-env" / "view"),
             lock=str(folder / "spack.lock"),
             digest=digest,
-            concretize_s=concretized_s - started_s,
-            install_s=installed_s - concretized_s,
+            concretize_s=concretize_end_s - start_s,
+            install_s=install_end_s - concretize_end_s,
             mpi=mpi["prefix"] if mpi else None,
             specs=[spec | mpi_field for spec in installed if spec["hash"] in root_hashes],
         )
         replace_text(layout.built_file(name), json.dumps(asdict(built), indent=1) + "\n")
-        say(f"{name}: built in {installed_s - started_s:.0f} s")
+        say(f"{name}: built in {install_end_s - start_s:.0f} s")
         return built
 
 
@@ -190,18 +190,18 @@ def _concretize(layout: SpackLayout, settings: SpackSettings, name: str) -> None
     Raises MachineError if the lock does not match the environment.
     """
     folder = layout.environment(name)
-    committed = _committed_lock(layout, name)
+    committed_lock = _committed_lock(layout, name)
     spack_root = Path(settings.spack)
     concretize_command = ("-e", str(folder), "concretize")
-    if not committed.is_file():
+    if not committed_lock.is_file():
         spack(layout, spack_root, *concretize_command, "--force", log_name=name)
         return
-    hashes = _root_hashes(committed)
-    replace_bytes(folder / "spack.lock", committed.read_bytes())
+    committed_hashes = _root_hashes(committed_lock)
+    replace_bytes(folder / "spack.lock", committed_lock.read_bytes())
     spack(layout, spack_root, *concretize_command, log_name=name)
-    if _root_hashes(folder / "spack.lock") != hashes:
+    if _root_hashes(folder / "spack.lock") != committed_hashes:
         raise MachineError(
-            f"{committed}: does not match the {name} environment: remove it, build, and"
+            f"{committed_lock}: does not match the {name} environment: remove it, build, and"
             f" commit {folder / 'spack.lock'} instead"
         )
 
@@ -268,7 +268,7 @@ def _committed_lock(layout: SpackLayout, name: str) -> Path:
     return ENVIRONMENTS_FOLDER / "locks" / layout.machine / f"{name}.lock"
 
 
-def _installed_specs(
+def _install_end_specs(
     layout: SpackLayout, settings: SpackSettings, name: str
 ) -> list[dict[str, str]]:
     """Return every spec of the environment, installed by Spack or provided by the machine."""

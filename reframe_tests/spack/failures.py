@@ -24,7 +24,10 @@ _LOG_LINE = re.compile(r"^(?P<mark>>|  ) *(?:\d+  )?(?P<text>.+)")
 
 
 def _installer_reason(lines: Sequence[str]) -> str | None:
-    """Return the first failed package and the error in its log, as Spack 1.2 prints them."""
+    """Return the first failed package and the error in its log, as Spack 1.2 prints them.
+
+    Returns None if no package has failed in this way.
+    """
     failed = next(filter(None, map(_FAILED.match, lines)), None)
     if failed is None:
         return None

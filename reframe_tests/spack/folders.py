@@ -50,7 +50,7 @@ class SpackLayout:
         return self.root / "store"
 
     @property
-    def settings(self) -> Path:
+    def settings_file(self) -> Path:
         """Return the file with the result of `setup`."""
         return self.root / "setup.json"
 

@@ -53,9 +53,10 @@ def spack(
     log_name: str,
     watch: Callable[[str], None] | None = None,
 ) -> str:
-    """Run a command of the Spack in `spack_root` and return its output.
+    """Run a command of the Spack in `spack_root` and return its standard output.
 
-    The output is also logged, and `watch` gets each line. Raises MachineError.
+    `watch` gets each line of this output. The log also has the errors that are printed. Raises
+    MachineError.
     """
     path = layout.log(log_name)
     path.parent.mkdir(parents=True, exist_ok=True)

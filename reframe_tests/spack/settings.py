@@ -95,15 +95,15 @@ _SETTINGS = TypeAdapter(SpackSettings)
 
 def load_settings(layout: SpackLayout) -> SpackSettings:
     """Return the settings. Raises InputError if there are none."""
-    if not layout.settings.is_file():
+    if not layout.settings_file.is_file():
         raise InputError(
             f"Spack is not set up for {layout.machine}: `{spack_setup_command(layout.machine)}`"
         )
     try:
-        return _SETTINGS.validate_json(layout.settings.read_bytes())
+        return _SETTINGS.validate_json(layout.settings_file.read_bytes())
     except ValueError:
         raise InputError(
-            f"{layout.settings}: not what `{spack_setup_command(layout.machine)}` writes:"
+            f"{layout.settings_file}: not what `{spack_setup_command(layout.machine)}` writes:"
             " run it again"
         ) from None
 

@@ -58,8 +58,8 @@ def find_spack() -> Path | None:
 
     Raises InputError if `SPACK_ROOT` is invalid.
     """
-    if named := os.environ.get("SPACK_ROOT"):
-        spack_root = Path(named).absolute()
+    if root_text := os.environ.get("SPACK_ROOT"):
+        spack_root = Path(root_text).absolute()
         if not (spack_root / "bin" / "spack").is_file():
             raise InputError(f"SPACK_ROOT: {spack_root} has no bin/spack")
         return spack_root
@@ -96,11 +96,11 @@ def setup(
                 machine_packages = Path(previous.machine_file)
             mirror = mirror or previous.mirror
         _check_arguments(recipes_folder, machine_packages, mirror)
-        spack_root = find_spack() or _cloned(layout, "spack", pins.spack, say)
+        spack_root = find_spack() or _pinned_clone(layout, "spack", pins.spack, say)
         if recipes_folder is None:
-            _cloned(layout, "packages", pins.packages, say)
+            _pinned_clone(layout, "packages", pins.packages, say)
         write_config(layout, mirror, recipes_folder or pinned_recipes(layout, pins))
-        version = _known_version(layout, spack_root)
+        version = _supported_version(layout, spack_root)
         settings = SpackSettings(
             spack=str(spack_root),
             version=version,
@@ -111,13 +111,13 @@ def setup(
         )
         if settings != previous:
             # Spack counts as set up again only if the search succeeds, which writes this file.
-            layout.settings.unlink(missing_ok=True)
+            layout.settings_file.unlink(missing_ok=True)
         _find_host_packages(layout, spack_root, say)
-        replace_text(layout.settings, json.dumps(asdict(settings), indent=1) + "\n")
+        replace_text(layout.settings_file, json.dumps(asdict(settings), indent=1) + "\n")
     return settings
 
 
-def _known_version(layout: SpackLayout, spack_root: Path) -> str:
+def _supported_version(layout: SpackLayout, spack_root: Path) -> str:
     """Return the version of a Spack. Raises MachineError if it is unreadable or too old."""
     printed = spack(layout, spack_root, "--version", log_name="setup")
     version = re.match(r"([0-9]{1,4})\.\S+", printed)
@@ -139,14 +139,14 @@ def _find_host_packages(layout: SpackLayout, spack_root: Path, say: Callable[[st
     spack(layout, spack_root, *find, "--not-buildable", *BUILD_TOOLS, log_name="setup")
     spack(layout, spack_root, *find, *HOST_PACKAGES, log_name="setup")
     path = layout.host_packages_file
-    known = packages_in(path, "user scope") if path.is_file() else {}
+    known_packages = packages_in(path, "user scope") if path.is_file() else {}
     added = {}
     for name in LIBRARIES:
         external = pkg_config_external(name)
-        if external and name not in known:
+        if external and name not in known_packages:
             added[name] = external
     if added:
-        text = yaml.safe_dump({"packages": known | added}, sort_keys=False)
+        text = yaml.safe_dump({"packages": known_packages | added}, sort_keys=False)
         replace_text(path, text)
 
 
@@ -165,7 +165,9 @@ def pkg_config_external(name: str) -> dict[str, Any] | None:
     return {"externals": [{"spec": spec, "prefix": prefix.stdout.strip()}]}
 
 
-def _cloned(layout: SpackLayout, name: str, source: Source, say: Callable[[str], None]) -> Path:
+def _pinned_clone(
+    layout: SpackLayout, name: str, source: Source, say: Callable[[str], None]
+) -> Path:
     """Return the folder of the pinned clone; make the clone if it does not exist."""
     path = layout.clone_folder(name, source.commit)
     if not path.is_dir():
@@ -204,7 +206,7 @@ def write_config(layout: SpackLayout, mirror: str | None, recipes_folder: Path) 
     root = layout.root
     # The store's path is padded, so that a package can be moved to a store with another path.
     # Without padding, Spack would have to bootstrap a tool for that.
-    files = {
+    sections = {
         "config": {
             "install_tree": {"root": str(layout.store), "padded_length": 128},
             "build_stage": [str(root / "stage")],
@@ -220,13 +222,13 @@ def write_config(layout: SpackLayout, mirror: str | None, recipes_folder: Path) 
     layout.config.mkdir(parents=True, exist_ok=True)
     # Without a configuration, Slurm's programs do not print their version, which Spack reads.
     replace_text(layout.slurm_conf, "ClusterName=none\nSlurmctldHost=localhost\n")
-    for name, content in files.items():
+    for name, content in sections.items():
         text = yaml.safe_dump({name: content}, sort_keys=False)
         replace_text(layout.config / f"{name}.yaml", text)
 
 
 #: How long git may take to clone, seconds.
-_CLONE_S = 3600.0
+_CLONE_TIMEOUT_S = 3600.0
 
 
 def clone(git: str, tag: str, commit: str, into: Path) -> None:
@@ -244,4 +246,4 @@ def clone(git: str, tag: str, commit: str, into: Path) -> None:
 
 
 def _git(*words: str) -> str:
-    return ask(["git", *words], timeout_s=_CLONE_S).required_output()
+    return ask(["git", *words], timeout_s=_CLONE_TIMEOUT_S).required_output()

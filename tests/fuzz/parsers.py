@@ -444,7 +444,7 @@ def _spack(text: bytes, folder: Path) -> None:
     in_file(str(layout.built_file("proxyapps").relative_to(folder)), text, folder)
     with suppress(InputError):
         build.read_built_environment(layout, "proxyapps")
-    in_file(str(layout.settings.relative_to(folder)), text, folder)
+    in_file(str(layout.settings_file.relative_to(folder)), text, folder)
     load_settings(layout)
 
 

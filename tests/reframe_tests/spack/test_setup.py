@@ -87,7 +87,7 @@ def test_options_that_are_not_given_are_as_before(tmp_path, other):
     assert setup.setup(tree, None, None, None, print) == first
     mirrors = yaml.safe_load((tree.config / "mirrors.yaml").read_text())
     assert mirrors["mirrors"]["nimc"]["url"] == mirror
-    tree.settings.unlink()
+    tree.settings_file.unlink()
     assert setup.setup(tree, other, None, None, print).mirror is None
 
 
@@ -251,7 +251,7 @@ def test_setup_refuses_what_a_build_could_not_use(spack_root, tmp_path, name, te
     tree = layout("here", tmp_path / "state")
     with pytest.raises(InputError, match=words):
         setup.setup(tree, options["packages"], options["machine"], options["mirror"], print)
-    assert not tree.settings.exists()
+    assert not tree.settings_file.exists()
     assert calls(spack_root) == []
 
 
