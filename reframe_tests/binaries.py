@@ -61,11 +61,13 @@ class SpackMixin(rfm.RegressionTestPlugin):
     def runs_in(self, environ: Environment) -> bool:
         """Return whether an environment provides the program."""
         try:
-            return bool(
-                self._built() if self.uses_spack(environ) else self.installed_program(environ)
-            )
+            if self.uses_spack(environ):
+                self._built_environment()
+            else:
+                self.installed_program(environ)
         except NimcError:
             return False
+        return True
 
     @run_after("setup")
     def find_program(self) -> None:
@@ -74,7 +76,7 @@ class SpackMixin(rfm.RegressionTestPlugin):
             return
         try:
             if self.uses_spack(self.current_environ):
-                self._use_build(self._built())
+                self._use_build(self._built_environment())
             else:
                 self.installed_program(self.current_environ)
         except InputError as error:
@@ -82,7 +84,7 @@ class SpackMixin(rfm.RegressionTestPlugin):
         except NimcError as error:
             raise ReframeError(str(error)) from None
 
-    def _built(self) -> BuiltEnvironment:
+    def _built_environment(self) -> BuiltEnvironment:
         """Return the check's environment; build it if it is not built. Raises NimcError."""
         layout = folders.layout(self.current_system.name, None)
         jobs = len(os.sched_getaffinity(0))
@@ -141,14 +143,14 @@ class BinariesMixin(SpackMixin):
         path = search_path(_PATH, os.environ, variables)
         if "modules" in environ.features or shutil.which(self.program, path=path):
             return self.program
-        site = f"site/{self.current_system.name}.yaml"
+        site_file = f"site/{self.current_system.name}.yaml"
         reason = f"{self.program} is not on PATH"
         if self._site_program:
-            raise InputError(f"{site}: programs: {self.program} is no program on this host")
+            raise InputError(f"{site_file}: programs: {self.program} is no program on this host")
         if self.stack:
             advice = command("spack", "build", self.stack, "--machine", self.current_system.name)
             raise InputError(f"{reason}; `{advice}` builds it (docs/workloads.md#spack)")
-        raise InputError(f"{reason}; name it in 'programs' of {site} (docs/workloads.md)")
+        raise InputError(f"{reason}; name it in 'programs' of {site_file} (docs/workloads.md)")
 
 
 class CompiledMixin(SpackMixin):
@@ -217,9 +219,9 @@ class ThreadsMixin(rfm.RegressionTestPlugin):
         return requested
 
     def edge_of_same_work(self, edge: int, default_ranks: int | None = None) -> int:
-        """Return the edge of each rank's cube that gives any layout the same work per node.
+        """Return the edge of each rank's cube with which a node has the same work in any layout.
 
-        `edge` is that of `default_ranks` ranks per node, by default one rank per core.
+        With `default_ranks` ranks per node, by default one rank per core, the edge is `edge`.
         """
         default_ranks = default_ranks or self.app_cores
         ranks, _ = self.ranks_and_threads(default_ranks)

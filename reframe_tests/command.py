@@ -21,7 +21,7 @@ from reframe_tests.timed import MARK
 from reframe_tests.workload import Fom, FomError, Workload, number
 
 #: Placeholders that the conductor would replace in a command (`records.treatment.Start`).
-_RESERVED = re.compile(r"\{(targets|n_targets|slots|counters)\}")
+_RESERVED_PLACEHOLDER = re.compile(r"\{(targets|n_targets|slots|counters)\}")
 #: Values of `which`.
 _MATCH_CHOICES = ("last", "worst")
 
@@ -58,14 +58,14 @@ class command(rfm.RunOnlyRegressionTest, NimcMixin):
         self.skip_if(not self.command, "the variable 'command' names no program")
 
     @run_after("setup")
-    def read_words(self):
+    def read_command(self):
         """Check the variables, and take the program and its arguments from the command."""
         try:
-            words = shlex.split(self.command)
+            program_and_arguments = shlex.split(self.command)
         except ValueError as error:
             raise ReframeError(f"{self.name}.command: {error}") from None
         try:
-            if not words or _RESERVED.search(self.command):
+            if not program_and_arguments or _RESERVED_PLACEHOLDER.search(self.command):
                 reserved = "without {targets}, {n_targets}, {slots} and {counters}"
                 allowed = f"a program and its arguments, {reserved}"
                 raise variable_fault(self, "command", f"allowed: {allowed}")
@@ -82,7 +82,7 @@ class command(rfm.RunOnlyRegressionTest, NimcMixin):
             raise ReframeError(f"{self.name}.figure: {self.figure!r} found: {error}") from None
         except InputError as error:
             raise ReframeError(str(error)) from None
-        self.executable, *self.executable_opts = words
+        self.executable, *self.executable_opts = program_and_arguments
         self.better = self.better or "lower"
         if self.figure:
             self.notes = [*self.notes, Note.FIGURE_MATCH(which=self.which, pattern=self.figure)]
@@ -98,8 +98,8 @@ class command(rfm.RunOnlyRegressionTest, NimcMixin):
     def _launch_command(self, launcher):
         """Return a command that starts the launcher anew for each repetition."""
         options = [str(self.repeat), self.figure, self.which, self.better, self.unit]
-        words = [*launcher, self.executable, *self.executable_opts]
-        return python_main("reframe_tests.timed", *options, *words)
+        repeated_command = [*launcher, self.executable, *self.executable_opts]
+        return python_main("reframe_tests.timed", *options, *repeated_command)
 
     def _completed_plan(self, decided_plan):
         """Return the plan with the user's unit and better direction, and the command's folder."""

@@ -36,7 +36,7 @@ from reframe_tests.factors import (
 from reframe_tests.planning import DEFAULT_WRITES, CaseRequest, level_faults, planning_variables
 
 #: Attributes of a check that a level may change; they are restored before the next level.
-_RESTORED = (
+_RESTORED_ATTRIBUTES = (
     "executable",
     "executable_opts",
     "env_vars",
@@ -49,8 +49,6 @@ _RESTORED = (
     "sized_cores",
     "working_set_b",
 )
-
-
 #: Added to a cube root before it is truncated, since the root of a cube may be rounded down.
 _ROUNDING = 1e-9
 
@@ -169,7 +167,7 @@ class LayoutMixin(rfm.RegressionTestPlugin):
         """Set ranks, threads, options and environment for the current levels."""
 
     def added_environment(self) -> dict[str, str]:
-        """Return what factors add to the application's environment."""
+        """Return the variables that factors add to the application's environment."""
         return rails.environment_for_mpi(self.machine, self.mpi_rail)
 
     def set_ranks(self, count: int, threads: int = 1) -> None:
@@ -230,22 +228,24 @@ class LayoutMixin(rfm.RegressionTestPlugin):
             if name not in allowed:
                 raise InputError(f"factors: {name}; allowed: {', '.join(allowed)}")
         variables = planning_variables(set(type(self).var_space), self.within_block)
-        values = {name: getattr(self, name) for name in variables if hasattr(self, name)}
-        faults = level_faults(values, factors, comparable_across_cores=self.comparable_across_cores)
+        levels = {name: getattr(self, name) for name in variables if hasattr(self, name)}
+        faults = level_faults(levels, factors, comparable_across_cores=self.comparable_across_cores)
         for name, _, why in faults:
             raise InputError(f"{name}: {why}")
-        supported = {
-            name: [level for level in levels if not why_unsupported(self.machine, name, level)]
-            for name, levels in factors.items()
+        supported_factors = {
+            name: [
+                level for level in factor_levels if not why_unsupported(self.machine, name, level)
+            ]
+            for name, factor_levels in factors.items()
         }
-        for name, supported_levels in supported.items():
+        for name, supported_levels in supported_factors.items():
             if not supported_levels:
                 reason = why_unsupported(self.machine, name, factors[name][0])
                 raise InputError(f"factors: {name}: no level is left: {reason}")
         return CaseRequest(
             arms=self.arms,
-            levels=values,
-            factors=supported,
+            levels=levels,
+            factors=supported_factors,
             exclude=read_cells(self.exclude, "exclude"),
             only=read_cells(self.only, "only"),
         )
@@ -253,13 +253,13 @@ class LayoutMixin(rfm.RegressionTestPlugin):
     def with_starts(self, treatments: list[Treatment]) -> list[Treatment]:
         """Return the treatments with the start of the application at their levels."""
         self._varied_factors = {name for treatment in treatments for name in treatment.factors}
-        with_levels = (
+        treatments_by_levels = grouped(
             (json.dumps(application_levels(treatment.factors)), treatment)
             for treatment in treatments
         )
         complete = []
         job_sizes = []
-        for group in grouped(with_levels).values():
+        for group in treatments_by_levels.values():
             with self._at_levels(application_levels(group[0].factors)):
                 longer = self._lengthened_starts()
                 notes_before = len(self.notes)
@@ -280,16 +280,16 @@ class LayoutMixin(rfm.RegressionTestPlugin):
     @contextmanager
     def _at_levels(self, levels: Mapping[str, Level]) -> Iterator[None]:
         """Set the check's variables to levels, and restore them afterwards."""
-        names = dict.fromkeys([*_RESTORED, *levels])
-        before = {name: getattr(self, name) for name in names if hasattr(self, name)}
+        names = dict.fromkeys([*_RESTORED_ATTRIBUTES, *levels])
+        values_before = {name: getattr(self, name) for name in names if hasattr(self, name)}
         for name, level in levels.items():
             # A level gets the type of the variable's value.
-            kind = type(before[name])
-            setattr(self, name, level if kind is bool else kind(level))
+            variable_type = type(values_before[name])
+            setattr(self, name, level if variable_type is bool else variable_type(level))
         try:
             yield
         finally:
-            for name, value in before.items():
+            for name, value in values_before.items():
                 setattr(self, name, value)
 
     def _lengthened_starts(self) -> list[Start]:

@@ -49,7 +49,8 @@ class membench(rfm.RegressionTest, CompiledMixin, WorkingSetMixin, NimcMixin):
     #: Swartvagher), which stores past the caches.
     kernel = variable(str, value="nt_write")
 
-    #: Computing cores, as a share of the application's cores of a socket; at least one core.
+    #: Computing cores, as a share of the application's cores in the sockets that compute; at least
+    #: one core.
     share = variable(float, value=1.0)
 
     #: Number of computing cores; 0 uses the share.
@@ -96,12 +97,15 @@ class membench(rfm.RegressionTest, CompiledMixin, WorkingSetMixin, NimcMixin):
         if sockets > 1:
             self.executable_opts += ["--socket", "all"]
             self.notes = [*self.notes, "cores of all sockets compute; the model is of one socket"]
-        node = self.machine.known_numa_node(self.node, f"{self.name}.node")
-        if node is not None:
-            self.executable_opts += ["-m", str(node)]
+        numa_node = self.machine.known_numa_node(self.node, f"{self.name}.node")
+        if numa_node is not None:
+            self.executable_opts += ["-m", str(numa_node)]
 
     def size_of_arrays(self):
-        """Return the size of each array of a core; empty leaves it to the program."""
+        """Return the size of each array of a core, and store the working set that it makes.
+
+        The size is empty if neither a working set nor `size` is chosen: the program then decides.
+        """
         arrays = _ARRAYS.get(self.kernel, 1)
         chosen_b = self.chosen_working_set_b(_GRAIN_B * arrays)
         if chosen_b is None and not self.size:

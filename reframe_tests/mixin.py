@@ -243,7 +243,10 @@ class NimcMixin(LayoutMixin):
 
     @run_after("setup")
     def skip_further_environments(self) -> None:
-        """Run each case on one partition and environment only: the first that can run it."""
+        """Skip a case on all partitions and environments but the first that can run it.
+
+        This holds for samples that are added to a run (`nimc_dir`): it has each case once.
+        """
         if not self.nimc_dir or self.is_dry_run():
             return
         current = (self.current_partition.name, self.current_environ.name)

@@ -104,6 +104,7 @@ def level_faults(
         return ""
 
     for name, value in levels.items():
+        # The variable `injector` may also name one that is no level, such as `ucx_read`.
         is_level = value != CHOSEN_BY_MACHINE.get(name) and name != "injector"
         if name not in factors and is_level and (why := fault(name, value)):
             yield name, None, why
@@ -255,9 +256,8 @@ def _writes(
     levels = {**DEFAULT_WRITES, **request.levels, **factors}
     injector = _injector(levels, machine, short=arm_record.scheduled)
     named_levels = {**levels, "injector": injector.name}
-    for name, fulfilled, why in _rules(arm, request, levels, injector, machine):
-        if not fulfilled:
-            raise InputError(f"{name}: {named_levels[name]} found; {why}")
+    for name, why in _conflicts(arm, request, levels, injector, machine):
+        raise InputError(f"{name}: {named_levels[name]} found; {why}")
     rate_share = share_of(levels["rate"])
     buffer_node = _buffer_node(levels, machine)
     message_b, footprint_b = _sizes(injector, levels, machine)
@@ -298,39 +298,48 @@ def _injector(levels: Mapping[str, Level], machine: Machine, *, short: bool) -> 
     return injector
 
 
-def _rules(
+def _conflicts(
     arm: str,
     request: CaseRequest,
     levels: Mapping[str, Level],
     injector: Injector,
     machine: Machine,
-) -> Iterator[tuple[str, bool, str]]:
-    """Yield the rules: a field, whether its level is allowed, and what is allowed and why."""
+) -> Iterator[tuple[str, str]]:
+    """Yield the name and a reason for each level that the arm, the machine or other levels forbid.
+
+    The reason says what is allowed.
+    """
     rate = levels["rate"]
-    has_rate = RATE in request.factors or not is_zero_rate(rate)
-    yield "rate", has_rate, "allowed: above 0, or 0 as a level of factors"
+    if RATE not in request.factors and is_zero_rate(rate):
+        yield "rate", "allowed: above 0, or 0 as a level of factors"
     is_shared_host = machine.origins.policy == "same_host"
-    fabric = None
     if machine.device and not is_shared_host:
         fabric = fabrics.by_name(machine.device)
-    if fabric and injector.why_not_over(fabric):
-        why = f"device {machine.device} of site/{machine.name}.yaml belongs to {fabric.name}"
-        yield "injector", False, f"{why}; allowed: {', '.join(fabric.injectors)}"
+        if fabric and injector.why_not_over(fabric):
+            why = f"device {machine.device} of site/{machine.name}.yaml belongs to {fabric.name}"
+            yield "injector", f"{why}; allowed: {', '.join(fabric.injectors)}"
     queue_pairs = queue_pairs_of(levels["queue_pairs"])
-    why = f"writers of site/{machine.name}.yaml share the target's memory; allowed: {AUTO}, 1"
-    yield "queue_pairs", queue_pairs in (None, 1) or not is_shared_host, why
-    why = f"footprint {levels['footprint']} needs a queue pair per message; allowed: {AUTO}"
-    yield "queue_pairs", queue_pairs is None or levels["footprint"] == AUTO, why
-    if ARMS[arm].scheduled:
-        why = f"it makes no short writes (arm {arm}); allowed: perftest, ucx"
-        yield "injector", injector.writes_short, why
-        why = f"arm {arm} has a timetable; allowed:"
-        yield "footprint", levels["footprint"] == AUTO, f"{why} {AUTO}"
-        yield "queue_pairs", queue_pairs in (None, 1), f"{why} {AUTO}, 1"
-        yield "clients", levels["clients"] == 0, f"{why} 0"
-        why = f"{injector.name} cannot limit the rate of short writes (arm {arm}); allowed: full,"
-        can_limit = rate == "full" or injector.paced_by != "agent"
-        yield "rate", can_limit, f"{why} or injector perftest"
+    if is_shared_host and queue_pairs not in (None, 1):
+        why = f"writers of site/{machine.name}.yaml share the target's memory"
+        yield "queue_pairs", f"{why}; allowed: {AUTO}, 1"
+    has_footprint = levels["footprint"] != AUTO
+    if has_footprint and queue_pairs is not None:
+        why = f"footprint {levels['footprint']} needs a queue pair per message"
+        yield "queue_pairs", f"{why}; allowed: {AUTO}"
+    if not ARMS[arm].scheduled:
+        return
+    if not injector.writes_short:
+        yield "injector", f"it makes no short writes (arm {arm}); allowed: perftest, ucx"
+    has_timetable = f"arm {arm} has a timetable"
+    if has_footprint:
+        yield "footprint", f"{has_timetable}; allowed: {AUTO}"
+    if queue_pairs not in (None, 1):
+        yield "queue_pairs", f"{has_timetable}; allowed: {AUTO}, 1"
+    if levels["clients"] != 0:
+        yield "clients", f"{has_timetable}; allowed: 0"
+    if rate != "full" and injector.paced_by == "agent":
+        why = f"{injector.name} cannot limit the rate of short writes (arm {arm})"
+        yield "rate", f"{why}; allowed: full, or injector perftest"
 
 
 def _queue_pairs(levels: Mapping[str, Level], machine: Machine, *, fixed: bool) -> int | None:
@@ -348,8 +357,8 @@ def _sizes(
 ) -> tuple[int, int | None]:
     """Return size of one write and footprint, bytes; None leaves the footprint to the injector."""
     message = str(levels["message"])
-    level = levels["footprint"]
-    footprint_b = size_of(level, machine)
+    footprint = levels["footprint"]
+    footprint_b = size_of(footprint, machine)
     if footprint_b is None:
         return machine.message_b(message), None
     if injector.footprint_by is None:
@@ -358,10 +367,10 @@ def _sizes(
         )
         why = f"that of {injector.name} cannot be chosen"
         allowed = f"{AUTO}, or injector {with_footprint}"
-        raise InputError(f"footprint: {level} found; {why}; allowed: {allowed}")
+        raise InputError(f"footprint: {footprint} found; {why}; allowed: {allowed}")
     if injector.footprint_by == "message":
         if message != AUTO:
-            why = f"the message of {injector.name} is its footprint, {level}; allowed: {AUTO}"
+            why = f"the message of {injector.name} is its footprint, {footprint}; allowed: {AUTO}"
             raise InputError(f"message: {message} found; {why}")
         return footprint_b, footprint_b
     message_b = min(_MAX_MESSAGE_B, footprint_b) if message == AUTO else machine.message_b(message)
@@ -372,7 +381,7 @@ def _sizes(
         allowed += f" to {max_b} B ({injector.most_places} messages)"
     if not message_b <= footprint_b <= max_b:
         why = f"it is {footprint_b} B, with {injector.name}; allowed: {allowed}"
-        raise InputError(f"footprint: {level} found; {why}")
+        raise InputError(f"footprint: {footprint} found; {why}")
     return message_b, footprint_b
 
 

@@ -114,11 +114,15 @@ def local_rail_wrapper(machine: Machine, policy: str) -> list[str]:
 def rails_near(machine: Machine, node: int) -> list[Rail]:
     """Return the rails of a NUMA node; if it has none, those of its socket, or else all."""
     facts = machine.node_facts()
-    placed = [(rail, rail.numa_node) for rail in machine.rails if rail.numa_node is not None]
-    local = [rail for rail, rail_node in placed if rail_node == node]
+    rails_and_nodes = [
+        (rail, rail.numa_node) for rail in machine.rails if rail.numa_node is not None
+    ]
+    on_node = [rail for rail, rail_node in rails_and_nodes if rail_node == node]
     socket = facts.socket_of(node)
-    in_socket = [rail for rail, rail_node in placed if facts.socket_of(rail_node) == socket]
-    return local or in_socket or machine.rails
+    on_socket = [
+        rail for rail, rail_node in rails_and_nodes if facts.socket_of(rail_node) == socket
+    ]
+    return on_node or on_socket or machine.rails
 
 
 def _checked_rails(machine: Machine, field: str, policy: str) -> list[Rail]:

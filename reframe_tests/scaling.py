@@ -115,15 +115,15 @@ def _short_writes(request: ScaleRequest, machine: Machine, writer_b_s: float | N
         )
     if request.nodes < 1 or not length_s > 0:
         raise InputError("nodes, write: allowed: whole numbers from 1, and lengths above 0")
-    for field, fits, rule in (
+    for field, is_valid, allowed in (
         ("counted_per_node", request.counted_per_node >= 0, "whole numbers from 0"),
         ("fill", request.fill > 0, "numbers above 0"),
         ("link_share", 0 < request.link_share <= 1, "numbers above 0, up to 1"),
         ("tolerance_s", request.tolerance_s >= 0, "numbers from 0, seconds"),
         ("allowed_share", 0 <= request.allowed_share <= 1, "numbers from 0 to 1"),
     ):
-        if not fits:
-            raise InputError(f"{field}: {getattr(request, field)} found; allowed: {rule}")
+        if not is_valid:
+            raise InputError(f"{field}: {getattr(request, field)} found; allowed: {allowed}")
     return ShortWrites(
         length_s=length_s,
         messages=write.messages,
@@ -136,8 +136,8 @@ def _short_writes(request: ScaleRequest, machine: Machine, writer_b_s: float | N
 def _given_writers(text: str) -> dict[str, int]:
     """Return the writers of each arm in a text such as `daly:2,constant:1`. Raises InputError."""
     writers = {}
-    for part in filter(None, text.split(",")):
-        arm, _, number = part.partition(":")
+    for entry in filter(None, text.split(",")):
+        arm, _, number = entry.partition(":")
         if arm not in SCHEDULED or not number.isdecimal():
             raise InputError(f"writers: {text!r} found; allowed: a list such as daly:2,constant:1")
         writers[arm] = int(number)

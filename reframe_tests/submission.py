@@ -14,9 +14,9 @@ from reframe_tests import internals
 def submit_as_written(check: rfm.RegressionTest) -> None:
     """Let a check's job be submitted without the variables that would override its script.
 
-    The session keeps them: its checks of other partitions may need those of its own job. It drops
-    those that would hide the job from it. A job whose state the queue tells ends only if the queue
-    says so.
+    The session keeps these variables, since its checks of other partitions may need those of its
+    own job. It drops the variables that would hide the job from it. If ReFrame reads the job's
+    state from the queue, the job has ended only if slurmctld says so.
     """
     for name in options.filtering_variables(os.environ):
         del os.environ[name]

@@ -92,7 +92,7 @@ class Workload:
         return fom
 
     def read(self, text: str) -> Fom:
-        """Return the figure of merit, positive or not. A subclass may change it.
+        """Return the figure of merit, positive or not. A subclass may read it in another way.
 
         Raises FomError; or ValueError, ArithmeticError or LookupError if a number is unreadable.
         """
@@ -167,9 +167,9 @@ def last_match(pattern: str, text: str, name: str) -> re.Match[str]:
 
 
 def optional_number(pattern: str) -> Callable[[str], float]:
-    """Return a function that reads the number in the first group; NaN if nothing matches.
+    """Return a function that reads the number in the first group of the pattern's first match.
 
-    NaN is not recorded.
+    Without a match, it is NaN, which is not recorded.
     """
 
     def read(text: str) -> float:
