@@ -25,18 +25,18 @@ class Variation:
     """Standard deviations of the logarithm of the slowdown."""
 
     #: Between allocations, beyond what their pairs explain.
-    between: float
+    between_allocations: float
     #: Between the pairs of one allocation.
-    within: float
+    between_pairs: float
 
-    def half_width(self, allocations: int, pairs: float) -> float:
-        """Return half the interval of the next allocation, relative to the slowdown.
+    def half_width(self, allocations: int, mean_pairs: float) -> float:
+        """Return half the width of the next allocation's interval, relative to the slowdown.
 
-        It follows from this number of allocations, with this mean number of pairs each.
+        The interval follows from `allocations` with `mean_pairs` pairs each.
         """
         from scipy import special
 
-        variance = self.between**2 + self.within**2 / pairs
+        variance = self.between_allocations**2 + self.between_pairs**2 / mean_pairs
         t = float(special.stdtrit(allocations - 1, UPPER_PROBABILITY))
         return math.expm1(t * math.sqrt(variance * (1 + 1 / allocations)))
 
@@ -49,43 +49,47 @@ def variation(pairs: pl.DataFrame) -> Variation | None:
     import polars as pl
 
     effects = [arm for arm in pairs["arm"].cast(pl.String).unique() if not arm_of(arm).silent]
-    ratio = pl.col("ratio").log()
-    block_ratios = (
+    log_ratio = pl.col("ratio").log()
+    by_block = (
         pairs.filter(pl.col("arm").cast(pl.String).is_in(effects))
         .group_by(pl.col("case", "arm").cast(pl.String), "block")
-        .agg(n=pl.len(), mean=ratio.mean(), within=ratio.var())
+        .agg(n=pl.len(), mean=log_ratio.mean(), pair_variance=log_ratio.var())
         .filter(pl.col("n") > 1)
     )
-    effect_ratios = (
-        block_ratios.group_by("case", "arm")
+    pair_freedom = pl.col("n") - 1
+    by_effect = (
+        by_block.group_by("case", "arm")
         .agg(
             blocks=pl.len(),
-            within=(pl.col("within") * (pl.col("n") - 1)).sum() / (pl.col("n") - 1).sum(),
+            pair_variance=(pl.col("pair_variance") * pair_freedom).sum() / pair_freedom.sum(),
             mean_variance=pl.col("mean").var(),
             inverse_pairs=(1 / pl.col("n")).mean(),
         )
         .filter(pl.col("blocks") > 1)
     )
-    if effect_ratios.is_empty():
+    if by_effect.is_empty():
         return None
     weight = pl.col("blocks") - 1
     # `explained` is the part of the variance of means that pairs alone cause.
-    variances = pl.col("within", "mean_variance", "explained")
-    within, mean_variance, explained = (
-        effect_ratios.with_columns(explained=pl.col("within") * pl.col("inverse_pairs"))
+    variances = pl.col("pair_variance", "mean_variance", "explained")
+    pair_variance, mean_variance, explained = (
+        by_effect.with_columns(explained=pl.col("pair_variance") * pl.col("inverse_pairs"))
         .select((variances * weight).sum() / weight.sum())
         .row(0)
     )
-    return Variation(math.sqrt(max(mean_variance - explained, 0.0)), math.sqrt(within))
+    return Variation(
+        between_allocations=math.sqrt(max(mean_variance - explained, 0.0)),
+        between_pairs=math.sqrt(pair_variance),
+    )
 
 
 def advice(variation: Variation | None, case: Case) -> str:
-    """Return what would narrow the interval of the next allocation, for a case at its floor.
+    """Return advice on how to narrow the interval of the next allocation.
 
-    `variation` is None if it is not known.
+    The case is taken to have the pairs of its floor. `variation` is None if it is not known.
     """
     allocations = sum(block.needed == "always" for block in case.blocks)
-    pairs = case.pairs_least / allocations
+    mean_pairs = case.pairs_least / allocations
     if allocations < MIN_BLOCKS:
         return (
             f"The pairs up to the floor take {plural(allocations, 'allocation')}. An interval that"
@@ -94,16 +98,17 @@ def advice(variation: Variation | None, case: Case) -> str:
         )
     if variation is None:
         return "How much allocations differ is not known: no run here has two for the same case."
-    half_width = variation.half_width(allocations, pairs)
-    with_allocation = variation.half_width(allocations + 1, pairs)
-    with_pairs = variation.half_width(allocations, pairs * (allocations + 1) / allocations)
-    better = "allocations" if with_allocation < with_pairs else "pairs in each"
+    half_width = variation.half_width(allocations, mean_pairs)
+    with_allocation = variation.half_width(allocations + 1, mean_pairs)
+    more_pairs = mean_pairs * (allocations + 1) / allocations
+    with_pairs = variation.half_width(allocations, more_pairs)
+    better = "allocations" if with_allocation < with_pairs else "pairs to each"
     return (
-        f"The slowdown varies by {_percent(variation.between)} between allocations and by"
-        f" {_percent(variation.within)} between pairs. With {allocations} allocations the"
+        f"The slowdown varies by {_percent(variation.between_allocations)} between allocations and"
+        f" by {_percent(variation.between_pairs)} between pairs. With {allocations} allocations the"
         f" interval of the next one is {_percent(half_width)} to either side. One more allocation"
         f" makes it {_percent(with_allocation)}; its pairs, spread over these allocations instead,"
-        f" make it {_percent(with_pairs)}: more {better} pay."
+        f" make it {_percent(with_pairs)}: add {better}."
     )
 
 

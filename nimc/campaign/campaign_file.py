@@ -1,4 +1,4 @@
-"""From a campaign file to a checked campaign. Every error is reported before anything runs."""
+"""Turns a campaign file into a checked campaign. Every error is reported before anything runs."""
 
 from __future__ import annotations
 
@@ -36,8 +36,8 @@ _INJECTOR_KEYS = {
     "queue_pairs": "queue_pairs",
     "injector": "name",
 }
-#: Longest name of a case, which with a suffix names files.
-_LONGEST_CASE = 160
+#: Maximum length of a case's name, characters. The name, with a suffix, names files.
+_MAX_CASE_NAME_LENGTH = 160
 
 
 @dataclass(frozen=True)
@@ -51,16 +51,24 @@ class FieldFault:
     line_location: Keys | None = None
 
 
-def unknown_key(kind: str, location: Keys, allowed: Iterable[str], owner: str = "") -> FieldFault:
-    """Return the fault of a key, called a `kind` such as 'factor', that is not allowed there."""
-    return FieldFault(location, unknown_message(kind, location[-1], allowed, owner))
+def unknown_key(
+    noun: str, location: Keys, allowed: Iterable[str], check: str | None = None
+) -> FieldFault:
+    """Return the fault of a key that is not allowed there; the message calls it a `noun`."""
+    return FieldFault(location, unknown_message(noun, location[-1], allowed, check))
 
 
-def unknown_message(kind: str, name: object, allowed: Iterable[str], owner: str = "") -> str:
-    """Return a message such as `unknown key 'sed', did you mean 'seed'?; allowed: ...`."""
+def unknown_message(
+    noun: str, name: object, allowed: Iterable[str], check: str | None = None
+) -> str:
+    """Return a message such as `unknown key 'sed', did you mean 'seed'?; allowed: ...`.
+
+    `check`: the check to which the name does not belong, if it is named.
+    """
     names = sorted(allowed)
+    owner = f" of '{check}'" if check else ""
     hint = suggestion(str(name), names)
-    return f"unknown {kind} '{name}'{owner}{hint}; allowed: {', '.join(names) or 'none'}"
+    return f"unknown {noun} '{name}'{owner}{hint}; allowed: {', '.join(names) or 'none'}"
 
 
 def dotted(location: Keys) -> str:
@@ -204,8 +212,10 @@ def _field_faults(
         name_by_program = {
             injector.program: name for name, injector in injectors.items() if injector.program
         }
-        meant = name_by_program.get(injector_name)
-        hint = f", did you mean '{meant}'?" if meant else suggestion(injector_name, allowed)
+        if injector_name in name_by_program:
+            hint = f", did you mean '{name_by_program[injector_name]}'?"
+        else:
+            hint = suggestion(injector_name, allowed)
         message = f"{shown_value(injector_name)} found{hint}; allowed: {' '.join(allowed)}"
         yield FieldFault(("injector", "name"), message)
     for request in requests:
@@ -215,8 +225,10 @@ def _field_faults(
             continue
         for name in request.entry.set.keys() - request.check.settable:
             yield unknown_key("variable", request.key_location("set", name), request.check.settable)
-        for rule in (_arm_faults, _sweep_faults, _factor_faults, _value_faults):
-            yield from rule(request)
+        yield from _arm_faults(request)
+        yield from _sweep_faults(request)
+        yield from _factor_faults(request)
+        yield from _value_faults(request)
 
 
 def _arm_faults(request: _EntryRequest) -> Iterator[FieldFault]:
@@ -232,7 +244,7 @@ def _arm_faults(request: _EntryRequest) -> Iterator[FieldFault]:
 
 
 def _sweep_faults(request: _EntryRequest) -> Iterator[FieldFault]:
-    """A sweep of a check without its variables, or combined with factors or their values."""
+    """A sweep of a check without its variables, or one beside factors or settings it excludes."""
     entry, check = request.entry, request.check
     if entry.sweep is None:
         return
@@ -244,7 +256,7 @@ def _sweep_faults(request: _EntryRequest) -> Iterator[FieldFault]:
         )
     for name in request.factors:
         if name in SWEEP_VARIABLES or not check.changes_within(name):
-            allowed = f"factors that change within a block, but {swept}"
+            allowed = f"factors that change within a block, except {swept}"
             message = f"cannot be combined with the factor '{name}'; allowed: {allowed}"
             yield FieldFault(request.key_location("sweep"), message)
     for name in sorted(SWEEP_VARIABLES & entry.set.keys()):
@@ -252,14 +264,14 @@ def _sweep_faults(request: _EntryRequest) -> Iterator[FieldFault]:
 
 
 def _factor_faults(request: _EntryRequest) -> Iterator[FieldFault]:
-    """Factors that the check lacks, or that are also set."""
+    """Factors that the check lacks, that are also set, or that leave no layout to choose."""
     entry, check = request.entry, request.check
     if layouts.is_to_be_chosen(entry) and "reserved_cores" in request.factors:
         yield _conflict(request.key_location("set", layouts.LAYOUT), "the factor 'reserved_cores'")
     for name in request.factors:
         location = request.location_of(name)
         if name not in check.factors:
-            yield unknown_key("factor", location, check.factors, owner=f" of '{entry.check}'")
+            yield unknown_key("factor", location, check.factors, entry.check)
             continue
         if name in entry.set:
             yield _conflict(location, dotted(request.key_location("set", name)))
@@ -332,9 +344,10 @@ def _case_faults(requests: Sequence[_EntryRequest]) -> Iterator[FieldFault]:
             if name in names:
                 message = f"duplicate case name '{name}'; allowed: another name"
                 yield FieldFault(request.key_location("case"), message, request.location)
-            if len(name) > _LONGEST_CASE:
+            if len(name) > _MAX_CASE_NAME_LENGTH:
                 message = (
-                    f"'{name:.40}...' has {len(name)} characters; allowed: at most {_LONGEST_CASE}"
+                    f"'{name:.40}...' has {len(name)} characters; allowed: at most"
+                    f" {_MAX_CASE_NAME_LENGTH}"
                 )
                 yield FieldFault(request.key_location("case"), message, request.location)
             names.add(name)
@@ -369,18 +382,18 @@ def load_third_party_checks(
     InputError with a line for each check that cannot be used, such as one of the `taken_names`.
     """
     third_party_checks: dict[str, CheckDescription] = {}
-    files: dict[str, str] = {}
+    path_by_name: dict[str, str] = {}
     faults = []
     for index, file_and_class in third_party_check_names(document):
         path, name = file_and_class.rsplit(":", 1)
         try:
-            if name in taken_names or files.get(name, path) != path:
+            if name in taken_names or path_by_name.get(name, path) != path:
                 raise InputError("another check has the same name; allowed: a subclass, renamed")
             if name not in third_party_checks:
                 third_party_checks[name] = third_party_check(
                     document.path.parent / path, name, config, system
                 )
-            files[name] = path
+            path_by_name[name] = path
             document.data["workloads"][index]["check"] = name
         except (InputError, MachineError) as error:
             faults.append(

@@ -1,7 +1,7 @@
-"""From entries to the cases of a machine: a case for each level that cannot change within a block.
+"""Turns entries into cases: one for each level that cannot change within a block.
 
-Also the cases of a sweep, the nodes and the length of run that they need, and what the machine
-cannot run.
+This module also makes the cases of a sweep, says how many nodes and which length of run cases need,
+and leaves out cases and levels that a machine cannot run.
 """
 
 from __future__ import annotations
@@ -96,18 +96,18 @@ def cases_of(campaign: Campaign, entry: Entry, check: CheckDescription) -> list[
     between = {name: levels for name, levels in factors.items() if name not in within}
     cases = []
     for combination in product(*between.values()):
-        levels = dict(zip(between, combination, strict=True))
-        excluded_cells = _matching_cells(exclude, levels)
-        only_cells = _matching_cells(only, levels)
+        case_levels = dict(zip(between, combination, strict=True))
+        excluded_cells = _matching_cells(exclude, case_levels)
+        only_cells = _matching_cells(only, case_levels)
         # A cell that names no factor within the case, {}, is the whole case.
         if {} in excluded_cells or (only and not only_cells):
             continue
         level_names = (  # a number of nodes stands alone: `lammps@4`
             level_text(level) if name == "nodes" else f"{name}={level_text(level)}"
-            for name, level in levels.items()
+            for name, level in case_levels.items()
         )
         suffix = _UNSAFE_CHARACTER.sub("_", ",".join(level_names))
-        case = entry.at_levels(suffix, levels) if levels else entry
+        case = entry.at_levels(suffix, case_levels) if case_levels else entry
         cells = {"exclude": excluded_cells, "only": [] if {} in only_cells else only_cells}
         cases.append(case.with_changes({"factors": within, **cells}))
     return cases
@@ -229,11 +229,14 @@ def nodes_taken(case: Entry, machine: Machine) -> int:
     return nodes
 
 
-# How long a run is at least: rows of the writers must fit into it.
+# The least length of a run: rows of the writers must fit into it.
 
 
 def shortest_run_s(campaign: Campaign, machine: Machine) -> float:
-    """The shortest run of a campaign, seconds; 0 if no arm has continuous writes."""
+    """Return the shortest run into which enough rows of the slowest injector fit, seconds.
+
+    It is 0 if no arm has continuous writes.
+    """
     if campaign.arms and not any(ARMS[arm].writing == "continuous" for arm in campaign.arms):
         return 0.0
     return LEAST_ROWS * (INJECTORS[slowest_injector(campaign, machine)].row_s or 0.0)

@@ -1,7 +1,7 @@
 """The layout `auto`: all layouts are run without writers, and the fastest one is used.
 
-The runs are a case of their own, `CASE@layouts`, of `off` alone. The choice is computed from its
-samples, so a resumed run makes the same one.
+The runs are a case of their own, `CASE@layouts`, with the arm `off` alone. The choice is computed
+from its samples, so a resumed run makes the same choice.
 """
 
 from __future__ import annotations
@@ -51,8 +51,8 @@ def candidates(case: Entry, check: CheckDescription, machine: Machine) -> list[s
         nodes = "one node" if case.nodes == 1 else f"each of {case.nodes} nodes"
         allowed = "one core or more"
         if rank_counts:
-            fitting = ", ".join(map(str, rank_counts[:4]))
-            allowed = f"nodes and cores for {fitting}, ... ranks in all"
+            first_counts = ", ".join(map(str, rank_counts[:4]))
+            allowed = f"nodes and cores for {first_counts}, ... ranks in all"
         raise InputError(
             f"{case.name}: layout: {AUTO} found; no number of ranks of '{case.check}' fits on"
             f" {plural(cores, 'core')} on {nodes}; allowed: {allowed}"
@@ -62,7 +62,7 @@ def candidates(case: Entry, check: CheckDescription, machine: Machine) -> list[s
 
 def comparison_campaign(campaign: Campaign, case: Entry, layouts: Sequence[str]) -> Campaign:
     """The campaign of one case that compares these layouts."""
-    compared = case.with_changes(
+    comparison = case.with_changes(
         {
             "case": f"{case.name}{SUFFIX}",
             "set": {name: value for name, value in case.set.items() if name != LAYOUT},
@@ -71,7 +71,7 @@ def comparison_campaign(campaign: Campaign, case: Entry, layouts: Sequence[str])
             "only": [],
         }
     )
-    return campaign.model_copy(update={"workloads": [compared], "arms": [BASELINE]})
+    return campaign.model_copy(update={"workloads": [comparison], "arms": [BASELINE]})
 
 
 def with_layout(case: Entry, layout: str) -> Entry:
@@ -80,7 +80,7 @@ def with_layout(case: Entry, layout: str) -> Entry:
 
 
 def fastest(run: Path, case: Entry, treatments: Sequence[Treatment]) -> str | None:
-    """Return the layout with the best median, or the only one; None if one needs more runs.
+    """Return the layout with the best median, or the only one; None if a layout needs more runs.
 
     `case` is the one in which layouts are compared, with its `treatments`.
     """
@@ -94,12 +94,12 @@ def fastest(run: Path, case: Entry, treatments: Sequence[Treatment]) -> str | No
     from analysis.samples.columns import read_samples
     from analysis.samples.pairs import judge_samples
 
-    counted = judge_samples(read_samples([path]).frame).filter(status="counts")
+    samples = judge_samples(read_samples([path]).frame).filter(status="counts")
     medians: dict[str, float] = {}
     for treatment in treatments:
-        figures = counted.filter(pl.col("arm") == treatment.name)["fom"].to_list()
+        figures = samples.filter(pl.col("arm") == treatment.name)["fom"].to_list()
         if len(figures) < RUNS:
             return None
         medians[str(treatment.factors[LAYOUT])] = median(figures)
-    best = max if counted["fom_better"][0] == "higher" else min
-    return best(medians, key=lambda layout: medians[layout])
+    best_of = max if samples["fom_better"][0] == "higher" else min
+    return best_of(medians, key=lambda layout: medians[layout])

@@ -1,4 +1,7 @@
-"""From a campaign and a machine to cases, blocks and ReFrame commands. Pure: runs nothing."""
+"""Plans a campaign on a machine: its cases, blocks and ReFrame commands. Planning runs nothing.
+
+Only `offers` and `feasibility` of a request ask this host and Slurm.
+"""
 
 from __future__ import annotations
 
@@ -32,8 +35,8 @@ from reframe_tests.planning import CaseRequest, plan_of_block, treatments
 RUN_PLACEHOLDER = "$RUN"
 #: Time of a block without its runs, seconds: ReFrame starts and builds, and writers run alone.
 _BLOCK_OVERHEAD_S = 8.0
-# Time from one run to the next without the application, seconds. All runs of a block have the
-# lead-in of its slowest writers (docs/method.md).
+# Parts of the lead-in: the time from one run to the next without the application, seconds. All runs
+# of a block have the lead-in of its slowest writers (docs/method.md).
 #: Time that the conductor takes between two runs.
 _CONDUCTOR_BETWEEN_RUNS_S = 0.2
 #: The lead-in of a control, of short writes, and of held writers whose bytes are counted.
@@ -315,16 +318,19 @@ def block_sizes(pairs: Pairs, complete_pairs: int = 0) -> tuple[int, ...]:
     `complete_pairs` is the number of pairs that the case has already.
     """
     sizes: list[int] = []
-    while size := next_block_pairs(complete_pairs + sum(sizes), pairs, done=False):
+    while size := next_block_pairs(complete_pairs + sum(sizes), pairs, is_decided=False):
         sizes.append(size)
     return tuple(sizes)
 
 
-def next_block_pairs(complete_pairs: int, pairs: Pairs, *, done: bool) -> int:
-    """Return the pairs of the block after `complete_pairs`; 0 if no more are needed."""
+def next_block_pairs(complete_pairs: int, pairs: Pairs, *, is_decided: bool) -> int:
+    """Return the pairs of the block after `complete_pairs`; 0 if no more are needed.
+
+    A case that `is_decided` needs no pairs beyond its floor.
+    """
     if complete_pairs < pairs.floor:
         goal = pairs.floor
-    elif done or complete_pairs >= pairs.maximum:
+    elif is_decided or complete_pairs >= pairs.maximum:
         return 0
     else:  # verdicts change at interim analyses only
         goal = min(pairs_of_next_interim(complete_pairs + 1), pairs.maximum)
@@ -360,7 +366,10 @@ def block_lengths_s(
 
 
 def run_length_s(request: Request, entry: Entry, case_treatments: Sequence[Treatment]) -> float:
-    """Return the time of an accepted run: as measured before, else as expected, with lead-in."""
+    """Return the time of an accepted run with its lead-in, seconds: as measured, else as expected.
+
+    A measured time comes from an earlier run of the campaign (`Lengths`).
+    """
     if measured_s := request.lengths.run_s_by_case.get(entry.name):
         return measured_s
     lead_ins_s = [_lead_in_s(request, entry, treatment) for treatment in case_treatments]
@@ -380,8 +389,8 @@ def _lead_in_s(request: Request, entry: Entry, treatment: Treatment) -> float:
     between_hosts = machine.origins.policy != "same_host"
     if injector.suspendable == "never" or (injector.suspendable == "on one host" and between_hosts):
         return _LEAD_IN_MARGIN * (_RESTART_S + (rows - 1) * row_s)
-    has_origin_each = entry.nodes <= machine.origins.nodes
-    counted_by_device = between_hosts and bool(machine.device) and has_origin_each
+    origin_per_target = entry.nodes <= machine.origins.nodes
+    counted_by_device = between_hosts and bool(machine.device) and origin_per_target
     if rows == 1 and (counted_by_device or injector.reports_arrivals):
         return _LEAD_IN_S
     # Writers were held during part of the first row, so one more row is needed.
@@ -400,14 +409,9 @@ def block_plan(
     """Return the plan of one block, which decides everything about its runs."""
     campaign, check = request.campaign, request.check(entry)
     acceptance = campaign.verify
-    limits = {
-        **{
-            name: getattr(acceptance, name)
-            for name in (*DISTURBANCE_LIMITS, "min_share", "retries")
-        },
-        "ready_rows": check.ready_rows,
-        "run_timeout_s": campaign.run_timeout,
-    }
+    limit_names = (*DISTURBANCE_LIMITS, "min_share", "retries")
+    limits = {name: getattr(acceptance, name) for name in limit_names}
+    limits |= {"ready_rows": check.ready_rows, "run_timeout_s": campaign.run_timeout}
     return plan_of_block(
         request.case_request(entry),
         request.treatments[entry.name],
@@ -428,7 +432,7 @@ def block_plan(
 
 
 def logs_of(run: Path, entry: Entry, index: int) -> Path:
-    """The folder of a block in a run, which has its plan."""
+    """The folder of a block in a run; it holds the block's plan and logs."""
     return Path(_logs(run, entry, index))
 
 
@@ -438,8 +442,8 @@ def _logs(run: Path | str, entry: Entry, index: int) -> str:
 
 def folder_options(folder: Path | str) -> list[str]:
     """Return an option for each of ReFrame's folders; a site's settings override `--prefix`."""
-    names = {"stage": "stage", "output": "output", "perflogdir": "perflogs"}
-    return [f"--{option}={folder}/{name}" for option, name in names.items()]
+    subfolder_by_option = {"stage": "stage", "output": "output", "perflogdir": "perflogs"}
+    return [f"--{option}={folder}/{name}" for option, name in subfolder_by_option.items()]
 
 
 #: Plan file with which a block is measured.
@@ -449,26 +453,26 @@ READING_PLAN_FILE = "reading.json"
 
 
 def reframe_command(
-    request: Request, entry: Entry, index: int, run: str, plan: str = PLAN_FILE
+    request: Request, entry: Entry, index: int, run: str, plan_file: str = PLAN_FILE
 ) -> list[str]:
-    """The ReFrame session of one block; its output goes to the block's folder in `run`."""
+    """Return the ReFrame command of one block; its output goes to the block's folder in `run`."""
     logs = _logs(run, entry, index)
-    check_file = request.check(entry).file
-    checks = check_file or f"{request.checks_folder}/{entry.check}.py"
-    # ReFrame adds parameters to a check's name, even one that has a single value.
-    name_pattern = f"^{entry.check}(%.*)?$" if check_file else f"^{entry.check}$"
+    third_party_file = request.check(entry).file
+    check_file = third_party_file or f"{request.checks_folder}/{entry.check}.py"
+    # ReFrame adds a check's parameters to its name, even a parameter with a single value.
+    name_pattern = f"^{entry.check}(%.*)?$" if third_party_file else f"^{entry.check}$"
     return [
         request.reframe,
         "-C",
         str(request.config),
         f"--system={request.machine.system}",
         "-c",
-        checks,
+        check_file,
         "-r",
         "-n",
         name_pattern,
         *folder_options(f"{logs}/reframe"),
         f"--report-file={logs}/reframe.json",
         "-S",
-        f"{entry.check}.block_file={logs}/{plan}",
+        f"{entry.check}.block_file={logs}/{plan_file}",
     ]

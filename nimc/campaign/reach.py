@@ -33,8 +33,8 @@ _DEFAULT_SPREAD = 0.01
 _MAX_RUNS = 10
 #: Largest number of cases that a line names.
 _MAX_NAMES = 6
-#: This many pairs show a large effect in any campaign.
-_MAX_PAIRS = 96
+#: So many pairs show a large effect in a campaign of any size.
+_ENOUGH_PAIRS = 96
 
 
 @dataclass(frozen=True)
@@ -59,7 +59,10 @@ class Spreads:
 
 
 def last_spreads(results: Path, machine: str) -> Spreads:
-    """Spreads of the machine's last run with repeated baselines (A/A)."""
+    """Return the spreads of the machine's last run with repeated baselines (A/A).
+
+    The variation is that of its last run in which a case has several allocations.
+    """
     started_s_by_path = {
         path: header.started_s for path, header in own_runs(results) if header.machine == machine
     }
@@ -90,13 +93,14 @@ def spreads(pairs: pl.DataFrame) -> dict[str, float]:
     import polars as pl
 
     arms = pairs["arm"].cast(pl.String).unique()
-    repeats = [arm for arm in arms if arm_of(arm).role == "floor"]
-    repeated = pairs.filter(pl.col("arm").cast(pl.String).is_in(repeats))
-    case_spreads = repeated.group_by(pl.col("case").cast(pl.String)).agg(
-        spread=pl.col("ratio").log().std() / math.sqrt(2), pairs=pl.len()
+    aa_arms = [arm for arm in arms if arm_of(arm).role == "floor"]
+    aa_pairs = pairs.filter(pl.col("arm").cast(pl.String).is_in(aa_arms))
+    case_spreads = (
+        aa_pairs.group_by(pl.col("case").cast(pl.String))
+        .agg(spread=pl.col("ratio").log().std() / math.sqrt(2), pairs=pl.len())
+        .filter(pl.col("pairs") >= MIN_VALUES)
     )
-    measured = case_spreads.filter(pl.col("pairs") >= MIN_VALUES)
-    return dict(measured.select("case", "spread").iter_rows())
+    return dict(case_spreads.select("case", "spread").iter_rows())
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -105,14 +109,15 @@ class Reach:
 
     case: str
     spread: float
-    #: Number of questions of the campaign, over all of which its verdicts hold.
+    #: Number of the campaign's questions (docs/campaigns.md): its verdicts' error is bounded over
+    #: all of them.
     family: int
     #: Roles of the case's treatments.
     roles: list[str]
     #: Floor and cap of its pairs.
     pairs: tuple[int, int]
-    #: The smallest slowdowns minus 1 that the floor and the cap of pairs show; None if they show
-    #: none. At least the margin, since a smaller loss may end with 'no effect' first.
+    #: The smallest slowdown, minus 1, that the floor and the cap of pairs show; None if they show
+    #: none. It is at least the margin, since a smaller loss may end with 'no effect' first.
     least_effects: tuple[float | None, float | None]
     #: How many pairs 'no effect' takes; None: more than are ever measured.
     pairs_for_none: int | None
@@ -215,18 +220,17 @@ def warnings(reaches: Sequence[Reach]) -> Iterator[str]:
             f"{names}: a loss ends as 'control missing', since origin and"
             " target share a host: add spin to arms"
         )
-    effectless = [case_reach for case_reach in reaches if case_reach.least_effects[-1] is None]
-    if effectless:
-        family, (_, cap) = effectless[0].family, effectless[0].pairs
-        controlled = "control" in effectless[0].roles
+    too_few_pairs = [case_reach for case_reach in reaches if case_reach.least_effects[-1] is None]
+    if too_few_pairs:
+        family, (_, cap) = too_few_pairs[0].family, too_few_pairs[0].pairs
+        controlled = "control" in too_few_pairs[0].roles
         enough_pairs = next(
             interim.pairs
-            for interim in interim_analyses(_MAX_PAIRS)
+            for interim in interim_analyses(_ENOUGH_PAIRS)
             if min_loss(interim.pairs, family, controlled=controlled) is not None
         )
-        names = first_names([case_reach.case for case_reach in effectless], _MAX_NAMES)
+        names = first_names([case_reach.case for case_reach in too_few_pairs], _MAX_NAMES)
         yield (
-            f"{names}: {cap} pairs"
-            f" show no effect of any size among {plural(family, 'question')}: raise pairs.cap to"
-            f" {enough_pairs}"
+            f"{names}: {cap} pairs show no effect of any size among {plural(family, 'question')}:"
+            f" raise pairs.cap to {enough_pairs}"
         )

@@ -49,7 +49,7 @@ class ScaleRow:
 
 
 def scales(campaign: Campaign, machine: Machine) -> Iterator[ScaleRow]:
-    """Every scale and arm of short writes."""
+    """Yield the short writes of each arm at each scale."""
     link_b_s = machine.nic.link_rate_b_s if machine.nic else None
     for case, arm in product(campaign.cases, scheduled_arms(campaign.arms)):
         scale = case.scale

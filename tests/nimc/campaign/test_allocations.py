@@ -25,16 +25,16 @@ def test_variances_by_hand() -> None:
     """Within 0.02; means of 0, 1 and 2 vary by 1, of which half of 0.02 is by chance."""
     spread = variation(pairs((-0.1, 0.1), (0.9, 1.1), (1.9, 2.1)))
     assert spread is not None
-    assert spread.within**2 == pytest.approx(0.02)
-    assert spread.between**2 == pytest.approx(1 - 0.02 / 2)
+    assert spread.between_pairs**2 == pytest.approx(0.02)
+    assert spread.between_allocations**2 == pytest.approx(1 - 0.02 / 2)
     # Blocks of two and of three pairs: 0.02 and 0.09, one and two degrees of freedom.
     uneven = variation(pairs((-0.1, 0.1), (0.7, 1.0, 1.3)))
     assert uneven is not None
-    assert uneven.within**2 == pytest.approx((0.02 + 2 * 0.09) / 3)
+    assert uneven.between_pairs**2 == pytest.approx((0.02 + 2 * 0.09) / 3)
     # What pairs explain alone is no variance of allocations.
     alike = variation(pairs((-0.1, 0.1), (-0.1, 0.1)))
     assert alike is not None
-    assert alike.between == 0
+    assert alike.between_allocations == 0
     # One allocation, one of one pair, and repeated baselines say nothing.
     assert variation(pairs((0.0, 0.1))) is None
     assert variation(pairs((0.0, 0.1), (0.2,))) is None
@@ -62,15 +62,15 @@ def test_advice_by_hand() -> None:
     assert advice(Variation(0.02, 0.03), case(3, 12)) == (
         "The slowdown varies by 2 % between allocations and by 3 % between pairs. With 3"
         " allocations the interval of the next one is 13 % to either side. One more allocation"
-        " makes it 9.3 %; its pairs, spread over these allocations instead, make it 13 %: more"
-        " allocations pay."
+        " makes it 9.3 %; its pairs, spread over these allocations instead, make it 13 %: add"
+        " allocations."
     )
     # Ten allocations of a pair each that do not differ: 2.2622 sqrt(0.03^2 x 1.1), 2.2281
     # sqrt(0.03^2 x 12/11) and 2.2622 sqrt(0.03^2 / 1.1 x 1.1).
     ends = "is 7.4 % to either side. One more allocation makes it 7.2 %; its pairs, spread over"
     alike = advice(Variation(0.0, 0.03), case(10, 10))
     assert ends in alike
-    assert alike.endswith("make it 7 %: more pairs in each pay.")
+    assert alike.endswith("make it 7 %: add pairs to each.")
     assert advice(None, case(3, 12)).startswith("How much allocations differ is not known")
     assert advice(Variation(0.02, 0.03), case(2, 12)) == (
         "The pairs up to the floor take 2 allocations. An interval that covers the next allocation"
