@@ -27,7 +27,7 @@ from nimc.crate.reproduce import compared_files, outcome_of
 from nimc.run.folder import RunFolder, new_header
 from nimc.run.progress import Progress
 from nimc.run.runner import Failure
-from nimc.run.verify import Verified, verify
+from nimc.run.verify import Verification, verify
 from records import yaml_file
 from records.calls import Call
 from records.errors import InputError
@@ -197,24 +197,29 @@ def verify_command(
     unsigned = [run for run in runs if run.suffix != ".zip"] if allowed_signers else []
     if unsigned:
         raise InputError(f"--allowed-signers: {unsigned[0]} is not signed; allowed: crates (.zip)")
-    verified = [
+    verifications = [
         verify_crate(run, head, allowed_signers) if run.suffix == ".zip" else verify(run, head)
         for run in dict.fromkeys(runs)
     ]
-    lines = [line for result in verified for line in _verification_lines(result)]
-    status = 0 if all(result.is_sound for result in verified) else 2
-    return Answer({"runs": [result.as_dict() for result in verified]}, lines, status, schema=2)
+    lines = [line for verification in verifications for line in _verification_lines(verification)]
+    status = 0 if all(verification.is_sound for verification in verifications) else 2
+    return Answer(
+        {"runs": [verification.as_dict() for verification in verifications]},
+        lines,
+        status,
+        schema=2,
+    )
 
 
-def _verification_lines(verified: Verified) -> Iterator[str]:
-    fault_count = sum(finding.kind != "unproven" for finding in verified.findings)
+def _verification_lines(verification: Verification) -> Iterator[str]:
+    fault_count = sum(finding.kind != "unproven" for finding in verification.findings)
     state = plural(fault_count, "fault") if fault_count else "no fault"
-    samples = plural(verified.samples, "sample")
-    figures, runs = plural(verified.reread, "figure"), plural(verified.judged, "run")
+    samples = plural(verification.samples, "sample")
+    figures, runs = plural(verification.reread, "figure"), plural(verification.judged, "run")
     checks = f"{samples}, {figures} re-read, {runs} judged again"
-    title = f"{verified.run}: {state}; {checks}; head {verified.head or 'none'}"
+    title = f"{verification.run}: {state}; {checks}; head {verification.head or 'none'}"
     yield click.style(visible(title), bold=True)
-    for finding in verified.findings:
+    for finding in verification.findings:
         colour = "yellow" if finding.kind == "unproven" else "red"
         yield click.style(visible(f"{finding.kind}: {finding.text}"), fg=colour)
-    yield from map(visible, verified.remarks)
+    yield from map(visible, verification.remarks)

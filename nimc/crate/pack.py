@@ -14,7 +14,7 @@ from nimc.crate import archive
 from nimc.crate.archive import MANIFEST, MAX_CRATE_B, SIGNATURE, Files
 from nimc.crate.metadata import REPORT_FOLDER, RUN_FOLDER, descriptions
 from nimc.run.folder import locked
-from nimc.run.verify import IntegrityFinding, Kind, Verified, verify
+from nimc.run.verify import FindingKind, IntegrityFinding, Verification, verify
 from records import chain, files
 from records.calls import PACKED_CAMPAIGN
 from records.errors import InputError, NimcError
@@ -85,10 +85,10 @@ def pack(
     # Unless the run is locked, samples may be added while it is read. The crate might then lack
     # their counters, or have samples that the printed head does not cover.
     with nullcontext() if finished else locked(run, "wait for it, or end it"):
-        verified = verify(run)
-        if not verified.is_sound:
+        verification = verify(run)
+        if not verification.is_sound:
             raise InputError(
-                *(finding.text for finding in verified.findings if finding.kind != "unproven")
+                *(finding.text for finding in verification.findings if finding.kind != "unproven")
             )
         header, crate_files = load_header(run), run_files(run)
     # The analysis does not need the outputs of applications, which are most of the files.
@@ -110,7 +110,7 @@ def pack(
         "size_b": len(raw),
         "files": len(crate_files),
         "manifest_sha256": chain.digest(crate_files[MANIFEST]),
-        "head": verified.head,
+        "head": verification.head,
         "finished": finished,
     }
 
@@ -151,31 +151,31 @@ def _in_crate(text: str, folder: Path, crate: Path) -> str:
 
 def verify_crate(
     crate: Path, head: str | None = None, allowed_signers: Path | None = None
-) -> Verified:
+) -> Verification:
     """Verify a crate and its run, against a head and a file of allowed signers if given."""
     try:
         with open_crate(crate) as (crate_files, run):
-            verified = verify(run, head)
+            verification = verify(run, head)
     except InputError as error:
         findings = [IntegrityFinding("broken", line) for line in str(error).splitlines()]
-        return Verified(run=crate, findings=findings)
-    verified.run = crate
-    verified.findings = [
+        return Verification(run=crate, findings=findings)
+    verification.run = crate
+    verification.findings = [
         IntegrityFinding(finding.kind, _in_crate(finding.text, run.parent, crate))
-        for finding in verified.findings
+        for finding in verification.findings
     ]
-    verified.remarks = [f"manifest {chain.digest(crate_files[MANIFEST])}"]
+    verification.remarks = [f"manifest {chain.digest(crate_files[MANIFEST])}"]
     signature = crate_files.get(SIGNATURE)
     if signature is None:
         fault = "not signed"
     elif allowed_signers is None:
         fault = "signed; --allowed-signers says by whom"
     elif signer := archive.signer_of(crate_files[MANIFEST], signature, allowed_signers):
-        verified.remarks.append(f"signed by {signer}")
-        return verified
+        verification.remarks.append(f"signed by {signer}")
+        return verification
     else:
         fault = f"signed by nobody in {allowed_signers}"
     finding_text = f"{crate}: who made it: {fault}"
-    finding_kind: Kind = "contradicted" if allowed_signers else "unproven"
-    verified.findings.append(IntegrityFinding(finding_kind, finding_text))
-    return verified
+    finding_kind: FindingKind = "contradicted" if allowed_signers else "unproven"
+    verification.findings.append(IntegrityFinding(finding_kind, finding_text))
+    return verification

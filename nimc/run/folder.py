@@ -36,9 +36,9 @@ if TYPE_CHECKING:
     import polars as pl
 
 #: How long processes of a killed campaign may take to end by themselves, seconds.
-LEFTOVERS_S = 60.0
+LEFTOVERS_GRACE_S = 60.0
 #: How long they may take to end after they are killed, seconds.
-KILLED_S = 10.0
+KILL_GRACE_S = 10.0
 #: Parts of `RunHeader.resolved` besides campaign and machine -> their names for users.
 _CALL_PARTS = {"hostname": "host", "nodelist": "--nodelist", "checks": "checks"}
 #: How long another process may take to find or make its run, seconds.
@@ -279,13 +279,13 @@ def await_leftovers(path: Path) -> None:
     Processes that take too long are killed: ReFrame never ends if the Slurm that it waits for is
     gone. Raises MachineError if a process remains.
     """
-    until_s = time.monotonic() + LEFTOVERS_S
+    until_s = time.monotonic() + LEFTOVERS_GRACE_S
     while pids := processes_of(path):
         if time.monotonic() > until_s:
             for pid in pids:
                 with suppress(ProcessLookupError):
                     os.kill(pid, signal.SIGKILL)
-        if time.monotonic() > until_s + KILLED_S:
+        if time.monotonic() > until_s + KILL_GRACE_S:
             pid_list = " ".join(map(str, pids))
             raise MachineError(f"{path}: processes of an earlier run do not end: {pid_list}")
         time.sleep(0.2)

@@ -80,8 +80,8 @@ class RunCounter:
     Runs are timed from the end of the first one, since a block also builds and starts before it.
     """
 
-    #: The time after the block; its maximum is reached if no case is decided before its cap.
-    later: ExpectedTime
+    #: Expected time after the block; `most_s` applies if no case is decided before its cap.
+    after_block: ExpectedTime
     #: Number of runs of the block.
     block_runs: int
     #: Expected length of the block.
@@ -144,8 +144,10 @@ class RunCounter:
         else:
             planned_s = factor * self.block_s - (now_s - self.started_s)
             block_s = max(planned_s, factor * remaining_runs * self.run_s)
-        least_s, most_s = (block_s + factor * later_s for later_s in self.later)
-        return ExpectedTime(least_s, most_s)
+        return ExpectedTime(
+            least_s=block_s + factor * self.after_block.least_s,
+            most_s=block_s + factor * self.after_block.most_s,
+        )
 
 
 class Display:

@@ -103,11 +103,13 @@ class CaseState:
             return 0
         # If only a control lacks pairs, the other treatments are not measured beyond the cap.
         pairs_below_cap = max(0, requested.maximum - self.pairs_without_control)
-        next_pairs = next_block_pairs(self.pairs, requested, done=self.done)
+        next_pairs = next_block_pairs(self.pairs, requested, is_decided=self.done)
         return min(next_pairs, pairs_below_cap)
 
 
-def case_state(run: Path, case: str, treatments: Sequence[str], rule: StoppingRule) -> CaseState:
+def case_state(
+    run: Path, case: str, treatments: Sequence[str], stopping_rule: StoppingRule
+) -> CaseState:
     """Read the progress of a case; `treatments` are the names of those with a baseline."""
     folders = (run / "logs" / case).glob("[0-9]*")
     started_blocks = [int(folder.name) for folder in folders if folder.name.isdigit()]
@@ -133,20 +135,21 @@ def case_state(run: Path, case: str, treatments: Sequence[str], rule: StoppingRu
         next_block_index=max([-1, *started_blocks, *samples["block"].unique().to_list()]) + 1,
         rejected_pairs=rejected.n_unique(["block", "pair"]),
         last_reason=str(reasons[-1]) if len(reasons) else None,
-        done=rule.depends_on_verdicts(min(pairs_by_treatment.values()))
-        and case_is_done(run, case, rule),
+        done=stopping_rule.depends_on_verdicts(min(pairs_by_treatment.values()))
+        and case_is_done(run, case, stopping_rule),
     )
 
 
-def case_is_done(run: Path, case: str, rule: StoppingRule) -> bool:
+def case_is_done(run: Path, case: str, stopping_rule: StoppingRule) -> bool:
     """Return whether a case needs no more pairs, judged with all cases as in the report."""
     from analysis.effects.estimate import results_of
     from analysis.samples.pairs import pair_table
 
     samples = _samples(sorted((run / "samples").glob("*.jsonl")))
-    results = [row for row in results_of(samples, pair_table(samples), rule) if row.case == case]
+    all_results = results_of(samples, pair_table(samples), stopping_rule)
+    results = [row for row in all_results if row.case == case]
     effects = [row for row in results if row.role == "effect"]
-    return all(map(rule.is_done, effects or results))
+    return all(map(stopping_rule.is_done, effects or results))
 
 
 def _samples(files: Sequence[Path]) -> pl.DataFrame:
@@ -304,7 +307,7 @@ class CampaignRunner:
 
     @property
     def campaign(self) -> Campaign:
-        """Return what is requested."""
+        """Return the campaign that is requested."""
         return self.request.campaign
 
     @property
@@ -314,7 +317,7 @@ class CampaignRunner:
 
     @cached_property
     def slurm(self) -> SlurmWatch | None:
-        """Return what watches the jobs in Slurm; None if Slurm does not run them."""
+        """Return the watch over the jobs in Slurm; None if Slurm does not run them."""
         return SlurmWatch(self.run, self.display.tell) if self.request.slurm else None
 
     def close(self) -> None:
@@ -347,23 +350,24 @@ class CampaignRunner:
         rejected_before = self.rejected_before[case.name]
         return self._state(case).pairs_to_measure(self.campaign.pairs, rejected_before) > 0
 
-    def _run_case(self, entry: Entry, later: ExpectedTime) -> None:
+    def _run_case(self, entry: Entry, after_case: ExpectedTime) -> None:
         """Run blocks of a case until it is decided. Raises _CaseError.
 
-        `later` is the expected time of the cases after it.
+        `after_case` is the expected time of the cases after it.
         """
         notes = []
         if layouts.is_to_be_chosen(entry):
-            chosen = self._layout(entry, later)
-            self.display.tell(f"{entry.name}: layout {chosen} is the fastest without writers")
-            others = [layout for layout in self.request.layouts_of(entry) if layout != chosen]
-            notes = [Note.LAYOUT(layout=chosen, others=", ".join(others))] if others else []
-            entry = layouts.with_layout(entry, chosen)
+            fastest = self._fastest_layout(entry, after_case)
+            self.display.tell(f"{entry.name}: layout {fastest} is the fastest without writers")
+            others = [layout for layout in self.request.layouts_of(entry) if layout != fastest]
+            notes = [Note.LAYOUT(layout=fastest, others=", ".join(others))] if others else []
+            entry = layouts.with_layout(entry, fastest)
         self._read_unread_blocks(entry, self.interrupts)
         state = self._state(entry)
         rejected_before = self.rejected_before.setdefault(entry.name, state.rejected_pairs)
         while pairs := state.pairs_to_measure(self.campaign.pairs, rejected_before):
-            after_block = expected_total([self._expected_from(entry, state.pairs + pairs), later])
+            rest_of_case = self._expected_from(entry, state.pairs + pairs)
+            after_block = expected_total([rest_of_case, after_case])
             self._run_block(entry, state.next_block_index, pairs, after_block, notes)
             previous, state = state, self._state(entry)
             if (state.pairs, state.rejected_pairs) == (previous.pairs, previous.rejected_pairs):
@@ -375,15 +379,15 @@ class CampaignRunner:
                 f"no pair was accepted: {state.last_reason}; the same command tries as many again"
             )
 
-    def _layout(self, entry: Entry, later: ExpectedTime) -> str:
-        """Return the fastest layout of a case; measures all of them first. Raises _CaseError."""
+    def _fastest_layout(self, entry: Entry, after_case: ExpectedTime) -> str:
+        """Return the fastest layout of a case; measures all that lack runs. Raises _CaseError."""
         search = self.request.search(entry)
         (search_entry,) = search.campaign.cases
         treatments = search.treatments[search_entry.name]
         if layout := layouts.fastest(self.run, search_entry, treatments):
             return layout
         block = len(list((self.run / "logs" / search_entry.name).glob("[0-9]*")))
-        after_block = expected_total([self.expected(entry), later])
+        after_block = expected_total([self.expected(entry), after_case])
         try:
             with closing(replace(self, request=search)) as search_runner:
                 search_runner._run_block(search_entry, block, layouts.RUNS, after_block)
@@ -396,11 +400,16 @@ class CampaignRunner:
         return layout
 
     def _run_block(
-        self, entry: Entry, block: int, pairs: int, later: ExpectedTime, notes: Sequence[str] = ()
+        self,
+        entry: Entry,
+        block: int,
+        pairs: int,
+        after_block: ExpectedTime,
+        notes: Sequence[str] = (),
     ) -> None:
         """Run a block, and have its check read the runs that are unread. Raises _CaseError."""
         try:
-            self._measure_block(entry, block, pairs, later, notes)
+            self._measure_block(entry, block, pairs, after_block, notes)
         except Stopped:
             with Interrupts() as reading_interrupts:
                 self._try_to_read(entry, reading_interrupts)
@@ -411,7 +420,7 @@ class CampaignRunner:
         self._read_unread_blocks(entry, self.interrupts)
 
     def _measure_block(
-        self, entry: Entry, block: int, pairs: int, later: ExpectedTime, notes: Sequence[str]
+        self, entry: Entry, block: int, pairs: int, after_block: ExpectedTime, notes: Sequence[str]
     ) -> None:
         """Run one ReFrame session. Raises _CaseError."""
         require_folder(self.run)  # else `mkdir` would make a renamed folder again
@@ -427,7 +436,7 @@ class CampaignRunner:
         # A run of a third-party check becomes a sample only when the check has read its figures.
         ended_runs = logs / UNREAD_FILE if self.request.check(entry).file else samples
         counter = RunCounter(
-            later=later,
+            after_block=after_block,
             block_runs=entry.warmups + pairs * len(treatments),
             block_s=block_length_s(self.request, entry, treatments, pairs),
             run_s=run_length_s(self.request, entry, treatments),
@@ -446,8 +455,8 @@ class CampaignRunner:
         self.display.detail(f"{entry.name}, block {block}: ReFrame's output is in {log}")
         status = None
         try:
-            session = self._session(entry, block, PLAN_FILE)
-            status = run_session(session, self.run, log, self.interrupts, tick)
+            session_command = self._session_command(entry, block, PLAN_FILE)
+            status = run_session(session_command, self.run, log, self.interrupts, tick)
         except (SilentError, LostJobError) as error:
             if is_done(logs) and is_read(logs):
                 self.display.tell(f"{error}; the block was done")
@@ -463,9 +472,9 @@ class CampaignRunner:
         if reason := why_failed(status, logs):
             raise _CaseError(reason)
 
-    def _session(self, entry: Entry, block: int, plan: str) -> list[str]:
-        """ReFrame's command for a block."""
-        _, *arguments = reframe_command(self.request, entry, block, str(self.run), plan)
+    def _session_command(self, entry: Entry, block: int, plan_file: str) -> list[str]:
+        """Return ReFrame's command for a block."""
+        _, *arguments = reframe_command(self.request, entry, block, str(self.run), plan_file)
         head = walk_run(self.run).head
         return [self.reframe, *arguments, f"--session-extras=nimc_head={head}"]
 
@@ -483,8 +492,8 @@ class CampaignRunner:
             replace(BlockPlan.load(logs / PLAN_FILE), pairs=0).save(logs / READING_PLAN_FILE)
             log = logs / "reading.log"
             self.display.tell(f"{entry.name}, block {block}: the check reads its runs")
-            session = self._session(entry, block, READING_PLAN_FILE)
-            run_session(session, self.run, log, interrupts, lambda: None)
+            session_command = self._session_command(entry, block, READING_PLAN_FILE)
+            run_session(session_command, self.run, log, interrupts, lambda: None)
             if not is_read(logs):
                 why = _last_words(log)
                 raise _CaseError(f"the check has not read the runs of block {block}: {why}")
@@ -515,7 +524,10 @@ class CampaignRunner:
         samples: NewSamples,
         counter: RunCounter,
     ) -> Callable[[], None]:
-        """Return what is called once a second during a block: it counts runs and watches Slurm."""
+        """Return the function that is called once a second during a block.
+
+        It counts runs, shows progress, and watches the jobs in Slurm.
+        """
         if self.slurm:
             self.slurm.next_block()
 
@@ -531,14 +543,14 @@ class CampaignRunner:
                 counter.wait(pending.line if pending else "", now_s)
             self.display.show(block_name, counter, now_s)
             if self.slurm:
-                measured, figures_read = is_done(logs), is_read(logs)
+                runs_done, figures_read = is_done(logs), is_read(logs)
                 # The conductor writes agents.log first.
                 begun = (logs / "agents.log").exists()
                 self.slurm.check(
                     now_s,
                     begun=begun,
-                    finished=measured and figures_read,
-                    reading=measured and not figures_read,
+                    finished=runs_done and figures_read,
+                    reading=runs_done and not figures_read,
                 )
 
         return tick
@@ -558,11 +570,11 @@ class CampaignRunner:
             for treatment in self.request.treatments[entry.name]
             if treatment.baseline is not None
         ]
-        return case_state(self.run, entry.name, names, self.rule)
+        return case_state(self.run, entry.name, names, self.stopping_rule)
 
     @cached_property
-    def rule(self) -> StoppingRule:
-        """Return when a case has enough pairs."""
+    def stopping_rule(self) -> StoppingRule:
+        """Return the rule by which a case has enough pairs."""
         from analysis.effects.estimate import StoppingRule
 
         pairs = self.campaign.pairs

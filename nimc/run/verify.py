@@ -33,22 +33,23 @@ from records.sample import Sample, upgraded
 from reframe_tests import workload
 from reframe_tests.workload import Workload
 
-#: `broken`: chain or digest show that it is not what was written. `contradicted`: another record,
-#: the output or the series says otherwise. `unproven`: it cannot be verified, which is no fault.
-Kind = Literal["broken", "contradicted", "unproven"]
+#: `broken`: the chain or a digest shows that a file was changed after it was written.
+#: `contradicted`: another record, the output or the series says otherwise. `unproven`: it cannot be
+#: verified, which is no fault.
+FindingKind = Literal["broken", "contradicted", "unproven"]
 
 
 @dataclass(frozen=True)
 class IntegrityFinding:
     """A fault of a run, or something that cannot be verified."""
 
-    kind: Kind
+    kind: FindingKind
     #: One line.
     text: str
 
 
 @dataclass(kw_only=True)
-class Verified:
+class Verification:
     """The findings on one run."""
 
     run: Path
@@ -74,35 +75,39 @@ class Verified:
         return {**asdict(self), "run": str(self.run), "sound": self.is_sound}
 
 
-def verify(run: Path, head: str | None = None) -> Verified:
+def verify(run: Path, head: str | None = None) -> Verification:
     """Verify a run, also against a `head` that was kept elsewhere, if any. Raises InputError."""
     if not (run / "run.json").exists():
         load_header(run)  # raises
-    verified = Verified(run=run)
+    verification = Verification(run=run)
     try:
-        verified.findings += _run_findings(verified)
+        verification.findings += _run_findings(verification)
     except InputError as error:
-        verified.findings += [IntegrityFinding("broken", line) for line in str(error).splitlines()]
-    if head is not None and head != verified.head:
-        verified.findings.append(
-            _mismatch("broken", f"{run}: head", verified.head, f"{head}, as given")
+        verification.findings += [
+            IntegrityFinding("broken", line) for line in str(error).splitlines()
+        ]
+    if head is not None and head != verification.head:
+        verification.findings.append(
+            _mismatch("broken", f"{run}: head", verification.head, f"{head}, as given")
         )
-    return verified
+    return verification
 
 
-def _mismatch(kind: Kind, location: str, stated: object, allowed: object) -> IntegrityFinding:
+def _mismatch(
+    kind: FindingKind, location: str, stated: object, allowed: object
+) -> IntegrityFinding:
     """Return the finding that a stated value is not the allowed one."""
     return IntegrityFinding(
         kind, f"{location}: {'none' if stated is None else stated} found; allowed: {allowed}"
     )
 
 
-def _run_findings(verified: Verified) -> Iterator[IntegrityFinding]:
+def _run_findings(verification: Verification) -> Iterator[IntegrityFinding]:
     """Check the chain and the records of a run, then each sample and the files that it names."""
-    run, unproven = verified.run, Counter[str]()
+    run, unproven = verification.run, Counter[str]()
     header, samples = load_header(run), read_run(run)
     integrity = check_run(run, header, samples, read_provenance(run))
-    verified.samples, verified.head = samples.frame.height, integrity.head
+    verification.samples, verification.head = samples.frame.height, integrity.head
     for line in integrity.faults:
         yield IntegrityFinding(
             "broken" if line in integrity.broken_file_faults else "contradicted", line
@@ -117,7 +122,7 @@ def _run_findings(verified: Verified) -> Iterator[IntegrityFinding]:
                 yield _mismatch(
                     "broken", f"{location}: counters_sha256", sample.counters_sha256, allowed
                 )
-            yield from _sample_findings(verified, sample, location, unproven)
+            yield from _sample_findings(verification, sample, location, unproven)
         reports = (run / "logs" / path.stem / str(block) / "reframe.json" for block in blocks)
         unproven["blocks without a report of ReFrame"] += sum(
             not report.exists() for report in reports
@@ -151,7 +156,7 @@ def _digests(path: Path) -> dict[str, str]:
 
 
 def _sample_findings(
-    verified: Verified, sample: Sample, location: str, unproven: Counter[str]
+    verification: Verification, sample: Sample, location: str, unproven: Counter[str]
 ) -> Iterator[IntegrityFinding]:
     """Compare a sample with its stored output and series."""
     stem = run_folder.log_stem(sample.pair, sample.arm, sample.attempt)
@@ -159,7 +164,7 @@ def _sample_findings(
     for ending in (".out", ".err", series.ENDING):
         name = f"logs/{sample.case}/{sample.block}/{stem}{ending}"
         try:
-            content = run_folder.read_log(verified.run, name) if name in sample.logs else None
+            content = run_folder.read_log(verification.run, name) if name in sample.logs else None
         except FileNotFoundError:
             content = None
         except InputError as error:
@@ -169,13 +174,17 @@ def _sample_findings(
             contents[ending] = content
             if (digest := chain.digest(content)) != sample.logs[name]:
                 allowed = f"{sample.logs[name]}, named by {location}"
-                yield _mismatch("broken", f"{verified.run / name}: SHA-256", digest, allowed)
-    record, recomputed = _workload(sample.workload), sample
-    if sample.fom is not None and record and ".out" in contents:
-        verified.reread += 1
-        recomputed = _reread(recomputed, record, contents[".out"].decode(errors="replace"))
+                yield _mismatch("broken", f"{verification.run / name}: SHA-256", digest, allowed)
+    workload_record = _workload_record(sample.workload)
+    recomputed = sample
+    if sample.fom is not None and workload_record and ".out" in contents:
+        verification.reread += 1
+        output = contents[".out"].decode(errors="replace")
+        recomputed = _reread(recomputed, workload_record, output)
     elif sample.fom is not None:
-        why = "whose output is not kept" if record else "of checks that read their own outputs"
+        why = "of checks that read their own outputs"
+        if workload_record:
+            why = "whose output is not kept"
         unproven[f"figures of merit {why}"] += 1
     if sample.elapsed_s:  # its application ran
         try:
@@ -183,19 +192,19 @@ def _sample_findings(
         except ValueError:
             unproven["runs whose series are not kept, or have another version"] += 1
         else:
-            verified.judged += 1
+            verification.judged += 1
             recomputed = _judged(recomputed, stored)
     if recomputed != sample:
         yield from _contradictions(asdict(sample), asdict(recomputed), location)
 
 
-def _reread(sample: Sample, record: Workload, output: str) -> Sample:
+def _reread(sample: Sample, workload_record: Workload, output: str) -> Sample:
     """Return the sample with the figures that the workload's parser gets from the output."""
     try:
-        fom = record.parse(output)
+        fom = workload_record.parse(output)
     except FomError as error:
         return replace(sample, fom=None, outcome="no_fom", reason=str(error))
-    unit, better = fom.unit or record.unit, fom.better or record.better
+    unit, better = fom.unit or workload_record.unit, fom.better or workload_record.better
     extra = dict(fom.extra)
     return replace(sample, fom=fom.value, fom_unit=unit, fom_better=better, fom_extra=extra)
 
@@ -234,6 +243,6 @@ def _contradictions(
 
 
 @cache
-def _workload(name: str) -> Workload | None:
+def _workload_record(name: str) -> Workload | None:
     """Return the record of a workload; None for a check that reads its output itself."""
     return workload.load_workload(name) if name in workload.workload_names() else None

@@ -94,7 +94,7 @@ def test_no_case_ends_as_unstable_that_the_report_calls_open(work):
     """In none is there anything; two would end as 'baseline unstable', each judged alone."""
     assert work.run_all() == []
     rule = StoppingRule.from_header(load_header(work.run))
-    assert rule == work.rule
+    assert rule == work.stopping_rule
     frame = read_run(work.run).frame
     rows = rows_of(frame, rule)
     assert sorted(rows) == CASES
@@ -113,5 +113,5 @@ def test_a_case_that_a_later_one_opens_again_goes_on(work, monkeypatch):
 
     monkeypatch.setattr(runner, "case_is_done", is_done)
     assert work.run_all() == []
-    rows = rows_of(read_run(work.run).frame, work.rule)
+    rows = rows_of(read_run(work.run).frame, work.stopping_rule)
     assert (rows[CASES[0]].pairs, rows[CASES[1]].pairs) == (CAP, FLOOR)

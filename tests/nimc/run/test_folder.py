@@ -301,14 +301,14 @@ def test_processes_of_a_killed_session_may_end_by_themselves(tmp_path, leftovers
 
 
 def test_processes_that_do_not_end_in_time_are_killed(tmp_path, monkeypatch, leftovers):
-    monkeypatch.setattr(folders, "LEFTOVERS_S", -1.0)
+    monkeypatch.setattr(folders, "LEFTOVERS_GRACE_S", -1.0)
     folders.await_leftovers(tmp_path)
     assert leftovers.killed == [7, 8, 7]
 
 
 def test_processes_that_cannot_be_killed_are_named(tmp_path, monkeypatch, leftovers):
-    monkeypatch.setattr(folders, "LEFTOVERS_S", -1.0)
-    monkeypatch.setattr(folders, "KILLED_S", 0.0)
+    monkeypatch.setattr(folders, "LEFTOVERS_GRACE_S", -1.0)
+    monkeypatch.setattr(folders, "KILL_GRACE_S", 0.0)
     leftovers.lists = [[7, 8]]
     with pytest.raises(MachineError, match=r": 7 8$"):
         folders.await_leftovers(tmp_path)

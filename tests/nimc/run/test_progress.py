@@ -21,7 +21,7 @@ Err = pytest.CaptureFixture[str]
 def counter(earlier_pace: SessionPace | None = None) -> RunCounter:
     """Ten runs of 4 s, after 10 s of preparation; 100 to 300 s of blocks after them."""
     more = {"run_s": 4.0, "started_s": 1000.0, "earlier_pace": earlier_pace or SessionPace()}
-    return RunCounter(later=ExpectedTime(100.0, 300.0), block_runs=10, block_s=50.0, **more)
+    return RunCounter(after_block=ExpectedTime(100.0, 300.0), block_runs=10, block_s=50.0, **more)
 
 
 #: Two runs; the first comes late, as after a build: that is not the length of a run.
@@ -72,7 +72,7 @@ def test_the_end_of_a_block_does_not_say_that_nothing_is_left(capsys):
     """Only 'about' if no block can follow: an undecided case gets another one."""
     more, none = ExpectedTime(0.0, 110.0), ExpectedTime(0.0, 0.0)
     for later in (more, none):
-        ended = replace(counter(), later=expected_total([none, later]))
+        ended = replace(counter(), after_block=expected_total([none, later]))
         for run in range(10):
             ended.add(ACCEPTED, 1010.0 + 4 * run)
         Display().show("stream, block 0", ended, 1046.0)
