@@ -290,10 +290,10 @@ def main() -> None:
     """
     path, *arguments = sys.argv[1:]
     if arguments:
-        described = _describe_third_party(path, *arguments)
+        descriptions = _describe_third_party(path, *arguments)
     else:
-        described = _describe_folder(Path(path))
-    print("\n" + json.dumps(described))
+        descriptions = _describe_folder(Path(path))
+    print("\n" + json.dumps(descriptions))
 
 
 def _describe_folder(folder: Path) -> dict[str, Any]:
@@ -304,7 +304,7 @@ def _describe_folder(folder: Path) -> dict[str, Any]:
     from reframe_tests.mixin import NimcMixin
 
     reframe_variables = set(rfm.RegressionTest.var_space)
-    described: dict[str, Any] = {}
+    descriptions: dict[str, Any] = {}
     for path in sorted(folder.glob("*.py")):
         name = path.stem
         if not re.search(rf"^class {name}\(", path.read_text(encoding="utf-8"), re.MULTILINE):
@@ -315,13 +315,13 @@ def _describe_folder(folder: Path) -> dict[str, Any]:
             return {"fault": f"{path}: the check cannot be read: {_error_line(error)}"}
         if issubclass(check, NimcMixin):
             from_spack = issubclass(check, CompiledMixin) or _default(check, "stack") is not None
-            described[name] = {
-                **_fields(check, set(check.var_space) - reframe_variables),
+            descriptions[name] = {
+                **_common_fields(check, set(check.var_space) - reframe_variables),
                 "environs": list(_default(check, "valid_prog_environs") or check.default_environs),
                 "program": _default(check, "program"),
                 "from_spack": from_spack,
             }
-    return described
+    return descriptions
 
 
 def _describe_third_party(file: str, name: str, config: str, system: str) -> dict[str, Any]:
@@ -362,10 +362,10 @@ def _describe_third_party(file: str, name: str, config: str, system: str) -> dic
         "file": file,
         "sha256": file_digest(Path(file)),
     }
-    return {name: {**_fields(check, set(check.var_space)), **file_facts}}
+    return {name: {**_common_fields(check, set(check.var_space)), **file_facts}}
 
 
-def _fields(check: Any, variables: set[str]) -> dict[str, Any]:
+def _common_fields(check: Any, variables: set[str]) -> dict[str, Any]:
     """Return the fields of `CheckDescription` that are found in the same way for every check."""
     import reframe as rfm
 

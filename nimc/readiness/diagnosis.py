@@ -142,20 +142,20 @@ def feasibility_of(
                 return f"injector {injector}: {reason}"
         return matrix({check: checks[check]}, offers, {check: nodes}).why_nowhere.get(check)
 
-    omitted = []
+    omissions = []
     for case in cases:
         if reason := why_not(case.check, case.target_nodes, case.nodes, case.injectors):
-            omitted.append(OmittedCase(case.case, reason))
+            omissions.append(OmittedCase(case.case, reason))
     missing = needed_and_missing(findings(facts, "campaigns"))
     why = [f"{finding.what}: {finding.detail}" for finding in missing]
-    if not why and len(omitted) == len(cases):
-        why = [f"no case can run: {omitted[0].case}: {omitted[0].reason}"]
+    if not why and len(omissions) == len(cases):
+        why = [f"no case can run: {omissions[0].case}: {omissions[0].reason}"]
     doubts = []
     if machine.origins.policy != "same_host":
         names = sorted({name for case in cases for name in case.injectors})
         doubts = [doubt for name in names if (doubt := INJECTORS[name].doubt())]
     case_matrix = matrix(checks, offers, fewest_nodes(cases))
-    return Feasibility(case_matrix, omitted, "; ".join(why), doubts)
+    return Feasibility(case_matrix, omissions, "; ".join(why), doubts)
 
 
 def fewest_nodes(cases: Sequence[CaseNeeds]) -> dict[str, int]:

@@ -164,12 +164,11 @@ def _module_load(
     environment: PartitionEnvironment, process_environment: Mapping[str, str]
 ) -> ModuleLoad | None:
     """Return an environment's modules and search path; None if this host has no module system."""
-    loaded = load_modules(environment.modules, process_environment)
-    if loaded is None:
+    module_load = load_modules(environment.modules, process_environment)
+    if module_load is None:
         return None
-    return replace(
-        loaded, path=search_path(loaded.path, process_environment, environment.variables)
-    )
+    path = search_path(module_load.path, process_environment, environment.variables)
+    return replace(module_load, path=path)
 
 
 def matrix(

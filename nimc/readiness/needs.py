@@ -371,8 +371,9 @@ def inactive_reason(name: str, present: Sequence[Device]) -> str:
     port = device.port(port_number)
     if port and (port.is_active or port.state == "unknown"):
         return ""
-    active = [port.number for port in device.ports if port.is_active]
-    names = ", ".join(str(devices.parse_name(name)._replace(port=number)) for number in active)
+    active_ports = [port.number for port in device.ports if port.is_active]
+    parsed_name = devices.parse_name(name)
+    names = ", ".join(str(parsed_name._replace(port=number)) for number in active_ports)
     state = f"port {port_number} is {port.state}" if port else f"no port {port_number}"
     return f"{state}; active: {names or 'none'}"
 

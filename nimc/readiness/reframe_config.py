@@ -70,8 +70,8 @@ def _settings_of(
     answer = ask(python_code(code, str(config)), {**os.environ, "PYTHONPATH": python_path()})
     with suppress(ValueError, TypeError):
         if answer.ok:
-            _, _, rest = answer.text.partition(f"\n{_MARK}")
-            environment, site = json.loads(rest.partition("\n")[0])
+            _, _, after_mark = answer.text.partition(f"\n{_MARK}")
+            environment, site = json.loads(after_mark.partition("\n")[0])
             systems = [system for system in site["systems"] if system["name"] == config.stem]
             system = systems[0] if systems else {}
             fault_line, fault = _fault(config, site) or (None, None)
@@ -144,9 +144,10 @@ def target_partitions(partitions: Partitions, name: str | None) -> Partitions:
     return [partition for partition in partitions if name in (None, partition.get("name"))]
 
 
-def features_in_words(needed: Sequence[str]) -> str:
+def features_in_words(conditions: Sequence[str]) -> str:
     """Return `wheels or spack` for `+wheels` and `+spack`; leave out conditions of other kinds."""
-    return " or ".join(word.removeprefix("+") for word in needed if word.startswith("+"))
+    features = [word.removeprefix("+") for word in conditions if word.startswith("+")]
+    return " or ".join(features)
 
 
 #: A condition on features: `+a -b` requires `a` and excludes `b`.

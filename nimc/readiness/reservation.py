@@ -38,13 +38,14 @@ def create_command(machine: Machine, minutes: int, nodes: str | None, user: str)
     return [*create_without_nodes, f"PartitionName={origins.partition}", f"NodeCnt={origins.nodes}"]
 
 
-def admits(listed: Sequence[str], names: Collection[str]) -> bool:
-    """Return whether a reservation's list of users or groups admits any of these names.
+def admits(access_list: Sequence[str], names: Collection[str]) -> bool:
+    """Return whether a reservation's list of users or groups admits somebody with these names.
 
-    An empty list admits everybody. A name with a `-` in front is excluded.
+    A name with a `-` in front excludes everybody who has it. A list that names nobody to admit
+    admits everybody else.
     """
-    excluded = {name[1:] for name in listed if name.startswith("-")}
-    admitted = {name for name in listed if not name.startswith("-")}
+    excluded = {name[1:] for name in access_list if name.startswith("-")}
+    admitted = {name for name in access_list if not name.startswith("-")}
     return excluded.isdisjoint(names) and (not admitted or not admitted.isdisjoint(names))
 
 
@@ -82,8 +83,8 @@ def shortcomings(
     if not admits(current.users, [user]):
         faults.append(f"is for {', '.join(current.users)}, not for {user}")
     if not admits(current.groups, groups):
-        listed = ", ".join(current.groups)
-        faults.append(f"is for the group {listed}, and {user} is in {', '.join(groups)}")
+        allowed_groups = ", ".join(current.groups)
+        faults.append(f"is for the group {allowed_groups}, and {user} is in {', '.join(groups)}")
     return [f"reservation {current.name} {fault}" for fault in faults]
 
 
