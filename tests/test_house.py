@@ -85,8 +85,14 @@ def tree(path: Path) -> ast.Module:
 
 
 @cache
+def nodes_of(path: Path) -> list[ast.AST]:
+    """All nodes of a module, which is walked once for all tests."""
+    return [*ast.walk(tree(path))]
+
+
+@cache
 def imported(path: Path) -> set[str]:
-    return names_of(ast.walk(tree(path)))
+    return names_of(nodes_of(path))
 
 
 def names_of(nodes: Iterable[ast.AST]) -> set[str]:
@@ -173,7 +179,7 @@ def is_private(name: str) -> bool:
 def test_tests_use_no_private_name_of_the_program() -> None:
     """Neither imported nor as an attribute or a name that is replaced."""
     program = [path for room in (*FOLDERS, "bench", "scripts") for path in sources(room)]
-    nodes = [node for path in program for node in ast.walk(tree(path))]
+    nodes = [node for path in program for node in nodes_of(path)]
     attributes = {
         node.attr
         for node in nodes
@@ -185,7 +191,7 @@ def test_tests_use_no_private_name_of_the_program() -> None:
     used = {
         f"{path.relative_to(ROOT)}: {name}"
         for path in sources("tests")
-        for node in ast.walk(tree(path))
+        for node in nodes_of(path)
         for name in names_from_elsewhere(node)
         if name in private
     }
@@ -211,7 +217,7 @@ def test_no_folder_names_one_above_it_in_a_subprocess(name: str) -> None:
     hidden = {
         f"{path.relative_to(ROOT)}: {node.value[:60]}"
         for path in sources(name)
-        for node in ast.walk(tree(path))
+        for node in nodes_of(path)
         if isinstance(node, ast.Constant) and isinstance(node.value, str)
         if "import" in node.value and any(f"from {other}" in node.value for other in above)
     }
@@ -254,7 +260,7 @@ def test_programs_and_python_start_as_the_checkout_does() -> None:
     without_folder, otherwise = [], []
     for path in (path for name in FOLDERS for path in sources(name)):
         name = str(path.relative_to(ROOT))
-        for node in ast.walk(tree(path)):
+        for node in nodes_of(path):
             if isinstance(node, ast.Call) and isinstance(node.func, ast.Attribute):
                 if STARTS.fullmatch(ast.unparse(node.func)):
                     named = {word.arg for word in node.keywords}
@@ -290,7 +296,7 @@ def docstrings(path: Path) -> set[int]:
     holders = ast.Module | ast.ClassDef | ast.FunctionDef | ast.AsyncFunctionDef
     return {
         id(node.body[0].value)
-        for node in ast.walk(tree(path))
+        for node in nodes_of(path)
         if isinstance(node, holders) and node.body and isinstance(node.body[0], ast.Expr)
     }
 
@@ -300,7 +306,7 @@ def test_commands_of_slurm_are_named_in_one_folder() -> None:
         f"{path.relative_to(ROOT)}: {node.value.strip()[:60]}"
         for name in FOLDERS
         for path in sources(name)
-        for node in ast.walk(tree(path))
+        for node in nodes_of(path)
         if isinstance(node, ast.Constant) and isinstance(node.value, str)
         if SLURM_COMMANDS.search(node.value) and id(node) not in docstrings(path)
     }
@@ -327,7 +333,7 @@ def test_names_are_nouns_of_the_subject(room: str) -> None:
     """Variables, parameters and functions; fields of records are keys of files, and keep theirs."""
     assert sources(room)
     for path in sources(room):
-        nodes = [*ast.walk(tree(path))]
+        nodes = nodes_of(path)
         fields = {
             field.target
             for node in nodes
