@@ -29,6 +29,10 @@ class Variation:
     #: Between the pairs of one allocation.
     between_pairs: float
 
+    def as_dict(self) -> dict[str, float]:
+        """Return the variation as in JSON."""
+        return {"between": self.between_allocations, "within": self.between_pairs}
+
     def half_width(self, allocations: int, mean_pairs: float) -> float:
         """Return half the width of the next allocation's interval, relative to the slowdown.
 

@@ -77,7 +77,7 @@ def plan_command(campaign: Path, machine: str, results: Path, details: bool) -> 
         "why": feasibility.why,
         "scales": [vars(row) for row in scale_rows],
         "reach": [vars(case_reach) for case_reach in reaches],
-        "allocations": spreads.variation and vars(spreads.variation),
+        "allocations": spreads.variation and spreads.variation.as_dict(),
         "warnings": all_warnings,
         "matrix": [vars(cell) for cell in feasibility.matrix.cells],
     }

@@ -76,3 +76,8 @@ def test_advice_by_hand() -> None:
         "The pairs up to the floor take 2 allocations. An interval that covers the next allocation"
         " needs 3: set pairs.block to 4."
     )
+
+
+def test_keys_of_the_variation_in_json_do_not_change() -> None:
+    """`nimc plan --json` prints them under `allocations`."""
+    assert Variation(0.02, 0.03).as_dict() == {"between": 0.02, "within": 0.03}
