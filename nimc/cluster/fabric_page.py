@@ -129,9 +129,9 @@ def _mpi_variables(fabric: Fabric) -> str:
 def with_table(readme: str) -> str:
     """Return the text of README with its table of fabrics renewed."""
     head = readme_table().splitlines()[0]
-    before, _, after = readme.partition(head)
-    _, _, rest = after.partition("\n\n")
-    return f"{before}{readme_table()}\n\n{rest}"
+    before, _, from_rows = readme.partition(head)
+    _, _, after_table = from_rows.partition("\n\n")
+    return f"{before}{readme_table()}\n\n{after_table}"
 
 
 def main() -> None:

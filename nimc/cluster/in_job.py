@@ -53,7 +53,8 @@ _CHECK = Path(__file__).with_name("node_look_check.py")
 _NODE_REPORT = TypeAdapter(NodeReport)
 #: Memory that suffices for the buffers of several writers and an MPI, bytes.
 _SUFFICIENT_LOCKABLE_B = 2**30
-#: Least share of a node's memory in the site file that jobs should find: kernels keep some percent.
+#: A node should have at least this share of the memory that the site file states: its kernel keeps
+#: some percent.
 _LEAST_MEMORY_SHARE = 0.9
 
 
@@ -328,10 +329,10 @@ def job_findings(job_look: JobLook, machine: Machine) -> Iterator[HostFinding]:
 def _merged(node_findings: Sequence[tuple[str, HostFinding]]) -> HostFinding:
     """Merge the nodes' findings on one subject; if some nodes lack it, only these are named."""
     faults = [(node, finding) for node, finding in node_findings if finding.state != "ok"]
-    shown = faults or node_findings
-    nodes_by_detail = grouped((finding.detail, node) for node, finding in shown)
+    merged_findings = faults or node_findings
+    nodes_by_detail = grouped((finding.detail, node) for node, finding in merged_findings)
     details = (f"{', '.join(nodes)}: {detail}" for detail, nodes in nodes_by_detail.items())
-    _, first_finding = shown[0]
+    _, first_finding = merged_findings[0]
     return replace(first_finding, detail="; ".join(details))
 
 
@@ -401,7 +402,9 @@ def _facts_findings(node: NodeReport, machine: Machine) -> Iterator[HostFinding]
         ("last-level caches", "unknown" not in caches and len({*caches}) > 1, caches),
         ("memory", less_memory, memory),
     ]
-    details = [f"{name}: {here}, not {stated}" for name, differs, (here, stated) in rows if differs]
+    details = [
+        f"{name}: {on_node}, not {stated}" for name, differs, (on_node, stated) in rows if differs
+    ]
     if details:
         source = "" if machine.facts else ", which has none and takes those of this host"
         remedy = f"facts of site/{machine.name}.yaml{source}"
@@ -415,11 +418,11 @@ def _mib(size_b: int | None) -> str:
 def _interface_finding(node: NodeReport, machine: Machine) -> HostFinding:
     """Return whether a node has the interface in the site file, with an address."""
     subject, file = "interface on nodes", f"site/{machine.name}.yaml"
-    addressed = ", ".join(name for name, address in node.addresses.items() if address) or "none"
+    with_address = ", ".join(name for name, address in node.addresses.items() if address) or "none"
     interface = machine.interface
     if interface is None:
-        detail = f"not set; with an IPv4 address: {addressed}"
+        detail = f"not set; with an IPv4 address: {with_address}"
         return fault_finding(subject, detail, f"set interface in {file}")
     address = node.addresses.get(interface)
-    fault = "" if address else f"no {interface} with an IPv4 address, but {addressed}"
+    fault = "" if address else f"no {interface} with an IPv4 address, but {with_address}"
     return required_finding(subject, fault, f"{interface} {address}", f"interface in {file}")

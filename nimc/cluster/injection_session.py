@@ -51,7 +51,7 @@ LOG_FILE = "conductor.log"
 _REQUEST_FILE = "request.json"
 #: Interval at which progress is read, seconds.
 _UPDATE_INTERVAL_S = 0.2
-#: Writes count even if their targets were disturbed, so no limit is set.
+#: Writes count even if their targets are disturbed, so no limit of disturbance is set.
 _NO_DISTURBANCE_LIMITS = dict.fromkeys(DISTURBANCE_LIMITS)
 #: Time that a job needs besides that of --for, seconds: the agents connect, and the uncontended
 #: rate of their writers is measured with 1, 2, 4, ... queue pairs.
@@ -331,9 +331,9 @@ class Progress:
         """Show what is new in an output file. A command with a terminal has no such file."""
         with suppress(FileNotFoundError), (self.logs / name).open("rb") as file:
             file.seek(self._shown_b[name])
-            new = file.read()
-            self._shown_b[name] += len(new)
-            stream.buffer.write(new)
+            new_output = file.read()
+            self._shown_b[name] += len(new_output)
+            stream.buffer.write(new_output)
             stream.flush()
 
     def outcome(self, interrupts: Interrupts) -> InjectionOutcome:
@@ -356,8 +356,8 @@ class Progress:
         if self.head and self.head.reason:
             return self.head.reason
         log = self._folder / LOG_FILE
-        printed = log.read_text(errors="replace") if log.exists() else ""
-        return cause_or_gist(printed) or "the conductor ended without a message"
+        output = log.read_text(errors="replace") if log.exists() else ""
+        return cause_or_gist(output) or "the conductor ended without a message"
 
 
 def _in_allocation(plan: BlockPlan, machine: Machine, nodes: Sequence[str]) -> BlockPlan:
@@ -390,8 +390,8 @@ def _named_nodes(machine: Machine, writes: RequestedWrites) -> tuple[list[str], 
         if absent := [node for node in nodes if node not in job_nodes]:
             allowed = f"allowed: nodes of the job: {', '.join(job_nodes)}"
             raise InputError(f"{option}: {', '.join(absent)} found; {allowed}")
-    if common := sorted(set(targets) & set(origins)):
-        raise InputError(f"--to, --from: both name {', '.join(common)}; allowed: different nodes")
+    if in_both := sorted(set(targets) & set(origins)):
+        raise InputError(f"--to, --from: both name {', '.join(in_both)}; allowed: different nodes")
     return targets, origins
 
 

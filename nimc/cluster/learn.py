@@ -1,6 +1,6 @@
 """Facts of a new machine, from Slurm and the modules system.
 
-`learn` asks them; the functions that parse their output are pure.
+`facts_of_cluster` asks Slurm, this host and the modules system. The other functions are pure.
 """
 
 from __future__ import annotations
@@ -149,16 +149,17 @@ def _software(module: str) -> Iterator[str]:
 
 
 def target_of(
-    partitions: Sequence[SlurmPartition], named: str | None, accounts: Sequence[str]
+    partitions: Sequence[SlurmPartition], requested_names: str | None, accounts: Sequence[str]
 ) -> tuple[SlurmPartition, str]:
     """Return the partition of the targets, and why it is that one.
 
-    The user may have `named` one, or several as `sbatch` takes them, of which the first counts:
-    nodes of partitions may differ. Else it is the default. Many large sites have no default, or one
-    that is not for the user's accounts. Raises InputError if there is none of that name.
+    It is the first of `requested_names`, which are joined with commas as `sbatch` takes them: nodes
+    of partitions may differ, so one is needed. Without names, it is the default, or the one with
+    most nodes: many large sites have no default, or one that is not for the user's accounts. Raises
+    InputError if there is no partition of the first name.
     """
-    if named:
-        first_name, _, others = named.partition(",")
+    if requested_names:
+        first_name, _, others = requested_names.partition(",")
         for partition in partitions:
             if partition.name == first_name:
                 position = "the first one" if others else "the one"
@@ -193,8 +194,8 @@ def facts_of_cluster() -> ClusterFacts:
     nodes = client.node_records(settings)
     partitions = client.partitions(settings, nodes)
     accounts = client.accounts(user_name(os.geteuid()))
-    named = os.environ.get(options.PARTITION_VARIABLE)
-    target, target_reason = target_of(partitions, named, accounts)
+    requested_names = os.environ.get(options.PARTITION_VARIABLE)
+    target, target_reason = target_of(partitions, requested_names, accounts)
     system, modules = _modules(os.environ)
     return ClusterFacts(
         host=socket.gethostname(),

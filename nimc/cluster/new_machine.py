@@ -30,14 +30,14 @@ from records.units import plural
 
 _WIDTH = 98
 #: Longest job that is requested, seconds, even if a partition allows more.
-_LONGEST_S = 4 * 3600
+_MAX_JOB_S = 4 * 3600
 #: Interfaces of `srun` to an application's MPI: of Open MPI, MPICH, and Cray's MPICH.
 _MPI_TYPES = {"pmix", "pmi2", "cray_shasta"}
 #: Prefixes of interfaces of containers and virtual machines, which do not lead to other nodes.
 _VIRTUAL_PREFIXES = ("docker", "podman", "cni", "virbr", "lxc", "br-", "veth", "tun", "tap")
-#: Begins the addresses that lead to a node's own management controller, or to nothing.
+#: Prefix of addresses that lead to a node's own management controller, or to nothing.
 _LINK_LOCAL = "169.254."
-#: Stand for a number and a size that are not known.
+#: They stand for a number and a size that are not known.
 _UNKNOWN_NUMBER, _UNKNOWN_SIZE = "N", "SIZE"
 _UNKNOWN = {_UNKNOWN_NUMBER, _UNKNOWN_SIZE}
 _TEMPLATES = Path(__file__).with_name("templates")
@@ -54,7 +54,7 @@ def config_text(name: str, facts: ClusterFacts) -> str:
         hostnames=host_pattern(facts.host),
         launcher=options.SRUN if _MPI_TYPES & set(facts.mpi_types) else "mpirun",
         access=lambda partition: access(partition, facts.requirements),
-        longest_s=_LONGEST_S,
+        longest_s=_MAX_JOB_S,
         mpi_variable=lambda pmi: [["SLURM_MPI_TYPE", pmi]] if pmi in facts.mpi_types else [],
         other_processor=other_models[0] if other_models else "",
     )
@@ -186,7 +186,7 @@ def keys_to_fill_in(text: str) -> list[str]:
 
 def _entry(key: str, value: object, example: object = None) -> str:
     """Return a line with a key and its value; without a value, a comment with an example."""
-    shown = yaml.safe_dump(
+    value_text = yaml.safe_dump(
         example if value is None else value,
         default_flow_style=True,
         sort_keys=False,
@@ -194,7 +194,7 @@ def _entry(key: str, value: object, example: object = None) -> str:
         width=math.inf,
     )
     comment_mark = "# " if value is None else ""
-    return comment_mark + f"{key}: {shown}".removesuffix("...\n").rstrip()
+    return comment_mark + f"{key}: {value_text}".removesuffix("...\n").rstrip()
 
 
 def _comment(text: str) -> str:
@@ -214,7 +214,7 @@ def _port_names(ports: Sequence[tuple[Device, Port]]) -> str:
 
 def _node_facts(facts: ClusterFacts, shape: NodeShape) -> dict[str, object]:
     """Return the facts of a node as jobs get it; unknown ones are `N` or `SIZE`."""
-    slurm_b = shape.memory_mib and shape.memory_mib * 2**20
+    slurm_memory_b = shape.memory_mib and shape.memory_mib * 2**20
     node_facts: dict[str, object] = {
         "cores": shape.cores,
         "threads_per_core": shape.threads_per_core,
@@ -222,7 +222,7 @@ def _node_facts(facts: ClusterFacts, shape: NodeShape) -> dict[str, object]:
         "numa_nodes": _UNKNOWN_NUMBER,
     }
     if not facts.nodes:
-        return node_facts | {"llc": _UNKNOWN_SIZE, "memory": _size(slurm_b)}
+        return node_facts | {"llc": _UNKNOWN_SIZE, "memory": _size(slurm_memory_b)}
     host = facts.nodes[0].host
     core_nodes = nodes_with_cores(host.numa_nodes) or [0]
     memory_only = memory_only_nodes(host.numa_nodes)
@@ -239,7 +239,7 @@ def _node_facts(facts: ClusterFacts, shape: NodeShape) -> dict[str, object]:
     rdma = devices(facts.nodes)
     if rdma and rdma[0].numa_node is not None:
         node_facts["nic_node"] = rdma[0].numa_node
-    least_b = min(filter(None, (host.memory_b, slurm_b)), default=None)
+    least_b = min(filter(None, (host.memory_b, slurm_memory_b)), default=None)
     return node_facts | {"llc": _size(host.llc_total_b), "memory": _size(least_b)}
 
 
@@ -295,22 +295,24 @@ def devices(nodes: Sequence[NodeReport]) -> list[ActiveDevice]:
     return sorted(common.values(), key=lambda device: -device.rate_b_s)
 
 
-def rails(common: Sequence[ActiveDevice], sharers: Collection[str]) -> list[dict[str, object]]:
-    """Return an entry for each device that is as fast as the first and of its fabric, if several.
+def rails(
+    common_devices: Sequence[ActiveDevice], sharers: Collection[str]
+) -> list[dict[str, object]]:
+    """Return the rails: the devices that are as fast as the first and of its fabric, if several.
 
     Others, such as those of a storage network, may not reach the same nodes. `sharers`, whose port
     is that of another device, are left out.
     """
-    first = next(iter(common), None)
-    alike = [
+    first = next(iter(common_devices), None)
+    rail_devices = [
         device
-        for device in common
+        for device in common_devices
         if first
         and (device.fabric, device.rate_b_s) == (first.fabric, first.rate_b_s)
         and device.name not in sharers
     ]
     entries: list[dict[str, object]] = []
-    for device in alike:
+    for device in rail_devices:
         entries.append({"device": device.name})
         if device.numa_node is not None:
             entries[-1]["numa_node"] = device.numa_node
@@ -329,11 +331,13 @@ def _pcie_limit(nodes: Sequence[NodeReport], device: ActiveDevice) -> str:
     )
 
 
-def port_sharers(nodes: Sequence[NodeReport], common: Sequence[ActiveDevice]) -> dict[str, str]:
-    """Return the devices whose port on some node is that of another device: their names."""
+def port_sharers(
+    nodes: Sequence[NodeReport], common_devices: Sequence[ActiveDevice]
+) -> dict[str, str]:
+    """Device whose port on some node is that of another device -> that device, both by name."""
     names = {
         (node, kernel_name): device.name
-        for device in common
+        for device in common_devices
         for node, kernel_name in device.kernel_names.items()
     }
     pairs = [
@@ -354,7 +358,8 @@ def active_ports(host: Host) -> list[tuple[Device, Port]]:
 def interfaces(nodes: Sequence[NodeReport], device: ActiveDevice | None) -> list[str]:
     """Return the interfaces to other nodes with an address on every node, the fastest first.
 
-    Of those of one rate, that of the device is first: with iWARP, writers reach the device by it.
+    Among interfaces of the same rate, the device's own is first, since with iWARP writers reach the
+    device by it.
     """
     first_interfaces = nodes[0].host.interfaces if nodes else []
     rates = {interface.name: interface.rate_b_s or 0.0 for interface in first_interfaces}
@@ -364,8 +369,10 @@ def interfaces(nodes: Sequence[NodeReport], device: ActiveDevice | None) -> list
         if not name.startswith(_VIRTUAL_PREFIXES)
         and not any(str(node.addresses[name]).startswith(_LINK_LOCAL) for node in nodes)
     ]
-    own = {node.device_interfaces.get(device.kernel_names[node.name]) for node in nodes if device}
-    return sorted(usable, key=lambda name: (-rates.get(name, 0.0), name not in own))
+    device_interfaces = {
+        node.device_interfaces.get(device.kernel_names[node.name]) for node in nodes if device
+    }
+    return sorted(usable, key=lambda name: (-rates.get(name, 0.0), name not in device_interfaces))
 
 
 def common_interfaces(nodes: Sequence[NodeReport]) -> list[str]:
@@ -383,8 +390,8 @@ def with_facts_of_nodes(
     """Return the facts, completed by a job that looks at nodes with the files made from them.
 
     If Slurm refuses a heterogeneous job, or a limit keeps it from starting, a plain job is tried.
-    If the plain job gets no further, the cause, such as the account, has nothing to do with
-    heterogeneous jobs, and the first outcome stands. Raises MachineError, Stopped.
+    If the plain job gets no further, the facts of the first job are returned: then the cause, such
+    as the account, has nothing to do with heterogeneous jobs. Raises MachineError, Stopped.
     """
     with TemporaryDirectory() as folder:
         root = Path(folder)

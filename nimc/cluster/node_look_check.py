@@ -67,9 +67,7 @@ class NodeLook(rfm.RunOnlyRegressionTest):
     def all_nodes_answered(self) -> bool:
         """Check that every node has answered; else say why the job ended."""
         replace_text(Path(self.folder, JOB_STATE), str(self.job.state))
-        answered = len(list(Path(self.folder).glob("[0-9]*.json")))
-        if answered < self.nodes:
-            raise SanityError(
-                f"{answered} of {self.nodes} nodes answered; {ended_job_reason(self)}"
-            )
+        answers = len(list(Path(self.folder).glob("[0-9]*.json")))
+        if answers < self.nodes:
+            raise SanityError(f"{answers} of {self.nodes} nodes answered; {ended_job_reason(self)}")
         return True

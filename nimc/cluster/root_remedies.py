@@ -14,7 +14,7 @@ import yaml
 from records.errors import InputError
 from records.kernel_text import cpu_list, cpu_list_text
 
-#: What an operator installs: a prolog and an epilog for Slurm, and a unit for systemd.
+#: A file that an operator installs: a prolog or an epilog of Slurm, or a unit of systemd.
 Part = Literal["prolog", "epilog", "unit"]
 PARTS: tuple[Part, ...] = get_args(Part)
 
@@ -99,7 +99,7 @@ def path_of(remedy: RootRemedy, part: Part) -> str:
 
 
 def render(remedy: RootRemedy, values: Mapping[str, str], part: Part) -> str:
-    """Return the text of one part, such as the epilog."""
+    """Return the text of one part, such as the epilog, with the values of its parameters."""
     if part == "unit":
         unit = (_SHELL / "unit.in").read_text()
         return unit.format(name=remedy.name, epilog=path_of(remedy, "epilog"))
