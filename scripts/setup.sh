@@ -5,7 +5,8 @@ set -eu
 cd "$(dirname "$0")/.."
 
 need() { # need WHAT DEBIAN RHEL
-    echo "setup: $1 is missing: 'apt install $2' on Debian, 'dnf install $3' on RHEL" >&2
+    echo "setup: $1 is missing: 'apt install $2' on Debian, 'dnf install $3' on RHEL;" \
+        "on a cluster, load a module of it" >&2
     exit 3
 }
 
@@ -36,24 +37,32 @@ command -v "${CC:-cc}" >/dev/null || need 'a C compiler' gcc gcc
 echo 'int main(void){return 0;}' | "${CC:-cc}" -fopenmp -x c -o /dev/null - 2>/dev/null ||
     need "OpenMP for ${CC:-cc}, or the C library's headers," 'gcc libc6-dev' 'gcc glibc-devel'
 
+# Modules may add packages of other versions of Python, and some sites let pip install into the home.
+unset PYTHONPATH
+PIP_USER=0 PIP_DISABLE_PIP_VERSION_CHECK=1
+export PIP_USER PIP_DISABLE_PIP_VERSION_CHECK
 venv=.venv
 rm -f "$venv/.ready"
-[ -x "$venv/bin/python" ] || "$python" -m venv "$venv"
-PIP_DISABLE_PIP_VERSION_CHECK=1
-export PIP_DISABLE_PIP_VERSION_CHECK
+# --clear: the Python of an earlier set-up may be gone.
+[ -x "$venv/bin/python" ] || "$python" -m venv --clear "$venv"
 echo "setup: installs into $PWD/$venv; the first time takes a minute or two"
 for name in base "$@"; do
     echo "setup: packages of $name: $(grep -c == "requirements/$name.lock")"
     "$venv/bin/python" -m pip install --quiet --require-hashes --only-binary=:all: --no-deps \
         -r "requirements/$name.lock" 2>"$venv/pip.log" || {
-        grep -v '^WARNING: Retrying' "$venv/pip.log" | tail -n 1 >&2
-        echo "setup: pip cannot install requirements/$name.lock ($venv/pip.log); without a network:" \
-            "docs/first-day.md#a-site-without-a-network" >&2
+        sed -n 's/^WARNING: Retrying .* after connection broken by/setup: no connection:/p' \
+            "$venv/pip.log" | tail -n 1 >&2
+        grep -m 1 '^ERROR' "$venv/pip.log" >&2 || tail -n 1 "$venv/pip.log" >&2
+        echo "setup: pip cannot install requirements/$name.lock ($venv/pip.log); proxies, a site's index," \
+            "no network: docs/first-day.md#pip-at-a-site" >&2
         exit 3
     }
 done
 echo "setup: nimc, as $venv/bin/nimc"
 "$venv/bin/python" -m pip install --quiet --no-deps --no-build-isolation --editable .
+for folder in "$venv"/lib/python3*/site-packages; do
+    cp scripts/pythonpath_last.pth "$folder"
+done
 # Builds the writer for a shared host with the MPI of the wheels; -B since the program contains the
 # path of this checkout.
 case " $* " in *' wheels '*)

@@ -5,6 +5,7 @@ import re
 import shutil
 import subprocess
 import sys
+from pathlib import Path
 
 import pytest
 
@@ -61,22 +62,63 @@ def test_setup_refuses_an_extra_that_does_not_exist_before_it_makes_anything(tmp
     assert not list(tmp_path.rglob(".venv"))
 
 
-def test_setup_says_in_two_lines_that_pip_failed(tmp_path):
+def setup_after_pip(tmp_path: Path, printed: str) -> subprocess.CompletedProcess[str]:
+    """Run set-up with a pip that prints this and fails."""
     for name in ("scripts/setup.sh", "requirements/base.lock"):
         (tmp_path / name).parent.mkdir()
         shutil.copy(ROOT / name, tmp_path / name)
     python = tmp_path / ".venv" / "bin" / "python"
     python.parent.mkdir(parents=True)
-    printed = "WARNING: Retrying\nERROR: none\nERROR: No matching distribution found for x==1"
-    python.write_text(f"#!/bin/sh\necho '{printed}' >&2\nexit 1\n")
+    python.write_text(f"#!/bin/sh\ncat >&2 <<'END'\n{printed}\nEND\nexit 1\n")
     python.chmod(0o755)
-    done = subprocess.run(
+    return subprocess.run(
         ["sh", "scripts/setup.sh"],
         cwd=tmp_path,
         capture_output=True,
         text=True,
         env={"PATH": os.environ["PATH"], "PYTHON": sys.executable, "CC": "true"},
     )
+
+
+#: As pip 23.2 prints it; an address is shortened.
+RETRY = (
+    "WARNING: Retrying (Retry(total={}, connect=None, read=None, redirect=None, status=None)) after"
+    " connection broken by 'ProxyError('Cannot connect to proxy.', NewConnectionError('[Errno 111]"
+    " Connection refused'))': /simple/x/"
+)
+NO_PROXY = f"""\
+{RETRY.format(1)}
+{RETRY.format(0)}
+ERROR: Could not find a version that satisfies the requirement x==1 (from versions: none)
+ERROR: No matching distribution found for x==1"""
+OTHER_BUILD = """\
+ERROR: THESE PACKAGES DO NOT MATCH THE HASHES FROM THE REQUIREMENTS FILE. If you have updated it
+    x==1 from file:///site/x-1-py3-none-any.whl (from -r requirements/base.lock (line 1)):
+        Expected sha256 8742
+             Got        341b
+"""
+
+
+@pytest.mark.parametrize(
+    ("printed", "lines"),
+    [
+        (
+            NO_PROXY,
+            [
+                "setup: no connection: 'ProxyError('Cannot connect to proxy.',"
+                " NewConnectionError('[Errno 111] Connection refused'))': /simple/x/",
+                NO_PROXY.splitlines()[2],
+            ],
+        ),
+        (OTHER_BUILD, [OTHER_BUILD.splitlines()[0]]),
+        (
+            "python: error while loading shared libraries: libpython3.11.so.1.0: not found",
+            ["python: error while loading shared libraries: libpython3.11.so.1.0: not found"],
+        ),
+    ],
+)
+def test_setup_says_why_pip_failed(tmp_path, printed, lines):
+    done = setup_after_pip(tmp_path, printed)
     assert done.returncode == 3
     pins = len(re.findall(r"^[\w.-]+==", LOCKS["base"], re.MULTILINE))
     assert done.stdout.splitlines() == [
@@ -84,14 +126,56 @@ def test_setup_says_in_two_lines_that_pip_failed(tmp_path):
         f"setup: packages of base: {pins}",
     ]
     assert done.stderr.splitlines() == [
-        "ERROR: No matching distribution found for x==1",
-        "setup: pip cannot install requirements/base.lock (.venv/pip.log); without a network:"
-        " docs/first-day.md#a-site-without-a-network",
+        *lines,
+        "setup: pip cannot install requirements/base.lock (.venv/pip.log); proxies, a site's index,"
+        " no network: docs/first-day.md#pip-at-a-site",
     ]
 
 
+def test_setup_makes_its_environment_anew_if_its_python_is_gone(tmp_path):
+    """The environment of a Python of modules that were removed: its links lead nowhere."""
+    for name in ("scripts/setup.sh", "requirements/base.lock"):
+        (tmp_path / name).parent.mkdir()
+        shutil.copy(ROOT / name, tmp_path / name)
+    bin_folder = tmp_path / ".venv" / "bin"
+    bin_folder.mkdir(parents=True)
+    (bin_folder / "python3").symlink_to(tmp_path / "apps" / "python3")
+    for name in ("python", Path(sys.executable).resolve().name):
+        (bin_folder / name).symlink_to("python3")
+    environment = {"PATH": os.environ["PATH"], "PYTHON": sys.executable, "CC": "true"}
+    # No index answers, and the user's pip installs into the home.
+    environment |= {"PIP_NO_INDEX": "1", "PIP_USER": "1"}
+    done = subprocess.run(
+        ["sh", "scripts/setup.sh"], cwd=tmp_path, capture_output=True, text=True, env=environment
+    )
+    assert subprocess.run([bin_folder / "python", "-c", ""], check=False).returncode == 0
+    assert "ERROR: Could not find a version" in done.stderr
+
+
+def test_packages_of_pythonpath_replace_none_of_this_environment(tmp_path):
+    """A module of a site's ReFrame or Python adds folders that Python would search first."""
+    foreign, environment_folder = tmp_path / "apps" / "python3.6", tmp_path / "site-packages"
+    for folder in (foreign, environment_folder):
+        folder.mkdir(parents=True)
+        (folder / "jsonschema.py").touch()
+    (foreign / "only_there.py").touch()
+    shutil.copy(ROOT / "scripts" / "pythonpath_last.pth", environment_folder)
+    code = (
+        f"import site; site.addsitedir({str(environment_folder)!r});"
+        "import jsonschema, only_there; print(jsonschema.__file__)"
+    )
+    done = subprocess.run(
+        [sys.executable, "-S", "-c", code],
+        cwd=tmp_path,
+        env={"PYTHONPATH": f"{foreign}/:"},
+        capture_output=True,
+        text=True,
+    )
+    assert done.stdout == f"{environment_folder}/jsonschema.py\n", done.stderr
+
+
 def test_make_adds_the_extras_that_the_last_set_up_left_out(tmp_path):
-    for name in ("Makefile", "pyproject.toml", "scripts/setup.sh"):
+    for name in ("Makefile", "pyproject.toml", "scripts/setup.sh", "scripts/pythonpath_last.pth"):
         (tmp_path / name).parent.mkdir(exist_ok=True, parents=True)
         shutil.copy(ROOT / name, tmp_path / name)
     for name in ("requirements", "conductor/mpi_put"):
@@ -104,6 +188,9 @@ def test_make_adds_the_extras_that_the_last_set_up_left_out(tmp_path):
         program.write_text(f"#!/bin/sh\n{line}\n")
         program.chmod(0o755)
 
+    packages = tmp_path / ".venv" / "lib" / "python3.12" / "site-packages"
+    packages.mkdir(parents=True)
+
     def installed(*words: str) -> list[str]:
         log.write_text("")
         environment = {"PATH": os.environ["PATH"], "PYTHON": sys.executable, "CC": "true"}
@@ -111,6 +198,7 @@ def test_make_adds_the_extras_that_the_last_set_up_left_out(tmp_path):
         return re.findall(r"(\w+)\.(?:lock|c)$", log.read_text(), re.MULTILINE)
 
     assert installed("campaign", "NIMC_EXTRAS=") == ["base"]
+    assert (packages / "pythonpath_last.pth").is_file()
     assert installed("campaign", "NIMC_EXTRAS=") == []
     # The writer of one host is compiled with the MPI of the wheels.
     assert installed("campaign") == ["base", "wheels", "ucx", "mpi_put"]
