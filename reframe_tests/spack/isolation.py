@@ -18,7 +18,8 @@ from reframe_tests.spack.folders import SpackLayout, spack_setup_command
 def isolated_environment(layout: SpackLayout, environ: dict[str, str]) -> dict[str, str]:
     """Return the variables for Spack: its user scope and caches are under the layout's root.
 
-    This Python's virtual environment is removed, since builds would find the MPI of its wheels.
+    This Python's virtual environment and the user's conda environment are removed: builds would
+    find the MPI of the wheels, or take conda's tools and libraries for the host's.
     LOGNAME is set, since mpiP's build needs it and batch jobs and containers often lack it.
     SLURM_CONF names the layout's own file: Spack asks Slurm's programs for their version, which
     they print only if they find a configuration.
@@ -28,13 +29,13 @@ def isolated_environment(layout: SpackLayout, environ: dict[str, str]) -> dict[s
         for name, value in environ.items()
         if not name.startswith("SPACK_") and name not in ("PYTHONPATH", "VIRTUAL_ENV")
     }
-    if sys.prefix != sys.base_prefix:
-        # PATH may name the folder of the virtual environment by a link.
-        own_programs = Path(sys.prefix, "bin").resolve()
-        folders = inherited.get("PATH", os.defpath).split(":")
-        inherited["PATH"] = ":".join(
-            folder for folder in folders if Path(folder).resolve() != own_programs
-        )
+    prefixes = [environ.get("CONDA_PREFIX"), sys.prefix if sys.prefix != sys.base_prefix else None]
+    # PATH may name these folders by links.
+    removed = {Path(prefix, "bin").resolve() for prefix in prefixes if prefix}
+    folders = inherited.get("PATH", os.defpath).split(":")
+    inherited["PATH"] = ":".join(
+        folder for folder in folders if Path(folder).resolve() not in removed
+    )
     return {
         "LOGNAME": user_name(os.getuid()),
         **inherited,

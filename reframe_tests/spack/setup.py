@@ -96,11 +96,11 @@ def setup(
                 machine_packages = Path(previous.machine_file)
             mirror = mirror or previous.mirror
         _check_arguments(recipes_folder, machine_packages, mirror)
-        spack_root = find_spack() or _pinned_clone(layout, "spack", pins.spack, say)
+        spack_root = _recent_spack(layout, say) or _pinned_clone(layout, "spack", pins.spack, say)
         if recipes_folder is None:
             _pinned_clone(layout, "packages", pins.packages, say)
         write_config(layout, mirror, recipes_folder or pinned_recipes(layout, pins))
-        version = _supported_version(layout, spack_root)
+        version = _known_version(layout, spack_root)
         settings = SpackSettings(
             spack=str(spack_root),
             version=version,
@@ -117,14 +117,27 @@ def setup(
     return settings
 
 
-def _supported_version(layout: SpackLayout, spack_root: Path) -> str:
-    """Return the version of a Spack. Raises MachineError if it is unreadable or too old."""
+def _recent_spack(layout: SpackLayout, say: Callable[[str], None]) -> Path | None:
+    """Return the folder of the installed Spack; None if there is none, or it is too old.
+
+    Many sites put a Spack of their own on every user's PATH.
+    """
+    spack_root = find_spack()
+    if spack_root is None:
+        return None
+    version = _known_version(layout, spack_root)
+    if int(version.partition(".")[0]) >= 1:
+        return spack_root
+    say(f"{spack_root}: Spack {version} is too old (1.0 or newer is needed), so it is not used")
+    return None
+
+
+def _known_version(layout: SpackLayout, spack_root: Path) -> str:
+    """Return the version of a Spack. Raises MachineError if it is unreadable."""
     printed = spack(layout, spack_root, "--version", log_name="setup")
-    version = re.match(r"([0-9]{1,4})\.\S+", printed)
+    version = re.match(r"[0-9]{1,4}\.\S+", printed)
     if version is None:
         raise MachineError(f"{spack_root}: `spack --version` prints {printed.strip()[:80]!r}")
-    if int(version[1]) < 1:
-        raise MachineError(f"{spack_root}: Spack {version[0]} is too old, 1.0 or newer is needed")
     return version[0]
 
 
