@@ -292,10 +292,10 @@ def test_setup_leaves_an_old_spack_of_the_site_and_refuses_an_empty_root(
     tree = layout("here", tmp_path / "state")
     pinned = tree.clone_folder("spack", load_pins().spack.commit)
     install(pinned)
-    said: list[str] = []
-    settings = setup.setup(tree, tmp_path, None, None, said.append)
+    messages: list[str] = []
+    settings = setup.setup(tree, tmp_path, None, None, messages.append)
     assert (settings.spack, settings.version) == (str(pinned), "1.1.0")
-    assert said[0].startswith(f"{spack_root}: Spack 0.23.1 is too old")
+    assert messages[0].startswith(f"{spack_root}: Spack 0.23.1 is too old")
     assert calls(spack_root) == ["--color never --version"]
     monkeypatch.setenv("SPACK_ROOT", str(tmp_path / "nothing"))
     with pytest.raises(InputError, match="SPACK_ROOT"):
