@@ -2,7 +2,8 @@
 
 The conductor has proved that it has the job's secret. Still, somebody who can change the bytes
 between the two ends can send orders. Such orders can only start the programs of injectors: no order
-names a file or sets a variable.
+names a file or sets a variable. Names of devices and nodes become words of commands, so they must
+be single words that are no options.
 """
 
 from __future__ import annotations
@@ -15,9 +16,13 @@ from conductor import messages
 from conductor.injectors import INJECTORS
 from conductor.injectors.base import Writer
 from conductor.wire import WireError
+from records.machine.fabrics import PERFTEST_FILE_OPTION
 
 #: A device's name, which is neither an option of a program nor a path.
 _DEVICE = re.compile(r"[A-Za-z0-9_][\w.:@-]*", re.ASCII)
+#: A node's name. A colon or a comma would separate hosts, or groups of ranks, in a launcher's
+#: options.
+_NODE = re.compile(r"[A-Za-z0-9_][\w.-]*", re.ASCII)
 
 
 def require_permitted(order: messages.Order) -> None:
@@ -34,7 +39,8 @@ def _faults(order: messages.Order) -> Iterator[str]:
         case messages.MakeWrites():
             yield from _injector_faults(order.injector)
             yield from _writer_faults(order.writer)
-            for _, address in order.targets:
+            for node, address in order.targets:
+                yield from _node_faults(node)
                 yield from _address_faults(address)
         case messages.BeginWatch():
             yield from (f"device {name!r}" for name in order.devices if not _is_device(name))
@@ -46,10 +52,20 @@ def _injector_faults(name: str) -> Iterator[str]:
 
 
 def _writer_faults(writer: Writer) -> Iterator[str]:
+    yield from _node_faults(writer.origin)
+    yield from _node_faults(writer.target)
     if writer.address:  # passive sides of a timetable have none
         yield from _address_faults(writer.address)
     if writer.device is not None and not _is_device(writer.device):
         yield f"device {writer.device!r}"
+    for option in writer.options:
+        if PERFTEST_FILE_OPTION.fullmatch(option):
+            yield f"option {option!r}"
+
+
+def _node_faults(name: str) -> Iterator[str]:
+    if not _NODE.fullmatch(name):
+        yield f"node {name!r}"
 
 
 def _is_device(name: str) -> bool:

@@ -45,8 +45,8 @@ def _check_absolute(text: str) -> str:
     return text
 
 
-#: Options of perftest that a file may not give: writers set them, or they change the output or the
-#: duration.
+#: Options of perftest that a file may not give, in addition to those that name a file: writers set
+#: them, or they change the output or the duration.
 _REFUSED_OPTIONS = re.compile(
     r"-[dipsqtnDFabelQU]|--(ib-dev|ib-port|port|size|qp|tx-depth|iters|duration|CPU-freq|all"
     r"|bidirectional|events|post_list|cq-mod|report.*|output|out_json.*|run_infinitely|rate_.*"
@@ -55,8 +55,13 @@ _REFUSED_OPTIONS = re.compile(
 
 
 def _check_perftest_option(text: str) -> str:
-    if _REFUSED_OPTIONS.fullmatch(_check_word(text)):
-        allowed = "options that writers do not set, and that leave output and duration alone"
+    if _REFUSED_OPTIONS.fullmatch(_check_word(text)) or fabrics.PERFTEST_FILE_OPTION.fullmatch(
+        text
+    ):
+        allowed = (
+            "options that writers do not set, that name no file, and that leave output and duration"
+            " alone"
+        )
         raise ValueError(f"{shown_value(text)} found; allowed: {allowed}")
     return text
 

@@ -233,6 +233,12 @@ def test_options_of_the_site_file_are_part_of_the_plan() -> None:
     ] == [()]
 
 
+@pytest.mark.parametrize("option", ["--mmap=/dev/x", "--mmap-offset=8", "--cred", "--kek_path"])
+def test_options_that_name_a_file_are_refused(option: str) -> None:
+    with pytest.raises(ValueError, match=f"{re.escape(repr(option))} found; allowed: "):
+        machine("same_job", perftest_options=[option])
+
+
 @pytest.mark.parametrize("option", ["-d", "--size=64", "-D", "--report_gbits", "-q", "a b", "-e"])
 def test_options_that_writers_have_already_are_refused(option: str) -> None:
     with pytest.raises(ValueError, match=f"{re.escape(repr(option))} found; allowed: "):
