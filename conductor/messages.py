@@ -67,7 +67,7 @@ class MakeWrites:
     #: Expected time to set up the first write, seconds.
     setup_s: float
     #: How late a write may still be started, seconds.
-    patience_s: float
+    max_delay_s: float
     writes: list[PlannedWrite]
 
     def writer_of(self, write: PlannedWrite) -> Writer:
@@ -151,7 +151,7 @@ class WritersStopped:
     """All ends that an order named have stopped, or are suspended."""
 
     #: Placement of their buffers just before.
-    placed: list[Placement]
+    placements: list[Placement]
 
 
 @dataclass(frozen=True)
@@ -164,10 +164,10 @@ class WatchRecord:
     """The record of a watch."""
 
     node: NodeSeries
-    #: Gains of the node's counters, by name.
+    #: Increases of the node's counters, by name.
     counters: dict[str, NodeCounter] = field(default_factory=dict)
-    #: Held writers of which an end ran during the watch.
-    ran: list[int] = field(default_factory=list)
+    #: Held writers that had a running end during the watch.
+    held_but_ran: list[int] = field(default_factory=list)
 
 
 @dataclass(frozen=True)

@@ -61,18 +61,21 @@ class Agent:
         self._wire.send(messages.encode(report))
 
     async def execute(self, order: messages.Order) -> None:
-        """Carry out one order, and send its answer. Raises WireError if it is not permitted."""
+        """Carry out one order, and send its answer if it has one.
+
+        Raises WireError if the order is not permitted.
+        """
         require_permitted(order)
         match order:
             case messages.StartEnd():
-                await self._start(order)
+                await self._start_end(order)
             case messages.Control():
                 await self._control(order)
             case messages.MakeWrites():
                 log = self._logs / f"writes-{node_name()}.log"
                 self._short_writer = ShortWriter(order, log)
             case messages.FinishWrites():
-                self._send(await self._finish(order.timeout_s))
+                self._send(await self._finish_writes(order.timeout_s))
             case messages.BeginWatch():
                 await self._begin_watch(order)
             case messages.EndWatch():
@@ -80,7 +83,7 @@ class Agent:
             case messages.Ping():
                 self._send(messages.Pong(clock.now_s()))
 
-    async def _start(self, order: messages.StartEnd) -> None:
+    async def _start_end(self, order: messages.StartEnd) -> None:
         injector = INJECTORS[order.injector]
         writer = order.writer
         role = order.role
@@ -158,7 +161,7 @@ class Agent:
         watch, self._watch = self._watch, None
         self._send(await watch.end())
 
-    async def _finish(self, timeout_s: float) -> messages.WritesMade:
+    async def _finish_writes(self, timeout_s: float) -> messages.WritesMade:
         short_writer, self._short_writer = self._short_writer, None
         if short_writer is None:
             return messages.WritesMade([], {})
@@ -169,7 +172,7 @@ class Agent:
         """Stop all ends, short writes and watching."""
         if self._watch:
             await self._watch.cancel()
-        await self._finish(0.0)
+        await self._finish_writes(0.0)
         await self._stop_ends(self.ends)
 
     async def _stop_ends(self, ends: list[End]) -> None:

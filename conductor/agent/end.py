@@ -10,8 +10,8 @@ from collections.abc import Callable, Coroutine
 from typing import IO
 
 from conductor import counters
-from conductor.agent.end_program import Meaning, read, start_writer_end
-from conductor.agent.pacer import Pacer, first_full_b_s, pace
+from conductor.agent.end_program import ProgramReport, read_output, start_writer_end
+from conductor.agent.pacer import Pacer, first_full_b_s, pace_of
 from conductor.agent.watch import Meter
 from conductor.injectors.base import TRAFFIC, Arrived, EndRole, Injector, Row, Writer
 from conductor.messages import WriterNews
@@ -25,10 +25,14 @@ COUNT_INTERVAL_S = 1.0
 LISTEN_INTERVAL_S = 0.02
 #: Time after which a passive side is assumed to listen if no socket can show it, seconds. Its
 #: origin tries to connect several times.
-UNSEEN_S = 2.0
+ASSUME_LISTENING_S = 2.0
+#: Time between two checks of whether an origin is still trying to connect, seconds.
+CONNECT_INTERVAL_S = 1.0
 #: How long an origin's attempt to connect may stay without an answer, seconds. By then TCP has
 #: tried four times.
 UNANSWERED_S = 10.0
+#: Time between two checks of whether a writer may be held, seconds.
+_HOLD_INTERVAL_S = 0.02
 #: If the injector is `suspendable` only "after a row", its writers are held within this time after
 #: a row, seconds. After a row, perftest sleeps for 1 s, then measures the clock.
 _HOLD_WITHIN_S = 0.75
@@ -114,7 +118,7 @@ class End:
 
     @property
     def is_paced(self) -> bool:
-        """Return whether the agent resumes and suspends it in turn to keep a rate."""
+        """Return whether the agent suspends and resumes it in turn to keep a rate."""
         return self.role == "origin" and self.injector.is_paced(self.writer)
 
     @property
@@ -159,7 +163,7 @@ class End:
         self.suspend()
 
     def resume(self) -> None:
-        """Let it continue."""
+        """Let it continue, unless it is frozen, and continue to count and pace it."""
         self.held = False
         self._has_reported = False
         self._resumed_s = clock.now_s()
@@ -171,7 +175,7 @@ class End:
             self._pace(self.pacer)
 
     async def wait_for_hold(self) -> None:
-        """Wait for a moment in which it may be held, for a few rows at most."""
+        """Wait until it may be held, at most for the length of `_ROWS_TO_HOLD` rows."""
         prints_rows = self.injector.row_source(self.writer) == "output"
         if self.injector.suspendable != "after a row" or not prints_rows:
             return
@@ -179,7 +183,7 @@ class End:
         while clock.now_s() < until_s and self.process.returncode is None:
             if clock.now_s() - self.row_printed_s <= _HOLD_WITHIN_S:
                 return
-            await asyncio.sleep(LISTEN_INTERVAL_S)
+            await asyncio.sleep(_HOLD_INTERVAL_S)
 
     def placement(self) -> Placement:
         """Return the placement of its buffers, which is unknown if the process has ended."""
@@ -213,7 +217,10 @@ class End:
             self._pacing = None
 
     def passed_b(self) -> float | None:
-        """Return the bytes that its device has counted; None if another origin here writes."""
+        """Return the bytes that its device has counted; None if unknown.
+
+        They are unknown while another origin on this node writes.
+        """
         return self.meter.passed_b() if self.meter and self._is_only_writing_origin(self) else None
 
     # Report on it.
@@ -241,7 +248,7 @@ class End:
     def report_row(self, row: Row) -> None:
         """Report a row that was just printed, unless the writer was held during a part of it."""
         previous_printed_s, self.row_printed_s = self.row_printed_s, clock.now_s()
-        end_s = self.row_printed_s - row.after_s
+        end_s = self.row_printed_s - row.print_delay_s
         previous_end_s = self._last_row_end_s
         over_s = row.over_s
         if over_s is None:
@@ -252,7 +259,7 @@ class End:
             # A row begins at the latest when the previous one is printed.
             end_s = min(end_s, previous_printed_s + over_s)
         self._last_row_end_s = end_s
-        if self.meter and row.after_s:  # the interval of the next row begins now
+        if self.meter and row.print_delay_s:  # the interval of the next row begins now
             self.count()
             asyncio.get_running_loop().call_later(self.injector.row_s or 0.0, self.count)
         start_s = end_s - over_s
@@ -261,7 +268,7 @@ class End:
             self.pacer.take_report(None if partly_held else row.rate_b_s * over_s, over_s)
         elif self.is_paced and not self.held:  # the first row shows that its set-up is complete
             full_b_s = first_full_b_s(self.writer, row.rate_b_s)
-            self._pace(Pacer(self.process, pace(self.writer), full_b_s, self.passed_b))
+            self._pace(Pacer(self.process, pace_of(self.writer), full_b_s, self.passed_b))
         if partly_held:
             return
         self._has_reported = True
@@ -301,13 +308,13 @@ class End:
     async def _read(self, log: IO[bytes]) -> str:
         """Read the process's output until it ends; return why it ended."""
 
-        def take(meaning: Meaning) -> None:
-            if isinstance(meaning, Row) and self.role == "origin":
-                self.report_row(meaning)
-            elif isinstance(meaning, Arrived):
-                self.report_arrival(meaning)
+        def take(report: ProgramReport) -> None:
+            if isinstance(report, Row) and self.role == "origin":
+                self.report_row(report)
+            elif isinstance(report, Arrived):
+                self.report_arrival(report)
 
-        return await read(self.process, self.injector.parser(self.writer), take, log)
+        return await read_output(self.process, self.injector.parser(self.writer), take, log)
 
     async def watch_for_listener(self) -> None:
         """Wait until the passive side listens, and report this, or that its port is taken.
@@ -321,7 +328,7 @@ class End:
             if listener == "other":
                 self._report_end(processes.PORT_TAKEN.format(port=port))
                 return
-            if listener == "own" or (not over_tcp and clock.now_s() - began_s > UNSEEN_S):
+            if listener == "own" or (not over_tcp and clock.now_s() - began_s > ASSUME_LISTENING_S):
                 self.listened = True
                 self._send(WriterNews(writer=self.index, listening=True))
                 return
@@ -338,7 +345,7 @@ class End:
                     processes.PORT_UNANSWERED.format(port=port, address=self.writer.address)
                 )
                 return
-            await asyncio.sleep(COUNT_INTERVAL_S)
+            await asyncio.sleep(CONNECT_INTERVAL_S)
 
     async def _report_counted_rows(self) -> None:
         """Report rows of a writer that prints none, from the byte counter of its device."""

@@ -20,8 +20,8 @@ from conductor.injectors.base import (
 from records import processes
 from records.last_words import Gist, failure_reason
 
-#: The meaning of a program's line that is no fault.
-Meaning = Row | Total | Arrived
+#: What a program reports in a line, apart from faults.
+ProgramReport = Row | Total | Arrived
 
 
 def log_of(logs: Path, writer: Writer, role: EndRole) -> Path:
@@ -49,27 +49,30 @@ async def start_writer_end(
         return injector.why_missing(device) or f"{command[0]}: {error.strerror or error}"
 
 
-async def read(
+async def read_output(
     process: asyncio.subprocess.Process,
     parser: LineParser,
-    take: Callable[[Meaning], None],
+    take: Callable[[ProgramReport], None],
     log: IO[bytes] | None = None,
 ) -> str:
-    """Pass the meaning of each line of a process to `take` until it ends; return why it ended."""
+    """Pass the reports of a process to `take` until it ends; return why it ended.
+
+    Appends its output to `log`. If that fails, reading ends, and the reason is returned.
+    """
     assert process.stdout is not None
     gist = Gist()
-    async for raw in processes.output_lines(process.stdout):
-        try:
-            if log:
-                log.write(raw)
-        except OSError as error:
-            return f"its log {log and log.name}: {error.strerror}"
-        line = raw.decode(errors="replace")
-        meaning = parser.parse(line)
-        if isinstance(meaning, Fault):
-            gist.add_fault(meaning.text)
-        elif meaning is None:
+    async for raw_line in processes.output_lines(process.stdout):
+        if log:
+            try:
+                log.write(raw_line)
+            except OSError as error:
+                return f"its log {log.name}: {error.strerror}"
+        line = raw_line.decode(errors="replace")
+        report = parser.parse(line)
+        if isinstance(report, Fault):
+            gist.add_fault(report.text)
+        elif report is None:
             gist.add(line)
         else:
-            take(meaning)
+            take(report)
     return failure_reason(await process.wait(), gist)

@@ -44,7 +44,7 @@ class Pace:
     period_s: float
 
 
-def pace(writer: Writer) -> Pace:
+def pace_of(writer: Writer) -> Pace:
     """Return the pace of a writer below full rate."""
     assert writer.rate_b_s, "a writer at full rate is not paced"
     messages_s = _PERIOD_MESSAGES * writer.message_b / writer.full_b_s if writer.full_b_s else 0.0
@@ -90,8 +90,8 @@ class Pacer:
         self._passed_at_report_b = self._read_passed_b()
 
     @property
-    def written_b(self) -> float:
-        """Return the bytes written since `run` began, as far as known, and the dropped bytes."""
+    def accounted_b(self) -> float:
+        """Return the bytes that were written, as far as known, or dropped since `run` began."""
         counted_b = self._counted_b()
         unreported_b = self._ended_runs_s * self._full_b_s if counted_b is None else counted_b
         return self._settled_b + unreported_b
@@ -155,7 +155,7 @@ class Pacer:
         Bytes that are too late to be made up for are dropped.
         """
         planned_b = self._pace.rate_b_s * (end_s - self._began_s)
-        due_b = planned_b - self.written_b
+        due_b = planned_b - self.accounted_b
         dropped_b = max(due_b - _LONGEST_DEBT_S * self._full_b_s, 0.0)
         self._settled_b += dropped_b
         return due_b - dropped_b

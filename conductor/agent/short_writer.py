@@ -14,7 +14,7 @@ from contextlib import suppress
 from pathlib import Path
 from statistics import median
 
-from conductor.agent.end_program import Meaning, read, start_writer_end
+from conductor.agent.end_program import ProgramReport, read_output, start_writer_end
 from conductor.injectors import INJECTORS
 from conductor.injectors.base import Total, Writer
 from conductor.messages import MakeWrites
@@ -70,9 +70,9 @@ class ShortWriter:
             task.add_done_callback(self._tasks.discard)
 
     async def _make(self, write: PlannedWrite) -> None:
-        """Make one write. If it fails, try again until that is too late."""
+        """Make one write. If it fails, try again until `max_delay_s` after its planned start."""
         writer = self._order.writer_of(write)
-        until_s = self._order.zero_s + write.start_s + self._order.patience_s
+        until_s = self._order.zero_s + write.start_s + self._order.max_delay_s
         while True:
             launched_s = clock.now_s()
             total, end_s, fault = await self._write_once(writer)
@@ -93,16 +93,17 @@ class ShortWriter:
         """Run the writing side once; return its last row, the end of its write, and its fault."""
         total, end_s = None, 0.0
 
-        def take(meaning: Meaning) -> None:
+        def take(report: ProgramReport) -> None:
             nonlocal total, end_s
-            if isinstance(meaning, Total) and meaning.rate_b_s > 0:
-                total, end_s = meaning, clock.now_s() - meaning.after_s
+            if isinstance(report, Total) and report.rate_b_s > 0:
+                total = report
+                end_s = clock.now_s() - report.print_delay_s
 
         process = await start_writer_end(self._injector, writer, "origin", asyncio.subprocess.PIPE)
         if isinstance(process, str):
             return None, 0.0, process
         try:
-            why = await read(process, self._injector.parser(writer), take)
+            why = await read_output(process, self._injector.parser(writer), take)
         finally:
             await processes.stop(process)
         return total, end_s, why

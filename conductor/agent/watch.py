@@ -71,7 +71,10 @@ def _device_counter(
 
 
 def _processor_time(pid: int) -> Callable[[], float]:
-    """Return a function that reads the processor time of a control, seconds."""
+    """Return a function that reads the processor time of a control, seconds.
+
+    The function raises MeterError.
+    """
 
     def read_s() -> float:
         used_s = processes.precise_cpu_s(pid)
@@ -176,7 +179,7 @@ class Meter:
             raise MeterError("nothing counts what passes over shared memory")
 
     def _add(self, total: float) -> None:
-        """Add a count, unless it may only repeat the last one because no update was due."""
+        """Add a count, unless it repeats the last one and the counter was not due for an update."""
         sample, last = CounterSample(clock.now_s(), total), self._last_sample
         is_repeated = last is not None and last.total == total
         if last and is_repeated and counters.may_be_old(self._period_s, sample.at_s - last.at_s):
@@ -206,7 +209,8 @@ class Meter:
 #: Time until the first reading of the frequency, seconds.
 FIRST_FREQUENCY_S = 0.25
 #: Shortest time between two readings of load and frequency, seconds. If a foreign process ends
-#: between two readings, what it used after the first may be unknown. So this time is short.
+#: between two readings, the processor time that it used after the first may be unknown. So this
+#: time is short.
 LOAD_INTERVAL_S = 1.0
 #: Largest share of a hardware thread's time that it may take to read the load.
 _READING_SHARE = 0.003
@@ -260,7 +264,7 @@ class Watch:
     async def end(self) -> WatchRecord:
         """End the watch and return its record."""
         self._read_devices()
-        gained = node_counters.increase(self._first_counters, self._read_counters())
+        increases = node_counters.increase(self._first_counters, self._read_counters())
         counters_by_cpu = self._node_reader.by_cpu()
         await self.cancel()
         self._add_load()
@@ -270,9 +274,9 @@ class Watch:
             on_free_cpus = node_counters.increase_on_free_cpus(
                 self._first_counters_by_cpu, counters_by_cpu, free_cpu_numbers
             )
-            gained = on_free_cpus | gained
+            increases = on_free_cpus | increases
         if self._frequencies_hz:
-            gained["frequency"] = NodeCounter(fmean(self._frequencies_hz), "Hz", "gauge")
+            increases["frequency"] = NodeCounter(fmean(self._frequencies_hz), "Hz", "gauge")
         node = NodeSeries(
             node=self._node,
             devices=[
@@ -284,13 +288,14 @@ class Watch:
             frequencies_hz=self._frequencies_hz,
             free_cpus=free_cpus,
         )
-        # Suspended writers that used processor time. A process that has ended (None) wrote nothing.
-        ran = {
+        # A suspended writer ran if it used processor time. A process that has ended (None) wrote
+        # nothing.
+        held_but_ran = {
             writer
             for writer, pid, before_s in self._held_processes
             if processes.precise_cpu_s(pid) not in (None, before_s)
         }
-        return WatchRecord(node, gained, sorted(ran))
+        return WatchRecord(node, increases, sorted(held_but_ran))
 
     async def cancel(self) -> None:
         """Stop reading the load, and drop the record."""
@@ -319,7 +324,7 @@ class Watch:
         return {**self._node_reader.read(), WRITERS_TIME: NodeCounter(used_s, "s")}
 
     async def _keep_reading(self) -> None:
-        """Read frequency and load again and again, until cancelled."""
+        """Read frequency and load regularly, until cancelled."""
         await asyncio.sleep(FIRST_FREQUENCY_S)
         cost_s = 0.0
         while True:

@@ -12,7 +12,7 @@ from functools import partial
 from typing import Any, TypeVar
 
 from conductor import messages, wire
-from conductor.agent.pacer import pace
+from conductor.agent.pacer import pace_of
 from conductor.injectors.base import EndRole, Injector, Writer
 from conductor.judge.series import WriterSeries
 from conductor.messages import Action, Pong, WritersStopped
@@ -303,7 +303,7 @@ class Hub:
         answers = await self.ask(
             _control_orders(action, states), WritersStopped, "stop its writers"
         )
-        placements = [end for answer in answers.values() for end in answer.placed]
+        placements = [end for answer in answers.values() for end in answer.placements]
         for state in states:
             index = state.writer.index
             state.series.placed = [end for end in placements if end.writer == index]
@@ -449,7 +449,7 @@ def min_count_times_s(injector: Injector, writers: Sequence[Writer]) -> list[flo
         if is_shared and not injector.reports_arrivals:
             min_times_s.append(None)
         elif injector.is_paced(writer):
-            min_times_s.append(max(SHORTEST_COUNT_S, _COUNTED_PERIODS * pace(writer).period_s))
+            min_times_s.append(max(SHORTEST_COUNT_S, _COUNTED_PERIODS * pace_of(writer).period_s))
         else:
             min_times_s.append(SHORTEST_COUNT_S)
     return min_times_s

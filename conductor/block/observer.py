@@ -85,7 +85,7 @@ class Observer:
         clock_moved_s = time.time() - time.monotonic() - self._clock_difference_s
         orders = dict.fromkeys(self._allocation.nodes, messages.EndWatch())
         answers = await self._hub.ask(orders, messages.WatchRecord, _ACTION)
-        held_but_ran = {writer for answer in answers.values() for writer in answer.ran}
+        held_but_ran = {writer for answer in answers.values() for writer in answer.held_but_ran}
         series = Series(
             nodes=[answers[target].node for target in self._allocation.targets],
             ran=sorted(held_but_ran),

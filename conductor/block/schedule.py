@@ -221,7 +221,7 @@ class ShortWriteSchedule:
                 passive_sides=n_sides,
                 zero_s=zero_s + offsets_before[origin].offset_s,
                 setup_s=self.setup_s,
-                patience_s=max(timetable.length_s, self._short.tolerance_s),
+                max_delay_s=max(timetable.length_s, self._short.tolerance_s),
                 writes=timetable.writes_of(origin),
             )
             self._hub.send(origin, order)

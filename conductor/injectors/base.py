@@ -78,7 +78,7 @@ class Row:
     #: Length of the interval, seconds; None if the interval begins at the previous row.
     over_s: float | None = None
     #: How long after the end of the interval the program prints the row, seconds.
-    after_s: float = 0.0
+    print_delay_s: float = 0.0
 
 
 @dataclass(frozen=True)
@@ -96,7 +96,7 @@ class Total:
     messages: int
     rate_b_s: float
     #: How long after the last byte the program prints the row, seconds.
-    after_s: float = 0.0
+    print_delay_s: float = 0.0
 
 
 @dataclass(frozen=True)

@@ -37,7 +37,7 @@ PART = messages.MakeWrites(
     passive_sides=2,
     zero_s=1.7e9,
     setup_s=0.1,
-    patience_s=0.3,
+    max_delay_s=0.3,
     writes=[PlannedWrite(7, 1, 0.125, 0.5), PlannedWrite(9, 0, 2.0, 2.5)],
 )
 

@@ -171,7 +171,7 @@ def test_a_suspended_target_stays_so_and_a_transport_is_reported_once(monkeypatc
     ],
 )
 def test_a_target_that_listens_unseen_is_given_time(monkeypatch, options, sockets, listens):
-    monkeypatch.setattr("conductor.agent.end.UNSEEN_S", 0.05)
+    monkeypatch.setattr("conductor.agent.end.ASSUME_LISTENING_S", 0.05)
     monkeypatch.setattr("conductor.agent.end.processes.listener", lambda *_: sockets)
     sent: list[messages.WriterNews] = []
     one = end(role="target", injector="perftest", sent=sent, options=options)

@@ -9,7 +9,7 @@ from types import SimpleNamespace
 import pytest
 
 from conductor.agent import pacer
-from conductor.agent.pacer import Pace, Pacer, pace
+from conductor.agent.pacer import Pace, Pacer, pace_of
 from records import processes
 from tests import made_writers
 from tests.conductor.conftest import lasting, needs, state_of
@@ -102,7 +102,7 @@ def test_a_report_that_was_printed_late_counts_as_what_the_device_has(
     assert world.pacer
     # Of 200 bytes/s in 2 s, although its device has 100 bytes or so.
     world.pacer.take_report(400.0, 2.0)
-    assert world.pacer.written_b == pytest.approx(world.passed_b)
+    assert world.pacer.accounted_b == pytest.approx(world.passed_b)
 
 
 def test_what_was_written_before_it_was_paced_is_no_part_of_it(
@@ -135,9 +135,9 @@ def test_reports_of_a_time_in_which_it_was_held_say_nothing(
     world.held = True
     assert sum(world.keep(QUARTER, 20, 200.0, counted)) == pytest.approx(20 * 50, abs=10)
     if not counted and (paced := world.pacer):  # and one in a pause adds nothing to that
-        written_b = paced.written_b
+        accounted_b = paced.accounted_b
         paced.take_report(None, 1.0)
-        assert paced.written_b == pytest.approx(written_b, abs=1e-6)
+        assert paced.accounted_b == pytest.approx(accounted_b, abs=1e-6)
 
 
 BUSY = [sys.executable, "-S", "-c", "while True: pass"]
@@ -154,7 +154,7 @@ BUSY = [sys.executable, "-S", "-c", "while True: pass"]
 )
 def test_a_period_holds_several_messages_where_it_can(message_b, full_b_s, seconds):
     writer = made_writers.writer(target="o", message_b=message_b, rate_b_s=1e6, full_b_s=full_b_s)
-    assert pace(writer) == Pace(1e6, pytest.approx(seconds))
+    assert pace_of(writer) == Pace(1e6, pytest.approx(seconds))
 
 
 def test_a_paced_process_runs_for_its_share_and_is_never_left_suspended():

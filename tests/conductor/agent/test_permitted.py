@@ -21,7 +21,7 @@ PART = messages.MakeWrites(
     passive_sides=2,
     zero_s=0.0,
     setup_s=0.1,
-    patience_s=0.3,
+    max_delay_s=0.3,
     writes=[PlannedWrite(0, 0, 0.0, 1.0)],
 )
 USED = replace(WRITER, device="bond0.12")

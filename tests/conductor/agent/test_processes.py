@@ -85,7 +85,7 @@ def _silent_port() -> Iterator[int]:
 def test_an_origin_whose_target_does_not_answer_ends_with_that_reason(monkeypatch, tmp_path):
     """TCP calls for two minutes, and the program says nothing meanwhile."""
     monkeypatch.setattr("conductor.agent.end.UNANSWERED_S", 0.5)
-    monkeypatch.setattr("conductor.agent.end.COUNT_INTERVAL_S", 0.05)
+    monkeypatch.setattr("conductor.agent.end.CONNECT_INTERVAL_S", 0.05)
     wire = Sent()
     call = "import socket, sys; socket.create_connection(('127.0.0.1', int(sys.argv[1])))"
 

@@ -99,7 +99,7 @@ def made_order(port, starts, **changes):
         "passive_sides": 1,
         "zero_s": time.time() + 1.0,
         "setup_s": 0.15,
-        "patience_s": 60.0,
+        "max_delay_s": 60.0,
         "writes": [
             PlannedWrite(number, 0, start_s, start_s + 0.2) for number, start_s in enumerate(starts)
         ],
@@ -118,7 +118,7 @@ def test_passive_sides_of_a_target_take_turns():
         passive_sides=2,
         zero_s=0.0,
         setup_s=0.1,
-        patience_s=0.3,
+        max_delay_s=0.3,
         writes=plan.writes_of("o"),
     )
     for index, name in enumerate("abc"):
@@ -170,7 +170,7 @@ def test_writes_are_made_when_they_are_due_to_passive_sides_that_are_replaced(
 
 
 def test_a_write_that_finds_nobody_is_given_up_in_time_and_reported(monkeypatch, tmp_path):
-    order = made_order(free_port(), [0.0], patience_s=0.3)
+    order = made_order(free_port(), [0.0], max_delay_s=0.3)
     program = Program(passive="import time; time.sleep(60)")
     performer = carried_out(monkeypatch, order, lambda writer: writer.faults, tmp_path, program)
     assert performer.finished == []

@@ -76,7 +76,7 @@ def test_the_summary_of_a_finished_writer_is_its_total_and_no_row(
     assert (total.messages, total.rate_b_s) == (messages, rate_b_s)
     # ib_write_bw, traced between two virtual machines: 0.31 s from the last write to the row, of
     # which 200 waits that grow from 0.1 to 2.09 ms take 0.219 s.
-    assert total.after_s == pytest.approx(0.219 if injector == "perftest" else 0.0)
+    assert total.print_delay_s == pytest.approx(0.219 if injector == "perftest" else 0.0)
     if seconds:
         size_b = messages * fields.get("message_b", 65536)
         assert size_b / rate_b_s == pytest.approx(seconds, rel=1e-4)
@@ -90,7 +90,7 @@ def test_a_row_of_perftest_is_of_its_own_second_and_not_of_the_time_since_the_la
     assert [row.over_s for row in rows[1:]] == pytest.approx([1.002, 1.0, 1.0, 1.0], abs=0.003)
     assert rows[1].over_s == pytest.approx(880 * 65536 / (54.89 * MIB))
     # It measures the clock before it prints.
-    assert [row.after_s for row in rows] == pytest.approx([0.219] * len(rows))
+    assert [row.print_delay_s for row in rows] == pytest.approx([0.219] * len(rows))
 
 
 #: Program, its output, and how the first fault begins: there is nothing but faults.
