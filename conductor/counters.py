@@ -49,17 +49,18 @@ def read(
     """
     if device is None:
         return None
-    names = _names(device, root)
+    placeholders = _placeholders(device, root)
+    interface = placeholders["interface"]
     for counter in _counters(device, root):
         locations = counter.received if direction == "received" else counter.sent
         counts = [
-            _count(root, location.format(**names), names["interface"]) for location in locations
+            _count(root, location.format(**placeholders), interface) for location in locations
         ]
         known_counts = [count for count in counts if count is not None]
         if len(known_counts) == len(counts):
             stopped = counter.stops_at in known_counts
             total_b = None if stopped else sum(known_counts) * counter.unit_b
-            return CounterReading(counter.name.format(**names), total_b, counter.period_s)
+            return CounterReading(counter.name.format(**placeholders), total_b, counter.period_s)
     return None
 
 
@@ -74,21 +75,22 @@ def read_one_sided(device: str, direction: TrafficDirection, root: Path = Path("
     if counter is None:
         return None
     location = counter.received if direction == "received" else counter.sent
-    return _count(root, location.format(**_names(device, root)), "")
+    return _count(root, location.format(**_placeholders(device, root)), "")
 
 
 def why_no_count(device: str, root: Path = Path("/")) -> str:
     """Return why no bytes received by a device are counted: what its counters' files contain."""
-    names = _names(device, root)
+    placeholders = _placeholders(device, root)
+    interface = placeholders["interface"]
     locations = [
-        location.format(**names)
+        location.format(**placeholders)
         for counter in _counters(device, root)
         for location in counter.received
     ]
     contents = [
-        _content_without_count(root, location, names["interface"])
+        _content_without_count(root, location, interface)
         for location in locations
-        if _count(root, location, names["interface"]) is None
+        if _count(root, location, interface) is None
     ]
     return "; ".join(dict.fromkeys(contents)) or "its fabric is not known"
 
@@ -119,7 +121,8 @@ def _counters(device: str, root: Path) -> list[Counter]:
     return [counter for counter in counters if not counter.drivers or driver in counter.drivers]
 
 
-def _names(device: str, root: Path) -> dict[str, str]:
+def _placeholders(device: str, root: Path) -> dict[str, str]:
+    """Return what a device puts in place of the placeholders in names of counters and files."""
     device_port = devices.resolve(device, root / "sys")
     interface = devices.interface_of(device, root / "sys")
     return {"device": device_port.name, "port": str(device_port.port), "interface": interface}
@@ -134,8 +137,8 @@ def _count(root: Path, location: str, interface: str) -> int | None:
     for line in text.splitlines():
         key, _, values = line.partition(":")
         if key.strip() == interface:
-            words = values.split()
-            return kernel_text.number(words[int(column)]) if int(column) < len(words) else None
+            columns = values.split()
+            return kernel_text.number(columns[int(column)]) if int(column) < len(columns) else None
     return None
 
 

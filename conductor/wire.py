@@ -31,12 +31,16 @@ LOGS_VARIABLE = "NIMC_LOGS"
 INTERFACE_VARIABLE = "NIMC_INTERFACE"
 #: Request of `ioctl` for the IPv4 address of an interface.
 _SIOCGIFADDR = 0x8915
-#: Longest name of an interface, and the bytes of the answer (`struct ifreq`) that are the address.
-_LONGEST_NAME_B, _ADDRESS_BYTES = 15, slice(20, 24)
+#: Longest name of an interface, bytes.
+_LONGEST_INTERFACE_NAME_B = 15
+#: The bytes of its answer (`struct ifreq`) that are the address.
+_ADDRESS_BYTES = slice(20, 24)
 #: A node has failed if its kernel has not answered for this time, seconds. A node that is switched
 #: off closes no connection. An emulated node under load may be silent for a few seconds.
 _SILENCE_S = 20
+#: Time between two messages of the kernel to a silent node, seconds.
 _KEEPALIVE_S = 5
+#: Errors of a connection to a node that does not answer.
 _NODE_GONE = (errno.ETIMEDOUT, errno.EHOSTUNREACH, errno.ENETUNREACH)
 #: Longest line, bytes. An origin reports all writes of an hour's timetable in one line.
 LONGEST_LINE_B = 16 * 1024 * 1024
@@ -182,7 +186,7 @@ async def admit(connection: socket.socket, secret: str) -> None:
 def interface_address(interface: str) -> str:
     """Return the IPv4 address of a network interface here; raises WireError if it has none."""
     with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as probe:
-        request = struct.pack("256s", interface.encode()[:_LONGEST_NAME_B])
+        request = struct.pack("256s", interface.encode()[:_LONGEST_INTERFACE_NAME_B])
         try:
             answer = fcntl.ioctl(probe.fileno(), _SIOCGIFADDR, request)
         except OSError as error:

@@ -95,7 +95,7 @@ async def _await_agents(
         await connections
     except MachineError as error:
         last_lines = cause_or_gist(log.read_text(errors="replace")) or "no output"
-        # The block's outcome depends on the type.
+        # The block's outcome depends on the type of the error.
         raise type(error)(f"{error}; {log}: {last_lines}") from None
     finally:
         connections.cancel()

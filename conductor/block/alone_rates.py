@@ -60,7 +60,7 @@ class MeasuredRates:
     queue_pairs: int = 1
 
 
-def interval_s(rows: Sequence[RateRow], row_s: float) -> float:
+def row_interval_s(rows: Sequence[RateRow], row_s: float) -> float:
     """Return the time from one row to the next, at least `row_s`: programs may pause."""
     return max(row_s, median(later.end_s - row.end_s for row, later in pairwise(rows)))
 
@@ -79,7 +79,7 @@ class AloneRates:
             if Allocation(rates.targets, rates.origins) == runner.allocation
         }
         #: The rates measured in this block, and the series recorded while they were measured.
-        self.measured: dict[Writes, MeasuredRates] = {}
+        self.measured_rates: dict[Writes, MeasuredRates] = {}
         self.series: dict[Writes, Series] = {}
 
     async def learn(self, writes: Writes) -> None:
@@ -99,30 +99,32 @@ class AloneRates:
             return
         if writes.throttled:
             await self.learn(writes.at_full_rate())
-        measured = self._stored.get(writes)
-        if measured is None:
+        rates = self._stored.get(writes)
+        if rates is None:
             if runner.writers.queue_pairs(writes) or not self._over_rdma(writes):
-                measured = await self._measure(writes)
+                rates = await self._measure(writes)
             else:
-                measured = await self._add_queue_pairs(writes)
-            self.measured[writes] = measured
-            write_note(runner.plan.logs, _FILE, [asdict(rates) for rates in self.measured.values()])
+                rates = await self._add_queue_pairs(writes)
+            self.measured_rates[writes] = rates
+            note = [asdict(measured) for measured in self.measured_rates.values()]
+            write_note(runner.plan.logs, _FILE, note)
         else:
-            await runner.writers.set_queue_pairs(writes, measured.queue_pairs)
+            await runner.writers.set_queue_pairs(writes, rates.queue_pairs)
             await self._start_and_hold(writes)
-        runner.writers.alone_b_s[writes] = measured.rates_b_s
-        runner.writers.counted_alone_b_s[writes] = measured.counted_b_s
-        runner.lead_in.expect(writes, measured.needed_s)
-        runner.rate_row_interval_s = max(runner.rate_row_interval_s, measured.row_s)
+        runner.writers.alone_b_s[writes] = rates.rates_b_s
+        runner.writers.counted_alone_b_s[writes] = rates.counted_b_s
+        runner.lead_in.expect(writes, rates.needed_s)
+        runner.rate_row_interval_s = max(runner.rate_row_interval_s, rates.row_s)
 
     @staticmethod
     def _over_rdma(writes: Writes) -> bool:
+        """Return whether writes go over RDMA devices only."""
         return bool(writes.devices) and all(map(devices.is_rdma, writes.devices))
 
     async def _add_queue_pairs(self, writes: Writes) -> MeasuredRates:
         """Measure with 1, 2, 4, ... queue pairs while more raise the rate; return the best rates.
 
-        One queue pair may carry half of a link or less, and `full` means the rate of the link.
+        `full` means the rate of the link, but one queue pair may carry half of a link or less.
         """
         writers = self._runner.writers
         n_targets = len(self._runner.allocation.targets)
@@ -136,12 +138,12 @@ class AloneRates:
             queue_pairs *= 2
             await writers.set_queue_pairs(writes, queue_pairs)
             try:
-                measured = await self._measure(writes)
+                rates = await self._measure(writes)
             except BlockError:  # the device may not have room for so many queue pairs
                 break
-            if sum(measured.rates_b_s) < (1 + _LEAST_GROWTH) * sum(best.rates_b_s):
+            if sum(rates.rates_b_s) < (1 + _LEAST_GROWTH) * sum(best.rates_b_s):
                 break
-            best = measured
+            best = rates
             best_series = self.series[writes]
         self.series[writes] = best_series
         if queue_pairs != best.queue_pairs:
@@ -257,7 +259,7 @@ class AloneRates:
                 if count and count.over_s
             },
             queue_pairs=runner.writers.queue_pairs(writes) or 1,
-            row_s=max(interval_s(state.rows, injector.row_s) for state in states),
+            row_s=max(row_interval_s(state.rows, injector.row_s) for state in states),
             needed_s=stop_took_s + needed_s,
         )
 

@@ -131,7 +131,10 @@ async def _await_end(
     run: Run,
     timeout_s: float,
 ) -> None:
-    """Wait until the application or a writer ends, or for the timeout."""
+    """Wait until the application or a writer ends, or for the timeout.
+
+    The run fails unless the application ends first.
+    """
     end = asyncio.ensure_future(process.wait())
     writer_end = asyncio.ensure_future(
         hub.wait_for(lambda: any(state.end_reason for state in states), timeout_s)
@@ -186,7 +189,10 @@ class LeadIn:
         self._needed_s.setdefault(writes, []).append(needed_s)
 
     def record_ready(self, writes: Writes, now_s: float) -> None:
-        """Record how long writers needed that are ready at `now_s`, unless the run is the first."""
+        """Record how long the writers needed that are ready at `now_s`.
+
+        Nothing is recorded before the first run, since nothing ended before it.
+        """
         if self._last_end_s is not None:
             self.expect(writes, now_s - self._last_end_s)
 

@@ -71,7 +71,7 @@ Work = Callable[[], Coroutine[Any, Any, None]]
 
 
 async def conduct(plan: BlockPlan, readers: Readers) -> None:
-    """Run the whole block. Raises BlockError if it cannot be finished."""
+    """Run the whole block. Raises BlockError or MachineError if it cannot be finished."""
     plan.logs.mkdir(parents=True, exist_ok=True)
     # If the check itself reads the outputs, runs become samples only after the block.
     samples = plan.logs / UNREAD_FILE if readers.fom is None else None

@@ -120,8 +120,11 @@ class Hub:
         self.callers: dict[asyncio.Task[None], float] = {}
         #: Tasks that receive the reports of one agent each.
         self._serving: list[asyncio.Task[None]] = []
+        #: Node -> the connection of its agent.
         self._links: dict[str, _Link] = {}
+        #: Index of a writer -> its state.
         self._states: dict[int, WriterState] = {}
+        #: Notified when an agent connects, reports or is gone.
         self._changed = asyncio.Condition()
         #: Why an agent is gone; None while all are connected.
         self._agent_loss: MachineError | None = None
@@ -243,7 +246,10 @@ class Hub:
     async def start(
         self, injector: Injector, writers: list[Writer], timeout_s: float
     ) -> list[WriterState]:
-        """Start writers: passive sides first, then, once they listen, the origins."""
+        """Start writers: passive sides first, then, once they listen, the origins.
+
+        If a passive side ends or does not listen in time, no origin is started.
+        """
         states = await self.start_passive_sides(injector, writers, timeout_s)
         if not any(state.end_reason for state in states):
             self._start_ends("origin", injector, writers)
@@ -254,7 +260,7 @@ class Hub:
     ) -> list[WriterState]:
         """Start passive sides, and wait until they listen.
 
-        Nothing else is started for short writes: an order makes each of them.
+        For short writes this is all: the order `MakeWrites` starts their origins.
         """
         min_times_s = min_count_times_s(injector, writers)
         states = [

@@ -3,8 +3,8 @@
     python -m conductor.block.injection REQUEST.json
 
 `nimc inject` starts it on the host of the command, or on the first node of its job. It measures the
-rates alone, starts the writers and then the command, checks the writers again and again as those of
-a run are checked, and writes the record (`records.injected`).
+rates alone, and starts the writers and then the command. At regular times it checks the writers as
+those of a run are checked. At the end it writes the record (`records.injected`).
 """
 
 from __future__ import annotations
@@ -169,7 +169,7 @@ class Command:
     async def wait(self) -> None:
         """Wait for the end of the command; a request to stop interrupts it."""
         while self.is_running:
-            if _is_to_stop(self._logs):
+            if _is_stop_requested(self._logs):
                 self.interrupt()
             await asyncio.sleep(_POLL_S)
 
@@ -197,11 +197,11 @@ class InjectionConductor:
 
     async def write(self) -> None:
         """Write until something ends it. Raises BlockError or MachineError."""
-        launched, nodes = self._nodes()
+        agent_nodes, nodes = self._nodes()
         self._update_head(targets=nodes.targets, origins=nodes.origins)
         writes = self._plan.treatments[0].writes
         assert writes, "the only treatment writes"
-        async with connected_hub(self._plan, launched) as hub:
+        async with connected_hub(self._plan, agent_nodes) as hub:
             clock.require_close_clocks(nodes.targets[0], hub.clock_offsets_s)
             runner = trial.writer_runner(self._plan, nodes, hub)
             rates = AloneRates(runner)
@@ -234,7 +234,7 @@ class InjectionConductor:
         """Start the writers. If they show that a rate alone was disturbed, measure it again."""
         for _ in range(self._plan.limits.retries):
             states = await self._start_at_speed(runner, writes)
-            if not await self._shows_disturbed_alone(runner, states):
+            if not await self._exceeds_rates_alone(runner, states):
                 return states
             await runner.writers.hold_or_stop(writes, states)
             await rates.measure_again(writes)
@@ -253,8 +253,8 @@ class InjectionConductor:
             raise BlockError("injector_never_ready", reason)
         return states
 
-    async def _shows_disturbed_alone(self, runner: BlockRunner, states: list[WriterState]) -> bool:
-        """Return whether the writers, without the command, exceed their rates alone."""
+    async def _exceeds_rates_alone(self, runner: BlockRunner, states: list[WriterState]) -> bool:
+        """Return whether a writer exceeds its rate alone by too much while no command runs."""
         start_s = clock.now_s()
         covered_s = start_s + length.LEAST_ROWS * runner.rate_row_interval_s
         await _wait_until(runner.hub, states, covered_s)
@@ -284,13 +284,13 @@ class InjectionConductor:
         chosen = Allocation(self._request.targets, self._request.origins)
         if chosen.nodes and self._plan.origin_policy == "same_job":
             return chosen, chosen
-        launched = block_allocation(self._plan)
+        job_allocation = block_allocation(self._plan)
         if not chosen.nodes:
-            return launched, launched
-        foreign = sorted(set(chosen.nodes) - set(launched.nodes))
+            return job_allocation, job_allocation
+        foreign = sorted(set(chosen.nodes) - set(job_allocation.nodes))
         if foreign:
             raise MachineError(f"{', '.join(foreign)}: not in the job")
-        return launched, chosen
+        return job_allocation, chosen
 
     async def _check(self, runner: BlockRunner, states: list[WriterState]) -> None:
         """Start the command, and check the writers until something ends them."""
@@ -332,7 +332,7 @@ class InjectionConductor:
             return "command"
         if clock.now_s() >= stop_s:
             return "time"
-        if _is_to_stop(self._logs):
+        if _is_stop_requested(self._logs):
             if not self.command.is_running:
                 return "stop"
             self.command.interrupt()
@@ -419,7 +419,7 @@ class InjectionConductor:
         injected.save_head(self._logs, self._head)
 
 
-def _is_to_stop(logs: Path) -> bool:
+def _is_stop_requested(logs: Path) -> bool:
     """Return whether somebody requests to stop, perhaps on another host."""
     refresh(logs)
     return (logs / STOP_FILE).exists()
@@ -492,7 +492,8 @@ def main() -> None:
     try:
         conductor.main(request.block, partial(conduct, request))
     finally:
-        if request.owner_pid is not None and os.getppid() != request.owner_pid:
+        owner_has_ended = request.owner_pid is not None and os.getppid() != request.owner_pid
+        if owner_has_ended:  # so it cannot remove the folder
             shutil.rmtree(request.block.nimc_dir, ignore_errors=True)
 
 

@@ -168,16 +168,15 @@ class BlockRunner:
         if run.accepted:
             observed = await self._run_application(run, states)
             await self.await_last_rate_rows(run, states)
-        # A reason not to hold these writers now applied before the run as well, since the same
-        # others were held then. So it is also the reason why these were started for this run.
+        # If these writers cannot be held now, they could not be held before the run either, since
+        # the other held writers are the same. So the reason says why they were started for it.
         reason_not_held = await self.writers.hold_or_stop(writes, states)
         start_reason = self.writers.reason_ended_while_held or reason_not_held
         if self.writers.restarted and start_reason:
             run.notes.append(f"writers were started for this run: {start_reason}")
         # Copies, since reports that arrive later do not belong to this run.
-        return self._complete_series(
-            run, observed, writers=[state.series.copy() for state in states]
-        )
+        writers = [state.series.copy() for state in states]
+        return replace(self._complete_series(run, observed), writers=writers)
 
     async def _run_under_timetable(self, run: Run, writes: Writes) -> Series:
         """Run the application under short writes; without writers if their number is 0."""
@@ -204,12 +203,14 @@ class BlockRunner:
         observed = await self._run_application(run, [])
         path = self._run_files(run).out.with_suffix(".writes.json")
         run.timetable, timetable_writers, fault = await schedule.end(running, run.window_s, path)
-        return self._complete_series(
-            run, observed, claims=timetable_writers, off_plan=[fault] if fault else []
+        return replace(
+            self._complete_series(run, observed),
+            claims=timetable_writers,
+            off_plan=[fault] if fault else [],
         )
 
-    def _complete_series(self, run: Run, observed: Series, **writer_fields: Any) -> Series:
-        """Return the observed series with all else that the judgement of the run needs."""
+    def _complete_series(self, run: Run, observed: Series) -> Series:
+        """Return the observed series with what the judgement needs besides the writers' series."""
         return replace(
             observed,
             nodes=[
@@ -219,7 +220,6 @@ class BlockRunner:
             silent=self._demands.forbidden_directions(run.treatment),
             rails=self._demands.rails(run.treatment),
             alone_b_s=self._alone_b_s(),
-            **writer_fields,
         )
 
     def _alone_b_s(self) -> float:

@@ -124,10 +124,10 @@ class ShortWriteSchedule:
         return self._n_writers * self._writer_alone_b_s
 
     async def rehearse(self, start_number: int) -> None:
-        """Find, once, how many messages a write of the requested length has.
+        """Measure rate and set-up time of the writes, once, and size a write by its rate.
 
         `start_number` counts the starts of writers in the block, each of which uses other ports.
-        Raises NotReadyError.
+        Raises NotReadyError if no write can be made.
         """
         if self.alone_b_s:
             return
@@ -181,10 +181,11 @@ class ShortWriteSchedule:
         )
 
     async def begin(self, timetable_s: float, run_name: str, start_number: int) -> RunningTimetable:
-        """Plan writes for `timetable_s`, hand them out, and wait until all writers are writing.
+        """Plan and hand out a timetable of `timetable_s` seconds, and wait until all writers write.
 
         The seed derives from `run_name`, so that each run of the block has other writes. For
-        `start_number` see `rehearse`. Raises NotReadyError.
+        `start_number` see `rehearse`. Raises NotReadyError if there is no such timetable, or a
+        passive side does not listen.
         """
         try:
             timetable = self._plan_timetable(timetable_s, run_name)

@@ -30,12 +30,13 @@ class Writers:
         self._queue_pairs: dict[Writes, int] = {}
         #: True if writers were started, not resumed, since this was set to False.
         self.restarted = False
-        #: Why writers were started the last time, if a held one had ended; None if none had.
+        #: Why writers were started the last time: a held writer had ended. None if none had.
         self.reason_ended_while_held: str | None = None
         #: Kind of writes -> rate alone of each writer, bytes per second; 0 for a control, since no
         #: rate of it is required.
         self.alone_b_s: dict[Writes, list[float]] = {}
-        #: Kind of writes -> target -> rate that its devices counted meanwhile, bytes per second.
+        #: Kind of writes -> target -> rate that its devices counted while the rates alone were
+        #: measured, bytes per second.
         self.counted_alone_b_s: dict[Writes, dict[str, float]] = {}
 
     def next_start_number(self) -> int:

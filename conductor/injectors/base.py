@@ -127,14 +127,14 @@ class FaultFinder:
         warns = is_warning(message)
         fault = None if warns else self._fault_pattern.search(message)
         if fault:
-            shown_fault, shown_causes = _shown_part(fault, message), "; ".join(self._causes)
+            text = _shown_text(fault, message)
+            if self._causes:
+                text += f" (before it: {'; '.join(self._causes)})"
             self._causes = []
-            return Fault(
-                f"{shown_fault} (before it: {shown_causes})" if shown_causes else shown_fault
-            )
+            return Fault(text)
         cause = self._cause_pattern.search(message) if self._cause_pattern else None
         if warns or cause:
-            self._causes = [*self._causes, _shown_part(cause, message)][-_CAUSE_LINES:]
+            self._causes = [*self._causes, _shown_text(cause, message)][-_CAUSE_LINES:]
         return None
 
     def forget(self) -> None:
@@ -142,7 +142,7 @@ class FaultFinder:
         self._causes = []
 
 
-def _shown_part(match: re.Match[str] | None, line: str) -> str:
+def _shown_text(match: re.Match[str] | None, line: str) -> str:
     """Return the first group that matched; the whole line if there is none."""
     return next(filter(None, match.groups()), line) if match else line
 

@@ -61,7 +61,7 @@ _ARRIVED = re.compile(
 )
 _FAULT = re.compile(r"^mpi_put: (.+)")
 #: If no footprint is chosen, a window has room for at most this many messages and bytes, and for
-#: at least one message. The program has the same limits.
+#: at least one message. The program has the same limits (`BATCH`, `BATCH_B`).
 _MAX_WINDOW_MESSAGES, _MAX_WINDOW_B = 32, 2 << 20
 #: The target's processor takes part in the writes ('onload') if its time exceeds both limits. The
 #: first is in seconds per byte. The second is a share of a core, and allows for the time that the
@@ -166,7 +166,8 @@ class MpiPut(Injector):
         if _has_two_hosts(writer):
             variables: dict[str, str] = {}
             if writer.device:
-                # If no variable can choose the device, MPI chooses one, and its bytes are counted.
+                # If no variable can choose the device, MPI chooses one. If that is another device,
+                # the count of the writer's device shows it.
                 with suppress(ValueError):
                     variables = devices.mpi_variables(writer.device)
             return LAUNCHER_VARIABLES | variables

@@ -1,7 +1,7 @@
 """Judges a run by its series: whether it counts, and if not, why. Pure.
 
-The conductor judges each run, and `nimc verify` judges stored runs again. No run is
-rejected for a value that a machine cannot read, or by a limit that is None.
+The conductor judges each run, and `nimc verify` judges stored runs again. No run is rejected for a
+value that a machine cannot read, or by a limit that is None.
 """
 
 from __future__ import annotations

@@ -81,7 +81,8 @@ class Series:
     off_plan: list[str] = field(default_factory=list)
     #: Directions in which no bytes may pass the targets, since the run's treatment writes nothing.
     silent: list[TrafficDirection] = field(default_factory=list)
-    #: Rate of all writers of the block together without an application, bytes per second.
+    #: Highest uncontended rate of a treatment of the block, summed over its writers, bytes per
+    #: second; 0 if no treatment writes.
     alone_b_s: float = 0.0
     #: None if rails are not judged.
     rails: Rails | None = None

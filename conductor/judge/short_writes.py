@@ -67,7 +67,7 @@ class _CheckedWrite(NamedTuple):
 
 def check_writes(
     timetable: StaggeredWrites,
-    finished: Iterable[FinishedWrite],
+    finished_writes: Iterable[FinishedWrite],
     zero_s: float,
     window_s: Window,
     clock_errors_s: Mapping[str, float],
@@ -80,15 +80,15 @@ def check_writes(
     Return the record for the sample, and in one line why the sample is rejected (None if accepted).
 
     `zero_s` is time 0 of the timetable, and `window_s` is when the application started and ended,
-    both by the clock of `finished`. The error of an origin's clock is added to the tolerance. A
-    write slower than `least_b_s` does not count.
+    both by the clock of `finished_writes`. The error of an origin's clock is added to the
+    tolerance. A write slower than `least_b_s` does not count.
     """
     start_s, end_s = (time_s - zero_s for time_s in window_s)
-    run = (start_s, end_s)
+    window = (start_s, end_s)
     checked_writes: dict[int, _CheckedWrite] = {}
     repeated: list[FinishedWrite] = []
     n_unknown = 0
-    for finished_write in finished:
+    for finished_write in finished_writes:
         write, number = finished_write.moved_earlier(zero_s), finished_write.number
         if not 0 <= number < len(timetable):
             n_unknown += 1
@@ -101,32 +101,34 @@ def check_writes(
             tolerance_s = short.tolerance_s + clock_error_s
             planned = timetable.write(number)
             checked_writes[number] = _CheckedWrite(planned, write, tolerance_s, is_fast)
-    in_run = [checked for checked in checked_writes.values() if _touches(checked.finished, run)]
+    in_window = [
+        checked for checked in checked_writes.values() if _touches(checked.finished, window)
+    ]
     counted_s = sum(
-        overlap_s(checked.counted_interval(), run) for checked in in_run if checked.is_fast
+        overlap_s(checked.counted_interval(), window) for checked in in_window if checked.is_fast
     )
     # A repeated write is beyond the plan as a whole.
-    all_writes = [*repeated, *(checked.finished for checked in in_run)]
-    written_s = sum(overlap_s((write.start_s, write.end_s), run) for write in all_writes)
-    allowed_s = sum(overlap_s(checked.allowed_interval(), run) for checked in in_run)
+    all_writes = [*repeated, *(checked.finished for checked in in_window)]
+    written_s = sum(overlap_s((write.start_s, write.end_s), window) for write in all_writes)
+    allowed_s = sum(overlap_s(checked.allowed_interval(), window) for checked in in_window)
     excess_s = written_s - allowed_s
     planned_s = timetable.writers * (end_s - start_s)
-    starts_s = [checked.finished.start_s - checked.planned.start_s for checked in in_run]
-    ends_s = [checked.finished.end_s - checked.planned.end_s for checked in in_run]
-    setups_s = [checked.finished.setup_s for checked in in_run]
+    starts_s = [checked.finished.start_s - checked.planned.start_s for checked in in_window]
+    ends_s = [checked.finished.end_s - checked.planned.end_s for checked in in_window]
+    setups_s = [checked.finished.setup_s for checked in in_window]
     record = TimetableRecord(
         writers=timetable.writers,
         length_s=timetable.length_s,
         tolerance_s=short.tolerance_s,
         allowed_share=short.allowed_share,
         messages=messages,
-        planned=sum(_touches(write, run) for write in timetable),
-        done=len(in_run),
-        slow=sum(not checked.is_fast for checked in in_run),
+        planned=sum(_touches(write, window) for write in timetable),
+        done=len(in_window),
+        slow=sum(not checked.is_fast for checked in in_window),
         unplanned=len(repeated) + n_unknown,
         missing_share=1 - counted_s / planned_s if planned_s else 0.0,
         excess_share=excess_s / planned_s if planned_s else 0.0,
-        bytes_b=sum(checked.finished.bytes_b for checked in in_run),
+        bytes_b=sum(checked.finished.bytes_b for checked in in_window),
         start_median_s=median(starts_s or [0.0]),
         start_worst_s=max(starts_s, key=abs, default=0.0),
         end_median_s=median(ends_s or [0.0]),
@@ -138,8 +140,8 @@ def check_writes(
     return record, _fault(record, n_unknown, short.allowed_share + _ROUNDING)
 
 
-def _touches(write: PlannedWrite | FinishedWrite, run: Interval) -> bool:
-    start_s, end_s = run
+def _touches(write: PlannedWrite | FinishedWrite, window: Interval) -> bool:
+    start_s, end_s = window
     return write.start_s < end_s and write.end_s > start_s
 
 
@@ -160,7 +162,7 @@ def _fault(record: TimetableRecord, n_unknown: int, allowed_share: float) -> str
 
 def timetable_records(
     timetable: StaggeredWrites,
-    finished: Iterable[FinishedWrite],
+    finished_writes: Iterable[FinishedWrite],
     window_s: Window,
     alone_b_s: float,
     writer: Writer,
@@ -171,16 +173,16 @@ def timetable_records(
     `window_s` is by the clock of the writes. If a write lies on the edge of the window, its part
     inside counts. The rate is computed over the time that the writes took.
     """
-    #: Slot -> rate of each write, and its time inside the window.
-    parts_by_slot: list[list[tuple[float, float]]] = [[] for _ in range(timetable.writers)]
-    for write in finished:
+    #: Slot -> rate of each write, and its length inside the window, seconds.
+    writes_by_slot: list[list[tuple[float, float]]] = [[] for _ in range(timetable.writers)]
+    for write in finished_writes:
         inside_s = overlap_s((write.start_s, write.end_s), window_s)
         if 0 <= write.number < len(timetable) and inside_s > 0:
-            parts_by_slot[timetable.slot(write.number)].append((write.rate_b_s, inside_s))
+            writes_by_slot[timetable.slot(write.number)].append((write.rate_b_s, inside_s))
     records = []
-    for slot, parts in enumerate(parts_by_slot):
-        bytes_b = sum(rate_b_s * inside_s for rate_b_s, inside_s in parts)
-        written_s = sum(inside_s for _, inside_s in parts)
+    for slot, writes in enumerate(writes_by_slot):
+        bytes_b = sum(rate_b_s * inside_s for rate_b_s, inside_s in writes)
+        written_s = sum(inside_s for _, inside_s in writes)
         records.append(
             WriterRecord(
                 injector=injector.name,
@@ -193,7 +195,7 @@ def timetable_records(
                 asked_b_s=writer.rate_b_s,
                 rate_alone_b_s=alone_b_s,
                 rate_b_s=bytes_b / written_s if written_s else 0.0,
-                rate_min_b_s=min((rate_b_s for rate_b_s, _ in parts), default=0.0),
+                rate_min_b_s=min((rate_b_s for rate_b_s, _ in writes), default=0.0),
                 bytes_b=bytes_b,
                 buffer_node=writer.buffer_node,
             )

@@ -20,10 +20,10 @@ def writing_faults(
 ) -> Iterator[str]:
     """Yield the reasons why a writer's rows reject a run.
 
-    Rows must come before, during and after the window, each within `late_rows` intervals of the
-    previous one, and show at least `min_share` of the expected rate. Their mean must be at most
-    `max_share` of the rate alone, and at most the largest allowed rate of a throttled writer.
-    `figures` are those of the writer in the window.
+    Rows must begin before the window and end after it. Each must end within `late_rows` intervals
+    of the end of the previous one, and show at least `min_share` of the expected rate. The mean
+    rate must be at most `max_share` of the rate alone, and at most the largest allowed rate of a
+    throttled writer. `figures` are those of the writer in the window.
     """
     rows = all_rows(writer)
     expected = expected_rate(writer)

@@ -25,11 +25,13 @@
 #include <unistd.h>
 
 // Messages are split into pieces of at most PIECE_B, so that the marks also move within a message.
-// Below full rate, messages above UNSPLIT_B are split into smaller pieces, one per EVEN_S seconds.
-// At most BATCH messages or pieces, and at most BATCH_B, are posted together, but at least one.
+// Below full rate, messages above UNSPLIT_B are split into smaller pieces, one per EVEN_S seconds,
+// but not below UNSPLIT_B. At full rate at most BATCH messages or pieces, and at most BATCH_B, are
+// posted together, but at least one. Below full rate each is posted alone, and so is each message
+// that the target receives.
 enum { PIECE_B = 8 << 20, UNSPLIT_B = 64 << 10, BATCH = 32, BATCH_B = 2 << 20 };
 static const double EVEN_S = 1e-3;
-// Bytes of a cache line; longest line of a file in /proc.
+// Bytes of a cache line; bytes read of a line of a file in /proc.
 enum { CACHE_LINE_B = 64, TEXT_LINE_B = 4096 };
 // Time between two rows; how late a piece may be and still be made up for; seconds.
 static const double ROW_S = 0.25, LATE_S = 0.25;
@@ -45,7 +47,7 @@ static const double WATCHED_S = 2e-4;
 enum { NODES_MAX = 1024, POLICY_BIND = 2, WORD_BITS = 8 * sizeof(unsigned long) };
 
 // The marks, which the origin writes behind the data in the target's window.
-enum { BEGUN, BYTES, ENDED, MARKS };
+enum { BEGUN, BYTES, ENDED, MARK_COUNT };
 
 static const char HELP[] =
     "mpi_put [options]: one-sided writes or reads between two ranks of MPI, or messages\n"
@@ -69,7 +71,7 @@ struct options {
     int node;
     const char *target;
     // Bytes of a piece, and of the pieces that are posted together.
-    size_t piece_b, step_b;
+    size_t piece_b, posted_b;
     // The window: bytes of data; offset of the data to read, which follow the data to write if both
     // are done; offset of the marks.
     size_t data_b, read_at, marks_at;
@@ -130,9 +132,32 @@ static size_t batch_of(size_t size_b)
     return count < BATCH ? count : BATCH;
 }
 
+// Sets the sizes of pieces and of the window, which follow from the options.
+static void set_sizes(struct options *o)
+{
+    o->data_b = o->footprint_b > 0 ? o->footprint_b : batch_of(o->message_b) * o->message_b;
+    if (o->receive)
+        o->data_b -= o->data_b % o->message_b; // whole messages
+    o->piece_b = o->receive || o->message_b < PIECE_B ? o->message_b : PIECE_B;
+    if (o->rate_b_s > 0 && !o->receive && o->piece_b > UNSPLIT_B) {
+        const double even_b = o->rate_b_s * EVEN_S;
+        if (even_b < UNSPLIT_B)
+            o->piece_b = UNSPLIT_B;
+        else if (even_b < (double)o->piece_b)
+            o->piece_b = (size_t)even_b / CACHE_LINE_B * CACHE_LINE_B;
+    }
+    const bool posts_alone = o->rate_b_s > 0 || o->receive;
+    o->posted_b = (posts_alone ? 1 : batch_of(o->piece_b)) * o->piece_b;
+    if (o->posted_b > o->data_b)
+        o->posted_b = o->data_b;
+    o->read_at = o->put && o->get ? o->data_b : 0;
+    o->marks_at = (o->read_at + o->data_b + sizeof(uint64_t) - 1) / sizeof(uint64_t) *
+                  sizeof(uint64_t);
+}
+
 static void read_options(int argc, char **argv, struct options *o)
 {
-    enum { START = 256, RECEIVE };
+    enum { PRINT_LAUNCHER = 256, RECEIVE };
     static const struct option known[] = {
         {"get", no_argument, NULL, 'g'},        {"both", no_argument, NULL, 'b'},
         {"size", required_argument, NULL, 's'}, {"rate", required_argument, NULL, 'r'},
@@ -140,7 +165,8 @@ static void read_options(int argc, char **argv, struct options *o)
         {"node", required_argument, NULL, 'm'},
         {"target", required_argument, NULL, 't'},
         {"receive", no_argument, NULL, RECEIVE},
-        {"duration", required_argument, NULL, 'd'}, {"launcher", no_argument, NULL, START},
+        {"duration", required_argument, NULL, 'd'},
+        {"launcher", no_argument, NULL, PRINT_LAUNCHER},
         {"help", no_argument, NULL, 'h'},       {NULL, 0, NULL, 0},
     };
     *o = (struct options){.put = true, .message_b = 65536, .node = -1};
@@ -155,7 +181,7 @@ static void read_options(int argc, char **argv, struct options *o)
         case 't': o->target = optarg; break;
         case RECEIVE: o->receive = true; break;
         case 'd': o->duration_s = number("--duration", optarg, 0.01, 1e6); break;
-        case START: puts(LAUNCHER); exit(0);
+        case PRINT_LAUNCHER: puts(LAUNCHER); exit(0);
         case 'h': fputs(HELP, stdout); exit(0);
         default: exit(2);
         }
@@ -166,22 +192,7 @@ static void read_options(int argc, char **argv, struct options *o)
              o->message_b);
     if (o->receive && (o->get || o->message_b < sizeof(uint64_t) || o->message_b > INT_MAX))
         quit(2, "--receive: messages of 8 to %d bytes in one direction are needed", INT_MAX);
-    o->data_b = o->footprint_b > 0 ? o->footprint_b : batch_of(o->message_b) * o->message_b;
-    if (o->receive)
-        o->data_b -= o->data_b % o->message_b; // whole messages
-    o->piece_b = o->receive || o->message_b < PIECE_B ? o->message_b : PIECE_B;
-    if (o->rate_b_s > 0 && !o->receive && o->piece_b > UNSPLIT_B) {
-        const double part_b = o->rate_b_s * EVEN_S;
-        if (part_b < (double)o->piece_b)
-            o->piece_b = part_b < UNSPLIT_B ? UNSPLIT_B
-                                            : (size_t)part_b / CACHE_LINE_B * CACHE_LINE_B;
-    }
-    const bool is_single = o->rate_b_s > 0 || o->receive;
-    o->step_b = (is_single ? 1 : batch_of(o->piece_b)) * o->piece_b;
-    o->step_b = o->step_b < o->data_b ? o->step_b : o->data_b;
-    o->read_at = o->put && o->get ? o->data_b : 0;
-    o->marks_at = (o->read_at + o->data_b + sizeof(uint64_t) - 1) / sizeof(uint64_t) *
-                  sizeof(uint64_t);
+    set_sizes(o);
 }
 
 // Processor time of all threads of this rank, seconds.
@@ -237,30 +248,54 @@ static char *make_window(size_t size_b, MPI_Win *window)
     return memory;
 }
 
-// Finds the shared mapping that contains an address, and stores its device and inode in `file`.
-// Without an address, returns whether this rank maps `file`.
-static bool find_mapping(const void *address, unsigned long long file[3])
+// A shared mapping of this rank: its addresses, and the device (two numbers) and inode of its file.
+struct mapping {
+    unsigned long long from, until, file[3];
+};
+
+// Reads the next shared mapping of /proc/self/maps. Returns false after the last one.
+static bool read_mapping(FILE *maps, struct mapping *mapping)
+{
+    char line[TEXT_LINE_B], flags[5];
+    while (maps != NULL && fgets(line, sizeof line, maps) != NULL)
+        if (sscanf(line, "%llx-%llx %4s %*x %llx:%llx %llu", &mapping->from, &mapping->until, flags,
+                   &mapping->file[0], &mapping->file[1], &mapping->file[2]) == 6 &&
+            flags[3] == 's')
+            return true;
+    return false;
+}
+
+// Stores the device and inode of the file that this rank maps, shared, at an address. Returns false
+// if there is none.
+static bool find_file(const void *address, unsigned long long file[3])
 {
     FILE *maps = fopen("/proc/self/maps", "r");
-    char line[TEXT_LINE_B], flags[5];
-    bool found = false;
-    while (maps != NULL && !found && fgets(line, sizeof line, maps) != NULL) {
-        unsigned long long from, until, mapped[3];
-        if (sscanf(line, "%llx-%llx %4s %*x %llx:%llx %llu", &from, &until, flags, &mapped[0],
-                   &mapped[1], &mapped[2]) != 6 || flags[3] != 's')
-            continue;
-        if (address == NULL)
-            found = memcmp(mapped, file, sizeof mapped) == 0;
-        else if ((found = from <= (uintptr_t)address && (uintptr_t)address < until))
-            memcpy(file, mapped, sizeof mapped);
-    }
+    struct mapping mapping;
+    bool is_mapped = false;
+    while (!is_mapped && read_mapping(maps, &mapping))
+        is_mapped = mapping.from <= (uintptr_t)address && (uintptr_t)address < mapping.until;
+    if (is_mapped)
+        memcpy(file, mapping.file, sizeof mapping.file);
     if (maps != NULL)
         fclose(maps);
-    return found;
+    return is_mapped;
+}
+
+// Whether this rank maps a file, shared.
+static bool maps_file(const unsigned long long file[3])
+{
+    FILE *maps = fopen("/proc/self/maps", "r");
+    struct mapping mapping;
+    bool is_mapped = false;
+    while (!is_mapped && read_mapping(maps, &mapping))
+        is_mapped = memcmp(mapping.file, file, sizeof mapping.file) == 0;
+    if (maps != NULL)
+        fclose(maps);
+    return is_mapped;
 }
 
 // Whether the origin maps the target's window, so that the origin's processor writes into it.
-static bool share_memory(bool is_target, int target, const void *memory)
+static bool shares_memory(bool is_target, int target, const void *memory)
 {
     MPI_Comm node;
     int ranks, shared;
@@ -268,9 +303,9 @@ static bool share_memory(bool is_target, int target, const void *memory)
     MPI_Comm_split_type(MPI_COMM_WORLD, MPI_COMM_TYPE_SHARED, 0, MPI_INFO_NULL, &node);
     MPI_Comm_size(node, &ranks);
     MPI_Comm_free(&node);
-    shared = !is_target || find_mapping(memory, file);
+    shared = !is_target || find_file(memory, file);
     MPI_Bcast(file, 3, MPI_UNSIGNED_LONG_LONG, target, MPI_COMM_WORLD);
-    shared = shared && ranks == 2 && (is_target || find_mapping(NULL, file));
+    shared = shared && ranks == 2 && (is_target || maps_file(file));
     MPI_Allreduce(MPI_IN_PLACE, &shared, 1, MPI_INT, MPI_LAND, MPI_COMM_WORLD);
     return shared;
 }
@@ -319,7 +354,7 @@ static void remove_names(void)
 static void watch_marks(const volatile uint64_t *marks, bool shared)
 {
     MPI_Barrier(MPI_COMM_WORLD); // the origin has its lock
-    const double began_s = now_s(), before_s = processor_s();
+    const double began_s = now_s(), processor_before_s = processor_s();
     double reported_s = began_s, read_s = began_s, unchanged_s = 0;
     bool polls = false, ended = false;
     uint64_t last_sum = 0;
@@ -343,7 +378,7 @@ static void watch_marks(const volatile uint64_t *marks, bool shared)
             continue;
         printf("arrived %ju B by %s memory, target %s, %.6f s of its processor\n",
                (uintmax_t)arrived_b, shared ? "shared" : "unshared",
-               polls ? "polls" : "sleeps", processor_s() - before_s);
+               polls ? "polls" : "sleeps", processor_s() - processor_before_s);
         reported_s = at_s;
     }
 }
@@ -372,7 +407,7 @@ static void wait_for_turn(const struct options *o, struct limiter *limiter, size
 static void write_marks(const struct options *o, const uint64_t *marks, int target, MPI_Win window)
 {
     const MPI_Aint at = (MPI_Aint)o->marks_at;
-    MPI_Put(marks, MARKS, MPI_UINT64_T, target, at, MARKS, MPI_UINT64_T, window);
+    MPI_Put(marks, MARK_COUNT, MPI_UINT64_T, target, at, MARK_COUNT, MPI_UINT64_T, window);
 }
 
 // Puts or gets the bytes from an offset on, or both, piece by piece.
@@ -402,7 +437,7 @@ static void send_message(char *data, size_t size_b, uint64_t before_b, int targe
 // Receives messages until an empty one, and counts their bytes.
 static void receive_messages(const struct options *o, char *data, int origin)
 {
-    const double before_s = processor_s();
+    const double processor_before_s = processor_s();
     double reported_s = now_s();
     uint64_t arrived_b = 0;
     int received_b = 1;
@@ -421,7 +456,7 @@ static void receive_messages(const struct options *o, char *data, int origin)
         if (now_s() - reported_s < ROW_S && received_b > 0)
             continue;
         printf("arrived %ju B by unshared memory, target receives, %.6f s of its processor\n",
-               (uintmax_t)arrived_b, processor_s() - before_s);
+               (uintmax_t)arrived_b, processor_s() - processor_before_s);
         reported_s = now_s();
     }
 }
@@ -444,7 +479,7 @@ static void open_window(const struct options *o, uint64_t *marks, int target, MP
 // Writes, reads or sends until the duration is over, and prints rows.
 static void run_origin(const struct options *o, char *data, int target, MPI_Win window)
 {
-    uint64_t marks[MARKS] = {0};
+    uint64_t marks[MARK_COUNT] = {0};
     if (!o->receive)
         open_window(o, marks, target, window);
     const double began_s = now_s();
@@ -453,7 +488,7 @@ static void run_origin(const struct options *o, char *data, int target, MPI_Win 
     struct limiter limiter = {.began_s = began_s};
     size_t from = 0;
     while (o->duration_s == 0 || at_s - began_s < o->duration_s) {
-        const size_t left_b = o->data_b - from, size_b = left_b < o->step_b ? left_b : o->step_b;
+        const size_t left_b = o->data_b - from, size_b = left_b < o->posted_b ? left_b : o->posted_b;
         if (o->rate_b_s > 0)
             wait_for_turn(o, &limiter, size_b);
         if (o->receive) {
@@ -491,24 +526,24 @@ int main(int argc, char **argv)
     prctl(PR_SET_PDEATHSIG, SIGKILL); // its launcher may be killed
     setvbuf(stdout, NULL, _IOLBF, BUFSIZ);
     MPI_Init(&argc, &argv);
-    int ranks, rank, length, *model, has_model;
+    int ranks, rank, version_length, *model, has_model;
     MPI_Comm_size(MPI_COMM_WORLD, &ranks);
     MPI_Comm_rank(MPI_COMM_WORLD, &rank);
     if (ranks != 2)
         quit(3, "%d ranks found, 2 are needed: is the launcher that of its MPI?", ranks);
     const int target = target_rank(o.target);
     char version[MPI_MAX_LIBRARY_VERSION_STRING];
-    MPI_Get_library_version(version, &length);
+    MPI_Get_library_version(version, &version_length);
     if (rank == target)
         printf("library: %.*s\n", (int)strcspn(version, "\n"), version);
     if (o.node >= 0)
         bind_memory(o.node);
     MPI_Win window;
-    char *memory = make_window(o.marks_at + MARKS * sizeof(uint64_t), &window);
+    char *memory = make_window(o.marks_at + MARK_COUNT * sizeof(uint64_t), &window);
     MPI_Win_get_attr(window, MPI_WIN_MODEL, &model, &has_model);
     if (!has_model || *model != MPI_WIN_UNIFIED)
         quit(3, "this MPI keeps a second copy of a window, so no mark can be read in its memory");
-    const bool shared = share_memory(rank == target, target, memory);
+    const bool shared = shares_memory(rank == target, target, memory);
     remove_names();
     if (rank == target && o.receive)
         receive_messages(&o, memory, !target);

@@ -40,7 +40,7 @@ def test_messages_arrive_as_they_were_sent():
             "WritesMade: finished.0",
         ),
         (["WritesMade", {"finished": [], "faults": {"x": None}}], "faults.x: nothing found"),
-        (["WritersStopped", {"placed": None}], "placed: nothing found; allowed: a list"),
+        (["WritersStopped", {"placements": None}], "placements: nothing found; allowed: a list"),
     ],
 )
 def test_what_is_no_report_is_refused_in_one_line(data, text):

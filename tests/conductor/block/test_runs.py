@@ -13,7 +13,7 @@ from pydantic import TypeAdapter
 
 from conductor.block import application
 from conductor.block.allocation import Allocation
-from conductor.block.alone_rates import AloneRates, MeasuredRates, interval_s
+from conductor.block.alone_rates import AloneRates, MeasuredRates, row_interval_s
 from conductor.block.application import LeadIn, Run, RunFiles
 from conductor.block.conductor import repeat_until_accepted, stop_if_all_rejected, warm_up
 from conductor.block.hub import WriterState
@@ -134,8 +134,8 @@ def test_a_run_is_doubled_until_two_rows_fit(run_s, row_s, often):
 def test_rows_come_as_declared_or_later():
     # Rows of one second that an emulated processor prints 2.9 s apart; one comes after 9 s.
     seen = [RateRow(end - 1, end, 1.0) for end in (1.0, 3.9, 6.8, 15.8)]
-    assert interval_s(seen, 1.0) == pytest.approx(2.9)
-    assert interval_s([RateRow(end - 0.9, end, 1.0) for end in (1.0, 1.9, 2.8)], 1.0) == 1.0
+    assert row_interval_s(seen, 1.0) == pytest.approx(2.9)
+    assert row_interval_s([RateRow(end - 0.9, end, 1.0) for end in (1.0, 1.9, 2.8)], 1.0) == 1.0
 
 
 def test_the_lengths_that_a_check_plans_are_those_that_a_block_can_note():

@@ -22,7 +22,7 @@ class Rates:
 
     def __init__(self, *rows_b_s: tuple[float, ...] | BlockError):
         self._next = iter(rows_b_s)
-        self.measured = {WRITES: SimpleNamespace(rates_b_s=[100.0], counted_b_s={})}
+        self.measured_rates = {WRITES: SimpleNamespace(rates_b_s=[100.0], counted_b_s={})}
         self.series: dict[Writes, Series] = {}
 
     async def learn(self, writes):
