@@ -69,7 +69,7 @@ def render_machine_file(spec: Spec, cpus: int, memory_mib: int) -> str:
             raise InputError(f"--cores {spec.cores}: this host has {cpus}; allowed: at most {cpus}")
         cores = spec.cores if spec.cores > 1 else max(1, cpus // spec.nodes)
     injector, device = _WRITERS[spec.fabric]
-    this_host = host.detect()
+    host_facts = host.detect()
     record: dict[str, Any] = {
         "nodes": spec.nodes,
         "injector": injector,
@@ -81,7 +81,7 @@ def render_machine_file(spec: Spec, cpus: int, memory_mib: int) -> str:
             "sockets": spec.numa,
             "numa_nodes": spec.numa,
             "nic_node": 0,  # soft-RoCE belongs to no NUMA node, so the first one is named
-            "llc": f"{this_host.llc_total_b}B",
+            "llc": f"{host_facts.llc_total_b}B",
             "memory": f"{memory_mib}MiB",
         },
     }
@@ -108,7 +108,7 @@ def render_machine_file(spec: Spec, cpus: int, memory_mib: int) -> str:
 #: Memory that the kernel of a virtual machine uses.
 GUEST_KERNEL_MIB = 128
 #: How long nodes may take until Slurm shows them idle, seconds; emulated ones take minutes.
-IDLE_S = {"veth": 60.0, "rxe": 300.0}
+IDLE_TIMEOUT_S: dict[Fabric, float] = {"veth": 60.0, "rxe": 300.0}
 
 
 @dataclass(frozen=True)
@@ -132,8 +132,9 @@ class Status:
         """Return whether the whole cluster works, so that `up` need not replace it."""
         is_up = self.state is not None and self.state.phase == "up"
         all_on = all(pid is not None for pid in self.pids.values())
-        usable = not any(state.startswith(("down", "unk", "fail")) for state in self.nodes.values())
-        return is_up and self.controller and self.accounting and all_on and usable
+        bad_states = ("down", "unk", "fail")
+        all_usable = not any(state.startswith(bad_states) for state in self.nodes.values())
+        return is_up and self.controller and self.accounting and all_on and all_usable
 
 
 def up(spec: Spec, layout: ClusterLayout) -> tuple[State, bool]:
@@ -146,14 +147,14 @@ def up(spec: Spec, layout: ClusterLayout) -> tuple[State, bool]:
     needs.require(spec.fabric)
     with locked():
         state.claim(layout.state)
-        current = status(layout)
-        if current.state is not None and current.healthy:
-            if current.state.spec != spec:
+        old_status = status(layout)
+        if old_status.state is not None and old_status.healthy:
+            if old_status.state.spec != spec:
                 raise InputError(
                     f"a different minicluster is up in {layout.state}: "
                     "take it down first, or give another --state"
                 )
-            return current.state, True
+            return old_status.state, True
         _remove(layout, keep_folder=True)
         try:
             return _start(spec, layout), False
@@ -200,7 +201,7 @@ def _start(spec: Spec, layout: ClusterLayout) -> State:
         namespaces.add_namespace(layout.netns(name))
     namespaces.add_bridges(layout.tag, layout.netns(CONTROLLER), subnet, spec.rails)
     hardware = Hardware(cpus, memory_mib, cgroup_kind if spec.fabric == "veth" else "v2")
-    files = daemons.render_slurm_conf(spec, layout, subnet, hardware, this_host=platform.node())
+    files = daemons.render_slurm_conf(spec, layout, subnet, hardware, submit_host=platform.node())
     for name, text in files.items():
         replace_text(layout.state / name, text, 0o600 if name == "slurmdbd.conf" else 0o644)
     replace_text(layout.machine_file, render_machine_file(spec, cpus, memory_mib))
@@ -210,7 +211,7 @@ def _start(spec: Spec, layout: ClusterLayout) -> State:
         f"export SLURM_CONF={layout.slurm_conf}\nexport NIMC_MINICLUSTER={layout.state}\n",
     )
     daemons.make_munge_key(layout)
-    # Containers need no check: no command can enter a container that has ended.
+    # Containers need no check, since a command fails that enters a container that has ended.
     check_nodes: Callable[[], None] | None = None
     if spec.fabric == "rxe":
         # Booting takes longest, so the virtual machines are started first.
@@ -226,7 +227,7 @@ def _start(spec: Spec, layout: ClusterLayout) -> State:
     daemons.start_controller(layout)
     if spec.fabric == "veth":
         daemons.start_slurmds(layout, members)
-    daemons.wait_idle(layout, members, IDLE_S[spec.fabric], check_nodes)
+    daemons.wait_idle(layout, members, IDLE_TIMEOUT_S[spec.fabric], check_nodes)
     current = replace(current, phase="up", up_took_s=round(time.monotonic() - began_s, 2))
     state.write(layout, current)
     return current

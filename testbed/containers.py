@@ -20,21 +20,22 @@ from testbed.spec import SITE_FOLDER, ClusterLayout, Spec
 #: Control groups that containers can have on a host: version 1 (its freezer), version 2, or none.
 CgroupKind = Literal["v1", "v2", "none"]
 
-ROOT = Path("/sys/fs/cgroup")
+#: Mount point of version 2 if it is the only version.
+CGROUP_ROOT = Path("/sys/fs/cgroup")
 
 
 def cgroup_kind(mounts: str) -> tuple[CgroupKind, Path | None]:
     """Return the kind to use and its mount point, from the text of /proc/mounts."""
     has_v2 = False
-    for mount_point, filesystem, options in _mounted(mounts):
+    for mount_point, filesystem, options in _mount_entries(mounts):
         if filesystem == "cgroup" and "freezer" in options:
             return "v1", mount_point
-        if filesystem == "cgroup2" and mount_point == ROOT:
+        if filesystem == "cgroup2" and mount_point == CGROUP_ROOT:
             has_v2 = True
-    return ("v2", ROOT) if has_v2 else ("none", None)
+    return ("v2", CGROUP_ROOT) if has_v2 else ("none", None)
 
 
-def _mounted(mounts: str) -> Iterator[tuple[Path, str, list[str]]]:
+def _mount_entries(mounts: str) -> Iterator[tuple[Path, str, list[str]]]:
     """Yield mount point, filesystem and options of each line of /proc/mounts."""
     for line in mounts.splitlines():
         fields = line.split()
@@ -76,7 +77,7 @@ def remove_cgroups(tag: str, timeout_s: float = 10) -> list[str]:
     removed = []
     roots = [
         mount_point
-        for mount_point, filesystem, _ in _mounted(Path("/proc/mounts").read_text())
+        for mount_point, filesystem, _ in _mount_entries(Path("/proc/mounts").read_text())
         if filesystem in ("cgroup", "cgroup2")
     ]
     deadline_s = time.monotonic() + timeout_s
@@ -171,7 +172,7 @@ def start_nodes(
 
 def pid(layout: ClusterLayout, name: str) -> int | None:
     """Return the host's PID of a container's process 1; None if the container is not running."""
-    for process in namespaces.processes([layout.netns(name)]):
-        if namespaces.inner_pid(read(Path(f"/proc/{process}/status"))) == 1:
-            return process
+    for host_pid in namespaces.pids_in([layout.netns(name)]):
+        if namespaces.inner_pid(read(Path(f"/proc/{host_pid}/status"))) == 1:
+            return host_pid
     return None

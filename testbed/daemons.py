@@ -26,7 +26,7 @@ DATABASE_SOCKET = "/dev/shm/mariadb/server.sock"
 #: File in the state folder that is made when the database has ended.
 _DATABASE_ENDED = "run/mariadbd.ended"
 #: A daemon that does not answer within this time counts as dead, seconds.
-ANSWER_S = 5.0
+ANSWER_TIMEOUT_S = 5.0
 
 
 def begin_database(layout: ClusterLayout) -> None:
@@ -110,8 +110,8 @@ def start_slurmds(layout: ClusterLayout, nodes: list[Node]) -> None:
     """Start slurmd in the nodes' containers."""
     script = 'ulimit -l unlimited 2> /dev/null; exec slurmd -f "$1" -N "$2"'
     for node in nodes:
-        for kind in ("spool", "tmp"):
-            (layout.state / kind / node.name).mkdir(exist_ok=True)
+        for folder in ("spool", "tmp"):
+            (layout.state / folder / node.name).mkdir(exist_ok=True)
         command = ["sh", "-c", script, "sh", str(layout.slurm_conf), node.name]
         enter(layout, node.name, command, label="slurmd")
 
@@ -152,7 +152,7 @@ def node_states(layout: ClusterLayout) -> dict[str, str]:
 def _answer(layout: ClusterLayout, command: Sequence[str]) -> str:
     """Return the output of a Slurm command; empty if it fails or takes too long."""
     try:
-        return run(command, env=client_env(layout), timeout_s=ANSWER_S)
+        return run(command, env=client_env(layout), timeout_s=ANSWER_TIMEOUT_S)
     except MachineError:
         return ""
 
@@ -175,13 +175,13 @@ class Hardware:
 
 
 def render_slurm_conf(
-    spec: Spec, layout: ClusterLayout, subnet: str, hardware: Hardware, this_host: str
+    spec: Spec, layout: ClusterLayout, subnet: str, hardware: Hardware, submit_host: str
 ) -> dict[str, str]:
     """Return name -> text of all files that the daemons read.
 
-    `this_host` is the name of the host from which jobs are submitted.
+    `submit_host` is the name of this host, from which jobs are submitted.
     """
-    hosts = {"127.0.0.1": "localhost", f"{subnet}.253": this_host, f"{subnet}.254": CONTROLLER}
+    hosts = {"127.0.0.1": "localhost", f"{subnet}.253": submit_host, f"{subnet}.254": CONTROLLER}
     hosts |= {f"{subnet}.{node.index}": node.name for node in spec.members()}
     cgroup_values = {"plugin": "cgroup/v2", "ignore_systemd": "yes"}
     if hardware.cgroup != "v2":

@@ -17,11 +17,13 @@ from records.errors import MachineError
 from records.kernel_text import number, pids
 from testbed.shell import run
 
+#: Folder in which `ip` names network namespaces.
 NETNS = Path("/run/netns")
 #: The subnet of a cluster is 10.77.X.0/24. In it, the controller has .254 and this host .253.
 SUBNET_TEMPLATE = "10.77.{}"
 #: Bridge of each rail. The second rail's subnet is 10.78.X.0/24, with the same X.
 BRIDGES = ("br0", "br1")
+#: Largest packet of all links, bytes.
 MTU_B = 9000
 
 
@@ -37,26 +39,26 @@ def owns_netns_folder() -> bool:
     return not NETNS.exists() or all(path.name.startswith("nimc-") for path in NETNS.iterdir())
 
 
-def processes(namespaces: Iterable[str]) -> list[int]:
+def pids_in(namespaces: Iterable[str]) -> list[int]:
     """Return the PIDs in these network namespaces, except in the namespace of this process."""
-    current = _identity(Path("/proc/self/ns/net"))
-    searched = {_identity(NETNS / name) for name in namespaces} - {None, current}
-    return [pid for pid in pids() if _identity(Path(f"/proc/{pid}/ns/net")) in searched]
+    own_identity = _identity(Path("/proc/self/ns/net"))
+    identities = {_identity(NETNS / name) for name in namespaces} - {None, own_identity}
+    return [pid for pid in pids() if _identity(Path(f"/proc/{pid}/ns/net")) in identities]
 
 
 def kill_all(namespaces: list[str], timeout_s: float = 20) -> int:
     """Kill all processes in these namespaces, and wait for their end; return their number."""
-    killed: set[int] = set()
+    killed_pids: set[int] = set()
     deadline_s = time.monotonic() + timeout_s
-    while members := processes(namespaces):
-        for pid in members:
+    while left_pids := pids_in(namespaces):
+        for pid in left_pids:
             with suppress(ProcessLookupError):
                 os.kill(pid, signal.SIGKILL)
-        killed.update(members)
+        killed_pids.update(left_pids)
         if time.monotonic() > deadline_s:
-            raise MachineError(f"processes {members} do not end after SIGKILL")
+            raise MachineError(f"processes {left_pids} do not end after SIGKILL")
         time.sleep(0.02)
-    return len(killed)
+    return len(killed_pids)
 
 
 def _identity(path: Path) -> tuple[int, int] | None:

@@ -106,8 +106,7 @@ SITE_FOLDER = CHECKOUT / "site" / "minicluster"
 _LONGEST_SOCKET_LENGTH = len("/spool/node200/node200_1234567.4294967295")
 #: Longest path of a Unix socket.
 _MAX_PATH_LENGTH = 107
-
-
+#: Beginning of the tag of every cluster.
 _TAG_PREFIX = "nimc-"
 
 

@@ -31,12 +31,16 @@ class State:
     spec: Spec
     #: `starting` until everything answers.
     phase: Literal["starting", "up"]
+    #: The first three numbers of the nodes' addresses.
     subnet: str
+    #: Processors and memory of each node, as in slurm.conf.
     cpus: int
     memory_mib: int
     #: `kvm` or `tcg`; None without virtual machines.
     accelerator: str | None = None
+    #: How long `up` took, seconds; None while it starts.
     up_took_s: float | None = None
+    #: True if miniclusters alone used /run/netns at the start, so that the last `down` removes it.
     made_netns_folder: bool = False
 
     def as_dict(self, layout: ClusterLayout) -> dict[str, Any]:

@@ -96,17 +96,17 @@ def with_dependencies(
     modules: Iterable[str], dependencies_of: Callable[[str], list[str]]
 ) -> list[str]:
     """Return the modules and their dependencies, each after the modules that it depends on."""
-    order: list[str] = []
+    ordered_names: list[str] = []
 
-    def visit(name: str) -> None:
-        if name not in order:
+    def add(name: str) -> None:
+        if name not in ordered_names:
             for dependency in dependencies_of(name):
-                visit(dependency)
-            order.append(name)
+                add(dependency)
+            ordered_names.append(name)
 
     for name in modules:
-        visit(name)
-    return order
+        add(name)
+    return ordered_names
 
 
 def cpio_archive(files: Iterable[tuple[str, int, bytes]]) -> bytes:
@@ -159,7 +159,7 @@ def _initramfs(modules: Path) -> list[tuple[str, int, bytes]]:
         # A module without a file is built into the kernel.
         return dependencies(path_by_module[name].read_bytes()) if name in path_by_module else []
 
-    order = [
+    load_order = [
         name
         for name in with_dependencies(KERNEL_MODULES, dependencies_of)
         if name in path_by_module
@@ -169,8 +169,11 @@ def _initramfs(modules: Path) -> list[tuple[str, int, bytes]]:
         *((name, _FOLDER_MODE, b"") for name in folders),
         ("bin/busybox", _PROGRAM_MODE, Path(busybox).read_bytes()),
         ("init", _PROGRAM_MODE, (SITE_FOLDER / "guest-boot.sh").read_bytes()),
-        ("mods/order", _FILE_MODE, "".join(f"{name}\n" for name in order).encode()),
-        *((f"mods/{name}.ko", _FILE_MODE, path_by_module[name].read_bytes()) for name in order),
+        ("mods/order", _FILE_MODE, "".join(f"{name}\n" for name in load_order).encode()),
+        *(
+            (f"mods/{name}.ko", _FILE_MODE, path_by_module[name].read_bytes())
+            for name in load_order
+        ),
     ]
 
 
@@ -205,23 +208,23 @@ class Image:
 def start_nodes(
     spec: Spec, layout: ClusterLayout, subnet: str
 ) -> tuple[Accelerator, Callable[[], None]]:
-    """Start the nodes' virtual machines; return the accelerator, and a function.
+    """Start the nodes' virtual machines.
 
-    The function raises MachineError if a virtual machine has ended.
+    Returns the accelerator, and a function that raises MachineError if a virtual machine has ended.
     """
     lines = [f"{tag} {folder}\n" for tag, folder in shares(spec, layout).items()]
     replace_text(layout.state / "shares", "".join(lines))  # for guest-boot.sh
     kernel, initramfs = make_images(layout.state / "run")
     image = Image(kernel, initramfs, choose_accelerator(layout, kernel, initramfs))
-    running: dict[str, subprocess.Popen[bytes]] = {}
+    qemu_processes: dict[str, subprocess.Popen[bytes]] = {}
     for node in spec.members():
         for rail, bridge in enumerate(namespaces.BRIDGES[: spec.rails]):
             namespaces.plug_tap(layout.netns(CONTROLLER), _tap(node, rail), bridge)
         command = [*_enter_command(layout), *qemu_command(spec, layout, node, subnet, image)]
-        running[node.name] = start(command, layout.log(node.name))
+        qemu_processes[node.name] = start(command, layout.log(node.name))
 
     def check_nodes() -> None:
-        for name, process in running.items():
+        for name, process in qemu_processes.items():
             if process.poll() is not None:
                 output = last_line(read(layout.log(name)))
                 raise MachineError(f"virtual machine {name} ended: {output}")
@@ -238,7 +241,10 @@ def _enter_command(layout: ClusterLayout) -> list[str]:
 
 
 def choose_accelerator(layout: ClusterLayout, kernel: Path, initramfs: Path) -> Accelerator:
-    """Return `kvm` if a virtual machine boots with it: on nested hosts /dev/kvm may not work."""
+    """Return `kvm` if a virtual machine boots with it, else `tcg`.
+
+    On nested hosts /dev/kvm may not work.
+    """
     if not Path("/dev/kvm").exists():
         return "tcg"
     image = Image(kernel, initramfs, "kvm")
@@ -345,13 +351,14 @@ def _numa_options(spec: Spec) -> Sequence[str]:
         return []
     half_mib = spec.memory_mib // 2
     options = []
-    for node, size_mib in enumerate((spec.memory_mib - half_mib, half_mib)):
-        first, last = node * spec.cores, (node + 1) * spec.cores - 1
+    for numa_node, size_mib in enumerate((spec.memory_mib - half_mib, half_mib)):
+        first_cpu = numa_node * spec.cores
+        last_cpu = first_cpu + spec.cores - 1
         options += [
             "-object",
-            f"memory-backend-ram,id=m{node},size={size_mib}M",
+            f"memory-backend-ram,id=m{numa_node},size={size_mib}M",
             "-numa",
-            f"node,nodeid={node},memdev=m{node},cpus={first}-{last}",
+            f"node,nodeid={numa_node},memdev=m{numa_node},cpus={first_cpu}-{last_cpu}",
         ]
     return options
 
@@ -377,7 +384,7 @@ def pid(layout: ClusterLayout, name: str) -> int | None:
     """Return the PID of a virtual machine's QEMU; None if it is not running."""
     qemu_pid = number(read(_pidfile(layout, name)))
     # Another process may have this PID by now, so it must be one of this cluster.
-    return qemu_pid if qemu_pid in namespaces.processes([layout.netns(CONTROLLER)]) else None
+    return qemu_pid if qemu_pid in namespaces.pids_in([layout.netns(CONTROLLER)]) else None
 
 
 def _pidfile(layout: ClusterLayout, name: str) -> Path:

@@ -76,7 +76,7 @@ class Minicluster(Host):
 
     def inside(self, box: str) -> list[Process]:
         with suppress(FileNotFoundError):
-            return read_processes(namespaces.processes([self.layout.netns(box)]))
+            return read_processes(namespaces.pids_in([self.layout.netns(box)]))
         return []
 
     def processes(self) -> list[Process]:
@@ -157,7 +157,7 @@ class Minicluster(Host):
         with suppress(MachineError):
             current = cluster.status(self.layout).state
             assert current
-            limit_s = cluster.IDLE_S[self.fabric]
+            limit_s = cluster.IDLE_TIMEOUT_S[self.fabric]
             daemons.wait_idle(self.layout, current.spec.members(), limit_s, lambda: None)
             return cluster.status(self.layout).healthy
         return False

@@ -100,7 +100,7 @@ class Cluster:
             time.sleep(0.5)
 
     def processes(self, name: str) -> list[int]:
-        running = namespaces.processes(namespaces.existing_namespaces(self.layout.tag))
+        running = namespaces.pids_in(namespaces.existing_namespaces(self.layout.tag))
         return [pid for pid in running if read(Path(f"/proc/{pid}/comm")) == name]
 
     def left_behind(self) -> list[str]:

@@ -18,7 +18,7 @@ def test_ids_within_a_container_and_members_of_a_namespace() -> None:
     assert namespaces.inner_pid(STATUS.format("14274")) is None
     assert namespaces.inner_pid("Name:\tx\n") is None
     # This process is a member of no other one.
-    assert namespaces.processes(["nimc-absent-node1"]) == []
+    assert namespaces.pids_in(["nimc-absent-node1"]) == []
     assert namespaces.kill_all(["nimc-absent-node1"]) == 0
 
 

@@ -92,7 +92,7 @@ class Block:
 
     def workers(self, word: str) -> list[int]:
         """Processes on the cluster's nodes whose command line has the word."""
-        running = namespaces.processes(namespaces.existing_namespaces(self.cluster.layout.tag))
+        running = namespaces.pids_in(namespaces.existing_namespaces(self.cluster.layout.tag))
         return [pid for pid in running if word in read(Path(f"/proc/{pid}/cmdline"))]
 
     def step(self, word: str) -> list[int]:
