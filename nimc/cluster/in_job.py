@@ -74,6 +74,8 @@ class JobLook:
     why_untried: str | None = None
     #: The limit or policy that kept the job from starting.
     limit: str | None = None
+    #: Threads of each core that the job might use; None: all, or unknown.
+    threads_per_core: int | None = None
 
     @property
     def outcome(self) -> str:
@@ -122,8 +124,11 @@ def look_at_nodes(
         status, pending = run_job(
             destination, check_options, folder, tell, interrupts, any_answered, tell_progress
         )
+        job_look = read_job_look(folder, status)
         return replace(
-            read_job_look(folder, status), limit=pending.limit_reason if pending else None
+            job_look,
+            limit=pending.limit_reason if pending else None,
+            threads_per_core=client.threads_per_core(job_look.job) if job_look.job else None,
         )
 
 
@@ -314,6 +319,14 @@ def job_findings(job_look: JobLook, machine: Machine) -> Iterator[HostFinding]:
     elif NOT_STARTED_REASON in (job_look.why or ""):
         remedy = "try later, or with a longer --wait"
     yield required_finding(_JOB_SUBJECT, job_look.why, job_look.outcome, remedy)
+    job_threads, threads = job_look.threads_per_core, machine.node_facts().threads_per_core
+    if job_threads and job_threads < threads:
+        detail = f"jobs get {job_threads} of the {threads} threads of a core that facts state"
+        remedy = (
+            f"threads_per_core: {job_threads} in facts of site/{machine.name}.yaml, or"
+            " --hint=multithread in access of configs/"
+        )
+        yield fault_finding("threads of jobs", detail, remedy, needed=True)
     by_subject = grouped(
         (finding.what, (node.name, finding))
         for node in job_look.nodes

@@ -215,9 +215,10 @@ def _port_names(ports: Sequence[tuple[Device, Port]]) -> str:
 def _node_facts(facts: ClusterFacts, shape: NodeShape) -> dict[str, object]:
     """Return the facts of a node as jobs get it; unknown ones are `N` or `SIZE`."""
     slurm_memory_b = shape.memory_mib and shape.memory_mib * 2**20
+    job_threads = facts.job_look.threads_per_core  # at some sites one, unless a job asks for more
     node_facts: dict[str, object] = {
         "cores": shape.cores,
-        "threads_per_core": shape.threads_per_core,
+        "threads_per_core": min(job_threads or shape.threads_per_core, shape.threads_per_core),
         "sockets": shape.sockets,
         "numa_nodes": _UNKNOWN_NUMBER,
     }

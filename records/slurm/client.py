@@ -208,6 +208,12 @@ def has_ended(job: str) -> bool:
     return (answer.ok and not is_listed) or "Invalid job id specified" in answer.stderr
 
 
+def threads_per_core(job: str) -> int | None:
+    """The threads of each core that a job of late may use; None if all, or if it is forgotten."""
+    command = ["scontrol", "--oneliner", "show", "job", job]
+    return parse.threads_per_core(ask(command, command_environment(os.environ)).stdout)
+
+
 def remaining_jobs(run: Path) -> list[str]:
     """Ids of the jobs that work in the folder of a run. Raises MachineError without an answer."""
     # Names of folders may have any encoding.

@@ -94,6 +94,19 @@ def steps_started_by(scontrol_output: str, host: str, pids: Collection[int]) -> 
     ]
 
 
+# What a job asked for, as `scontrol --oneliner show job JOB` shows it.
+
+
+#: The last of the numbers is that of threads per core; `*` if the job does not choose it.
+_THREADS_PER_CORE = re.compile(r"\sReqB:S:C:T=\S*:(\d{1,4})(?:\s|$)")
+
+
+def threads_per_core(scontrol_output: str) -> int | None:
+    """The threads of each core that a job may use; None if it may use all of them."""
+    match = _THREADS_PER_CORE.search(scontrol_output)
+    return int(match[1]) if match else None
+
+
 # This user's jobs, as `squeue` lists them.
 
 

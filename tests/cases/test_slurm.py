@@ -61,6 +61,11 @@ def usable_default_nodes(text: str, _: Path) -> list[str]:
     return [row.name for row in parse_nodes.nodes_in(text, default_only=True) if row.is_usable]
 
 
+def threads_of_job(text: str, _: Path) -> int | None:
+    """Return how many threads of each core a job gets."""
+    return parse.threads_per_core(text)
+
+
 def outcome_name(text: str, _: Path) -> str:
     """Return what a job's state is called."""
     return parse.job_outcome(text, 1, None).name
@@ -396,6 +401,20 @@ CASES = [
     ),
     Case("words of welcome", usable_nodes, ["a"], "Welcome to LUMI\na idle"),
     Case("LAUNCH_FAILED", outcome_name, "node_failed", "LAUNCH_FAILED"),
+    # Threads of a core that jobs get, by slurm_sprint_job_info(). The last number is 1 after
+    # `--hint=nomultithread`, or if a site's plugin chooses that.
+    *(
+        Case(
+            f"threads of a core: {threads}",
+            threads_of_job,
+            threads,
+            f"JobId=38 HetJobId=38 HetJobOffset=0 NumNodes=1 NumCPUs=256 NumTasks=1 CPUs/Task=1"
+            f" ReqB:S:C:T={numbers} ReqTRES=cpu=256 Socks/Node=* NtasksPerN:B:S:C=1:0:*:1"
+            " CoreSpec=*\n",
+        )
+        for numbers, threads in {"0:0:*:1": 1, "*:*:*:2": 2, "0:0:*:*": None}.items()
+    ),
+    Case("threads of a job that is forgotten", threads_of_job, None, ""),
     # Jobs that wait: for a limit, or for something that ends by itself.
     *(
         Case(f"a job that waits for {reason}", limit_of_job_7, limit, f"7+0|PD|N/A|{reason}|FOLDER")

@@ -344,6 +344,11 @@ _SLURM = [
         read=text_parser(lambda text: parse.steps_started_by(text, "node1", [24, 37])),
         seeds=captures("slurm/steps*.txt"),
     ),
+    Target(
+        name="slurm.threads_per_core",
+        read=text_parser(parse.threads_per_core),
+        seeds=[b"JobId=7 CPUs/Task=1 ReqB:S:C:T=0:0:*:1 ReqTRES=cpu=64\n"],
+    ),
     Target(name="slurm.accounts", read=text_parser(parse.accounts), seeds=[b"bench\nphysics\n"]),
     Target(
         name="modules.avail", read=text_parser(learn.modules_in), seeds=captures("modules/*.txt")

@@ -86,6 +86,19 @@ def test_facts_of_a_login_node_are_not_those_of_other_nodes():
     assert row.remedy == "facts of site/box.yaml, which has none and takes those of this host"
 
 
+@pytest.mark.parametrize(
+    ("job_threads", "threads", "state"),
+    [(1, 2, "missing"), (2, 2, None), (None, 2, None), (1, 1, None)],
+)
+def test_threads_of_a_core_that_jobs_do_not_get_are_named(job_threads, threads, state):
+    """A job that asks for two CPUs a core is refused where jobs get one thread of each core."""
+    job_look = replace(look_of(node("n1", FAST)), threads_per_core=job_threads)
+    box = cluster_machine(facts=FACTS | {"threads_per_core": threads})
+    row = findings_by_subject(job_look, box).get("threads of jobs")
+    assert (row and row.state) == state
+    assert row is None or "threads_per_core: 1 in facts of site/box.yaml" in row.remedy
+
+
 def test_nodes_that_have_everything():
     job_look = look_of(node("n1", FAST), node("n2", FAST))
     findings = findings_by_subject(job_look, cluster_machine())
