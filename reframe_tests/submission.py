@@ -26,7 +26,11 @@ def submit_as_written(check: rfm.RegressionTest) -> None:
         internals.confirm_ends(scheduler_class)
 
     def submit_without_variables() -> None:
-        with options.environment_without(options.overriding_variables(os.environ)):
+        names = options.overriding_variables(os.environ)
+        if options.option_values(job.sched_access, "clusters", "M"):
+            # In the job, commands of Slurm would ask the accounting for the cluster's address.
+            names.append(options.CLUSTER_VARIABLE)
+        with options.environment_without(names):
             submit()
 
     job.submit = submit_without_variables

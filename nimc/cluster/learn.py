@@ -47,6 +47,8 @@ class ClusterFacts:
     target_reason: str = "the default one"
     #: Options that every job needs, from the user's variables of `sbatch`.
     requirements: Sequence[str] = ()
+    #: The cluster that the user has chosen among those of one accounting; empty: the local one.
+    clusters: Sequence[str] = ()
     #: Each shape of node in the partition of the targets, with the number of such nodes.
     shapes: Sequence[tuple[NodeShape, int]]
     #: `scontrol show config`.
@@ -203,6 +205,7 @@ def facts_of_cluster() -> ClusterFacts:
         partitions=[target, *(other for other in partitions if other is not target)],
         target_reason=target_reason,
         requirements=options.requirements(os.environ),
+        clusters=options.clusters(os.environ),
         shapes=parse_nodes.shapes(nodes, target),
         settings=settings,
         mpi_types=client.mpi_types(),

@@ -43,6 +43,7 @@ from records.errors import InputError, NimcError
 from records.files import replace_text
 from records.interrupts import Interrupts
 from records.programs import ask, last_line
+from records.slurm.options import SITE_VARIABLES
 from records.text import one_line
 
 #: Interval between checks whether the night has to end, seconds.
@@ -295,12 +296,12 @@ def environment() -> dict[str, str]:
     """Return the environment for `nimc run`.
 
     The night may itself be a job of Slurm. The jobs that `nimc run` submits must not inherit that
-    job's variables. SLURM_CONF stays, since it is a setting of the site.
+    job's variables. Variables that are settings of the site stay.
     """
     return {
         name: value
         for name, value in os.environ.items()
-        if name == "SLURM_CONF" or not name.startswith(("SLURM_", "SLURMD_", "SBATCH_"))
+        if name in SITE_VARIABLES or not name.startswith(("SLURM_", "SLURMD_", "SBATCH_"))
     }
 
 

@@ -10,6 +10,8 @@ from contextlib import contextmanager
 from itertools import pairwise
 from typing import TYPE_CHECKING
 
+from records.errors import InputError
+
 if TYPE_CHECKING:
     from records.machine.site import Origins
 
@@ -160,8 +162,10 @@ REQUIREMENTS = {
 }
 #: A variable that every job has.
 JOB_VARIABLE = "SLURM_JOB_ID"
+#: Chooses one of several clusters with a common accounting. All commands but `sacct` read it.
+CLUSTER_VARIABLE = "SLURM_CLUSTERS"
 #: Variables of Slurm that are settings of a site.
-SITE_VARIABLES = ("SLURM_CONF", "SLURM_CLUSTERS")
+SITE_VARIABLES = ("SLURM_CONF", CLUSTER_VARIABLE)
 #: A variable that `sbatch` reads, and that ReFrame leaves. Its value `nomultithread` would leave
 #: tasks one thread per core, while the script's number of CPUs per task counts all threads.
 _HINT_VARIABLE = "SLURM_HINT"
@@ -182,6 +186,17 @@ def requirements(environment: Mapping[str, str]) -> list[str]:
         for variable, option in REQUIREMENTS.items()
         if _WORD.fullmatch(environment.get(variable, ""))
     ]
+
+
+def clusters(environment: Mapping[str, str]) -> list[str]:
+    """The cluster that a user has chosen for all commands of Slurm; none: that of this host.
+
+    Raises InputError for several, since what one has may be missing on another.
+    """
+    names = environment.get(CLUSTER_VARIABLE, "").replace(",", " ").split()
+    if len(names) > 1 or names == ["all"]:
+        raise InputError(f"{CLUSTER_VARIABLE}: {', '.join(names)} found; allowed: one cluster")
+    return names
 
 
 def origins_access(access: Sequence[str]) -> list[str]:

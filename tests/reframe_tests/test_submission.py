@@ -13,26 +13,33 @@ from reframe_tests.submission import submit_as_written
 from tests.nimc.checkouts import program
 
 
+@pytest.mark.parametrize(
+    ("access", "kept"),
+    [(["--partition=debug"], ["SLURM_CLUSTERS", "SLURM_CONF"]), (["-M wice"], ["SLURM_CONF"])],
+)
 def test_a_job_is_submitted_without_the_job_of_the_shell_which_the_session_keeps(
-    monkeypatch: pytest.MonkeyPatch,
+    monkeypatch: pytest.MonkeyPatch, access: list[str], kept: list[str]
 ) -> None:
-    """Also after a job that is refused."""
+    """Also after a job that is refused. ReFrame adds `-M` with `slurm_multi_cluster_mode`."""
     monkeypatch.setenv("SLURM_JOB_ID", "7")
     monkeypatch.setenv("SLURM_MEM_PER_CPU", "100")
     monkeypatch.setenv("SLURM_CONF", "/etc/slurm.conf")
+    monkeypatch.setenv("SLURM_CLUSTERS", "wice")
     monkeypatch.setenv("SQUEUE_PARTITION", "debug")
     submitted: list[list[str]] = []
 
     def refuse() -> None:
-        submitted.append([name for name in os.environ if name.startswith("SLURM_")])
+        submitted.append(sorted(name for name in os.environ if name.startswith("SLURM_")))
         raise RuntimeError("sbatch: error: Invalid account")
 
     scheduler = SimpleNamespace(registered_name="slurm")
-    check: Any = SimpleNamespace(job=SimpleNamespace(submit=refuse, scheduler=scheduler))
+    job = SimpleNamespace(submit=refuse, scheduler=scheduler, sched_access=access)
+    check: Any = SimpleNamespace(job=job)
     submit_as_written(check)
     with pytest.raises(RuntimeError):
         check.job.submit()
-    assert submitted == [["SLURM_CONF"]]
+    assert submitted == [kept]
+    assert os.environ["SLURM_CLUSTERS"] == "wice"
     assert os.environ["SLURM_MEM_PER_CPU"] == "100"
     assert "SQUEUE_PARTITION" not in os.environ  # squeue would not list the job to ReFrame
 

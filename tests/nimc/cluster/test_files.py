@@ -26,13 +26,14 @@ from nimc.cluster.new_machine import (
 )
 from nimc.readiness.reframe_config import machine_of_host
 from records.checkout import ROOT
-from records.errors import MachineError
+from records.errors import InputError, MachineError
 from records.machine import site as machine
 from records.machine.host import NumaNode
 from records.programs import ProgramAnswer
-from records.slurm import client, parse, parse_nodes
+from records.slurm import client, options, parse, parse_nodes
 from records.slurm.parse_nodes import NodeShape, SlurmPartition
 from tests.captures import CAPTURES
+from tests.messages import assert_message
 from tests.nimc.cluster.made import FAST, SLURM, cluster_facts, node
 
 LIMIT = "QOSMaxJobsPerUserLimit"
@@ -167,6 +168,18 @@ def test_facts_are_those_of_a_node_as_jobs_get_it(tmp_path):
     assert facts("one", with_cores[0]).numa_nodes == [0]
 
 
+@pytest.mark.parametrize(("job_threads", "threads"), [(None, 2), (1, 1), (2, 2)])
+def test_threads_of_a_core_are_those_that_jobs_get(tmp_path, job_threads, threads):
+    """Slurm counts two CPUs a core, but jobs may get one of them unless they ask for both."""
+    facts = cluster_facts()
+    (shape, count), *_ = facts.shapes
+    looked = replace(facts.job_look, threads_per_core=job_threads)
+    shapes = [(replace(shape, threads_per_core=2), count)]
+    text = site_text(replace(facts, shapes=shapes, job_look=looked))
+    assert loaded(tmp_path, text).facts.threads_per_core == threads
+    assert ("# scontrol show job 7: jobs get 1 thread of each core" in text) is (job_threads == 1)
+
+
 def test_cores_that_slurm_keeps_on_any_node_leave_no_factor_core_spec(tmp_path):
     """The option `--core-spec` replaces the number of each node; two of three nodes keep none."""
     facts = cluster_facts()
@@ -198,6 +211,22 @@ def test_an_injector_that_a_node_lacks_is_said(tmp_path):
     comments = " ".join(text.replace("\n# ", " ").split())
     assert "n2: ib_write_bw is missing: install it" in comments
     assert loaded(tmp_path, text).injector == "perftest"
+
+
+@pytest.mark.parametrize(("chosen", "mode"), [("", None), ("wice", ["wice"])])
+def test_the_accounting_is_asked_for_the_cluster_that_the_user_has_chosen(tmp_path, chosen, mode):
+    """`sacct` has `-M` (ReFrame's slurm_multi_cluster_mode) alone, and no variable."""
+    clusters = options.clusters({"SLURM_CLUSTERS": chosen})
+    (system,) = config(tmp_path, cluster_facts(clusters=clusters))["systems"]
+    for partition in system["partitions"]:
+        assert partition["sched_options"].get("slurm_multi_cluster_mode") == mode
+
+
+@pytest.mark.parametrize("chosen", ["all", "genius,wice"])
+def test_several_clusters_are_no_machine(chosen):
+    with pytest.raises(InputError) as error:
+        options.clusters({"SLURM_CLUSTERS": chosen})
+    assert_message(str(error.value), "SLURM_CLUSTERS", allowed="one cluster")
 
 
 def test_the_config_has_all_partitions_that_run_jobs(tmp_path):
