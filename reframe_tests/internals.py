@@ -98,6 +98,23 @@ def confirm_ends(scheduler_class: Any) -> None:
     scheduler_class.poll = poll_and_confirm
 
 
+@cache
+def end_preempted_jobs() -> None:
+    """Let ReFrame take a preempted job for ended, since jobs are submitted with `--no-requeue`.
+
+    It counts this state as pending, and would wait for ever.
+    """
+    from reframe.core.schedulers import slurm
+
+    has_ended, is_pending = slurm.slurm_state_completed, slurm.slurm_state_pending
+
+    def as_cancelled(state: str | None) -> str:
+        return (state or "").replace("PREEMPTED", "CANCELLED")
+
+    slurm.slurm_state_completed = lambda state: has_ended(as_cancelled(state))
+    slurm.slurm_state_pending = lambda state: is_pending(as_cancelled(state))
+
+
 def node_names(job: Any) -> list[str]:
     """Return the names of the nodes of a job that has ended; none if Slurm never told them.
 

@@ -21,6 +21,8 @@ def submit_as_written(check: rfm.RegressionTest) -> None:
     for name in options.filtering_variables(os.environ):
         del os.environ[name]
     job, submit = check.job, check.job.submit
+    if job.scheduler.registered_name in options.SCHEDULERS:
+        internals.end_preempted_jobs()
     if job.scheduler.registered_name == options.SQUEUE_SCHEDULER:
         scheduler_class: Any = type(job.scheduler)
         internals.confirm_ends(scheduler_class)

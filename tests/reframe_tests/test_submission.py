@@ -1,12 +1,14 @@
 """How the jobs of a session's checks are submitted."""
 
 import os
+from contextlib import nullcontext
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
 
 import pytest
-from reframe.core.schedulers.slurm import SqueueJobScheduler
+from reframe.core.schedulers import slurm
+from reframe.core.schedulers.slurm import SlurmJobScheduler, SqueueJobScheduler
 
 from reframe_tests import internals
 from reframe_tests.submission import submit_as_written
@@ -91,3 +93,37 @@ def test_nodes_that_slurm_never_told_have_no_names(
     vars(job).update(_state="COMPLETED", _nodespec=expression)
     assert internals.node_names(job) == nodes
     assert internals.node_names(SimpleNamespace(nodelist=["this"])) == ["this"]
+
+
+@pytest.mark.parametrize(
+    ("rows", "state", "has_ended"),
+    [
+        # `sacct -P`: a job, one of its steps, and a job whose second component ends with the first.
+        ("7|PREEMPTED|0:0|1764626000|n1\n7.batch|CANCELLED|0:15|1764626000|n1", "PREEMPTED", True),
+        (
+            "7+0|PREEMPTED|0:0|1764626000|n1\n7+1|CANCELLED by 0|0:0|1764626000|n2",
+            "PREEMPTED,CANCELLED",
+            True,
+        ),
+        ("7+0|PREEMPTED|0:0|1764626000|n1\n7+1|RUNNING|0:0|Unknown|n2", "PREEMPTED,RUNNING", False),
+        ("7|SUSPENDED|0:0|Unknown|n1", "SUSPENDED", False),
+    ],
+)
+def test_a_preempted_job_has_ended(
+    rows: str, state: str, has_ended: bool, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Jobs are submitted with `--no-requeue`; ReFrame alone would wait for another start."""
+    monkeypatch.setenv("PATH", str(tmp_path), prepend=os.pathsep)
+    for name in ("slurm_state_completed", "slurm_state_pending"):
+        monkeypatch.setattr(slurm, name, getattr(slurm, name))  # as it is, afterwards
+    monkeypatch.setattr(slurm.rt, "temp_environment", lambda **_: nullcontext())
+    scheduler: Any = SlurmJobScheduler.__new__(SlurmJobScheduler)
+    vars(scheduler).update(_sacct="sacct", _update_state_count=0, _cancel_reasons=[])
+    vars(scheduler).update(_pending_job_reason_poll_freq=10, _multi_clusters=[])
+    job = scheduler.make_job("check")
+    vars(job).update(_jobid="7", _submit_time=0.0, _scheduler=scheduler)
+    internals.end_preempted_jobs.cache_clear()
+    submit_as_written(SimpleNamespace(job=job))  # type: ignore[arg-type]
+    program(tmp_path, "sacct", f"cat <<'END'\nJobID|State|ExitCode|End|NodeList\n{rows}\nEND")
+    scheduler.poll(job)
+    assert (job.state, scheduler.finished(job)) == (state, has_ended)
