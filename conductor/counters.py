@@ -8,6 +8,7 @@ and other traffic. Writes over shared memory pass no device, so they are not cou
 from __future__ import annotations
 
 import re
+from collections.abc import Iterable
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Literal
@@ -142,12 +143,23 @@ def _count(root: Path, location: str, interface: str) -> int | None:
     return None
 
 
+def slowest_period_s(names: Iterable[str], root: Path = Path("/")) -> float:
+    """Return the longest time between two updates of devices' counters, seconds; 0 for none."""
+    readings = [read(name, "received", root) for name in names]
+    return max((reading.period_s for reading in readings if reading), default=0.0)
+
+
+def settling_s(period_s: float) -> float:
+    """Return the time after which a counter shows all bytes that have passed, seconds."""
+    return _OVERDUE_PERIODS * period_s
+
+
 def may_be_old(period_s: float, age_s: float) -> bool:
     """Return whether the count of `age_s` ago may still stand: no update of it is overdue.
 
     `period_s` is the time between two updates (`CounterReading.period_s`).
     """
-    return age_s < _OVERDUE_PERIODS * period_s
+    return age_s < settling_s(period_s)
 
 
 def bytes_between(earlier: CounterReading | None, later: CounterReading | None) -> int | None:

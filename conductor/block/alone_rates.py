@@ -6,6 +6,7 @@ it. Later blocks of the case on these nodes only start their writers, and hold t
 
 from __future__ import annotations
 
+import asyncio
 import math
 import time
 from collections.abc import Sequence
@@ -29,7 +30,8 @@ from records.last_words import cause_or_gist
 from records.machine import devices
 from records.treatment import Writes
 
-#: Length of the rows, after the first, from which a writer's rate alone is computed, seconds.
+#: Length of the rows, after the first, from which a writer's rate alone is computed, seconds. It is
+#: longer if devices update their counters rarely.
 _MEASURED_LENGTH_S = 3.0
 #: How often a program that may hang is started. If one start in six hangs, all four hang once in
 #: 1,300 times. All starts but the last share the time that one start may take.
@@ -102,7 +104,7 @@ class AloneRates:
         rates = self._stored.get(writes)
         if rates is None:
             if runner.writers.queue_pairs(writes) or not self._over_rdma(writes):
-                rates = await self._measure(writes)
+                rates = await self._measure(writes, self._length_s)
             else:
                 rates = await self._add_queue_pairs(writes)
             self.measured_rates[writes] = rates
@@ -121,6 +123,11 @@ class AloneRates:
         """Return whether writes go over RDMA devices only."""
         return bool(writes.devices) and all(map(devices.is_rdma, writes.devices))
 
+    @property
+    def _length_s(self) -> float:
+        """Length of the rows from which a rate alone is computed, seconds."""
+        return max(_MEASURED_LENGTH_S, self._runner.shortest_count_s)
+
     async def _add_queue_pairs(self, writes: Writes) -> MeasuredRates:
         """Measure with 1, 2, 4, ... queue pairs while more raise the rate; return the best rates.
 
@@ -129,7 +136,7 @@ class AloneRates:
         writers = self._runner.writers
         n_targets = len(self._runner.allocation.targets)
         link_b_s = (self._runner.plan.link_rate_b_s or math.inf) * n_targets
-        best = await self._measure(writes)
+        best = await self._measure(writes, _MEASURED_LENGTH_S)
         best_series = self.series[writes]
         queue_pairs = 1
         while (
@@ -138,7 +145,7 @@ class AloneRates:
             queue_pairs *= 2
             await writers.set_queue_pairs(writes, queue_pairs)
             try:
-                rates = await self._measure(writes)
+                rates = await self._measure(writes, _MEASURED_LENGTH_S)
             except BlockError:  # the device may not have room for so many queue pairs
                 break
             if sum(rates.rates_b_s) < (1 + _LEAST_GROWTH) * sum(best.rates_b_s):
@@ -146,8 +153,12 @@ class AloneRates:
             best = rates
             best_series = self.series[writes]
         self.series[writes] = best_series
-        if queue_pairs != best.queue_pairs:
+        is_other = queue_pairs != best.queue_pairs
+        if is_other:
             await writers.set_queue_pairs(writes, best.queue_pairs)
+        if self._length_s > _MEASURED_LENGTH_S:  # devices count so short a time wrongly
+            return await self._measure(writes, self._length_s)
+        if is_other:
             await self._start_and_hold(writes)
         return best
 
@@ -177,7 +188,9 @@ class AloneRates:
             ) from None
         # Between two runs, the last write of the first run ends; then the writes of the second
         # begin.
-        runner.lead_in.expect(writes, schedule.length_s + schedule.start_up_s)
+        await asyncio.sleep(runner.writers.settling_s)
+        needed_s = schedule.length_s + schedule.start_up_s + runner.writers.settling_s
+        runner.lead_in.expect(writes, needed_s)
 
     async def _start(self, writes: Writes) -> tuple[list[WriterState], float]:
         """Start writers and wait for a row of each; return also how long this took, seconds.
@@ -211,8 +224,11 @@ class AloneRates:
     def _timeout_s(self, states: Sequence[WriterState], n_rows: int) -> float:
         return self._runner.plan.limits.ready_timeout_s + n_rows * states[0].series.row_s
 
-    async def _measure(self, writes: Writes) -> MeasuredRates:
-        """Measure the rates alone. Raises BlockError if a writer does not write."""
+    async def _measure(self, writes: Writes, length_s: float) -> MeasuredRates:
+        """Measure the rates alone, by rows of `length_s` seconds.
+
+        Raises BlockError if a writer does not write.
+        """
         runner = self._runner
         injector = INJECTORS[writes.injector]
         assert injector.row_s, "a control is not measured"
@@ -220,7 +236,7 @@ class AloneRates:
         await runner.observer.begin([])
         # A slow node may begin to count long after the first row. Earlier rows are left out.
         n_uncounted_rows = [len(state.rows) for state in states]
-        n_rows = max(n_uncounted_rows) + math.ceil(_MEASURED_LENGTH_S / injector.row_s)
+        n_rows = max(n_uncounted_rows) + math.ceil(length_s / injector.row_s)
         await self._await_rows(states, n_rows, self._timeout_s(states, n_rows))
         at_target = TRAFFIC[injector.direction].at_target
         observed, _ = await runner.observer.end()
@@ -245,7 +261,8 @@ class AloneRates:
             have_counts = all(state.series.counted_s and state.series.samples for state in states)
             needed_s = (1 + ready_rows) * injector.row_s
             if ready_rows == 1 and have_counts:
-                needed_s = SHORTEST_COUNT_S
+                # After an update that may come at once, the next one shows the rate.
+                needed_s = SHORTEST_COUNT_S + 2 * runner.count_period_s
         return MeasuredRates(
             targets=runner.allocation.targets,
             origins=runner.allocation.origins,

@@ -118,7 +118,7 @@ async def warm_up(runner: BlockRunner, store: Store, rates: AloneRates) -> None:
     plan = runner.plan
     earlier_blocks = read_notes(plan.logs.parent, length.FILE, length.Lengthening)
     runner.doublings = max((block.doublings for block in earlier_blocks), default=0)
-    shortest_s = length.LEAST_ROWS * runner.rate_row_interval_s
+    shortest_s, need = runner.shortest_run()
     warmups_left = plan.warmups
     pair = -1  # the pairs that count are numbered from 0
     while warmups_left:
@@ -135,10 +135,9 @@ async def warm_up(runner: BlockRunner, store: Store, rates: AloneRates) -> None:
         warmups_left = 1
         if runner.doublings > len(plan.baseline.longer):
             variable = plan.lengthened_by
-            rows = f"{length.LEAST_ROWS} rows of the writers take {shortest_s:.2g} s"
             advice = f"set {variable} higher" if variable else _LARGER_PROBLEM
             raise BlockError(
-                "run_too_short", f"a run takes {sample.elapsed_s:.2g} s, but {rows}; {advice}"
+                "run_too_short", f"a run takes {sample.elapsed_s:.2g} s, but {need}; {advice}"
             )
     if runner.doublings:
         write_note(plan.logs, length.FILE, {"doublings": runner.doublings})

@@ -301,12 +301,12 @@ class InjectionConductor:
         await self.command.start()
         self._update_head(command_start_s=self.command.start_s)
         stop_s = self._reading_start_s + (self._request.length_s or math.inf)
-        shortest_s = length.LEAST_ROWS * runner.rate_row_interval_s
+        shortest_s, _ = runner.shortest_run()
         ended_by: EndedBy | None = None
         while ended_by is None:
             await self._wait(runner.hub, states, min(self._reading_start_s + PERIOD_S, stop_s))
             ended_by = self._ended_by(states, stop_s)
-            if ended_by:  # a reading that is shorter than the writers' rows has no row
+            if ended_by:  # a shorter reading has no row, or no count
                 await _wait_until(runner.hub, states, self._reading_start_s + shortest_s)
             end_s = clock.now_s()
             observed, _ = await runner.observer.end()

@@ -25,7 +25,8 @@ from conductor.block.observer import Observer, usual_hz
 from conductor.block.readers import Readers, ToolError
 from conductor.block.schedule import NotReadyError, ShortWriteSchedule
 from conductor.block.writers import Writers
-from conductor.judge import series
+from conductor.counters import settling_s, slowest_period_s
+from conductor.judge import length, series
 from conductor.judge.judge import judge
 from conductor.judge.rates import last_end_s
 from conductor.judge.series import Series
@@ -87,13 +88,16 @@ class BlockRunner:
         self.longest_s = 0.0
         self.lead_in = LeadIn(plan.rest_s)
         self.assignment = Assignment(plan, allocation)
-        self.writers = Writers(plan, self.assignment, hub)
+        self._demands = Demands(plan, self.assignment)
+        #: Time between two updates of the targets' byte counters, seconds; 0: they are up to date.
+        #: This host is a target.
+        self.count_period_s = slowest_period_s(self._demands.devices)
+        self.writers = Writers(plan, self.assignment, hub, settling_s(self.count_period_s))
         self.schedules = {
             writes: ShortWriteSchedule(plan, writes, self.assignment, hub)
             for treatment in plan.treatments
             if (writes := treatment.writes) and writes.has_timetable and writes.scheduled != 0
         }
-        self._demands = Demands(plan, self.assignment)
         self.observer = Observer(allocation, hub, self._demands.devices, plan.owner_pid)
         #: Each accepted run's conditions at its targets.
         self._accepted_conditions: list[list[NodeConditions]] = []
@@ -105,6 +109,19 @@ class BlockRunner:
         self.doublings = 0
         #: Outcomes of the runs, in their order.
         self.outcomes: list[str] = []
+
+    @property
+    def shortest_count_s(self) -> float:
+        """The least time over which the targets' devices count bytes, seconds."""
+        return length.shortest_count_s(self.count_period_s, self.plan.limits.counter_share)
+
+    def shortest_run(self) -> tuple[float, str]:
+        """Return the least length of a run, seconds, and what needs it, in words."""
+        rows_s = length.LEAST_ROWS * self.rate_row_interval_s
+        if self.shortest_count_s > rows_s:
+            words = f"a byte counter that is updated every {self.count_period_s:g} s needs"
+            return self.shortest_count_s, f"{words} {self.shortest_count_s:.2g} s"
+        return rows_s, f"{length.LEAST_ROWS} rows of the writers take {rows_s:.2g} s"
 
     async def measure(self, run: Run) -> tuple[Sample, list[dict[str, Any]], list[Path]]:
         """Make one run.
@@ -203,6 +220,7 @@ class BlockRunner:
         observed = await self._run_application(run, [])
         path = self._run_files(run).out.with_suffix(".writes.json")
         run.timetable, timetable_writers, fault = await schedule.end(running, run.window_s, path)
+        await asyncio.sleep(self.writers.settling_s)
         return replace(
             self._complete_series(run, observed),
             claims=timetable_writers,

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Sequence
 from dataclasses import replace
 
@@ -16,7 +17,11 @@ from records.treatment import Writes
 class Writers:
     """Starts, holds and stops the writers of one block."""
 
-    def __init__(self, plan: BlockPlan, assignment: Assignment, hub: Hub) -> None:
+    def __init__(
+        self, plan: BlockPlan, assignment: Assignment, hub: Hub, settling_s: float
+    ) -> None:
+        """After `settling_s` seconds, the targets' counters show all bytes that were written."""
+        self.settling_s = settling_s
         self._plan = plan
         self._assignment = assignment
         self._hub = hub
@@ -93,7 +98,8 @@ class Writers:
     async def hold_or_stop(self, writes: Writes, states: list[WriterState]) -> str | None:
         """Hold the writers until their next run, or stop them; return why they cannot be held.
 
-        Writers of several kinds are held at a time if their buffers fit into memory together.
+        Writers of several kinds are held at a time if their buffers fit into memory together. Waits
+        until the targets' counters have settled, since the next run may be one without writers.
         """
         reason = self.why_not_held(writes)
         if reason or not self._has_runs(writes) or any(state.end_reason for state in states):
@@ -101,6 +107,7 @@ class Writers:
         else:
             await self._hub.hold(states)
             self._held[writes] = states
+        await asyncio.sleep(self.settling_s)
         return reason
 
     def are_held_between_runs(self, writes: Writes) -> bool:

@@ -3,7 +3,8 @@
 Most writers report one row a second. If a run is shorter than two rows, each of its rows may also
 cover time before or after the run. So the conductor lengthens the runs of a block until two rows
 fit into the last warm-up. It doubles the length, so that most blocks and nights of a case get the
-same length.
+same length. Where devices update their byte counters rarely, a run must also be so long that a late
+update hardly changes the count.
 """
 
 from __future__ import annotations
@@ -14,12 +15,24 @@ from typing import Literal
 
 #: Number of a writer's rows that must fit into a run.
 LEAST_ROWS = 2
+#: The share of the allowed difference between a count and the writers' report that a late update of
+#: the counter may cause.
+_LATE_SHARE = 0.5
 #: Most doublings of a run's length.
 MOST_DOUBLINGS = 6
 #: The longer runs that a check prepares, as multiples of its own length: 2, 4, ...
 MULTIPLES = [2**exponent for exponent in range(1, MOST_DOUBLINGS + 1)]
 #: File in the logs of a block whose runs were lengthened. It has a `Lengthening`.
 FILE = "length.json"
+
+
+def shortest_count_s(period_s: float, counter_share: float) -> float:
+    """Return the least time over which bytes are counted by a counter that has a period, seconds.
+
+    The count may lack the bytes of one period, or have as many in excess. `counter_share` is the
+    allowed difference (`AcceptanceLimits`).
+    """
+    return period_s / (_LATE_SHARE * counter_share)
 
 
 def doublings_needed(run_s: float, least_s: float) -> int:

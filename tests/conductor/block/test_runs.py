@@ -545,6 +545,59 @@ def test_what_writers_need_between_two_runs(
     assert runner.lead_in.required_s == pytest.approx(1.05 * needed_s)
 
 
+# Devices that update their counters rarely, as bnxt_re does once a second.
+
+
+def slow_counters(monkeypatch, period_s):
+    monkeypatch.setattr("conductor.block.runs.slowest_period_s", lambda _: period_s)
+
+
+def test_runs_wait_until_devices_have_counted_what_writers_wrote(tmp_path, monkeypatch):
+    """By hand: an update is overdue after one and a half periods of 0.2 s."""
+    slow_counters(monkeypatch, 0.2)
+
+    class Holding(Hub):
+        held_at_s = 0.0
+
+        async def hold(self, states):
+            await super().hold(states)
+            self.held_at_s = clock.now_s()
+
+    runner, rates = block(tmp_path, hub := Holding())
+    asyncio.run(rates.learn(WRITES))
+    for arms in (["off"], ["on", "off"]):
+        sample = measured(runner, *arms)[-1]
+        assert sample.start_s - hub.held_at_s > 0.3
+
+
+def test_a_counted_rate_takes_longer_to_show_if_counters_are_slow(tmp_path, monkeypatch):
+    """By hand: two periods of 0.2 s more than the quarter of a second of other counters."""
+    slow_counters(monkeypatch, 0.2)
+    hub = Hub(counted_s=0.25, samples=[CounterSample(0.0, 0.0)])
+    passes_in_holds(monkeypatch, hub)
+    runner, rates = block(tmp_path, hub)
+    asyncio.run(rates.learn(WRITES))
+    assert runner.lead_in.required_s == pytest.approx(1.05 * 0.65)
+
+
+def test_rates_alone_are_measured_as_long_as_slow_counters_need(tmp_path, monkeypatch):
+    """By hand: a period of 0.1 s is half of the allowed 4 % of 5 s.
+
+    So a rate is of five rows of a second after the last that ended before counters were read. Of
+    queue pairs that are tried, only the best are measured so long, once more.
+    """
+    slow_counters(monkeypatch, 0.1)
+    monkeypatch.setattr("records.machine.devices.is_rdma", lambda _: True)
+    full = Writes(injector="perftest", message_b=1 << 16, devices=("bnxt_re0",), queue_pairs=None)
+    hub, limits = Link({1: 50.0, 2: 95.0, 4: 98.0}), {"counter_share": 0.04}
+    runner, rates = block(tmp_path, hub, full, limits=limits)
+    asyncio.run(rates.learn(full))
+    assert (hub.started, runner.writers.alone_b_s[full]) == ([1, 2, 4, 2], [95.0])
+    (writer,) = rates.series[full].writers
+    assert len(writer.rows) >= 6
+    assert runner.shortest_run() == (5.0, "a byte counter that is updated every 0.1 s needs 5 s")
+
+
 @pytest.mark.parametrize(
     ("rate_b_s", "ended", "outcome", "reason"),
     [

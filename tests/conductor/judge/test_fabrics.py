@@ -213,6 +213,14 @@ def test_an_interface_of_another_driver_does_not_count_what_rdma_passes(tmp_path
     assert counters.read("mlx5_9", "received", root) is None
 
 
+def test_the_slowest_counter_of_the_devices_decides_how_long_runs_must_be(tmp_path):
+    """update_period_ms of bnxt_re/main.c is 1000."""
+    for name in ("InfiniBand", "RoCE, Broadcom"):
+        read(tmp_path, COUNTED[name], 1000)
+    names = ["mlx5_0", "bnxt_re0", "eth9"]
+    assert [counters.slowest_period_s(names[:n], tmp_path) for n in (0, 1, 3)] == [0.0, 0.0, 1.0]
+
+
 @pytest.mark.parametrize(
     ("files", "why"),
     [
