@@ -21,19 +21,19 @@ class BenchRow:
     unit: str = ""
     aim: str = ""
     #: True if the aim is met; None if the figure only informs.
-    ok: bool | None = None
+    aim_met: bool | None = None
 
 
 def row_with_upper_limit(name: str, value: float, unit: str, limit: float) -> BenchRow:
-    """A figure that must be below a limit."""
+    """Return the row of a figure that must be below a limit."""
     aim = f"under {limit:g} {unit}".rstrip()
-    return BenchRow(name=name, value=value, unit=unit, aim=aim, ok=value < limit)
+    return BenchRow(name=name, value=value, unit=unit, aim=aim, aim_met=value < limit)
 
 
 def row_with_lower_limit(name: str, value: float, unit: str, limit: float) -> BenchRow:
-    """A figure that must reach a limit."""
+    """Return the row of a figure that must reach a limit."""
     aim = f"at least {limit:g} {unit}".rstrip()
-    return BenchRow(name=name, value=value, unit=unit, aim=aim, ok=value >= limit)
+    return BenchRow(name=name, value=value, unit=unit, aim=aim, aim_met=value >= limit)
 
 
 @dataclass(frozen=True)
@@ -42,7 +42,8 @@ class Cost:
 
     wall_s: float
     cpu_s: float
-    #: Largest amount of memory that its process has had.
+    #: Largest amount of memory that its process has had, bytes. `bench.growth` prints only what the
+    #: work added to it.
     memory_b: float
 
 

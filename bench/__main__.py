@@ -18,6 +18,7 @@ _VERDICT = {True: "met", False: "MISSED", None: ""}
 
 
 def main() -> int:
+    """Run the topics and print their rows; return the exit code."""
     gc.set_threshold(100_000, 20)  # as `nimc.cli.main` does
     names = sys.argv[1:]
     arguments: list[str] = []
@@ -38,10 +39,11 @@ def main() -> int:
         print(f"{name} ...", file=sys.stderr, flush=True)
         rows = importlib.import_module(f"bench.{name}").run(*arguments)
         cells = [
-            [row.name, f"{row.value:.4g} {row.unit}", row.aim, _VERDICT[row.ok]] for row in rows
+            [row.name, f"{row.value:.4g} {row.unit}", row.aim, _VERDICT[row.aim_met]]
+            for row in rows
         ]
         print(aligned_table([name, "figure", "aim", ""], cells, {0}, _WIDTH), flush=True)
-        missed |= any(row.ok is False for row in rows)
+        missed |= any(row.aim_met is False for row in rows)
     return int(missed)
 
 

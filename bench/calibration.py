@@ -1,4 +1,4 @@
-"""Sweeps of few numbers of cores against full ones: points measured, and errors of predictions."""
+"""Sweeps over few numbers of cores against full sweeps: points measured, errors of predictions."""
 
 from dataclasses import replace
 
@@ -13,7 +13,8 @@ from nimc.campaign.cases import evenly_spaced
 from records.units import percentage
 from tests.analysis.contention.made_sweeps import noisy_sweep
 
-#: Relative noise of a point. The paper found very little: 2 % is a harder case.
+#: Relative noise of a point. The study of the contention model found very little: 2 % is a harder
+#: case.
 NOISES = (0.005, 0.02)
 SEEDS = range(3)
 #: Largest error that a short sweep may add, percentage points.
@@ -25,10 +26,12 @@ def run() -> list[BenchRow]:
     rows = []
     for noise in NOISES:
         comparisons = [comparison(name, noise) for name in evaluate.published_names()]
-        share, full_error, short_error = np.mean(comparisons, axis=0).tolist()
+        points_share, full_error, short_error = np.mean(comparisons, axis=0).tolist()
         added_error = short_error - full_error
         name = f"few cores, {percentage(noise, 'g')} noise"
-        rows.append(row_with_upper_limit(f"{name}: points of the full sweep", share, "", 1 / 2))
+        rows.append(
+            row_with_upper_limit(f"{name}: points of the full sweep", points_share, "", 1 / 2)
+        )
         rows.append(
             row_with_upper_limit(
                 f"{name}: error above the full one's", added_error, "points", MAX_ADDED_ERROR
@@ -55,9 +58,9 @@ def _comparison_of_seed(truth: Model, seed: int, noise: float) -> tuple[float, f
     return len(short.points) / len(full.points), _error(truth, full), _error(truth, short)
 
 
-def _error(truth: Model, measured: Sweep) -> float:
+def _error(truth: Model, sweep: Sweep) -> float:
     """Return the mean relative error of the model fitted to a sweep, percent."""
-    model = fit_model(measured)
+    model = fit_model(sweep)
     differences = []
     for placement in placements(truth):
         true, fitted = predict(truth, *placement), predict(model, *placement)

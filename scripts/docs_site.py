@@ -1,4 +1,4 @@
-"""Hooks of mkdocs.yml: README, CONTRIBUTING, three generated pages, and the report of a run."""
+"""Hooks of mkdocs: the site also gets README, CONTRIBUTING, three generated pages and a report."""
 
 from __future__ import annotations
 
@@ -77,7 +77,7 @@ def _links_outside_docs(page: File) -> Iterator[str]:
 
 
 def _commands(command: click.Command, name: str) -> Iterator[str]:
-    """Yield the help of all commands, and the keys of their JSON."""
+    """Yield the help of a command and of its subcommands, and the keys of their JSON."""
     if name == "nimc":
         yield "# All commands\n\nGenerated from the program.\n"
     context = click.Context(command, info_name=name, max_content_width=80, terminal_width=80)
@@ -122,8 +122,8 @@ def _records() -> Iterator[str]:
                 heading = f"**{title}**" if title else ""
                 yield f"\n{heading}\n\n| field | type | meaning |\n|---|---|---|\n"
             for field, property_schema in properties.items():
-                meaning = property_schema.get("description", "").replace("|", "\\|")
-                yield f"| `{field}` | {_type(property_schema)} | {meaning} |\n"
+                description = property_schema.get("description", "").replace("|", "\\|")
+                yield f"| `{field}` | {_type(property_schema)} | {description} |\n"
 
 
 def _type(property_schema: dict[str, Any]) -> str:

@@ -16,7 +16,8 @@ def rechain(run: Path) -> Path:
     """Replace the chain of a run's samples, and the head in its header; return its folder."""
     header_digest = chain.header_digest(chain.header_of(run))
     for path in (run / "samples").glob("*.jsonl"):
-        digest, chained_path = chain.genesis(header_digest, path.stem), path.with_suffix(".chained")
+        digest = chain.genesis(header_digest, path.stem)
+        chained_path = path.with_suffix(".chained")
         with path.open("rb") as old_file, chained_path.open("wb") as chained_file:
             for line in old_file:
                 content = _CHAIN.sub(b"}", line.rstrip(b"\n")).removesuffix(b"}")

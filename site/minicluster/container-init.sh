@@ -1,6 +1,7 @@
 #!/bin/sh
 # Process 1 of a container: sets its host name and private mounts, then waits and reaps processes.
 # So the node's other processes outlive slurmd.
+# usage: container-init.sh HOSTNAME STATE_FOLDER CGROUP_KIND
 set -eu
 
 name=$1 state=$2 kind=$3

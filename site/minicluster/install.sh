@@ -2,6 +2,7 @@
 # Installs what a minicluster needs: Debian's packages and, for the rxe fabric, Debian's stock
 # kernel, unpacked but not installed. Starts no service. See docs/minicluster.md.
 # usage: install.sh [--fabric veth|rxe] [--check]      (default: rxe, which includes veth)
+# --check only lists what is missing.
 set -eu
 
 here=$(cd "$(dirname "$0")" && pwd)
@@ -49,7 +50,7 @@ if [ -n "$check" ] || [ $family = rhel ]; then
         echo "missing: $thing (package $package)"
     done
     [ $family = debian ] || echo "not Debian: install these packages by hand; on RHEL most" \
-        "come from EPEL, and only --fabric veth has a chance (its kernel lacks rdma_rxe)"
+        "come from EPEL, and only --fabric veth can work (the kernel of RHEL lacks rdma_rxe)"
     exit 3
 fi
 if [ "$(id -u)" != 0 ]; then
