@@ -71,23 +71,23 @@ def _require_inside(name: str) -> None:
         )
 
 
-def read_zip(raw: bytes) -> dict[str, bytes]:
+def read_zip(zip_bytes: bytes) -> dict[str, bytes]:
     """Return the files of a crate. Raises InputError unless its manifest lists exactly these.
 
     All headers are checked before a file is read.
     """
     # Counted before `zipfile` reads the entries: in memory they are larger than in the zip.
-    if raw.count(_DIRECTORY_ENTRY_MAGIC) > MAX_FILES:
+    if zip_bytes.count(_DIRECTORY_ENTRY_MAGIC) > MAX_FILES:
         raise InputError(f"has more files than allowed: {MAX_FILES}")
     try:
-        with zipfile.ZipFile(io.BytesIO(raw)) as zip_file:
+        with zipfile.ZipFile(io.BytesIO(zip_bytes)) as zip_file:
             entries = zip_file.infolist()
             for entry in entries:
                 _require_inside(entry.orig_filename)
-                _require_stored(entry, raw)
+                _require_stored(entry, zip_bytes)
             if len({entry.filename for entry in entries}) < len(entries):
                 raise InputError("has two files with the same name")
-            if sum(entry.file_size for entry in entries) > len(raw):
+            if sum(entry.file_size for entry in entries) > len(zip_bytes):
                 raise InputError("its files are larger than the zip itself")
             files = {entry.filename: zip_file.read(entry) for entry in entries}
     except InputError:
@@ -101,15 +101,16 @@ def read_zip(raw: bytes) -> dict[str, bytes]:
     return files
 
 
-def _require_stored(entry: zipfile.ZipInfo, raw: bytes) -> None:
+def _require_stored(entry: zipfile.ZipInfo, zip_bytes: bytes) -> None:
     """Raise InputError for a file that is compressed, encrypted or a link.
 
     InputError is also raised if the local header differs from the entry in the central directory.
     """
     flags, method = entry.flag_bits & ~_UTF8_FLAG, entry.compress_type
     entry_fields = (flags, method, entry.CRC, entry.compress_size, entry.file_size)
-    magic, local_flags, *local_rest = _LOCAL_HEADER.unpack_from(raw, entry.header_offset)
-    local_fields = (local_flags & ~_UTF8_FLAG, *local_rest)
+    local_header = _LOCAL_HEADER.unpack_from(zip_bytes, entry.header_offset)
+    magic, local_flags, *other_local_fields = local_header
+    local_fields = (local_flags & ~_UTF8_FLAG, *other_local_fields)
     if magic != _LOCAL_HEADER_MAGIC or local_fields != entry_fields:
         raise InputError(f"{entry.filename}: its header differs from the list of files in the zip")
     file_type = stat.S_IFMT(entry.external_attr >> _MODE_SHIFT)

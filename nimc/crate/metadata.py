@@ -122,8 +122,8 @@ def _iso_time(unix_s: float) -> str:
     return datetime.fromtimestamp(int(unix_s), timezone.utc).isoformat()
 
 
-def _entity(identifier: str, kind: str | list[str], name: str) -> dict[str, Any]:
-    return {"@id": identifier, "@type": kind, "name": name}
+def _entity(identifier: str, entity_type: str | list[str], name: str) -> dict[str, Any]:
+    return {"@id": identifier, "@type": entity_type, "name": name}
 
 
 def _reference(identifier: str) -> dict[str, str]:

@@ -103,11 +103,11 @@ def pack(
     crate_files[MANIFEST] = archive.manifest(crate_files)
     if key:
         crate_files[SIGNATURE] = archive.sign(crate_files[MANIFEST], key)
-    raw = archive.make_zip(crate_files)
-    files.replace_bytes(crate, raw)
+    zip_bytes = archive.make_zip(crate_files)
+    files.replace_bytes(crate, zip_bytes)
     return {
         "crate": str(crate),
-        "size_b": len(raw),
+        "size_b": len(zip_bytes),
         "files": len(crate_files),
         "manifest_sha256": chain.digest(crate_files[MANIFEST]),
         "head": verification.head,
@@ -125,9 +125,9 @@ def open_crate(crate: Path) -> Iterator[tuple[Files, Path]]:
     The folder is temporary, and the run is not verified yet. Nothing is unpacked before all files
     are checked. Raises InputError with a line for each fault, which names the file in the crate.
     """
-    raw = files.read_regular(crate, MAX_CRATE_B)
+    zip_bytes = files.read_regular(crate, MAX_CRATE_B)
     try:
-        crate_files = archive.read_zip(raw)
+        crate_files = archive.read_zip(zip_bytes)
     except InputError as error:
         raise InputError(f"{crate}: {error}") from None
     with TemporaryDirectory() as folder:
@@ -167,15 +167,15 @@ def verify_crate(
     verification.remarks = [f"manifest {chain.digest(crate_files[MANIFEST])}"]
     signature = crate_files.get(SIGNATURE)
     if signature is None:
-        fault = "not signed"
+        signature_state = "not signed"
     elif allowed_signers is None:
-        fault = "signed; --allowed-signers says by whom"
+        signature_state = "signed; --allowed-signers says by whom"
     elif signer := archive.signer_of(crate_files[MANIFEST], signature, allowed_signers):
         verification.remarks.append(f"signed by {signer}")
         return verification
     else:
-        fault = f"signed by nobody in {allowed_signers}"
-    finding_text = f"{crate}: who made it: {fault}"
+        signature_state = f"signed by nobody in {allowed_signers}"
+    finding_text = f"{crate}: who made it: {signature_state}"
     finding_kind: FindingKind = "contradicted" if allowed_signers else "unproven"
     verification.findings.append(IntegrityFinding(finding_kind, finding_text))
     return verification

@@ -16,22 +16,32 @@ from nimc.crate.metadata import REPORT_FOLDER
 Outcome = Literal["differs", "cannot be compared", "no difference shown", "reproduced"]
 
 
-def outcome_of(compared: ComparedSides) -> tuple[Outcome, list[str]]:
+def outcome_of(compared_sides: ComparedSides) -> tuple[Outcome, list[str]]:
     """Return the verdict on the repetition of a run, and a line for each effect.
 
-    `compared.reference` is the packed run, `compared.this` its repetition. An effect is reproduced
-    if the interval of the ratio of both slowdowns contains 1, and both runs have the same verdict.
-    If one of the verdicts is open, no difference is shown. The spread between nights is not known,
-    since each side has one night (`docs/method.md`). The verdict on the repetition is, of the
-    outcomes of all effects, the one that comes first in `Outcome`.
+    The reference is the packed run; the other side, `this`, is its repetition. Each effect has an
+    outcome, the first of these that applies:
+
+    - cannot be compared: it was not measured again, its writes do not match, it has no ratio, or a
+      verdict allows no statement
+    - differs: the interval of the ratio of both slowdowns does not contain 1
+    - no difference shown: a verdict is open
+    - reproduced, if both runs have the same verdict; else differs
+
+    The spread between nights is not known, since each side has one night (`docs/method.md`). The
+    verdict on the repetition is the outcome of an effect that comes first in `Outcome`.
     """
-    (packed,), (new,) = compared.reference.runs, compared.this.runs
-    mismatches = {(mismatch.case, mismatch.arm): mismatch.text for mismatch in compared.mismatches}
-    slowdowns = {(row.case, row.arm): row for row in compared.rows if row.metric == "slowdown"}
-    new_results = {(result.case, result.arm): result for result in new.results}
+    (packed_run,), (new_run,) = compared_sides.reference.runs, compared_sides.this.runs
+    mismatches = {
+        (mismatch.case, mismatch.arm): mismatch.text for mismatch in compared_sides.mismatches
+    }
+    slowdowns = {
+        (row.case, row.arm): row for row in compared_sides.rows if row.metric == "slowdown"
+    }
+    new_results = {(result.case, result.arm): result for result in new_run.results}
     outcomes: list[Outcome] = []
     lines = []
-    for result in packed.results:
+    for result in packed_run.results:
         if result.role != "effect":
             continue
         key = (result.case, result.arm)
@@ -45,24 +55,29 @@ def outcome_of(compared: ComparedSides) -> tuple[Outcome, list[str]]:
 
 
 def _effect_outcome(
-    packed: Result, new: Result | None, slowdown: Comparison | None, mismatch: str | None
+    packed_result: Result,
+    new_result: Result | None,
+    slowdown: Comparison | None,
+    mismatch: str | None,
 ) -> tuple[Outcome, str]:
-    name = f"{packed.case} {packed.arm}"
-    if new is None:
+    """Return the outcome of an effect, and its line without the outcome."""
+    name = f"{packed_result.case} {packed_result.arm}"
+    if new_result is None:
         return "cannot be compared", f"{name} was not measured here"
     if mismatch:
         return "cannot be compared", f"{name}: {mismatch}"
-    verdicts = (packed.verdict, new.verdict)
-    decisions = f"'{packed.verdict}' packed, '{new.verdict}' here"
+    verdicts = (packed_result.verdict, new_result.verdict)
+    verdicts_text = f"'{packed_result.verdict}' packed, '{new_result.verdict}' here"
     ratio = slowdown.ratio if slowdown else None
     if ratio is None or any(verdict.allows_no_statement for verdict in verdicts):
-        return "cannot be compared", f"{name}: {decisions}"
-    text = f"{name}: slowdown here / packed {ratio.value:.3f} ({ends_text(ratio)}); {decisions}"
+        return "cannot be compared", f"{name}: {verdicts_text}"
+    text = f"{name}: slowdown here / packed {ratio.value:.3f} ({ends_text(ratio)}); {verdicts_text}"
     if not ratio.low <= 1 <= ratio.high:
         return "differs", f"{text}; by {relative_change_text(ratio.value)}"
     if any(verdict.is_open for verdict in verdicts):
         return "no difference shown", text
-    return ("reproduced" if packed.verdict is new.verdict else "differs"), text
+    is_reproduced = packed_result.verdict is new_result.verdict
+    return ("reproduced" if is_reproduced else "differs"), text
 
 
 # `--analysis-only`: the results and the page are made again from the same samples.
@@ -79,11 +94,11 @@ def compared_files(crate_files: Files, new_files: Files) -> dict[str, str]:
     }
 
 
-def _agreement(packed: bytes, new: bytes) -> str:
-    if packed == new:
+def _agreement(packed_content: bytes, new_content: bytes) -> str:
+    if packed_content == new_content:
         return "the same"
     with suppress(ValueError, RecursionError):  # not JSON
-        if _with_rounded_figures(packed) == _with_rounded_figures(new):
+        if _with_rounded_figures(packed_content) == _with_rounded_figures(new_content):
             return "the same to nine digits"
     return "differs"
 
