@@ -103,7 +103,7 @@ def reproduce_command(
 
     Ends with a comparison of both runs and their machines, and a verdict with its reasons. The exit
     code is 0 if the run is reproduced. It is 1 if the run differs, if no difference is shown, or if
-    the runs cannot be compared.
+    the runs cannot be compared_sides.
     """
     with open_crate(crate) as (crate_files, run):
         if analysis_only:
@@ -148,17 +148,17 @@ def comparison_answer(
     packed_run: RunData, run: RunFolder, failures: Sequence[Failure], *, details: bool
 ) -> Answer:
     """Compare the repeated run with the packed one. The exit status is 0 if it is reproduced."""
-    compared = compare_sides([packed_run], [load_run(run.path)])
-    outcome, reasons = outcome_of(compared)
+    compared_sides = compare_sides([packed_run], [load_run(run.path)])
+    outcome, reasons = outcome_of(compared_sides)
     document = {
         "packed": packed_run.header.run,
         "run": str(run.path),
         "outcome": outcome,
         "reasons": reasons,
         "failures": [asdict(failure) for failure in failures],
-        "comparisons": list(map(flat_record, compared.rows)),
+        "comparisons": list(map(flat_record, compared_sides.rows)),
     }
-    parts = [*comparison_parts(compared, details=details), *map(prose, reasons)]
+    parts = [*comparison_parts(compared_sides, details=details), *map(prose, reasons)]
     parts.append(prose(outcome, bold=True))
     status = 3 if failures else int(outcome != "reproduced")
     return Answer(document, parts, status, schema=2)

@@ -158,10 +158,10 @@ def remove(machine: str) -> None:
 
 def _reservation_answer(current: Reservation) -> Answer:
     names_by_prefix = {"": current.users, "group ": current.groups, "account ": current.accounts}
-    permitted = [
+    user_texts = [
         f"{prefix}{', '.join(names)}" for prefix, names in names_by_prefix.items() if names
     ]
-    users = "; ".join(permitted) or "everyone"
+    users = "; ".join(user_texts) or "everyone"
     nodes = f"{current.nodes} ({plural(current.node_count, 'node')})"
     period = f"{current.start} to {current.end}"
     line = f"{current.name}: {nodes} for {users}, {period}, {current.state}"

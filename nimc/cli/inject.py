@@ -73,7 +73,7 @@ def inject_command(
         raise InputError("--json: cannot be combined with a COMMAND, which prints; allowed: -o")
     if command:
         options.require_program("COMMAND", command[0])
-    requested = RequestedWrites(
+    requested_writes = RequestedWrites(
         rate=rate,
         injector=injector,
         targets=targets,
@@ -84,7 +84,7 @@ def inject_command(
     )
     start = time.strftime("%Y%m%d-%H%M%S", time.gmtime())
     record_path = output or results / f"inject-{start}.json"
-    outcome = inject(load_machine(machine), requested, results, record_path, log)
+    outcome = inject(load_machine(machine), requested_writes, results, record_path, log)
     lines = [*_summary_lines(outcome.head), f"record: {record_path}"]
     if not command:
         return Answer(_document(record_path), lines, exit_code(outcome), schema=SCHEMA)

@@ -117,12 +117,12 @@ def evaluate_command(
         if platform is not None:
             errors["published, Table 2"] = Errors(**published_errors(platform))
     else:
-        fitted = calibrate(measured_sweep)
-        model, notes = fitted.model, fitted.model.notes
+        calibration = calibrate(measured_sweep)
+        model, notes = calibration.model, calibration.model.notes
         errors = {"fitted": evaluate(model, measured_sweep)}
-        errors["cores held out"] = percentage_errors(fitted.held_out_cores)
-        if fitted.held_out_placements.height:
-            errors["placements held out"] = percentage_errors(fitted.held_out_placements)
+        errors["cores held out"] = percentage_errors(calibration.held_out_cores)
+        if calibration.held_out_placements.height:
+            errors["placements held out"] = percentage_errors(calibration.held_out_placements)
     placement_errors = errors_by_placement(model, measured_sweep)
     document = {
         "sweep": measured_sweep.name,

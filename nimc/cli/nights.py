@@ -197,15 +197,15 @@ def alarms(folders: tuple[Path, ...], machine: str | None, details: bool) -> Ans
     for line in left_out:
         log(f"left out: {line}")
     results = rows_of_machine(results, machine, argument="--machine")
-    surveyed = survey(nights_of(results), results)
-    if surveyed.watched or surveyed.below_reference:
-        text = "\n\n".join(_alarm_texts(surveyed, details=details))
+    alarm_survey = survey(nights_of(results), results)
+    if alarm_survey.watched or alarm_survey.below_reference:
+        text = "\n\n".join(_alarm_texts(alarm_survey, details=details))
     else:
         summaries, _ = summary.load_all(folders)
         night_count = sum(machine in (None, night.machine) for night in summaries)
         any_finished = results["finished_s"].is_not_null().any()
         text = prose(_no_series_text(night_count, any_finished=any_finished))
-    return Answer(asdict(surveyed), [text], int(surveyed.is_open))
+    return Answer(asdict(alarm_survey), [text], int(alarm_survey.is_open))
 
 
 def _no_series_text(night_count: int, *, any_finished: bool) -> str:
@@ -217,29 +217,29 @@ def _no_series_text(night_count: int, *, any_finished: bool) -> str:
     return "no nights: no run in the results has finished"
 
 
-def _alarm_texts(surveyed: Survey, *, details: bool) -> list[str]:
+def _alarm_texts(alarm_survey: Survey, *, details: bool) -> list[str]:
     """Return the table of alarms and the table of series."""
     notes = [
         f"changed at the same time: {fact.name}:"
         f" {fact.before or NO_FIGURE} -> {fact.after or NO_FIGURE}"
-        for alarm in surveyed.alarms
+        for alarm in alarm_survey.alarms
         if alarm.open
         for fact in alarm.changed
     ]
     alarm_listing = Listing(
         header=("what became worse", "state", "", "campaign"),
         lines=[
-            *map(_below_reference_line, surveyed.below_reference),
-            *map(_alarm_line, surveyed.alarms),
+            *map(_below_reference_line, alarm_survey.below_reference),
+            *map(_alarm_line, alarm_survey.alarms),
         ],
         notes=notes,
         details=details,
     )
-    shown_series = surveyed.watched
+    shown_series = alarm_survey.watched
     series_notes = []
     if not details:
-        shown_series = [series for series in surveyed.watched if series.level is not None]
-        if unshown_count := len(surveyed.watched) - len(shown_series):
+        shown_series = [series for series in alarm_survey.watched if series.level is not None]
+        if unshown_count := len(alarm_survey.watched) - len(shown_series):
             series_notes.append(_TOO_FEW_NIGHTS.format(unshown_count))
     series_listing = Listing(
         header=("series", "finds", "spread", "level", "", "campaign"),

@@ -73,7 +73,7 @@ def plan_command(campaign: Path, machine: str, results: Path, details: bool) -> 
     document = planned.as_dict() | {
         "machine_nodes": request.machine.nodes,
         # The document's word for what is omitted.
-        "absent": [vars(omitted) for omitted in [*request.omissions, *feasibility.omissions]],
+        "absent": [vars(omission) for omission in [*request.omissions, *feasibility.omissions]],
         "why": feasibility.why,
         "scales": [vars(row) for row in scale_rows],
         "reach": [vars(case_reach) for case_reach in reaches],
@@ -117,11 +117,12 @@ def _omission_lines(request: Request, feasibility: Feasibility) -> list[str]:
     """
     workload_by_case = {case.name: case.check for case in request.campaign.cases}
     omissions = list(request.omissions)
-    for omitted in feasibility.omissions:
-        workload = workload_by_case[omitted.case]
-        if feasibility.matrix.why_nowhere.get(workload) == omitted.reason:
-            omitted = replace(omitted, reason="runs nowhere, as below")
-        omissions.append(omitted)
+    for omission in feasibility.omissions:
+        workload = workload_by_case[omission.case]
+        runs_nowhere = feasibility.matrix.why_nowhere.get(workload) == omission.reason
+        omissions.append(
+            replace(omission, reason="runs nowhere, as below") if runs_nowhere else omission
+        )
     return omission_lines(omissions)
 
 
@@ -144,11 +145,11 @@ def _command_lines(planned: Plan) -> list[str]:
     """Return ReFrame's command for each block that always runs."""
     lines = [f"ReFrame's commands ({RUN_PLACEHOLDER} is the folder of the run):"]
     for case in planned.cases:
-        sure_blocks = [block for block in case.blocks if block.needed == "always"]
-        for block in sure_blocks:
+        certain_blocks = [block for block in case.blocks if block.needed == "always"]
+        for block in certain_blocks:
             lines.append(f"\n# {case.case}, block {block.block}: {plural(block.pairs, 'pair')}")
             lines.append(command_to_paste(block.command))
-        if more := len(case.blocks) - len(sure_blocks):
+        if more := len(case.blocks) - len(certain_blocks):
             lines.append(f"# plus up to {more} more, while undecided")
     return lines
 

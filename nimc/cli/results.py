@@ -364,15 +364,18 @@ def compare_command(
         [load_run(path, force=force) for path in side] for side in (references, runs)
     )
     results, _ = read_results({run.absolute().parent for run in (*references, *runs)})
-    compared = compare_sides(reference, current, nights_of(results))
-    if fail and compared.too_few_nights_text:
+    compared_sides = compare_sides(reference, current, nights_of(results))
+    if fail and compared_sides.too_few_nights_text:
         raise InputError(
-            f"--fail: {compared.too_few_nights_text} Name the reference nights with --reference"
+            f"--fail: {compared_sides.too_few_nights_text} Name the reference nights with"
+            " --reference"
         )
-    parts = list(comparison_parts(compared, details=details))
+    parts = list(comparison_parts(compared_sides, details=details))
     if output:
-        parts.append(f"page: {write_page(output, compared)}")
-    return Answer(compared.document(), parts, int(bool(fail and compared.worse_count)), schema=3)
+        parts.append(f"page: {write_page(output, compared_sides)}")
+    return Answer(
+        compared_sides.document(), parts, int(bool(fail and compared_sides.worse_count)), schema=3
+    )
 
 
 def _sides(
@@ -391,34 +394,37 @@ def _sides(
     return runs[:1], runs[1:]
 
 
-def comparison_parts(compared: ComparedSides, *, details: bool = False) -> Iterator[str | Listing]:
+def comparison_parts(
+    compared_sides: ComparedSides, *, details: bool = False
+) -> Iterator[str | Listing]:
     """Yield faults of the runs, facts of the nodes that differ, and a table of figures.
 
     With `details`, all other facts that differ are named too.
     """
-    yield from _alert_lines(text for run in compared.faulty_runs for text in run.lines())
-    title = f"{_side_name(compared.this)} against {_side_name(compared.reference)}"
+    yield from _alert_lines(text for run in compared_sides.faulty_runs for text in run.lines())
+    title = f"{_side_name(compared_sides.this)} against {_side_name(compared_sides.reference)}"
     yield prose(title, bold=True)
-    for line in compared.warnings:
+    for line in compared_sides.warnings:
         yield prose(line, fg="yellow")
-    for fact in compared.differing_facts:
+    for fact in compared_sides.differing_facts:
         yield prose(f"{fact.what} differs: {fact.reference} -> {fact.this}", fg="yellow")
-    if compared.unknown_facts:
-        yield prose(f"not known of the nodes: {', '.join(compared.unknown_facts)}", dim=True)
+    if compared_sides.unknown_facts:
+        yield prose(f"not known of the nodes: {', '.join(compared_sides.unknown_facts)}", dim=True)
     yield ""
-    notes = list(compared.emulations)
+    notes = list(compared_sides.emulations)
     if details:
         notes += [
-            f"{fact.what}: {fact.reference} -> {fact.this}" for fact in compared.other_differences
+            f"{fact.what}: {fact.reference} -> {fact.this}"
+            for fact in compared_sides.other_differences
         ]
     yield Listing(
         header=_COMPARISONS_HEADER,
-        lines=list(map(_comparison_line, compared.rows)),
+        lines=list(map(_comparison_line, compared_sides.rows)),
         notes=notes,
         legend=_COMPARISONS_LEGEND,
         details_hint=_COMPARISONS_DETAILS,
         details=details,
-        conclusions=[compared.summary],
+        conclusions=[compared_sides.summary],
     )
 
 

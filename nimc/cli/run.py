@@ -18,6 +18,7 @@ from nimc.campaign.request import load_request, time_limit_warnings
 from nimc.cli import options
 from nimc.cli.answer import Answer, Listing, discard, log, prints_answer
 from nimc.readiness import reservation
+from nimc.readiness.diagnosis import Feasibility
 from nimc.readiness.reframe import find_reframe
 from nimc.run.folder import (
     RunFolder,
@@ -221,11 +222,7 @@ def run_campaign(
             tell(f"head of its chain: {folder.head}")
         if header.commit is None:
             tell("git does not give the commit of this project: samples will not record it")
-        omissions = omission_lines([*request.omissions, *feasibility.omissions])
-        time_warnings = time_limit_warnings(
-            request.plan(feasibility.omission_reasons), request.time_limit_s
-        )
-        for line in [*omissions, *feasibility.doubts, *time_warnings]:
+        for line in _request_lines(request, feasibility):
             tell(line)
         seed = folder.header.seed
         if seed is None:
@@ -242,14 +239,9 @@ def run_campaign(
                         display=progress_display,
                         omission_reasons=feasibility.omission_reasons,
                     )
-                    with closing(runner):
-                        least_time_s = runner.least_time_s()
-                        reservation.check(request.machine, request.most_origin_nodes, least_time_s)
-                        failures = [
-                            replace(failure, reason=reword(failure.reason))
-                            for failure in runner.run_all()
-                        ]
+                    failures = _measure(runner)
                     interrupts.check()  # a signal may have come after the last block
+                failures = [replace(failure, reason=reword(failure.reason)) for failure in failures]
                 for failure in failures:
                     log(str(failure))
                 if failures:
@@ -263,6 +255,24 @@ def run_campaign(
         except SilentError as error:
             log(f"{error}; {_how_to_continue(folder)}")
             return error.exit_code
+
+
+def _request_lines(request: Request, feasibility: Feasibility) -> list[str]:
+    """Return lines that say what cannot run, and what may go wrong."""
+    planned = request.plan(feasibility.omission_reasons)
+    return [
+        *omission_lines([*request.omissions, *feasibility.omissions]),
+        *feasibility.doubts,
+        *time_limit_warnings(planned, request.time_limit_s),
+    ]
+
+
+def _measure(runner: CampaignRunner) -> list[Failure]:
+    """Measure all cases, once the origins' reservation is known to last long enough."""
+    request = runner.request
+    with closing(runner):
+        reservation.check(request.machine, request.most_origin_nodes, runner.least_time_s())
+        return runner.run_all()
 
 
 def _unfinished_elsewhere(
@@ -324,7 +334,7 @@ def _document(
         "report": str(report.page) if report else None,
         "integrity_faults": run.integrity.lines()[1:] if run else [],
         "failures": [asdict(failure) for failure in failures],
-        "absent": [asdict(omitted) for omitted in request.omissions],
+        "absent": [asdict(omission) for omission in request.omissions],
     }
 
 

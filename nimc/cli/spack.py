@@ -133,7 +133,7 @@ def info(stacks: tuple[str, ...], machine: str) -> Answer:
         read_built_environment(spack_layout, name)
         for name in stacks or built_environments(spack_layout)
     ]
-    return built_answer([built for built in records if built])
+    return built_answer([record for record in records if record])
 
 
 def built_answer(environments: list[BuiltEnvironment]) -> Answer:
@@ -141,11 +141,11 @@ def built_answer(environments: list[BuiltEnvironment]) -> Answer:
     header = ["environment", "package", "version", "hash"]
     rows = [
         # The version of a commit is `git.COMMIT=VERSION`, with the VERSION of its recipe.
-        [built.environment, spec["name"], spec["version"].rpartition("=")[2], spec["hash"][:7]]
-        for built in environments
-        for spec in built.specs
+        [record.environment, spec["name"], spec["version"].rpartition("=")[2], spec["hash"][:7]]
+        for record in environments
+        for spec in record.specs
     ]
-    folders = [f"{built.environment}: {built.view}/bin" for built in environments]
+    folders = [f"{record.environment}: {record.view}/bin" for record in environments]
     parts: list[str | Table] = [Table(header, rows), *map(wrapped, folders)]
-    document = {"environments": [asdict(built) for built in environments]}
+    document = {"environments": [asdict(record) for record in environments]}
     return Answer(document, parts if rows else ["nothing is built"])

@@ -272,12 +272,12 @@ class NightRun:
             self.log(f"left out: {line}")
         results = results.filter(machine=self.machine)
         run_results = results.filter(run=run.name) if run else results.clear()
-        surveyed = survey(nights_of(results), results) if run else Survey([], [], [])
+        alarm_survey = survey(nights_of(results), results) if run else Survey([], [], [])
         open_alarms = [
-            alarm for alarm in surveyed.alarms if alarm.open and alarm.campaign == self.name
+            alarm for alarm in alarm_survey.alarms if alarm.open and alarm.campaign == self.name
         ]
         below_reference = [
-            case for case in surveyed.below_reference if run and case.run == run.name
+            case for case in alarm_survey.below_reference if run and case.run == run.name
         ]
         alarms = alarms_of(below_reference, open_alarms, night_of(begun_summary.started_s))
         judged_summary = replace(
