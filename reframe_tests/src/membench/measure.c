@@ -24,7 +24,7 @@ struct core {
     struct work work;
     size_t array_b;
     // Times at which iterations ended, their number, and the room for them.
-    double *ends;
+    double *ends_s;
     size_t count, capacity;
     // Passes of an iteration, and passes before the first iteration.
     long passes, warm_up_passes;
@@ -86,8 +86,8 @@ static const char *prepare(const struct plan *plan, int thread, struct core *cor
     }
     work_fill(&core->work);
     core->capacity = (size_t)(plan->duration_s / ITERATION_S * SHORTENING_MAX) + CAPACITY_MIN;
-    core->ends = malloc(core->capacity * sizeof *core->ends);
-    return core->ends == NULL ? "no memory for the times" : NULL;
+    core->ends_s = malloc(core->capacity * sizeof *core->ends_s);
+    return core->ends_s == NULL ? "no memory for the times" : NULL;
 }
 
 // Returns the number of passes over the arrays that an iteration needs; also warms up. They must
@@ -119,38 +119,38 @@ static void iterate(struct core *core, double until_s)
     do {
         for (long i = 0; i < core->passes; i++)
             work_pass(&core->work);
-        core->ends[core->count++] = now_s();
+        core->ends_s[core->count++] = now_s();
     } while (core->count < ITERATIONS_MIN ||
-             (core->ends[core->count - 1] < until_s && core->count < core->capacity));
+             (core->ends_s[core->count - 1] < until_s && core->count < core->capacity));
 }
 
 // Returns whether the results are those of all counted passes.
 static bool results_are_right(const struct core *core)
 {
-    return work_right(&core->work) &&
+    return work_is_right(&core->work) &&
            core->work.passes == core->warm_up_passes + core->passes * (long)core->count;
 }
 
 static const char *fill_rates(int count, const struct core *cores, struct result *result)
 {
-    double **ends = calloc((size_t)count, sizeof *ends);
+    double **ends_s = calloc((size_t)count, sizeof *ends_s);
     size_t *counts = calloc((size_t)count, sizeof *counts);
-    double *amounts = calloc((size_t)count, sizeof *amounts);
-    const char *fault = ends && counts && amounts ? NULL : "no memory for the rates";
+    double *iteration_b = calloc((size_t)count, sizeof *iteration_b);
+    const char *fault = ends_s && counts && iteration_b ? NULL : "no memory for the rates";
     for (int i = 0; fault == NULL && i < count; i++) {
-        ends[i] = cores[i].ends;
+        ends_s[i] = cores[i].ends_s;
         counts[i] = cores[i].count;
-        amounts[i] = work_pass_b(&cores[i].work) * (double)cores[i].passes;
+        iteration_b[i] = work_pass_b(&cores[i].work) * (double)cores[i].passes;
         result->cores[i].passes = cores[i].passes;
     }
     if (fault == NULL) {
-        result->window_s = steady_rates(count, ends, counts, amounts, result->cores);
+        result->window_s = steady_rates(count, ends_s, counts, iteration_b, result->cores);
         if (result->window_s <= 0)
             fault = "too short: no time in which all cores were busy (increase --duration)";
     }
-    free(ends);
+    free(ends_s);
     free(counts);
-    free(amounts);
+    free(iteration_b);
     return fault;
 }
 
@@ -161,7 +161,7 @@ static const char *count_pages(const struct core *core, struct result *result)
     for (int node = 0; node < NODES_MAX; node++)
         counts[node] = 0;
     for (int k = 0; k < core->work.kernel->arrays; k++)
-        if (memory_count(core->work.arrays[k], core->array_b, counts) != 0)
+        if (memory_count_pages(core->work.arrays[k], core->array_b, counts) != 0)
             return "the kernel does not report the placement of pages (move_pages)";
     const bool any_node = core->node < 0 || !topology_has_memory(core->node);
     for (int node = 0; node < NODES_MAX; node++) {
@@ -232,7 +232,7 @@ const char *measure(const struct plan *plan, struct result *result)
     if (fault == NULL)
         fault = fill_rates(count, cores, result);
     for (int i = 0; i < count; i++)
-        free(cores[i].ends);
+        free(cores[i].ends_s);
     free(cores);
     return fault;
 }

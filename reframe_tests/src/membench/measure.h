@@ -50,12 +50,12 @@ struct result {
 // Returns NULL, or what failed, in one line. The caller frees `cores` of the result.
 const char *measure(const struct plan *plan, struct result *result);
 
-// Computes the rate of each core within the window that all cores share. `ends[i]` has the times
-// at which the `counts[i]` iterations of core i ended; each moved `amounts[i]` bytes. The first and
-// the last iteration of each core are dropped. The window is the time that the other iterations of
-// all cores have in common; only iterations within the window count. Returns the window's length in
-// seconds, or 0 if a core has no iteration in it.
-double steady_rates(int cores, double *const ends[], const size_t counts[], const double amounts[],
-                    struct core_result results[]);
+// Computes the rate of each core within the window that all cores share. `ends_s[i]` has the times
+// at which the `counts[i]` iterations of core i ended; each moved `iteration_b[i]` bytes. The first
+// and the last iteration of each core are dropped. The window is the time that the other iterations
+// of all cores have in common; only iterations within the window count. Returns the window's length
+// in seconds, or 0 if a core has no iteration in it.
+double steady_rates(int cores, double *const ends_s[], const size_t counts[],
+                    const double iteration_b[], struct core_result results[]);
 
 #endif

@@ -42,8 +42,8 @@ void *memory_map(size_t size_b, int node, enum pages pages)
     char *memory = mapped + (spare_b ? HUGE_PAGE_B - (uintptr_t)mapped % HUGE_PAGE_B : 0);
     // Both kinds are advised, so that the machine's default has no effect.
     const int advice = pages == PAGES_TRANSPARENT ? MADV_HUGEPAGE : MADV_NOHUGEPAGE;
-    const int advised = pages == PAGES_HUGE ? 0 : madvise(memory, size_b, advice);
-    if ((advised != 0 && pages == PAGES_TRANSPARENT) ||
+    const int advise_status = pages == PAGES_HUGE ? 0 : madvise(memory, size_b, advice);
+    if ((advise_status != 0 && pages == PAGES_TRANSPARENT) ||
         (node >= 0 && bind_to(memory, size_b, node) != 0)) {
         const int error = errno;
         munmap(mapped, size_b + spare_b);
@@ -53,7 +53,7 @@ void *memory_map(size_t size_b, int node, enum pages pages)
     return memory;
 }
 
-int memory_count(const void *memory, size_t size_b, long counts[NODES_MAX])
+int memory_count_pages(const void *memory, size_t size_b, long counts[NODES_MAX])
 {
     const size_t page_b = (size_t)sysconf(_SC_PAGESIZE);
     const size_t page_count = (size_b + page_b - 1) / page_b;
@@ -86,15 +86,15 @@ static bool is_array(const char *flags)
 long memory_huge_b(void)
 {
     FILE *in = fopen("/proc/self/smaps", "r");
-    char row[1024];
+    char line[1024];
     long total_b = -1, mapping_b = 0, kib;
-    while (in != NULL && fgets(row, sizeof row, in) != NULL) {
-        if (sscanf(row, "AnonHugePages: %ld kB", &kib) == 1 ||
-            sscanf(row, "Private_Hugetlb: %ld kB", &kib) == 1)
+    while (in != NULL && fgets(line, sizeof line, in) != NULL) {
+        if (sscanf(line, "AnonHugePages: %ld kB", &kib) == 1 ||
+            sscanf(line, "Private_Hugetlb: %ld kB", &kib) == 1)
             mapping_b += kib * 1024;
-        if (strncmp(row, "VmFlags:", 8) != 0)
+        if (strncmp(line, "VmFlags:", 8) != 0)
             continue;
-        if (is_array(row))
+        if (is_array(line))
             total_b = (total_b < 0 ? 0 : total_b) + mapping_b;
         mapping_b = 0;
     }

@@ -16,7 +16,7 @@ size_t memory_of_pages_b(size_t size_b, enum pages pages);
 
 // Takes a sample of the memory's pages, which must have been touched, and adds the number on each
 // node to `counts[node]`. Returns 0, or -1 with errno if the kernel does not answer.
-int memory_count(const void *memory, size_t size_b, long counts[NODES_MAX]);
+int memory_count_pages(const void *memory, size_t size_b, long counts[NODES_MAX]);
 
 // Returns the bytes of the memory mapped here that are in huge pages of either kind
 // (/proc/self/smaps); -1 if the kernel does not report them.

@@ -1,4 +1,4 @@
-// The order in which hardware threads are used, computed from their places alone.
+// The order in which hardware threads are used, computed from their places in the machine alone.
 #include <stdlib.h>
 
 #include "topology.h"
@@ -14,7 +14,7 @@ static int compare_keys(const long *one, const long *other, int keys)
 
 static int compare_compact(const void *a, const void *b)
 {
-    const struct place *p = a, *q = b;
+    const struct hw_thread *p = a, *q = b;
     const long one[] = {p->sibling, p->package, p->cache, p->cpu};
     const long other[] = {q->sibling, q->package, q->cache, q->cpu};
     return compare_keys(one, other, 4);
@@ -22,24 +22,24 @@ static int compare_compact(const void *a, const void *b)
 
 static int compare_spread(const void *a, const void *b)
 {
-    const struct place *p = a, *q = b;
+    const struct hw_thread *p = a, *q = b;
     const long one[] = {p->sibling, p->core_rank, p->cache_rank, p->package, p->cpu};
     const long other[] = {q->sibling, q->core_rank, q->cache_rank, q->package, q->cpu};
     return compare_keys(one, other, 5);
 }
 
-void topology_sort(struct place places[], int count, enum order order)
+void topology_sort(struct hw_thread threads[], int count, enum order order)
 {
-    qsort(places, (size_t)count, sizeof *places, compare_compact);
+    qsort(threads, (size_t)count, sizeof *threads, compare_compact);
     for (int i = 0; i < count; i++) {
-        struct place *const here = &places[i];
-        const struct place *const before = i > 0 ? &places[i - 1] : NULL;
-        const bool same_package = before != NULL && before->sibling == here->sibling &&
-                                  before->package == here->package;
-        const bool same_cache = same_package && before->cache == here->cache;
-        here->core_rank = same_cache ? before->core_rank + 1 : 0;
-        here->cache_rank = same_package ? before->cache_rank + !same_cache : 0;
+        struct hw_thread *const thread = &threads[i];
+        const struct hw_thread *const previous = i > 0 ? &threads[i - 1] : NULL;
+        const bool same_package = previous != NULL && previous->sibling == thread->sibling &&
+                                  previous->package == thread->package;
+        const bool same_cache = same_package && previous->cache == thread->cache;
+        thread->core_rank = same_cache ? previous->core_rank + 1 : 0;
+        thread->cache_rank = same_package ? previous->cache_rank + !same_cache : 0;
     }
     if (order == ORDER_SPREAD)
-        qsort(places, (size_t)count, sizeof *places, compare_spread);
+        qsort(threads, (size_t)count, sizeof *threads, compare_spread);
 }

@@ -58,18 +58,18 @@ static int last_cache(int cpu)
     return last;
 }
 
-// Returns the place of a processor. Its last-level cache is named after the first processor on it.
-static struct place place_of(int cpu, long package)
+// Returns a processor and its place. Its last-level cache is named after the first processor on it.
+static struct hw_thread hw_thread_of(int cpu, long package)
 {
     char file[64];
     snprintf(file, sizeof file, "cache/index%d/shared_cpu_list", last_cache(cpu));
-    return (struct place){.cpu = cpu, .package = package, .cache = cpu_number(cpu, file, 0)};
+    return (struct hw_thread){.cpu = cpu, .package = package, .cache = cpu_number(cpu, file, 0)};
 }
 
 int topology_cores(int socket, int node, enum order order, int cpus[CPUS_MAX], int *cores)
 {
     static bool in_node[CPUS_MAX];
-    static struct place places[CPUS_MAX];
+    static struct hw_thread threads[CPUS_MAX];
     static long first_threads[CPUS_MAX], first_of_l1[CPUS_MAX];
     cpu_set_t *allowed = CPU_ALLOC(CPUS_MAX);
     const size_t size = CPU_ALLOC_SIZE(CPUS_MAX);
@@ -93,7 +93,7 @@ int topology_cores(int socket, int node, enum order order, int cpus[CPUS_MAX], i
             socket = (int)package;
         if (package != socket && node < 0 && socket != SOCKET_ALL)
             continue;
-        places[count] = place_of(cpu, package);
+        threads[count] = hw_thread_of(cpu, package);
         // A core is named after its first thread, since its number is unique only within a socket,
         // a die or, on ARM, a cluster.
         const long first = cpu_number(cpu, "topology/thread_siblings_list", cpu);
@@ -101,15 +101,15 @@ int topology_cores(int socket, int node, enum order order, int cpus[CPUS_MAX], i
         // Cores of a compute unit (AMD's family 15h) are siblings, with an L1 data cache each.
         first_of_l1[count] = cpu_number(cpu, "cache/index0/shared_cpu_list", first);
         for (int i = 0; i < count; i++)
-            places[count].sibling +=
+            threads[count].sibling +=
                 first_threads[i] == first && first_of_l1[i] == first_of_l1[count];
         count++;
     }
     CPU_FREE(allowed);
-    topology_sort(places, count, order);
+    topology_sort(threads, count, order);
     for (int i = 0; i < count; i++) {
-        cpus[i] = places[i].cpu;
-        *cores += places[i].sibling == 0;
+        cpus[i] = threads[i].cpu;
+        *cores += threads[i].sibling == 0;
     }
     return count;
 }

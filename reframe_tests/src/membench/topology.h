@@ -14,8 +14,9 @@ enum { SOCKET_FIRST = -1, SOCKET_ALL = -2 };
 // Spread: each next core is on the next socket, and within it on the next last-level cache.
 enum order { ORDER_COMPACT, ORDER_SPREAD };
 
-// The place of a hardware thread. `sibling` is its index among the threads of its core.
-struct place {
+// A hardware thread and its place in the machine. `sibling` is its index among the threads of its
+// core.
+struct hw_thread {
     int cpu;
     long package, cache, sibling;
     // Set by topology_sort: the index of the cache in its socket, and of the core in its cache.
@@ -23,7 +24,7 @@ struct place {
 };
 
 // Sorts hardware threads; those of a core beyond its first come after the first ones of all cores.
-void topology_sort(struct place places[], int count, enum order order);
+void topology_sort(struct hw_thread threads[], int count, enum order order);
 
 // Fills `cpus` with the hardware threads of a socket that this process may use; if `node` is not
 // -1, with those of this NUMA node on any socket. Returns their number. `cores` becomes the number

@@ -26,11 +26,11 @@ static double formula(const struct work *w, size_t i)
 void work_fill(struct work *w)
 {
     // The array that other kernels write is an input of `read` and `mix`.
-    const bool result_first = w->kernel->code != CODE_READ && w->kernel->code != CODE_MIX;
+    const bool writes_first_array = w->kernel->code != CODE_READ && w->kernel->code != CODE_MIX;
     w->sum = 0;
     for (int k = 0; k < w->kernel->arrays; k++)
         for (size_t i = 0; i < w->n; i++) {
-            w->arrays[k][i] = k == 0 && result_first ? INVALID : input(k, i);
+            w->arrays[k][i] = k == 0 && writes_first_array ? INVALID : input(k, i);
             w->sum += k == 0 ? w->arrays[0][i] : 0;
         }
 }
@@ -57,7 +57,7 @@ double work_pass_b(const struct work *w)
     return (double)w->n * w->kernel->element_b;
 }
 
-bool work_right(const struct work *w)
+bool work_is_right(const struct work *w)
 {
     for (size_t i = 0; i < w->n && w->kernel->code != CODE_READ; i++)
         if (w->arrays[0][i] != formula(w, i))

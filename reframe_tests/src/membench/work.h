@@ -31,6 +31,6 @@ void work_pass(struct work *work);
 double work_pass_b(const struct work *work);
 
 // Returns whether no pass was skipped, and every element has the value that the formula gives.
-bool work_right(const struct work *work);
+bool work_is_right(const struct work *work);
 
 #endif
