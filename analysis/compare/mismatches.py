@@ -96,7 +96,10 @@ def _values_of_sides(reference: Iterable[str], current: Iterable[str]) -> str:
 
 
 def _typical_rate(rates: Sequence[float | None]) -> float | None:
-    """The median rate; None, which is full rate, if any night had full rate."""
+    """The median rate; None if any night has none.
+
+    A requested rate of None is full rate. A rate alone of None was not measured.
+    """
     known_rates = [rate for rate in rates if rate is not None]
     return median(known_rates) if len(known_rates) == len(rates) else None
 
@@ -154,7 +157,9 @@ def _settings(
     for case, workload, arm, factors in rows.cast(pl.String).collect().iter_rows():
         if arm == BASELINE:
             settings = {"workload": workload, **campaign_settings(run.header, case)}
-            settings_by_case[case] = settings | ({"levels": factors} if factors != "{}" else {})
+            if factors != "{}":
+                settings["levels"] = factors
+            settings_by_case[case] = settings
     return settings_by_case
 
 

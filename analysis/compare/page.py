@@ -18,6 +18,11 @@ from analysis.compare.sides import (
 )
 from analysis.display import figures
 from analysis.display.document import json_file_text
+from analysis.history.between_nights import (
+    MIN_HISTORY_NIGHTS,
+    MISSED_CHANCE,
+    MISSED_CHANCE_OF_HISTORY,
+)
 from analysis.report import plots, words
 from analysis.report.plots import DEFAULT_TREATMENT, LEVEL_COLOURS, LEVEL_MARKERS, render_page
 from analysis.statistics.interval import Estimate
@@ -112,6 +117,9 @@ def render(compared: ComparedSides) -> str:
         meaning=VERDICT_MEANINGS,
         level=ERROR_LEVEL,
         tolerance=RATE_TOLERANCE,
+        min_history_nights=MIN_HISTORY_NIGHTS,
+        missed_chance=MISSED_CHANCE,
+        missed_chance_of_history=MISSED_CHANCE_OF_HISTORY,
         side_figure=_side_figure,
         ratio=words.ratio_texts,
         p=lambda value: words.DASH if value is None else f"{value:.2g}",

@@ -105,8 +105,10 @@ def sides_of(reference: Sequence[RunData], current: Sequence[RunData]) -> tuple[
     twice.
     """
     # Runs of two folders that start in the same second have the same name.
-    started = [(run.header.run, run.header.started_s) for run in (*reference, *current)]
-    duplicates = sorted(name for name, start_s in started if started.count((name, start_s)) > 1)
+    names_and_starts = [(run.header.run, run.header.started_s) for run in (*reference, *current)]
+    duplicates = sorted(
+        name for name, start_s in names_and_starts if names_and_starts.count((name, start_s)) > 1
+    )
     if duplicates:
         raise InputError(
             f"{duplicates[0]}: each run must be given once; a copy is not another night"
@@ -256,7 +258,7 @@ class Comparison:
     this: Estimate | None
     this_nights: list[float]
     #: Ratio of slowdowns or of times for the same work; above 1 is worse. None if the row is not
-    #: comparable.
+    #: comparable, or if a side has no nights.
     ratio: Estimate | None
     #: Width of the interval / width for independent nights; None with one night a side.
     widened: float | None
@@ -284,7 +286,7 @@ class Comparison:
         return f"two nights: {changed} {'as large' if self.metric == 'slowdown' else 'as long'}"
 
 
-def correlation(
+def correlation_of_sides(
     reference: NightsByQuantity, current: NightsByQuantity, *past: Sequence[Sequence[float]]
 ) -> NightCorrelation:
     """Return how much neighbouring nights correlate.
@@ -305,7 +307,9 @@ def correlation(
     )
 
 
-def _past(history: pl.DataFrame | None, reference: Side, current: Side) -> list[list[list[float]]]:
+def _past_nights(
+    history: pl.DataFrame | None, reference: Side, current: Side
+) -> list[list[list[float]]]:
     """For each machine and campaign of the sides, the values of each quantity in order of time.
 
     The nights of the current side are left out.
@@ -355,7 +359,7 @@ def compare_quantities(
     reference: NightsByQuantity,
     current: NightsByQuantity,
     mismatches: Iterable[Mismatch],
-    correlated: NightCorrelation,
+    night_correlation: NightCorrelation,
     *,
     alternating_nights: int = 0,
 ) -> list[Comparison]:
@@ -370,7 +374,7 @@ def compare_quantities(
         if quantity in reference
     }
     differences_of_nights = {
-        quantity: _night_difference(quantity, *sides, correlated.at_most, alternating_nights)
+        quantity: _night_difference(quantity, *sides, night_correlation.at_most, alternating_nights)
         for quantity, sides in common.items()
     }
     mismatched_arms = {(mismatch.case, mismatch.arm) for mismatch in mismatches}
@@ -380,23 +384,21 @@ def compare_quantities(
         if (quantity.case, None) in mismatched_arms
         or (quantity.metric != "off" and (quantity.case, quantity.arm) in mismatched_arms)
     }
-    testable = [
-        quantity
-        for quantity, sides in common.items()
-        if min(map(len, sides)) >= _MIN_NIGHTS and quantity not in not_comparable
-    ]
-    min_nights = nights_needed(len(testable))
-    judged = {}
-    for quantity in testable:
-        difference = differences_of_nights[quantity]
-        if difference and sum(map(len, common[quantity])) >= min_nights:
-            judged[quantity] = difference
+    judged = _judged_differences(
+        {
+            quantity: difference
+            for quantity, difference in differences_of_nights.items()
+            if difference and quantity not in not_comparable
+        },
+        {quantity: tuple(map(len, sides)) for quantity, sides in common.items()},
+    )
     adjusted_p = dict(
         zip(judged, holm([difference.p for difference in judged.values()]), strict=True)
     )
     rows = []
     for quantity, (reference_nights, current_nights) in common.items():
-        difference, p_adjusted = differences_of_nights[quantity], adjusted_p.get(quantity)
+        difference = differences_of_nights[quantity]
+        p_adjusted = adjusted_p.get(quantity)
         if difference:
             ratio: Estimate | None = difference.ratio
         else:
@@ -413,9 +415,9 @@ def compare_quantities(
             arm=quantity.arm,
             metric=quantity.metric,
             unit=quantity.unit,
-            reference=_mean(reference_nights, correlated),
+            reference=_mean(reference_nights, night_correlation),
             reference_nights=_values(reference_nights),
-            this=_mean(current_nights, correlated),
+            this=_mean(current_nights, night_correlation),
             this_nights=_values(current_nights),
             ratio=None if quantity in not_comparable else ratio,
             widened=difference.widening if difference else None,
@@ -427,6 +429,27 @@ def compare_quantities(
         )
         rows.append(row)
     return rows
+
+
+def _judged_differences(
+    differences_of_nights: Mapping[Quantity, NightsDifference],
+    night_counts: Mapping[Quantity, tuple[int, ...]],
+) -> dict[Quantity, NightsDifference]:
+    """Return the differences that have enough nights to name a change.
+
+    `night_counts` are the numbers of nights of both sides.
+    """
+    testable = {
+        quantity: difference
+        for quantity, difference in differences_of_nights.items()
+        if min(night_counts[quantity]) >= _MIN_NIGHTS
+    }
+    min_nights = nights_needed(len(testable))
+    return {
+        quantity: difference
+        for quantity, difference in testable.items()
+        if sum(night_counts[quantity]) >= min_nights
+    }
 
 
 def _verdict(
@@ -480,9 +503,9 @@ def _range_of_changes(changes: Sequence[float]) -> str:
     return f"{least} to {most}"
 
 
-def _mean(nights: _Nights, correlated: NightCorrelation) -> Estimate | None:
+def _mean(nights: _Nights, night_correlation: NightCorrelation) -> Estimate | None:
     """The mean of several nights, or the estimate of the only one; None without nights."""
-    return mean_of_nights(_values(nights), correlated.at_most) or next(iter(nights), None)
+    return mean_of_nights(_values(nights), night_correlation.at_most) or next(iter(nights), None)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -612,10 +635,11 @@ class ComparedSides:
         """
         if largest_factor < _MIN_WIDENING:
             return ""
-        history_nights, advice = self.correlation.history_nights, ""
+        history_nights = self.correlation.history_nights
+        advice = ""
         if history_nights < MAX_HISTORY_NIGHTS:
-            more = f"More than these {history_nights}" if history_nights else MIN_HISTORY_NIGHTS
-            advice = f" {more} other nights of this campaign may show that they correlate less."
+            needed = f"More than these {history_nights}" if history_nights else MIN_HISTORY_NIGHTS
+            advice = f" {needed} other nights of this campaign may show that they correlate less."
         least = [
             row.least_named_in_turn for row in self.rows if row.least_named_in_turn is not None
         ]
@@ -665,8 +689,8 @@ def compare_sides(
         *write_mismatches(reference_side.effects, this_side.effects),
     ]
     reference_nights, this_nights = reference_side.nights(), this_side.nights()
-    past = _past(history, reference_side, this_side)
-    correlated = correlation(reference_nights, this_nights, *past)
+    past = _past_nights(history, reference_side, this_side)
+    night_correlation = correlation_of_sides(reference_nights, this_nights, *past)
     alternating_nights = _count_alternating_nights(reference_side, this_side)
     reference_nodes, this_nodes = node_facts(reference_side), node_facts(this_side)
     return ComparedSides(
@@ -677,13 +701,13 @@ def compare_sides(
             for name in dict.fromkeys([*FACTS, *reference_nodes, *this_nodes])
         ],
         mismatches=mismatches,
-        correlation=correlated,
+        correlation=night_correlation,
         alternating_nights=alternating_nights,
         rows=compare_quantities(
             reference_nights,
             this_nights,
             mismatches,
-            correlated,
+            night_correlation,
             alternating_nights=alternating_nights,
         ),
         unmatched=(

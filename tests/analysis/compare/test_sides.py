@@ -17,7 +17,7 @@ from analysis.compare.sides import (
     Side,
     compare_quantities,
     compare_sides,
-    correlation,
+    correlation_of_sides,
     nights_needed,
     sides_of,
 )
@@ -318,7 +318,7 @@ def test_the_study_of_nights_computes_what_the_program_does(past: int) -> None:
     for draw in range(3):
         sides = [study.as_nights(logs[draw]) for logs in (old, new, new[..., :7])]
         history = [np.exp(before[draw]).tolist()] if past else []
-        correlated = correlation(*sides[:2], *history)
+        correlated = correlation_of_sides(*sides[:2], *history)
         assert correlated.at_most == largest[draw]
         rows = compare_quantities(*sides[:2], (), correlated)
         assert [row.p for row in rows] == pytest.approx(p[draw].tolist())
@@ -420,14 +420,14 @@ def test_the_history_of_the_machine_says_how_much_its_nights_correlate() -> None
         {quantity_of(): estimates(*np.exp(rng.normal(0, 0.01, 7)).tolist())} for _ in range(2)
     )
     past = [np.exp(rng.normal(0, 0.01, 60)).tolist() for _ in range(3)]
-    known = correlation(old, new, past)
+    known = correlation_of_sides(old, new, past)
     assert (known.history_nights, known.at_most <= 0.3) == (60, True)
     # The most of both machines; without a history of either, what these nights say.
     rising = [np.exp(0.001 * np.arange(60)).tolist()]
-    assert correlation(old, new, past, rising).at_most == 0.95
+    assert correlation_of_sides(old, new, past, rising).at_most == 0.95
     few = [values[:29] for values in past]
-    assert correlation(old, new, past, few) == correlation(old, new)
-    assert correlation(old, new).history_nights == 0
+    assert correlation_of_sides(old, new, past, few) == correlation_of_sides(old, new)
+    assert correlation_of_sides(old, new).history_nights == 0
 
 
 def test_nights_in_turn_are_compared_with_their_neighbours(stream: RunData) -> None:
@@ -441,7 +441,11 @@ def test_nights_in_turn_are_compared_with_their_neighbours(stream: RunData) -> N
         estimates(*np.exp(10 * drift[start::2] + 0.02 * start).tolist()) for start in (0, 1)
     )
     (row,) = compare_quantities(
-        {quantity_of(): old}, {quantity_of(): new}, (), correlation({}, {}), alternating_nights=3
+        {quantity_of(): old},
+        {quantity_of(): new},
+        (),
+        correlation_of_sides({}, {}),
+        alternating_nights=3,
     )
     assert row.ratio is not None
     assert row.ratio.value == pytest.approx(np.exp(0.12))
