@@ -3,8 +3,9 @@
     surveyed = survey(nights_of(results), results)  # nights_of is in `analysis.history.nights`
     surveyed.alarms, surveyed.watched
 
-The last `RECENT_NIGHTS` of a series are compared with the nights before them. The alarms of a night
-depend only on the nights up to it, so a later run finds the same alarms on the same nights.
+Each night of a series is compared with the nights before it, and the last `RECENT_NIGHTS` together
+decide. The alarms of a night depend only on the nights up to it, so a later run finds the same
+alarms on the same nights.
 """
 
 from __future__ import annotations
@@ -26,9 +27,9 @@ from records.notes import Note, remedy_of
 
 Values = NDArray[np.float64]
 
-#: Last nights of a series, whose mean is compared with the reference.
+#: Last nights of a series, whose mean distance from their references decides.
 RECENT_NIGHTS = 6
-#: Most and fewest nights before the recent ones that make up the reference.
+#: Most and fewest nights before a night that make up its reference.
 MAX_NIGHTS_BEFORE = 30
 MIN_NIGHTS_BEFORE = 20
 #: Number of earlier nights whose means show how far a mean usually lies from the reference.
@@ -95,10 +96,10 @@ class _Watched:
                 return sign
         return 0
 
-    def restart(self, changed: slice) -> None:
+    def restart(self, changed_nights: slice) -> None:
         """Forget the nights of a change, which are not usual ones."""
-        self.judged_distances[changed] = np.nan
-        self.means[changed] = np.nan
+        self.judged_distances[changed_nights] = np.nan
+        self.means[changed_nights] = np.nan
 
     def first_recent_night(self, night: int) -> int:
         """Return the first of the last `RECENT_NIGHTS` measured nights up to a night."""
@@ -106,12 +107,16 @@ class _Watched:
         return int(measured_nights[-RECENT_NIGHTS])
 
     def _recent(self, night: int) -> Values:
-        """The last measured distances; NaN if the night or too few before it were measured."""
-        part = self.judged_distances[max(0, night + 1 - 2 * RECENT_NIGHTS) : night + 1]
-        measured = part[np.isfinite(part)]
-        if not np.isfinite(part[-1]) or len(measured) < RECENT_NIGHTS:
+        """The distances of the last `RECENT_NIGHTS` measured nights, up to this one.
+
+        All are NaN if this night was not measured, or if fewer than `RECENT_NIGHTS` of the last
+        2 x `RECENT_NIGHTS` nights were.
+        """
+        distances = self.judged_distances[max(0, night + 1 - 2 * RECENT_NIGHTS) : night + 1]
+        known_distances = distances[np.isfinite(distances)]
+        if not np.isfinite(distances[-1]) or len(known_distances) < RECENT_NIGHTS:
             return np.full(RECENT_NIGHTS, np.nan)
-        return np.asarray(measured[-RECENT_NIGHTS:])
+        return np.asarray(known_distances[-RECENT_NIGHTS:])
 
     def _usual_distance(self, night: int) -> float:
         """Root mean square of earlier means, or of those on the worse side, whichever is larger.
@@ -143,7 +148,7 @@ class _Series(_Watched):
         self.first_night_of_level = 0
 
     def reference(self, night: int) -> Values:
-        """The nights that a night is compared with."""
+        """The logarithms of the nights that a night is compared with."""
         first_night = max(self.first_night_of_level, night - MAX_NIGHTS_BEFORE)
         before = self.log_values[first_night:night]
         return np.asarray(before[np.isfinite(before)])
@@ -153,8 +158,8 @@ class _Series(_Watched):
         before = self.reference(night)
         if len(before) >= MIN_NIGHTS_BEFORE:
             self.distances[night] = self.log_values[night] - _median_of_known(before)
-        past = self.distances[max(0, night - EARLIER_NIGHTS) : night]
-        self.spread = _SPREAD_PER_MAD * _median_of_known(np.abs(past))
+        past_distances = self.distances[max(0, night - EARLIER_NIGHTS) : night]
+        self.spread = _SPREAD_PER_MAD * _median_of_known(np.abs(past_distances))
         return float(self.distances[night] / np.float64(self.spread))
 
     def own_distance(self, night: int, distance: float, common_part: float) -> float:
@@ -177,11 +182,11 @@ class _Series(_Watched):
         share = float((distances * common_parts).sum()) / squares
         return min(max(share, 0.0), _MAX_SHARE_OF_COMMON_PART)
 
-    def restart(self, changed: slice) -> None:
+    def restart(self, changed_nights: slice) -> None:
         """Begin a new level after the nights of a change, and forget these nights."""
-        super().restart(changed)
-        self.distances[changed] = np.nan
-        self.first_night_of_level = changed.stop
+        super().restart(changed_nights)
+        self.distances[changed_nights] = np.nan
+        self.first_night_of_level = changed_nights.stop
 
 
 class _CommonPart(_Watched):
@@ -223,17 +228,17 @@ class _CommonPart(_Watched):
         differ = special.chdtrc(np.count_nonzero(counts) - 1, statistic) <= _WEEKDAY_ERROR_LEVEL
         return float(np.median(on_same_weekday)) if differ else 0.0
 
-    def restart(self, changed: slice) -> None:
+    def restart(self, changed_nights: slice) -> None:
         """Forget the nights of a change, which are not usual ones."""
-        super().restart(changed)
-        self._parts[changed] = np.nan
+        super().restart(changed_nights)
+        self._parts[changed_nights] = np.nan
 
 
 class AlarmWatch:
     """The watch over a campaign.
 
     `log_values`: logarithms (night, series); larger is worse, and NaN is not measured. `days`: the
-    number of the day of each night. Without it, nights are taken to be successive days.
+    day of each night as `date.toordinal` counts; by default, nights are successive days.
     """
 
     def __init__(self, log_values: Values, days: Sequence[int] | None = None) -> None:
@@ -277,11 +282,11 @@ class AlarmWatch:
         first_night = watched.first_recent_night(night)
         self.changes.append(NoticedChange(column, first_night, night, worse))
         changed_series = self.series if column is None else [self.series[column]]
-        changed = slice(first_night, night + 1)
+        changed_nights = slice(first_night, night + 1)
         for series in changed_series:
-            series.restart(changed)
+            series.restart(changed_nights)
         if column is None:
-            self._common_part.restart(changed)
+            self._common_part.restart(changed_nights)
 
 
 def _median_of_known(values: Values) -> float:
@@ -347,7 +352,7 @@ class Alarm(SeriesNames):
     ratio: float
     ratio_now: float
     #: True if the last measured nights are nearer to the loss than to the level before. False from
-    #: `MAX_NIGHTS_BEFORE` nights after the change on, when the new level is the usual one.
+    #: `MAX_NIGHTS_BEFORE` nights after `night` on, when the new level is the usual one.
     open: bool
     #: Facts that changed at the same time.
     changed: list[ChangedFact]
@@ -457,12 +462,12 @@ class _Campaign:
     def __init__(self, rows: pl.DataFrame, facts: Mapping[str, Mapping[str, str]]) -> None:
         sign = pl.when(pl.col("better") == "higher").then(-1.0).otherwise(1.0)
         # Nights are compared only with those that have the unit and direction of the last night.
-        last_kind = pl.col("unit", "better").last().over(SERIES_KEY).name.prefix("last_")
-        is_last_kind = (pl.col("unit") == pl.col("last_unit")) & (
+        of_last_night = pl.col("unit", "better").last().over(SERIES_KEY).name.prefix("last_")
+        is_comparable = (pl.col("unit") == pl.col("last_unit")) & (
             pl.col("better") == pl.col("last_better")
         )
-        self.rows = rows.with_columns(last_kind, log_value=pl.col("value").log() * sign)
-        self.rows = self.rows.filter(is_last_kind)
+        self.rows = rows.with_columns(of_last_night, log_value=pl.col("value").log() * sign)
+        self.rows = self.rows.filter(is_comparable)
         self.facts = facts
         self.machine, self.campaign = rows.select("machine", "campaign").row(0)
         self.keys = self.rows.select(SERIES_KEY).unique(maintain_order=True).rows()

@@ -14,6 +14,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from functools import cache
 from statistics import fmean
+from typing import NamedTuple
 
 import numpy as np
 from scipy import special
@@ -23,15 +24,19 @@ from analysis.statistics.interval import TAIL_PROBABILITY, Estimate
 
 #: Chance that nights correlate by more than `NightCorrelation.at_most`, if this limit is estimated
 #: from the nights compared.
-MISSED_SHARE = 0.05
+MISSED_CHANCE = 0.05
 #: The same chance, if the limit is estimated from a history. With both chances, a change is named
 #: in at most 5 % of comparisons of unchanged nights (`python -m tests.studies.nights`).
-MISSED_SHARE_OF_HISTORY = 0.1
+MISSED_CHANCE_OF_HISTORY = 0.1
 #: Correlations that are tried, 0 to 0.95. Nights are assumed to correlate by no more than the last.
 CORRELATIONS = tuple(step / 20 for step in range(20))
 
-#: Standard error of a logarithm of a ratio or mean, and its degrees of freedom.
-_Error = tuple[float, float]
+
+class _Error(NamedTuple):
+    """The error of the logarithm of a ratio or of a mean."""
+
+    standard_error: float
+    freedom: float
 
 
 @dataclass(frozen=True)
@@ -73,11 +78,12 @@ class NightsDifference:
         If neighbouring nights correlate, it is smaller than this.
         """
         error, freedom = self.errors[0]
-        return math.expm1(_half_width([(error, freedom / 2)], level / 2))
+        alternating_error = _Error(error, freedom / 2)
+        return math.expm1(_half_width([alternating_error], level / 2))
 
 
 def correlation_of_nights(
-    rows: Sequence[tuple[Sequence[float], Sequence[float]]], missed: float = MISSED_SHARE
+    rows: Sequence[tuple[Sequence[float], Sequence[float]]], missed: float = MISSED_CHANCE
 ) -> NightCorrelation:
     """Correlation of neighbouring nights, which is assumed to be the same in all `rows`.
 
@@ -118,7 +124,7 @@ def correlation_of_history(series: Sequence[Sequence[float]]) -> NightCorrelatio
     # The history is one side; the other side has no nights.
     rows: list[tuple[Sequence[float], Sequence[float]]]
     rows = [(values[-MAX_HISTORY_NIGHTS:], []) for values in series if len(values) == nights]
-    correlation = correlation_of_nights(rows, MISSED_SHARE_OF_HISTORY)
+    correlation = correlation_of_nights(rows, MISSED_CHANCE_OF_HISTORY)
     return replace(correlation, history_nights=min(nights, MAX_HISTORY_NIGHTS))
 
 
@@ -132,7 +138,7 @@ def mean_of_nights(values: Sequence[float], correlation: float = 0.0) -> Estimat
         return None
     mean, centred = _logs(values)
     errors = [
-        (math.sqrt(_squares(centred, r) / (n - 1) * variance_of_mean(n, r)), n - 1.0)
+        _Error(math.sqrt(_squares(centred, r) / (n - 1) * variance_of_mean(n, r)), n - 1.0)
         for r in {0.0, correlation}
     ]
     return _estimate(mean, errors)
@@ -141,9 +147,10 @@ def mean_of_nights(values: Sequence[float], correlation: float = 0.0) -> Estimat
 def ratio_of_nights(
     x: Sequence[float], y: Sequence[float], correlation: float = 0.0
 ) -> NightsDifference | None:
-    """Ratio of the nights `x` to the nights `y`, positive values; None below three nights in all.
+    """Ratio of the nights `x` to the nights `y`, positive values.
 
-    `correlation`: that of neighbouring nights, which are in order of time.
+    `correlation`: that of neighbouring nights, which are in order of time. Returns None if a side
+    has no night, or both sides together have fewer than three.
     """
     if min(len(x), len(y)) < 1 or len(x) + len(y) < 3:
         return None
@@ -176,8 +183,9 @@ def ratio_of_alternating(x: Sequence[float], y: Sequence[float]) -> NightsDiffer
     if len(x) != len(y) or len(x) < 2:
         return None
     differences = np.log(x) - np.log(y)
-    change, error = float(differences.mean()), float(differences.std(ddof=1)) / math.sqrt(len(x))
-    errors = [(error, len(x) - 1.0)]
+    change = float(differences.mean())
+    error = float(differences.std(ddof=1)) / math.sqrt(len(x))
+    errors = [_Error(error, len(x) - 1.0)]
     p = float(2 * special.stdtr(len(x) - 1, -abs(change) / error)) if error else float(change == 0)
     return NightsDifference(
         ratio=_estimate(change, errors), p=p, errors=tuple(errors), widening=1.0
@@ -244,25 +252,33 @@ def _errors(x: Values, y: Values, r: float) -> list[_Error]:
     m, n = len(x), len(y)
     squares = _squares(x, r), _squares(y, r)
     mean_variances = variance_of_mean(m, r), variance_of_mean(n, r)
-    errors = [(math.sqrt(sum(squares) / (m + n - 2) * sum(mean_variances)), m + n - 2.0)]
+    pooled_freedom = m + n - 2.0
+    pooled_variance = sum(squares) / pooled_freedom * sum(mean_variances)
+    errors = [_Error(math.sqrt(pooled_variance), pooled_freedom)]
     if min(m, n) > 1 and any(squares):
         variance_x = squares[0] / (m - 1) * mean_variances[0]
         variance_y = squares[1] / (n - 1) * mean_variances[1]
         variance = variance_x + variance_y
-        freedom = variance**2 / (variance_x**2 / (m - 1) + variance_y**2 / (n - 1))
-        errors.append((math.sqrt(variance), freedom))
+        welch_freedom = variance**2 / (variance_x**2 / (m - 1) + variance_y**2 / (n - 1))
+        errors.append(_Error(math.sqrt(variance), welch_freedom))
     return errors
 
 
-def _estimate(log: float, errors: Sequence[_Error]) -> Estimate:
+def _estimate(log_value: float, errors: Sequence[_Error]) -> Estimate:
+    """Return a ratio or mean with its 95 % interval, from its logarithm; the widest one counts."""
     half_width = _half_width(errors, TAIL_PROBABILITY)
     return Estimate(
-        value=math.exp(log), low=math.exp(log - half_width), high=math.exp(log + half_width)
+        value=math.exp(log_value),
+        low=math.exp(log_value - half_width),
+        high=math.exp(log_value + half_width),
     )
 
 
-def _half_width(errors: Sequence[_Error], tail: float) -> float:
-    return max(-error * float(special.stdtrit(freedom, tail)) for error, freedom in errors)
+def _half_width(errors: Sequence[_Error], tail_probability: float) -> float:
+    """Return the half-width of the widest interval of the logarithm with these tails."""
+    return max(
+        -error * float(special.stdtrit(freedom, tail_probability)) for error, freedom in errors
+    )
 
 
 # The correlation is estimated from a ratio: products of neighbouring nights over squares of nights.

@@ -52,14 +52,14 @@ def changed_facts(
     if not before or not after:
         return []
     names = {name for facts_of_run in before + after for name in facts_of_run}
-    compared = [
-        ChangedFact(name, before=_usual(before, name), after=_usual(after, name))
+    candidates = [
+        ChangedFact(name, before=_usual_value(before, name), after=_usual_value(after, name))
         for name in sorted(names)
     ]
-    return [fact for fact in compared if fact.before != fact.after]
+    return [fact for fact in candidates if fact.before != fact.after]
 
 
-def _usual(facts_of_runs: Sequence[Mapping[str, str]], name: str) -> str | None:
-    """Return the most frequent value of a fact; the latest of them if several are."""
+def _usual_value(facts_of_runs: Sequence[Mapping[str, str]], name: str) -> str | None:
+    """Return the most frequent value of a fact; of several such values, the latest."""
     values = [facts.get(name) for facts in reversed(facts_of_runs)]
     return Counter(values).most_common(1)[0][0]

@@ -128,8 +128,8 @@ def _table_paths(folders: Iterable[Path]) -> Iterator[Path]:
 
 def _read(path: Path) -> pl.DataFrame:
     """The columns that the history reads. Raises InputError if the table must be left out."""
-    for part in (path.parent.parent, path.parent, path):
-        if reason := reason_to_distrust(part):
+    for run_folder_or_file in (path.parent.parent, path.parent, path):
+        if reason := reason_to_distrust(run_folder_or_file):
             raise InputError(reason)
     try:
         columns = pl.read_parquet_schema(path)
@@ -152,12 +152,14 @@ def _read(path: Path) -> pl.DataFrame:
 
 
 def nights_of(results: pl.DataFrame) -> pl.DataFrame:
-    """One row per night and watched quantity, in order.
+    """One row per night and watched quantity, in order of time.
 
-    It is from the first finished run of its campaign that night. Runs with integrity faults are
-    left out, and so are values that are not positive. Columns: `machine`, `campaign`, `run`,
-    `started_s`, `night` (date), `case`, `arm`, `quantity` (`fom`, `slowdown`, `writer_rate`),
-    `unit`, `better`, `value`, `low`, `high`, `verdict`, `nodes`.
+    Each row is from the first run of its campaign that night. Unfinished runs and runs with
+    integrity faults are left out, and so are values that are not positive.
+
+    Columns: `machine`, `campaign`, `run`, `started_s`, `night` (date), `case`, `arm`, `quantity`
+    (`fom`, `slowdown`, `writer_rate`), `unit`, `better`, `value`, `low`, `high`, `verdict`,
+    `nodes`.
     """
     rows = watched_quantities(
         results.filter(pl.col("finished_s").is_not_null(), pl.col("faults") == 0)
@@ -169,12 +171,12 @@ def nights_of(results: pl.DataFrame) -> pl.DataFrame:
 
 def watched_quantities(results: pl.DataFrame) -> pl.DataFrame:
     """The watched quantities of all runs, with the columns of `nights_of`."""
-    labels = ("machine", "campaign", "run", "started_s", "night", "case", "arm")
+    naming_columns = ("machine", "campaign", "run", "started_s", "night", "case", "arm")
     night = pl.col("started_s").map_elements(night_of, return_dtype=pl.Date)
-    dated = results.with_columns(night=night)
+    results = results.with_columns(night=night)
     tables = [
-        dated.filter(pl.col("role").is_in(roles), columns["value"].is_not_null()).select(
-            *labels, "nodes", quantity=pl.lit(quantity), **{**_DEFAULT_COLUMNS, **columns}
+        results.filter(pl.col("role").is_in(roles), columns["value"].is_not_null()).select(
+            *naming_columns, "nodes", quantity=pl.lit(quantity), **{**_DEFAULT_COLUMNS, **columns}
         )
         for quantity, (roles, columns) in _QUANTITIES.items()
     ]

@@ -21,8 +21,8 @@ from scipy import special
 from analysis.compare.sides import ERROR_LEVEL, Metric, NightsByQuantity, Quantity, nights_needed
 from analysis.history.between_nights import (
     CORRELATIONS,
-    MISSED_SHARE,
-    MISSED_SHARE_OF_HISTORY,
+    MISSED_CHANCE,
+    MISSED_CHANCE_OF_HISTORY,
     count_independent_rows,
     decorrelation_matrix,
     neighbour_ratio,
@@ -140,7 +140,7 @@ def at_most(old: Draws, new: Draws, past: Draws) -> Draws:
     As of `correlation_of_history` if there are past nights, else of `correlation_of_nights`.
     """
     has_past = past.shape[-1] > 0
-    sides, missed = ([past], MISSED_SHARE_OF_HISTORY) if has_past else ([old, new], MISSED_SHARE)
+    sides, missed = ([past], MISSED_CHANCE_OF_HISTORY) if has_past else ([old, new], MISSED_CHANCE)
     centred = [side - side.mean(-1, keepdims=True) for side in sides]
     squares = sum((side**2).sum(-1) for side in centred)
     products = sum((side[..., 1:] * side[..., :-1]).sum(-1) for side in centred)
