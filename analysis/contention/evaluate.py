@@ -29,14 +29,15 @@ Fitter = Callable[[Sweep], Model]
 #: Number of groups into which numbers of cores are split, to be held out in turn.
 FOLDS = 8
 #: Rate -> its name in sentences.
-RATES = {
+RATE_NAMES = {
     "comp_par": "computations",
     "comm_par": "communications",
     "comp_alone": "computations alone",
 }
 #: Rate -> mean relative deviation beyond which the equations do not describe a machine. It is the
-#: largest of the machines that the paper calls well described (Table 2, both of grvingt). Those do
-#: not include billy and pyxis, whose communications are 0.11 and 0.13 off.
+#: largest in Table 2 of a machine that the paper calls well described, which is grvingt for both
+#: sides. The paper does not call billy and pyxis so: their communications are 0.11 and 0.13 off.
+#: Table 2 lacks computations alone, which have the limit of computations.
 MAX_VALID_DEVIATIONS = {"comp_par": 0.0448, "comm_par": 0.0806, "comp_alone": 0.0448}
 #: Confidence of the one-sided interval whose lower end must lie beyond MAX_VALID_DEVIATIONS, so
 #: that few or scattered measurements are not called a misfit.
@@ -82,10 +83,10 @@ class PlacementErrors:
 #: unknown or both are zero. It is infinite if only the measured rate is zero: this has no error in
 #: percent, but counts as a deviation by all of the prediction.
 Deviations = pl.DataFrame
-_TYPES: dict[str, Any] = {
+_COLUMN_TYPES: dict[str, Any] = {
     **dict.fromkeys(("comp_node", "comm_node"), pl.Int64),
     "sample": pl.Boolean,
-    **dict.fromkeys(RATES, pl.Float64),
+    **dict.fromkeys(RATE_NAMES, pl.Float64),
 }
 
 
@@ -102,10 +103,10 @@ def deviations(model: Model, sweep: Sweep, points: Sequence[Point]) -> Deviation
                     getattr(point, f"{rate}_b_s"),
                     getattr(prediction, f"{rate}_b_s")[point.n - 1],
                 )
-                for rate in RATES
+                for rate in RATE_NAMES
             ]
             rows.append((*point.placement, sweep.is_calibrated(point.placement), *ratios))
-    return pl.DataFrame(rows, schema=_TYPES, orient="row")
+    return pl.DataFrame(rows, schema=_COLUMN_TYPES, orient="row")
 
 
 def _ratio(measured: float | None, predicted: float) -> float | None:
@@ -133,8 +134,8 @@ def errors_by_placement(model: Model, sweep: Sweep) -> list[PlacementErrors]:
                 comp_node=comp,
                 comm_node=comm,
                 sample=sweep.is_calibrated((comp, comm)),
-                comm_percent=_percent(placement_ratios["comm_par"]),
-                comp_percent=_percent(placement_ratios["comp_par"]),
+                comm_percent=_mean_error_percent(placement_ratios["comm_par"]),
+                comp_percent=_mean_error_percent(placement_ratios["comp_par"]),
             )
         )
     return errors
@@ -147,18 +148,20 @@ def percentage_errors(ratios: Deviations) -> Errors:
         "nonsamples": ratios.filter(~pl.col("sample")),
         "all": ratios,
     }
-    percent = {
-        f"{side}_{group}": _percent(group_ratios[f"{side}_par"])
+    errors_percent = {
+        f"{side}_{group}": _mean_error_percent(group_ratios[f"{side}_par"])
         for side in ("comm", "comp")
         for group, group_ratios in groups.items()
     }
-    comm, comp = percent["comm_all"], percent["comp_all"]
+    comm, comp = errors_percent["comm_all"], errors_percent["comp_all"]
     average = None if comm is None or comp is None else (comm + comp) / 2
-    return Errors(**percent, average=average, comp_alone=_percent(ratios["comp_alone"]))
+    return Errors(
+        **errors_percent, average=average, comp_alone=_mean_error_percent(ratios["comp_alone"])
+    )
 
 
-def _percent(ratios: pl.Series) -> float | None:
-    """Mean absolute percentage error."""
+def _mean_error_percent(ratios: pl.Series) -> float | None:
+    """Mean absolute error of the finite ratios, percent; None if there are none."""
     mean = (1 - ratios.filter(ratios.is_finite())).abs().mean()
     return 100 * mean if isinstance(mean, float) else None
 
@@ -175,7 +178,7 @@ def held_out_cores(fitter: Fitter, sweep: Sweep, folds: int = FOLDS) -> Deviatio
     """
     samples = [point for point in sweep.points if sweep.is_calibrated(point.placement)]
     inner = sorted({point.n for point in samples})[1:-1]
-    tables = [pl.DataFrame(schema=_TYPES)]
+    tables = [pl.DataFrame(schema=_COLUMN_TYPES)]
     for fold in range(min(folds, len(inner))):
         held_out = set(inner[fold::folds])
         fitted_points = [point for point in sweep.points if point.n not in held_out]
@@ -190,7 +193,7 @@ def held_out_placements(fitter: Fitter, sweep: Sweep) -> Deviations:
 
     The calibrated placements are in every fit: without them there are no parameters.
     """
-    tables = [pl.DataFrame(schema=_TYPES)]
+    tables = [pl.DataFrame(schema=_COLUMN_TYPES)]
     for placement in sweep.placements():
         if not sweep.is_calibrated(placement):
             fitted_points = [point for point in sweep.points if point.placement != placement]
@@ -223,7 +226,7 @@ def calibrate(sweep: Sweep) -> Calibration:
 def misfit_notes(held_out: Deviations) -> list[str]:
     """A sentence for each rate that the equations do not describe; empty if they describe all."""
     sentences = []
-    for rate, rate_name in RATES.items():
+    for rate, rate_name in RATE_NAMES.items():
         ratios = held_out[rate].drop_nulls()
         sizes = (1 / ratios - 1).abs().clip(upper_bound=_DEVIATION_CAP).to_numpy()
         if len(sizes) < 2:

@@ -89,8 +89,9 @@ def fit_model(sweep: Sweep) -> Model:
             " nothing to fit"
         )
     local, local_reasons = _fit_placement(sweep.points_at(0, 0))
-    #: Why parameters are undetermined: `local` or `remote` -> parameter -> reason.
-    reasons, remote = {"local": local_reasons}, None
+    remote = None
+    # Why parameters are undetermined: `local` or `remote` -> parameter -> reason.
+    reasons = {"local": local_reasons}
     remote_node = sweep.numa_per_socket  # the first one of the second socket
     if sweep.numa_nodes <= remote_node:
         reasons["remote"] = {"all": "the machine has no NUMA node on another socket"}
@@ -137,8 +138,8 @@ def _fit_placement(points: list[Point]) -> tuple[Parameters, dict[str, str]]:
 def _best_parameters(curves: Curves) -> Parameters:
     """The parameters with the lowest criterion, among the best guesses and their refinements."""
     guesses = _guesses(curves)
-    differences_by_guess = (np.abs(relative_differences(p, curves)) for p in guesses)
-    differences = min(differences_by_guess, key=lambda guess: float(guess.sum()))
+    differences_of_guesses = (np.abs(relative_differences(p, curves)) for p in guesses)
+    differences = min(differences_of_guesses, key=lambda absolute: float(absolute.sum()))
     # A difference of 0 stands for an unknown rate, or an exact fit: neither tells the noise.
     nonzero = differences[differences > 0]
     estimate = MEDIAN_TO_DEVIATION * float(np.median(nonzero)) if nonzero.size else 0.0
@@ -243,7 +244,9 @@ def _slope_and_plateau(n: CoreCounts, rates: Array) -> tuple[float, float | None
     They are medians on both sides of the split with the smallest loss. The plateau is None if no
     split fits better than a straight line.
     """
-    splits: list[tuple[float, float, float | None]] = []
+    least_loss = math.inf
+    best_slope, best_plateau = math.nan, None
+    # The first split has all rates on one side: it is the straight line.
     for split in np.unique(n)[::-1]:
         slope = float(np.median((rates / n)[n <= split]))
         beyond = rates[n > split]
@@ -252,19 +255,19 @@ def _slope_and_plateau(n: CoreCounts, rates: Array) -> tuple[float, float | None
         loss = _loss(_relative_difference(fitted, rates), ASSUMED_NOISE)
         if plateau is not None:
             loss += 1  # the penalty of a further parameter
-        splits.append((loss, slope, plateau))
-    _, slope, plateau = min(splits, key=lambda split_loss: split_loss[0])
-    return slope, plateau
+        if loss < least_loss:
+            least_loss, best_slope, best_plateau = loss, slope, plateau
+    return best_slope, best_plateau
 
 
 def _pairs_of_maxima(curves: Curves, uncontended: Parameters) -> CoreCounts:
     """Pairs (n_par_max, n_seq_max) that the measured numbers of cores allow.
 
-    `n_seq_max` is at least the knee of computations alone. If `n_par_max` is larger than
-    `n_seq_max`, the equations can predict the same rates with every `n_seq_max` beyond the knee, so
-    only the first two numbers from the knee on are tried. If computations alone never saturate,
-    `n_seq_max` is the largest measured number. The second largest one is never a maximum: the
-    single measurement beyond it has no slope.
+    `n_seq_max` is at least the knee of computations alone, rounded down. If `n_par_max` is larger
+    than `n_seq_max`, the equations can predict the same rates with every `n_seq_max` beyond the
+    knee, so only the first two numbers from the knee on are tried. If computations alone never
+    saturate, `n_seq_max` is the largest measured number. The second largest one is never a maximum:
+    the single measurement beyond it has no slope.
     """
     core_counts = [int(n) for n in np.unique(curves.n)]
     second_largest = core_counts[-2:-1]  # empty if only one number was measured
@@ -404,7 +407,7 @@ def _refined(p: Parameters, curves: Curves, noise: float) -> Parameters:
     scale = np.where(is_slope, (p.t_par_max_b_s or 1.0) / curves.most_cores, scale)
     scale = np.where(scale > 0, scale, 1.0)
 
-    def build(scaled: Array) -> Parameters:
+    def parameters_of(scaled: Array) -> Parameters:
         parameters = dict(zip(names, map(float, scaled * scale), strict=True))
         return _with_total_at_n_seq(replace(p, **parameters))  # type: ignore[arg-type]
 
@@ -413,14 +416,14 @@ def _refined(p: Parameters, curves: Curves, noise: float) -> Parameters:
     upper = np.where(is_slope, curves.most_cores / 3, np.where(is_share, 1.0, 3.0))
     lower = np.array([-curves.most_cores / 3 if name == "delta_r_b_s" else 0.0 for name in names])
     solved = least_squares(
-        lambda scaled: relative_differences(build(scaled), curves),
+        lambda scaled: relative_differences(parameters_of(scaled), curves),
         np.clip(start / scale, lower, upper),
         bounds=(lower, upper),
         loss="cauchy",
         f_scale=CAUCHY_DEVIATIONS * noise,
         max_nfev=40,
     )
-    return build(solved.x)
+    return parameters_of(solved.x)
 
 
 def _with_total_at_n_seq(p: Parameters) -> Parameters:

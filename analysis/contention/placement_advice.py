@@ -37,7 +37,7 @@ class PlacementRates:
     comp_share: float | None
     #: `comm_b_s` / best rate of communications alone on any placement.
     comm_share: float | None
-    #: Largest number of cores with which neither side loses.
+    #: Largest number of cores up to which neither side loses.
     unharmed_cores: int | None
     #: Smallest number of cores with which both sides lose.
     both_lose_cores: int | None
@@ -54,13 +54,13 @@ def advise(
     model: Model,
     cores: int,
     comp_node: int | None = None,
-    measured: Collection[tuple[int, int]] = (),
+    measured_placements: Collection[tuple[int, int]] = (),
 ) -> list[PlacementRates]:
     """Return the placements with `cores` computing, the best first.
 
-    `comp_node` is the node of the data; None if it may be any. `measured` are placements that were
-    measured besides those on which the model was calibrated. Raises InputError for a number of
-    cores or a node that the model does not have.
+    `comp_node` is the node of the data; None if it may be any. `measured_placements` were measured
+    besides those on which the model was calibrated. Raises InputError for a number of cores or a
+    node that the model does not have.
     """
     if not 1 <= cores <= model.cores:
         raise InputError(f"--cores: {cores} found; allowed: 1 to {model.cores}, of {model.name}")
@@ -68,7 +68,7 @@ def advise(
     nodes = sorted({node for node, _ in all_placements})
     if comp_node is not None and comp_node not in nodes:
         raise InputError(f"--comp-node: {comp_node} found; allowed: {', '.join(map(str, nodes))}")
-    all_measured = {*measured, *((node, node) for node in model.calibrated_nodes())}
+    all_measured = {*measured_placements, *((node, node) for node in model.calibrated_nodes())}
     predictions = [predict(model, *placement) for placement in all_placements]
     best_comp_b_s = _largest_known(
         [prediction.comp_alone_b_s[cores - 1] for prediction in predictions]
@@ -128,9 +128,9 @@ def _loses(together: Rates, alone: Rates) -> np.ndarray[tuple[int], np.dtype[np.
 
 
 def _largest_known(rates: Sequence[float]) -> float:
-    """The largest rate that is known; NaN if none is."""
-    known = [rate for rate in rates if rate > 0]
-    return max(known, default=float("nan"))
+    """The largest known rate above zero, so that shares of it exist; NaN if there is none."""
+    positive_rates = [rate for rate in rates if rate > 0]
+    return max(positive_rates, default=float("nan"))
 
 
 def _none_if_nan(value: float) -> float | None:

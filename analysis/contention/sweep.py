@@ -198,39 +198,43 @@ def sweep_of_run(run: Path, comm_node: int | None, kernel: str | None = None) ->
     """
     header = load_header(run)
     samples = read_run(run).frame.filter(pl.col("workload") == SWEEP_WORKLOAD)
-    measured = _measurements(_runs_of_kernel(samples, kernel, run))
-    if measured.is_empty():
+    measurements = _measurements(_runs_of_kernel(samples, kernel, run))
+    if measurements.is_empty():
         raise InputError(f"{run}: no sample of {SWEEP_WORKLOAD} that counts")
-    node_numbers, socket_count = _nodes_and_sockets(run, header, measured)
+    node_numbers, socket_count = _nodes_and_sockets(run, header, measurements)
     node_count = len(node_numbers)
     if comm_node is not None:
-        measured = measured.with_columns(pl.col("comm_node").fill_null(comm_node))
-    if node_count > 1 and measured["comm_node"].null_count():
+        measurements = measurements.with_columns(pl.col("comm_node").fill_null(comm_node))
+    if node_count > 1 and measurements["comm_node"].null_count():
         raise InputError(
             f"{run}: the machine has {node_count} NUMA nodes: name the node of the writers' buffers"
             " with --comm-node"
         )
-    if node_count > 1 and measured["comp_node"].null_count():
+    if node_count > 1 and measurements["comp_node"].null_count():
         raise InputError(
             f"{run}: {SWEEP_WORKLOAD} ran without a NUMA node (set `node` in the campaign)"
         )
     placement = pl.col("comp_node", "comm_node")
-    measured = measured.with_columns(placement.fill_null(node_numbers[0]))
-    modelled = measured.filter(pl.all_horizontal(placement.is_in(node_numbers)))
-    if modelled.is_empty():
+    measurements = measurements.with_columns(placement.fill_null(node_numbers[0]))
+    model_measurements = measurements.filter(pl.all_horizontal(placement.is_in(node_numbers)))
+    if model_measurements.is_empty():
         raise InputError(
             f"{run}: all cases use a NUMA node without cores; the model has no such nodes"
         )
-    modelled = modelled.with_columns(placement.replace(node_numbers, range(node_count)))
-    notes = _notes(modelled)
-    if modelled.height < measured.height:
+    model_measurements = model_measurements.with_columns(
+        placement.replace(node_numbers, range(node_count))
+    )
+    notes = _notes(model_measurements)
+    if model_measurements.height < measurements.height:
         notes.append(
             "placements on NUMA nodes without cores are left out: the model has no such nodes"
         )
     if node_numbers[-1] >= node_count:
         renumbered = (f"{number} is {index}" for index, number in enumerate(node_numbers))
         notes.append(f"NUMA nodes are numbered without gaps here: {', '.join(renumbered)}")
-    groups = modelled.partition_by("n", "comp_node", "comm_node", as_dict=True, maintain_order=True)
+    groups = model_measurements.partition_by(
+        "n", "comp_node", "comm_node", as_dict=True, maintain_order=True
+    )
     for (n, comp, comm), group in groups.items():
         cases = group["case"].unique(maintain_order=True)
         if len(cases) > 1:

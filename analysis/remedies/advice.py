@@ -130,9 +130,10 @@ def dynamic_reservation_lines(advice: Advice) -> list[str]:
 
 
 def crossing_text(row: Mapping[str, Any], name: str, unit: str) -> str:
-    """A crossing of a row as text: `3.98 GB/s [3.61, 4.40]`, `above 7.2 GB/s`, `not decided`.
+    """A crossing of a row as text, with its interval: `3.98 GB/s [3.61 GB/s, 4.40 GB/s]`.
 
-    With the unit `%`, the crossing is a share of time, or one of the words `never` and `always`.
+    If only one end of the interval is known, it is `above 7.20 GB/s` or `below 7.20 GB/s`; without
+    any, `not decided`. With the unit `%`, it is a share of time, or `never` or `always`.
     """
     crossing, low, high = (row[f"{name}{end}"] for end in ("", "_low", "_high"))
 
@@ -163,9 +164,9 @@ def _loss_sentence(advice: Advice) -> str:
         return f"No verdict shows a loss of node-hours, in {cases_text}."
     largest = max(shown_losses, key=lambda loss: loss["lost"])
     lost, lost_low, lost_high = (largest[f"lost{end}"] for end in ("", "_low", "_high"))
-    # Additional node-hours of work that takes 100 node-hours without traffic.
-    more, more_low, more_high = (
-        f"{100 * share / (1 - share):.1f}" for share in (lost, lost_low, lost_high)
+    # Additional node-hours for work that takes 100 node-hours without traffic.
+    added, added_low, added_high = (
+        f"{100 * lost_share / (1 - lost_share):.1f}" for lost_share in (lost, lost_low, lost_high)
     )
     time = "all the time, as in the runs"
     if advice.traffic_share is not None:
@@ -176,7 +177,8 @@ def _loss_sentence(advice: Advice) -> str:
     doubt = "; its pairs do not determine the mean more precisely" if lost_low < 0 else ""
     return (
         f"With traffic {time}, {largest['traffic']}{rate}{emulated} costs {largest['case']}"
-        f" on average {more} [{more_low}, {more_high}] more node-hours per 100{comparison}{doubt}."
+        f" on average {added} [{added_low}, {added_high}] more node-hours per 100{comparison}"
+        f"{doubt}."
     )
 
 

@@ -104,9 +104,9 @@ def strategy_speeds(run: RunData, shares: Sequence[float]) -> pl.DataFrame:
         "dynamic": 1 - share + share * dynamic_on,
     }
     rows = pairs.join(pl.DataFrame({"share": list(shares)}), how="cross")
-    index = [name for name in rows.columns if name not in ("on", "off_with", "on_with")]
+    kept_columns = [name for name in rows.columns if name not in ("on", "off_with", "on_with")]
     return rows.with_columns(**mean_speeds).unpivot(
-        on=STRATEGIES, index=index, variable_name="strategy", value_name="speed"
+        on=STRATEGIES, index=kept_columns, variable_name="strategy", value_name="speed"
     )
 
 
@@ -138,7 +138,10 @@ DYNAMIC = Question(
 
 
 def dynamic_rows(run: RunData, share: float) -> list[dict[str, Any]]:
-    """A row per remedy of reserved cores: the speed of each strategy, with traffic for `share`."""
+    """A row per remedy of reserved cores: the speed of each strategy.
+
+    `share` is the share of time with traffic.
+    """
     rows = strategy_speeds(run, [share])
     if rows.is_empty():
         return []

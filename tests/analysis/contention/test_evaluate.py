@@ -8,7 +8,7 @@ import pytest
 
 from analysis.contention import evaluate as published
 from analysis.contention.evaluate import (
-    RATES,
+    RATE_NAMES,
     calibrate,
     errors_by_placement,
     evaluate,
@@ -168,9 +168,9 @@ def test_the_bound_is_what_the_paper_has_for_machines_that_its_equations_describ
     rate, errors, noted
 ):
     """Largest of Table 2 without billy's and pyxis's communications: grvingt's 4.48 and 8.06 %."""
-    unmeasured = dict.fromkeys(RATES, None)
+    unmeasured = dict.fromkeys(RATE_NAMES, None)
     rows = [{**unmeasured, rate: 1 / (1 + error)} for error in errors]
-    notes = misfit_notes(pl.DataFrame(rows, schema=dict.fromkeys(RATES, pl.Float64)))
+    notes = misfit_notes(pl.DataFrame(rows, schema=dict.fromkeys(RATE_NAMES, pl.Float64)))
     assert len(notes) == noted
 
 

@@ -74,7 +74,7 @@ def test_placements_of_the_calibration_are_measured() -> None:
 
 
 def test_other_placements_are_measured_if_they_are_listed() -> None:
-    rows = advise(MODEL, 12, measured=[(1, 0)])
+    rows = advise(MODEL, 12, measured_placements=[(1, 0)])
     measured = {(row.comp_node, row.comm_node) for row in rows if row.measured}
     assert measured == {(0, 0), (1, 0), (1, 1)}
 
