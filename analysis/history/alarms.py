@@ -462,11 +462,11 @@ class _Campaign:
     def __init__(self, rows: pl.DataFrame, facts: Mapping[str, Mapping[str, str]]) -> None:
         sign = pl.when(pl.col("better") == "higher").then(-1.0).otherwise(1.0)
         # Nights are compared only with those that have the unit and direction of the last night.
-        of_last_night = pl.col("unit", "better").last().over(SERIES_KEY).name.prefix("last_")
+        last_unit_and_better = pl.col("unit", "better").last().over(SERIES_KEY).name.prefix("last_")
         is_comparable = (pl.col("unit") == pl.col("last_unit")) & (
             pl.col("better") == pl.col("last_better")
         )
-        self.rows = rows.with_columns(of_last_night, log_value=pl.col("value").log() * sign)
+        self.rows = rows.with_columns(last_unit_and_better, log_value=pl.col("value").log() * sign)
         self.rows = self.rows.filter(is_comparable)
         self.facts = facts
         self.machine, self.campaign = rows.select("machine", "campaign").row(0)
