@@ -6,6 +6,7 @@ it. Faults should be fixed in the order of the table.
 
 from __future__ import annotations
 
+import errno
 import os
 import sys
 import tempfile
@@ -21,7 +22,7 @@ from nimc.readiness import reservation
 from nimc.readiness.facts import Facts
 from nimc.readiness.finding import HostFinding, fault_finding, required_finding
 from nimc.readiness.matrix import Matrix, node_shortage, nodes_for_jobs
-from nimc.readiness.reframe import find_reframe
+from nimc.readiness.reframe import find_reframe, reframe_environment
 from nimc.readiness.reframe_config import ReframeSettings
 from records.block_plan import OriginPolicy
 from records.commands import command, setup_command
@@ -63,6 +64,9 @@ def c_compiler(*, needed: bool) -> HostFinding:
         return HostFinding(subject, "ok", version_of(name) or name, needed=needed)
     detail = f"its program fails: {trial.reason}" if trial else f"{name}: {compilation.first_line}"
     remedy = "apt install gcc libc6-dev; dnf install gcc glibc-devel"
+    if trial and trial.reason == os.strerror(errno.EACCES):  # hardened hosts mount /tmp so
+        detail += f" (is {tempfile.gettempdir()} mounted noexec?)"
+        remedy = "set TMPDIR to a folder in which programs may run"
     return HostFinding(subject, "missing", detail, remedy, needed)
 
 
@@ -79,7 +83,8 @@ def config_file(name: str, path: Path, settings: ReframeSettings) -> HostFinding
         reframe = find_reframe()
     except NimcError as error:
         return fault_finding(subject, str(error), f"`{setup_command()}`", needed=True)
-    answer = ask([reframe, "-C", str(path), "--system", name, "--show-config=systems"])
+    command_line = [reframe, "-C", str(path), "--system", name, "--show-config=systems"]
+    answer = ask(command_line, reframe_environment())
     if not answer.ok:
         return fault_finding(subject, answer.last_line, "fix the file", needed=True)
     names = ", ".join(

@@ -1,4 +1,4 @@
-"""Finds ReFrame."""
+"""Finds ReFrame, and the environment in which it runs."""
 
 from __future__ import annotations
 
@@ -25,3 +25,12 @@ def find_reframe() -> str:
         folders = f"next to {sys.executable} or on PATH"
         raise MachineError(f"reframe: not found {folders}; `{setup_command()}` installs it")
     return os.path.abspath(reframe)
+
+
+def reframe_environment() -> dict[str, str]:
+    """Return this process's environment without the user's, or a site's, settings of ReFrame.
+
+    They add configuration files (RFM_CONFIG_PATH) and change the stage folder, by which jobs are
+    found.
+    """
+    return {name: value for name, value in os.environ.items() if not name.startswith("RFM_")}

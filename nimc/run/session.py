@@ -9,6 +9,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import IO
 
+from nimc.readiness.reframe import reframe_environment
 from records import kernel_text, processes
 from records.checkout import ROOT, python_main, python_path
 from records.interrupts import Interrupts
@@ -32,8 +33,7 @@ def run_session(
     Returns the exit status. Raises Stopped after a signal. If this process is a subreaper, no
     process that the command started is left at the end.
     """
-    # Jobs are found by the stage folder, so a user's settings of ReFrame must not change it.
-    environment = {name: value for name, value in os.environ.items() if not name.startswith("RFM_")}
+    environment = reframe_environment()
     # A run's results are in its folder. ReFrame's own database, which the configuration may enable,
     # is for sessions without a campaign.
     environment |= {"RFM_ENABLE_RESULTS_STORAGE": "no", RUN_VARIABLE: str(run)}

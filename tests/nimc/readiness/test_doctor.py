@@ -226,6 +226,15 @@ def test_a_compiler_without_openmp_is_missing(tmp_path, monkeypatch):
     assert "apt install gcc" in finding.remedy
 
 
+def test_a_compiler_whose_programs_may_not_run_needs_another_folder(tmp_path, monkeypatch):
+    """execve(2): EACCES if the file system is mounted noexec, as if the file has no x bit."""
+    compiler = program(tmp_path, "mycc", 'for last; do :; done; : >"$last"')
+    monkeypatch.setenv("CC", str(compiler))
+    finding = needs.c_compiler(needed=True)
+    assert finding.detail.startswith("its program fails: Permission denied (is ")
+    assert finding.remedy.startswith("set TMPDIR ")
+
+
 def test_the_compiler_of_this_host_makes_openmp_programs(monkeypatch):
     monkeypatch.delenv("CC", raising=False)
     assert needs.c_compiler(needed=False).state == "ok"
@@ -244,6 +253,15 @@ def config_finding(root):
     return find
 
 
+def test_settings_of_a_sites_reframe_do_not_count(root, tmp_path, monkeypatch):
+    """ReFrame reads `settings.py` of each folder of RFM_CONFIG_PATH, whatever -C says."""
+    (tmp_path / "settings.py").write_text("raise RuntimeError('no $SCRATCH')\n")
+    monkeypatch.setenv("RFM_CONFIG_PATH", str(tmp_path))
+    config = root / "configs/box.py"
+    finding = needs.config_file("box", config, reframe_config.settings_of(config))
+    assert finding.state == "ok", finding.detail
+
+
 @pytest.mark.parametrize(
     ("answer", "state", "shown"),
     [
@@ -254,7 +272,7 @@ def config_finding(root):
 def test_a_configuration_is_valid_if_reframe_accepts_it(
     config_finding, monkeypatch, answer, state, shown
 ):
-    monkeypatch.setattr(needs, "ask", lambda _: answer)
+    monkeypatch.setattr(needs, "ask", lambda *_: answer)
     found_state, needed, detail = config_finding()
     assert (found_state, needed) == (state, True)
     assert detail.endswith(shown)
@@ -349,7 +367,7 @@ def set_up_spack(spack_root, fortran):
         machine_file=None,
         mirror=None,
     )
-    tree.settings.write_text(json.dumps(asdict(settings)))
+    tree.settings_file.write_text(json.dumps(asdict(settings)))
     programs = {"c": sys.executable, "cxx": sys.executable, "fortran": str(fortran)}
     gcc = {"spec": "gcc@14.2.0 languages:='c,c++'", "extra_attributes": {"compilers": programs}}
     tree.host_packages_file.write_text(yaml.safe_dump({"packages": {"gcc": {"externals": [gcc]}}}))
