@@ -11,7 +11,15 @@ from reframe_tests.binaries import ProgramTest, ThreadsMixin
 from reframe_tests.factors import variable_fault
 from reframe_tests.layout import WorkingSetMixin
 from reframe_tests.mixin import add_short_form
-from reframe_tests.workload import FLOAT, Near, Within, Workload, last_match, number
+from reframe_tests.workload import (
+    FLOAT,
+    Near,
+    Within,
+    Workload,
+    last_match,
+    number,
+    optional_number,
+)
 
 
 @rfm.simple_test
@@ -147,6 +155,7 @@ WORKLOAD = Workload(
     figure="run_s",
     numbers={
         "run_s": "Run time (s) =",
+        "ranks": optional_number(r"^ MPI initialized with +(\d+) +MPI processes"),
         "edge": _input_pattern("N_CELL"),
         "steps": _input_pattern("NSTEPS"),
         "steps_done": lambda stdout: len(_steps(stdout)),

@@ -9,7 +9,7 @@ from reframe.core.builtins import variable
 from reframe_tests.binaries import NodesMixin, ProgramTest
 from reframe_tests.layout import WorkingSetMixin
 from reframe_tests.mixin import add_short_form
-from reframe_tests.workload import Near, Within, Workload
+from reframe_tests.workload import Near, Within, Workload, optional_number
 
 #: Memory of one row, bytes: 27 matrix entries of 12, the row's offset, and six vectors.
 _ROW_B = 380
@@ -66,6 +66,7 @@ WORKLOAD = Workload(
     numbers={
         "cg_s": "Total CG Time:",
         "matvec_s": "MATVEC Time:",
+        "ranks": optional_number(r"^ +number of processors: (\d+)"),
         "nx": "nx:",
         "ny": "ny:",
         "nz": "nz:",

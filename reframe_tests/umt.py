@@ -8,7 +8,15 @@ from reframe.core.builtins import variable
 
 from reframe_tests.binaries import NodesMixin, ProgramTest, ThreadsMixin
 from reframe_tests.mixin import add_short_form
-from reframe_tests.workload import FLOAT, Near, Within, Workload, last_match, number
+from reframe_tests.workload import (
+    FLOAT,
+    Near,
+    Within,
+    Workload,
+    last_match,
+    number,
+    optional_number,
+)
 
 
 @rfm.simple_test
@@ -93,6 +101,7 @@ WORKLOAD = Workload(
     better="higher",
     figure="rate_1_s",
     numbers={
+        "ranks": optional_number(r"^Teton driver: number of MPI ranks: (\d+)"),
         "cycles": "Teton driver: cycles to execute:",
         "cycles_done": lambda stdout: len(_cycle_times(stdout)),
         "unknowns": re.compile(_UNKNOWNS),

@@ -10,7 +10,7 @@ from __future__ import annotations
 import math
 import re
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from importlib import import_module
 from pathlib import Path
 from types import SimpleNamespace
@@ -64,7 +64,8 @@ class Workload:
     better: Better
     #: Name of the number that is the figure of merit.
     figure: str
-    #: Name -> source of the number in the output; names end in their SI unit.
+    #: Name -> source of the number in the output; names end in their SI unit. `ranks` are all ranks
+    #: of the program: if it is started without its MPI, each copy reports one.
     numbers: Mapping[str, NumberSource]
     #: Condition in words -> a pattern that the output must match, or limits of a number.
     proof: Mapping[str, str | Within | Near]
@@ -111,7 +112,9 @@ class Workload:
                 _require(requirement, condition, numbers)
         extra = {name: float(getattr(numbers, name)) for name in self.extra}
         finite_extra = {name: value for name, value in extra.items() if math.isfinite(value)}
-        return Fom(getattr(numbers, self.figure), finite_extra)
+        ranks = getattr(numbers, "ranks", math.nan)
+        fom = Fom(getattr(numbers, self.figure), finite_extra)
+        return fom if math.isnan(ranks) else replace(fom, ranks=ranks)
 
 
 def _number(name: str, source: NumberSource, text: str) -> float:

@@ -23,6 +23,8 @@ class Fom:
     #: Unit, and which values are better, if they differ from the workload's.
     unit: str | None = None
     better: Better | None = None
+    #: Ranks that the program reports; None if it reports none.
+    ranks: float | None = None
     #: Caveats to show with it.
     notes: list[str] = field(default_factory=list)
 
@@ -37,11 +39,11 @@ def require_ranks(fom: Fom, requested: int | None) -> Fom:
     If launcher and program use different MPIs, independent copies of one rank each are started.
     Each copy gives a correct answer, so nothing else shows this.
     """
-    ranks = fom.extra.get("ranks")
-    if requested is not None and ranks is not None and ranks != requested:
+    if requested is not None and fom.ranks is not None and fom.ranks != requested:
+        ranks = plural(int(fom.ranks), "rank")
         raise FomError(
-            f"the application ran with {plural(int(ranks), 'rank')}, not {requested}: launcher and"
-            f" application use different MPIs ({options.MPI_HINT})"
+            f"the application ran with {ranks}, not {requested}: launcher and application use"
+            f" different MPIs ({options.MPI_HINT})"
         )
     return fom
 

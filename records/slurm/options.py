@@ -23,7 +23,7 @@ NO_HETJOBS = "ReFrame's scheduler 'squeue', for a cluster without accounting, do
 #: ReFrame's name of Slurm's launcher, and the name of its program.
 SRUN = "srun"
 #: The remedy if a step starts copies of one rank each.
-MPI_HINT = "for srun: set SLURM_MPI_TYPE"
+MPI_HINT = "for srun: set SLURM_MPI_TYPE, for Intel MPI also I_MPI_PMI_LIBRARY"
 #: Variables that give a step the CPUs per task of the application: `srun` before 22.05 reads the
 #: first, later ones the second, and from 23.11 on the third. They would confine the agents.
 _TASK_CPUS = ("SLURM_CPUS_PER_TASK", "SRUN_CPUS_PER_TASK", "SLURM_TRES_PER_TASK")

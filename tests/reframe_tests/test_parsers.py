@@ -9,7 +9,7 @@ from math import sqrt
 
 import pytest
 
-from conductor.block.readers import FomError
+from conductor.block.readers import FomError, require_ranks
 from reframe_tests import cns, hpccg, lulesh, snap
 from reframe_tests.workload import load_workload, workload_names
 from tests.reframe_tests.captured import CAPTURES, GOOD
@@ -149,6 +149,27 @@ def test_reads_real_output(capture, value, extra):
     for end in range(0, len(lines) // 2, 7):
         with pytest.raises(FomError):
             parse(capture, "".join(lines[:end]))
+
+
+@pytest.mark.parametrize(
+    ("capture", "ranks"),
+    [
+        ("cns/n2", 2),
+        ("hpccg/n2", 2),
+        ("lulesh/n8-i100", 8),
+        ("mcb/n2", 2),
+        ("minife/n2", 2),
+        ("quicksilver/n2", 2),
+        ("umt/n2", 2),
+        ("xsbench/n2", 2),
+    ],
+)
+def test_copies_of_one_rank_each_are_no_result(capture, ranks):
+    """`srun` starts Open MPI 5 without PMIx so, and may print nothing (open-mpi/ompi#13523)."""
+    fom = parse(capture, output(capture))
+    assert require_ranks(fom, ranks) == fom
+    with pytest.raises(FomError, match=f"ran with {ranks} ranks, not {ranks + 1}: launcher and"):
+        require_ranks(fom, ranks + 1)
 
 
 @pytest.mark.parametrize(("capture", "says"), FAILED)

@@ -254,7 +254,8 @@ class Hub:
 def figure_of(text):
     if "ranks" not in text:
         raise FomError("the output has no figure")
-    return Fom(7.0, {"ranks": float(text.split()[-1])})
+    ranks = float(text.split()[-1])
+    return Fom(7.0, {"ranks": ranks}, ranks=ranks)
 
 
 READERS = Readers("s", "lower", figure_of, lambda *_: [])
