@@ -30,7 +30,7 @@ from analysis.report.data import RunData
 from analysis.report.fact_texts import labelled_facts
 from analysis.report.table import build_facts, results_table
 from analysis.samples.integrity import Integrity
-from analysis.samples.provenance import FACTS, all_hosts, mapping_or_empty, reported_facts
+from analysis.samples.provenance import HOST_FACTS, all_hosts, mapping_or_empty, reported_facts
 from analysis.statistics.interval import Estimate, flat_record, holm
 from records.errors import InputError
 from records.groups import grouped
@@ -186,7 +186,7 @@ def other_facts(side: Side) -> dict[str, str]:
         texts.append(("commit", header.commit or UNKNOWN))
         texts += labelled_facts({**header.facts, **_without_memory(run)})
         making = build_facts(header, run.provenance)
-        texts += [(name, text) for name, text in making.items() if name not in FACTS]
+        texts += [(name, text) for name, text in making.items() if name not in HOST_FACTS]
         effects = (row for row in run.results if row.role == "effect")
         texts += [(f"{row.case} {row.arm}", f"measured in {row.unit}") for row in effects]
     return {name: _joined(values) for name, values in grouped(texts).items()}
@@ -698,7 +698,7 @@ def compare_sides(
         this=this_side,
         nodes=[
             Difference(name, reference_nodes.get(name, UNKNOWN), this_nodes.get(name, UNKNOWN))
-            for name in dict.fromkeys([*FACTS, *reference_nodes, *this_nodes])
+            for name in dict.fromkeys([*HOST_FACTS, *reference_nodes, *this_nodes])
         ],
         mismatches=mismatches,
         correlation=night_correlation,

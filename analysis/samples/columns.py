@@ -15,7 +15,7 @@ Columns are those of `records.sample.Sample`, typed by its hints, with these dif
 - `seed`, `factors` and `fom_extra` stay text: a seed may be wider than 64 bits, and the keys of the
   others differ between campaigns and workloads.
 - The list of writers and their timetable become columns of sums, extremes and distinct names.
-- What proves a sample is left out.
+- Fields that prove a sample (`_PROOFS`) are left out.
 """
 
 from __future__ import annotations
@@ -42,8 +42,9 @@ from records.sample_rules import check_samples
 
 #: Size of the pieces of a file.
 _PIECE_B = 8 << 20
-#: Most pieces that are parsed at a time. Each takes about seven times its text, so one per core
-#: would need gigabytes on a large host. Polars also has threads of its own.
+#: Maximum number of pieces that are parsed at a time. Each takes about seven times the memory of
+#: its text, so one per core would need gigabytes on a large host. Polars also has threads of its
+#: own.
 _MAX_PARALLEL_PIECES = 4
 
 _TEXT_TYPE = pl.String()
@@ -55,14 +56,14 @@ def column_type(hint: Any, name_type: pl.DataType, integer_type: pl.DataType) ->
 
     `name_type`: for text with few distinct values. `integer_type`: for integers.
     """
-    origin, parts = get_origin(hint), get_args(hint)
+    origin, arguments = get_origin(hint), get_args(hint)
     if origin in (Union, UnionType):
-        (inner,) = (part for part in parts if part is not NoneType)
+        (inner,) = (argument for argument in arguments if argument is not NoneType)
         return column_type(inner, name_type, integer_type)
-    if origin is Literal or (origin is Annotated and FEW_VALUES in parts):
+    if origin is Literal or (origin is Annotated and FEW_VALUES in arguments):
         return name_type
     if origin is list:
-        return pl.List(column_type(parts[0], _TEXT_TYPE, pl.Int64()))
+        return pl.List(column_type(arguments[0], _TEXT_TYPE, pl.Int64()))
     if is_dataclass(hint):
         return pl.Struct(_field_types(hint))
     return {int: integer_type, float: pl.Float64(), bool: pl.Boolean()}.get(hint, _TEXT_TYPE)
@@ -192,9 +193,8 @@ def _parsed_pieces(
 ) -> Iterator[tuple[pl.DataFrame, ...]]:
     """Yield samples, writers and conditions of each piece.
 
-    Those of no lines come first, so that the columns are known if there is no piece.
-    Names of files whose last line was cut off are added to `cut_off_files`, and the files that were
-    read to `files`, as `Samples` has them.
+    The first frames are empty, so that the columns are known if there is no piece. Fills
+    `cut_off_files` and `files` with what `Samples` has in the fields of these names.
     """
     yield tuple(frame.clone() for frame in _empty_frames())
     workers = min(os.cpu_count() or 1, _MAX_PARALLEL_PIECES)
@@ -224,15 +224,15 @@ def _concatenated(parts: Sequence[pl.DataFrame]) -> pl.DataFrame:
     columns = []
     for name in parts[0].columns:
         column = pl.concat([part.drop_in_place(name) for part in parts])
-        is_null = column.null_count() == len(column)
-        columns.append(column if is_null else column.rechunk())
+        has_only_nulls = column.null_count() == len(column)
+        columns.append(column if has_only_nulls else column.rechunk())
     return _with_shared_nulls(pl.DataFrame(columns))
 
 
 def _with_shared_nulls(frame: pl.DataFrame) -> pl.DataFrame:
     """The same frame; columns that hold only nulls share one block of memory per type.
 
-    Often a third of a run's columns are null: what only some devices count, bindings, timetables.
+    Often a third of a run's columns hold only nulls: counts of some devices, bindings, timetables.
     """
     # Sizes are powers of two, so that frames of similar heights share blocks, too.
     size = 1 << frame.height.bit_length()
@@ -253,20 +253,24 @@ def _pieces(paths: Iterable[Path], cut_off_files: list[str], piece_b: int) -> It
 
     A file whose last line has no newline yet is added to `cut_off_files`.
     """
-    row = 0
+    first_row = 0
     for path in paths:
-        line_number, begun_line = 1, b""
+        first_line, begun_line = 1, b""
         with path.open("rb") as file:
             while text := file.read(piece_b):
+                if b"\n" not in text:
+                    begun_line += text
+                    refuse_long(begun_line, f"{path}:{first_line}")
+                    continue
+                rest_of_line = text[: text.find(b"\n") + 1]
+                refuse_long(begun_line + rest_of_line, f"{path}:{first_line}")
                 end = text.rfind(b"\n") + 1
-                rest_of_line = text[: text.find(b"\n") + 1] if end else text
-                refuse_long(begun_line + rest_of_line, f"{path}:{line_number}")
-                complete_lines = begun_line + text[:end] if end else b""
-                begun_line = text[end:] if end else begun_line + text
-                if complete_lines:
-                    line_count = complete_lines.count(b"\n")
-                    yield _Piece(path, line_number, row, line_count, complete_lines)
-                    line_number, row = line_number + line_count, row + line_count
+                complete_lines = begun_line + text[:end]
+                begun_line = text[end:]
+                line_count = complete_lines.count(b"\n")
+                yield _Piece(path, first_line, first_row, line_count, complete_lines)
+                first_line += line_count
+                first_row += line_count
         if begun_line:
             cut_off_files.append(str(path))
 
@@ -297,9 +301,10 @@ def _flatten(raw: pl.DataFrame, first_row: int) -> tuple[pl.DataFrame, pl.DataFr
             if raw.schema[name] == _TEXT_TYPE
         ),
     ).with_row_index("row", first_row)
-    writers, nodes = (_exploded(decoded, name) for name in ("writers", "conditions"))
+    writers = _exploded(decoded, "writers")
+    conditions = _exploded(decoded, "conditions")
     # Each figure is that of the node on which it is worst.
-    worst_conditions = nodes.group_by("row", maintain_order=True).agg(
+    worst_conditions = conditions.group_by("row", maintain_order=True).agg(
         pl.col("foreign_cpus", "steal_share").max(), pl.col("frequency_hz").min()
     )
     timetable = pl.col("timetable").struct
@@ -311,25 +316,25 @@ def _flatten(raw: pl.DataFrame, first_row: int) -> tuple[pl.DataFrame, pl.DataFr
         timetable=timetable.field("writers"),
         **{name: timetable.field(name) for name in _TIMETABLE_SHARES},
     )
-    for part in (_summed_writers(writers), worst_conditions):
-        flat = flat.join(part, on="row", how="left", maintain_order="left")
+    for columns in (_summed_writers(writers), worst_conditions):
+        flat = flat.join(columns, on="row", how="left", maintain_order="left")
     flat = flat.drop("row").with_columns(
         pl.col(*_WRITER_NAMES).fill_null(""),
         pl.col("writers").fill_null(0),
         pl.col("writer_figures").fill_null(value=True),
         pl.col("same_host").fill_null(value=False),
     )
-    return flat, writers, nodes
+    return flat, writers, conditions
 
 
-def _exploded(columns: pl.DataFrame, name: str) -> pl.DataFrame:
-    """One row per record in the lists of a column, with the `row` of its sample."""
-    lists = columns.select("row", name)
+def _exploded(samples: pl.DataFrame, name: str) -> pl.DataFrame:
+    """One row per record in the lists of the column `name`, with the `row` of its sample."""
+    lists = samples.select("row", name)
     return lists.explode(name, empty_as_null=False, keep_nulls=False).unnest(name)
 
 
 def _summed_writers(writers: pl.DataFrame) -> pl.DataFrame:
-    """One row per sample that has writers."""
+    """One row per sample that has writers: sums, extremes and distinct names of its writers."""
     col = pl.col
     # If each sample has one writer, its first name is its only one.
     have_one_writer = writers["row"].n_unique() == writers.height
@@ -338,9 +343,12 @@ def _summed_writers(writers: pl.DataFrame) -> pl.DataFrame:
         known = col(field).drop_nulls()
         return known.first() if have_one_writer else known.unique(maintain_order=True).str.join("+")
 
-    full_rate_b_s = pl.min_horizontal("rate_alone_b_s", "asked_b_s")
-    share = (col("rate_min_b_s") / full_rate_b_s).fill_nan(0.0)
-    measured = writers.with_columns(
+    # The rate of which a writer must reach a share: its uncontended rate, or the requested rate if
+    # that is lower.
+    reference_rate_b_s = pl.min_horizontal("rate_alone_b_s", "asked_b_s")
+    share = (col("rate_min_b_s") / reference_rate_b_s).fill_nan(0.0)
+    with_shares = writers.with_columns(
+        # A control writes nothing and has no share.
         share=pl.when(col("message_b") > 0).then(share),
         has_valid_figures=pl.all_horizontal(
             col(name).is_between(0, MAX_FIGURE) for name in _WRITER_FIGURES
@@ -349,7 +357,7 @@ def _summed_writers(writers: pl.DataFrame) -> pl.DataFrame:
         counted_rate_b_s=col("counted_b") / col("counted_s"),
         on_target=col("origin") == col("target"),
     )
-    summed = measured.group_by("row", maintain_order=True).agg(
+    summed = with_shares.group_by("row", maintain_order=True).agg(
         writers=pl.len(),
         **{column: joined_names(field) for column, field in _WRITER_NAMES.items()},
         message_b=col("message_b").max(),

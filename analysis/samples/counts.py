@@ -24,9 +24,9 @@ from records.sample_rules import refuse_broken
 
 _HINTS: dict[str, Any] = {"key": str, "tool": str, **get_type_hints(NodesRow)}
 FIELDS = {name: column_type(hint, pl.String(), pl.Int32()) for name, hint in _HINTS.items()}
-_OPTIONAL = [name for name, hint in _HINTS.items() if NoneType in get_args(hint)]
+_OPTIONAL_FIELDS = [name for name, hint in _HINTS.items() if NoneType in get_args(hint)]
 #: States in which a count has a value.
-_VALUED = ("counted", "multiplexed")
+_STATES_WITH_VALUE = ("counted", "multiplexed")
 #: States of a count, from best to worst.
 STATES = get_args(State)
 
@@ -37,11 +37,11 @@ def read_counts(run: Path) -> pl.DataFrame:
     A last line without a newline is ignored. Raises InputError, naming file and line, for any other
     line that is not a count.
     """
-    frames = [_read(path) for path in sorted((run / "counters").glob("*.jsonl"))]
+    frames = [_read_file(path) for path in sorted((run / "counters").glob("*.jsonl"))]
     return pl.concat([pl.DataFrame(schema=FIELDS), *frames])
 
 
-def _read(path: Path) -> pl.DataFrame:
+def _read_file(path: Path) -> pl.DataFrame:
     content = path.read_bytes()
     complete_lines = content[: content.rfind(b"\n") + 1]
     if len(complete_lines) > MAX_JSON_B:
@@ -57,14 +57,18 @@ def _read(path: Path) -> pl.DataFrame:
         raise InputError(f"{path}: {error}") from error
     if frame.height != complete_lines.count(b"\n"):
         _raise_first_fault(path, complete_lines)
-    valued = pl.col("state").is_in(_VALUED)
+    must_have_value = pl.col("state").is_in(_STATES_WITH_VALUE)
     rules = [
-        *((name, pl.col(name).is_null(), "a value") for name in FIELDS if name not in _OPTIONAL),
+        *(
+            (name, pl.col(name).is_null(), "a value")
+            for name in FIELDS
+            if name not in _OPTIONAL_FIELDS
+        ),
         ("state", ~pl.col("state").is_in(STATES), f"one of {', '.join(STATES)}"),
         (
             "value",
-            pl.col("value").is_null() == valued,
-            f"a number if 'state' is {' or '.join(_VALUED)}, else none",
+            pl.col("value").is_null() == must_have_value,
+            f"a number if 'state' is {' or '.join(_STATES_WITH_VALUE)}, else none",
         ),
     ]
     refuse_broken(frame, rules, path)
@@ -157,7 +161,7 @@ _RUN_COLUMNS = ["key", "case", "treatment", "tool", "block", "pair"]
 
 
 def role_values(counters: pl.DataFrame) -> pl.DataFrame:
-    """One row per run that counts, rank and role, from `counters_of`.
+    """One row per run that counts, rank and role, from the rows of `counters_of`.
 
     Columns: key, case, treatment (the name without the level of the tool), tool, block, pair, rank,
     role, `value` (in the role's unit) and `state`. The value is null unless every event of the role

@@ -61,7 +61,7 @@ class Integrity:
 
     run: Path
     fault_count: int
-    #: The first faults, one line each.
+    #: The first faults, one line each. If there are more, the last line counts them.
     faults: list[str]
     #: Checks that could not be made, and what is odd without making a result wrong.
     notes: list[str] = field(default_factory=list)
@@ -76,14 +76,14 @@ class Integrity:
         return f"{self.run}: {plural(self.fault_count, 'integrity fault')}: not to be trusted"
 
     def lines(self) -> list[str]:
-        """The headline and the faults; nothing without faults."""
+        """The headline and the faults; empty without faults."""
         return [self.headline, *self.faults] if self.fault_count else []
 
 
 def check_run(run: Path, header: RunHeader, samples: Samples, provenance: Provenance) -> Integrity:
     """Check a run, from what `load_header`, `read_run` and `read_provenance` return."""
     head, file_faults = _chain_faults(run, header)
-    for path, digest in provenance.misnamed.items():
+    for path, digest in provenance.misnamed_files.items():
         file_faults.append(
             f"{path}: SHA-256 of its content: {digest} found; allowed: the file's name"
         )
@@ -256,8 +256,8 @@ def _header_notes(run: Path, header: RunHeader) -> Iterator[str]:
     if run.resolve().name != header.run:
         yield f"the folder {run.resolve().name} holds the run {header.run}"
     if header.finished_s is not None and header.finished_s < header.started_s:
-        back_s = header.started_s - header.finished_s
-        yield f"{run}: ends {back_s:.0f} s before it began: the clock was set back in between"
+        early_s = header.started_s - header.finished_s
+        yield f"{run}: ends {early_s:.0f} s before it began: the clock was set back in between"
     if header.reproduces:
         yield f"this run reproduces {header.reproduces.run}: its treatments have the same order"
 
@@ -301,16 +301,16 @@ def _treatment_notes(run: Path, header: RunHeader, frame: pl.DataFrame) -> Itera
     """Yield which requested treatments a finished run lacks, and which were not requested."""
     accepted = frame.lazy().filter(_IS_ACCEPTED, ~pl.col("warmup")).select("case", "arm")
     treatments = accepted.unique(maintain_order=True).collect()
-    measured: dict[str, list[str]] = grouped(treatments.cast(pl.String).iter_rows())
-    requested = header.asked.cases
-    for case, arms in measured.items():
-        unrequested = [arm for arm in sorted(arms) if arm not in requested.get(case, ())]
+    accepted_arms: dict[str, list[str]] = grouped(treatments.cast(pl.String).iter_rows())
+    requested_arms = header.asked.cases
+    for case, arms in accepted_arms.items():
+        unrequested = [arm for arm in sorted(arms) if arm not in requested_arms.get(case, ())]
         if unrequested:
             arm = unrequested[0]
             yield f"{run}: case '{case}': '{arm}' was not requested; see 'asked' of run.json"
     if header.finished_s is None:
         return
-    for case, arms in requested.items():
-        missing = [arm for arm in arms if arm not in measured.get(case, ())]
+    for case, arms in requested_arms.items():
+        missing = [arm for arm in arms if arm not in accepted_arms.get(case, ())]
         if missing:
             yield f"{run}: case '{case}' has no accepted run of {', '.join(missing)}"

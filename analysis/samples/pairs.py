@@ -104,13 +104,14 @@ def pair_table(samples: pl.DataFrame) -> pl.DataFrame:
     - `ratio`: the slowdown; on / off for times, off / on for rates
     - `repeated`: the slowdown of the repeated baseline of the pair (role `floor`). It is null in
       the row of that role, and if the repeated baseline does not count
-    - `off_after`, `repeated_after`: whether the baseline, or its repetition, came right after a
+    - `off_after`, `repeated_after`: whether the baseline run, or its repetition, came right after a
       run with writes
     - writer_rate_alone_b_s, writer_rate_b_s
 
-    Rows are in the order of `samples`, which files hold in order of time. `samples` may be what
-    `judge_samples` returns. If a run was repeated, its last attempt that counts is used. Raises
-    InputError if samples that share a baseline differ in unit or direction.
+    Rows are in the order of cases and, within a case, of `samples`, which is the order of time in
+    a run's files. `samples` may be what `judge_samples` returns. If a run was repeated, its last
+    attempt that counts is used. Raises InputError if samples that share a baseline differ in
+    `fom_unit` or `fom_better`.
     """
     _refuse_mixtures(samples)
     judged = samples if "status" in samples.columns else judge_samples(samples)
@@ -121,7 +122,7 @@ def pair_table(samples: pl.DataFrame) -> pl.DataFrame:
 
 
 def _pairs(judged: pl.LazyFrame) -> pl.DataFrame:
-    """The rows of `pair_table`, from judged samples."""
+    """The rows of `pair_table`, from the judged samples of one case."""
     # Rejected runs are included, since they also carry something over to the next run.
     previous_role = (
         pl.col("role").cast(pl.String).shift(1).over("case", "block", order_by="start_s")
@@ -158,15 +159,15 @@ def _pairs(judged: pl.LazyFrame) -> pl.DataFrame:
 def first_attempts(judged: pl.DataFrame) -> pl.DataFrame:
     """For every run, the first attempt that has a figure of merit, with the status `counts`.
 
-    This attempt may have been rejected. Cases in which no run with a figure of merit was rejected
-    are left out, since their first attempts are the runs that count. `judged` is what
-    `judge_samples` returns.
+    This attempt may have been rejected. Warm-ups are left out. So are cases in which no run with a
+    figure of merit was rejected, since their first attempts are the runs that count. `judged` is
+    what `judge_samples` returns.
     """
-    has_fom = _IS_PLAUSIBLE & ~pl.col("warmup")
-    cases = judged.filter(has_fom & (pl.col("status") == "rejected"))["case"].unique()
+    is_candidate = _IS_PLAUSIBLE & ~pl.col("warmup")
+    cases = judged.filter(is_candidate & (pl.col("status") == "rejected"))["case"].unique()
     if cases.is_empty():
         return judged.clear()
-    runs = judged.filter(has_fom & pl.col("case").is_in(cases.implode()))
+    runs = judged.filter(is_candidate & pl.col("case").is_in(cases.implode()))
     first = runs.unique([*_PAIR_COLUMNS, "arm"], keep="first", maintain_order=True)
     return first.with_columns(status=pl.lit("counts"))
 
@@ -178,9 +179,13 @@ def log_times(pairs: pl.DataFrame) -> Values:
     one, the repeated baseline (NaN if it does not count). Times are relative to the median of
     the block's baseline runs. The time of a rate is its inverse.
     """
-    off = pl.col("off").log() * pl.when(pl.col("fom_better") == "higher").then(-1).otherwise(1)
+    sign = pl.when(pl.col("fom_better") == "higher").then(-1).otherwise(1)
+    log_off = sign * pl.col("off").log()
     times = pairs.select(
-        "block", off=off, on=off + pl.col("ratio").log(), repeated=off + pl.col("repeated").log()
+        "block",
+        off=log_off,
+        on=log_off + pl.col("ratio").log(),
+        repeated=log_off + pl.col("repeated").log(),
     )
     if times["repeated"].null_count() == times.height:
         times = times.drop("repeated")
@@ -247,22 +252,23 @@ def pair_shortfalls(
 
 
 def _refuse_mixtures(samples: pl.DataFrame) -> None:
-    """Raises InputError if samples that share a baseline differ in unit or direction."""
+    """Raises InputError if samples that share a baseline differ in `fom_unit` or `fom_better`."""
     # Distinct rows are taken first, since lists of a million rows would take most of the memory.
     mixed = (
         samples.lazy()
         .select("case", "fom_unit", "fom_better", baseline=pl.coalesce("baseline", "arm"))
         .unique(maintain_order=True)
         .group_by("case", "baseline", maintain_order=True)
-        .agg(pl.col("fom_unit", "fom_better").unique())
+        .agg(pl.struct(pl.col("fom_unit", "fom_better").cast(pl.String)).unique().alias("figures"))
         .collect()
-        .filter((pl.col("fom_unit").list.len() > 1) | (pl.col("fom_better").list.len() > 1))
+        .filter(pl.col("figures").list.len() > 1)
     )
     if mixed.height:
-        case, baseline, units, _ = mixed.row(0)
+        case, baseline, figures = mixed.row(0)
+        texts = sorted(f"{figure['fom_unit']} ({figure['fom_better']})" for figure in figures)
         raise InputError(
             f"case '{case}': samples of '{baseline}' and of the treatments paired with it must"
-            f" have the same fom_unit and fom_better: {', '.join(sorted(units))}"
+            f" have the same fom_unit and fom_better: {', '.join(texts)} found"
         )
 
 

@@ -21,12 +21,12 @@ class Provenance:
     #: Name of the file (without ending) -> its content.
     records: dict[str, dict[str, Any]]
     #: File whose name is not the SHA-256 of its content -> this SHA-256.
-    misnamed: dict[Path, str]
+    misnamed_files: dict[Path, str]
 
 
 def read_provenance(run: Path) -> Provenance:
     """The records of the run in folder `run`. Raises InputError for one that cannot be used."""
-    records, misnamed = {}, {}
+    records, misnamed_files = {}, {}
     for path in sorted((run / "provenance").glob("*.json")):
         text = read_document(path)
         record = parse_document(text, str(path))
@@ -37,8 +37,8 @@ def read_provenance(run: Path) -> Provenance:
         records[path.stem] = record
         digest = hashlib.sha256(text).hexdigest()
         if digest != path.stem:
-            misnamed[path] = digest
-    return Provenance(records, misnamed)
+            misnamed_files[path] = digest
+    return Provenance(records, misnamed_files)
 
 
 def mapping_or_empty(record: Any) -> dict[str, Any]:
@@ -57,8 +57,8 @@ def all_hosts(records: Iterable[Any]) -> list[dict[str, Any]]:
     return [facts for record in records for facts in hosts_of(record).values()]
 
 
-#: Name of a fact of a host -> its key. Only root can read `ddio` and `prefetchers`.
-FACTS = {
+#: Name of a fact of a host -> its key in the record. Only root can read `ddio` and `prefetchers`.
+HOST_FACTS = {
     "CPU model": "cpu_model",
     "kernel": "kernel",
     "governor": "governor",
@@ -72,19 +72,19 @@ FACTS = {
     "hardware prefetchers": "prefetchers",
     "resctrl schemata": "resctrl",
 }
-#: Facts of a block's allocation, which may differ between blocks: the nodes, of which only `FACTS`
-#: are compared, and the offsets of their clocks.
-BLOCK_FACTS = ("nodes", "clock_offsets_s")
+#: Entries on a block's allocation, which may differ between blocks: the nodes, of which only
+#: `HOST_FACTS` are compared, and the offsets of their clocks.
+ALLOCATION_ENTRIES = ("nodes", "clock_offsets_s")
 
 
 def reported_facts(hosts: Iterable[Mapping[str, Any]]) -> dict[str, list[str]]:
     """Name of a fact -> its distinct values on the hosts that report it, sorted.
 
-    It is empty if no host reports the fact.
+    The list is empty if no host reports the fact.
     """
     facts_of_hosts = list(hosts)
     distinct_values = {}
-    for name, key in FACTS.items():
+    for name, key in HOST_FACTS.items():
         values = {_fact_text(key, facts.get(key)) for facts in facts_of_hosts}
         distinct_values[name] = sorted(value for value in values if value is not None)
     return distinct_values
@@ -109,11 +109,13 @@ def differing_names(records: Sequence[Mapping[str, Any]]) -> list[str]:
         return json.dumps(value, sort_keys=True)
 
     differing = []
-    for name in sorted({name for record in records for name in record}.difference(BLOCK_FACTS)):
+    for name in sorted(
+        {name for record in records for name in record}.difference(ALLOCATION_ENTRIES)
+    ):
         if len({comparable_text(name, record.get(name)) for record in records}) > 1:
             differing.append(name)
     facts_of_blocks = [reported_facts(hosts_of(record).values()) for record in records]
-    for name in FACTS:
+    for name in HOST_FACTS:
         # A fact that a block does not report is unknown there, which is no difference.
         if len({tuple(facts[name]) for facts in facts_of_blocks if facts[name]}) > 1:
             differing.append(name)

@@ -208,10 +208,14 @@ def test_units_may_differ_between_baselines_and_not_within_one() -> None:
     on, idle = _results(runs)
     assert (on.unit, on.slowdown.value) == ("s", pytest.approx(1.5))
     assert (idle.unit, idle.slowdown.value) == ("B/s", pytest.approx(1 / 1.2))
-    one = next(i for i, s in enumerate(runs) if s.arm == "on@load=idle")
-    runs[one] = replace(runs[one], fom_unit="s")
-    with pytest.raises(InputError, match=r"case 'x': .*'off@load=idle'"):
-        _results(runs)
+    index = next(i for i, s in enumerate(runs) if s.arm == "on@load=idle")
+    for change, found in (
+        ({"fom_unit": "s"}, r"B/s \(higher\), s \(higher\)"),
+        ({"fom_better": "lower"}, r"B/s \(higher\), B/s \(lower\)"),
+    ):
+        mixed = [*runs[:index], replace(runs[index], **change), *runs[index + 1 :]]
+        with pytest.raises(InputError, match=rf"case 'x': .*'off@load=idle'.*: {found}"):
+            _results(mixed)
 
 
 @pytest.mark.parametrize(
