@@ -31,9 +31,9 @@ def note_provenance_changes(
 
     `samples` is what `pairs.judge_samples` returns. `provenance`: SHA-256 -> content of its file.
     """
-    used = samples.lazy().filter(status="counts").select("case", "provenance").unique()
+    distinct = samples.lazy().filter(status="counts").select("case", "provenance").unique()
     notes = {}
-    for case, names in used.group_by("case").agg("provenance").collect().iter_rows():
+    for case, names in distinct.group_by("case").agg("provenance").collect().iter_rows():
         records = [provenance[name] for name in names if name in provenance]
         if changed := differing_names(records):
             notes[case] = [Note.PROVENANCE(names=", ".join(changed))]
@@ -68,7 +68,7 @@ def name_contention(
     counts = role_medians_with_baselines(counters, samples, *MEMORY_ROLES)
     rises = pl.col("value") - pl.col("off") >= _MIN_MEMORY_SHARE * pl.col("written_b")
     counted_in_memory = set(counts.filter(rises).select("case", "treatment").iter_rows())
-    contended = {}
+    contention_rows = {}
     for row in slower:
         runs = treatment_rows(samples.filter(status="counts"), row.case, row.arm)
         footprints_b = runs.select(pl.max_horizontal("writer_message_b", "footprint_b")).to_series()
@@ -78,8 +78,8 @@ def name_contention(
         is_counted = (row.case, without_tool(row.arm)) in counted_in_memory
         reached_memory = exceed_caches or is_counted
         if proofs <= {"device", "memory"} and reached_memory:
-            contended[row.case, row.arm] = replace(row, verdict=Verdict.CONTENTION)
-    return [contended.get((row.case, row.arm), row) for row in rows]
+            contention_rows[row.case, row.arm] = replace(row, verdict=Verdict.CONTENTION)
+    return [contention_rows.get((row.case, row.arm), row) for row in rows]
 
 
 def note_link_share(
@@ -91,24 +91,26 @@ def note_link_share(
     """
     nic = facts_of(header).site.nic
     link_b_s = nic.link_rate_b_s if nic else None
-    targets = pl.col("nodes").cast(pl.String).str.count_matches(",") + 1
-    noted = []
+    target_count = pl.col("nodes").cast(pl.String).str.count_matches(",") + 1
+    rows_with_notes = []
     for row in rows:
         runs = treatment_rows(samples, row.case, row.arm).filter(
             pl.col("status") == "counts", pl.col("message_b") > 0, pl.col("asked_b_s").is_null()
         )
         are_short = arm_of(row.arm).scheduled
         if not runs.is_empty() and not are_short and not emulation_caveats(runs["transport"]):
-            alone_b_s = runs.select((pl.col("writer_rate_alone_b_s") / targets).median()).item()
-            row = replace(row, notes=[*row.notes, _link_note(alone_b_s, link_b_s)])
-        noted.append(row)
-    return noted
+            rate_of_target = pl.col("writer_rate_alone_b_s") / target_count
+            rate_alone_b_s = runs.select(rate_of_target.median()).item()
+            row = replace(row, notes=[*row.notes, _link_note(rate_alone_b_s, link_b_s)])
+        rows_with_notes.append(row)
+    return rows_with_notes
 
 
-def _link_note(alone_b_s: float, link_b_s: float | None) -> str:
+def _link_note(rate_alone_b_s: float, link_b_s: float | None) -> str:
+    """The note on the writers' uncontended rate per target, with the link's rate if it is known."""
     if link_b_s is None:
         return Note.LINK_UNKNOWN()
-    share = alone_b_s / link_b_s
+    share = rate_alone_b_s / link_b_s
     note = Note.LINK_SHARE if share >= FULL_LINK_SHARE else Note.BELOW_LINK
     return note(share=share, link=quantity(link_b_s, "B/s"))
 
@@ -122,7 +124,7 @@ def compare_with_references(rows: Iterable[Result], header: RunHeader) -> list[R
     """
     site = facts_of(header).site
     references, tolerance = site.references or {}, site.reference_tolerance or 0.0
-    compared = []
+    compared_rows = []
     for row in rows:
         off, reference = row.off_median, references.get(row.case)
         if row.baseline == BASELINE and off is not None and reference is not None:
@@ -135,8 +137,8 @@ def compare_with_references(rows: Iterable[Result], header: RunHeader) -> list[R
                     off=off, unit=row.unit, reference=reference, tolerance=tolerance
                 )
                 row = replace(row, slower_than_reference=True, notes=[note, *row.notes])
-        compared.append(row)
-    return compared
+        compared_rows.append(row)
+    return compared_rows
 
 
 def reference_bounds(better: Better, tolerance: float) -> tuple[float | None, float | None]:

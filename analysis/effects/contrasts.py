@@ -155,14 +155,14 @@ def _estimate(
     floors: Mapping[tuple[str, str], Interval | None],
     comparison: _Comparison,
 ) -> tuple[Contrast, float]:
-    """The contrast, and the p value of no difference over its interim analyses.
+    """The contrast, and the p value of 'no difference' over its interim analyses.
 
     The p value is not adjusted for other contrasts. `runs`: a row per pair, with the figure of
     merit of each treatment.
     """
     treatment, reference, factor, other_levels = comparison
-    baselines = (side.baseline or side.name for side in (treatment, reference))
-    floor, reference_floor = (floors.get((case, baseline)) for baseline in baselines)
+    floor = floors.get((case, treatment.baseline or treatment.name))
+    reference_floor = floors.get((case, reference.baseline or reference.name))
     has_price = treatment.baseline is None
     ratios = runs.select(pl.col(treatment.name) / pl.col(reference.name)).to_series().drop_nulls()
     # Prices of times and gains of rates are these ratios; the others are their inverses.

@@ -1,7 +1,9 @@
 """Results of a run from its samples: one row per case and treatment with a baseline.
 
-samples = read_run(run)
-rows = results(samples.frame, StoppingRule.from_header(load_header(run)))
+For example, the results of the run in folder `run`:
+
+    samples = read_run(run)
+    rows = results(samples.frame, StoppingRule.from_header(load_header(run)))
 """
 
 from __future__ import annotations
@@ -50,8 +52,8 @@ from records.units import percentage, plural
 #: Columns of a treatment's runs, and of its rejected runs, that its row needs.
 _RUN_COLUMNS = ("case", "workload", "fom_unit", "fom_better", "notes", "direction", "transport")
 _REJECTED_COLUMNS = ("key", "outcome", pl.col("reason").fill_null(""))
-#: Verdicts of rows that are no effects. Verdicts on effects come last, since they hold over all
-#: that was requested.
+#: Verdicts of rows that are no effects. Verdicts on effects are given after all rows are made,
+#: since they hold over all that was requested.
 _REFERENCE_VERDICTS: dict[Role, Verdict] = {
     "floor": Verdict.NOISE_FLOOR,
     "control": Verdict.CONTROL,
@@ -96,7 +98,10 @@ class StoppingRule:
         return row.slowdown is not None and row.slowdown.relative_half_width <= self.precision
 
     def depends_on_verdicts(self, pairs: int) -> bool:
-        """Return whether the verdicts decide if a case ends at `pairs`: from floor to cap."""
+        """Return whether the verdicts decide if a case ends at `pairs`.
+
+        They do so from the floor on, below the cap.
+        """
         return self.pairs_floor <= pairs and (self.pairs_cap is None or pairs < self.pairs_cap)
 
     def is_done(self, row: Result) -> bool:
@@ -111,7 +116,10 @@ def results(samples: pl.DataFrame, rule: StoppingRule = StoppingRule()) -> list[
 
 
 def results_of(judged: pl.DataFrame, pairs: pl.DataFrame, rule: StoppingRule) -> list[Result]:
-    """Return the same as `results`, from `pairs.judge_samples` samples and their `pair_table`."""
+    """Return the same as `results`; `judged` is what `pairs.judge_samples` returns.
+
+    `pairs` is the `pair_table` of these samples.
+    """
     first_pairs = pair_table(first_attempts(judged))
     rows: list[Result] = []
     for case in sorted(judged["case"].unique(), key=natural_key):
@@ -124,8 +132,8 @@ def results_of(judged: pl.DataFrame, pairs: pl.DataFrame, rule: StoppingRule) ->
 
 def _with_verdicts(rows: list[Result], judged: pl.DataFrame, rule: StoppingRule) -> list[Result]:
     """The rows with the verdicts on their effects, over all that was requested."""
-    arms_on_one_host = judged.group_by("case", "arm").agg(pl.col("same_host").any())
-    same_host = {(case, arm): shared for case, arm, shared in arms_on_one_host.iter_rows()}
+    hosts_of_arms = judged.group_by("case", "arm").agg(pl.col("same_host").any())
+    is_on_same_host = {(case, arm): same for case, arm, same in hosts_of_arms.iter_rows()}
     effects = [row for row in rows if row.role == "effect"]
     effects_requested = [(case, name) for case, name in rule.treatments if not arm_of(name).silent]
     baseline_count = sum(arm_of(name).role == "floor" for _, name in rule.treatments)
@@ -138,7 +146,7 @@ def _with_verdicts(rows: list[Result], judged: pl.DataFrame, rule: StoppingRule)
                 row,
                 next(statements),
                 rule.pairs_floor,
-                same_host=same_host[row.case, row.arm],
+                same_host=is_on_same_host[row.case, row.arm],
             )
             row = _with_reason(replace(row, verdict=verdict, family=len(tested_hypotheses)))
         with_verdicts.append(row)
@@ -228,19 +236,19 @@ def _row(
     """
     pairs, is_effect = treatment.pairs, treatment.role == "effect"
     floor, control = (by_role.get((treatment.baseline, role)) for role in ("floor", "control"))
-    starts = np.flatnonzero(pairs["block"].diff().fill_null(0))
-    blocks = [block for block in np.split(treatment.log_times, starts) if len(block)]
+    block_starts = np.flatnonzero(pairs["block"].diff().fill_null(0))
+    blocks = [block for block in np.split(treatment.log_times, block_starts) if len(block)]
     control_pairs = control.pairs if control and is_effect else pairs.clear()
     over_control = log_times_between(pairs, control_pairs)
     next_interval = next_allocation(blocks) if treatment.slowdown else None
     if next_interval and treatment.slowdown:
         # Estimates of few allocations may agree by chance.
         next_interval = next_interval.widened_to(treatment.slowdown)
-    carried = carry_over(treatment.log_times, after_writes(pairs)) if is_effect else None
+    carry_over_found = carry_over(treatment.log_times, after_writes(pairs)) if is_effect else None
     runs = samples.filter(pl.col("arm") == treatment.arm).select(_RUN_COLUMNS).collect()
-    is_compared = pl.col("arm").is_in([treatment.arm, treatment.baseline])
+    is_of_pair = pl.col("arm").is_in([treatment.arm, treatment.baseline])
     rejected = (
-        samples.filter(is_compared, pl.col("status") == "rejected")
+        samples.filter(is_of_pair, pl.col("status") == "rejected")
         .select(_REJECTED_COLUMNS)
         .collect()
     )
@@ -248,7 +256,7 @@ def _row(
     on_median, on_spread = medians.get(treatment.arm, (None, None))
     p_values = None
     if is_effect:
-        p_values = _p_values(treatment, floor, over_control, carried, rule.margin)
+        p_values = _p_values(treatment, floor, over_control, carry_over_found, rule.margin)
     row = Result(
         case=str(runs["case"][0]),
         workload=str(runs["workload"][0]),
@@ -278,29 +286,30 @@ def _row(
         interval=next_interval or Interval.from_estimate(treatment.slowdown),
         mean=evidence.mean_ratio(treatment.log_times),
         hit=hit_share(treatment.log_times[:, 0], rule.margin),
-        carry_over=carried.ratio if carried else None,
+        carry_over=carry_over_found.ratio if carry_over_found else None,
         p=p_values,
         **_rates(pairs, has_writes=is_effect),
     )
-    caveats = _caveats(row, runs, len(blocks), carried, rule)
+    caveats = _caveats(row, runs, len(blocks), carry_over_found, rule)
     if is_effect and (scatter_ratio := widening(treatment.log_times)):
         caveats.append(Note.WIDER_SCATTER(times=scatter_ratio))
     arms = [treatment.arm, treatment.baseline, *(other.arm for other in (floor, control) if other)]
-    compared = samples.filter(~pl.col("warmup"), pl.col("arm").is_in(arms)).select("arm", "status")
-    return replace(row, notes=[*caveats, *_warnings(row, treatment, control, compared.collect())])
+    attempts = samples.filter(~pl.col("warmup"), pl.col("arm").is_in(arms)).select("arm", "status")
+    return replace(row, notes=[*caveats, *_warnings(row, treatment, control, attempts.collect())])
 
 
 def _p_values(
     treatment: _Treatment,
     floor: _Treatment | None,
     over_control: Values,
-    carried: CarryOver | None,
+    carry_over_found: CarryOver | None,
     margin: float,
 ) -> PValues | None:
+    """Return the p values of a treatment's effect; None without a slowdown."""
     if treatment.slowdown is None:
         return None
     smallest_loss, largest_loss = without_carry_over(
-        carried, treatment.log_times, after_writes(treatment.pairs)
+        carry_over_found, treatment.log_times, after_writes(treatment.pairs)
     )
     slower = evidence.p_over_interims(smallest_loss, evidence.p_longer)
     above_control = max(slower, evidence.p_over_interims(over_control, evidence.p_longer))
@@ -330,7 +339,7 @@ def _medians_and_spreads(samples: pl.LazyFrame) -> dict[str, tuple[float | None,
 
 
 def _rates(pairs: pl.DataFrame, *, has_writes: bool) -> dict[str, Any]:
-    """Harmonic means of the writers' rates; None unless `has_writes` and known in all pairs."""
+    """Harmonic means of the writers' rates; None without writes, or if unknown in any pair."""
     rates = pl.col("writer_rate_alone_b_s", "writer_rate_b_s")
     harmonic_mean = pl.when(has_writes & (rates.null_count() == 0)).then(1 / (1 / rates).mean())
     return pairs.select(harmonic_mean.name.keep()).row(0, named=True)
@@ -339,18 +348,22 @@ def _rates(pairs: pl.DataFrame, *, has_writes: bool) -> dict[str, Any]:
 def _caveats(
     row: Result,
     runs: pl.DataFrame,
-    blocks: int,
-    carried: CarryOver | None,
+    block_count: int,
+    carry_over_found: CarryOver | None,
     rule: StoppingRule,
 ) -> list[str]:
     """Return the caveats of the runs, their writers and the pairs, to be shown with the figures."""
     notes = runs["notes"].explode(empty_as_null=False).unique(maintain_order=True).to_list()
     merged = dict.fromkeys(map(merged_concurrent_runs(notes), notes))
     caveats = [*merged, *emulation_caveats(runs["transport"])]
-    if 0 < blocks < MIN_BLOCKS:
-        caveats.append(Note.NEXT_ALLOCATION(blocks=blocks, needed=MIN_BLOCKS))
-    if carried and carried.shown:
-        caveats.append(Note.CARRY_OVER(ratio=estimate_text(carried.ratio), pairs=carried.pairs))
+    if 0 < block_count < MIN_BLOCKS:
+        caveats.append(Note.NEXT_ALLOCATION(blocks=block_count, needed=MIN_BLOCKS))
+    if carry_over_found and carry_over_found.is_shown:
+        caveats.append(
+            Note.CARRY_OVER(
+                ratio=estimate_text(carry_over_found.ratio), pairs=carry_over_found.pairs
+            )
+        )
     if row.slowdown and not rule.is_precise(row):
         width, precision = row.slowdown.relative_half_width, rule.precision
         most = "" if rule.pairs_cap is None else f" (at most {rule.pairs_cap})"
@@ -360,12 +373,12 @@ def _caveats(
 
 
 def _warnings(
-    row: Result, treatment: _Treatment, control: _Treatment | None, compared: pl.DataFrame
+    row: Result, treatment: _Treatment, control: _Treatment | None, attempts: pl.DataFrame
 ) -> list[str]:
     """Return warnings if the repetition of rejected runs may have changed a figure.
 
-    The figures are compared with those of first attempts. `compared`: arm and status of all runs
-    behind these figures.
+    The figures are compared with those of first attempts. `attempts`: arm and status of all
+    attempts, accepted or not, at the runs behind these figures.
     """
     over_control = log_times_between(
         treatment.first_pairs,
@@ -383,7 +396,7 @@ def _warnings(
         and abs(first.value - estimate.value) > (estimate.high - estimate.low) / 2
     ]
     rejected_share = (pl.col("status") == "rejected").mean().alias("share")
-    shares = compared.group_by("arm", maintain_order=True).agg(rejected_share).iter_rows()
+    shares = attempts.group_by("arm", maintain_order=True).agg(rejected_share).iter_rows()
     arm, share = max(shares, key=itemgetter(1), default=("", 0.0))
     if share > _MAX_REJECTED_SHARE:
         notes.append(Note.MANY_REJECTED(share=share, arm=arm, most=_MAX_REJECTED_SHARE))
@@ -397,8 +410,8 @@ def reported_figures(row: Result) -> dict[str, tuple[float | None, str]]:
         f"typical_{row.baseline}": (row.off_median, row.unit),
         f"typical_{row.arm}": (row.on_median, row.unit),
         **{
-            f"slowdown_{row.arm}{end}": (figures[f"slowdown{end}"], "x")
-            for end in ("", "_low", "_high")
+            f"slowdown_{row.arm}{ending}": (figures[f"slowdown{ending}"], "x")
+            for ending in ("", "_low", "_high")
         },
         f"extra_node_hours_{row.arm}": (cost.value if cost else None, "per 100"),
         f"writers_rate_{row.arm}": (row.writer_rate_b_s, "B/s"),

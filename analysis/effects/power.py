@@ -25,7 +25,7 @@ from analysis.statistics.interval import UPPER_PROBABILITY
 Statement = Literal["slower", "above_control", "within"]
 
 TABLE_FILE = Path(__file__).with_suffix(".json")
-#: Most pairs that are taken into account.
+#: Maximum number of pairs that is taken into account.
 MAX_PAIRS = 2000
 #: Share of baseline runs that come right after writes, in the nights that the table was made from.
 #: Their arms are `off`, `on` and `aa`.
@@ -41,8 +41,8 @@ def min_loss(
 ) -> float | None:
     """Return the smallest loss that so many pairs show, if the other hypotheses show nothing.
 
-    None if they show no loss of any size. `after_writes_share`: share of baseline runs that come
-    right after writes. `controlled`: whether the loss must also be above the control.
+    None if they show no loss, however large. `after_writes_share`: share of baseline runs that
+    come right after writes. `controlled`: whether the loss must also be above the control.
     """
     analyses = list(interim_analyses(pairs))
     if not analyses:
@@ -70,8 +70,8 @@ def pairs_to_decide(row: Result) -> int | None:
 
     If the estimate lies within the margin, they decide for 'no effect', else for a change beyond
     the margin. If the verdict is 'not above the control', they decide for a loss against the
-    control. None if `MAX_PAIRS` are too few. The spread of runs is derived from the interval of the
-    row's slowdown, which must have an estimate.
+    control. None if `MAX_PAIRS` are too few, or if an end of the slowdown's interval is 0 or
+    infinite. The spread of runs is derived from this interval. `row` must have a slowdown.
     """
     assert row.slowdown
     if not 0 < row.slowdown.low <= row.slowdown.high < math.inf:
@@ -134,10 +134,10 @@ def _carry_over_allowance(after_writes_share: float, statement: Statement) -> fl
 def _min_size(
     interim: InterimAnalysis, hypotheses: int, after_writes_share: float, statement: Statement
 ) -> float | None:
-    """Return the smallest size that is shown; None if no size is.
+    """Return the smallest size of an effect that is shown; None if no size is.
 
-    It is read from the table, at the least number of hypotheses that is not below `hypotheses`. For
-    more hypotheses or pairs than the table has, it follows from Student's t.
+    It is read from the table's column for `hypotheses` or, if there is none, for the next larger
+    number. For more hypotheses or pairs than the table has, it follows from Student's t.
     """
     sizes = _table()[statement].get(str(interim.pairs), {})
     hypothesis_counts = [count for count in sizes if int(count) >= hypotheses]

@@ -34,14 +34,14 @@ class Verdict(str, Enum):
     __str__ = str.__str__
 
     @property
-    def is_open(self) -> bool:
+    def is_undecided(self) -> bool:
         """Return whether the campaign's question is undecided."""
         return self in (Verdict.TOO_FEW_PAIRS, Verdict.INCONCLUSIVE)
 
     @property
     def needs_pairs(self) -> bool:
         """Return whether more pairs are needed, since they may change the verdict."""
-        return self.is_open or self is Verdict.NOT_ABOVE_CONTROL
+        return self.is_undecided or self is Verdict.NOT_ABOVE_CONTROL
 
     @property
     def is_loss(self) -> bool:
@@ -120,11 +120,11 @@ class Result:
     #: Whether a lower or a higher figure of merit is better. Ratios are formed so that above 1 is
     #: slower.
     better: Better
-    #: The baseline is slower than the site file expects.
+    #: True if the baseline is slower than the site file expects.
     slower_than_reference: bool = False
     #: 'No effect' means that the typical run changes by less than this share.
     margin: float = MARGIN
-    #: Processors took part in the writes.
+    #: True if processors took part in the writes.
     emulated: bool = False
     #: Standard deviation / mean of the figures of merit of the runs that count, baseline and
     #: treatment.

@@ -56,11 +56,11 @@ def hypotheses(effects: Iterable[tuple[str, str]]) -> list[Hypothesis]:
 
 
 def statements_shown(
-    effects: Sequence[Result], tested: Sequence[Hypothesis], baseline_count: int = 0
+    effects: Sequence[Result], tested_hypotheses: Sequence[Hypothesis], baseline_count: int = 0
 ) -> list[Statements]:
     """Return the statements that are shown for each effect, in the order of `effects`.
 
-    Their errors are bounded over all `tested` hypotheses, measured or not. The error of 'unstable'
+    Their errors are bounded over all `tested_hypotheses`, measured or not. The error of 'unstable'
     is bounded over all baselines that the campaign is to repeat, measured or not; `baseline_count`
     is their number.
     """
@@ -78,7 +78,7 @@ def statements_shown(
                 key=lambda index: _strength(effects[index]),
                 reverse=strongest_first,
             )
-            for hypothesis in tested
+            for hypothesis in tested_hypotheses
         ]
         p_values = [
             [_p_value(effects[index], statement) for index in ladder] or [1.0] for ladder in ladders
@@ -87,6 +87,13 @@ def statements_shown(
         for ladder, shown_count in zip(ladders, shown_counts, strict=True):
             for index in ladder[:shown_count]:
                 statements[index].add(statement)
+    for index in _indices_with_unstable_baseline(effects, baseline_count):
+        statements[index].add("unstable")
+    return list(statements)
+
+
+def _indices_with_unstable_baseline(effects: Sequence[Result], baseline_count: int) -> list[int]:
+    """Return the indices of the effects whose baseline is shown to be unstable."""
     indices_by_baseline = grouped(
         ((row.case, row.baseline), index) for index, row in enumerate(effects)
     )
@@ -98,11 +105,9 @@ def statements_shown(
     # A baseline that is not measured yet counts, with a p value of 1.
     p_values += [[1.0]] * (baseline_count - len(p_values))
     shown_counts = evidence.count_levels_shown(p_values, UNSTABLE_LEVEL)
-    for indices, shown_count in zip(indices_by_baseline.values(), shown_counts, strict=False):
-        if shown_count:
-            for index in indices:
-                statements[index].add("unstable")
-    return list(statements)
+    # The counts of baselines that are not measured yet come last, and are not used.
+    measured = zip(indices_by_baseline.values(), shown_counts, strict=False)
+    return [index for indices, shown_count in measured if shown_count for index in indices]
 
 
 def _p_value(effect: Result, statement: str) -> float:

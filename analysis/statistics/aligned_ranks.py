@@ -26,7 +26,8 @@ from records.groups import grouped
 
 Values = NDArray[np.float64]
 
-#: Most pairs that are used. If there are more, evenly spaced pairs are used: the interval widens.
+#: Maximum number of pairs that are used. If there are more, evenly spaced pairs are used, and the
+#: interval widens.
 MAX_RANKED_PAIRS = 500
 #: Thresholds of the rank statistic, each as (deviations, offset): a threshold is `deviations` times
 #: the statistic's standard deviation, plus `offset`. The statistic falls in steps of 1 while the
@@ -135,10 +136,10 @@ def _rank_statistic(log_times: Values, shift: Values) -> tuple[Values, Values]:
     return treated_scores.sum(axis=-1), np.sqrt(variance)
 
 
-#: Fewest blocks (allocations) from which the next one is predicted.
+#: Minimum number of blocks (allocations) from which the next one is predicted.
 MIN_BLOCKS = 3
-#: Most pairs of a block that are used for this prediction. If there are more, evenly spaced pairs
-#: are used.
+#: Maximum number of pairs of a block that are used for this prediction. If there are more, evenly
+#: spaced pairs are used.
 _MAX_PAIRS_OF_BLOCK = 300
 #: Blocks with the same number of pairs are estimated in arrays of at most this many blocks.
 _MAX_BLOCKS_OF_ARRAY = 100
@@ -149,10 +150,10 @@ def next_allocation(blocks: Sequence[Values]) -> Interval | None:
 
     `blocks`: one array per allocation, as for `slowdown`. None below three allocations with pairs.
 
-    The estimate of an allocation is that of Hodges and Lehmann: the median of all pairs and of all
-    means of two pairs. The interval is Student's prediction interval of these estimates, which are
-    assumed to be normal. It is wide for three allocations, and wider than needed if each estimate
-    is itself uncertain.
+    The estimate of an allocation is that of Hodges and Lehmann: the median of the differences of
+    all its pairs and of the means of any two of them. The interval is Student's prediction interval
+    of these estimates, which are assumed to be normal. It is wide for three allocations, and wider
+    than needed if each estimate is itself uncertain.
     """
     from scipy import special
 

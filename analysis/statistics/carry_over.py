@@ -19,8 +19,8 @@ from analysis.statistics.interval import UPPER_PROBABILITY, Estimate
 #: Fewest pairs with baseline runs of both kinds: right after writes, and not.
 MIN_PAIRS = 3
 #: Verdicts must hold for all carry-overs from 0.5 standard errors below the estimate to 1 above it.
-#: The 0.5 keeps the error of 'slower' within its bound. 'No effect' needs the 1 if
-#: writes widen skewed noise (docs/evidence.md#carry-over).
+#: The 0.5 keeps the error of 'slower' within its bound. 'No effect' needs the 1 if writes widen
+#: skewed noise (docs/evidence.md#carry-over).
 ALLOWANCE_STANDARD_ERRORS = (0.5, 1.0)
 #: Chance that a carry-over is shown although there is none.
 _ERROR_LEVEL = 0.01
@@ -34,7 +34,7 @@ class CarryOver:
     #: Number of pairs with baseline runs of both kinds.
     pairs: int
     #: True if the ratio is shown to differ from 1.
-    shown: bool
+    is_shown: bool
     #: The smallest and the largest ratio that verdicts allow for, as logarithms. The first is never
     #: above 0, the second never below.
     allowed_log_ratios: tuple[float, float]
@@ -49,11 +49,10 @@ def carry_over(log_times: Values, is_after_writes: NDArray[np.bool_]) -> CarryOv
     from scipy import special
 
     baselines = log_times[:, 1:]
-    right_after_writes, other_runs = (
-        np.where(chosen, baselines, np.nan) for chosen in (is_after_writes, ~is_after_writes)
-    )
-    has_both = np.isfinite(right_after_writes).any(axis=1) & np.isfinite(other_runs).any(axis=1)
-    differences = np.nanmean(right_after_writes[has_both], axis=1) - np.nanmean(
+    runs_after_writes = np.where(is_after_writes, baselines, np.nan)
+    other_runs = np.where(is_after_writes, np.nan, baselines)
+    has_both = np.isfinite(runs_after_writes).any(axis=1) & np.isfinite(other_runs).any(axis=1)
+    differences = np.nanmean(runs_after_writes[has_both], axis=1) - np.nanmean(
         other_runs[has_both], axis=1
     )
     pairs = len(differences)
@@ -68,22 +67,28 @@ def carry_over(log_times: Values, is_after_writes: NDArray[np.bool_]) -> CarryOv
     below, above = ALLOWANCE_STANDARD_ERRORS
     lowest = min(0.0, mean - below * standard_error)
     highest = max(0.0, mean + above * standard_error)
-    return CarryOver(ratio, pairs, bool(abs(mean) > threshold), (lowest, highest))
+    return CarryOver(
+        ratio=ratio,
+        pairs=pairs,
+        is_shown=bool(abs(mean) > threshold),
+        allowed_log_ratios=(lowest, highest),
+    )
 
 
 def without_carry_over(
-    carried: CarryOver | None, log_times: Values, is_after_writes: NDArray[np.bool_]
+    estimated: CarryOver | None, log_times: Values, is_after_writes: NDArray[np.bool_]
 ) -> tuple[Values, Values]:
     """Return `log_times` without the smallest carry-over allowed, then without the largest.
 
-    The first array has the smallest loss, the second the largest one. A carry-over that speeds
+    Both are `log_times` itself if no carry-over was estimated (`estimated` is None). The first
+    array has the smallest loss, the second the largest one. A carry-over that speeds
     baselines up looks like a loss. One that slows them down looks like a gain. So 'slower' must
     hold for the first array and 'faster' for the second. 'No effect' must bound the gain in the
     first and the loss in the second.
     """
-    if carried is None:
+    if estimated is None:
         return log_times, log_times
-    lowest, highest = carried.allowed_log_ratios
+    lowest, highest = estimated.allowed_log_ratios
     smallest_loss, largest_loss = log_times.copy(), log_times.copy()
     smallest_loss[:, 1:] -= np.where(is_after_writes, lowest, 0.0)
     largest_loss[:, 1:] -= np.where(is_after_writes, highest, 0.0)

@@ -26,7 +26,7 @@ from analysis.statistics.interval import CONFIDENCE, MIN_VALUES, UPPER_PROBABILI
 _SECOND_ANALYSIS_PAIRS = 8
 #: Part of the remaining error that an interim analysis spends.
 _SPENT_SHARE = 0.25
-#: Most pairs for which the exact distribution is used; above, the normal distribution.
+#: Maximum number of pairs for which the exact distribution is used; above, the normal distribution.
 _MAX_EXACT_PAIRS = 64
 #: Decimal places to which aligned logarithms are rounded, so that equal times share a rank.
 _DECIMAL_PLACES = 12
@@ -64,7 +64,8 @@ def p_longer(log_times: Values, ratio: float = 1.0) -> float:
     """The p value of 'the treated run takes at most `ratio` times as long'.
 
     `log_times`: natural logarithms of times, a row per pair, at least two pairs. The treated run
-    comes first, then the baseline runs. A missing baseline run is NaN, but each pair has one.
+    comes first, then the baseline runs. A missing baseline run is NaN, but each pair has at least
+    one.
     """
     from scipy import special
 
@@ -191,9 +192,9 @@ def _ratio_of_means(log_times: Values) -> tuple[float, float]:
 
 
 def max_unseen_share(pairs: int) -> float:
-    """Largest share of slow outliers among treated runs, with a confidence of 95 %.
+    """Largest share of slow outliers among all treated runs, if those of `pairs` pairs had none.
 
-    None of the treated runs of `pairs` pairs was one.
+    Its confidence is 95 %.
     """
     return 1 - math.exp(math.log(1 - CONFIDENCE) / pairs)
 
@@ -227,11 +228,11 @@ def _share_of_exchanges(ranks: Values) -> float:
     # Chance of each deficit of the pairs so far, up to `max_deficit`.
     chances = np.zeros(max_deficit + 1)
     chances[0] = 1.0
-    for pair in deficits.tolist():
-        run_deficits = [int(deficit) for deficit in pair if not math.isnan(deficit)]
-        summed = np.zeros_like(chances)
+    for pair_deficits in deficits.tolist():
+        run_deficits = [int(deficit) for deficit in pair_deficits if not math.isnan(deficit)]
+        sums_of_chances = np.zeros_like(chances)
         for deficit in run_deficits:
             if deficit <= max_deficit:
-                summed[deficit:] += chances[: max_deficit + 1 - deficit]
-        chances = summed / len(run_deficits)
+                sums_of_chances[deficit:] += chances[: max_deficit + 1 - deficit]
+        chances = sums_of_chances / len(run_deficits)
     return float(min(1.0, chances.sum()))

@@ -75,7 +75,7 @@ class Estimate:
 
 
 #: Type of a record's field, as its annotation spells it -> the endings of the field's keys in JSON,
-#: each with the part of the field that the key holds.
+#: each with the attribute of the field that the key holds.
 _KEY_ENDINGS = {
     "Estimate": {"": "value", "_low": "low", "_high": "high"},
     "Interval": {"_low": "low", "_high": "high"},
@@ -83,16 +83,16 @@ _KEY_ENDINGS = {
 
 
 def json_keys(record: Any) -> dict[str, tuple[str, str]]:
-    """Key in JSON -> the field of a record (or its class) and the part of it that the key holds.
+    """Key in JSON -> a field of a record (or its class), and the field's attribute in this key.
 
-    The part is empty if the key holds the whole field.
+    The attribute is empty if the key holds the whole field.
     """
-    field_and_part_by_key = {}
+    fields_and_attributes = {}
     for field in fields(record):
         type_name = str(field.type).removesuffix(" | None")
-        for ending, part in _KEY_ENDINGS.get(type_name, {"": ""}).items():
-            field_and_part_by_key[f"{field.name}{ending}"] = (field.name, part)
-    return field_and_part_by_key
+        for ending, attribute in _KEY_ENDINGS.get(type_name, {"": ""}).items():
+            fields_and_attributes[f"{field.name}{ending}"] = (field.name, attribute)
+    return fields_and_attributes
 
 
 def flat_record(record: Any) -> dict[str, Any]:
@@ -102,20 +102,20 @@ def flat_record(record: Any) -> dict[str, Any]:
     """
     plain = asdict(record)
     return {
-        key: getattr(getattr(record, name), part, None) if part else plain[name]
-        for key, (name, part) in json_keys(record).items()
+        key: getattr(getattr(record, name), attribute, None) if attribute else plain[name]
+        for key, (name, attribute) in json_keys(record).items()
     }
 
 
 def ends_text(estimate: Estimate | Interval | None) -> str:
-    """The ends of an interval of ratios: `1.321-1.382`."""
+    """The ends of an interval of ratios: `1.321-1.382`; `NO_FIGURE` for None."""
     return f"{estimate.low:.3f}-{estimate.high:.3f}" if estimate else NO_FIGURE
 
 
 def estimate_text(estimate: Estimate | None) -> str:
     """A ratio with its interval: `1.61 [1.51, 1.71]`.
 
-    It has two decimal places if the interval is wider than 0.05, else three.
+    It has two decimal places if the interval is wider than 0.05, else three. `NO_FIGURE` for None.
     """
     if estimate is None:
         return NO_FIGURE

@@ -29,7 +29,8 @@ from analysis.statistics.interval import (
     Estimate,
 )
 
-#: Steps of the range in which a crossing is sought. Its ends are exact to one step.
+#: Number of steps of the range in which a crossing is sought. The ends of the crossing's interval
+#: are exact to one step.
 _CROSSING_STEPS = 1000
 
 
@@ -38,7 +39,7 @@ class Crossing:
     """The point where a quantity goes from below zero to above it, within the measured range.
 
     `low` and `high` are its interval. If only `low` is known, the point lies above it. If only
-    `high` is known, the point lies below it. If neither is, where it lies is not decided.
+    `high` is known, the point lies below it. If neither is known, the data do not locate the point.
     """
 
     value: float | None
@@ -98,16 +99,17 @@ def crossing(values_at: Callable[[Values], Values], low: float, high: float) -> 
     # end that are all shown to be above.
     points_below = int(np.argmin([*(signs < 0), False]))
     points_above = int(np.argmin([*(signs[::-1] > 0), False]))
-    between = signs[points_below : len(points) - points_above]
+    signs_between = signs[points_below : len(points) - points_above]
     # If the centre only rises through zero, its sign is undecided at the first and the last point.
-    if len(between) and (between[0] or between[-1]):
+    if len(signs_between) and (signs_between[0] or signs_between[-1]):
         return Crossing(None, None, None)
     low_end = float(points[points_below - 1]) if points_below else None
     high_end = float(points[-points_above]) if points_above else None
     if low_end is None or high_end is None:
         return Crossing(None, low_end, high_end)
-    distance = np.abs(scores)
-    return Crossing(float(points[distance == distance.min()].mean()), low_end, high_end)
+    distances = np.abs(scores)
+    closest_points = points[distances == distances.min()]
+    return Crossing(float(closest_points.mean()), low_end, high_end)
 
 
 def _mean_and_error(values: Values) -> tuple[Values, Values]:

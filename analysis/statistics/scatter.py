@@ -20,7 +20,8 @@ def widening(log_times: Values) -> float | None:
     """Return the standard deviation of the treated runs divided by that of the baseline runs.
 
     `log_times` is the array that `aligned_ranks.slowdown` takes; the deviations are those of its
-    logarithms. None below six pairs, and if the ratio is not shown to be above 1.
+    logarithms. None below six pairs, and if the ratio is not shown to be above 1. Infinite if it is
+    shown, and all baseline runs took the same time.
     """
     from scipy import special
 
@@ -28,15 +29,17 @@ def widening(log_times: Values) -> float | None:
         return None
     treated, baselines = log_times[:, 0], log_times[:, 1:]
     baselines = baselines[np.isfinite(baselines)]
-    treated_distances, baseline_distances = distances = [
-        np.abs(runs - np.median(runs)) for runs in (treated, baselines)
-    ]
+    treated_distances = np.abs(treated - np.median(treated))
+    baseline_distances = np.abs(baselines - np.median(baselines))
     degrees_of_freedom = len(treated) + len(baselines) - 2
-    squares = sum(len(group) * float(np.var(group)) for group in distances)
-    pooled_variance = squares / degrees_of_freedom
+    sum_of_squares = sum(
+        len(distances) * float(np.var(distances))
+        for distances in (treated_distances, baseline_distances)
+    )
+    pooled_variance = sum_of_squares / degrees_of_freedom
     standard_error = math.sqrt(pooled_variance * (1 / len(treated) + 1 / len(baselines)))
     excess = float(treated_distances.mean() - baseline_distances.mean())
     if excess <= special.stdtrit(degrees_of_freedom, 1 - _ERROR_LEVEL) * standard_error:
         return None
-    spread = float(np.std(baselines, ddof=1))
-    return float(np.std(treated, ddof=1)) / spread if spread else math.inf
+    baseline_deviation = float(np.std(baselines, ddof=1))
+    return float(np.std(treated, ddof=1)) / baseline_deviation if baseline_deviation else math.inf

@@ -166,7 +166,7 @@ def exit_code(
         return 2
     if any(result.slower_than_reference for result in run.results):
         return 1
-    return int(fail_inconclusive and any(result.verdict.is_open for result in run.results))
+    return int(fail_inconclusive and any(result.verdict.is_undecided for result in run.results))
 
 
 def run_campaign(

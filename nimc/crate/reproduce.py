@@ -74,7 +74,7 @@ def _effect_outcome(
     text = f"{name}: slowdown here / packed {ratio.value:.3f} ({ends_text(ratio)}); {verdicts_text}"
     if not ratio.low <= 1 <= ratio.high:
         return "differs", f"{text}; by {relative_change_text(ratio.value)}"
-    if any(verdict.is_open for verdict in verdicts):
+    if any(verdict.is_undecided for verdict in verdicts):
         return "no difference shown", text
     is_reproduced = packed_result.verdict is new_result.verdict
     return ("reproduced" if is_reproduced else "differs"), text

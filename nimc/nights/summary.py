@@ -148,7 +148,7 @@ class EndedRun:
     stop_reason: str | None = None
 
 
-_OPEN_VERDICTS = {verdict.value for verdict in Verdict if verdict.is_open}
+_UNDECIDED_VERDICTS = {verdict.value for verdict in Verdict if verdict.is_undecided}
 #: Exit statuses of `nimc run`.
 _DONE, _NEGATIVE_RESULT, _INPUT_ERROR, _FAILURE = 0, 1, 2, 3
 
@@ -178,7 +178,7 @@ def judge_night(ended_run: EndedRun, sample_count: int, summary: Summary) -> tup
     if stop_reason:
         return "inconclusive", f"{stop_reason} before all cases were measured"
     undecided_cases = [
-        figure["case"] for figure in summary.figures if figure["verdict"] in _OPEN_VERDICTS
+        figure["case"] for figure in summary.figures if figure["verdict"] in _UNDECIDED_VERDICTS
     ]
     if undecided_cases:
         return "inconclusive", f"undecided: {', '.join(dict.fromkeys(undecided_cases))}"

@@ -63,7 +63,7 @@ def noted(many_nights: ManyNights, pairs: int) -> str:
         carry_over(times[:pairs], late[:pairs] > 0)
         for times, late in zip(many_nights.log_times, many_nights.after, strict=True)
     ]
-    share = sum(night is not None and night.shown for night in carried) / len(carried)
+    share = sum(night is not None and night.is_shown for night in carried) / len(carried)
     return family_shares(lambda _: share)
 
 

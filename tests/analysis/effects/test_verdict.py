@@ -105,7 +105,7 @@ def test_what_slowed_it_down(
 
 def test_what_verdicts_imply() -> None:
     undecided, small = ["too few pairs", "inconclusive"], ["not above the control"]
-    assert [verdict for verdict in Verdict if verdict.is_open] == undecided
+    assert [verdict for verdict in Verdict if verdict.is_undecided] == undecided
     assert [verdict for verdict in Verdict if verdict.needs_pairs] == [*undecided, *small]
     compared = ["too few pairs", "no writes", "baseline not repeated", "baseline unstable"]
     assert [verdict for verdict in Verdict if verdict.allows_no_statement] == compared

@@ -24,7 +24,7 @@ def test_by_hand() -> None:
     assert np.log([ratio.low, ratio.value, ratio.high]) == pytest.approx(
         [0.2 - half, 0.2, 0.2 + half]
     )
-    assert (carried.pairs, carried.shown) == (3, False)
+    assert (carried.pairs, carried.is_shown) == (3, False)
     assert carried.allowed_log_ratios == pytest.approx((0.0, 0.2 + error))
     smallest, largest = without_carry_over(carried, TIMES, AFTER)
     assert smallest == pytest.approx(TIMES)
@@ -54,7 +54,7 @@ def test_runs_that_come_faster_after_writes_are_named_and_allowed_for() -> None:
     for left, shown in ((0.0, False), (-0.03, True), (0.03, True)):
         after = np.tile(AFTER[:2], (10, 1))
         times = np.insert(rng.normal(0, 0.01, (20, 2)) + left * after, 0, 0.0, axis=1)
-        assert carry_over(times, after).shown is shown  # type: ignore[union-attr]
+        assert carry_over(times, after).is_shown is shown  # type: ignore[union-attr]
 
 
 @pytest.mark.parametrize(("spread", "shown"), [(0.0385, False), (0.033, True)])
@@ -63,7 +63,7 @@ def test_a_carry_over_is_shown_at_one_percent(spread: float, shown: bool) -> Non
     times = np.insert(np.zeros((3, 2)), 1, 0.2 + spread * np.array([-1, 0, 1]), axis=1)
     carried = carry_over(times, np.array([[1, 0]] * 3, bool))
     assert carried is not None
-    assert carried.shown is shown
+    assert carried.is_shown is shown
 
 
 def first(shares: str) -> float:
