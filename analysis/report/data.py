@@ -27,6 +27,7 @@ from analysis.samples.integrity import Integrity, check_run, refuse_faults
 from analysis.samples.pairs import judge_samples, pair_table
 from analysis.samples.provenance import hosts_of, read_provenance
 from analysis.statistics.interval import flat_record
+from records.arms import natural_key
 from records.block_plan import UNREAD_FILE
 from records.calls import RunCommands
 from records.commands import Shell
@@ -49,10 +50,21 @@ class UnfinishedBlock:
     reason: str
 
 
+def _block_files(run: Path, name: str) -> list[Path]:
+    """The files `name` of all blocks of a run, in order of case and block."""
+    return sorted(
+        (run / "logs").glob(f"*/*/{name}"),
+        key=lambda file: [natural_key(folder) for folder in file.parts[-3:-1]],
+    )
+
+
 def unfinished_blocks(run: Path) -> list[UnfinishedBlock]:
-    """Blocks whose `job.json` has an outcome other than `done`, in order of case and block."""
+    """Blocks whose `job.json` has an outcome other than `done`, in order of case and block.
+
+    A `job.json` that cannot be read is ignored.
+    """
     unfinished = []
-    for file in sorted((run / "logs").glob("*/*/job.json")):
+    for file in _block_files(run, "job.json"):
         with suppress(OSError, InputError, KeyError, TypeError):
             job = read_json(file)
             outcome, reason = str(job["outcome"]), str(job["reason"] or "")
@@ -69,11 +81,14 @@ def unread_runs(run: Path) -> list[str]:
     run.
     """
     lines = []
-    for file in sorted((run / "logs").glob(f"*/*/{UNREAD_FILE}")):
+    for file in _block_files(run, UNREAD_FILE):
         case, block = file.parts[-3:-1]
         with suppress(OSError):
-            runs = plural(file.read_bytes().count(b"\n"), "run")
-            lines.append(f"{case}, block {block}: {runs} to be read by the check: resume this run")
+            if run_count := file.read_bytes().count(b"\n"):
+                runs = plural(run_count, "run")
+                lines.append(
+                    f"{case}, block {block}: {runs} to be read by the check: resume this run"
+                )
     return lines
 
 
@@ -109,7 +124,7 @@ class RunData:
         return contrasts(self.samples, self.results)
 
     def cached(self, name: str, make: Callable[[], pl.DataFrame]) -> pl.DataFrame:
-        """The table that `make` returns for this run; made once under its name, then kept."""
+        """The table `name` of this run; `make` makes it at the first call, later calls reuse it."""
         if name not in self._tables:
             self._tables[name] = make()
         return self._tables[name]
@@ -138,9 +153,9 @@ class RunData:
 
     @property
     def ended_s(self) -> float | None:
-        """Unix time at which the last sample ended; None if the run is unfinished."""
-        ends_s: Any = (self.samples["start_s"] + self.samples["elapsed_s"]).max()
-        return None if self.header.finished_s is None else ends_s
+        """Unix time at which the last sample ended; None if the run is unfinished or empty."""
+        last_end_s: Any = (self.samples["start_s"] + self.samples["elapsed_s"]).max()
+        return None if self.header.finished_s is None else last_end_s
 
     @property
     def pair_s(self) -> dict[str, float]:

@@ -7,7 +7,7 @@ import polars as pl
 import pytest
 from markupsafe import Markup
 
-from analysis.report.data import UnfinishedBlock, load_run, unfinished_blocks
+from analysis.report.data import UnfinishedBlock, load_run, unfinished_blocks, unread_runs
 from analysis.report.page import make_reports, render
 from records.errors import InputError
 from tests.analysis.synthetic import LAMMPS, STREAM, header, samples, write_run
@@ -71,10 +71,24 @@ def test_runs_that_a_killed_session_left_unread_are_said(tmp_path, command, monk
     sentence = "osu, block 2: 2 runs to be read by the check: resume this run"
     assert sentence in command("report", run)
     assert sentence in render([load_run(run)])
+    # The session was killed while it wrote the first run of block 3, which is no run yet.
+    for block, content in (("3", '{"ke'), ("10", "{}\n")):
+        (run / "logs" / "osu" / block).mkdir()
+        (run / "logs" / "osu" / block / "unread.jsonl").write_text(content)
+    assert unread_runs(run) == [
+        sentence,
+        "osu, block 10: 1 run to be read by the check: resume this run",
+    ]
 
 
 def test_blocks_that_ended_early_are_listed_with_who_failed(tmp_path):
-    for block, outcome, reason in (("0", "node_failed", "Slurm: NODE_FAIL"), ("1", "done", None)):
+    jobs = [
+        ("0", "node_failed", "Slurm: NODE_FAIL"),
+        ("1", "done", None),
+        ("10", "cancelled", "by the user"),
+        ("9", "time_limit", "Slurm: TIMEOUT"),
+    ]
+    for block, outcome, reason in jobs:
         folder = tmp_path / "logs" / "stream" / block
         folder.mkdir(parents=True)
         (folder / "job.json").write_text(json.dumps({"outcome": outcome, "reason": reason}))
@@ -83,5 +97,7 @@ def test_blocks_that_ended_early_are_listed_with_who_failed(tmp_path):
         folder.mkdir()
         (folder / "job.json").write_text(damaged)
     assert unfinished_blocks(tmp_path) == [
-        UnfinishedBlock("stream", "0", "node_failed", "Slurm: NODE_FAIL")
+        UnfinishedBlock("stream", "0", "node_failed", "Slurm: NODE_FAIL"),
+        UnfinishedBlock("stream", "9", "time_limit", "Slurm: TIMEOUT"),
+        UnfinishedBlock("stream", "10", "cancelled", "by the user"),
     ]
