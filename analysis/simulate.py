@@ -92,12 +92,13 @@ def grid_shape(ranks: int) -> tuple[int, ...]:
     return tuple(sorted((*lengths, remaining_ranks), reverse=True))
 
 
-def wait_for_neighbours(finish: Times, ready: Times, lengths: tuple[int, ...]) -> None:
-    """Set `ready` to the time when each rank and all its neighbours have finished.
+def wait_for_neighbours(finish_s: Times, ready_s: Times, lengths: tuple[int, ...]) -> None:
+    """Set `ready_s` to the time when each rank and all its neighbours have finished.
 
-    Both arrays have one entry per rank. Neighbours share a face, also across the grid's ends.
+    Both arrays have one entry per rank, and `lengths` are those of the grid. Neighbours share a
+    face, also across the grid's ends.
     """
-    finish_grid, ready_grid = finish.reshape(lengths), ready.reshape(lengths)
+    finish_grid, ready_grid = finish_s.reshape(lengths), ready_s.reshape(lengths)
     np.copyto(ready_grid, finish_grid)
     for axis in range(len(lengths)):
         for side in (-1, 1):
@@ -111,27 +112,31 @@ def delay_hit_ranks(
 
     A rank works at speed 1, and at 1 / slowdown while its node is hit.
     """
-    hit = np.flatnonzero(slowdowns > 1)
+    slowed_ranks = np.flatnonzero(slowdowns > 1)  # numbered within a node
     last_s = float(ready_s.max()) + step_s * float(slowdowns.max())
     first_write = int(np.searchsorted(node_writes.end_s, float(ready_s.min()), side="right"))
     writes = np.arange(first_write, np.searchsorted(node_writes.start_s, last_s, side="left"))
-    if not writes.size or not hit.size:
+    if not writes.size or not slowed_ranks.size:
         return
-    # Of each hit rank: the time up to which its work is known, and the work that then remains.
+    # For each slowed rank: the time up to which its work is known, and the work that then remains.
     nodes = np.unique(node_writes.node[writes])
-    ranks = nodes[:, None] * slowdowns.size + hit
+    ranks = nodes[:, None] * slowdowns.size + slowed_ranks
     now_s, work_s = ready_s[ranks], np.full(ranks.shape, step_s)
     while writes.size:  # the first write to each node, then the second write to each, and so on
-        node, earliest = np.unique(node_writes.node[writes], return_index=True)
-        rows, write = np.searchsorted(nodes, node), writes[earliest]
-        before_write_s = np.clip(node_writes.start_s[write, None] - now_s[rows], 0.0, work_s[rows])
+        hit_nodes, earliest = np.unique(node_writes.node[writes], return_index=True)
+        rows, next_writes = np.searchsorted(nodes, hit_nodes), writes[earliest]
+        before_write_s = np.clip(
+            node_writes.start_s[next_writes, None] - now_s[rows], 0.0, work_s[rows]
+        )
         now_s[rows] += before_write_s
         work_s[rows] -= before_write_s
         during_write_s = np.clip(
-            node_writes.end_s[write, None] - now_s[rows], 0.0, work_s[rows] * slowdowns[hit]
+            node_writes.end_s[next_writes, None] - now_s[rows],
+            0.0,
+            work_s[rows] * slowdowns[slowed_ranks],
         )
         now_s[rows] += during_write_s
-        work_s[rows] -= during_write_s / slowdowns[hit]
+        work_s[rows] -= during_write_s / slowdowns[slowed_ranks]
         writes = np.delete(writes, earliest)
     finish_s[ranks] = now_s + work_s
 
@@ -167,10 +172,11 @@ def run_s(application: Application, writers: int, worst_slowdown: float) -> floa
 
 
 def explain_published_slowdown() -> dict[str, Any]:
-    """Return how much of the published slowdown at scale the published single-node figures explain.
+    """Return the share of the published slowdown at scale that figures of single nodes explain.
 
-    The rows are at the scales of Table V (docs/scale.md#the-published-slowdown-at-scale). The
-    published figures are of different kinds: means of 10 runs on one node, minima of 5 at scale.
+    The rows are at the scales of Table V (docs/scale.md#the-published-slowdown-at-scale). All these
+    figures are published. They are of different kinds: means of 10 runs on one node, minima of 5 at
+    scale.
     """
     worst_slowdown = figure_3_rows()["lammps"].slowdown
     table = paper()["table_5_concurrent_writers"]
@@ -179,8 +185,8 @@ def explain_published_slowdown() -> dict[str, Any]:
         for ranks, writers in zip(table["node_count"], table[column], strict=True):
             application = Application(ranks, RANKS_PER_NODE, STEPS, STEP_S)
             size = {"ranks": ranks, "nodes": application.nodes, "writers_published": writers}
-            modelled = run_s(application, writers, worst_slowdown) / application.off_s
-            rows.append({"column": column, **size, "slowdown_modelled_worst_rank": modelled})
+            slowdown = run_s(application, writers, worst_slowdown) / application.off_s
+            rows.append({"column": column, **size, "slowdown_modelled_worst_rank": slowdown})
     up_to = paper()["headlines"]["lammps_slowdown_8192_up_to"]
     percent = paper()["headlines"]["lammps_increase_8192_percent"]
     readings = {

@@ -42,7 +42,7 @@ _REWORDINGS = {
         f"measure what a lower --rate gains; other remedies are measured {_IN_A_CAMPAIGN}"
     ),
     # The first sentences of a run.
-    "this campaign rejects no run for it": "with --busy, no run is rejected for it",
+    "this campaign accepts such runs": "with --busy, such runs are accepted",
     "of the same campaign;": "of the same command;",
     # Notes, and what to do about them.
     "not judged by `verify`:": "not judged, because of --busy:",

@@ -47,9 +47,9 @@ class Table:
 
 
 def formatted_parts(parts: Iterable[str | Tabular], form: Form = "text") -> str:
-    """The parts in a form: `text` has all of them, the others only the tables.
+    """The parts in a form: `text` has all of them, the other forms only the tables.
 
-    A table in one of the others ends with a line break.
+    In the other forms, each table ends with a line break.
     """
     if form == "text":
         return "\n".join(map(str, parts))

@@ -14,7 +14,7 @@ _SIGNS = {
     "[": "{[}",
     **{"\u00b1": r"$\pm$", "\u00d7": r"$\times$", "\u00b5": r"$\mu$", "\u2013": "--"},
 }
-#: Most characters of a text in a column whose texts are not broken into lines.
+#: Maximum characters of a text in a column whose texts are not broken into lines.
 _MAX_UNBROKEN_CHARACTERS = 40
 
 
@@ -27,8 +27,8 @@ def tabular(rows: Sequence[Sequence[str]]) -> str:
     """A table of texts, the first row its header, with a line break at its end."""
     lines = [" & ".join(map(escaped, row)) + r" \\" for row in rows]
     longest = [max(map(len, column)) for column in zip(*rows, strict=True)]
-    columns = "".join(
+    column_types = "".join(
         "l" if length <= _MAX_UNBROKEN_CHARACTERS else "p{18em}" for length in longest
     )
-    begin = rf"\begin{{tabular}}{{{columns}}}"
+    begin = rf"\begin{{tabular}}{{{column_types}}}"
     return "\n".join([begin, lines[0], r"\hline", *lines[1:], r"\end{tabular}", ""])

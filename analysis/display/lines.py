@@ -69,13 +69,13 @@ def aligned_table(
         """The lines for some columns of a row: one, or several if a column alone is too wide."""
         indent = _INDENT if columns[0] else ""
         is_too_wide = len(columns) == 1 and len(indent) + widths[columns[0]] > width
-        padded = [
+        padded_cells = [
             record[column].ljust(widths[column])
             if column in left_aligned or is_too_wide
             else record[column].rjust(widths[column])
             for column in columns
         ]
-        text = (indent + gap.join(padded)).rstrip()
+        text = (indent + gap.join(padded_cells)).rstrip()
         return wrapped_lines(text, width) if text or not indent else ()
 
     table_lines: list[str] = []
@@ -168,19 +168,19 @@ def aligned_lines(
     cells_of_lines = [[one_line(cell) for cell in line.cells] for line in lines]
     widths = [max(map(len, column)) for column in zip(*cells_of_lines, strict=True)]
     # Narrow gaps are preferred to fewer columns.
-    fitting = (
+    fitting_layouts = (
         (count, gap)
         for count in range(len(widths), min_columns - 1, -1)
         for gap in ("  ", " ")
         if sum(widths[:count]) + len(gap) * (count - 1) <= width
     )
-    count, gap = next(fitting, (min_columns, "  "))
+    count, gap = next(fitting_layouts, (min_columns, "  "))
     start_of_last_column = sum(widths[: count - 1]) + len(gap) * (count - 1)
     indent = " " * start_of_last_column if 2 * start_of_last_column <= width else _INDENT
 
     def text_lines(line: Line, cells: Sequence[str]) -> Iterator[str]:
-        padded = map(str.ljust, cells[:count], widths[:count])
-        yield from wrapped_lines(gap.join(padded).rstrip(), width, indent)
+        padded_cells = map(str.ljust, cells[:count], widths[:count])
+        yield from wrapped_lines(gap.join(padded_cells).rstrip(), width, indent)
         omitted_cells = gap.join(filter(None, cells[count:]))
         for detail in filter(None, [omitted_cells, *line.details] if details else []):
             yield from wrapped_lines(f"{_INDENT * 2}{one_line(detail)}", width, _INDENT * 3)

@@ -26,7 +26,7 @@ Row = dict[str, Any]
 _LINK_RATES_B_S = {"QDR IB": 4e9, "FDR IB": 6.8e9}
 #: The workload of Table II and figure 1, and the treatments compared.
 _STREAM, _OFF, _ON = "stream", "off", "on"
-_SILENT_VERDICTS = [verdict.value for verdict in Verdict if verdict.allows_no_statement]
+_VERDICTS_WITHOUT_STATEMENT = [verdict.value for verdict in Verdict if verdict.allows_no_statement]
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -114,14 +114,17 @@ def _published_machines() -> list[Row]:
 
 
 def _triad(history: MachineHistory) -> Row | None:
-    """A row of Table II: the last night of STREAM, with its paired slowdown if there is one."""
+    """A row of Table II: the latest run of STREAM with both arms, and its slowdown if it has one.
+
+    None if there is no such run.
+    """
     stream = history.nights.filter(pl.col("case") == _STREAM)
     rates = stream.filter(quantity="fom", unit="B/s").sort("started_s", descending=True)
     for run in rates["run"].unique(maintain_order=True):
         rate_by_arm = dict(rates.filter(run=run).select("arm", "value").iter_rows())
         if _OFF in rate_by_arm and _ON in rate_by_arm:
-            paired = stream.filter(run=run, quantity="slowdown", arm=_ON)
-            slowdown = paired.row(0, named=True) if paired.height else {}
+            slowdown_rows = stream.filter(run=run, quantity="slowdown", arm=_ON)
+            slowdown = slowdown_rows.row(0, named=True) if slowdown_rows.height else {}
             return {
                 "machine": history.machine,
                 "off_b_s": rate_by_arm[_OFF],
@@ -158,9 +161,9 @@ def _published_triads() -> list[Row]:
 def core_rates(machines: Sequence[Row], triads: Sequence[Row]) -> list[Row]:
     """Figure 1: the rate of the network and triad per core, for machines with known figures.
 
-    A published machine that was measured at several memory clocks has its fastest triad.
+    If a published machine was measured at several memory clocks, its fastest triad is used.
     """
-    points = []
+    rate_rows = []
     for machine in machines:
         published, name = machine["published"], machine["machine"]
         rows = [
@@ -171,7 +174,7 @@ def core_rates(machines: Sequence[Row], triads: Sequence[Row]) -> list[Row]:
         ]
         if rows and machine["cores"] and machine["link_b_s"]:
             fastest_b_s = max(row["off_b_s"] for row in rows)
-            points.append(
+            rate_rows.append(
                 {
                     "machine": name,
                     "network_b_s": machine["link_b_s"],
@@ -180,16 +183,17 @@ def core_rates(machines: Sequence[Row], triads: Sequence[Row]) -> list[Row]:
                     "emulated": any(row["emulated"] for row in rows),
                 }
             )
-    return points
+    return rate_rows
 
 
 def headroom(machines: Sequence[Row], triads: Sequence[Row]) -> list[Row]:
-    """The share of its memory's bandwidth that triad takes without writes, and its slowdown.
+    """The share of a machine's memory bandwidth that triad takes without writes, and its slowdown.
 
-    Only machines whose memory is known are listed; published ones at each of their memory clocks.
+    Only machines whose memory bandwidth and slowdown are known have a row. Published ones have a
+    row for each of their memory clocks.
     """
     measured_machines = {row["machine"]: row for row in machines if not row["published"]}
-    points = []
+    headroom_rows = []
     for row in triads:
         if row["published"]:
             table_1 = table_1_row(row["machine"])
@@ -202,7 +206,7 @@ def headroom(machines: Sequence[Row], triads: Sequence[Row]) -> list[Row]:
             dram_b_s = machine.get("dram_b_s")
             processing = machine.get("processing", "")
         if dram_b_s and slowdown:
-            points.append(
+            headroom_rows.append(
                 {
                     "machine": row["machine"],
                     "share": row["off_b_s"] / dram_b_s,
@@ -212,7 +216,7 @@ def headroom(machines: Sequence[Row], triads: Sequence[Row]) -> list[Row]:
                     "emulated": row["emulated"],
                 }
             )
-    return points
+    return headroom_rows
 
 
 def _dram_b_s(machine: str, table_1: Mapping[str, Any]) -> float:
@@ -228,16 +232,16 @@ def _dram_b_s(machine: str, table_1: Mapping[str, Any]) -> float:
 def slowdowns(histories: Sequence[MachineHistory]) -> list[Row]:
     """The last slowdown of every case and treatment on every machine, in order of cases.
 
-    Slowdowns whose verdict states no comparison are left out.
+    Slowdowns whose verdict allows no statement on the effect are left out.
     """
     rows: list[Row] = []
     for history in histories:
-        compared = history.nights.filter(
+        slowdown_rows = history.nights.filter(
             pl.col("quantity") == "slowdown",
             pl.all_horizontal(pl.col("value", "low", "high").is_not_null()),
-            pl.col("verdict").is_null() | ~pl.col("verdict").is_in(_SILENT_VERDICTS),
+            pl.col("verdict").is_null() | ~pl.col("verdict").is_in(_VERDICTS_WITHOUT_STATEMENT),
         )
-        latest_slowdowns = latest_rows(compared).select(
+        latest_slowdowns = latest_rows(slowdown_rows).select(
             "campaign",
             "case",
             "arm",

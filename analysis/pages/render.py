@@ -45,7 +45,7 @@ _OUTCOME_CLASSES = {
     "not run": "warn",
     "measured": "good",
 }
-#: Most nights that are listed.
+#: Maximum number of nights that are listed.
 _MAX_LISTED_NIGHTS = 60
 
 
@@ -63,9 +63,9 @@ class PageNight(NamedTuple):
 def machine_state(history: MachineHistory, nights: Sequence[PageNight]) -> Row:
     """The machine's row in the list of all machines.
 
-    `look` is `bad`, `warn`, `good` or `plain`, and `state` says why. `page` is the address of its
-    page from the list. `nights` is the number of measured nights, `series` that of all series, and
-    `not_watched` that of the series with too few nights.
+    In the row, `look` is `bad`, `warn`, `good` or `plain`, and `state` says why. `page` is the
+    address of the machine's page from the list. `nights` is the number of measured nights, `series`
+    that of all series, and `not_watched` that of the series with too few nights.
     """
     below_reference_texts = [f"{case.case}: {case.text}" for case in history.below_reference]
     alarms = [*below_reference_texts, *(alarm.text for alarm in history.alarms if alarm.open)]
@@ -132,12 +132,12 @@ def _cases(history: MachineHistory) -> list[View]:
 
 
 def _series_view(
-    nights: pl.DataFrame, series: WatchedSeries, alarm: Alarm | None, name: str
+    nights: pl.DataFrame, series: WatchedSeries, alarm: Alarm | None, id_prefix: str
 ) -> View:
-    """The texts and the figure of a series on the page; `name` makes the figure's ids unique."""
+    """The texts and the figure of a series; `id_prefix` makes the figure's ids unique."""
     key_values = dict(zip(SERIES_KEY, series.key, strict=True))
     rows = nights.filter(**key_values, unit=series.unit)
-    last = latest_rows(rows).row(0, named=True)
+    last_row = latest_rows(rows).row(0, named=True)
     divisor, scaled_unit = figures.divisor_and_unit(median_of(rows["value"]), series.unit)
     unit = "" if scaled_unit == "1" else scaled_unit
     title, colour = _QUANTITIES[series.quantity]
@@ -146,7 +146,7 @@ def _series_view(
         return "" if value is None else f"{figures.number(value / divisor)} {unit}".rstrip()
 
     scaled_rows = rows.select(pl.col("value", "low", "high") / divisor).with_columns(rows["night"])
-    last_text = value_text(last["value"])
+    last_text = value_text(last_row["value"])
     alt = f"{series.case} {series.arm}, {title}, by night; the last one {last_text}"
     since = date.fromisoformat(alarm.since) if alarm else None
     level = None if series.level is None else series.level / divisor
@@ -154,13 +154,17 @@ def _series_view(
         arm=series.arm,
         quantity=title,
         latest=last_text,
-        night=str(last["night"]),
-        interval=f"{value_text(last['low'])} to {value_text(last['high'])}" if last["low"] else "",
+        night=str(last_row["night"]),
+        interval=(
+            f"{value_text(last_row['low'])} to {value_text(last_row['high'])}"
+            if last_row["low"]
+            else ""
+        ),
         reference=value_text(series.level),
         detectable="" if series.detectable is None else percentage(series.detectable, ".1f"),
-        verdict=last["verdict"] or "",
+        verdict=last_row["verdict"] or "",
         has_open_alarm=bool(alarm and alarm.open),
-        svg=_nights_figure(scaled_rows, colour, unit, level, since, name, alt),
+        svg=_nights_figure(scaled_rows, colour, unit, level, since, id_prefix, alt),
     )
 
 
@@ -170,7 +174,7 @@ def _nights_figure(
     unit: str,
     level: float | None,
     since: date | None,
-    name: str,
+    id_prefix: str,
     alt: str,
 ) -> Markup:
     """A figure with a point and an interval for each night, the level, and the day of a change."""
@@ -184,10 +188,10 @@ def _nights_figure(
             axes.axhline(level, color=light_colour("muted"), ls="--", lw=1)
         if since:
             axes.axvline(since.toordinal(), color=light_colour("on"), lw=1)
-        ends = sorted({days[0], days[-1]})
-        axes.set_xticks(ends, [date.fromordinal(day).isoformat() for day in ends])
+        end_days = sorted({days[0], days[-1]})
+        axes.set_xticks(end_days, [date.fromordinal(day).isoformat() for day in end_days])
         plots.finish_axes(axes, "", unit)
-        return plots.themed_svg(figure, name, alt)
+        return plots.themed_svg(figure, id_prefix, alt)
 
 
 def index_page(states: Sequence[Row], tables: Mapping[str, list[Row]]) -> str:
@@ -232,10 +236,10 @@ def _slowdown_figures(rows: Sequence[Row]) -> Iterator[tuple[str, Markup]]:
 def _rates_figure(rates: Sequence[Row]) -> Markup:
     """Machines by number, on logarithmic axes, and the line of equal rates."""
     points = [(row["memory_core_b_s"] / 1e9, row["network_b_s"] / 1e9) for row in rates]
-    above = [row["machine"] for row in rates if row["network_b_s"] > row["memory_core_b_s"]]
+    fast_networks = [row["machine"] for row in rates if row["network_b_s"] > row["memory_core_b_s"]]
     alt = (
         f"Network against triad per core of {units.plural(len(rates), 'machine')}. The network "
-        f"is faster than one core's share of the memory on {', '.join(above) or 'none'}."
+        f"is faster than one core's share of the memory on {', '.join(fast_networks) or 'none'}."
     )
     with plots.drawing(3.6) as figure:
         axes = figure.subplots()

@@ -40,8 +40,8 @@ def difference(value: str, reference: str) -> Estimator:
     """The typical `value` - `reference` within pairs, by signed ranks; a row per pair."""
 
     def estimate(rows: pl.DataFrame) -> Estimate | None:
-        column = rows.select(pl.col(value) - pl.col(reference)).to_series()
-        differences = column.drop_nulls().to_numpy()
+        differences_of_rows = rows.select(pl.col(value) - pl.col(reference)).to_series()
+        differences = differences_of_rows.drop_nulls().to_numpy()
         if len(differences) < MIN_VALUES:
             return None
         # `shifts` extends its search by a fixed length, which must be small against the values.
@@ -58,7 +58,10 @@ def centre(value: str) -> Estimator:
 
 
 def crossover(slope: str, level: str, highest: str) -> CrossingEstimator:
-    """The x, from 0 to `highest`, beyond which `slope` * x exceeds `level`; a row per pair."""
+    """The x, from 0 to `highest`, beyond which `slope` * x exceeds `level`; a row per pair.
+
+    The arguments name columns. That of `highest` has the same value in all rows.
+    """
 
     def estimate(rows: pl.DataFrame) -> Crossing:
         complete_rows = rows.drop_nulls([slope, level])

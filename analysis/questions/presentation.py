@@ -43,7 +43,7 @@ _ENDS = ("low", "high")
 _MAX_DIGITS = 4
 #: Unit of shares, which are shown in per cent.
 _SHARE_UNIT = "1"
-#: Counts from this one on are shown with an exponent.
+#: Smallest count that is shown with an exponent.
 _MIN_EXPONENT_COUNT = 1e7
 #: Smallest p value that is shown as a number.
 _MIN_SHOWN_P = 0.001
@@ -94,14 +94,14 @@ def section(
     folded: bool = False,
     more_files: Callable[[Sequence[RunData]], Files] | None = None,
 ) -> Section:
-    """The section of a question, with its file, and `more_files`."""
+    """The section of a question. Its data files are that of the answer, and `more_files`."""
 
     def view(run: RunData) -> View | None:
         table = cached_answer(question, run)
         return None if table.is_empty() else _view(question, table, run)
 
     def files(runs: Sequence[RunData]) -> Files:
-        return {**_file(question, runs), **(more_files(runs) if more_files else {})}
+        return {**_answer_file(question, runs), **(more_files(runs) if more_files else {})}
 
     return Section(
         part=part,
@@ -116,10 +116,11 @@ def section(
     )
 
 
-def _file(question: Question, runs: Sequence[RunData]) -> Files:
+def _answer_file(question: Question, runs: Sequence[RunData]) -> Files:
     """The file NAME.json, with the rows of the answers of all runs under the key NAME.
 
-    Each row also has the name of its run, `run`, and the caveats of its run, `emulated`.
+    Each row also has the name of its run, `run`, and the caveats of its run, `emulated`. Without
+    rows there is no file.
     """
     rows = []
     for run in runs:
@@ -326,16 +327,16 @@ def _picture(question: Question, drawing: _Drawing, note: str) -> Picture:
     assert question.plot
     key_text, rows, column = drawing
     height_of, draw = _PLOTS[question.plot]
-    labelled = [(_key_text(question.by, row), row) for row in rows]
+    labelled_rows = [(_key_text(question.by, row), row) for row in rows]
     if question.plot == "points":
         # The title has the median of each cloud.
         clouds = grouped((_key_text(question.plot_columns[1:], row), row) for row in rows)
-        labelled = [
+        labelled_rows = [
             (label, {**cloud[0], column: median(row[column] for row in cloud)})
             for label, cloud in clouds.items()
         ]
     figures = []
-    for label, row in labelled:
+    for label, row in labelled_rows:
         value, interval = _cell(question, row, column)
         figures.append(f"{label} {value}".lstrip() + (f" ({interval})" if interval else ""))
 
@@ -528,12 +529,12 @@ def _draw_series(figure: Figure, question: Question, rows: Sequence[Row], name: 
             axes.vlines(x, low, high, color=css_colour, lw=2.5, alpha=0.6)
     if x_is_text:
         axes.set_xticks(range(len(x_values)), x_values)
-    limits: dict[str, Any] = {} if x_is_text or is_cloud else {"xlim": (0, None)}
+    axis_limits: dict[str, Any] = {} if x_is_text or is_cloud else {"xlim": (0, None)}
     if is_cloud or _unit(name):
-        limits["ylim"] = (0, None)
+        axis_limits["ylim"] = (0, None)
     else:
         axes.axhline(1.0, color=light_colour("muted"), lw=1)
-    plots.finish_axes(axes, x_label, y_label, **limits)
+    plots.finish_axes(axes, x_label, y_label, **axis_limits)
     if axes.get_legend_handles_labels()[1]:
         figure.legend(loc="outside upper left", ncols=4 if is_cloud else 3)
 

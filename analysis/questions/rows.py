@@ -26,8 +26,8 @@ def paired(runs: pl.DataFrame, value: pl.Expr = TIME) -> pl.DataFrame:
     """The runs that have a baseline, each with its `value` and the values of its pair.
 
     `baseline_value` is that of its baseline, `repeated_value` that of the repeated baseline, and
-    `control_value` that of the control. A value is null if its run does not count, and in the rows
-    of that run itself.
+    `control_value` that of the control. A value is null if its run does not count. The row of a
+    repeated baseline has no `repeated_value`, and that of a control no `control_value`.
     """
     runs = runs.with_columns(value=value)
     pair_and_baseline = [*CASE_PAIR_COLUMNS, "baseline"]

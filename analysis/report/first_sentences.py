@@ -28,7 +28,7 @@ from records.run import RunHeader
 from records.text import first_names
 from records.units import percentage, plural
 
-#: Most cases named in one sentence.
+#: Maximum number of cases named in one sentence.
 _MAX_NAMED = 4
 #: Remedies of notes that put a case in doubt because of rejected runs.
 _DOUBTFUL_REMEDIES = {Note.FIRST_ATTEMPTS.remedy, Note.MANY_REJECTED.remedy}
@@ -48,6 +48,7 @@ def summary(run: RunData, shell: Shell | None = None) -> list[str]:
 
 
 def _measured_sentence(run: RunData) -> str:
+    """What was measured, where and when; which cases were not, and which are in doubt."""
     header = run.header
     samples = run.samples
     earlier_count = run.count_earlier_runs()
@@ -55,7 +56,9 @@ def _measured_sentence(run: RunData) -> str:
     cases = [case for case in samples["case"].unique(maintain_order=True) if case not in unmeasured]
     nodes = {name for names in samples["nodes"].unique() for name in str(names).split(",")}
     rejected_count = samples.filter(status="rejected").height
-    end = "; the run is not finished" if run.ended_s is None else f" to {utc_text(run.ended_s)}"
+    end_text = (
+        "; the run is not finished" if run.ended_s is None else f" to {utc_text(run.ended_s)}"
+    )
     doubtful_cases = dict.fromkeys(
         row.case
         for row in run.results
@@ -65,7 +68,7 @@ def _measured_sentence(run: RunData) -> str:
     text = (
         f"Measured: {measured_cases} on {plural(len(nodes), 'node')} of {header.machine},"
         f" {plural(samples.height, 'run')}, {rejected_count or 'none'} rejected, from"
-        f" {utc_text(header.started_s)}{end}."
+        f" {utc_text(header.started_s)}{end_text}."
     )
     if unmeasured:
         text += f" Not measured: {first_names(unmeasured, _MAX_NAMED)}."
@@ -117,12 +120,15 @@ def _loss_text(row: Result) -> str:
     return f"{cost.value:.1f} more ({interval}) in {case_and_arm(row)} under {traffic} at {rate}"
 
 
-#: Most effects that the headline names.
+#: Maximum number of effects that the headline names.
 _MAX_IN_HEADLINE = 3
 
 
 def _interval_of_these_allocations(row: Result) -> str:
-    """Return the interval of the allocations measured, if that of the next one leads in the row."""
+    """Return the interval of the allocations measured, in brackets.
+
+    The text is empty unless the interval of the next allocation leads in the row.
+    """
     return f" (these allocations: {ends_text(row.slowdown)})" if row.next else ""
 
 
@@ -131,11 +137,11 @@ def headline(effects: Sequence[Result]) -> str:
     estimated = [row for row in effects if row.slowdown]
     if not estimated:
         return "No slowdown was measured: too few pairs." if effects else ""
-    chosen = [row for row in estimated if row.verdict.is_loss]
-    if not chosen:
-        chosen = [row for row in estimated if row.verdict in _LOST_CORE_VERDICTS] or estimated
-    opening, named_verdicts = _headline_opening(chosen)
-    rows = sorted(chosen, key=lambda row: -row.slowdown.value if row.slowdown else 0.0)
+    losses = [row for row in estimated if row.verdict.is_loss]
+    lost_core_rows = [row for row in estimated if row.verdict in _LOST_CORE_VERDICTS]
+    rows = losses or lost_core_rows or estimated
+    opening, named_verdicts = _headline_opening(rows)
+    rows = sorted(rows, key=lambda row: -row.slowdown.value if row.slowdown else 0.0)
     texts = [
         f"{case_and_arm(row)} takes {estimate_text(row.leading_estimate)} times as long"
         + _interval_of_these_allocations(row)
@@ -148,17 +154,15 @@ def headline(effects: Sequence[Result]) -> str:
 
 def _unsteady_text(rows: Sequence[Result]) -> str:
     """Return a sentence if the baseline varies by more than some of these effects, else nothing."""
-    hidden = [
+    hidden_effects = [
         row for row in rows if row.verdict is not Verdict.NO_EFFECT and _is_hidden_by_baseline(row)
     ]
-    if not hidden:
+    if not hidden_effects:
         return ""
-    cases = (
-        ""
-        if len(hidden) == len(rows)
-        else f" of {first_names(map(case_and_arm, hidden), _MAX_IN_HEADLINE)}"
-    )
-    return f"The baseline{cases} varies by more than the effect. "
+    cases_text = ""
+    if len(hidden_effects) < len(rows):
+        cases_text = f" of {first_names(map(case_and_arm, hidden_effects), _MAX_IN_HEADLINE)}"
+    return f"The baseline{cases_text} varies by more than the effect. "
 
 
 def _is_hidden_by_baseline(row: Result) -> bool:
@@ -211,7 +215,7 @@ def next_step(
 ) -> str:
     """Return what to do about the first verdict in the order of `SENTENCES`, with its command.
 
-    `pair_s`: case -> how long a pair took. `failures`: cases in which no run counts, and why.
+    `pair_s`: case -> mean time of a pair. `failures`: a text for each case in which no run counts.
     """
     pair_s = pair_s or {}
     if header.reproduces and header.finished_s is not None:
@@ -276,9 +280,10 @@ def _more_pairs_text(
 ) -> str:
     """The command that measures more pairs of a row, and how long it takes.
 
-    An unfinished run is resumed. A finished run is continued to an interim analysis with more pairs
-    than the row has, and no fewer than its cap and than any row has. If the row is `_is_undecided`,
-    they also decide it in 90 % of runs of the campaign.
+    An unfinished run is resumed. A finished run is continued to the first interim analysis that has
+    more pairs than the row, and at least as many as the cap and as any row. If the row is
+    `_is_undecided`, this analysis also has enough pairs to decide it in 90 % of runs of the
+    campaign.
     """
     if header.finished_s is None:
         return f"`{commands.resume()}`, which resumes this run"
@@ -328,9 +333,11 @@ def disturbance_of_run(run: RunData) -> str:
 
 
 def disturbance(samples: pl.DataFrame, thread_counts: Sequence[object]) -> str:
-    """Return what disturbed the median run that counts by more than the usual limits; else empty.
+    """Return a sentence on the disturbances of the runs that count; empty if there are none.
 
-    `thread_counts` has the number of hardware threads of each node; None if it is unknown.
+    A disturbance is named if its median over these runs exceeds its usual limit. So the campaign
+    must have another limit, or none. `thread_counts` has the number of hardware threads of each
+    node; None if it is unknown.
     """
     counted_runs = samples.filter(status="counts")
     limits = AcceptanceLimits()
@@ -338,15 +345,15 @@ def disturbance(samples: pl.DataFrame, thread_counts: Sequence[object]) -> str:
     foreign_cpus = counted_runs["foreign_cpus"].drop_nulls()
     steal_shares = counted_runs["steal_share"].drop_nulls()
     if len(foreign_cpus) and median(foreign_cpus) > (limits.foreign_cpus or 0):
-        is_known = len(set(thread_counts)) == 1 and thread_counts[0]
-        total = f"of {thread_counts[0]} " if is_known else ""
+        is_same_known = len(set(thread_counts)) == 1 and thread_counts[0]
+        total_text = f"of {thread_counts[0]} " if is_same_known else ""
         disturbances.append(
-            f"other programs kept {median(foreign_cpus):.1f} {total}hardware threads busy in the"
-            f" median run, {max(foreign_cpus):.1f} at most"
+            f"other programs kept {median(foreign_cpus):.1f} {total_text}hardware threads busy"
+            f" in the median run, {max(foreign_cpus):.1f} at most"
         )
     if len(steal_shares) and median(steal_shares) > (limits.steal_share or 0):
-        taken = percentage(median(steal_shares), ".1f")
-        disturbances.append(f"the hypervisor took {taken} of the processor time in the median run")
+        share = percentage(median(steal_shares), ".1f")
+        disturbances.append(f"the hypervisor took {share} of the processor time in the median run")
     if not disturbances:
         return ""
-    return f"Disturbed: {' and '.join(disturbances)}; this campaign rejects no run for it."
+    return f"Disturbed: {' and '.join(disturbances)}; this campaign accepts such runs."

@@ -117,8 +117,8 @@ def make_reports(
     Without the folder `output`, there must be a single run; its report goes to its own `report/`.
     If there are several machines, each has a subfolder of `output`. Commands on the page are for
     `shell`, which is None if the page is read elsewhere. Raises InputError, before anything is
-    written, for an invalid run, for a folder of another user and, unless `force`, for a run with
-    faults.
+    written, for an invalid run, without `output` for a folder of another user and, unless `force`,
+    for a run with faults.
     """
     folders = list(dict.fromkeys(Path(os.path.realpath(path)) for path in paths))
     if output is None and len(folders) > 1:

@@ -84,7 +84,7 @@ def _write_run(folder: Path, run: RunData, written: PaperFiles) -> None:
             replace_text(
                 path.with_suffix(".tex"), _latex_float(environment, f"fig:{name}", content)
             )
-            written.files += [path.with_suffix(end) for end in (".svg", ".pdf", ".tex")]
+            written.files += [path.with_suffix(ending) for ending in (".svg", ".pdf", ".tex")]
     make_folder(folder / TABLES_FOLDER)
     for title, caveats, rows in _tables(view):
         name = _unique_name(title, used_names)

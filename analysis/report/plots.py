@@ -264,13 +264,13 @@ def _fits(figure: Figure) -> bool:
         # A warning says that axes have no room for their texts, which is tested below.
         warnings.simplefilter("ignore", UserWarning)
         canvas.draw()
-    drawn = figure.get_tightbbox(canvas.get_renderer())
+    drawn_box = figure.get_tightbbox(canvas.get_renderer())
     width_in, height_in = figure.get_size_inches()
     return bool(
         max(axes.get_position().width for axes in figure.axes) >= _MIN_AXES_SHARE
-        and min(drawn.x0, drawn.y0) > -_MAX_OUTSIDE_IN
-        and drawn.x1 < width_in + _MAX_OUTSIDE_IN
-        and drawn.y1 < height_in + _MAX_OUTSIDE_IN
+        and min(drawn_box.x0, drawn_box.y0) > -_MAX_OUTSIDE_IN
+        and drawn_box.x1 < width_in + _MAX_OUTSIDE_IN
+        and drawn_box.y1 < height_in + _MAX_OUTSIDE_IN
     )
 
 

@@ -1,7 +1,8 @@
 """Sections of the report. Each is declared once, by the module of its subject.
 
 A module of `analysis.subjects` lists its sections as `SECTIONS`. A section says when it applies,
-what its template shows, its title in the contents, and its data files. No other module names one.
+what its template shows, its title in the contents, and its data files. No other module names a
+section.
 """
 
 from __future__ import annotations

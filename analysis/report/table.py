@@ -35,12 +35,13 @@ _RUN_COLUMNS: dict[str, Any] = {
     "campaign": pl.String(),
     "run": pl.String(),
     "started_s": pl.Float64(),
-    # Null while unfinished.
+    # Null while the run is unfinished.
     "finished_s": pl.Float64(),
     "commit": pl.String(),
     # Number of its integrity faults: history leaves out runs that have any.
     "faults": pl.Int64(),
-    # How it was made: kernel, microcode, compiler, MPI, versions; several values joined with ` | `.
+    # How the run was made: kernel, microcode, compiler, MPI, versions; several values of a fact are
+    # joined with ` | `.
     "facts": _NAMED_VALUES,
 }
 #: Columns from those runs of a treatment that count. A baseline has no result of its own, but has a
@@ -75,20 +76,20 @@ def _column_type(hint: Any) -> pl.DataType | type[pl.DataType]:
     if origin is dict:
         return _NAMED_VALUES
     if NoneType in get_args(hint):
-        return _column_type(next(part for part in get_args(hint) if part is not NoneType))
+        return _column_type(next(arg for arg in get_args(hint) if arg is not NoneType))
     if is_dataclass(hint):
         hints = get_type_hints(hint)
         return pl.Struct({field.name: _column_type(hints[field.name]) for field in fields(hint)})
-    plain = {bool: pl.Boolean(), int: pl.Int64(), float: pl.Float64()}
-    return plain.get(hint, pl.String())
+    number_types = {bool: pl.Boolean(), int: pl.Int64(), float: pl.Float64()}
+    return number_types.get(hint, pl.String())
 
 
 def _result_columns() -> dict[str, Any]:
     """Columns of `Result`, without its rejected runs: those are rows of the samples."""
     hints = get_type_hints(Result)
     return {
-        key: pl.Float64() if part else _column_type(hints[name])
-        for key, (name, part) in json_keys(Result).items()
+        key: pl.Float64() if attribute else _column_type(hints[name])
+        for key, (name, attribute) in json_keys(Result).items()
         if name != "rejections"
     }
 
@@ -103,6 +104,7 @@ def results_table(runs: Sequence[RunData]) -> pl.DataFrame:
 
 
 def _rows(run: RunData) -> list[dict[str, Any]]:
+    """The rows of one run: treatments without a result, such as baselines, come first."""
     header_fields = ("machine", "campaign", "run", "commit", "started_s", "finished_s")
     run_values = {
         **{name: getattr(run.header, name) for name in header_fields},
@@ -111,15 +113,22 @@ def _rows(run: RunData) -> list[dict[str, Any]]:
         "facts": _named_values(build_facts(run.header, run.provenance)),
     }
     # Columns that are the same in all runs of a treatment.
-    constants = ("workload", "role", "fom_unit", "fom_better", "factors", *_CONSTANT_WRITER_COLUMNS)
+    constant_columns = (
+        "workload",
+        "role",
+        "fom_unit",
+        "fom_better",
+        "factors",
+        *_CONSTANT_WRITER_COLUMNS,
+    )
     # (case, arm) -> the columns of its runs that count; `fom` has a value per run.
     treatments: dict[tuple[str, str], dict[str, Any]] = {}
     # One case at a time, as in `pair_table`, since the runs that count are copied.
     for case in run.samples["case"].unique(maintain_order=True):
         samples = run.samples.lazy().filter(pl.col("case") == case)
-        runs = counted_runs(samples, *constants, "asked_b_s", "nodes", "fom")
+        runs = counted_runs(samples, *constant_columns, "asked_b_s", "nodes", "fom")
         case_treatments = runs.group_by("case", "arm", maintain_order=True).agg(
-            pl.col(constants).first(),
+            pl.col(constant_columns).first(),
             pl.col("asked_b_s").median(),
             pl.col("nodes").unique(),
             pl.col("fom"),
@@ -146,7 +155,8 @@ def _result_values(
     values |= {"verdict": str(row.verdict), "factors": _named_values(row.factors)}
     for side, arm in (("off", row.baseline), ("on", row.arm)):
         arm_values = treatment_values.get((row.case, arm), {})
-        values |= {f"{side}{end}": arm_values.get(f"fom{end}") for end in ("_low", "_high")}
+        for ending in ("_low", "_high"):
+            values[f"{side}{ending}"] = arm_values.get(f"fom{ending}")
     return values
 
 

@@ -1,4 +1,4 @@
-"""Texts that the report's sections share: of rows, figures, notes and moments."""
+"""Texts that the report's sections share: those of rows, figures, notes and moments."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from records.groups import grouped
 from records.notes import merged_concurrent_runs, remedy_of
 from records.units import SECONDS, percentage
 
-#: Most other runs that a note names.
+#: Maximum number of other runs that a note names.
 _MAX_NAMED_RUNS = 3
 #: Stands between the ends of an interval, and for an unknown value.
 DASH = "\u2013"
@@ -94,7 +94,11 @@ _HALF_KIB_B = 512
 
 
 def size_text(value: float) -> str:
-    """A size in powers of 1024, `64 KiB`; that of a frame, if no multiple of 0.5 KiB, in bytes."""
+    """A size in powers of 1024, such as `64 KiB`.
+
+    A size below `_MAX_FRAME_B` is that of a frame, and shown in bytes, unless it is a multiple of
+    0.5 KiB.
+    """
     if value < _MAX_FRAME_B and value % _HALF_KIB_B:
         return f"{value:.5g} B"
     for unit in ("B", "KiB", "MiB", "GiB"):
@@ -105,7 +109,7 @@ def size_text(value: float) -> str:
 
 
 def duration_text(value_s: float) -> str:
-    """A duration, in years, days or seconds."""
+    """A duration in years or days, if it is at least one of them, else in seconds."""
     for unit in ("y", "d"):
         if value_s >= SECONDS[unit]:
             return f"{value_s / SECONDS[unit]:.4g} {unit}"

@@ -15,7 +15,7 @@ from records.groups import grouped
 from records.measured import command_of
 from records.text import first_names
 
-#: Most blocks that are named in a line.
+#: Maximum number of blocks that are named in a line.
 _MAX_NAMED_BLOCKS = 4
 
 

@@ -25,11 +25,11 @@ OUTCOMES = {
     "no_fom": "The application's output has no figure of merit.",
     "accepted": "Recorded as accepted, but the reason shows that it cannot count.",
 }
-#: Most rejected runs that are listed one by one; samples.parquet has all.
+#: Maximum number of rejected runs that are listed one by one; samples.parquet has all.
 _MAX_LISTED_RUNS = 200
-#: Most reasons of rejected runs that are listed.
+#: Maximum number of reasons of rejected runs that are listed.
 _MAX_REASONS = 50
-#: Most target nodes that are named; the same limit holds for origin nodes and for seeds.
+#: Maximum number of target nodes that are named, of origin nodes, and of seeds.
 _MAX_NAMES = 12
 
 
@@ -47,10 +47,10 @@ def control_text(rows: Sequence[Result], *, same_host: bool, cpu_shares: Sequenc
         f"{row.arm}, a busy process instead of the writers, in {plural(row.pairs, 'pair')}"
         for row in controls
     )
-    usage = ""
+    usage_text = ""
     if cpu_shares:
         ends = [percentage(share) for share in (min(cpu_shares), max(cpu_shares))]
-        usage = f", using {' to '.join(dict.fromkeys(ends))} of a core"
+        usage_text = f", using {' to '.join(dict.fromkeys(ends))} of a core"
     comparisons = [
         f"{row.arm} took {row.over_control.value:.3f} times as long as the control"
         f" ({row.over_control.low:.3f} to {row.over_control.high:.3f})"
@@ -58,7 +58,7 @@ def control_text(rows: Sequence[Result], *, same_host: bool, cpu_shares: Sequenc
         if row.over_control is not None
     ]
     comparisons_text = "; ".join(comparisons) or "too few to compare"
-    return f"Control: {controls_text}{usage}. In the same pairs: {comparisons_text}."
+    return f"Control: {controls_text}{usage_text}. In the same pairs: {comparisons_text}."
 
 
 def conditions_text(samples: pl.DataFrame) -> str:
@@ -71,13 +71,16 @@ def conditions_text(samples: pl.DataFrame) -> str:
         threads = f"{min(foreign_cpus):.2f} to {max(foreign_cpus):.2f}"
         disturbances.append(f"foreign processes kept {threads} hardware threads busy")
     if steal_shares:
-        taken = percentage(max(steal_shares), ".1f")
-        disturbances.append(f"the hypervisor took up to {taken} of the processor time")
+        largest_share = percentage(max(steal_shares), ".1f")
+        disturbances.append(f"the hypervisor took up to {largest_share} of the processor time")
     return f"During the runs that count, {' and '.join(disturbances)}." if disturbances else ""
 
 
 def _writers_lines(counted_runs: pl.LazyFrame) -> list[str]:
-    """A line for each kind of writers: what they are, and the least share of their rate alone."""
+    """A line for each treatment and kind of writers: what they are, and their least `writer_share`.
+
+    This is a share of the rate alone, or of the requested rate if that is lower.
+    """
     columns = (
         "arm",
         "writers",
@@ -89,7 +92,9 @@ def _writers_lines(counted_runs: pl.LazyFrame) -> list[str]:
         "direction",
     )
     writing_runs = counted_runs.filter(pl.col("message_b") > 0)
-    rows = writing_runs.group_by(*columns, maintain_order=True).agg(pl.col("writer_share").min())
+    rows = writing_runs.group_by(*columns, maintain_order=True).agg(
+        pl.col("writer_share").min(), is_limited=pl.col("asked_b_s").is_not_null().any()
+    )
     return [_writers_line(**row) for row in rows.collect().iter_rows(named=True)]
 
 
@@ -104,13 +109,17 @@ def _writers_line(
     queue_pairs: int | None,
     direction: str,
     writer_share: float | None,
+    is_limited: bool,
 ) -> str:
     queue_pairs_text = f" over {queue_pairs} queue pairs each" if (queue_pairs or 1) > 1 else ""
+    rate_text = (
+        "requested rate, or of the rate alone if that is lower" if is_limited else "rate alone"
+    )
     return (
         f"{arm}: {plural(writers, 'writer')}, {injector} over {transport},"
         f" {words.traffic_words(direction).noun} of {words.size_text(message_b)}"
         f"{_footprint_text(footprint_b)}{queue_pairs_text};"
-        f" never below {percentage(writer_share or 0)} of the rate alone"
+        f" never below {percentage(writer_share or 0)} of the {rate_text}"
     )
 
 

@@ -40,9 +40,9 @@ TABLE_4_ROLES = {
     "l2_miss": "L2 misses",
     "l3_miss": "L3 misses",
 }
-#: Fewest points of a correlation with an interval.
+#: Minimum number of points of a correlation with an interval.
 _MIN_POINTS = 4
-#: Points of the published correlations: the applications of figure 4.
+#: Number of points of the published correlations: the applications of figure 4.
 _PUBLISHED_POINTS = 6
 
 
@@ -50,8 +50,8 @@ def _role_values(run: RunData) -> pl.DataFrame:
     """A row per run and role: the sum over ranks, and the run's time.
 
     Repeated baselines and controls are left out, and so are runs in which a rank has no value. Each
-    level of the tool has its own price, so all values of a role in a case are from one level: of
-    the levels with this role, the one with the most roles in the case.
+    level of the tool has its own price, so all values of a role in a case are from one level. Among
+    the levels with this role, it is the one with the most roles in the case.
     """
     values = values_of_roles(run)
     case_and_role = ["case", "role"]
@@ -167,7 +167,10 @@ def _published_correlations() -> list[dict[str, Any]]:
 
 
 def _correlations_of_cases(run: RunData) -> pl.DataFrame:
-    """Correlations over workloads, and those of the paper; a point is the median of a workload."""
+    """Correlations over workloads, and those of the paper; a point is the median of a workload.
+
+    The table is empty if no correlation was measured.
+    """
     case_medians = (
         _role_values(run)
         .group_by("case", "treatment", "role", maintain_order=True)
@@ -188,9 +191,12 @@ def _correlations_of_runs(run: RunData) -> pl.DataFrame:
 def _question(
     *, name: str, title: str, text: str, rows: Callable[[RunData], pl.DataFrame], family: str
 ) -> Question:
-    """A question about correlations; p is corrected within each value of the column `family`."""
+    """A question about correlations.
 
-    def adjusted(table: pl.DataFrame) -> pl.DataFrame:
+    The p values are corrected over the rows with the same value in the column `family`.
+    """
+
+    def with_corrected_p(table: pl.DataFrame) -> pl.DataFrame:
         families = table.partition_by(family, maintain_order=True)
         return pl.concat(map(with_holm_correction, families))
 
@@ -202,7 +208,7 @@ def _question(
         by=(family, "treatment", "of", "role"),
         estimates={"r": stated("r")},
         facts=shared("points", "p"),
-        postprocess=adjusted,
+        postprocess=with_corrected_p,
         columns=("p", "points"),
         headings={"of": "correlated with"},
         column_key="role",

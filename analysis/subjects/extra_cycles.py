@@ -20,9 +20,9 @@ from analysis.subjects.paired_roles import (
 
 
 def _losses(run: RunData) -> pl.DataFrame:
-    """The extra cycles and stalls of treatments that make wrapped runs slower.
+    """A row per pair and role of stalls: the extra cycles, and the extra stalls.
 
-    It has a row per pair and role of stalls.
+    It has the treatments that make wrapped runs slower: their whole interval lies above 1.
     """
     slower_arms = {
         (row.case, row.arm) for row in run.results if row.slowdown and row.slowdown.low > 1

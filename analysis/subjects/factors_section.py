@@ -30,8 +30,7 @@ _RATE_FACTOR = "rate"
 def _level_rows(run: RunData, *, rates: bool) -> pl.DataFrame:
     """A row per effect of the cases whose effects differ in a factor, in order of levels.
 
-    With `rates`, only the cases whose effects differ in the rate; without it, only the other cases.
-
+    With `rates`, these are the cases whose effects differ in the rate; without it, the other cases.
     `factor` is the rate if that varies, else the factor with the most levels. `line` is the arm
     with its level of the next factor that varies. `at` has the levels of the remaining factors.
     """
@@ -111,7 +110,7 @@ def _level(row: Result, factor: str) -> str:
 
 
 def _sort_key(row: Result, factor: str, sizes_b: LevelSizes) -> tuple[float, bool, str]:
-    """The key that sorts levels by their quantities.
+    """The key that sorts levels by their quantities: bytes, rates, shares or numbers.
 
     Levels that are words come last: the factor's first level, then the others by alphabet.
     """

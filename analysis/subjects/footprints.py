@@ -34,7 +34,7 @@ Values = NDArray[np.float64]
 _INSIDE_SHARE = 1 / 8
 #: Least multiple of all last-level caches that a footprint must have to reach memory.
 _BEYOND_MULTIPLE = 2
-#: Bound of the chance that any statement of one kind that is made about a run is wrong.
+#: Largest chance that any of a run's statements of one kind is wrong.
 _ERROR_LEVEL = 0.05
 #: Factors whose levels name a cell.
 _CELL_FACTORS = {"footprint", "working_set"}
@@ -162,11 +162,11 @@ def _inside_and_beyond(run: RunData) -> pl.DataFrame:
     if rows.is_empty():
         return rows
     size_b = pl.col("footprint_b")
-    inside = size_b <= _INSIDE_SHARE * pl.col("socket_b")
-    beyond = size_b >= _BEYOND_MULTIPLE * pl.col("llc_b")
+    is_inside = size_b <= _INSIDE_SHARE * pl.col("socket_b")
+    is_beyond = size_b >= _BEYOND_MULTIPLE * pl.col("llc_b")
     rows = rows.with_columns(
-        inside_b=size_b.filter(inside).max().over(_WORKING_SET_COLUMNS),
-        beyond_b=size_b.filter(beyond).max().over(_WORKING_SET_COLUMNS),
+        inside_b=size_b.filter(is_inside).max().over(_WORKING_SET_COLUMNS),
+        beyond_b=size_b.filter(is_beyond).max().over(_WORKING_SET_COLUMNS),
     )
     pairs = rows.group_by(*_WORKING_SET_COLUMNS, "block", "pair", maintain_order=True).agg(
         pl.col("reference", "repeated", "inside_b", "beyond_b", "llc_b").first(),
@@ -183,9 +183,10 @@ def _inside_and_beyond(run: RunData) -> pl.DataFrame:
     )
 
 
-#: Statement -> the two times that it compares and, for those inside, the repeated baseline.
-#: loss, same: inside the cache there is a loss, or none above the margin.
-#: more, no_more: beyond the cache there is more loss than inside, or not by more than the margin.
+#: Statement -> the columns of the two times that it compares and, for `loss` and `same`, of the
+#: repeated baseline.
+#: loss, same: inside the cache there is a loss; there is none above the margin.
+#: more, no_more: beyond the cache there is more loss than inside; there is none above the margin.
 _STATEMENTS = {
     "loss": ("inside", "reference", "repeated"),
     "same": ("inside", "reference", "repeated"),
@@ -200,14 +201,14 @@ def _shown_statements(pairs: pl.DataFrame) -> pl.DataFrame:
     Each statement is corrected by Holm over the working sets of the run.
     """
     groups = pairs.partition_by(_WORKING_SET_COLUMNS, maintain_order=True)
-    shown = pl.concat(group.select(_WORKING_SET_COLUMNS).head(1) for group in groups)
+    statements = pl.concat(group.select(_WORKING_SET_COLUMNS).head(1) for group in groups)
     p_outside_margin = partial(evidence.p_outside_margin, margin=float(pairs["margin"][0]))
     for name, columns in _STATEMENTS.items():
         test = p_outside_margin if name in ("same", "no_more") else evidence.p_longer
         p = holm([evidence.p_over_interims(_log_times(group, columns), test) for group in groups])
-        shown = shown.with_columns((pl.Series(p) <= _ERROR_LEVEL).alias(name))
+        statements = statements.with_columns((pl.Series(p) <= _ERROR_LEVEL).alias(name))
     # A loss that is shown to lie within the margin does not count.
-    return shown.with_columns(
+    return statements.with_columns(
         loss=pl.col("loss") & ~pl.col("same"), more=pl.col("more") & ~pl.col("no_more")
     )
 
@@ -262,13 +263,13 @@ def _sentences(table: pl.DataFrame) -> list[str]:
         if word in _SENTENCES:
             text = _SENTENCES[word].format(**working_sets)
         else:
-            shown = [_SENTENCES[part] for part, names in working_sets.items() if names]
-            text = "; ".join(shown).format(**working_sets) or "not decided"
-        decided = pl.col("word").is_in([MEMORY, CACHE, CACHE_AND_MEMORY, NO_LOSS])
-        undecided_rows = rows.filter(~decided)
+            shown_sentences = [_SENTENCES[name] for name, sizes in working_sets.items() if sizes]
+            text = "; ".join(shown_sentences).format(**working_sets) or "not decided"
+        is_decided = pl.col("word").is_in([MEMORY, CACHE, CACHE_AND_MEMORY, NO_LOSS])
+        undecided_rows = rows.filter(~is_decided)
         if word != CACHE_AND_MEMORY and undecided_rows.height:
-            sizes = _working_sets(undecided_rows)
-            text += f". Too little evidence at working sets of {sizes} a rank"
+            undecided_sets = _working_sets(undecided_rows)
+            text += f". Too little evidence at working sets of {undecided_sets} a rank"
         sentences.append(f"{case}: {text}.")
     return sentences
 

@@ -108,7 +108,9 @@ def _interrupts(run: RunData) -> pl.DataFrame:
     """A row per run with free cores, target node and network device: its interrupts.
 
     `bound` is the number of interrupts that are bound to free cores, `all` the number of all
-    interrupts.
+    interrupts. `came` is the number of interrupts during the run, `threads` the processor time of
+    all kernel threads; `came_free` and `threads_free` are those on free CPUs. These four are None
+    if they were not counted.
     """
     treatments = run.samples["factors"].unique()
     if not any(f'"{name}"' in levels for levels in treatments for name in _FREE_CORE_FACTORS):
@@ -186,19 +188,20 @@ def _site_devices(run: RunData) -> set[str]:
 
 
 def _interrupt_sentences(table: pl.DataFrame) -> Sequence[str]:
+    """A sentence on each device of a node: the shares of its interrupts on free cores."""
     sentences = []
     for row in table.to_dicts():
-        parts = [
+        clauses = [
             f"{row['case']}: {percentage(row['share'])} of the interrupts of {row['device']} on"
             f" {row['node']} were bound to the free cores ({row['cpus']})"
         ]
         if row["came"] is not None:
-            parts.append(f"{percentage(row['came'])} of those that came were served there")
+            clauses.append(f"{percentage(row['came'])} of those that came were served there")
         if row["threads"] is not None:
-            parts.append(
+            clauses.append(
                 f"{percentage(row['threads'])} of the time of kernel threads was spent there"
             )
-        sentences.append(f"{'; '.join(parts)}.")
+        sentences.append(f"{'; '.join(clauses)}.")
     return sentences
 
 

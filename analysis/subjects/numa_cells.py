@@ -1,6 +1,6 @@
-"""RDMA and NUMA: how much of its rate each side keeps: communications, and workers.
+"""RDMA and NUMA: how much of their rates communications and workers keep next to each other.
 
-Communications are what writers do: writes, or reads. Workers are the application, which loads
+Communications are the writes or reads that writers make. Workers are the application, which loads
 memory. A cell is a combination of four levels:
 
 - the direction (write, read);
@@ -84,8 +84,8 @@ def cell_treatments(run: RunData) -> pl.DataFrame:
 
 def numa_nodes(run: RunData) -> int:
     """The number of NUMA nodes of the machine; 0 if the run is not about them."""
-    facts = [record["numa"] for record in run.provenance.values() if "numa" in record]
-    return max((int(record["numa_nodes"]) for record in facts), default=0)
+    numa_facts = [record["numa"] for record in run.provenance.values() if "numa" in record]
+    return max((int(facts["numa_nodes"]) for facts in numa_facts), default=0)
 
 
 def communication_runs(treatments: pl.DataFrame, runs: pl.DataFrame) -> pl.DataFrame:
@@ -94,12 +94,12 @@ def communication_runs(treatments: pl.DataFrame, runs: pl.DataFrame) -> pl.DataF
     A cell without a run that counts has one row, without a rate. `counted_by` is `target` only if
     the target's device counted every run of the cell.
     """
-    by_target = pl.col("counted_b_s").null_count().over(CELL_COLUMNS) == 0
+    is_by_target = pl.col("counted_b_s").null_count().over(CELL_COLUMNS) == 0
     return treatments.join(
         runs.drop("baseline"), on=["case", "arm"], how="left", maintain_order="left"
     ).with_columns(
-        rate_b_s=pl.when(by_target).then("counted_b_s").otherwise("writer_rate_b_s"),
-        counted_by=pl.when(by_target).then(pl.lit("target")).otherwise(pl.lit("origin")),
+        rate_b_s=pl.when(is_by_target).then("counted_b_s").otherwise("writer_rate_b_s"),
+        counted_by=pl.when(is_by_target).then(pl.lit("target")).otherwise(pl.lit("origin")),
     )
 
 
@@ -156,7 +156,7 @@ def _worker_rows(treatments: pl.DataFrame, pairs: pl.DataFrame) -> list[pl.DataF
     ]
 
 
-def _share(rows: pl.DataFrame) -> Estimate | None:
+def _rate_share(rows: pl.DataFrame) -> Estimate | None:
     """The rate as a share of the rate alone.
 
     The runs of communications are compared as two sets, those of workers within pairs.
@@ -184,7 +184,7 @@ CELLS = Question(
     " origin, and a read is a copy made by the kernel: their rates compare these ways of copying.",
     rows=_cell_runs,
     by=(*CELL_COLUMNS, "side"),
-    estimates={"share": _share, "rate_b_s": median("rate_b_s")},
+    estimates={"share": _rate_share, "rate_b_s": median("rate_b_s")},
     facts={
         "n": pl.col("rate_b_s").count().cast(pl.Int64),
         "alone_b_s": pl.coalesce(

@@ -92,10 +92,10 @@ def cases_on_one_node(run: RunData) -> list[str]:
     """The cases whose runs had one target node each, as in the paper."""
     has_several_nodes = pl.col("nodes").cast(pl.String).str.contains(",", literal=True).any()
     node_lists = run.samples.lazy().select("case", "nodes").unique(maintain_order=True)
-    cases = (
-        node_lists.group_by("case", maintain_order=True).agg(several=has_several_nodes).collect()
+    cases = node_lists.group_by("case", maintain_order=True).agg(
+        has_several_nodes=has_several_nodes
     )
-    return [str(case) for case in cases.filter(~pl.col("several"))["case"]]
+    return [str(case) for case in cases.filter(~pl.col("has_several_nodes")).collect()["case"]]
 
 
 def runs_of_both_arms(run: RunData, row: Result) -> list[pl.DataFrame]:

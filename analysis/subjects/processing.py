@@ -32,9 +32,11 @@ _ALL_COUNTED = pl.col("counters").list.len() == len(TRAFFIC_CPU_TIMES)
 
 
 def _processor_times(run: RunData) -> pl.DataFrame:
-    """A row per pair and end: processor time per second and per byte, under traffic and without.
+    """A row per pair and end of the writes: processor times under traffic and without.
 
-    The same counters must have been read in both runs of a pair.
+    `value` and `baseline_value` are per second of a run. These times divided by the writers' rate
+    have names that end in `_s_b`, seconds per byte. The same counters must have been read in both
+    runs of a pair.
     """
     tool, event = (pl.col(name).cast(pl.String) for name in ("tool", "event"))
     spent_times = (

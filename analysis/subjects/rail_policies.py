@@ -24,8 +24,8 @@ def _policy_speeds(run: RunData) -> pl.DataFrame:
     """A row per contrast of policies.
 
     MPI's policies without writers come first, then MPI's policies under writers, then the writers'
-    policies. `speed` is the speed at a policy / the speed at the first policy. A gain is that. A
-    price is a ratio of times, so its inverse is used. So is that of the repeatability.
+    policies. `speed` is the speed at a policy / the speed at the first policy. A contrast's gain is
+    this ratio. Its price and its repeatability are ratios of times, so their inverses are used.
     """
     medians = {(row.case, row.arm): row.on_median for row in run.results}
     medians |= {(row.case, row.baseline): row.off_median for row in run.results}

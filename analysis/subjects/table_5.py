@@ -7,9 +7,9 @@ from dataclasses import dataclass
 from analysis.subjects.paper import paper
 from records.daly import PAPER_MTTI_S, concurrent_writers
 
-#: The paper says that the FDR column of Table V has the writers at a time, for writes of 0.5 s. Its
-#: numbers are the writes that start per second, for any length of a write from the first of these
-#: to the second, seconds.
+#: Shortest and longest write, in seconds, for which the numbers in the FDR column of Table V are the
+#: writes that start per second. The paper says that they are the writers at a time, for writes of
+#: 0.5 s.
 FDR_WRITES_S = (0.770, 0.798)
 
 
@@ -46,6 +46,7 @@ def table_5() -> tuple[list[int], list[Column]]:
         f"writes per second, effective write of {effective_s:g} s"
         f" (any of {shortest_s:.3f} to {longest_s:.3f} s)"
     )
+    # Name, definition, length of a write, and the field of `DalyWriters` with its numbers.
     columns: list[tuple[str, str, float | None, str]] = [
         (
             "daly_qdr_onload",

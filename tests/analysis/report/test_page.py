@@ -20,6 +20,7 @@ from analysis.report.plots import (
     marker,
     themed_svg,
 )
+from analysis.report.sections import sections_shown
 from analysis.report.sentences import SENTENCES
 from analysis.statistics.interval import Estimate, Interval, estimate_text
 from analysis.subjects import case_pictures, first_picture
@@ -38,6 +39,7 @@ from tests.analysis.synthetic import (
     header,
     loaded_run,
     reject,
+    remedies,
     samples,
     two_unit_samples,
     write_run,
@@ -214,6 +216,23 @@ def test_effects_stand_with_their_intervals_and_writers_with_their_worst_share(
     # The first table has the effects alone, a row each; the control is a column of theirs.
     (table,) = re.findall(r"<caption>Slowdown by workload.*?</table>", text, re.DOTALL)
     assert table.count('<th scope="row"') == sum(row.role == "effect" for row in run.results) == 2
+
+
+def test_the_worst_share_of_limited_writers_is_that_of_the_requested_rate(tmp_path: Path) -> None:
+    """The share is that of `verify.min_share`: of the lower one of both rates."""
+    times = {"on": 2.0, "on@rate=25%": 1.5, "aa": 1.0}
+    run = loaded_run(tmp_path / "run", samples(remedies(times=times), pairs=6))
+    (shown,) = (
+        section for section in sections_shown("case", run.cases[0]) if section.id == "nodes"
+    )
+    endings = {
+        line.partition(":")[0]: line.rpartition("% of the ")[2]
+        for line in vars(shown.view)["writers_lines"]
+    }
+    assert endings == {
+        "on": "rate alone",
+        "on@rate=25%": "requested rate, or of the rate alone if that is lower",
+    }
 
 
 @pytest.mark.usefixtures("undrawn")

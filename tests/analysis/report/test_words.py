@@ -161,7 +161,7 @@ def test_names_lists_and_times() -> None:
             [0.0, 0.0, 0.0],
             [2, 2],
             "Disturbed: other programs kept 1.2 of 2 hardware threads busy in the median run, 1.4"
-            " at most; this campaign rejects no run for it.",
+            " at most; this campaign accepts such runs.",
         ),
         (
             [1.0, 1.2, 1.4],
@@ -169,7 +169,7 @@ def test_names_lists_and_times() -> None:
             [2, 4],
             "Disturbed: other programs kept 1.2 hardware threads busy in the median run, 1.4 at"
             " most and the hypervisor took 20.0 % of the processor time in the median run; this"
-            " campaign rejects no run for it.",
+            " campaign accepts such runs.",
         ),
     ],
 )
