@@ -7,9 +7,9 @@ from dataclasses import dataclass
 from analysis.subjects.paper import paper
 from records.daly import PAPER_MTTI_S, concurrent_writers
 
-#: Shortest and longest write, in seconds, for which the numbers in the FDR column of Table V are the
-#: writes that start per second. The paper says that they are the writers at a time, for writes of
-#: 0.5 s.
+#: Shortest and longest write, in seconds, for which the FDR column of Table V has the numbers of
+#: writes that start per second. The paper says that it has those of writers at a time, for writes
+#: of 0.5 s.
 FDR_WRITES_S = (0.770, 0.798)
 
 
