@@ -209,12 +209,12 @@ def test_units_may_differ_between_baselines_and_not_within_one() -> None:
     assert (on.unit, on.slowdown.value) == ("s", pytest.approx(1.5))
     assert (idle.unit, idle.slowdown.value) == ("B/s", pytest.approx(1 / 1.2))
     index = next(i for i, s in enumerate(runs) if s.arm == "on@load=idle")
-    for change, found in (
+    for change, figures in (
         ({"fom_unit": "s"}, r"B/s \(higher\), s \(higher\)"),
         ({"fom_better": "lower"}, r"B/s \(higher\), B/s \(lower\)"),
     ):
         mixed = [*runs[:index], replace(runs[index], **change), *runs[index + 1 :]]
-        with pytest.raises(InputError, match=rf"case 'x': .*'off@load=idle'.*: {found}"):
+        with pytest.raises(InputError, match=rf"case 'x': .*'off@load=idle'.*: {figures}"):
             _results(mixed)
 
 
