@@ -153,6 +153,15 @@ def test_words_of_programs_show_a_fault(words, name):
     assert fault.name == name
 
 
+def test_packets_that_do_not_arrive_over_infiniband_may_lack_a_partition():
+    """A fixed index 0 of the key let NVSHMEM hang (NVIDIA/nvshmem, issue 82)."""
+    option = "--pkey_index=1"
+    fault = faults.fault_in("Failed status-transport retry counter exceeded (12): wr_id 0")
+    assert fault
+    assert option.partition("=")[0] in fault.remedy
+    assert machine("same_job", perftest_options=[option]).perftest_options == [option]
+
+
 @pytest.mark.parametrize(
     "words", ["exit status 7", "Couldn't create QP", "Invalid communicator", "out of memory"]
 )
