@@ -261,8 +261,9 @@ class ActiveDevice:
 
     #: Its name in a site file: the kernel's name, or the PCI address if nodes name it differently.
     name: str
-    #: Name of its fabric.
+    #: Name of its fabric, and whether its port is one of Ethernet.
     fabric: str
+    is_ethernet: bool
     numa_node: int | None
     rate_b_s: float
     #: Node -> the kernel's name of the device there.
@@ -270,7 +271,10 @@ class ActiveDevice:
 
 
 def devices(nodes: Sequence[NodeReport]) -> list[ActiveDevice]:
-    """Return the RDMA devices with the same active port on every node, the fastest first."""
+    """Return the RDMA devices with the same active port on every node, the fastest first.
+
+    Of those of one rate, Ethernet comes last: it may be the network of the storage.
+    """
     ports_by_node = {node.name: active_ports(node.host) for node in nodes}
     common: dict[str, ActiveDevice] = {}
     for device, port in next(iter(ports_by_node.values()), []):
@@ -287,13 +291,14 @@ def devices(nodes: Sequence[NodeReport]) -> list[ActiveDevice]:
                 active = ActiveDevice(
                     name=name if port.number == 1 else f"{name}:{port.number}",
                     fabric=device.transport,
+                    is_ethernet=port.link_layer == "Ethernet",
                     numa_node=device.numa_node,
                     rate_b_s=port.rate_b_s or 0.0,
                     kernel_names={node: match.name for node, match in matches.items()},
                 )
                 common.setdefault(device.name, active)
                 break
-    return sorted(common.values(), key=lambda device: -device.rate_b_s)
+    return sorted(common.values(), key=lambda device: (-device.rate_b_s, device.is_ethernet))
 
 
 def rails(

@@ -288,6 +288,25 @@ def test_init_takes_one_rail_a_port():
     assert "# mlx5_2 is no rail: it has the port of mlx5_0 " in text
 
 
+def test_init_takes_ethernet_last_of_devices_of_one_rate():
+    """As on nodes with HDR100 and with 100 Gbit/s of Ethernet for the storage."""
+
+    def ethernet(name: str, gbit_s: int) -> Device:
+        ports = [Port(1, "ACTIVE", "Ethernet", gbit_s * 1e9 / 8)]
+        return replace(made.rdma(name, gbit_s, 0), transport="RoCE", ports=ports)
+
+    storage = [ethernet("mlx5_0", 100), ethernet("mlx5_1", 100)]
+    for present, device, fabric in (
+        ([*storage, made.rdma("mlx5_2", 100, 1)], "mlx5_2", "InfiniBand"),
+        ([ethernet("mlx5_0", 200), made.rdma("mlx5_2", 100, 1)], "mlx5_0", "RoCE"),
+        (storage, "mlx5_0", "RoCE"),
+    ):
+        nodes = [made.node(name, present) for name in ("n1", "n2")]
+        text = site_text(made.cluster_facts(job_look=JobLook(job="7", why=None, nodes=nodes)))
+        assert yaml.safe_load(text)["device"] == device
+        assert f"{fabric} on all nodes, where " in text
+
+
 @pytest.mark.parametrize(
     ("links", "gbit_s"),
     [
