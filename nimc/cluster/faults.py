@@ -58,8 +58,8 @@ FAULTS = (
         "packets that do not arrive",
         r"wrote nothing in its first rows|[Rr]etry (?:count(?:er)? )?exceeded"
         r"|Failed status 1[23]: .*(?:syndrom|vend)|Endpoint timeout",
-        "let RoCE pass (UDP port 4791), in its lossless class (--tclass in `perftest_options`); over"
-        " InfiniBand, choose a partition that both ends belong to (--pkey_index there)",
+        "let RoCE pass (UDP port 4791), in its lossless class (--tclass in `perftest_options`);"
+        " over InfiniBand, choose a partition that both ends belong to (--pkey_index there)",
     ),
     KnownFault(
         "an MPI that Slurm's PMI does not start",

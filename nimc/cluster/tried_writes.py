@@ -163,7 +163,7 @@ def _finding(
     if is_unproven:
         return fault_finding(subject, f"unproven; {detail}", Note.UNPROVEN.remedy)
     if share is not None and share < FULL_LINK_SHARE:
-        remedy = _pcie_remedy(trial.writers, nodes, machine) or Note.BELOW_LINK.remedy
+        remedy = _bottleneck_remedy(trial.writers, nodes, machine) or Note.BELOW_LINK.remedy
         return fault_finding(subject, detail, remedy)
     return HostFinding(subject, "ok", detail)
 
@@ -209,25 +209,31 @@ def _link_share(writers: Sequence[WriterRecord], machine: Machine) -> float | No
     return rate_b_s / (machine.nic.link_rate_b_s * len(targets))
 
 
-def _pcie_remedy(
+def _bottleneck_remedy(
     writers: Sequence[WriterRecord], nodes: Sequence[NodeReport], machine: Machine
 ) -> str:
-    """Return what to do if a device's PCIe link cannot carry the link's rate; else empty.
+    """Return what to do if a port or a PCIe link is slower than `nic.link_rate`; else empty.
 
-    A link that is slower than the writers were is not believed: virtual machines may show such.
+    One that is slower than the writers were is not believed: virtual machines may show such.
     """
     if machine.device is None or machine.nic is None:
         return ""
     fastest_b_s = max(writer.rate_alone_b_s for writer in writers)
     for node in nodes:
         device = devices.find(machine.device, node.host.rdma)
-        pcie_b_s = node.pcie_b_s.get(device.name) if device else None
-        if pcie_b_s and fastest_b_s <= pcie_b_s < machine.nic.link_rate_b_s:
-            return (
-                f"the PCIe link of {machine.device} on {node.name} carries at most"
-                f" {quantity(pcie_b_s, 'B/s')}: set `nic.link_rate` to what it can carry, or use"
-                " another slot"
-            )
+        if device is None:
+            continue
+        port = device.port(devices.parse_name(machine.device).port)
+        parts = (
+            ("port", port and port.rate_b_s, "check its cable and its switch, or correct"),
+            ("PCIe link", node.pcie_b_s.get(device.name), "use another slot, or correct"),
+        )
+        for part, rate_b_s, remedy in parts:
+            if rate_b_s and fastest_b_s <= rate_b_s < machine.nic.link_rate_b_s:
+                return (
+                    f"the {part} of {machine.device} on {node.name} carries at most"
+                    f" {quantity(rate_b_s, 'B/s')}: {remedy} `nic.link_rate`"
+                )
     return ""
 
 

@@ -117,6 +117,18 @@ def test_a_pcie_link_slower_than_the_port_has_its_own_remedy(alone_b_s, pcie_b_s
     assert ("queue_pairs" in finding.remedy) != is_limit
 
 
+def test_a_port_that_came_up_at_a_lower_rate_is_named():
+    """As a bad cable does: 50 Gb/sec (1X HDR) in place of 4X. 6.25 GB/s, of 25."""
+    slow = replace(FAST[0], ports=[replace(FAST[0].ports[0], rate_b_s=6.25e9)])
+    nodes = [node("n1", FAST), node("n2", [slow])]
+    tried = Trial("perftest", None, None, [writer(rate_alone_b_s=6.1e9)], [None])
+    (finding,) = tried_writes.trial_findings([tried], nodes, CLUSTER)
+    assert finding.remedy == (
+        "the port of mlx5_0 on n2 carries at most 6.25 GB/s: check its cable and its switch, or"
+        " correct `nic.link_rate`"
+    )
+
+
 def test_other_injectors_restrict_nothing():
     failed = Trial("mpi_put", "writer 0 (mpi_put, n2): PML ucx cannot be selected")
     (finding,) = tried_writes.trial_findings([failed], NODES, CLUSTER)
