@@ -154,7 +154,8 @@ class Gist:
     """
 
     def __init__(self) -> None:
-        #: The telling lines: those with words that say more than a consequence of the failure.
+        #: The telling lines: those with words that say more than a consequence of the failure, and
+        #: all faults.
         self._first_telling = self._last_telling = ""
         self._telling_count = 0
         #: The first line with words that only says a consequence.
@@ -181,7 +182,10 @@ class Gist:
         words = one_line(" ".join(line.split()))
         if is_consequence(line):
             self._consequence = self._consequence or words
-            return
+        else:
+            self._note_telling(words)
+
+    def _note_telling(self, words: str) -> None:
         self._last_telling = words
         self._first_telling = self._first_telling or words
         self._telling_count += 1
@@ -207,14 +211,15 @@ class Gist:
 
     def add_fault(self, text: str) -> None:
         """Add the next line, which the caller has recognised as a fault."""
-        self._note_line(text)
-        self._faults.append(one_line(" ".join(text.split())))
+        words = one_line(" ".join(text.split()))
+        self._note_telling(words)
+        self._faults.append(words)
 
     def reason(self) -> str:
         """The cause if it precedes all faults, else the first fault with its detail; or empty.
 
-        The detail of a fault that ends with a colon is the last line, else it is the next fault.
-        Later faults are consequences.
+        The detail of a fault that ends with a colon is the last telling line after it, else it is
+        the next fault. Later faults are consequences.
         """
         if self._cause and not self._faults_before_cause:
             return _cut(self._cause, _FAULT_WIDTH)

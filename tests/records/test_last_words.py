@@ -24,6 +24,16 @@ def test_the_first_and_the_last_line_with_words_say_what_went_wrong(
     assert cause_or_gist(printed) == gist
 
 
+def test_the_detail_of_a_fault_that_ends_with_a_colon_follows_it() -> None:
+    """The fault is one of the lines that usually say only that something failed."""
+    gist = Gist()
+    gist.add("usual output")
+    gist.add_fault("Other MPI error, error stack:")
+    assert gist.reason() == "Other MPI error, error stack:"
+    gist.add("cannot map the window")
+    assert gist.reason() == "Other MPI error, error stack:; cannot map the window"
+
+
 def test_a_failure_is_told_in_the_programs_own_words() -> None:
     gist = Gist()
     assert failure_reason(3, gist) == "exit status 3"
