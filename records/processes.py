@@ -193,7 +193,8 @@ def is_stopped(pid: int) -> bool:
 def precise_cpu_s(pid: int) -> float | None:
     """Processor time of the present threads of a process, seconds; None if ended or hidden.
 
-    It is exact to the nanosecond if the kernel has CONFIG_SCHED_INFO, else to a tick, often 10 ms.
+    It is exact to the nanosecond if the kernel has CONFIG_SCHED_INFO. Else, or if a thread ends
+    meanwhile, it is exact to a tick, often 10 ms, and includes threads that have ended.
     """
     try:
         tasks = list(Path(f"/proc/{pid}/task").iterdir())
