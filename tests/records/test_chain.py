@@ -8,18 +8,18 @@ import pytest
 from records import chain
 
 HEADER = {"started_s": 1.5, "run": "r", "facts": {"cpu": "é"}, "finished_s": None, "head": None}
-#: Of the text {"facts":{"cpu":"\u00e9"},"run":"r","started_s":1.5}
-OF_HEADER = "1675c7d568d7463bb04dbab91fe092b6d3daad72a49f93e95eeb439c4e30e1a5"
-#: Of that digest and `stream`.
+#: SHA-256 of the text {"facts":{"cpu":"\u00e9"},"run":"r","started_s":1.5}
+HEADER_DIGEST = "1675c7d568d7463bb04dbab91fe092b6d3daad72a49f93e95eeb439c4e30e1a5"
+#: SHA-256 of that digest, followed by `stream`.
 GENESIS = "7f380ff4771b0a450ab2fc8bd008db81f7497983ef54503c903f4e9481c079a5"
 FIRST = b'{"key":"a","fom":2.5'
-#: Of the genesis and the line above; of this value and {"key":"b","fom":3.0
+#: SHA-256 of the genesis and the content above; of this value and {"key":"b","fom":3.0
 VALUES = [
     "4b9323e11b6bb812f71a4aeafd6e5ee8f43d75220ee8041d6f9b8b551bb34cea",
     "e74aa2d508105bf4bbc07db784ef3cb08e291f986b328ca4b370b561e2ce9c34",
 ]
-#: Of another case, `lammps`, the line {"key":"c"
-OF_LAMMPS = "c3a351f0c55988c58b413040cf1b73d7e588a64a1e08310328a15dcaab8935ed"
+#: Value of the content {"key":"c" as the first one of another case, `lammps`.
+LAMMPS_VALUE = "c3a351f0c55988c58b413040cf1b73d7e588a64a1e08310328a15dcaab8935ed"
 HEAD = "abb86728880a80bfd8442eb40d3f915e440bc55d20b554c32e6ecd38cc6be9a4"
 
 
@@ -42,14 +42,14 @@ def walked(folder: Path, *parts: bytes) -> chain.FileChain:
 
 
 def test_values_are_those_of_sha256sum() -> None:
-    assert chain.header_digest(HEADER) == OF_HEADER
-    assert chain.genesis(OF_HEADER, "stream") == GENESIS
+    assert chain.header_digest(HEADER) == HEADER_DIGEST
+    assert chain.genesis(HEADER_DIGEST, "stream") == GENESIS
     line, value = chain.chained_line({"key": "a", "fom": 2.5}, GENESIS)
     assert (line, value) == (FIRST + b',"chain":"' + VALUES[0].encode() + b'"}\n', VALUES[0])
     line, value = chain.chained_line({"key": "b", "fom": 3.0}, value)
     assert value == VALUES[1]
     assert json.loads(line) == {"key": "b", "fom": 3.0, "chain": VALUES[1]}
-    assert chain.head(OF_HEADER, {"stream": VALUES[1], "lammps": OF_LAMMPS}) == HEAD
+    assert chain.head(HEADER_DIGEST, {"stream": VALUES[1], "lammps": LAMMPS_VALUE}) == HEAD
 
 
 def test_a_figure_that_is_not_finite_is_no_sample() -> None:
@@ -64,15 +64,15 @@ def test_a_case_without_a_header_begins_with_its_name() -> None:
 
 
 def test_the_end_of_a_run_changes_its_header_and_not_its_genesis() -> None:
-    assert chain.header_digest({**HEADER, "finished_s": 2.0, "head": HEAD}) == OF_HEADER
-    assert chain.header_digest({**HEADER, "started_s": 1.0}) != OF_HEADER
+    assert chain.header_digest({**HEADER, "finished_s": 2.0, "head": HEAD}) == HEADER_DIGEST
+    assert chain.header_digest({**HEADER, "started_s": 1.0}) != HEADER_DIGEST
 
 
 def test_a_run_has_the_head_of_its_cases(tmp_path: Path) -> None:
     (tmp_path / "samples").mkdir()
     (tmp_path / "run.json").write_text(json.dumps(HEADER, indent=2))
     (tmp_path / "samples/stream.jsonl").write_bytes(b"".join(FOUR[:2]))
-    lammps_lines = lines(b'{"key":"c"', before=chain.genesis(OF_HEADER, "lammps"))
+    lammps_lines = lines(b'{"key":"c"', before=chain.genesis(HEADER_DIGEST, "lammps"))
     (tmp_path / "samples/lammps.jsonl").write_bytes(b"".join(lammps_lines))
     (tmp_path / "samples/begun.jsonl").write_bytes(b'{"key":"to')  # has no whole sample yet
     run = chain.walk_run(tmp_path)

@@ -68,7 +68,8 @@ VARIABLES = {
     "numa": {"factors": "{buffer: [nic, other], load: [idle, write]}"},
     "membench": {"duration_s": 2, "node": 1, "reserved_cores": 0},
 }
-OF_ALL = {
+#: Variables of all checks.
+COMMON_VARIABLES = {
     "arms": "off,on,aa",
     "message": "32KiB",
     "min_share": 0.3,
@@ -101,7 +102,7 @@ def folders(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, Path]:
     words = [*DRY]
     for name, variables in VARIABLES.items():
         words += ["-c", ROOT / f"reframe_tests/{name}.py"]
-        for key, value in {**OF_ALL, **variables}.items():
+        for key, value in {**COMMON_VARIABLES, **variables}.items():
             words += ["-S", f"{name}.{key}={value}"]
     succeeded(reframe(by_variables, MACHINE, "stream", *words, name=f"({'|'.join(VARIABLES)})"))
     return by_file, by_variables

@@ -32,7 +32,7 @@ LIMITS = {
     "rail_share": 0.05,
 }
 #: Fields of `proof` that judge the times of short writes, and are no limits of acceptance.
-OF_SHORT_WRITES = {"write_tolerance_s", "write_share"}
+SHORT_WRITE_LIMITS = {"write_tolerance_s", "write_share"}
 
 
 def limits(**overrides: Any) -> AcceptanceLimits:
@@ -45,7 +45,7 @@ def limits(**overrides: Any) -> AcceptanceLimits:
 
 
 def test_every_limit_of_the_site_file_reaches_the_block() -> None:
-    assert LIMITS.keys() == set(Proof.model_fields) - OF_SHORT_WRITES
+    assert LIMITS.keys() == set(Proof.model_fields) - SHORT_WRITE_LIMITS
     assert limits(min_share=None) == limits() == AcceptanceLimits(**LIMITS)
 
 

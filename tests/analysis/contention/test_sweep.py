@@ -18,7 +18,7 @@ POINTS = [
 ]
 
 #: One point, as JSON has it.
-AT = {"n": 2, "comp_node": 0, "comm_node": 0}
+POINT_RECORD = {"n": 2, "comp_node": 0, "comm_node": 0}
 
 
 def test_a_file_says_what_its_points_do_not_or_is_as_large_as_they_are(tmp_path):
@@ -38,16 +38,22 @@ def test_a_file_says_what_its_points_do_not_or_is_as_large_as_they_are(tmp_path)
     ("content", "message"),
     [
         ({"points": []}, "points: a list found; allowed: at least 1"),
-        ({"points": [AT | {"n": 0}]}, r"points\.0\.n: 0 found; allowed: greater than"),
+        ({"points": [POINT_RECORD | {"n": 0}]}, r"points\.0\.n: 0 found; allowed: greater than"),
         ({"points": [{"n": 1, "comp_node": 0}]}, r"points\.0\.comm_node: missing"),
-        ({"points": [AT | {"speed": 3}]}, r"points\.0\.speed: unknown key"),
-        *(({"points": [AT | {"comp_par_b_s": rate}]}, "comp_par_b_s: ") for rate in (-3, 1e31)),
+        ({"points": [POINT_RECORD | {"speed": 3}]}, r"points\.0\.speed: unknown key"),
+        *(
+            ({"points": [POINT_RECORD | {"comp_par_b_s": rate}]}, "comp_par_b_s: ")
+            for rate in (-3, 1e31)
+        ),
         ([], "not a sweep"),
         ({"points": [1]}, r"points\.0: 1 found; allowed: a mapping"),
         ({"points": [{}], "notes": 3}, "notes: 3 found; allowed: a list"),
-        ({"cores": 1, "points": [AT]}, r"points\.0\.n: 2 found; allowed: at most 1"),
-        ({"numa_nodes": 1, "points": [AT | {"comp_node": 1}]}, "nodes 1 and 0 found; allowed: bel"),
-        ({"cores": "x", "points": [AT]}, "cores"),
+        ({"cores": 1, "points": [POINT_RECORD]}, r"points\.0\.n: 2 found; allowed: at most 1"),
+        (
+            {"numa_nodes": 1, "points": [POINT_RECORD | {"comp_node": 1}]},
+            "nodes 1 and 0 found; allowed: bel",
+        ),
+        ({"cores": "x", "points": [POINT_RECORD]}, "cores"),
         (b"{", r"bad\.json: "),
         (b'{"schema": 1, "points": NaN}', r"bad\.json: "),
     ],

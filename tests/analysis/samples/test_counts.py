@@ -123,12 +123,12 @@ def test_a_treatments_value_is_the_median_of_runs_of_the_sum_over_ranks(tmp_path
     assert counter_medians(read_counters(run, judged)).select("value", "runs").rows() == [(3.0, 1)]
 
 
-LACKING = {"state": "not supported", "running_share": None}
+NOT_SUPPORTED = {"state": "not supported", "running_share": None}
 SHARED = {"state": "multiplexed", "running_share": 0.5}
 LESS = SHARED | {"running_share": 0.8}
 #: Counts of two ranks in a run, and in another one of which a rank has none.
-OF_BOTH = [count(OFF0, 4.0), count(OFF0, 4.0, 1)]
-OF_ONE = [count(OFF1, 4.0), count(OFF1, None, 1, **LACKING)]
+BOTH_RANKS_COUNTED = [count(OFF0, 4.0), count(OFF0, 4.0, 1)]
+ONE_RANK_COUNTED = [count(OFF1, 4.0), count(OFF1, None, 1, **NOT_SUPPORTED)]
 TURNS = [count(OFF0, 4.0, **LESS), count(OFF0, 4.0, 1, **SHARED), count(OFF1, 4.0)]
 
 
@@ -137,8 +137,8 @@ TURNS = [count(OFF0, 4.0, **LESS), count(OFF0, 4.0, 1, **SHARED), count(OFF1, 4.
     [
         # A share is averaged over ranks; a count without a value of every rank has no sum.
         ([count(OFF0, 0.2, unit="1"), count(OFF0, 0.4, 1, unit="1")], (0.3, 1, "counted", 1.0)),
-        ([*OF_BOTH, *OF_ONE], (8.0, 1, "not supported", 1.0)),
-        ([count(OFF0, None, **LACKING)], (None, 0, "not supported", None)),
+        ([*BOTH_RANKS_COUNTED, *ONE_RANK_COUNTED], (8.0, 1, "not supported", 1.0)),
+        ([count(OFF0, None, **NOT_SUPPORTED)], (None, 0, "not supported", None)),
         (TURNS, (6.0, 2, "multiplexed", 0.5)),  # the worst state of any rank, and the least share
     ],
 )

@@ -19,6 +19,7 @@ MIB, GIB = 2**20, 2**30
 CPU, CGROUP, IB = "sys/devices/system/cpu", "sys/fs/cgroup", "sys/class/infiniband"
 PCI, DMI = "sys/bus/pci/devices", "sys/class/dmi/id"
 HSN, GROUPS = "sys/class/net/hsn0", "sys/kernel/iommu_groups"
+#: Facts of a host without any file.
 NOTHING: dict[str, Any] = {
     "memory_b": 0,
     "llc_total_b": None,
@@ -84,7 +85,7 @@ VERSION_1 = {
     f"{CGROUP}/memory/box/memory.limit_in_bytes": "9223372036854771712",
     "proc/meminfo": "MemTotal: 4194304 kB",
 }
-OF_SERVER = {
+SERVER_FACTS = {
     "microcode": "0x2007006",
     "bios": "American Megatrends Inc. 3.4 10/30/2020",
     "transparent_huge_pages": "madvise",
@@ -94,7 +95,7 @@ IOMMU = {"sys/class/iommu/d/name": "d"}
 TYPES = {f"{GROUPS}/0/type": "DMA", f"{GROUPS}/7/type": "identity"}
 SCHEMATA = "    MB:0=100;1= 90\n    L3:0=7ff;1=0f0"
 HSN_0 = Interface("hsn0", None, 0)
-#: Transports and places as far as they are known.
+#: Devices whose transports and NUMA nodes are known in part.
 DEVICES = {
     f"{IB}/a/ports/1/state": "",
     f"{IB}/b/ports/1/link_layer": "InfiniBand",
@@ -104,7 +105,7 @@ DEVICES = {
     f"{IB}/c/device/numa_node": "-1",
     "sys/class/cxi/cxi0/device/numa_node": "3",
 }
-OF_DEVICES = [
+DETECTED_DEVICES = [
     Device(
         name="a",
         transport="InfiniBand",
@@ -134,7 +135,7 @@ def link(state: str, carrier: str) -> dict[str, str]:
         (VERSION_2, {"cpu_quota": 1.5, "memory_b": GIB}),
         (VERSION_1, {"cpu_quota": 2.0, "memory_b": 4 * GIB}),
         ({"proc/self/cgroup": "3:cpu:/", f"{CGROUP}/cpu/cpu.cfs_quota_us": "-1"}, NOTHING),
-        (SERVER, OF_SERVER),
+        (SERVER, SERVER_FACTS),
         ({"proc/cpuinfo": "microcode\t: 0x2\n\nmicrocode\t: 0x1"}, {"microcode": "0x1, 0x2"}),
         ({"proc/sys/kernel/numa_balancing": "1"}, {"numa_balancing": "on"}),
         ({"proc/sys/kernel/numa_balancing": "2"}, {"numa_balancing": "memory tiering"}),
@@ -147,7 +148,7 @@ def link(state: str, carrier: str) -> dict[str, str]:
         ({f"{CPU}/online": "0-3", **PAIRS}, {"cores": 2, "threads": 4, "usable_cores": [0, 2]}),
         (INTERRUPTS, {"interrupts": {"mlx5_0": {"0-31": 1, "63": 2}}}),
         ({"sys/fs/resctrl/schemata": SCHEMATA}, {"resctrl": "L3:0=7ff;1=0f0 MB:0=100;1=90"}),
-        (DEVICES, {"rdma": OF_DEVICES}),
+        (DEVICES, {"rdma": DETECTED_DEVICES}),
         # A driver that does not say whether a link is up: by its carrier.
         ({**link("unknown", "1"), f"{HSN}/speed": "-1"}, {"interfaces": [HSN_0]}),
         (link("unknown", "0"), {"interfaces": []}),
@@ -158,10 +159,10 @@ def test_facts_of_a_host_made_of_files(
     files: dict[str, str], facts: dict[str, Any], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(host.os, "sched_getaffinity", lambda _: {0, 2, 3})
-    here = host.detect(write(tmp_path, files))
-    assert {name: getattr(here, name) for name in facts} == facts
-    assert len(here.numa_nodes) == 1
-    json.dumps(here.as_dict())
+    made_host = host.detect(write(tmp_path, files))
+    assert {name: getattr(made_host, name) for name in facts} == facts
+    assert len(made_host.numa_nodes) == 1
+    json.dumps(made_host.as_dict())
 
 
 def test_a_big_host(tmp_path: Path) -> None:
@@ -180,7 +181,12 @@ def test_a_big_host(tmp_path: Path) -> None:
     assert record["rdma"][0]["ports"][0]["rate_b_s"] == 12.5e9
     (tmp_path / "sys/class/iommu").mkdir()
     assert host.iommu(tmp_path) == "none"
-    assert [numa_node(name, OF_DEVICES) for name in (None, "b", "cxi0", "d")] == [None, 0, 3, None]
+    assert [numa_node(name, DETECTED_DEVICES) for name in (None, "b", "cxi0", "d")] == [
+        None,
+        0,
+        3,
+        None,
+    ]
 
 
 @pytest.mark.parametrize(
@@ -203,16 +209,18 @@ def test_hardware_threads_of_one_core_count_once(
 def test_this_host_is_what_lscpu_says() -> None:
     shown = subprocess.check_output(["lscpu", "-p=CPU,CORE,SOCKET,NODE"], text=True)
     rows = [line.split(",") for line in shown.splitlines() if not line.startswith("#")]
-    here = host.detect()
-    assert here.threads == len(rows)
-    assert here.cores == len({row[1] for row in rows})
-    assert here.sockets == len({row[2] for row in rows})
-    assert len([node for node in here.numa_nodes if node.cpus]) == len({row[3] for row in rows})
+    this_host = host.detect()
+    assert this_host.threads == len(rows)
+    assert this_host.cores == len({row[1] for row in rows})
+    assert this_host.sockets == len({row[2] for row in rows})
+    assert len([node for node in this_host.numa_nodes if node.cpus]) == len(
+        {row[3] for row in rows}
+    )
     answer = subprocess.run(["lscpu", "-B", "-C", "-J"], capture_output=True, text=True)
     if caches := json.loads(answer.stdout)["caches"] if answer.returncode == 0 else []:
         last = max(caches, key=lambda cache: int(cache["level"]))
-        assert here.llc_total_b == int(last["all-size"])
-        assert here.l2_b in (
+        assert this_host.llc_total_b == int(last["all-size"])
+        assert this_host.l2_b in (
             None,
             *(int(cache["one-size"]) for cache in caches if cache["level"] == 2),
         )
