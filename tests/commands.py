@@ -28,8 +28,8 @@ workloads:
 arms: [off, on, aa]
 pairs: {floor: 6, cap: 6}
 """
-#: For the end of its list of workloads.
-SECOND = "  - {check: lammps, expect: 1s}\n"
+#: An entry that `write_two_cases` appends to the list of workloads.
+SECOND_WORKLOAD = "  - {check: lammps, expect: 1s}\n"
 ARMS = {"off", "on", "aa"}
 
 
@@ -64,7 +64,7 @@ class Nimc:
 
     def write_two_cases(self) -> None:
         """Ask for a campaign of STREAM and LAMMPS."""
-        self.write(CAMPAIGN.replace("arms:", f"{SECOND}arms:"))
+        self.write(CAMPAIGN.replace("arms:", f"{SECOND_WORKLOAD}arms:"))
 
     @property
     def results(self) -> Path:
@@ -149,32 +149,32 @@ class Nimc:
 
 @pytest.fixture(scope="session", autouse=True)
 def _configurations_and_checks_are_read_once() -> Iterator[None]:
-    """Answers on the files of this checkout are kept, since each takes a process of half a second.
+    """Keep answers on the files of this checkout, since each takes a process of half a second.
 
     The environment is part of the key, without the variables of ReFrame's stand-in. Answers on
     third-party checks are kept as well.
     """
     from nimc.readiness import checks, reframe_config
 
-    run, read, answers = reframe_config.ask, checks.ask, dict[Any, Any]()
+    ask_reframe, ask_check, answers = reframe_config.ask, checks.ask, dict[Any, Any]()
 
     def ask(command: list[str], environment: dict[str, str]) -> Any:
         file = Path(command[-1])
         if file.parent != ROOT / "configs":
-            return run(command, environment)
+            return ask_reframe(command, environment)
         irrelevant = dict.fromkeys(("PYTEST_CURRENT_TEST", "NIMC_REFRAME", "FAKE"))
         key = (file, file.read_bytes(), *sorted((environment | irrelevant).items()))
         if key not in answers:
-            answers[key] = run(command, environment)
+            answers[key] = ask_reframe(command, environment)
         return answers[key]
 
     def describe(command: list[str], environment: dict[str, str], **limits: Any) -> Any:
         file = Path(command[-4])  # before its class, ReFrame's configuration and system
         if not file.is_file():  # a folder of checks is the only word
-            return read(command, environment, **limits)
+            return ask_check(command, environment, **limits)
         key = (file.read_bytes(), *command)
         if key not in answers:
-            answer = read(command, environment, **limits)
+            answer = ask_check(command, environment, **limits)
             if not answer.ok or '"fault"' in answer.stdout:
                 return answer
             answers[key] = answer

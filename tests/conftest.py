@@ -1,4 +1,7 @@
-"""Signals that a shell or `nohup` made this process ignore would be ignored by what tests start."""
+"""Signals are handled as usual, tests are sorted, and their marks are checked.
+
+Programs that tests start would inherit signals that a shell or `nohup` made this process ignore.
+"""
 
 import signal
 from collections.abc import Iterator

@@ -19,18 +19,18 @@ def call(
     A campaign that it runs ends all descendants of this process.
     """
     out, err = io.StringIO(), io.StringIO()
-    interrupted = signal.getsignal(signal.SIGINT)
+    sigint_handler = signal.getsignal(signal.SIGINT)
     with pytest.MonkeyPatch.context() as patch, redirect_stdout(out), redirect_stderr(err):
         patch.chdir(folder)
         for name, value in environment.items():
             patch.setenv(name, value)
         patch.setattr("sys.argv", ["nimc", *map(str, words)])
         patch.setattr("records.processes.become_subreaper", lambda: None)
-        patch.setattr("nimc.run.runner.concurrent_runs", lambda _: [])  # those of other tests
+        patch.setattr("nimc.run.runner.concurrent_runs", lambda _: [])  # other tests' runs
         try:
             with pytest.raises(SystemExit) as end:
                 main()
         finally:
-            signal.signal(signal.SIGINT, interrupted)
+            signal.signal(signal.SIGINT, sigint_handler)
     assert isinstance(end.value.code, int)
     return end.value.code, out.getvalue(), err.getvalue()

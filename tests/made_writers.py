@@ -1,4 +1,4 @@
-"""Writers as the conductor plans them, and their records in samples: a test says what matters."""
+"""Writers as the conductor plans them, and their records in samples; a test may change fields."""
 
 from typing import Any
 

@@ -17,19 +17,19 @@ def as_schema_6(sample: Mapping[str, Any]) -> dict[str, Any]:
 def rewrite_as_schema_6(run: Path) -> None:
     """Rewrite a run as if schema 6 had recorded its samples, with their chain and its head.
 
-    What a crash left of a last line stays as it is.
+    A last line that a crash left incomplete stays as it is.
     """
     header = json.loads((run / "run.json").read_text())
     for path in (run / "samples").glob("*.jsonl"):
-        text, _, torn = path.read_bytes().rpartition(b"\n")
-        last = chain.genesis(chain.header_digest(header), path.stem)
+        text, _, incomplete_line = path.read_bytes().rpartition(b"\n")
+        last_value = chain.genesis(chain.header_digest(header), path.stem)
         lines = []
         for line in text.splitlines():
             sample = as_schema_6(json.loads(line))
             del sample["chain"]
-            written, last = chain.chained_line(sample, last)
-            lines.append(written)
-        path.write_bytes(b"".join(lines) + torn)
+            chained_line, last_value = chain.chained_line(sample, last_value)
+            lines.append(chained_line)
+        path.write_bytes(b"".join(lines) + incomplete_line)
     if header["head"] is not None:
         header["head"] = chain.walk_run(run).head
         (run / "run.json").write_text(json.dumps(header, indent=2) + "\n")

@@ -1,6 +1,6 @@
 """Nothing is taken from the current folder: in it, another user may have made files.
 
-Commands are traced in a folder full of what Python, compilers and tools would take from there.
+Commands are traced in a folder full of files that Python, compilers and tools look for there.
 """
 
 import os
@@ -40,7 +40,7 @@ PROGRAMS = ("cc", "as", "ld", "collect2", "git", "ldd", "lscpu", "ucx_info", "fc
 
 @pytest.fixture
 def planted(tmp_path: Path) -> Path:
-    """A folder with something of every kind. What runs leaves a mark beside it."""
+    """A folder with files of every kind. Whatever of them runs, leaves a mark beside the folder."""
     folder, mark = tmp_path / "planted", tmp_path / "mark"
     (folder / HOOK).mkdir(parents=True)
     for name in MODULES:
@@ -63,13 +63,16 @@ def taken(trace: str, folder: Path) -> set[str]:
 
 
 def traced(folder: Path, *command: str) -> tuple[subprocess.CompletedProcess[str], set[str]]:
-    """Runs a command there: how it ended, and what was taken from there."""
+    """Run a command in a folder; return how it ended, and what was taken from the folder."""
     if shutil.which("strace") is None:
         pytest.skip("no strace (apt install strace)")
     file = folder.parent / "trace"
     strace = ["strace", "-f", "-y", "--seccomp-bpf", "-e", "trace=openat,execve", "-o", str(file)]
-    own = {name: str(folder.parent / name.lower()) for name in ("XDG_CACHE_HOME", "MPLCONFIGDIR")}
-    environment = {**os.environ, **own, "PYTHONPATH": "", "NIMC_SPACK_DIR": own["MPLCONFIGDIR"]}
+    own_folders = {
+        name: str(folder.parent / name.lower()) for name in ("XDG_CACHE_HOME", "MPLCONFIGDIR")
+    }
+    environment = {**os.environ, **own_folders, "PYTHONPATH": ""}
+    environment["NIMC_SPACK_DIR"] = own_folders["MPLCONFIGDIR"]
     done = subprocess.run(
         [*strace, *command], cwd=folder, env=environment, capture_output=True, text=True
     )

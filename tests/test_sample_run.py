@@ -1,4 +1,4 @@
-"""The run that the docs show: what the tutorial says of it, and what it must not say."""
+"""The run that the docs show: the tutorial agrees with it, and it names no folder of its host."""
 
 import re
 from pathlib import Path

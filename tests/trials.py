@@ -82,37 +82,38 @@ def run(
     options: argparse.Namespace,
 ) -> int:
     """Make the trials, and return the exit status; `kinds` of outcomes are columns of the table."""
-    counted: dict[str, Counter[str]] = {}
+    outcome_counts: dict[str, Counter[str]] = {}
     for index in _indices(options, len(rows)):
         row, rng = draw_trial(rows, options.seed, index)
         began_s = time.monotonic()
         outcome = trial(row, rng, index)
         took_s = time.monotonic() - began_s
-        counted.setdefault(row.name, Counter())[outcome.kind] += 1
+        outcome_counts.setdefault(row.name, Counter())[outcome.kind] += 1
         if outcome.wrong or outcome.note:
             head = f"{index:4} {row.name:26} {outcome.kind:6} {took_s:4.0f} s  {outcome.note}"
             lines = (f"       {line}" for text in outcome.wrong for line in text.splitlines())
             print("\n".join((head, *lines)), flush=True)
-    return _report(counted, kinds, options.seed)
+    return _report(outcome_counts, kinds, options.seed)
 
 
-def _indices(options: argparse.Namespace, each_once: int) -> Iterator[int]:
-    """Indices of the trials, until their count or the time is reached."""
+def _indices(options: argparse.Namespace, row_count: int) -> Iterator[int]:
+    """Indices of the trials, until their count (by default `row_count`) or the time is reached."""
     if options.seconds is None:
-        yield from range(options.first, options.first + (options.count or each_once))
+        yield from range(options.first, options.first + (options.count or row_count))
         return
-    until_s = time.monotonic() + options.seconds
+    deadline_s = time.monotonic() + options.seconds
     yield from itertools.takewhile(
-        lambda _: time.monotonic() < until_s, itertools.count(options.first)
+        lambda _: time.monotonic() < deadline_s, itertools.count(options.first)
     )
 
 
-def _report(counted: dict[str, Counter[str]], kinds: Sequence[str], seed: int) -> int:
+def _report(outcome_counts: dict[str, Counter[str]], kinds: Sequence[str], seed: int) -> int:
+    """Print the table of outcomes; return the exit status, which is 1 if a trial failed."""
     columns = (*kinds, FAILED)
     print(f"\n| row (seed {seed}) | tried | {' | '.join(columns)} |")
     print("|---" * (2 + len(columns)) + "|")
-    total = sum(counted.values(), Counter())
-    for name, outcomes in [*sorted(counted.items()), ("all", total)]:
+    total = sum(outcome_counts.values(), Counter())
+    for name, outcomes in [*sorted(outcome_counts.items()), ("all", total)]:
         cells = " | ".join(str(outcomes[kind]) for kind in columns)
         print(f"| {name} | {outcomes.total()} | {cells} |")
     return int(total[FAILED] > 0)

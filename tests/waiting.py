@@ -14,13 +14,13 @@ def wait_until(
     every_s: float = 0.02,
     process: subprocess.Popen[Any] | None = None,
 ) -> Answer:
-    """Wait until something holds, and return it; fail after `most_s`.
+    """Wait until `holds` returns something true, and return that; fail after `most_s`.
 
-    It also fails if the process ends before, with what that printed.
+    If `process` ends before, it fails as well, and shows what the process printed.
     """
-    until_s = time.monotonic() + most_s
+    deadline_s = time.monotonic() + most_s
     while not (answer := holds()):
         assert process is None or process.poll() is None, process.communicate()
-        assert time.monotonic() < until_s, f"waited {most_s:g} s in vain"
+        assert time.monotonic() < deadline_s, f"waited {most_s:g} s in vain"
         time.sleep(every_s)
     return answer

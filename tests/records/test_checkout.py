@@ -1,6 +1,6 @@
-"""The commit of a checkout, for which nothing runs that its configuration names.
+"""The commit of a checkout is read without running a program that its configuration names.
 
-No module of the current folder is imported by what nimc starts.
+Programs that nimc starts import no module of the current folder.
 """
 
 import os
@@ -55,7 +55,7 @@ def test_no_checkout(tmp_path: Path) -> None:
     assert commit(tmp_path) is None
 
 
-def test_of_another_users_checkout_the_commit_is_unknown(repository: Path) -> None:
+def test_the_commit_of_another_users_checkout_is_unknown(repository: Path) -> None:
     """Git refuses it ('dubious ownership') unless the user's own configuration trusts it."""
     if os.geteuid() != 0:
         pytest.skip("only root can give a file away")
@@ -114,7 +114,7 @@ def planted() -> Iterator[Path]:
         yield folder
 
 
-def in_folder(
+def run_in(
     folder: Path, command: list[str], **environment: str
 ) -> subprocess.CompletedProcess[str]:
     environment = {**os.environ, **environment}
@@ -123,13 +123,13 @@ def in_folder(
 
 def test_code_and_modules_are_started_without_the_current_folder(planted: Path) -> None:
     code = "import json, shlex, runpy, conductor; print(sys.argv[1:])"
-    done = in_folder(planted, python_code(code, "a b", "c"))
+    done = run_in(planted, python_code(code, "a b", "c"))
     assert done.stdout == "['a b', 'c']\n"
-    agent = in_folder(planted, python_main("conductor.agent.agent"))
+    agent = run_in(planted, python_main("conductor.agent.agent"))
     assert "KeyError: 'NIMC" in agent.stderr  # its first act is to read its variable
     *control, program = INJECTORS["spin"].origin_command(cast(Writer, None))
     assert program == "while True: pass"
-    assert in_folder(planted, [*control, "pass"]).returncode == 0
+    assert run_in(planted, [*control, "pass"]).returncode == 0
     assert not (planted / "IMPORTED").exists()
 
 

@@ -37,7 +37,7 @@ def test_qdr_and_constant_columns_of_table_5_and_a_row_by_hand() -> None:
     [
         (0.5, False),
         (0.769, False),
-        *((duration_s, True) for duration_s in FDR_WRITES_S),
+        *((write_s, True) for write_s in FDR_WRITES_S),
         (0.799, False),
     ],
 )

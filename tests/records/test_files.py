@@ -303,7 +303,7 @@ def test_the_primary_group_of_others_may_not_write(
 @pytest.mark.parametrize(
     ("uid", "name"), [(0, "root"), pytest.param(65001, "65001", marks=only_root)]
 )
-def test_somebody_elses(
+def test_a_file_of_another_user_is_distrusted(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, uid: int, name: str
 ) -> None:
     """Another user's file, seen by a user of another number."""
@@ -331,7 +331,7 @@ def test_a_run_with_a_part_of_somebody_else_is_not_resumed(tmp_path: Path) -> No
 # Locks.
 
 
-def test_one_holds_a_lock(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_only_one_holds_a_lock(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Who waits tries again after each nap, in which the holder may let go. A nap is a second."""
     path, naps = tmp_path / "lock", list[float]()
     monkeypatch.setattr(time, "monotonic", lambda: float(len(naps)))
@@ -369,7 +369,9 @@ def test_only_without_a_limit_the_kernel_waits(
     assert requests == [flags]
 
 
-def test_what_is_no_lock_is_named(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_path_that_cannot_be_a_lock_is_named(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     for path in (tmp_path / "no" / "folder", tmp_path):
         with pytest.raises(MachineError, match=str(path)), private_lock(path):
             pass

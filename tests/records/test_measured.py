@@ -1,4 +1,4 @@
-"""Runs of `nimc measure`: which they are, their headings, and texts in the words of options."""
+"""Runs of `nimc measure`: how they are recognised, their headings, and texts about options."""
 
 from dataclasses import replace
 
@@ -11,10 +11,10 @@ from records.notes import Note
 from records.run import RunHeader
 from tests.analysis.synthetic import header
 
-#: What `nimc measure` sends users with other wishes to.
+#: To this, `nimc measure` refers users who want more than its options offer.
 CAMPAIGN_OF_IT = "in a campaign of this command (docs/your-application.md)"
 #: Notes on what no command of `nimc measure` has: messages to be received, cores for the system.
-OTHERS = {Note.TARGET_RECEIVES, Note.UNPAIRED}
+CAMPAIGN_NOTES = {Note.TARGET_RECEIVES, Note.UNPAIRED}
 
 
 def measured(command: str, name: str = "solver-0a1b2c", check: str = "command") -> RunHeader:
@@ -49,14 +49,14 @@ def test_a_heading_is_one_line_without_the_end_of_a_long_command() -> None:
 
 
 @pytest.mark.parametrize("verdict", Verdict)
-def test_no_verdict_speaks_of_a_campaign_to_who_has_none(verdict: Verdict) -> None:
+def test_no_verdict_speaks_of_a_campaign_to_users_without_one(verdict: Verdict) -> None:
     sentences = SENTENCES[verdict]
     for text in (sentences.meaning, sentences.action):
         assert "campaign" not in reworded(text).replace(CAMPAIGN_OF_IT, "")
 
 
-@pytest.mark.parametrize("note", [note for note in Note if note not in OTHERS])
-def test_no_note_speaks_of_a_campaign_to_who_has_none(note: Note) -> None:
+@pytest.mark.parametrize("note", [note for note in Note if note not in CAMPAIGN_NOTES])
+def test_no_note_speaks_of_a_campaign_to_users_without_one(note: Note) -> None:
     for text in (note.text, note.remedy):
         words = reworded(text).replace(CAMPAIGN_OF_IT, "")
         assert not [word for word in ("campaign", "verify", "queue_pairs") if word in words]

@@ -1,4 +1,4 @@
-"""Processor time and states of processes, and how memory is bound, by what the kernel is asked."""
+"""Processor time and states of processes, and the calls of the kernel that bind memory."""
 
 import asyncio
 import errno
@@ -143,7 +143,7 @@ def test_data_that_a_user_keeps_in_shared_memory_outlive_what_maps_them(suspende
         assert Path(file.name).exists()
 
 
-def test_what_its_starter_leaves_is_asked_to_end_as_well(tmp_path: Path) -> None:
+def test_an_orphan_is_asked_to_end_as_well(tmp_path: Path) -> None:
     cleans = f"trap 'touch {tmp_path}/cleaned; exit' TERM; echo ready; while :; do sleep 0.01; done"
     leaves = ["sh", "-c", f"({cleans}) & trap exit TERM; wait"]
     processes.become_subreaper()

@@ -1,4 +1,4 @@
-"""Folders of runs, the limits of a header, and the words that records share."""
+"""Folders of runs, the bounds of a header's fields, and the names that records share."""
 
 import json
 from pathlib import Path
@@ -23,7 +23,7 @@ from records.sample import event_parts
 from tests.analysis.synthetic import header
 
 
-def test_runs_of_a_folder_their_size_and_their_digest(tmp_path: Path) -> None:
+def test_runs_of_a_folder_their_size_and_the_names_of_their_logs(tmp_path: Path) -> None:
     for name in ("b", "a", "other"):
         (tmp_path / name / "samples").mkdir(parents=True)
         if name != "other":
@@ -71,7 +71,9 @@ def test_runs_of_a_folder_their_size_and_their_digest(tmp_path: Path) -> None:
         ("facts", {"site": {"reference_tolerance": -1}}, "facts.site.reference_tolerance: "),
     ],
 )
-def test_what_no_header_has_is_named(tmp_path: Path, name: str, value: Any, fault: str) -> None:
+def test_a_header_with_a_value_out_of_its_bounds_is_refused_by_field(
+    tmp_path: Path, name: str, value: Any, fault: str
+) -> None:
     (tmp_path / "run.json").write_text(json.dumps({**header().as_dict(), name: value}))
     with pytest.raises(InputError) as error:
         load_header(tmp_path)
@@ -87,10 +89,10 @@ def test_a_number_that_overflows_is_refused_wherever_it_stands(tmp_path: Path) -
     assert load_header(tmp_path).facts["other"] == [{"deep": 1e308}]
 
 
-def test_the_ends_of_what_a_header_may_have(tmp_path: Path) -> None:
+def test_a_header_may_have_the_bounds_themselves(tmp_path: Path) -> None:
     requirements = {"cases": {"c": ["off"]}, "min_share": 1.0, "retries": 100}
     site = {"reference_tolerance": 0}
-    ends = {
+    bounds = {
         "started_s": 0.0,
         "finished_s": 0.0,
         "pairs_floor": 1,
@@ -101,10 +103,10 @@ def test_the_ends_of_what_a_header_may_have(tmp_path: Path) -> None:
         "asked": requirements,
     }
     for facts in ({"host": {"sockets": 1}, "site": site}, {"site": None}):
-        record = {**header().as_dict(), **ends, "facts": facts}
+        record = {**header().as_dict(), **bounds, "facts": facts}
         (tmp_path / "run.json").write_text(json.dumps(record))
         loaded = load_header(tmp_path)
-        assert {name: loaded.as_dict()[name] for name in ends} == ends
+        assert {name: loaded.as_dict()[name] for name in bounds} == bounds
     (tmp_path / "run.json").write_text(json.dumps({**record, "pairs_cap": 10**6, "seed": 0}))
     assert load_header(tmp_path).pairs_cap == 10**6
 

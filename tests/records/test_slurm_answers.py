@@ -1,6 +1,6 @@
-"""What Slurm 26.05.3 and Debian's 22.05.8 answer is read alike.
+"""Answers of Slurm 26.05.3 and of Debian's 22.05.8 are read alike.
 
-Answers are of a minicluster of two nodes under 26.05.3; those of 22.05.8 of one of three.
+Those of 26.05.3 come from a minicluster of two nodes, those of 22.05.8 from one of three.
 """
 
 from pathlib import Path
@@ -37,8 +37,7 @@ def test_partitions_that_give_whole_nodes(name: str, whole: dict[str, bool]) -> 
     shared = answer(name).replace("EXCLUSIVE", "NO").replace("Exclusive=NODE", "Exclusive=USER")
     assert parse_nodes.whole_node_partitions(shared) == set()
     assert (
-        next(part.name for part in parse_nodes.partitions(answer(name)) if part.is_default)
-        == default
+        next(row.name for row in parse_nodes.partitions(answer(name)) if row.is_default) == default
     )
 
 

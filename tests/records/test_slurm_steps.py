@@ -17,7 +17,7 @@ from tests.waiting import wait_until
 
 #: As <linux/prctl.h> has it.
 PR_SET_CHILD_SUBREAPER = 36
-#: A `srun` that only says which signals it gets; it ends with its tasks, for which a file stands.
+#: An `srun` that only notes the signals that it gets. It ends once a file says that its tasks have.
 SRUN = """
 for name in TERM INT HUP; do trap "echo $name >>'{folder}/signals'" $name; done
 echo $$ >'{folder}/pid'
@@ -126,7 +126,7 @@ def test_tasks_that_outlive_sigterm_are_killed(
 
 
 @pytest.mark.parametrize("hanging", ["scontrol", "scancel"])
-def test_a_slurm_that_hangs_delays_the_end_by_the_patience_with_each_command(
+def test_a_slurm_that_hangs_delays_the_end_by_the_time_limit_of_each_command(
     folder: Path, monkeypatch: pytest.MonkeyPatch, hanging: str
 ) -> None:
     """Then the `srun` gets the signals. The stand-in would hang for five minutes."""

@@ -31,8 +31,8 @@ def plans(draw: st.DrawFn) -> StaggeredWrites:
     return staggered_writes(targets, origins, writers, length_s, run_s, seed, rest_s=rest_s)
 
 
-def at_work(writes: Sequence[PlannedWrite]) -> list[tuple[float, int]]:
-    """Number of writes in progress from each time on at which it changes."""
+def writes_in_progress(writes: Sequence[PlannedWrite]) -> list[tuple[float, int]]:
+    """Each time at which the number of writes in progress changes, and the number from then on."""
     change = Counter[float]()
     for write in writes:
         change[write.start_s] += 1
@@ -50,7 +50,7 @@ def test_rules_of_every_plan(plan: StaggeredWrites) -> None:
     slack_s = 1e-9 * plan.length_s
     levels = {
         level
-        for (start_s, level), (end_s, _) in itertools.pairwise(at_work(list(plan)))
+        for (start_s, level), (end_s, _) in itertools.pairwise(writes_in_progress(list(plan)))
         if end_s > steady_s[0] + slack_s and start_s < steady_s[1] - slack_s
     }
     assert levels == {plan.writers}  # all writers write at any time
@@ -78,11 +78,11 @@ def test_rules_of_every_plan(plan: StaggeredWrites) -> None:
 def test_every_write_is_handed_out_once_whichever_origin_makes_it(
     plan: StaggeredWrites, seed: int
 ) -> None:
-    handed = [write for origin in plan.origins for write in plan.writes_of(origin)]
-    assert sorted(handed) == list(plan)
+    handed_out = [write for origin in plan.origins for write in plan.writes_of(origin)]
+    assert sorted(handed_out) == list(plan)
     most = -(-plan.writers // len(plan.origins))
     for origin in plan.origins:
-        levels = at_work(plan.writes_of(origin))
+        levels = writes_in_progress(plan.writes_of(origin))
         assert all(level <= most for _, level in levels)
     # The order of origins decides who writes, not what is written.
     origins = random.Random(seed).sample(plan.origins, len(plan.origins))

@@ -1,4 +1,4 @@
-"""The machine `box`, of which a test says what matters to it; and files of /proc and /sys."""
+"""The machine `box`, whose fields a test may change; and made files of /proc and /sys."""
 
 from typing import Any
 
@@ -29,10 +29,8 @@ def stat(
     # After the state: ppid pgrp session tty tpgid flags, four faults, utime stime cutime cstime,
     # priority nice threads itrealvalue, start, 15 of memory and signals, exit signal, CPU.
     times = f"{used} {system} {children} 0"
-    rest = f"{'0 ' * 15}17 {cpu} 0 0"
-    return (
-        f"{pid} ({name}) {state} {parent} 1 1 0 -1 {flags} 0 0 0 0 {times} 20 0 1 0 {start} {rest}"
-    )
+    columns = f"{parent} 1 1 0 -1 {flags} 0 0 0 0 {times} 20 0 1 0 {start} {'0 ' * 15}17 {cpu} 0 0"
+    return f"{pid} ({name}) {state} {columns}"
 
 
 def process(

@@ -31,7 +31,7 @@ def at_both(pid, parent, name, *used, **more):
 
 SHELL, ZOMBIE = process(90, 1, "sh", 1), process(91, 90, "app", 700, state="Z")
 APP = process(91, 90, "app", 100, block=BLOCK)
-#: What was foreign, ticks by name, and the processes at both readings.
+#: Ticks of foreign processes by name, and the processes at both readings.
 READINGS = [
     # Processes of the block are not foreign, and those of another block are, by a name that cannot
     # act on a terminal.
@@ -58,7 +58,9 @@ def foreign_ticks(tmp_path, before, after, **options):
 
 
 @pytest.mark.parametrize(("ticks", "processes"), READINGS)
-def test_whose_processes_used_how_much(tmp_path, ticks, processes):
+def test_foreign_processes_have_the_ticks_that_they_used_between_the_readings(
+    tmp_path, ticks, processes
+):
     assert foreign_ticks(tmp_path, *processes) == pytest.approx(ticks)
 
 
@@ -94,15 +96,15 @@ def test_what_had_ended_before_counts_for_nothing_when_its_parent_waits_for_it(t
 def test_no_more_than_the_threads_of_the_host_had(tmp_path):
     """Two threads for 1.3 s are 260 ticks; a process of which nothing was known adopts 2298."""
     shell, adopted = at_both(60, 1, "sh", [1], [1, 2298])
-    load_s = []
+    loads = []
     for name, processes, text in (
         ("before", shell, "cpu 1000 0 0 0 0 0 0 0"),
         ("after", adopted | process(62, 1, "cc", 302), "cpu 1200 0 0 60 0 0 0 0"),
     ):
-        load_s.append(reading(tmp_path / name, processes, stat=text))
-    found_s = cpu_load.foreign_s(*load_s)
-    assert sum(found_s.values()) == pytest.approx(260 / TICKS)
-    assert found_s["sh"] / found_s["cc"] == pytest.approx(2298 / 302)
+        loads.append(reading(tmp_path / name, processes, stat=text))
+    foreign_s = cpu_load.foreign_s(*loads)
+    assert sum(foreign_s.values()) == pytest.approx(260 / TICKS)
+    assert foreign_s["sh"] / foreign_s["cc"] == pytest.approx(2298 / 302)
 
 
 @pytest.mark.parametrize(("pid", "name"), [(80, "slurmstepd"), (1, "init")])
@@ -152,7 +154,7 @@ def test_frequency_of_the_applications_cores(tmp_path):
 @pytest.mark.parametrize(
     ("flags", "expected"), [("fpu aperfmperf", (2.4e9, 1.7e9)), ("fpu sse2", (None, None))]
 )
-def test_cpuinfo_counts_only_where_it_is_measured(tmp_path, flags, expected):
+def test_frequencies_in_cpuinfo_count_only_if_they_are_measured(tmp_path, flags, expected):
     text = f"flags\t\t: {flags}\n\n" + "".join(
         f"processor\t: {cpu}\ncpu MHz\t\t: {mhz}\n"
         for cpu, mhz in enumerate(("2400.000", "1000.0", "0.0", "1e6"))

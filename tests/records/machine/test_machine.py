@@ -64,7 +64,7 @@ def test_an_included_file_takes_the_place_of_keys_unless_others_could_write_it(
 
 
 @pytest.mark.parametrize(
-    ("old", "changed", "named"),
+    ("old", "changed", "message_start"),
     [
         ("injector: perftest", "injector: magic", ":5: injector: 'magic' found; allowed:"),
         ("policy: hetjob", "policy: none", ":4: origins.policy: 'none' found; allowed:"),
@@ -94,11 +94,11 @@ def test_an_included_file_takes_the_place_of_keys_unless_others_could_write_it(
         ),
     ],
 )
-def test_a_mistake_is_named_with_its_file(tmp_path, old, changed, named):
+def test_a_mistake_is_named_with_its_file(tmp_path, old, changed, message_start):
     root = _write(tmp_path, TEXT.replace(old, changed))
     with pytest.raises(InputError) as error:
         site.load("box", root)
-    assert str(error.value).startswith(f"{tmp_path}/site/box.yaml{named}")
+    assert str(error.value).startswith(f"{tmp_path}/site/box.yaml{message_start}")
     assert "\n" not in str(error.value)
 
 

@@ -1,6 +1,6 @@
-"""What a program says of itself, compared with binutils and coreutils.
+"""Facts about a program, compared with binutils and coreutils.
 
-Versions as programs tell them, in answers seen of each.
+Versions are read from answers that the programs gave.
 """
 
 import os
