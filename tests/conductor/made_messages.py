@@ -1,4 +1,4 @@
-"""One of each order and report that conductor and agents send."""
+"""Every kind of order and report that conductor and agents send."""
 
 from conductor import messages
 from conductor.readings import (
@@ -30,7 +30,7 @@ WRITER = made_writers.writer(
     cpus=[0, 1],
 )
 
-PART = messages.MakeWrites(
+MAKE_WRITES = messages.MakeWrites(
     injector="perftest",
     writer=WRITER,
     targets=[("t1", "10.0.0.1"), ("t2", "10.0.0.2")],
@@ -60,7 +60,7 @@ NEWS = messages.WriterNews(
 ORDERS = [
     messages.StartEnd("origin", "ucx", WRITER),
     messages.Control("hold", [0, 1]),
-    PART,
+    MAKE_WRITES,
     messages.FinishWrites(2.5),
     messages.BeginWatch(["mlx5_0", "mlx5_1"], [0, 1], [4711], []),
     messages.EndWatch(),

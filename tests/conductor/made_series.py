@@ -1,4 +1,4 @@
-"""Series made by hand: a writer that reaches 100 B/s alone, in rows of a second; a quiet target."""
+"""Made series: of a writer that reaches 100 B/s alone, in rows of a second; of a quiet target."""
 
 from collections.abc import Mapping
 from dataclasses import replace
@@ -47,7 +47,7 @@ def writer(
     fields: Mapping[str, Any] = {},
     **changes: Any,
 ) -> WriterSeries:
-    """A writer with these rows; `fields`: those of its plan."""
+    """The series of a writer with these rows; `fields` replace those of its plan."""
     fixed = {"index": 0, "origin": "n9", "target": "n1", "address": "10.0.0.9", "port": 20000}
     planned = Writer(**{**fixed, "message_b": 1, **fields})
     series = WriterSeries(
@@ -65,7 +65,7 @@ def writer(
 def device(
     received_b: int | None = 0, sent_b: int | None = 0, name: str = "m0", over_s: float = 10.0
 ) -> DeviceSeries:
-    """A device whose counters start at 1000 B and rise by so much."""
+    """A device whose counters start at 1000 B and rise by these bytes; None: no such counter."""
     last = [None if rise_b is None else 1000 + rise_b for rise_b in (received_b, sent_b)]
     samples = [DeviceSample(5.0, 1000, 1000), DeviceSample(5.0 + over_s, *last)]
     return DeviceSeries(name, f"rdma:{name}/1", samples)
@@ -79,7 +79,7 @@ def node(
     stolen: int = 1,
     **changes: Any,
 ) -> NodeSeries:
-    """A target of which 1000 ticks pass; by default quiet, and read for 10 s."""
+    """A target that is read for `over_s`, in which 1000 ticks pass; by default it is quiet."""
     loads = [LoadSample(4.0, 0.0, 5, 1000), LoadSample(4.0 + over_s, foreign_s, 5 + stolen, 2000)]
     return NodeSeries(
         node=name, devices=list(devices), loads=loads, **{"busiest": "stress", **changes}
@@ -94,16 +94,16 @@ def claim(bytes_b: float = 1000.0, target: str = "n1", **changes: Any) -> Writer
     return replace(record, **changes)
 
 
-#: A writer that reaches 3000 B/s alone, and 1000 B/s while an application runs, from 10.5 to 11.8:
-#: 1300 bytes. Rows are means of whole seconds; the two that the application shares have 2000 and
-#: 1400.
+#: Rows of a writer that reaches 3000 B/s alone. While an application runs, from 10.5 to 11.8, it
+#: writes 1000 B/s, which are 1300 bytes. Rows are means of whole seconds; the two that overlap the
+#: application have 2000 and 1400.
 SHORT = [*rows(500, 3000, 3000, start_s=7), RateRow(10, 11, 2000), RateRow(11, 12, 1400)]
 
 #: Rows of perftest, which pauses for 0.2 to 0.4 s between them.
 PERFTEST = [RateRow(end - 1, end, 100.0) for end in (1.0, 2.22, 3.6, 4.9, 6.2)]
 
 
-# What the judge says of them.
+# Reasons of the judge.
 
 LIMITS = AcceptanceLimits(late_rows=3.0)
 #: Ten seconds in which nothing need be written.
@@ -116,5 +116,5 @@ def reasons(series: Series, window_s: Window = WINDOW, **limits: Any) -> list[st
 
 
 def assert_named(lines: list[str], reason: str | None) -> None:
-    """The first line contains the reason, or there is none."""
+    """Assert that the first line contains the reason; without a reason, that there is no line."""
     assert lines == [] if reason is None else lines and reason in lines[0], lines

@@ -11,6 +11,7 @@ Inter-|   Receive                                                |  Transmit
 
 
 def write(root: Path, files: dict[str, str]) -> Path:
+    """Write files, path below `root` -> text, each with a newline at its end; return `root`."""
     for name, text in files.items():
         path = root / name
         path.parent.mkdir(parents=True, exist_ok=True)
@@ -43,20 +44,22 @@ def big_host(root: Path) -> Path:
         core = thread % 8
         numa = core // 2
         threads = f"{2 * numa}-{2 * numa + 1},{2 * numa + 8}-{2 * numa + 9}"
-        here = f"{cpu}/cpu{thread}"
+        cpu_folder = f"{cpu}/cpu{thread}"
         files |= {
-            f"{here}/topology/physical_package_id": str(core // 4),
-            f"{here}/topology/die_id": "0",
-            f"{here}/topology/core_id": str(core % 4),  # core numbers start again in each socket
-            f"{here}/cpufreq/scaling_governor": "performance",
-            f"{here}/cache/index0/level": "1",
-            f"{here}/cache/index0/type": "Data",
-            f"{here}/cache/index0/size": "32K",
-            f"{here}/cache/index0/shared_cpu_list": f"{core},{core + 8}",
-            f"{here}/cache/index3/level": "3",
-            f"{here}/cache/index3/type": "Unified",
-            f"{here}/cache/index3/size": "16384K",
-            f"{here}/cache/index3/shared_cpu_list": threads,
+            f"{cpu_folder}/topology/physical_package_id": str(core // 4),
+            f"{cpu_folder}/topology/die_id": "0",
+            f"{cpu_folder}/topology/core_id": str(
+                core % 4
+            ),  # core numbers start again in each socket
+            f"{cpu_folder}/cpufreq/scaling_governor": "performance",
+            f"{cpu_folder}/cache/index0/level": "1",
+            f"{cpu_folder}/cache/index0/type": "Data",
+            f"{cpu_folder}/cache/index0/size": "32K",
+            f"{cpu_folder}/cache/index0/shared_cpu_list": f"{core},{core + 8}",
+            f"{cpu_folder}/cache/index3/level": "3",
+            f"{cpu_folder}/cache/index3/type": "Unified",
+            f"{cpu_folder}/cache/index3/size": "16384K",
+            f"{cpu_folder}/cache/index3/shared_cpu_list": threads,
         }
         files[f"{node}/node{numa}/cpulist"] = threads
         files[f"{node}/node{numa}/meminfo"] = f"Node {numa} MemTotal:       16777216 kB"

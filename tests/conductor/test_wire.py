@@ -107,27 +107,27 @@ def test_messages_arrive_in_order_in_both_directions():
 
 def test_an_agent_says_nothing_to_a_conductor_without_the_secret():
     """It sends a challenge only, to which there is no answer without the secret."""
-    heard_b, refusals = [], []
+    messages, refusals = [], []
 
     async def impostor(connection):
         loop = asyncio.get_running_loop()
-        heard_b.append(await loop.sock_recv(connection, 1000))
-        await loop.sock_sendall(connection, heard_b[0] + heard_b[0])  # and its own challenge back
-        heard_b.append(await loop.sock_recv(connection, 1000))
+        messages.append(await loop.sock_recv(connection, 1000))
+        await loop.sock_sendall(connection, messages[0] + messages[0])  # and its own challenge back
+        messages.append(await loop.sock_recv(connection, 1000))
         connection.close()
 
-    def talk(heard):
+    def talk(is_over):
         async def call(port):
             with pytest.raises(wire.StrangerError, match="does not have the job's secret"):
                 await wire.connect("127.0.0.1", port, SECRET, None)
-            while not heard():
+            while not is_over():
                 await asyncio.sleep(0.01)
 
         return call
 
-    asyncio.run(_served(impostor, talk(lambda: len(heard_b) == 2)))
-    assert [len(part) for part in heard_b] == [64, 0]
-    assert SECRET.encode() not in heard_b[0]
+    asyncio.run(_served(impostor, talk(lambda: len(messages) == 2)))
+    assert [len(message) for message in messages] == [64, 0]
+    assert SECRET.encode() not in messages[0]
     asyncio.run(_served(_refusing(refusals), talk(lambda: refusals)))
     assert refusals == ["the connection closed"]
 

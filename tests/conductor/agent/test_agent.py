@@ -17,7 +17,7 @@ from conductor.injectors.base import Arrived, Row
 from conductor.readings import Placement
 from records import clock
 from tests import made_writers
-from tests.conductor.conftest import LOGS, Sent
+from tests.conductor.conftest import LOGS, RecordingWire
 
 WRITER = made_writers.writer(index=1)
 
@@ -30,7 +30,7 @@ def end(role="origin", injector="ucx", ended=None, alone=None, sent=None, **chan
 
 
 @pytest.mark.parametrize(
-    ("one", "came_s", "readings"),
+    ("one", "row_printed_s", "readings"),
     [
         # Each time the clock is asked for, a quarter of a second has passed since 100 s.
         (end(), 0.0, 0),  # at any moment
@@ -40,11 +40,11 @@ def end(role="origin", injector="ucx", ended=None, alone=None, sent=None, **chan
         (end(injector="perftest", ended=0), 0.0, 2),
     ],
 )
-def test_perftest_is_held_shortly_after_a_row(monkeypatch, one, came_s, readings):
+def test_perftest_is_held_shortly_after_a_row(monkeypatch, one, row_printed_s, readings):
     times_s = count(100.0, 0.25)
     monkeypatch.setattr(clock, "now_s", lambda: next(times_s))
     monkeypatch.setattr("conductor.agent.end.LISTEN_INTERVAL_S", 0.0)
-    one.row_printed_s = came_s
+    one.row_printed_s = row_printed_s
     asyncio.run(one.wait_for_hold())
     assert next(times_s) == 100.0 + 0.25 * readings
 
@@ -58,7 +58,7 @@ def test_perftest_is_held_shortly_after_a_row(monkeypatch, one, came_s, readings
     ],
 )
 def test_a_device_shows_what_its_only_writer_has_written(other, passed_b):
-    agent = Agent(Sent(), LOGS)
+    agent = Agent(RecordingWire(), LOGS)
     one = end(alone=agent.is_only_writing_origin)
     one.meter = SimpleNamespace(passed_b=lambda: 7.0)
     agent.ends = [one, *([other] if other else [])]
@@ -95,7 +95,7 @@ def test_a_throttled_writer_is_paced_from_its_first_row_on():
 
 
 def test_origins_are_held_before_their_targets_and_continue_after_them(monkeypatch):
-    done, wire = [], Sent()
+    done, wire = [], RecordingWire()
 
     def fake(role, index=1):
         async def hold():
@@ -138,7 +138,7 @@ def test_a_suspended_target_stays_so_and_a_transport_is_reported_once(monkeypatc
     signals = []
     monkeypatch.setattr("records.processes.suspend", lambda _: signals.append("suspend"))
     monkeypatch.setattr("records.processes.resume", lambda _: signals.append("resume"))
-    agent, sent = Agent(Sent(), LOGS), []
+    agent, sent = Agent(RecordingWire(), LOGS), []
     agent.ends = [origin, target, other] = [
         end(sent=sent),
         end(role="target"),

@@ -16,21 +16,21 @@ from tests.conductor.conftest import lasting, needs, state_of
 
 
 class World:
-    """A process that writes at a rate while it runs, and reports about each second that it does."""
+    """A simulated process that writes at a rate while it runs, and then reports each second."""
 
     def __init__(self, monkeypatch: pytest.MonkeyPatch, rate_b_s: float) -> None:
         self.now_s, self.until_s = 1000.0, 0.0
         self.rate_b_s, self.running = rate_b_s, True
         #: All that its device has passed on.
         self.passed_b = 0.0
-        #: Bytes of each second, and what was written since the last report at that time.
+        #: Bytes written in each second; and since the last report, with its time.
         self.written: dict[int, float] = {}
         self.unreported_b, self.reported_s = 0.0, self.now_s
         self.returncode: int | None = None
         self.pacer: Pacer | None = None
         #: Seconds in which its host does not let it write.
         self.stalled = range(0)
-        #: Whether it says that its reports are of a time in which it was held.
+        #: True if its reports are of a time in which it was held.
         self.held = False
         monkeypatch.setattr(pacer, "clock", SimpleNamespace(now_s=lambda: self.now_s))
         monkeypatch.setattr(pacer.asyncio, "sleep", self.sleep)
@@ -61,12 +61,12 @@ class World:
                 self.returncode = 0
 
     def keep(
-        self, paced: Pace, seconds: int, told_b_s: float, counted: bool = False
+        self, paced: Pace, seconds: int, assumed_full_b_s: float, counted: bool = False
     ) -> list[float]:
-        """Bytes of each second."""
+        """Pace the process for some seconds; return the bytes of each second."""
         self.until_s = self.now_s + seconds
         passed_b = (lambda: self.passed_b) if counted else (lambda: None)
-        self.pacer = Pacer(self, paced, told_b_s, passed_b)  # type: ignore[arg-type]
+        self.pacer = Pacer(self, paced, assumed_full_b_s, passed_b)  # type: ignore[arg-type]
         with pytest.raises(StopIteration):  # its sleeps take no time
             self.pacer.run().send(None)
         return [self.written.get(second, 0.0) for second in range(seconds)]
@@ -76,21 +76,21 @@ class World:
 QUARTER = Pace(50.0, 0.02)
 
 
-@pytest.mark.parametrize("told_b_s", [200.0, 140.0, 280.0])
-def test_each_second_has_its_bytes_whatever_rate_was_told(
-    monkeypatch: pytest.MonkeyPatch, told_b_s: float
+@pytest.mark.parametrize("assumed_full_b_s", [200.0, 140.0, 280.0])
+def test_each_second_has_its_bytes_whatever_full_rate_was_assumed(
+    monkeypatch: pytest.MonkeyPatch, assumed_full_b_s: float
 ) -> None:
-    written = World(monkeypatch, 200.0).keep(QUARTER, 20, told_b_s)
+    written = World(monkeypatch, 200.0).keep(QUARTER, 20, assumed_full_b_s)
     # In the first seconds it learns what rate the writer really has.
     assert written[8:] == pytest.approx([50.0] * 12, abs=5)
     assert sum(written) == pytest.approx(20 * 50, rel=0.1)
 
 
 def test_what_the_device_counts_is_not_written_again(monkeypatch: pytest.MonkeyPatch) -> None:
-    # Told half its rate, it would write twice as much until its first report.
+    # With half its rate assumed, it would write twice as much until its first report.
     assert World(monkeypatch, 200.0).keep(QUARTER, 1, 100.0, counted=True)[0] < 55
     assert World(monkeypatch, 200.0).keep(QUARTER, 1, 100.0)[0] > 90
-    # Told twice its rate: one pass a period would write half of it.
+    # With twice its rate assumed, one pass a period would write half as much.
     assert World(monkeypatch, 200.0).keep(QUARTER, 1, 400.0, counted=True)[0] > 45
 
 
@@ -161,26 +161,26 @@ def test_a_paced_process_runs_for_its_share_and_is_never_left_suspended():
     async def run():
         process = await processes.spawn(BUSY, {}, [], -3, -3)
         task = asyncio.create_task(Pacer(process, Pace(20.0, 0.02), 100.0).run())
-        looks_s = [time.monotonic()]
+        times_s = [time.monotonic()]
         while processes.cpu_s(process.pid) < 0.3:
             await asyncio.sleep(0.005)
-            looks_s.append(time.monotonic())
+            times_s.append(time.monotonic())
         while state_of(process.pid) != "T":
             await asyncio.sleep(0.001)
         task.cancel()
         await asyncio.gather(task, return_exceptions=True)
-        until_s = time.monotonic() + 60
-        while processes.cpu_s(process.pid) < 0.5 and time.monotonic() < until_s:
+        deadline_s = time.monotonic() + 60
+        while processes.cpu_s(process.pid) < 0.5 and time.monotonic() < deadline_s:
             await asyncio.sleep(0.01)
         used_s = processes.cpu_s(process.pid)
         await processes.stop(process)
-        return looks_s, used_s
+        return times_s, used_s
 
-    looks_s, used_s = asyncio.run(run())
+    times_s, used_s = asyncio.run(run())
     # It has a fifth of the time, and what it had because a busy host woke the pacer, and with it
     # this test, late.
-    late_s = sum(max(now_s - then_s - 0.02, 0.0) for then_s, now_s in pairwise(looks_s))
-    assert (looks_s[-1] - looks_s[0]) / 5 + late_s > 0.3 - 0.1
+    late_s = sum(max(now_s - then_s - 0.02, 0.0) for then_s, now_s in pairwise(times_s))
+    assert (times_s[-1] - times_s[0]) / 5 + late_s > 0.3 - 0.1
     assert used_s >= 0.5  # it goes on when it is no longer paced
 
 

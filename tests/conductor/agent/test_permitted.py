@@ -14,7 +14,7 @@ WRITER = made_writers.writer(
     index=3, origin="o1", target="t1", address="10.0.0.1", device="mlx5_0:1"
 )
 START = messages.StartEnd("origin", "ucx", WRITER)
-PART = messages.MakeWrites(
+MAKE_WRITES = messages.MakeWrites(
     injector="ucx",
     writer=WRITER,
     targets=[("t1", "fd00::1")],
@@ -24,17 +24,17 @@ PART = messages.MakeWrites(
     max_delay_s=0.3,
     writes=[PlannedWrite(0, 0, 0.0, 1.0)],
 )
-USED = replace(WRITER, device="bond0.12")
+BOND_WRITER = replace(WRITER, device="bond0.12")
 
 
 @pytest.mark.parametrize(
     "order",
     [
         START,
-        replace(START, writer=USED),
+        replace(START, writer=BOND_WRITER),
         replace(START, writer=replace(WRITER, options=("--tclass=106", "-R", "-x", "3"))),
         replace(START, writer=replace(WRITER, origin="nid001_a.example-site.org")),
-        PART,
+        MAKE_WRITES,
         messages.BeginWatch(["mlx5_0", "eth0", "ib0:1"], [], [], []),
         messages.Control("stop", [3]),
         messages.Ping(),
@@ -61,9 +61,9 @@ def writer(**changes):
         (replace(START, writer=writer(target="t1,t2")), "node 't1,t2'"),
         (replace(START, writer=writer(options=("--out_json_file=/x",))), "option '--out_json"),
         (replace(START, writer=writer(options=("-R", "--mmap", "/x"))), "option '--mmap'"),
-        (replace(PART, injector="sh"), "injector 'sh'"),
-        (replace(PART, targets=[("t1", "10.0.0.1"), ("t2", "-x")]), "address '-x'"),
-        (replace(PART, targets=[("-t1", "10.0.0.1")]), "node '-t1'"),
+        (replace(MAKE_WRITES, injector="sh"), "injector 'sh'"),
+        (replace(MAKE_WRITES, targets=[("t1", "10.0.0.1"), ("t2", "-x")]), "address '-x'"),
+        (replace(MAKE_WRITES, targets=[("-t1", "10.0.0.1")]), "node '-t1'"),
         (messages.BeginWatch(["../../../proc"], [], [], []), "device"),
     ],
 )

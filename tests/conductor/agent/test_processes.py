@@ -14,7 +14,7 @@ from conductor.injectors.spin import Spin
 from conductor.injectors.ucx import Ucx
 from records import processes
 from tests import made_writers
-from tests.conductor.conftest import Sent
+from tests.conductor.conftest import RecordingWire
 
 
 def exit_status_of_a_child_of(parent):
@@ -86,7 +86,7 @@ def test_an_origin_whose_target_does_not_answer_ends_with_that_reason(monkeypatc
     """TCP calls for two minutes, and the program says nothing meanwhile."""
     monkeypatch.setattr("conductor.agent.end.UNANSWERED_S", 0.5)
     monkeypatch.setattr("conductor.agent.end.CONNECT_INTERVAL_S", 0.05)
-    wire = Sent()
+    wire = RecordingWire()
     call = "import socket, sys; socket.create_connection(('127.0.0.1', int(sys.argv[1])))"
 
     class Caller(Ucx):
@@ -118,7 +118,7 @@ def test_an_origin_whose_target_does_not_answer_ends_with_that_reason(monkeypatc
 def test_a_writer_whose_port_a_stranger_has_ends_with_that_reason(tmp_path):
     """The program would only say that an address is in use, or nothing."""
     holder, port = _listener_of(0)
-    wire = Sent()
+    wire = RecordingWire()
 
     class Patient(Spin):
         def target_command(self, writer):

@@ -19,7 +19,7 @@ from records import processes
 from records.kernel_text import read
 from records.timetable import PlannedWrite, staggered_writes
 from tests import made_writers
-from tests.conductor.conftest import Sent, free_port
+from tests.conductor.conftest import RecordingWire, free_port
 
 LISTENER = (
     "import socket, sys; s = socket.create_server(('127.0.0.1', int(sys.argv[1])));"
@@ -129,7 +129,7 @@ def test_passive_sides_of_a_target_take_turns():
 
 async def passive_side(writer, logs):
     """An agent with an order to start a short write."""
-    agent = Agent(Sent(), logs)
+    agent = Agent(RecordingWire(), logs)
     await agent.execute(StartEnd("target", "stand-in", writer))
     return agent
 

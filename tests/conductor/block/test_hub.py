@@ -17,7 +17,7 @@ from conductor.injectors import INJECTORS
 from conductor.readings import CounterSample, MeterRecord, NodeSeries, Placement, RateRow
 from records.errors import MachineError
 from tests import made_writers
-from tests.conductor.conftest import LOGS, Sent
+from tests.conductor.conftest import LOGS, RecordingWire
 
 SECRET = wire.new_secret()
 
@@ -309,7 +309,7 @@ def test_what_a_writer_reports_and_is_told(monkeypatch):
     assert node_orders["n7"][1:] == [messages.Control("freeze", [0]), *controls]  # once
 
 
-ASKED = "read its node's load"
+ACTION = "read its node's load"
 
 
 def test_who_does_not_answer_is_named_with_what_it_did_not_do():
@@ -318,7 +318,7 @@ def test_who_does_not_answer_is_named_with_what_it_did_not_do():
             await hub.await_agents(["n8", "n7", "n9"], 0.1)
         orders = dict.fromkeys(["n6", "n7"], messages.EndWatch())
         with pytest.raises(MachineError, match=r"did not read its node's load within 0 s: n7$"):
-            await hub.ask(orders, messages.WatchRecord, ASKED, 0.1)
+            await hub.ask(orders, messages.WatchRecord, ACTION, 0.1)
 
     def answer(node, order):
         watched = isinstance(order, messages.EndWatch) and node == "n6"
@@ -328,7 +328,7 @@ def test_who_does_not_answer_is_named_with_what_it_did_not_do():
 
 
 def test_an_agent_that_is_given_no_order_ends_with_the_reason():
-    class Conductor(Sent):
+    class Conductor(RecordingWire):
         async def receive(self):
             return ["Dance", {}]
 

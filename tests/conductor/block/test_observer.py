@@ -1,4 +1,4 @@
-"""What is watched around a run."""
+"""Conditions that are watched around a run."""
 
 import asyncio
 import os
@@ -55,9 +55,9 @@ def test_this_process_and_what_owns_it_are_no_foreign_ones():
 
     async def watch():
         nodes = Allocation(["n1"], [node_name()])
-        one = Observer(nodes, hub, devices=["m0", "m1"], owner_pid=42)
-        await one.begin([1, 2])
-        return await one.end()
+        observer = Observer(nodes, hub, devices=["m0", "m1"], owner_pid=42)
+        await observer.begin([1, 2])
+        return await observer.end()
 
     series, gained = asyncio.run(watch())
     assert hub.orders == {
@@ -113,10 +113,10 @@ def test_a_watch_records_what_it_read_from_its_beginning_to_its_end(monkeypatch)
     async def watch():
         order = messages.BeginWatch(["m0", "m1"], [3], [41], [42])
         held_pids = [(3, 13), (5, 14), (6, 15)]
-        one = Watch("n1", order, node, end_pids=[1, 2], held_pids=held_pids)
+        node_watch = Watch("n1", order, node, end_pids=[1, 2], held_pids=held_pids)
         while len(reads) < 5:
             await asyncio.sleep(0)
-        return await one.end()
+        return await node_watch.end()
 
     observed = asyncio.run(watch())
     assert {roots[1] for roots, _ in reads} == {41}
@@ -145,13 +145,13 @@ def test_the_longest_time_that_the_loop_did_not_run_is_of_each_run(monkeypatch):
 
     async def twice():
         nodes = Allocation(["n1"], [node_name()])
-        one = Observer(nodes, Hub(), devices=[], owner_pid=None)
-        await one.begin([])
+        observer = Observer(nodes, Hub(), devices=[], owner_pid=None)
+        await observer.begin([])
         now["s"] += 10.2  # its next beat was due after 0.2 s
         now["wall_s"] += 14.2
-        first, _ = await one.end()
-        await one.begin([])
-        return first, (await one.end())[0]
+        first, _ = await observer.end()
+        await observer.begin([])
+        return first, (await observer.end())[0]
 
     first, second = asyncio.run(twice())
     assert (first.stood_still_s, first.clock_moved_s) == pytest.approx((10.0, 4.0))

@@ -116,7 +116,7 @@ def test_the_lead_in_is_what_writers_usually_need_and_a_twentieth(lead, needed_s
 
 
 @pytest.mark.parametrize(
-    ("run_s", "row_s", "often"),
+    ("run_s", "row_s", "doublings"),
     [
         (2.0, 1.0, 0),
         (60.0, 1.0, 0),
@@ -127,8 +127,8 @@ def test_the_lead_in_is_what_writers_usually_need_and_a_twentieth(lead, needed_s
         (0.001, 0.0, 0),
     ],
 )
-def test_a_run_is_doubled_until_two_rows_fit(run_s, row_s, often):
-    assert length.doublings_needed(run_s, length.LEAST_ROWS * row_s) == often
+def test_a_run_is_doubled_until_two_rows_fit(run_s, row_s, doublings):
+    assert length.doublings_needed(run_s, length.LEAST_ROWS * row_s) == doublings
 
 
 def test_rows_come_as_declared_or_later():
@@ -141,8 +141,8 @@ def test_rows_come_as_declared_or_later():
 def test_the_lengths_that_a_check_plans_are_those_that_a_block_can_note():
     assert length.MULTIPLES == [2, 4, 8, 16, 32, 64]
     for doublings in (*range(length.MOST_DOUBLINGS + 1), -1, 7):
-        noted_well = doublings in range(7)
-        with nullcontext() if noted_well else pytest.raises(ValueError, match="doublings"):
+        is_allowed = doublings in range(7)
+        with nullcontext() if is_allowed else pytest.raises(ValueError, match="doublings"):
             TypeAdapter(length.Lengthening).validate_python({"doublings": doublings})
 
 
@@ -435,7 +435,7 @@ def test_the_next_block_on_the_same_nodes_takes_over_the_rate_alone(tmp_path, mo
     for number, rate_b_s in enumerate((100.0, 70.0)):
         runner, rates = block(tmp_path, hub := Hub(rate_b_s), number=number)
         hub.hold_s = 0.3
-        passes_in_holds(monkeypatch, hub)
+        let_time_pass_only_in_holds(monkeypatch, hub)
         asyncio.run(rates.learn(WRITES))
         assert runner.writers.alone_b_s == {WRITES: [100.0]}  # although they write less now
         assert hub.orders == ["start", "hold"]
@@ -447,21 +447,24 @@ def test_the_next_block_on_the_same_nodes_takes_over_the_rate_alone(tmp_path, mo
 
 
 class Link(Hub):
-    """A link that carries so much over so many queue pairs, over those of all writers together."""
+    """A link whose rate depends on the number of queue pairs of all writers together.
 
-    def __init__(self, b_s_over):
+    `rates_b_s`: number of queue pairs -> rate.
+    """
+
+    def __init__(self, rates_b_s):
         super().__init__()
-        self.b_s_over, self.started = b_s_over, []
+        self.rates_b_s, self.started = rates_b_s, []
 
     async def start(self, injector, writers, timeout_s):
         pairs = sum(injector.queue_pairs(writer) for writer in writers)
         self.started.append(pairs)
-        self.rate_b_s = self.b_s_over[pairs] / len(writers)
+        self.rate_b_s = self.rates_b_s[pairs] / len(writers)
         return await super().start(injector, writers, timeout_s)
 
 
 @pytest.mark.parametrize(
-    ("injector", "b_s_over", "link_b_s", "started", "alone_b_s"),
+    ("injector", "rates_b_s", "link_b_s", "started", "alone_b_s"),
     [
         # By hand: 98 is less than 1.05 times 95, and 95 is 95 % of a link of 100.
         ("perftest", {1: 50.0, 2: 95.0, 4: 98.0}, None, [1, 2, 4, 2], [95.0]),
@@ -474,13 +477,13 @@ class Link(Hub):
     ],
 )
 def test_queue_pairs_are_added_while_they_raise_the_rate(
-    tmp_path, monkeypatch, injector, b_s_over, link_b_s, started, alone_b_s
+    tmp_path, monkeypatch, injector, rates_b_s, link_b_s, started, alone_b_s
 ):
     monkeypatch.setattr("records.machine.devices.is_rdma", lambda name: name == "mlx5_0")
     full = Writes(injector=injector, message_b=1 << 16, devices=("mlx5_0",), queue_pairs=None)
     half = replace(full, rate_share=0.5)
     for number in (0, 1):  # the next block takes over the number
-        hub = Link(b_s_over)
+        hub = Link(rates_b_s)
         runner, rates = block(tmp_path, hub, full, number=number, link_rate_b_s=link_b_s)
         asyncio.run(rates.learn(full))
         assert hub.started == ([started[-1]] if number else started)
@@ -515,8 +518,8 @@ def test_one_queue_pair_where_no_rdma_device_is_named(tmp_path, devices):
     assert (hub.started, runner.writers.alone_b_s[writes]) == ([1], [100.0])
 
 
-def passes_in_holds(monkeypatch, hub):
-    """Time passes only while this hub's writers are held."""
+def let_time_pass_only_in_holds(monkeypatch, hub):
+    """Let time pass only while this hub's writers are held."""
     passed = SimpleNamespace(monotonic=lambda: hub.held_s)
     monkeypatch.setattr("conductor.block.alone_rates.time", passed)
 
@@ -540,7 +543,7 @@ def test_what_writers_need_between_two_runs(
 ):
     shared = {"counted_s": 0.25, "samples": [CounterSample(0.0, 0.0)]} if counted else {}
     hub = Hub(memory_b=16 << 20 if held else (16 << 20) - 1, **shared)
-    passes_in_holds(monkeypatch, hub)
+    let_time_pass_only_in_holds(monkeypatch, hub)
     runner, rates = block(tmp_path, hub, limits={"ready_rows": ready_rows})
     asyncio.run(rates.learn(WRITES))
     assert runner.lead_in.required_s == pytest.approx(1.05 * needed_s)

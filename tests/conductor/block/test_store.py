@@ -66,8 +66,8 @@ def test_provenance_is_named_by_the_sha256_of_its_text_or_leaves_no_file(tmp_pat
 
 
 KILLS = 20
-#: Samples after which a process is killed at most, and how much later, seconds.
-_MOST, _MOST_S = 3, 0.002
+#: A process is killed after at most so many samples, and so many seconds later.
+_MAX_SAMPLES, _MAX_DELAY_S = 3, 0.002
 
 
 def write_until_killed(run: Path, block: int) -> None:
@@ -80,9 +80,9 @@ def write_until_killed(run: Path, block: int) -> None:
         finally:
             os._exit(1)
     os.close(writes)
-    for _ in range(random.randint(0, _MOST)):
+    for _ in range(random.randint(0, _MAX_SAMPLES)):
         assert os.read(ready, 1)
-    time.sleep(random.uniform(0.0, _MOST_S))
+    time.sleep(random.uniform(0.0, _MAX_DELAY_S))
     os.kill(child, signal.SIGKILL)
     os.waitpid(child, 0)
     os.close(ready)

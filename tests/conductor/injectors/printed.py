@@ -10,7 +10,7 @@ from tests.captures import CAPTURES
 
 
 def writer(**changes: Any) -> Writer:
-    """Between two hosts, unless changed."""
+    """A writer between two hosts, unless `changes` say otherwise."""
     return made_writers.writer(**{"address": "10.1.0.2", "port": 20001, **changes})
 
 

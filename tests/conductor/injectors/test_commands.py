@@ -87,7 +87,7 @@ def test_both_ends_of_perftest_are_told_the_same(fields):
     assert INJECTORS["perftest"].origin_command(writer(**fields)) == [*command, "10.1.0.2"]
 
 
-#: Of one host, or of the nodes that are named.
+#: Fields of a writer on one host; tests replace the origin.
 HERE = {"origin": "n1", "target": "n1"}
 LIMITED = {**HERE, "rate_b_s": 1.25e8, "buffer_node": 1}
 

@@ -30,10 +30,13 @@ from tests.conductor.made_series import (
 MB = 1_000_000
 
 
-def looked(
+def meter_series(
     amounts: list[float], over_s: float = 0.25, fields: Mapping[str, Any] = {}, **changes: Any
 ) -> Series:
-    """A writer of 100 B/s, or what is asked, for three seconds, and what each look counted."""
+    """The series of a writer of 100 B/s (or of the requested rate) for three seconds.
+
+    `amounts`: what each reading of its meter added.
+    """
     samples = counted(*(amount / over_s for amount in amounts), every_s=over_s)
     reported = rows(*[fields.get("rate_b_s", 100.0)] * 3)
     return Series(
@@ -47,17 +50,17 @@ _SENT = MeterRecord(0, "sent by m0")
 @pytest.mark.parametrize(
     ("series", "reason"),
     [
-        (looked([9, 9, 0, 0, 9, 9]), None),
-        (looked([9, 9, 0, 0, 0, 9]), "writer 0 wrote nothing for 0.8 s (the target's memory);"
-                                     " allowed: 0.5 s"),
-        (looked([9, 9, 0, 0, 0, 9], meter=_SENT), "wrote nothing for 0.8 s (sent by m0)"),
-        (looked([9, 9, 0, 0, 0, 9], injector="spin"), None),  # a control
+        (meter_series([9, 9, 0, 0, 9, 9]), None),
+        (meter_series([9, 9, 0, 0, 0, 9]), "writer 0 wrote nothing for 0.8 s (the target's memory);"
+                                           " allowed: 0.5 s"),
+        (meter_series([9, 9, 0, 0, 0, 9], meter=_SENT), "wrote nothing for 0.8 s (sent by m0)"),
+        (meter_series([9, 9, 0, 0, 0, 9], injector="spin"), None),  # a control
         # A message of 20 B takes 0.2 s alone: three of them 0.6 s; at half that rate, as asked
         # for, it takes as long as two.
-        (looked([9, 0, 0, 9], 0.29, {"message_b": 20}), None),
-        (looked([9, 0, 0, 9], 0.31, {"message_b": 20}), "nothing for 0.6 s"),
-        (looked([9, 0, 0, 9], 0.59, {"message_b": 20, "rate_b_s": 50.0}), None),
-        (looked([9, 0, 0, 9], 0.61, {"message_b": 20, "rate_b_s": 50.0}), "allowed: 1.2 s"),
+        (meter_series([9, 0, 0, 9], 0.29, {"message_b": 20}), None),
+        (meter_series([9, 0, 0, 9], 0.31, {"message_b": 20}), "nothing for 0.6 s"),
+        (meter_series([9, 0, 0, 9], 0.59, {"message_b": 20, "rate_b_s": 50.0}), None),
+        (meter_series([9, 0, 0, 9], 0.61, {"message_b": 20, "rate_b_s": 50.0}), "allowed: 1.2 s"),
     ],
 )  # fmt: skip
 def test_silence_of_a_writer_refutes_it(series: Series, reason: str | None) -> None:
@@ -65,20 +68,21 @@ def test_silence_of_a_writer_refutes_it(series: Series, reason: str | None) -> N
 
 
 @pytest.mark.parametrize(
-    ("shown", "quarters", "fine"),
+    ("shown", "quarters", "is_accepted"),
     [(20, 20, True), (2, 20, True), (1, 20, False), (0, 20, False), (0, 10, True), (0, 11, False)],
 )
 def test_memory_that_nothing_overwrites_refutes_the_writer(
-    shown: int, quarters: int, fine: bool
+    shown: int, quarters: int, is_accepted: bool
 ) -> None:
     samples = counted(*[4] * shown, *[0] * (quarters - shown))
-    seen = writer(rows(*[100] * 9), samples=samples, meter=MEMORY)
-    series, window = Series(writers=[seen]), (0.0, quarters / 4)
+    writer_series = writer(rows(*[100] * 9), samples=samples, meter=MEMORY)
+    series, window = Series(writers=[writer_series]), (0.0, quarters / 4)
     lines = reasons(series, window, silent_s=60.0)
     assert_named(
-        lines, None if fine else f"writer 0 was seen to write in {shown} of {quarters} readings"
+        lines,
+        None if is_accepted else f"writer 0 was seen to write in {shown} of {quarters} readings",
     )
-    by_device = Series(writers=[replace(seen, meter=_SENT)])
+    by_device = Series(writers=[replace(writer_series, meter=_SENT)])
     assert reasons(by_device, window, silent_s=60.0) == []
 
 
@@ -90,7 +94,7 @@ def test_memory_that_nothing_overwrites_refutes_the_writer(
         ([0, 0, 0, 0], 1.0),
         ([9, 0, 9, 0, 0, 9], 0.5),
         ([9, 9, 0, 0, 0], 0.75),
-        # Mean 600 a look: 29 is less than a twentieth of it, 31 is more.
+        # Mean 600 a reading: 29 is less than a twentieth of it, 31 is more.
         ([1000, 29, 29, 1000, 942], 0.5),
         ([1000, 31, 31, 1000, 938], 0.0),
     ],
@@ -106,27 +110,27 @@ def test_a_writer_that_soft_roce_showed_stopped_for_a_second_and_a_half() -> Non
     """
     rates = [15.52, 10.32, 14.06, 17.77, 3.29, 0.0, 0.0, 0.0, 14.70, 13.80]
     lengths_s = [0.31, 0.27, 0.32, 0.40, 0.26, 0.26, 0.26, 0.26, 0.38, 0.28]
-    seen = [
+    spans = [
         Span(length_s, rate * length_s) for rate, length_s in zip(rates, lengths_s, strict=True)
     ]
-    assert longest_silence_s(seen) == pytest.approx(0.78)
+    assert longest_silence_s(spans) == pytest.approx(0.78)
 
 
-def test_looks_enclose_the_window_and_are_apart() -> None:
+def test_readings_enclose_the_window_and_are_apart() -> None:
     at_s = [0.0, 0.25, 0.5, 0.52, 0.75, 1.0, 1.25, 1.5]
     samples = [CounterSample(time_s, 8 * time_s) for time_s in at_s]
-    seen = spans_in_window(writer([], samples=samples), (0.3, 1.1))
+    spans = spans_in_window(writer([], samples=samples), (0.3, 1.1))
     # 0.25, 0.5, 0.75, 1.0 and 1.25.
-    assert [(span.length_s, span.amount) for span in seen] == [(0.25, 2)] * 4
+    assert [(span.length_s, span.amount) for span in spans] == [(0.25, 2)] * 4
     assert spans_in_window(writer([]), (0.3, 1.1)) == []
 
 
 def test_a_count_that_stopped_tells_no_silence() -> None:
     samples = counted(100, 100)
     stopped = MeterRecord(0, "sent by m0", fault="device m0: its counter stopped or was set back")
-    seen = writer(rows(100, 100, 100), samples=samples, meter=stopped)
-    assert reasons(Series(writers=[seen]), (0.0, 3.0)) == []
-    assert all_rows(seen) == seen.rows
+    writer_series = writer(rows(100, 100, 100), samples=samples, meter=stopped)
+    assert reasons(Series(writers=[writer_series]), (0.0, 3.0)) == []
+    assert all_rows(writer_series) == writer_series.rows
 
 
 #: Rows cover half of the window: 1000 B were written for certain, and up to 2000 B in all.
@@ -134,7 +138,7 @@ HALF = claim(observed_share=0.5)
 
 
 @pytest.mark.parametrize(
-    ("claims", "counted_b", "share", "alone", "fine"),
+    ("claims", "counted_b", "share", "alone", "is_accepted"),
     [
         ([claim()], 800, 0.2, True, True),
         ([claim()], 799, 0.2, True, False),
@@ -154,22 +158,24 @@ HALF = claim(observed_share=0.5)
     ],
 )  # fmt: skip
 def test_a_count_that_does_not_go_with_the_claim_rejects(
-    claims: list[Any], counted_b: int, share: float, alone: bool, fine: bool
+    claims: list[Any], counted_b: int, share: float, alone: bool, is_accepted: bool
 ) -> None:
     nodes = [node(device(counted_b, 1000)), *([] if alone else [node(device(), name="n2")])]
     lines = reasons(Series(nodes=nodes, claims=claims), counter_share=share)
-    assert (lines == []) == fine
+    assert (lines == []) == is_accepted
 
 
-@pytest.mark.parametrize(("counted_b", "others", "fine"), [
+@pytest.mark.parametrize(("counted_b", "others", "is_accepted"), [
     (9999, True, True), (9999, False, False), (799, True, False),
 ])  # fmt: skip
-def test_others_may_send_to_a_single_target_too(counted_b: int, others: bool, fine: bool) -> None:
+def test_others_may_send_to_a_single_target_too(
+    counted_b: int, others: bool, is_accepted: bool
+) -> None:
     series = Series(nodes=[node(device(counted_b))], claims=[claim()])
     lines = judge(
         series, WINDOW, AcceptanceLimits(counter_share=0.2), others_may_send=others
     ).reasons
-    assert (lines == []) == fine
+    assert (lines == []) == is_accepted
 
 
 def test_a_disagreement_says_what_was_claimed_at_least_and_at_most() -> None:
@@ -180,14 +186,14 @@ def test_a_disagreement_says_what_was_claimed_at_least_and_at_most() -> None:
     ]
 
 
-@pytest.mark.parametrize(("second_b", "fine"), [(700, True), (90_000, True), (0, False)])
+@pytest.mark.parametrize(("second_b", "is_accepted"), [(700, True), (90_000, True), (0, False)])
 def test_writers_of_many_targets_are_compared_with_all_their_counts(
-    second_b: int, fine: bool
+    second_b: int, is_accepted: bool
 ) -> None:
     """Two writers claim 1000 B and 500 B; n1 counted 550 B."""
     nodes = [node(device(550)), node(device(second_b), name="n2")]
     series = Series(nodes=nodes, claims=[claim(1000, MANY_TARGETS), claim(500, MANY_TARGETS)])
-    assert_named(reasons(series), None if fine else "all targets together counted 0.0 MB")
+    assert_named(reasons(series), None if is_accepted else "all targets together counted 0.0 MB")
 
 
 @pytest.mark.parametrize(
@@ -208,5 +214,5 @@ def test_buffers_elsewhere_reject_the_run_and_unseen_ones_do_not(
         Placement(writer=0, role="target", own_binding="none", buffers_b=target_b),
         Placement(writer=0, role="origin", own_binding="none", buffers_b=origin_b),
     ]
-    seen = writer(rows(100, 100, 100), placed=ends, fields={"buffer_node": bound})
-    assert_named(reasons(Series(writers=[seen]), (0.0, 3.0)), reason)
+    writer_series = writer(rows(100, 100, 100), placed=ends, fields={"buffer_node": bound})
+    assert_named(reasons(Series(writers=[writer_series]), (0.0, 3.0)), reason)

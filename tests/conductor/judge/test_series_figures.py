@@ -28,9 +28,9 @@ from tests.conductor.made_series import MEMORY, claim, counted, device, node, ro
 WINDOW = (1.0, 3.0)
 
 
-def record(seen: Any, *nodes: NodeSeries) -> WriterRecord:
+def record(writer_series: Any, *nodes: NodeSeries) -> WriterRecord:
     """The record of one writer."""
-    (one,) = writer_records(Series(nodes=list(nodes), writers=[seen]), WINDOW)
+    (one,) = writer_records(Series(nodes=list(nodes), writers=[writer_series]), WINDOW)
     return one
 
 
@@ -44,17 +44,17 @@ def test_conditions_are_those_between_the_first_reading_and_the_last() -> None:
         LoadSample(8.0, 3.0, 25, 2000),
     ]
     samples = [DeviceSample(5.0, 1000, 50), DeviceSample(7.0, 4000, 70)]
-    here = DeviceSeries("a", "rdma:a/1", samples)
-    seen = NodeSeries(
+    device_series = DeviceSeries("a", "rdma:a/1", samples)
+    node_series = NodeSeries(
         node="n1",
-        devices=[here],
+        devices=[device_series],
         loads=loads,
         busiest="stress",
         frequencies_hz=[2e9, 4e9],
         free_cpus="0-3",
     )
     # 3 s in 4 s; 20 of 1000 ticks; 3000 B and 20 B in 2 s.
-    assert node_conditions(seen) == NodeConditions(
+    assert node_conditions(node_series) == NodeConditions(
         node="n1",
         over_s=4.0,
         foreign_cpus=0.75,
@@ -73,23 +73,23 @@ def test_what_one_of_two_readings_lacks_is_unknown(hidden: tuple[float | None, .
     loads = [
         LoadSample(4.0 + 4 * number, foreign_s, 5, 10) for number, foreign_s in enumerate(hidden)
     ]
-    here = DeviceSeries("a", "", [DeviceSample(5.0, None, 7), DeviceSample(7.0, 7, None)])
-    assert node_conditions(NodeSeries(node="n1", devices=[here], loads=loads)) == NodeConditions(
-        node="n1", over_s=4.0
-    )
+    device_series = DeviceSeries("a", "", [DeviceSample(5.0, None, 7), DeviceSample(7.0, 7, None)])
+    assert node_conditions(
+        NodeSeries(node="n1", devices=[device_series], loads=loads)
+    ) == NodeConditions(node="n1", over_s=4.0)
     in_no_time = replace(device(), samples=[DeviceSample(5.0, 7, 7)])
-    seen = node_conditions(
+    conditions = node_conditions(
         NodeSeries(node="n1", devices=[in_no_time], loads=[LoadSample(4.0, 0.0, 5, 10)])
     )
-    assert (seen.over_s, seen.foreign_cpus, seen.steal_share) == (0.0, None, None)
-    assert (seen.received_b_s, seen.counter) == (None, "rdma:m0/1")
+    assert (conditions.over_s, conditions.foreign_cpus, conditions.steal_share) == (0.0, None, None)
+    assert (conditions.received_b_s, conditions.counter) == (None, "rdma:m0/1")
 
 
 def test_a_count_that_falls_shows_no_use() -> None:
     """A negative figure would make the run's own files refuse it."""
     loads = [LoadSample(4.0, 0.5, 50, 1000), LoadSample(8.0, -0.01, 20, 2000)]
-    seen = node_conditions(NodeSeries(node="n1", devices=[], loads=loads))
-    assert (seen.foreign_cpus, seen.steal_share) == (0.0, 0.0)
+    conditions = node_conditions(NodeSeries(node="n1", devices=[], loads=loads))
+    assert (conditions.foreign_cpus, conditions.steal_share) == (0.0, 0.0)
 
 
 def test_devices_are_counted_together_if_each_of_them_counts() -> None:
@@ -112,8 +112,8 @@ def test_devices_are_counted_together_if_each_of_them_counts() -> None:
 
 
 def test_a_writers_record_is_of_its_window() -> None:
-    seen = writer(rows(50, 90, 80, 70), counted_alone_b_s=150.0, fields={"message_b": 64})
-    stored = record(seen, node(device(160)))
+    writer_series = writer(rows(50, 90, 80, 70), counted_alone_b_s=150.0, fields={"message_b": 64})
+    stored = record(writer_series, node(device(160)))
     assert (stored.injector, stored.origin, stored.target) == ("perftest", "n9", "n1")
     assert (stored.transport, stored.message_b, stored.rate_alone_b_s) == ("RoCE", 64, 100.0)
     assert (stored.rate_b_s, stored.rate_min_b_s, stored.bytes_b) == (85.0, 80.0, 170.0)
@@ -124,8 +124,10 @@ def test_a_writers_record_is_of_its_window() -> None:
 
 
 def test_a_control_has_a_share_of_a_core_and_no_bytes_nor_proof() -> None:
-    seen = writer(rows(0.5, 0.4, 0.3, 0.9), injector="spin", transport="none", meter=MEMORY)
-    stored = record(seen, node(device(1040)))
+    writer_series = writer(
+        rows(0.5, 0.4, 0.3, 0.9), injector="spin", transport="none", meter=MEMORY
+    )
+    stored = record(writer_series, node(device(1040)))
     assert (stored.cpu_share, stored.observed_share) == (pytest.approx(0.35), 1.0)
     assert (stored.message_b, stored.bytes_b, stored.rate_b_s, stored.rate_min_b_s) == (0, 0, 0, 0)
     assert (stored.rate_alone_b_s, stored.rate_before_b_s, stored.transport) == (0, None, "none")
@@ -148,8 +150,8 @@ def test_rows_at_the_edges_of_a_run_are_divided_as_the_meter_counted() -> None:
     reported = [*rows(2500, 2500, start_s=8), *rows(2000, 1400, start_s=10)]
     passed_b = [(9, 0), (10, 2500), (10.5, 4000), (11, 4500), (11.8, 5300), (12, 5900)]
     samples = [CounterSample(*reading) for reading in passed_b]
-    seen = writer(reported, alone_b_s=3000.0, samples=samples)
-    (stored,) = writer_records(Series(writers=[seen]), (10.5, 11.8))
+    writer_series = writer(reported, alone_b_s=3000.0, samples=samples)
+    (stored,) = writer_records(Series(writers=[writer_series]), (10.5, 11.8))
     assert (stored.bytes_b, stored.rate_b_s) == pytest.approx((1300, 1000))
     assert stored.rate_before_b_s == 2500.0
 
@@ -172,13 +174,13 @@ def test_memory_proves_if_it_has_most_of_the_bytes_claimed(
 ) -> None:
     """100 B/s in so many quarters of a second, of 5 s for which it is claimed."""
     samples = counted(*[100] * shown, *[0] * (20 - shown))
-    seen = writer(rows(*[100] * 9), samples=samples, meter=MEMORY)
-    (stored,) = writer_records(Series(writers=[seen]), (0.0, 5.0))
+    writer_series = writer(rows(*[100] * 9), samples=samples, meter=MEMORY)
+    (stored,) = writer_records(Series(writers=[writer_series]), (0.0, 5.0))
     assert (stored.proof, stored.overwritten_share) == (proof, pytest.approx(share))
-    note = unproven_note(Series(writers=[seen]), [stored]) or ""
+    note = unproven_note(Series(writers=[writer_series]), [stored]) or ""
     doubt = f"its memory shows {100 * share:.0f} % of what they claim, but 75 % are needed"
     assert (doubt in note) == (proof == "unproven")
-    by_device = replace(seen, meter=MeterRecord(0, "sent by eth0"))
+    by_device = replace(writer_series, meter=MeterRecord(0, "sent by eth0"))
     assert record(by_device, node(device(160))).proof == "device"
     assert record(by_device).overwritten_share is None
 
@@ -195,18 +197,18 @@ def test_memory_proves_if_it_has_most_of_the_bytes_claimed(
 )
 def test_the_share_found_in_memory_is_of_the_window(samples: Any, share: float) -> None:
     """100 B/s are claimed in a window from 2 s to 7 s."""
-    seen = writer(rows(*[100] * 9), samples=samples, meter=MEMORY)
-    (stored,) = writer_records(Series(writers=[seen]), (2.0, 7.0))
+    writer_series = writer(rows(*[100] * 9), samples=samples, meter=MEMORY)
+    (stored,) = writer_records(Series(writers=[writer_series]), (2.0, 7.0))
     assert stored.overwritten_share == pytest.approx(share)
 
 
 def test_unproven_writes_are_noted_with_the_reason() -> None:
     uncounted = MeterRecord(0, fault="nothing counts what passes over shared memory")
-    seen = [
+    all_series = [
         writer(rows(100, 100, 100), meter=uncounted, fields={"target": target})
         for target in ("n1", "n2", "n3")
     ]
-    series = Series(nodes=[node(device(160))], writers=seen)
+    series = Series(nodes=[node(device(160))], writers=all_series)
     note = str(unproven_note(series, writer_records(series, WINDOW)))
     assert "n2, n3" in note
     assert "n1" not in note
@@ -295,5 +297,5 @@ def test_how_much_of_the_targets_buffer_lay_on_its_node(
         Placement(writer=0, role="target", own_binding="none", buffers_b=target_b),
         Placement(writer=0, role="origin", own_binding="none", buffers_b=origin_b),
     ]
-    seen = writer([], transport=transport, placed=ends, fields={"buffer_node": 1})
-    assert record(seen).target_on_node_share == share
+    writer_series = writer([], transport=transport, placed=ends, fields={"buffer_node": 1})
+    assert record(writer_series).target_on_node_share == share
