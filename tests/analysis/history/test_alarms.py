@@ -22,7 +22,7 @@ from analysis.history.nights import nights_of
 from records.notes import Note
 from tests.analysis.history.tables import made_table, night_tables
 
-NIGHTS, SERIES, AT = 120, 10, 90
+NIGHTS, SERIES, CHANGE_NIGHT = 120, 10, 90
 
 
 def noise(seed: int = 1) -> np.ndarray:
@@ -31,7 +31,11 @@ def noise(seed: int = 1) -> np.ndarray:
 
 
 def planted(
-    loss: float, *, nights: int | slice = slice(AT, None), series: int | slice = 3, seed: int = 1
+    loss: float,
+    *,
+    nights: int | slice = slice(CHANGE_NIGHT, None),
+    series: int | slice = 3,
+    seed: int = 1,
 ) -> np.ndarray:
     """The same, with a loss in some of them."""
     values = noise(seed)
@@ -47,7 +51,7 @@ def changes(values: np.ndarray) -> list[NoticedChange]:
     ("values", "expected"),
     [
         (noise(), []),
-        (planted(0.5, nights=AT), []),  # an odd night
+        (planted(0.5, nights=CHANGE_NIGHT), []),  # an odd night
         (planted(-0.05), [(3, False)]),  # an improvement
         # What all series lose is one alarm of the machine.
         (planted(0.05, series=slice(None), seed=2), [(None, True)]),
@@ -63,14 +67,21 @@ def test_what_changes_is_found_in_six_nights(
     values: np.ndarray, expected: list[tuple[int | None, bool]]
 ) -> None:
     assert [(change.column, change.worse) for change in changes(values)] == expected
-    assert all(AT <= change.noticed_night < AT + RECENT_NIGHTS for change in changes(values))
+    assert all(
+        CHANGE_NIGHT <= change.noticed_night < CHANGE_NIGHT + RECENT_NIGHTS
+        for change in changes(values)
+    )
 
 
 @pytest.mark.parametrize("loss", [0.04, 0.3])
 def test_a_loss_of_one_series_is_found_in_six_nights_and_once(loss: float) -> None:
     (change,) = changes(planted(loss))
-    assert (change.column, change.worse, change.noticed_night) == (3, True, AT + RECENT_NIGHTS - 1)
-    assert change.first_night == AT
+    assert (change.column, change.worse, change.noticed_night) == (
+        3,
+        True,
+        CHANGE_NIGHT + RECENT_NIGHTS - 1,
+    )
+    assert change.first_night == CHANGE_NIGHT
 
 
 @pytest.mark.parametrize(("series", "columns"), [(6, {None}), (5, {0, 1, 2, 3, 4})])
@@ -111,22 +122,22 @@ def test_what_series_share_every_night_is_no_loss_of_theirs() -> None:
     """Nights scatter by 1 % together and by 0.5 % alone; three are 5 % bad for all series."""
     together = 0.01 * np.random.default_rng(3).standard_normal((NIGHTS, 1))
     values = together + 0.5 * noise()
-    values[AT : AT + 3] += 0.05
+    values[CHANGE_NIGHT : CHANGE_NIGHT + 3] += 0.05
     assert [change for change in changes(values) if change.column is not None] == []
-    values[AT:, 3] += 0.03  # below what the machine did in those three nights
+    values[CHANGE_NIGHT:, 3] += 0.03  # below what the machine did in those three nights
     assert [change.column for change in changes(values) if change.column is not None] == [3]
 
 
 def test_missing_nights_are_no_loss_and_hide_none() -> None:
     values = noise()
     values[::7, 3] = np.nan
-    values[AT:, 3] += 0.05
-    values[AT : AT + 5, 3] = np.nan
+    values[CHANGE_NIGHT:, 3] += 0.05
+    values[CHANGE_NIGHT : CHANGE_NIGHT + 5, 3] = np.nan
     losses = [change for change in changes(values) if change.column == 3]
     assert [loss.worse for loss in losses] == [True]
     # One of the nights in which it is found is missing.
     nights_of_change = losses[0].first_night, losses[0].noticed_night
-    assert nights_of_change == (AT + 5, AT + 5 + RECENT_NIGHTS)
+    assert nights_of_change == (CHANGE_NIGHT + 5, CHANGE_NIGHT + 5 + RECENT_NIGHTS)
 
 
 def test_everything_follows_from_the_nights_before() -> None:
