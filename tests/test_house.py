@@ -332,6 +332,7 @@ def is_empty(name: str) -> bool:
 def test_names_are_nouns_of_the_subject(room: str) -> None:
     """Variables, parameters and functions; fields of records are keys of files, and keep theirs."""
     assert sources(room)
+    wrong = set()
     for path in sources(room):
         nodes = nodes_of(path)
         fields = {
@@ -341,9 +342,9 @@ def test_names_are_nouns_of_the_subject(room: str) -> None:
             for field in node.body
             if isinstance(field, ast.AnnAssign)
         }
-        wrong = {
-            f"{name} in line {node.lineno}"
+        wrong |= {
+            f"{path.relative_to(ROOT)}:{node.lineno}: {name}"
             for node in nodes
             if (name := bound(node)) and is_empty(name) and node not in fields
         }
-        assert not wrong, path.relative_to(ROOT)
+    assert not wrong

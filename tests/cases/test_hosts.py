@@ -353,7 +353,7 @@ def test_init_says_that_a_pcie_link_is_slower_than_the_port():
 
 
 UP, DOWN = {1: "ACTIVE"}, {1: "DOWN"}
-AT, OTHER = "0000:0c:00.0", "0000:8c:00.0"
+ADDRESS, OTHER_ADDRESS = "0000:0c:00.0", "0000:8c:00.0"
 
 
 def test_every_program_takes_the_port_of_the_site_file(tmp_path, monkeypatch):
@@ -368,8 +368,8 @@ def test_every_program_takes_the_port_of_the_site_file(tmp_path, monkeypatch):
     for device, port, words in (
         ("mlx4_0", 1, ["-d", "mlx4_0"]),
         ("mlx4_0:2", 2, ["-d", "mlx4_0", "-i", "2"]),
-        (AT, 1, ["-d", "mlx4_0"]),
-        (f"{AT}:2", 2, ["-d", "mlx4_0", "-i", "2"]),
+        (ADDRESS, 1, ["-d", "mlx4_0"]),
+        (f"{ADDRESS}:2", 2, ["-d", "mlx4_0", "-i", "2"]),
     ):
         reading = counters.read(device, "received", root)
         assert reading is not None
@@ -398,19 +398,26 @@ def on_both(devices: list[Device]) -> dict[str, list[Device]]:
         (lambda: on_both([rdma("qib0", {1: "DOWN", 2: "INIT", 3: "ACTIVE"})]), "qib0:3", ""),
         # Names differ: no address is known, or they differ; or one address, which stays.
         (lambda: names_of_case({"a": None, "b": None}), None, "a: mlx5_0:1; b: ibp12s0:1"),
-        (lambda: names_of_case({"a": AT, "b": AT}), AT, "PCI address of a: mlx5_0; b: ibp12s0"),
+        (
+            lambda: names_of_case({"a": ADDRESS, "b": ADDRESS}),
+            ADDRESS,
+            "PCI address of a: mlx5_0; b: ibp12s0",
+        ),
         # Two devices whose names are exchanged on the other node; the first is down there.
         (
             lambda: {
-                "a": [rdma("mlx5_0", UP, AT), rdma("mlx5_1", DOWN, OTHER)],
-                "b": [rdma("mlx5_0", DOWN, OTHER), rdma("mlx5_1", UP, AT)],
+                "a": [rdma("mlx5_0", UP, ADDRESS), rdma("mlx5_1", DOWN, OTHER_ADDRESS)],
+                "b": [rdma("mlx5_0", DOWN, OTHER_ADDRESS), rdma("mlx5_1", UP, ADDRESS)],
             },
-            AT,
+            ADDRESS,
             "PCI address of a: mlx5_0; b: mlx5_1",
         ),
         (
-            lambda: {"a": [rdma("ib0", {2: "ACTIVE"}, AT)], "b": [rdma("ib9", {2: "ACTIVE"}, AT)]},
-            f"{AT}:2",
+            lambda: {
+                "a": [rdma("ib0", {2: "ACTIVE"}, ADDRESS)],
+                "b": [rdma("ib9", {2: "ACTIVE"}, ADDRESS)],
+            },
+            f"{ADDRESS}:2",
             "ib0",
         ),
         # Only one node has the fastest device, or any.
@@ -476,29 +483,29 @@ def test_an_interface_to_a_management_controller_leads_to_no_other_node(tmp_path
         (lambda: on_both(ports_of_case()), "mlx4_0:3", "missing", "no port 3; active: mlx4_0:2"),
         # How a node calls its device.
         (
-            lambda: names_of_case({"a": AT, "b": AT}),
+            lambda: names_of_case({"a": ADDRESS, "b": ADDRESS}),
             "mlx5_0",
             "missing",
-            f"b: no RDMA device and no interface that is up; there are: ibp12s0 at {AT}, ",
+            f"b: no RDMA device and no interface that is up; there are: ibp12s0 at {ADDRESS}, ",
         ),
         (
-            lambda: names_of_case({"a": AT, "b": AT}),
-            AT,
+            lambda: names_of_case({"a": ADDRESS, "b": ADDRESS}),
+            ADDRESS,
             "ok",
-            f"a, b: InfiniBand at {AT}, port 1 ACTIVE 100 Gbit/s",
+            f"a, b: InfiniBand at {ADDRESS}, port 1 ACTIVE 100 Gbit/s",
         ),
         (
-            lambda: names_of_case({"a": AT, "b": OTHER}),
-            AT,
+            lambda: names_of_case({"a": ADDRESS, "b": OTHER_ADDRESS}),
+            ADDRESS,
             "missing",
-            f"no interface that is up; there are: ibp12s0 at {OTHER}, ",
+            f"no interface that is up; there are: ibp12s0 at {OTHER_ADDRESS}, ",
         ),
         # One name for two devices.
         (
-            lambda: {"a": [rdma("mlx5_0", UP, AT)], "b": [rdma("mlx5_0", UP, OTHER)]},
+            lambda: {"a": [rdma("mlx5_0", UP, ADDRESS)], "b": [rdma("mlx5_0", UP, OTHER_ADDRESS)]},
             "mlx5_0",
             "ok",
-            f"Gbit/s; b: InfiniBand at {OTHER}",
+            f"Gbit/s; b: InfiniBand at {OTHER_ADDRESS}",
         ),
     ],
 )
@@ -518,10 +525,12 @@ def test_doctor_looks_at_the_port_that_writers_use_on_this_host():
 
 
 def test_mpi_over_one_rail_needs_a_name():
-    listed = [{"device": AT, "numa_node": 0}, {"device": "mlx5_1:2", "numa_node": 0}]
-    box = machine(device=AT, rails=listed)
-    assert rails.writer_devices(box, "nic0", None) == (AT,)
-    with pytest.raises(InputError, match=f"mpi_rail: nic0: rail {AT} of box has a PCI address"):
+    listed = [{"device": ADDRESS, "numa_node": 0}, {"device": "mlx5_1:2", "numa_node": 0}]
+    box = machine(device=ADDRESS, rails=listed)
+    assert rails.writer_devices(box, "nic0", None) == (ADDRESS,)
+    with pytest.raises(
+        InputError, match=f"mpi_rail: nic0: rail {ADDRESS} of box has a PCI address"
+    ):
         rails.environment_for_mpi(box, "nic0")
     assert rails.environment_for_mpi(box, "nic1")["UCX_NET_DEVICES"] == "mlx5_1:2"
 
@@ -700,7 +709,7 @@ def cluster(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     }
     for name, text in answers.items():
         (bin_ / f"{name}.txt").write_text(text)
-    for name, listed in names_of_case({"a": AT, "b": AT}).items():
+    for name, listed in names_of_case({"a": ADDRESS, "b": ADDRESS}).items():
         # A node shows all of its cores and memory to those who look at it.
         node = made.node(name, listed, cores=64, memory_b=2**40)
         (bin_ / f"{name}.json").write_text(json.dumps(asdict(node)))
@@ -739,7 +748,7 @@ def test_a_user_s_first_day_on_such_a_cluster(cluster):
     output = Command()("init", "box")
     assert "job 519605: target a, origins b" in output
     box = site_files.load("box", cluster)
-    assert (box.device, box.injector, box.interface) == (AT, "perftest", "hsn0")
+    assert (box.device, box.injector, box.interface) == (ADDRESS, "perftest", "hsn0")
     facts = box.node_facts()
     assert (facts.cores, facts.threads_per_core, facts.memory_b) == (56, 2, 512000 * MIB)
     looked = in_job.look_at_nodes("box", cluster / "results", 60.0, print, cluster)
@@ -748,10 +757,10 @@ def test_a_user_s_first_day_on_such_a_cluster(cluster):
         "shared folders": "ok",
         "locks": "ok",
         "interface on nodes": "ok",
-        f"device {AT} on nodes": "ok",
+        f"device {ADDRESS} on nodes": "ok",
         "perftest on nodes": "ok",
     }
     campaign = cluster / "small.yaml"
     campaign.write_text(CAMPAIGN)
     request = load_request(campaign, "box", cluster)
-    assert (request.slurm, request.machine.device) == (True, AT)
+    assert (request.slurm, request.machine.device) == (True, ADDRESS)

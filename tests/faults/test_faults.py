@@ -33,11 +33,11 @@ def text(changed: dict[tuple[int, str], dict[str, Any]] = {}) -> bytes:  # noqa:
     return b"".join(lines)
 
 
-SAID = "nimc: resumes r\nnimc: stream: injector_died: exit status -9\n"
+FAILED_OUTPUT = "nimc: resumes r\nnimc: stream: injector_died: exit status -9\n"
 GOOD = Observation(
     fault=FAULTS["kill writer_origin"],
     fault_times_s=(145.0, 145.1),
-    disturbed=NimcEnd(3, SAID, 60.0),
+    disturbed=NimcEnd(3, FAILED_OUTPUT, 60.0),
     resumed=[NimcEnd(0, "nimc: resumes r\n", 60.0)],
     runs_before=["r"],
     runs=["r"],

@@ -38,7 +38,7 @@ WANTED: dict[Statement, Verdict] = {
     "within": Verdict.NO_EFFECT,
 }
 #: Nights of a figure in the file and in the table, and the seed of the first ones.
-MADE, NIGHTS, _SEED = 400, 800, 2
+FILE_NIGHTS, TABLE_NIGHTS, _SEED = 400, 800, 2
 _SPREAD, _LARGE, _STEP = 0.01, 30.0, 0.05
 _MARGIN = 10.0
 
@@ -69,7 +69,7 @@ def reached(wanted: Statement, pairs: int, hypotheses: int, size: float, count: 
 @cache
 def _stable_nights(wanted: Statement, pairs: int) -> ManyNights:
     """Nights whose repeated baseline is not called unstable."""
-    every = nights(wanted, pairs, MADE, _SEED)
+    every = nights(wanted, pairs, FILE_NIGHTS, _SEED)
     stable = ~every.shown_after(pairs, "unstable", 1)
     return ManyNights(every.log_times[stable], every.after[stable])
 
@@ -82,7 +82,7 @@ def least(wanted: Statement, pairs: int, hypotheses: int) -> float | None:
     def share(size: float) -> float:
         many_nights = scaled(_stable_nights(wanted, pairs), wanted, size)
         shown = [many_nights.shown_after(pairs, name, hypotheses) for name in names]
-        return float(np.all(shown, axis=0).sum()) / MADE
+        return float(np.all(shown, axis=0).sum()) / FILE_NIGHTS
 
     if share(_LARGE) < POWER:
         return None
@@ -148,4 +148,4 @@ if __name__ == "__main__":
     if sys.argv[1:] == ["make"]:
         make()
     else:
-        show(table, NIGHTS)
+        show(table, TABLE_NIGHTS)

@@ -81,16 +81,16 @@ def test_an_origin_has_its_own_time_and_no_word(tmp_path):
     assert (row["word"], row["claim"]) == ("-", None)
 
 
-LACKING = "kernel-threads-time"
+ABSENT_COUNTER = "kernel-threads-time"
 
 
 @pytest.mark.parametrize(
     ("s_gb", "changes", "reason"),
     [
         (0.12, {"pairs": 5}, "fewer than 6 pairs"),
-        (0.001, {"without": (LACKING,)}, "not all counters exist on the nodes"),
+        (0.001, {"without": (ABSENT_COUNTER,)}, "not all counters exist on the nodes"),
         # Without all of its time, onload is said.
-        (0.12, {"without": (LACKING,)}, None),
+        (0.12, {"without": (ABSENT_COUNTER,)}, None),
         (0.12, {"origin": "synthetic-0"}, "share a host"),
     ],
 )
@@ -100,7 +100,7 @@ def test_what_is_inconclusive(tmp_path, s_gb, changes, reason):
     assert (reason or "") in row["why"]
     assert bool(row["why"]) == bool(reason)
     assert (row["cpu_s_b"] is None) == ("pairs" in changes)
-    assert (LACKING in row["counters"]) == ("without" not in changes)
+    assert (ABSENT_COUNTER in row["counters"]) == ("without" not in changes)
 
 
 @pytest.mark.usefixtures("undrawn")

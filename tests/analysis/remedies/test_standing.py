@@ -36,7 +36,7 @@ class MadeMachine:
     clear: bool = False
 
 
-CORE, PLACE, RAILS = "reserved_cores", "buffer", "mpi_rail"
+CORE, PLACEMENT, RAILS = "reserved_cores", "buffer", "mpi_rail"
 MACHINES = (
     # An onload card: a core takes 2.0 to 1.21 / 1.1, as in figure 6c of Groves, Grant and
     # Arnold (2016).
@@ -45,7 +45,7 @@ MACHINES = (
         slowdown=2.0,
         noise=0.01,
         share=1.0,
-        remedies=(Remedy(CORE, 1.1, 1.8), Remedy(PLACE, 1.02, 1.0)),
+        remedies=(Remedy(CORE, 1.1, 1.8), Remedy(PLACEMENT, 1.02, 1.0)),
         worth=(CORE,),
         clear=True,
     ),
@@ -55,7 +55,7 @@ MACHINES = (
         slowdown=1.0,
         noise=0.01,
         share=0.5,
-        remedies=(Remedy(CORE, 1.06, 0.94), Remedy(PLACE, 1.0, 1.0)),
+        remedies=(Remedy(CORE, 1.06, 0.94), Remedy(PLACEMENT, 1.0, 1.0)),
     ),
     # Placement is free and better than a core that helps as well.
     MadeMachine(
@@ -63,8 +63,8 @@ MACHINES = (
         slowdown=1.4,
         noise=0.01,
         share=1.0,
-        remedies=(Remedy(CORE, 1.07, 1.1), Remedy(PLACE, 1.0, 1.3)),
-        worth=(PLACE, CORE),
+        remedies=(Remedy(CORE, 1.07, 1.1), Remedy(PLACEMENT, 1.0, 1.3)),
+        worth=(PLACEMENT, CORE),
         clear=True,
     ),
     # A core helps under traffic, which is there too seldom: 0.95 x 0.1 lost, 0.05 x 0.1 won.
@@ -77,7 +77,7 @@ MACHINES = (
         slowdown=1.2,
         noise=0.02,
         share=1.0,
-        remedies=(Remedy(CORE, 1.0, 1.0), Remedy(PLACE, 1.0, 1.0), Remedy(RAILS, 1.0, 1.0)),
+        remedies=(Remedy(CORE, 1.0, 1.0), Remedy(PLACEMENT, 1.0, 1.0), Remedy(RAILS, 1.0, 1.0)),
     ),
     # Noise that hides a small benefit; and a throttled rate, which only delays the writes.
     MadeMachine(

@@ -67,7 +67,7 @@ def stalled(sample: Sample) -> float:
     return 0.4 if is_on(sample) else 0.1
 
 
-MADE: Values = {
+CHANGED_COUNTERS: Values = {
     "context-switches": ("count", lambda s: 300.0 if is_on(s) else 100.0),
     "enp225s0f1np1:tx_prio3_pause_duration": ("s", lambda s: 2.5 if is_on(s) else 0.5),
     "frequency": ("Hz", lambda _: 2e9),
@@ -85,7 +85,7 @@ def with_nodes(folder: Path, runs: list[Sample], absent: Mapping[str, str] = {})
     lines = [
         counter_row(run.key, event, factor * value(run), tool="node", rank=rank, unit=unit)
         for run in runs
-        for event, (unit, value) in MADE.items()
+        for event, (unit, value) in CHANGED_COUNTERS.items()
         for rank, factor in enumerate((1.0, 1.5))
     ]
     write_rows(run, runs[0].case, lines)

@@ -578,7 +578,7 @@ def test_a_counted_rate_takes_longer_to_show_if_counters_are_slow(tmp_path, monk
     """By hand: two periods of 0.2 s more than the quarter of a second of other counters."""
     slow_counters(monkeypatch, 0.2)
     hub = Hub(counted_s=0.25, samples=[CounterSample(0.0, 0.0)])
-    passes_in_holds(monkeypatch, hub)
+    let_time_pass_only_in_holds(monkeypatch, hub)
     runner, rates = block(tmp_path, hub)
     asyncio.run(rates.learn(WRITES))
     assert runner.lead_in.required_s == pytest.approx(1.05 * 0.65)

@@ -45,7 +45,7 @@ EFFECT = Result(
     mean=about(1.62, 1.51, 1.73),
     off_spread=0.02,
 )
-SAID = "slower under emulated writes"
+VERDICT = "slower under emulated writes"
 
 
 def effects_of(rows: Sequence[Result]) -> Listing:
@@ -58,10 +58,10 @@ def effects_of(rows: Sequence[Result]) -> Listing:
 @pytest.mark.parametrize(
     ("changes", "line"),
     [
-        ({}, f"stream | 1.60 [1.50, 1.70] | {SAID} | 26.2 -> 16.4 GB/s | 12 pairs"),
+        ({}, f"stream | 1.60 [1.50, 1.70] | {VERDICT} | 26.2 -> 16.4 GB/s | 12 pairs"),
         (
             {"arm": "daly", "rejected": 2, "pairs": 1, "slowdown": None},
-            f"stream daly | - | {SAID} | 26.2 -> 16.4 GB/s | 1 pair, 2 rejected",
+            f"stream daly | - | {VERDICT} | 26.2 -> 16.4 GB/s | 1 pair, 2 rejected",
         ),
         (
             {"verdict": Verdict.NO_EFFECT, "off_median": None, "on_median": 3.1, "unit": "s"},

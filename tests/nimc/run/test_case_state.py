@@ -67,7 +67,7 @@ def test_a_session_ends_when_as_many_pairs_are_lost_as_may_count(on, rejected, b
     assert now.pairs_to_measure(Pairs(floor=6, cap=6), before) == missing
 
 
-ASKED = Pairs(floor=6, cap=20, precision=0.01, block=5)
+PAIRS = Pairs(floor=6, cap=20, precision=0.01, block=5)
 
 
 @pytest.mark.parametrize(
@@ -87,7 +87,7 @@ ASKED = Pairs(floor=6, cap=20, precision=0.01, block=5)
     ],
 )
 def test_a_case_goes_on_until_it_is_done(pairs, done, missing):
-    assert CaseState(pairs, next_block_index=1, done=done).pairs_to_measure(ASKED) == missing
+    assert CaseState(pairs, next_block_index=1, done=done).pairs_to_measure(PAIRS) == missing
 
 
 def test_a_case_is_done_when_its_effects_are_decided(tmp_path):
