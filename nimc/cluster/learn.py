@@ -157,8 +157,9 @@ def target_of(
 
     It is the first of `requested_names`, which are joined with commas as `sbatch` takes them: nodes
     of partitions may differ, so one is needed. Without names, it is the default, or the one with
-    most nodes: many large sites have no default, or one that is not for the user's accounts. Raises
-    InputError if there is no partition of the first name.
+    most nodes: many large sites have no default, or one that is not for the user's accounts. Of
+    these, one for large jobs only comes last. Raises InputError if there is no partition of the
+    first name.
     """
     if requested_names:
         first_name, _, others = requested_names.partition(",")
@@ -174,11 +175,14 @@ def target_of(
         if partition.admits(accounts) and not partition.needs_reservation
     ]
     usable = usable or [*partitions]
-    first = max(usable, key=lambda partition: (partition.is_default, partition.node_count))
+    first = max(
+        usable, key=lambda other: (other.is_default, other.min_nodes == 1, other.node_count)
+    )
     if first.is_default:
         return first, "the default one"
     return first, (
-        "the one with most nodes, since none that you may use is the default;"
+        "the one with most nodes, of those without MinNodes if there are any, since none that you"
+        " may use is the default;"
         f" {options.PARTITION_VARIABLE} names another"
     )
 

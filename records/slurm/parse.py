@@ -111,7 +111,10 @@ def threads_per_core(scontrol_output: str) -> int | None:
 
 
 #: Reasons why a job is pending even if nodes are free: limits and policy.
-_LIMIT_REASON = re.compile(r"(QOS|Assoc|Account|Partition(?!Down|Inactive)|Max|JobHeldAdmin)\w*")
+_LIMIT_REASON = re.compile(
+    r"(QOS|Assoc|Account|Partition(?!Down|Inactive)|Max(?!PoweredUp)|JobHeldAdmin|BadConstraints"
+    r"|InvalidAccount|InvalidQOS)\w*"
+)
 #: Pattern in the reason for such a limit -> what to do; the first that matches counts.
 _LIMIT_REMEDIES = {
     r"MinutesPerJob|RunMin|MaxWall|TimeLimit": "lower time_limit in configs/",
@@ -120,6 +123,10 @@ _LIMIT_REMEDIES = {
     r"Jobs|Submit|^QOSJobLimit": "with same_job in site/ it is one job, not two",
     r"Grp|PerUser|PerAccount": "it counts all running jobs of the account, QOS or user: wait until"
     " others end; a job that exceeds it alone never starts",
+    r"Partition(Node|Config)|(Min|Max)(Node|Cpu)": "a job has too few or too many nodes or CPUs for"
+    " the partition or the QOS: name another in access of configs/, or take another case",
+    r"BadConstraints": "no node has what the job asks for: see access in configs/, and facts in"
+    " site/",
     r"(?<!Min)Mem": "ask for less memory: --mem or --mem-per-cpu in access of configs/",
     r"": "see access in configs/ for account, QOS and partition, and what they require (--gres)",
 }

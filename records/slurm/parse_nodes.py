@@ -92,6 +92,7 @@ class SlurmPartition:
     gives_whole_nodes: bool
     node_count: int
     #: Limits of a job: nodes, CPUs per node and per socket.
+    min_nodes: int = 1
     max_nodes: int | None = None
     cpus_per_node: int | None = None
     cpus_per_socket: int | None = None
@@ -157,6 +158,7 @@ def partitions(
                 limit_s=time_limit_s(fields.get("MaxTime", "")),
                 gives_whole_nodes=_gives_whole_nodes(fields),
                 node_count=node_count,
+                min_nodes=_limit(fields, "MinNodes") or 1,
                 max_nodes=_limit(fields, "MaxNodes"),
                 cpus_per_node=_limit(fields, "MaxCPUsPerNode"),
                 cpus_per_socket=_limit(fields, "MaxCPUsPerSocket"),

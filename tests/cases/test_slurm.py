@@ -170,6 +170,10 @@ OTHERS_END = (
     "it counts all running jobs of the account, QOS or user: wait until others end; a job that"
     " exceeds it alone never starts"
 )
+OTHER_SIZE = (
+    "a job has too few or too many nodes or CPUs for the partition or the QOS: name another in"
+    " access of configs/, or take another case"
+)
 #: What a site prints before `sbatch` does anything, longer than a reason that is shown.
 WELCOME = "\n".join(["-" * 70, "Welcome to the Example Supercomputer".center(70)] * 5) + "\n"
 
@@ -180,6 +184,22 @@ CASES = [
         jobs_of_target,
         ("standard", ["--partition=standard"], 513, []),
         f"|\n{NO_DEFAULT}",
+    ),
+    # As on Mahti, by its documentation: the same nodes are in two partitions, one for large jobs.
+    Case(
+        "no default partition, and one as large for large jobs only",
+        jobs_of_target,
+        ("medium", ["--partition=medium", "--exclusive"], 21, []),
+        "|\nPartitionName=large MinNodes=20 MaxNodes=200 State=UP TotalNodes=1404\n"
+        "PartitionName=medium MinNodes=0 MaxNodes=20 State=UP TotalNodes=1404\n"
+        "PartitionName=test MinNodes=1 MaxNodes=2 State=UP TotalNodes=12",
+    ),
+    Case(
+        "the default partition is for large jobs",
+        jobs_of_target,
+        ("general", ["--partition=general", "--exclusive"], 769, []),
+        "|\nPartitionName=general Default=YES MinNodes=17 MaxNodes=768 State=UP TotalNodes=6336\n"
+        "PartitionName=micro MinNodes=1 MaxNodes=16 State=UP TotalNodes=6336",
     ),
     Case(
         "one that the user names, whose jobs get no more memory than they ask for",
@@ -423,6 +443,10 @@ CASES = [
             "AssocGrpNodeLimit": "AssocGrpNodeLimit",
             "PartitionNodeLimit": "PartitionNodeLimit",
             "PartitionDown": None,
+            "BadConstraints": "BadConstraints",
+            "InvalidQOS": "InvalidQOS",
+            "MaxPoweredUpNodes": None,
+            "Licenses": None,
             "Priority": None,
             "Resources": None,
             "ReqNodeNotAvail, UnavailableNodes:n1": None,
@@ -451,6 +475,21 @@ CASES = [
             "MaxMemoryPerAccount": OTHERS_END,
             "MaxMemoryRunMinsPerUser": "lower time_limit in configs/",
             "AssocGrpJobsLimit": "with same_job in site/ it is one job, not two",
+            # MinNodes, MaxNodes of the partition; MinTRES, MaxTRES of a QOS (job_state_reason.c).
+            **dict.fromkeys(
+                [
+                    *("PartitionNodeLimit", "PartitionConfig", "QOSMinNode", "QOSMaxCpuPerNode"),
+                    *("QOSMinCpuNotSatisfied", "AssocMaxNodePerJobLimit", "QOSMaxCpuPerJobLimit"),
+                ],
+                OTHER_SIZE,
+            ),
+            "QOSGrpNodeLimit": OTHERS_END,
+            "QOSMaxNodePerUserLimit": OTHERS_END,
+            "AssocMaxNodeMinutesPerJob": "lower time_limit in configs/",
+            "BadConstraints": "no node has what the job asks for: see access in configs/, and facts"
+            " in site/",
+            "QOSMaxGRESPerJob": "see access in configs/ for account, QOS and partition, and what"
+            " they require (--gres)",
             "QOSMinGRES": "see access in configs/ for account, QOS and partition, and what they"
             " require (--gres)",
             "Priority": "",
