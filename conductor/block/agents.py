@@ -20,8 +20,9 @@ from records.errors import MachineError
 from records.last_words import cause_or_gist
 from records.slurm import steps
 
-#: How long agents may take to connect, seconds; in a large job srun takes long.
-_AGENTS_TIMEOUT_S = 120.0
+#: How long agents may take to connect, seconds. At many sites a node runs its prolog when the first
+#: step starts there. `srun` waits 600 s for its tasks to start, and then says why it ends.
+_AGENTS_TIMEOUT_S = 660.0
 _LOOPBACK = "127.0.0.1"
 
 

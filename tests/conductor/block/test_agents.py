@@ -73,3 +73,21 @@ def test_a_job_of_many_ranks_starts_one_agent_a_node():
         "SLURM_NTASKS_HET_GROUP_0": "3",
         "SLURM_NTASKS_HET_GROUP_1": "2",
     }
+
+
+def test_agents_may_start_as_late_as_srun_lets_them(monkeypatch, tmp_path):
+    """`slurm_step_launch_wait_start()` gives up after 600 s, and its message says why."""
+    limits_s: list[float] = []
+
+    async def await_agents(_hub: Hub, _nodes: list[str], timeout_s: float) -> None:
+        limits_s.append(timeout_s)
+
+    async def connect() -> None:
+        plan = replace(PLAN, nimc_dir=str(tmp_path), agent_launcher=["true"])
+        plan.logs.mkdir(parents=True)
+        async with agents.connected_hub(plan, Allocation(["n1"], ["n1"])):
+            pass
+
+    monkeypatch.setattr(Hub, "await_agents", await_agents)
+    asyncio.run(connect())
+    assert limits_s[0] > 600
