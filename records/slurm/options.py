@@ -136,11 +136,14 @@ def whole_node_request(feature: str) -> str:
 # Both ranks of a writer, which its agent starts in a step of its own beside the application.
 
 
+#: Before Slurm 22.05, a step without `--mem=0` takes its memory from the application's step, which
+#: then never starts: by default each has all memory of the job.
+_BESIDE_APPLICATION = "--overlap --mem=0 --cpu-bind=none"
 #: Both ranks on one host.
-RANKS_ON_ONE = "--overlap --cpu-bind=none --nodes=1 --ntasks=2"
+RANKS_ON_ONE = f"{_BESIDE_APPLICATION} --nodes=1 --ntasks=2"
 #: One rank on each of two hosts.
-RANKS_ON_TWO = "--overlap --cpu-bind=none --nodes=2 --ntasks=2 --nodelist={target},{origin}"
-_RANK = "--overlap --cpu-bind=none --nodes=1 --ntasks=1 --het-group"
+RANKS_ON_TWO = f"{_BESIDE_APPLICATION} --nodes=2 --ntasks=2 --nodelist={{target}},{{origin}}"
+_RANK = f"{_BESIDE_APPLICATION} --nodes=1 --ntasks=1 --het-group"
 #: In a heterogeneous job, targets are in the first component and origins in the second, and each
 #: has a command of its own.
 RANKS_ON_COMPONENTS = f"{_RANK}=0 --nodelist={{target}} : {_RANK}=1 --nodelist={{origin}}"

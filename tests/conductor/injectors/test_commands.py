@@ -11,7 +11,7 @@ from tests.conductor.injectors.printed import writer
 MIB = 1 << 20
 PAGE_B = resource.getpagesize()
 _PUT = "/opt/mpi_put --size 65536"
-_STEP = "--overlap --cpu-bind=none --nodes=1 --ntasks=1 --het-group={} --nodelist={}"
+_STEP = "--overlap --mem=0 --cpu-bind=none --nodes=1 --ntasks=1 --het-group={} --nodelist={}"
 
 
 @pytest.fixture(autouse=True)
@@ -113,7 +113,7 @@ LIMITED = {**HERE, "rate_b_s": 1.25e8, "buffer_node": 1}
             "mpi_put",
             "srun --mpi=cray_shasta",
             {**HERE, "origin": "n0"},
-            "srun --mpi=cray_shasta --overlap --cpu-bind=none --nodes=2 --ntasks=2"
+            "srun --mpi=cray_shasta --overlap --mem=0 --cpu-bind=none --nodes=2 --ntasks=2"
             f" --nodelist=n1,n0 {_PUT} --target n1",
         ),
         (  # a step of a heterogeneous job has a command for each component
