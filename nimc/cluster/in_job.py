@@ -312,7 +312,7 @@ def job_findings(job_look: JobLook, machine: Machine) -> Iterator[HostFinding]:
     if job_look.limit:
         remedy = f"its limit is {job_look.limit}: {parse.limit_remedy(job_look.limit)}"
     elif not job_look.job:
-        remedy = (
+        remedy = parse.refusal_remedy(job_look.why or "") or (
             "add what jobs need (--account=, --qos=) to access in configs/; with same_job in site/"
             " the job is not heterogeneous"
         )

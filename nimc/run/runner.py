@@ -168,6 +168,8 @@ def _samples(files: Sequence[Path]) -> pl.DataFrame:
 # Why a block failed, in one line: from the conductor, ReFrame and the disk.
 
 
+#: Begins the reason of a job that Slurm did not take.
+_REFUSED = "Slurm refuses the job"
 #: A disk with less free space than this cannot take another sample, bytes.
 _LEAST_SPACE_B = 64 * 1024
 #: Escape sequences with which ReFrame colours its output.
@@ -196,7 +198,7 @@ def why_failed(status: int, logs: Path) -> str | None:
     if failed:
         why = failed[0].get("fail_reason") or "no reason given"
         if refusal := parse.refusal(why):
-            return _short_line(f"Slurm refuses the job: {refusal}")
+            return _short_line(f"{_REFUSED}: {refusal}")
         return _short_line(f"ReFrame failed in '{phases[0]}': {why}")
     log = logs / "reframe.log"
     if status < 0:  # its last line does not say why it was killed
@@ -470,7 +472,8 @@ class CampaignRunner:
                 self._end_jobs()
         require_folder(self.run)
         if reason := why_failed(status, logs):
-            raise _CaseError(reason)
+            remedy = parse.refusal_remedy(reason) if reason.startswith(_REFUSED) else ""
+            raise _CaseError(f"{reason}: {remedy}" if remedy else reason)
 
     def _session_command(self, entry: Entry, block: int, plan_file: str) -> list[str]:
         """Return ReFrame's command for a block."""

@@ -320,6 +320,28 @@ def refusal(message: str) -> str | None:
     return "; ".join(reason.strip() for reason in reasons) or None
 
 
+#: Pattern in a refusal by slurmctld (slurm_errno.c) -> a reason of a job that waits for the same.
+_REFUSALS = {
+    r"[Tt]ime limit (is invalid|specification required)": "PartitionTimeLimit",
+    r"Node count specification invalid|More processors requested": "PartitionNodeLimit",
+    r"node configuration is not available|Memory required by task is not|Invalid feature": (
+        "BadConstraints"
+    ),
+    r"Invalid (account|qos|partition)": "InvalidAccount",
+}
+
+
+def refusal_remedy(refusal: str) -> str:
+    """What to do about a refusal that `sbatch` has explained; empty if it is not a known one.
+
+    If a limit is the reason, `sbatch` prints the reason that a waiting job would have.
+    """
+    limits = filter(_LIMIT_REASON.fullmatch, re.split(r"[;:] ", refusal))
+    known = (reason for pattern, reason in _REFUSALS.items() if re.search(pattern, refusal))
+    reason = next(limits, None) or next(known, None)
+    return limit_remedy(reason) if reason else ""
+
+
 #: Pattern of the label, a task's number, that `srun --label` puts before a line.
 LABEL = r"\d+: "
 #: Patterns of lines that are consequences of a step's failure; and of lines that state a cause.

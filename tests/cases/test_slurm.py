@@ -90,6 +90,12 @@ def refusal(text: str, _: Path) -> str | None:
     return parse.refusal(f"spawned process error: {failed}")
 
 
+def advice_on_refusal(text: str, folder: Path) -> str:
+    """Return what a user is told to do about a refusal that `sbatch` prints as errors."""
+    reason = refusal("|\n" + text.replace("^", "sbatch: error: "), folder)
+    return parse.refusal_remedy(f"Slurm refuses the job: {reason}")
+
+
 def partition_option(text: str, _: Path) -> str | None:
     return named_partition(text.rstrip("\n").split("\n"))
 
@@ -173,6 +179,10 @@ OTHERS_END = (
 OTHER_SIZE = (
     "a job has too few or too many nodes or CPUs for the partition or the QOS: name another in"
     " access of configs/, or take another case"
+)
+NOTHING_FITS = "no node has what the job asks for: see access in configs/, and facts in site/"
+WHAT_IS_REQUIRED = (
+    "see access in configs/ for account, QOS and partition, and what they require (--gres)"
 )
 #: What a site prints before `sbatch` does anything, longer than a reason that is shown.
 WELCOME = "\n".join(["-" * 70, "Welcome to the Example Supercomputer".center(70)] * 5) + "\n"
@@ -486,12 +496,9 @@ CASES = [
             "QOSGrpNodeLimit": OTHERS_END,
             "QOSMaxNodePerUserLimit": OTHERS_END,
             "AssocMaxNodeMinutesPerJob": "lower time_limit in configs/",
-            "BadConstraints": "no node has what the job asks for: see access in configs/, and facts"
-            " in site/",
-            "QOSMaxGRESPerJob": "see access in configs/ for account, QOS and partition, and what"
-            " they require (--gres)",
-            "QOSMinGRES": "see access in configs/ for account, QOS and partition, and what they"
-            " require (--gres)",
+            "BadConstraints": NOTHING_FITS,
+            "QOSMaxGRESPerJob": WHAT_IS_REQUIRED,
+            "QOSMinGRES": WHAT_IS_REQUIRED,
             "Priority": "",
         }.items()
     ),
@@ -509,6 +516,32 @@ CASES = [
             "--> Verifying valid submit host (login4)...OK\n"
             "--> Checking available allocation (ABC123)...FAILED\n\n|\n",
             None: "|\n",
+        }.items()
+    ),
+    # As sbatch.c prints them: the reason of acct_policy_validate(), and texts of slurm_errno.c.
+    *(
+        Case(f"advice on {text}", advice_on_refusal, advice, text)
+        for text, advice in {
+            "^QOSMaxWallDurationPerJobLimit\n^Batch job submission failed: Job violates"
+            " accounting/QOS policy (job submit limit, user's size and/or time limits)\n": (
+                "lower time_limit in configs/"
+            ),
+            "^AssocMaxSubmitJobLimit\n^Batch job submission failed: Job violates accounting/QOS"
+            " policy (job submit limit, user's size and/or time limits)\n": (
+                "with same_job in site/ it is one job, not two"
+            ),
+            "^Batch job submission failed: Requested time limit is invalid (missing or exceeds some"
+            " limit)\n": "lower time_limit in configs/",
+            "^Batch job submission failed: Node count specification invalid\n": OTHER_SIZE,
+            "^Batch job submission failed: Requested node configuration is not available\n": (
+                NOTHING_FITS
+            ),
+            "^Memory specification can not be satisfied\n^Batch job submission failed: Requested"
+            " node configuration is not available\n": NOTHING_FITS,
+            "^Batch job submission failed: Invalid account or account/partition combination"
+            " specified\n": WHAT_IS_REQUIRED,
+            "^Batch job submission failed: Invalid qos specification\n": WHAT_IS_REQUIRED,
+            "^You must name a project\n^Batch job submission failed: Unspecified error\n": "",
         }.items()
     ),
     # Options as sbatch reads them.

@@ -345,6 +345,11 @@ _SLURM = [
         seeds=captures("slurm/steps*.txt"),
     ),
     Target(
+        name="slurm.refusal_remedy",
+        read=text_parser(parse.refusal_remedy),
+        seeds=[b"Slurm refuses the job: QOSMinGRES; Batch job submission failed: no"],
+    ),
+    Target(
         name="slurm.threads_per_core",
         read=text_parser(parse.threads_per_core),
         seeds=[b"JobId=7 CPUs/Task=1 ReqB:S:C:T=0:0:*:1 ReqTRES=cpu=64\n"],

@@ -163,6 +163,7 @@ def test_what_one_node_lacks_is_missing(change, subject):
     ("job_look", "remedy"),
     [
         (JobLook(job=None, why="Slurm refuses the job: no"), "same_job"),
+        (JobLook(job=None, why="Slurm refuses the job: QOSMaxWallDurationPerJobLimit"), "time_"),
         (JobLook(job="7", why="it had not started after 9 s"), "--wait"),
         (JobLook(job="7", why="its output did not reach /run"), "results folder"),
         (JobLook(job="7", why="1 of 2 nodes answered", nodes=[node("n1", FAST)]), "results"),

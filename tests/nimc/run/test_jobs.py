@@ -1,5 +1,6 @@
 """Jobs that a dead ReFrame left, and a watch of Slurm that does not answer or loses jobs."""
 
+import json
 import os
 import re
 import signal
@@ -81,6 +82,28 @@ def runner_in(run: Path, interrupts: Interrupts, *, slurm: bool = False) -> Camp
         interrupts=interrupts,
         display=Display(),
     )
+
+
+#: What ReFrame reports of a job beyond a limit of a QOS with the flag DenyOnLimit.
+DENIED = """spawned process error: command 'sbatch rfm_job.sh' failed with exit code 1:
+--- stderr ---
+sbatch: error: QOSMaxWallDurationPerJobLimit
+sbatch: error: Batch job submission failed: Job violates accounting/QOS policy (job submit limit, \
+user's size and/or time limits)
+--- stderr ---"""
+
+
+def test_a_limit_for_which_slurm_refuses_a_job_is_named_with_what_to_do(tmp_path, monkeypatch):
+    def session(_command: Sequence[str], _run: Path, log: Path, *_: object) -> int:
+        case = {"jobid": None, "result": "fail", "fail_phase": "run", "fail_reason": DENIED}
+        (log.parent / "reframe.json").write_text(json.dumps({"runs": [{"testcases": [case]}]}))
+        return 1
+
+    monkeypatch.setattr(runner, "run_session", session)
+    with Interrupts() as interrupts, closing(runner_in(tmp_path, interrupts)) as work:
+        reason = work.run_all()[0].reason
+    assert reason.startswith("Slurm refuses the job: QOSMaxWallDurationPerJobLimit; ")
+    assert reason.endswith(": lower time_limit in configs/")
 
 
 @pytest.mark.parametrize(("uses_slurm", "cancellations"), [(True, 1), (False, 0)])
