@@ -124,7 +124,7 @@ def test_a_port_that_came_up_at_a_lower_rate_is_named():
     tried = Trial("perftest", None, None, [writer(rate_alone_b_s=6.1e9)], [None])
     (finding,) = tried_writes.trial_findings([tried], nodes, CLUSTER)
     assert finding.remedy == (
-        "the port of mlx5_0 on n2 carries at most 6.25 GB/s: check its cable and its switch, or"
+        "the port of mlx5_0 on n2 carries at most 6.250 GB/s: check its cable and its switch, or"
         " correct `nic.link_rate`"
     )
 
