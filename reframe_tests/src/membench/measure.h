@@ -41,6 +41,7 @@ struct result {
     // Length of the time in which every core was busy.
     double window_s;
     struct core_result *cores;
+    // Number of pages on each NUMA node, of a sample of the pages.
     long pages_on_node[NODES_MAX];
     // Memory of all arrays, and its part in huge pages; -1 if the kernel does not report it.
     size_t memory_b;

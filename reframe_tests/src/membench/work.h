@@ -23,8 +23,9 @@ struct work {
 // Fills the mapped arrays; the calling thread is the first to touch them.
 void work_fill(struct work *work);
 
-// Makes a pass over the arrays. Before each pass another element is changed; after the pass, this
-// element is checked.
+// Makes a pass over the arrays, and checks it. Before each pass another element is changed. After
+// the pass, the returned sum is checked for `read`, and this element for other kernels. For `mix`
+// no element is changed before, since each pass changes all of them.
 void work_pass(struct work *work);
 
 // Returns the bytes that a pass reads and writes.
