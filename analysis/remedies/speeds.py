@@ -218,7 +218,10 @@ def _row_without_remedy(rows: Sequence[Result], factor: str) -> Result:
 
 
 def _job_remedies(run: RunData) -> Iterator[_Remedy]:
-    """The remedies whose levels make cases of their own, compared with the case measured first."""
+    """The remedies whose levels make cases of their own.
+
+    They are compared with the case whose name comes first, such as `stream@core_spec=0`.
+    """
     effects = [row for row in run.results if row.role == "effect" and row.baseline == BASELINE]
     cases = list(dict.fromkeys(row.case for row in effects))
     for factor in REMEDIES:
