@@ -198,8 +198,8 @@ async def connect(host: str, port: int, secret: str, source_address: str | None)
     """Connect to the conductor, from the local `source_address` if there is one.
 
     If strangers keep the conductor busy, it may close the connection before it has answered. Then
-    the agent tries again. Raises OSError if nobody answers, and WireError if the other end does not
-    have the secret.
+    the agent tries again, for `_JOIN_S` seconds. Raises OSError if nobody listens, and WireError if
+    the other end does not have the secret, or has closed every connection.
     """
     until_s = time.monotonic() + _JOIN_S
     while True:

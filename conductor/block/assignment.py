@@ -14,7 +14,8 @@ from conductor.injectors.base import MOST_QUEUE_PAIRS, Writer
 from records.block_plan import BlockPlan
 from records.treatment import Writes
 
-#: The first port that writers may use, and the number of such ports.
+#: The first port of writers, and the number of ports that they use in turn. Of the passive sides of
+#: a target, only the first takes one of these ports; the others take the ports that follow it.
 _FIRST_PORT, _N_PORTS = 20000, 12000
 #: The ports of a block begin at random, so that no other process can occupy them in advance.
 _PORT_OFFSET = secrets.randbelow(_N_PORTS)

@@ -55,9 +55,9 @@ def judge(
     for writer in series.writers:
         figures = window_figures(writer, window_s)
         shares.append(share_of_rate_alone(writer, figures))
-        kind = "writer" if INJECTORS[writer.injector].writes else "control"
+        noun = "writer" if INJECTORS[writer.injector].writes else "control"
         faults = writing_faults(writer, figures, window_s, limits)
-        reasons += [f"{kind} {writer.number} {fault}" for fault in faults]
+        reasons += [f"{noun} {writer.number} {fault}" for fault in faults]
     reasons += series.off_plan
     for writer in series.writers:
         if INJECTORS[writer.injector].writes:

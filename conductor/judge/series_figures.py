@@ -290,7 +290,8 @@ def _with_proof(
 def _memory_share(writer: WriterSeries, claimed_b_s: float, window_s: Window) -> float | None:
     """Return the share of the claimed bytes that the target found in its memory.
 
-    None if the target does not look at its memory. The share is taken up to the last report of new
+    None if the target does not look at its memory, or if nothing is reported or claimed. The share
+    is 0 if all reports lie outside the window. Otherwise it is taken up to the last report of new
     bytes, since the next report may come after the window. If the last one comes more than two
     intervals of reports (`SHORTEST_COUNT_S`) before the end of the window, the excess lowers the
     share.

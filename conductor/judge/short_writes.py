@@ -146,6 +146,7 @@ def _touches(write: PlannedWrite | FinishedWrite, window: Interval) -> bool:
 
 
 def _fault(record: TimetableRecord, n_unknown: int, allowed_share: float) -> str | None:
+    """Return in one line why the sample is rejected; None if it is accepted."""
     missing, excess = record.missing_share or 0.0, record.excess_share or 0.0
     if n_unknown:
         return f"writes that are not in the plan: {n_unknown}"
