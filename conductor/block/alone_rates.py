@@ -30,9 +30,9 @@ from records.last_words import cause_or_gist
 from records.machine import devices
 from records.treatment import Writes
 
-#: Length of the rows, after the first, from which a writer's rate alone is computed, seconds. It is
-#: longer if devices update their counters rarely.
-_MEASURED_LENGTH_S = 3.0
+#: Minimum length of the rows, after the first, from which a writer's rate alone is computed,
+#: seconds.
+_LEAST_LENGTH_S = 3.0
 #: How often a program that may hang is started. If one start in six hangs, all four hang once in
 #: 1,300 times. All starts but the last share the time that one start may take.
 _MAX_STARTS = 4
@@ -125,8 +125,11 @@ class AloneRates:
 
     @property
     def _length_s(self) -> float:
-        """Length of the rows from which a rate alone is computed, seconds."""
-        return max(_MEASURED_LENGTH_S, self._runner.shortest_count_s)
+        """Return the length of the rows from which a rate alone is computed, seconds.
+
+        It is longer if devices update their counters rarely.
+        """
+        return max(_LEAST_LENGTH_S, self._runner.shortest_count_s)
 
     async def _add_queue_pairs(self, writes: Writes) -> MeasuredRates:
         """Measure with 1, 2, 4, ... queue pairs while more raise the rate; return the best rates.
@@ -136,7 +139,7 @@ class AloneRates:
         writers = self._runner.writers
         n_targets = len(self._runner.allocation.targets)
         link_b_s = (self._runner.plan.link_rate_b_s or math.inf) * n_targets
-        best = await self._measure(writes, _MEASURED_LENGTH_S)
+        best = await self._measure(writes, _LEAST_LENGTH_S)
         best_series = self.series[writes]
         queue_pairs = 1
         while (
@@ -145,7 +148,7 @@ class AloneRates:
             queue_pairs *= 2
             await writers.set_queue_pairs(writes, queue_pairs)
             try:
-                rates = await self._measure(writes, _MEASURED_LENGTH_S)
+                rates = await self._measure(writes, _LEAST_LENGTH_S)
             except BlockError:  # the device may not have room for so many queue pairs
                 break
             if sum(rates.rates_b_s) < (1 + _LEAST_GROWTH) * sum(best.rates_b_s):
@@ -153,12 +156,12 @@ class AloneRates:
             best = rates
             best_series = self.series[writes]
         self.series[writes] = best_series
-        is_other = queue_pairs != best.queue_pairs
-        if is_other:
+        best_is_earlier = queue_pairs != best.queue_pairs
+        if best_is_earlier:
             await writers.set_queue_pairs(writes, best.queue_pairs)
-        if self._length_s > _MEASURED_LENGTH_S:  # devices count so short a time wrongly
+        if self._length_s > _LEAST_LENGTH_S:  # over the shorter time, devices miscount
             return await self._measure(writes, self._length_s)
-        if is_other:
+        if best_is_earlier:
             await self._start_and_hold(writes)
         return best
 
@@ -186,9 +189,9 @@ class AloneRates:
             raise BlockError(
                 "injector_never_ready", f"{writes.scheduled} writers at a time: {error}"
             ) from None
-        # Between two runs, the last write of the first run ends; then the writes of the second
-        # begin.
         await asyncio.sleep(runner.writers.settling_s)
+        # Between two runs, the last write of the first run ends, and the counters settle. Then the
+        # writes of the second begin.
         needed_s = schedule.length_s + schedule.start_up_s + runner.writers.settling_s
         runner.lead_in.expect(writes, needed_s)
 

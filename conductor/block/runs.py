@@ -112,15 +112,16 @@ class BlockRunner:
 
     @property
     def shortest_count_s(self) -> float:
-        """The least time over which the targets' devices count bytes, seconds."""
+        """Return the least time over which the targets' devices count well enough, seconds."""
         return length.shortest_count_s(self.count_period_s, self.plan.limits.counter_share)
 
     def shortest_run(self) -> tuple[float, str]:
         """Return the least length of a run, seconds, and what needs it, in words."""
         rows_s = length.LEAST_ROWS * self.rate_row_interval_s
-        if self.shortest_count_s > rows_s:
-            words = f"a byte counter that is updated every {self.count_period_s:g} s needs"
-            return self.shortest_count_s, f"{words} {self.shortest_count_s:.2g} s"
+        count_s = self.shortest_count_s
+        if count_s > rows_s:
+            counter = f"a byte counter that is updated every {self.count_period_s:g} s"
+            return count_s, f"{counter} needs {count_s:.2g} s"
         return rows_s, f"{length.LEAST_ROWS} rows of the writers take {rows_s:.2g} s"
 
     async def measure(self, run: Run) -> tuple[Sample, list[dict[str, Any]], list[Path]]:

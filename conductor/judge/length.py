@@ -27,10 +27,10 @@ FILE = "length.json"
 
 
 def shortest_count_s(period_s: float, counter_share: float) -> float:
-    """Return the least time over which bytes are counted by a counter that has a period, seconds.
+    """Return the least time over which a counter is good enough, seconds.
 
-    The count may lack the bytes of one period, or have as many in excess. `counter_share` is the
-    allowed difference (`AcceptanceLimits`).
+    Its device updates it every `period_s`, so a count may lack the bytes of one period, or have as
+    many in excess. `counter_share` is the allowed difference (`AcceptanceLimits`).
     """
     return period_s / (_LATE_SHARE * counter_share)
 
