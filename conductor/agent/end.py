@@ -32,7 +32,7 @@ CONNECT_INTERVAL_S = 1.0
 #: tried four times.
 UNANSWERED_S = 10.0
 #: Time between two checks of whether a writer may be held, seconds.
-_HOLD_INTERVAL_S = 0.02
+HOLD_INTERVAL_S = 0.02
 #: If the injector is `suspendable` only "after a row", its writers are held within this time after
 #: a row, seconds. After a row, perftest sleeps for 1 s, then measures the clock.
 _HOLD_WITHIN_S = 0.75
@@ -183,7 +183,7 @@ class End:
         while clock.now_s() < until_s and self.process.returncode is None:
             if clock.now_s() - self.row_printed_s <= _HOLD_WITHIN_S:
                 return
-            await asyncio.sleep(_HOLD_INTERVAL_S)
+            await asyncio.sleep(HOLD_INTERVAL_S)
 
     def placement(self) -> Placement:
         """Return the placement of its buffers, which is unknown if the process has ended."""

@@ -1,3 +1,5 @@
+"""How far a clock is ahead, from messages that go there and back."""
+
 import random
 import time
 

@@ -43,7 +43,7 @@ def end(role="origin", injector="ucx", ended=None, alone=None, sent=None, **chan
 def test_perftest_is_held_shortly_after_a_row(monkeypatch, one, row_printed_s, readings):
     times_s = count(100.0, 0.25)
     monkeypatch.setattr(clock, "now_s", lambda: next(times_s))
-    monkeypatch.setattr("conductor.agent.end.LISTEN_INTERVAL_S", 0.0)
+    monkeypatch.setattr("conductor.agent.end.HOLD_INTERVAL_S", 0.0)
     one.row_printed_s = row_printed_s
     asyncio.run(one.wait_for_hold())
     assert next(times_s) == 100.0 + 0.25 * readings

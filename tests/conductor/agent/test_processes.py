@@ -1,3 +1,5 @@
+"""What an agent does about processes, their output and their ports."""
+
 import asyncio
 import os
 import socket

@@ -89,7 +89,7 @@ def test_a_crowd_of_silent_callers_keeps_no_agent_out_and_is_sent_away(monkeypat
         "PROOF_TIMEOUT_S": 0.05,
     }.items():
         monkeypatch.setattr(f"conductor.block.hub.{name}", value)
-    most = []
+    caller_counts = []
 
     async def talk():
         hub = Hub(SECRET)
@@ -101,7 +101,7 @@ def test_a_crowd_of_silent_callers_keeps_no_agent_out_and_is_sent_away(monkeypat
         ]
         gathered = asyncio.create_task(hub.await_agents(["n7", "n8"], 60.0))
         while not gathered.done():
-            most.append(len(hub.callers))
+            caller_counts.append(len(hub.callers))
             await asyncio.sleep(0)
         await gathered
         with pytest.raises(ConnectionRefusedError):
@@ -114,7 +114,7 @@ def test_a_crowd_of_silent_callers_keeps_no_agent_out_and_is_sent_away(monkeypat
         await asyncio.gather(*agents)
 
     asyncio.run(talk())
-    assert max(most) <= 16
+    assert max(caller_counts) <= 16
 
 
 @pytest.mark.filterwarnings("error::ResourceWarning")

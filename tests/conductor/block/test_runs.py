@@ -50,17 +50,17 @@ HERE = Allocation(["n1"], ["n1"])
 def lead_in(**needed_s):
     """The lead-in of a block whose long and short writes need these times to start."""
     lead = LeadIn()
-    for kind, each_s in needed_s.items():
-        lead.expect({"long": WRITES, "short": OTHER}[kind], each_s)
+    for kind, kind_needed_s in needed_s.items():
+        lead.expect({"long": WRITES, "short": OTHER}[kind], kind_needed_s)
     return lead
 
 
 def after_runs(*needed_s, expected_s=3.0):
     """The lead-in after runs whose writers needed these times; `expected_s` were planned."""
     lead = lead_in(long=expected_s)
-    for each_s in needed_s:
+    for run_needed_s in needed_s:
         lead.record_end(100.0)
-        lead.record_ready(WRITES, 100.0 + each_s)
+        lead.record_ready(WRITES, 100.0 + run_needed_s)
     return lead
 
 
@@ -133,8 +133,8 @@ def test_a_run_is_doubled_until_two_rows_fit(run_s, row_s, doublings):
 
 def test_rows_come_as_declared_or_later():
     # Rows of one second that an emulated processor prints 2.9 s apart; one comes after 9 s.
-    seen = [RateRow(end - 1, end, 1.0) for end in (1.0, 3.9, 6.8, 15.8)]
-    assert row_interval_s(seen, 1.0) == pytest.approx(2.9)
+    reported = [RateRow(end - 1, end, 1.0) for end in (1.0, 3.9, 6.8, 15.8)]
+    assert row_interval_s(reported, 1.0) == pytest.approx(2.9)
     assert row_interval_s([RateRow(end - 0.9, end, 1.0) for end in (1.0, 1.9, 2.8)], 1.0) == 1.0
 
 
@@ -673,7 +673,7 @@ def test_a_timetable_has_room_for_longer_runs_and_says_why_it_cannot_begin(tmp_p
 
 
 @pytest.mark.parametrize(
-    ("alone_b_s", "anew_b_s", "last", "times"),
+    ("alone_b_s", "remeasured_b_s", "last", "times"),
     [
         (65.0, 98.0, (1, "accepted"), 1),
         (98.0, 0.0, (0, "accepted"), 0),
@@ -681,21 +681,21 @@ def test_a_timetable_has_room_for_longer_runs_and_says_why_it_cannot_begin(tmp_p
     ],
 )
 def test_a_disturbed_rate_alone_is_measured_as_often_as_it_is_disturbed(
-    tmp_path, alone_b_s, anew_b_s, last, times
+    tmp_path, alone_b_s, remeasured_b_s, last, times
 ):
     """The writers now reach 100 B/s; 125 % of their rate alone are allowed."""
     runner, _ = block(tmp_path, Hub(100.0), limits={"max_share": 1.25})
-    runner.writers.alone_b_s[WRITES], anew = [alone_b_s], []
+    runner.writers.alone_b_s[WRITES], remeasured_writes = [alone_b_s], []
 
     class Rates:
         async def measure_again(self, writes):
-            runner.writers.alone_b_s[writes] = [anew_b_s]
-            anew.append(writes)
+            runner.writers.alone_b_s[writes] = [remeasured_b_s]
+            remeasured_writes.append(writes)
 
     run = Run(treatment=runner.plan.treatments[1], pair=0, position=0, attempt=0)
     store = Store(tmp_path, "stream")
     sample = asyncio.run(repeat_until_accepted(run, runner, store, Rates()))
-    assert ((sample.attempt, sample.outcome), anew) == (last, [WRITES] * times)
+    assert ((sample.attempt, sample.outcome), remeasured_writes) == (last, [WRITES] * times)
 
 
 @pytest.mark.parametrize("lengths", [3, 1])

@@ -1,3 +1,5 @@
+"""Injectors by name and direction, and why one cannot run."""
+
 import asyncio
 import os
 import subprocess

@@ -144,9 +144,9 @@ def test_foreign_writes_and_a_stopped_writer_are_seen(cluster: Cluster) -> None:
     assert off["outcome"] == "rejected", printed
     assert off["reason"].startswith("node1 received "), printed
     assert "(net:eth0) although nothing wrote; allowed: " in off["reason"]
-    (seen,) = off["conditions"]
+    (conditions,) = off["conditions"]
     # 500 messages of 64 KiB, headers, and what was sent again.
-    assert 1.0 < seen["received_b_s"] * seen["over_s"] / (500 * 65536) < 2.0
+    assert 1.0 < conditions["received_b_s"] * conditions["over_s"] / (500 * 65536) < 2.0
 
     on = samples["on"]
     assert on["outcome"] == "rejected", printed
