@@ -318,19 +318,19 @@ def block_sizes(pairs: Pairs, complete_pairs: int = 0) -> tuple[int, ...]:
     `complete_pairs` is the number of pairs that the case has already.
     """
     sizes: list[int] = []
-    while size := next_block_pairs(complete_pairs + sum(sizes), pairs, is_decided=False):
+    while size := next_block_pairs(complete_pairs + sum(sizes), pairs, is_done=False):
         sizes.append(size)
     return tuple(sizes)
 
 
-def next_block_pairs(complete_pairs: int, pairs: Pairs, *, is_decided: bool) -> int:
+def next_block_pairs(complete_pairs: int, pairs: Pairs, *, is_done: bool) -> int:
     """Return the pairs of the block after `complete_pairs`; 0 if no more are needed.
 
-    A case that `is_decided` needs no pairs beyond its floor.
+    A case that `is_done` needs no pairs beyond its floor.
     """
     if complete_pairs < pairs.floor:
         goal = pairs.floor
-    elif is_decided or complete_pairs >= pairs.maximum:
+    elif is_done or complete_pairs >= pairs.maximum:
         return 0
     else:  # verdicts change at interim analyses only
         goal = min(pairs_of_next_interim(complete_pairs + 1), pairs.maximum)

@@ -36,8 +36,8 @@ from records.run_folder import require_results
 from records.text import one_line
 from records.units import percentage, plural
 
-#: Outcome of a night -> exit status; 0 for other outcomes. A night that was not run is not a
-#: failure, since its summary says why.
+#: Outcome of a night -> exit status; 0 for other outcomes. A night whose run was stopped or refused
+#: before its first sample is no failure, since its summary says why.
 EXIT_STATUSES: dict[Outcome, int] = {"slower": 1, "machine failed": 3}
 #: Columns of the table of a night's figures.
 _FIGURES_HEADER = ("case", "arm", "quantity", "value", "interval, 95 %", "verdict")
@@ -98,8 +98,8 @@ def run(
 
     If a night was killed, stopped by a signal, or could not run, the next call continues it. A
     night that ended by itself, or at --until after the first sample, is done: another call only
-    prints its summary. The exit code is 0 if the night is inconclusive or was not run, and 1 if it
-    is slower.
+    prints its summary. The exit code is 0 if the night is inconclusive, or if its run was stopped
+    or refused before the first sample, and 1 if it is slower.
     """
     end_s, night = night_until(until, datetime.now())
     night_run = NightRun(

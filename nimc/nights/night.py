@@ -244,9 +244,10 @@ class NightRun:
         interrupts: Interrupts,
         last_message: Callable[[], str],
     ) -> str | None:
-        """Wait for the child. Stop it at the end of the night or on a signal, and return why.
+        """Wait for the child; stop it at the end of the night or on a signal.
 
-        The child's last message is logged once a minute, to show that the night is alive.
+        Returns why it was stopped; None if it ended by itself. The child's last message is logged
+        once a minute, to show that the night is alive.
         """
         next_s = 0.0
         while child.poll() is None:

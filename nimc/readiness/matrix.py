@@ -68,7 +68,7 @@ class Offer:
     """What this host and Slurm offer in an environment of a partition."""
 
     #: Modules that cannot be loaded, and the search path with the environment's other modules and
-    #: its variables; None if this host has no module system.
+    #: its variables; None if it has modules, and this host has no module system.
     modules: ModuleLoad | None
     #: Nodes of Slurm's partition; None if unknown, or without Slurm.
     nodes: list[SlurmNode] | None = None
@@ -163,7 +163,10 @@ def offers_of(
 def _module_load(
     environment: PartitionEnvironment, process_environment: Mapping[str, str]
 ) -> ModuleLoad | None:
-    """Return an environment's modules and search path; None if this host has no module system."""
+    """Return an environment's missing modules and its search path.
+
+    Returns None if the environment has modules, and this host has no module system.
+    """
     module_load = load_modules(environment.modules, process_environment)
     if module_load is None:
         return None

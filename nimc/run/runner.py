@@ -103,7 +103,7 @@ class CaseState:
             return 0
         # If only a control lacks pairs, the other treatments are not measured beyond the cap.
         pairs_below_cap = max(0, requested.maximum - self.pairs_without_control)
-        next_pairs = next_block_pairs(self.pairs, requested, is_decided=self.done)
+        next_pairs = next_block_pairs(self.pairs, requested, is_done=self.done)
         return min(next_pairs, pairs_below_cap)
 
 

@@ -73,7 +73,7 @@ def test_a_case_goes_on_until_its_floor_and_never_beyond_its_cap(floor, more, bl
     sizes = block_sizes(pairs)
     assert sum(sizes) == floor + more
     assert max(sizes) <= block
-    narrow = next_block_pairs(done, pairs, is_decided=True)
+    narrow = next_block_pairs(done, pairs, is_done=True)
     assert (narrow == 0) == (done >= floor)
     assert done + narrow <= max(done, floor)
 
