@@ -95,7 +95,7 @@ ALL_RATES, LOWER_RATE = ["off", "on@rate=25%", "on"], ["off", "on@rate=25%"]
         ("only: [{iterations: 20}, {rate: 25%}]", LOWER_RATE, ALL_RATES),
     ],
 )
-def test_exclude_and_only(tmp_path, cells, ten_iterations, twenty_iterations):
+def test_cells_leave_out_cases_or_treatments(tmp_path, cells, ten_iterations, twenty_iterations):
     """The treatments of each case; None: the case is left out."""
     factors = "factors: {iterations: [10, 20], rate: [25%, full]}"
     campaign = campaign_text(further_keys=f"{factors}\n{cells}")

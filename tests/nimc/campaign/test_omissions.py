@@ -29,7 +29,7 @@ def numa_campaign(factors: dict[str, list[object]]) -> Campaign:
     return campaign_of({"check": "numa", "factors": factors})
 
 
-def places(omissions: list[OmittedCase]) -> list[tuple[str, str | None, object]]:
+def omitted_levels(omissions: list[OmittedCase]) -> list[tuple[str, str | None, object]]:
     """Return case, factor and level of each omission."""
     return [(omitted.case, omitted.factor, omitted.level) for omitted in omissions]
 
@@ -38,7 +38,7 @@ def test_levels_that_the_machine_lacks_are_left_out_with_the_reason():
     numa = numa_campaign({"comm_node": [0, 1, 2], "buffer": ["nic", "other"]})
     possible, omissions = leave_out(numa, host_facts(numa_nodes=2, nic_node=0))
     assert possible.cases[0].factors == {"comm_node": [0, 1], "buffer": ["nic", "other"]}
-    assert places(omissions) == [("numa", "comm_node", 2)]
+    assert omitted_levels(omissions) == [("numa", "comm_node", 2)]
     assert "2 NUMA nodes" in omissions[0].reason
     (line,) = omission_lines(omissions)
     assert omissions[0].reason in line
@@ -63,7 +63,7 @@ def test_cores_left_to_the_system_make_cases_only_if_the_site_allows_them(tmp_pa
     case_names = [case.name for case in allowed.campaign.cases]
     assert (case_names, allowed.omissions) == (["stream@core_spec=0", "stream@core_spec=1"], [])
     assert [case.name for case in refused.campaign.cases] == ["stream@core_spec=0"]
-    assert places(refused.omissions) == [("stream@core_spec=1", None, None)]
+    assert omitted_levels(refused.omissions) == [("stream@core_spec=1", None, None)]
     assert "core_spec of site/localhost.yaml" in refused.omissions[0].reason
 
 
@@ -87,7 +87,7 @@ def test_a_case_without_a_level_that_the_machine_has_is_left_out(one_node, entry
     both_cases = campaign_of({"check": "numa", **entry}, {"check": "stream"})
     possible, omissions = leave_out(both_cases, one_node)
     assert [case.name for case in possible.cases] == ["stream"]
-    assert places(omissions) == [("numa", None, None)]
+    assert omitted_levels(omissions) == [("numa", None, None)]
     assert "1 NUMA node" in omissions[0].reason
 
 
@@ -105,7 +105,7 @@ def test_a_case_at_a_level_that_the_machine_lacks_is_left_out(one_node):
     at_levels = campaign.model_copy(update={"workloads": cases})
     possible, omissions = leave_out(at_levels, one_node)
     assert [case.name for case in possible.cases] == ["y@comm_node=0"]
-    assert places(omissions) == [("y@comm_node=1", None, None)]
+    assert omitted_levels(omissions) == [("y@comm_node=1", None, None)]
 
 
 def cells_of_effects(numa: Campaign) -> list[tuple[object, ...]]:

@@ -68,17 +68,19 @@ def test_blocks_of_a_case(pairs, sizes):
 
 @given(st.integers(6, 40), st.integers(0, 40), st.integers(1, 50), st.integers(0, 100))
 @settings(deadline=None)
-def test_a_case_goes_on_until_its_floor_and_never_beyond_its_cap(floor, more, block, done):
+def test_a_case_goes_on_until_its_floor_and_never_beyond_its_cap(
+    floor, more, block, complete_pairs
+):
     pairs = Pairs(floor=floor, cap=floor + more, block=block, precision=0.01)
     sizes = block_sizes(pairs)
     assert sum(sizes) == floor + more
     assert max(sizes) <= block
-    narrow = next_block_pairs(done, pairs, is_done=True)
-    assert (narrow == 0) == (done >= floor)
-    assert done + narrow <= max(done, floor)
+    next_pairs = next_block_pairs(complete_pairs, pairs, is_done=True)
+    assert (next_pairs == 0) == (complete_pairs >= floor)
+    assert complete_pairs + next_pairs <= max(complete_pairs, floor)
 
 
-def treated(
+def made_treatments(
     request: Request, arms: list[str], entry: Entry, levels: dict[str, Level] | None = None
 ) -> list[Treatment]:
     """The treatments of an entry that the campaign does not have."""
@@ -93,10 +95,10 @@ def test_expected_length_is_worked_out_from_its_parts():
     # and per pair off, on and aa, of 10 s each, with 0.7 s before each.
     entry = planned.workloads[0]
     request = made_request(planned, MACHINE)
-    crossed = treated(request, planned.arms, entry)
+    crossed = made_treatments(request, planned.arms, entry)
     assert block_length_s(request, entry, crossed, 6) == pytest.approx(8 + 4 + 10.7 + 6 * 3 * 10.7)
     # Without writers, 0.2 s before each.
-    silent = treated(request, ["off", "aa"], entry)
+    silent = made_treatments(request, ["off", "aa"], entry)
     assert block_length_s(request, entry, silent, 6) == pytest.approx(8 + 13 * 10.2)
     # Three warm-ups: two more.
     more = entry.with_changes({"set": {"warmups": 3}})
@@ -106,7 +108,7 @@ def test_expected_length_is_worked_out_from_its_parts():
     assert longer_s == pytest.approx(2 * 10.7)
     # off, two rates and the control; 4 s more for what writers reach alone at the second rate.
     entry = entry.with_changes({"factors": {"rate": [0, "25%", "full"]}})
-    crossed = treated(request, ["off", "on", "spin"], entry)
+    crossed = made_treatments(request, ["off", "on", "spin"], entry)
     assert block_length_s(request, entry, crossed, 6) == pytest.approx(
         8 + 4 + 4 + 10.7 + 6 * 4 * 10.7
     )
@@ -136,7 +138,7 @@ def test_the_lead_in_is_what_the_slowest_writers_need(machine, nodes, arm, level
     entry = planned.workloads[0].with_changes({"set": {"nodes": nodes}, "factors": levels})
     request = made_request(planned, machine)
     short = asdict(ScaleRequest(nodes=nodes, writers="daly:1")) if arm == "daly" else {}
-    crossed = treated(request, ["off", arm], entry, short)
+    crossed = made_treatments(request, ["off", arm], entry, short)
     one_more_s = block_length_s(request, entry, crossed, 7) - block_length_s(
         request, entry, crossed, 6
     )
@@ -153,7 +155,7 @@ def test_checks_that_want_more_rows_have_longer_lead_ins(tmp_path):
     request = load_request(path, "localhost")
     (entry,) = request.campaign.cases
     for injector, lead_in_s in (("ucx", 4.29), ("mpi_put", 1.05)):
-        crossed = treated(request, ["off", "on"], entry, {"injector": injector})
+        crossed = made_treatments(request, ["off", "on"], entry, {"injector": injector})
         one_more_s = block_length_s(request, entry, crossed, 7) - block_length_s(
             request, entry, crossed, 6
         )
@@ -196,7 +198,7 @@ def test_runs_that_are_made_longer_take_longer(short):
 
 
 @pytest.mark.parametrize(
-    ("arms", "injector", "factors", "own", "least"),
+    ("arms", "injector", "campaign_levels", "entry_levels", "least_s"),
     [
         # Two rows: of a second, or with mpi_put of a quarter of one.
         (["off", "on"], "auto", [], [], 2.0),
@@ -206,13 +208,18 @@ def test_runs_that_are_made_longer_take_longer(short):
         (["off", "spin", "aa"], "auto", [], [], 0.0),  # nothing is written
     ],
 )
-def test_runs_last_for_two_rows_of_the_slowest_writers(arms, injector, factors, own, least):
-    levels = [{"injector": names} if names else {} for names in (factors, own)]
-    planned = campaign().model_copy(update={"arms": arms, "factors": levels[0]})
-    entry = planned.workloads[0].with_changes({"factors": levels[1], "expect": 0.6})
-    chosen = planned.injector.model_copy(update={"name": injector})
-    planned = planned.model_copy(update={"workloads": [entry], "injector": chosen})
-    assert shortest_run_s(planned, MACHINE) == least
+def test_runs_last_for_two_rows_of_the_slowest_writers(
+    arms, injector, campaign_levels, entry_levels, least_s
+):
+    """The levels are those of the factor `injector`, in the campaign and in its entry."""
+    campaign_factors, entry_factors = (
+        {"injector": levels} if levels else {} for levels in (campaign_levels, entry_levels)
+    )
+    planned = campaign().model_copy(update={"arms": arms, "factors": campaign_factors})
+    entry = planned.workloads[0].with_changes({"factors": entry_factors, "expect": 0.6})
+    injector_choice = planned.injector.model_copy(update={"name": injector})
+    planned = planned.model_copy(update={"workloads": [entry], "injector": injector_choice})
+    assert shortest_run_s(planned, MACHINE) == least_s
 
 
 def test_the_smallest_case_of_a_check_says_where_it_can_run():
@@ -256,7 +263,7 @@ def test_core_hours_are_of_whole_nodes():
         assert sums[f"core_hours_{end}"] == pytest.approx(16 * sums[f"node_hours_{end}"])
 
 
-def test_nodes_and_hours():
+def test_durations_and_node_hours_from_the_floor_to_the_cap():
     planned = made_request(campaign(floor=6, cap=8), MACHINE).plan()
     (case,) = planned.cases
     assert (case.nodes, case.pairs_least, case.pairs_most) == (3, 6, 8)
@@ -268,7 +275,7 @@ def test_nodes_and_hours():
     assert sums["duration_most_s"] == pytest.approx(12 + 19 * 10.7 + 12 + 7 * 10.7)
 
 
-def test_the_command_names_the_file_with_all_that_the_campaign_asks(tmp_path):
+def test_the_command_names_the_plan_with_all_that_the_campaign_requests(tmp_path):
     planned = campaign(floor=6).model_copy(update={"rest": 2.0})
     request, entry = made_request(planned, MACHINE), planned.workloads[0]
     words = reframe_command(request, entry, 3, "/r")
@@ -333,7 +340,7 @@ def test_the_plan_tells_which_factors_change_within_a_block(short, command):
     ]
 
 
-def test_the_first_campaigns_keep_their_promises():
+def test_quick_takes_minutes_and_single_node_is_as_long_as_in_the_paper():
     quick = load_request(ROOT / "campaigns/quick.yaml", "localhost").campaign
     assert sorted(quick.arms) == ["aa", "off", "on", "spin"]
     assert quick.pairs.floor >= 6
@@ -344,7 +351,7 @@ def test_the_first_campaigns_keep_their_promises():
     assert single.pairs.floor >= 10
 
 
-def test_runs_are_as_long_as_they_were():
+def test_runs_are_expected_to_take_as_long_as_in_the_earlier_run():
     """Ten runs that begin 4 s apart, of which two in two blocks were rejected: 5 s for each of 8.
 
     One run alone says nothing.
@@ -362,7 +369,7 @@ def test_runs_are_as_long_as_they_were():
     assert lengths_of(frame) == {"melt": 5.0}
     request = made_request(campaign(floor=6, cap=6), MACHINE)
     (entry,) = request.campaign.cases
-    treated = request.treatments[entry.name]
+    case_treatments = request.treatments[entry.name]
     longer = replace(request, lengths=Lengths("r", {entry.name: 20.0}))
-    runs = entry.warmups + 6 * len(treated)
-    assert block_length_s(longer, entry, treated, 6) == pytest.approx(12 + 20 * runs)
+    runs = entry.warmups + 6 * len(case_treatments)
+    assert block_length_s(longer, entry, case_treatments, 6) == pytest.approx(12 + 20 * runs)

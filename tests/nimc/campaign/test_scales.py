@@ -55,7 +55,7 @@ def test_more_nodes_than_agents_were_tried_on_are_refused(tmp_path):
         load_request(write(tmp_path, text), "minicluster")
 
 
-def test_what_each_scale_comes_to(tmp_path):
+def test_writers_and_writes_of_each_scale(tmp_path):
     campaign = expanded(tmp_path, TEXT)
     assert [case.nodes for case in campaign.cases] == [4, 512, 8192]
     settings = {"ranks_per_node": 2, "write": "1s", "node_mtti": "5y", "counted_per_node": 1}
@@ -90,7 +90,7 @@ def test_a_block_has_the_origins_of_its_plan(tmp_path):
         assert (plan.short is None) == (origins == 3)
 
 
-def test_variables_of_a_check_of_others_say_how_it_writes(tmp_path):
+def test_the_defaults_of_a_third_party_check_say_how_it_writes(tmp_path):
     """Its own defaults hold: two writers of 2 s begin a write a second."""
     ours = checks_in(ROOT / "reframe_tests")["lammps_scaling"]
     theirs = replace(ours, levels={**ours.levels, "write": "2s", "writers": "daly:2"})
@@ -100,7 +100,7 @@ def test_variables_of_a_check_of_others_say_how_it_writes(tmp_path):
     assert (row.writers, row.counted, row.write_s, row.writes_per_s) == (2, None, 2.0, 1.0)
 
 
-def test_messages_and_not_the_link_say_what_a_write_has(tmp_path):
+def test_a_write_has_the_bytes_of_its_messages_whatever_the_link(tmp_path):
     text = f"{TEXT}injector: {{message: 1MB}}\n".replace(
         "write: 1s", "write: 500 messages of 1MB at 250MB/s, writers: 'daly:2'"
     )
@@ -149,7 +149,7 @@ def test_the_papers_campaign_has_the_writers_of_table_5(command, tmp_path):
 
 
 @pytest.mark.usefixtures("every_case_feasible")
-def test_a_write_that_is_shorter_than_its_tolerance_is_said(command):
+def test_the_plan_warns_of_a_write_that_is_shorter_than_its_tolerance(command):
     """By hand: 46,000 x 64 KiB at 25 GB/s are 0.1206 s; 46,000 x 0.2 / 0.12058624 are 76,293.9."""
     document = command.json("plan", "scaling", "--machine", "example_slurm")
     (text,) = [text for text in document["warnings"] if "messages" in text]
@@ -235,7 +235,7 @@ CASES = {
 
 
 @pytest.mark.parametrize("name", CASES)
-def test_cases(name):
+def test_cases_of_the_projects_campaigns(name):
     machine, expected = CASES[name]
     campaign = load_request(ROOT / "campaigns" / f"{name}.yaml", machine).campaign
     assert [case.name for case in campaign.cases] == expected

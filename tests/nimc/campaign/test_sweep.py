@@ -72,7 +72,7 @@ def test_on_a_shared_host_the_origin_has_a_core_of_its_own(monkeypatch):
         ({"memory_nodes": [2]}, "calibration", [(0, 0), (1, 1)]),
     ],
 )
-def test_placements(facts, placements, expected):
+def test_placements_of_a_sweep(facts, placements, expected):
     cases = expanded(campaign(placements=placements), machine(**facts)).cases
     placed = [(case.set["node"], case.set["comm_node"]) for case in cases]
     assert list(dict.fromkeys(placed)) == expected
@@ -107,7 +107,7 @@ def test_few_numbers_of_cores_are_evenly_spaced(cores, expected):
         ("check: membench, sweep: {cores: some}", "cores: 'some' found; allowed: all; or few:"),
     ],
 )
-def test_mistakes(tmp_path, entry, text):
+def test_a_fault_of_a_sweep_is_reported_with_its_field(tmp_path, entry, text):
     path = tmp_path / "c.yaml"
     path.write_text(f"name: c\nworkloads:\n  - {{{entry}}}\narms: [off, on]\n")
     with pytest.raises(InputError) as error:
@@ -115,7 +115,7 @@ def test_mistakes(tmp_path, entry, text):
     assert text in str(error.value)
 
 
-def test_campaigns_of_the_project():
+def test_campaigns_of_the_model_accept_the_slowest_published_writers():
     for name in ("contention_model", "contention_model_all", "contention_emulated", "numa"):
         shipped = load_request(ROOT / "campaigns" / f"{name}.yaml", "localhost").campaign
         # Denis, Jeannot and Swartvagher, Table 9: on henri-subnuma's remote side communications

@@ -58,7 +58,7 @@ def test_reframe_is_called_for_the_file_and_the_class_of_a_check(prepared):
     assert plan.settings == {"steps": 20, "num_cpus_per_task": 1}
 
 
-def test_a_check_runs_only_in_the_places_of_its_class(prepared):
+def test_a_check_runs_only_in_the_environments_of_its_class(prepared):
     melt, plain = (prepared.checks[name] for name in ("melt", "plain"))
     assert melt.environs == plain.environs == ("default+wheels",)
     cells = matrix(prepared.checks, prepared.offers).cells
@@ -113,7 +113,7 @@ def test_classes_that_could_be_measured_are_named_for_one_that_cannot(refusals):
     assert line.endswith(": every, melt, plain, stream, elsewhere")
 
 
-def test_a_check_for_no_place_of_the_machine_is_refused(folder):
+def test_a_check_for_no_environment_of_the_machine_is_refused(folder):
     path = folder / "far.yaml"
     path.write_text("name: c\nworkloads: [{check: 'third_party.py:elsewhere'}]\narms: [off, on]\n")
     with pytest.raises(InputError) as error:

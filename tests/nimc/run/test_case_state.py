@@ -59,26 +59,28 @@ def test_a_pair_counts_when_every_arm_has_run(tmp_path, monkeypatch):
 
 
 @pytest.mark.parametrize(
-    ("on", "rejected", "before", "missing"),
+    ("complete", "rejected", "rejected_before", "next_pairs"),
     [(4, 5, 0, 2), (4, 6, 0, 0), (0, 6, 6, 6), (0, 11, 6, 6), (0, 12, 6, 0)],
 )
-def test_a_session_ends_when_as_many_pairs_are_lost_as_may_count(on, rejected, before, missing):
-    now = CaseState({"on": on}, next_block_index=1, rejected_pairs=rejected)
-    assert now.pairs_to_measure(Pairs(floor=6, cap=6), before) == missing
+def test_a_session_ends_when_as_many_pairs_are_rejected_as_the_cap_allows(
+    complete, rejected, rejected_before, next_pairs
+):
+    now = CaseState({"on": complete}, next_block_index=1, rejected_pairs=rejected)
+    assert now.pairs_to_measure(Pairs(floor=6, cap=6), rejected_before) == next_pairs
 
 
 PAIRS = Pairs(floor=6, cap=20, precision=0.01, block=5)
 
 
 @pytest.mark.parametrize(
-    ("pairs", "done", "missing"),
+    ("pairs", "done", "next_pairs"),
     [
         ({"on": 6, "aa": 6}, True, 0),
         ({"on": 6, "aa": 6}, False, 2),  # to the next look
         ({"on": 8, "aa": 8}, False, 4),
         ({"on": 18, "aa": 18}, False, 2),  # never beyond the cap
         ({"on": 20, "aa": 20}, False, 0),
-        ({"on": 6, "aa": 4}, True, 2),  # the floor is asked of every arm
+        ({"on": 6, "aa": 4}, True, 2),  # the floor holds for every arm
         # A control gets no pairs beyond the cap of the others.
         ({"on": 6, "spin": 4}, False, 2),
         ({"on": 19, "spin": 4}, False, 1),
@@ -86,8 +88,9 @@ PAIRS = Pairs(floor=6, cap=20, precision=0.01, block=5)
         ({"on": 4, "spin": 9}, False, 2),
     ],
 )
-def test_a_case_goes_on_until_it_is_done(pairs, done, missing):
-    assert CaseState(pairs, next_block_index=1, done=done).pairs_to_measure(PAIRS) == missing
+def test_a_case_goes_on_until_it_is_done(pairs, done, next_pairs):
+    now = CaseState(pairs, next_block_index=1, done=done)
+    assert now.pairs_to_measure(PAIRS) == next_pairs
 
 
 def test_a_case_is_done_when_its_effects_are_decided(tmp_path):

@@ -38,7 +38,7 @@ CAMPAIGN = Campaign.model_validate(
 
 
 @pytest.fixture
-def work(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[CampaignRunner]:
+def campaign_runner(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[CampaignRunner]:
     """Measures cases without any effect."""
     case_samples = {
         name: samples(
@@ -81,21 +81,23 @@ def rows_of(samples: pl.DataFrame, rule: StoppingRule) -> dict[str, Result]:
     return {row.case: row for row in results(samples, rule) if row.role == "effect"}
 
 
-def test_the_time_left_at_the_start_is_that_of_the_plan(work):
+def test_the_time_left_at_the_start_is_that_of_the_plan(campaign_runner):
     """Each case has eight pairs at least; its twelve take another block."""
-    sums = work.request.plan().sums
-    expected = expected_total(work.expected(case) for case in work.request.campaign.cases)
+    sums = campaign_runner.request.plan().sums
+    expected = expected_total(
+        campaign_runner.expected(case) for case in campaign_runner.request.campaign.cases
+    )
     assert expected == (sums["duration_least_s"], sums["duration_most_s"])
-    assert expected.most_s > expected.least_s == work.least_time_s()
+    assert expected.most_s > expected.least_s == campaign_runner.least_time_s()
 
 
 @pytest.mark.slow
-def test_no_case_ends_as_unstable_that_the_report_calls_open(work):
-    """In none is there anything; two would end as 'baseline unstable', each judged alone."""
-    assert work.run_all() == []
-    rule = StoppingRule.from_header(load_header(work.run))
-    assert rule == work.stopping_rule
-    frame = read_run(work.run).frame
+def test_no_case_ends_as_unstable_that_the_report_calls_open(campaign_runner):
+    """No case has an effect; judged alone, two would end as 'baseline unstable'."""
+    assert campaign_runner.run_all() == []
+    rule = StoppingRule.from_header(load_header(campaign_runner.run))
+    assert rule == campaign_runner.stopping_rule
+    frame = read_run(campaign_runner.run).frame
     rows = rows_of(frame, rule)
     assert sorted(rows) == CASES
     for name, row in rows.items():
@@ -105,13 +107,13 @@ def test_no_case_ends_as_unstable_that_the_report_calls_open(work):
     assert [row.verdict for row in alone].count(Verdict.BASELINE_UNSTABLE) == 2
 
 
-def test_a_case_that_a_later_one_opens_again_goes_on(work, monkeypatch):
-    last = work.run / "samples" / f"{CASES[-1]}.jsonl"
+def test_a_case_that_a_later_one_opens_again_goes_on(campaign_runner, monkeypatch):
+    last = campaign_runner.run / "samples" / f"{CASES[-1]}.jsonl"
 
     def is_done(_: Path, case: str, __: StoppingRule) -> bool:
         return case != CASES[0] or not last.exists()
 
     monkeypatch.setattr(runner, "case_is_done", is_done)
-    assert work.run_all() == []
-    rows = rows_of(read_run(work.run).frame, work.stopping_rule)
+    assert campaign_runner.run_all() == []
+    rows = rows_of(read_run(campaign_runner.run).frame, campaign_runner.stopping_rule)
     assert (rows[CASES[0]].pairs, rows[CASES[1]].pairs) == (CAP, FLOOR)

@@ -63,9 +63,9 @@ def test_the_fastest_layout_without_writers_is_found_named_and_used(nimc):
         ("xsbench", "aa"),
     }
     assert document["integrity_faults"] == []
-    compared = [sample for sample in nimc.samples("xsbench@layouts") if not sample["warmup"]]
-    assert sorted(sample["factors"]["layout"] for sample in compared) == sorted(3 * LAYOUTS)
-    assert {sample["role"] for sample in compared} == {"baseline"}
+    layout_samples = [sample for sample in nimc.samples("xsbench@layouts") if not sample["warmup"]]
+    assert sorted(sample["factors"]["layout"] for sample in layout_samples) == sorted(3 * LAYOUTS)
+    assert {sample["role"] for sample in layout_samples} == {"baseline"}
     plan = json.loads((nimc.the_run() / "logs/xsbench/0/plan.json").read_text())
     assert plan["settings"]["layout"] == "4x4"
     (note,) = (text for text in plan["notes"] if "layout" in text)
@@ -82,12 +82,12 @@ def test_the_fastest_layout_has_the_shortest_time_or_the_highest_rate(tmp_path, 
     times = {"8x2": 1.0, "4x4": 0.9, "2x8": 1.2}
     names = {"8x2": "off", "4x4": "off@layout=4x4", "2x8": "off@layout=2x8"}
     effects = {names[layout]: time for layout, time in times.items()}
-    compared = Case(name="x", unit=unit, better=better, base=10.0, effects=effects, noise=0.0)
+    made_case = Case(name="x", unit=unit, better=better, base=10.0, effects=effects, noise=0.0)
     treatments = [
         SimpleNamespace(name=name, factors={"layout": layout}) for layout, name in names.items()
     ]
     for pairs, best in ((3, "4x4"), (2, None)):
-        run = write_run(tmp_path / str(pairs), samples(compared, pairs=pairs))
+        run = write_run(tmp_path / str(pairs), samples(made_case, pairs=pairs))
         assert fastest(run, SimpleNamespace(name="x"), treatments) == best
 
 

@@ -45,14 +45,14 @@ TWO = [(ACCEPTED, 1060.0), (ACCEPTED, 1068.0)]
         ([(ACCEPTED, 1003.0 + 3 * run) for run in range(12)], 1036.0, True, 0, 0.75),
     ],
 )
-def test_the_time_left(runs, now_s, known, block_s, factor):
-    at_work = counter()
+def test_the_time_left_follows_from_the_runs_so_far(runs, now_s, known, block_s, factor):
+    run_counter = counter()
     for run in runs:
-        at_work.add(*run)
+        run_counter.add(*run)
     done = sum(sample == ACCEPTED for sample, _ in runs)
-    assert (at_work.accepted_runs, at_work.rejected_runs) == (done, len(runs) - done)
+    assert (run_counter.accepted_runs, run_counter.rejected_runs) == (done, len(runs) - done)
     left_s = (block_s + factor * 100, block_s + factor * 300)
-    assert (at_work.is_known, at_work.remaining(now_s)) == (known, pytest.approx(left_s))
+    assert (run_counter.is_known, run_counter.remaining(now_s)) == (known, pytest.approx(left_s))
 
 
 def test_the_next_block_begins_with_the_pace_of_those_before():
@@ -129,18 +129,18 @@ OTHERS = ["nimc: melt/0/4 rejected: no writes", "nimc: lammps/0/2 rejected: busy
     ],
 )
 def test_quiet_shows_errors_only_and_verbose_every_run(capsys, progress, lines):
-    kept = {"case": "melt", "outcome": "accepted", "key": "melt/0/1", "fom": 2.5e9}
-    kept["fom_unit"] = "B/s"
-    lost = {"case": "melt", "outcome": "rejected", "key": "melt/0/2"}
+    accepted = {"case": "melt", "outcome": "accepted", "key": "melt/0/1", "fom": 2.5e9}
+    accepted["fom_unit"] = "B/s"
+    rejected = {"case": "melt", "outcome": "rejected", "key": "melt/0/2"}
     display = Display(progress)  # type: ignore[arg-type]
     display.show("melt, block 0", counter(), 1000.0)
     for sample in (
-        kept,
-        {**kept, "key": "melt/0/-1", "warmup": True},
-        {**lost, "reason": "busy: 1.5 threads"},
-        {**lost, "key": "melt/0/3", "reason": "busy: 12.25 threads"},
-        {**lost, "key": "melt/0/4", "reason": "no writes"},
-        {**lost, "case": "lammps", "key": "lammps/0/2", "reason": "busy: 1.5 threads"},
+        accepted,
+        {**accepted, "key": "melt/0/-1", "warmup": True},
+        {**rejected, "reason": "busy: 1.5 threads"},
+        {**rejected, "key": "melt/0/3", "reason": "busy: 12.25 threads"},
+        {**rejected, "key": "melt/0/4", "reason": "no writes"},
+        {**rejected, "case": "lammps", "key": "lammps/0/2", "reason": "busy: 1.5 threads"},
     ):
         display.tell_run(sample)
     display.tell("an error")
@@ -166,9 +166,9 @@ def test_a_terminal_has_one_line_which_others_replace(monkeypatch, capsys):
 
 
 def test_while_the_job_waits_its_reason_is_shown_and_no_time_passes(capsys):
-    at_work = counter()
-    at_work.wait("waits in the queue (Priority)", 1600.0)
-    Display().show("stream, block 0", at_work, 1600.0)
+    run_counter = counter()
+    run_counter.wait("waits in the queue (Priority)", 1600.0)
+    Display().show("stream, block 0", run_counter, 1600.0)
     assert capsys.readouterr().err == "nimc: stream, block 0: waits in the queue (Priority)\n"
-    at_work.wait("", 1605.0)
-    assert at_work.remaining(1605.0).least_s == 145.0  # five seconds of its fifty have passed
+    run_counter.wait("", 1605.0)
+    assert run_counter.remaining(1605.0).least_s == 145.0  # five seconds of its fifty have passed
