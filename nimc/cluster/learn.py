@@ -1,6 +1,7 @@
 """Facts of a new machine, from Slurm and the modules system.
 
-`facts_of_cluster` asks Slurm, this host and the modules system. The other functions are pure.
+`facts_of_cluster` asks Slurm, this host and the modules system. The functions that parse their
+answers are pure.
 """
 
 from __future__ import annotations

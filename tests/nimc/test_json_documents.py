@@ -38,16 +38,16 @@ def assert_printed(command: Command, *words: object) -> None:
         "model predict --platform henri",
     ],
 )
-def test_those_that_need_nothing(command, words):
+def test_documents_of_commands_that_need_no_file(command, words):
     assert_printed(command, *words.split())
 
 
-def test_those_with_scripts_and_paths(command):
+def test_documents_of_commands_whose_text_may_be_wide(command):
     for words in ("doctor --machine localhost", "remedy show ddio_ways"):
         command.json(*words.split())
 
 
-def test_those_of_runs(command, tmp_path, monkeypatch):
+def test_documents_about_runs(command, tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)  # short paths
     monkeypatch.setattr("analysis.report.page.render", render)
     for day, name in enumerate(("monday", "tuesday")):
@@ -65,7 +65,7 @@ def test_those_of_runs(command, tmp_path, monkeypatch):
         assert_printed(command, *words)
 
 
-def test_those_of_what_takes_hours(tmp_path, command, monkeypatch):
+def test_documents_of_commands_that_take_long(tmp_path, command, monkeypatch):
     assert_documented("nights run", {"schema": 2, **SUMMARY.as_dict()})
     monkeypatch.setenv("NIMC_SPACK_DIR", str(tmp_path))
     command.json("spack", "info")

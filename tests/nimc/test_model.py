@@ -38,7 +38,7 @@ def model_file(folder):
     return written
 
 
-def test_predict_json(command):
+def test_predicted_rates_by_hand(command):
     document = command.json("model", "predict", *ON_HENRI, *LOCAL)
     (placement,) = document["placements"]
     assert (placement["comp_node"], placement["comm_node"]) == (0, 0)
@@ -56,7 +56,9 @@ def test_predict_json(command):
         (("fit", "sweep.json", "--kernel", "copy"), "--kernel: sweep.json is of one kernel"),
     ],
 )
-def test_mistakes(command, folder, model_file, words, text):
+def test_a_mistake_is_one_line_that_begins_with_its_location(
+    command, folder, model_file, words, text
+):
     model_file(numa_nodes=0).rename(folder / "faulty.json")
     assert command.refused("model", *words).startswith(text)
 

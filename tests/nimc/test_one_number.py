@@ -23,15 +23,15 @@ def figure(text: str, before: str, after: str = "") -> tuple[float, ...]:
     return tuple(map(float, numbers))
 
 
-def test_all_say_the_same(tmp_path, command):
+def test_terminal_page_json_and_advice_show_the_same_slowdown(tmp_path, command):
     # Every run drifts and some are hit, so that mean, typical run and medians differ.
     case = replace(STREAM, noise=0.02, pair_noise=0.2)
     slow = {("on", 2), ("on", 7)}
-    hit = [
-        replace(one, fom=one.fom / 1.5) if (one.arm, one.pair) in slow else one
-        for one in samples(case, pairs=12, seed=3)
+    run_samples = [
+        replace(sample, fom=sample.fom / 1.5) if (sample.arm, sample.pair) in slow else sample
+        for sample in samples(case, pairs=12, seed=3)
     ]
-    run = write_run(tmp_path / "run", hit, header())
+    run = write_run(tmp_path / "run", run_samples, header())
     report = command.json("report", run, "-o", tmp_path / "page")
     (row,) = (row for row in report["reports"][0]["runs"][0]["results"] if row["arm"] == "on")
     slowdown = tuple(row[f"slowdown{end}"] for end in ("", "_low", "_high"))

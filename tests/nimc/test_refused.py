@@ -83,7 +83,7 @@ REFUSED = [
 
 
 @pytest.mark.parametrize(("words", "reason"), REFUSED)
-def test_one_line_says_why(command, words, reason):
+def test_a_refusal_is_one_line_with_its_reason(command, words, reason):
     line = command.refused(*words.split(" "))
     assert reason in line
     assert "unexpectedly" not in line

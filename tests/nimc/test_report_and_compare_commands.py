@@ -29,7 +29,7 @@ def _nights(folder: Path, effect: float, seed: int) -> list[Path]:
     return [_run(folder / f"{effect}-{n}", effect, seed + n, pairs=6) for n in range(7)]
 
 
-def test_two_nights_differ_and_never_more(tmp_path, command):
+def test_two_nights_differ_but_no_change_is_named(tmp_path, command):
     old, new = _run(tmp_path / "monday"), _run(tmp_path / "tuesday", effect=1.7, seed=2)
     out = command("compare", old, new)
     assert out.startswith("tuesday against monday\n")
@@ -55,8 +55,8 @@ def test_several_nights_fail_only_if_asked_and_worse(tmp_path, command):
     old, new = _nights(tmp_path, 1.35, 1), _nights(tmp_path, 1.7, 11)
 
     def compare(reference: list[Path], runs: list[Path], *words: str, code: int = 0) -> None:
-        named = [word for path in reference for word in ("--reference", path)]
-        command("compare", *named, *runs, *words, code=code)
+        reference_words = [word for path in reference for word in ("--reference", path)]
+        command("compare", *reference_words, *runs, *words, code=code)
 
     compare(old, new, "--fail", code=1)
     out = command.out

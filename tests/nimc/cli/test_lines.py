@@ -73,11 +73,11 @@ def effects_of(rows: Sequence[Result]) -> Listing:
         ),
     ],
 )
-def test_an_effect(changes, line):
+def test_the_line_and_the_details_of_an_effect(changes, line):
     listing = effects_of([replace(EFFECT, **changes)])
-    (shown,) = listing.lines
-    assert " | ".join(shown.cells) == line
-    assert list(shown.details) == [
+    (effect_line,) = listing.lines
+    assert " | ".join(effect_line.cells) == line
+    assert list(effect_line.details) == [
         "standard deviation of runs: 2.0 % -> -",
         "baseline repeated: 0.990-1.010; control: 1.000-1.020",
         "extra node-hours per 100, on average: 62.0 [51.0, 73.0]",

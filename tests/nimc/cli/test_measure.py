@@ -37,13 +37,13 @@ REQUEST = {
 
 
 def campaign(*program: str, **options: object) -> dict[str, object]:
-    """What a command stands for, as its text has it."""
+    """Return the campaign of a command, parsed from its text."""
     text = campaign_of(program, Measurement(**{**REQUEST, **options})).text
-    read: dict[str, object] = yaml.safe_load(text)
-    return read
+    content: dict[str, object] = yaml.safe_load(text)
+    return content
 
 
-def test_it_is_a_campaign_of_one_case() -> None:
+def test_a_command_is_a_campaign_of_one_case() -> None:
     content = campaign("./my solver", "-n", "$HOME", rate="2GB/s", repeat=4, busy=True)
     (entry,) = content["workloads"]  # type: ignore[misc]
     assert content["name"] == entry["case"]
@@ -60,7 +60,10 @@ def test_the_rate_may_be_a_share_of_the_full_one(nimc: Nimc) -> None:
     assert status == 0, err
     (run,) = nimc.runs()
     plan = json.loads(next(run.glob("logs/*/0/plan.json")).read_text())
-    shares = {one["name"]: (one["writes"] or {}).get("rate_share") for one in plan["treatments"]}
+    shares = {
+        treatment["name"]: (treatment["writes"] or {}).get("rate_share")
+        for treatment in plan["treatments"]
+    }
     assert {name: share for name, share in shares.items() if share} == {"on@rate=25%": 0.25}
 
 
@@ -142,7 +145,7 @@ def measured(
     return nimc.typed(argv, folder or nimc.folder, fake=fake)
 
 
-def test_it_is_resumed_by_the_command_that_is_printed_from_any_folder(nimc: Nimc) -> None:
+def test_a_measurement_is_resumed_by_the_printed_command_from_any_folder(nimc: Nimc) -> None:
     """With the options of the program itself as they are, `--fresh` among them."""
     script(nimc.folder / "solver", "true")
     words = ["--rate", "2GB/s", "--busy", "--", "./solver", "--fresh", "a b"]
@@ -234,12 +237,12 @@ def test_the_command_of_readme_is_measured_as_it_is_printed(nimc: Nimc) -> None:
 
 
 @pytest.mark.parametrize("page", ["tutorial", "benchmarks"])
-def test_pages_that_show_it_show_the_command_of_readme(page: str) -> None:
+def test_pages_show_the_command_of_readme(page: str) -> None:
     """The tutorial has what it prints, benchmarks how long it takes."""
     assert f"nimc {_README[0]}" in (ROOT / f"docs/{page}.md").read_text()
 
 
-def test_one_document_as_of_a_run(nimc: Nimc) -> None:
+def test_json_is_one_document_like_that_of_nimc_run(nimc: Nimc) -> None:
     script(nimc.folder / "solver", "true")
     status, out, err = measured(nimc, "--json", "./solver", "--json")
     assert status == 0, err

@@ -285,7 +285,7 @@ def read(name: str) -> str:
     return (SLURM / name).read_text()
 
 
-def test_what_slurm_prints():
+def test_partitions_settings_and_shapes_of_nodes_are_read_as_slurm_prints_them():
     assert parse_nodes.partitions(read("partitions.txt")) == [
         SlurmPartition(
             name="batch", is_default=True, limit_s=86400, gives_whole_nodes=True, node_count=3

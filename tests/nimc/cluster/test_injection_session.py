@@ -38,7 +38,9 @@ CLUSTER = machine("same_job", device="mlx5_0", interface="hsn0")
         ("-- nosuchprogram", "COMMAND: no program 'nosuchprogram' on PATH"),
     ],
 )
-def test_what_is_refused(command: Command, tmp_path: Path, words: str, line: str) -> None:
+def test_invalid_options_are_refused_in_one_line(
+    command: Command, tmp_path: Path, words: str, line: str
+) -> None:
     argv = ["inject", "--machine", "localhost", "--results", tmp_path / "new", *words.split()]
     assert command.refused(*argv).startswith(line)
 
@@ -57,8 +59,8 @@ def test_only_the_writes_are_judged(tmp_path: Path) -> None:
 @pytest.fixture
 def allocation(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> pytest.MonkeyPatch:
     """An allocation of n1 to n3; scontrol expands as the real one does."""
-    shown = "".join(f"{name}) echo {out};;" for name, out in EXPANDED.items())
-    script(tmp_path / "scontrol", f'case "$3" in {shown} *) echo bad >&2; exit 1;; esac')
+    branches = "".join(f"{name}) echo {out};;" for name, out in EXPANDED.items())
+    script(tmp_path / "scontrol", f'case "$3" in {branches} *) echo bad >&2; exit 1;; esac')
     monkeypatch.setenv("PATH", f"{tmp_path}:/usr/bin:/bin")
     for name in ("SLURM_JOB_ID", "SLURM_JOB_NODELIST"):
         monkeypatch.setenv(name, {"SLURM_JOB_ID": "7"}.get(name, "n[1-3]"))
@@ -82,22 +84,28 @@ def request(folder: Path, **writes: Any) -> injection_session.InjectionRequest:
 
 @pytest.mark.usefixtures("allocation")
 def test_agents_start_on_the_nodes_that_are_named_and_no_others(tmp_path: Path) -> None:
-    injected = request(tmp_path, targets="n1", origins="n[2-3]", command=["true"], length_s=60.0)
-    assert (injected.targets, injected.origins) == (["n1"], ["n2", "n3"])
-    assert injected.block.n_origins == 2
-    assert "--nodelist=n1,n2,n3" in injected.block.agent_launcher
-    assert injected.head.command == ["true"]
+    injection_request = request(
+        tmp_path, targets="n1", origins="n[2-3]", command=["true"], length_s=60.0
+    )
+    assert (injection_request.targets, injection_request.origins) == (["n1"], ["n2", "n3"])
+    assert injection_request.block.n_origins == 2
+    assert "--nodelist=n1,n2,n3" in injection_request.block.agent_launcher
+    assert injection_request.head.command == ["true"]
 
 
 @pytest.mark.usefixtures("allocation")
 def test_without_names_the_last_nodes_write(tmp_path: Path) -> None:
-    injected = request(tmp_path)
-    assert (injected.targets, injected.origins, injected.block.origin_policy) == (
+    injection_request = request(tmp_path)
+    assert (
+        injection_request.targets,
+        injection_request.origins,
+        injection_request.block.origin_policy,
+    ) == (
         [],
         [],
         "same_job",
     )
-    assert not any(word.startswith("--nodelist") for word in injected.block.agent_launcher)
+    assert not any(word.startswith("--nodelist") for word in injection_request.block.agent_launcher)
 
 
 def test_agents_of_two_components_start_on_both(
@@ -105,10 +113,10 @@ def test_agents_of_two_components_start_on_both(
 ) -> None:
     allocation.setenv("SLURM_JOB_NODELIST_HET_GROUP_0", "n1")
     allocation.setenv("SLURM_JOB_NODELIST_HET_GROUP_1", "n[2-3]")
-    injected = request(tmp_path, targets="n1", origins="n2")
-    assert injected.block.origin_policy == "hetjob"
-    assert "--het-group=0,1" in injected.block.agent_launcher
-    assert not any(word.startswith("--nodelist") for word in injected.block.agent_launcher)
+    injection_request = request(tmp_path, targets="n1", origins="n2")
+    assert injection_request.block.origin_policy == "hetjob"
+    assert "--het-group=0,1" in injection_request.block.agent_launcher
+    assert not any(word.startswith("--nodelist") for word in injection_request.block.agent_launcher)
 
 
 @pytest.mark.usefixtures("allocation")
@@ -120,31 +128,37 @@ def test_agents_of_two_components_start_on_both(
         ("n2", "n[2-3]", "--to, --from: both name n2; allowed: different nodes"),
     ],
 )
-def test_nodes_are_of_the_job(tmp_path: Path, targets: str, origins: str, line: str | None) -> None:
+def test_named_nodes_are_in_the_job_and_differ(
+    tmp_path: Path, targets: str, origins: str, line: str | None
+) -> None:
     if line is None:
         request(tmp_path, targets=targets, origins=origins)
         return
-    with pytest.raises(InputError) as refused:
+    with pytest.raises(InputError) as error:
         request(tmp_path, targets=targets, origins=origins)
-    assert str(refused.value) == line
+    assert str(error.value) == line
 
 
-def test_it_runs_on_a_node_of_the_job(tmp_path: Path, allocation: pytest.MonkeyPatch) -> None:
+def test_a_host_outside_the_job_is_refused(tmp_path: Path, allocation: pytest.MonkeyPatch) -> None:
     """Agents could not connect to another host, such as the one that asked for the job."""
     allocation.setenv("SLURMD_NODENAME", "login1")
-    with pytest.raises(InputError) as refused:
+    with pytest.raises(InputError) as error:
         request(tmp_path)
     line = "this command runs on login1; allowed: on a node of the job: n1, n2, n3"
-    assert str(refused.value) == line
+    assert str(error.value) == line
 
 
-def test_outside_an_allocation_a_job_runs_it(
+def test_outside_an_allocation_a_job_runs_the_conductor(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.delenv("SLURM_JOB_ID", raising=False)
-    injected = request(tmp_path, length_s=60.0)
-    assert (injected.owner_pid, injected.group, injected.streams) == (None, None, [])
-    assert injected.block.origin_policy == "same_job"
+    injection_request = request(tmp_path, length_s=60.0)
+    assert (injection_request.owner_pid, injection_request.group, injection_request.streams) == (
+        None,
+        None,
+        [],
+    )
+    assert injection_request.block.origin_policy == "same_job"
     assert (
         injection_session.injection_request(
             HOST, RequestedWrites(), tmp_path, tmp_path / "r"
@@ -183,8 +197,10 @@ def test_a_conductor_that_died_at_its_start_gives_a_reason(
     tmp_path: Path, log: str, reason: str
 ) -> None:
     """It may be killed before it prints anything."""
-    injected = injection_session.injection_request(HOST, RequestedWrites(), tmp_path, tmp_path)
+    injection_request = injection_session.injection_request(
+        HOST, RequestedWrites(), tmp_path, tmp_path
+    )
     (tmp_path / LOG_FILE).write_text(log)
-    progress = Progress(tmp_path, HOST, injected, print)
+    progress = Progress(tmp_path, HOST, injection_request, print)
     with Interrupts() as interrupts, pytest.raises(MachineError, match=reason):
         progress.outcome(interrupts)

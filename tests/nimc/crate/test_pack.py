@@ -18,7 +18,7 @@ def files_in(crate: Path) -> dict[str, bytes]:
     return read_zip(crate.read_bytes())
 
 
-def test_it_holds_the_run_unchanged_and_what_describes_it_always_alike(
+def test_a_crate_holds_the_run_unchanged_and_is_the_same_each_time(
     crate: Path, run: Path, command: Command
 ) -> None:
     files = files_in(crate)
@@ -35,7 +35,7 @@ def test_it_holds_the_run_unchanged_and_what_describes_it_always_alike(
     assert crate.with_name("again.zip").read_bytes() == crate.read_bytes()
 
 
-def test_it_is_verified_as_the_run_is(crate: Path, run: Path, command: Command) -> None:
+def test_a_crate_is_verified_as_its_run_is(crate: Path, run: Path, command: Command) -> None:
     (crate_result,) = command.json("verify", crate)["runs"]
     (run_result,) = command.json("verify", run)["runs"]
     assert crate_result["head"] == run_result["head"]
@@ -50,17 +50,19 @@ def test_a_changed_run_with_a_new_manifest_is_found(crate: Path) -> None:
     name = "run/samples/stream.jsonl"
     edited = sound[name].replace(b'"position": 1,', b'"position": 2,', 1)
     reseal(crate, {**sound, name: edited})
-    verified = verify_crate(crate)
-    assert {finding.kind for finding in verified.findings} >= {"broken"}
-    assert f"{crate}:run/samples/stream.jsonl:" in verified.findings[0].text
+    verification = verify_crate(crate)
+    assert {finding.kind for finding in verification.findings} >= {"broken"}
+    assert f"{crate}:run/samples/stream.jsonl:" in verification.findings[0].text
     reseal(crate, sound | {"campaign.yaml": b"name: other\n"})
-    verified = verify_crate(crate)
+    verification = verify_crate(crate)
     expected = f"{crate}: campaign.yaml: differs from the campaign in run/run.json"
-    assert verified.findings[0].text == expected
-    assert (verified.remarks, verified.head, verified.samples) == ([], None, 0)
+    assert verification.findings[0].text == expected
+    assert (verification.remarks, verification.head, verification.samples) == ([], None, 0)
 
 
-def test_who_signed_is_said(run: Path, crate: Path, key: Path, command: Command) -> None:
+def test_the_signer_of_a_crate_is_named(
+    run: Path, crate: Path, key: Path, command: Command
+) -> None:
     allowed = key.with_name("allowed")
     command("verify", crate, "--allowed-signers", allowed, code=2)
     assert "not signed" in command.out
@@ -98,13 +100,13 @@ def test_a_run_with_faults_or_links_is_not_packed(
 def test_the_recorded_run_is_packed(tmp_path: Path, command: Command) -> None:
     document = command.json("pack", RUN_QUICK, "-o", tmp_path / "quick.zip")
     assert document["head"] == json.loads((RUN_QUICK / "run.json").read_text())["head"]
-    (verified,) = command.json("verify", tmp_path / "quick.zip")["runs"]
-    assert (verified["sound"], verified["samples"]) == (True, 51)
+    (verification,) = command.json("verify", tmp_path / "quick.zip")["runs"]
+    assert (verification["sound"], verification["samples"]) == (True, 51)
     again = command.json("reproduce", tmp_path / "quick.zip", "--analysis-only")
     assert set(again["files"].values()) == {"the same"}
 
 
-def test_errors_name_a_file_by_its_place_in_the_crate(crate: Path, command: Command) -> None:
+def test_errors_name_a_file_by_its_path_in_the_crate(crate: Path, command: Command) -> None:
     files = files_in(crate)
     name = "run/samples/stream.jsonl"
     reseal(crate, {**files, name: b"garbage\n"})
