@@ -273,7 +273,7 @@ class ActiveDevice:
 def devices(nodes: Sequence[NodeReport]) -> list[ActiveDevice]:
     """Return the RDMA devices with the same active port on every node, the fastest first.
 
-    Of those of one rate, Ethernet comes last: it may be the network of the storage.
+    Among devices of one rate, Ethernet comes last: it may be the network of the storage.
     """
     ports_by_node = {node.name: active_ports(node.host) for node in nodes}
     common: dict[str, ActiveDevice] = {}
