@@ -262,6 +262,12 @@ def test_the_config_has_all_partitions_that_run_jobs(tmp_path):
     # Sources are compiled on this host.
     other = config_text("box", cluster_facts(processor="Other-1-1-1"))
     assert ("-march=" in text, "-march=" in other, "Example 9000" in other) == (False, True, True)
+    target = "require a target in spack_envs/machines/box.yaml"
+    assert (target in text, target in other) == (False, True)
+    # Open MPI 5, which Spack builds, starts singletons over PMI2 (open-mpi/ompi#13523).
+    for mpi, is_named in ((["pmi2"], True), (["pmix", "pmi2"], False), (["none"], False)):
+        written = config_text("box", cluster_facts(mpi_types=mpi))
+        assert ("# srun has no pmix (srun --mpi=list)" in written) == is_named
 
 
 @pytest.mark.parametrize(
