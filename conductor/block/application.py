@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import signal
 import time
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
@@ -121,7 +122,16 @@ async def run_application(
     if run.accepted and code != 0:
         outputs = (files.err.read_text(errors="replace"), files.out.read_text(errors="replace"))
         cause = cause_or_gist(*outputs) or "it printed nothing"
-        run.fail("application_failed", f"exit status {code}: {cause}")
+        run.fail("application_failed", f"{_status_words(code)}: {cause}")
+
+
+def _status_words(code: int) -> str:
+    """Return an exit status in words: the signal's name, if a signal ended the program."""
+    if code >= 0:
+        return f"exit status {code}"
+    if code == -signal.SIGILL:
+        return "illegal instruction, as if compiled for another processor (cflags in configs/)"
+    return f"exit status {code} ({signal.strsignal(-code)})"
 
 
 async def _await_end(

@@ -273,6 +273,9 @@ def a_run(**changes):
         (PRINTS, 1, "accepted", None),
         (["sh", "-c", "echo lost atoms >&2; exit 3"], 1, "application_failed", "3: lost atoms"),
         (["sh", "-c", "echo no licence; exit 3"], 1, "application_failed", "3: no licence"),
+        (["sh", "-c", "kill -SEGV $$"], 1, "application_failed", "-11 (Segmentation fault): it p"),
+        # Compiled on a login node, with -march=native, for a processor that the nodes lack.
+        (["sh", "-c", "kill -ILL $$"], 1, "application_failed", "illegal instruction, as if comp"),
         (["sleep", "60"], 1, "application_hung", "did not end within 0.5 s"),
         (["echo", "hello"], 1, "no_fom", "the output has no figure"),
         (["no-such-program"], 1, "application_failed", "no-such-program: No such file"),
