@@ -66,7 +66,8 @@ FAULTS = (
         r"direct launched using|unsupported PMI|ranks? found, 2 are needed|PMI_\w+ returned"
         r"|pmix_\w+ failed|PMIX ERROR|Only allocated \d+ nodes asked for",
         f"`make -B -C conductor/mpi_put LAUNCHER='{srun_launcher('TYPE')}'`;"
-        f" `{srun_launcher('list')}` lists the types (Open MPI: pmix, MPICH: pmi2)",
+        f" `{srun_launcher('list')}` lists the types (Open MPI: pmix, MPICH and Intel MPI:"
+        " pmi2; docs/first-day.md#an-mpi-of-modules)",
     ),
     KnownFault(
         "a step without a network of Slingshot",

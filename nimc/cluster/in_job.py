@@ -6,6 +6,7 @@ ReFrame submits the job (`node_look_check`).
 from __future__ import annotations
 
 import os
+import sys
 import tempfile
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -308,7 +309,9 @@ def read_job_look(folder: Path, status: int) -> JobLook:
 
 def job_findings(job_look: JobLook, machine: Machine) -> Iterator[HostFinding]:
     """Yield whether the job ran on all of its nodes, and what the nodes lack."""
-    remedy = "nodes must see the results folder, and Python there must start"
+    # Of a link that leads nowhere, a shell says that the link does not exist.
+    python = os.path.realpath(sys.executable)
+    remedy = f"nodes must see the results folder, and {python} must start there"
     if job_look.limit:
         remedy = f"its limit is {job_look.limit}: {parse.limit_remedy(job_look.limit)}"
     elif not job_look.job:

@@ -167,6 +167,16 @@ def test_what_one_node_lacks_is_missing(change, subject):
         (JobLook(job="7", why="it had not started after 9 s"), "--wait"),
         (JobLook(job="7", why="its output did not reach /run"), "results folder"),
         (JobLook(job="7", why="1 of 2 nodes answered", nodes=[node("n1", FAST)]), "results"),
+        # As slurmd's shell and slurmstepd print it if the interpreter of .venv is a module's, in a
+        # folder that nodes do not mount.
+        (
+            JobLook(
+                job="7",
+                why="0 of 2 nodes answered; job 7 ended as FAILED: slurm_script: line 8:"
+                " /home/u/nimc/.venv/bin/python: No such file or directory",
+            ),
+            os.path.realpath(sys.executable),
+        ),
     ],
 )
 def test_a_job_that_did_not_run_is_one_finding(job_look, remedy):
