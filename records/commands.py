@@ -52,7 +52,7 @@ class Shell:
         except FileNotFoundError:  # the current folder is gone
             return cls()
 
-    def words(self, *words: str | Path) -> list[str]:
+    def words(self, *arguments: str | Path) -> list[str]:
         """The quoted words of a command, the program first. Paths are relative to the folder."""
         if _is_on_path():
             program = PROGRAM
@@ -60,14 +60,17 @@ class Shell:
             program = self.path_from_folder(_installed_program())
             if program == PROGRAM:  # a word without `/` is only looked up on PATH
                 program = f"./{PROGRAM}"
-        arguments = (
-            self.path_from_folder(word) if isinstance(word, Path) else word for word in words
-        )
-        return [shlex.quote(word) for word in (program, *arguments)]
+        words = [program]
+        for argument in arguments:
+            if isinstance(argument, Path):
+                words.append(self.path_from_folder(argument))
+            else:
+                words.append(argument)
+        return [shlex.quote(word) for word in words]
 
-    def line(self, *words: str | Path) -> str:
+    def line(self, *arguments: str | Path) -> str:
         """The command in one line."""
-        return " ".join(self.words(*words))
+        return " ".join(self.words(*arguments))
 
     def results_option(self, folder: Path) -> list[str | Path]:
         """The option that names a folder of runs; empty for the default folder."""

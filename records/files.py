@@ -143,8 +143,8 @@ def _require_regular(path: Path, folder: int | None = None) -> None:
     with suppress(FileNotFoundError):
         mode = os.lstat(path if folder is None else path.name, dir_fd=folder).st_mode
         if not stat.S_ISREG(mode):
-            kind = "symbolic link" if stat.S_ISLNK(mode) else "folder, pipe or device"
-            raise InputError(f"{path}: is a {kind}; allowed: a new or a regular file")
+            file_type = "symbolic link" if stat.S_ISLNK(mode) else "folder, pipe or device"
+            raise InputError(f"{path}: is a {file_type}; allowed: a new or a regular file")
 
 
 def open_regular(path: Path, *, follow: bool = False) -> IO[bytes]:

@@ -126,8 +126,8 @@ def first_line(output: str) -> str:
 
     If the line ends with a colon, the next one follows it.
     """
-    first, *rest = _lines(output) or ["no output"]
-    return f"{first} {rest[0]}" if first.endswith(":") and rest else first
+    first, *later = _lines(output) or ["no output"]
+    return f"{first} {later[0]}" if first.endswith(":") and later else first
 
 
 def last_line(output: str) -> str:

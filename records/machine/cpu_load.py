@@ -259,7 +259,7 @@ def _measured_mhz(path: Path) -> Iterator[tuple[int, float]]:
             return
         cpu = -1
         for line in text.splitlines():
-            key, _, value = (part.strip() for part in line.partition(":"))
+            key, _, value = map(str.strip, line.partition(":"))
             if key == "processor":
                 cpu = int(value)
             elif key == "cpu MHz" and 0 < (mhz := float(value)) < _MAX_MHZ:

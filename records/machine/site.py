@@ -407,10 +407,10 @@ class Machine(Record):
 
 def _facts_line(facts: NodeFacts) -> str:
     """Return the facts as a line of the file; `SIZE` stands for a size that the user must add."""
-    shown = facts.model_dump(exclude_defaults=True, exclude={"llc_b", "memory_b"})
-    sizes = {"llc": facts.llc_b, "memory": facts.memory_b}
-    shown |= {name: f"{size_b}B" if size_b else "SIZE" for name, size_b in sizes.items()}
-    entries = ", ".join(f"{name}: {value}" for name, value in shown.items())
+    values = facts.model_dump(exclude_defaults=True, exclude={"llc_b", "memory_b"})
+    sizes_b = {"llc": facts.llc_b, "memory": facts.memory_b}
+    values |= {key: f"{size_b}B" if size_b else "SIZE" for key, size_b in sizes_b.items()}
+    entries = ", ".join(f"{key}: {value}" for key, value in values.items())
     return f"{{{entries}}}"
 
 

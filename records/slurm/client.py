@@ -209,7 +209,10 @@ def has_ended(job: str) -> bool:
 
 
 def threads_per_core(job: str) -> int | None:
-    """The threads of each core that a job of late may use; None if all, or if it is forgotten."""
+    """The threads of each core that a job may use.
+
+    None if it may use all of them, or if slurmctld no longer knows the job.
+    """
     command = ["scontrol", "--oneliner", "show", "job", job]
     return parse.threads_per_core(ask(command, command_environment(os.environ)).stdout)
 

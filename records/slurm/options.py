@@ -192,7 +192,7 @@ def requirements(environment: Mapping[str, str]) -> list[str]:
 
 
 def clusters(environment: Mapping[str, str]) -> list[str]:
-    """The cluster that a user has chosen for all commands of Slurm; none: that of this host.
+    """The cluster that a user has chosen for all commands of Slurm; empty: that of this host.
 
     Raises InputError for several, since what one has may be missing on another.
     """

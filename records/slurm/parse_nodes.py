@@ -235,10 +235,13 @@ def _memory_limits(fields: Mapping[str, str], settings: Mapping[str, str]) -> di
     jobs, the defaults have no effect.
     """
     limits: dict[str, int | None] = {}
-    for kind in ("Max", "Def"):
-        names = [f"{kind}MemPerNode", f"{kind}MemPerCPU"]
-        own = {name: _limit(fields, name) for name in names}
-        limits |= own if any(own.values()) else {name: _limit(settings, name) for name in names}
+    for prefix in ("Max", "Def"):
+        names = [f"{prefix}MemPerNode", f"{prefix}MemPerCPU"]
+        own_limits = {name: _limit(fields, name) for name in names}
+        if any(own_limits.values()):
+            limits |= own_limits
+        else:
+            limits |= {name: _limit(settings, name) for name in names}
     if "MEMORY" not in settings.get("SelectTypeParameters", "MEMORY").upper():
         limits |= {"DefMemPerNode": None, "DefMemPerCPU": None}
     return limits
