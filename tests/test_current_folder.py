@@ -14,6 +14,8 @@ from pathlib import Path
 import pytest
 
 from records.checkout import ROOT, python_code
+from tests.analysis.history.made import made_run
+from tests.analysis.report.tables import add_table
 
 NIMC = str(Path(sys.executable).with_name("nimc"))
 RUN = ROOT / "tests" / "captures" / "run_quick" / "quick-localhost-20261123-021501"
@@ -84,7 +86,7 @@ COMMANDS = {
     "plan": (NIMC, "plan", "quick", "--machine", "localhost", "--results", "OUT"),
     "report": (NIMC, "report", str(RUN), "--output", "OUT"),
     "pack": (NIMC, "pack", str(RUN), "--author", "A, B", "--output", "OUT.zip"),
-    "pages": (NIMC, "nights", "pages", "--results", "OUT"),
+    "pages": (NIMC, "nights", "pages", "--results", "RESULTS", "--output", "OUT"),
     "spack": (NIMC, "spack", "info"),
     "PAPI's shim": tuple(python_code("import reframe_tests.tools.papi as papi; papi.shim()")),
 }
@@ -93,13 +95,17 @@ COMMANDS = {
 @pytest.mark.slow
 @pytest.mark.parametrize("name", COMMANDS)
 def test_a_command_takes_nothing_from_a_planted_folder(planted: Path, name: str) -> None:
-    words = [word.replace("OUT", str(planted.parent / "out")) for word in COMMANDS[name]]
+    results, output = planted.parent / "results", planted.parent / "out"
+    if name == "pages":
+        add_table(made_run(results / "monday"))
+    paths = {"OUT": str(output), "OUT.zip": f"{output}.zip", "RESULTS": str(results)}
+    words = [paths.get(word, word) for word in COMMANDS[name]]
     done, names = traced(planted, *words)
     # Where some versions of Python look for the line of a traceback, to show it.
     assert names <= {"<string>", "<unknown>"}, done.stderr
     assert not (planted.parent / "mark").exists()
-    if name in ("version", "plan", "report", "pack", "spack"):
-        assert done.returncode == 0, done.stderr
+    is_without_papi = "papi: its shim does not compile" in done.stderr
+    assert done.returncode == 0 or is_without_papi, done.stderr
 
 
 @pytest.mark.slow
