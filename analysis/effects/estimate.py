@@ -377,9 +377,24 @@ def _warnings(
 ) -> list[str]:
     """Return warnings if the repetition of rejected runs may have changed a figure.
 
-    The figures are compared with those of first attempts. `attempts`: arm and status of all
-    attempts, accepted or not, at the runs behind these figures.
+    `attempts`: arm and status of all attempts, accepted or not, at the runs behind these figures.
     """
+    # Most cases have no rejected run, and then no pairs of first attempts.
+    notes = []
+    if not treatment.first_pairs.is_empty():
+        notes = _notes_on_first_attempts(row, treatment, control)
+    rejected_share = (pl.col("status") == "rejected").mean().alias("share")
+    shares = attempts.group_by("arm", maintain_order=True).agg(rejected_share).iter_rows()
+    arm, share = max(shares, key=itemgetter(1), default=("", 0.0))
+    if share > _MAX_REJECTED_SHARE:
+        notes.append(Note.MANY_REJECTED(share=share, arm=arm, most=_MAX_REJECTED_SHARE))
+    return notes
+
+
+def _notes_on_first_attempts(
+    row: Result, treatment: _Treatment, control: _Treatment | None
+) -> list[str]:
+    """Return a note for each figure that first attempts would have changed."""
     over_control = log_times_between(
         treatment.first_pairs,
         control.first_pairs if control else treatment.first_pairs.clear(),
@@ -388,19 +403,13 @@ def _warnings(
         (f"slowdown of {row.arm}", row.slowdown, slowdown(log_times(treatment.first_pairs))),
         (f"time of {row.arm} over the control's", row.over_control, slowdown(over_control)),
     ]
-    notes = [
+    return [
         Note.FIRST_ATTEMPTS(name=name, first=first.value, used=estimate.value)
         for name, estimate, first in figures
         if estimate
         and first
         and abs(first.value - estimate.value) > (estimate.high - estimate.low) / 2
     ]
-    rejected_share = (pl.col("status") == "rejected").mean().alias("share")
-    shares = attempts.group_by("arm", maintain_order=True).agg(rejected_share).iter_rows()
-    arm, share = max(shares, key=itemgetter(1), default=("", 0.0))
-    if share > _MAX_REJECTED_SHARE:
-        notes.append(Note.MANY_REJECTED(share=share, arm=arm, most=_MAX_REJECTED_SHARE))
-    return notes
 
 
 def reported_figures(row: Result) -> dict[str, tuple[float | None, str]]:
