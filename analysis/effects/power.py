@@ -68,21 +68,22 @@ def pairs_for_no_effect(
 def pairs_to_decide(row: Result) -> int | None:
     """Return the pairs at which 90 % of nights decide an effect that is as large as estimated.
 
-    If the estimate lies within the margin, they decide for 'no effect', else for a change beyond
-    the margin. If the verdict is 'not above the control', they decide for a loss against the
-    control. None if `MAX_PAIRS` are too few, or if an end of the slowdown's interval is 0 or
-    infinite. The spread of runs is derived from this interval. `row` must have a slowdown.
+    If the verdict is 'not above the control', they decide for a loss against the control. Otherwise
+    they decide for 'no effect' if the estimate lies within the margin, else for a change beyond it;
+    a speed-up is taken to need as many pairs as a loss of the same ratio. None if `MAX_PAIRS` are too few, or if an end of the slowdown's interval is 0 or infinite. The
+    spread of runs is derived from this interval. `row` must have a slowdown.
     """
     assert row.slowdown
     if not 0 < row.slowdown.low <= row.slowdown.high < math.inf:
         return None
     change, margin = abs(math.log(row.slowdown.value)), math.log1p(row.margin)
     spread = _spread(row)
-    if change <= margin:
+    if row.verdict is Verdict.NOT_ABOVE_CONTROL and row.over_control:
+        # Such a run is shown to be slower than off, so 'no effect' is no longer a verdict on it.
+        change = math.log(row.over_control.value)
+    elif change <= margin:
         return pairs_for_no_effect(margin / spread, row.family)
     controlled = row.control is not None
-    if row.verdict is Verdict.NOT_ABOVE_CONTROL and row.over_control:
-        change = math.log(row.over_control.value)
     for interim in interim_analyses(MAX_PAIRS):
         loss = min_loss(interim.pairs, row.family, controlled=controlled)
         if loss is not None and loss * spread <= change:

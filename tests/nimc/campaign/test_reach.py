@@ -148,6 +148,28 @@ def test_the_pairs_that_decide_a_row_are_those_of_the_plan(value, controlled):
     assert losses[1] * spread <= abs(math.log(value)) < losses[0] * spread
 
 
+def test_a_row_that_is_not_above_the_control_is_decided_against_it_even_within_the_margin():
+    """It is slower than off by less than the margin: 'no effect' can be no verdict on it.
+
+    Eight pairs show a spread of 1 %. The time over the control's is 1.012. The table's sizes for
+    four questions times 0.01 are 0.0132 at 32 pairs and 0.0108 at 48; log(1.012) is 0.0119.
+    """
+    half_width = stats.t.ppf(0.975, 7) * 0.01 * math.sqrt(1.5 / 8)
+    row = result(
+        pairs=8,
+        slowdown=Estimate(1.015, 1.015 * math.exp(-half_width), 1.015 * math.exp(half_width)),
+        control=Interval(0.99, 1.01),
+        over_control=Estimate(1.012, 1.001, 1.023),
+        verdict=Verdict.NOT_ABOVE_CONTROL,
+        family=4,
+        margin=0.02,
+    )
+    sizes = json.loads(TABLE_FILE.read_text())["above_control"]
+    assert sizes["32"]["4"] * 0.01 > math.log(1.012) > sizes["48"]["4"] * 0.01
+    assert pairs_to_decide(row) == 48
+    assert pairs_to_decide(replace(row, margin=0.001)) == 48
+
+
 def test_a_row_that_no_number_of_pairs_decides_has_none():
     """At a spread of 50 %, 'no effect' within 2 % takes more than 2,000 pairs: 1.5 (3.3 / 0.04)^2.
 
