@@ -31,7 +31,7 @@ class Runs:
     pairs: pl.DataFrame
     #: One row per case and treatment: estimate, interval, verdict.
     results: pl.DataFrame
-    #: One row per run, rank and event that a tool counted; empty without tools.
+    #: One row per run, rank and event that a tool or a node's agent counted; empty if none did.
     counters: pl.DataFrame
     #: Integrity faults, one line each; only with `force`.
     faults: list[str]

@@ -69,9 +69,10 @@ def pairs_to_decide(row: Result) -> int | None:
     """Return the pairs at which 90 % of nights decide an effect that is as large as estimated.
 
     If the verdict is 'not above the control', they decide for a loss against the control. Otherwise
-    they decide for 'no effect' if the estimate lies within the margin, else for a change beyond it;
-    a speed-up is taken to need as many pairs as a loss of the same ratio. None if `MAX_PAIRS` are too few, or if an end of the slowdown's interval is 0 or infinite. The
-    spread of runs is derived from this interval. `row` must have a slowdown.
+    they decide for 'no effect' if the estimate lies within the margin, else for a change beyond it.
+    A speed-up is taken to need as many pairs as a loss of the same ratio. None if `MAX_PAIRS` are
+    too few, or if an end of the slowdown's interval is 0 or infinite. The spread of runs is derived
+    from this interval. `row` must have a slowdown.
     """
     assert row.slowdown
     if not 0 < row.slowdown.low <= row.slowdown.high < math.inf:

@@ -132,7 +132,10 @@ def _tooltips(runs: pl.DataFrame, divisor: float, unit: str) -> list[str]:
 
 
 def _edges(figures: pl.Series) -> tuple[float, float]:
-    """The ends of the range of runs that count, with a quarter of it added on each side."""
+    """The ends of the range of runs that count, with a quarter of it added on each side.
+
+    If all figures are equal, a quarter of them is added.
+    """
     if figures.is_empty():
         return -np.inf, np.inf
     low, high = float(np.min(figures.to_numpy())), float(np.max(figures.to_numpy()))

@@ -23,7 +23,10 @@ from records.units import plural
 
 
 def _counters(run: RunData) -> pl.DataFrame:
-    """Medians of all counts in the order of treatments, without nodes' counts that are always 0."""
+    """Medians of the counts of tools and target nodes, in the order of treatments.
+
+    Counts of nodes that are always 0 are left out.
+    """
     labels = pl.col("case", "arm", "tool", "event", "unit", "state").cast(pl.String)
     is_ever_nonzero = (pl.col("value") != 0).any().over("case", "tool", "event")
     rows = counter_medians(run.counters).with_columns(labels)
