@@ -85,7 +85,7 @@ def test_reframe_takes_the_bounds_as_they_are_meant(better, accepted, refused):
 # The share of the link that writers reach alone.
 
 
-def alone(rate_b_s, transport="InfiniBand", **changes):
+def runs_with_rate_alone(rate_b_s, transport="InfiniBand", **changes):
     """Runs whose writer reaches this rate without the application."""
     runs = samples(replace(STREAM, transport=transport), pairs=6)
     changes = {"rate_alone_b_s": rate_b_s, **changes}
@@ -108,7 +108,7 @@ def alone(rate_b_s, transport="InfiniBand", **changes):
             {},
             ["the link's rate is not known: `full` is what the writers reached alone"],
         ),
-        # Throttled writers say nothing of it, nor do those that no link carried.
+        # Throttled writers get no note, nor do emulated ones.
         (10e9, 25e9, {"asked_b_s": 10e9}, []),
         (10e9, 25e9, {"transport": "soft-RoCE"}, []),
     ],
@@ -117,7 +117,7 @@ def test_writers_at_full_rate_say_which_share_of_the_link_they_reach(
     rate_b_s, link_b_s, changes, notes
 ):
     facts = {"site": {"nic": {"link_rate_b_s": link_b_s}} if link_b_s else {}}
-    runs = alone(rate_b_s, **changes)
+    runs = runs_with_rate_alone(rate_b_s, **changes)
     (row,) = note_link_share([result(case="stream")], runs, header(facts=facts))
     assert row.notes == notes
 
@@ -181,7 +181,7 @@ def _node(**changes: object) -> dict[str, Any]:
 def test_a_case_says_where_its_blocks_were_made_in_several_ways(
     changes: dict[str, Any], differs: str
 ) -> None:
-    """Blocks 0 and 1 count; what the third was made of does not matter, since it was rejected."""
+    """Blocks 0 and 1 count. The provenance of the third does not matter, since it was rejected."""
     samples = pl.DataFrame(
         {"case": "stream", "provenance": ["0", "1", "2"], "status": ["counts"] * 2 + ["rejected"]}
     )
@@ -196,9 +196,9 @@ def test_a_case_says_where_its_blocks_were_made_in_several_ways(
 
 
 @pytest.mark.parametrize(
-    ("proofs", "counted_share", "through_b", "llc_b", "verdict"),
+    ("proofs", "counted_share", "footprint_b", "llc_b", "verdict"),
     [
-        # Messages are of 64 KiB; older samples do not say what they pass through.
+        # Messages have 64 KiB; older samples have no footprint.
         (["device"], None, None, 32 << 10, "memory contention"),
         (["memory", "device"], None, None, 32 << 10, "memory contention"),
         (["device"], None, None, 64 << 10, "slower under RDMA writes"),  # may stay in a cache
@@ -213,7 +213,7 @@ def test_a_case_says_where_its_blocks_were_made_in_several_ways(
 def test_contention_is_named_where_proven_writes_reached_memory(
     proofs: list[str],
     counted_share: float | None,
-    through_b: int | None,
+    footprint_b: int | None,
     llc_b: int | None,
     verdict: str,
     tmp_path: Path,
@@ -224,7 +224,7 @@ def test_contention_is_named_where_proven_writes_reached_memory(
     for number, sample in enumerate(samples(case, pairs=6)):
         timed = replace(sample, elapsed_s=2.0, factors={"tool": "perf_stat:dram"})
         proof = proofs[number % len(proofs)]
-        runs.append(at_rate(timed, 1e9, proof=proof, footprint_b=through_b))
+        runs.append(at_rate(timed, 1e9, proof=proof, footprint_b=footprint_b))
     lines = {"on": 5e6 + (counted_share or 0) * 2e9 / 64}
     counter, counted = "unc_m_cas_count.wr", runs if counted_share is not None else []
     rows = [
@@ -246,7 +246,7 @@ def test_contention_is_named_where_proven_writes_reached_memory(
     counters = read_counters(tmp_path, tool_frame)
     (named,) = name_contention([under_tool], tool_frame, counters, hosts)
     assert named.verdict == verdict
-    # Of emulated writes, and without a loss, it is never said.
+    # A row of emulated writes, or without a loss, never gets this verdict.
     for other in (Verdict.EMULATED, Verdict.INCONCLUSIVE):
         row = replace(effects[0], verdict=other)
         assert name_contention([row], frame, read_counters(tmp_path, frame), hosts) == [row]

@@ -17,12 +17,12 @@ def frame(runs: list[Sample]) -> pl.DataFrame:
     return judge_samples(frame_of(runs))
 
 
-def rows(marked: pl.DataFrame) -> list[Result]:
-    return results_of(marked, pair_table(marked), StoppingRule())
+def rows(judged: pl.DataFrame) -> list[Result]:
+    return results_of(judged, pair_table(judged), StoppingRule())
 
 
-def contrasts_of(marked: pl.DataFrame) -> dict[tuple[str, str, str], Contrast]:
-    measured = contrasts(marked, rows(marked))
+def contrasts_of(judged: pl.DataFrame) -> dict[tuple[str, str, str], Contrast]:
+    measured = contrasts(judged, rows(judged))
     named = {(row.kind, row.treatment, row.against): row for row in measured}
     assert len(named) == len(measured)
     return named
@@ -100,8 +100,8 @@ def test_moving_the_writes_costs_nothing_without_writes_and_reads_are_other_traf
 
 
 def test_every_treatment_is_held_against_its_own_baseline() -> None:
-    marked = frame(samples(remedies(), pairs=6))
-    by_arm = {row.arm: row for row in rows(marked)}
+    judged = frame(samples(remedies(), pairs=6))
+    by_arm = {row.arm: row for row in rows(judged)}
     assert list(by_arm) == [
         "on",
         "on@cores=1",
@@ -122,7 +122,7 @@ def test_every_treatment_is_held_against_its_own_baseline() -> None:
     assert by_arm["on@cores=1"].noise_floor.low == pytest.approx(1.0)
     assert by_arm["on@tool=p"].noise_floor is None
     assert by_arm["aa@cores=1"].verdict == "baseline repeatability"
-    table = pair_table(marked)
+    table = pair_table(judged)
     assert set(table.select("arm", "baseline").iter_rows()) == {
         (name, remedies().baselines[name]) for name in REMEDIES if not name.startswith("off")
     }

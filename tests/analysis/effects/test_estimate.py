@@ -1,4 +1,4 @@
-"""What pairs say together: unstable baselines, controls, repeated runs, first attempts, blocks."""
+"""Results of pairs: which runs count, controls, repeated runs, first attempts, blocks."""
 
 from dataclasses import replace
 from typing import Any
@@ -57,8 +57,8 @@ def _by_arm(runs: list[Sample]) -> dict[str, Result]:
     return {row.arm: row for row in _results(runs)}
 
 
-def _times(runs: list[Sample], **factors: float) -> list[Sample]:
-    """The runs, of which those of an arm take so many times as long."""
+def _with_scaled_times(runs: list[Sample], **factors: float) -> list[Sample]:
+    """The runs, with the times of each arm in `factors` multiplied by its factor."""
     return [replace(s, fom=s.fom * factors.get(s.arm, 1.0)) if s.fom else s for s in runs]
 
 
@@ -106,8 +106,8 @@ def test_six_pairs_by_hand() -> None:
 # Which runs count.
 
 
-def _lost(arm: str, pair: int, outcome: Outcome, again: bool = False) -> list[Sample]:
-    """The runs by hand, of which one failed; maybe it was repeated."""
+def _with_failed_run(arm: str, pair: int, outcome: Outcome, again: bool = False) -> list[Sample]:
+    """The runs by hand, of which one failed; with `again`, it was repeated."""
     runs = []
     for s in _by_hand():
         if (s.arm, s.pair) == (arm, pair):
@@ -120,15 +120,15 @@ def _lost(arm: str, pair: int, outcome: Outcome, again: bool = False) -> list[Sa
 
 
 def test_a_rejected_run_takes_its_pair_with_it_and_says_why() -> None:
-    rows = _results(_lost("on", 2, "injector_died"))
+    rows = _results(_with_failed_run("on", 2, "injector_died"))
     assert [(row.pairs, row.rejected) for row in rows] == [(5, 1), (6, 0), (6, 0)]
     assert (rows[0].verdict, rows[0].slowdown) == ("too few pairs", None)
     why = {"key": "stream/0/2/on/0", "outcome": "injector_died", "reason": "why"}
     assert rows[0].rejections == [why]
     # A baseline is missing in all pairs that it is part of.
-    without_baseline = _results(_lost("off", 0, "application_failed"))
+    without_baseline = _results(_with_failed_run("off", 0, "application_failed"))
     assert [(row.pairs, row.rejected) for row in without_baseline] == [(5, 1)] * 3
-    repeated = _results(_lost("on", 2, "rejected", again=True))[0]
+    repeated = _results(_with_failed_run("on", 2, "rejected", again=True))[0]
     assert (repeated.pairs, repeated.rejected) == (6, 1)
     assert repeated.slowdown == _results(_by_hand())[0].slowdown
 
@@ -183,7 +183,7 @@ def test_rates_of_writers_are_harmonic_means_over_pairs() -> None:
     assert (aa.writer_rate_b_s, aa.writer_rate_alone_b_s) == (None, None)
 
 
-def test_roles_say_what_counts_not_names() -> None:
+def test_the_role_of_a_treatment_decides_whether_it_needs_writers() -> None:
     """An arm that no table knows: as a control it needs no writer, as an effect it does."""
     silent = changed(_by_hand(), lambda s: replace(s, arm="mine", writers=[]), "spin")
     by_arm = _by_arm(silent)
@@ -249,7 +249,7 @@ def test_arms_without_a_pair_say_why(
 
 
 def test_an_effect_that_needs_more_pairs_for_its_family_says_so() -> None:
-    """Of twenty cases asked for, six pairs of a clear effect decide nothing; eight do."""
+    """In a campaign of twenty cases, seven pairs of a clear effect decide nothing; eight do."""
     cases = {"stream": ["off", "on"], **{str(number): ["off", "on"] for number in range(19)}}
     requirements = Requirements(cases, min_share=0.5, retries=2)
     rule = StoppingRule.from_header(header(asked=requirements))
@@ -263,29 +263,30 @@ def test_an_effect_that_needs_more_pairs_for_its_family_says_so() -> None:
 
 
 def test_an_effect_that_is_above_the_control_by_its_own_interval_says_so() -> None:
-    """10 % slower than `off`, 3 % than `spin`: one of 2^6 exchanges, or 2^8, of a quarter, or 3/16.
+    """`on` is 10 % slower than `off`, and 3 % slower than `spin`.
 
-    0.0625 is above 0.05, and 0.0208 is not.
+    With six pairs, one of 2^6 exchanges over a quarter of the error is 0.0625, which is above 0.05.
+    With eight, one of 2^8 over 3/16 is 0.0208, which is not.
     """
     rows = {n: _by_arm(samples(FAR, pairs=n))["on"] for n in (6, 8)}
     assert (rows[6].p.above_control, rows[8].p.above_control) == pytest.approx((1 / 16, 1 / 48))
     assert rows[6].verdict == "not above the control"
     assert any("against the control excludes 1" in note for note in rows[6].notes)
-    step = next_step([rows[6]], _head(6), commands())
+    step = next_step([rows[6]], _header_with_cap(6), commands())
     assert step.startswith("Next: measure more pairs: `nimc run quick --machine far --pairs 8`")
     assert rows[8].verdict == "slower under emulated writes"
     # No slower than the control: its own interval does not say otherwise.
-    row = _by_arm(_times(samples(FAR, pairs=8), on=1 / 1.03))["on"]
+    row = _by_arm(_with_scaled_times(samples(FAR, pairs=8), on=1 / 1.03))["on"]
     assert row.verdict == "not above the control"
     assert not any("needs more pairs" in note for note in row.notes)
-    assert "origins on other hosts" in next_step([row], _head(8), commands())
+    assert "origins on other hosts" in next_step([row], _header_with_cap(8), commands())
     # The control counts in five pairs.
     few = [s for s in samples(FAR, pairs=8) if s.arm != "spin" or s.pair < 5]
     assert _by_arm(few)["on"].over_control is None
 
 
-def _head(cap: int, **changes: Any) -> RunHeader:
-    """Of a run of at most so many pairs."""
+def _header_with_cap(cap: int, **changes: Any) -> RunHeader:
+    """The header of a run of at most `cap` pairs."""
     return header(campaign="quick", machine="far", pairs_cap=cap, **changes)
 
 
@@ -305,10 +306,10 @@ def test_the_next_step_is_a_number_of_pairs_that_the_run_can_go_on_to(
 ) -> None:
     rows = [result(verdict=verdict, pairs=pairs), result(role="floor", arm="aa", pairs=beside)]
     assert f"`nimc run quick --machine far --pairs {more}`" in next_step(
-        rows, _head(cap), commands()
+        rows, _header_with_cap(cap), commands()
     )
     # An unfinished run is resumed without `--pairs`.
-    step = next_step(rows, _head(cap, finished_s=None), commands())
+    step = next_step(rows, _header_with_cap(cap, finished_s=None), commands())
     assert "`nimc run quick --machine far`, which" in step
 
 
@@ -321,12 +322,14 @@ def test_the_time_of_more_pairs_is_that_of_the_treatment_with_the_fewest(is_reve
         result(arm="on@rate=25%", pairs=7, **open_verdict),
         result(arm="spin", role="control", pairs=5, verdict=Verdict.CONTROL),
     ]
-    step = next_step(rows[::-1] if is_reversed else rows, _head(16), commands(), {rows[0].case: 60})
+    step = next_step(
+        rows[::-1] if is_reversed else rows, _header_with_cap(16), commands(), {rows[0].case: 60}
+    )
     assert "--pairs 16`, about 9 min 00 s" in step
 
 
 @pytest.mark.parametrize("left", [1.02, 0.98])
-def test_what_a_run_leaves_to_the_next_is_named_and_makes_no_effect(left: float) -> None:
+def test_a_carry_over_is_noted_and_makes_no_effect(left: float) -> None:
     """Writes do nothing, but `off` and `aa` right after them take `left` times as long."""
     remote = {"origin": "a-1", "transport": "InfiniBand"}
     case = Case(
@@ -436,11 +439,11 @@ def test_the_control_is_judged_within_pairs() -> None:
     assert row.slowdown.low < row.control.high
     assert row.over_control.value == pytest.approx(1.1 / 1.08, abs=0.002)
     assert row.verdict == "slower under emulated writes"
-    assert _by_arm(_times(slow, on=1 / 1.02))["on"].verdict == "not above the control"
+    assert _by_arm(_with_scaled_times(slow, on=1 / 1.02))["on"].verdict == "not above the control"
 
 
 def repeated(sound: list[Sample], arm: str, factor: float) -> list[Sample]:
-    """The runs; those of an arm repeat rejected first attempts that took so much longer."""
+    """The runs; those of `arm` repeat rejected first attempts that took `factor` times as long."""
     runs = []
     for run in sound:
         if run.arm == arm and run.fom:
@@ -462,7 +465,9 @@ def repeated(sound: list[Sample], arm: str, factor: float) -> list[Sample]:
         ("on", 1.0, []),
     ],
 )
-def test_first_attempts_that_differ_are_told(arm: str, factor: float, words: list[str]) -> None:
+def test_first_attempts_that_differ_give_a_warning(
+    arm: str, factor: float, words: list[str]
+) -> None:
     """All first attempts of an arm were rejected and repeated: half of its runs."""
     case = Case(
         name="x",
@@ -484,7 +489,7 @@ def test_first_attempts_that_differ_are_told(arm: str, factor: float, words: lis
 
 
 @pytest.mark.parametrize(("widths", "noted"), [(0.4, False), (0.6, True)])
-def test_first_attempts_are_told_beyond_half_the_width_of_the_interval(
+def test_first_attempts_give_a_warning_beyond_half_the_width_of_the_interval(
     widths: float, noted: bool
 ) -> None:
     sound = samples(
@@ -553,7 +558,7 @@ def test_allocations_that_agree_by_chance_do_not_narrow_the_next_one() -> None:
 # The rule, and what rows say of themselves.
 
 
-def test_what_was_asked_comes_from_the_header() -> None:
+def test_the_stopping_rule_comes_from_the_header() -> None:
     rule = StoppingRule.from_header(
         header(pairs_floor=10, pairs_cap=40, precision=0.05, margin=0.01)
     )
@@ -590,7 +595,7 @@ def test_a_case_is_done_if_it_is_decided_and_as_precise_as_requested(
     assert StoppingRule().is_done(row) == (not verdict.needs_pairs)
 
 
-def test_what_a_row_says_of_itself() -> None:
+def test_verdict_texts_and_reported_figures_of_a_row() -> None:
     texts = [
         result(verdict=verdict, margin=0.005, emulated=emulated).verdict_text
         for verdict in (Verdict.NO_EFFECT, Verdict.SPEED_UP, Verdict.CONTENTION)

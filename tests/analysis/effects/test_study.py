@@ -13,7 +13,7 @@ NORMAL, SPIKES = NOISES[0], NOISES[2]
 GAPPED = next(noise for noise in NOISES if noise.name == "bimodal, `on` twice as wide")
 
 
-def test_nothing_is_named_seldom_and_an_effect_soon() -> None:
+def test_an_effect_is_seldom_named_without_one_and_soon_named_with_one() -> None:
     """P(more than 22 of 300 | 4 %) is 0.4 %; a t test of ten pairs finds the effect."""
     assert ever(drawn(NORMAL, 300), "slower", 1) <= 22 / 300
     share, pairs = power(drawn(NORMAL, 40, effect=1.02), 10, Verdict.SLOWER)

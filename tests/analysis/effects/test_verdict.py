@@ -1,4 +1,4 @@
-"""What is concluded from estimates and from what is shown, each row by hand."""
+"""Verdicts from estimates and from shown statements, each row by hand."""
 
 import polars as pl
 import pytest
@@ -94,7 +94,7 @@ def test_there_is_no_effect_only_beside_a_baseline_that_may_be_within_the_margin
         (False, False, False, "not above the control"),
     ],
 )
-def test_what_slowed_it_down(
+def test_the_verdict_on_a_slower_run(
     above_control: bool | None, same_host: bool, emulated: bool, verdict: str
 ) -> None:
     shown = {"slower", "above_control"} if above_control else SLOWER
@@ -104,11 +104,12 @@ def test_what_slowed_it_down(
 
 
 def test_what_verdicts_imply() -> None:
-    undecided, small = ["too few pairs", "inconclusive"], ["not above the control"]
+    undecided = ["too few pairs", "inconclusive"]
     assert [verdict for verdict in Verdict if verdict.is_undecided] == undecided
-    assert [verdict for verdict in Verdict if verdict.needs_pairs] == [*undecided, *small]
-    compared = ["too few pairs", "no writes", "baseline not repeated", "baseline unstable"]
-    assert [verdict for verdict in Verdict if verdict.allows_no_statement] == compared
+    needs_pairs = [*undecided, "not above the control"]
+    assert [verdict for verdict in Verdict if verdict.needs_pairs] == needs_pairs
+    without_statement = ["too few pairs", "no writes", "baseline not repeated", "baseline unstable"]
+    assert [verdict for verdict in Verdict if verdict.allows_no_statement] == without_statement
     losses = ["slower under emulated writes"]
     losses += ["slower under RDMA writes", "memory contention"]
     assert [verdict for verdict in Verdict if verdict.is_loss] == losses

@@ -16,7 +16,7 @@ from analysis.statistics.aligned_ranks import (
 )
 
 
-def _drawn(seed: int, *shape: int) -> NDArray[np.float64]:
+def _random_log_times(seed: int, *shape: int) -> NDArray[np.float64]:
     return np.random.default_rng(seed).normal(0.01, 0.02, shape)
 
 
@@ -46,18 +46,18 @@ def test_six_pairs_with_one_baseline_give_the_extremes() -> None:
     ("values", "expected"),
     [([1, 2, 3], 4 / math.sqrt(8.75)), ([-1, -2, -3], -4 / math.sqrt(8.75)), ([-1, 2, -3, 2.5], 0)],
 )
-def test_the_standard_score_is_continuous(values: list[float], expected: float) -> None:
-    """Of six runs that differ by 1, 2 and 3 in pairs, ranks of the larger ones are 4, 5 and 6.
+def test_the_standard_score_by_hand(values: list[float], expected: float) -> None:
+    """If the runs of three pairs differ by 1, 2 and 3, the larger runs have the ranks 4, 5 and 6.
 
-    The statistic is their distance from 3.5, the variance the sum of its squares, and half of the
-    smallest step is taken off.
+    The statistic is the sum of their distances from 3.5, less half of its smallest step. Its
+    variance is the sum of the squared distances.
     """
     assert standard_score(np.array(values, dtype=float)) == pytest.approx(expected)
 
 
 @pytest.mark.parametrize("runs", [2, 3, 4])
 def test_the_estimate_is_the_median_of_all_shifts_that_swap_ranks(runs: int) -> None:
-    drawn = _drawn(runs, 9, runs)
+    drawn = _random_log_times(runs, 9, runs)
     low, value, high = shifts(drawn)
     assert value == pytest.approx(float(np.median(_shifts_that_swap_ranks(drawn))), abs=1e-7)
     assert low < value < high
@@ -66,7 +66,7 @@ def test_the_estimate_is_the_median_of_all_shifts_that_swap_ranks(runs: int) -> 
 @pytest.mark.parametrize(("pairs", "critical"), [(8, 3), (10, 8), (15, 25), (20, 52)])
 def test_with_one_baseline_the_interval_is_that_of_wilcoxon(pairs: int, critical: int) -> None:
     """Critical values of the signed-rank test at 5 %, two-sided, from its published table."""
-    d = _drawn(pairs, pairs)
+    d = _random_log_times(pairs, pairs)
     walsh = sorted((d[i] + d[j]) / 2 for i in range(pairs) for j in range(i, pairs))
     low, _, high = shifts(np.column_stack([d, np.zeros(pairs)]))
     # A rank less half a step instead of a rank: at most a few of the averages away.
@@ -76,9 +76,9 @@ def test_with_one_baseline_the_interval_is_that_of_wilcoxon(pairs: int, critical
     assert far[0] - 1e-7 <= high <= far[-1] + 1e-7
 
 
-def test_what_shifts_an_estimate_and_what_does_not() -> None:
-    drawn = _drawn(5, 12, 3)
-    moved = drawn + _drawn(6, 12, 1) + [math.log(1.4), 0, 0]
+def test_shifts_follow_treated_runs_and_ignore_levels_of_pairs_and_missing_runs() -> None:
+    drawn = _random_log_times(5, 12, 3)
+    moved = drawn + _random_log_times(6, 12, 1) + [math.log(1.4), 0, 0]
     np.testing.assert_allclose(shifts(moved), shifts(drawn) + math.log(1.4), atol=1e-7)
     # Exchanged sides give the inverse; a repetition that is missing takes no rank.
     two = drawn[:, :2]
@@ -89,7 +89,7 @@ def test_what_shifts_an_estimate_and_what_does_not() -> None:
 
 def test_a_second_baseline_narrows_the_interval() -> None:
     """sqrt(3/2) against sqrt(2) of one run's spread: 13 % less."""
-    drawn = _drawn(10, 100, 20, 3)
+    drawn = _random_log_times(10, 100, 20, 3)
     width = [float((high - low).mean()) for low, _, high in (shifts(drawn), shifts(drawn[..., :2]))]
     assert width[0] / width[1] == pytest.approx(math.sqrt(3) / 2, abs=0.03)
 
@@ -97,7 +97,7 @@ def test_a_second_baseline_narrows_the_interval() -> None:
 def test_equal_runs_give_one_and_of_many_pairs_evenly_spaced_ones_are_used() -> None:
     estimate = slowdown(np.zeros((6, 3)))
     assert (estimate.low, estimate.high) == (pytest.approx(1), pytest.approx(1))
-    drawn = _drawn(11, 3 * (MAX_RANKED_PAIRS - 1) + 1, 2)
+    drawn = _random_log_times(11, 3 * (MAX_RANKED_PAIRS - 1) + 1, 2)
     assert slowdown(drawn) == slowdown(drawn[::3])
 
 

@@ -1,4 +1,4 @@
-"""What runs leave to the next ones: by hand, and simulated with fixed seeds."""
+"""Carry-over: by hand, and simulated with fixed seeds."""
 
 import numpy as np
 import pytest
@@ -8,51 +8,51 @@ from analysis.statistics.carry_over import carry_over, without_carry_over
 from records.checkout import ROOT
 from tests.studies import carry_over as study
 
-#: Logarithms of `on`, `off` and `aa`, and which baseline came right after `on`: in the last two
-#: pairs either both, or none, which say nothing.
+#: Logarithms of `on`, `off` and `aa`, and which baseline came right after `on`. In the last two
+#: pairs both did, or none, so these pairs show no carry-over.
 TIMES = np.array([[0.0, 0.3, 0.1], [0.0, 0.0, 0.1], [0.0, 0.4, 0.1], [0.0, 9, 5], [0.0, 7, 5]])
-AFTER = np.array([[1, 0], [0, 1], [1, 0], [1, 1], [0, 0]], bool)
+AFTER_WRITES = np.array([[1, 0], [0, 1], [1, 0], [1, 1], [0, 0]], bool)
 
 
-def test_by_hand() -> None:
+def test_a_carry_over_by_hand() -> None:
     """Differences of 0.2, 0.1 and 0.3: a mean of 0.2, an error of 0.1 / sqrt(3)."""
-    carried = carry_over(TIMES, AFTER)
-    assert carried is not None
+    estimated = carry_over(TIMES, AFTER_WRITES)
+    assert estimated is not None
     error = 0.1 / np.sqrt(3)
     half = stats.t.ppf(0.975, 2) * error
-    ratio = carried.ratio
+    ratio = estimated.ratio
     assert np.log([ratio.low, ratio.value, ratio.high]) == pytest.approx(
         [0.2 - half, 0.2, 0.2 + half]
     )
-    assert (carried.pairs, carried.is_shown) == (3, False)
-    assert carried.allowed_log_ratios == pytest.approx((0.0, 0.2 + error))
-    smallest, largest = without_carry_over(carried, TIMES, AFTER)
+    assert (estimated.pairs, estimated.is_shown) == (3, False)
+    assert estimated.allowed_log_ratios == pytest.approx((0.0, 0.2 + error))
+    smallest, largest = without_carry_over(estimated, TIMES, AFTER_WRITES)
     assert smallest == pytest.approx(TIMES)
-    relieved = (0.2 + error) * np.insert(AFTER, 0, False, axis=1)
+    relieved = (0.2 + error) * np.insert(AFTER_WRITES, 0, False, axis=1)
     assert largest == pytest.approx(TIMES - relieved)
     # Two such pairs are too few, and runs that are missing are none.
-    assert carry_over(TIMES[1:], AFTER[1:]) is None
-    assert carry_over(np.where(TIMES == 0.4, np.nan, TIMES), AFTER) is None
-    assert all(times is TIMES for times in without_carry_over(None, TIMES, AFTER))
+    assert carry_over(TIMES[1:], AFTER_WRITES[1:]) is None
+    assert carry_over(np.where(TIMES == 0.4, np.nan, TIMES), AFTER_WRITES) is None
+    assert all(times is TIMES for times in without_carry_over(None, TIMES, AFTER_WRITES))
 
 
 def test_runs_that_come_faster_after_writes_are_named_and_allowed_for() -> None:
     times = -TIMES
-    carried = carry_over(times, AFTER)
-    assert carried is not None
+    estimated = carry_over(times, AFTER_WRITES)
+    assert estimated is not None
     least = -0.2 - 0.1 / np.sqrt(3) / 2
-    assert carried.allowed_log_ratios == pytest.approx((least, 0.0))
-    smallest, largest = without_carry_over(carried, times, AFTER)
+    assert estimated.allowed_log_ratios == pytest.approx((least, 0.0))
+    smallest, largest = without_carry_over(estimated, times, AFTER_WRITES)
     assert largest == pytest.approx(times)
-    assert smallest == pytest.approx(times - least * np.insert(AFTER, 0, False, axis=1))
+    assert smallest == pytest.approx(times - least * np.insert(AFTER_WRITES, 0, False, axis=1))
     # Neither way is excluded if the differences are 0.1, -0.1 and 0.
     times = np.array([[0.0, 0.2, 0.1], [0.0, 0.2, 0.1], [0.0, 0.1, 0.1]])
-    unclear = carry_over(times, AFTER[:3])
+    unclear = carry_over(times, AFTER_WRITES[:3])
     assert unclear is not None
     assert unclear.allowed_log_ratios == pytest.approx((-0.05 / np.sqrt(3), 0.1 / np.sqrt(3)))
     rng = np.random.default_rng(5)
     for left, shown in ((0.0, False), (-0.03, True), (0.03, True)):
-        after = np.tile(AFTER[:2], (10, 1))
+        after = np.tile(AFTER_WRITES[:2], (10, 1))
         times = np.insert(rng.normal(0, 0.01, (20, 2)) + left * after, 0, 0.0, axis=1)
         assert carry_over(times, after).is_shown is shown  # type: ignore[union-attr]
 
@@ -61,33 +61,33 @@ def test_runs_that_come_faster_after_writes_are_named_and_allowed_for() -> None:
 def test_a_carry_over_is_shown_at_one_percent(spread: float, shown: bool) -> None:
     """Student's t of 0.2 with three pairs is 9.0 and 10.5; the table has 9.925 for 1 %."""
     times = np.insert(np.zeros((3, 2)), 1, 0.2 + spread * np.array([-1, 0, 1]), axis=1)
-    carried = carry_over(times, np.array([[1, 0]] * 3, bool))
-    assert carried is not None
-    assert carried.is_shown is shown
+    estimated = carry_over(times, np.array([[1, 0]] * 3, bool))
+    assert estimated is not None
+    assert estimated.is_shown is shown
 
 
-def first(shares: str) -> float:
-    """That of a campaign of one case."""
+def share_of_one_case(shares: str) -> float:
+    """The first of `shares`: that of campaigns of one case."""
     return float(shares.partition(",")[0])
 
 
-def test_what_is_carried_over_is_noted_and_makes_no_verdict() -> None:
+def test_a_carry_over_is_noted_and_makes_no_verdict() -> None:
     """Two standard deviations of the noise in 24 pairs; at most 25 of 300 are wrong at 5 %."""
     none, loss = (study.drawn(0.02, 300, effect) for effect in (1.0, 1.02))
     faster, gain = (study.drawn(-0.01, 300, effect) for effect in (1.0, 1 / 1.02))
-    assert first(study.ever(study.without_rule(loss), "within")) > 0.15
-    assert first(study.ever(loss, "within")) <= 25 / 300
-    assert first(study.ever(study.without_rule(none), "faster")) > 0.03
-    assert first(study.ever(none, "faster")) <= 8 / 300
-    assert first(study.ever(study.without_rule(faster), "slower")) > 0.06
-    assert first(study.ever(faster, "slower")) <= 22 / 300
-    assert first(study.ever(study.without_rule(gain), "within")) > 0.06
-    assert first(study.ever(gain, "within")) <= 25 / 300
-    assert first(study.noted(none, 24)) > 0.9
-    assert first(study.noted(study.drawn(0.0, 300, 1.0), 24)) <= 9 / 300
+    assert share_of_one_case(study.ever(study.without_rule(loss), "within")) > 0.15
+    assert share_of_one_case(study.ever(loss, "within")) <= 25 / 300
+    assert share_of_one_case(study.ever(study.without_rule(none), "faster")) > 0.03
+    assert share_of_one_case(study.ever(none, "faster")) <= 8 / 300
+    assert share_of_one_case(study.ever(study.without_rule(faster), "slower")) > 0.06
+    assert share_of_one_case(study.ever(faster, "slower")) <= 22 / 300
+    assert share_of_one_case(study.ever(study.without_rule(gain), "within")) > 0.06
+    assert share_of_one_case(study.ever(gain, "within")) <= 25 / 300
+    assert share_of_one_case(study.noted(none, 24)) > 0.9
+    assert share_of_one_case(study.noted(study.drawn(0.0, 300, 1.0), 24)) <= 9 / 300
 
 
-def test_no_figure_of_the_page_breaks_what_is_promised() -> None:
+def test_every_figure_of_the_page_keeps_the_error_levels() -> None:
     page = (ROOT / "docs/evidence.md").read_text()
     verdicts, _, _ = page.partition("\n### Carry-over\n")[2].partition("\nThe second table")
     rows = [line.strip("| ").split(" | ") for line in verdicts.splitlines() if line[:2] == "| "]

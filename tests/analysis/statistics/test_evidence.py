@@ -1,4 +1,4 @@
-"""Looks: p values by hand and by enumeration of every exchange; Holm's steps by hand."""
+"""Interim analyses, p values by hand and by enumeration of every exchange, Holm's steps by hand."""
 
 from itertools import product
 from math import log, nan, sqrt
@@ -23,8 +23,8 @@ from analysis.statistics.evidence import (
 )
 
 
-def test_each_look_spends_a_quarter_of_the_error_left() -> None:
-    """0.25, 0.75 x 0.25, ...; all looks together spend all of it."""
+def test_each_interim_analysis_spends_a_quarter_of_the_remaining_error() -> None:
+    """0.25, 0.75 x 0.25, ...; all interim analyses together spend all of the error."""
     assert [interim.pairs for interim in interim_analyses(64)] == [6, 8, 12, 16, 24, 32, 48, 64]
     assert [interim.share for interim in interim_analyses(12)] == pytest.approx(
         [0.25, 0.1875, 0.140625]
@@ -90,8 +90,11 @@ def test_p_values_are_those_of_every_exchange_and_at_least_student_s() -> None:
 
 @pytest.mark.parametrize(("first", "exchanges"), [(-0.1, 2), (-7.0, 15)])
 def test_with_one_baseline_run_exchanges_are_signs(first: float, exchanges: int) -> None:
-    """Scores 0.5, 1.5, ... 5.5 in order of size: of 64 choices of the negative ones, those whose
-    sum is at most 0.5: none and the first; at most 5.5: none, six, six of two, two of three."""
+    """Scores are 0.5, 1.5, ... 5.5 in order of size. There are 64 choices of the negative ones.
+
+    Those whose sum is at most 0.5 are none and the first; at most 5.5: none, six of one, six of
+    two, two of three.
+    """
     apart = np.array([first, 0.2, 0.3, 0.4, 0.5, 0.6])
     assert p_longer(np.column_stack([apart, np.zeros(6)])) == pytest.approx(exchanges / 64)
 
@@ -174,7 +177,7 @@ def test_faster_needs_the_typical_run_and_the_mean() -> None:
     assert p_typical_and_mean_shorter(widened) == pytest.approx(mean_p)
 
 
-def test_what_so_few_pairs_cannot_have_met() -> None:
-    """A share of 39 % is missed by six runs with a chance of (1 - 0.39)^6 = 5 %."""
+def test_the_largest_share_of_outliers_that_few_pairs_may_miss() -> None:
+    """Six runs miss outliers that are 39 % of all runs with a chance of (1 - 0.39)^6 = 5 %."""
     assert [round(max_unseen_share(pairs), 3) for pairs in (6, 12, 48)] == [0.393, 0.221, 0.061]
     assert (1 - max_unseen_share(6)) ** 6 == pytest.approx(0.05)

@@ -55,7 +55,7 @@ def test_an_estimate_lies_within_its_interval_and_is_printed_with_it() -> None:
     assert (Interval.from_estimate(estimate), Interval.from_estimate(None)) == ((1.6, 4.0), None)
 
 
-def test_the_middle_of_what_is_there() -> None:
+def test_the_median_ignores_nulls() -> None:
     assert median_of(pl.Series([1.0, None, 5.0, 2.0])) == 2.0
     assert median_of(pl.Series([], dtype=pl.Float64)) is None
 

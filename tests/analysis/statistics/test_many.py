@@ -12,7 +12,7 @@ from tests.studies.noises import NOISES, nights
 
 
 def p_value(name: str, log_times: Values, after: NDArray[np.bool_]) -> float:
-    """The program's, at a margin of 2 %."""
+    """The program's p value of a statement, at a margin of 2 %."""
     smallest, largest = without_carry_over(carry_over(log_times, after), log_times, after)
     if name == "slower":
         return evidence.p_over_interims(smallest, evidence.p_longer)

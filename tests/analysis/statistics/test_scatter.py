@@ -9,7 +9,9 @@ from analysis.statistics.scatter import widening
 
 @pytest.mark.parametrize("factor", [1.0, 1.5, 2.0, 3.0])
 @pytest.mark.parametrize("seed", range(5))
-def test_it_is_named_where_scipy_rejects_equal_scatter(factor: float, seed: int) -> None:
+def test_a_wider_scatter_is_reported_if_scipy_rejects_equal_scatter(
+    factor: float, seed: int
+) -> None:
     """`scipy.stats.levene` about medians is two-sided: its 2 % are 1 % upward."""
     rng = np.random.default_rng(seed)
     times = rng.normal(0, 0.01, (16, 3))
@@ -27,7 +29,7 @@ def test_equal_scatter_is_called_wider_in_one_percent_at_most() -> None:
     assert named <= 45  # 30 expected; 45 or fewer with a chance of 0.997
 
 
-def test_little_or_equal_data_names_nothing() -> None:
+def test_few_or_equal_runs_show_no_wider_scatter() -> None:
     """Treated runs of 20 and -20 in turn beside baseline runs of 1 and -1."""
     apart = np.array([[20.0, 1, -1], [-20, -1, 1]] * 3)
     assert widening(apart) == pytest.approx(20 * np.sqrt(6 / 5) / np.sqrt(12 / 11))
