@@ -1,3 +1,5 @@
+"""Figures as text: digits, prefixes and signs."""
+
 import math
 
 import pytest
@@ -35,7 +37,7 @@ def test_prefixes_are_powers_of_a_thousand(unit: str, shown: dict[float | None, 
     assert {value: quantity(value, unit) for value in shown} == shown
 
 
-def test_scale_of_nothing_is_the_unit_itself() -> None:
+def test_without_a_figure_the_unit_has_no_prefix() -> None:
     assert divisor_and_unit(None, "B/s") == (1.0, "B/s")
 
 

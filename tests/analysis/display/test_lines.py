@@ -1,4 +1,4 @@
-"""Every table fits 80 columns."""
+"""Tables, lines, commands and durations for the terminal: every table fits 80 columns."""
 
 import click
 import pytest
@@ -30,7 +30,7 @@ def test_errors_of_models_in_eighty_columns() -> None:
     assert lines == [[f"{errors.average:.2f}"] * 3]
 
 
-def test_what_does_not_fit_goes_on_in_another_line() -> None:
+def test_columns_that_do_not_fit_continue_in_another_line() -> None:
     header = ["name", "first", "second"]
     table = aligned_table(header, [["a", "1" * 10, "2" * 10], ["b", "", "3"]], width=22)
     assert table.splitlines() == [
@@ -64,7 +64,7 @@ def test_a_case_is_one_line_that_reads_as_a_sentence_in_eighty_columns() -> None
     assert unknown.index("3.10 -> 3.17 s") == slower.index("26.2 -> 16.4 GB/s")
 
 
-def test_what_does_not_fit_a_line_is_left_to_the_details() -> None:
+def test_cells_that_do_not_fit_a_line_follow_in_the_details() -> None:
     long = "12 pairs, 1 rejected"
     assert [text.split("  ")[-1] for text in aligned_lines(lines(long))] == [
         "26.2 -> 16.4 GB/s", "3.10 -> 3.17 s",
@@ -116,7 +116,7 @@ def test_some_names_and_how_many_more() -> None:
     ]
 
 
-def test_notes_come_once_and_v_is_named_unless_it_is_given() -> None:
+def test_notes_come_once_and_the_option_v_is_named_unless_it_is_given() -> None:
     case, below = (
         Line(["a", "b", "c"], details=["deep"]),
         ("legend", "-v adds: more", "note", "next"),

@@ -21,8 +21,8 @@ from analysis.statistics.interval import Estimate
 from tests.analysis.synthetic import LAMMPS, loaded_run, samples
 
 
-def first(rows):
-    """An estimate that is the group's first value, 10 % to either side; None for a negative one."""
+def first_value(rows):
+    """An estimate of the group's first value, 10 % to either side; None for a negative value."""
     value = rows["value"][0]
     return Estimate(value, value * 0.9, value * 1.1) if value > 0 else None
 
@@ -34,7 +34,7 @@ def made_question(rows, **more):
         text="",
         rows=lambda _: rows,
         by=("case",),
-        estimates={"value": first},
+        estimates={"value": first_value},
         **more,
     )
 
@@ -87,7 +87,7 @@ def test_the_whole_interval_must_lie_within_the_bounds(low, high, word):
     assert table["word"].to_list() == [word]
 
 
-def test_the_last_step_sees_all_rows_before_the_words():
+def test_postprocess_sees_all_rows_before_the_words_are_chosen():
     table = answer(
         made_question(
             ROWS,
@@ -218,7 +218,7 @@ def test_five_pairs_of_which_both_runs_count_give_no_estimate(estimator):
 @pytest.mark.parametrize(
     ("others", "ratio"), [([2.0] * 6, 3.0), ([2.0] * 7, 3.0), ([2.0] * 5, None), (None, None)]
 )
-def test_sets_of_runs_need_six_each_of_any_number(others, ratio):
+def test_ratios_of_sets_need_six_runs_in_each_set(others, ratio):
     rows = pl.DataFrame({"value": [6.0] * 6, "against": [others] * 6})
     estimate = ratio_of_sets("value", "against")(rows)
     assert (estimate and estimate.value) == ratio
@@ -254,7 +254,7 @@ def test_figures_have_the_unit_of_their_name_and_the_decimals_of_their_interval(
     assert figure_texts(name, value, *ends) == shown
 
 
-def test_a_question_is_answered_once_a_run(tmp_path):
+def test_a_question_is_answered_once_per_run(tmp_path):
     run = loaded_run(tmp_path / "run", samples(LAMMPS, pairs=2))
     asked_for = []
     question = replace(made_question(ROWS), rows=lambda run: asked_for.append(run) or ROWS)

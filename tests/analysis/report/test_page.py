@@ -47,7 +47,7 @@ from tests.analysis.synthetic import (
 from tests.captures import RUN_QUICK
 
 
-def _found() -> list[Sample]:
+def _runs_with_rejected_ones() -> list[Sample]:
     runs = samples(STREAM, blocks=2, pairs=6) + samples(LAMMPS, pairs=10)
     runs[4] = reject(runs[4], "rejected", "0.61 of the rate alone, 0.9 asked for")
     runs[9] = reject(runs[9], "injector_died", "writer 0 ended")
@@ -55,7 +55,7 @@ def _found() -> list[Sample]:
 
 
 def _run(tmp_path: Path, runs: list[Sample] | None = None, **changes: object) -> RunData:
-    return loaded_run(tmp_path / "run", runs or _found(), header(**changes))
+    return loaded_run(tmp_path / "run", runs or _runs_with_rejected_ones(), header(**changes))
 
 
 @pytest.fixture(scope="module")
@@ -356,8 +356,8 @@ def _effect(run: RunData, **changes: object) -> Result:
     return replace(row, **changes)  # type: ignore[arg-type]
 
 
-def _said(run: RunData, *rows: Result) -> list[str]:
-    """Of a run that was asked for these."""
+def _summary_of(run: RunData, *rows: Result) -> list[str]:
+    """The first sentences of a run with these results, which requested no case."""
     requirements = Requirements({}, min_share=0.5, retries=2)
     return summary(replace(run, results=list(rows), header=replace(run.header, asked=requirements)))
 
@@ -518,8 +518,10 @@ def test_a_program_that_fails_is_what_to_mend_next(tmp_path: Path) -> None:
     assert failures(_run(tmp_path / "sound", samples(LAMMPS, pairs=6))) == []
 
 
-def test_rejected_runs_that_put_a_case_in_doubt_are_said_at_once(tmp_path: Path) -> None:
-    """Every second run with writes of one of two cases."""
+def test_rejected_runs_that_put_a_case_in_doubt_are_named_in_the_first_sentence(
+    tmp_path: Path,
+) -> None:
+    """In one of two cases, every second run with writes was rejected."""
     runs = samples(STREAM, pairs=12)
     lost = [reject(s, "rejected", "slow") if s.arm == "on" and s.pair % 2 else s for s in runs]
     measured = summary(_run(tmp_path, lost + samples(LAMMPS, pairs=6)))[0]
@@ -588,7 +590,7 @@ def test_rejected_runs_of_one_treatment_do_not_lengthen_the_pairs_of_the_others(
     assert run.pair_s["lammps"] == pytest.approx(41 * 10.5 / 10, rel=0.1)
 
 
-def test_what_was_measured_is_counted(run: RunData) -> None:
+def test_the_measured_runs_are_counted(run: RunData) -> None:
     """Two blocks of a warm-up and six pairs of four treatments, and one of ten pairs."""
     measured = summary(run)[0]
     assert "on 1 node of synthetic machine, 91 runs, 2 rejected, from 2026-05-28" in measured
@@ -619,31 +621,31 @@ SLOWER = {"verdict": Verdict.CONTENTION, "mean": Estimate(1.25, 1.2, 1.3)}
 
 
 def test_a_loss_is_in_node_hours_with_its_interval(run: RunData) -> None:
-    lost = _said(run, _effect(run, writer_rate_b_s=2.5e9, **SLOWER))[1]
+    lost = _summary_of(run, _effect(run, writer_rate_b_s=2.5e9, **SLOWER))[1]
     assert lost.startswith(
         "Lost: work of 100 node-hours takes on average 25.0 more (20.0 to 30.0) in lammps "
     )
     assert lost.endswith(" 2.50 GB/s.")
     mean = {"mean": Estimate(1.054, 0.845, 1.307)}
-    lost = _said(run, _effect(run, verdict=Verdict.EMULATED, pairs=5, **mean))[1]
+    lost = _summary_of(run, _effect(run, verdict=Verdict.EMULATED, pairs=5, **mean))[1]
     assert "takes on average 5.4 more (15.5 fewer to 30.7 more; 5 pairs do not determine" in lost
     ruled_out = {Verdict.NO_EFFECT: "; for the typical run 3 % or more is ruled out for lammps"}
     for verdict in (kind for kind in Verdict if not kind.is_loss):
-        lost = _said(run, _effect(run, verdict=verdict, margin=0.03))[1]
+        lost = _summary_of(run, _effect(run, verdict=verdict, margin=0.03))[1]
         assert lost == f"Lost: no verdict shows a loss of node-hours{ruled_out.get(verdict, '')}."
 
 
 def test_what_the_figures_need_comes_before_what_they_show(run: RunData) -> None:
     unstable = _effect(run, case="other", verdict=Verdict.BASELINE_UNSTABLE)
-    sentence = _said(run, _effect(run, **SLOWER), unstable)[2]
+    sentence = _summary_of(run, _effect(run, **SLOWER), unstable)[2]
     again = "measure again: `nimc run campaign.yaml --machine 'synthetic machine' --fresh`"
     assert sentence.endswith(f"{again} (other: baseline unstable).")
     undecided = _effect(run, case="other", verdict=Verdict.INCONCLUSIVE)
-    sentence = _said(run, _effect(run, **SLOWER), undecided)[2]
+    sentence = _summary_of(run, _effect(run, **SLOWER), undecided)[2]
     assert sentence.startswith(
         "Next: measure more pairs: `nimc run campaign.yaml --machine 'synthetic"
     )
-    slower = _said(run, _effect(run, **{**SLOWER, "verdict": Verdict.SLOWER}))[2]
+    slower = _summary_of(run, _effect(run, **{**SLOWER, "verdict": Verdict.SLOWER}))[2]
     assert "`factors: {tool: [none, perf_stat:dram]}`" in slower
     silent = {verdict for verdict, sentences in SENTENCES.items() if not sentences.action}
     assert silent == {Verdict.NOISE_FLOOR, Verdict.CONTROL}

@@ -1,3 +1,5 @@
+"""Texts of rows, facts, conditions, names and moments."""
+
 import polars as pl
 import pytest
 
@@ -88,7 +90,7 @@ _TIME = "of the processor time"
         ),
     ],
 )
-def test_what_else_went_on_in_runs_that_count(foreign: list, steal: list, text: str) -> None:
+def test_conditions_are_those_of_the_runs_that_count(foreign: list, steal: list, text: str) -> None:
     """The third run was rejected."""
     status = ["counts", "counts", "rejected"]
     columns = {"foreign_cpus": [*foreign, 9.0], "steal_share": [*steal, 0.9]}
@@ -173,7 +175,7 @@ def test_names_lists_and_times() -> None:
         ),
     ],
 )
-def test_what_disturbed_a_run_is_said_with_figures_of_the_runs_that_count(
+def test_disturbances_have_figures_of_the_runs_that_count(
     foreign: list[float | None], steal: list[float | None], threads: list[int], sentence: str
 ) -> None:
     """Usual limits are a quarter of a thread, and 2 % of the time; the last run does not count."""

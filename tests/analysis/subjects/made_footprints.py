@@ -15,7 +15,7 @@ FOOTPRINTS = {"64KiB": (64 * KIB, 1.0), "llc_16": (2 * MIB, 1.0), "2*llc": (64 *
 SETS = {"512KiB": 512.0 * KIB, "64MiB": 64.0 * MIB}
 
 
-def treated(arm: str) -> tuple[str, str]:
+def cell_of(arm: str) -> tuple[str, str]:
     """Return the footprint and working set of a treatment, whose name omits first levels."""
     levels = arm_and_levels(arm).levels
     return levels.get("footprint", "64KiB"), levels.get("working_set", "512KiB")
@@ -36,7 +36,7 @@ def made_run(folder: Path, transport: str = "InfiniBand", *, counted: bool = Tru
         for cell in cells
     ]
     times = {
-        name: FOOTPRINTS[treated(name)[0]][1] if name.startswith("on") else 1.0 for name in names
+        name: FOOTPRINTS[cell_of(name)[0]][1] if name.startswith("on") else 1.0 for name in names
     }
     case = Case(
         name="membench",
@@ -52,7 +52,7 @@ def made_run(folder: Path, transport: str = "InfiniBand", *, counted: bool = Tru
     case = replace(case, origin="far")
     runs = []
     for sample in samples(case, pairs=12):
-        footprint, working_set = treated(sample.arm)
+        footprint, working_set = cell_of(sample.arm)
         size_b = FOOTPRINTS[footprint][0]
         writers = [replace(writer, footprint_b=size_b) for writer in sample.writers]
         runs.append(replace(sample, writers=writers, working_set_b=SETS[working_set]))
@@ -61,7 +61,7 @@ def made_run(folder: Path, transport: str = "InfiniBand", *, counted: bool = Tru
     rows = []
     for sample in runs if counted else []:
         written_b = sum(writer.bytes_b for writer in sample.writers)
-        share = 0.5 if treated(sample.arm)[0] == "2*llc" else 0.0
+        share = 0.5 if cell_of(sample.arm)[0] == "2*llc" else 0.0
         lines = (1e9 + share * written_b) / 64
         rows.append(counter_row(sample.key, "unc_m_cas_count.wr", lines, tool="perf_stat:dram"))
     write_rows(run, "membench", rows)

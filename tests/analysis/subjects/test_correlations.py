@@ -68,7 +68,7 @@ def test_what_groves_grant_and_arnold_say_of_significance_follows_from_six_point
         assert all(correlation_estimate(r, 6)["p"] < 0.05 for r in misses)
 
 
-def test_links_across_workloads_are_those_of_numpy(tmp_path):
+def test_correlations_across_workloads_are_those_of_numpy(tmp_path):
     table = rows(made_run(tmp_path, CASES), CASE_CORRELATIONS)
     measured = [row for row in table if row["source"] == "measured"]
     across = {(row["treatment"], row["of"], row["role"]): row for row in measured}
@@ -95,23 +95,25 @@ def test_links_across_workloads_are_those_of_numpy(tmp_path):
         ("on", TIME, [0.912, 0.959, 0.978, 0.925]),
         ("on", STALLED_CYCLES, [None, 0.870, 0.973, 0.997]),
     ):
-        links = [published.get((treatment, source, role)) for role in (STALLED_CYCLES, *MISSES)]
-        assert [link and link["r"] for link in links] == values
+        correlations = [
+            published.get((treatment, source, role)) for role in (STALLED_CYCLES, *MISSES)
+        ]
+        assert [correlation and correlation["r"] for correlation in correlations] == values
     # By hand: tanh(atanh(0.912) -+ 1.96 / sqrt(3)).
-    link = published["on", TIME, STALLED_CYCLES]
-    assert (round(link["r_low"], 2), round(link["r_high"], 2)) == (0.39, 0.99)
-    assert (link["p"], link["points"]) == (None, 6)
+    correlation = published["on", TIME, STALLED_CYCLES]
+    assert (round(correlation["r_low"], 2), round(correlation["r_high"], 2)) == (0.39, 0.99)
+    assert (correlation["p"], correlation["points"]) == (None, 6)
 
 
 def test_the_presets_of_figure_4_have_the_papers_table(tmp_path):
     """On a Haswell: misses against stalls, and both against time; no hits, which are said once."""
     run = made_run(tmp_path, CASES, tool=FIGURE_4, processor="GenuineIntel-6-63-2")
-    links = {
+    correlations = {
         (row["treatment"], row["of"], row["role"]): row
         for row in rows(run, CASE_CORRELATIONS)
         if row["source"] == "measured"
     }
-    compared = {(source, role) for treatment, source, role in links if treatment == "on"}
+    compared = {(source, role) for treatment, source, role in correlations if treatment == "on"}
     assert compared == {
         *((TIME, role) for role in ("cycles", STALLED_CYCLES, *MISSES)),
         *((STALLED_CYCLES, role) for role in MISSES),
@@ -125,16 +127,16 @@ def test_the_presets_of_figure_4_have_the_papers_table(tmp_path):
     ]
     misses = [case.base for case in CASES]
     r = np.corrcoef(list(on.values()), stalls)[0, 1]
-    assert links["on", TIME, STALLED_CYCLES]["r"] == pytest.approx(r, abs=0.01)
+    assert correlations["on", TIME, STALLED_CYCLES]["r"] == pytest.approx(r, abs=0.01)
     r = np.corrcoef(stalls, misses)[0, 1]
-    assert links["on", STALLED_CYCLES, "L2 misses"]["r"] == pytest.approx(r, abs=0.01)
-    assert links["on", TIME, STALLED_CYCLES]["p"] < 0.05
+    assert correlations["on", STALLED_CYCLES, "L2 misses"]["r"] == pytest.approx(r, abs=0.01)
+    assert correlations["on", TIME, STALLED_CYCLES]["p"] < 0.05
     absent = [(row["what"], row["reason"]) for row in rows(run, NOT_COUNTED)]
     assert ("L2 hits, L3 hits", "papi counts none there") in absent
     assert len(absent) == len({quantity for quantity, _ in absent})
 
 
-def test_links_within_a_workload_have_its_runs_as_points(tmp_path):
+def test_correlations_within_a_workload_have_its_runs_as_points(tmp_path):
     table = rows(made_run(tmp_path), RUN_CORRELATIONS)
     within = {(row["treatment"], row["of"], row["role"]): row for row in table}
     cycles = within["on", TIME, "cycles"]

@@ -30,7 +30,7 @@ def test_stalled_cycles_are_not_called_stalls_on_memory(tmp_path):
         (0.2, "something else", "most of the loss is something else."),
     ],
 )
-def test_the_extra_cycles_are_told_apart(tmp_path, stalls, word, ending):
+def test_the_cause_of_extra_cycles_follows_from_the_share_of_stalls(tmp_path, stalls, word, ending):
     table = answered(LOSSES, made_run(tmp_path, stall_share=stalls))
     (row,) = table.to_dicts()
     assert (row["case"], row["treatment"], row["word"]) == ("lammps", "on", word)
@@ -49,7 +49,7 @@ def test_the_extra_cycles_are_told_apart(tmp_path, stalls, word, ending):
         (LAMMPS, {"pairs": 5}),
     ],
 )
-def test_nothing_is_said_where_the_figures_do_not_carry_it(tmp_path, case, truth):
+def test_unclear_shares_and_runs_without_a_loss_name_no_cause(tmp_path, case, truth):
     run = made_run(tmp_path, [case], **truth)
     assert {row["word"] for row in rows(run, LOSSES)} <= {"inconclusive"}
     assert (change_of(run, "cycles")["ratio"] is None) == ("pairs" in truth)

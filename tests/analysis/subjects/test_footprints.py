@@ -65,7 +65,7 @@ def test_a_loss_is_shown_with_an_error_of_5_percent(pairs, is_shown):
         (None, 1, None, None, "the size of the last-level caches is unknown"),
     ],
 )
-def test_what_stands_for_a_cache_and_for_memory(llc_b, sockets, inside_at, beyond_at, why):
+def test_the_footprints_inside_and_beyond_the_caches(llc_b, sockets, inside_at, beyond_at, why):
     run = planted_run(CACHE_AND_MEMORY, True, 1, pairs=6)
     run.provenance = {"sha": {"nodes": {"node": {"llc_total_b": llc_b, "sockets": sockets}}}}
     row = answer(CAUSES, run).row(0, named=True)
@@ -107,7 +107,7 @@ def test_a_case_has_the_causes_of_its_working_sets(shown, word):
     assert cause(pl.DataFrame(rows)) == word
 
 
-def test_the_page_says_it_and_draws_the_map(tmp_path):
+def test_the_page_names_the_cause_and_draws_the_map(tmp_path):
     run = load_run(made_run(tmp_path))
     rows = answer(CAUSES, run).to_dicts()
     assert [row["word"] for row in rows] == [MEMORY, MEMORY]

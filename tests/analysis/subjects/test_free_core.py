@@ -93,7 +93,7 @@ def counted_run(tmp_path: Path) -> Path:
     return rechain(run.path)
 
 
-def test_what_came_during_the_runs_is_beside_what_was_bound(counted_run: Path) -> None:
+def test_interrupts_during_the_runs_stand_beside_the_bound_ones(counted_run: Path) -> None:
     """Three of four interrupts are bound to the free CPU."""
     table = answered(INTERRUPTS, counted_run)
     (row,) = table.to_dicts()

@@ -202,7 +202,7 @@ def test_pages_are_locked_where_a_message_of_64_kib_is_pinned(
 
 
 @pytest.mark.parametrize("balancing", ["on", None])
-def test_what_the_kernel_does_with_other_pages_is_said(run: Path, balancing: str | None) -> None:
+def test_the_settings_of_numa_balancing_are_named(run: Path, balancing: str | None) -> None:
     loaded = load_run(run)
     other = {"nodes": {"n1": {"numa_balancing": balancing}}}
     records = {**loaded.provenance, "another block": other}
