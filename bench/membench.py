@@ -67,7 +67,10 @@ def measure() -> dict[str, list[float]]:
 def _ratio_row(
     name: str, kernel: str, others: list[str], rates: dict[str, list[float]], aim: float
 ) -> BenchRow | None:
-    """Compare a kernel of membench with the fastest of other programs, in the same rounds."""
+    """Compare a kernel of membench with the fastest of other programs, in the same rounds.
+
+    None if none of the others ran.
+    """
     available = [other for other in others if other in rates]
     if not available:
         print(f"skipped: {name}: absent, or cannot run here", file=sys.stderr)

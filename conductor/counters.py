@@ -130,7 +130,10 @@ def _placeholders(device: str, root: Path) -> dict[str, str]:
 
 
 def _count(root: Path, location: str, interface: str) -> int | None:
-    """Return the number in `FILE`; for `FILE#COLUMN`, in that column of the interface's line."""
+    """Return the number in `FILE`; for `FILE#COLUMN`, in that column of the interface's line.
+
+    None if there is no number.
+    """
     name, _, column = location.partition("#")
     text = kernel_text.read(root / name)
     if not column:

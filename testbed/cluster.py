@@ -141,7 +141,8 @@ def up(spec: Spec, layout: ClusterLayout) -> tuple[State, bool]:
     """Start a cluster; return its state and whether it was already up.
 
     A healthy cluster with the same options is kept. A damaged or half-started one is replaced. If
-    this fails or is interrupted, everything is removed.
+    the start fails or is interrupted, everything is removed. Raises InputError if a healthy cluster
+    has other options, and MachineError without root or a program that is needed.
     """
     _require_root()
     needs.require(spec.fabric)

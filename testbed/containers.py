@@ -25,7 +25,7 @@ CGROUP_ROOT = Path("/sys/fs/cgroup")
 
 
 def cgroup_kind(mounts: str) -> tuple[CgroupKind, Path | None]:
-    """Return the kind to use and its mount point, from the text of /proc/mounts."""
+    """Return the kind to use and its mount point (None for no kind), from /proc/mounts's text."""
     has_v2 = False
     for mount_point, filesystem, options in _mount_entries(mounts):
         if filesystem == "cgroup" and "freezer" in options:
@@ -72,7 +72,7 @@ def make_cgroups(tag: str, names: list[str]) -> tuple[CgroupKind, dict[str, Path
 def remove_cgroups(tag: str, timeout_s: float = 10) -> list[str]:
     """Remove a cluster's control groups in all hierarchies; return what was removed.
 
-    Their processes must have ended.
+    Their processes must have ended. Raises MachineError if a group is still busy after `timeout_s`.
     """
     removed = []
     roots = [

@@ -47,7 +47,10 @@ def pids_in(namespaces: Iterable[str]) -> list[int]:
 
 
 def kill_all(namespaces: list[str], timeout_s: float = 20) -> int:
-    """Kill all processes in these namespaces, and wait for their end; return their number."""
+    """Kill all processes in these namespaces, and wait for their end; return their number.
+
+    Raises MachineError if they have not ended after `timeout_s`.
+    """
     killed_pids: set[int] = set()
     deadline_s = time.monotonic() + timeout_s
     while left_pids := pids_in(namespaces):
@@ -84,7 +87,8 @@ def inner_pid(status: str) -> int | None:
 def pick_subnet(addresses: str, preferred: int) -> str:
     """Return a subnet `10.77.X` in which the host has no address.
 
-    `addresses` is the output of `ip -o address`. X is `preferred` if that subnet is free.
+    `addresses` is the output of `ip -o address`. X is `preferred` if that subnet is free. Raises
+    MachineError if none is free.
     """
     for offset in range(256):
         subnet = SUBNET_TEMPLATE.format((preferred + offset) % 256)

@@ -45,7 +45,10 @@ def run(
 def start(
     command: Sequence[str], log: Path, env: Mapping[str, str] | None = None
 ) -> subprocess.Popen[bytes]:
-    """Start a program that outlives this process; its output goes to `log`."""
+    """Start a program that outlives this process; its output goes to `log`.
+
+    Raises MachineError if the program is missing.
+    """
     try:
         with log.open("ab") as output:
             return subprocess.Popen(

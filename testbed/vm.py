@@ -44,7 +44,10 @@ KERNEL_MODULES = (
 
 
 def make_images(folder: Path) -> tuple[Path, Path]:
-    """Write `vmlinux` and `initramfs` to a folder and return their paths."""
+    """Write `vmlinux` and `initramfs` to a folder and return their paths.
+
+    Raises MachineError if the kernel package or a program is missing.
+    """
     kernels = sorted((KERNEL_PACKAGE / "boot").glob("vmlinuz-*"))
     if not kernels:
         raise MachineError(f"no kernel in {KERNEL_PACKAGE}: site/minicluster/install.sh fetches it")
@@ -67,7 +70,10 @@ _DEFAULT_SETUP_SECTORS = 4
 
 
 def elf_payload(image: bytes) -> bytes:
-    """Return the ELF file in an x86 boot image compressed with xz; QEMU boots it without a BIOS."""
+    """Return the ELF file in an x86 boot image compressed with xz; QEMU boots it without a BIOS.
+
+    Raises MachineError for any other image.
+    """
     if image[_MAGIC] != b"HdrS" or len(image) < _HEADER_END:
         raise MachineError("the kernel is no x86 boot image")
     setup_sectors = image[_SETUP_SECTORS] or _DEFAULT_SETUP_SECTORS
@@ -312,7 +318,10 @@ def qemu_command(
 
 
 def slurm_folder() -> Path:
-    """Return the folder of this host's slurmd, which virtual machines must use as well."""
+    """Return the folder of this host's slurmd, which virtual machines must use as well.
+
+    Raises MachineError if this host has no slurmd.
+    """
     slurmd = shutil.which("slurmd", path=PATH)
     if slurmd is None:
         raise MachineError("slurmd is missing: site/minicluster/install.sh installs it")
@@ -366,7 +375,8 @@ def _numa_options(spec: Spec) -> Sequence[str]:
 def shares(spec: Spec, layout: ClusterLayout) -> dict[str, Path]:
     """Return tag -> folder to which virtual machines may write.
 
-    A folder inside another shared folder needs no tag.
+    A folder inside another shared folder needs no tag. Raises InputError for a folder that cannot
+    be shared.
     """
     folders = {layout.state, CHECKOUT, *(Path(folder) for folder in spec.shares)}
     for folder in folders:

@@ -84,6 +84,10 @@ class Agent:
                 self._send(messages.Pong(clock.now_s()))
 
     async def _start_end(self, order: messages.StartEnd) -> None:
+        """Start one end of a writer; report it as ended if it cannot be started.
+
+        A passive side without a program of its own is reported as listening.
+        """
         injector = INJECTORS[order.injector]
         writer = order.writer
         role = order.role
@@ -134,6 +138,7 @@ class Agent:
         self._send(messages.WritersStopped(placements))
 
     async def _begin_watch(self, order: messages.BeginWatch) -> None:
+        """Suspend the held ends again, begin a watch, and report that it has begun."""
         if self._watch:
             await self._watch.cancel()
         held_ends = [end for end in self.ends if end.held]

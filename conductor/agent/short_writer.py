@@ -90,7 +90,10 @@ class ShortWriter:
             await asyncio.sleep(_RETRY_S)
 
     async def _write_once(self, writer: Writer) -> tuple[Total | None, float, str]:
-        """Run the writing side once; return its last row, the end of its write, and its fault."""
+        """Run the writing side once; return its last row, the end of its write, and its fault.
+
+        If it failed, there is no row (None). Otherwise the fault means nothing.
+        """
         total, end_s = None, 0.0
 
         def take(report: ProgramReport) -> None:

@@ -195,7 +195,10 @@ class Hub:
         return condition()
 
     async def await_agents(self, nodes: list[str], timeout_s: float) -> None:
-        """Wait until every node's agent is connected, and measure its clock."""
+        """Wait until every node's agent is connected, and measure its clock.
+
+        Raises MachineError if an agent does not connect in time, or is gone.
+        """
         expected = [*nodes]
 
         def all_connected() -> bool:

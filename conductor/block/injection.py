@@ -280,7 +280,10 @@ class InjectionConductor:
             )
 
     def _nodes(self) -> tuple[Allocation, Allocation]:
-        """Return the nodes that get an agent, and the targets and origins among them."""
+        """Return the nodes that get an agent, and the targets and origins among them.
+
+        Raises MachineError if a requested node is not in the job.
+        """
         chosen = Allocation(self._request.targets, self._request.origins)
         if chosen.nodes and self._plan.origin_policy == "same_job":
             return chosen, chosen

@@ -181,6 +181,7 @@ class BlockRunner:
         return self._complete_series(run, await self._run_application(run, []))
 
     async def _run_under_writers(self, run: Run, writes: Writes) -> Series:
+        """Run the application while writers write, unless they do not reach their speed."""
         states = await self._start_writers(run, writes)
         observed = Series()
         if run.accepted:
@@ -342,6 +343,7 @@ class BlockRunner:
         return [{"tool": start.tool, **asdict(row)} for row in rows]
 
     def _sample(self, run: Run) -> Sample:
+        """Return the sample of a run that was made and judged."""
         plan = self.plan
         treatment = run.treatment
         fom = run.fom

@@ -120,7 +120,10 @@ def _rate_b_s(count: Count | None) -> float | None:
 
 
 def _foreign_cpus(node: NodeSeries, over_s: float) -> float | None:
-    """Return the mean number of hardware threads that foreign processes kept busy."""
+    """Return the mean number of hardware threads that foreign processes kept busy.
+
+    None if it is unknown.
+    """
     if over_s <= 0 or node.loads[0].foreign_s is None or node.loads[-1].foreign_s is None:
         return None
     # `foreign_s` counts from the first reading. It may be below 0, since the time that the kernel
@@ -129,7 +132,7 @@ def _foreign_cpus(node: NodeSeries, over_s: float) -> float | None:
 
 
 def _steal_share(node: NodeSeries) -> float | None:
-    """Return the share of the processor time that the hypervisor took."""
+    """Return the share of the processor time that the hypervisor took; None if unknown."""
     if not node.loads:
         return None
     first, last = node.loads[0], node.loads[-1]
@@ -212,6 +215,7 @@ def _with_transport(
 
 
 def _writer_record(writer_series: WriterSeries, window_s: Window) -> WriterRecord:
+    """Return the record of a writer or control in the window, without proof and placement."""
     injector, writer = INJECTORS[writer_series.injector], writer_series.writer
     figures = window_figures(writer_series, window_s)
     # A control writes nothing: its rows are shares of a core, so its rates and bytes become 0.

@@ -65,6 +65,52 @@ class _CheckedWrite(NamedTuple):
         return start_s, end_s
 
 
+class _SortedWrites(NamedTuple):
+    """Writes that were made, sorted by whether the timetable has them."""
+
+    #: Number of a planned write -> the first write that has it.
+    checked: dict[int, _CheckedWrite]
+    #: Further writes with the number of a planned write.
+    repeated: list[FinishedWrite]
+    #: How many writes have a number that is not in the timetable.
+    n_unknown: int
+
+
+def _sort_writes(
+    timetable: StaggeredWrites,
+    finished_writes: Iterable[FinishedWrite],
+    zero_s: float,
+    clock_errors_s: Mapping[str, float],
+    tolerance_s: float,
+    least_b_s: float,
+) -> _SortedWrites:
+    """Sort writes, and check whether those with a plan were fast enough.
+
+    `tolerance_s` does not include errors of clocks. The other arguments are those of
+    `check_writes`.
+    """
+    checked: dict[int, _CheckedWrite] = {}
+    repeated: list[FinishedWrite] = []
+    n_unknown = 0
+    for finished_write in finished_writes:
+        write = finished_write.moved_earlier(zero_s)
+        number = write.number
+        if not 0 <= number < len(timetable):
+            n_unknown += 1
+        elif number in checked:
+            repeated.append(write)
+        else:
+            least_b = least_b_s * (write.end_s - write.start_s)
+            clock_error_s = clock_errors_s.get(timetable.origin(number), 0.0)
+            checked[number] = _CheckedWrite(
+                planned=timetable.write(number),
+                finished=write,
+                tolerance_s=tolerance_s + clock_error_s,
+                is_fast=write.bytes_b > 0 and write.bytes_b >= least_b,
+            )
+    return _SortedWrites(checked, repeated, n_unknown)
+
+
 def check_writes(
     timetable: StaggeredWrites,
     finished_writes: Iterable[FinishedWrite],
@@ -85,30 +131,17 @@ def check_writes(
     """
     start_s, end_s = (time_s - zero_s for time_s in window_s)
     window = (start_s, end_s)
-    checked_writes: dict[int, _CheckedWrite] = {}
-    repeated: list[FinishedWrite] = []
-    n_unknown = 0
-    for finished_write in finished_writes:
-        write, number = finished_write.moved_earlier(zero_s), finished_write.number
-        if not 0 <= number < len(timetable):
-            n_unknown += 1
-        elif number in checked_writes:
-            repeated.append(write)
-        else:
-            least_b = least_b_s * (write.end_s - write.start_s)
-            is_fast = write.bytes_b > 0 and write.bytes_b >= least_b
-            clock_error_s = clock_errors_s.get(timetable.origin(number), 0.0)
-            tolerance_s = short.tolerance_s + clock_error_s
-            planned = timetable.write(number)
-            checked_writes[number] = _CheckedWrite(planned, write, tolerance_s, is_fast)
+    writes = _sort_writes(
+        timetable, finished_writes, zero_s, clock_errors_s, short.tolerance_s, least_b_s
+    )
     in_window = [
-        checked for checked in checked_writes.values() if _touches(checked.finished, window)
+        checked for checked in writes.checked.values() if _touches(checked.finished, window)
     ]
     counted_s = sum(
         overlap_s(checked.counted_interval(), window) for checked in in_window if checked.is_fast
     )
     # A repeated write is beyond the plan as a whole.
-    all_writes = [*repeated, *(checked.finished for checked in in_window)]
+    all_writes = [*writes.repeated, *(checked.finished for checked in in_window)]
     written_s = sum(overlap_s((write.start_s, write.end_s), window) for write in all_writes)
     allowed_s = sum(overlap_s(checked.allowed_interval(), window) for checked in in_window)
     excess_s = written_s - allowed_s
@@ -125,7 +158,7 @@ def check_writes(
         planned=sum(_touches(write, window) for write in timetable),
         done=len(in_window),
         slow=sum(not checked.is_fast for checked in in_window),
-        unplanned=len(repeated) + n_unknown,
+        unplanned=len(writes.repeated) + writes.n_unknown,
         missing_share=1 - counted_s / planned_s if planned_s else 0.0,
         excess_share=excess_s / planned_s if planned_s else 0.0,
         bytes_b=sum(checked.finished.bytes_b for checked in in_window),
@@ -137,7 +170,7 @@ def check_writes(
         setup_worst_s=max(setups_s, default=0.0),
         clock_error_s=max(clock_errors_s.values(), default=0.0),
     )
-    return record, _fault(record, n_unknown, short.allowed_share + _ROUNDING)
+    return record, _fault(record, writes.n_unknown, short.allowed_share + _ROUNDING)
 
 
 def _touches(write: PlannedWrite | FinishedWrite, window: Interval) -> bool:

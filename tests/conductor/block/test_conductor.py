@@ -164,7 +164,7 @@ REFUSAL = "srun: error: Invalid --het-group argument"
 @pytest.mark.parametrize(
     ("changes", "reason"),
     [
-        # Agents are given 120 s to call.
+        # Agents have eleven minutes to connect.
         (
             {"agent_launcher": ["sh", "-c", f"echo '{REFUSAL}' >&2; exit 1"]},
             rf"agents\.log: {REFUSAL}$",
