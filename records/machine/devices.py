@@ -207,7 +207,7 @@ def fabric(name: str, root: Path = SYS) -> Fabric | None:
 def fabric_of(path: Path) -> Fabric | None:
     """Return the fabric of the device with this folder; None if it fits no row of the table."""
     device_driver, node_type = driver(path), _read(path / "node_type")
-    link_layers = {_read(layer) for layer in path.glob("ports/[0-9]*/link_layer")}
+    link_layers = _link_layers(path)
     has_parent = bool(_read(path / "parent"))
     for fabric in fabrics.FABRICS.values():
         if fabric.fits(
@@ -220,6 +220,16 @@ def fabric_of(path: Path) -> Fabric | None:
         ):
             return fabric
     return None
+
+
+def _link_layers(path: Path) -> set[str]:
+    """Return the link layers of a device's active ports; those of all ports if none is active.
+
+    Each port of an adapter such as ConnectX-3 has a link layer of its own.
+    """
+    ports = sorted(path.glob("ports/[0-9]*"))
+    active_ports = [port for port in ports if _port_state(port) == "ACTIVE"]
+    return {_read(port / "link_layer") for port in active_ports or ports}
 
 
 def transport(name: str | None, root: Path = SYS) -> str:
@@ -341,14 +351,19 @@ def _ports(path: Path, fixed_rate: str) -> list[Port]:
     """Return the ports of a device with verbs; `fixed_rate` is a text that tells no rate."""
     ports = []
     for port in sorted((path / "ports").glob("[0-9]*")):
-        # `4: ACTIVE`, and `100 Gb/sec (4X EDR)` where Gb is 10^9 bits.
-        state = _read(port / "state").rpartition(":")[2].strip() or "unknown"
+        state = _port_state(port)
+        # `100 Gb/sec (4X EDR)`, where Gb is 10^9 bits.
         rate_text = _read(port / "rate")
         rate = None if rate_text == fixed_rate else _RATE.match(rate_text)
         rate_b_s = float(rate[0]) * 1e9 / 8 if rate else None
         layer = _read(port / "link_layer") or "unknown"
         ports.append(Port(int(port.name), state, layer, _bond_rate_b_s(port) or rate_b_s))
     return ports
+
+
+def _port_state(port: Path) -> str:
+    """Return the state of the port with this folder, without its number: `4: ACTIVE`."""
+    return _read(port / "state").rpartition(":")[2].strip() or "unknown"
 
 
 def _bond_rate_b_s(port: Path) -> float | None:

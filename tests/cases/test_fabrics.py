@@ -127,6 +127,28 @@ def test_the_rate_of_a_bond_is_that_of_its_ports_that_can_send(
     assert device.ports[0].rate_b_s == rate_b_s
 
 
+@pytest.mark.parametrize(
+    ("states", "transport"),
+    [
+        (("4: ACTIVE", "1: DOWN"), "InfiniBand"),
+        (("1: DOWN", "4: ACTIVE"), "RoCE"),
+        (("1: DOWN", "1: DOWN"), "RoCE"),
+    ],
+)
+def test_the_active_port_tells_the_fabric_of_a_device_with_two_link_layers(
+    here: Any, states: tuple[str, str], transport: str
+) -> None:
+    """ConnectX-3 (mlx4) with VPI has one device, whose second port is set to Ethernet."""
+    layers = ("InfiniBand", "Ethernet")
+    ports = "".join(
+        f"{_IB}/mlx4_0/ports/{number}/state: {state}\n"
+        f"{_IB}/mlx4_0/ports/{number}/link_layer: {layer}\n"
+        for number, (state, layer) in enumerate(zip(states, layers, strict=True), start=1)
+    )
+    (device,) = here(f"{ports}{_IB}/mlx4_0/device -> driver mlx4_core\n")
+    assert device.transport == transport
+
+
 # GIDs of RoCE.
 
 
