@@ -31,7 +31,7 @@ _EXTRA_COLUMNS = re.compile(r"^(?:\s+\d+\.\d+)*")
 #: A log's time stamp before the line.
 _TIME_STAMP = re.compile(r"^\[\s*\d+\.\d+\] ?")
 _FAULT = re.compile(
-    r"Couldn't |Unable to |Failed |Failed:|\bfailed\b|not found|not support"
+    r"Couldn't |Unable to |Did not detect |Failed |Failed:|\bfailed\b|not found|not support"
     r"|[Cc]ompletion with [Ee]rror|Bad WQE status|Unexpected CM event|Problems with "
 )
 #: Lines that may state the cause of a later fault: all but those that every run prints.

@@ -43,11 +43,20 @@ FAULTS = (
         "bring its port or link up on that node, or name another `device`",
     ),
     KnownFault(
+        "a library that does not fit the driver",
+        r"(?:not found|Did not detect devices|No IB devices found|Unable to find the Infiniband)"
+        r".*does not support the kernel ABI",
+        "install the library for libibverbs that came with the device's driver on the nodes:"
+        " `ibv_devinfo -d DEVICE` must find the device",
+    ),
+    KnownFault(
         "a device that a step may not open",
         r"IB device \S+ not found|No IB devices found|Unable to find the Infiniband"
+        r"|Did not detect devices"
         r"|Couldn't get context for the device|/dev/infiniband/\S+: Permission denied",
-        "let steps use /dev/infiniband (ConstrainDevices in cgroup.conf, a container), or name"
-        " another `device`",
+        "let steps use /dev/infiniband (ConstrainDevices in cgroup.conf, a container), install the"
+        " library of the device's driver (`ibv_devinfo -d DEVICE` finds the device), or name another"
+        " `device`",
     ),
     KnownFault(
         "a GID or an MTU that does not fit",

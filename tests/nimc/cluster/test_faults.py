@@ -17,6 +17,7 @@ from nimc.readiness.finding import HostFinding
 from records.checkout import ROOT
 from records.machine.site import Machine
 from tests.captures import CAPTURES
+from tests.cases.last_words import reason_reader
 from tests.nimc.checkouts import program
 from tests.nimc.cluster.made import FAST, node
 from tests.records.machine.made import machine
@@ -131,6 +132,7 @@ WORDS = {
     ),
     "Couldn't get context for the device (before it: libibverbs: Warning: couldn't open"
     " /dev/infiniband/uverbs0: Permission denied)": "a device that a step may not open",
+    "Did not detect devices": "a device that a step may not open",
     "Couldn't set the link layer (before it: Port number 1 state is Down); Couldn't get context for"
     " the device": "a device that is down",
     "ibv_create_cq(cqe=4096) failed: Cannot allocate memory": "too little locked memory",
@@ -151,6 +153,29 @@ def test_words_of_programs_show_a_fault(words, name):
     fault = faults.fault_in(f"writer 0 (x, n2): origin side ended: {words}")
     assert fault
     assert fault.name == name
+
+
+@pytest.mark.parametrize(
+    "ending",
+    [
+        " Did not detect devices \n If device exists, check if driver is up\n",
+        "IB device bnxt_re2 not found\n",
+    ],
+)
+def test_a_library_older_than_its_driver_is_told_from_a_device_that_may_not_be_opened(ending):
+    """As k8snetworkplumbingwg/sriov-cni, issue 348, and with -d (ctx_find_dev of perftest)."""
+    warning = (
+        "libibverbs: Warning: Driver bnxt_re does not support the kernel ABI of 6 (supports 1 to 1)"
+        " for device /sys/class/infiniband/bnxt_re2\n"
+    )
+    ending += " Unable to find the Infiniband/RoCE device\n"
+    for text, name in (
+        (2 * warning + ending, "a library that does not fit the driver"),
+        (ending, "a device that a step may not open"),
+    ):
+        fault = faults.fault_in(reason_reader("perftest")(text, Path()))
+        assert fault
+        assert fault.name == name
 
 
 def test_packets_that_do_not_arrive_over_infiniband_may_lack_a_partition():
