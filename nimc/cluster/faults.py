@@ -54,9 +54,9 @@ FAULTS = (
         r"IB device \S+ not found|No IB devices found|Unable to find the Infiniband"
         r"|Did not detect devices"
         r"|Couldn't get context for the device|/dev/infiniband/\S+: Permission denied",
-        "let steps use /dev/infiniband (ConstrainDevices in cgroup.conf, a container), install the"
-        " library of the device's driver (`ibv_devinfo -d DEVICE` finds the device), or name another"
-        " `device`",
+        "let steps use /dev/infiniband (ConstrainDevices in cgroup.conf, a container); or install"
+        " the library of the device's driver (`ibv_devinfo -d DEVICE` finds the device); or name"
+        " another `device`",
     ),
     KnownFault(
         "a GID or an MTU that does not fit",
