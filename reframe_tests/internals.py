@@ -48,7 +48,7 @@ def replace_sanity(check: Any, function: Callable[[], Any]) -> None:
 
 #: How long a session that a signal ends waits for a cancelled job, seconds: as long as Slurm lets
 #: tasks live after SIGTERM (KillWait).
-CANCELLED_WITHIN_S = 30.0
+CANCEL_WAIT_S = 30.0
 
 
 class _NotEndedError(BaseException):
@@ -70,7 +70,7 @@ def limit_wait(scheduler_class: Any) -> None:
             wait(scheduler, job)
             return
         try:
-            with _alarm(CANCELLED_WITHIN_S):
+            with _alarm(CANCEL_WAIT_S):
                 wait(scheduler, job)
         except _NotEndedError:
             hint = client.cancel_command([str(job.jobid)])

@@ -184,7 +184,7 @@ def curves_of(points: Sequence[Point]) -> Curves:
 SWEEP_WORKLOAD = "membench"
 #: Factors that may be at any level: those that tell points apart, and the rate, of which only the
 #: full one is used.
-_POINT_FACTORS = {"", "rate", "comm_node", "cores", "node", "share"}
+_POINT_FACTORS = {"rate", "comm_node", "cores", "node", "share"}
 
 
 def sweep_of_run(run: Path, comm_node: int | None, kernel: str | None = None) -> Sweep:

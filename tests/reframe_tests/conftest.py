@@ -23,7 +23,7 @@ def document(program, *words):
 
 @contextmanager
 def at_work(*words):
-    """A run of membench that is ended once it has been looked at; its PID."""
+    """Runs a program until the context ends; yields its PID."""
     with subprocess.Popen([*map(str, words)], stdout=subprocess.DEVNULL) as process:
         try:
             yield process.pid
@@ -32,12 +32,13 @@ def at_work(*words):
 
 
 def refused(done, why="wrong results"):
+    """Assert that membench refused its results for this reason."""
     assert (done.returncode, "FOM" in done.stdout) == (3, False)
     assert why in done.stderr
 
 
 def library(folder: Path, name: str) -> ctypes.CDLL:
-    """A source of membench by itself, to call its functions."""
+    """Compile one source of membench to a library, whose functions tests call."""
     path = folder / f"{name}.so"
     source = MEMBENCH / f"{name}.c"
     succeeded(ran("cc", "-std=c11", "-shared", "-fPIC", source, "-o", path))

@@ -31,10 +31,11 @@ def reframe(
     timeout_s: float = 300,
     **variables: str,
 ) -> subprocess.CompletedProcess[str]:
-    """Call it in `folder`, for its stage and output, for the check `name` of the file `check`.
+    """Call ReFrame for the check `name` of the file `check`; stage and output are in `folder`.
 
-    `config` is a machine of the checkout `root`, or a file of settings; `check` a workload of it,
-    or a file; `settings` are variables of the check, `variables` those of the environment.
+    `config` is a machine of the checkout `root`, or a file of settings. `check` is a workload of
+    this checkout, or a file. `settings` are variables of the check, `variables` those of the
+    environment.
     """
     file = check if isinstance(check, Path) else root / "reframe_tests" / f"{check}.py"
     name = name or file.stem

@@ -27,7 +27,7 @@ import reframe as rfm
 from reframe_tests import internals
 from tests.reframe_tests.slurm.probe import probe
 
-internals.CANCELLED_WITHIN_S = 2.0
+internals.CANCEL_WAIT_S = 2.0
 
 
 @rfm.simple_test

@@ -1,9 +1,7 @@
-"""The model that was fitted of henri."""
+"""A model as a fit would return it, with the published parameters of henri."""
 
 from analysis.contention import evaluate
-from analysis.contention.parameters import (
-    Model,
-)
+from analysis.contention.parameters import Model
 
 HENRI = evaluate.load_published("henri")
 

@@ -51,7 +51,7 @@ def off_and_on(**more):
 
 
 def write(folder, samples, target_record=None, **facts):
-    """A run, with the record of the target's agent."""
+    """Write a run, with the record of the target's agent if there is one; return its folder."""
     if target_record is not None:
         (folder / "provenance").mkdir(parents=True)
         (folder / "provenance" / "p.json").write_text(json.dumps(target_record))

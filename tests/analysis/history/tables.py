@@ -16,13 +16,13 @@ DAY_S = 86_400.0
 
 @cache
 def made_table() -> pl.DataFrame:
-    """That of a made run of machine `m` and campaign `nightly`."""
+    """Return the table of results of a made run of machine `m` and campaign `nightly`."""
     with TemporaryDirectory() as folder:
         return results_table([load_run(made_run(Path(folder, "made")))])
 
 
 def night_tables(table: pl.DataFrame, factors: Sequence[float]) -> Iterator[pl.DataFrame]:
-    """A run a night, whose times without writers are multiplied by these."""
+    """Yield the table of one run a night; times without writers are multiplied by the factors."""
     for day, factor in enumerate(factors):
         slower = pl.when(pl.col("arm") == "off").then(factor).otherwise(1.0)
         moved = [pl.col(name) + day * DAY_S for name in ("started_s", "finished_s")]
