@@ -182,7 +182,8 @@ JOBS_COMMAND = ("squeue", "--me", "--all", "--noheader", "--format=%i|%t|%S|%r|%
 def cancel_jobs(run: Path) -> list[str]:
     """Cancel the jobs that a run has left, and wait until they have ended. Returns their ids.
 
-    ReFrame cancels its jobs on SIGTERM, but not if it was killed. Raises MachineError if Slurm
+    ReFrame cancels its jobs on SIGTERM, but not if it was killed. A job that is completing
+    counts as ended after a while, since its epilog may take minutes. Raises MachineError if Slurm
     does not answer or jobs do not end.
     """
     jobs = remaining_jobs(run)
@@ -190,8 +191,11 @@ def cancel_jobs(run: Path) -> list[str]:
         # `scancel` also fails for jobs that are just ending, so only the queue decides.
         answer = ask(["scancel", *jobs], command_environment(os.environ))
         deadline_s = time.monotonic() + END_TIMEOUT_S
-        while remaining := remaining_jobs(run):
+        while remaining_jobs(run):
             if time.monotonic() > deadline_s:
+                remaining = remaining_jobs(run, completing=False)
+                if not remaining:
+                    break
                 scancel_fault = "" if answer.ok else f": scancel: {answer.reason}"
                 raise MachineError(
                     f"{run}: jobs of an earlier session do not end: {remaining}{scancel_fault}"
@@ -217,11 +221,14 @@ def threads_per_core(job: str) -> int | None:
     return parse.threads_per_core(ask(command, command_environment(os.environ)).stdout)
 
 
-def remaining_jobs(run: Path) -> list[str]:
-    """Ids of the jobs that work in the folder of a run. Raises MachineError without an answer."""
+def remaining_jobs(run: Path, *, completing: bool = True) -> list[str]:
+    """Ids of the jobs that work in the folder of a run. Raises MachineError without an answer.
+
+    Without `completing`, jobs that have ended but for their epilog are left out.
+    """
     # Names of folders may have any encoding.
     answer = ask(JOBS_COMMAND, command_environment(os.environ), errors="surrogateescape")
-    return list(jobs_in_folder(run, answer.required_output()))
+    return list(jobs_in_folder(run, answer.required_output(), completing=completing))
 
 
 def command_environment(environment: Mapping[str, str]) -> dict[str, str]:

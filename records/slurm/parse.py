@@ -158,12 +158,15 @@ def limit_remedy(reason: str) -> str:
     return next(remedy for pattern, remedy in _LIMIT_REMEDIES.items() if re.search(pattern, reason))
 
 
-def jobs_in_folder(folder: Path, squeue_output: str) -> dict[str, PendingJob | None]:
+def jobs_in_folder(
+    folder: Path, squeue_output: str, *, completing: bool = True
+) -> dict[str, PendingJob | None]:
     """Job whose working folder lies in `folder` -> why it is pending; None if it is not pending.
 
     Slurm prints folders with links resolved, and paths to shared file systems often contain links.
     `squeue_output` is that of `records.slurm.client.JOBS_COMMAND`. Slurm does not cancel single
-    components of a heterogeneous job, so the whole job is named.
+    components of a heterogeneous job, so the whole job is named. Without `completing`, jobs that
+    have ended but for their epilog are left out.
     """
     folder = folder.resolve()
     jobs: dict[str, PendingJob | None] = {}
@@ -172,7 +175,7 @@ def jobs_in_folder(folder: Path, squeue_output: str) -> dict[str, PendingJob | N
         padded_columns = [*columns.split("|", 3), "", "", ""]  # a column may be missing
         name, state, start, reason = padded_columns[:4]
         job = name.partition("+")[0]
-        if not job.isdigit() or "\0" in path:
+        if not job.isdigit() or "\0" in path or (state == "CG" and not completing):
             continue
         if Path(os.path.realpath(f"/{path}")).is_relative_to(folder):
             jobs.setdefault(job, _pending(start, reason) if state == "PD" else None)

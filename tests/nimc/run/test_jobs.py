@@ -63,11 +63,29 @@ def test_a_heterogeneous_job_that_is_just_ending_is_cancelled_as_a_whole(tmp_pat
 
 
 def test_a_job_that_does_not_end_is_named_with_why_slurm_refused(tmp_path, monkeypatch):
-    slurm = FakeSlurm(f"5{RUNS}{tmp_path}/b\n", f"5{RUNS}{tmp_path}/b\n")
+    slurm = FakeSlurm(*[f"5{RUNS}{tmp_path}/b\n"] * 3)
     monkeypatch.setattr(client, "ask", slurm.ask)
     monkeypatch.setattr(client, "END_TIMEOUT_S", -1.0)
     with pytest.raises(MachineError, match=r": \['5'\]: scancel: .*Operation not permitted$"):
         client.cancel_jobs(tmp_path)
+
+
+@pytest.mark.parametrize("still_running", ["", "2+1"])
+def test_a_job_whose_epilog_takes_minutes_has_ended(tmp_path, monkeypatch, still_running):
+    """While an epilog runs, the state is `CG` (squeue); slurmd has killed all processes by then.
+
+    Another component of a heterogeneous job may still run.
+    """
+    epilogs = f"2+0{RUNS}{tmp_path}/a\n2+1{RUNS}{tmp_path}/a\n".replace("|R|", "|CG|")
+    if still_running:
+        epilogs = epilogs.replace(f"{still_running}|CG", f"{still_running}|R")
+    monkeypatch.setattr(client, "ask", FakeSlurm(*[epilogs] * 3).ask)
+    monkeypatch.setattr(client, "END_TIMEOUT_S", -1.0)
+    if still_running:
+        with pytest.raises(MachineError, match=r": \['2'\]"):
+            client.cancel_jobs(tmp_path)
+    else:
+        assert client.cancel_jobs(tmp_path) == ["2"]
 
 
 def runner_in(run: Path, interrupts: Interrupts, *, slurm: bool = False) -> CampaignRunner:
