@@ -217,8 +217,18 @@ def facts_of_cluster() -> ClusterFacts:
         accounts=accounts,
         modules_system=system,
         modules=modules,
-        hetjob_refusal=None if parse.has_accounting(settings) else options.NO_HETJOBS,
+        hetjob_refusal=hetjob_refusal(settings),
     )
+
+
+def hetjob_refusal(settings: Mapping[str, str]) -> str | None:
+    """Return why no heterogeneous job can be run with these settings; None if one may be."""
+    if not parse.has_accounting(settings):
+        return options.NO_HETJOBS
+    scheduler = settings.get("SchedulerType", options.HETJOB_SCHEDULER)
+    if scheduler != options.HETJOB_SCHEDULER:
+        return f"only {options.HETJOB_SCHEDULER} starts one, and SchedulerType is {scheduler}"
+    return None
 
 
 def _modules(environment: Mapping[str, str]) -> tuple[str, Sequence[str]]:

@@ -20,6 +20,8 @@ if TYPE_CHECKING:
 SCHEDULERS = SACCT_SCHEDULER, SQUEUE_SCHEDULER = ("slurm", "squeue")
 #: Why there are no heterogeneous jobs without accounting.
 NO_HETJOBS = "ReFrame's scheduler 'squeue', for a cluster without accounting, does not follow it"
+#: The only scheduler of Slurm that starts heterogeneous jobs.
+HETJOB_SCHEDULER = "sched/backfill"
 #: ReFrame's name of Slurm's launcher, and the name of its program.
 SRUN = "srun"
 #: The remedy if a step starts copies of one rank each.

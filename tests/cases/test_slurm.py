@@ -61,6 +61,11 @@ def usable_default_nodes(text: str, _: Path) -> list[str]:
     return [row.name for row in parse_nodes.nodes_in(text, default_only=True) if row.is_usable]
 
 
+def hetjob_refusal(text: str, _: Path) -> str | None:
+    """Return why heterogeneous jobs are not tried, by `scontrol show config`."""
+    return learn.hetjob_refusal(parse.settings(text))
+
+
 def threads_of_job(text: str, _: Path) -> int | None:
     """Return how many threads of each core a job gets."""
     return parse.threads_per_core(text)
@@ -431,6 +436,17 @@ CASES = [
     ),
     Case("words of welcome", usable_nodes, ["a"], "Welcome to LUMI\na idle"),
     Case("LAUNCH_FAILED", outcome_name, "node_failed", "LAUNCH_FAILED"),
+    # Clusters whose heterogeneous jobs would wait for ever (heterogeneous_jobs.html), or are lost.
+    *(
+        Case(f"heterogeneous jobs: {line}", hetjob_refusal, refusal, f"{line}\n")
+        for line, refusal in {
+            "SchedulerType           = sched/backfill": None,
+            "SchedulerType           = sched/builtin": (
+                "only sched/backfill starts one, and SchedulerType is sched/builtin"
+            ),
+            "AccountingStorageType   = accounting_storage/none": options.NO_HETJOBS,
+        }.items()
+    ),
     # Threads of a core that jobs get, by slurm_sprint_job_info(). The last number is 1 after
     # `--hint=nomultithread`, or if a site's plugin chooses that.
     *(
