@@ -46,6 +46,7 @@ from records.machine.site import load as load_machine
 from records.slurm import client, options, parse
 from records.slurm.outages import SlurmWatch
 from records.slurm.parse import PendingJob
+from records.units import plural
 
 _JOB_SUBJECT = "job on nodes"
 #: File in the job's folder: the plan of the trial.
@@ -77,6 +78,8 @@ class JobLook:
     limit: str | None = None
     #: Threads of each core that the job might use; None: all, or unknown.
     threads_per_core: int | None = None
+    #: Cores of each node that the job left to the system although `nimc` did not ask for that.
+    core_spec: int = 0
 
     @property
     def outcome(self) -> str:
@@ -126,10 +129,12 @@ def look_at_nodes(
             destination, check_options, folder, tell, interrupts, any_answered, tell_progress
         )
         job_look = read_job_look(folder, status)
+        job_record = client.job_record(job_look.job) if job_look.job else ""
         return replace(
             job_look,
             limit=pending.limit_reason if pending else None,
-            threads_per_core=client.threads_per_core(job_look.job) if job_look.job else None,
+            threads_per_core=parse.threads_per_core(job_record),
+            core_spec=parse.core_spec(job_record),
         )
 
 
@@ -322,14 +327,7 @@ def job_findings(job_look: JobLook, machine: Machine) -> Iterator[HostFinding]:
     elif NOT_STARTED_REASON in (job_look.why or ""):
         remedy = "try later, or with a longer --wait"
     yield required_finding(_JOB_SUBJECT, job_look.why, job_look.outcome, remedy)
-    job_threads, threads = job_look.threads_per_core, machine.node_facts().threads_per_core
-    if job_threads and job_threads < threads:
-        detail = f"jobs get {job_threads} of the {threads} threads of a core that facts state"
-        remedy = (
-            f"threads_per_core: {job_threads} in facts of site/{machine.name}.yaml, or"
-            " --hint=multithread in access of configs/"
-        )
-        yield fault_finding("threads of jobs", detail, remedy, needed=True)
+    yield from _findings_of_cores(job_look, machine)
     by_subject = grouped(
         (finding.what, (node.name, finding))
         for node in job_look.nodes
@@ -340,6 +338,27 @@ def job_findings(job_look: JobLook, machine: Machine) -> Iterator[HostFinding]:
     if job_look.why_untried:
         yield fault_finding("writes between nodes", job_look.why_untried, needed=True)
     yield from tried_writes.trial_findings(job_look.trials, job_look.nodes, machine)
+
+
+def _findings_of_cores(job_look: JobLook, machine: Machine) -> Iterator[HostFinding]:
+    """Yield which threads and cores of the site file's facts Slurm, or a plugin, keeps from jobs.
+
+    A job that asks for them is refused.
+    """
+    facts, file = machine.node_facts(), f"site/{machine.name}.yaml"
+    job_threads = job_look.threads_per_core
+    if job_threads and job_threads < facts.threads_per_core:
+        detail = f"jobs get {job_threads} of the {facts.threads_per_core} threads of a core"
+        remedy = (
+            f"threads_per_core: {job_threads} in facts of {file}, or --hint=multithread in access"
+            " of configs/"
+        )
+        yield fault_finding("threads of jobs", detail, remedy, needed=True)
+    job_cores = min((node.host.cores for node in job_look.nodes), default=0) - job_look.core_spec
+    if job_look.core_spec and job_cores < facts.cores:
+        detail = f"jobs leave {plural(job_look.core_spec, 'core')} of a node to the system"
+        remedy = f"cores: {job_cores} in facts, and core_spec: false, in {file}"
+        yield fault_finding("cores of jobs", detail, remedy, needed=True)
 
 
 def _merged(node_findings: Sequence[tuple[str, HostFinding]]) -> HostFinding:

@@ -17,7 +17,7 @@ from typing import get_args
 
 import yaml
 
-from nimc.cluster.in_job import look_at_nodes
+from nimc.cluster.in_job import JobLook, look_at_nodes
 from nimc.cluster.learn import ClusterFacts, access
 from nimc.cluster.node_look import NodeReport
 from records.machine.devices import Device, Port
@@ -112,7 +112,7 @@ def site_text(facts: ClusterFacts) -> str:
     if without_rdma and usable_interfaces:
         device = usable_interfaces[0]
     rate_b_s = fastest.rate_b_s if fastest else 0.0
-    shapes = [shape for shape, _ in facts.shapes]
+    shapes = [_for_jobs(shape, facts.job_look) for shape, _ in facts.shapes]
     node_facts = _node_facts(facts, shapes[0]) if shapes else {}
     node_counts = [count for _, count in facts.shapes]
     text = _rendered(
@@ -212,13 +212,28 @@ def _port_names(ports: Sequence[tuple[Device, Port]]) -> str:
     return ", ".join(f"{name} at {pci}" if pci else name for name, pci in names)
 
 
+def _for_jobs(shape: NodeShape, job_look: JobLook) -> NodeShape:
+    """Return the part of a node that a job got without asking for more.
+
+    At some sites, a plugin lets jobs use one thread of each core, or leave cores to the system.
+    """
+    kept_cores = max(0, job_look.core_spec - shape.system_cores)
+    return replace(
+        shape,
+        cores=max(1, shape.cores - kept_cores),
+        system_cores=shape.system_cores + kept_cores,
+        threads_per_core=min(
+            job_look.threads_per_core or shape.threads_per_core, shape.threads_per_core
+        ),
+    )
+
+
 def _node_facts(facts: ClusterFacts, shape: NodeShape) -> dict[str, object]:
     """Return the facts of a node as jobs get it; unknown ones are `N` or `SIZE`."""
     slurm_memory_b = shape.memory_mib and shape.memory_mib * 2**20
-    job_threads = facts.job_look.threads_per_core  # at some sites one, unless a job asks for more
     node_facts: dict[str, object] = {
         "cores": shape.cores,
-        "threads_per_core": min(job_threads or shape.threads_per_core, shape.threads_per_core),
+        "threads_per_core": shape.threads_per_core,
         "sockets": shape.sockets,
         "numa_nodes": _UNKNOWN_NUMBER,
     }

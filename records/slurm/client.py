@@ -212,13 +212,10 @@ def has_ended(job: str) -> bool:
     return (answer.ok and not is_listed) or "Invalid job id specified" in answer.stderr
 
 
-def threads_per_core(job: str) -> int | None:
-    """The threads of each core that a job may use.
-
-    None if it may use all of them, or if slurmctld no longer knows the job.
-    """
+def job_record(job: str) -> str:
+    """What Slurm shows of a job; empty if slurmctld no longer knows the job."""
     command = ["scontrol", "--oneliner", "show", "job", job]
-    return parse.threads_per_core(ask(command, command_environment(os.environ)).stdout)
+    return ask(command, command_environment(os.environ)).stdout
 
 
 def remaining_jobs(run: Path, *, completing: bool = True) -> list[str]:

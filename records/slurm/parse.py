@@ -99,12 +99,20 @@ def steps_started_by(scontrol_output: str, host: str, pids: Collection[int]) -> 
 
 #: The last of the numbers is that of threads per core; `*` if the job does not choose it.
 _THREADS_PER_CORE = re.compile(r"\sReqB:S:C:T=\S*:(\d{1,4})(?:\s|$)")
+#: `*` if the job leaves as many cores to the system as the node.
+_CORE_SPEC = re.compile(r"\sCoreSpec=(\d{1,4})(?:\s|$)")
 
 
 def threads_per_core(scontrol_output: str) -> int | None:
     """The threads of each core that a job may use; None if it may use all of them."""
     match = _THREADS_PER_CORE.search(scontrol_output)
     return int(match[1]) if match else None
+
+
+def core_spec(scontrol_output: str) -> int:
+    """The cores of each node that a job leaves to the system, if it says so; else 0."""
+    match = _CORE_SPEC.search(scontrol_output)
+    return int(match[1]) if match else 0
 
 
 # This user's jobs, as `squeue` lists them.

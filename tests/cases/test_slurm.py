@@ -66,9 +66,9 @@ def hetjob_refusal(text: str, _: Path) -> str | None:
     return learn.hetjob_refusal(parse.settings(text))
 
 
-def threads_of_job(text: str, _: Path) -> int | None:
-    """Return how many threads of each core a job gets."""
-    return parse.threads_per_core(text)
+def threads_and_kept_cores(text: str, _: Path) -> tuple[int | None, int]:
+    """Return how many threads of each core a job gets, and the cores it leaves to the system."""
+    return parse.threads_per_core(text), parse.core_spec(text)
 
 
 def outcome_name(text: str, _: Path) -> str:
@@ -447,20 +447,24 @@ CASES = [
             "AccountingStorageType   = accounting_storage/none": options.NO_HETJOBS,
         }.items()
     ),
-    # Threads of a core that jobs get, by slurm_sprint_job_info(). The last number is 1 after
-    # `--hint=nomultithread`, or if a site's plugin chooses that.
+    # By slurm_sprint_job_info(). The number of threads is 1 after `--hint=nomultithread`, or if a
+    # site's plugin chooses that; CoreSpec is 8 where a site lets all jobs ask for `-S 8`.
     *(
         Case(
-            f"threads of a core: {threads}",
-            threads_of_job,
-            threads,
+            f"threads, and cores for the system: {right}",
+            threads_and_kept_cores,
+            right,
             f"JobId=38 HetJobId=38 HetJobOffset=0 NumNodes=1 NumCPUs=256 NumTasks=1 CPUs/Task=1"
             f" ReqB:S:C:T={numbers} ReqTRES=cpu=256 Socks/Node=* NtasksPerN:B:S:C=1:0:*:1"
-            " CoreSpec=*\n",
+            f" {spec}\n",
         )
-        for numbers, threads in {"0:0:*:1": 1, "*:*:*:2": 2, "0:0:*:*": None}.items()
+        for numbers, spec, right in (
+            ("0:0:*:1", "CoreSpec=*", (1, 0)),
+            ("*:*:*:2", "CoreSpec=8", (2, 8)),
+            ("0:0:*:*", "ThreadSpec=2", (None, 0)),
+        )
     ),
-    Case("threads of a job that is forgotten", threads_of_job, None, ""),
+    Case("a job that is forgotten", threads_and_kept_cores, (None, 0), ""),
     # Jobs that wait: for a limit, or for something that ends by itself.
     *(
         Case(f"a job that waits for {reason}", limit_of_job_7, limit, f"7+0|PD|N/A|{reason}|FOLDER")

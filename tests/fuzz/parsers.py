@@ -354,6 +354,11 @@ _SLURM = [
         read=text_parser(parse.threads_per_core),
         seeds=[b"JobId=7 CPUs/Task=1 ReqB:S:C:T=0:0:*:1 ReqTRES=cpu=64\n"],
     ),
+    Target(
+        name="slurm.core_spec",
+        read=text_parser(parse.core_spec),
+        seeds=[b"JobId=7 NtasksPerN:B:S:C=1:0:*:1 CoreSpec=8 MinCPUsNode=1\n"],
+    ),
     Target(name="slurm.accounts", read=text_parser(parse.accounts), seeds=[b"bench\nphysics\n"]),
     Target(
         name="modules.avail", read=text_parser(learn.modules_in), seeds=captures("modules/*.txt")

@@ -180,6 +180,16 @@ def test_threads_of_a_core_are_those_that_jobs_get(tmp_path, job_threads, thread
     assert ("# scontrol show job 7: jobs get 1 thread of each core" in text) is (job_threads == 1)
 
 
+def test_cores_are_those_that_jobs_get_without_an_option_of_theirs(tmp_path):
+    """As on Frontier, by its documentation: `-S 8` is the default, and 56 of 64 cores are left."""
+    facts = cluster_facts(job_look=replace(cluster_facts().job_look, core_spec=8))
+    settings = {**facts.settings, "AllowSpecResourcesUsage": "Yes"}
+    text = site_text(replace(facts, settings=settings))
+    box = loaded(tmp_path, text)
+    assert (box.facts.cores, box.core_spec) == (56, False)
+    assert "# scontrol show job 7: jobs leave 8 cores of a node to the system" in text
+
+
 def test_cores_that_slurm_keeps_on_any_node_leave_no_factor_core_spec(tmp_path):
     """The option `--core-spec` replaces the number of each node; two of three nodes keep none."""
     facts = cluster_facts()

@@ -99,6 +99,22 @@ def test_threads_of_a_core_that_jobs_do_not_get_are_named(job_threads, threads, 
     assert row is None or "threads_per_core: 1 in facts of site/box.yaml" in row.remedy
 
 
+@pytest.mark.parametrize(
+    ("core_spec", "cores", "remedy"),
+    [
+        (8, 64, "cores: 56 in facts, and core_spec: false, in site/box.yaml"),
+        (8, 56, None),
+        (0, 64, None),
+    ],
+)
+def test_cores_that_a_site_keeps_from_jobs_are_named(core_spec, cores, remedy):
+    """As on Frontier, by its documentation: `-S 8` is the default, and 56 of 64 cores are left."""
+    job_look = replace(look_of(node("n1", FAST)), core_spec=core_spec)
+    box = cluster_machine(facts=FACTS | {"cores": cores})
+    row = findings_by_subject(job_look, box).get("cores of jobs")
+    assert (row and row.remedy) == remedy
+
+
 def test_nodes_that_have_everything():
     job_look = look_of(node("n1", FAST), node("n2", FAST))
     findings = findings_by_subject(job_look, cluster_machine())
