@@ -32,7 +32,8 @@ _ALLOWED_FOLDER = "allowed: a real folder"
 def resolved_output(path: Path) -> Path:
     """The path of an output that the user has named, with links of the user or of root followed.
 
-    Raises InputError for a link that another user made.
+    Raises InputError if the path or its folder is a link that another user made. Links further up
+    are followed, whoever made them.
     """
     links = [part for part in (path.parent, path) if part.is_symlink()]
     for link in links:
@@ -45,7 +46,7 @@ def make_named_folder(folder: Path) -> None:
     """Create a folder for outputs that the user has named, and its parents.
 
     The path is used with its links, since their target may have another name on other nodes. Raises
-    InputError for a link that another user made.
+    InputError as `resolved_output` does.
     """
     resolved_output(folder)
     folder.mkdir(parents=True, exist_ok=True)

@@ -229,10 +229,10 @@ def remaining_jobs(run: Path, *, completing: bool = True) -> list[str]:
 
 
 def command_environment(environment: Mapping[str, str]) -> dict[str, str]:
-    """An environment in which Slurm's commands leave out no job or node, and print plain times.
+    """An environment in which Slurm's commands leave out no job or node.
 
     A variable such as SQUEUE_PARTITION would hide a job of a run, which then seems lost, and
-    SCANCEL_STATE would let it run.
+    SCANCEL_STATE would let it run. Times are printed in the standard format.
     """
     filters = options.filtering_variables(environment)
     unfiltered = {name: value for name, value in environment.items() if name not in filters}

@@ -217,6 +217,7 @@ def test_ones_own_links_to_an_output_are_followed_and_others_are_not(tmp_path: P
     for path in (theirs, theirs / "file"):
         with pytest.raises(InputError, match="theirs: is a symbolic link of another user"):
             resolved_output(path)
+    assert resolved_output(theirs / "folder" / "file") == theirs / "folder" / "file"
 
 
 # Whom it belongs to.
