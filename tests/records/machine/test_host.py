@@ -300,7 +300,8 @@ def test_families(family: str | None, identities: list[str]) -> None:
 
 def test_no_identity_belongs_to_two_families() -> None:
     patterns = [pattern for family in FAMILIES.values() for pattern in family]
-    for vendor in ("GenuineIntel-6", "AuthenticAMD-23", "AuthenticAMD-25", "AuthenticAMD-26"):
+    vendors = ("GenuineIntel-6", *(f"AuthenticAMD-{family}" for family in (21, 23, 25, 26)))
+    for vendor in vendors:
         for model in range(256):
             for stepping in range(16):
                 cpu = f"{vendor}-{model}-{stepping}"
