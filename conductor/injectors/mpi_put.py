@@ -17,7 +17,7 @@ from pathlib import Path
 from conductor.injectors.base import Arrived, Fault, FaultFinder, Injector, Row, Writer
 from conductor.shared_memory import FOLDER_VARIABLE
 from records.machine import devices
-from records.programs import ask
+from records.programs import ProgramAnswer, ask
 from records.sample import Direction
 from records.slurm import options
 
@@ -46,6 +46,8 @@ _FOLDER_VARIABLES = (
 _ONE_HOST_OPTIONS = {options.SRUN: options.RANKS_ON_ONE, "mpiexec": "-n 2"}
 _TWO_HOSTS_OPTIONS = {options.SRUN: options.RANKS_ON_TWO, "mpiexec": "-n 2 -host {target},{origin}"}
 
+#: The remedy if the program does not start; what makes it anew follows.
+_LOAD = "load the modules of its MPI, or"
 #: Direction -> the program's options.
 _OPTIONS: dict[Direction, list[str]] = {
     "write": [],
@@ -189,7 +191,10 @@ class MpiPut(Injector):
         """Return a message if program or launcher is missing, with how to make it; else None."""
         if not shutil.which(program_path()):
             return f"mpi_put is missing: 'make -C {SOURCE_FOLDER}', with an MPI's mpicc on PATH"
-        launcher = launcher_of(program_path()) or "a launcher"
+        launcher = launcher_of(program_path())
+        if not launcher:  # such as without the modules with which it was made
+            words = _launcher_answer(program_path()).last_line.replace(": ", ", ")
+            return f"mpi_put does not start ({words}): {_LOAD} 'make -B -C {SOURCE_FOLDER}'"
         if shutil.which(options.words_of(launcher)[0]):
             return None
         return f"{launcher} of mpi_put is missing: 'make -B -C {SOURCE_FOLDER} LAUNCHER=...'"
@@ -224,4 +229,8 @@ def _launcher_kind(launcher: list[str]) -> str:
 @functools.cache
 def launcher_of(program: str) -> str:
     """Return the launcher of the program's MPI with its options, as the makefile has set it."""
-    return ask([program, "--launcher"], timeout_s=10).stdout.strip()
+    return _launcher_answer(program).stdout.strip()
+
+
+def _launcher_answer(program: str) -> ProgramAnswer:
+    return ask([program, "--launcher"], timeout_s=10)

@@ -84,6 +84,16 @@ def test_a_missing_program_is_named(monkeypatch, name, program):
     assert injectors.INJECTORS[name].why_missing().startswith(f"{program} is missing: ")
 
 
+def test_a_program_without_the_libraries_of_its_modules_does_not_start(monkeypatch, tmp_path):
+    """As ld.so prints it, with exit status 127."""
+    words = "error while loading shared libraries: libmpi.so.40: cannot open shared object file"
+    script(tmp_path / "mpi_put", f'echo "mpi_put: {words}" >&2; exit 127')
+    monkeypatch.setenv("PATH", str(tmp_path), prepend=os.pathsep)
+    fault, _, remedy = injectors.INJECTORS["mpi_put"].why_missing().partition(": ")
+    assert fault == f"mpi_put does not start (mpi_put, {words.replace(': ', ', ')})"
+    assert remedy.startswith("load the modules of its MPI, or 'make -B -C ")
+
+
 def test_a_launcher_with_an_open_quote_is_missing(monkeypatch, tmp_path):
     """As `make LAUNCHER=...` may have set it."""
     launcher = "none -x 'A"
