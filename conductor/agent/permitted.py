@@ -52,8 +52,9 @@ def _injector_faults(name: str) -> Iterator[str]:
 
 
 def _writer_faults(writer: Writer) -> Iterator[str]:
-    yield from _node_faults(writer.origin)
-    yield from _node_faults(writer.target)
+    if writer.origin != writer.target:  # on one host, no command has its name
+        yield from _node_faults(writer.origin)
+        yield from _node_faults(writer.target)
     if writer.address:  # passive sides of a timetable have none
         yield from _address_faults(writer.address)
     if writer.device is not None and not _is_device(writer.device):

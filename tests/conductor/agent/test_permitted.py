@@ -34,6 +34,8 @@ BOND_WRITER = replace(WRITER, device="bond0.12")
         replace(START, writer=BOND_WRITER),
         replace(START, writer=replace(WRITER, options=("--tclass=106", "-R", "-x", "3"))),
         replace(START, writer=replace(WRITER, origin="nid001_a.example-site.org")),
+        # The host name of a container that was given none.
+        replace(START, writer=replace(WRITER, origin="(none)", target="(none)")),
         MAKE_WRITES,
         messages.BeginWatch(["mlx5_0", "eth0", "ib0:1"], [], [], []),
         messages.Control("stop", [3]),
