@@ -11,6 +11,7 @@ from __future__ import annotations
 import ipaddress
 import re
 from collections.abc import Iterator
+from dataclasses import replace
 
 from conductor import messages
 from conductor.injectors import INJECTORS
@@ -40,7 +41,7 @@ def _faults(order: messages.Order) -> Iterator[str]:
             yield from _injector_faults(order.injector)
             yield from _writer_faults(order.writer)
             for node, address in order.targets:
-                yield from _node_faults(node)
+                yield from _writer_faults(replace(order.writer, target=node))
                 yield from _address_faults(address)
         case messages.BeginWatch():
             yield from (f"device {name!r}" for name in order.devices if not _is_device(name))

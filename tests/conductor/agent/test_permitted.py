@@ -36,6 +36,11 @@ BOND_WRITER = replace(WRITER, device="bond0.12")
         replace(START, writer=replace(WRITER, origin="nid001_a.example-site.org")),
         # The host name of a container that was given none.
         replace(START, writer=replace(WRITER, origin="(none)", target="(none)")),
+        replace(
+            MAKE_WRITES,
+            writer=replace(WRITER, origin="(none)", target="(none)"),
+            targets=[("(none)", "127.0.0.1")],
+        ),
         MAKE_WRITES,
         messages.BeginWatch(["mlx5_0", "eth0", "ib0:1"], [], [], []),
         messages.Control("stop", [3]),
@@ -66,6 +71,7 @@ def writer(**changes):
         (replace(MAKE_WRITES, injector="sh"), "injector 'sh'"),
         (replace(MAKE_WRITES, targets=[("t1", "10.0.0.1"), ("t2", "-x")]), "address '-x'"),
         (replace(MAKE_WRITES, targets=[("-t1", "10.0.0.1")]), "node '-t1'"),
+        (replace(MAKE_WRITES, targets=[("t1", "")]), "address ''"),
         (messages.BeginWatch(["../../../proc"], [], [], []), "device"),
     ],
 )
