@@ -71,7 +71,7 @@ def crossover(slope: str, level: str, highest: str) -> CrossingEstimator:
     return estimate
 
 
-def stated(name: str) -> Estimator:
+def stored_estimate(name: str) -> Estimator:
     """The estimate that the rows already have: NAME, NAME_low and NAME_high of the first row."""
     return lambda rows: estimate_of(rows.row(0, named=True), name)
 

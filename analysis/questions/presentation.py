@@ -92,24 +92,27 @@ def section(
     *,
     link: str = "",
     folded: bool = False,
-    more_files: Callable[[Sequence[RunData]], Files] | None = None,
+    make_more_files: Callable[[Sequence[RunData]], Files] | None = None,
 ) -> Section:
-    """The section of a question. Its data files are that of the answer, and `more_files`."""
+    """The section of a question. Its data files are that of the answer, and `make_more_files`."""
 
-    def view(run: RunData) -> View | None:
+    def make_view(run: RunData) -> View | None:
         table = cached_answer(question, run)
         return None if table.is_empty() else _view(question, table, run)
 
-    def files(runs: Sequence[RunData]) -> Files:
-        return {**_answer_file(question, runs), **(more_files(runs) if more_files else {})}
+    def make_files(runs: Sequence[RunData]) -> Files:
+        return {
+            **_answer_file(question, runs),
+            **(make_more_files(runs) if make_more_files else {}),
+        }
 
     return Section(
         part=part,
         position=position,
         name=question.name,
-        view=view,
+        make_view=make_view,
         title=question.title,
-        files=files,
+        make_files=make_files,
         link=link,
         folded=folded,
         template="question",

@@ -8,7 +8,7 @@ import numpy as np
 import polars as pl
 
 from analysis.history.between_nights import NightsDifference, ratio_of_nights
-from analysis.questions.estimators import stated
+from analysis.questions.estimators import stored_estimate
 from analysis.questions.question import columns_of, ends_of
 from analysis.remedies.speeds import REMEDY_COLUMNS, remedy_speeds
 from analysis.report.data import RunData
@@ -71,7 +71,7 @@ _DESCRIBING_COLUMNS = (
 
 def _paired_remedy(rows: pl.DataFrame, share: float) -> Remedy:
     """The figures of a remedy from pairs that have all four runs."""
-    price = stated("price")(rows)
+    price = stored_estimate("price")(rows)
     complete = rows.drop_nulls(["off", "on", "off_with", "on_with"])
     nets = _mean_speed(complete, share, "_with") / _mean_speed(complete, share)
     log_nets = nets.log().to_numpy()
@@ -85,7 +85,9 @@ def _paired_remedy(rows: pl.DataFrame, share: float) -> Remedy:
     ]
     next_net = next_allocation(nets_of_blocks) if net else None
     rates = (complete["writer_rate_b_s_with"] / complete["writer_rate_b_s"]).to_numpy()
-    gain = stated("gain")(rows) or _typical_ratio((complete["on_with"] / complete["on"]).to_numpy())
+    gain = stored_estimate("gain")(rows) or _typical_ratio(
+        (complete["on_with"] / complete["on"]).to_numpy()
+    )
     return {
         **columns_of("price", price),
         **columns_of("gain", gain),
@@ -182,5 +184,5 @@ def remedy_times(run: RunData) -> pl.DataFrame:
 def typical_time(rows: pl.DataFrame) -> Estimate | None:
     """The typical time of rows of `remedy_times`, all of one remedy and one value of `with`."""
     if rows["with"][0] == "remedy":
-        return stated("price")(rows)
+        return stored_estimate("price")(rows)
     return _exponential(location(rows["log"].to_numpy()))

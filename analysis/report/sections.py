@@ -36,14 +36,14 @@ class Section:
     #: Name of the section. Its id on the page is the id of the run or case, followed by this name.
     #: Its template is NAME.html unless `template` is set.
     name: str
-    #: Makes the template's `view`; None if the section does not apply. The argument is a `RunData`
-    #: for sections of a run, a `CaseData` for those of a case, and the list of all `RunData`, the
-    #: newest first, for those of the page.
-    view: Callable[[Any], object | None]
+    #: Returns the template's `view`, or None if the section does not apply. The argument is a
+    #: `RunData` for sections of a run, a `CaseData` for those of a case, and the list of all
+    #: `RunData`, the newest first, for those of the page.
+    make_view: Callable[[Any], object | None]
     #: Heading, and entry in the contents; empty for none.
     title: str = ""
-    #: Makes the data files of all runs of a page; files without rows are not written.
-    files: Callable[[Sequence[RunData]], Files] | None = None
+    #: Returns the data files of all runs of a page; files without rows are left out.
+    make_files: Callable[[Sequence[RunData]], Files] | None = None
     #: Text of the link to it below the table of effects; empty for none.
     link: str = ""
     #: True if only its title is shown until a reader opens it.
@@ -69,13 +69,13 @@ class ShownSection:
 def sections_shown(part: Part, data: object, anchor: str = "") -> list[ShownSection]:
     """Return the sections of a part of the page that apply.
 
-    `data`: the run, the case, or all runs, as for `Section.view`. `anchor` is the id of the run or
-    case on the page.
+    `data`: the run, the case, or all runs, as for `Section.make_view`. `anchor` is the id of the
+    run or case on the page.
     """
     return [
         ShownSection(section, f"{anchor}{section.name}", view)
         for section in declared_sections()
-        if section.part == part and (view := section.view(data)) is not None
+        if section.part == part and (view := section.make_view(data)) is not None
     ]
 
 
@@ -83,8 +83,8 @@ def data_files(runs: Sequence[RunData]) -> Files:
     """Return the data files of all sections."""
     files: dict[str, Mapping[str, Any] | pl.DataFrame] = {}
     for section in declared_sections():
-        if section.files:
-            files |= section.files(runs)
+        if section.make_files:
+            files |= section.make_files(runs)
     return files
 
 

@@ -72,13 +72,15 @@ def _method(runs: Sequence[RunData]) -> View:
 
 
 SECTIONS = [
-    Section(part="before_cases", position=-20, name="unfinished", view=_unfinished),
-    Section(part="after_cases", position=1000, name="about", view=_about, title="About this run"),
+    Section(part="before_cases", position=-20, name="unfinished", make_view=_unfinished),
+    Section(
+        part="after_cases", position=1000, name="about", make_view=_about, title="About this run"
+    ),
     Section(
         part="after_runs",
         position=10,
         name="machine",
-        view=_machine,
+        make_view=_machine,
         title="The machine",
         folded=True,
     ),
@@ -86,7 +88,7 @@ SECTIONS = [
         part="after_runs",
         position=20,
         name="method",
-        view=_method,
+        make_view=_method,
         title="How to read this",
         folded=True,
     ),

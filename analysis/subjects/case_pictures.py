@@ -196,4 +196,4 @@ def _pictures(case: CaseData) -> View:
     return View(pictures=[*samples_pictures, pairs_picture])
 
 
-SECTIONS = [Section(part="case", position=30, name="case_pictures", view=_pictures)]
+SECTIONS = [Section(part="case", position=30, name="case_pictures", make_view=_pictures)]

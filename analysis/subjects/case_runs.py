@@ -181,7 +181,7 @@ def _nodes_view(case: CaseData) -> View:
 
 
 SECTIONS = [
-    Section(part="case", position=20, name="conditions", view=_conditions_view),
-    Section(part="case", position=60, name="rejected_runs", view=_rejected_runs_view),
-    Section(part="case", position=70, name="nodes", view=_nodes_view),
+    Section(part="case", position=20, name="conditions", make_view=_conditions_view),
+    Section(part="case", position=60, name="rejected_runs", make_view=_rejected_runs_view),
+    Section(part="case", position=70, name="nodes", make_view=_nodes_view),
 ]

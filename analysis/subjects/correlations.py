@@ -13,7 +13,7 @@ import numpy as np
 import polars as pl
 from scipy import special
 
-from analysis.questions.estimators import stated
+from analysis.questions.estimators import stored_estimate
 from analysis.questions.presentation import section
 from analysis.questions.question import Question, shared
 from analysis.report.data import RunData
@@ -206,7 +206,7 @@ def _question(
         text=f"{text} Interval: Fisher's, 95 %; p: after Holm over the measured rows.",
         rows=rows,
         by=(family, "treatment", "of", "role"),
-        estimates={"r": stated("r")},
+        estimates={"r": stored_estimate("r")},
         facts=shared("points", "p"),
         postprocess=with_corrected_p,
         columns=("p", "points"),

@@ -132,6 +132,6 @@ def _counters_file(runs: Sequence[RunData]) -> Files:
 
 
 SECTIONS = [
-    section(COUNTERS, "after_cases", 96, folded=True, more_files=_counters_file),
+    section(COUNTERS, "after_cases", 96, folded=True, make_more_files=_counters_file),
     section(NOT_COUNTED, "after_cases", 97, folded=True),
 ]

@@ -97,7 +97,9 @@ def _sentences_view(case: CaseData) -> View:
 
 
 SECTIONS = [
-    Section(part="before_cases", position=-10, name="effects", view=_effects_view),
-    Section(part="case", position=10, name="in_words", view=_sentences_view),
-    Section(part="case", position=50, name="treatments", view=lambda case: View(effects=case.rows)),
+    Section(part="before_cases", position=-10, name="effects", make_view=_effects_view),
+    Section(part="case", position=10, name="in_words", make_view=_sentences_view),
+    Section(
+        part="case", position=50, name="treatments", make_view=lambda case: View(effects=case.rows)
+    ),
 ]

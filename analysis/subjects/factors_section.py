@@ -16,7 +16,7 @@ import polars as pl
 from analysis.effects.contrasts import Contrast
 from analysis.effects.result import Result
 from analysis.effects.statements import level_value
-from analysis.questions.estimators import stated
+from analysis.questions.estimators import stored_estimate
 from analysis.questions.presentation import section
 from analysis.questions.question import Question, columns_of, ends_of, shared
 from analysis.report.data import RunData
@@ -135,7 +135,7 @@ RATES = Question(
     " ones.",
     rows=partial(_level_rows, rates=True),
     by=("case", "at", "line", "level"),
-    estimates={"slowdown": stated("slowdown")},
+    estimates={"slowdown": stored_estimate("slowdown")},
     facts=shared("n", "reached_b_s", "verdict", "arm", "baseline", *_FLOOR_COLUMNS),
     columns=("reached_b_s", *_FLOOR_COLUMNS, "n", "verdict"),
     headings={**_HEADINGS, "level": "rate requested"},
@@ -185,7 +185,7 @@ PRICES = Question(
     " / time at this level, both under the same writes; above 1 it helps.",
     rows=_contrasts,
     by=("case", "kind", "treatment", "against"),
-    estimates={"ratio": stated("ratio")},
+    estimates={"ratio": stored_estimate("ratio")},
     facts=shared("n", "factor", "level", "reference", *_FLOOR_COLUMNS),
     columns=(*_FLOOR_COLUMNS, "n"),
     headings=_HEADINGS,

@@ -131,4 +131,4 @@ def overview_plot(rows: Sequence[Result], published: Sequence[float | None], nam
     )
 
 
-SECTIONS = [Section(part="lead", position=0, name="picture", view=first_picture_view)]
+SECTIONS = [Section(part="lead", position=0, name="picture", make_view=first_picture_view)]

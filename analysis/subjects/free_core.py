@@ -12,7 +12,7 @@ from typing import Any
 import polars as pl
 
 from analysis.effects.result import Verdict
-from analysis.questions.estimators import stated
+from analysis.questions.estimators import stored_estimate
 from analysis.questions.presentation import section
 from analysis.questions.question import INCONCLUSIVE, Limit, Question, columns_of, shared
 from analysis.report.data import RunData
@@ -73,7 +73,7 @@ FABRIC = Question(
     " with short writes equal off if an equivalence test has the verdict 'no effect'.",
     rows=_short_writes,
     by=("case", "arm", "cores"),
-    estimates={"free": stated("free"), "full": stated("full")},
+    estimates={"free": stored_estimate("free"), "full": stored_estimate("full")},
     facts=shared("n", "verdict", "lost", "margin"),
     limits=(
         Limit(word=NOT_THE_FABRIC, condition=_EQUALS_OFF & pl.col("lost")),

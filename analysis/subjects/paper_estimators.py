@@ -11,7 +11,7 @@ import numpy as np
 import polars as pl
 
 from analysis.effects.result import Result
-from analysis.questions.estimators import stated
+from analysis.questions.estimators import stored_estimate
 from analysis.questions.presentation import section
 from analysis.questions.question import Question, columns_of, shared
 from analysis.report.data import RunData
@@ -149,7 +149,7 @@ ESTIMATORS = Question(
     " interval, so prefer the paired slowdown.",
     rows=_estimates,
     by=("case", "arm"),
-    estimates={"slowdown": stated("slowdown")},
+    estimates={"slowdown": stored_estimate("slowdown")},
     facts=shared("n", "ranks", "baseline", *MEAN_COLUMNS, *BEST_COLUMNS, *RATIO_COLUMNS, "unit"),
     columns=("ranks", "off_mean", "on_mean", "of_means", *BEST_COLUMNS, *RATIO_COLUMNS[1:]),
     headings={

@@ -10,7 +10,7 @@ import polars as pl
 from analysis.display.figures import quantity
 from analysis.effects.result import Result
 from analysis.effects.verdict import emulation_caveats
-from analysis.questions.estimators import stated
+from analysis.questions.estimators import stored_estimate
 from analysis.questions.presentation import section
 from analysis.questions.question import Question, columns_of, shared
 from analysis.report.data import RunData
@@ -125,7 +125,7 @@ def _table_question(
         f"{remark}",
         rows=lambda run: _comparison_rows(run, published),
         by=("application", "machine", "source"),
-        estimates={"slowdown": stated("slowdown")},
+        estimates={"slowdown": stored_estimate("slowdown")},
         facts=shared("n", *MEAN_COLUMNS, "of_means", "unit", "verdict", "notes"),
         sentences=_note_sentences,
         columns=("off_mean", "on_mean", "of_means", "n", "verdict"),

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import polars as pl
 
-from analysis.questions.estimators import stated
+from analysis.questions.estimators import stored_estimate
 from analysis.questions.presentation import section
 from analysis.questions.question import Question, columns_of, ends_of, shared
 from analysis.report.data import RunData
@@ -66,7 +66,7 @@ POLICIES = Question(
     f" policy is faster. Band: repeatability of both baselines.{DIFFERENCE_RULE}",
     rows=_policy_speeds,
     by=("factor", "arm", "case", "policy"),
-    estimates={"speed": stated("speed")},
+    estimates={"speed": stored_estimate("speed")},
     facts=shared(
         "n", "reference", "fom", "fom_reference", "unit", "floor_low", "floor_high", "margin"
     ),

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import polars as pl
 
-from analysis.questions.estimators import stated
+from analysis.questions.estimators import stored_estimate
 from analysis.questions.presentation import section
 from analysis.questions.question import Limit, Question, columns_of, shared
 from analysis.report.data import RunData
@@ -43,7 +43,7 @@ PRICES = Question(
     " tool changed.",
     rows=_tool_prices,
     by=("case", "tool"),
-    estimates={"ratio": stated("ratio")},
+    estimates={"ratio": stored_estimate("ratio")},
     facts=shared("n", "margin"),
     limits=(
         Limit(word="changed by the tool", condition=pl.col("ratio_low") > _SLOWEST_UNCHANGED),

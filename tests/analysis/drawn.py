@@ -11,7 +11,7 @@ from analysis.report.plots import View
 
 def shown(question: Question, run: RunData) -> View:
     """Return what the page shows of the answer; there must be one."""
-    view = section(question, "before_cases", 1).view(run)
+    view = section(question, "before_cases", 1).make_view(run)
     assert isinstance(view, View)
     return view
 

@@ -149,7 +149,7 @@ def test_rows_of_a_picture_have_long_names_in_several_lines():
     name = f"on@{'f' * 30},{'w' * 30} tool"
     rows = pl.DataFrame({"case": [name], "value": [2.0]})
     run = SimpleNamespace(cached=lambda _, work: work(), emulation_caveats=lambda _: [])
-    view = section(made_question(rows), "before_cases", 1).view(run)
+    view = section(made_question(rows), "before_cases", 1).make_view(run)
     (picture,) = view.pictures
     svg = picture.svg("s")
     assert [f"on@{'f' * 30},", "w" * 30 + " tool"] == re.findall(r">([^<]*(?:ff|ww)[^<]*)<", svg)
@@ -162,7 +162,7 @@ def test_lines_have_a_legend_if_they_have_names(names):
         made_question(rows, plot="lines", plot_columns=("rate", "case")), by=("rate", "case")
     )
     run = SimpleNamespace(cached=lambda _, work: work(), emulation_caveats=lambda _: [])
-    (picture,) = section(question, "before_cases", 1).view(run).pictures
+    (picture,) = section(question, "before_cases", 1).make_view(run).pictures
     svg = picture.svg("s")
     assert re.findall(">(left|right)<", svg) == list(filter(None, names))
 
@@ -181,7 +181,7 @@ def test_a_picture_tells_how_many_of_the_rows_with_an_estimate_it_has(tmp_path, 
     values = [1.0 if case < n_estimates else -1.0 for case in range(60)]
     rows = pl.DataFrame({"case": [f"case {case}" for case in range(60)], "value": values})
     run = loaded_run(tmp_path / "run", samples(LAMMPS, pairs=6))
-    (picture,) = section(made_question(rows), "before_cases", 1).view(run).pictures
+    (picture,) = section(made_question(rows), "before_cases", 1).make_view(run).pictures
     assert ("are drawn" in picture.caption) == bool(note)
     assert note in picture.caption
 
