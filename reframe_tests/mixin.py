@@ -96,9 +96,10 @@ class NimcMixin(LayoutMixin):
     workload = variable(str, value="")
 
     #: For a check without a workload: the performance function that is its figure of merit. The
-    #: default, empty, takes the first.
+    #: default, empty, takes the first. For `command`: a regular expression (`command.which`).
     figure = variable(str, value="")
-    #: For a check without a workload: `lower` or `higher` is better, if no reference says so.
+    #: For a check without a workload: `lower` or `higher` is better, if no reference says so. For
+    #: `command`: the default, empty, is `lower`.
     better = variable(str, value="")
 
     #: Environments of a check that does not set `valid_prog_environs`.
