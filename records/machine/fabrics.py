@@ -16,7 +16,7 @@ UCX, Open MPI and MVAPICH2.
 from __future__ import annotations
 
 import re
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Collection, Mapping
 from dataclasses import dataclass, field, replace
 from typing import Literal
 
@@ -178,25 +178,20 @@ _BROADCOM_COUNTERS = (
 )
 
 
-def _hw_counter(driver: str, received: Sequence[str], sent: Sequence[str]) -> Counter:
+def _hw_counter(driver: str, received: str, sent: str) -> Counter:
     """Return the counter of bytes that a driver shows in files of `hw_counters` of the port."""
     return Counter(
         name=f"{driver}:{{device}}/{{port}}",
-        received=tuple(f"{_PORT}/hw_counters/{name}" for name in received),
-        sent=tuple(f"{_PORT}/hw_counters/{name}" for name in sent),
+        received=(f"{_PORT}/hw_counters/{received}",),
+        sent=(f"{_PORT}/hw_counters/{sent}",),
         drivers=(driver,),
     )
 
 
-#: AMD Pensando, and Azure's adapter.
-_IONIC_COUNTER = _hw_counter(
-    "ionic",
-    received=["rx_rdma_ucast_bytes", "rx_rdma_mcast_bytes"],
-    sent=["tx_rdma_ucast_bytes", "tx_rdma_mcast_bytes"],
-)
-_MANA_COUNTER = _hw_counter("mana", received=["rx_bytes"], sent=["tx_bytes"])
-#: Alibaba Cloud.
-_ERDMA_COUNTER = _hw_counter("erdma", received=["rx_bytes_cnt"], sent=["tx_bytes_cnt"])
+#: AMD Pensando, Azure's adapter, and Alibaba Cloud's.
+_IONIC_COUNTER = _hw_counter("ionic", "rx_rdma_ucast_bytes", "tx_rdma_ucast_bytes")
+_MANA_COUNTER = _hw_counter("mana", "rx_bytes", "tx_bytes")
+_ERDMA_COUNTER = _hw_counter("erdma", "rx_bytes_cnt", "tx_bytes_cnt")
 
 
 def _intel_counter(folder: str) -> Counter:

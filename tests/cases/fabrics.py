@@ -77,8 +77,8 @@ COUNTED = {
         name="rdma:bnxt_re0/1",
         others={f"{_IB}/bnxt_re0/ports/1/link_layer": "Ethernet"},
     ),
-    # The firmware of ionic names its counters (ROCm/omnistat, request 301): unicast and multicast
-    # are added up. The driver is that of the PCI device, for ionic_rdma, too.
+    # The firmware of ionic names its counters (ROCm/omnistat, request 301). The driver is that of the
+    # PCI device, for ionic_rdma, too.
     "RoCE, AMD": Counted(
         device="ionic_0",
         driver="ionic",
@@ -89,8 +89,6 @@ COUNTED = {
         others={
             f"{_IB}/ionic_0/ports/1/link_layer": "Ethernet",
             f"{_IB}/ionic_0/ports/1/counters/port_rcv_data": "",
-            f"{_IB}/ionic_0/ports/1/hw_counters/rx_rdma_mcast_bytes": "0",
-            f"{_IB}/ionic_0/ports/1/hw_counters/tx_rdma_mcast_bytes": "0",
         },
     ),
     # mana_ib_port_stats_desc of its counters.c.
