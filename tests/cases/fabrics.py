@@ -77,8 +77,8 @@ COUNTED = {
         name="rdma:bnxt_re0/1",
         others={f"{_IB}/bnxt_re0/ports/1/link_layer": "Ethernet"},
     ),
-    # The firmware of ionic names its counters (ROCm/omnistat, request 301). The driver is that of the
-    # PCI device, for ionic_rdma, too.
+    # The firmware of ionic names its counters (ROCm/omnistat, request 301). The driver is that of
+    # the PCI device, for ionic_rdma, too.
     "RoCE, AMD": Counted(
         device="ionic_0",
         driver="ionic",
