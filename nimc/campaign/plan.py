@@ -288,12 +288,7 @@ def _plan_case(request: Request, entry: Entry) -> Case:
         command = reframe_command(request, entry, index, RUN_PLACEHOLDER)
         blocks.append(Block(index, size, needed, length_s_by_size[size], command))
         pairs_planned += size
-    search_s = 0.0
-    if search := request.searches.get(entry.name):
-        (search_entry,) = search.campaign.cases
-        search_s = block_length_s(
-            search, search_entry, search.treatments[search_entry.name], layouts.RUNS
-        )
+    search_s = search_length_s(request, entry)
     return Case(
         case=entry.name,
         workload=entry.check,
@@ -309,6 +304,16 @@ def _plan_case(request: Request, entry: Entry) -> Case:
         duration_most_s=search_s + sum(length_s_by_size[size] for size in sizes),
         blocks=blocks,
     )
+
+
+def search_length_s(request: Request, entry: Entry) -> float:
+    """Return the expected length of the search for a case's layout, seconds; 0 without a search."""
+    search = request.searches.get(entry.name)
+    if search is None:
+        return 0.0
+    (search_entry,) = search.campaign.cases
+    search_treatments = search.treatments[search_entry.name]
+    return block_length_s(search, search_entry, search_treatments, layouts.RUNS)
 
 
 @cache  # the same for all cases of a campaign

@@ -27,6 +27,7 @@ from nimc.campaign.plan import (
     next_block_pairs,
     reframe_command,
     run_length_s,
+    search_length_s,
 )
 from nimc.run.folder import require_folder
 from nimc.run.progress import (
@@ -389,7 +390,8 @@ class CampaignRunner:
         if layout := layouts.fastest(self.run, search_entry, treatments):
             return layout
         block = len(list((self.run / "logs" / search_entry.name).glob("[0-9]*")))
-        after_block = expected_total([self.expected(entry), after_case])
+        after_search = self._expected_from(entry, self._state(entry).pairs)
+        after_block = expected_total([after_search, after_case])
         try:
             with closing(replace(self, request=search)) as search_runner:
                 search_runner._run_block(search_entry, block, layouts.RUNS, after_block)
@@ -597,7 +599,20 @@ class CampaignRunner:
     def expected(self, entry: Entry) -> ExpectedTime:
         """Return how long a case is expected to take from now on."""
         state = self._state(entry)
-        return ExpectedTime(0.0, 0.0) if state.done else self._expected_from(entry, state.pairs)
+        if state.done:
+            return ExpectedTime(0.0, 0.0)
+        search_s = search_length_s(self.request, entry) if self._needs_search(entry) else 0.0
+        blocks = self._expected_from(entry, state.pairs)
+        return ExpectedTime(search_s + blocks.least_s, search_s + blocks.most_s)
+
+    def _needs_search(self, entry: Entry) -> bool:
+        """Return whether layouts of a case have to be compared before it is measured."""
+        search = self.request.searches.get(entry.name)
+        if search is None:
+            return False
+        (search_entry,) = search.campaign.cases
+        treatments = search.treatments[search_entry.name]
+        return layouts.fastest(self.run, search_entry, treatments) is None
 
     def _expected_from(self, entry: Entry, complete_pairs: int) -> ExpectedTime:
         """Return how long a case that is undecided after these pairs is expected to take."""

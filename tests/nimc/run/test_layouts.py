@@ -6,9 +6,13 @@ from types import SimpleNamespace
 import pytest
 
 from nimc.campaign.layouts import candidates, fastest
+from nimc.campaign.request import load_request
 from nimc.readiness.checks import CheckDescription
+from nimc.run.progress import Display
+from nimc.run.runner import CampaignRunner
 from records.campaign import Entry
 from records.errors import InputError
+from records.interrupts import Interrupts
 from tests.analysis.synthetic import Case, samples, write_run
 from tests.nimc.campaign.made_request import made_machine
 
@@ -75,6 +79,28 @@ def test_the_fastest_layout_without_writers_is_found_named_and_used(nimc):
     )
     cases = nimc.header()["asked"]["cases"]
     assert cases["xsbench@layouts"] == ["off", *(f"off@layout={layout}" for layout in LAYOUTS[1:])]
+
+
+def test_the_time_left_includes_the_search_until_a_layout_is_chosen(tmp_path, monkeypatch):
+    """A search takes 8 s, a warm-up and three runs of each of five layouts: 3 s, and 0.2 s each."""
+    path = tmp_path / "c.yaml"
+    path.write_text(AUTO)
+    request = load_request(path, "localhost")
+    (case,) = request.campaign.cases
+    sums = request.plan().sums
+    with Interrupts() as interrupts:
+        campaign_runner = CampaignRunner(
+            request=request,
+            run=tmp_path,
+            reframe="reframe",
+            seed=1,
+            interrupts=interrupts,
+            display=Display(),
+        )
+        assert campaign_runner.least_time_s() == pytest.approx(sums["duration_least_s"])
+        monkeypatch.setattr("nimc.campaign.layouts.fastest", lambda *_: "4x4")
+        without_search_s = campaign_runner.expected(case).least_s
+    assert sums["duration_least_s"] - without_search_s == pytest.approx(8 + (1 + 3 * 5) * 3.2)
 
 
 @pytest.mark.parametrize(("unit", "better"), [("s", "lower"), ("1/s", "higher")])
