@@ -74,7 +74,7 @@ class JobLook:
     trials: list[Trial] = field(default_factory=list)
     #: Why some writes were not tried; None: all were.
     why_untried: str | None = None
-    #: The limit or policy that kept the job from starting.
+    #: The limit or policy that kept the job from starting; None if none did.
     limit: str | None = None
     #: Threads of each core that the job might use; None: all, or unknown.
     threads_per_core: int | None = None

@@ -214,7 +214,7 @@ def _bottleneck_remedy(
 ) -> str:
     """Return what to do if a port or a PCIe link is slower than `nic.link_rate`; else empty.
 
-    One that is slower than the writers were is not believed: virtual machines may show such.
+    A rate below that of the writers is not believed: virtual machines may show such.
     """
     if machine.device is None or machine.nic is None:
         return ""
@@ -224,14 +224,14 @@ def _bottleneck_remedy(
         if device is None:
             continue
         port = device.port(devices.parse_name(machine.device).port)
-        parts = (
+        limits = (
             ("port", port and port.rate_b_s, "check its cable and its switch, or correct"),
             ("PCIe link", node.pcie_b_s.get(device.name), "use another slot, or correct"),
         )
-        for part, rate_b_s, remedy in parts:
+        for limited_by, rate_b_s, remedy in limits:
             if rate_b_s and fastest_b_s <= rate_b_s < machine.nic.link_rate_b_s:
                 return (
-                    f"the {part} of {machine.device} on {node.name} carries at most"
+                    f"the {limited_by} of {machine.device} on {node.name} carries at most"
                     f" {quantity(rate_b_s, 'B/s')}: {remedy} `nic.link_rate`"
                 )
     return ""
