@@ -355,7 +355,7 @@ def _findings_of_cores(job_look: JobLook, machine: Machine) -> Iterator[HostFind
         )
         yield fault_finding("threads of jobs", detail, remedy, needed=True)
     job_cores = min((node.host.cores for node in job_look.nodes), default=0) - job_look.core_spec
-    if job_look.core_spec and job_cores < facts.cores:
+    if job_look.core_spec and job_look.nodes and job_cores < facts.cores:
         detail = f"jobs leave {plural(job_look.core_spec, 'core')} of a node to the system"
         remedy = f"cores: {job_cores} in facts, and core_spec: false, in {file}"
         yield fault_finding("cores of jobs", detail, remedy, needed=True)

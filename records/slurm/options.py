@@ -163,6 +163,8 @@ REQUIREMENTS = {
     "SBATCH_QOS": "qos",
     "SBATCH_CONSTRAINT": "constraint",
     "SBATCH_GRES": "gres",
+    "SBATCH_GPUS_PER_NODE": "gpus-per-node",
+    "SBATCH_WCKEY": "wckey",
     "SBATCH_RESERVATION": "reservation",
 }
 #: A variable that every job has.
@@ -181,7 +183,7 @@ _FILTERS = ("SQUEUE_", "SINFO_", "SCANCEL_")
 _WORD = re.compile(r"[^\s\"'\\#]+")
 #: Options of the targets that the component of the origins has, too: `job_options` gives it two of
 #: them, and Slurm copies the others.
-_SHARED_OPTIONS = ("partition", "exclusive", "account", "qos")
+_SHARED_OPTIONS = ("partition", "exclusive", "account", "qos", "wckey")
 
 
 def requirements(environment: Mapping[str, str]) -> list[str]:

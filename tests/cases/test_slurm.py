@@ -243,6 +243,19 @@ CASES = [
         "|SBATCH_ACCOUNT=proj SBATCH_QOS=gp_debug SBATCH_CONSTRAINT=a&b SBATCH_GRES=gpu:4"
         " SBATCH_RESERVATION=\nPartitionName=gpp Default=YES State=UP TotalNodes=6192",
     ),
+    # By slurm_opt.c, each component has its own `--gpus-per-node` (reset_each_pass).
+    Case(
+        "GPUs and a key of workload characterization that a site requires",
+        jobs_of_target,
+        (
+            "gpu",
+            ["--partition=gpu", "--gpus-per-node=4", "--wckey=p1:lammps", "--exclusive"],
+            64,
+            ["--gpus-per-node=4"],
+        ),
+        "|SBATCH_GPUS_PER_NODE=4 SBATCH_WCKEY=p1:lammps\n"
+        "PartitionName=gpu Default=YES State=UP TotalNodes=64",
+    ),
     *(
         Case(
             f"memory by {settings}, {fields}",

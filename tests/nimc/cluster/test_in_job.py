@@ -111,6 +111,9 @@ def test_cores_that_a_site_keeps_from_jobs_are_named(core_spec, cores, remedy):
     """As on Frontier, by its documentation: `-S 8` is the default, and 56 of 64 cores are left."""
     job_look = replace(look_of(node("n1", FAST)), core_spec=core_spec)
     box = cluster_machine(facts=FACTS | {"cores": cores})
+    assert "cores of jobs" not in findings_by_subject(
+        replace(job_look, nodes=[], why="failed"), box
+    )
     row = findings_by_subject(job_look, box).get("cores of jobs")
     assert (row and row.remedy) == remedy
 
