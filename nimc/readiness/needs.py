@@ -36,6 +36,7 @@ from records.machine.site import Machine
 from records.programs import ask
 from records.slurm import client
 from records.slurm.options import SCHEDULERS, SQUEUE_SCHEDULER, named_partition, option_values
+from records.slurm.parse_nodes import always_shared_partitions, whole_node_partitions
 from records.text import first_names
 from reframe_tests.spack.externals import compiler_fault_and_remedy, compilers
 from reframe_tests.spack.folders import layout
@@ -49,6 +50,9 @@ _STREAM_ARRAYS = 3
 _STREAM_MULTIPLE = 4
 #: Largest number of cores, or of workloads, that a finding names.
 _MAX_NAMES = 6
+#: Why other jobs may load a target's memory.
+_NOT_EXCLUSIVE = "access has no --exclusive, so other jobs may share a target"
+_ALWAYS_SHARED = "OverSubscribe=FORCE, so other jobs may share a target in spite of --exclusive"
 
 
 def c_compiler(*, needed: bool) -> HostFinding:
@@ -215,20 +219,23 @@ def sharing(
 
     Other jobs may then load a target's memory.
     """
-    shared_partitions = []
-    whole_node_partitions = client.whole_node_partitions(environment)
+    records = client.partition_records(environment)
+    whole_nodes, always_shared = whole_node_partitions(records), always_shared_partitions(records)
+    names_by_fault: dict[str, list[str]] = {"": [], _NOT_EXCLUSIVE: [], _ALWAYS_SHARED: []}
     for partition in partitions:
-        access = partition.get("access", [])
-        values = set(option_values(access, "exclusive"))
-        # With `user` or `mcs`, jobs of the same user or group may share the node.
-        may_share = partition["scheduler"] in SCHEDULERS and not values - {"user", "mcs"}
-        if may_share and named_partition(access) not in whole_node_partitions:
-            shared_partitions.append(partition["name"])
-    if not shared_partitions:
-        return []
-    names = ", ".join(shared_partitions)
-    detail = f"{names}: access has no --exclusive, so other jobs may share a target"
-    return [fault_finding("whole nodes", detail, "add it")]
+        if partition["scheduler"] in SCHEDULERS:
+            access = partition.get("access", [])
+            slurm_name = named_partition(access)
+            # With `user` or `mcs`, jobs of the same user or group may share the node.
+            is_exclusive = bool(set(option_values(access, "exclusive")) - {"user", "mcs"})
+            fault = "" if is_exclusive or slurm_name in whole_nodes else _NOT_EXCLUSIVE
+            fault = _ALWAYS_SHARED if slurm_name in always_shared else fault
+            names_by_fault[fault].append(partition["name"])
+    return [
+        fault_finding("whole nodes", f"{', '.join(names)}: {fault}", remedy)
+        for fault, remedy in ((_NOT_EXCLUSIVE, "add it"), (_ALWAYS_SHARED, "take another"))
+        if (names := names_by_fault[fault])
+    ]
 
 
 def origins(machine: Machine, environment: Mapping[str, str]) -> list[HostFinding]:

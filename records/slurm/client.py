@@ -81,10 +81,10 @@ def partitions(settings: Mapping[str, str], nodes_output: str) -> list[parse_nod
     return usable
 
 
-def whole_node_partitions(environment: Mapping[str, str]) -> set[str | None]:
-    """Partitions that give whole nodes only; None is among them if the default partition does."""
+def partition_records(environment: Mapping[str, str]) -> str:
+    """All partitions as `scontrol` shows them, for parsers; empty if Slurm does not answer."""
     answer = ask(["scontrol", "--oneliner", "show", "partition"], environment)
-    return parse_nodes.whole_node_partitions(answer.stdout) if answer.ok else set()
+    return answer.stdout if answer.ok else ""
 
 
 def node_records(settings: Mapping[str, str]) -> str:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 import re
 from collections import Counter
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, replace
 
 from records.kernel_text import number
@@ -259,15 +259,31 @@ def _gives_whole_nodes(fields: Mapping[str, str]) -> bool:
     return shared == "EXCLUSIVE" or exclusive in ("NODE", "TOPO")
 
 
+def _is_always_shared(fields: Mapping[str, str]) -> bool:
+    """Return whether jobs share nodes even if they ask for whole ones: with `FORCE:2` and more."""
+    mode, _, jobs = fields.get("OverSubscribe", "").partition(":")
+    return mode == "FORCE" and (number(jobs) or 1) > 1
+
+
 def whole_node_partitions(scontrol_output: str) -> set[str | None]:
     """Names of partitions that give whole nodes only; with None if the default partition does.
 
     From lines of `scontrol --oneliner show partition`.
     """
-    records = map(fields_of, scontrol_output.splitlines())
-    whole_node_records = [fields for fields in records if _gives_whole_nodes(fields)]
-    names: set[str | None] = {fields.get("PartitionName") for fields in whole_node_records}
-    if any(fields.get("Default") == "YES" for fields in whole_node_records):
+    return _partitions_where(_gives_whole_nodes, scontrol_output)
+
+
+def always_shared_partitions(scontrol_output: str) -> set[str | None]:
+    """The same of partitions whose nodes are shared whatever a job asks for."""
+    return _partitions_where(_is_always_shared, scontrol_output)
+
+
+def _partitions_where(
+    holds: Callable[[Mapping[str, str]], bool], scontrol_output: str
+) -> set[str | None]:
+    records = [*filter(holds, map(fields_of, scontrol_output.splitlines()))]
+    names: set[str | None] = {fields.get("PartitionName") for fields in records}
+    if any(fields.get("Default") == "YES" for fields in records):
         names.add(None)
     return names
 

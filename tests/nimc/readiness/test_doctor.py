@@ -520,6 +520,22 @@ def test_partitions_whose_jobs_may_share_a_target_are_named(tmp_path, monkeypatc
 
 
 @pytest.mark.parametrize(
+    ("mode", "shared"),
+    [("FORCE:4", ["b"]), ("FORCE:1", []), ("YES:4", []), ("NO", []), ("EXCLUSIVE", [])],
+)
+def test_a_partition_may_ignore_that_a_job_asks_for_whole_nodes(
+    tmp_path, monkeypatch, mode, shared
+):
+    """By _resolve_shared_status() of slurmctld, if `FORCE` allows several jobs."""
+    environment = {"PATH": f"{tmp_path}:{os.environ['PATH']}"}
+    monkeypatch.setenv("PATH", environment["PATH"])
+    program(tmp_path, "scontrol", f"echo 'PartitionName=b OverSubscribe={mode} TotalCPUs=8'")
+    findings = needs.sharing(SLURM_PARTITIONS[1:2], environment)
+    assert [finding.detail.partition(":")[0] for finding in findings] == shared
+    assert all("OverSubscribe=FORCE" in finding.detail for finding in findings)
+
+
+@pytest.mark.parametrize(
     ("port_states", "state"),
     [(["ACTIVE"], "ok"), (["DOWN", "ACTIVE"], "ok"), (["DOWN"], "limited"), ([], "ok")],
 )
