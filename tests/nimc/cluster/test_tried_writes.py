@@ -42,14 +42,15 @@ def writer(**changes: Any) -> WriterRecord:
     return made_writers.record(**{**fields, **changes})
 
 
-def row(**changes: Any) -> Any:
+def finding_of(**changes: Any) -> Any:
+    """The finding of a trial of perftest, which wrote unless `changes` say otherwise."""
     fields = {"name": "perftest", "failure": None, "writers": [writer()], "sent_b_s": [24.1e9]}
     (finding,) = tried_writes.trial_findings([Trial(**{**fields, **changes})], NODES, CLUSTER)
     return finding
 
 
 def test_what_writers_reached_and_what_counted_them():
-    finding = row()
+    finding = finding_of()
     assert (finding.what, finding.state, finding.needed) == ("writes by perftest", "ok", True)
     assert finding.detail == (
         "24.00 GB/s, 96 % of the link over InfiniBand, 4 queue pairs; counted: 24.20 GB/s at the"
@@ -61,8 +62,8 @@ def test_what_writers_reached_and_what_counted_them():
 def test_the_gids_of_both_ends_are_shown():
     indexes = zip(NODES, ({"perftest": 3, "ucx": 0}, {"perftest": 1}), strict=True)
     nodes = [replace(node, gid_indexes=by_injector) for node, by_injector in indexes]
-    tried = Trial("perftest", None, None, [writer()], [None])
-    (finding,) = tried_writes.trial_findings([tried], nodes, CLUSTER)
+    node_trial = Trial("perftest", None, None, [writer()], [None])
+    (finding,) = tried_writes.trial_findings([node_trial], nodes, CLUSTER)
     assert finding.detail.endswith("; GID index: n1 3, n2 1")
 
 
@@ -92,7 +93,7 @@ def test_the_gids_of_both_ends_are_shown():
     ],
 )
 def test_what_is_wrong_with_the_writes_of_the_machines_injector(changes, state, begin, remedy):
-    finding = row(**changes)
+    finding = finding_of(**changes)
     assert (finding.state, finding.needed) == (state, True)
     assert finding.detail.startswith(begin)
     assert remedy in finding.remedy
@@ -109,8 +110,8 @@ def test_what_is_wrong_with_the_writes_of_the_machines_injector(changes, state, 
 )
 def test_a_pcie_link_slower_than_the_port_has_its_own_remedy(alone_b_s, pcie_b_s, is_limit):
     nodes = [replace(one, pcie_b_s={"mlx5_0": pcie_b_s} if pcie_b_s else {}) for one in NODES]
-    tried = Trial("perftest", None, None, [writer(rate_alone_b_s=alone_b_s)], [None])
-    (finding,) = tried_writes.trial_findings([tried], nodes, CLUSTER)
+    node_trial = Trial("perftest", None, None, [writer(rate_alone_b_s=alone_b_s)], [None])
+    (finding,) = tried_writes.trial_findings([node_trial], nodes, CLUSTER)
     assert finding.state == "limited"
     limit = "the PCIe link of mlx5_0 on n1 carries at most 15.75 GB/s"
     assert finding.remedy.startswith(limit) == is_limit
@@ -121,8 +122,8 @@ def test_a_port_that_came_up_at_a_lower_rate_is_named():
     """As a bad cable does: 50 Gb/sec (1X HDR) in place of 4X. 6.25 GB/s, of 25."""
     slow = replace(FAST[0], ports=[replace(FAST[0].ports[0], rate_b_s=6.25e9)])
     nodes = [node("n1", FAST), node("n2", [slow])]
-    tried = Trial("perftest", None, None, [writer(rate_alone_b_s=6.1e9)], [None])
-    (finding,) = tried_writes.trial_findings([tried], nodes, CLUSTER)
+    node_trial = Trial("perftest", None, None, [writer(rate_alone_b_s=6.1e9)], [None])
+    (finding,) = tried_writes.trial_findings([node_trial], nodes, CLUSTER)
     assert finding.remedy == (
         "the port of mlx5_0 on n2 carries at most 6.250 GB/s: check its cable and its switch, or"
         " correct `nic.link_rate`"
@@ -150,8 +151,8 @@ def test_the_plan_tries_writes_and_reads_of_the_machine_and_writes_of_the_others
     assert {"ucx", "mpi_put"} <= set(names[2:])
     assert [treatment.writes.queue_pairs for treatment in plan.treatments] == [None] * len(names)
     assert (plan.pairs, plan.nimc_dir) == (0, str(tmp_path))
-    alone = tried_writes.plan_of(machine("same_host", injector="ucx"), tmp_path)
-    assert [treatment.name for treatment in alone.treatments] == ["ucx", "ucx_read"]
+    shared_host_plan = tried_writes.plan_of(machine("same_host", injector="ucx"), tmp_path)
+    assert [treatment.name for treatment in shared_host_plan.treatments] == ["ucx", "ucx_read"]
 
 
 def test_a_trial_that_did_not_end_says_why(tmp_path):
@@ -172,8 +173,8 @@ def test_writes_that_were_not_tried_are_said_beside_those_that_were(tmp_path):
     reason = "an agent did not read its node's load within 30 s"
     (logs / "block.json").write_text(json.dumps({"state": "machine_failed", "reason": reason}))
     (tmp_path / "trial-plan.json").touch()
-    looked = replace(in_job.read_job_look(tmp_path, 0), nodes=NODES)
-    rows = {finding.what: finding for finding in in_job.job_findings(looked, CLUSTER)}
+    job_look = replace(in_job.read_job_look(tmp_path, 0), nodes=NODES)
+    rows = {finding.what: finding for finding in in_job.job_findings(job_look, CLUSTER)}
     assert (rows["writes between nodes"].state, rows["writes between nodes"].detail) == (
         "missing",
         reason,
@@ -190,8 +191,8 @@ def test_a_job_that_its_time_limit_ended_says_so(tmp_path):
 def test_an_injector_that_a_node_lacks_says_how_to_get_it():
     why = "ucx_perftest with verbs is missing for mlx5_0: 'apt install ucx-utils'"
     nodes = [NODES[0], replace(NODES[1], injectors={"perftest": None, "ucx": why})]
-    tried = Trial("ucx", "writer 0 (ucx, n2): No such file or directory", None, [], [])
-    (finding,) = tried_writes.trial_findings([tried], nodes, CLUSTER)
+    node_trial = Trial("ucx", "writer 0 (ucx, n2): No such file or directory", None, [], [])
+    (finding,) = tried_writes.trial_findings([node_trial], nodes, CLUSTER)
     assert (finding.what, finding.state, finding.needed) == ("writes by ucx", "limited", False)
     assert (finding.detail, finding.remedy) == tuple(why.split(": "))
 
@@ -200,7 +201,7 @@ def test_an_injector_that_a_node_lacks_says_how_to_get_it():
 def test_a_counter_that_stands_still_is_named_first(counted_b):
     """An interface that the writes do not pass counts its own few bytes: below 1 % of 72 GB."""
     rejection = "writer 0 wrote nothing for 2.8 s"
-    finding = row(writers=[writer(counted_b=counted_b)], rejection=rejection)
+    finding = finding_of(writers=[writer(counted_b=counted_b)], rejection=rejection)
     assert (finding.state, finding.needed) == ("missing", True)
     assert finding.detail.startswith(
         "a counter that stands still: rdma:mlx5_0/1 at n1; 24.00 GB/s, 96 % of the link"
@@ -210,5 +211,5 @@ def test_a_counter_that_stands_still_is_named_first(counted_b):
 
 def test_a_counter_that_shows_a_part_of_the_writes_does_not_stand_still():
     rejection = "n1 counted 721.0 MB"
-    finding = row(writers=[writer(counted_b=721_000_000)], rejection=rejection)
+    finding = finding_of(writers=[writer(counted_b=721_000_000)], rejection=rejection)
     assert finding.detail.startswith(f"a run would be rejected: {rejection}; ")

@@ -200,8 +200,8 @@ def test_a_night_stops_its_child_at_its_time_and_after_a_signal(tmp_path):
     lines: list[str] = []
     night = NightRun(**tonight, log=lines.append, end_s=9.0e9)
     progress = ["", "4 of 10 runs", "5 of 10 runs"]
-    looks = Made(wait=lambda _: child.wait() if len(progress) < 2 else None, signum=None)
-    assert night.attend(child, looks, lambda: progress.pop(0)) is None
+    interrupts = Made(wait=lambda _: child.wait() if len(progress) < 2 else None, signum=None)
+    assert night.attend(child, interrupts, lambda: progress.pop(0)) is None
     assert lines == ["4 of 10 runs"]  # the next one is due a minute later
 
 
