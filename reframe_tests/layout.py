@@ -35,6 +35,7 @@ from reframe_tests.factors import (
     why_unsupported,
 )
 from reframe_tests.planning import DEFAULT_WRITES, CaseRequest, level_faults, planning_variables
+from reframe_tests.submission import needs_overlap
 
 #: Attributes of a check that a level may change; they are restored before the next level.
 _RESTORED_ATTRIBUTES = (
@@ -374,6 +375,8 @@ class LayoutMixin(rfm.RegressionTestPlugin):
             return launcher
         launcher = options.limited_to_targets(launcher, self.machine.origins, self.num_tasks)
         launcher = options.with_network(launcher, self.machine.network)
+        if needs_overlap(self.job.launcher):
+            launcher = options.with_overlap(launcher)
         if not self._varied_factors:
             return launcher
         if "reserved_cores" in self._varied_factors:

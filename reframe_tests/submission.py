@@ -11,6 +11,15 @@ from records.slurm import options
 from reframe_tests import internals
 
 
+def needs_overlap(launcher: Any) -> bool:
+    """Return whether an application's step must say that it shares CPUs, as agents' steps do.
+
+    Before Slurm 22.05, a step that does not would wait until those of the agents have ended.
+    ReFrame asks `srun` for its version.
+    """
+    return not getattr(launcher, "use_cpus_per_task", True)
+
+
 def submit_as_written(check: rfm.RegressionTest) -> None:
     """Let a check's job be submitted without the variables that would override its script.
 

@@ -94,6 +94,13 @@ def with_network(launcher: list[str], network: str | None) -> list[str]:
     return [*launcher, f"--network={network}"]
 
 
+def with_overlap(launcher: list[str]) -> list[str]:
+    """The launch line of an application that shares CPUs with the step of the agents."""
+    if launcher[:1] != [SRUN] or "--overlap" in launcher:
+        return launcher
+    return [*launcher, "--overlap"]
+
+
 def limited_to_targets(launcher: list[str], origins: Origins, tasks: int) -> list[str]:
     """The launch line of an application that leaves the last nodes of its job to the origins.
 

@@ -1,9 +1,12 @@
 """Ranks of checks on several nodes, from their launch lines for `example_slurm`'s 64 cores."""
 
+import os
+from pathlib import Path
+
 import pytest
 
 from records.checkout import ROOT
-from tests.reframe_tests.reframe_call import plan_of, reframe
+from tests.reframe_tests.reframe_call import plan_of, reframe, script
 
 #: (Check, what has a rank) -> ranks, threads, and words of the program's options.
 LAID_OUT = {
@@ -53,3 +56,18 @@ def test_ranks_and_threads_on_eight_nodes(planned, case):
         words = " ".join(start["command"])
         assert f"--ntasks={ranks}" in words
         assert " ".join(options) in words
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(("version", "overlaps"), [("21.08.5", True), ("22.05.8", False)])
+def test_an_application_shares_cpus_with_agents_if_slurm_is_old(
+    tmp_path: Path, version: str, overlaps: bool
+) -> None:
+    """`srun` is asked for its version only."""
+    program = script(tmp_path / "bin/srun", f"echo 'slurm-wlm {version}'")
+    path = f"{program.parent}:{os.environ['PATH']}"
+    words = ["--system=example_slurm", "-p", "spack", "--dry-run"]
+    reframe(tmp_path, "example_slurm", "lulesh", *words, PATH=path)
+    treatments = plan_of(tmp_path, "lulesh")["treatments"]
+    commands = [treatment["start"]["command"] for treatment in treatments]
+    assert {("--overlap" in command) for command in commands} == {overlaps}

@@ -1,7 +1,9 @@
+import os
 from functools import partial
 
 import pytest
 from pydantic import ValidationError
+from reframe.core.backends import getlauncher
 
 from records.machine import devices
 from records.machine.site import Origins
@@ -12,9 +14,11 @@ from records.slurm.options import (
     job_options,
     limited_to_targets,
     with_network,
+    with_overlap,
     with_task_count,
 )
 from records.slurm.parse import job_outcome
+from reframe_tests.submission import needs_overlap
 from tests.records.machine import made
 from tests.reframe_tests.reframe_call import ran, script, succeeded
 
@@ -139,6 +143,29 @@ def test_on_slingshot_agents_leave_the_device_to_the_application(
 )
 def test_the_step_of_an_application_names_its_network(launcher, network, line):
     assert with_network(launcher, network) == line
+
+
+@pytest.mark.parametrize(
+    ("version", "line"),
+    [
+        ("slurm 20.11.9", ["srun", "--cpus-per-task=2", "--overlap"]),
+        ("slurm-wlm 21.08.5", ["srun", "--cpus-per-task=2", "--overlap"]),  # Ubuntu 22.04
+        ("slurm 22.05.8", ["srun", "--cpus-per-task=2"]),
+        ("slurm 26.05.1", ["srun", "--cpus-per-task=2"]),
+    ],
+)
+def test_the_step_of_an_application_shares_cpus_with_that_of_the_agents(
+    version, line, tmp_path, monkeypatch
+):
+    """By step_mgr.c before 22.05, CPUs of any step are used for one that does not overlap."""
+    script(tmp_path / "srun", f"echo '{version}'")
+    monkeypatch.setenv("PATH", str(tmp_path), prepend=os.pathsep)
+    launcher = getlauncher("srun")()
+    words = ["srun", "--cpus-per-task=2"]
+    assert (with_overlap(words) if needs_overlap(launcher) else words) == line
+    assert with_overlap(["mpirun"]) == ["mpirun"]
+    assert with_overlap(["srun", "--overlap"]) == ["srun", "--overlap"]
+    assert not needs_overlap(getlauncher("mpirun")())
 
 
 @pytest.mark.parametrize("network", ["job vni", "", "a\n#SBATCH -N9", "--help"])
