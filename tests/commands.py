@@ -1,4 +1,4 @@
-"""Commands of `nimc`, and campaigns that run against a stand-in for ReFrame."""
+"""Helpers that call commands of `nimc`, and that run campaigns with a stand-in for ReFrame."""
 
 import json
 import os
@@ -34,7 +34,7 @@ ARMS = {"off", "on", "aa"}
 
 
 def _session(argv: Sequence[str], _: Path, log: Path, __: object, tick: Callable[[], None]) -> int:
-    """A session of the stand-in, in this process."""
+    """Run one session of ReFrame's stand-in in this process; return its exit status."""
     with log.open("a") as output, redirect_stdout(output), redirect_stderr(output):
         status = fake_reframe.main(argv[1:])
     tick()
@@ -43,7 +43,10 @@ def _session(argv: Sequence[str], _: Path, log: Path, __: object, tick: Callable
 
 @cache
 def _programs() -> TemporaryDirectory[str]:
-    """Make the programs that campaigns need of a host; none of them is started."""
+    """Make a folder with dummies of the programs that a host must have for the campaigns.
+
+    No test starts these programs.
+    """
     folder = TemporaryDirectory()
     for name in ("cc", "lmp", "mpiexec", "mpi_put", "XSBench"):
         program = Path(folder.name) / name
@@ -54,75 +57,81 @@ def _programs() -> TemporaryDirectory[str]:
 
 @dataclass
 class Nimc:
-    """`nimc run` in a folder of its own."""
+    """Runs `nimc run` in a folder that only one test uses."""
 
     folder: Path
 
     def write(self, campaign: str) -> None:
-        """Ask for another campaign."""
+        """Replace the text of the campaign's file."""
         (self.folder / "small.yaml").write_text(campaign)
 
     def write_two_cases(self) -> None:
-        """Ask for a campaign of STREAM and LAMMPS."""
+        """Replace the campaign by one of STREAM and LAMMPS."""
         self.write(CAMPAIGN.replace("arms:", f"{SECOND_WORKLOAD}arms:"))
 
     @property
     def results(self) -> Path:
         return self.folder / "results"
 
-    def environment(self, fake: str = "") -> dict[str, str]:
-        """Return variables that select ReFrame's stand-in; `fake` has its faults."""
+    def environment(self, faults: str = "") -> dict[str, str]:
+        """Return the environment that selects ReFrame's stand-in.
+
+        `faults` names the faults that the stand-in shows.
+        """
         reframe = str(self.folder / "reframe")
         path = f"{os.environ['PATH']}:{_programs().name}"
-        return {"PYTHONPATH": str(ROOT), "NIMC_REFRAME": reframe, "FAKE": fake, "PATH": path}
+        return {"PYTHONPATH": str(ROOT), "NIMC_REFRAME": reframe, "FAKE": faults, "PATH": path}
 
     def words(self, *options: str) -> list[str]:
-        """`run` of the small campaign."""
+        """Return the words of `nimc run` for the small campaign."""
         return ["run", "small.yaml", "--machine", "localhost", "--results", "results", *options]
 
-    def start(self, *options: str, fake: str = "", **more: Any) -> subprocess.Popen[str]:
-        """Start it as a process of its own, `command`."""
-        words, environment = self.words(*options), self.environment(fake)
+    def start(self, *options: str, faults: str = "", **more: Any) -> subprocess.Popen[str]:
+        """Start `nimc run` of the small campaign as a separate process."""
+        words, environment = self.words(*options), self.environment(faults)
         return nimc_without_figures.start(words, self.folder, environment, **more)
 
-    def run(self, *options: str, fake: str = "", figures: bool = False) -> tuple[int, str, str]:
-        """Run it in this process: exit status, standard output, standard error.
+    def run(self, *options: str, faults: str = "", figures: bool = False) -> tuple[int, str, str]:
+        """Run the small campaign in this process.
 
-        Sessions of ReFrame's stand-in also run in this process. Only with `figures` is the report
-        the real page.
+        Returns exit status, standard output and standard error. Sessions of ReFrame's stand-in also
+        run in this process. The report is the real page only if `figures` is true.
         """
-        return self.typed(self.words(*options), self.folder, fake=fake, figures=figures)
+        return self.typed(self.words(*options), self.folder, faults=faults, figures=figures)
 
     def typed(
-        self, words: Iterable[str], folder: Path, *, fake: str = "", figures: bool = False
+        self, words: Iterable[str], folder: Path, *, faults: str = "", figures: bool = False
     ) -> tuple[int, str, str]:
-        """As `run`, for any command in any folder."""
+        """Run any command of `nimc` in any folder; the rest is as in `run`."""
         with pytest.MonkeyPatch.context() as patch:
             patch.setattr("nimc.run.runner.run_session", _session)
             if not figures:
                 patch.setattr("analysis.report.page.render", nimc_without_figures.render)
-            return call(words, folder, self.environment(fake))
+            return call(words, folder, self.environment(faults))
 
     def ended(
-        self, *options: str, code: int = 0, fake: str = "", figures: bool = False
+        self, *options: str, code: int = 0, faults: str = "", figures: bool = False
     ) -> tuple[str, str]:
-        """Run it to its end, with this exit status; return standard output and standard error."""
-        status, out, err = self.run(*options, fake=fake, figures=figures)
+        """Run the small campaign, and check that its exit status is `code`.
+
+        Returns standard output and standard error.
+        """
+        status, out, err = self.run(*options, faults=faults, figures=figures)
         assert status == code, err
         return out, err
 
     def the_run(self) -> Path:
-        """The only run."""
+        """Return the folder of the only run."""
         (run,) = self.runs()
         return run
 
     def runs(self) -> list[Path]:
-        """Folders of all runs, without the link `latest`."""
+        """Return the folders of all runs, without the link `latest`."""
         paths = self.results.iterdir()
         return [path for path in paths if path.is_dir() and not path.is_symlink()]
 
     def has_samples(self) -> bool:
-        """Whether any run has begun to measure."""
+        """Return whether any run has begun to measure."""
         return any(self.results.glob("*/samples/*"))
 
     def header(self) -> dict[str, Any]:
@@ -130,13 +139,16 @@ class Nimc:
         return header
 
     def samples(self, case: str) -> list[dict[str, Any]]:
-        """Whole samples of a case."""
+        """Return the samples of a case, without a last line that is incomplete."""
         file = self.the_run() / "samples" / f"{case}.jsonl"
         text = file.read_text() if file.exists() else ""
         return [json.loads(line) for line in text.splitlines(keepends=True) if line.endswith("\n")]
 
     def complete_pairs(self, case: str) -> int:
-        """Complete pairs of the treatment with the fewest; a pair has its run and that of `off`."""
+        """Return the number of complete pairs of the treatment that has the fewest.
+
+        A pair is complete if its run with the treatment and its `off` run were accepted.
+        """
         arms: dict[tuple[int, int], set[str]] = {}
         for sample in self.samples(case):
             if sample["outcome"] == "accepted" and not sample["warmup"]:
@@ -149,10 +161,10 @@ class Nimc:
 
 @pytest.fixture(scope="session", autouse=True)
 def _configurations_and_checks_are_read_once() -> Iterator[None]:
-    """Keep answers on the files of this checkout, since each takes a process of half a second.
+    """Ask ReFrame only once about each configuration and check of this checkout.
 
-    The environment is part of the key, without the variables of ReFrame's stand-in. Answers on
-    third-party checks are kept as well.
+    Each answer takes a process of half a second. Answers are stored by file and environment,
+    without the variables of ReFrame's stand-in. Answers on third-party checks are stored as well.
     """
     from nimc.readiness import checks, reframe_config
 
@@ -169,8 +181,9 @@ def _configurations_and_checks_are_read_once() -> Iterator[None]:
         return answers[key]
 
     def describe(command: list[str], environment: dict[str, str], **limits: Any) -> Any:
-        file = Path(command[-4])  # before its class, ReFrame's configuration and system
-        if not file.is_file():  # a folder of checks is the only word
+        # The last words are the check's file, its class, ReFrame's configuration and its system.
+        file = Path(command[-4])
+        if not file.is_file():  # then the command has only one word, a folder of checks
             return ask_check(command, environment, **limits)
         key = (file.read_bytes(), *command)
         if key not in answers:
@@ -192,17 +205,17 @@ def nimc(tmp_path: Path) -> Nimc:
 
 
 def nimc_in(folder: Path) -> Nimc:
-    """The small campaign and the stand-in for ReFrame in a folder."""
-    fake = folder / "reframe"
+    """Write the small campaign and the stand-in for ReFrame to a folder."""
+    stand_in = folder / "reframe"
     script = ROOT / "tests/nimc/fake_reframe.py"
-    fake.write_text(f'#!/bin/sh\nexec {sys.executable} {script} "$@"\n')
-    fake.chmod(0o755)
+    stand_in.write_text(f'#!/bin/sh\nexec {sys.executable} {script} "$@"\n')
+    stand_in.chmod(0o755)
     (folder / "small.yaml").write_text(CAMPAIGN)
     return Nimc(folder)
 
 
 class Command:
-    """`nimc` as a user calls it; `out` and `err` are what it printed last."""
+    """Calls `nimc` as a user does; `out` and `err` are what the last call printed."""
 
     out = err = ""
 
@@ -233,7 +246,7 @@ def command() -> Command:
 
 @pytest.fixture
 def every_case_feasible(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Let `nimc plan` plan all cases, whatever this host lacks."""
+    """Let `nimc plan` plan all cases, even those that cannot run on this host."""
     from nimc.campaign.plan import Request
     from nimc.readiness.diagnosis import Feasibility
     from nimc.readiness.matrix import Matrix
@@ -242,7 +255,7 @@ def every_case_feasible(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def commands() -> Iterator[tuple[str, click.Command]]:
-    """All commands, those of groups too, with their names."""
+    """Yield the name of each command, and the command; commands of groups are included."""
     for name in COMMANDS:
         command = cli.get_command(click.Context(cli), name)
         if isinstance(command, click.Group):
@@ -263,6 +276,9 @@ def with_option(option: str) -> set[str]:
 
 
 def widest(text: str) -> int:
-    """Return the length of the longest line, without lines of one word or of a report's path."""
+    """Return the length of the longest line.
+
+    Lines of one word and lines with a report's path are not considered.
+    """
     lines = [line for line in text.splitlines() if " " in line.removesuffix(" \\").strip()]
     return max((len(line) for line in lines if not line.startswith("report: ")), default=0)

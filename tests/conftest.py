@@ -1,6 +1,7 @@
-"""Signals are handled as usual, tests are sorted, and their marks are checked.
+"""Restores the default handling of signals, sorts tests and checks their marks.
 
-Programs that tests start would inherit signals that a shell or `nohup` made this process ignore.
+A shell or `nohup` may have made this process ignore signals. Programs that tests start would
+inherit this.
 """
 
 import signal
@@ -14,16 +15,16 @@ signal.signal(signal.SIGINT, signal.default_int_handler)
 signal.signal(signal.SIGHUP, signal.SIG_DFL)
 
 pytest_plugins = ["tests.commands"]
-#: Marks by which Makefile chooses the files to collect.
+#: Marks by which the Makefile chooses the files to collect.
 _MARKS = ("slow", "long", "browser", "minicluster", "guests", "spack")
 
 
 @pytest.hookimpl(wrapper=True, tryfirst=True)
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> Iterator[None]:
-    """Files with slow tests come first, so that no process works long after the others ended.
+    """Put files with slow tests first, so that no process works long after the others ended.
 
-    Raises UsageError for a mark that does not stand in the test's file, whether it is selected or
-    not.
+    Raises UsageError if the text of a test's file does not contain the test's mark. This is also
+    checked for tests that are not selected.
     """
     for item in items:
         for mark in _MARKS:

@@ -1,4 +1,4 @@
-"""`nimc` as a user calls it, in the process of the tests."""
+"""Calls `nimc` as a user does, but in the process of the tests."""
 
 import io
 import signal
@@ -14,9 +14,9 @@ from nimc.cli.main import main
 def call(
     words: Iterable[object], folder: Path = Path(), environment: Mapping[str, str] = {}
 ) -> tuple[int, str, str]:
-    """Call `nimc` in this process: exit status, standard output, standard error.
+    """Call `nimc` in this process; return exit status, standard output and standard error.
 
-    A campaign that it runs ends all descendants of this process.
+    If `nimc` runs a campaign, the campaign ends all descendants of this process.
     """
     out, err = io.StringIO(), io.StringIO()
     sigint_handler = signal.getsignal(signal.SIGINT)
@@ -26,7 +26,7 @@ def call(
             patch.setenv(name, value)
         patch.setattr("sys.argv", ["nimc", *map(str, words)])
         patch.setattr("records.processes.become_subreaper", lambda: None)
-        patch.setattr("nimc.run.runner.concurrent_runs", lambda _: [])  # other tests' runs
+        patch.setattr("nimc.run.runner.concurrent_runs", lambda _: [])  # no runs of other tests
         try:
             with pytest.raises(SystemExit) as end:
                 main()

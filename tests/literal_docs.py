@@ -1,14 +1,15 @@
-"""Follows a page of docs/ literally, in a copy of the checkout.
+"""Follows the steps of a page of docs/ literally, in a copy of the checkout.
 
-A page says what to write in two kinds of lines, the second followed by one fenced block:
+A page has two kinds of steps. A line of the second kind is followed by one fenced block:
 
     Copy [`docs/examples/NAME`](examples/NAME) to `PATH`.
     In `PATH`, after the line `ANCHOR` (1 line):
 
-ANCHOR is a whole line without its indentation, and occurs once. The number of lines is that of the
-block, and is checked. Fragments are fenced as `text`: the formatter would unindent `python`.
+ANCHOR is a whole line without its indentation, and occurs once in the file. The number of lines is
+the length of the block; this is checked. Blocks of code are fenced as `text`, since the formatter
+would remove the indentation of a block that is fenced as `python`.
 
-Commands to be run one after the other are fenced as `sh`.
+Commands that a reader runs one after the other are fenced as `sh`.
 """
 
 import os
@@ -31,7 +32,7 @@ _STEP = re.compile(
     re.MULTILINE | re.DOTALL,
 )
 _COMMANDS = re.compile(r"^```sh\n(.*?)^```$", re.MULTILINE | re.DOTALL)
-#: What a check, a campaign or an injector needs of a checkout.
+#: Folders of the checkout that a check, a campaign or an injector needs.
 FOLDERS = (
     "analysis",
     "campaigns",
@@ -48,7 +49,10 @@ FOLDERS = (
 
 @dataclass(frozen=True)
 class Step:
-    """One block of a page: a new file, or lines to add after the anchor."""
+    """One step of a page: a new file, or lines that are added after the anchor.
+
+    A new file has no anchor.
+    """
 
     path: str
     anchor: str | None
@@ -56,14 +60,17 @@ class Step:
 
 
 def section(page: str, title: str) -> str:
-    """The text below a heading of the second level of a page of docs/."""
+    """Return the text below a heading of the second level of a page of docs/."""
     text = (ROOT / "docs" / page).read_text()
     (body,) = re.findall(rf"^## {title}$(.*?)(?=^## |\Z)", text, re.MULTILINE | re.DOTALL)
     return str(body)
 
 
 def steps(text: str) -> list[Step]:
-    """The steps of a text, in order. Raises AssertionError for one that cannot be followed."""
+    """Return the steps of a text, in order.
+
+    Raises AssertionError if there is none, or if a step cannot be followed.
+    """
     parsed = [_step(match) for match in _STEP.finditer(text)]
     assert parsed, "no steps"
     assert len(parsed) == len(_BEGINS.findall(text)), "a step without its block"
@@ -78,7 +85,10 @@ def _step(match: re.Match[str]) -> Step:
 
 
 def commands(text: str) -> list[str]:
-    """The lines of all blocks fenced as `sh`. Raises AssertionError if there is none."""
+    """Return the lines of all blocks that are fenced as `sh`.
+
+    Raises AssertionError if there is no such block.
+    """
     lines = [line for block in _COMMANDS.findall(text) for line in block.splitlines()]
     assert lines, "no commands"
     return lines
@@ -87,9 +97,10 @@ def commands(text: str) -> list[str]:
 def run_as_printed(
     text: str, check: str, checkout: Path, folder: Path
 ) -> list[subprocess.CompletedProcess[str]]:
-    """Start the ReFrame commands that a text prints for a check, in a copy of the checkout.
+    """Run the ReFrame commands that a text prints for a check, in a copy of the checkout.
 
-    Only other work on this host is allowed for, and files go to `folder`.
+    The only options that are added write files to `folder`, switch colours off, and accept runs
+    that were disturbed by other work on this host.
     """
     printed = re.findall(rf"^    (reframe .*reframe_tests/{check}\.py.*)$", text, re.MULTILINE)
     assert printed, f"no command for {check}"
@@ -116,14 +127,17 @@ def run_as_printed(
 
 
 def copy_of_checkout(folder: Path) -> Path:
-    """A copy of what can be run, in `folder`."""
+    """Copy the folders that `FOLDERS` names to `folder`, and return it."""
     for name in FOLDERS:
         shutil.copytree(ROOT / name, folder / name, ignore=shutil.ignore_patterns("__pycache__"))
     return folder
 
 
 def follow(text: str, checkout: Path) -> dict[str, int]:
-    """Do what a text says in a copy of the checkout: path -> lines added."""
+    """Follow the steps of a text in a copy of the checkout.
+
+    Returns path -> number of lines that were added.
+    """
     added: dict[str, int] = {}
     for step in steps(text):
         path = checkout / step.path

@@ -1,13 +1,17 @@
-"""Messages to users: tests pin what a user acts on, and leave the sentence around it free."""
+"""Checks messages to users.
+
+Tests fix what a user acts on (file, field, values), but not the words of the sentence around it.
+"""
 
 import re
 
 
 def assert_message(message: str, location: str, *values: str, allowed: str = "") -> None:
-    """Assert that a message is of a location, shows values, and says what is allowed.
+    """Assert that a message names a location, shows values, and says which values are allowed.
 
-    `location`: how the message begins, such as `FILE:LINE: FIELD`. `values`: what was found there,
-    and names that the message quotes, each as whole words. `allowed`: a part of what is allowed.
+    `location` is the beginning of the message, such as `FILE:LINE: FIELD`. `values` are texts that
+    the message must quote as whole words: names, and values that were found at the location.
+    `allowed` is a part of the list of allowed values at the end of the message.
     """
     assert message.startswith(f"{location}:"), message
     fault, _, allowed_values = message.removeprefix(location).partition("; allowed")

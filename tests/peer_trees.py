@@ -1,11 +1,13 @@
-"""Compares what is detected of real machines in peers' test data with what peers' tools say.
+"""Compares facts that nimc detects in test data of other projects with those of other tools.
+
+The test data are /proc and /sys files of real machines.
 
     python -m tests.peer_trees hwloc FOLDER   tests/hwloc/linux of open-mpi/hwloc; needs lstopo
     python -m tests.peer_trees procfs FILE    testdata/fixtures.ttar of prometheus/procfs
 
-Prints the differences from `lstopo`, or the devices of procfs with the counters of their bytes.
-Trees of hwloc may differ by design: `lstopo` also reads CPUID, device trees, and files that only
-kernels before 2010 had.
+The first command prints the differences from `lstopo`. The second prints the RDMA devices in the
+data of procfs, each with the counter of its bytes. In data of hwloc, some differences are meant:
+`lstopo` also reads CPUID, device trees, and files that only kernels before 2010 had.
 """
 
 import subprocess
@@ -64,7 +66,7 @@ def lstopo_facts(root: Path) -> Facts | None:
 
 
 def differences(root: Path) -> Iterator[str]:
-    """Yield each detected fact of a tree for which `lstopo` gives another value."""
+    """Yield a line for each detected fact of a tree for which `lstopo` gives another value."""
     theirs = lstopo_facts(root)
     if theirs is None:
         yield "lstopo cannot read it"
@@ -76,7 +78,7 @@ def differences(root: Path) -> Iterator[str]:
 
 
 def compare_hwloc(folder: Path) -> None:
-    """Print the differences of each tree in a folder."""
+    """Print the differences for each archived tree in a folder."""
     archives, agreed = sorted(folder.glob("*.tar.bz2")), 0
     for archive in archives:
         with TemporaryDirectory() as unpacked, tarfile.open(archive) as tree:
@@ -89,7 +91,10 @@ def compare_hwloc(folder: Path) -> None:
 
 
 def unpack(archive: Path, folder: Path) -> None:
-    """Write the files and links of an archive of ttar: lines of text after lines of keys."""
+    """Write the files and links of an archive of ttar.
+
+    In such an archive, lines of keys come before the lines of a file's text.
+    """
     path, lines_left = folder, 0
     for line in archive.read_text().split("\n"):
         key, _, value = line.partition(": ")
@@ -109,7 +114,7 @@ def unpack(archive: Path, folder: Path) -> None:
 
 
 def show_procfs(archive: Path) -> None:
-    """Print each RDMA device, its ports and the counter of its bytes."""
+    """Print each RDMA device with its ports and the counter of its received bytes."""
     with TemporaryDirectory() as unpacked:
         unpack(archive, Path(unpacked))
         (root,) = Path(unpacked).iterdir()

@@ -1,4 +1,7 @@
-"""Data sets that others published: not in this project, but beside its checkout if at all."""
+"""The folder of data sets that others published.
+
+They are no part of this project. If they are on this host, they lie beside the checkout.
+"""
 
 import pytest
 

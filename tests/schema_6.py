@@ -1,4 +1,7 @@
-"""Samples as schema 6 has them: an accepted run is `kept`. All other fields are those of today."""
+"""Rewrites samples in the format of schema 6.
+
+Schema 6 calls an accepted run `kept`. All other fields are those of the present schema.
+"""
 
 import json
 from collections.abc import Mapping
@@ -9,15 +12,16 @@ from records import chain
 
 
 def as_schema_6(sample: Mapping[str, Any]) -> dict[str, Any]:
-    """The record of a sample as schema 6 has it."""
+    """Return the record of a sample in the format of schema 6."""
     outcome = "kept" if sample["outcome"] == "accepted" else sample["outcome"]
     return {**sample, "schema": 6, "outcome": outcome}
 
 
 def rewrite_as_schema_6(run: Path) -> None:
-    """Rewrite a run as if schema 6 had recorded its samples, with their chain and its head.
+    """Rewrite the samples of a run in the format of schema 6.
 
-    A last line that a crash left incomplete stays as it is.
+    The chain of digests over the samples and its head in `run.json` are computed again. If a crash
+    left the last line incomplete, this line stays as it is.
     """
     header = json.loads((run / "run.json").read_text())
     for path in (run / "samples").glob("*.jsonl"):

@@ -1,6 +1,7 @@
-"""Nothing is taken from the current folder: in it, another user may have made files.
+"""Tests that nimc opens or starts no file of the current folder.
 
-Commands are traced in a folder full of files that Python, compilers and tools look for there.
+Another user may have made files there. The tests trace commands in a folder full of files that
+Python, compilers and tools look for in the current folder.
 """
 
 import os
@@ -19,7 +20,7 @@ from tests.analysis.report.tables import add_table
 
 NIMC = str(Path(sys.executable).with_name("nimc"))
 RUN = ROOT / "tests" / "captures" / "run_quick" / "quick-localhost-20261123-021501"
-#: Ways in which `nimc` was installed before put this relative name on `sys.path`.
+#: Relative name on `sys.path`. Earlier ways to install `nimc` put it there.
 HOOK = "__editable__.nimc-0.1.0.finder.__path_hook__"
 MODULES = ("sitecustomize", "usercustomize", "json", "re", "click", "polars", "matplotlib", "nimc")
 LIBRARIES = ("libgcc_s.so.1", "libgcc_s.so", "libc.so.6", "libgomp.so.1", "libpapi.so", "crt1.o")
@@ -42,7 +43,10 @@ PROGRAMS = ("cc", "as", "ld", "collect2", "git", "ldd", "lscpu", "ucx_info", "fc
 
 @pytest.fixture
 def planted(tmp_path: Path) -> Path:
-    """A folder with files of every kind. Whatever of them runs, leaves a mark beside the folder."""
+    """Make a folder with files of every kind.
+
+    Each program or module in it writes to the file `mark` beside the folder if it runs.
+    """
     folder, mark = tmp_path / "planted", tmp_path / "mark"
     (folder / HOOK).mkdir(parents=True)
     for name in MODULES:
@@ -57,7 +61,10 @@ def planted(tmp_path: Path) -> Path:
 
 
 def taken(trace: str, folder: Path) -> set[str]:
-    """What was opened or started in a folder, by its relative or whole name."""
+    """Return the files of a folder that a traced command opened or started.
+
+    The command may have used a relative or an absolute path.
+    """
     pattern = re.escape(str(folder))
     relative = re.findall(rf'openat\(AT_FDCWD<{pattern}>, "([^/"][^"]*)"', trace)
     whole = re.findall(rf'(?:openat\(AT_FDCWD<[^>]*>, |execve\()"{pattern}/([^"]*)"', trace)
@@ -65,7 +72,10 @@ def taken(trace: str, folder: Path) -> set[str]:
 
 
 def traced(folder: Path, *command: str) -> tuple[subprocess.CompletedProcess[str], set[str]]:
-    """Run a command in a folder; return how it ended, and what was taken from the folder."""
+    """Run a command in a folder.
+
+    Returns the completed process, and the files of the folder that were opened or started.
+    """
     if shutil.which("strace") is None:
         pytest.skip("no strace (apt install strace)")
     file = folder.parent / "trace"
@@ -101,7 +111,7 @@ def test_a_command_takes_nothing_from_a_planted_folder(planted: Path, name: str)
     paths = {"OUT": str(output), "OUT.zip": f"{output}.zip", "RESULTS": str(results)}
     words = [paths.get(word, word) for word in COMMANDS[name]]
     done, names = traced(planted, *words)
-    # Where some versions of Python look for the line of a traceback, to show it.
+    # Some versions of Python try to open these names to show a line in a traceback.
     assert names <= {"<string>", "<unknown>"}, done.stderr
     assert not (planted.parent / "mark").exists()
     is_without_papi = "papi: its shim does not compile" in done.stderr

@@ -1,4 +1,4 @@
-"""The docs site: what its pages offer, and the sample report that only the site has."""
+"""Tests of the docs site: features of its pages, and the sample report that only the site has."""
 
 import os
 import re

@@ -1,4 +1,7 @@
-"""The structure that CONTRIBUTING.md promises: which folder may import which."""
+"""Tests of the rules of CONTRIBUTING.md for the source code.
+
+They check which folder may import which, which names may be used, and how programs are started.
+"""
 
 import ast
 import collections
@@ -10,7 +13,8 @@ from pathlib import Path
 import pytest
 
 ROOT = Path(__file__).parents[1]
-#: Folder -> the folders that it may import; those below it. `nimc` may import all of them.
+#: Folder -> the folders below it, which are the ones that it may import. `nimc` may import all of
+#: them except `configs`.
 FOLDERS = {
     "records": set(),
     "conductor": {"records"},
@@ -20,7 +24,8 @@ FOLDERS = {
     "nimc": {"analysis", "conductor", "records", "reframe_tests", "testbed"},
     "configs": {"nimc", "records", "reframe_tests", "testbed"},
 }
-#: Rooms of `nimc` from the top down: each imports only from itself and from those after it.
+#: Rooms (packages) of `nimc` from the top down. A room imports only from itself and from the rooms
+#: after it in this list.
 ROOMS = [
     "nimc.cli",
     "nimc.nights",
@@ -30,10 +35,10 @@ ROOMS = [
     "nimc.campaign",
     "nimc.readiness",
 ]
-#: Folders that hold packages of their own; none of these may import another that imports it.
+#: Folders with several packages. Two packages of one of these folders may not import each other.
 HOUSES = ["analysis", "conductor", "nimc.cluster"]
 
-#: Names that say nothing of the subject; a noun of it stands instead.
+#: Names that may not be used, since they say nothing of the subject. Use a noun of the subject.
 EMPTY_NAMES = {
     "asked",
     "at",
@@ -57,7 +62,7 @@ EMPTY_NAMES = {
     "where",
     "who",
 }
-#: Rooms without such names.
+#: Folders whose code is checked for these names.
 NAMED_ROOMS = [
     "analysis",
     "bench",
@@ -143,8 +148,8 @@ def test_no_room_imports_one_above_it(room: str) -> None:
 @pytest.mark.parametrize(
     "room", ["conductor", "conductor.injectors", "conductor.agent", "conductor.judge"]
 )
-def test_of_the_conductors_rooms_only_the_block_imports_others(room: str) -> None:
-    """Agents and judge do not import each other; what both need is in modules beside them."""
+def test_only_the_block_imports_other_rooms_of_the_conductor(room: str) -> None:
+    """Agents and judge do not import each other. What both need is in modules of `conductor`."""
     others = {"conductor.agent", "conductor.judge", "conductor.block"} - {room}
     files = sorted(folder(room).glob("*.py"))
     up = {
@@ -158,7 +163,7 @@ def test_of_the_conductors_rooms_only_the_block_imports_others(room: str) -> Non
 
 
 def test_no_test_imports_a_test() -> None:
-    """What tests share stands in a module of its own."""
+    """Code that several tests use is in a module that has no tests."""
     wrong = {
         f"{path.relative_to(ROOT)} imports {name}"
         for path in sources("tests")
@@ -168,16 +173,16 @@ def test_no_test_imports_a_test() -> None:
     assert not wrong
 
 
-#: What named tuples offer, and all of Python.
-OFFERED = {"_asdict", "_fields", "_make", "_replace"}
+#: Names of methods and attributes of named tuples. They begin with `_`, but are public.
+NAMED_TUPLE_NAMES = {"_asdict", "_fields", "_make", "_replace"}
 
 
 def is_private(name: str) -> bool:
-    return bool(re.fullmatch(r"_[^_]\w*", name)) and name not in OFFERED
+    return bool(re.fullmatch(r"_[^_]\w*", name)) and name not in NAMED_TUPLE_NAMES
 
 
 def test_tests_use_no_private_name_of_the_program() -> None:
-    """Neither imported nor as an attribute or a name that is replaced."""
+    """Tests do not import, read or replace a private name of the program."""
     program = [path for room in (*FOLDERS, "bench", "scripts") for path in sources(room)]
     nodes = [node for path in program for node in nodes_of(path)]
     attributes = {
@@ -200,7 +205,11 @@ def test_tests_use_no_private_name_of_the_program() -> None:
 
 
 def names_from_elsewhere(node: ast.AST) -> list[str]:
-    """What a node imports, reads of another object than its own, or replaces by its name."""
+    """Return names that a node takes from other modules or objects.
+
+    These are names that it imports, attributes that it reads of an object other than `self` and
+    `cls`, and names that it replaces with `setattr` or `patch`.
+    """
     if isinstance(node, ast.ImportFrom):
         return [alias.name for alias in node.names]
     if isinstance(node, ast.Attribute) and ast.unparse(node.value) not in ("self", "cls"):
@@ -225,7 +234,7 @@ def test_no_folder_names_one_above_it_in_a_subprocess(name: str) -> None:
 
 
 @pytest.mark.parametrize("house", HOUSES)
-def test_packages_of_a_house_have_no_circle(house: str) -> None:
+def test_packages_of_a_house_do_not_import_each_other(house: str) -> None:
     arrows = collections.defaultdict(set)
     for path in sources(house):
         inside = path.relative_to(folder(house)).parts
@@ -248,43 +257,44 @@ def test_what_starts_slowly_is_loaded_where_it_is_called() -> None:
     assert not slow, "scipy.stats takes a second to import; scipy.special has most of its functions"
 
 
-#: A command without `import`: nothing of the current folder can run.
-BUSY = "while True: pass"
-STARTS = re.compile(
+#: Python code that may be started in any folder: it has no `import`, so no file of the current
+#: folder can run.
+IMPORTLESS_CODE = "while True: pass"
+STARTING_CALL = re.compile(
     r"subprocess\.(run|call|check_\w+|Popen)|.*create_subprocess_\w+|os\.(popen|system)"
 )
 
 
-def test_programs_and_python_start_as_the_checkout_does() -> None:
-    """In a folder that is named, and Python by `records.checkout` only."""
+def test_programs_start_in_a_named_folder_and_python_by_one_module() -> None:
+    """Every call that starts a program names its folder. Only `records.checkout` starts Python."""
     without_folder, otherwise = [], []
     for path in (path for name in FOLDERS for path in sources(name)):
         name = str(path.relative_to(ROOT))
         for node in nodes_of(path):
             if isinstance(node, ast.Call) and isinstance(node.func, ast.Attribute):
-                if STARTS.fullmatch(ast.unparse(node.func)):
+                if STARTING_CALL.fullmatch(ast.unparse(node.func)):
                     named = {word.arg for word in node.keywords}
                     without_folder += [name] if "cwd" not in named else []
             elif isinstance(node, ast.List | ast.Tuple):
                 text = ast.unparse(node)
                 is_python = "sys.executable" in text and ("'-c'" in text or "'-m'" in text)
-                otherwise += [name] if is_python and BUSY not in text else []
+                otherwise += [name] if is_python and IMPORTLESS_CODE not in text else []
     assert not without_folder
     assert otherwise == ["records/checkout.py"]
 
 
 def test_private_names_of_reframe_stand_in_one_module() -> None:
     private = re.compile(r"_rfm_|\b_(stdout|stderr|resolve_reference)\b")
-    naming = {
+    modules = {
         str(path.relative_to(ROOT))
         for name in FOLDERS
         for path in sources(name)
         if private.search(path.read_text())
     }
-    assert naming == {"reframe_tests/internals.py"}
+    assert modules == {"reframe_tests/internals.py"}
 
 
-#: The only folder whose code names them, and what a site edits.
+#: The only folder whose code names Slurm's commands, and the folder that a site edits.
 SLURM_FOLDER, SITE_FOLDER = "records/slurm/", "configs/"
 SLURM_COMMANDS = re.compile(
     r"\b(?:sacct|sacctmgr|salloc|sbatch|scancel|scontrol|sinfo|sprio|squeue|srun|sshare)\b"
@@ -292,7 +302,7 @@ SLURM_COMMANDS = re.compile(
 
 
 def docstrings(path: Path) -> set[int]:
-    """Which nodes are docstrings, by identity."""
+    """Return the `id()` of each node that is a docstring."""
     holders = ast.Module | ast.ClassDef | ast.FunctionDef | ast.AsyncFunctionDef
     return {
         id(node.body[0].value)
@@ -315,7 +325,7 @@ def test_commands_of_slurm_are_named_in_one_folder() -> None:
 
 
 def bound(node: ast.AST) -> str | None:
-    """The variable, parameter or function that a node names."""
+    """Return the name that a node binds to a variable, parameter or function; None for others."""
     if isinstance(node, ast.Name) and isinstance(node.ctx, ast.Store):
         return node.id
     if isinstance(node, ast.arg):
@@ -324,13 +334,16 @@ def bound(node: ast.AST) -> str | None:
 
 
 def is_empty(name: str) -> bool:
-    """Return whether a name says nothing of its subject: one of the list, or `of_` something."""
+    """Return whether a name is in `EMPTY_NAMES` or begins with `of_`."""
     return name.lower() in EMPTY_NAMES or name.lower().lstrip("_").startswith("of_")
 
 
 @pytest.mark.parametrize("room", NAMED_ROOMS)
 def test_names_are_nouns_of_the_subject(room: str) -> None:
-    """Variables, parameters and functions; fields of records are keys of files, and keep theirs."""
+    """Checks names of variables, parameters and functions.
+
+    Fields of records are not checked, since their names are keys of files.
+    """
     assert sources(room)
     wrong = set()
     for path in sources(room):

@@ -1,4 +1,4 @@
-"""How the checkout is installed: set-up's lock files, and no wheel."""
+"""Tests how the checkout is installed: from the lock files of the set-up, and never as a wheel."""
 
 import os
 import re
@@ -21,7 +21,10 @@ def names(text: str) -> set[str]:
 
 
 def requested(section: str) -> set[str]:
-    """Packages in a list of pyproject.toml; Python 3.10 has no reader of TOML."""
+    """Return the packages in a list of pyproject.toml.
+
+    A regular expression reads the list, since Python 3.10 has no parser of TOML.
+    """
     (items,) = re.findall(rf"^{section} = \[(.*?)\]$", PROJECT, re.M | re.S)
     return {name.lower() for name in re.findall(r'"([\w.-]+)[=><]', items)}
 
@@ -63,7 +66,7 @@ def test_setup_refuses_an_extra_that_does_not_exist_before_it_makes_anything(tmp
 
 
 def setup_after_pip(tmp_path: Path, printed: str) -> subprocess.CompletedProcess[str]:
-    """Run set-up with a pip that prints this and fails."""
+    """Run the set-up with a stand-in for Python whose pip prints `printed` and fails."""
     for name in ("scripts/setup.sh", "requirements/base.lock"):
         (tmp_path / name).parent.mkdir()
         shutil.copy(ROOT / name, tmp_path / name)
@@ -80,7 +83,7 @@ def setup_after_pip(tmp_path: Path, printed: str) -> subprocess.CompletedProcess
     )
 
 
-#: As pip 23.2 prints it; an address is shortened.
+#: A warning as pip 23.2 prints it, except that an address is shortened.
 RETRY = (
     "WARNING: Retrying (Retry(total={}, connect=None, read=None, redirect=None, status=None)) after"
     " connection broken by 'ProxyError('Cannot connect to proxy.', NewConnectionError('[Errno 111]"
@@ -133,7 +136,7 @@ def test_setup_says_why_pip_failed(tmp_path, printed, lines):
 
 
 def test_setup_makes_its_environment_anew_if_its_python_is_gone(tmp_path):
-    """The environment of a Python of modules that were removed: its links lead nowhere."""
+    """An environment module with the Python was removed, so the links to Python are broken."""
     for name in ("scripts/setup.sh", "requirements/base.lock"):
         (tmp_path / name).parent.mkdir()
         shutil.copy(ROOT / name, tmp_path / name)
@@ -143,7 +146,7 @@ def test_setup_makes_its_environment_anew_if_its_python_is_gone(tmp_path):
     for name in ("python", Path(sys.executable).resolve().name):
         (bin_folder / name).symlink_to("python3")
     environment = {"PATH": os.environ["PATH"], "PYTHON": sys.executable, "CC": "true"}
-    # No index answers, and the user's pip installs into the home.
+    # pip finds no package index, and the user's settings make pip install into the home.
     environment |= {"PIP_NO_INDEX": "1", "PIP_USER": "1"}
     done = subprocess.run(
         ["sh", "scripts/setup.sh"], cwd=tmp_path, capture_output=True, text=True, env=environment
@@ -153,7 +156,10 @@ def test_setup_makes_its_environment_anew_if_its_python_is_gone(tmp_path):
 
 
 def test_packages_of_pythonpath_replace_none_of_this_environment(tmp_path):
-    """A module of a site's ReFrame or Python adds folders that Python would search first."""
+    """A site's environment module of ReFrame or Python sets PYTHONPATH.
+
+    Python would search these folders first.
+    """
     foreign, environment_folder = tmp_path / "apps" / "python3.6", tmp_path / "site-packages"
     for folder in (foreign, environment_folder):
         folder.mkdir(parents=True)
@@ -200,13 +206,13 @@ def test_make_adds_the_extras_that_the_last_set_up_left_out(tmp_path):
     assert installed("campaign", "NIMC_EXTRAS=") == ["base"]
     assert (packages / "pythonpath_last.pth").is_file()
     assert installed("campaign", "NIMC_EXTRAS=") == []
-    # The writer of one host is compiled with the MPI of the wheels.
+    # `mpi_put`, a writer that works on one host, is compiled with the MPI of the extra `wheels`.
     assert installed("campaign") == ["base", "wheels", "ucx", "mpi_put"]
     assert installed("campaign") == []
     assert installed("campaign", "NIMC_EXTRAS=") == []
     wheels_and_spack = ["base", "wheels", "spack", "mpi_put"]
     assert installed("campaign", "NIMC_EXTRAS=wheels spack") == wheels_and_spack
-    # What tests need is installed once, with all that a campaign needs.
+    # The packages of the tests are installed once, with all packages that a campaign needs.
     all_extras = ["base", "wheels", "ucx", "spack", "dev", "docs", "mpi_put"]
     assert installed(".venv/.dev") == all_extras
     assert installed("campaign") == []
@@ -219,7 +225,8 @@ def test_pages_name_locks_and_extras_that_exist():
     assert "requirements.lock" not in text
     for words in re.findall(r"setup\.sh((?: [a-z0-9]+)*)", text):
         assert set(words.split()) <= set(LOCKS)
-    # Whoever has neither modules nor Spack yet needs the workloads of the wheels.
+    # A user who has neither environment modules nor Spack yet needs the workloads of the extra
+    # `wheels`.
     first_day = (ROOT / "docs" / "first-day.md").read_text()
     assert "\nsh scripts/setup.sh wheels ucx\n" in first_day
 

@@ -1,4 +1,4 @@
-"""Links between pages lead somewhere, and README leads to every page."""
+"""Tests that links between pages have targets, and that links lead from README to every page."""
 
 import re
 import subprocess
@@ -11,7 +11,7 @@ from records.checkout import ROOT
 _FENCED = re.compile(r"^```.*?^```$", re.MULTILINE | re.DOTALL)
 _HEADING = re.compile(r"^#+ +(.+)$", re.MULTILINE)
 _LINK = re.compile(r"\]\(([^)\s]+)\)")
-#: What code, templates and campaigns name.
+#: References to pages in code, templates and campaigns.
 _NAMED = r"\bdocs/[a-zA-Z0-9_-]+\.md(#[a-zA-Z0-9_-]+)?"
 
 
@@ -23,7 +23,10 @@ def tracked(*patterns: str) -> list[Path]:
 
 @cache
 def anchors(page: Path) -> set[str]:
-    """Names that GitHub gives the headings of a page; a repeated one ends with -1, -2, ..."""
+    """Return the anchors that GitHub gives the headings of a page.
+
+    If a heading is repeated, its next anchors end with -1, -2, ...
+    """
     titles = _HEADING.findall(_FENCED.sub("", page.read_text()))
     shown = (re.sub(r"\[(.*?)\]\(.*?\)", r"\1", title).strip().lower() for title in titles)
     names, seen = set[str](), Counter[str]()
@@ -34,13 +37,16 @@ def anchors(page: Path) -> set[str]:
 
 
 def links(page: Path) -> list[str]:
-    """Links of a page to files and anchors here."""
+    """Return the links of a page to files and anchors of this checkout."""
     targets = _LINK.findall(_FENCED.sub("", page.read_text()))
     return [link for link in targets if "://" not in link]
 
 
 def missing(source: Path, folder: Path, targets: list[str]) -> list[str]:
-    """Links without a target; they begin at `folder`, or are anchors of `source`."""
+    """Return the links whose target does not exist.
+
+    Paths are relative to `folder`. A link without a path is an anchor of `source`.
+    """
     lines = []
     for link in targets:
         name, _, anchor = link.partition("#")
@@ -51,7 +57,7 @@ def missing(source: Path, folder: Path, targets: list[str]) -> list[str]:
 
 
 def reached(start: Path) -> set[Path]:
-    """Pages that links lead to from `start`, which is one of them."""
+    """Return `start` and all pages to which links lead from it, directly or by other pages."""
     pages, waiting = set[Path](), [start.resolve()]
     while waiting:
         page = waiting.pop()
@@ -68,7 +74,7 @@ def test_links_of_pages() -> None:
 
 
 def test_links_of_code() -> None:
-    """And of whatever else is text."""
+    """Checks references to pages in all tracked text files."""
     command = ["git", "grep", "-IoE", _NAMED]
     lines = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=True).stdout
     named = [line.split(":", 1) for line in lines.splitlines()]

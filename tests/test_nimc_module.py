@@ -1,4 +1,4 @@
-"""`import nimc`, and the notebook that shows it."""
+"""Tests of the Python module `nimc`, and of the notebook that shows how it is used."""
 
 import json
 import warnings
@@ -23,7 +23,7 @@ def test_a_run_is_four_frames(tmp_path: Path) -> None:
     add_cycles(run)
     loaded = nimc.load(str(run))
     assert loaded.samples.height == 20
-    # Two treatments of six pairs; two ranks in six runs.
+    # Two treatments have six pairs each. Two ranks have counters in six runs.
     assert loaded.pairs.height == 12
     assert loaded.counters.height == 12
     figures = loaded.results.select("arm", "off_median", "on_median", "pairs", "verdict", "factors")
@@ -51,7 +51,7 @@ def test_several_runs_are_one_frame_each(tmp_path: Path) -> None:
         ("plain", 7),
         ("short", 17),
     ]
-    # Four pairs have no interval, and so no slowdown.
+    # Four pairs are too few for an interval, so there is no slowdown.
     shown = loaded.results.filter(arm="on").select("run", "slowdown").rows()
     assert [(run, value is None) for run, value in shown] == [("monday", False), ("short", True)]
 
@@ -103,17 +103,15 @@ def code_cells(notebook: Path) -> list[str]:
     assert len(set(ids)) == len(ids)
     cells = [cell for cell in document["cells"] if cell["cell_type"] == "code"]
     kinds = {output["output_type"] for cell in cells for output in cell["outputs"]}
-    assert kinds == {
-        "execute_result",
-        "display_data",
-    }  # as committed: tables and a figure, no error
+    # The committed notebook has tables and a figure as outputs, and no error.
+    assert kinds == {"execute_result", "display_data"}
     return ["".join(cell["source"]) for cell in cells]
 
 
 def test_the_notebook_runs_from_top_to_bottom(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Its code cells in order, as one program, next to a folder of results."""
+    """Runs the code cells in order, as one program, in a folder with a folder of results."""
     results = tmp_path / "results"
     runs = samples(STREAM, pairs=8) + samples(LAMMPS, pairs=8)
     later = reject(runs[-1], "rejected", "foreign traffic")
@@ -126,7 +124,7 @@ def test_the_notebook_runs_from_top_to_bottom(
     with warnings.catch_warnings():
         warnings.simplefilter("error")
         exec("\n".join(code_cells(NOTEBOOK)), names)
-    # Two cases of three treatments, each with a slowdown, and the line at 1; of each case one
-    # effect.
+    # There are two cases with three treatments each. The figure has a line for each of the six
+    # slowdowns, and the line at 1. Each case has one effect.
     assert (names["results"].height, names["slowdowns"].height) == (6, 2)
     assert len(names["axes"].lines) == 7

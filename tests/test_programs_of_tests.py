@@ -1,4 +1,7 @@
-"""Programs beside the tests that are started by hand: a wrong name is one line."""
+"""Tests that programs for developers refuse a wrong name with one line.
+
+Developers start these programs, such as `bench`, by hand.
+"""
 
 import runpy
 

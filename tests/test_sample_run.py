@@ -1,4 +1,7 @@
-"""The run that the docs show: the tutorial agrees with it, and it names no folder of its host."""
+"""Tests of the sample run that the docs show.
+
+The tutorial agrees with the run, and the run's files name no folder of the host that measured it.
+"""
 
 import re
 from pathlib import Path

@@ -1,4 +1,4 @@
-"""The runner of trials, on rows that are made up."""
+"""Tests of the runner of trials (`tests.trials`), with made-up rows."""
 
 from dataclasses import dataclass
 
@@ -17,7 +17,7 @@ ROWS = [Made("an apple"), Made("a pear"), Made("a plum")]
 
 
 def exit_code(*words: str, wrong: str = "") -> int:
-    """The exit code of trials of the rows; the row named `wrong` fails."""
+    """Run trials of the rows, of which the row named `wrong` fails; return the exit code."""
     options = trials.arguments("made", None).parse_args(words)
     return trials.run(
         trials.select_rows(ROWS, options.only),

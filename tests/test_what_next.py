@@ -1,4 +1,4 @@
-"""The node-hours of docs/what-next.md are those of the plans."""
+"""Tests that docs/what-next.md shows the node-hours that `nimc plan` prints."""
 
 import re
 
@@ -8,7 +8,7 @@ from analysis.display.figures import number
 from records.checkout import ROOT
 from tests.commands import Command
 
-#: A row of the table: a campaign, and its least and most node-hours if they differ.
+#: A row of the table. It has a campaign and its node-hours: one number, or least and most.
 _ROW = re.compile(r"^\| .+ \| `(\w+)` \| ([\d.]+)(?: to ([\d.]+))? \|", re.MULTILINE)
 ROWS = _ROW.findall((ROOT / "docs/what-next.md").read_text())
 

@@ -1,8 +1,8 @@
-"""The runner of trials: rows of a table in turn, each with random numbers of its own.
+"""Runs trials: it tries the rows of a table in turn, each trial with its own random numbers.
 
-`tests.fuzz` gives damaged inputs to parsers and commands, `tests.faults` disturbs campaigns. The
-trials of a seed are the same ones every time. If one goes wrong, it is printed, and the exit status
-is 1.
+`tests.fuzz` uses it to give damaged inputs to parsers and commands, `tests.faults` to disturb
+campaigns. The same seed always gives the same trials. A trial that fails is printed, and the exit
+status is 1.
 """
 
 import argparse
@@ -15,7 +15,7 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Protocol, TypeVar
 
-#: The kind of every outcome with which anything is wrong.
+#: The kind of the outcome of a trial that failed.
 FAILED = "failed"
 
 
@@ -31,9 +31,9 @@ AnyRow = TypeVar("AnyRow", bound=Row)
 class Outcome:
     """The outcome of a trial."""
 
-    #: The column of the table that counts it.
+    #: The column of the printed table in which this outcome is counted.
     kind: str
-    #: A text for each thing that is wrong.
+    #: A text for each fault that the trial found.
     wrong: Sequence[str] = ()
     #: A remark that is printed even if nothing is wrong.
     note: str = ""
@@ -52,9 +52,9 @@ def arguments(program: str, description: str | None) -> argparse.ArgumentParser:
 
 
 def select_rows(rows: Sequence[AnyRow], words: Sequence[str] | None) -> Sequence[AnyRow]:
-    """Return the rows with one of these words in their names; all rows without words.
+    """Return the rows whose names contain one of the words; without words, return all rows.
 
-    Ends the program if a word is in no name.
+    Ends the program if no name contains a word.
     """
     names = [row.name for row in rows]
     for word in words or ():
@@ -65,9 +65,10 @@ def select_rows(rows: Sequence[AnyRow], words: Sequence[str] | None) -> Sequence
 
 
 def draw_trial(rows: Sequence[AnyRow], seed: int, index: int) -> tuple[AnyRow, random.Random]:
-    """Return the row of a trial, and its random numbers.
+    """Return the row of a trial, and the trial's random numbers.
 
-    All rows come once, in random order, then all again in another order.
+    Every row is drawn once, in random order, before any row is drawn again. Each turn has another
+    order.
     """
     turn, position = divmod(index, len(rows))
     order = random.Random(f"{seed} {turn}").sample(rows, len(rows))
@@ -81,7 +82,10 @@ def run(
     kinds: Sequence[str],
     options: argparse.Namespace,
 ) -> int:
-    """Make the trials, and return the exit status; `kinds` of outcomes are columns of the table."""
+    """Make the trials, and print the table of outcomes; return the exit status.
+
+    `kinds` are the kinds of outcomes that have a column in the table, besides `FAILED`.
+    """
     outcome_counts: dict[str, Counter[str]] = {}
     for index in _indices(options, len(rows)):
         row, rng = draw_trial(rows, options.seed, index)
@@ -97,7 +101,10 @@ def run(
 
 
 def _indices(options: argparse.Namespace, row_count: int) -> Iterator[int]:
-    """Indices of the trials, until their count (by default `row_count`) or the time is reached."""
+    """Yield indices of trials until the requested number of trials or time is reached.
+
+    By default, the number of trials is `row_count`.
+    """
     if options.seconds is None:
         yield from range(options.first, options.first + (options.count or row_count))
         return

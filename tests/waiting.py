@@ -1,4 +1,4 @@
-"""Waiting for a condition, as a busy host needs it."""
+"""Waits for a condition, with a time limit that is long enough for a busy host."""
 
 import subprocess
 import time
@@ -14,9 +14,10 @@ def wait_until(
     every_s: float = 0.02,
     process: subprocess.Popen[Any] | None = None,
 ) -> Answer:
-    """Wait until `holds` returns something true, and return that; fail after `most_s`.
+    """Call `holds` until it returns a true value, and return that value.
 
-    If `process` ends before, it fails as well, and shows what the process printed.
+    Fails after `most_s` seconds. Also fails if `process` ends earlier, and then shows what the
+    process printed.
     """
     deadline_s = time.monotonic() + most_s
     while not (answer := holds()):

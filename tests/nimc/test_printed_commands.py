@@ -63,17 +63,17 @@ def test_what_is_planned_is_run_and_what_is_next_goes_on_with_it(elsewhere: Nimc
     status, planned, err = elsewhere.typed(["plan", "../own files/small.yaml", *options], home)
     assert status == 0, err
     line = planned.rpartition("Next:")[2].replace("\\\n", "")
-    status, out, err = typed(elsewhere, line, home, fake="faint", figures=True)
+    status, out, err = typed(elsewhere, line, home, faults="faint", figures=True)
     assert status == 0, err
     (run,) = run_folders(results)
     before = run.joinpath("samples/stream.jsonl").read_text().count("\n")
     page = html.unescape((run / "report" / "report.html").read_text())
-    status, out, err = typed(elsewhere, in_backticks(out), home, fake="faint", figures=True)
+    status, out, err = typed(elsewhere, in_backticks(out), home, faults="faint", figures=True)
     assert status == 0, err
     assert f"resumes {run}" in err
     assert run.joinpath("samples/stream.jsonl").read_text().count("\n") > before
     (line,) = re.findall(r"Next: .*?<code>(.*?)</code>", page)
-    status, _, err = typed(elsewhere, line, Path("/"), fake="faint")
+    status, _, err = typed(elsewhere, line, Path("/"), faults="faint")
     assert (status, f"resumes {run}" in err) == (0, True), err
     assert run_folders(results) == [run]
 
@@ -109,7 +109,7 @@ def test_a_failure_that_is_unexpected_is_shown_by_the_command_that_it_names(
 
 def test_a_run_of_one_case_is_resumed_as_such(elsewhere: Nimc) -> None:
     elsewhere.write_two_cases()
-    elsewhere.run("--case", "lammps", fake="torn")
+    elsewhere.run("--case", "lammps", faults="torn")
     (run,) = elsewhere.runs()
     line = RunCommands(run, "small", "localhost", Shell(elsewhere.folder)).resume()
     assert line.endswith("run small.yaml --machine localhost --case lammps")

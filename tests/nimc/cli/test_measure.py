@@ -139,17 +139,17 @@ def test_words_that_are_no_text_are_refused() -> None:
 
 
 def measured(
-    nimc: Nimc, *words: str, folder: Path | None = None, fake: str = ""
+    nimc: Nimc, *words: str, folder: Path | None = None, faults: str = ""
 ) -> tuple[int, str, str]:
     argv = ["measure", "--machine", "localhost", "--results", str(nimc.results), *words]
-    return nimc.typed(argv, folder or nimc.folder, fake=fake)
+    return nimc.typed(argv, folder or nimc.folder, faults=faults)
 
 
 def test_a_measurement_is_resumed_by_the_printed_command_from_any_folder(nimc: Nimc) -> None:
     """With the options of the program itself as they are, `--fresh` among them."""
     script(nimc.folder / "solver", "true")
     words = ["--rate", "2GB/s", "--busy", "--", "./solver", "--fresh", "a b"]
-    status, _, err = measured(nimc, *words, fake="torn")
+    status, _, err = measured(nimc, *words, faults="torn")
     assert status == 3
     line = err.splitlines()[-1].partition("to resume: ")[2]
     (run,) = nimc.runs()
@@ -183,7 +183,7 @@ def test_the_same_words_in_another_folder_are_another_run(nimc: Nimc) -> None:
     for name in ("one", "two"):
         before = nimc.runs() if nimc.results.exists() else []
         script(nimc.folder / name / "solver", "true")
-        status, _, err = measured(nimc, "./solver", folder=nimc.folder / name, fake="torn")
+        status, _, err = measured(nimc, "./solver", folder=nimc.folder / name, faults="torn")
         assert (status, "starts" in err) == (3, True), err
     assert f"does not resume {before[0]}: it was started in another folder" in err
     one, two = sorted(nimc.runs(), key=lambda run: str(load_call(run, "").folder))

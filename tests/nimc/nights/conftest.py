@@ -28,20 +28,20 @@ class Box:
         fixed = ("--machine", "localhost", "--results", str(self.nimc.results))
         return ("nights", "run", str(self.folder / campaign), *fixed, *options)
 
-    def start(self, *options: str, fake: str = "", **more: Any) -> subprocess.Popen[str]:
+    def start(self, *options: str, faults: str = "", **more: Any) -> subprocess.Popen[str]:
         """Start it as a process of its own."""
-        environment = {**self.nimc.environment(fake), "PYTHONPATH": str(ROOT)}
+        environment = {**self.nimc.environment(faults), "PYTHONPATH": str(ROOT)}
         return nimc_without_figures.start(self.words(*options), self.folder, environment, **more)
 
     def run(
-        self, *options: str, fake: str = "", campaign: str = "small.yaml"
+        self, *options: str, faults: str = "", campaign: str = "small.yaml"
     ) -> tuple[int, str, str]:
         """Run it in this process: exit status, standard output, standard error."""
         with pytest.MonkeyPatch.context() as patch:
             patch.setattr("nimc.nights.night.NIMC_COMMAND", nimc_without_figures.COMMAND)
             patch.setattr("analysis.report.page.render", nimc_without_figures.render)
             ended = call(
-                self.words(*options, campaign=campaign), self.folder, self.nimc.environment(fake)
+                self.words(*options, campaign=campaign), self.folder, self.nimc.environment(faults)
             )
         assert "Traceback" not in ended[2], ended
         return ended

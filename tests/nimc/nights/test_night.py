@@ -118,7 +118,7 @@ def test_what_could_not_be_told_is_told_when_the_next_night_starts(box: Box) -> 
 
 
 def test_a_killed_night_is_known_and_the_next_start_resumes(box: Box) -> None:
-    night = box.start(fake="stuck")
+    night = box.start(faults="stuck")
     wait_until(lambda: samples(box) >= 7, process=night)  # a warm-up, and two pairs of three
     night.send_signal(signal.SIGKILL)
     night.communicate()
@@ -133,7 +133,7 @@ def test_a_killed_night_is_known_and_the_next_start_resumes(box: Box) -> None:
 
 def terminated_night(box: Box, samples_before: int) -> Summary:
     """A night that SIGTERM ends after so many samples."""
-    process = box.start(fake="slow")
+    process = box.start(faults="slow")
     wait_until(lambda: samples(box) >= samples_before, process=process)
     process.terminate()
     _, err = process.communicate(timeout=300)
@@ -167,7 +167,7 @@ def test_a_night_that_a_signal_stopped_is_resumed_and_then_done(box: Box) -> Non
 
 
 def test_a_failed_machine_ends_with_three_and_is_tried_again_if_not_too_late(box: Box) -> None:
-    assert box.run(fake="none,fail")[0] == 3
+    assert box.run(faults="none,fail")[0] == 3
     failed = box.night()
     assert failed.outcome == "machine failed"
     assert failed.reason.startswith("stream: application_failed: exit status 3: out of paper")

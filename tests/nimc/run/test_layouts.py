@@ -59,7 +59,7 @@ LAYOUTS = ["16x1", "8x2", "4x4", "2x8", "1x16"]
 
 def test_the_fastest_layout_without_writers_is_found_named_and_used(nimc):
     nimc.write(AUTO)
-    out, err = nimc.ended("--json", fake="layout=4x4")
+    out, err = nimc.ended("--json", faults="layout=4x4")
     assert "xsbench: layout 4x4 is the fastest without writers" in err
     document = json.loads(out)
     assert {(row["case"], row["arm"]) for row in document["results"]} == {
@@ -119,8 +119,8 @@ def test_the_fastest_layout_has_the_shortest_time_or_the_highest_rate(tmp_path, 
 
 def test_a_run_that_is_resumed_keeps_its_layout(nimc):
     nimc.write(AUTO)
-    nimc.ended(fake="layout=2x8,torn", code=3)  # gone after the third run of each layout
-    _, err = nimc.ended(fake="layout=16x1")
+    nimc.ended(faults="layout=2x8,torn", code=3)  # gone after the third run of each layout
+    _, err = nimc.ended(faults="layout=16x1")
     assert "xsbench: layout 2x8 is the fastest" in err
     assert len([sample for sample in nimc.samples("xsbench@layouts") if not sample["warmup"]]) == 15
 

@@ -54,7 +54,7 @@ class Finished:
 @pytest.fixture(scope="module")
 def finished(tmp_path_factory: pytest.TempPathFactory) -> Finished:
     nimc = nimc_in(tmp_path_factory.mktemp("campaign"))
-    process = nimc.start("--json", fake="child", command=NIMC_COMMAND)
+    process = nimc.start("--json", faults="child", command=NIMC_COMMAND)
     out, err = process.communicate(timeout=300)
     assert process.returncode == 0, err
     return Finished(nimc, json.loads(out), err)
@@ -162,7 +162,7 @@ PAIRED = {
 
 def test_treatments_of_factors_are_measured_and_resumed(nimc):
     nimc.write(FACTORS)
-    _, err = nimc.ended("--json", fake="torn", code=3)  # gone after three pairs of six
+    _, err = nimc.ended("--json", faults="torn", code=3)  # gone after three pairs of six
     assert "0 of 43 runs" in err  # a warm-up and six pairs of seven
     out, err = nimc.ended("--json")
     assert "resumes " in err
@@ -182,9 +182,9 @@ def paired_samples(nimc: Nimc, block: int) -> list[dict[str, Any]]:
 @pytest.mark.slow
 def test_a_finished_run_continues_with_more_pairs_and_never_with_fewer(nimc):
     nimc.write(FACTORS.replace("cap: 6", "cap: 6, precision: 0.1"))
-    nimc.ended(fake="wide")
+    nimc.ended(faults="wide")
     before = nimc.header()
-    out, err = nimc.ended("--json", "--pairs", "12", fake="wide")
+    out, err = nimc.ended("--json", "--pairs", "12", faults="wide")
     assert f"resumes {nimc.the_run()}" in err
     document = json.loads(out)
     assert document["integrity_faults"] == []  # of the chain, and of the order of runs
@@ -209,7 +209,7 @@ def test_a_finished_run_continues_with_more_pairs_and_never_with_fewer(nimc):
 
 def test_the_cap_of_a_new_run_may_be_lower_than_the_campaigns(nimc):
     nimc.write(CAMPAIGN.replace("cap: 6", "cap: 24, precision: 0.001"))
-    nimc.ended("--pairs", "8", fake="faint")
+    nimc.ended("--pairs", "8", faults="faint")
     assert (nimc.complete_pairs("stream"), nimc.header()["pairs_cap"]) == (8, 8)
 
 
@@ -241,7 +241,7 @@ def test_the_command_that_is_printed_reaches_a_verdict(
 ):
     """What a user does: run the campaign, then the command of `Next:`, until there is a verdict."""
     nimc.write(f"{UNDECIDED}pairs: {pairs}\n")
-    out, _ = nimc.ended(fake=first_fake)
+    out, _ = nimc.ended(faults=first_fake)
     printed = " ".join(out.split())
     assert f"(stream: {first_verdict})" in printed
     verdict = "(stream: slower under emulated writes)"
@@ -249,7 +249,7 @@ def test_the_command_that_is_printed_reaches_a_verdict(
         if verdict in printed:
             break
         (line,) = re.findall(r"Next: [^(]*`[^ ]*nimc ([^(`]*--pairs \d+)`", printed)
-        status, out, err = nimc.typed(line.split(), nimc.folder, fake=later_fake)
+        status, out, err = nimc.typed(line.split(), nimc.folder, faults=later_fake)
         assert status == 0, err
         assert f"resumes {nimc.the_run()}" in err
         printed = " ".join(out.split())
@@ -258,7 +258,7 @@ def test_the_command_that_is_printed_reaches_a_verdict(
 
 def test_each_failing_case_is_reported_without_a_traceback(nimc):
     nimc.write_two_cases()
-    _, err = nimc.ended(fake="die", code=3)
+    _, err = nimc.ended(faults="die", code=3)
     messages = [line for line in err.splitlines() if "no such system" in line]
     assert [line.split(": ")[1] for line in messages] == ["stream", "lammps"]
     assert "Traceback" not in err
@@ -267,16 +267,16 @@ def test_each_failing_case_is_reported_without_a_traceback(nimc):
 
 def test_a_changed_campaign_does_not_resume_a_run(nimc):
     nimc.write_two_cases()
-    _, err = nimc.ended(fake="die", code=3)
+    _, err = nimc.ended(faults="die", code=3)
     assert "does not resume" not in err
     run = nimc.the_run()
     nimc.write(CAMPAIGN.replace("cap: 6", "cap: 7"))
-    _, err = nimc.ended(fake="die", code=3)
+    _, err = nimc.ended(faults="die", code=3)
     assert_not_resumed(err, run, "pairs", "workloads")
 
 
 def test_a_case_that_failed_is_tried_again_in_its_run_and_a_block_of_its_own(nimc):
-    nimc.ended(fake="die", code=3)
+    nimc.ended(faults="die", code=3)
     run = nimc.the_run()
     _, err = nimc.ended()
     assert f"nimc: resumes {run}" in err
@@ -285,12 +285,12 @@ def test_a_case_that_failed_is_tried_again_in_its_run_and_a_block_of_its_own(nim
 
 
 def test_rejected_runs_never_end_in_a_loop(nimc):
-    _, err = nimc.ended(fake="reject", code=3)
+    _, err = nimc.ended(faults="reject", code=3)
     assert "stream: " in err
     assert "writer 0 wrote at 3 %" in err
     # The next session tries as often again, and goes on where writers reach their rate.
     rejected = len(nimc.samples("stream"))
-    nimc.ended(fake="reject", code=3)
+    nimc.ended(faults="reject", code=3)
     assert len(nimc.samples("stream")) == 2 * rejected
     nimc.ended()
     assert nimc.complete_pairs("stream") == 6
@@ -306,7 +306,7 @@ def resume_command(nimc: Nimc) -> str:
 @pytest.fixture
 def torn(nimc: Nimc) -> Nimc:
     """The campaign after ReFrame was killed in the fourth of six pairs, while it wrote a line."""
-    _, err = nimc.ended(fake="torn", code=3)
+    _, err = nimc.ended(faults="torn", code=3)
     assert "SIGKILL" in err
     assert err.splitlines()[-1].endswith(f": {resume_command(nimc)}")
     assert nimc.complete_pairs("stream") == 3
@@ -349,7 +349,7 @@ def test_the_chain_goes_on_in_a_resumed_run(torn):
 
 
 def test_a_block_without_a_pair_is_a_failure_of_its_case(nimc):
-    _, err = nimc.ended("--fresh", fake="none", code=3)
+    _, err = nimc.ended("--fresh", faults="none", code=3)
     assert "nimc: starts " in err
     assert "nimc: stream: block 0 " in err
 
@@ -369,7 +369,7 @@ def test_killed_at_any_moment_it_ends_complete_with_no_sample_twice(nimc: Nimc) 
     for _ in range(3):
         # It cannot end before the last kill: at most two pairs a case are made each time.
         least = count_samples() + moment.randint(0, 7)
-        process = nimc.start(fake="slow,stuck")
+        process = nimc.start(faults="slow,stuck")
         wait_for_samples(least, process)
         time.sleep(moment.uniform(0.0, 0.1))
         process.kill()
@@ -412,7 +412,7 @@ def test_without_reframe_nothing_is_begun(nimc, command, monkeypatch):
 
 
 def test_a_run_that_cannot_begin_leaves_nothing(nimc, monkeypatch):
-    nimc.ended("--fresh", fake="torn", code=3)
+    nimc.ended("--fresh", faults="torn", code=3)
     run = nimc.the_run()
     full = OSError(errno.ENOSPC, "No space left on device", "run.json")
     with monkeypatch.context() as patch:
@@ -463,7 +463,7 @@ def test_a_full_disk_is_reported_and_the_campaign_resumes_when_there_is_room(nim
 def held(nimc: Nimc) -> Iterator[subprocess.Popen[str]]:
     """A campaign that waits after its warm-up, under nohup, which has a hangup ignored."""
     ignore = partial(signal.signal, signal.SIGHUP, signal.SIG_IGN)
-    process = nimc.start("--fresh", fake="held,child", preexec_fn=ignore)
+    process = nimc.start("--fresh", faults="held,child", preexec_fn=ignore)
     wait_until(nimc.has_samples, process=process)
     yield process
     process.kill()
@@ -508,7 +508,7 @@ def test_a_run_whose_folder_is_gone_is_named(nimc, monkeypatch):
 
 
 def test_when_nimc_itself_is_killed_its_session_ends_too(nimc):
-    process = nimc.start(fake="held")
+    process = nimc.start(faults="held")
     wait_until(nimc.has_samples, process=process)
     process.kill()
     process.communicate()
@@ -597,7 +597,7 @@ def test_runs_of_a_third_party_check_are_counted_before_it_has_read_them(nimc, m
     shutil.copy(THIRD_PARTY_CHECKS, nimc.folder)
     nimc.write(THIRD_PARTY_CAMPAIGN)
     monkeypatch.setattr("nimc.run.progress.PLAIN_S", 0.0)
-    _, err = nimc.ended("--case", "plain", fake="unread", code=3)
+    _, err = nimc.ended("--case", "plain", faults="unread", code=3)
     assert "plain, block 0: 0 of 19 runs" in err
     assert "plain, block 0: 19 of 19 runs" in err  # as its ReFrame ends, too early
     (failure,) = (line for line in err.splitlines() if line.startswith("nimc: plain: "))
@@ -611,7 +611,7 @@ def test_runs_of_a_third_party_check_are_counted_before_it_has_read_them(nimc, m
 
 
 def test_a_clock_that_was_set_back_between_two_sessions_is_noted(nimc, command):
-    nimc.ended(fake="die", code=3)
+    nimc.ended(faults="die", code=3)
     header = nimc.header()
     header["started_s"] += 3600.0  # the first session was an hour ahead
     (nimc.the_run() / "run.json").write_text(json.dumps(header))
@@ -630,7 +630,7 @@ def test_a_third_party_check_is_measured_verified_reported_and_compared(nimc, co
     checks = nimc.folder / "third_party.py"
     shutil.copy(THIRD_PARTY_CHECKS, checks)
     nimc.write(THIRD_PARTY_CAMPAIGN)
-    nimc.ended(fake="torn", code=3)  # killed within the first block
+    nimc.ended(faults="torn", code=3)  # killed within the first block
     out, err = nimc.ended("--json")
     run = nimc.the_run()
     assert f"resumes {run}" in err

@@ -44,7 +44,7 @@ class InterruptedRun(NamedTuple):
 @pytest.fixture
 def interrupted(nimc: Nimc) -> InterruptedRun:
     """Measure a warm-up and three pairs of `off`, `on` and `aa`; in two, `on` is rejected."""
-    nimc.ended(fake="torn,scarce", code=3)
+    nimc.ended(faults="torn,scarce", code=3)
     run = nimc.the_run()
     rewrite_as_schema_6(run)
     samples_path = run / "samples/stream.jsonl"
@@ -94,11 +94,11 @@ def test_nothing_that_schema_6_recorded_is_lost(
 
 def test_a_finished_run_of_schema_6_goes_on_with_more_pairs(nimc: Nimc, command: Command) -> None:
     nimc.write(CAMPAIGN.replace("cap: 6", "cap: 6, precision: 0.001"))
-    nimc.ended(fake="faint")
+    nimc.ended(faults="faint")
     run = nimc.the_run()
     rewrite_as_schema_6(run)
     assert count_verified_samples(command, run) == 1 + 6 * 3
-    nimc.ended("--pairs", "8", fake="faint")
+    nimc.ended("--pairs", "8", faults="faint")
     assert nimc.the_run() == run
     pairs = {row["arm"]: row["pairs"] for row in report_of(nimc, run)["results"]}
     assert pairs == {"on": 8, "aa": 8}
