@@ -1,4 +1,8 @@
-"""The folder of a run (`records.run`): its header, its lock, and how it is found again."""
+"""The folder of a run of a campaign (`records.run`): its header, its lock, and how it is found.
+
+A *request* is a campaign, a machine and the options of the command that decide what is measured.
+Two requests are equal if their digests are.
+"""
 
 from __future__ import annotations
 
@@ -37,11 +41,12 @@ if TYPE_CHECKING:
 
 #: How long processes of a killed campaign may take to end by themselves, seconds.
 LEFTOVERS_GRACE_S = 60.0
-#: How long they may take to end after they are killed, seconds.
+#: How long processes of a killed campaign may take to end after they are killed, seconds.
 KILL_GRACE_S = 10.0
-#: Parts of `RunHeader.resolved` besides campaign and machine -> their names for users.
+#: Parts of a request besides campaign and machine (keys of `RunHeader.resolved`) -> names for
+#: users.
 _CALL_PARTS = {"hostname": "host", "nodelist": "--nodelist", "checks": "checks"}
-#: How long another process may take to find or make its run, seconds.
+#: How long to wait while another process finds or makes its run in the same results, seconds.
 _BEGIN_S = 30.0
 
 
@@ -74,19 +79,20 @@ def open_run(
     pairs: int | None = None,
     required_folder: Path | None = None,
 ) -> Iterator[RunFolder]:
-    """Open the latest run of the same request in `results`, or a new one, and lock it.
+    """Open the latest run of the same request in `results`, or a new run, and lock it.
 
-    A new run begins if `fresh` is true, or if the latest one is finished. With `pairs`, a finished
-    run continues instead, up to so many pairs a case. `required_folder` is the folder in which a
-    user's own command must have been typed (`records.calls`); a run of a command that was typed in
-    another folder is a run of another request.
+    A new run begins if `fresh` is true, if there is no run of the request, or if its latest run is
+    finished. If `pairs` is given, a finished run continues instead, up to `pairs` pairs in each
+    case. If `required_folder` is given, only a run whose command was typed in that folder
+    (`records.calls`) is a run of the same request.
 
-    The link `latest` then points to the run. Before a run is resumed, the jobs of earlier sessions
-    are cancelled if the machine uses `slurm`, and their processes are awaited.
+    The link `latest` then points to the run. Before a run is resumed, the processes of its earlier
+    sessions are awaited. If the machine uses Slurm (`slurm`), the jobs of these sessions are
+    cancelled first.
 
-    Raises InputError if another process has the lock or a stranger's link leads to `results`,
-    OSError if the folder cannot be written, MachineError if processes of an earlier session do not
-    end.
+    Raises InputError if another process has locked the run, or if `results` is reached through a
+    link of another user. Raises OSError if the folder cannot be written, and MachineError if
+    processes of an earlier session do not end.
     """
     results = results.absolute()
     make_named_folder(results)
@@ -120,9 +126,9 @@ def open_run(
 
 @contextmanager
 def _locked_results(results: Path) -> Iterator[None]:
-    """Keep other processes of this user from beginning a run in `results`.
+    """Prevent other processes of this user from opening a run in `results` at the same time.
 
-    Two processes that find no run would each make one.
+    Otherwise two processes that find no run would make two runs.
     """
     with private_lock(results / f".nimc-{os.geteuid()}.lock") as lock:
         if not lock.acquire(_BEGIN_S):
@@ -131,15 +137,18 @@ def _locked_results(results: Path) -> Iterator[None]:
 
 
 def _remove_empty(path: Path) -> None:
-    """Remove the folder of a run that could not begin, such as on a full disk."""
+    """Remove the folder of a run that could not begin, for example because the disk is full."""
     if not (path / "run.json").exists():
-        with suppress(OSError):  # a folder with anything else in it stays
+        with suppress(OSError):  # a folder with other files is not removed
             (path / "lock").unlink(missing_ok=True)
             path.rmdir()
 
 
 def _raise_cap(run: Path, pairs: int) -> None:
-    """Let a run continue up to so many pairs a case. Raises InputError if a case has more."""
+    """Let a run continue until each case has `pairs` pairs.
+
+    Raises InputError if a case has more pairs already.
+    """
     from analysis.samples.columns import read_run
     from analysis.samples.pairs import judge_samples, pair_table
 
@@ -158,10 +167,11 @@ def find_latest(
     reproduces: Reproduced | None = None,
     required_folder: Path | None = None,
 ) -> tuple[Path, RunHeader] | None:
-    """Return the latest run of a request, and its header; None if there is none.
+    """Return the latest run of a request and the run's header; None if the request has no run.
 
-    Runs of a request have its `digest`, and reproduce the same run (None: they reproduce none).
-    With `required_folder`, only runs of commands that were typed in that folder are considered.
+    A run of the request has the same `digest` and reproduces the same run (`reproduces`; None if it
+    reproduces no run). If `required_folder` is given, the run's command must have been typed in
+    that folder.
     """
     runs = [
         (path, header)
@@ -181,14 +191,20 @@ def _latest(runs: Iterable[tuple[Path, RunHeader]]) -> tuple[Path, RunHeader] | 
 
 
 def with_past_lengths(request: Request, results: Path) -> Request:
-    """Return the request with the lengths of runs from its latest run, if there is one."""
+    """Return the request with the lengths that runs had in its latest run in `results`.
+
+    Returns it unchanged if there is no folder `results`.
+    """
     if not results.is_dir():
         return request
     return replace(request, lengths=past_lengths(results, new_header(request).digest))
 
 
 def past_lengths(results: Path, digest: str) -> Lengths:
-    """Return how long runs took in the latest run with that digest; empty without one."""
+    """Return how long the application's runs took in the latest campaign run with this digest.
+
+    The lengths are empty if there is no such campaign run, or if it cannot be read.
+    """
     with suppress(InputError, OSError):
         if latest := find_latest(results, digest):
             from analysis.samples.columns import read_run
@@ -201,17 +217,18 @@ def past_lengths(results: Path, digest: str) -> Lengths:
 def lengths_of(samples: pl.DataFrame) -> dict[str, float]:
     """Return the mean time that each case takes for an accepted run: case -> seconds.
 
-    The time includes lead-ins and rejected runs. Cases without two runs in a block, or without an
-    accepted run, are left out.
+    The time includes rejected runs and the lead-ins: the times between runs. A case is left out if
+    none of its blocks has two runs, or if no run was accepted.
     """
-    import polars as pl  # takes 0.2 s, and most plans have no earlier run
+    import polars as pl  # not at the top: the import takes 0.2 s, and most plans do not need it
 
     blocks = samples.group_by("case", "block").agg(
         span_s=pl.col("start_s").max() - pl.col("start_s").min(),
         runs=pl.len(),
         accepted_runs=(pl.col("outcome").cast(pl.String) == "accepted").sum(),
     )
-    # A block's span is between the starts of its first and last run: one interval less than runs.
+    # A block's span reaches from the start of its first run to the start of its last run. So it has
+    # one interval less than the block has runs.
     cases = blocks.group_by(pl.col("case").cast(pl.String)).agg(
         pl.col("span_s", "runs", "accepted_runs").sum(), intervals=(pl.col("runs") - 1).sum()
     )
@@ -222,7 +239,10 @@ def lengths_of(samples: pl.DataFrame) -> dict[str, float]:
 
 
 def find_differing_run(results: Path, header: RunHeader) -> tuple[Path, RunHeader] | None:
-    """Return the latest unfinished run of that campaign and machine with another digest."""
+    """Return the latest unfinished run with the header's campaign and machine, but another digest.
+
+    Returns None if there is no such run.
+    """
     return _latest(
         (path, old_header)
         for path, old_header in own_runs(results)
@@ -233,7 +253,11 @@ def find_differing_run(results: Path, header: RunHeader) -> tuple[Path, RunHeade
 
 
 def differing_parts(header: RunHeader, old_header: RunHeader) -> list[str]:
-    """Return the parts in which two requests for the same campaign and machine differ."""
+    """Return the names of what differs between the requests of two runs.
+
+    Campaign and machine have the same names in these runs. Names are keys of the campaign or of the
+    machine's file, and `_CALL_PARTS`.
+    """
     new, old = (run.resolved or {} for run in (header, old_header))
 
     def differing_keys(part: str) -> list[str]:
@@ -261,7 +285,7 @@ def _create(results: Path, name: str) -> Path:
 def locked(path: Path, allowed: str = "wait for it, or another --results") -> Iterator[None]:
     """Lock a folder until the context ends.
 
-    Raises InputError if another process has the lock. `allowed` is the end of its message.
+    Raises InputError if another process has locked it. `allowed` ends the message of this error.
     """
     with private_lock(path / "lock") as lock:
         if not lock.acquire():
@@ -274,10 +298,10 @@ def locked(path: Path, allowed: str = "wait for it, or another --results") -> It
 
 
 def await_leftovers(path: Path) -> None:
-    """Wait until the last block of a killed campaign has ended, so that it disturbs no run.
+    """Wait until the last block of a killed campaign has ended, so that it disturbs no new run.
 
-    Processes that take too long are killed: ReFrame never ends if the Slurm that it waits for is
-    gone. Raises MachineError if a process remains.
+    Processes that take too long are killed, since ReFrame never ends if it waits for a Slurm that
+    does not run any more. Raises MachineError if a process remains.
     """
     until_s = time.monotonic() + LEFTOVERS_GRACE_S
     while pids := processes_of(path):
@@ -292,7 +316,10 @@ def await_leftovers(path: Path) -> None:
 
 
 def link_latest(run: Path) -> None:
-    """Point the link `latest` beside the run to it. A file or folder of that name is kept."""
+    """Make the link `latest`, which is in the parent folder of `run`, point to `run`.
+
+    A file or folder with the name `latest` that is not a link is left unchanged.
+    """
     link = run.with_name("latest")
     partial = run.with_name(f".latest-{os.getpid()}")
     with suppress(OSError):
@@ -309,7 +336,10 @@ def require_folder(run: Path) -> None:
 
 
 def new_header(request: Request) -> RunHeader:
-    """Return the header of a run that starts now; its folder may get another name."""
+    """Return the header of a run that starts now.
+
+    The run's folder, and then the header, get another name if a folder of that name exists.
+    """
     started_s = time.time()
     this_host = host.detect().as_dict()
     stamp = time.strftime("%Y%m%d-%H%M%S", time.gmtime(started_s))
@@ -361,10 +391,11 @@ def resolved_request(
     nodelist: str | None = None,
     digest_by_check: Mapping[str, str] | None = None,
 ) -> dict[str, Any]:
-    """Return all that must be the same for a run to be resumed.
+    """Return what must be unchanged for a run to be resumed.
 
-    Title, description and `expect` are not included. Nor are defaults, so that a run can be resumed
-    by a version with new options. The host's name is included if the machine is this host.
+    The title, the description and `expect` may change, so they are not included. Defaults are not
+    included, so that a version with new options can resume the run. The host's name is included
+    only if the machine is one host that is both origin and target.
     """
     requested = campaign.model_dump(
         mode="json",

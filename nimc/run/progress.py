@@ -1,4 +1,4 @@
-"""Progress of a campaign and its remaining time, on standard error."""
+"""Prints the progress of a campaign and its remaining time on standard error."""
 
 from __future__ import annotations
 
@@ -16,28 +16,28 @@ from analysis.display.lines import duration
 from records.text import one_line
 
 Progress = Literal["quiet", "normal", "verbose"]
-#: How often a plain line is printed, seconds.
+#: Time between two lines about the same block if standard error is not a terminal, seconds.
 PLAIN_S = 30.0
-#: Numbers in reasons, which differ from run to run.
+#: A number in the reason why a run was rejected. Numbers are ignored when reasons are compared.
 _NUMBER = re.compile(r"\d+(?:\.\d+)?")
 
 
 class NewSamples:
-    """Reads the samples that are appended to a file from now on."""
+    """Reads the samples that are appended to a file after this object was made."""
 
     def __init__(self, path: Path) -> None:
         self._path = path
         content = path.read_bytes() if path.exists() else b""
-        # A torn line at the end is cut off before the next line is written.
+        # The writer of this file removes an incomplete last line before it writes the next one.
         self._offset = content.rfind(b"\n") + 1
 
     def new(self) -> list[Mapping[str, Any]]:
-        """Return the complete samples since the last call."""
+        """Return the samples whose lines were completed since the last call."""
         try:
             with self._path.open("rb") as file:
                 file.seek(self._offset)
                 lines, end, _ = file.read().rpartition(b"\n")
-        except FileNotFoundError:  # it is not yet there, or was removed
+        except FileNotFoundError:  # the file was not made yet, or was removed
             return []
         self._offset += len(lines) + len(end)
         return [json.loads(line) for line in lines.splitlines()]
@@ -45,7 +45,7 @@ class NewSamples:
 
 @dataclass
 class SessionPace:
-    """The time that the runs of a session took, and the time that was planned for them."""
+    """How long the runs of a session took, and how long they were planned to take."""
 
     took_s: float = 0.0
     planned_s: float = 0.0
@@ -56,14 +56,16 @@ class SessionPace:
         return self.took_s / self.planned_s if self.took_s and self.planned_s else 1.0
 
     def with_runs(self, took_s: float, planned_s: float) -> SessionPace:
-        """Return the pace with further runs."""
+        """Return the pace after further runs, which took `took_s` instead of `planned_s`."""
         return SessionPace(self.took_s + took_s, self.planned_s + planned_s)
 
 
 class ExpectedTime(NamedTuple):
-    """How long blocks are expected to take, up to each case's floor and up to its cap."""
+    """How long blocks are expected to take, seconds."""
 
+    #: If each case ends at its floor: the least number of pairs.
     least_s: float
+    #: If each case ends at its cap: the largest number of pairs.
     most_s: float
 
 
@@ -75,44 +77,50 @@ def expected_total(expected_times: Iterable[ExpectedTime]) -> ExpectedTime:
 
 @dataclass(kw_only=True)
 class RunCounter:
-    """Counts the runs of a block and estimates the remaining time. Clock times are arguments.
+    """Counts the runs of a block and estimates the remaining time of the campaign.
 
-    Runs are timed from the end of the first one, since a block also builds and starts before it.
+    Clock times are passed as arguments, on any clock. Runs are timed from the end of the block's
+    first run, since the time before it also contains the build and the start of the job.
     """
 
-    #: Expected time after the block; `most_s` applies if no case is decided before its cap.
+    #: Expected time of the campaign after this block.
     after_block: ExpectedTime
-    #: Number of runs of the block.
+    #: Number of runs that the block is planned to have.
     block_runs: int
-    #: Expected length of the block.
+    #: Expected length of the block, seconds.
     block_s: float
-    #: Expected length of a run.
+    #: Expected length of a run, seconds.
     run_s: float
+    #: Clock time at which the block started to run; while it waits in the queue, the present.
     started_s: float
-    #: The pace of the earlier blocks.
+    #: The pace of the earlier blocks of the session.
     earlier_pace: SessionPace = field(default_factory=SessionPace)
     accepted_runs: int = 0
     rejected_runs: int = 0
-    #: Clock time of the first and of the last sample.
+    #: Clock time of the first sample; None before it.
     first_s: float | None = None
+    #: Clock time of the last sample.
     last_s: float = 0.0
     #: Accepted runs after the first sample.
     accepted_after_first: int = 0
-    #: Why the block's job has not started; empty if it has.
+    #: Why the block's job has not started; empty if it has started.
     pending_reason: str = ""
 
     def wait(self, reason: str, now_s: float) -> None:
-        """Note why the block waits in the queue, empty if it does not. Waiting is not counted."""
+        """Store why the block waits in the queue; `reason` is empty if it does not wait.
+
+        The time of waiting is not counted as time of the block.
+        """
         self.pending_reason = reason
         if reason:
             self.started_s = now_s
 
     def add(self, sample: Mapping[str, Any], now_s: float) -> None:
-        """Count one sample; rejected runs are repeated."""
+        """Count one sample, accepted or rejected."""
         is_accepted = sample["outcome"] == "accepted"
         if is_accepted:
             self.accepted_runs += 1
-            # A warm-up that was too short is repeated, and the plan does not have the second one.
+            # A warm-up that was too short is repeated. The planned number of runs lacks the second.
             self.block_runs = max(self.block_runs, self.accepted_runs)
         else:
             self.rejected_runs += 1
@@ -124,7 +132,7 @@ class RunCounter:
 
     @property
     def is_known(self) -> bool:
-        """Return whether the block shows how long its runs take: two have been accepted."""
+        """Return whether two runs were accepted, so that the length of a run can be computed."""
         return self.accepted_runs > 1
 
     @property
@@ -136,7 +144,10 @@ class RunCounter:
         return self.earlier_pace.with_runs(self.last_s - self.first_s, planned_s)
 
     def remaining(self, now_s: float) -> ExpectedTime:
-        """Return the remaining time. Unless `is_known`, the block may take longer."""
+        """Return the remaining time of the campaign.
+
+        Unless `is_known`, the block may take longer.
+        """
         remaining_runs, factor = self.block_runs - self.accepted_runs, self.pace.factor
         if self.is_known and self.first_s is not None:
             run_s = (self.last_s - self.first_s) / self.accepted_after_first
@@ -153,9 +164,9 @@ class RunCounter:
 class Display:
     """Prints the progress of a campaign.
 
-    A log file gets a line at the start of a block and twice a minute, and one for every run if
-    output is verbose. A `terminal` has one line that is redrawn. There is no thread, which would
-    disturb runs.
+    On a terminal (`terminal`), one line is redrawn. Otherwise a line is printed at the start of a
+    block and every 30 seconds. If output is verbose, each run has a line. Nothing is drawn by a
+    thread, since a thread would disturb runs.
     """
 
     def __init__(self, progress: Progress = "normal", *, terminal: bool = False) -> None:
@@ -163,11 +174,11 @@ class Display:
         self._terminal = terminal
         self._shown_block = ""
         self._next_s = 0.0
-        #: Cases and reasons of rejected runs that were printed, without the numbers in them.
+        #: Case and reason of each rejected run that was printed; numbers in reasons are replaced.
         self._rejections: set[tuple[str, str]] = set()
 
     def show(self, block_name: str, counter: RunCounter, now_s: float) -> None:
-        """Print or redraw how far a block is, if a line is due."""
+        """Redraw the progress of a block on a terminal, or else print it if a line is due."""
         line = one_line(_progress_line(block_name, counter, now_s))
         if self._terminal:
             self._draw(line[: shutil.get_terminal_size().columns - 1])
@@ -178,17 +189,21 @@ class Display:
             self.tell(line)
 
     def tell(self, line: str) -> None:
-        """Print a line that stays."""
+        """Print a line that is not redrawn."""
         self.close()
         print(f"nimc: {one_line(line)}", file=sys.stderr, flush=True)
 
     def detail(self, line: str) -> None:
-        """Print a line that only verbose output has."""
+        """Print a line if output is verbose."""
         if self._progress == "verbose":
             self.tell(line)
 
     def tell_run(self, sample: Mapping[str, Any]) -> None:
-        """Print a run if output is verbose, else the first rejected run of each case and reason."""
+        """Print a run, if it is to be printed.
+
+        Verbose output has every run. Normal output has the first rejected run of each case and
+        reason. Quiet output has no run.
+        """
         rejection = (str(sample.get("case")), _NUMBER.sub("0", str(sample.get("reason"))))
         is_new = sample["outcome"] != "accepted" and rejection not in self._rejections
         if self._progress == "verbose" or (is_new and self._progress == "normal"):
@@ -196,7 +211,7 @@ class Display:
             self.tell(run_line(sample))
 
     def close(self) -> None:
-        """Remove the line on the terminal, which would be out of date."""
+        """Remove the redrawn line from the terminal, since it would be out of date."""
         if self._terminal:
             self._draw("")
 
@@ -205,7 +220,7 @@ class Display:
 
 
 def display(progress: Progress = "normal") -> Display:
-    """Return a display; it redraws its line on a terminal if progress is normal."""
+    """Return a display, which redraws a line if progress is normal and the output is a terminal."""
     return Display(progress, terminal=progress == "normal" and sys.stderr.isatty())
 
 
@@ -225,7 +240,7 @@ def _remaining_text(counter: RunCounter, now_s: float) -> str:
 
 
 def run_line(sample: Mapping[str, Any]) -> str:
-    """Return a run in one line: its key, and its figure of merit or why it was rejected."""
+    """Return a line on a run: its key, then its figure of merit or why it was not accepted."""
     if sample["outcome"] != "accepted":
         return f"{sample['key']} {sample['outcome']}: {sample.get('reason')}"
     warmup = " (warm-up)" if sample.get("warmup") else ""

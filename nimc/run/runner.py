@@ -1,4 +1,8 @@
-"""Runs a campaign block by block, until every case is decided."""
+"""Runs a campaign block by block, until every case is decided.
+
+A block is the pairs of one allocation. One ReFrame session runs a block. The conductor, which is
+started in the allocation, runs the application of each pair with and without writers.
+"""
 
 from __future__ import annotations
 
@@ -59,33 +63,37 @@ if TYPE_CHECKING:
     from analysis.effects.estimate import StoppingRule
 
 
-# Progress of a case, read from the samples on disk.
+# The progress of a case is read from the samples on disk.
 
 
 @dataclass(frozen=True)
 class CaseState:
     """Progress of a case."""
 
-    #: Treatment -> its complete pairs; a pair may be complete for one treatment only.
+    #: Treatment -> number of its complete pairs. A pair may be complete for one treatment, but not
+    #: for another.
     pairs_by_treatment: dict[str, int]
-    #: Index of the next block; indices are never reused.
+    #: Index of the next block. Indices are never reused.
     next_block_index: int
-    #: Pairs in which all runs of some treatment were rejected.
+    #: Number of pairs in which all runs of at least one treatment were rejected.
     rejected_pairs: int = 0
-    #: Why the last rejected run was rejected; None if there is none.
+    #: Why the last rejected run was rejected; None if no run was rejected.
     last_reason: str | None = None
-    #: More pairs would decide no further effect, and all effects are as precise as requested. This
-    #: is not judged below the floor, nor at the cap.
+    #: Whether more pairs would decide no further effect, and all effects are as precise as
+    #: requested. It is False below the floor and at the cap of pairs, where it is not computed.
     done: bool = False
 
     @property
     def pairs(self) -> int:
-        """Complete pairs of the treatment with the fewest."""
+        """Return the number of complete pairs of the treatment that has the fewest."""
         return min(self.pairs_by_treatment.values())
 
     @property
     def pairs_without_control(self) -> int:
-        """Complete pairs of the treatment with the fewest, without controls if there are others."""
+        """Return the number of complete pairs of the treatment that has the fewest.
+
+        Controls are left out, unless all treatments are controls.
+        """
         pairs_of_others = [
             pairs
             for name, pairs in self.pairs_by_treatment.items()
@@ -94,11 +102,12 @@ class CaseState:
         return min(pairs_of_others, default=self.pairs)
 
     def pairs_to_measure(self, requested: Pairs, rejected_before: int = 0) -> int:
-        """Return the pairs of the next block; 0 if the case is done, or too many were rejected.
+        """Return the number of pairs of the next block; 0 if the case gets no further block.
 
-        As many pairs may be rejected as `pairs.cap` allows to be accepted, so a machine on which
-        every run is rejected ends with `too few pairs` instead of never. Pairs that were rejected
-        before this session do not count, so that each session tries again.
+        A case gets no further block if it is done, or if `pairs.cap` pairs were rejected in this
+        session. Without this limit, a campaign would never end on a machine on which every run is
+        rejected. The `rejected_before` pairs that earlier sessions rejected do not count, so that
+        each session tries again.
         """
         if self.rejected_pairs - rejected_before >= requested.maximum:
             return 0
@@ -111,7 +120,7 @@ class CaseState:
 def case_state(
     run: Path, case: str, treatments: Sequence[str], stopping_rule: StoppingRule
 ) -> CaseState:
-    """Read the progress of a case; `treatments` are the names of those with a baseline."""
+    """Read the progress of a case; `treatments` names its treatments that have a baseline."""
     folders = (run / "logs" / case).glob("[0-9]*")
     started_blocks = [int(folder.name) for folder in folders if folder.name.isdigit()]
     file = run / "samples" / f"{case}.jsonl"
@@ -142,7 +151,11 @@ def case_state(
 
 
 def case_is_done(run: Path, case: str, stopping_rule: StoppingRule) -> bool:
-    """Return whether a case needs no more pairs, judged with all cases as in the report."""
+    """Return whether a case needs no more pairs.
+
+    All cases of the run are judged together, as in the report, since the number of questions
+    influences every verdict.
+    """
     from analysis.effects.estimate import results_of
     from analysis.samples.pairs import pair_table
 
@@ -166,12 +179,13 @@ def _samples(files: Sequence[Path]) -> pl.DataFrame:
         ) from error
 
 
-# Why a block failed, in one line: from the conductor, ReFrame and the disk.
+# Why a block failed. The reason is one line, from records of the conductor and of ReFrame, or from
+# the free space on the disk.
 
 
-#: Begins the reason of a job that Slurm did not take.
+#: How the reason begins if Slurm refused the job.
 _REFUSED = "Slurm refuses the job"
-#: A disk with less free space than this cannot take another sample, bytes.
+#: Free space on the disk below which a failure is explained by a full disk, bytes.
 _LEAST_SPACE_B = 64 * 1024
 #: Escape sequences with which ReFrame colours its output.
 _COLOURS = re.compile(r"\x1b\[[\d;]*m")
@@ -180,7 +194,10 @@ _LONGEST_REASON = 400
 
 
 def why_failed(status: int, logs: Path) -> str | None:
-    """Return why a session with that exit status and these `logs` failed; None if it did not."""
+    """Return why a ReFrame session failed; None if it did not fail.
+
+    `status` is its exit status, negative if a signal killed it. `logs` is its block's folder.
+    """
     job, block = _read_record(logs / "job.json"), _read_record(logs / "block.json")
     if job.get("outcome", "done") != "done":
         return _short_line(f"{job['outcome']}: {job.get('reason') or 'no reason given'}")
@@ -195,14 +212,16 @@ def why_failed(status: int, logs: Path) -> str | None:
     failed = [case for case in reported_cases(logs) if case.get("result") not in ("pass", "skip")]
     phases = [case.get("fail_phase", "run") for case in failed]
     if block and failed and {"sanity", "performance"}.issuperset(phases):
-        return None  # no pair of an arm, or slower than its reference: results, reported elsewhere
+        # An arm has no pair, or the check was slower than its reference. These are results, which
+        # are reported elsewhere.
+        return None
     if failed:
         why = failed[0].get("fail_reason") or "no reason given"
         if refusal := parse.refusal(why):
             return _short_line(f"{_REFUSED}: {refusal}")
         return _short_line(f"ReFrame failed in '{phases[0]}': {why}")
     log = logs / "reframe.log"
-    if status < 0:  # its last line does not say why it was killed
+    if status < 0:  # the last line of its output does not say why it was killed
         signal_name = Signals(-status).name
         return _short_line(
             f"ReFrame was killed by {signal_name}, perhaps for lack of memory ({log})"
@@ -211,12 +230,15 @@ def why_failed(status: int, logs: Path) -> str | None:
 
 
 def is_done(logs: Path) -> bool:
-    """Return whether the conductor has finished the block, whatever ReFrame knows of it."""
+    """Return whether the conductor has recorded that the block is done.
+
+    ReFrame may not know this yet.
+    """
     return bool(_read_record(logs / "block.json").get("state") == "done")
 
 
 def is_read(logs: Path) -> bool:
-    """Return whether ReFrame has no output of a third-party check left to read."""
+    """Return whether no run of a third-party check is left whose output ReFrame must read."""
     return not (logs / UNREAD_FILE).exists()
 
 
@@ -229,7 +251,10 @@ def _read_record(path: Path) -> dict[str, Any]:
 
 
 def reported_cases(logs: Path) -> list[dict[str, str]]:
-    """Return the test cases of ReFrame's report without null fields; empty if it has none."""
+    """Return the test cases of ReFrame's report, without null fields.
+
+    Returns an empty list if there is no report or no test case.
+    """
     with suppress(KeyError, TypeError, AttributeError):
         return [
             {key: str(value) for key, value in case.items() if value is not None}
@@ -240,7 +265,7 @@ def reported_cases(logs: Path) -> list[dict[str, str]]:
 
 
 def _last_words(log: Path) -> str:
-    """Return the last error in ReFrame's output, else its last line."""
+    """Return the last line with 'error' in ReFrame's output, or else its last line."""
     lines = list(filter(str.strip, _COLOURS.sub("", kernel_text.read(log)).splitlines()))
     if not lines:
         return f"it printed nothing to {log}"
@@ -250,7 +275,10 @@ def _last_words(log: Path) -> str:
 
 
 def _skip_reason(logs: Path) -> str | None:
-    """Return why the check was skipped everywhere, or why ReFrame ran none; None if one ran."""
+    """Return why ReFrame skipped the check in every environment, or why it ran no check.
+
+    Returns None if the check ran at least once.
+    """
     results = {case.get("result") for case in reported_cases(logs)}
     if results - {"skip"}:
         return None
@@ -275,7 +303,7 @@ class Failure:
     """A case that could not be measured."""
 
     case: PlainName
-    #: One line.
+    #: Why it could not be measured, in one line.
     reason: str
 
     def __str__(self) -> str:
@@ -283,7 +311,7 @@ class Failure:
 
 
 class _CaseError(Exception):
-    """The reason why a case could not be measured, in one line."""
+    """Says in one line why a case could not be measured."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -293,34 +321,34 @@ class CampaignRunner:
     request: Request
     #: Folder of the run.
     run: Path
-    #: Path of ReFrame.
+    #: Path of ReFrame's program.
     reframe: str
-    #: Seed of the order of runs.
+    #: Seed of the random order of runs within pairs.
     seed: int
     interrupts: Interrupts
     display: Display
     #: Case -> why it cannot run here (`Request.feasibility`).
     omission_reasons: Mapping[str, str] = field(default_factory=dict)
-    #: Case -> pairs that were rejected before this session.
+    #: Case -> number of pairs that were rejected before this session.
     rejected_before: dict[str, int] = field(default_factory=dict)
-    #: Concurrent runs on this host that were named on standard error.
+    #: Names of concurrent runs on this host about which a note was printed.
     announced_runs: set[str] = field(default_factory=set)
-    #: The pace of the session after each of its blocks.
+    #: The pace of the session at its start and after each of its blocks.
     paces: list[SessionPace] = field(default_factory=lambda: [SessionPace()])
 
     @property
     def campaign(self) -> Campaign:
-        """Return the campaign that is requested."""
+        """Return the requested campaign."""
         return self.request.campaign
 
     @property
     def _cases(self) -> list[Entry]:
-        """Cases that can run."""
+        """Return the cases that can run here."""
         return [case for case in self.campaign.cases if case.name not in self.omission_reasons]
 
     @cached_property
     def slurm(self) -> SlurmWatch | None:
-        """Return the watch over the jobs in Slurm; None if Slurm does not run them."""
+        """Return the watch over the run's jobs in Slurm; None if Slurm does not run them."""
         return SlurmWatch(self.run, self.display.tell) if self.request.slurm else None
 
     def close(self) -> None:
@@ -329,7 +357,10 @@ class CampaignRunner:
             self.slurm.close()
 
     def run_all(self) -> list[Failure]:
-        """Measure every case, also after one that failed. Raises Stopped on a signal."""
+        """Measure every case and return the failures. Raises Stopped on a signal.
+
+        A case that fails does not stop the others.
+        """
         processes.become_subreaper()
         failures = dict(self.omission_reasons)
         for cases in self._rounds(failures):
@@ -341,13 +372,17 @@ class CampaignRunner:
         return [Failure(name, reason) for name, reason in failures.items()]
 
     def _rounds(self, failed: Collection[str]) -> Iterator[list[Entry]]:
-        """Yield all cases, then those that need more blocks, since verdicts hold over all cases."""
+        """Yield all cases, then repeatedly the cases that need another block.
+
+        A decided case may become undecided again, since the samples of other cases influence its
+        verdicts.
+        """
         yield self._cases
         while reopened := [case for case in self._cases if self._needs_block(case, failed)]:
             yield reopened
 
     def _needs_block(self, case: Entry, failed: Collection[str]) -> bool:
-        """Return whether a case of this session needs another block."""
+        """Return whether a case needs another block and has not failed in this session."""
         if case.name in failed:
             return False
         rejected_before = self.rejected_before[case.name]
@@ -356,7 +391,7 @@ class CampaignRunner:
     def _run_case(self, entry: Entry, after_case: ExpectedTime) -> None:
         """Run blocks of a case until it is decided. Raises _CaseError.
 
-        `after_case` is the expected time of the cases after it.
+        `after_case` is the expected time of the cases that follow it.
         """
         notes = []
         if layouts.is_to_be_chosen(entry):
@@ -383,7 +418,10 @@ class CampaignRunner:
             )
 
     def _fastest_layout(self, entry: Entry, after_case: ExpectedTime) -> str:
-        """Return the fastest layout of a case; measures all that lack runs. Raises _CaseError."""
+        """Return the fastest layout of a case. Raises _CaseError.
+
+        If a layout has too few accepted runs, all layouts of the case are measured first.
+        """
         search = self.request.search(entry)
         (search_entry,) = search.campaign.cases
         treatments = search.treatments[search_entry.name]
@@ -411,7 +449,7 @@ class CampaignRunner:
         after_block: ExpectedTime,
         notes: Sequence[str] = (),
     ) -> None:
-        """Run a block, and have its check read the runs that are unread. Raises _CaseError."""
+        """Run a block, then have a third-party check read its runs. Raises _CaseError."""
         try:
             self._measure_block(entry, block, pairs, after_block, notes)
         except Stopped:
@@ -426,8 +464,9 @@ class CampaignRunner:
     def _measure_block(
         self, entry: Entry, block: int, pairs: int, after_block: ExpectedTime, notes: Sequence[str]
     ) -> None:
-        """Run one ReFrame session. Raises _CaseError."""
-        require_folder(self.run)  # else `mkdir` would make a renamed folder again
+        """Run the ReFrame session of a block. Raises _CaseError."""
+        # If the user has renamed the run's folder, `mkdir` would make it again under its old name.
+        require_folder(self.run)
         logs = logs_of(self.run, entry, block)
         logs.mkdir(parents=True, exist_ok=True)
         treatments = self.request.treatments[entry.name]
@@ -437,7 +476,8 @@ class CampaignRunner:
         plan = replace(plan, notes=notes, folder=str(folder or ""))
         plan.save(logs / PLAN_FILE)
         samples = self.run / "samples" / f"{entry.name}.jsonl"
-        # A run of a third-party check becomes a sample only when the check has read its figures.
+        # A run of a third-party check becomes a sample only after the check has read its figures.
+        # So the progress of such a block counts the runs that are listed as unread.
         ended_runs = logs / UNREAD_FILE if self.request.check(entry).file else samples
         counter = RunCounter(
             after_block=after_block,
@@ -478,20 +518,23 @@ class CampaignRunner:
             raise _CaseError(f"{reason}: {remedy}" if remedy else reason)
 
     def _session_command(self, entry: Entry, block: int, plan_file: str) -> list[str]:
-        """Return ReFrame's command for a block."""
+        """Return ReFrame's command for a block; `plan_file` is the block's plan in its folder."""
         _, *arguments = reframe_command(self.request, entry, block, str(self.run), plan_file)
         head = walk_run(self.run).head
         return [self.reframe, *arguments, f"--session-extras=nimc_head={head}"]
 
-    # A third-party check reads the figures of its runs itself, once a block has ended.
+    # A third-party check reads the figures of its runs itself, after their block has ended.
 
     def _unread_blocks(self, entry: Entry) -> list[int]:
-        """Return the blocks that ended before the check had read all of their runs."""
+        """Return the indices of the blocks of which the check has not read all runs."""
         unread = (self.run / "logs" / entry.name).glob(f"*/{UNREAD_FILE}")
         return sorted(int(path.parent.name) for path in unread)
 
     def _read_unread_blocks(self, entry: Entry, interrupts: Interrupts) -> None:
-        """Have the check read its unread runs. Raises _CaseError if it cannot, Stopped."""
+        """Have the check read its unread runs.
+
+        Raises _CaseError if the check cannot read them, and Stopped on a signal.
+        """
         for block in self._unread_blocks(entry):
             logs = logs_of(self.run, entry, block)
             replace(BlockPlan.load(logs / PLAN_FILE), pairs=0).save(logs / READING_PLAN_FILE)
@@ -504,14 +547,20 @@ class CampaignRunner:
                 raise _CaseError(f"the check has not read the runs of block {block}: {why}")
 
     def _try_to_read(self, entry: Entry, interrupts: Interrupts) -> None:
-        """Have the check read its unread runs after a failure; if it cannot, only print why."""
+        """Have the check read its unread runs after a failure.
+
+        If the check cannot read them, the reason is printed and no error is raised.
+        """
         try:
             self._read_unread_blocks(entry, interrupts)
         except (_CaseError, Stopped) as error:
             self.display.tell(f"{entry.name}: {error}; the next session reads them")
 
     def _concurrency_notes(self) -> list[str]:
-        """Return notes on other runs on this host, and print each once; none if Slurm runs jobs."""
+        """Return notes on other runs on this host, and print a note if it names a new run.
+
+        Returns an empty list if Slurm runs the jobs.
+        """
         runs = [] if self.request.slurm else concurrent_runs(self.run)
         if not runs:
             return []
@@ -549,7 +598,7 @@ class CampaignRunner:
             self.display.show(block_name, counter, now_s)
             if self.slurm:
                 runs_done, figures_read = is_done(logs), is_read(logs)
-                # The conductor writes agents.log first.
+                # The conductor writes agents.log before it does anything else.
                 begun = (logs / "agents.log").exists()
                 self.slurm.check(
                     now_s,
@@ -561,7 +610,10 @@ class CampaignRunner:
         return tick
 
     def _end_jobs(self) -> None:
-        """Cancel jobs that ReFrame may have left, or say that this is not possible."""
+        """Cancel jobs that ReFrame may have left.
+
+        If Slurm cannot be asked, print the command with which the user can cancel them.
+        """
         if self.slurm:
             try:
                 client.cancel_jobs(self.run)
@@ -579,7 +631,7 @@ class CampaignRunner:
 
     @cached_property
     def stopping_rule(self) -> StoppingRule:
-        """Return the rule by which a case has enough pairs."""
+        """Return the rule that decides whether a case has enough pairs."""
         from analysis.effects.estimate import StoppingRule
 
         pairs = self.campaign.pairs
@@ -593,7 +645,7 @@ class CampaignRunner:
         )
 
     def least_time_s(self) -> float:
-        """Return the time that the campaign is expected to need at least, seconds."""
+        """Return the least time that the campaign is expected to take from now on, seconds."""
         return expected_total(map(self.expected, self._cases)).least_s
 
     def expected(self, entry: Entry) -> ExpectedTime:
@@ -606,7 +658,7 @@ class CampaignRunner:
         return ExpectedTime(search_s + blocks.least_s, search_s + blocks.most_s)
 
     def _needs_search(self, entry: Entry) -> bool:
-        """Return whether layouts of a case have to be compared before it is measured."""
+        """Return whether the layouts of a case must be compared before the case is measured."""
         search = self.request.searches.get(entry.name)
         if search is None:
             return False
@@ -615,7 +667,7 @@ class CampaignRunner:
         return layouts.fastest(self.run, search_entry, treatments) is None
 
     def _expected_from(self, entry: Entry, complete_pairs: int) -> ExpectedTime:
-        """Return how long a case that is undecided after these pairs is expected to take."""
+        """Return the expected time of the blocks after `complete_pairs` of an undecided case."""
         pairs, treatments = self.campaign.pairs, self.request.treatments[entry.name]
         sizes = block_sizes(pairs, complete_pairs)
         length_s_by_size = block_lengths_s(self.request, entry, treatments, {*sizes})

@@ -1,4 +1,7 @@
-"""Sessions of ReFrame: children that never outlive the campaign."""
+"""Runs ReFrame sessions as child processes that end with the campaign, and finds their processes.
+
+A *run* here is the run of a campaign, which has a folder.
+"""
 
 from __future__ import annotations
 
@@ -14,28 +17,29 @@ from records import kernel_text, processes
 from records.checkout import ROOT, python_main, python_path
 from records.interrupts import Interrupts
 
-#: Environment variable with the run's folder, set in every process that a run starts.
+#: Environment variable that every process of a run inherits. Its value is the run's folder.
 RUN_VARIABLE = "NIMC_RUN"
-#: How often progress is updated, seconds.
+#: Time between two calls of the function that updates progress, seconds.
 _TICK_S = 1.0
-#: How long ReFrame may take to cancel its jobs, seconds.
+#: How long ReFrame may take to cancel its jobs before it is killed, seconds.
 GRACE_S = 30.0
-#: How long a block may take to end after ReFrame, seconds: its agents end the writers, then the
-#: conductor ends the agents.
+#: How long the other processes of a block may take to end after ReFrame, seconds. In this time the
+#: agents end the writers, then the conductor ends the agents.
 _BLOCK_GRACE_S = 3 * processes.GRACE_S
 
 
 def run_session(
     argv: Sequence[str], run: Path, log: Path, interrupts: Interrupts, tick: Callable[[], None]
 ) -> int:
-    """Run a command with its output in `log`, and call `tick` once a second.
+    """Run ReFrame's command `argv`, append its output to `log`, and call `tick` once a second.
 
-    Returns the exit status. Raises Stopped after a signal. If this process is a subreaper, no
-    process that the command started is left at the end.
+    Returns the exit status. Raises Stopped after a signal. If this process is a subreaper (the
+    kernel makes it the parent of orphaned descendants), all processes that the command started have
+    ended when this function returns.
     """
     environment = reframe_environment()
-    # A run's results are in its folder. ReFrame's own database, which the configuration may enable,
-    # is for sessions without a campaign.
+    # The results of a campaign are in the run's folder. ReFrame's own database is not used, even if
+    # the configuration enables it: it is for sessions that users start without a campaign.
     environment |= {"RFM_ENABLE_RESULTS_STORAGE": "no", RUN_VARIABLE: str(run)}
     interrupts.check()
     with log.open("ab") as output:
@@ -64,7 +68,10 @@ def start_child(
     errors: IO[bytes] | None = None,
     environment: Mapping[str, str] = os.environ,
 ) -> subprocess.Popen[bytes]:
-    """Start a child that finds this checkout and ends with this process."""
+    """Start a child process that can import this checkout and is signalled if this process ends.
+
+    Output goes to `output`. Standard error goes to `errors`, or else to `output` too.
+    """
     return subprocess.Popen(
         argv,
         stdin=subprocess.DEVNULL,
@@ -78,7 +85,10 @@ def start_child(
 
 
 def _end_session(child: subprocess.Popen[bytes], interrupts: Interrupts) -> None:
-    """Let ReFrame cancel its jobs; kill it on a second signal or after the grace period."""
+    """End ReFrame and give it time to cancel its jobs.
+
+    ReFrame is killed after the grace period, or on a second signal.
+    """
     child.terminate()
     until_s = time.monotonic() + GRACE_S
     while child.poll() is None and time.monotonic() < until_s and interrupts.count < 2:
@@ -87,41 +97,50 @@ def _end_session(child: subprocess.Popen[bytes], interrupts: Interrupts) -> None
     child.wait()
 
 
-#: Prefix of the folder of a job that looks at nodes (`nimc.cluster.in_job`).
+#: Prefix of the name of the folder of a job that inspects nodes (`nimc.cluster.in_job`).
 LOOK_FOLDER_PREFIX = ".nimc-look-"
 
 
 def processes_of(run: Path) -> list[int]:
-    """Return the PIDs of this user's processes on this host that a run has started."""
+    """Return the PIDs of this user's processes here that the run in folder `run` started."""
     return [pid for pid, path in run_processes() if path == str(run)]
 
 
 def concurrent_runs(run: Path) -> list[str]:
-    """Return the names of this user's other runs that have processes on this host."""
+    """Return the names of this user's runs, other than `run`, that have processes on this host.
+
+    Jobs that inspect nodes have the common name 'a look at nodes'.
+    """
     names = {Path(path).name for _, path in run_processes() if path != str(run)}
     look_names = {name for name in names if name.startswith(LOOK_FOLDER_PREFIX)}
     return [*sorted(names - look_names), *(["a look at nodes"] if look_names else [])]
 
 
 def run_processes() -> Iterator[tuple[int, str]]:
-    """Yield the PID of each other process of this user that a run started, and the run's folder."""
+    """Yield the PID and the run's folder of each process of this user that a run started.
+
+    This process itself is left out.
+    """
     prefix = f"{RUN_VARIABLE}=".encode()
     for pid in set(kernel_text.pids()) - {os.getpid()}:
         with kernel_text.suppress_gone_or_hidden():
             process = Path(f"/proc/{pid}")
             if process.stat().st_uid != os.geteuid():
-                continue  # anyone can name a run in the environment of their own process
+                continue  # another user may have set the variable in a process of their own
             for entry in (process / "environ").read_bytes().split(b"\0"):
                 if entry.startswith(prefix):
                     yield pid, os.fsdecode(entry.removeprefix(prefix))
 
 
-#: The command of this checkout's `nimc`, even if another `nimc` is first on PATH.
+#: Command that starts the `nimc` of this checkout, even if PATH leads to another `nimc`.
 NIMC_COMMAND = tuple(python_main("nimc.cli.main"))
 
 
 def stop_child(child: subprocess.Popen[bytes], timeout_s: float = 120.0) -> None:
-    """End the child, which cancels its own jobs; kill it if it takes too long."""
+    """Ask a child to end and wait for it; kill it after `timeout_s`.
+
+    The child cancels its own jobs before it ends.
+    """
     child.terminate()
     try:
         child.wait(timeout_s)

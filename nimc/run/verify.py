@@ -1,8 +1,9 @@
 """Verifies a stored run: its chain, the files that its samples name, and the samples themselves.
 
-Every sample names the SHA-256 of its counters, outputs and series. The workload's parser reads a
-stored output again, and must get the sample's figures. The judge of runs judges a stored series
-again: it must find the same writers and conditions, and accept what was accepted.
+A sample is the record of one run of the application. It has the SHA-256 of its counters, outputs
+and series. A stored output is parsed again by the workload's parser. The figures must be those of
+the sample. Stored series are judged again. The judgement must have the same writers and conditions,
+and must accept the run if it was accepted before.
 """
 
 from __future__ import annotations
@@ -34,8 +35,8 @@ from reframe_tests import workload
 from reframe_tests.workload import Workload
 
 #: `broken`: the chain or a digest shows that a file was changed after it was written.
-#: `contradicted`: another record, the output or the series says otherwise. `unproven`: it cannot be
-#: verified, which is no fault.
+#: `contradicted`: a value differs from another record, from the output or from the series.
+#: `unproven`: something cannot be verified, which is no fault.
 FindingKind = Literal["broken", "contradicted", "unproven"]
 
 
@@ -44,7 +45,7 @@ class IntegrityFinding:
     """A fault of a run, or something that cannot be verified."""
 
     kind: FindingKind
-    #: One line.
+    #: Where the fault is, what was found and what is allowed, in one line.
     text: str
 
 
@@ -55,30 +56,35 @@ class Verification:
     run: Path
     #: Number of samples.
     samples: int = 0
-    #: Number of samples whose figure was read again from its output.
+    #: Number of samples whose output was parsed again.
     reread: int = 0
-    #: Number of samples that were judged again.
+    #: Number of samples whose series were judged again.
     judged: int = 0
-    #: Head of its chain; None if there is no chain, or it cannot be read.
+    #: Head of the run's chain: a SHA-256 over all its records. It is None if there is no chain, or
+    #: if the chain cannot be read.
     head: str | None = None
     findings: list[IntegrityFinding] = field(default_factory=list)
-    #: Further remarks: on the manifest of a crate, and on who signed it.
+    #: Remarks on the manifest of a crate and on who signed it.
     remarks: list[str] = field(default_factory=list)
 
     @property
     def is_sound(self) -> bool:
-        """Return whether nothing is wrong; something may be unproven."""
+        """Return whether no finding is a fault. Findings of kind `unproven` are no faults."""
         return all(finding.kind == "unproven" for finding in self.findings)
 
     def as_dict(self) -> dict[str, Any]:
-        """Return the findings as in JSON."""
+        """Return the verification in the form in which it is printed as JSON."""
         return {**asdict(self), "run": str(self.run), "sound": self.is_sound}
 
 
 def verify(run: Path, head: str | None = None) -> Verification:
-    """Verify a run, also against a `head` that was kept elsewhere, if any. Raises InputError."""
+    """Verify a run. Raises InputError if the folder has no run.
+
+    If `head` is given, the head of the run's chain must be equal to it. A user may have stored this
+    head elsewhere.
+    """
     if not (run / "run.json").exists():
-        load_header(run)  # raises
+        load_header(run)  # raises InputError
     verification = Verification(run=run)
     try:
         verification.findings += _run_findings(verification)
@@ -96,14 +102,17 @@ def verify(run: Path, head: str | None = None) -> Verification:
 def _mismatch(
     kind: FindingKind, location: str, stated: object, allowed: object
 ) -> IntegrityFinding:
-    """Return the finding that a stated value is not the allowed one."""
+    """Return the finding that the value `stated` at a location differs from the `allowed` value."""
     return IntegrityFinding(
         kind, f"{location}: {'none' if stated is None else stated} found; allowed: {allowed}"
     )
 
 
 def _run_findings(verification: Verification) -> Iterator[IntegrityFinding]:
-    """Check the chain and the records of a run, then each sample and the files that it names."""
+    """Check the chain and the records of a run, then each sample and the files that it names.
+
+    Yields the findings. Stores numbers of samples and the head in `verification`.
+    """
     run, unproven = verification.run, Counter[str]()
     header, samples = load_header(run), read_run(run)
     integrity = check_run(run, header, samples, read_provenance(run))
@@ -135,7 +144,10 @@ def _run_findings(verification: Verification) -> Iterator[IntegrityFinding]:
 
 
 def _samples(path: Path, count: int) -> Iterator[tuple[str, Sample]]:
-    """Yield file and line, and sample, of the first `count`; more may be added meanwhile."""
+    """Yield the location (`FILE:LINE`) and the sample of each of the first `count` lines of a file.
+
+    Later lines are left out, since a run that goes on may add lines meanwhile.
+    """
     with path.open("rb") as file:
         for number, line in enumerate(islice(file, count), 1):
             location = f"{path}:{number}"
@@ -143,7 +155,10 @@ def _samples(path: Path, count: int) -> Iterator[tuple[str, Sample]]:
 
 
 def _digests(path: Path) -> dict[str, str]:
-    """Key of a sample -> SHA-256 of its lines in a file of counters, without a torn last line."""
+    """Return key of a sample -> SHA-256 of the sample's lines in a file of counters.
+
+    An incomplete last line is left out.
+    """
     digests_by_key = defaultdict[str, "hashlib._Hash"](hashlib.sha256)
     lines = path.read_bytes().split(b"\n")[:-1] if path.exists() else []
     for number, line in enumerate(lines, 1):
@@ -158,7 +173,10 @@ def _digests(path: Path) -> dict[str, str]:
 def _sample_findings(
     verification: Verification, sample: Sample, location: str, unproven: Counter[str]
 ) -> Iterator[IntegrityFinding]:
-    """Compare a sample with its stored output and series."""
+    """Compare a sample with its stored output and series.
+
+    Yields the findings. Counts in `unproven` what cannot be compared, by reason.
+    """
     stem = run_folder.log_stem(sample.pair, sample.arm, sample.attempt)
     contents: dict[str, bytes] = {}
     for ending in (".out", ".err", series.ENDING):
@@ -186,7 +204,7 @@ def _sample_findings(
         if workload_record:
             why = "whose output is not kept"
         unproven[f"figures of merit {why}"] += 1
-    if sample.elapsed_s:  # its application ran
+    if sample.elapsed_s:  # the application ran
         try:
             stored = series.read(contents.get(series.ENDING, b""))
         except ValueError:
@@ -199,7 +217,7 @@ def _sample_findings(
 
 
 def _reread(sample: Sample, workload_record: Workload, output: str) -> Sample:
-    """Return the sample with the figures that the workload's parser gets from the output."""
+    """Return a copy of the sample with the figures that the workload's parser finds in `output`."""
     try:
         fom = workload_record.parse(output)
     except FomError as error:
@@ -210,7 +228,10 @@ def _reread(sample: Sample, workload_record: Workload, output: str) -> Sample:
 
 
 def _judged(sample: Sample, stored: series.StoredSeries) -> Sample:
-    """Return the sample with the verdict, writers and conditions that its series give."""
+    """Return a copy of the sample with the verdict, writers and conditions of its `stored` series.
+
+    An accepted sample may become rejected. Another outcome is not changed.
+    """
     window_s = (sample.start_s, sample.start_s + sample.elapsed_s)
     judgement = judge(stored.series, window_s, stored.limits)
     if sample.outcome == "accepted" and judgement.reasons:
@@ -221,7 +242,10 @@ def _judged(sample: Sample, stored: series.StoredSeries) -> Sample:
 def _contradictions(
     stated: Any, recomputed: Any, location: str, names: tuple[str, ...] = ()
 ) -> Iterator[IntegrityFinding]:
-    """Yield a finding for each value that differs from the recomputed one by more than rounding."""
+    """Yield a finding for each value of a sample that differs from the recomputed value.
+
+    Floats may differ by rounding. `names` is the path of keys to the value in the sample.
+    """
     if isinstance(stated, dict) and isinstance(recomputed, dict):
         for name in stated | recomputed:
             yield from _contradictions(
@@ -244,5 +268,5 @@ def _contradictions(
 
 @cache
 def _workload_record(name: str) -> Workload | None:
-    """Return the record of a workload; None for a check that reads its output itself."""
+    """Return the record of a workload; None for a check that parses its output itself."""
     return workload.load_workload(name) if name in workload.workload_names() else None
