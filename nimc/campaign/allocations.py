@@ -1,7 +1,8 @@
-"""Advice on more allocations or more pairs in each, for the interval of the next allocation.
+"""Advises whether a campaign should have more allocations, or more pairs in each allocation.
 
-The slowdown varies from pair to pair, and from allocation to allocation: both variances follow from
-the machine's runs (Kalibera and Jones 2013).
+The advice is for an interval that covers the slowdown of the next allocation. The slowdown varies
+from pair to pair and from allocation to allocation. Both variances are estimated from earlier runs
+on the machine (Kalibera and Jones 2013). A *block* is the pairs of one allocation.
 """
 
 from __future__ import annotations
@@ -24,19 +25,21 @@ if TYPE_CHECKING:
 class Variation:
     """Standard deviations of the logarithm of the slowdown."""
 
-    #: Between allocations, beyond what their pairs explain.
+    #: Standard deviation between allocations, without the part that the variation between pairs
+    #: explains.
     between_allocations: float
-    #: Between the pairs of one allocation.
+    #: Standard deviation between the pairs of one allocation.
     between_pairs: float
 
     def as_dict(self) -> dict[str, float]:
-        """Return the variation as in JSON."""
+        """Return the variation in the form in which it is printed as JSON."""
         return {"between": self.between_allocations, "within": self.between_pairs}
 
     def half_width(self, allocations: int, mean_pairs: float) -> float:
-        """Return half the width of the next allocation's interval, relative to the slowdown.
+        """Return half the width of the interval of the next allocation's slowdown.
 
-        The interval follows from `allocations` with `mean_pairs` pairs each.
+        It is a share of the slowdown. The interval is computed from `allocations` allocations,
+        which have `mean_pairs` pairs on average.
         """
         from scipy import special
 
@@ -46,9 +49,10 @@ class Variation:
 
 
 def variation(pairs: pl.DataFrame) -> Variation | None:
-    """Estimate the variation from a `pair_table`.
+    """Estimate the variation from a table of pairs (`analysis.samples.pairs.pair_table`).
 
-    Returns None unless an effect has two allocations of two or more pairs each.
+    Only pairs with writes are used. Returns None unless at least one effect has two allocations
+    with two or more pairs each.
     """
     import polars as pl
 
@@ -74,7 +78,8 @@ def variation(pairs: pl.DataFrame) -> Variation | None:
     if by_effect.is_empty():
         return None
     weight = pl.col("blocks") - 1
-    # `explained` is the part of the variance of means that pairs alone cause.
+    # `explained` is the part of the variance of the blocks' means that the variation between pairs
+    # causes.
     variances = pl.col("pair_variance", "mean_variance", "explained")
     pair_variance, mean_variance, explained = (
         by_effect.with_columns(explained=pl.col("pair_variance") * pl.col("inverse_pairs"))
@@ -88,9 +93,10 @@ def variation(pairs: pl.DataFrame) -> Variation | None:
 
 
 def advice(variation: Variation | None, case: Case) -> str:
-    """Return advice on how to narrow the interval of the next allocation.
+    """Return advice on how to narrow the interval of the next allocation's slowdown.
 
-    The case is taken to have the pairs of its floor. `variation` is None if it is not known.
+    The advice assumes that the case ends at its floor of pairs. `variation` is None if it is not
+    known.
     """
     allocations = sum(block.needed == "always" for block in case.blocks)
     mean_pairs = case.pairs_least / allocations

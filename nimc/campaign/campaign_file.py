@@ -1,4 +1,9 @@
-"""Turns a campaign file into a checked campaign. Every error is reported before anything runs."""
+"""Turns a campaign file into a checked campaign. Every error is reported before anything runs.
+
+A *check* is a ReFrame test, which runs one workload. An *entry* is an element of the file's list
+`workloads`: a check with its settings. A *case* is an entry at one level of each factor that cannot
+change within a block. A *cell* (in `exclude` and `only`) is a combination of levels.
+"""
 
 from __future__ import annotations
 
@@ -27,34 +32,38 @@ from records.yaml_file import Keys, YamlDocument, containing_model, field_at
 from reframe_tests.crossing import ARM, FULL, RATE
 from reframe_tests.planning import level_faults
 
-#: Largest number of faults that are listed.
+#: Largest number of faults that an error message lists.
 _MOST_FAULTS = 10
-#: Factor -> the key of `injector` that sets the same for the whole campaign.
+#: Factor -> key of the campaign's `injector` that sets one value for the whole campaign instead.
 _INJECTOR_KEYS = {
     RATE: "rate",
     "message": "message",
     "queue_pairs": "queue_pairs",
     "injector": "name",
 }
-#: Maximum length of a case's name, characters. The name, with a suffix, names files.
+#: Maximum length of a case's name, characters. Files are named by it, with a suffix.
 _MAX_CASE_NAME_LENGTH = 160
 
 
 @dataclass(frozen=True)
 class FieldFault:
-    """A fault of a field."""
+    """A fault of a field of the file."""
 
+    #: Keys that lead to the field.
     location: Keys
     #: The fault, and what is allowed.
     message: str
-    #: The field whose line is shown; None: that of `location`.
+    #: Keys that lead to the field whose line number is printed; None: `location`.
     line_location: Keys | None = None
 
 
 def unknown_key(
     noun: str, location: Keys, allowed: Iterable[str], check: str | None = None
 ) -> FieldFault:
-    """Return the fault of a key that is not allowed there; the message calls it a `noun`."""
+    """Return the fault of a key that is not allowed at its location.
+
+    The message calls the key a `noun`, such as 'variable'. For `check` see `unknown_message`.
+    """
     return FieldFault(location, unknown_message(noun, location[-1], allowed, check))
 
 
@@ -63,7 +72,7 @@ def unknown_message(
 ) -> str:
     """Return a message such as `unknown key 'sed', did you mean 'seed'?; allowed: ...`.
 
-    `check`: the check to which the name does not belong, if it is named.
+    If `check` is given, the message says that `name` does not belong to this check.
     """
     names = sorted(allowed)
     owner = f" of '{check}'" if check else ""
@@ -80,9 +89,10 @@ def dotted(location: Keys) -> str:
 def load_campaign(
     document: YamlDocument, checks: Mapping[str, CheckDescription], machine: Machine
 ) -> Campaign:
-    """The campaign in a file, checked for a machine, with its cases as entries (`cases.expand`).
+    """Return the campaign in a file, checked for a machine.
 
-    Raises InputError with a line for each fault: `FILE:LINE: FIELD: FAULT; allowed: VALUES`.
+    Its list `workloads` has the cases instead of the entries (`cases.expand`). Raises InputError
+    with a line for each fault: `FILE:LINE: FIELD: FAULT; allowed: VALUES`.
     """
     if not isinstance(document.data, dict):
         keys = ", ".join(Campaign.model_fields)
@@ -115,7 +125,7 @@ def load_campaign(
 
 
 def refuse(document: YamlDocument, faults: Iterable[FieldFault]) -> None:
-    """Raise InputError with a line for each of the first faults of a file, if there are any."""
+    """Raise InputError if there are faults. It has a line for each of the first faults."""
     if document.options:
         option_lines = [f"{document.option(fault.location)}: {fault.message}" for fault in faults]
         lines = list(map(one_line, dict.fromkeys(option_lines)))
@@ -139,7 +149,7 @@ def refuse(document: YamlDocument, faults: Iterable[FieldFault]) -> None:
 
 
 def _line_of(document: YamlDocument, location: Keys) -> int:
-    """The line of a field: that of its key, if it has one."""
+    """Return the number of the line with a field's key, or else of the line with its value."""
     return document.key_lines.get(location) or document.line(location)
 
 
@@ -157,14 +167,18 @@ def _schema_fault(error: ErrorDetails) -> FieldFault:
 
 
 def _unvalidated_entries(document: YamlDocument) -> list[dict[str, object]]:
-    """The workloads of a campaign that is not yet validated; {} for one that is not a mapping."""
+    """Return the workloads of a campaign that is not yet validated.
+
+    A workload that is not a mapping is returned as an empty one.
+    """
     entries = document.data.get("workloads") if isinstance(document.data, dict) else None
     if not isinstance(entries, list):
         return []
     return [entry if isinstance(entry, dict) else {} for entry in entries]
 
 
-# Rules that the schema cannot have: of fields, of checks and of a machine.
+# Rules that the schema cannot express, since they compare fields, or need the checks or the
+# machine.
 
 
 def _conflict(location: Keys, other_key: str) -> FieldFault:
@@ -182,20 +196,20 @@ class _EntryRequest:
 
     @cached_property
     def factors(self) -> dict[str, list[Level]]:
-        """Factors of the entry and of the campaign."""
+        """Return the factors of the entry, and the campaign's factors that it does not replace."""
         return cases.factors_of(self.campaign, self.entry)
 
     @cached_property
     def cases(self) -> list[Entry]:
-        """Its cases, before a sweep is resolved."""
+        """Return the cases of the entry. A sweep is not yet replaced by a case for each point."""
         return cases.cases_of(self.campaign, self.entry, self.check)
 
     def key_location(self, *keys: str | int) -> Keys:
-        """Where in the file a key of the entry is."""
+        """Return the location in the file of a key of the entry."""
         return (*self.location, *keys)
 
     def location_of(self, factor: str) -> Keys:
-        """Return where the levels of a factor are given: in the entry, or for the campaign."""
+        """Return the location in the file of a factor's levels, in the entry or in the campaign."""
         if factor in self.entry.factors:
             return self.key_location("factors", factor)
         return ("factors", factor)
@@ -204,7 +218,7 @@ class _EntryRequest:
 def _field_faults(
     requests: Sequence[_EntryRequest], checks: Collection[str]
 ) -> Iterator[FieldFault]:
-    """Unknown injectors and checks, settings that a check does not have, and wrong levels."""
+    """Yield the faults of injector, checks, settings, sweeps and levels."""
     injector_name = requests[0].campaign.injector.name
     injectors = {name: injector for name, injector in INJECTORS.items() if injector.writes}
     allowed = ["auto", *sorted(injectors)]
@@ -232,8 +246,11 @@ def _field_faults(
 
 
 def _arm_faults(request: _EntryRequest) -> Iterator[FieldFault]:
-    """Scheduled arms of a check that has no timetable, or that has levels of `rate`."""
-    for arm in scheduled_arms(request.campaign.arms)[:1]:  # one is enough for a message
+    """Yield the faults of an arm with scheduled writes (short writes that follow a timetable).
+
+    The check must be able to have such writes, and the factor `rate` must have no levels.
+    """
+    for arm in scheduled_arms(request.campaign.arms)[:1]:  # one arm is enough for a message
         if "write" not in request.check.variables:
             message = (
                 f"'{request.entry.check}' has no arm '{arm}'; allowed: another workload or arm"
@@ -244,7 +261,10 @@ def _arm_faults(request: _EntryRequest) -> Iterator[FieldFault]:
 
 
 def _sweep_faults(request: _EntryRequest) -> Iterator[FieldFault]:
-    """A sweep of a check without its variables, or one beside factors or settings it excludes."""
+    """Yield the faults of a sweep.
+
+    The check must have the variables that a sweep sets. Factors and settings must not set them too.
+    """
     entry, check = request.entry, request.check
     if entry.sweep is None:
         return
@@ -264,7 +284,11 @@ def _sweep_faults(request: _EntryRequest) -> Iterator[FieldFault]:
 
 
 def _factor_faults(request: _EntryRequest) -> Iterator[FieldFault]:
-    """Factors that the check lacks, that are also set, or that leave no layout to choose."""
+    """Yield the faults of factors.
+
+    The check must have the factor, and neither `set` nor `injector` may set its level. The factor
+    `reserved_cores` cannot be combined with a layout that is chosen by measurement.
+    """
     entry, check = request.entry, request.check
     if layouts.is_to_be_chosen(entry) and "reserved_cores" in request.factors:
         yield _conflict(request.key_location("set", layouts.LAYOUT), "the factor 'reserved_cores'")
@@ -281,7 +305,7 @@ def _factor_faults(request: _EntryRequest) -> Iterator[FieldFault]:
 
 
 def _value_faults(request: _EntryRequest) -> Iterator[FieldFault]:
-    """Values of variables and levels of factors that are not allowed."""
+    """Yield the faults of variables' values and of factors' levels that are not allowed."""
     entry, check = request.entry, request.check
     set_levels = {name: value for name, value in entry.set.items() if name in check.settable}
     levels = {**cases.case_request(request.campaign, entry, check).levels, **set_levels}
@@ -304,7 +328,7 @@ def _value_faults(request: _EntryRequest) -> Iterator[FieldFault]:
 
 
 def _cell_faults(requests: Sequence[_EntryRequest]) -> Iterator[FieldFault]:
-    """Cells with factors, levels or arms that the campaign does not have."""
+    """Yield the faults of cells with factors, levels or arms that the campaign does not have."""
     campaign = requests[0].campaign
     arms: list[Level] = list(campaign.arms or ARMS)
     all_levels: dict[str, list[Level]] = {ARM: arms}
@@ -332,7 +356,7 @@ def _cell_faults_in(
 
 
 def _case_faults(requests: Sequence[_EntryRequest]) -> Iterator[FieldFault]:
-    """Duplicate or too long names of cases, and entries without cases."""
+    """Yield the faults of duplicate or too long names of cases, and of entries without cases."""
     names = set[str]()
     for request in requests:
         if not request.cases:
@@ -354,7 +378,10 @@ def _case_faults(requests: Sequence[_EntryRequest]) -> Iterator[FieldFault]:
 
 
 def _length_faults(requests: Sequence[_EntryRequest], machine: Machine) -> Iterator[FieldFault]:
-    """Runs that are too short for the rows of their writers."""
+    """Yield the faults of runs that are too short and that their check cannot lengthen.
+
+    Writers report rows at intervals, and a run must last for enough rows.
+    """
     campaign = requests[0].campaign
     least_s = cases.shortest_run_s(campaign, machine)
     rows = f"{LEAST_ROWS} rows of {cases.slowest_injector(campaign, machine)}"
@@ -368,7 +395,8 @@ def _length_faults(requests: Sequence[_EntryRequest], machine: Machine) -> Itera
             yield FieldFault(request.key_location("expect"), message)
 
 
-# Third-party checks: `check: PATH.py:Class`, a class in the file with the mixin as a base.
+# A third-party check is written as `check: PATH.py:Class`. The class in this file must have the
+# mixin of `reframe_tests` as a base.
 
 _FILE_AND_CLASS = re.compile(r"[^\x00-\x1f]+\.py:[A-Za-z_]\w*", re.ASCII)
 
@@ -376,10 +404,11 @@ _FILE_AND_CLASS = re.compile(r"[^\x00-\x1f]+\.py:[A-Za-z_]\w*", re.ASCII)
 def load_third_party_checks(
     document: YamlDocument, taken_names: Collection[str], config: Path, system: str
 ) -> dict[str, CheckDescription]:
-    """Return the third-party checks that a campaign file names: class -> description.
+    """Return the third-party checks that a campaign file names: class name -> description.
 
-    ReFrame describes each. In `document` the name of the class replaces `PATH.py:Class`. Raises
-    InputError with a line for each check that cannot be used, such as one of the `taken_names`.
+    ReFrame describes each check. In `document`, the class name replaces `PATH.py:Class`. Raises
+    InputError with a line for each check that cannot be used, for example because its name is in
+    `taken_names`.
     """
     third_party_checks: dict[str, CheckDescription] = {}
     path_by_name: dict[str, str] = {}
@@ -404,9 +433,9 @@ def load_third_party_checks(
 
 
 def third_party_check_names(document: YamlDocument) -> list[tuple[int, str]]:
-    """Return index and `PATH.py:Class` of each workload that is a third-party check.
+    """Return the index and `PATH.py:Class` of each workload that is a third-party check.
 
-    The campaign need not be valid.
+    The campaign may be invalid.
     """
     checks = [entry.get("check") for entry in _unvalidated_entries(document)]
     return [

@@ -1,7 +1,10 @@
-"""Turns entries into cases: one for each level that cannot change within a block.
+"""Turns the entries of a campaign file's list `workloads` into cases.
 
-This module also makes the cases of a sweep, says how many nodes and which length of run cases need,
-and leaves out cases and levels that a machine cannot run.
+A *block* is the pairs of one allocation. Some factors, such as the number of nodes, cannot change
+their level within a block. An entry has a case for each combination of the levels of these factors.
+
+This module also makes the cases of a sweep. It computes how many nodes a case takes and how long
+its runs must be. It leaves out cases and levels that a machine cannot run.
 """
 
 from __future__ import annotations
@@ -27,18 +30,19 @@ from reframe_tests.crossing import Cell, cross
 from reframe_tests.factors import DEFAULT_RESERVED_CORES, app_cores, why_unsupported
 from reframe_tests.planning import CHOSEN_BY_MACHINE, CaseRequest, resolved_scale
 
-#: How many numbers of cores a sweep with `cores: few` measures.
+#: A sweep with `cores: few` is measured with this many different numbers of cores.
 _FEW_CORE_COUNTS = 8
-#: Characters that are not allowed in the name of a case, which names files.
+#: A character that is not allowed in the name of a case, since files are named by it.
 _UNSAFE_CHARACTER = re.compile(r"[^A-Za-z0-9._@+%=,-]")
 
 
 def arms_of(campaign: Campaign, machine: Machine) -> list[str]:
-    """The campaign's arms, or else the standard ones of the machine."""
+    """Return the campaign's arms, or the standard arms of the machine if the campaign has none."""
     return campaign.arms or standard_arms(same_host=machine.origins.policy == "same_host")
 
 
-#: Called for a case that is wrong: index of its entry, the key there (or empty), and the error.
+#: Function that is called for a wrong case. Its arguments are the index of the entry, the entry's
+#: wrong key (empty: the whole entry) and the error.
 OnError = Callable[[int, str, InputError], None]
 
 
@@ -52,11 +56,11 @@ def expand(
     machine: Machine,
     on_error: OnError = _raise,
 ) -> Campaign:
-    """The campaign with its arms, and with cases in place of entries.
+    """Return the campaign with its arms, and with the cases in place of the entries.
 
-    A case has the factors that change within its blocks. The short writes of each case are resolved
-    here, once. `on_error` is called for each wrong case, which is then left out. By default it
-    raises the InputError.
+    A case has only the factors that change within its blocks. The short writes of each case (their
+    number and lengths) are computed here. `on_error` is called for each wrong case, which is then
+    left out. By default `on_error` raises the InputError.
     """
     campaign = campaign.model_copy(update={"arms": arms_of(campaign, machine)})
     cases = []
@@ -72,7 +76,7 @@ def expand(
             try:
                 resolved = resolved_scale(case_request(campaign, case, check), machine)
                 scaled = case.with_scale(resolved)
-                nodes_taken(scaled, machine)  # raises if they are too many
+                nodes_taken(scaled, machine)  # raises InputError if there are too many
             except InputError as error:
                 on_error(index, "set", error)
                 continue
@@ -82,12 +86,12 @@ def expand(
 
 
 def factors_of(campaign: Campaign, entry: Entry) -> dict[str, list[Level]]:
-    """All factors of an entry; its own levels override the campaign's."""
+    """Return factor -> levels of an entry. Its own levels override the campaign's levels."""
     return {**campaign.factors, **entry.factors}
 
 
 def cases_of(campaign: Campaign, entry: Entry, check: CheckDescription) -> list[Entry]:
-    """The entry once for each combination of levels that cannot change within a block."""
+    """Return an entry's cases: one for each combination of levels that cannot change in a block."""
     factors = factors_of(campaign, entry)
     exclude, only = [*campaign.exclude, *entry.exclude], [*campaign.only, *entry.only]
     if not (factors or exclude or only):
@@ -99,10 +103,10 @@ def cases_of(campaign: Campaign, entry: Entry, check: CheckDescription) -> list[
         case_levels = dict(zip(between, combination, strict=True))
         excluded_cells = _matching_cells(exclude, case_levels)
         only_cells = _matching_cells(only, case_levels)
-        # A cell that names no factor within the case, {}, is the whole case.
+        # A cell without further factors ({}) covers the whole case.
         if {} in excluded_cells or (only and not only_cells):
             continue
-        level_names = (  # a number of nodes stands alone: `lammps@4`
+        level_names = (  # a number of nodes is written without 'nodes=': `lammps@4`
             level_text(level) if name == "nodes" else f"{name}={level_text(level)}"
             for name, level in case_levels.items()
         )
@@ -114,7 +118,10 @@ def cases_of(campaign: Campaign, entry: Entry, check: CheckDescription) -> list[
 
 
 def _matching_cells(cells: Sequence[Cell], levels: Mapping[str, Level]) -> list[dict[str, Level]]:
-    """Return the cells that match these levels of a case, each without the factors of `levels`."""
+    """Return the cells that match the levels of a case, without the factors of these levels.
+
+    A cell is a combination of levels in `exclude` or `only`.
+    """
     return [
         {name: level for name, level in cell.items() if name not in levels}
         for cell in cells
@@ -123,7 +130,7 @@ def _matching_cells(cells: Sequence[Cell], levels: Mapping[str, Level]) -> list[
 
 
 def case_request(campaign: Campaign, case: Entry, check: CheckDescription) -> CaseRequest:
-    """Return what a case asks of its check."""
+    """Return the arms, levels and factors that a case requests from its check."""
     injector = campaign.injector
     settings = {
         name: check.typed(name, value) for name, value in case.set.items() if name in check.levels
@@ -144,22 +151,25 @@ def case_request(campaign: Campaign, case: Entry, check: CheckDescription) -> Ca
 
 
 def treatments(arms: Sequence[str], case: Entry) -> list[Treatment]:
-    """The treatments of a pair. Raises InputError if nothing is left to compare."""
+    """Return the treatments of a pair of a case.
+
+    Raises InputError if no treatment has a baseline with which it could be compared.
+    """
     crossed = cross(arms, case.factors, case.exclude, case.only)
     if all(treatment.baseline is None for treatment in crossed):
         raise InputError("exclude, only: no treatment is left; allowed: some of them")
     return crossed
 
 
-# Sweeps of the contention model (Denis, Jeannot and Swartvagher): numbers of computing cores on
-# placements, as cases. A placement is a pair of NUMA nodes: one for the computation's data, one for
-# the communication's buffers.
+# A sweep measures the inputs of the contention model of Denis, Jeannot and Swartvagher. It has a
+# case for each number of computing cores and each placement. A placement is a pair of NUMA nodes:
+# one for the computation's data, one for the communication's buffers.
 
 
 def sweep_cases(entry: Entry, machine: Machine) -> list[Entry]:
-    """Return the entry, with a sweep once for each number of cores and placement.
+    """Return the cases of an entry's sweep: one for each number of cores and each placement.
 
-    Raises InputError.
+    An entry without a sweep is returned as the only case. Raises InputError.
     """
     if entry.sweep is None:
         return [entry]
@@ -184,20 +194,22 @@ def sweep_cases(entry: Entry, machine: Machine) -> list[Entry]:
 
 
 def evenly_spaced(largest: int) -> list[int]:
-    """Return eight of the numbers from 1 to `largest`, with both ends; all if there are fewer.
+    """Return eight evenly spaced numbers from 1 to `largest`, which include 1 and `largest`.
 
-    A model fitted to them predicts nearly as well as a model fitted to all (docs/benchmarks.md).
+    If `largest` is at most 8, all numbers are returned. A model that is fitted to the eight numbers
+    predicts nearly as well as a model that is fitted to all numbers (docs/benchmarks.md).
     """
     gaps = _FEW_CORE_COUNTS - 1
     return sorted({1 + round(gap * (largest - 1) / gaps) for gap in range(gaps + 1)})
 
 
 def placements(machine: Machine, requested: str) -> list[tuple[int, int]]:
-    """Return the pairs of NUMA nodes of a sweep.
+    """Return the placements of a sweep: pairs of NUMA nodes for data and for buffers.
 
-    `local` has data and buffers on the first node of the first socket. `calibration` also has both
-    on the first node of the second socket. `all` also has all other pairs. Those of `calibration`
-    come first, so that a run that is stopped can still be fitted.
+    `local` is one placement: data and buffers on the first NUMA node of the first socket.
+    `calibration` adds the placement with data and buffers on the first NUMA node of the second
+    socket. `all` adds all other pairs. The placements of `calibration` come first, so that a model
+    can be fitted even if the run is stopped early.
     """
     facts = machine.node_facts()
     calibration = [(node, node) for node in facts.numa_nodes[:: facts.numa_nodes_per_socket][:2]]
@@ -209,18 +221,24 @@ def placements(machine: Machine, requested: str) -> list[tuple[int, int]]:
     return list(dict.fromkeys([*calibration, *product(nodes, nodes)]))
 
 
-# How many nodes a case needs on a machine.
+# How many nodes a case takes on a machine.
 
 
 def origins_taken(case: Entry, machine: Machine) -> int:
-    """Origin nodes of an allocation; 0 on a shared host."""
+    """Return the number of origin nodes of a case's allocation.
+
+    It is 0 if one host is both origin and target.
+    """
     if case.scale:
         return case.scale.origins
     return 0 if machine.origins.policy == "same_host" else machine.origins.nodes
 
 
 def nodes_taken(case: Entry, machine: Machine) -> int:
-    """Target and origin nodes of an allocation. Raises InputError if that is impossible."""
+    """Return the number of target and origin nodes of a case's allocation.
+
+    Raises InputError if a plan cannot have so many nodes.
+    """
     origins = origins_taken(case, machine)
     if (nodes := case.nodes + origins) > MAX_NODES:
         raise InputError(
@@ -229,13 +247,13 @@ def nodes_taken(case: Entry, machine: Machine) -> int:
     return nodes
 
 
-# The least length of a run: rows of the writers must fit into it.
+# The least length of a run. Writers report a row at intervals, and a run must last for enough rows.
 
 
 def shortest_run_s(campaign: Campaign, machine: Machine) -> float:
-    """Return the shortest run into which enough rows of the slowest injector fit, seconds.
+    """Return the length of the shortest run in which the slowest injector reports enough rows.
 
-    It is 0 if no arm has continuous writes.
+    The length is in seconds. It is 0 if no arm has continuous writes.
     """
     if campaign.arms and not any(ARMS[arm].writing == "continuous" for arm in campaign.arms):
         return 0.0
@@ -243,7 +261,7 @@ def shortest_run_s(campaign: Campaign, machine: Machine) -> float:
 
 
 def slowest_injector(campaign: Campaign, machine: Machine) -> str:
-    """Return the injector of a campaign; if it has several, the one with the longest rows."""
+    """Return the injector of a campaign; of several, the one with the longest row interval."""
     default = machine.injector if campaign.injector.name == "auto" else campaign.injector.name
     names = [
         str(level)
@@ -254,15 +272,16 @@ def slowest_injector(campaign: Campaign, machine: Machine) -> str:
     return max(names or [default], key=lambda name: INJECTORS[name].row_s or 0.0)
 
 
-# Cases and levels that a machine cannot run: left out before anything runs, with the reason.
+# Cases and levels that a machine cannot run are left out, with the reason, before anything runs.
 
 
 def leave_out(
     campaign: Campaign, machine: Machine, case_names: Sequence[str] = ()
 ) -> tuple[Campaign, list[OmittedCase]]:
-    """Return the campaign without what the machine cannot run, and the cases and levels left out.
+    """Return the part of a campaign that a machine can run, and the omitted cases and levels.
 
-    With `case_names`, the campaign has only these cases. Raises InputError if no case is left.
+    If `case_names` are given, the campaign has only these cases. Raises InputError if no case is
+    left, or if a name in `case_names` is not that of a case that is left.
     """
     runnable_cases: dict[str, Entry] = {}
     omissions: list[OmittedCase] = []
@@ -285,7 +304,7 @@ def leave_out(
 def _runnable_part(
     campaign: Campaign, case: Entry, machine: Machine
 ) -> tuple[Entry | None, list[OmittedCase]]:
-    """Return a case with the levels that the machine has, or None, and what is left out."""
+    """Return the part of a case that the machine can run (or None), and what is omitted."""
     if machine.nodes is not None and nodes_taken(case, machine) > machine.nodes:
         too_many = (
             f"more nodes with its origins than the {machine.nodes} of site/{machine.name}.yaml"
@@ -317,7 +336,7 @@ def _runnable_part(
 
 
 def omission_lines(omissions: Sequence[OmittedCase]) -> list[str]:
-    """A line for each reason, with the cases and levels it applies to."""
+    """Return a line for each reason of an omission, with the cases and levels that it concerns."""
     names_by_reason = grouped((omitted.reason, _case_and_level(omitted)) for omitted in omissions)
     return [f"left out ({reason}): {', '.join(names)}" for reason, names in names_by_reason.items()]
 

@@ -1,7 +1,8 @@
-"""The layout `auto`: all layouts are run without writers, and the fastest one is used.
+"""Chooses a layout if a case has `layout: auto`: its layouts are compared, and the fastest is used.
 
-The runs are a case of their own, `CASE@layouts`, with the arm `off` alone. The choice is computed
-from its samples, so a resumed run makes the same choice.
+A *layout* is the number of ranks on a node and of cores per rank, such as `4x8`. The runs without
+writers that compare layouts are a case of their own, `CASE@layouts`, which has only the arm `off`.
+The choice is computed from the stored samples of this case, so a resumed run makes the same choice.
 """
 
 from __future__ import annotations
@@ -19,24 +20,24 @@ from records.treatment import Treatment
 from records.units import plural
 from reframe_tests.factors import AUTO, DEFAULT_RESERVED_CORES, app_cores
 
-#: The variable that sets a layout.
+#: Name of the variable that sets a layout.
 LAYOUT = "layout"
-#: The end of the name of the case in which layouts are compared.
+#: Suffix of the name of the case in which layouts are compared.
 SUFFIX = "@layouts"
-#: How many accepted runs of each layout are compared.
+#: Number of accepted runs of each layout that are compared.
 RUNS = 3
 
 
 def is_to_be_chosen(case: Entry) -> bool:
-    """Return whether a case leaves its layout to a comparison."""
+    """Return whether the layout of a case is to be chosen by a comparison."""
     return bool(case.set.get(LAYOUT) == AUTO)
 
 
 def candidates(case: Entry, check: CheckDescription, machine: Machine) -> list[str]:
-    """Return the layouts of a node, those with most ranks first.
+    """Return the layouts that a case may have on a node, in decreasing order of ranks.
 
-    They use all cores, unless the program runs with certain numbers of ranks only. Raises
-    InputError if there is none.
+    A layout uses all cores that the application may use. If the check allows only certain numbers
+    of ranks, some cores may stay unused. Raises InputError if no layout is possible.
     """
     reserved = case.set.get("reserved_cores", DEFAULT_RESERVED_CORES)
     core_spec = case.set.get("core_spec", 0)
@@ -61,7 +62,7 @@ def candidates(case: Entry, check: CheckDescription, machine: Machine) -> list[s
 
 
 def comparison_campaign(campaign: Campaign, case: Entry, layouts: Sequence[str]) -> Campaign:
-    """The campaign of one case that compares these layouts."""
+    """Return a campaign with one case, which compares these layouts of `case`."""
     comparison = case.with_changes(
         {
             "case": f"{case.name}{SUFFIX}",
@@ -75,14 +76,15 @@ def comparison_campaign(campaign: Campaign, case: Entry, layouts: Sequence[str])
 
 
 def with_layout(case: Entry, layout: str) -> Entry:
-    """The case with a layout that was chosen."""
+    """Return a case with the chosen layout."""
     return case.with_changes({"set": {**case.set, LAYOUT: layout}})
 
 
 def fastest(run: Path, case: Entry, treatments: Sequence[Treatment]) -> str | None:
-    """Return the layout with the best median, or the only one; None if a layout needs more runs.
+    """Return the layout whose runs have the best median figure of merit.
 
-    `case` is the one in which layouts are compared, with its `treatments`.
+    A single layout is returned without runs. Returns None if a layout has too few accepted runs.
+    `case` is the case that compares layouts (`CASE@layouts`). It has a treatment for each layout.
     """
     if len(treatments) == 1:
         return str(treatments[0].factors[LAYOUT])

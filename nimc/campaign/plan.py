@@ -1,6 +1,7 @@
-"""Plans a campaign on a machine: its cases, blocks and ReFrame commands. Planning runs nothing.
+"""Plans a campaign on a machine: its cases, blocks and ReFrame commands.
 
-Only `offers` and `feasibility` of a request ask this host and Slurm.
+A *pair* is one run of each treatment. A *block* is the pairs of one allocation. Planning runs no
+application. Only `Request.offers` and `Request.feasibility` query this host and Slurm.
 """
 
 from __future__ import annotations
@@ -31,48 +32,55 @@ from records.sample import Level
 from records.treatment import Treatment
 from reframe_tests.planning import CaseRequest, plan_of_block, treatments
 
-#: Placeholder in planned commands for the folder of a run that has no name yet.
+#: Placeholder in planned commands for the run's folder, whose name is not yet known.
 RUN_PLACEHOLDER = "$RUN"
-#: Time of a block without its runs, seconds: ReFrame starts and builds, and writers run alone.
+#: Time of a block without its runs, seconds. In this time ReFrame starts and builds, and the
+#: uncontended rate of the writers (without the application) is measured for one kind of writes.
 _BLOCK_OVERHEAD_S = 8.0
-# Parts of the lead-in: the time from one run to the next without the application, seconds. All runs
-# of a block have the lead-in of its slowest writers (docs/method.md).
-#: Time that the conductor takes between two runs.
+# The lead-in is the time from the end of one run of the application to the start of the next one.
+# All runs of a block have the lead-in of its slowest writers (docs/method.md). *Held* writers are
+# suspended between runs instead of ended.
+#: Time that the conductor takes between two runs if no writers start, seconds.
 _CONDUCTOR_BETWEEN_RUNS_S = 0.2
-#: The lead-in of a control, of short writes, and of held writers whose bytes are counted.
+#: Lead-in of a control, of short writes, and of held writers whose bytes the target counts,
+#: seconds.
 _LEAD_IN_S = 0.7
-#: The time in which writers that cannot be held end and start again.
+#: Time in which writers that cannot be held end and start again, seconds.
 _RESTART_S = 1.1
-#: Lead-ins of continuous writers are a twentieth longer than computed.
+#: Factor by which lead-ins of continuous writers are longer than the sum of their parts.
 _LEAD_IN_MARGIN = 1.05
-#: Time to measure the writers alone for each further combination of rate and message, seconds.
+#: Time to measure the uncontended rate of each further kind of writes, seconds.
 _ALONE_MEASUREMENT_S = 4.0
 
-#: Fields of a treatment in JSON.
+#: Fields of a treatment that are printed as JSON.
 _TREATMENT_KEYS = ("name", "arm", "role", "baseline", "factors")
 
-#: When a block is run.
+#: Whether a block is always run, or only if its case is not yet decided.
 Needed = Literal["always", "until decided"]
 
 
 @dataclass(frozen=True)
 class Lengths:
-    """How long runs took in an earlier run of the same campaign."""
+    """How long the application's runs took when the same campaign was run before."""
 
-    #: Folder of the earlier run; None without one.
+    #: Folder of the earlier campaign run; None if there is none.
     run: str | None = None
-    #: Case -> seconds from the start of one accepted run to that of the next.
+    #: Case -> mean time from the start of one accepted run to the start of the next, seconds.
     run_s_by_case: Mapping[str, float] = field(default_factory=dict)
 
 
 @dataclass(frozen=True, kw_only=True)
 class Request:
-    """A campaign, the machine to run it on, and what ReFrame is started with."""
+    """A campaign, the machine to run it on, and the files and settings for ReFrame.
+
+    A *check* is a ReFrame test, which runs one workload. A *case* is a check with its settings.
+    """
 
     campaign: Campaign
     machine: Machine
     #: ReFrame's settings file.
     config: Path
+    #: Folder with the files of checks.
     checks_folder: Path
     #: The content of the settings file.
     settings: ReframeSettings
@@ -80,31 +88,37 @@ class Request:
     checks: Mapping[str, CheckDescription]
     #: Cases and levels that this machine cannot run.
     omissions: Sequence[OmittedCase] = ()
-    #: The campaign file as it was read.
+    #: The unchanged text of the campaign file.
     campaign_text: str = ""
-    #: True if Slurm runs the jobs.
+    #: Whether Slurm runs the jobs.
     slurm: bool = False
-    #: Time limit of the jobs; None if unknown.
+    #: Time limit of the jobs; None if there is no limit or it is unknown.
     time_limit_s: float | None = None
-    #: Target nodes that jobs are pinned to, joined with commas; None: any nodes.
+    #: The only nodes that may be targets, joined with commas; None: any nodes.
     nodelist: str | None = None
-    #: The shortest run in which writers report enough rows, seconds; shorter ones are made longer.
+    #: Length of the shortest run in which writers report enough rows, seconds. Shorter runs are
+    #: made longer.
     shortest_run_s: float = 0.0
-    #: How long runs took before.
+    #: How long runs took when the campaign was run before.
     lengths: Lengths = field(default_factory=Lengths)
     #: ReFrame's program.
     reframe: str = "reframe"
 
     @cached_property
     def treatments(self) -> dict[str, list[Treatment]]:
-        """Case -> the treatments of a pair. Raises InputError for writes that cannot be made."""
+        """Return case -> treatments of a pair.
+
+        Raises InputError if a treatment requests writes that cannot be made.
+        """
         treatments_by_case: dict[str, list[Treatment]] = {}
         treatments_by_request: dict[str, list[Treatment]] = {}
         for case in self.campaign.cases:
             case_request = self.case_request(case)
-            request_text = repr(case_request)  # `==` would not tell levels such as 1 and 1.0 apart
+            # A text as key, since `==` does not distinguish levels such as 1 and 1.0.
+            request_text = repr(case_request)
             try:
-                if request_text not in treatments_by_request:  # most cases of thousands are alike
+                # If a campaign has thousands of cases, most of them have equal requests.
+                if request_text not in treatments_by_request:
                     treatments_by_request[request_text] = treatments(
                         case_request, self.machine, case.scale
                     )
@@ -114,16 +128,19 @@ class Request:
         return treatments_by_case
 
     def check(self, case: Entry) -> CheckDescription:
-        """Return what is known of the check of a case."""
+        """Return the description of a case's check."""
         return self.checks.get(case.check, UNKNOWN_CHECK)
 
     def case_request(self, case: Entry) -> CaseRequest:
-        """Return what a case asks of its check."""
+        """Return the arms, levels and factors that a case requests from its check."""
         return cases.case_request(self.campaign, case, self.check(case))
 
     @cached_property
     def searches(self) -> dict[str, Request]:
-        """Case with several layouts -> the search that chooses one. Raises InputError."""
+        """Return case -> the request that compares its layouts, for cases with several layouts.
+
+        Raises InputError.
+        """
         return {
             case.name: self.search(case)
             for case in self.campaign.cases
@@ -131,22 +148,22 @@ class Request:
         }
 
     def layouts_of(self, case: Entry) -> list[str]:
-        """The layouts that a case may have. Raises InputError if there is none."""
+        """Return the layouts that a case may have. Raises InputError if it can have none."""
         return layouts.candidates(case, self.check(case), self.machine)
 
     def search(self, case: Entry) -> Request:
-        """The request to find the layout of a case. Raises InputError."""
+        """Return the request that compares the layouts of a case. Raises InputError."""
         campaign = layouts.comparison_campaign(self.campaign, case, self.layouts_of(case))
         return replace(self, campaign=campaign)
 
     @property
     def most_origin_nodes(self) -> int:
-        """Return the origin nodes that the largest case takes."""
+        """Return the largest number of origin nodes that a case takes."""
         origin_nodes = (origins_taken(case, self.machine) for case in self.campaign.cases)
         return max(origin_nodes, default=0)
 
     def plan(self, omitted_cases: Collection[str] = ()) -> Plan:
-        """Plan all cases but the omitted ones, in the order in which they are run."""
+        """Plan all cases except `omitted_cases`, in the order in which they are run."""
         planned_cases = [
             _plan_case(self, case) for case in self.campaign.cases if case.name not in omitted_cases
         ]
@@ -154,20 +171,26 @@ class Request:
         return Plan(self.campaign.name, self.machine.name, cores, planned_cases)
 
     def with_pairs_cap(self, pairs: int) -> Request:
-        """Return the request with another cap: a case ends after `pairs` pairs, decided or not."""
+        """Return the request with `pairs` as the cap: the largest number of pairs of a case.
+
+        A case ends at the cap even if it is undecided.
+        """
         capped = self.campaign.pairs.model_copy(update={"cap": pairs})
         return replace(self, campaign=self.campaign.model_copy(update={"pairs": capped}))
 
     @cached_property
     def offers(self) -> Offers:
-        """Return what the targets' partitions offer per environment; asks this host and Slurm."""
+        """Return the programs and features that the targets' partitions offer, by environment.
+
+        Queries this host and Slurm.
+        """
         machine = self.machine
         return offers_of(self.settings, machine.name, machine.partition, machine.programs)
 
     def feasibility(self) -> Feasibility:
-        """Return which parts of the campaign can run now; asks this host and Slurm.
+        """Return which parts of the campaign can run now. Raises InputError.
 
-        Raises InputError.
+        Queries this host and Slurm.
         """
         machine = self.machine
         facts = Facts(
@@ -180,7 +203,10 @@ class Request:
         return feasibility_of(facts, self.needs(), self.checks, self.offers, in_jobs=self.slurm)
 
     def needs(self) -> list[CaseNeeds]:
-        """Return what each case needs. Raises InputError for writes that cannot be made."""
+        """Return the needs of each case: its check, nodes and injectors.
+
+        Raises InputError if a treatment requests writes that cannot be made.
+        """
         needs = []
         for case in self.campaign.cases:
             writes = [treatment.writes for treatment in self.treatments[case.name]]
@@ -190,7 +216,7 @@ class Request:
         return needs
 
     def nodes_from_partition(self, case: Entry) -> int:
-        """Nodes that a case takes from the partition of its targets."""
+        """Return the number of nodes that a case takes from the partition of its targets."""
         if self.machine.origins.policy == "same_job":
             return nodes_taken(case, self.machine)
         return case.nodes
@@ -200,41 +226,51 @@ class Request:
 class Block:
     """The pairs of one allocation."""
 
+    #: Index of the block in its case.
     block: int
+    #: Number of its pairs.
     pairs: int
     needed: Needed
+    #: Expected duration, seconds.
     duration_s: float
+    #: The ReFrame command that measures the block.
     command: list[str]
 
 
 @dataclass(frozen=True, kw_only=True)
 class Case:
-    """One workload with its settings, measured until it is decided."""
+    """One workload with its settings. It is measured until its verdicts are decided."""
 
+    #: Name of the case.
     case: str
     workload: str
     arms: list[str]
-    #: A pair has one run of each.
+    #: The treatments. A pair has one run of each.
     treatments: list[Treatment]
     #: Factors whose levels change within a block.
     factors_within: dict[str, list[Level]]
-    #: The case's levels of all other factors.
+    #: All other factors -> the level of this case.
     factors_between: dict[str, Level]
     target_nodes: int
     origin_nodes: int
+    #: Floor and cap of the number of pairs.
     pairs_least: int
     pairs_most: int
+    #: Expected durations up to the floor and up to the cap, seconds.
     duration_least_s: float
     duration_most_s: float
     blocks: list[Block]
 
     @property
     def nodes(self) -> int:
-        """Nodes of one of its allocations."""
+        """Return the number of nodes of each allocation of the case."""
         return self.target_nodes + self.origin_nodes
 
     def as_dict(self) -> dict[str, Any]:
-        """The case as in JSON. `asdict` would copy every word of every command."""
+        """Return the case in the form in which it is printed as JSON.
+
+        `asdict` is not used, since it would copy every word of every command.
+        """
         return vars(self) | {
             "treatments": [
                 {name: getattr(treatment, name) for name in _TREATMENT_KEYS}
@@ -250,13 +286,13 @@ class Plan:
 
     campaign: str
     machine: str
-    #: Cores of a node: allocations are of whole nodes.
+    #: Number of cores of a node. Core-hours count all of them, since nodes are allocated whole.
     node_cores: int
     cases: list[Case]
 
     @property
     def sums(self) -> dict[str, float]:
-        """Durations, node-hours and core-hours of all cases."""
+        """Return the sums of durations, node-hours and core-hours over all cases."""
         least_h = sum(case.nodes * case.duration_least_s for case in self.cases) / 3600
         most_h = sum(case.nodes * case.duration_most_s for case in self.cases) / 3600
         return {
@@ -269,12 +305,12 @@ class Plan:
         }
 
     def as_dict(self) -> dict[str, Any]:
-        """The plan as in JSON, with its sums."""
+        """Return the plan and its sums in the form in which they are printed as JSON."""
         return vars(self) | {"cases": [case.as_dict() for case in self.cases], **self.sums}
 
 
 def _plan_case(request: Request, entry: Entry) -> Case:
-    """One case with all the blocks that it may take."""
+    """Return the plan of a case, with all blocks up to the cap of pairs."""
     pairs, case_treatments = request.campaign.pairs, request.treatments[entry.name]
     blocks: list[Block] = []
     pairs_planned = 0
@@ -307,7 +343,10 @@ def _plan_case(request: Request, entry: Entry) -> Case:
 
 
 def search_length_s(request: Request, entry: Entry) -> float:
-    """Return the expected length of the search for a case's layout, seconds; 0 without a search."""
+    """Return the expected length of the comparison of a case's layouts, seconds.
+
+    It is 0 if the case has no layouts to compare.
+    """
     search = request.searches.get(entry.name)
     if search is None:
         return 0.0
@@ -316,11 +355,11 @@ def search_length_s(request: Request, entry: Entry) -> float:
     return block_length_s(search, search_entry, search_treatments, layouts.RUNS)
 
 
-@cache  # the same for all cases of a campaign
+@cache  # all cases of a campaign have the same arguments
 def block_sizes(pairs: Pairs, complete_pairs: int = 0) -> tuple[int, ...]:
-    """Return the number of pairs of each block that may follow, up to the cap.
+    """Return the number of pairs of each further block of a case, up to the cap.
 
-    `complete_pairs` is the number of pairs that the case has already.
+    `complete_pairs` is the number of pairs that the case already has.
     """
     sizes: list[int] = []
     while size := next_block_pairs(complete_pairs + sum(sizes), pairs, is_done=False):
@@ -329,15 +368,16 @@ def block_sizes(pairs: Pairs, complete_pairs: int = 0) -> tuple[int, ...]:
 
 
 def next_block_pairs(complete_pairs: int, pairs: Pairs, *, is_done: bool) -> int:
-    """Return the pairs of the block after `complete_pairs`; 0 if no more are needed.
+    """Return the number of pairs of the next block of a case; 0 if the case needs no more pairs.
 
-    A case that `is_done` needs no pairs beyond its floor.
+    `complete_pairs` is the number of pairs that the case already has. If `is_done`, the case needs
+    only the pairs up to its floor.
     """
     if complete_pairs < pairs.floor:
         goal = pairs.floor
     elif is_done or complete_pairs >= pairs.maximum:
         return 0
-    else:  # verdicts change at interim analyses only
+    else:  # only an interim analysis can change a verdict, so a block ends at one
         goal = min(pairs_of_next_interim(complete_pairs + 1), pairs.maximum)
     return min(pairs.block or goal, goal - complete_pairs)
 
@@ -345,16 +385,20 @@ def next_block_pairs(complete_pairs: int, pairs: Pairs, *, is_done: bool) -> int
 def block_length_s(
     request: Request, entry: Entry, case_treatments: Sequence[Treatment], pairs: int
 ) -> float:
-    """Return the expected length of a block of so many pairs, seconds."""
+    """Return the expected length of a block with `pairs` pairs, seconds."""
     return block_lengths_s(request, entry, case_treatments, [pairs])[pairs]
 
 
 def block_lengths_s(
     request: Request, entry: Entry, case_treatments: Sequence[Treatment], sizes: Iterable[int]
 ) -> dict[int, float]:
-    """Pairs of a block -> its expected length, seconds."""
+    """Return number of pairs of a block -> the block's expected length, seconds.
+
+    `sizes` are the numbers of pairs.
+    """
     writes = {treatment.writes for treatment in case_treatments if treatment.role == "effect"}
-    # A search for the number of queue pairs measures the writers alone at least once more.
+    # If the number of queue pairs is searched for, the uncontended rate of the writers is measured
+    # at least once more.
     queue_pair_searches = {
         planned.at_full_rate()
         for planned in writes
@@ -371,9 +415,10 @@ def block_lengths_s(
 
 
 def run_length_s(request: Request, entry: Entry, case_treatments: Sequence[Treatment]) -> float:
-    """Return the time of an accepted run with its lead-in, seconds: as measured, else as expected.
+    """Return the time of an accepted run with its lead-in, seconds.
 
-    A measured time comes from an earlier run of the campaign (`Lengths`).
+    It is the time that was measured when the campaign was run before (`Lengths`), or else the
+    expected time.
     """
     if measured_s := request.lengths.run_s_by_case.get(entry.name):
         return measured_s
@@ -384,7 +429,7 @@ def run_length_s(request: Request, entry: Entry, case_treatments: Sequence[Treat
 
 
 def _lead_in_s(request: Request, entry: Entry, treatment: Treatment) -> float:
-    """Return the time that the writers of a treatment need from one run to the next, seconds."""
+    """Return the lead-in of a treatment, seconds: what its writers need between two runs."""
     if treatment.role not in ("effect", "control"):
         return _CONDUCTOR_BETWEEN_RUNS_S
     if treatment.writes is None or ARMS[treatment.arm].writing != "continuous":
@@ -398,7 +443,7 @@ def _lead_in_s(request: Request, entry: Entry, treatment: Treatment) -> float:
     counted_by_device = between_hosts and bool(machine.device) and origin_per_target
     if rows == 1 and (counted_by_device or injector.reports_arrivals):
         return _LEAD_IN_S
-    # Writers were held during part of the first row, so one more row is needed.
+    # The first row covers time in which the writers were held, so one more row is needed.
     return _LEAD_IN_MARGIN * (1 + rows) * row_s
 
 
@@ -411,7 +456,7 @@ def block_plan(
     *,
     seed: int,
 ) -> BlockPlan:
-    """Return the plan of one block, which decides everything about its runs."""
+    """Return the plan of a block. It has everything that the conductor needs to make its runs."""
     campaign, check = request.campaign, request.check(entry)
     acceptance = campaign.verify
     limit_names = (*DISTURBANCE_LIMITS, "min_share", "retries")
@@ -437,34 +482,41 @@ def block_plan(
 
 
 def logs_of(run: Path, entry: Entry, index: int) -> Path:
-    """The folder of a block in a run; it holds the block's plan and logs."""
+    """Return the folder of a block in a run's folder. It has the block's plan and logs."""
     return Path(_logs(run, entry, index))
 
 
 def _logs(run: Path | str, entry: Entry, index: int) -> str:
-    return f"{run}/logs/{entry.name}/{index}"  # not a `Path`: thousands of them take longer
+    # A text, not a `Path`, since a plan makes thousands of them and a `Path` takes longer.
+    return f"{run}/logs/{entry.name}/{index}"
 
 
 def folder_options(folder: Path | str) -> list[str]:
-    """Return an option for each of ReFrame's folders; a site's settings override `--prefix`."""
+    """Return an option for each of ReFrame's folders.
+
+    ReFrame's option `--prefix` is not used, since a site's settings would override it.
+    """
     subfolder_by_option = {"stage": "stage", "output": "output", "perflogdir": "perflogs"}
     return [f"--{option}={folder}/{name}" for option, name in subfolder_by_option.items()]
 
 
-#: Plan file with which a block is measured.
+#: Name of the plan file with which a block is measured.
 PLAN_FILE = "plan.json"
-#: Plan file with which a third-party check only reads the runs of a block.
+#: Name of the plan file with which a third-party check reads the runs of a block and runs nothing.
 READING_PLAN_FILE = "reading.json"
 
 
 def reframe_command(
     request: Request, entry: Entry, index: int, run: str, plan_file: str = PLAN_FILE
 ) -> list[str]:
-    """Return the ReFrame command of one block; its output goes to the block's folder in `run`."""
+    """Return the ReFrame command that runs a block.
+
+    ReFrame writes its files to the block's folder in the run's folder `run`.
+    """
     logs = _logs(run, entry, index)
     third_party_file = request.check(entry).file
     check_file = third_party_file or f"{request.checks_folder}/{entry.check}.py"
-    # ReFrame adds a check's parameters to its name, even a parameter with a single value.
+    # ReFrame appends the parameters of a check to its name, even a parameter with a single value.
     name_pattern = f"^{entry.check}(%.*)?$" if third_party_file else f"^{entry.check}$"
     return [
         request.reframe,

@@ -1,4 +1,8 @@
-"""The reach of a planned campaign: the smallest effects it shows, and the pairs of 'no effect'."""
+"""The reach of a planned campaign: which effects it can show, and how many pairs 'no effect' needs.
+
+A *pair* is one run of each treatment. An *A/A pair* repeats the baseline, so its ratio shows how
+well the baseline repeats. The *spread* is the standard deviation of the logarithm of a run's time.
+"""
 
 from __future__ import annotations
 
@@ -27,28 +31,35 @@ from records.units import percentage, plural
 if TYPE_CHECKING:
     import polars as pl
 
-#: Spread of single runs if no run of the machine repeated its baseline.
+#: Spread that is assumed if no earlier run on the machine has A/A pairs.
 _DEFAULT_SPREAD = 0.01
-#: How many of the machine's latest runs are read for its spreads.
+#: Number of the machine's latest campaign runs that are read to find spreads.
 _MAX_RUNS = 10
-#: Largest number of cases that a line names.
+#: Largest number of cases that a printed line names.
 _MAX_NAMES = 6
-#: So many pairs show a large effect in a campaign of any size.
+#: Number of pairs with which a large effect shows, however many questions a campaign has.
 _ENOUGH_PAIRS = 96
 
 
 @dataclass(frozen=True)
 class Spreads:
-    """The spread of a machine's single runs within their pairs, and the run that showed it."""
+    """Spreads of the application's runs on a machine, and how its allocations differ.
 
-    #: Folder of the run; None if no run showed it.
+    Both are measured in earlier runs of campaigns.
+    """
+
+    #: Folder of the campaign run in which the spreads were measured; None if there is none.
     run: str | None = None
     spread_by_case: dict[str, float] = field(default_factory=dict)
-    #: How allocations differ, by the last run that has several; None without one.
+    #: Variation between allocations in the last campaign run with several allocations of a case;
+    #: None if there is no such run.
     variation: Variation | None = None
 
     def spread_of(self, case: str) -> float:
-        """Return the spread of a case, else the median of all measured cases, else 1 %."""
+        """Return the spread of a case.
+
+        If it was not measured, return the median of the measured cases; if there are none, 1 %.
+        """
         spreads = self.spread_by_case.values() or [_DEFAULT_SPREAD]
         return self.spread_by_case.get(case) or median(spreads)
 
@@ -59,9 +70,10 @@ class Spreads:
 
 
 def last_spreads(results: Path, machine: str) -> Spreads:
-    """Return the spreads of the machine's last run with repeated baselines (A/A).
+    """Return the spreads in the machine's last campaign run with enough A/A pairs.
 
-    The variation is that of its last run in which a case has several allocations.
+    The variation comes from its last campaign run in which a case has several allocations. Only the
+    latest campaign runs are read.
     """
     started_s_by_path = {
         path: header.started_s for path, header in own_runs(results) if header.machine == machine
@@ -81,7 +93,7 @@ def last_spreads(results: Path, machine: str) -> Spreads:
 
 
 def _pairs_in(run: Path) -> pl.DataFrame:
-    # Imported here, since Polars takes 0.2 s to load, and a new machine has no run.
+    # Not at the top: the import of Polars takes 0.2 s and is not needed if there is no earlier run.
     from analysis.samples.columns import read_run
     from analysis.samples.pairs import judge_samples, pair_table
 
@@ -89,7 +101,7 @@ def _pairs_in(run: Path) -> pl.DataFrame:
 
 
 def spreads(pairs: pl.DataFrame) -> dict[str, float]:
-    """Case -> standard deviation of the logarithm of a run's time, from its A/A pairs."""
+    """Return case -> spread of a run, from the A/A pairs of each case that has enough of them."""
     import polars as pl
 
     arms = pairs["arm"].cast(pl.String).unique()
@@ -105,28 +117,31 @@ def spreads(pairs: pl.DataFrame) -> dict[str, float]:
 
 @dataclass(frozen=True, kw_only=True)
 class Reach:
-    """The effects that one case shows in 90 % of runs of the campaign at least."""
+    """What one case can show: effects that at least 90 % of runs of the campaign would show."""
 
     case: str
     spread: float
-    #: Number of the campaign's questions (docs/campaigns.md): its verdicts' error is bounded over
-    #: all of them.
+    #: Number of the campaign's questions (docs/campaigns.md). The probability of a wrong verdict is
+    #: bounded over all of them together.
     family: int
-    #: Roles of the case's treatments.
+    #: Roles of the case's treatments: `effect`, `control`, `floor` (a repeated baseline) and
+    #: others.
     roles: list[str]
-    #: Floor and cap of its pairs.
+    #: Floor and cap of the case's number of pairs.
     pairs: tuple[int, int]
-    #: The smallest slowdown, minus 1, that the floor and the cap of pairs show; None if they show
-    #: none. It is at least the margin, since a smaller loss may end with 'no effect' first.
+    #: The smallest slowdown, minus 1, that shows with the floor of pairs and with the cap of pairs.
+    #: It is None if no slowdown shows. It is at least the margin, since the verdict on a smaller
+    #: slowdown may be 'no effect' first.
     least_effects: tuple[float | None, float | None]
-    #: How many pairs 'no effect' takes; None: more than are ever measured.
+    #: Number of pairs that the verdict 'no effect' needs; None if it needs more pairs than are ever
+    #: measured.
     pairs_for_none: int | None
     #: True if origin and target share a host.
     one_host: bool
 
     @property
     def line(self) -> str:
-        """Return the reach in one line, without the case."""
+        """Return the reach in one line, without the name of the case."""
         pairs_by_effect: dict[float, int] = {}
         for pairs, effect in zip(self.pairs, self.least_effects, strict=True):
             if effect is not None:
@@ -148,7 +163,8 @@ class Reach:
 def reaches_of(planned: Plan, campaign: Campaign, past_spreads: Spreads) -> list[Reach]:
     """Return the reach of each case that ends in a verdict.
 
-    A case without effects has no verdict, and a sweep ends in a model.
+    Two kinds of cases have no verdict: cases without writes, and sweeps, from which a model is
+    made.
     """
     swept = {entry.name for entry in campaign.cases if entry.sweep}
     case_treatments = [
@@ -189,7 +205,10 @@ def _case_reach(case: Case, family: int, margin: float, spread: float) -> Reach:
 
 
 def _share_after_writes(case: Case) -> float:
-    """The largest share of a baseline's runs that come right after writes."""
+    """Return the share of a baseline's runs that come right after a run with writes.
+
+    If the case has several baselines, their largest share is returned.
+    """
     groups = grouped(
         (treatment.baseline or treatment.name, treatment.role == "effect")
         for treatment in case.treatments
@@ -198,13 +217,13 @@ def _share_after_writes(case: Case) -> float:
 
 
 def lines(reaches: Iterable[Reach]) -> list[str]:
-    """Return a line for each reach, with the cases that have it."""
+    """Return a line for each different reach, with the cases that have this reach."""
     cases_by_line = grouped((case_reach.line, case_reach.case) for case_reach in reaches)
     return [f"{first_names(cases, _MAX_NAMES)}: {line}" for line, cases in cases_by_line.items()]
 
 
 def warnings(reaches: Sequence[Reach]) -> Iterator[str]:
-    """Yield a line for each reason why some cases can reach no verdict, or show no loss."""
+    """Yield a warning for each reason why cases can have no verdict or can show no slowdown."""
     without_aa = [case_reach.case for case_reach in reaches if "floor" not in case_reach.roles]
     if without_aa:
         names = first_names(without_aa, _MAX_NAMES)

@@ -1,4 +1,8 @@
-"""Reads the campaign and machine files of a command; leaves out what the machine cannot run."""
+"""Reads the campaign and the machine's files for a command.
+
+The result is a request: a campaign, the machine and the settings of ReFrame, without the cases and
+levels that the machine cannot run. A *partition* is one of ReFrame's settings file.
+"""
 
 from __future__ import annotations
 
@@ -29,10 +33,12 @@ from records.programs import find_program
 from records.slurm.options import SCHEDULERS
 from records.units import plural
 
-#: A time limit as ReFrame spells it: days, hours, minutes and seconds.
+#: A time limit in ReFrame's form: days, hours, minutes and seconds, such as `1d2h3m4s`.
 _TIME_LIMIT = re.compile(r"(?:(\d+)d)?(?:(\d+)h)?(?:(\d+)m)?(?:(\d+)s)?")
+#: Lengths of a day, an hour, a minute and a second, seconds.
 _TIME_UNITS_S = (86400, 3600, 60, 1)
-#: Names of nodes, joined with commas. Slurm also takes ranges such as `n[1-4]`; these do not match.
+#: Names of nodes, joined with commas. Ranges such as `n[1-4]` do not match, although Slurm accepts
+#: them.
 _NODELIST = re.compile(r"[A-Za-z0-9][\w.-]*(,[A-Za-z0-9][\w.-]*)*", re.ASCII)
 
 
@@ -45,7 +51,8 @@ def load_request(
 ) -> Request:
     """Read a campaign for a machine, and check all that can be checked before it runs.
 
-    `nodelist` pins the targets. Without `case_names` all cases run. Raises InputError.
+    `nodelist` names the only nodes that may be targets. `case_names` are the cases to run; all
+    cases run if it is empty. Raises InputError.
     """
     return request_of(yaml_file.load(campaign_file), machine_name, root, nodelist, case_names)
 
@@ -57,7 +64,10 @@ def request_of(
     nodelist: str | None = None,
     case_names: Sequence[str] = (),
 ) -> Request:
-    """Return the request of a campaign whose YAML is parsed already, as `load_request` does."""
+    """Return the request of a campaign whose YAML is already parsed.
+
+    For the other arguments and the errors see `load_request`.
+    """
     machine = load_machine(machine_name, root)
     config, checks_folder = root / "configs" / f"{machine_name}.py", root / "reframe_tests"
     if not config.is_file():
@@ -99,7 +109,11 @@ def _checked_targets(
     checks: Mapping[str, CheckDescription],
     root: Path,
 ) -> Partitions:
-    """Partitions of the targets. Raises InputError if one of the checks can run in none of them."""
+    """Return the partitions in which the targets are.
+
+    Raises InputError if ReFrame's settings file is invalid, if it lacks the machine's partition, or
+    if a check can run in no environment of the partitions.
+    """
     if settings.fault:
         line = f":{settings.fault_line}" if settings.fault_line else ""
         raise InputError(f"{config}{line}: {settings.fault}")
@@ -123,14 +137,15 @@ def _checked_targets(
 
 
 def uses_slurm(partitions: Partitions) -> bool:
-    """Return whether Slurm runs the jobs of any of the partitions."""
+    """Return whether Slurm runs the jobs of at least one of the partitions."""
     return any(partition.get("scheduler") in SCHEDULERS for partition in partitions)
 
 
 def time_limit_s(partitions: Partitions) -> float | None:
-    """The shortest time limit of the partitions, seconds; None if none has one.
+    """Return the shortest time limit of the partitions, seconds; None if they have no limit.
 
-    ReFrame writes a limit as `1d2h3m4s`, or as a number of seconds; 0 means no limit.
+    In ReFrame's settings, a limit is a text such as `1d2h3m4s` or a number of seconds. 0 means that
+    there is no limit.
     """
     limits_s = []
     for limit in (partition.get("time_limit") for partition in partitions):
@@ -143,7 +158,10 @@ def time_limit_s(partitions: Partitions) -> float | None:
 
 
 def time_limit_warnings(planned: Plan, limit_s: float | None) -> list[str]:
-    """A line for each case whose blocks are expected to exceed the time limit of their job."""
+    """Return a line for each case with a block that is expected to exceed its job's time limit.
+
+    A block is the pairs of one job. `limit_s` is the limit, seconds; None if there is no limit.
+    """
     if limit_s is None:
         return []
     longest_blocks = [

@@ -1,4 +1,8 @@
-"""What a plan shows of short writes: how much is written at which scale, and what is doubtful."""
+"""Computes what a plan shows of short writes: how much is written at each scale, and warnings.
+
+Short writes follow a timetable, as checkpoints do. A *scale* is the number of nodes of a case, from
+which the number of writers and of writes per second follows.
+"""
 
 from __future__ import annotations
 
@@ -13,7 +17,7 @@ from records.machine.site import Machine
 
 
 def scheduled_arms(arms: Sequence[str]) -> list[str]:
-    """The arms whose writers follow a timetable."""
+    """Return the arms whose writers follow a timetable."""
     return [arm for arm in arms if arm in SCHEDULED]
 
 
@@ -25,26 +29,27 @@ class ScaleRow:
     arm: str
     target_nodes: int
     origin_nodes: int
-    #: Ranks from which the number of writers is computed; None if that number is given.
+    #: Number of ranks from which the number of writers is computed; None if the campaign gives the
+    #: number of writers.
     counted: int | None
-    #: Mean time to interrupt of one rank.
+    #: Mean time to interrupt of one rank, seconds.
     mtti_s: float
-    #: Messages of a write, if its length is given in messages.
+    #: Number of messages of a write; None if its length is given as a time.
     messages: int | None
-    #: How early or late a write may start or end.
+    #: How early or late a write may start or end, seconds.
     tolerance_s: float
     #: Number of concurrent writers.
     writers: int
-    #: Length of a write.
+    #: Duration of a write, seconds.
     write_s: float
-    #: How many writes begin in a second.
+    #: Number of writes that begin in a second.
     writes_per_s: float
-    #: Bytes of one write; None if neither its messages nor the link's rate is known.
+    #: Bytes of one write; None if neither its number of messages nor the link's rate is known.
     write_b: float | None
-    #: Bytes of all writes of one run; None if those of one write are not known.
+    #: Bytes of all writes of one run; None if the bytes of one write are not known.
     run_b: float | None
-    #: Share of the busiest origin's link that its writers use during a write; None if bytes or link
-    #: are not known.
+    #: Share of its link's rate that the origin with the most writers uses during a write. It is
+    #: None if the bytes of a write or the rate of the link are not known.
     link_share: float | None
 
 
@@ -82,7 +87,7 @@ def scales(campaign: Campaign, machine: Machine) -> Iterator[ScaleRow]:
 
 
 def short_write_warnings(rows: Iterable[ScaleRow]) -> list[str]:
-    """Return a line for each kind of write that is shorter than its tolerance."""
+    """Return a line for each kind of write whose duration is shorter than its tolerance."""
     too_short_writes = dict.fromkeys(
         (row.messages, row.write_s, row.tolerance_s)
         for row in rows
