@@ -42,7 +42,7 @@ _BLOCK_OVERHEAD_S = 8.0
 # suspended between runs instead of ended.
 #: Time that the conductor takes between two runs if no writers start, seconds.
 _CONDUCTOR_BETWEEN_RUNS_S = 0.2
-#: Lead-in of a control, of short writes, and of held writers whose bytes the target counts,
+#: Lead-in of a control, of short writes, and of held writers whose arriving bytes are counted,
 #: seconds.
 _LEAD_IN_S = 0.7
 #: Time in which writers that cannot be held end and start again, seconds.

@@ -1,1 +1,1 @@
-"""What can run here: this host, its nodes, Slurm, and ReFrame's environments."""
+"""Finds what can run on this machine: its hosts, nodes, Slurm and ReFrame's environments."""

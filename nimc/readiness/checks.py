@@ -1,8 +1,10 @@
-"""Descriptions of checks, with the variables that a campaign may set.
+"""Describes checks, with the variables that a campaign may set.
 
-ReFrame itself lists them in a separate process (`main`), so inherited variables are included. The
-list of this project's checks is cached until one of them changes, so that a plan need not start
-ReFrame. The variables of third-party checks are not cached, since their imports may change as well.
+A *check* is a ReFrame test, which runs one workload. ReFrame itself lists the variables of checks
+in a separate process (`main`), so inherited variables are included. The descriptions of this
+project's checks are cached until a file of a check changes, so that a plan need not start ReFrame.
+The descriptions of third-party checks are not cached, since the modules that they import may change
+too.
 """
 
 from __future__ import annotations
@@ -37,7 +39,8 @@ from records.sample import Level
 from reframe_tests.factors import FACTORS, changes_within_jobs, check_level
 from reframe_tests.planning import planning_variables
 
-#: Variables that a campaign sets by other keys, or that name the case and the folder of the run.
+#: Variables of checks that the key `set` of a campaign may not name. A campaign sets them by other
+#: keys, or they name the case and the run's folder.
 RESERVED_VARIABLES = frozenset(
     (
         *DISTURBANCE_LIMITS,
@@ -63,9 +66,9 @@ RESERVED_VARIABLES = frozenset(
         "workload",
     )
 )
-#: Variables that checks set themselves.
+#: Variables that a check sets itself, so a campaign may not set them.
 _FIXED_BY_CHECK = frozenset({"mpi", "notes", "package", "program", "provenance", "stack"})
-#: How long ReFrame may take to read the checks, seconds.
+#: How long ReFrame may take to list the checks, seconds.
 _READ_TIMEOUT_S = 120.0
 
 
@@ -81,14 +84,15 @@ _ALLOWED_VALUES = {
 class VariableType:
     """The type of a variable, and the values that it accepts.
 
-    If the default is above 0, an `int` must be at least 1, and a `float` above 0. Otherwise both
-    must be at least the default. A number without a default has 0 as its default here.
+    The default limits a number. If the default is above 0, an `int` must be at least 1, and a
+    `float` must be above 0. Otherwise an `int` or `float` must be at least the default. If a number
+    has no default, 0 is used as the default.
     """
 
-    #: `int`, `float`, `bool`, `str`, `size` (text with a unit, or empty), or another type of
-    #: ReFrame's, which accepts anything.
+    #: `int`, `float`, `bool`, `str`, `size` (a text with a unit, or an empty text), or another type
+    #: of ReFrame. Another type accepts any value.
     name: str
-    #: None if it is not a number.
+    #: Default value of the variable; None if it has none or it is not a number.
     default: float | None = None
 
     @property
@@ -102,7 +106,7 @@ class VariableType:
         return _ALLOWED_VALUES.get(self.name, "anything")
 
     def accepts(self, value: Any) -> bool:
-        """Return whether a campaign can set the variable to a value."""
+        """Return whether a campaign may set the variable to this value."""
         is_bool = isinstance(value, bool)
         default = self.default or 0
         if self.name == "bool":
@@ -129,81 +133,89 @@ def _is_size(value: Any) -> bool:
 
 @dataclass(frozen=True, kw_only=True)
 class CheckDescription:
-    """Facts that a campaign must know about a check."""
+    """Facts about a check that are needed to plan a campaign with it."""
 
-    #: Its variables, inherited ones included, without ReFrame's own.
+    #: Names of its variables, with inherited ones. ReFrame's own variables are left out of checks
+    #: of this project.
     variables: frozenset[str]
-    #: Its own variables that may change from one run of a block to the next.
+    #: Variables of the check that may change from one run of a block (the pairs of one allocation)
+    #: to the next run.
     within_block: frozenset[str] = frozenset()
-    #: True if its figure of merit may be compared between numbers of cores.
+    #: Whether its figures of merit with different numbers of cores may be compared.
     comparable_across_cores: bool = False
     #: Variable -> its type.
     types: Mapping[str, VariableType] = field(default_factory=dict)
-    #: Conditions on ReFrame's environments, such as `+FEATURE`: one of them must hold. Third-party
-    #: checks list environments of partitions instead: `PARTITION+ENVIRONMENT`.
+    #: Conditions on a ReFrame environment, such as `+FEATURE`. The check can run in an environment
+    #: that fulfils at least one of them. A third-party check lists environments instead, each as
+    #: `PARTITION+ENVIRONMENT`.
     environs: tuple[str, ...] = ()
-    #: The program that must be found; None if the check compiles its own or uses none.
+    #: Program that must be found; None if the check compiles its own program or uses no program.
     program: str | None = None
-    #: True if environments with the feature `spack` build it, or have a compiler for its sources.
+    #: Whether an environment with the feature `spack` can provide the program: Spack builds the
+    #: program itself, or a compiler for its sources.
     from_spack: bool = False
-    #: True if it compiles its sources.
+    #: Whether the check compiles its sources.
     compiles: bool = False
-    #: True if the partition's MPI launcher starts it.
+    #: Whether the partition's MPI launcher starts the program.
     mpi: bool = False
-    #: The variable that makes its runs longer; empty if none does.
+    #: Name of the variable that makes runs longer; empty if there is none.
     lengthened_by: str = ""
-    #: Numbers of ranks, of all nodes together, that it can run with; empty: any.
+    #: Numbers of ranks (on all nodes together) with which it can run; empty: any number.
     rank_counts: tuple[int, ...] = ()
-    #: Rows that its writers report before each run.
+    #: Number of rows that writers must report before each run starts.
     ready_rows: int = 1
-    #: Its values of the variables that decide what writers do (`planning.planning_variables`).
+    #: Variables that decide what writers do (`planning.planning_variables`) -> value in this check.
     levels: Mapping[str, Level] = field(default_factory=dict)
-    #: File of a third-party check, and its SHA-256; empty for this project's checks.
+    #: File of a third-party check; empty for a check of this project.
     file: str = ""
+    #: SHA-256 of the file of a third-party check; empty for a check of this project.
     sha256: str = ""
 
     @cached_property
     def settable(self) -> frozenset[str]:
-        """Return the variables that `set` may name."""
+        """Return the variables that a campaign's key `set` may name."""
         return self.variables - RESERVED_VARIABLES - _FIXED_BY_CHECK
 
     @cached_property
     def factors(self) -> frozenset[str]:
-        """Return the factors that `factors` may name."""
+        """Return the factors that a campaign's key `factors` may name."""
         return self.settable | (self.variables & FACTORS.keys())
 
     def check_level(self, name: str, level: Level) -> None:
-        """Check a value of a variable, or a level of a factor. Raises InputError."""
+        """Raise InputError if a variable or factor `name` may not have this value or level."""
         check_level(name, level)
         variable_type = self.types.get(name)
-        if name == "warmups":  # 0 is allowed, though the default is 1
+        if name == "warmups":  # 0 is allowed, although the default is 1
             variable_type = VariableType("int", 0)
         if variable_type and name not in FACTORS and not variable_type.accepts(level):
             raise InputError(f"{name}: {level!r} found; allowed: {variable_type.allowed}")
 
     def typed(self, name: str, value: Level) -> Level:
-        """Return a campaign's value, converted to the variable's type."""
+        """Return the value that a campaign gives to the variable `name`, in the variable's type."""
         type_name = self.types[name].name if name in self.types else ""
         if type_name in ("str", "size"):
             return level_text(value)
         return float(value) if type_name == "float" and isinstance(value, int) else value
 
     def changes_within(self, factor: str) -> bool:
-        """Return whether a factor's levels change within a block; if not, each is a case."""
+        """Return whether a factor's level changes within a block.
+
+        If it does not, each level makes a case of its own.
+        """
         return changes_within_jobs(factor) or factor in self.within_block
 
 
-#: Stands for a check that does not exist: it has no variables.
+#: Description of a check that does not exist. It has no variables.
 UNKNOWN_CHECK = CheckDescription(variables=frozenset())
 _CHECKS = TypeAdapter(dict[str, CheckDescription])
 
 
 def checks_in(folder: Path) -> Mapping[str, CheckDescription]:
-    """Return every check of class NAME in `folder/NAME.py`.
+    """Return name -> description of the checks in a folder.
 
-    Raises MachineError if one cannot be read.
+    A check is the class NAME in the file `NAME.py`. Raises MachineError if a check cannot be read.
     """
-    # The answer depends on ReFrame's version, the fields and all files.
+    # The descriptions depend on ReFrame's version, on the fields of a description and on all files.
     fields = [*CheckDescription.__dataclass_fields__]
     digest = hashlib.sha256(f"{version('reframe-hpc')} {fields}".encode())
     for path in sorted(folder.rglob("*.py")):
@@ -213,13 +225,13 @@ def checks_in(folder: Path) -> Mapping[str, CheckDescription]:
 
 @lru_cache(maxsize=4)
 def cached_checks(folder: Path, digest: str) -> Mapping[str, CheckDescription]:
-    """Return the checks of a folder whose files have this digest.
+    """Return name -> description of the checks in a folder; `digest` identifies its content.
 
-    They come from memory, else from the user's cache, else from ReFrame. Raises MachineError if one
-    cannot be read.
+    The descriptions are kept in memory. If they are not there, they come from the user's cache; if
+    the cache lacks them, from ReFrame. Raises MachineError if a check cannot be read.
     """
     cache = _cache_file()
-    with suppress(OSError, ValueError, KeyError, TypeError):  # no cache, or not a valid one
+    with suppress(OSError, ValueError, KeyError, TypeError):  # the cache is missing or invalid
         if cache and not reason_to_distrust(cache):
             record = json.loads(cache.read_bytes())
             if record["digest"] == digest:
@@ -233,8 +245,11 @@ def cached_checks(folder: Path, digest: str) -> Mapping[str, CheckDescription]:
 
 
 def _cache_file() -> Path | None:
-    """Return the path of the user's cache; None if another user could write to its folder."""
-    with suppress(OSError, RuntimeError):  # RuntimeError: a user without a home
+    """Return the path of the user's cache file.
+
+    Returns None if its folder cannot be made, or if another user could write to the folder.
+    """
+    with suppress(OSError, RuntimeError):  # RuntimeError: the user has no home folder
         folder = Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "nimc"
         folder.mkdir(mode=0o700, parents=True, exist_ok=True)
         return None if reason_to_distrust(folder) else folder / "checks.json"
@@ -242,13 +257,16 @@ def _cache_file() -> Path | None:
 
 
 def third_party_check(path: Path, name: str, config: Path, system: str) -> CheckDescription:
-    """Return the description of a third-party check, on a system of ReFrame's configuration.
+    """Return the description of a third-party check.
 
-    `name` is its class, with `NimcMixin` as a base. Raises InputError or MachineError, with the
-    reason alone, if it cannot be measured.
+    The check is the class `name`, a subclass of `NimcMixin`, in the file `path`. `config` is
+    ReFrame's settings file and `system` the name of a system in it. Raises InputError or
+    MachineError if the check cannot be measured. The message gives the reason, but not the name of
+    the check.
     """
     path = Path(os.path.realpath(path.parent), path.name)
-    for location in (path.parent, path):  # it runs as this user, and imports what lies next to it
+    # The file runs with the rights of this user, and imports other files of its folder.
+    for location in (path.parent, path):
         require_owned(location, "file", or_root=True)
     if not path.is_file():
         raise InputError(f"{path}: no such file; allowed: a file")
@@ -280,13 +298,16 @@ def require_known_programs(machine: Machine, checks: Mapping[str, CheckDescripti
             )
 
 
-# The separate process imports the checks of a folder, or a third-party check, and describes them.
+# What follows runs in the separate process. It imports the checks of a folder, or a third-party
+# check, and describes them.
 
 
 def main() -> None:
-    """Print one line of JSON: check -> fields of `CheckDescription`; or, under `fault`, a fault.
+    """Print one line of JSON: check -> fields of `CheckDescription`.
 
-    Arguments: a folder of checks, or a file, its class, ReFrame's configuration and system.
+    If a check cannot be read, the line has the key `fault` with the reason. The arguments are the
+    folder of checks. For a third-party check they are its file, its class, ReFrame's settings file
+    and the name of the system.
     """
     path, *arguments = sys.argv[1:]
     if arguments:
@@ -325,7 +346,7 @@ def _describe_folder(folder: Path) -> dict[str, Any]:
 
 
 def _describe_third_party(file: str, name: str, config: str, system: str) -> dict[str, Any]:
-    sys.dont_write_bytecode = True  # leave no files next to the check
+    sys.dont_write_bytecode = True  # write no files to the folder of the check
     from reframe.core.runtime import temp_runtime, valid_sysenv_comb
     from reframe.utility import import_module_from_file
 
@@ -349,7 +370,7 @@ def _describe_third_party(file: str, name: str, config: str, system: str) -> dic
                 raise InputError(
                     f"{check.num_variants} variants; allowed: one value of each parameter"
                 )
-            # Hooks of the check may set `valid_systems` and `valid_prog_environs`.
+            # An instance is made, since the check's hooks may set these two attributes.
             instance = check(variant_num=0)
             environs = valid_sysenv_comb(instance.valid_systems, instance.valid_prog_environs)
     except Exception as error:
@@ -366,7 +387,7 @@ def _describe_third_party(file: str, name: str, config: str, system: str) -> dic
 
 
 def _common_fields(check: Any, variables: set[str]) -> dict[str, Any]:
-    """Return the fields of `CheckDescription` that are found in the same way for every check."""
+    """Return the fields of `CheckDescription` that this project's and third-party checks share."""
     import reframe as rfm
 
     within_block = getattr(check, "within_block", ())
@@ -387,7 +408,7 @@ def _common_fields(check: Any, variables: set[str]) -> dict[str, Any]:
 
 
 def _type_fields(check: Any, name: str) -> dict[str, Any]:
-    """Return the fields of a variable's `VariableType`."""
+    """Return the fields of the `VariableType` of a check's variable."""
     valid_types: Any = getattr(check.var_space[name].field, "valid_types", ())
     default = _default(check, name)
     is_number = isinstance(default, int | float) and not isinstance(default, bool)
@@ -399,14 +420,20 @@ def _type_fields(check: Any, name: str) -> dict[str, Any]:
 
 
 def _default(check: Any, name: str) -> Any:
-    """Return a class's value of a variable; None if it has no such variable, or has no value."""
+    """Return the value that a check's class gives to a variable.
+
+    Returns None if the class has no such variable, or gives no value to it.
+    """
     if name not in check.var_space or not check.var_space[name].is_defined():
         return None
     return check.var_space[name].default_value
 
 
 def _error_line(error: Exception) -> str:
-    """Return the first line of an error, with its type unless it is ReFrame's or ours."""
+    """Return the first line of an error.
+
+    The type of the error precedes it, unless the error is one of ReFrame's or of this project.
+    """
     from reframe.core.exceptions import ReframeError
 
     prefix = "" if isinstance(error, ReframeError | InputError) else f"{type(error).__name__}: "

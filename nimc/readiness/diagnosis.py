@@ -1,6 +1,8 @@
-"""Whether a machine, or a campaign on it, is ready to run.
+"""Finds out whether a machine, or a campaign on it, is ready to run.
 
-`init` and `doctor` check all needs of a machine; `plan` and `run` check those of a campaign.
+A *need* is something that campaigns on a machine may require, with the function that looks for it.
+The commands `init` and `doctor` check all needs of a machine. The commands `plan` and `run` check
+only the needs of campaigns.
 """
 
 from __future__ import annotations
@@ -23,36 +25,41 @@ from reframe_tests.factors import why_too_many_nodes, why_unsupported
 
 
 def findings(facts: Facts, *scopes: Scope) -> list[HostFinding]:
-    """Return the findings of all needs, or of those of `scopes`, in the table's order."""
+    """Return the findings of all needs, in the order of the table of needs.
+
+    If `scopes` are given, only needs of these scopes are checked.
+    """
     needs = [need for need in NEEDS if not scopes or need.scope in scopes]
     return [finding for need in needs for finding in need.find(facts)]
 
 
 def needed_and_missing(all_findings: Sequence[HostFinding]) -> list[HostFinding]:
-    """Return the findings about things that are needed and missing."""
+    """Return the findings about things that campaigns require and that are missing."""
     return [finding for finding in all_findings if finding.needed and finding.state == "missing"]
 
 
 @dataclass(frozen=True)
 class Diagnosis:
-    """All findings, in the order in which to fix them."""
+    """All findings about a machine."""
 
     machine: str
-    #: What is missing for campaigns to run, in one line; empty if nothing is.
+    #: What campaigns require and is missing, in one line; empty if nothing is missing.
     why: str
+    #: The findings, in the order in which to fix them.
     findings: list[HostFinding]
     #: Facts of the host (`records.machine.host`).
     host: dict[str, Any]
-    #: The matrix of every partition; empty if the settings or the checks cannot be read.
+    #: Which workload can run in which environment of every partition. It is empty if ReFrame's
+    #: settings or the checks cannot be read.
     matrix: Matrix
 
     @property
     def sentence(self) -> str:
-        """Return the verdict as a sentence."""
+        """Return the verdict, ready or not ready and why, as a sentence."""
         return f"{self.machine} is " + (f"not ready: {self.why}" if self.why else "ready")
 
     def as_dict(self) -> dict[str, Any]:
-        """Return the diagnosis as in JSON."""
+        """Return the diagnosis in the form in which it is printed as JSON."""
         verdict = "not ready" if self.why else "ready"
         return asdict(self) | {"verdict": verdict, "matrix": asdict(self.matrix)["cells"]}
 
@@ -62,8 +69,8 @@ def examine(
 ) -> Diagnosis:
     """Check this host for the machine `name`.
 
-    `node_findings` are those of a job on nodes. Raises InputError if there is no file of that name;
-    an invalid file is a finding.
+    `node_findings` are the findings of a job that inspected nodes. Raises InputError if the machine
+    has no file. An invalid file raises no error, but is a finding.
     """
     facts = find_facts(name, root, node_findings)
     all_findings = findings(facts)
@@ -73,12 +80,14 @@ def examine(
 
 @dataclass(frozen=True)
 class CaseNeeds:
-    """The needs of a case of a campaign."""
+    """What a case of a campaign needs."""
 
+    #: Name of the case.
     case: str
+    #: Name of its check: the ReFrame test of its workload.
     check: str
     target_nodes: int
-    #: How many nodes it takes from its targets' partition.
+    #: Number of nodes that it takes from the partition of its targets.
     nodes: int
     #: Injectors of its writers.
     injectors: frozenset[str]
@@ -86,13 +95,15 @@ class CaseNeeds:
 
 @dataclass(frozen=True)
 class OmittedCase:
-    """A case that is not measured on this machine, or a level of a case."""
+    """A case, or a level of a case, that is not measured on this machine."""
 
+    #: Name of the case.
     case: str
-    #: Why, in one line.
+    #: Why it is not measured, in one line.
     reason: str
-    #: The level that the machine lacks; None if the whole case is omitted.
+    #: Factor with the omitted level; None if the whole case is omitted.
     factor: str | None = None
+    #: The omitted level, which the machine does not support; None if the whole case is omitted.
     level: Level | None = None
 
 
@@ -100,18 +111,18 @@ class OmittedCase:
 class Feasibility:
     """Which parts of a campaign can run."""
 
-    #: Where each workload can run.
+    #: Which workload can run in which environment.
     matrix: Matrix
-    #: Cases that can run nowhere, each with the reason.
+    #: Cases that can run nowhere, with the reason.
     omissions: list[OmittedCase]
-    #: Why nothing can be started, in one line; empty if something can.
+    #: Why the campaign cannot start, in one line; empty if at least one case can run.
     why: str
-    #: Other reasons that may keep writers from writing, a line each.
+    #: Other reasons that may prevent writers from writing, one per line.
     doubts: list[str] = field(default_factory=list)
 
-    @cached_property  # each case is looked up in it
+    @cached_property  # since it is read once for each case
     def omission_reasons(self) -> dict[str, str]:
-        """Case -> why it cannot run."""
+        """Return case -> why it cannot run."""
         return {omission.case: omission.reason for omission in self.omissions}
 
 
@@ -123,10 +134,10 @@ def feasibility_of(
     *,
     in_jobs: bool,
 ) -> Feasibility:
-    """Return which of these cases can run; asks this host and Slurm.
+    """Return which of these cases can run. Queries this host and Slurm.
 
-    `facts` have a valid site file. `offers` are those of the targets' environments. `in_jobs` is
-    true if writers start on nodes, not on this host.
+    The site file of `facts` must be valid. `offers` says what the environments of the targets'
+    partitions offer. `in_jobs` is true if writers are started on nodes of a job, not on this host.
     """
     machine = facts.machine
     assert machine is not None
@@ -136,7 +147,8 @@ def feasibility_of(
         """Return why cases with these needs cannot run; None if they can."""
         if reason := why_too_many_nodes(machine, target_nodes):
             return reason
-        local_injectors = [] if in_jobs else sorted(injectors)  # only a job can tell for nodes
+        # Whether nodes have an injector cannot be found from this host.
+        local_injectors = [] if in_jobs else sorted(injectors)
         for injector in local_injectors:
             if reason := why_unsupported(machine, "injector", injector):
                 return f"injector {injector}: {reason}"
@@ -159,7 +171,7 @@ def feasibility_of(
 
 
 def fewest_nodes(cases: Sequence[CaseNeeds]) -> dict[str, int]:
-    """Check -> nodes of its smallest case."""
+    """Return check -> number of nodes of the check's smallest case."""
     nodes: dict[str, int] = {}
     for case in cases:
         nodes[case.check] = min(case.nodes, nodes.get(case.check, case.nodes))

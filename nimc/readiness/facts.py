@@ -1,4 +1,7 @@
-"""Facts of a machine, from its two files, this host, Slurm and ReFrame's environments."""
+"""Facts of a machine, from its two files, this host, Slurm and ReFrame's environments.
+
+The two files are ReFrame's configuration (`configs/NAME.py`) and the site file (`site/NAME.yaml`).
+"""
 
 from __future__ import annotations
 
@@ -27,8 +30,9 @@ from records.slurm.options import SCHEDULERS
 
 @dataclass(frozen=True, kw_only=True)
 class Facts:
-    """The facts of a machine. Each is determined once, when it is first read."""
+    """The facts of a machine. Facts that take time are determined once, when first read."""
 
+    #: Name of the machine.
     name: str
     #: ReFrame's configuration of the machine.
     config: Path
@@ -38,7 +42,7 @@ class Facts:
     machine: Machine | None
     #: Why the site file cannot be used; empty if it can.
     site_fault: str = ""
-    #: Findings of a job on nodes; empty without a job.
+    #: Findings of a job that inspected nodes; empty if there was no such job.
     node_findings: Sequence[HostFinding] = ()
 
     @cached_property
@@ -48,28 +52,35 @@ class Facts:
 
     @property
     def partitions(self) -> Partitions:
-        """Return the partitions of the configuration; none if it has a fault."""
+        """Return the partitions of the configuration; an empty list if it has a fault."""
         return [] if self.settings.fault else self.settings.partitions
 
     @property
     def uses_slurm(self) -> bool:
-        """Return whether Slurm runs the jobs of the targets, or of the origins."""
+        """Return whether Slurm runs the jobs of the targets or of the origins.
+
+        Targets are nodes that run the application; origins are nodes that run only writers.
+        """
         if self.machine is None:
             return False
         if self.machine.origins.policy != "same_host":
-            return True  # only Slurm can give origins on other nodes
+            return True  # origins on other nodes than the targets are allocated by Slurm only
         return not self.schedulers.isdisjoint(SCHEDULERS)
 
     @property
     def schedulers(self) -> set[str]:
-        """Return ReFrame's schedulers of the targets' partitions."""
+        """Return the names of ReFrame's schedulers in the targets' partitions."""
         partition = self.machine.partition if self.machine else None
         targets = target_partitions(self.partitions, partition)
         return {str(target["scheduler"]) for target in targets}
 
     @cached_property
     def _checks_and_fault(self) -> tuple[Mapping[str, CheckDescription], str]:
-        """Return this checkout's checks, and what is wrong with them or the site's programs."""
+        """Return this checkout's checks, and the fault of the checks or of the site's programs.
+
+        There are no checks if there is a fault, if there are no partitions, or if the folder of
+        checks is missing. The fault is empty if there is none.
+        """
         if not self.settings.partitions or not self.checks_folder.is_dir():
             return {}, ""
         try:
@@ -83,13 +94,19 @@ class Facts:
 
     @property
     def checks_fault(self) -> str:
-        """Return why the checks cannot be read, or which program of the site file no check uses."""
+        """Return why checks cannot be read, or which program of the site file no check uses.
+
+        It is empty if there is no such fault.
+        """
         _, fault = self._checks_and_fault
         return fault
 
     @cached_property
     def matrix(self) -> Matrix:
-        """Return what runs where, in every partition; empty if settings or checks are wrong."""
+        """Return which workload can run in which environment of every partition.
+
+        The matrix is empty if the settings or the checks have a fault.
+        """
         checks, _ = self._checks_and_fault
         if not checks:
             return Matrix()
@@ -98,14 +115,14 @@ class Facts:
 
     @property
     def matrix_of_targets(self) -> Matrix:
-        """Return what runs where in the partitions of targets."""
+        """Return which workload can run in which environment of the targets' partitions."""
         partition = self.machine.partition if self.machine else None
         cells = self.matrix.cells
         return Matrix([cell for cell in cells if partition in (None, cell.partition)])
 
 
 def find_facts(name: str, root: Path, node_findings: Sequence[HostFinding] = ()) -> Facts:
-    """Return the facts of a machine. Raises InputError if no file of this checkout names it."""
+    """Return the facts of a machine. Raises InputError if this checkout has no file for it."""
     site_files.require_known(name, root)
     config = root / "configs" / f"{name}.py"
     machine = None

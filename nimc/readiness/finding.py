@@ -1,4 +1,4 @@
-"""A finding about a host: what was checked, its state, and what to do."""
+"""A finding about a host or a machine: what was checked, its state, and what to do."""
 
 from __future__ import annotations
 
@@ -10,26 +10,34 @@ from typing import Literal
 class HostFinding:
     """The state of one thing that was checked."""
 
+    #: The thing that was checked.
     what: str
-    #: `limited`: works with the restriction in `detail`, or missing and needed by some campaigns
-    #: only.
+    #: `limited` means that the thing works with the restriction in `detail`, or that it is missing,
+    #: but only some campaigns need it.
     state: Literal["ok", "limited", "missing"]
+    #: What was found.
     detail: str
-    #: How to get what is missing; empty if there is nothing to do.
+    #: What the user should do; empty if there is nothing to do.
     remedy: str = ""
-    #: True if campaigns on this machine require it.
+    #: Whether all campaigns on this machine require the thing.
     needed: bool = False
 
 
 def fault_finding(
     subject: str, detail: str, remedy: str = "", *, needed: bool = False
 ) -> HostFinding:
-    """Return the finding of a fault: `missing` if campaigns require the subject, else `limited`."""
+    """Return the finding that a subject has a fault.
+
+    Its state is `missing` if campaigns require the subject (`needed`), or else `limited`.
+    """
     return HostFinding(subject, "missing" if needed else "limited", detail, remedy, needed)
 
 
 def required_finding(subject: str, fault: object, detail: str, remedy: str) -> HostFinding:
-    """Return the finding about a subject that campaigns require; `fault` is empty if it is fine."""
+    """Return the finding about a subject that campaigns require.
+
+    `fault` is empty if the subject has no fault. `detail` describes a subject without a fault.
+    """
     if fault:
         return fault_finding(subject, str(fault), remedy, needed=True)
     return HostFinding(subject, "ok", detail, needed=True)

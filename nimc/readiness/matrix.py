@@ -1,4 +1,8 @@
-"""The matrix of what can run where: workload x partition x environment, with reasons."""
+"""The matrix of what can run where: workload x partition x environment, with reasons.
+
+Partitions and environments are those of ReFrame's settings file. A partition of it may use a
+partition of Slurm.
+"""
 
 from __future__ import annotations
 
@@ -29,11 +33,11 @@ from records.units import plural
 from reframe_tests.spack import externals, folders
 from reframe_tests.spack.settings import load_settings
 
-#: `unknown`: only a job can tell.
+#: Whether a workload can run in an environment. `unknown`: it can be found only in a job.
 CanRun = Literal["yes", "no", "unknown"]
 #: Largest number of nodes that a reason names.
 _MAX_NODES = 6
-#: ReFrame's launchers that are programs of the same name.
+#: ReFrame's launchers whose name is also the name of a program.
 _LAUNCHERS = ("mpiexec", "mpirun")
 
 
@@ -45,19 +49,20 @@ class MatrixCell:
     partition: str
     environment: str
     runs: CanRun
-    #: What is missing, or why it is unknown; empty if the workload runs.
+    #: What is missing, or why it is unknown whether the workload can run; empty if it can.
     reason: str = ""
 
     @property
     def combination(self) -> str:
-        """Return partition and environment as ReFrame writes them."""
+        """Return partition and environment in ReFrame's form, `PARTITION+ENVIRONMENT`."""
         return f"{self.partition}+{self.environment}"
 
     @property
     def reason_kind(self) -> str:
-        """Return the reason without the missing thing's name: `no program` for `no program lmp`.
+        """Return the reason without its last word, the name of the missing thing.
 
-        A reason that does not have three words is returned as it is.
+        For example, the kind of `no program lmp` is `no program`. A reason that does not have three
+        words is returned unchanged.
         """
         words = self.reason.split(" ")
         return " ".join(words[:2]) if len(words) == 3 else self.reason
@@ -67,28 +72,29 @@ class MatrixCell:
 class Offer:
     """What this host and Slurm offer in an environment of a partition."""
 
-    #: Modules that cannot be loaded, and the search path with the environment's other modules and
-    #: its variables; None if it has modules, and this host has no module system.
+    #: The environment's modules that cannot be loaded, and the search path after its other modules
+    #: were loaded and its variables set. None if the environment has modules, but this host has no
+    #: module system.
     modules: ModuleLoad | None
-    #: Nodes of Slurm's partition; None if unknown, or without Slurm.
+    #: Nodes of the Slurm partition; None if they are unknown or Slurm is not used.
     nodes: list[SlurmNode] | None = None
-    #: Slurm's name of that partition.
+    #: Name of the Slurm partition; None if it is the default partition or Slurm is not used.
     slurm_partition: str | None = None
-    #: Why Spack cannot provide programs; empty if it can.
+    #: Why Spack cannot provide programs; empty if it can provide them.
     spack_fault: str = ""
-    #: Program of a check -> the program that the site file names for it.
+    #: Program of a check -> the program that the site file names to run instead.
     programs: Mapping[str, str] = field(default_factory=dict)
 
 
 @dataclass(frozen=True)
 class Matrix:
-    """All cells, by workload and then by environment."""
+    """The matrix, with its cells in the order of workloads and then of environments."""
 
     cells: list[MatrixCell] = field(default_factory=list)
 
     @property
     def why_nowhere(self) -> dict[str, str]:
-        """Workload that runs in no environment -> its reasons in one line."""
+        """Return workload that can run in no environment -> the reasons, in one line."""
         return {
             workload: "; ".join(f"{cell.combination}: {cell.reason}" for cell in cells)
             for workload, cells in grouped((cell.workload, cell) for cell in self.cells).items()
@@ -97,7 +103,11 @@ class Matrix:
 
     @property
     def text(self) -> str:
-        """Return a line for each environment with what it can run, then reasons of other cells."""
+        """Return the matrix as text.
+
+        Each environment has a line with the workloads that it can run. Then come the reasons why
+        other workloads cannot run, or why this is unknown.
+        """
         lines = []
         combinations_of_reasons = []
         for combination, cells in grouped((cell.combination, cell) for cell in self.cells).items():
@@ -120,7 +130,7 @@ class Matrix:
         return "\n".join([*lines, "", *reasons]).rstrip()
 
 
-#: The offer of each environment of a machine's partitions.
+#: Environment of a partition -> what it offers.
 Offers = Mapping[PartitionEnvironment, Offer]
 
 
@@ -132,7 +142,8 @@ def offers_of(
 ) -> Offers:
     """Return what this host and Slurm offer in the environments of a machine.
 
-    `partition` selects one of its partitions. `programs` are those of its site file.
+    `system` is the name of the machine. `partition` selects one of its partitions; None selects
+    all. `programs` maps the program of a check to the program that the site file names instead.
     """
     partitions = target_partitions(settings.partitions, partition)
     program_folders = f"{Path(sys.executable).parent}:{os.environ.get('PATH', os.defpath)}"
@@ -163,9 +174,9 @@ def offers_of(
 def _module_load(
     environment: PartitionEnvironment, process_environment: Mapping[str, str]
 ) -> ModuleLoad | None:
-    """Return an environment's missing modules and its search path.
+    """Return the environment's modules that cannot be loaded, and its search path.
 
-    Returns None if the environment has modules, and this host has no module system.
+    Returns None if the environment has modules, but this host has no module system.
     """
     module_load = load_modules(environment.modules, process_environment)
     if module_load is None:
@@ -179,9 +190,9 @@ def matrix(
     offers: Offers,
     nodes_by_check: Mapping[str, int] | None = None,
 ) -> Matrix:
-    """Return where each of these checks can run.
+    """Return in which environments each check (the ReFrame test of a workload) can run.
 
-    `nodes_by_check` are the nodes that a job of each takes; 1 by default.
+    `nodes_by_check` gives the number of nodes that a job of a check takes. The default is 1.
     """
     cells = []
     for name, check in checks.items():
@@ -197,7 +208,10 @@ def matrix(
 def can_run(
     check: CheckDescription, environment: PartitionEnvironment, offer: Offer, nodes: int = 1
 ) -> tuple[CanRun, str]:
-    """Return whether a check can run in an environment, and the first reason why it may not."""
+    """Return whether a check can run in an environment, and the first reason if it may not.
+
+    `nodes` is the number of nodes that a job of the check takes.
+    """
     reason = environment.refusal(check)
     if not reason and offer.nodes is not None:
         reason = node_shortage(offer.nodes, offer.slurm_partition, nodes)
@@ -217,14 +231,17 @@ def can_run(
         programs.append(environment.launcher)
     for program in programs:
         if program and not shutil.which(program, path=offer.modules.path):
-            if "modules" in environment.features:  # modules on the nodes may provide it
+            if "modules" in environment.features:  # a module on the nodes may provide the program
                 return "unknown", f"no program {program} on this host"
             return "no", f"no program {program}"
     return "yes", ""
 
 
 def node_shortage(nodes: Sequence[SlurmNode], partition: str | None, needed: int) -> str:
-    """Return why a job cannot get `needed` nodes of a partition; empty if it can."""
+    """Return why a job cannot get `needed` nodes of a Slurm partition; empty if it can.
+
+    `partition` is None for Slurm's default partition.
+    """
     partition_words = f"partition {partition}" if partition else "default partition"
     if not nodes:
         return f"no node: Slurm has no {partition_words}"
@@ -241,7 +258,11 @@ def node_shortage(nodes: Sequence[SlurmNode], partition: str | None, needed: int
 def _slurm_nodes(
     partition: Mapping[str, Any], settings: ReframeSettings
 ) -> tuple[list[SlurmNode] | None, str | None]:
-    """Return the nodes of a partition, and Slurm's name of it; None for what is unknown."""
+    """Return the Slurm nodes of a partition of ReFrame, and the name of its Slurm partition.
+
+    Nodes that are unknown are None. The name is None for Slurm's default partition, or if the
+    partition does not use Slurm or Slurm's nodes cannot be listed.
+    """
     if partition.get("scheduler") not in SCHEDULERS or not can_list_nodes():
         return None, None
     access = partition.get("access") or []
@@ -255,9 +276,11 @@ def _slurm_nodes(
 def nodes_for_jobs(
     partition: str | None, access: Sequence[str], environment: Mapping[str, str]
 ) -> list[SlurmNode]:
-    """Return the nodes of a partition as jobs with these options see them. Raises MachineError.
+    """Return the nodes of a Slurm partition, in the states in which jobs see them.
 
-    Nodes in maintenance are open to jobs that name their reservation.
+    `access` are the options of the jobs. Nodes in maintenance have the state `reserved` if the
+    options name a reservation, since they are open to jobs in their reservation. Raises
+    MachineError.
     """
     nodes = ask_nodes(partition, environment)
     if not option_values(access, "reservation"):

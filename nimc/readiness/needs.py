@@ -1,7 +1,8 @@
-"""The table of needs: who needs what, whether this host has it, and what to do if not.
+"""The table of needs: what campaigns on a machine need, and the functions that look for it.
 
-A function with the name of a subject (`cores`, `memory`, `slurm`, ...) returns the findings about
-it. Faults should be fixed in the order of the table.
+A function that is named after a subject (`cores`, `memory`, `slurm`, ...) returns the findings
+about this subject. A finding has the state of the subject and, if it has a fault, a remedy. Users
+should fix faults in the order of the table.
 """
 
 from __future__ import annotations
@@ -44,19 +45,25 @@ from reframe_tests.spack.settings import load_settings
 from reframe_tests.spack.setup import find_spack
 from reframe_tests.tools import TOOLS
 
+#: Source of a small program that tells whether OpenMP works.
 _OPENMP = "#include <omp.h>\nint main(void) { return omp_get_max_threads() < 1; }\n"
+#: Number of arrays of STREAM.
 _STREAM_ARRAYS = 3
-#: STREAM's rule: each array is at least this many times as large as all last-level caches.
+#: STREAM's rule requires that each array is this many times as large as all last-level caches
+#: together, or larger.
 _STREAM_MULTIPLE = 4
-#: Largest number of cores, or of workloads, that a finding names.
+#: Largest number of cores or of workloads that a finding names.
 _MAX_NAMES = 6
-#: Why other jobs may load a target's memory.
+# Reasons why other jobs may load the memory of a target (a node that runs the application).
 _NOT_EXCLUSIVE = "access has no --exclusive, so other jobs may share a target"
 _ALWAYS_SHARED = "OverSubscribe=FORCE, so other jobs may share a target in spite of --exclusive"
 
 
 def c_compiler(*, needed: bool) -> HostFinding:
-    """Return whether the C compiler makes OpenMP programs that run; STREAM needs it."""
+    """Return the finding about the C compiler, which must make OpenMP programs that run.
+
+    STREAM needs it.
+    """
     subject = "C compiler with OpenMP"
     name = os.environ.get("CC") or "cc"
     with tempfile.TemporaryDirectory() as folder:
@@ -68,14 +75,14 @@ def c_compiler(*, needed: bool) -> HostFinding:
         return HostFinding(subject, "ok", version_of(name) or name, needed=needed)
     detail = f"its program fails: {trial.reason}" if trial else f"{name}: {compilation.first_line}"
     remedy = "apt install gcc libc6-dev; dnf install gcc glibc-devel"
-    if trial and trial.reason == os.strerror(errno.EACCES):  # hardened hosts mount /tmp so
+    if trial and trial.reason == os.strerror(errno.EACCES):  # some hosts mount /tmp as noexec
         detail += f" (is {tempfile.gettempdir()} mounted noexec?)"
         remedy = "set TMPDIR to a folder in which programs may run"
     return HostFinding(subject, "missing", detail, remedy, needed)
 
 
 def config_file(name: str, path: Path, settings: ReframeSettings) -> HostFinding:
-    """Return whether the machine's configuration is valid, and ReFrame accepts it."""
+    """Return the finding about the machine's ReFrame configuration, which ReFrame must accept."""
     subject = f"configs/{name}.py"
     if not path.is_file():
         remedy = "copy configs/example_slurm.py and adapt it, see docs/add-a-machine.md"
@@ -98,7 +105,7 @@ def config_file(name: str, path: Path, settings: ReframeSettings) -> HostFinding
 
 
 def site_file(facts: Facts) -> HostFinding:
-    """Return whether the machine's site file is valid."""
+    """Return the finding about the machine's site file, which must be valid."""
     subject, machine = f"site/{facts.name}.yaml", facts.machine
     if machine is None:
         return fault_finding(subject, facts.site_fault, "see site/example_slurm.yaml", needed=True)
@@ -107,7 +114,11 @@ def site_file(facts: Facts) -> HostFinding:
 
 
 def cores(machine: Machine) -> HostFinding:
-    """Return whether the host has cores for the application and for an origin that shares it."""
+    """Return the finding about the cores of the host.
+
+    It needs cores for the application and, if the origin (which runs the writers) is on the same
+    host, for the origin.
+    """
     try:
         application, origin = machine.split_cpus()
     except InputError as error:
@@ -123,13 +134,17 @@ def cores(machine: Machine) -> HostFinding:
 
 
 def memory(machine: Machine) -> HostFinding:
-    """Return whether STREAM's arrays can be as large as its rule requires."""
+    """Return the finding about memory, which must have room for STREAM's arrays.
+
+    STREAM's rule gives their least size.
+    """
     try:
         needed_b = _STREAM_ARRAYS * _STREAM_MULTIPLE * machine.llc_b()
         memory_b = machine.memory_b()
     except InputError as error:
         missing, _, remedy = str(error).partition("; allowed: ")
-        # On a shared host all writes are larger than the caches.
+        # If origin and target share a host, all writes are larger than its caches, whose size must
+        # be known for this.
         needed = machine.origins.policy == "same_host"
         return fault_finding("memory", missing, f"set {remedy}", needed=needed)
     share_b = machine.memory_share * memory_b
@@ -143,7 +158,11 @@ def memory(machine: Machine) -> HostFinding:
 
 
 def writes(machine: Machine) -> list[HostFinding]:
-    """Return which keys about writes from other nodes the site file lacks, and what follows."""
+    """Return a finding about the keys of the site file that describe writes from other nodes.
+
+    It names the missing keys and the consequence of each. If origin and target share a host, the
+    keys are not needed, and there is no finding.
+    """
     if machine.origins.policy == "same_host":
         return []
     consequences = {
@@ -170,8 +189,9 @@ def writes(machine: Machine) -> list[HostFinding]:
 def targets(machine: Machine, partitions: Sequence[Mapping[str, Any]]) -> list[HostFinding]:
     """Return a finding if targets cannot be taken from the partitions of the configuration.
 
-    There are two faults: the site file's partition is not among them, or a partition takes its
-    nodes from the reservation of the origins.
+    Targets are the nodes that run the application. There are two possible faults. The site file may
+    name a partition that the configuration lacks. A partition may take its nodes from the
+    reservation of the origins, on which only writers run.
     """
     names = [partition["name"] for partition in partitions]
     reservation_name = machine.origins.reservation
@@ -194,7 +214,10 @@ def targets(machine: Machine, partitions: Sequence[Mapping[str, Any]]) -> list[H
 
 
 def environments(matrix: Matrix, config: Path) -> list[HostFinding]:
-    """Return which workloads can run nowhere; the matrix has the reasons."""
+    """Return a finding about the workloads that can run in no environment.
+
+    There is no finding if each workload can run. The matrix has the reasons.
+    """
     unrunnable = list(matrix.why_nowhere)
     if not unrunnable:
         return []
@@ -208,16 +231,16 @@ def environments(matrix: Matrix, config: Path) -> list[HostFinding]:
 
 
 def lacks_compiler(matrix: Matrix) -> bool:
-    """Return whether a workload runs nowhere because a compiler is missing."""
+    """Return whether a workload can run in no environment because a compiler is missing."""
     return any("no compiler " in reason for reason in matrix.why_nowhere.values())
 
 
 def sharing(
     partitions: Sequence[Mapping[str, Any]], environment: Mapping[str, str]
 ) -> list[HostFinding]:
-    """Return the Slurm partitions whose jobs do not get whole nodes.
+    """Return a finding for each reason why jobs of some partitions do not get whole nodes.
 
-    Other jobs may then load a target's memory.
+    Other jobs on a node may load the memory of the application.
     """
     records = client.partition_records(environment)
     whole_nodes, always_shared = whole_node_partitions(records), always_shared_partitions(records)
@@ -226,7 +249,7 @@ def sharing(
         if partition["scheduler"] in SCHEDULERS:
             access = partition.get("access", [])
             slurm_name = named_partition(access)
-            # With `user` or `mcs`, jobs of the same user or group may share the node.
+            # With `--exclusive=user` or `=mcs`, jobs of the same user or group may share a node.
             is_exclusive = bool(set(option_values(access, "exclusive")) - {"user", "mcs"})
             fault = "" if is_exclusive or slurm_name in whole_nodes else _NOT_EXCLUSIVE
             fault = _ALWAYS_SHARED if slurm_name in always_shared else fault
@@ -239,7 +262,11 @@ def sharing(
 
 
 def origins(machine: Machine, environment: Mapping[str, str]) -> list[HostFinding]:
-    """Return whether the origins' reservation, or else their partition, has enough nodes now."""
+    """Return the finding about the nodes for origins, which must be enough now.
+
+    Origins come from a reservation or from a partition of their own. There is no finding if they
+    come from elsewhere, or if their partition has enough nodes.
+    """
     try:
         reserved = reservation.check(machine, machine.origins.nodes, needed_s=0)
     except NimcError as error:
@@ -253,7 +280,7 @@ def origins(machine: Machine, environment: Mapping[str, str]) -> list[HostFindin
         return [HostFinding("origins", "ok", until, needed=True)]
     if machine.origins.policy != "hetjob" or not client.can_list_nodes():
         return []
-    with suppress(MachineError):  # if Slurm does not answer, `slurm` reports it
+    with suppress(MachineError):  # the function `slurm` reports that Slurm does not answer
         partition = machine.origins.partition
         nodes = nodes_for_jobs(partition, machine.origins.access, environment)
         if shortage := node_shortage(nodes, partition, machine.origins.nodes):
@@ -265,10 +292,12 @@ def origins(machine: Machine, environment: Mapping[str, str]) -> list[HostFindin
 def slurm(
     environment: Mapping[str, str], needed: bool, schedulers: Collection[str], policy: OriginPolicy
 ) -> list[HostFinding]:
-    """Return whether Slurm's commands are found, and whether controller and accounting answer.
+    """Return the finding about Slurm: its commands must be found, its controller must answer.
 
-    `environment` is the one in which ReFrame runs them, as the machine's configuration sets it.
-    `schedulers` are those of ReFrame for the targets; `policy` is that of the origins.
+    Accounting must answer too, unless ReFrame takes the states of jobs from the queue.
+    `environment` is the environment, set by the machine's configuration, in which ReFrame runs
+    Slurm's commands. `needed` is true if the machine uses Slurm. `schedulers` are ReFrame's
+    schedulers of the targets' partitions. `policy` says where origins come from.
     """
     if missing := client.missing_commands():
         remedy = "apt install slurm-client; dnf install slurm"
@@ -308,15 +337,15 @@ def hardware_limits(node: Host) -> Iterator[HostFinding]:
 
 
 def shared_host_hardware_limits(machine: Machine, this_host: Host) -> Iterable[HostFinding]:
-    """Return the limits of this host's hardware if targets run on it.
+    """Return the findings about this host's hardware if targets are on this host.
 
-    A job finds those of other nodes.
+    If targets are other nodes, a job on these nodes examines their hardware.
     """
     return hardware_limits(this_host) if machine.origins.policy == "same_host" else ()
 
 
 def rdma(this_host: Host, machine: Machine) -> list[HostFinding]:
-    """Return the state of this host's RDMA devices; compute nodes may have others."""
+    """Return the findings about this host's RDMA devices. Compute nodes may have other devices."""
     site_devices = used_devices(this_host, machine) if machine.origins.policy == "same_host" else ()
     findings = [finding for finding in site_devices if finding.state != "ok"]
     if not this_host.rdma:
@@ -340,7 +369,10 @@ def rdma(this_host: Host, machine: Machine) -> list[HostFinding]:
 
 
 def unseen_nodes(machine: Machine | None) -> list[HostFinding]:
-    """Return a finding for a cluster whose nodes were not examined."""
+    """Return the finding that the nodes of a cluster were not examined.
+
+    There is no finding if the machine is one host.
+    """
     if machine is None or machine.origins.policy == "same_host":
         return []
     remedy = f"`{command('doctor', '--machine', machine.name, '--in-job')}`"
@@ -348,7 +380,10 @@ def unseen_nodes(machine: Machine | None) -> list[HostFinding]:
 
 
 def used_devices(node: Host, machine: Machine) -> Iterator[HostFinding]:
-    """Yield whether a host has each device and rail of the site file, with an active port."""
+    """Yield a finding for each device and rail of the site file.
+
+    The host must have the device, with an active port.
+    """
     rdma_devices = [
         f"{device.name} at {device.pci}" if device.pci else device.name for device in node.rdma
     ]
@@ -375,7 +410,10 @@ def used_devices(node: Host, machine: Machine) -> Iterator[HostFinding]:
 
 
 def inactive_reason(name: str, present: Sequence[Device]) -> str:
-    """Return why the writers' port is inactive, with the active ports; empty if it is active."""
+    """Return why writers cannot use the port that a device's name selects; empty if they can.
+
+    The port is inactive or missing. The text lists the active ports of the device.
+    """
     device = devices.find(name, present)
     port_number = devices.parse_name(name).port
     if device is None or not device.ports:
@@ -396,12 +434,15 @@ def port_words(port: Port) -> str:
 
 
 def rate_words(rate_b_s: float | None) -> str:
-    """Return the rate of a port or an interface, with a separator before it."""
+    """Return the rate of a port or an interface in words that continue a text."""
     return f" {rate_b_s * 8 / 1e9:g} Gbit/s" if rate_b_s else ", rate unknown"
 
 
 def injectors(machine: Machine | None) -> list[HostFinding]:
-    """Return the state of every injector; the site file's is required if it runs on this host."""
+    """Return a finding for each injector: a program that makes writes.
+
+    The injector of the site file is required if origin and target are this host.
+    """
     findings = []
     between_hosts = machine is not None and machine.origins.policy != "same_host"
     for name, injector in INJECTORS.items():
@@ -427,7 +468,10 @@ def injectors(machine: Machine | None) -> list[HostFinding]:
 
 
 def spack(machine: str) -> HostFinding:
-    """Return whether Spack is set up with compilers; workloads that `nimc spack` builds need it."""
+    """Return the finding about Spack, which must be set up with compilers.
+
+    Workloads that `nimc spack` builds need it.
+    """
     spack_layout = layout(machine)
     settings = None
     with suppress(InputError):
@@ -454,9 +498,10 @@ def spack(machine: str) -> HostFinding:
 
 
 def tools() -> list[HostFinding]:
-    """Return whether each tool is ready.
+    """Return the findings about tools: programs that wrap the application and count events.
 
-    Forms of a tool (`TOOL:FORM`) that lack different things have findings of their own.
+    A tool may have several forms, written `TOOL:FORM`. Forms that lack different things have
+    separate findings.
     """
     findings = []
     forms = grouped((name.partition(":")[0], name) for name in TOOLS)
@@ -475,15 +520,16 @@ def tools() -> list[HostFinding]:
 # The table.
 
 
-#: Who needs it: this program itself, every campaign, or some workloads, writers or levels of
-#: factors. A plan checks needs of the last kind only for its own cases.
+#: Who needs a thing: this program itself, every campaign, or only some workloads, writers or levels
+#: of factors. A plan checks needs of the last kind only for its own cases.
 Scope = Literal["nimc", "campaigns", "some"]
 
 
 @dataclass(frozen=True)
 class Need:
-    """A row of the table."""
+    """A row of the table of needs."""
 
+    #: Who needs the thing.
     scope: Scope
     #: Returns the findings about the need.
     find: Callable[[Facts], Iterable[HostFinding]]
@@ -499,7 +545,7 @@ def _files(facts: Facts) -> list[HostFinding]:
 
 
 def _checks(facts: Facts) -> Iterator[HostFinding]:
-    """Yield why the checks cannot be read, or which program of the site file no check runs."""
+    """Yield a finding if checks cannot be read, or if no check runs a program of the site file."""
     if facts.checks_fault:
         yield fault_finding("checks", facts.checks_fault, "fix what it names", needed=True)
 
@@ -509,7 +555,10 @@ def _nodes(facts: Facts) -> Sequence[HostFinding]:
 
 
 def _with_machine(find: Callable[[Machine, Facts], Iterable[HostFinding]]) -> Callable[..., Any]:
-    """Return a function for `Need.find`; it has no findings if the site file is not valid."""
+    """Return a function for `Need.find` that passes the machine's site file to `find`.
+
+    It returns no findings if the site file is not valid.
+    """
     return lambda facts: find(facts.machine, facts) if facts.machine else ()
 
 

@@ -1,4 +1,4 @@
-"""Finds ReFrame, and the environment in which it runs."""
+"""Finds ReFrame's program and the environment variables with which it is started."""
 
 from __future__ import annotations
 
@@ -10,12 +10,12 @@ from records.commands import setup_command
 from records.errors import MachineError
 from records.programs import find_program
 
-#: Environment variable with the path of another ReFrame.
+#: Environment variable with which a user names the ReFrame to use.
 REFRAME_VARIABLE = "NIMC_REFRAME"
 
 
 def find_reframe() -> str:
-    """Return the path of ReFrame. Raises MachineError if it is not found."""
+    """Return the path of ReFrame's program. Raises MachineError if it is not found."""
     requested = os.environ.get(REFRAME_VARIABLE)
     reframe = shutil.which(requested) if requested else find_program("reframe")
     if reframe is None and requested:
@@ -28,9 +28,9 @@ def find_reframe() -> str:
 
 
 def reframe_environment() -> dict[str, str]:
-    """Return this process's environment without the user's, or a site's, settings of ReFrame.
+    """Return the environment of this process without the variables that configure ReFrame.
 
-    They add configuration files (RFM_CONFIG_PATH) and change the stage folder, by which jobs are
-    found.
+    A user or a site may have set them. For example, RFM_CONFIG_PATH adds configuration files.
+    Others change the stage folder, by which jobs of a run are found.
     """
     return {name: value for name, value in os.environ.items() if not name.startswith("RFM_")}

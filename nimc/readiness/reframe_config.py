@@ -1,4 +1,7 @@
-"""Reads a ReFrame configuration: its partitions, environments, features and hosts."""
+"""Reads a ReFrame configuration: its partitions, environments, features and hosts.
+
+The configuration of a machine is `configs/MACHINE.py`. It defines a system with the machine's name.
+"""
 
 from __future__ import annotations
 
@@ -19,8 +22,9 @@ from records.checkout import ROOT, python_code, python_path
 from records.errors import InputError, suggestion
 from records.programs import ask
 
+#: Partitions, each with its settings as in the configuration.
 Partitions = Sequence[Mapping[str, Any]]
-#: Start of the line with the settings. The file may print other lines.
+#: Start of the output line that has the settings. The configuration may print other lines.
 _MARK = "nimc: settings "
 
 
@@ -28,19 +32,21 @@ _MARK = "nimc: settings "
 class ReframeSettings:
     """The settings of a ReFrame configuration."""
 
-    #: This process's environment with the configuration's changes (`SLURM_CONF`).
+    #: Environment variables of this process, with the changes that the configuration makes to them
+    #: (for example to `SLURM_CONF`).
     environment: dict[str, str]
-    #: Partitions of the machine's system, as in the file; empty if the file cannot be read.
+    #: Partitions of the machine's system, unchanged; empty if the file cannot be read.
     partitions: list[dict[str, Any]] = field(default_factory=list)
-    #: Environments, as in the file.
+    #: Environments of the file, unchanged.
     environs: list[dict[str, Any]] = field(default_factory=list)
-    #: Names of the system's hosts, as regular expressions.
+    #: Regular expressions for the names of the system's hosts.
     hostnames: list[str] = field(default_factory=list)
-    #: Name of the machine's system, which is the file's name; the file may define other systems.
+    #: Name of the machine's system, which is also the name of the file. The file may define other
+    #: systems.
     system: str = ""
-    #: The line of the file with a fault; None if it is not known, or there is no fault.
+    #: Number of the line with the fault; None if it is not known or the file has no fault.
     fault_line: int | None = None
-    #: The fault in one line; None if there is none.
+    #: The first fault of the file, in one line; None if there is none.
     fault: str | None = None
 
 
@@ -57,8 +63,8 @@ def settings_of(config: Path) -> ReframeSettings:
 def _settings_of(
     config: Path, _content: bytes, _environment: frozenset[tuple[str, str]]
 ) -> ReframeSettings:
-    # The names are read here, so that the process fails if a system, a partition or an environment
-    # has none.
+    # The code reads the names of systems, partitions and environments, so that the process fails if
+    # one of them has no name.
     code = (
         "import json, os, runpy; site = runpy.run_path(sys.argv[1])['site_configuration'];"
         "systems = site['systems'];"
@@ -93,13 +99,14 @@ def _settings_of(
 
 
 def _fault(config: Path, site: Mapping[str, Any]) -> tuple[int, str] | None:
-    """Return line and text of the first fault by ReFrame's own schema; None if there is none.
+    """Return the line number and the text of the first fault; None if the file has no fault.
 
-    ReFrame itself would take a second to find it.
+    The file is checked with ReFrame's own schema. ReFrame itself would take a second for this
+    check. The file must also define a system with the name of the file.
     """
-    from jsonschema import Draft7Validator  # imported here, since it takes a tenth of a second
+    from jsonschema import Draft7Validator  # not at the top: the import takes 0.1 s
 
-    # A file need not have every section: ReFrame has defaults for the others.
+    # No section is required, since ReFrame has defaults for missing sections.
     for error in Draft7Validator({**_schema(), "required": []}).iter_errors(site):
         prefix = "".join(f"{part}: " for part in error.absolute_path if isinstance(part, str))
         value, schema = error.instance, error.schema
@@ -125,7 +132,7 @@ def _fault(config: Path, site: Mapping[str, Any]) -> tuple[int, str] | None:
 
 
 def line_of(file: Path, word: str) -> int:
-    """Return the number of the first line that has the word in quotes; 1 if none has."""
+    """Return the number of the first line with the word in quotes; 1 if there is no such line."""
     quoted = re.compile(rf"""["']{re.escape(word)}["']""")
     lines = file.read_text(encoding="utf-8", errors="replace").splitlines()
     return next((number for number, line in enumerate(lines, 1) if quoted.search(line)), 1)
@@ -133,19 +140,25 @@ def line_of(file: Path, word: str) -> int:
 
 @lru_cache(maxsize=1)
 def _schema() -> dict[str, Any]:
-    """Return ReFrame's schema, read without importing ReFrame."""
+    """Return ReFrame's schema of configurations, without importing ReFrame."""
     spec = importlib.util.find_spec("reframe")
     file = Path(str(spec and spec.origin)).with_name("schemas") / "config.json"
     return dict(json.loads(file.read_text()))
 
 
 def target_partitions(partitions: Partitions, name: str | None) -> Partitions:
-    """Return the partitions that targets may come from: the one of that name, or all if None."""
+    """Return the partitions from which targets (the application's nodes) may come.
+
+    These are the partitions with this name, or all partitions if `name` is None.
+    """
     return [partition for partition in partitions if name in (None, partition.get("name"))]
 
 
 def features_in_words(conditions: Sequence[str]) -> str:
-    """Return `wheels or spack` for `+wheels` and `+spack`; leave out conditions of other kinds."""
+    """Return the required features in words, such as `wheels or spack` for `+wheels` and `+spack`.
+
+    Conditions that do not begin with `+` are left out.
+    """
     features = [word.removeprefix("+") for word in conditions if word.startswith("+")]
     return " or ".join(features)
 
@@ -156,27 +169,30 @@ _FEATURE_CONDITION = re.compile(r"[+-][\w.-]+( [+-][\w.-]+)*")
 
 @dataclass(frozen=True, kw_only=True)
 class PartitionEnvironment:
-    """An environment of a partition, in which ReFrame may run a check."""
+    """An environment of a partition, in which ReFrame may run checks."""
 
+    #: Name of the partition.
     partition: str
+    #: Name of the environment.
     environment: str
     features: frozenset[str]
-    #: C compiler; empty if the environment has none.
+    #: The C compiler; empty if the environment has none.
     compiler: str
-    #: Names of the modules that partition and environment load.
+    #: Names of the modules that the partition and the environment load.
     modules: tuple[str, ...] = ()
-    #: The partition's launcher, as ReFrame names it.
+    #: ReFrame's name of the partition's launcher.
     launcher: str = "local"
-    #: Variables that partition and environment set, in order.
+    #: Names and values of the environment variables that the partition and then the environment
+    #: set.
     variables: tuple[tuple[str, Any], ...] = ()
 
     @property
     def name(self) -> str:
-        """Return partition and environment as ReFrame writes them."""
+        """Return partition and environment in ReFrame's form, `PARTITION+ENVIRONMENT`."""
         return f"{self.partition}+{self.environment}"
 
     def refusal(self, check: CheckDescription) -> str:
-        """Return why the settings do not let a check run here; empty if they do."""
+        """Return why the settings do not allow a check in this environment; empty if they do."""
         if not self.accepted_by(check.environs):
             features = features_in_words(check.environs)
             return f"no feature {features}" if features else "not one of its valid environments"
@@ -186,9 +202,10 @@ class PartitionEnvironment:
         return ""
 
     def accepted_by(self, conditions: Sequence[str]) -> bool:
-        """Return whether any of a check's conditions (`valid_prog_environs`) holds.
+        """Return whether this environment fulfils a check's conditions (`valid_prog_environs`).
 
-        A condition on properties, `%name=value`, is not judged: it holds.
+        One fulfilled condition is enough. A condition on properties, `%name=value`, is not checked
+        and counts as fulfilled.
         """
         return any(map(self._fulfils, conditions))
 
@@ -204,7 +221,10 @@ class PartitionEnvironment:
 def partition_environments(
     settings: ReframeSettings, partitions: Partitions, system: str
 ) -> list[PartitionEnvironment]:
-    """Return the environments of these partitions; a check runs in the first that it can use."""
+    """Return the environments of these partitions, in order.
+
+    A check runs in the first environment that it can use.
+    """
     environments = []
     for partition in partitions:
         partition_name = str(partition.get("name"))
@@ -230,7 +250,7 @@ def partition_environments(
 def checks_without_environment(
     checks: Mapping[str, CheckDescription], environments: Sequence[PartitionEnvironment]
 ) -> list[str]:
-    """Return the checks that the settings let run in no environment."""
+    """Return the checks that the settings allow in none of these environments."""
     return [
         name
         for name, check in checks.items()
@@ -252,7 +272,11 @@ def needs_in_words(check: CheckDescription) -> str:
 def _environ_named(
     name: str, environs: Sequence[Mapping[str, Any]], system: str, partition: str
 ) -> Mapping[str, Any] | None:
-    """Return the environment of that name with the most specific target; None if there is none."""
+    """Return the settings of the environment `name` in a partition of a system.
+
+    If several environments have this name, the one with the most specific target system is
+    returned. Returns None if there is none for this partition.
+    """
     for target in (f"{system}:{partition}", system, "*"):
         for environ in environs:
             if environ.get("name") == name and target in environ.get("target_systems", ["*"]):
@@ -261,7 +285,10 @@ def _environ_named(
 
 
 def _modules(source: Mapping[str, Any]) -> Iterator[str]:
-    """Yield the names of a partition's or an environment's modules; collections are left out."""
+    """Yield the names of the modules in the settings of a partition or an environment.
+
+    Collections of modules are left out.
+    """
     for module in source.get("modules", []):
         if isinstance(module, str):
             yield module
@@ -269,21 +296,22 @@ def _modules(source: Mapping[str, Any]) -> Iterator[str]:
             yield str(module.get("name"))
 
 
-#: The machine of a host that no configuration matches.
+#: Name of the machine for hosts that no configuration matches.
 LOCALHOST = "localhost"
 
 
 def default_machine() -> str:
-    """Return the machine whose configuration in `configs/` matches this host, as in ReFrame."""
+    """Return the name of the machine whose configuration in `configs/` matches this host's name."""
     configs = sorted((ROOT / "configs").glob("*.py"))
     hostnames = {config.stem: settings_of(config).hostnames for config in configs}
     return machine_of_host(hostnames, socket.gethostname())
 
 
 def machine_of_host(hostnames: Mapping[str, Sequence[str]], host: str) -> str:
-    """Return the machine with a pattern that matches the start of `host`; else `localhost`.
+    """Return the machine with a pattern that matches the start of the host name `host`.
 
-    ReFrame matches in the same way. Raises InputError if several machines match.
+    ReFrame finds systems in the same way. The pattern `.*` is ignored. If no machine matches, the
+    result is `localhost`. Raises InputError if several machines match.
     """
     machines = [
         machine

@@ -1,4 +1,7 @@
-"""Creates, checks and removes the reservation of a machine's origin nodes."""
+"""Creates, checks and removes the Slurm reservation of a machine's origin nodes.
+
+Origins are the nodes on which only writers run.
+"""
 
 from __future__ import annotations
 
@@ -16,7 +19,7 @@ from records.units import plural
 
 
 def name_of(machine: Machine) -> str:
-    """Return the reservation that the site file names. Raises InputError if it names none."""
+    """Return the name of the reservation in the site file. Raises InputError if it has none."""
     if machine.origins.reservation is None:
         field = f"site/{machine.name}.yaml: origins.reservation"
         raise InputError(f"{field}: missing; allowed: a reservation's name")
@@ -24,9 +27,10 @@ def name_of(machine: Machine) -> str:
 
 
 def create_command(machine: Machine, minutes: int, nodes: str | None, user: str) -> list[str]:
-    """Return the command that creates the reservation, of named nodes or from a partition.
+    """Return the command that creates the reservation.
 
-    Raises InputError if neither is known.
+    `nodes` are the names of the nodes to reserve. If it is None, Slurm chooses nodes from the
+    partition of the origins. Raises InputError if there is no such partition either.
     """
     origins = machine.origins
     create_without_nodes = client.create_reservation_command(name_of(machine), minutes, user)
@@ -39,10 +43,11 @@ def create_command(machine: Machine, minutes: int, nodes: str | None, user: str)
 
 
 def admits(access_list: Sequence[str], names: Collection[str]) -> bool:
-    """Return whether a reservation's list of users or groups admits somebody with these names.
+    """Return whether a reservation's list of users or of groups admits a user.
 
-    A name with a `-` in front excludes everybody who has it. A list that names nobody to admit
-    admits everybody else.
+    `names` are the name of the user or of the user's groups. A name in the list that begins with
+    `-` excludes the users that have this name. A list that has only such names, or is empty, admits
+    all other users.
     """
     excluded = {name[1:] for name in access_list if name.startswith("-")}
     admitted = {name for name in access_list if not name.startswith("-")}
@@ -50,9 +55,10 @@ def admits(access_list: Sequence[str], names: Collection[str]) -> bool:
 
 
 def account_doubt(current: Reservation) -> str | None:
-    """Return which accounts the reservation is for; None if it is for any.
+    """Return a doubt that names the accounts of the reservation; None if it is for any account.
 
-    Only Slurm can tell whether jobs are charged to them: an account includes those below it.
+    Whether jobs are charged to these accounts is known to Slurm only, since an account includes the
+    accounts below it.
     """
     if not current.accounts:
         return None
@@ -68,9 +74,10 @@ def shortcomings(
     groups: Collection[str],
     now: datetime,
 ) -> list[str]:
-    """Return why the reservation does not give `nodes` origins for `needed_s` seconds.
+    """Return why the reservation cannot provide `nodes` origins to a user for `needed_s` seconds.
 
-    The list is empty if it does. Accounts are not judged (`account_doubt`).
+    The list is empty if the reservation can. `groups` are the groups of the user. Accounts are not
+    checked here; see `account_doubt`.
     """
     faults = []
     left_s = (current.end - now).total_seconds()
@@ -89,9 +96,9 @@ def shortcomings(
 
 
 def create(machine: Machine, minutes: int, nodes: str | None) -> Reservation:
-    """Create the reservation.
+    """Create the reservation for the present user; `nodes` as in `create_command`.
 
-    Raises MachineError, with a command for the operator, if Slurm refuses.
+    If Slurm refuses, raises MachineError with the command that an operator can run.
     """
     client.run_or_advise(create_command(machine, minutes, nodes, user_name(os.geteuid())))
     current = client.find_reservation(name_of(machine))
@@ -103,16 +110,17 @@ def create(machine: Machine, minutes: int, nodes: str | None) -> Reservation:
 def remove(machine: Machine) -> None:
     """Remove the reservation.
 
-    Raises MachineError, with a command for the operator, if Slurm refuses.
+    If Slurm refuses, raises MachineError with the command that an operator can run.
     """
     client.run_or_advise(client.delete_reservation_command(name_of(machine)))
 
 
 def check(machine: Machine, nodes: int, needed_s: float) -> Reservation | None:
-    """Return the reservation of the origins; None if the machine's origins need none.
+    """Return the reservation of the origins; None if the origins of the machine need none.
 
-    `nodes` is the largest number of origin nodes of one allocation. Raises MachineError if the
-    reservation does not exist or does not suffice.
+    `nodes` is the largest number of origin nodes that an allocation takes. `needed_s` is the time
+    for which they are needed, seconds. Raises MachineError if the reservation does not exist, or if
+    it cannot provide these nodes for this time.
     """
     if machine.origins.policy != "reservation":
         return None
