@@ -2,20 +2,22 @@
 
 A run may have a million samples, and more text than fits into memory. Therefore:
 
-- Files are read in pieces of a few MiB: memory grows with the columns, not with the text.
-- Pieces are parsed in parallel, by few threads, since each needs several times its size.
-- Nested records are read as text and decoded by their types, which is four times as fast.
-- Columns of nulls, often a third, share one block of memory per type.
-- Names with few values are categorical: each is stored once.
+- Files are read in pieces of a few MiB, so memory grows with the columns and not with the text.
+- Pieces are parsed in parallel. Only a few threads do this, since each piece needs several times
+  its size in memory.
+- Nested records are first read as text and then decoded. This is four times as fast as reading them
+  directly.
+- Columns that hold only nulls, often a third of all columns, share one block of memory per type.
+- Text columns with few distinct values are categorical, so each value is stored once.
 
-Columns are those of `records.sample.Sample`, typed by its hints, with these differences
-(docs/data.md#samplesparquet has all columns):
+There is one column for each field of `records.sample.Sample`, typed by the field's type hint, with
+these differences (docs/data.md#samplesparquet has all columns):
 
-- Nodes are joined with commas.
-- `seed`, `factors` and `fom_extra` stay text: a seed may be wider than 64 bits, and the keys of the
-  others differ between campaigns and workloads.
+- A list of nodes becomes one text, with commas between the names.
+- `seed`, `factors` and `fom_extra` stay text. A seed may be wider than 64 bits. The keys of
+  `factors` differ between campaigns, and the keys of `fom_extra` between workloads.
 - The list of writers and their timetable become columns of sums, extremes and distinct names.
-- Fields that prove a sample (`_PROOFS`) are left out.
+- Fields that only `nimc verify` reads (`_VERIFICATION_FIELDS`) are left out.
 """
 
 from __future__ import annotations
@@ -40,11 +42,11 @@ from records.json_limits import refuse_deep, refuse_long
 from records.sample import FEW_VALUES, Sample
 from records.sample_rules import check_samples
 
-#: Size of the pieces of a file.
+#: Size of the pieces in which a file is read.
 _PIECE_B = 8 << 20
 #: Maximum number of pieces that are parsed at a time. Each takes about seven times the memory of
-#: its text, so one per core would need gigabytes on a large host. Polars also has threads of its
-#: own.
+#: its text, so one piece per core would need gigabytes on a large host. Polars also parses each
+#: piece with threads of its own.
 _MAX_PARALLEL_PIECES = 4
 
 _TEXT_TYPE = pl.String()
@@ -54,7 +56,7 @@ _NAME_TYPE = pl.Categorical()
 def column_type(hint: Any, name_type: pl.DataType, integer_type: pl.DataType) -> pl.DataType:
     """Column type of a field, from its type hint.
 
-    `name_type`: for text with few distinct values. `integer_type`: for integers.
+    `name_type` is used for text with few distinct values, `integer_type` for integers.
     """
     origin, arguments = get_origin(hint), get_args(hint)
     if origin in (Union, UnionType):
@@ -70,7 +72,7 @@ def column_type(hint: Any, name_type: pl.DataType, integer_type: pl.DataType) ->
 
 
 def _field_types(record: Any) -> dict[str, pl.DataType]:
-    """Field -> type of a record nested in a sample; mappings are left out."""
+    """Field -> column type, for a record nested in a sample. Mappings are left out."""
     hints = get_type_hints(record, include_extras=True)
     return {
         name: column_type(hint, _TEXT_TYPE, pl.Int64())
@@ -79,25 +81,26 @@ def _field_types(record: Any) -> dict[str, pl.DataType]:
     }
 
 
-#: Fields that prove a sample, which only `nimc verify` reads.
-_PROOFS = ("counters_sha256", "logs")
+#: Fields that only `nimc verify` reads: hashes of the files that belong to a sample.
+_VERIFICATION_FIELDS = ("counters_sha256", "logs")
 _COLUMN_TYPES: dict[str, pl.DataType] = {
     name: column_type(hint, _NAME_TYPE, pl.Int32())
     for name, hint in get_type_hints(Sample, include_extras=True).items()
-    if name not in _PROOFS
+    if name not in _VERIFICATION_FIELDS
 }
-#: Types of lists and records. They are read as JSON text (`_READ_TYPES`) and decoded later, which
-#: is four times as fast. But polars drops escapes from that text, so a piece with a backslash is
-#: parsed with these types directly.
+#: Types of the columns of lists and records. These columns are first read as JSON text
+#: (`_READ_TYPES`) and then decoded, which is four times as fast as reading them directly. However,
+#: polars drops escapes from this text, so a piece with a backslash is read with these types
+#: directly.
 _NESTED_TYPES = {name: type_ for name, type_ in _COLUMN_TYPES.items() if type_.is_nested()}
 _READ_TYPES = {
     name: _TEXT_TYPE if name in _NESTED_TYPES or type_ == _NAME_TYPE else type_
     for name, type_ in _COLUMN_TYPES.items()
 }
 _NAME_COLUMNS = [name for name, type_ in _COLUMN_TYPES.items() if type_ == _NAME_TYPE]
-#: Figures that every writer has, each from 0 to `MAX_FIGURE`.
+#: Fields of a writer's record with figures. Each must be from 0 to `MAX_FIGURE`, and none is null.
 _WRITER_FIGURES = ("message_b", "rate_alone_b_s", "rate_b_s", "rate_min_b_s", "bytes_b")
-#: Column -> the field of the writers whose distinct names it holds.
+#: Column -> field of the writers' records. The column holds the distinct values of this field.
 _WRITER_NAMES = {
     "injector": "injector",
     "transport": "transport",
@@ -105,9 +108,9 @@ _WRITER_NAMES = {
     "writer_targets": "target",
     "proof": "proof",
 }
-#: Shares of a timetable.
+#: Fields of a timetable that become columns.
 _TIMETABLE_SHARES = ("missing_share", "excess_share", "allowed_share")
-#: No figure in SI units is larger than this or, unless it is 0, smaller than its inverse.
+#: Largest valid figure in SI units. Its inverse is the smallest valid figure other than 0.
 MAX_FIGURE = 1e30
 
 
@@ -117,7 +120,8 @@ class Samples:
 
     #: One row per sample, in the order of the files.
     frame: pl.DataFrame
-    #: Files whose last line has no newline and is ignored: it is being written, or a crash cut it.
+    #: Files whose last line has no newline. This line is ignored, since it is still being written
+    #: or a crash cut it off.
     cut_off_files: list[str]
     #: Each file and the number of its rows.
     files: dict[Path, int]
@@ -139,19 +143,19 @@ class NestedSamples:
 @dataclass(frozen=True)
 class _Piece:
     path: Path
-    #: Number of its first line in the file.
+    #: Number of the piece's first line in the file.
     first_line: int
-    #: Index of its first row among those of all files.
+    #: Index of the piece's first row among the rows of all files.
     first_row: int
     line_count: int
     text: bytes
 
 
 def read_run(run: Path) -> Samples:
-    """The samples of the run in folder `run`, cases by name; an empty frame if there are none.
+    """The samples of the run in folder `run`, in the order of the cases' names.
 
-    Raises InputError for a duplicate key and, naming file and line, for a line that is not a sample
-    or is a sample of another schema.
+    The frame is empty if there are no samples. Raises InputError for a duplicate key. Raises
+    InputError with file and line for a line that is not a sample, or is a sample of another schema.
     """
     return read_samples(_files(run))
 
@@ -193,8 +197,8 @@ def _parsed_pieces(
 ) -> Iterator[tuple[pl.DataFrame, ...]]:
     """Yield samples, writers and conditions of each piece.
 
-    The first frames are empty, so that the columns are known if there is no piece. Fills
-    `cut_off_files` and `files` with what `Samples` has in the fields of these names.
+    The first frames are empty, so that the columns are known if there is no piece. Adds entries to
+    `cut_off_files` and `files`, which become the fields of `Samples` with these names.
     """
     yield tuple(frame.clone() for frame in _empty_frames())
     workers = min(os.cpu_count() or 1, _MAX_PARALLEL_PIECES)
@@ -230,7 +234,7 @@ def _concatenated(parts: Sequence[pl.DataFrame]) -> pl.DataFrame:
 
 
 def _with_shared_nulls(frame: pl.DataFrame) -> pl.DataFrame:
-    """The same frame; columns that hold only nulls share one block of memory per type.
+    """Return an equal frame whose columns of nulls only share one block of memory per type.
 
     Often a third of a run's columns hold only nulls: counts of some devices, bindings, timetables.
     """
@@ -276,7 +280,7 @@ def _pieces(paths: Iterable[Path], cut_off_files: list[str], piece_b: int) -> It
 
 
 def _parsed_piece(piece: _Piece) -> tuple[pl.DataFrame, ...]:
-    """The rows of the piece's lines, those of their writers, and those of their conditions."""
+    """Return three frames: the samples of the piece, their writers and their conditions."""
     refuse_deep(piece.text, piece.path, piece.first_line)
     check_samples(piece.text, piece.path, piece.first_line)
     schema = _READ_TYPES | _NESTED_TYPES if b"\\" in piece.text else _READ_TYPES
@@ -291,7 +295,10 @@ def _parsed_piece(piece: _Piece) -> tuple[pl.DataFrame, ...]:
 
 
 def _flatten(raw: pl.DataFrame, first_row: int) -> tuple[pl.DataFrame, pl.DataFrame, pl.DataFrame]:
-    """The samples, with columns of sums and extremes; their writers; their conditions."""
+    """Return three frames: the samples, their writers and their conditions.
+
+    The frame of samples has columns of sums and extremes over writers and conditions.
+    """
     outcome = pl.col("outcome").replace("kept", "accepted")  # schema 6 says `kept`
     decoded = raw.with_columns(
         outcome,
@@ -303,7 +310,7 @@ def _flatten(raw: pl.DataFrame, first_row: int) -> tuple[pl.DataFrame, pl.DataFr
     ).with_row_index("row", first_row)
     writers = _exploded(decoded, "writers")
     conditions = _exploded(decoded, "conditions")
-    # Each figure is that of the node on which it is worst.
+    # Each figure is taken from the node on which it is worst.
     worst_conditions = conditions.group_by("row", maintain_order=True).agg(
         pl.col("foreign_cpus", "steal_share").max(), pl.col("frequency_hz").min()
     )
@@ -336,15 +343,15 @@ def _exploded(samples: pl.DataFrame, name: str) -> pl.DataFrame:
 def _summed_writers(writers: pl.DataFrame) -> pl.DataFrame:
     """One row per sample that has writers: sums, extremes and distinct names of its writers."""
     col = pl.col
-    # If each sample has one writer, its first name is its only one.
+    # If each sample has one writer, the writer's name need not be joined with others.
     have_one_writer = writers["row"].n_unique() == writers.height
 
     def joined_names(field: str) -> pl.Expr:
         known = col(field).drop_nulls()
         return known.first() if have_one_writer else known.unique(maintain_order=True).str.join("+")
 
-    # The rate of which a writer must reach a share: its uncontended rate, or the requested rate if
-    # that is lower.
+    # A writer must reach a share of this rate. It is the writer's uncontended rate, or the
+    # requested rate if that is lower.
     reference_rate_b_s = pl.min_horizontal("rate_alone_b_s", "asked_b_s")
     share = (col("rate_min_b_s") / reference_rate_b_s).fill_nan(0.0)
     with_shares = writers.with_columns(

@@ -1,6 +1,7 @@
-"""Counts of tools and nodes: read from `RUN/counters/CASE.jsonl`, and combined by treatment.
+"""Reads the counts of tools and nodes from `RUN/counters/CASE.jsonl`; combines them by treatment.
 
-A line is a JSON object: `key` (of the sample), `tool`, and the fields of `records.sample.NodesRow`.
+A tool wraps the application and counts events in each rank. Agents count events of whole nodes. A
+line is a JSON object: `key` (of the sample), `tool`, and the fields of `records.sample.NodesRow`.
 """
 
 from __future__ import annotations
@@ -23,6 +24,7 @@ from records.sample import AVERAGED_UNITS, NODE_TOOL, NodesRow, State, event_par
 from records.sample_rules import refuse_broken
 
 _HINTS: dict[str, Any] = {"key": str, "tool": str, **get_type_hints(NodesRow)}
+#: Field of a line -> its column type.
 FIELDS = {name: column_type(hint, pl.String(), pl.Int32()) for name, hint in _HINTS.items()}
 _OPTIONAL_FIELDS = [name for name, hint in _HINTS.items() if NoneType in get_args(hint)]
 #: States in which a count has a value.
@@ -94,12 +96,13 @@ _SAMPLE_COLUMNS = ["key", "case", "arm", "factors", "block", "pair", "status"]
 
 
 def counters_of(counts: pl.DataFrame, samples: pl.DataFrame) -> pl.DataFrame:
-    """One row per rank and event of each run in which a tool counted, or the nodes' agents did.
+    """One row per rank and event of each run in which a tool or the nodes' agents counted events.
 
-    `samples` are those of `pairs.judge_samples`. Columns: key, case, arm, factors, block, pair,
+    `samples` is what `pairs.judge_samples` returns. Columns: key, case, arm, factors, block, pair,
     status (of the sample), tool, rank, event, value (SI, null if nothing was counted), unit, state,
-    running_share; in the order of the files. Counts without a sample are ignored: the conductor was
-    killed before it wrote the sample. If a run was counted twice, its last counts are used.
+    running_share. Rows are in the order of the files. Counts without a sample are ignored. They
+    occur if the conductor was killed before it wrote the sample. If a run was counted twice, its
+    last counts are used.
     """
     last_counts = counts.unique(_COUNT_KEY, keep="last", maintain_order=True)
     return (
@@ -114,10 +117,11 @@ def counters_of(counts: pl.DataFrame, samples: pl.DataFrame) -> pl.DataFrame:
 def counter_medians(counters: pl.DataFrame) -> pl.DataFrame:
     """One row per case, arm, tool and event, from runs that count, in the order of `counters`.
 
-    Columns: case, arm, factors, tool, event, unit, `value` (median over runs of the sum over their
-    ranks), `runs` (number of runs with a value from every rank), `state` (the worst) and
-    `running_share` (the least). Shares (unit `1`) and frequencies are averaged over ranks instead.
-    The value is null if no run has a value from every rank.
+    Columns: case, arm, factors, tool, event, unit, `value`, `runs` (number of runs with a value
+    from every rank), `state` (the worst of all runs and ranks) and `running_share` (the least).
+
+    `value` is a median over runs. The value of a run is the sum over its ranks or, for shares (unit
+    `1`) and frequencies, the mean. `value` is null if no run has a value from every rank.
     """
     treatment = ["case", "arm", "tool", "event"]
     state = pl.col("state").cast(pl.Enum(STATES))
@@ -149,7 +153,10 @@ def counter_medians(counters: pl.DataFrame) -> pl.DataFrame:
 
 
 def over_ranks(averaged: pl.Expr) -> pl.Expr:
-    """Sum of `value` over the rows of a group, or mean if `averaged`; null if any value is null."""
+    """Sum of `value` over the rows of a group, or their mean if `averaged` is true.
+
+    It is null if any value is null.
+    """
     value = pl.col("value")
     total = pl.when(averaged).then(value.mean()).otherwise(value.sum())
     return pl.when(~value.is_null().any()).then(total).alias("value")
@@ -163,12 +170,15 @@ _RUN_COLUMNS = ["key", "case", "treatment", "tool", "block", "pair"]
 def role_values(counters: pl.DataFrame) -> pl.DataFrame:
     """One row per run that counts, rank and role, from the rows of `counters_of`.
 
-    Columns: key, case, treatment (the name without the level of the tool), tool, block, pair, rank,
-    role, `value` (in the role's unit) and `state`. The value is null unless every event of the role
-    was counted through the whole run, so multiplexed counts are not used. Events are recognised by
-    name, so that runs of any machine can be read. A role has no row if the tool did not count its
-    events. Counters of nodes are used only from runs that no tool wrapped. If several devices of a
-    node report a share, the highest is used.
+    A role is a quantity, such as L3 misses, that tools count by different events on different
+    processors (`records.roles`). Columns: key, case, treatment (the name without the level of the
+    tool), tool, block, pair, rank, role, `value` (in the role's unit) and `state`.
+
+    The value is null unless every event of the role was counted through the whole run, so
+    multiplexed counts are not used. Events are recognised by name, so that runs of any machine can
+    be read. A role has no row if the tool did not count its events. Counters of nodes are used only
+    from runs that no tool wrapped. If several devices of a node report a share, the highest is
+    used.
     """
     events = _events()
     is_wrapped = factor_level(_TOOL).fill_null("none") != "none"
@@ -214,9 +224,10 @@ def role_values(counters: pl.DataFrame) -> pl.DataFrame:
 
 
 def role_totals(values: pl.DataFrame, *by: str) -> pl.DataFrame:
-    """Sums of `role_values` over ranks, means for shares; groups that lack a value are left out.
+    """Values of roles, summed over ranks; shares are averaged instead.
 
-    Columns: `by`, one of which is role, and `value`.
+    `values` is what `role_values` returns. Rows are grouped by the columns `by`, which include
+    `role`. The result has these columns and `value`. A group with a null is left out.
     """
     is_share = pl.col("role").first().is_in(SHARES)
     return values.group_by(*by, maintain_order=True).agg(over_ranks(is_share)).drop_nulls("value")
@@ -225,10 +236,11 @@ def role_totals(values: pl.DataFrame, *by: str) -> pl.DataFrame:
 def role_medians_with_baselines(
     counters: pl.DataFrame, samples: pl.DataFrame, *roles: str
 ) -> pl.DataFrame:
-    """Medians of roles over the runs of a treatment, whatever the level of its tool.
+    """Medians of roles over the runs of a treatment; its runs with different tools are combined.
 
-    Columns: case, treatment (without the level of the tool), role, `value` and `off` (the
-    baseline's value), both in the role's unit, and `written_b` (bytes written in a run).
+    Columns: case, treatment (the name without the level of the tool), role, `value`, `off` (the
+    value of the baseline) and `written_b` (bytes written in a run). `value` and `off` are in the
+    role's unit.
     """
     values = role_values(counters).filter(pl.col("role").is_in(roles))
     totals = role_totals(values, "key", "case", "treatment", "role")
@@ -236,7 +248,7 @@ def role_medians_with_baselines(
     runs = samples.select(
         "key",
         written_b=pl.col("writer_rate_b_s") * pl.col("elapsed_s"),
-        # Counts name treatments without the level of the tool.
+        # The treatments' names in `totals` lack the level of the tool.
         baseline=baseline.map_elements(without_tool, return_dtype=pl.String),
     )
     treatments = (
@@ -265,7 +277,7 @@ def _events() -> pl.DataFrame:
     """One row per event of each row of `COUNTS`.
 
     `scale` converts a count to the role's unit. `row` is the index of the row of `COUNTS`, and
-    `event_count` the number of its events.
+    `event_count` is the number of events of this row.
     """
     events = [
         (row.tool, event, row.role, ROLES[row.role].unit, row.factor, index, len(row.events))
@@ -274,5 +286,5 @@ def _events() -> pl.DataFrame:
     ]
     columns = ["program", "event", "role", "role_unit", "scale", "row", "event_count"]
     frame = pl.DataFrame(events, schema=columns, orient="row")
-    # Rows that count a role by the same events on several processor families become one.
+    # Several processor families may count a role by the same events; one of these rows is enough.
     return frame.unique(["program", "event", "role", "scale", "event_count"], maintain_order=True)

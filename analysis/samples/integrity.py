@@ -1,8 +1,9 @@
-"""Checks of a stored run: what would make its results wrong is refused, what is odd is noted.
+"""Checks of a stored run. Faults would make its results wrong and are refused; oddities are noted.
 
-Records are chained, so that a change shows. Accepted runs are judged again by the rules that the
-conductor applied, from what is stored of the writers. These checks do not find a folder that was
-forged as a whole: only a head kept elsewhere, or a signature, does.
+Each sample's record contains a hash of the record before it (a chain), so a later change is
+detected. Accepted runs are judged again by the conductor's rules, from the stored figures of their
+writers. These checks cannot detect that a whole folder was forged. This needs a signature, or a
+copy of the chain's last hash (the head) that was kept elsewhere.
 """
 
 from __future__ import annotations
@@ -26,15 +27,16 @@ from records.units import plural
 
 #: Maximum number of lines that are listed; further ones are counted.
 _MAX_LISTED = 20
-#: Largest error that rounding may cause, as a share. A figure that is computed again may be summed
-#: in another order.
+#: Largest relative error that rounding may cause. If a figure is computed again, its terms may be
+#: summed in another order.
 MAX_ROUNDING_ERROR = 1e-9
-#: Smallest figure other than 0. Smaller ones are not measured, and their inverse would exceed
-#: `MAX_FIGURE`.
+#: Smallest valid figure other than 0. No measurement gives smaller figures, and their inverses
+#: would exceed `MAX_FIGURE`.
 _MIN_FIGURE = 1 / MAX_FIGURE
 _IS_ACCEPTED = pl.col("outcome") == "accepted"
 _ROLE = pl.col("role").cast(pl.String)
-#: True if nothing runs beside the application: in a baseline, and in its repetition (role `floor`).
+#: True for runs in which nothing runs beside the application: baselines and repeated baselines
+#: (role `floor`).
 _RUNS_ALONE = _ROLE.is_in(["baseline", "floor"])
 _RUN_COLUMNS = ("case", "block", "pair", "arm")
 #: Columns that are the same in all runs of a treatment.
@@ -49,25 +51,26 @@ _SAME_IF_ACCEPTED = (
     "transport",
     "message_b",
 )
-#: How far the clocks of two nodes may be apart.
+#: Largest allowed difference between the clocks of two nodes.
 _MAX_CLOCK_DIFFERENCE_S = 60.0
-#: By how much a run may seem to overlap the run before it, since clocks are adjusted.
+#: Longest allowed overlap of a run with the run before it. Runs seem to overlap if the clock is
+#: adjusted between them.
 _MAX_OVERLAP_S = 1.0
 
 
 @dataclass(frozen=True, kw_only=True)
 class Integrity:
-    """The faults of one run, and what is odd."""
+    """The faults and oddities of one run."""
 
     run: Path
     fault_count: int
     #: The first faults, one line each. If there are more, the last line counts them.
     faults: list[str]
-    #: Checks that could not be made, and what is odd without making a result wrong.
+    #: Checks that could not be made, and oddities that make no result wrong.
     notes: list[str] = field(default_factory=list)
-    #: All faults that show that a file changed after it was written.
+    #: All faults which show that a file changed after it was written.
     broken_file_faults: list[str] = field(default_factory=list)
-    #: Value of the chain after all samples.
+    #: Hash of the chain after all samples.
     head: str = ""
 
     @property
@@ -76,7 +79,7 @@ class Integrity:
         return f"{self.run}: {plural(self.fault_count, 'integrity fault')}: not to be trusted"
 
     def lines(self) -> list[str]:
-        """The headline and the faults; empty without faults."""
+        """The headline and the faults; an empty list if there are no faults."""
         return [self.headline, *self.faults] if self.fault_count else []
 
 
@@ -120,7 +123,10 @@ def refuse_faults(integrity: Integrity) -> None:
 
 
 def _listed(lines: Iterable[str]) -> tuple[int, list[str]]:
-    """Return how many lines there are, and the first of them; the last line counts the others."""
+    """Return the number of `lines`, and the first of them.
+
+    If there are too many, a last line says how many are left out.
+    """
     remaining = iter(lines)
     listed = list(islice(remaining, _MAX_LISTED))
     more = sum(1 for _ in remaining)
@@ -131,7 +137,7 @@ def _listed(lines: Iterable[str]) -> tuple[int, list[str]]:
 
 
 def _chain_faults(run: Path, header: RunHeader) -> tuple[str, list[str]]:
-    """The chain's value after all samples, and its faults."""
+    """Return the hash of the chain after all samples, and the chain's faults."""
     try:
         walked = walk_run(run)
     except ValueError as error:  # an integer of run.json has more digits than Python converts
@@ -155,7 +161,7 @@ def _chain_faults(run: Path, header: RunHeader) -> tuple[str, list[str]]:
 class _Rule(NamedTuple):
     """A rule for samples."""
 
-    #: Column that a broken rule is reported for.
+    #: Column whose value is reported if the rule is broken.
     field: str
     #: True for a row that breaks the rule.
     is_broken: pl.Expr
@@ -168,7 +174,7 @@ def _broken_rule_lines(
 ) -> Iterator[str]:
     """Yield a line for every row that breaks a rule, with file and line number.
 
-    A null breaks no rule. `files`: each file with the number of its rows, in the rows' order.
+    A null breaks no rule. `files`: each file and the number of its rows, in the order of the rows.
     """
     paths, ends = list(files), list(accumulate(files.values()))
 
@@ -193,10 +199,14 @@ def _broken_rule_lines(
 
 
 def _run_rules() -> Iterator[_Rule]:
-    """Rules of runs: keys match fields, one attempt is accepted, runs of a treatment are alike."""
+    """Rules of runs.
+
+    A key matches the fields of its sample, at most one attempt of a run is accepted, and runs of a
+    treatment are alike.
+    """
 
     def differs(name: str, *group: str) -> pl.Expr:
-        """Return whether a value is not the most frequent one of its group."""
+        """Return whether a value differs from the most frequent value of its group."""
         return pl.col(name) != pl.col(name).drop_nulls().mode().first().over(group)
 
     key = pl.concat_str(pl.col(*_RUN_COLUMNS, "attempt").cast(pl.String), separator="/")
@@ -216,7 +226,8 @@ def _run_rules() -> Iterator[_Rule]:
 
 
 def _figure_rules(frame: pl.DataFrame) -> Iterator[_Rule]:
-    """Rules of figures: each is finite and not negative. `is_between` is false for NaN."""
+    """Rules of figures: each is finite and not negative."""
+    # `is_between` is false for NaN, so NaN breaks the rules.
     required = f"0, or a number from {_MIN_FIGURE:.0e} to {MAX_FIGURE:.0e}"
     for name, type_ in frame.schema.items():
         if type_ == pl.Float64:
@@ -227,12 +238,12 @@ def _figure_rules(frame: pl.DataFrame) -> Iterator[_Rule]:
 
 
 def _writer_rules(header: RunHeader) -> Iterator[_Rule]:
-    """Rules of writers: their number suits the arm, and those of accepted runs were fast enough.
+    """Rules of writers: an arm has as many as it needs, and in accepted runs they are fast enough.
 
-    Continuous writers must reach the campaign's `min_share`. Scheduled ones must keep to their
+    Continuous writers must reach the campaign's `min_share`. Scheduled writers must keep to their
     timetable.
     """
-    # The column holds the number of writers of the timetable; null: the arm has none.
+    # The column holds the number of writers in the timetable, or null if the arm has no timetable.
     scheduled_writers = pl.col("timetable")
     min_share = header.asked.min_share
     too_few = _IS_ACCEPTED & ~_RUNS_ALONE & (pl.col("writers") < scheduled_writers.fill_null(1))

@@ -27,16 +27,18 @@ _PAIR_COLUMNS = ["case", "block", "pair"]
 _STATUS = pl.Enum(["counts", "warm-up", "rejected"])
 _FIGURES = ["fom_better", "off", "on", "ratio", "repeated", "off_after", "repeated_after"]
 _RATES = ["writer_rate_alone_b_s", "writer_rate_b_s"]
-#: True if a figure of merit can be real. A forced report of a faulty run may have impossible ones.
+#: True if a figure of merit can be real. A report that is forced for a faulty run may have
+#: impossible figures.
 _IS_PLAUSIBLE = pl.col("fom").is_between(1 / MAX_FIGURE, MAX_FIGURE)
 
 
 def judge_samples(samples: pl.DataFrame) -> pl.DataFrame:
     """`samples` with the column `status`: `counts`, `warm-up` or `rejected`.
 
-    A sample of an effect is rejected if no writer wrote, whatever its record says, unless its
-    timetable has 0 writers. Any sample is rejected if its figure of merit is too small or too large
-    to be real. `reason` then says so.
+    Samples that the conductor accepted are rejected in two more cases, which `reason` then names:
+
+    - No writer wrote during a run with the role `effect`, unless its timetable has 0 writers.
+    - The figure of merit is too small or too large to be real.
     """
     accepted = pl.col("outcome").cast(pl.String) == "accepted"
     requires_writes = (pl.col("role") == "effect") & (pl.col("timetable") != 0).fill_null(True)
@@ -72,7 +74,7 @@ def counted_runs(judged: pl.LazyFrame, *columns: str) -> pl.DataFrame:
 
 
 def treatment_rows(rows: pl.DataFrame, case: str, *arms: str) -> pl.DataFrame:
-    """The rows of one case under `arms`."""
+    """The rows of one case and of the treatments `arms`."""
     return rows.filter(
         pl.col("case").cast(pl.String) == case, pl.col("arm").cast(pl.String).is_in(arms)
     )
@@ -101,11 +103,11 @@ def pair_table(samples: pl.DataFrame) -> pl.DataFrame:
 
     - case, block, pair, arm, baseline, start_s, fom_better
     - `off` and `on`: the figures of merit of the baseline and of the treatment
-    - `ratio`: the slowdown; on / off for times, off / on for rates
-    - `repeated`: the slowdown of the repeated baseline of the pair (role `floor`). It is null in
-      the row of that role, and if the repeated baseline does not count
-    - `off_after`, `repeated_after`: whether the baseline run, or its repetition, came right after a
-      run with writes
+    - `ratio`: the slowdown, which is on / off for times and off / on for rates
+    - `repeated`: the slowdown of the pair's repeated baseline (role `floor`). It is null if the
+      repeated baseline does not count, and in the repeated baseline's own row
+    - `off_after`: whether the baseline run came right after a run with writes
+    - `repeated_after`: whether the repeated baseline run came right after a run with writes
     - writer_rate_alone_b_s, writer_rate_b_s
 
     Rows are in the order of cases and, within a case, of `samples`, which is the order of time in
@@ -116,14 +118,14 @@ def pair_table(samples: pl.DataFrame) -> pl.DataFrame:
     _refuse_mixtures(samples)
     judged = samples if "status" in samples.columns else judge_samples(samples)
     cases = judged["case"].unique(maintain_order=True)
-    # One case at a time, since most of a report's memory is used here.
+    # Cases are handled one at a time, since a report uses most of its memory here.
     case_pairs = (_pairs(judged.lazy().filter(pl.col("case") == case)) for case in cases)
     return pl.concat([_pairs(judged.head(0).lazy()), *case_pairs])
 
 
 def _pairs(judged: pl.LazyFrame) -> pl.DataFrame:
     """The rows of `pair_table`, from the judged samples of one case."""
-    # Rejected runs are included, since they also carry something over to the next run.
+    # Rejected runs are included, since they too can affect the next run.
     previous_role = (
         pl.col("role").cast(pl.String).shift(1).over("case", "block", order_by="start_s")
     )
@@ -159,9 +161,9 @@ def _pairs(judged: pl.LazyFrame) -> pl.DataFrame:
 def first_attempts(judged: pl.DataFrame) -> pl.DataFrame:
     """For every run, the first attempt that has a figure of merit, with the status `counts`.
 
-    This attempt may have been rejected. Warm-ups are left out. So are cases in which no run with a
-    figure of merit was rejected, since their first attempts are the runs that count. `judged` is
-    what `judge_samples` returns.
+    This attempt may have been rejected. Warm-ups are left out. Cases in which no run with a figure
+    of merit was rejected are left out too, since their first attempts are the runs that count.
+    `judged` is what `judge_samples` returns.
     """
     is_candidate = _IS_PLAUSIBLE & ~pl.col("warmup")
     cases = judged.filter(is_candidate & (pl.col("status") == "rejected"))["case"].unique()
@@ -177,7 +179,7 @@ def log_times(pairs: pl.DataFrame) -> Values:
 
     `pairs`: rows of a `pair_table`. Columns: the treated run, the baseline and, if any pair has
     one, the repeated baseline (NaN if it does not count). Times are relative to the median of
-    the block's baseline runs. The time of a rate is its inverse.
+    the block's baseline runs. If the figure of merit is a rate, its inverse is used as time.
     """
     sign = pl.when(pl.col("fom_better") == "higher").then(-1).otherwise(1)
     log_off = sign * pl.col("off").log()
@@ -199,7 +201,10 @@ def log_times(pairs: pl.DataFrame) -> Values:
 
 
 def after_writes(pairs: pl.DataFrame) -> NDArray[np.bool_]:
-    """Return which baseline runs of `log_times` came right after a run with writes."""
+    """Return which baseline runs of `log_times` came right after a run with writes.
+
+    Rows are pairs. Columns: the baseline and, if any pair has one, the repeated baseline.
+    """
     columns = ["off_after", "repeated_after"]
     if pairs["repeated"].null_count() == pairs.height:
         columns.remove("repeated_after")
@@ -219,12 +224,12 @@ def log_times_between(treatment: pl.DataFrame, reference: pl.DataFrame) -> Value
 def pair_shortfalls(
     samples: pl.DataFrame, treatments: Iterable[str], requested: int, minimum: int
 ) -> dict[str, str]:
-    """Treatments with fewer than `minimum` pairs that count -> how many are missing, and why.
+    """Treatments with fewer than `minimum` pairs that count -> how many pairs are missing, and why.
 
-    `requested` is the number of pairs that each should have. `treatments` are names of treatments
-    with a baseline. The reason is the commonest one among the rejected runs of the treatment and
-    its baseline. If the treatment was never run, a baseline failed before it, so the reason is the
-    commonest one among all baselines.
+    `requested` is the number of pairs that each treatment should have. `treatments` are names of
+    treatments with a baseline. The commonest reason among the rejected runs of the treatment and
+    its baseline is given. If the treatment was never run, a baseline failed before it, so the
+    commonest reason among all baselines is given.
     """
     judged = judge_samples(samples)
     pairs_by_treatment = dict(pair_table(judged).group_by("arm").len().iter_rows())
@@ -253,7 +258,7 @@ def pair_shortfalls(
 
 def _refuse_mixtures(samples: pl.DataFrame) -> None:
     """Raises InputError if samples that share a baseline differ in `fom_unit` or `fom_better`."""
-    # Distinct rows are taken first, since lists of a million rows would take most of the memory.
+    # Duplicate rows are dropped first, since lists of a million rows would take most of the memory.
     mixed = (
         samples.lazy()
         .select("case", "fom_unit", "fom_better", baseline=pl.coalesce("baseline", "arm"))
@@ -277,7 +282,7 @@ _NUMBER = re.compile(r"\d+(?:\.\d+)?")
 
 @dataclass(frozen=True)
 class RejectionKind:
-    """Runs rejected for the same reason."""
+    """Runs that were rejected for the same reason, apart from numbers in it."""
 
     outcome: str
     #: The reason; numbers that differ between the runs are replaced by dots.
@@ -296,7 +301,7 @@ def rejection_kinds(rejected: Iterable[tuple[str, str]]) -> list[RejectionKind]:
 
 
 def _common_reason(reasons: list[str]) -> str:
-    """One reason for all that differ only in numbers: numbers that differ become dots."""
+    """One text for `reasons`, which differ only in numbers; numbers that differ become dots."""
     distinct_reasons = dict.fromkeys(reasons)
     numbers_by_position = zip(*map(_NUMBER.findall, distinct_reasons), strict=True)
     replacements = iter(
