@@ -1,4 +1,4 @@
-"""Facts about the machine, and its counters, that change the verdict or the notes of an effect."""
+"""Changes the verdict or the notes of an effect, from facts about the machine and its counters."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ def note_provenance_changes(
     return [replace(row, notes=[*notes.get(row.case, []), *row.notes]) for row in rows]
 
 
-#: Roles that count what reaches memory.
+#: Roles of counters (quantities that they measure) that show which bytes reach memory.
 MEMORY_ROLES = ("DRAM written", "DDIO misses")
 #: Counts show that writes reached memory if they rise by at least this share of the bytes written.
 _MIN_MEMORY_SHARE = 0.1
@@ -52,11 +52,12 @@ def name_contention(
     counters: pl.DataFrame,
     records: Mapping[str, Any],
 ) -> list[Result]:
-    """The rows, with the verdict 'memory contention' for slower ones whose writes reached memory.
+    """The rows; the verdict is 'memory contention' if slower runs had writes that reached memory.
 
-    The writes must be proven, by a device or by marks in memory, in all runs. They reached memory
-    if the counters of memory rise by at least a tenth of the bytes written, or if each writer's
-    message or footprint is larger than the last-level caches.
+    Only rows with the verdict 'slower under RDMA writes' change. In all runs, the writes must be
+    proven by a device or by marks in memory. They reached memory if the counters of memory rise by
+    at least a tenth of the bytes written, or if each writer's message or footprint is larger than
+    the last-level caches.
 
     `samples` and `counters` are what `pairs.judge_samples` and `counts.counters_of` return.
     """
@@ -73,7 +74,7 @@ def name_contention(
         runs = treatment_rows(samples.filter(status="counts"), row.case, row.arm)
         footprints_b = runs.select(pl.max_horizontal("writer_message_b", "footprint_b")).to_series()
         exceed_caches = bool((footprints_b.fill_null(0) > largest_cache_b).all())
-        # `proof` joins the proofs of a run's writers by "+".
+        # The column `proof` has the proofs of a run's writers, joined by "+".
         proofs = set("+".join(runs["proof"].cast(pl.String).fill_null("none")).split("+"))
         is_counted = (row.case, without_tool(row.arm)) in counted_in_memory
         reached_memory = exceed_caches or is_counted
@@ -85,9 +86,10 @@ def name_contention(
 def note_link_share(
     rows: Iterable[Result], samples: pl.DataFrame, header: RunHeader
 ) -> list[Result]:
-    """The rows, with a note on the share of the link that writers at full rate reach alone.
+    """The rows, with notes on the share of the link that writers reach without an application.
 
-    Emulated and short writes get no note. `samples` is what `pairs.judge_samples` returns.
+    Only writers at full rate get a note. Emulated and short writes get none. `samples` is what
+    `pairs.judge_samples` returns.
     """
     nic = facts_of(header).site.nic
     link_b_s = nic.link_rate_b_s if nic else None
@@ -116,11 +118,11 @@ def _link_note(rate_alone_b_s: float, link_b_s: float | None) -> str:
 
 
 def compare_with_references(rows: Iterable[Result], header: RunHeader) -> list[Result]:
-    """The rows, with a flag and a note if the baseline falls short of the machine's reference.
+    """The rows, with a flag and a note if the baseline is worse than the machine's reference.
 
     `references` of the site file has the figure of merit, in SI units, that each case should reach
-    without writers at its first levels. `reference_tolerance` is the share by which it may fall
-    short.
+    without writers at its first levels. `reference_tolerance` is the share by which the baseline
+    may be worse.
     """
     site = facts_of(header).site
     references, tolerance = site.references or {}, site.reference_tolerance or 0.0
@@ -142,7 +144,7 @@ def compare_with_references(rows: Iterable[Result], header: RunHeader) -> list[R
 
 
 def reference_bounds(better: Better, tolerance: float) -> tuple[float | None, float | None]:
-    """The bounds around a reference, as ReFrame takes them: shares below and above the reference.
+    """The bounds around a reference in ReFrame's form: shares below and above the reference.
 
     None means no bound. A figure may be better than its reference by any share, but worse only by
     the tolerance.

@@ -1,9 +1,9 @@
 """The price and the gain of a level of a factor, from pairs.
 
-A remedy is a level: a reserved core, a tool wrapped around the ranks. Its price is its cost
-without writes: the baseline at the level against the baseline at the first level. Its gain is its
-benefit under writes: an effect at the first level against the same effect at the level. Both
-compare runs of the same pair, and always have an interval.
+A remedy is a level of a factor, for example a reserved core or a tool wrapped around the ranks. Its
+price is its cost without writes: the baseline at the level against the baseline at the first level.
+Its gain is its benefit under writes: an effect at the first level against the same effect at the
+level. Prices and gains compare runs of the same pair, and always have an interval.
 
 Some factors of the writes only move the same traffic to another place. Their levels are remedies
 too, but have no price, since nothing is moved without writes.
@@ -31,7 +31,7 @@ from records.sample import Level
 _RATE_FACTOR = "rate"
 #: Factors of the writes that move the same traffic to another NUMA node or to another rail.
 _PLACEMENT_FACTORS = ("comm_node", "writer_rail")
-#: The chance that any price, or any gain, is wrongly shown to differ from 1.
+#: The chance that at least one price is wrongly shown to differ from 1. Gains have the same chance.
 _ERROR_LEVEL = 0.05
 
 
@@ -46,7 +46,8 @@ class Contrast:
     level: Level
     #: The first level, which treatment names omit.
     reference: Level
-    #: Levels of other factors with prices or gains, in both treatments; first levels are left out.
+    #: Levels of other factors with prices or gains, the same in both treatments. First levels are
+    #: left out.
     at: dict[str, Level]
     #: A price is measured without writes, a gain under them.
     kind: Literal["price", "gain"]
@@ -58,22 +59,23 @@ class Contrast:
     #: Price: time at the level / time at the first level; above 1 it costs. Gain: time at the first
     #: level / time at the level; above 1 it helps. None below six pairs.
     ratio: Estimate | None
-    #: The interval that encloses those of the repeated baselines at both levels.
+    #: The interval that encloses the intervals of the repeated baselines at both levels.
     noise_floor: Interval | None
     #: Unit of the figures of merit.
     unit: str
-    #: True if the ratio is shown to differ from 1, over all prices of the run, or over all gains.
+    #: True if the ratio is shown to differ from 1. The chance of an error is bounded over all
+    #: prices of the run, or over all its gains.
     shown: bool = False
 
 
 class _Treatment(NamedTuple):
-    """A treatment of one case: a baseline, or one whose role is effect."""
+    """A treatment of one case. Its role is baseline or effect."""
 
     name: str
     #: Name of its baseline; None if it is a baseline.
     baseline: str | None
     factors: dict[str, Level]
-    #: Unit of its figure of merit; whether a higher one is better.
+    #: Unit of its figure of merit, and whether a higher figure is better.
     unit: str
     higher_is_better: bool
 
@@ -102,7 +104,7 @@ def contrasts(judged: pl.DataFrame, results: Sequence[Result]) -> list[Contrast]
             estimates += [
                 _estimate(str(case), runs, floors, comparison) for comparison in comparisons
             ]
-    # Each contrast is a ladder of one level.
+    # A ladder has the p values of levels that are tested in turn. A contrast is tested on its own.
     ladders_by_kind = grouped((contrast.kind, [p]) for contrast, p in estimates)
     shown_by_kind = {
         kind: iter(evidence.count_levels_shown(ladders, _ERROR_LEVEL))
@@ -130,7 +132,7 @@ def _treatments(case_samples: pl.LazyFrame) -> dict[str, _Treatment]:
 def _comparisons(treatments: Mapping[str, _Treatment]) -> Iterator[_Comparison]:
     """Yield a comparison for every treatment whose name has a level of a factor.
 
-    Names omit first levels.
+    Treatments at a factor's first level have no level of this factor in their name.
     """
     baselines = [treatment for treatment in treatments.values() if treatment.baseline is None]
     baseline_factors = dict.fromkeys(name for baseline in baselines for name in baseline.factors)

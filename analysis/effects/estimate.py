@@ -49,11 +49,11 @@ from records.run import MARGIN, RunHeader
 from records.sample import Level
 from records.units import percentage, plural
 
-#: Columns of a treatment's runs, and of its rejected runs, that its row needs.
+#: Columns of a treatment's runs, and then of its rejected runs, from which its row is made.
 _RUN_COLUMNS = ("case", "workload", "fom_unit", "fom_better", "notes", "direction", "transport")
 _REJECTED_COLUMNS = ("key", "outcome", pl.col("reason").fill_null(""))
-#: Verdicts of rows that are no effects. Verdicts on effects are given after all rows are made,
-#: since they hold over all that was requested.
+#: Verdicts of rows that are not effects. Verdicts on effects are given after all rows are made,
+#: since the chance of a wrong verdict is bounded over all requested effects.
 _REFERENCE_VERDICTS: dict[Role, Verdict] = {
     "floor": Verdict.NOISE_FLOOR,
     "control": Verdict.CONTROL,
@@ -66,8 +66,8 @@ _MAX_REJECTED_SHARE = 0.2
 class StoppingRule:
     """When a case ends, at run time and in the report.
 
-    From the floor on, a case ends at the first interim analysis at which every effect is done
-    (docs/method.md#how-many-pairs). At the cap, it ends in any case.
+    From `pairs_floor` pairs on, a case ends at the first interim analysis at which every effect is
+    done (docs/method.md#how-many-pairs). At `pairs_cap` pairs, it ends in any case.
     """
 
     pairs_floor: int = MIN_VALUES
@@ -76,7 +76,8 @@ class StoppingRule:
     precision: float | None = None
     #: 'No effect' means that the typical run changes by less than this share.
     margin: float = MARGIN
-    #: Case and treatment of all that was requested. Verdicts hold over these and what was measured.
+    #: Case and name of every requested treatment. The chance of a wrong verdict is bounded over
+    #: these and the measured treatments.
     treatments: frozenset[tuple[str, str]] = frozenset()
 
     @classmethod
@@ -98,9 +99,9 @@ class StoppingRule:
         return row.slowdown is not None and row.slowdown.relative_half_width <= self.precision
 
     def depends_on_verdicts(self, pairs: int) -> bool:
-        """Return whether the verdicts decide if a case ends at `pairs`.
+        """Return whether the verdicts decide if a case ends at `pairs` pairs.
 
-        They do so from the floor on, below the cap.
+        The verdicts decide this from the floor on, but not at the cap.
         """
         return self.pairs_floor <= pairs and (self.pairs_cap is None or pairs < self.pairs_cap)
 
@@ -125,13 +126,17 @@ def results_of(judged: pl.DataFrame, pairs: pl.DataFrame, rule: StoppingRule) ->
     for case in sorted(judged["case"].unique(), key=natural_key):
         is_case = pl.col("case") == case
         case_pairs, case_first_pairs = (frame.filter(is_case) for frame in (pairs, first_pairs))
-        # Lazily, so that of a million samples only the columns in use are copied.
+        # A run may have a million samples. They are filtered lazily, so that only the columns in
+        # use are copied.
         rows += _case_results(judged.lazy().filter(is_case), case_pairs, case_first_pairs, rule)
     return _with_verdicts(rows, judged, rule)
 
 
 def _with_verdicts(rows: list[Result], judged: pl.DataFrame, rule: StoppingRule) -> list[Result]:
-    """The rows with the verdicts on their effects, over all that was requested."""
+    """The rows, with verdicts on the effects.
+
+    The chance of a wrong verdict is bounded over all effects that were requested or measured.
+    """
     hosts_of_arms = judged.group_by("case", "arm").agg(pl.col("same_host").any())
     is_on_same_host = {(case, arm): same for case, arm, same in hosts_of_arms.iter_rows()}
     effects = [row for row in rows if row.role == "effect"]
@@ -190,7 +195,7 @@ class _Treatment:
 def _case_results(
     samples: pl.LazyFrame, pairs: pl.DataFrame, first_pairs: pl.DataFrame, rule: StoppingRule
 ) -> list[Result]:
-    """The rows of one case, from its samples, its pairs and those of first attempts."""
+    """The rows of one case, from its samples, its pairs and the pairs of first attempts."""
     with_baseline = samples.select("arm", "role", "baseline", "factors").drop_nulls("baseline")
     rows = with_baseline.unique("arm", keep="first", maintain_order=True).collect().iter_rows()
     by_arm = {
@@ -214,7 +219,7 @@ def _case_results(
                 slowdown=slowdown(arm_log_times),
             )
         )
-    # Of several treatments with the same baseline and role, the first one is used.
+    # If several treatments have the same baseline and role, the first one is used.
     by_role = {
         (treatment.baseline, str(treatment.role)): treatment for treatment in reversed(treatments)
     }
@@ -242,7 +247,7 @@ def _row(
     over_control = log_times_between(pairs, control_pairs)
     next_interval = next_allocation(blocks) if treatment.slowdown else None
     if next_interval and treatment.slowdown:
-        # Estimates of few allocations may agree by chance.
+        # Estimates of few allocations may agree by chance, and then their interval is too narrow.
         next_interval = next_interval.widened_to(treatment.slowdown)
     carry_over_found = carry_over(treatment.log_times, after_writes(pairs)) if is_effect else None
     runs = samples.filter(pl.col("arm") == treatment.arm).select(_RUN_COLUMNS).collect()
@@ -305,7 +310,7 @@ def _p_values(
     carry_over_found: CarryOver | None,
     margin: float,
 ) -> PValues | None:
-    """Return the p values of a treatment's effect; None without a slowdown."""
+    """Return the p values of a treatment's effect, or None if it has no slowdown."""
     if treatment.slowdown is None:
         return None
     smallest_loss, largest_loss = without_carry_over(
@@ -325,9 +330,10 @@ def _p_values(
 
 
 def _medians_and_spreads(samples: pl.LazyFrame) -> dict[str, tuple[float | None, float | None]]:
-    """Treatment -> median of the figures of merit of its runs that count, and their spread.
+    """Treatment -> median and spread of the figures of merit of its runs that count.
 
-    Runs that count without a pair are included, as in pictures, tables and nights.
+    Runs that count but belong to no pair are included, as in pictures, tables and comparisons of
+    nights.
     """
     fom = pl.col("fom")
     medians = (
@@ -377,9 +383,10 @@ def _warnings(
 ) -> list[str]:
     """Return warnings if the repetition of rejected runs may have changed a figure.
 
-    `attempts`: arm and status of all attempts, accepted or not, at the runs behind these figures.
+    `attempts`: arm and status of all attempts, accepted or not, of the runs that these figures are
+    computed from.
     """
-    # Most cases have no rejected run, and then no pairs of first attempts.
+    # Most cases have no rejected run. Then they have no pairs of first attempts.
     notes = []
     if not treatment.first_pairs.is_empty():
         notes = _notes_on_first_attempts(row, treatment, control)
@@ -394,7 +401,10 @@ def _warnings(
 def _notes_on_first_attempts(
     row: Result, treatment: _Treatment, control: _Treatment | None
 ) -> list[str]:
-    """Return a note for each figure that first attempts would have changed."""
+    """Return a note for each figure that differs much if it is computed from first attempts.
+
+    It differs much if it differs by more than half the width of the figure's interval.
+    """
     over_control = log_times_between(
         treatment.first_pairs,
         control.first_pairs if control else treatment.first_pairs.clear(),

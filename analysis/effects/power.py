@@ -20,15 +20,15 @@ from analysis.statistics.carry_over import ALLOWANCE_STANDARD_ERRORS
 from analysis.statistics.evidence import InterimAnalysis, interim_analyses
 from analysis.statistics.interval import UPPER_PROBABILITY
 
-#: The statement that pairs are to show: a loss, a loss that is also above the control, or 'no
-#: effect'. Runs of the control are assumed to take as long as those of the baseline.
+#: The statement that the pairs must show: a loss, a loss that is also above the control, or 'no
+#: effect'. Runs of the control are assumed to take as long as runs of the baseline.
 Statement = Literal["slower", "above_control", "within"]
 
 TABLE_FILE = Path(__file__).with_suffix(".json")
-#: Maximum number of pairs that is taken into account.
+#: Largest number of pairs that is considered.
 MAX_PAIRS = 2000
-#: Share of baseline runs that come right after writes, in the nights that the table was made from.
-#: Their arms are `off`, `on` and `aa`.
+#: Share of baseline runs that come right after writes, in the simulated nights of the table. Each
+#: pair of these nights has the arms `off`, `on` and `aa` (`off` repeated).
 _AFTER_WRITES_SHARE = 4 / 9
 
 
@@ -39,9 +39,9 @@ def min_loss(
     *,
     controlled: bool,
 ) -> float | None:
-    """Return the smallest loss that so many pairs show, if the other hypotheses show nothing.
+    """Return the smallest loss that `pairs` pairs show, if the other hypotheses show nothing.
 
-    None if they show no loss, however large. `after_writes_share`: share of baseline runs that
+    None if so few pairs cannot show any loss. `after_writes_share`: share of baseline runs that
     come right after writes. `controlled`: whether the loss must also be above the control.
     """
     analyses = list(interim_analyses(pairs))
@@ -54,9 +54,10 @@ def min_loss(
 def pairs_for_no_effect(
     margin: float, hypotheses: int, after_writes_share: float = _AFTER_WRITES_SHARE
 ) -> int | None:
-    """Return the pairs of the first interim analysis that can show 'no effect', or None.
+    """Return the number of pairs at the first interim analysis that can show 'no effect'.
 
-    `margin` is in spreads; `after_writes_share` is that of `min_loss`.
+    None if this takes more than `MAX_PAIRS`. `margin` is in spreads. `after_writes_share` has the
+    same meaning as in `min_loss`.
     """
     for interim in interim_analyses(MAX_PAIRS):
         size = _min_size(interim, hypotheses, after_writes_share, "within")
@@ -66,13 +67,17 @@ def pairs_for_no_effect(
 
 
 def pairs_to_decide(row: Result) -> int | None:
-    """Return the pairs at which 90 % of nights decide an effect that is as large as estimated.
+    """Return the number of pairs with which 90 % of nights decide an effect.
 
-    If the verdict is 'not above the control', they decide for a loss against the control. Otherwise
-    they decide for 'no effect' if the estimate lies within the margin, else for a change beyond it.
-    A speed-up is taken to need as many pairs as a loss of the same ratio. None if `MAX_PAIRS` are
-    too few, or if an end of the slowdown's interval is 0 or infinite. The spread of runs is derived
-    from this interval. `row` must have a slowdown.
+    The effect is assumed to be as large as estimated. The decision is:
+
+    - a loss against the control, if the verdict is 'not above the control'
+    - otherwise 'no effect', if the estimate lies within the margin
+    - otherwise a change beyond the margin. A speed-up is assumed to need as many pairs as a loss of
+      the same ratio
+
+    None if `MAX_PAIRS` are too few, or if an end of the slowdown's interval is 0 or infinite. The
+    spread of runs is derived from this interval. `row` must have a slowdown.
     """
     assert row.slowdown
     if not 0 < row.slowdown.low <= row.slowdown.high < math.inf:
@@ -80,7 +85,7 @@ def pairs_to_decide(row: Result) -> int | None:
     change, margin = abs(math.log(row.slowdown.value)), math.log1p(row.margin)
     spread = _spread(row)
     if row.verdict is Verdict.NOT_ABOVE_CONTROL and row.over_control:
-        # Such a run is shown to be slower than off, so 'no effect' is no longer a verdict on it.
+        # The treatment is already shown to be slower than its baseline, so 'no effect' is excluded.
         change = math.log(row.over_control.value)
     elif change <= margin:
         return pairs_for_no_effect(margin / spread, row.family)
@@ -93,7 +98,10 @@ def pairs_to_decide(row: Result) -> int | None:
 
 
 def _spread(row: Result) -> float:
-    """Return the spread of runs, as if the slowdown's interval were Student's t; above 0."""
+    """Return the spread of runs, at least `_MIN_SPREAD`.
+
+    It is derived as if the slowdown's interval had been computed by Student's t.
+    """
     from scipy import special
 
     assert row.slowdown
@@ -108,8 +116,8 @@ def _spread(row: Result) -> float:
 def share_after_writes(runs: int, effects: int) -> float:
     """Return the share of baseline runs that come right after writes.
 
-    Only a baseline and the treatments paired with it are considered: `runs` runs in each pair, of
-    which `effects` have writes.
+    Only a baseline and the treatments paired with it are considered. They have `runs` runs in each
+    pair, and `effects` of these runs have writes.
     """
     # With the chance 1 / runs, a baseline run is the first of its pair, and follows any of the runs
     # of the previous pair. Otherwise it follows one of the runs - 1 other runs of its own pair:
@@ -136,10 +144,10 @@ def _carry_over_allowance(after_writes_share: float, statement: Statement) -> fl
 def _min_size(
     interim: InterimAnalysis, hypotheses: int, after_writes_share: float, statement: Statement
 ) -> float | None:
-    """Return the smallest size of an effect that is shown; None if no size is.
+    """Return the smallest effect that an interim analysis shows, or None if it can show no effect.
 
-    It is read from the table's column for `hypotheses` or, if there is none, for the next larger
-    number. For more hypotheses or pairs than the table has, it follows from Student's t.
+    The size is read from the table's column for `hypotheses` or, if there is none, for the next
+    larger number. For more hypotheses or pairs than the table has, it follows from Student's t.
     """
     sizes = _table()[statement].get(str(interim.pairs), {})
     hypothesis_counts = [count for count in sizes if int(count) >= hypotheses]
@@ -151,7 +159,7 @@ def _min_size(
     if size is None:
         return None
     table_allowance = _carry_over_allowance(_AFTER_WRITES_SHARE, statement)
-    # The sizes of the table include the allowance of its own nights.
+    # The sizes in the table already include the allowance for the simulated nights.
     return size + max(0.0, allowance - table_allowance) / sqrt_pairs
 
 
@@ -162,17 +170,20 @@ def _table() -> dict[str, dict[str, dict[str, float | None]]]:
     return table
 
 
-#: Share of simulated nights that show the sizes of the table. It is above 0.9, so that real nights
-#: reach 0.9 although the simulation is a sample.
+#: Share of the simulated nights in which an effect of the table's size is shown. It is above 0.9,
+#: so that real nights reach 0.9 in spite of the simulation's sampling error.
 POWER = 0.92
-#: Least spread of runs. Runs that are all alike would have a spread of 0.
+#: Smallest spread of runs. Without it, identical runs would have a spread of 0.
 _MIN_SPREAD = 1e-9
 #: Number of baseline runs of a pair with which the treated run is compared.
 _BASELINE_RUN_COUNTS: dict[Statement, int] = {"slower": 2, "above_control": 1, "within": 2}
 
 
 def size_by_student(interim: InterimAnalysis, hypotheses: int, statement: Statement) -> float:
-    """Return the size that an interim analysis shows without carry-over, by Student's t."""
+    """Return the smallest effect that an interim analysis shows, by Student's t.
+
+    It is assumed that there is no carry-over.
+    """
     from scipy import special
 
     # For 'no effect', both one-sided tests must be significant.

@@ -13,7 +13,7 @@ from records.units import percentage
 
 
 class Verdict(str, Enum):
-    """The conclusion; the value is used in text and files."""
+    """The conclusion on an effect; its value is used in text and files."""
 
     TOO_FEW_PAIRS = "too few pairs"
     NO_WRITES = "no writes"
@@ -27,7 +27,7 @@ class Verdict(str, Enum):
     EMULATED = "slower under emulated writes"
     SLOWER = "slower under RDMA writes"
     CONTENTION = "memory contention"
-    #: Rows that effects are compared with.
+    #: Verdicts of the rows that effects are compared with.
     NOISE_FLOOR = "baseline repeatability"
     CONTROL = "control"
 
@@ -45,7 +45,10 @@ class Verdict(str, Enum):
 
     @property
     def is_loss(self) -> bool:
-        """Return whether the typical run is shown to be slower, and not by the lost cores alone."""
+        """Return whether the typical run is shown to be slower because of the writes.
+
+        A loss that the writers' busy cores alone may cause is excluded.
+        """
         return self in (Verdict.EMULATED, Verdict.SLOWER, Verdict.CONTENTION)
 
     @property
@@ -80,13 +83,13 @@ class PValues:
 
 @dataclass(frozen=True, kw_only=True)
 class Result:
-    """The effect of one treatment on one case; figures in SI units, None if not available."""
+    """The effect of one treatment on one case. Figures are in SI units, or None if unavailable."""
 
-    #: Names: of the case, its workload and the treatment.
+    #: Names of the case, its workload and the treatment.
     case: str
     workload: str
     arm: str
-    #: Pairs that count, and rejected runs of this treatment or its baseline.
+    #: Number of pairs that count, and of rejected runs of this treatment or its baseline.
     pairs: int
     rejected: int
     #: Medians of the figures of merit of the runs that count, baseline and treatment, in `unit`.
@@ -113,7 +116,7 @@ class Result:
     direction: str | None = None
     #: Role of the treatment; `floor` is the repeated baseline.
     role: Role
-    #: Name of the treatment that it is paired with.
+    #: Name of the treatment that this one is paired with.
     baseline: str
     #: Factor -> level.
     factors: dict[str, Level] = field(default_factory=dict)
@@ -134,7 +137,7 @@ class Result:
     over_control: Estimate | None = None
     #: Interval that covers the next allocation; None below three allocations.
     next: Interval | None = None
-    #: The interval that leads: that of the next allocation, else that of the slowdown.
+    #: The interval that is shown first: `next`, or the interval of the slowdown if there is none.
     interval: Interval | None = None
     #: Mean time under the treatment / mean time of the baseline: what is paid for.
     mean: Estimate | None = None
@@ -142,14 +145,16 @@ class Result:
     hit: Estimate | None = None
     #: Time of a baseline run right after writes / time of another baseline run of its pair.
     carry_over: Estimate | None = None
-    #: P values, not adjusted for other effects; None unless it is an effect with six pairs or more.
+    #: P values, not adjusted for other effects. None unless the role is `effect` and there are at
+    #: least six pairs.
     p: PValues | None = None
-    #: Number of hypotheses of the campaign. The error of the verdict is bounded over all of them.
+    #: Number of hypotheses of the campaign. The chance of a wrong verdict is bounded over all of
+    #: them.
     family: int = 1
 
     @property
     def leading_estimate(self) -> Estimate | None:
-        """The slowdown with the interval that leads; None without a slowdown."""
+        """The slowdown with the interval that is shown first; None if there is no slowdown."""
         if self.slowdown is None or self.next is None:
             return self.slowdown
         return Estimate(self.slowdown.value, self.next.low, self.next.high)
@@ -169,7 +174,7 @@ class Result:
 
     @property
     def cost(self) -> Estimate | None:
-        """Additional node-hours that work of 100 node-hours takes, from the mean."""
+        """Additional node-hours for work that takes 100 node-hours without writes, from `mean`."""
         return self.mean.mapped(lambda ratio: 100 * (ratio - 1)) if self.mean else None
 
     @property

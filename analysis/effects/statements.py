@@ -1,4 +1,4 @@
-"""The statements that pairs show, over all hypotheses of a campaign.
+"""Decides which statements on effects are shown by the pairs of a campaign.
 
 Each case, arm and combination of levels without an order (rails, injectors, reserved cores) is one
 hypothesis. Levels with an order add no hypotheses: they are tested from the strongest down until
@@ -20,15 +20,15 @@ from records.arms import arm_and_levels, level_text
 from records.errors import InputError
 from records.groups import grouped
 
-#: Factors of the writes whose levels have an order: a higher level cannot have a smaller effect.
+#: Factors of the writes whose levels have an order. A higher level cannot have a smaller effect.
 ORDERED_FACTORS = ("rate", "message")
 
 #: Statement -> the chance that a campaign makes it wrongly at least once.
 ERROR_LEVELS = {"slower": 0.04, "above_control": 0.05, "faster": 0.01, "within": 0.05}
-#: The chance that any sound baseline is called unstable.
+#: The chance that a campaign calls at least one sound baseline unstable.
 UNSTABLE_LEVEL = 0.05
 
-#: The statements that the pairs of an effect show: names of fields of `PValues`.
+#: The statements that the pairs of an effect show. Each is the name of a field of `PValues`.
 Statements = Collection[str]
 
 
@@ -51,7 +51,7 @@ class Hypothesis(NamedTuple):
 
 
 def hypotheses(effects: Iterable[tuple[str, str]]) -> list[Hypothesis]:
-    """Return all hypotheses of a campaign; `effects`: case and treatment of each effect."""
+    """Return the distinct hypotheses of a campaign, from the case and treatment of each effect."""
     return list(dict.fromkeys(Hypothesis.from_effect(*effect) for effect in effects))
 
 
@@ -60,9 +60,9 @@ def statements_shown(
 ) -> list[Statements]:
     """Return the statements that are shown for each effect, in the order of `effects`.
 
-    Their errors are bounded over all `tested_hypotheses`, measured or not. The error of 'unstable'
-    is bounded over all baselines that the campaign is to repeat, measured or not; `baseline_count`
-    is their number.
+    The chance of a wrong statement is bounded over all `tested_hypotheses`, measured or not. For
+    'unstable' it is bounded over all baselines that the campaign repeats, measured or not.
+    `baseline_count` is the number of these baselines.
     """
     statements: list[set[str]] = [set() for _ in effects]
     indices_by_hypothesis = grouped(
@@ -97,7 +97,7 @@ def _indices_with_unstable_baseline(effects: Sequence[Result], baseline_count: i
     indices_by_baseline = grouped(
         ((row.case, row.baseline), index) for index, row in enumerate(effects)
     )
-    # All effects with the same baseline have the same p value of 'unstable', or none.
+    # Effects with the same baseline have the same p value of 'unstable', unless it is unknown.
     p_values = [
         [min(_p_value(effects[index], "unstable") for index in indices)]
         for indices in indices_by_baseline.values()
@@ -116,13 +116,16 @@ def _p_value(effect: Result, statement: str) -> float:
 
 
 def _strength(effect: Result) -> list[float]:
-    """Return the values of the levels that have an order; larger is stronger."""
+    """Return the effect's levels that have an order, as numbers; larger is stronger."""
     factors = effect.factors
     return [level_value(level_text(factors[name])) for name in ORDERED_FACTORS if name in factors]
 
 
 def level_value(level: str) -> float:
-    """Return the level as a number: share, rate (B/s) or size (bytes); infinity for words."""
+    """Return a level as a number: a share, a rate (B/s) or a size (bytes).
+
+    A level that is a word, such as `full`, is infinity.
+    """
     with suppress(ValueError):
         return float(level)
     for parse in (units.share, units.rate_b_s, units.size_b):

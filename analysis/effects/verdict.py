@@ -15,11 +15,14 @@ if TYPE_CHECKING:
 def verdict_of(
     row: Result, shown: Statements, least_pairs: int, *, same_host: bool = False
 ) -> Verdict:
-    """The verdict on the effect of `row`, whose other fields are filled in.
+    """The verdict on the effect of `row`, in which all other fields are filled in.
 
-    `shown`: the statements that its pairs show (`analysis.effects.statements`). Whether memory is
-    the cause is decided later (`analysis.effects.annotations.name_contention`). What plans promise
-    is computed by the same rules in `analysis.effects.power`: change both together.
+    `shown`: the statements that the pairs of the effect show (`analysis.effects.statements`).
+    `least_pairs`: the smallest number of pairs that allows a verdict. `same_host`: whether writers
+    run on the application's host.
+
+    Whether memory is the cause is decided later (`analysis.effects.annotations.name_contention`).
+    `analysis.effects.power` computes what plans promise by the same rules, so change both together.
     """
     slowdown = row.slowdown
     mean = row.mean
@@ -40,11 +43,12 @@ def verdict_of(
         if row.emulated:
             return Verdict.EMULATED
         return Verdict.SLOWER
-    # A speed-up asks for more than a slowdown: the mean's whole interval lies beyond 1, too.
+    # A speed-up must meet a stricter condition than a loss: the mean's whole interval is below 1.
     if "faster" in shown and slowdown.high < 1 and mean.high < 1:
         return Verdict.SPEED_UP
-    # A mean outside the margin is an effect, though not on the typical run. A repeated baseline
-    # outside the margin shows that the baseline drifts.
+    # 'No effect' requires that the intervals of the mean and of the repeated baseline reach into
+    # the margin. A mean outside the margin is an effect, although not on the typical run. A
+    # repeated baseline outside the margin shows that the baseline drifts.
     lowest, highest = 1 / (1 + row.margin), 1 + row.margin
     is_outside = any(
         interval.low > highest or interval.high < lowest for interval in (mean, repeatability)
@@ -53,5 +57,5 @@ def verdict_of(
 
 
 def emulation_caveats(transports: pl.Series) -> list[str]:
-    """The caveat of each emulated transport, once (`records.machine.transport_notes`)."""
+    """The caveat of each emulated transport in the column (`records.machine.transport_notes`)."""
     return transport_notes.caveats(transports.drop_nulls().unique(maintain_order=True))
