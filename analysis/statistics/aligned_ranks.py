@@ -1,11 +1,11 @@
-"""The ratio of a treated run's time to that of its pair's baseline runs, by aligned ranks.
+"""The ratio of the time of treated runs to the time of their baseline runs, by aligned ranks.
 
 docs/method.md#slowdown describes test, estimate and interval. If each pair has one baseline run,
-the test is Wilcoxon's signed-rank test. `python -m tests.studies.verdicts` simulates the coverage
-of the interval, which holds from six pairs on.
+the test is Wilcoxon's signed-rank test. The interval covers the true ratio as promised from six
+pairs on. `python -m tests.studies.verdicts` simulates this coverage.
 
 The estimate and the ends of the interval are found together, by bisection of the range of shifts.
-Arrays may have any leading dimensions, so that many simulated nights take one search.
+Arrays may have any leading dimensions, so that one search handles many simulated nights.
 """
 
 from __future__ import annotations
@@ -37,7 +37,8 @@ MAX_RANKED_PAIRS = 500
 _THRESHOLDS = np.array([(NORMAL_QUANTILE, 0.5), (0, 0.25), (0, -0.25), (-NORMAL_QUANTILE, -0.5)])
 #: Steps of the bisection: shifts are exact to 2e-8 of their range.
 _BISECTION_STEPS = 26
-#: Widens the range at either end, in logarithms, so that it is never empty.
+#: Length by which the searched range is widened at both ends, in logarithms. With it, the range is
+#: never empty.
 _RANGE_MARGIN = 1e-9
 
 
@@ -54,9 +55,10 @@ def slowdown(log_times: Values) -> Estimate | None:
 
 
 def with_zero_baselines(values: Values) -> Values:
-    """Return `values` (..., pairs) as `log_times` (..., pairs, 2); each baseline run is 0.
+    """Return `values` (..., pairs) in the form of `log_times` (..., pairs, 2).
 
-    The values are differences, such as logarithms of ratios.
+    The values are differences, such as logarithms of ratios. Each value becomes the treated run of
+    a pair whose baseline run is 0.
     """
     return np.asarray(np.stack([values, np.zeros_like(values)], axis=-1))
 
@@ -71,7 +73,8 @@ def thin_rows(values: Values, max_rows: int = MAX_RANKED_PAIRS) -> Values:
 def shifts(log_times: Values) -> Values:
     """Return low end, estimate and high end of the treated runs' shift, shape (3, ...).
 
-    `log_times` has shape (..., pairs, runs), with runs as for `slowdown` and at least six pairs.
+    `log_times` has shape (..., pairs, runs) and at least six pairs. Runs are ordered as in
+    `slowdown`.
     """
     searches = len(_THRESHOLDS)
     leading = (1,) * (log_times.ndim - 2)
@@ -90,10 +93,10 @@ def shifts(log_times: Values) -> Values:
 
 
 def standard_score(values: Values) -> Values:
-    """Return the rank statistic of `values` (..., pairs) in its standard deviations, shape (...).
+    """Return the rank statistic of `values` (..., pairs) / its standard deviation, shape (...).
 
-    It is reduced by half a step (correction for continuity). If it is beyond the normal quantile,
-    the interval of `shifts` does not contain zero.
+    The statistic is reduced by half a step (correction for continuity). If the score is beyond the
+    normal quantile, the interval of `shifts` does not contain zero.
     """
     statistic, sd = _rank_statistic(with_zero_baselines(values), np.zeros(values.shape[:-1]))
     return np.sign(statistic) * np.maximum(np.abs(statistic) - 0.5, 0) / sd
@@ -113,11 +116,12 @@ def _shift_range(log_times: Values) -> tuple[Values, Values]:
 
 
 def _rank_statistic(log_times: Values, shift: Values) -> tuple[Values, Values]:
-    """Return the rank statistic and its standard deviation, with `shift` taken off treated runs.
+    """Return the rank statistic and its standard deviation.
 
-    The statistic is the sum of the treated runs' scores. The score of a run is its aligned rank
-    less the mean of its pair. The variance is the larger of two: that of exchanges of runs within
-    pairs, and that of changes of sign of the treated runs' scores.
+    First, `shift` is subtracted from the treated runs. The statistic is the sum of the treated
+    runs' scores. The score of a run is its aligned rank minus the mean rank of its pair. The
+    larger of two variances is used: the variance over all exchanges of runs within pairs, and the
+    variance over all changes of sign of the treated runs' scores.
     """
     aligned = np.broadcast_to(log_times, (*shift.shape, *log_times.shape[-2:])).copy()
     aligned[..., 0] -= shift[..., None]
@@ -136,24 +140,26 @@ def _rank_statistic(log_times: Values, shift: Values) -> tuple[Values, Values]:
     return treated_scores.sum(axis=-1), np.sqrt(variance)
 
 
-#: Minimum number of blocks (allocations) from which the next one is predicted.
+#: Minimum number of blocks (allocations) that are needed to predict the next one.
 MIN_BLOCKS = 3
 #: Maximum number of pairs of a block that are used for this prediction. If there are more, evenly
 #: spaced pairs are used.
 _MAX_PAIRS_OF_BLOCK = 300
-#: Blocks with the same number of pairs are estimated in arrays of at most this many blocks.
+#: Blocks with the same number of pairs are estimated together, at most this many at a time.
 _MAX_BLOCKS_OF_ARRAY = 100
 
 
 def next_allocation(blocks: Sequence[Values]) -> Interval | None:
     """Return the interval that covers the slowdown of the next allocation at 95 %.
 
-    `blocks`: one array per allocation, as for `slowdown`. None below three allocations with pairs.
+    `blocks`: one array per allocation, with the same axes as in `slowdown`. None if fewer than
+    three allocations have pairs.
 
-    The estimate of an allocation is that of Hodges and Lehmann: the median of the differences of
-    all its pairs and of the means of any two of them. The interval is Student's prediction interval
-    of these estimates, which are assumed to be normal. It is wide for three allocations, and wider
-    than needed if each estimate is itself uncertain.
+    The slowdown of an allocation is estimated by the method of Hodges and Lehmann. It is the median
+    of the differences of all its pairs and of the means of any two of these differences. The
+    interval is Student's prediction interval of the allocations' estimates, which are assumed to be
+    normal. It is wide for three allocations, and wider than needed if each estimate is itself
+    uncertain.
     """
     from scipy import special
 

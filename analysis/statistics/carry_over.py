@@ -1,8 +1,8 @@
 """The effect of a run with writes on the baseline run right after it (carry-over).
 
 The runs of a pair are ordered by a Williams design, so that each baseline run comes right after
-writes equally often. If only one of a pair's baseline runs comes right after writes, it differs
-from the other one by what is carried over.
+writes equally often. If only one of a pair's baseline runs comes right after writes, the difference
+between this run and the pair's other baseline run shows the carry-over.
 """
 
 from __future__ import annotations
@@ -16,13 +16,14 @@ from numpy.typing import NDArray
 from analysis.statistics.aligned_ranks import Values
 from analysis.statistics.interval import UPPER_PROBABILITY, Estimate
 
-#: Fewest pairs with baseline runs of both kinds: right after writes, and not.
+#: Smallest number of pairs that allows an estimate. Each has baseline runs of both kinds: one right
+#: after writes, and one not right after writes.
 MIN_PAIRS = 3
-#: Verdicts must hold for all carry-overs from 0.5 standard errors below the estimate to 1 above it.
-#: The 0.5 keeps the error of 'slower' within its bound. 'No effect' needs the 1 if writes widen
-#: skewed noise (docs/evidence.md#carry-over).
+#: Verdicts must hold for all carry-overs from 0.5 standard errors below the estimate to 1 standard
+#: error above it. The first number keeps the error of 'slower' within its bound. The second number
+#: is needed for 'no effect' if writes widen skewed noise (docs/evidence.md#carry-over).
 ALLOWANCE_STANDARD_ERRORS = (0.5, 1.0)
-#: Chance that a carry-over is shown although there is none.
+#: Chance that a carry-over is reported although there is none.
 _ERROR_LEVEL = 0.01
 
 
@@ -43,8 +44,8 @@ class CarryOver:
 def carry_over(log_times: Values, is_after_writes: NDArray[np.bool_]) -> CarryOver | None:
     """The carry-over, by Student's t; None below three pairs with baseline runs of both kinds.
 
-    `log_times` is the array that `aligned_ranks.slowdown` takes. `is_after_writes` is true for its
-    baseline runs that came right after a run with writes.
+    `log_times` is the array that `aligned_ranks.slowdown` takes. `is_after_writes` has one column
+    for each baseline run, and is true if this run came right after a run with writes.
     """
     from scipy import special
 
@@ -78,13 +79,15 @@ def carry_over(log_times: Values, is_after_writes: NDArray[np.bool_]) -> CarryOv
 def without_carry_over(
     estimated: CarryOver | None, log_times: Values, is_after_writes: NDArray[np.bool_]
 ) -> tuple[Values, Values]:
-    """Return `log_times` without the smallest carry-over allowed, then without the largest.
+    """Return two arrays: `log_times` without the smallest and without the largest carry-over.
 
-    Both are `log_times` itself if no carry-over was estimated (`estimated` is None). The first
-    array has the smallest loss, the second the largest one. A carry-over that speeds
-    baselines up looks like a loss. One that slows them down looks like a gain. So 'slower' must
-    hold for the first array and 'faster' for the second. 'No effect' must bound the gain in the
-    first and the loss in the second.
+    These are the ends of `allowed_log_ratios`. Both arrays are `log_times` itself if no carry-over
+    was estimated (`estimated` is None).
+
+    The first array has the smallest loss, the second array the largest loss. A carry-over that
+    speeds baselines up looks like a loss. A carry-over that slows them down looks like a gain. So
+    'slower' must hold for the first array and 'faster' for the second array. 'No effect' must bound
+    the gain in the first array and the loss in the second array.
     """
     if estimated is None:
         return log_times, log_times

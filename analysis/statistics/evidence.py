@@ -1,13 +1,14 @@
 """Tests of whether treated runs take longer, at interim analyses (docs/method.md#evidence).
 
 A pair has one treated run and its baseline runs, in random order. If the treatment multiplies
-times by `ratio`, and the treated time is divided by it, each run of a pair is equally likely to be
-the treated one. The p value is the exact chance, over all exchanges of runs within pairs, that the
-rank sum of the treated runs is as large as measured (aligned ranks: docs/method.md#slowdown).
+times by `ratio`, and the treated time is divided by `ratio`, each run of a pair is equally likely
+to be the treated run. The p value is the exact chance, over all exchanges of runs within pairs,
+that the rank sum of the treated runs is at least as large as measured (aligned ranks:
+docs/method.md#slowdown).
 
-Interim analyses take place at 6, 8, 12, 16, 24, 32, 48, ... pairs, without end. Each spends a
-quarter of the remaining error. The p value of a case is therefore the least of (p value of an
-analysis / its share).
+Interim analyses take place at 6, 8, 12, 16, 24, 32, 48, ... pairs, without end. Each analysis
+spends a quarter of the error that remains; this is its share. The p value of a case is therefore
+the least of (p value of an analysis / its share).
 """
 
 from __future__ import annotations
@@ -22,15 +23,17 @@ import numpy as np
 from analysis.statistics.aligned_ranks import Values
 from analysis.statistics.interval import CONFIDENCE, MIN_VALUES, UPPER_PROBABILITY, Estimate
 
-#: Pairs of the second interim analysis. The first one and this one are doubled in turn.
+#: Pairs of the second interim analysis. The pairs of the first and of the second analysis are
+#: doubled in turn to give the pairs of all later analyses.
 _SECOND_ANALYSIS_PAIRS = 8
 #: Part of the remaining error that an interim analysis spends.
 _SPENT_SHARE = 0.25
-#: Maximum number of pairs for which the exact distribution is used; above, the normal distribution.
+#: Maximum number of pairs for which the exact distribution is used. For more pairs, the normal
+#: distribution is used.
 _MAX_EXACT_PAIRS = 64
 #: Decimal places to which aligned logarithms are rounded, so that equal times share a rank.
 _DECIMAL_PLACES = 12
-#: Least spread by which a t statistic divides. Runs that are all alike would have a spread of 0.
+#: Smallest spread that t statistics use as a divisor. The spread of identical runs is 0.
 _MIN_SPREAD = 1e-9
 
 
@@ -104,9 +107,10 @@ def p_outside_margin_for_both(log_times: Values, margin: float) -> float:
 
 
 def p_over_interims(log_times: Values, test: Callable[[Values], float]) -> float:
-    """The p value of a case over its interim analyses; 1 if it has too few pairs for one.
+    """The p value of a case over its interim analyses; 1 if it has too few pairs for an analysis.
 
-    `test` returns the p value of some pairs, as `p_longer` does. The pairs are in order of time.
+    `test` computes the p value of one analysis from its pairs, for example `p_longer`. The pairs
+    are in order of time.
     """
     interim_p = [
         test(log_times[: interim.pairs]) / interim.share
@@ -118,7 +122,8 @@ def p_over_interims(log_times: Values, test: Callable[[Values], float]) -> float
 def is_shown(log_times: Values, test: Callable[[Values], float], error_level: float) -> bool:
     """Return whether `p_over_interims` is at most `error_level`.
 
-    Interim analyses with the most pairs come first. The first one that suffices ends the search.
+    Analyses with more pairs are tried first. The search ends at the first one with a p value that
+    is small enough.
     """
     last_first = sorted(interim_analyses(len(log_times)), reverse=True)
     return any(
@@ -135,9 +140,9 @@ def count_levels_shown(ladders: Sequence[Sequence[float]], error_level: float) -
     """Return how many levels of each ladder are shown (Holm 1979).
 
     `error_level` bounds the chance that any level of any ladder is shown wrongly. A ladder has the
-    p values (`p_over_interims`) of the levels of one hypothesis, in the order of their tests; 1 if
-    not measured. A level is tested if all before it are shown. If all levels of a ladder are shown,
-    its error passes to the other ladders.
+    p values (`p_over_interims`) of the levels of one hypothesis, in the order of their tests. The
+    p value of a level that was not measured is 1. A level is tested if all levels before it are
+    shown. If all levels of a ladder are shown, its part of the error passes to the other ladders.
     """
     counts = [0] * len(ladders)
     while True:
@@ -154,10 +159,10 @@ def count_levels_shown(ladders: Sequence[Sequence[float]], error_level: float) -
 
 
 def mean_ratio(log_times: Values) -> Estimate | None:
-    """Mean time of the treated runs / that of their baselines; None below six pairs.
+    """Mean time of the treated runs / mean time of their baseline runs; None below six pairs.
 
     The interval is Student's t. It does not cover slow outliers that did not occur in these pairs
-    (`max_unseen_share`). `log_times` is that of `p_longer`.
+    (`max_unseen_share`). `log_times` is the array that `p_longer` takes.
     """
     from scipy import special
 
@@ -170,7 +175,7 @@ def mean_ratio(log_times: Values) -> Estimate | None:
 
 
 def p_typical_and_mean_shorter(log_times: Values) -> float:
-    """The larger p value of 'the typical run is not shorter' and of 'the mean is not shorter'.
+    """The larger of two p values: 'the typical run is not shorter' and 'the mean is not shorter'.
 
     If the treatment only widens skewed noise, the typical run may be faster although the mean is
     not.
@@ -192,17 +197,17 @@ def _ratio_of_means(log_times: Values) -> tuple[float, float]:
 
 
 def max_unseen_share(pairs: int) -> float:
-    """Largest share of slow outliers among all treated runs, if those of `pairs` pairs had none.
+    """Largest share of slow outliers that treated runs may have, if `pairs` of them had none.
 
-    Its confidence is 95 %.
+    The share is an upper bound with a confidence of 95 %.
     """
     return 1 - math.exp(math.log(1 - CONFIDENCE) / pairs)
 
 
 def _ranks(log_times: Values, ratio: float) -> Values:
-    """Aligned ranks: ranks of what is left if each logarithm is reduced by the mean of its pair.
+    """Aligned ranks: each logarithm is reduced by the mean of its pair, and the results are ranked.
 
-    Equal logarithms share the mean of their ranks. The rank of a missing run is NaN.
+    Equal results share the mean of their ranks. The rank of a missing run is NaN.
     """
     aligned = log_times.copy()
     aligned[:, 0] -= math.log(ratio)
@@ -217,10 +222,11 @@ def _ranks(log_times: Values, ratio: float) -> Values:
 
 
 def _share_of_exchanges(ranks: Values) -> float:
-    """Share of all exchanges whose rank sum is at least that of the treated runs (first column).
+    """Share of all exchanges whose rank sum is at least the treated runs' sum (first column).
 
-    An exchange takes one run of each pair. Sums are counted by their deficit from the largest sum.
-    If the sum of the treated runs is large, few deficits are as small as theirs.
+    An exchange chooses one run of each pair. Each sum is represented by its deficit: its difference
+    from the largest possible sum. Only deficits up to the treated runs' deficit are counted. These
+    are few if the treated runs' sum is large.
     """
     # Ranks are multiples of 1/2, so that doubled deficits are whole numbers.
     deficits = (2 * (np.nanmax(ranks, axis=1, keepdims=True) - ranks)).round()

@@ -20,7 +20,7 @@ TAIL_PROBABILITY, UPPER_PROBABILITY = (1 - CONFIDENCE) / 2, (1 + CONFIDENCE) / 2
 #: The normal distribution's quantile at `UPPER_PROBABILITY`. It is not computed, since scipy takes
 #: 0.2 s to load.
 NORMAL_QUANTILE = 1.959963984540054
-#: Fewest values with an interval at 95 %: 1 - 2/2^n >= 0.95.
+#: Smallest number n of values that allows an interval at 95 %. It follows from 1 - 2/2^n >= 0.95.
 MIN_VALUES = 6
 
 
@@ -32,7 +32,7 @@ class Interval(NamedTuple):
 
     @classmethod
     def from_estimate(cls, estimate: Estimate | None) -> Interval | None:
-        """Return the interval of an estimate; None without an estimate."""
+        """Return the interval of an estimate, or None if there is no estimate."""
         return cls(estimate.low, estimate.high) if estimate else None
 
     def widened_to(self, other: Estimate | Interval) -> Interval:
@@ -74,8 +74,8 @@ class Estimate:
         return (self.high - self.low) / 2 / self.value
 
 
-#: Type of a record's field, as its annotation spells it -> the endings of the field's keys in JSON,
-#: each with the attribute of the field that the key holds.
+#: Name of a field's type in its annotation -> the endings of the field's keys in JSON. Each ending
+#: is mapped to the attribute whose value the key has.
 _KEY_ENDINGS = {
     "Estimate": {"": "value", "_low": "low", "_high": "high"},
     "Interval": {"_low": "low", "_high": "high"},
@@ -83,9 +83,9 @@ _KEY_ENDINGS = {
 
 
 def json_keys(record: Any) -> dict[str, tuple[str, str]]:
-    """Key in JSON -> a field of a record (or its class), and the field's attribute in this key.
+    """Key in JSON -> name of the record's field, and the attribute whose value the key has.
 
-    The attribute is empty if the key holds the whole field.
+    `record` is a record or its class. The attribute is empty if the key has the whole field.
     """
     fields_and_attributes = {}
     for field in fields(record):
@@ -96,9 +96,10 @@ def json_keys(record: Any) -> dict[str, tuple[str, str]]:
 
 
 def flat_record(record: Any) -> dict[str, Any]:
-    """A record as JSON and tables have it: an estimate as `NAME`, `NAME_low` and `NAME_high`.
+    """A record as a flat mapping, for JSON and tables.
 
-    An interval has no `NAME`. These values are None if the record's field is None.
+    An estimate becomes `NAME`, `NAME_low` and `NAME_high`. An interval becomes `NAME_low` and
+    `NAME_high`. These values are None if the record's field is None.
     """
     plain = asdict(record)
     return {
@@ -115,7 +116,8 @@ def ends_text(estimate: Estimate | Interval | None) -> str:
 def estimate_text(estimate: Estimate | None) -> str:
     """A ratio with its interval: `1.61 [1.51, 1.71]`.
 
-    It has two decimal places if the interval is wider than 0.05, else three. `NO_FIGURE` for None.
+    It has two decimal places if the interval is wider than 0.05, and three otherwise. The text is
+    `NO_FIGURE` if there is no estimate.
     """
     if estimate is None:
         return NO_FIGURE
@@ -141,7 +143,7 @@ def median_interval(values: Sequence[float] | NDArray[np.float64]) -> Estimate |
 
 
 def median_of(values: pl.Series) -> float | None:
-    """Median of the values that are not null; None without any."""
+    """Median of the values that are not null; None if all are null."""
     median = values.median()
     return float(median) if isinstance(median, int | float) else None
 
@@ -150,8 +152,8 @@ def holm(p: Sequence[float]) -> list[float]:
     """Adjusted p values, in the order of `p` (Holm 1979, Scand. J. Statist. 6, 65-70).
 
     The chance that any true hypothesis gets an adjusted p value below a level is at most that
-    level, whatever the dependence. The k-th smallest p value of n is multiplied by n - k + 1. An
-    adjusted p value is at least that of the next smaller p value, and at most 1.
+    level, however the p values depend on each other. The k-th smallest p value of n is multiplied
+    by n - k + 1. An adjusted p value is at least that of the next smaller p value, and at most 1.
     """
     adjusted = [1.0] * len(p)
     previous = 0.0

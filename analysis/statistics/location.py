@@ -1,9 +1,10 @@
 """The centre of the values of pairs; the ratio between two sets; and the share of hit runs.
 
-The estimate of a centre is that of Hodges and Lehmann (1963). Its interval encloses two intervals,
-that of Wilcoxon's signed ranks and that of Student's t. The first alone is too narrow for many
-values from a skewed distribution, the second for few values. Values may have any sign and unit,
-unlike the ratios of `analysis.statistics.aligned_ranks`. A hit run is a slow outlier.
+A centre is estimated by the method of Hodges and Lehmann (1963). Its interval encloses two
+intervals: the interval of Wilcoxon's signed ranks and the interval of Student's t. The first alone
+is too narrow if there are many values from a skewed distribution. The second alone is too narrow if
+there are few values. Values may have any sign and unit, unlike the ratios of
+`analysis.statistics.aligned_ranks`. A hit run is a slow outlier.
 """
 
 from __future__ import annotations
@@ -29,8 +30,8 @@ from analysis.statistics.interval import (
     Estimate,
 )
 
-#: Number of steps of the range in which a crossing is sought. The ends of the crossing's interval
-#: are exact to one step.
+#: Number of steps into which the range is divided to find a crossing. The ends of the crossing's
+#: interval are exact to one step.
 _CROSSING_STEPS = 1000
 
 
@@ -64,7 +65,10 @@ def location(values: Values) -> Estimate | None:
 
 
 def p_value(values: Values) -> float:
-    """Return the two-sided p value of 'the centre is zero': Wilcoxon's or Student's, the larger."""
+    """Return the two-sided p value of 'the centre is zero'.
+
+    It is the larger one of Wilcoxon's and Student's p values.
+    """
     from scipy import stats  # takes most of a second to load
 
     if len(values) < MIN_VALUES or not np.any(values):
@@ -79,10 +83,11 @@ def p_value(values: Values) -> float:
 def crossing(values_at: Callable[[Values], Values], low: float, high: float) -> Crossing:
     """Return where in [low, high] the centre of values changes from below zero to above.
 
-    `values_at`: points, shape (n, 1) -> values of the pairs at these points, shape (n, pairs). Many
-    pairs must be thinned before (`thin_rows`). The interval holds every point at which zero is not
-    rejected, and all points between them. Fieller's interval (1954) does the same for the ratio of
-    two means. The interval is open on a side if it reaches that end of the range.
+    `values_at`: points, shape (n, 1) -> values of the pairs at these points, shape (n, pairs). If
+    there are many pairs, they must be thinned before (`thin_rows`). The interval contains every
+    point at which zero is not rejected, and all points between them. Fieller's interval (1954) does
+    the same for the ratio of two means. The interval is open on a side if it reaches that end of
+    the range.
     """
     points = np.linspace(low, high, _CROSSING_STEPS + 1)
     values = values_at(points[:, None])
@@ -100,7 +105,8 @@ def crossing(values_at: Callable[[Values], Values], low: float, high: float) -> 
     points_below = int(np.argmin([*(signs < 0), False]))
     points_above = int(np.argmin([*(signs[::-1] > 0), False]))
     signs_between = signs[points_below : len(points) - points_above]
-    # If the centre only rises through zero, its sign is undecided at the first and the last point.
+    # If the centre rises through zero once, its sign is undecided at the first and the last of the
+    # points between.
     if len(signs_between) and (signs_between[0] or signs_between[-1]):
         return Crossing(None, None, None)
     low_end = float(points[points_below - 1]) if points_below else None
@@ -117,16 +123,18 @@ def _mean_and_error(values: Values) -> tuple[Values, Values]:
     return values.mean(axis=-1), values.std(axis=-1, ddof=1) / np.sqrt(values.shape[-1])
 
 
-#: A larger set is replaced by this many evenly spaced quantiles, which widens the interval.
+#: Maximum number of values of a set. A larger set is replaced by this number of evenly spaced
+#: quantiles, which widens the interval.
 _MAX_VALUES_OF_SET = 2_000
 
 
 def ratio_between(x: Sequence[float], y: Sequence[float]) -> Estimate | None:
-    """Return the ratio of the values `x` to the values `y`, all positive, which are not paired.
+    """Return the ratio of the values `x` to the values `y`, which are positive and not paired.
 
-    None below six values of either. The ratio is the median of all x/y (Hodges and Lehmann). The
-    d-th smallest and the d-th largest x/y enclose the ratio with probability 1 - 2 P(U < d). U is
-    the rank-sum statistic; it is taken as normal, with correction for continuity.
+    None if either set has fewer than six values. The ratio is the median of all x/y (Hodges and
+    Lehmann). The d-th smallest and the d-th largest x/y enclose the ratio with probability
+    1 - 2 P(U < d). U is the rank-sum statistic. It is assumed to be normal, with correction for
+    continuity.
     """
     if min(len(x), len(y)) < MIN_VALUES:
         return None
@@ -147,17 +155,17 @@ def _thinned_set(values: Sequence[float]) -> Values:
     )
 
 
-#: Four standard deviations, in median absolute deviations of normal noise.
+#: Four standard deviations of normal noise, as a multiple of its median absolute deviation.
 _HIT_DEVIATIONS = 4 * 1.4826
 
 
 def hit_share(log_times: Values, margin: float) -> Estimate | None:
-    """Return the share of treated runs that are hit (Clopper, Pearson 1934); None below six runs.
+    """Return the share of treated runs that are hit; None below six runs.
 
-    `log_times`: natural logarithms of the times of treated runs, shape (runs,). Each time is
-    divided by that of its block's typical baseline run. A run is hit if it takes longer than the
-    typical treated run by more than the margin, and by more than four standard deviations
-    (estimated from the median absolute deviation).
+    Its interval is that of Clopper and Pearson (1934). `log_times`: natural logarithms of the times
+    of treated runs, shape (runs,). Each time is divided by the time of its block's typical baseline
+    run. A run is hit if it takes longer than the typical treated run by more than the margin, and
+    by more than four standard deviations (estimated from the median absolute deviation).
     """
     runs = len(log_times)
     if runs < MIN_VALUES:

@@ -1,6 +1,6 @@
-"""The scatter of runs with writes against that of their baseline runs.
+"""Compares the scatter of runs with writes to the scatter of their baseline runs.
 
-The test is that of Brown and Forsythe (1974): Student's t of the distances from the median.
+The test of Brown and Forsythe (1974) is used: Student's t of the distances from the median.
 """
 
 from __future__ import annotations
@@ -17,11 +17,11 @@ _ERROR_LEVEL = 0.01
 
 
 def widening(log_times: Values) -> float | None:
-    """Return the standard deviation of the treated runs divided by that of the baseline runs.
+    """Return the standard deviation of the treated runs / that of the baseline runs.
 
-    `log_times` is the array that `aligned_ranks.slowdown` takes; the deviations are those of its
-    logarithms. None below six pairs, and if the ratio is not shown to be above 1. Infinite if it is
-    shown, and all baseline runs took the same time.
+    `log_times` is the array that `aligned_ranks.slowdown` takes. Both deviations are computed from
+    its logarithms. None below six pairs, or if the ratio is not shown to be above 1. If it is shown
+    and all baseline runs took the same time, the ratio is infinite.
     """
     from scipy import special
 
