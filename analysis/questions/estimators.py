@@ -1,4 +1,7 @@
-"""Estimators of a group of rows; each function returns one, made from `analysis.statistics`."""
+"""Functions that make estimators from `analysis.statistics`.
+
+An estimator computes an estimate from a group of rows. The functions take names of columns.
+"""
 
 from __future__ import annotations
 
@@ -12,11 +15,11 @@ from analysis.statistics.location import Crossing, crossing, location, ratio_bet
 
 
 def ratio(value: str, reference: str, repeated: str | None = None) -> Estimator:
-    """The typical `value` / `reference` within pairs, by aligned ranks.
+    """Estimate the typical `value` / `reference` within pairs, by aligned ranks.
 
     The arguments name columns of positive numbers, with a row per pair. `repeated` is a second
-    measurement of `reference`, and may be null in some rows. With a column `block`, values are
-    taken relative to the block's typical reference.
+    measurement of `reference`, and may be null in some rows. If the rows have a column `block`,
+    values are divided by the block's typical reference.
     """
 
     def estimate(rows: pl.DataFrame) -> Estimate | None:
@@ -37,14 +40,17 @@ def ratio(value: str, reference: str, repeated: str | None = None) -> Estimator:
 
 
 def difference(value: str, reference: str) -> Estimator:
-    """The typical `value` - `reference` within pairs, by signed ranks; a row per pair."""
+    """Estimate the typical `value` - `reference` within pairs, by signed ranks.
+
+    There is a row per pair.
+    """
 
     def estimate(rows: pl.DataFrame) -> Estimate | None:
         differences_of_rows = rows.select(pl.col(value) - pl.col(reference)).to_series()
         differences = differences_of_rows.drop_nulls().to_numpy()
         if len(differences) < MIN_VALUES:
             return None
-        # `shifts` extends its search by a fixed length, which must be small against the values.
+        # `shifts` widens its search by a fixed length, which must be small relative to the values.
         scale = float(np.abs(differences).max()) or 1.0
         low, middle, high = (shifts(with_zero_baselines(differences / scale)) * scale).tolist()
         return Estimate(middle, low, high)
@@ -53,14 +59,14 @@ def difference(value: str, reference: str) -> Estimator:
 
 
 def centre(value: str) -> Estimator:
-    """The centre of all rows, by signed ranks."""
+    """Estimate the centre of all rows, by signed ranks and Student's t."""
     return lambda rows: location(rows[value].drop_nulls().to_numpy())
 
 
 def crossover(slope: str, level: str, highest: str) -> CrossingEstimator:
-    """The x, from 0 to `highest`, beyond which `slope` * x exceeds `level`; a row per pair.
+    """Estimate the x, from 0 to `highest`, beyond which `slope` * x exceeds `level`.
 
-    The arguments name columns. That of `highest` has the same value in all rows.
+    The arguments name columns, with a row per pair. `highest` has the same value in all rows.
     """
 
     def estimate(rows: pl.DataFrame) -> Crossing:
@@ -72,20 +78,20 @@ def crossover(slope: str, level: str, highest: str) -> CrossingEstimator:
 
 
 def stored_estimate(name: str) -> Estimator:
-    """The estimate that the rows already have: NAME, NAME_low and NAME_high of the first row."""
+    """Take the estimate from the columns NAME, NAME_low and NAME_high of the first row."""
     return lambda rows: estimate_of(rows.row(0, named=True), name)
 
 
 def median(value: str) -> Estimator:
-    """The median of all rows, with an interval from order statistics."""
+    """Estimate the median of all rows, with an interval from order statistics."""
     return lambda rows: median_interval(rows[value].drop_nulls().to_list())
 
 
 def ratio_of_sets(value: str, reference: str) -> Estimator:
-    """The typical ratio between two sets of runs that are not paired.
+    """Estimate the typical ratio of the values of two sets of runs that are not paired.
 
-    Each row has the value of one run, and in `reference` the list of all values of the other set,
-    or null if there is none.
+    Each row has the value of one run of the first set in `value`, and the list of all values of the
+    second set in `reference`. This is null if there is no second set.
     """
 
     def estimate(rows: pl.DataFrame) -> Estimate | None:

@@ -1,4 +1,7 @@
-"""An answer as a section of the report: its table, its picture and its file."""
+"""Shows the answer of a question as a section of the report, with a table, pictures and a file.
+
+An answer is a table with one row per group of pairs or runs (`analysis.questions.question`).
+"""
 
 from __future__ import annotations
 
@@ -47,17 +50,17 @@ _SHARE_UNIT = "1"
 _MIN_EXPONENT_COUNT = 1e7
 #: Smallest p value that is shown as a number.
 _MIN_SHOWN_P = 0.001
-#: Maximum rows of an answer in a picture; the table has all.
+#: Maximum number of rows that are drawn for an answer. The table has all rows.
 _MAX_DRAWN_ROWS = 48
-#: Maximum rows of a table that is not folded.
+#: Maximum number of rows of a table that is not folded.
 _MAX_OPEN_ROWS = 24
-#: Maximum characters of a line in the label of a picture's row.
+#: Maximum number of characters in a line of a row's label in a picture.
 _MAX_LINE_CHARACTERS = 36
-#: Height of such a line, inches.
+#: Height of a line of a row's label, in inches.
 _LINE_HEIGHT_IN = 0.15
-#: Maximum pictures of an answer.
+#: Maximum number of pictures of an answer.
 _MAX_PICTURES = 24
-#: Index of the one colour that a forest has if colours stand for no key.
+#: Index of the colour of all rows of a forest plot, if colours do not distinguish a key.
 _ONE_COLOUR_INDEX = 1
 #: Kind of picture -> its caption.
 _CAPTIONS: Mapping[Plot, str] = {
@@ -73,7 +76,7 @@ Row = Mapping[str, Any]
 class _Drawing(NamedTuple):
     """The content of one picture: the rows that share the values of `picture_keys`."""
 
-    #: The values of `picture_keys`, as text; empty without such keys.
+    #: The values of `picture_keys`, as text; empty if there are no such keys.
     key_text: str
     rows: Sequence[Row]
     #: The column that is drawn.
@@ -94,7 +97,10 @@ def section(
     folded: bool = False,
     make_more_files: Callable[[Sequence[RunData]], Files] | None = None,
 ) -> Section:
-    """The section of a question. Its data files are that of the answer, and `make_more_files`."""
+    """The section of a question.
+
+    Its data files are the answer's file and the files that `make_more_files` returns.
+    """
 
     def make_view(run: RunData) -> View | None:
         table = cached_answer(question, run)
@@ -122,8 +128,8 @@ def section(
 def _answer_file(question: Question, runs: Sequence[RunData]) -> Files:
     """The file NAME.json, with the rows of the answers of all runs under the key NAME.
 
-    Each row also has the name of its run, `run`, and the caveats of its run, `emulated`. Without
-    rows there is no file.
+    Each row also has the name of its run (`run`) and the caveats of its run (`emulated`). If there
+    are no rows, there is no file.
     """
     rows = []
     for run in runs:
@@ -135,7 +141,7 @@ def _answer_file(question: Question, runs: Sequence[RunData]) -> Files:
 def _view(question: Question, table: pl.DataFrame, run: RunData) -> View:
     rows = table.to_dicts()
     table_layout = layout_by_column_key if question.column_key else layout_by_row
-    # A cloud of points has no table: its picture has all rows.
+    # A cloud of points has no table, since its picture has all rows.
     shown_table = table.clear() if question.plot == "points" else table
     headings, numeric, cells = table_layout(question, shown_table)
     drawings = _drawings(question, rows)
@@ -148,7 +154,7 @@ def _view(question: Question, table: pl.DataFrame, run: RunData) -> View:
         numeric=numeric,
         rows=cells,
         sentences=sentences_of(question, table),
-        # A section that can say nothing is folded, with the reasons.
+        # If no row of a section has a result, the section is folded and shows the rows' reasons.
         silent="; ".join(dict.fromkeys(reasons)) if all(reasons) else "",
         pictures=[_picture(question, drawing, note) for drawing in drawings[:_MAX_PICTURES]],
         # A long table is folded below its pictures.
@@ -157,8 +163,8 @@ def _view(question: Question, table: pl.DataFrame, run: RunData) -> View:
     )
 
 
-#: Headings, whether a column has numbers, and the cells of each row: a text, and a smaller text
-#: below it.
+#: A table in three parts: the headings, for each column whether it has numbers, and the cells of
+#: each row. A cell is a text, and a smaller text below it.
 TableLayout = tuple[list[str], list[bool], list[list[tuple[str, str]]]]
 
 
@@ -192,7 +198,7 @@ def layout_by_column_key(question: Question, table: pl.DataFrame) -> TableLayout
 
 
 def _combined_cell(question: Question, row: Row) -> tuple[str, str]:
-    """The main figure; in the lines below it, its interval and other columns that have a value."""
+    """The main figure, and the lines below it: its interval and other columns that have a value."""
     value, interval = _cell(question, row, question.main)
     lines = [interval]
     for name in question.columns:
@@ -204,7 +210,7 @@ def _combined_cell(question: Question, row: Row) -> tuple[str, str]:
 
 
 def _undrawn_note(question: Question, rows: Sequence[Row], drawings: Sequence[_Drawing]) -> str:
-    """Return how many pictures or rows are drawn if not all are, else an empty text."""
+    """Return a note if not all pictures or rows are drawn, and an empty text otherwise."""
     if len(drawings) > _MAX_PICTURES:
         return f"{_MAX_PICTURES} of {len(drawings)} pictures are drawn; the file has all rows."
     drawable_counts = [len(_drawable_rows(rows, column)) for column in _drawn_columns(question)]
@@ -241,12 +247,12 @@ def _heading(question: Question, name: str) -> str:
 def figure_texts(
     name: str, value: Any, *ends: float | None, unit: str | None = None
 ) -> tuple[str, str]:
-    """The texts of a column's value and of its interval, of which the second may be empty.
+    """The texts of a column's value and of its interval. The second text may be empty.
 
-    `ends` are the low and the high end of the interval; None for an end that is not known. The
-    value is shown in `unit`, or if that is None, in the unit of the column's name. With an
-    interval, both are rounded to two significant digits of the interval's width, and to at most
-    four of the value.
+    `ends` are the low and the high end of the interval. An end that is not known is None. The value
+    is shown in `unit`. If `unit` is None, the unit in the column's name is used. If there is an
+    interval, value and ends are rounded to two significant digits of the interval's width, but to
+    at most four significant digits of the largest of them.
     """
     if value is None:
         return _one_sided(name, *ends), ""
@@ -363,7 +369,7 @@ def _key_text(names: Sequence[str], row: Row) -> str:
 
 
 def _row_label(question: Question, row: Row) -> str:
-    """The label of a row: its keys without those of its picture, in as many lines as they need."""
+    """The label of a row: all its keys except `picture_keys`, in as many lines as they need."""
     label = _key_text([key for key in question.by if key not in question.picture_keys], row)
     if len(label) <= _MAX_LINE_CHARACTERS:
         return label
@@ -391,7 +397,7 @@ def _axis_scale(question: Question, rows: Sequence[Row], name: str) -> tuple[flo
 def _draw_forest(figure: Figure, question: Question, rows: Sequence[Row], name: str) -> None:
     """Draw an estimate and its interval for each row of the answer, below each other.
 
-    The first of `plot_columns`, if any, is the key that colours stand for.
+    If there are `plot_columns`, rows with different values of the first one have different colours.
     """
     divisor, axis_label = _axis_scale(question, rows, name)
     colour_key = question.plot_columns[0] if question.plot_columns else ""
@@ -427,9 +433,9 @@ def _draw_change(figure: Figure, question: Question, rows: Sequence[Row], _: str
 
 
 def _draw_map(figure: Figure, question: Question, rows: Sequence[Row], name: str) -> None:
-    """Draw a cell for each row of the answer, and lines at the sizes of `marks`.
+    """Draw a cell for each row of the answer, and lines at the sizes in `Question.marks`.
 
-    The larger a value is, the darker is its cell.
+    Cells with larger values are darker.
     """
     x_key, y_key = question.plot_columns
     x_levels = list(dict.fromkeys(row[x_key] for row in rows))
@@ -475,9 +481,10 @@ def mark_positions(
 ) -> dict[float, list[str]]:
     """Position between two cells of a map -> headings of the marks that lie there.
 
-    Cells are at 0, 1, ...; `sizes` has the bytes of each, in increasing order, and `row` the bytes
-    of the marks. A mark as large as a cell lies above this cell. A mark smaller or larger than all
-    cells has no position. No mark has one if a size is unknown.
+    Cells are at 0, 1, ... `sizes` has the size of each cell in bytes, in increasing order. `row`
+    has the sizes of the marks in bytes. A mark as large as a cell lies above this cell. A mark that is
+    smaller than the first cell, or not smaller than the last cell, has no position. If any size in
+    `sizes` is unknown, no mark has a position.
     """
     known_sizes = [size for size in sizes if size is not None]
     if len(known_sizes) < len(sizes):

@@ -1,16 +1,17 @@
 """The record of a question, and the engine that answers it.
 
-`rows` makes one row per pair or run: the keys `by`, and the values that the estimates read. The
-rows with equal keys are a group. Each group makes one row of the answer, with these columns:
+`Question.rows` makes one row per pair or run. A row has the keys (the columns `Question.by`) and
+the values from which estimates are computed. The rows with equal keys are a group. Each group
+becomes one row of the answer, with these columns:
 
 - the keys;
-- `n`, the number of rows of the group unless a fact of that name counts something else;
-- each estimate as NAME, NAME_low and NAME_high; the first one is the main one;
+- `n`, the number of rows of the group, unless a fact with this name counts something else;
+- each estimate as NAME, NAME_low and NAME_high; the first estimate is the main estimate;
 - the `facts`;
-- with `limits`, the `word` of the first limit that holds, and `why`.
+- if the question has `limits`: `word`, the verdict of the first limit that applies, and `why`.
 
-Names of columns end in their unit (`_s`, `_b_s`, `_s_b`); a name without a unit is a ratio or a
-number. All values are SI.
+Names of columns end in their unit (`_s`, `_b_s`, `_s_b`). A column without a unit in its name is a
+ratio or a number. All values are SI.
 """
 
 from __future__ import annotations
@@ -28,20 +29,20 @@ from records.units import filled, plural
 
 #: Rows of a group -> an estimate; None if there are too few.
 Estimator = Callable[[pl.DataFrame], Estimate | None]
-#: Rows of a group -> a crossing: an estimate whose interval may be open.
+#: Rows of a group -> a crossing, which is an estimate whose interval may be open.
 CrossingEstimator = Callable[[pl.DataFrame], Crossing]
 Plot = Literal["forest", "lines", "points", "change", "map"]
 INCONCLUSIVE = "inconclusive"
-#: Unit, for `Question.units`, of values per byte per second.
+#: A unit for `Question.units`. The values are divided by a rate in bytes per second.
 PER_RATE = "per GB/s"
 
 
 @dataclass(frozen=True, kw_only=True)
 class Limit:
-    """A word, and the rows of the answer in which it holds.
+    """A word (a verdict), and the rows of the answer to which it applies.
 
-    These are the rows in which the main estimate's interval lies in [low, high], and the expression
-    `condition` is true. Without bounds, only `condition` decides.
+    It applies if the main estimate's interval lies in [low, high] and the expression `condition` is
+    true. Without bounds, only `condition` decides.
     """
 
     word: str
@@ -52,9 +53,10 @@ class Limit:
     why: str = ""
 
     def holds(self, main: str) -> pl.Expr:
-        """An expression that tells whether the word holds in a row.
+        """An expression that is true in rows to which the word applies.
 
-        `main` is the name of the main estimate. Bounds never hold without its interval.
+        `main` is the name of the main estimate. If it has no interval, a limit with bounds does not
+        apply.
         """
         is_true = pl.lit(True)
         if self.low > -math.inf:
@@ -75,46 +77,49 @@ class Question:
     title: str
     #: The question and its method, in a few sentences for readers of the page.
     text: str
-    #: A run (`analysis.report.data.RunData`) -> a row per pair or run, or per estimate of the run.
+    #: A run (`analysis.report.data.RunData`) -> a row for each pair, sample or estimate of the run.
     rows: Callable[[Any], pl.DataFrame]
     #: The keys: columns whose values group the rows.
     by: tuple[str, ...]
-    #: Name -> estimator; without any, the first fact is the main figure, which has no interval.
+    #: Name -> estimator. If there are none, the first fact is the main figure, without an interval.
     estimates: Mapping[str, Estimator | CrossingEstimator] = field(default_factory=dict)
     #: Column -> expression over the rows of a group.
     facts: Mapping[str, pl.Expr] = field(default_factory=dict)
-    #: Changes the whole answer before its words are chosen.
+    #: Function that changes the whole answer before its words are chosen.
     postprocess: Callable[[pl.DataFrame], pl.DataFrame] | None = None
     limits: tuple[Limit, ...] = ()
-    #: Sentences above the answer's table. Either word -> the sentence for each row with this word,
-    #: which names columns in braces, or a function that makes the sentences from the answer.
+    #: Sentences above the answer's table. Either a mapping, word -> sentence for each row with this
+    #: word, in which names of columns stand in braces. Or a function that makes the sentences from
+    #: the answer.
     sentences: Mapping[str, str] | Callable[[pl.DataFrame], Sequence[str]] = field(
         default_factory=dict
     )
-    #: Columns beside keys and main estimate in the page's table; empty: all. Files have them all.
+    #: Columns of the page's table besides keys and main estimate. If empty, the table has all
+    #: columns. Files always have all columns.
     columns: tuple[str, ...] = ()
-    #: Column -> its heading, if its name does not explain itself.
+    #: Column -> its heading. The default is made from the column's name.
     headings: Mapping[str, str] = field(default_factory=dict)
-    #: Column -> the column that has its unit, if rows differ in it. `count` and `1` (a share) are
-    #: units, too.
+    #: Column -> the column that has its unit, for columns whose unit differs between rows. `count`
+    #: and `1` (a share) are units, too.
     units: Mapping[str, str] = field(default_factory=dict)
     #: A key whose values are columns of the page's table. Each cell has the main figure and, below
     #: it, `columns`.
     column_key: str = ""
-    #: `points` draws all rows, and has no table.
+    #: Kind of picture, or None if there is no picture. With `points`, all rows are drawn and there
+    #: is no table.
     plot: Plot | None = "forest"
-    #: Estimates that have a picture; empty: the main one.
+    #: Estimates that have a picture. If empty, the main estimate has one.
     drawn_estimates: tuple[str, ...] = ()
     #: Columns of the picture, by its kind:
     #: forest: the key that colours stand for, if any;
     #: lines, points: the column of the x axis (texts are spaced evenly), then the keys of a line;
-    #: change: the values without traffic, and with it;
+    #: change: the column of values without traffic, then the column of values with traffic;
     #: map: the keys of the x and y axes, which are texts of the sizes NAME_b.
     plot_columns: tuple[str, ...] = ()
-    #: map: columns with sizes at which lines are drawn.
+    #: For `map`, columns with sizes in bytes at which lines are drawn.
     marks: tuple[str, ...] = ()
-    #: forest: the name of an interval that is drawn behind each row's own interval. points: a
-    #: column with the values of a line.
+    #: For `forest`, the name of an interval that is drawn behind each row's own interval. For
+    #: `points`, a column with the values of a line.
     background: str = ""
     #: Keys: each combination of their values has its own picture.
     picture_keys: tuple[str, ...] = ()
@@ -126,7 +131,7 @@ class Question:
 
 
 def shared(*names: str) -> dict[str, pl.Expr]:
-    """Facts that all rows of a group share: the values of its first row."""
+    """Facts that are equal in all rows of a group, so the first row's values are used."""
     return {name: pl.col(name).first() for name in names}
 
 
@@ -135,7 +140,7 @@ def answer(question: Question, run: Any) -> pl.DataFrame:
     rows = question.rows(run)
     if rows.is_empty():
         return pl.DataFrame()
-    # A column without any value has the type Null: it becomes a column of figures.
+    # A column without any value has the type Null. It becomes a column of figures.
     rows = rows.with_columns(pl.selectors.by_dtype(pl.Null).cast(pl.Float64))
     keys = list(question.by)
     groups = rows.group_by(keys, maintain_order=True)
@@ -174,31 +179,31 @@ def _estimates(question: Question, group: pl.DataFrame) -> dict[str, float | Non
 
 
 def columns_of(name: str, estimate: Estimate | Crossing | None) -> dict[str, float | None]:
-    """The columns `NAME`, `NAME_low` and `NAME_high` of an estimate; None for no estimate."""
+    """The columns `NAME`, `NAME_low` and `NAME_high`; null if there is no estimate."""
     return {name: estimate.value if estimate else None, **ends_of(name, estimate)}
 
 
 def ends_of(name: str, interval: Estimate | Crossing | Interval | None) -> dict[str, float | None]:
-    """The columns `NAME_low` and `NAME_high` of an interval; None for no interval."""
+    """The columns `NAME_low` and `NAME_high`; null if there is no interval."""
     low, high = (interval.low, interval.high) if interval else (None, None)
     return {f"{name}_low": low, f"{name}_high": high}
 
 
 def estimate_of(row: Mapping[str, Any], name: str) -> Estimate | None:
-    """The estimate in the columns `NAME`, `NAME_low` and `NAME_high`; None if it is null."""
+    """The estimate in the columns `NAME`, `NAME_low` and `NAME_high`; None if `NAME` is null."""
     if row[name] is None:
         return None
     return Estimate(row[name], row[f"{name}_low"], row[f"{name}_high"])
 
 
 def _with_words(question: Question, table: pl.DataFrame) -> pl.DataFrame:
-    """The answer with the `word` of the first limit that holds, and `why`."""
+    """The answer with the `word` of the first limit that applies, and the reason `why`."""
     main = question.main
     too_few = pl.format(f"{{}}, fewer than {plural(MIN_VALUES, 'pair')}", pl.col("n"))
     word, why = pl.lit(INCONCLUSIVE), pl.lit("")
     if question.estimates:
         why = pl.when(pl.col(f"{main}_low").is_null()).then(too_few).otherwise(why)
-    # In reverse, so that of several limits that hold the first one is used.
+    # Later limits are handled first, so that the first limit that applies is used.
     for limit in reversed(question.limits):
         holds = limit.holds(main)
         word = pl.when(holds).then(pl.lit(limit.word)).otherwise(word)

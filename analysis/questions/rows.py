@@ -25,9 +25,10 @@ def runs_that_count(samples: pl.DataFrame, *columns: str) -> pl.DataFrame:
 def paired(runs: pl.DataFrame, value: pl.Expr = TIME) -> pl.DataFrame:
     """The runs that have a baseline, each with its `value` and the values of its pair.
 
-    `baseline_value` is that of its baseline, `repeated_value` that of the repeated baseline, and
-    `control_value` that of the control. A value is null if its run does not count. The row of a
-    repeated baseline has no `repeated_value`, and that of a control no `control_value`.
+    `baseline_value` is the value of the run's baseline, `repeated_value` of the pair's repeated
+    baseline, and `control_value` of the pair's control. A value is null if its run does not count.
+    In the row of a repeated baseline, `repeated_value` is null. In the row of a control,
+    `control_value` is null.
     """
     runs = runs.with_columns(value=value)
     pair_and_baseline = [*CASE_PAIR_COLUMNS, "baseline"]
