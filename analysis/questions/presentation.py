@@ -482,9 +482,9 @@ def mark_positions(
     """Position between two cells of a map -> headings of the marks that lie there.
 
     Cells are at 0, 1, ... `sizes` has the size of each cell in bytes, in increasing order. `row`
-    has the sizes of the marks in bytes. A mark as large as a cell lies above this cell. A mark that is
-    smaller than the first cell, or not smaller than the last cell, has no position. If any size in
-    `sizes` is unknown, no mark has a position.
+    has the sizes of the marks in bytes. A mark as large as a cell lies above this cell. A mark that
+    is smaller than the first cell, or not smaller than the last cell, has no position. If any size
+    in `sizes` is unknown, no mark has a position.
     """
     known_sizes = [size for size in sizes if size is not None]
     if len(known_sizes) < len(sizes):
