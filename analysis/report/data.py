@@ -77,8 +77,8 @@ def unfinished_blocks(run: Path) -> list[UnfinishedBlock]:
 def unread_runs(run: Path) -> list[str]:
     """A line for each block with runs that its check has not read, in order of case and block.
 
-    A session that is killed leaves runs unread. An incomplete line, which a crash may leave, is no
-    run.
+    A session that is killed leaves runs unread. A crash may leave an incomplete line, which is not
+    counted.
     """
     lines = []
     for file in _block_files(run, UNREAD_FILE):
@@ -94,20 +94,20 @@ def unread_runs(run: Path) -> list[str]:
 
 @dataclass(frozen=True, kw_only=True)
 class RunData:
-    """One run, read and estimated."""
+    """One run: the content of its folder, and the results that follow from it."""
 
     path: Path
     header: RunHeader
     #: All samples with their `status` (`analysis.samples.pairs.judge_samples`).
     samples: pl.DataFrame
-    #: `analysis.samples.pairs.pair_table`.
+    #: The table that `analysis.samples.pairs.pair_table` makes from the samples.
     pairs: pl.DataFrame
     results: list[Result]
     #: Counts of tools and nodes in each run (`analysis.samples.counts.counters_of`).
     counters: pl.DataFrame
     #: Blocks that ended early.
     unfinished_blocks: list[UnfinishedBlock]
-    #: The lines of the function `unread_runs`.
+    #: The lines that the function `unread_runs` returns.
     unread_runs: list[str]
     #: Sample files whose last line was cut off.
     cut_off_files: list[str]
@@ -120,17 +120,20 @@ class RunData:
 
     @cached_property
     def contrasts(self) -> list[Contrast]:
-        """Price and gain of levels of the application's factors."""
+        """Prices and gains of the levels of factors."""
         return contrasts(self.samples, self.results)
 
     def cached(self, name: str, make: Callable[[], pl.DataFrame]) -> pl.DataFrame:
-        """The table `name` of this run; `make` makes it at the first call, later calls reuse it."""
+        """The table `name` of this run. The first call makes it by `make`; later calls reuse it."""
         if name not in self._tables:
             self._tables[name] = make()
         return self._tables[name]
 
     def emulation_caveats(self, cases: Collection[str] | None = None) -> list[str]:
-        """Caveats of the transports of all writers, or of those in `cases`; none for hardware."""
+        """A caveat for each emulated transport of the writers in `cases`, or in all cases if None.
+
+        The list is empty if all writers used RDMA hardware.
+        """
         rows = self._transports
         if cases is not None:
             rows = rows.filter(pl.col("case").cast(pl.String).is_in(list(cases)))
@@ -138,7 +141,7 @@ class RunData:
 
     @cached_property
     def _transports(self) -> pl.DataFrame:
-        """A row for each case and transport of its writers."""
+        """A row for each case and each transport of the case's writers."""
         return self.samples.select("case", "transport").unique(maintain_order=True)
 
     @cached_property
@@ -148,7 +151,7 @@ class RunData:
 
     @property
     def effect_table_rows(self) -> list[Result]:
-        """The rows of the table of effects. A case without effects has all its results there."""
+        """The rows of the table of effects. If a case has no effects, all its results are rows."""
         return [row for case in self.cases for row in (case.effects or case.rows)]
 
     @property
@@ -159,11 +162,11 @@ class RunData:
 
     @property
     def pair_s(self) -> dict[str, float]:
-        """Case -> mean time of a pair: the time of all its blocks, divided by its pairs that count.
+        """Case -> mean time of a pair: the time of the case's blocks / its number of pairs.
 
-        The time of a block lasts from the start of its first run to the end of its last one. The
-        number of pairs is that of the treatment with the most: rejected runs may leave other
-        treatments with fewer.
+        The time of a block lasts from the start of its first run to the end of its last run. The
+        pairs that count are taken from the treatment with the most pairs, since rejected runs may
+        leave other treatments with fewer pairs.
         """
         pairs: dict[str, int] = {}
         for row in self.results:
@@ -176,12 +179,12 @@ class RunData:
         return {case: took_s / pairs[case] for case, took_s in cases if pairs.get(case)}
 
     def commands(self, shell: Shell | None) -> RunCommands:
-        """Commands that continue the run in `shell`, which is None if they are for another host."""
+        """Commands that continue the run in `shell`. It is None for commands on another host."""
         return RunCommands(self.path, self.header.campaign, self.header.machine, shell)
 
     @property
     def reword(self) -> Callable[[str], str]:
-        """A function that rewrites a text in the words of the command that made the run."""
+        """A function that rewrites a text so that it fits the command that made the run."""
         return rewording(self.header)
 
     def count_earlier_runs(self) -> int:
@@ -201,7 +204,7 @@ class RunData:
         return count
 
     def document(self) -> dict[str, Any]:
-        """The run's results, as each command prints them with `--json`.
+        """The run's results, as all commands print them with `--json`.
 
         Keys: machine, campaign, run, head (of its chain), results and contrasts (lists of `Result`
         and of `Contrast`), and integrity_faults (a list of lines).
@@ -235,22 +238,22 @@ class CaseData:
 
     @property
     def samples(self) -> pl.LazyFrame:
-        """Its samples with their `status`."""
+        """The case's samples with their `status`."""
         return self.run.samples.lazy().filter(pl.col("case") == self.name)
 
     @cached_property
     def rows(self) -> list[Result]:
-        """Its results: effects, controls and repeated baselines."""
+        """The case's results: effects, controls and repeated baselines."""
         return [row for row in self.run.results if row.case == self.name]
 
     @property
     def effects(self) -> list[Result]:
-        """Its results of treatments with writers."""
+        """The case's results of treatments with writers."""
         return [row for row in self.rows if row.role == "effect"]
 
     @cached_property
     def emulation_caveats(self) -> list[str]:
-        """Caveats of the transports of its writers; none for hardware."""
+        """A caveat for each emulated transport of the case's writers."""
         return self.run.emulation_caveats([self.name])
 
 
@@ -278,7 +281,8 @@ def table_of_runs(
 def load_run(path: Path, *, force: bool = False) -> RunData:
     """Read the run in the folder `path` and estimate its results.
 
-    Raises InputError if it cannot be read or, unless `force`, has integrity faults.
+    Raises InputError if the run cannot be read. Raises InputError also if the run has integrity
+    faults, unless `force` is true.
     """
     header = load_header(path)
     stored_samples = read_run(path)

@@ -1,4 +1,4 @@
-"""Nested facts as labels and texts. The suffix of a key gives the unit."""
+"""Shows nested facts as labels and texts. The suffix of a fact's key gives the unit."""
 
 from __future__ import annotations
 
@@ -9,8 +9,8 @@ from analysis.display.figures import quantity
 from analysis.report.words import duration_text, size_text
 from analysis.samples.columns import MAX_FIGURE
 
-#: Suffix of a key -> format of its number. A suffix that ends with another one comes before it, as
-#: `_b_s` comes before `_s`.
+#: Suffix of a key -> function that makes the text of the key's number. Longer suffixes come first,
+#: so that `_b_s` is not taken for `_s`.
 _UNIT_FORMATS: dict[str, Callable[[float], str]] = {
     "_b_s": lambda value: quantity(value, "B/s"),
     "_b": size_text,
@@ -69,7 +69,7 @@ def _label(prefix: str, key: str) -> str:
 
 
 def _fact(prefix: str, key: str, value: Any) -> tuple[str, str | None]:
-    """The label and the text of one fact; no text if it is not known."""
+    """The label and the text of one fact. The text is None if the fact is not known."""
     label = _label(prefix, key)
     suffix = _unit_suffix(key)
     label_without_unit = _label(prefix, key.removesuffix(suffix))
@@ -81,7 +81,7 @@ def _fact(prefix: str, key: str, value: Any) -> tuple[str, str | None]:
         return label, "yes" if value else "no"
     if isinstance(value, list):
         return label, ranges_text(value)
-    # `not ... >` is true for NaN, which has its unit, too; `<=` would be false.
+    # NaN is shown with its unit, too: `not ... >` is true for NaN, whereas `<=` would be false.
     if isinstance(value, (int, float)) and suffix and not abs(value) > MAX_FIGURE:
         return label_without_unit, _UNIT_FORMATS[suffix](value)
     return label, str(value)

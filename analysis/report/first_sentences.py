@@ -30,14 +30,14 @@ from records.units import percentage, plural
 
 #: Maximum number of cases named in one sentence.
 _MAX_NAMED = 4
-#: Remedies of notes that put a case in doubt because of rejected runs.
+#: Remedies of the notes which say that rejected runs put a case in doubt.
 _DOUBTFUL_REMEDIES = {Note.FIRST_ATTEMPTS.remedy, Note.MANY_REJECTED.remedy}
 
 
 def summary(run: RunData, shell: Shell | None = None) -> list[str]:
     """Return what disturbed a run, what was measured and lost, and what to do next.
 
-    The commands in them are for `shell`.
+    The commands in these sentences are for `shell`.
     """
     if run.samples.is_empty():
         return ["Nothing was measured: the run has no samples."]
@@ -48,7 +48,7 @@ def summary(run: RunData, shell: Shell | None = None) -> list[str]:
 
 
 def _measured_sentence(run: RunData) -> str:
-    """What was measured, where and when; which cases were not, and which are in doubt."""
+    """What was measured, where and when; which cases were not measured, or are in doubt."""
     header = run.header
     samples = run.samples
     earlier_count = run.count_earlier_runs()
@@ -85,7 +85,7 @@ def _measured_sentence(run: RunData) -> str:
 
 
 def _lost_sentence(effects: Sequence[Result]) -> str:
-    """The node-hours that each effect with the verdict of a loss costs, from the means."""
+    """The additional node-hours of each effect whose verdict is a loss, from mean times."""
     losses = sorted(
         (row for row in effects if row.verdict.is_loss),
         key=lambda row: row.mean.value if row.mean else 0.0,
@@ -127,7 +127,7 @@ _MAX_IN_HEADLINE = 3
 def _interval_of_these_allocations(row: Result) -> str:
     """Return the interval of the allocations measured, in brackets.
 
-    The text is empty unless the interval of the next allocation leads in the row.
+    The text is empty if the row has no interval of the next allocation, which is then not needed.
     """
     return f" (these allocations: {ends_text(row.slowdown)})" if row.next else ""
 
@@ -153,7 +153,10 @@ def headline(effects: Sequence[Result]) -> str:
 
 
 def _unsteady_text(rows: Sequence[Result]) -> str:
-    """Return a sentence if the baseline varies by more than some of these effects, else nothing."""
+    """Return a sentence on effects that are smaller than the variation of their baseline.
+
+    It is empty if there are none.
+    """
     hidden_effects = [
         row for row in rows if row.verdict is not Verdict.NO_EFFECT and _is_hidden_by_baseline(row)
     ]
@@ -173,7 +176,8 @@ def _is_hidden_by_baseline(row: Result) -> bool:
     return abs(effect.value - 1) < max(abs(repeatability.low - 1), abs(repeatability.high - 1))
 
 
-#: Verdicts on slower runs that a lost core may explain.
+#: Verdicts on slower runs for which lost cores may be the reason: processes other than the
+#: application keep these cores busy.
 _LOST_CORE_VERDICTS = {Verdict.NO_CONTROL, Verdict.NOT_ABOVE_CONTROL}
 
 
@@ -197,7 +201,7 @@ def _headline_opening(rows: Sequence[Result]) -> tuple[str, set[Verdict]]:
 
 
 def unmeasured_cases(rows: Sequence[Result], header: RunHeader) -> list[str]:
-    """Cases whose effects were requested although none of their pairs counts."""
+    """Cases with requested effects, of which no pair counts."""
     paired = {row.case for row in rows if row.pairs}
     return [
         case
@@ -281,9 +285,9 @@ def _more_pairs_text(
     """The command that measures more pairs of a row, and how long it takes.
 
     An unfinished run is resumed. A finished run is continued to the first interim analysis that has
-    more pairs than the row, and at least as many as the cap and as any row. If the row is
-    `_is_undecided`, this analysis also has enough pairs to decide it in 90 % of runs of the
-    campaign.
+    more pairs than the row, and at least as many pairs as the cap and as every row. If
+    `_is_undecided` is true for the row, this analysis also has enough pairs to decide the row in
+    90 % of runs of the campaign.
     """
     if header.finished_s is None:
         return f"`{commands.resume()}`, which resumes this run"
@@ -302,10 +306,11 @@ def _more_pairs_text(
 
 
 def _measured_pairs_of_undecided(rows: Sequence[Result]) -> dict[str, int]:
-    """Case with an undecided effect -> pairs that it has, as a session counts them.
+    """Case with an undecided effect -> the number of its pairs that count.
 
-    These are the pairs of the treatment with the fewest. Controls do not count, since a session
-    does not measure the other treatments beyond the cap if only a control lacks pairs.
+    It is taken from the treatment with the fewest pairs, as in a session that measures more pairs.
+    Controls are left out, since a session does not measure the other treatments beyond the cap if
+    only a control lacks pairs.
     """
     rows_of_cases = grouped((row.case, row) for row in rows)
     return {
@@ -327,7 +332,7 @@ def failures(run: RunData) -> list[str]:
 
 
 def disturbance_of_run(run: RunData) -> str:
-    """Return what disturbed a run, in the words of the command that made it; empty if nothing."""
+    """Return what disturbed a run, worded for the command that made it; empty if nothing did."""
     hosts = all_hosts(run.provenance.values())
     return run.reword(disturbance(run.samples, [host.get("threads") for host in hosts]))
 
@@ -335,9 +340,9 @@ def disturbance_of_run(run: RunData) -> str:
 def disturbance(samples: pl.DataFrame, thread_counts: Sequence[object]) -> str:
     """Return a sentence on the disturbances of the runs that count; empty if there are none.
 
-    A disturbance is named if its median over these runs exceeds its usual limit. So the campaign
-    must have another limit, or none. `thread_counts` has the number of hardware threads of each
-    node; None if it is unknown.
+    A disturbance is named if its median over these runs exceeds the default limit. Such runs count
+    only if the campaign has a higher limit, or none. `thread_counts` has the number of hardware
+    threads of each node, or None if it is unknown.
     """
     counted_runs = samples.filter(status="counts")
     limits = AcceptanceLimits()

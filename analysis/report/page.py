@@ -31,7 +31,7 @@ from records.measured import command_heading
 
 
 def render(runs: Sequence[RunData], shell: Shell | None = None) -> str:
-    """The page of `runs` of one machine, the newest first; its commands are for `shell`."""
+    """The page of `runs`, which are of one machine; newest first. Its commands are for `shell`."""
     ordered = sorted(runs, key=lambda run: run.header.started_s, reverse=True)
     views = [run_view(run, f"r{index}", shell) for index, run in enumerate(ordered)]
     machine = ordered[0].header.machine
@@ -57,7 +57,11 @@ def render(runs: Sequence[RunData], shell: Shell | None = None) -> str:
 
 
 def run_view(run: RunData, anchor: str, shell: Shell | None) -> View:
-    """One run: its `data`, first sentences, `sections` by part, and `cases`."""
+    """The variables of the page's template for one run.
+
+    These are its `data`, first sentences, `cases`, and `sections` by part of the page. `anchor` is
+    the id of the run on the page.
+    """
     parts: tuple[Part, ...] = ("lead", "before_cases", "after_cases")
     return View(
         data=run,
@@ -80,9 +84,10 @@ def _case_view(case: CaseData, anchor: str) -> View:
     )
 
 
-#: Readers of a page are assumed to have a shell on this host, in any folder.
+#: The shell that readers of a page are assumed to have: on this host, in any folder.
 _ON_THIS_HOST = Shell()
-#: Schema of the JSON files next to a report. It rises if a key goes or changes its meaning.
+#: Version of the schema of the JSON files next to a report. It is raised if a key is removed or
+#: changes its meaning.
 SCHEMA = 2
 
 
@@ -114,11 +119,13 @@ def make_reports(
 ) -> list[Report]:
     """Write a report for each machine of the runs in the folders `paths`.
 
-    Without the folder `output`, there must be a single run; its report goes to its own `report/`.
-    If there are several machines, each has a subfolder of `output`. Commands on the page are for
-    `shell`, which is None if the page is read elsewhere. Raises InputError, before anything is
-    written, for an invalid run, without `output` for a folder of another user and, unless `force`,
-    for a run with faults.
+    If there is no folder `output`, there must be a single run, and its report is written to the
+    subfolder `report/` of the run. If there are several machines, each has a subfolder of `output`.
+    Commands on the page are for `shell`, which is None if the page is read on another host.
+
+    Raises InputError before anything is written, in these cases: a run is invalid; a run has
+    integrity faults and `force` is false; there is no `output` and a folder belongs to another
+    user.
     """
     folders = list(dict.fromkeys(Path(os.path.realpath(path)) for path in paths))
     if output is None and len(folders) > 1:

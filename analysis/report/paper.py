@@ -25,8 +25,8 @@ WIDTHS = {
 }
 #: Folder of the tables.
 TABLES_FOLDER = "tables"
-#: Heading of a column that the table of effects has only if an interval of the next allocation
-#: leads.
+#: Heading of a column of the table of effects. It is left out if no row has an interval of the next
+#: allocation.
 _THESE_ALLOCATIONS = "these allocations"
 #: Headings of the table of effects.
 _EFFECT_HEADINGS = (
@@ -58,7 +58,7 @@ class PaperFiles:
 
 
 def write_for_paper(folder: Path, runs: Sequence[RunData]) -> PaperFiles:
-    """Write pictures and tables of `runs` to `folder`, with a subfolder for each run if several."""
+    """Write pictures and tables of `runs` to `folder`; several runs have a subfolder each."""
     written = PaperFiles()
     for run in runs:
         _write_run(folder / run.header.run if len(runs) > 1 else folder, run, written)
@@ -97,7 +97,7 @@ def _write_run(folder: Path, run: RunData, written: PaperFiles) -> None:
 
 
 def _pictures(view: View) -> Iterator[tuple[str, Sequence[str], Picture]]:
-    """Yield title, caveats of the writes, and picture, for all pictures, in the page's order."""
+    """Yield title, caveats of the writes, and picture of each picture, in the page's order."""
     for part, sections in view.sections.items():
         if part == "after_cases":
             for case in view.cases:
@@ -150,7 +150,7 @@ def _effect_cells(row: Result) -> Sequence[str]:
 
 
 def _cell_text(text: str, text_below: str) -> str:
-    """A cell of the page in one line."""
+    """The text of a cell and the smaller text below it, in one line."""
     details = "; ".join(text_below.split("\n"))
     return f"{text} ({details})" if details else text
 

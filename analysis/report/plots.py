@@ -36,7 +36,7 @@ if TYPE_CHECKING:
 
 #: Name of the colour of unknown arms.
 _OTHER = "other"
-#: CSS variable -> its colour in the light and in the dark scheme. Those of arms are in `ARMS`.
+#: CSS variable -> its colour in the light and in the dark scheme. `ARMS` has the colours of arms.
 COLOURS = {
     "ink": ("#1c2128", "#e6e9ee"),
     "muted": ("#5b6473", "#98a2b3"),
@@ -55,8 +55,9 @@ COLOURS = {
     "level4": ("#a8691a", "#e8b164"),
     "level5": ("#4a5aa8", "#9aa8f0"),
 }
-#: All CSS variables. If arms have the same light colour, as `on` and `full` do, the SVG has the
-#: variable of the first one for both. So they must have the same dark colour, too.
+#: All CSS variables. Some arms, such as `on` and `full`, have the same light colour. The SVG then
+#: has the variable of the first of these arms for all of them, so their dark colours must be equal,
+#: too.
 _VARIABLES = COLOURS | {name: arm.colours for name, arm in ARMS.items()}
 #: Colours and markers of a factor's levels; further levels begin again with the first ones.
 LEVEL_COLOURS = [name for name in COLOURS if name.startswith("level")]
@@ -98,12 +99,12 @@ def colour_variable(name: str) -> str:
 
 
 def light_colour(name: str) -> str:
-    """Return the light colour, used for drawing, of a name that `colour_variable` takes."""
+    """Return the light colour of a name that `colour_variable` takes. Drawings are made with it."""
     return _VARIABLES[colour_variable(name)][0]
 
 
 def marker(treatment: str) -> str:
-    """Return the marker of a treatment's points; never the cross of rejected runs."""
+    """Return the marker of a treatment's points. It is never the cross that marks rejected runs."""
     return arm_of(treatment).marker
 
 
@@ -119,8 +120,8 @@ def css_variables(scheme: Literal["light", "dark"]) -> str:
 def _matplotlib() -> ModuleType:
     """Load Matplotlib with its default settings, which takes half a second, and return it.
 
-    It must not read a settings file: neither the user's own, nor that of MATPLOTLIBRC, nor one in
-    the current folder, where another user may have put it.
+    It must not read a settings file: neither the user's own file, nor the file that MATPLOTLIBRC
+    names, nor a file in the current folder, where another user may have put it.
     """
     os.environ["MATPLOTLIBRC"] = os.devnull
     current = Path.cwd()
@@ -128,7 +129,7 @@ def _matplotlib() -> ModuleType:
     try:
         import matplotlib.artist
 
-        # It makes texts for the `help` of each class, which take a third of the time to load.
+        # `kwdoc` makes the texts of each class for `help`, which takes a third of the loading time.
         matplotlib.artist.kwdoc = lambda artist: ""  # noqa: ARG005  # the original's argument name
         import matplotlib.figure
     finally:
@@ -144,7 +145,7 @@ def drawing(
     font_size: float = _PAGE_FONT_SIZE_PT,
     style: Mapping[Any, Any] = {},
 ) -> Iterator[Figure]:
-    """Yield an empty figure in the report's style, changed by `style`."""
+    """Yield an empty figure in the report's style; `style` replaces parts of this style."""
     mpl = _matplotlib()
     with mpl.rc_context({**_STYLE, "font.size": font_size, **style}):
         yield mpl.figure.Figure(figsize=(width_in, height_in), layout="constrained")
@@ -155,12 +156,12 @@ def themed_svg(
 ) -> Markup:
     """Return `figure` as an `<svg>` element for a page; `id_prefix` makes its ids unique.
 
-    `hover`: id of a group of points -> what a pointer shows of each of them.
+    `hover`: id of a group of points -> the text of each point that is shown under the pointer.
     """
     from matplotlib.backends.backend_svg import FigureCanvasSVG
 
     FigureCanvasSVG(figure)
-    # With a layout engine, `savefig` would draw the whole figure twice, first for the layout.
+    # If the figure has a layout engine, `savefig` draws it twice, the first time for the layout.
     if layout := figure.get_layout_engine():
         layout.execute(figure)
         figure.set_layout_engine(None)
@@ -195,17 +196,17 @@ def _with_point_titles(svg: str, group: str, texts: Sequence[str]) -> str:
     return re.sub(points_of_group, titled_group, svg, count=1, flags=re.DOTALL)
 
 
-#: Id of a group of points -> what a pointer shows of each of them.
+#: Id of a group of points -> the text of each point that is shown under the pointer.
 Hover = Mapping[str, Sequence[str]]
 
 
 @dataclass(frozen=True, kw_only=True)
 class Picture:
-    """A picture of the report, which is drawn when its size is known."""
+    """A picture of the report. It is drawn later, when its size is known."""
 
     #: Name of its files, without their endings.
     name: str
-    #: What it shows, with its numbers, for readers who do not see it.
+    #: Description of the picture with its numbers, for readers who cannot see it.
     title: str
     caption: str
     height_in: float
@@ -219,17 +220,18 @@ class Picture:
             return themed_svg(figure, anchor, self.title, self.draw(figure))
 
     def write(self, path: Path, width_in: float) -> bool:
-        """Write `path`.svg and `path`.pdf, as wide as a printed column, and return whether it fits.
+        """Write `path`.svg and `path`.pdf for print, and return whether the picture fits.
 
-        The files contain all glyphs. The font has the largest size of `_PRINT_FONT_SIZES_PT` with
-        which the picture fits. If it fits with none, no file is written.
+        `width_in` is the width of a printed column. The files contain all glyphs. The font has the
+        largest size of `_PRINT_FONT_SIZES_PT` with which the picture fits. If it fits with none of
+        these sizes, no file is written.
         """
         for size_pt in _PRINT_FONT_SIZES_PT:
             height_in = self.height_in * size_pt / _PAGE_FONT_SIZE_PT
             with drawing(height_in, width_in, font_size=size_pt, style=_PRINT_STYLE) as figure:
                 self.draw(figure)
                 if _fits(figure):
-                    # Without dates, so that the same figure gives the same bytes.
+                    # Dates are left out, so that the same figure gives the same bytes.
                     svg_metadata = {"Title": self.title, "Date": None}
                     pdf_metadata: dict[str, Any] = {
                         "Title": self.title,
@@ -249,9 +251,11 @@ _PRINT_FONT_SIZES_PT = (8.0, 7.0, 6.0)
 _PRINT_STYLE: dict[Any, Any] = {"svg.fonttype": "path", "pdf.fonttype": 42}
 #: Resolution of points that are drawn as one raster image, dots per inch.
 _PRINT_DPI = 600
-#: How far boxes may lie outside the figure. The box of a letter is larger than the letter.
+#: Length by which boxes of texts may extend beyond the figure, since the box of a letter is larger
+#: than the letter.
 _MAX_OUTSIDE_IN = 0.02
-#: Least share of a picture's width for its widest axes; labels take the remaining width.
+#: Smallest share of a picture's width that its widest axes must have. Labels have the remaining
+#: width.
 _MIN_AXES_SHARE = 0.3
 
 
@@ -261,7 +265,7 @@ def _fits(figure: Figure) -> bool:
 
     canvas: Any = FigureCanvasAgg(figure)
     with warnings.catch_warnings():
-        # A warning says that axes have no room for their texts, which is tested below.
+        # Matplotlib warns if axes have no room for their texts. This is tested below instead.
         warnings.simplefilter("ignore", UserWarning)
         canvas.draw()
     drawn_box = figure.get_tightbbox(canvas.get_renderer())
@@ -274,9 +278,9 @@ def _fits(figure: Figure) -> bool:
     )
 
 
-#: If there are more points than this, they are single pixels.
+#: If there are more points than this, each is drawn as a single pixel.
 PIXELS_ABOVE = 20_000
-#: If there are at least this many points, each is drawn smaller, by this factor.
+#: If there are at least this many points, the size of each point is multiplied by this factor.
 _MIN_SMALL_POINTS, _SMALL_POINT_FACTOR = 200, 0.42
 #: The treatment that labels of rows do not name.
 DEFAULT_TREATMENT = "on"
@@ -299,8 +303,8 @@ def rows_axes(
 ) -> Axes:
     """Return axes with a row for each of `labels`, the first on top, and a line at 'no effect'.
 
-    `axis_label` is that of the values. `no_effect`: the value of 'no effect', which is 1 for
-    ratios; None draws no line.
+    `axis_label` is the label of the axis of values. `no_effect` is the value that means 'no
+    effect', which is 1 for ratios. If it is None, there is no line.
     """
     axes: Axes = figure.subplots()
     if no_effect is not None:
@@ -314,7 +318,7 @@ def rows_axes(
 def draw_interval(
     axes: Axes, estimate: Estimate | None, y: float, colour_name: str, shape: str = "|"
 ) -> None:
-    """Draw an estimate as a mark on a coloured bar; nothing if it is None."""
+    """Draw an estimate as a mark on a coloured bar. If it is None, nothing is drawn."""
     if estimate:
         draw_bar(axes, estimate, y, light_colour(colour_name), 3)
         style: dict[str, Any] = {"ms": 6, "color": light_colour(colour_name)}
@@ -324,7 +328,7 @@ def draw_interval(
 
 
 def draw_slowdown(axes: Axes, row: Result, y: float) -> None:
-    """Draw a row's slowdown; for an effect also the next allocation's interval, as a thin line."""
+    """Draw a row's slowdown and, for an effect, the next allocation's interval as a thin line."""
     if row.role == "effect":
         draw_bar(axes, row.next, y, light_colour(row.arm), 1.2)
     draw_interval(axes, row.slowdown, y, row.arm)
@@ -338,14 +342,14 @@ def thin_line_caption(rows: Sequence[Result]) -> str:
 
 
 def interval_text(rows: Sequence[Result]) -> str:
-    """Return a caption's words for the interval that the slowdowns of these rows have."""
+    """Return a caption's words on the interval of the slowdowns of these rows."""
     has_next = any(row.next for row in rows)
     allocations = " (from three allocations on, of the next one)" if has_next else ""
     return f"with its interval of 95 %{allocations}"
 
 
 def estimates_text(estimates: Iterable[tuple[str, Estimate | None]]) -> str:
-    """Return named estimates with their intervals, for readers who do not see the figure."""
+    """Return named estimates and their intervals as text, for readers who cannot see the figure."""
     return "; ".join(
         f"{name} {ratio.value:.3f} ({ratio.low:.3f} to {ratio.high:.3f})".replace("\n", " ")
         for name, ratio in estimates
@@ -382,7 +386,7 @@ def is_steady(repeatability: Interval | None) -> bool:
 def draw_points(
     axes: Axes, x: Any, y: Any, colour_name: str, shape: str, size: float, **style: Any
 ) -> None:
-    """Draw points in a colour: small ones if there are many, pixels if there are very many."""
+    """Draw points in a colour. Many points are drawn smaller, very many points as pixels."""
     style |= {"ls": "none", "marker": "," if len(x) > PIXELS_ABOVE else shape}
     if len(x) >= _MIN_SMALL_POINTS:
         size *= _SMALL_POINT_FACTOR
@@ -392,7 +396,7 @@ def draw_points(
 def draw_bar(
     axes: Axes, bounds: Estimate | Interval | None, y: float, colour: str, width: float
 ) -> None:
-    """Draw a bar from one end of an interval to the other; nothing if there is no interval."""
+    """Draw a bar from one end of an interval to the other. If it is None, nothing is drawn."""
     if bounds:
         axes.plot([bounds.low, bounds.high], [y, y], color=colour, lw=width, solid_capstyle="butt")
 
@@ -400,7 +404,7 @@ def draw_bar(
 def name_rows(axes: Axes, labels: Sequence[str], bottom: float, top: float) -> None:
     """Give the rows of axes their labels; `bottom` and `top` are the limits of the y axis.
 
-    Row n is at y = n. For the first row on top, `bottom` must be above `top`.
+    Row n is at y = n. The first row is on top if `bottom` is larger than `top`.
     """
     axes.set_yticks(range(len(labels)), labels)
     axes.set_ylim(bottom, top)
@@ -411,7 +415,7 @@ def name_rows(axes: Axes, labels: Sequence[str], bottom: float, top: float) -> N
 
 
 def finish_axes(axes: Axes, x_label: str, y_label: str, **settings: Any) -> None:
-    """Add labels and horizontal grid lines, once all is drawn; `settings`: those of `Axes.set`."""
+    """Add labels and horizontal grid lines after all is drawn; pass `settings` to `Axes.set`."""
     axes.set(xlabel=x_label, ylabel=y_label, **settings)
     axes.grid(axis="y")
 
@@ -419,7 +423,7 @@ def finish_axes(axes: Axes, x_label: str, y_label: str, **settings: Any) -> None
 def set_logarithmic(axes: Axes, *names: Literal["x", "y"]) -> None:
     """Make axes logarithmic; ticks between powers of ten have numbers if there are few ticks.
 
-    Numbers are plain text: figures do not set formulas (`_STYLE`).
+    Numbers are plain text, since formulas are turned off (`_STYLE`).
     """
     from matplotlib.ticker import LogFormatter
 

@@ -20,16 +20,16 @@ from analysis.report.data import RunData
 
 #: The package of the modules that declare sections, and of their templates.
 SUBJECTS = "analysis.subjects"
-#: Name of a file next to the page -> its JSON document, or its table.
+#: Name of a data file next to the page -> its content: a JSON document or a table.
 Files = Mapping[str, Mapping[str, Any] | pl.DataFrame]
-#: Where a section stands: on the page, before or after all runs; in a run, before all of its text
-#: (`lead`), before or after its cases, or in each case.
+#: Position of a section: before or after all runs of the page, before all text of a run (`lead`),
+#: before or after the cases of a run, or in each case.
 Part = Literal["before_runs", "after_runs", "lead", "before_cases", "after_cases", "case"]
 
 
 @dataclass(frozen=True, kw_only=True)
 class Section:
-    """A section; those of one part of the page are in order of `position`."""
+    """A section. The sections of one part of the page are in order of `position`."""
 
     part: Part
     position: int
@@ -37,18 +37,18 @@ class Section:
     #: Its template is NAME.html unless `template` is set.
     name: str
     #: Returns the template's `view`, or None if the section does not apply. The argument is a
-    #: `RunData` for sections of a run, a `CaseData` for those of a case, and the list of all
-    #: `RunData`, the newest first, for those of the page.
+    #: `RunData` for sections of a run, and a `CaseData` for sections of a case. For sections of the
+    #: page, it is the list of all `RunData`, the newest first.
     make_view: Callable[[Any], object | None]
-    #: Heading, and entry in the contents; empty for none.
+    #: Heading of the section and its entry in the contents. If empty, it has neither.
     title: str = ""
     #: Returns the data files of all runs of a page; files without rows are left out.
     make_files: Callable[[Sequence[RunData]], Files] | None = None
-    #: Text of the link to it below the table of effects; empty for none.
+    #: Text of the link to the section below the table of effects. If empty, there is no link.
     link: str = ""
     #: True if only its title is shown until a reader opens it.
     folded: bool = False
-    #: Name of a template that several sections share; empty: its own.
+    #: Name of a template that several sections share. If empty, the section has its own template.
     template: str = ""
 
     @property
@@ -69,8 +69,8 @@ class ShownSection:
 def sections_shown(part: Part, data: object, anchor: str = "") -> list[ShownSection]:
     """Return the sections of a part of the page that apply.
 
-    `data`: the run, the case, or all runs, as for `Section.make_view`. `anchor` is the id of the
-    run or case on the page.
+    `data` is the argument of `Section.make_view`: the run, the case, or all runs. `anchor` is the
+    id of the run or case on the page.
     """
     return [
         ShownSection(section, f"{anchor}{section.name}", view)
@@ -90,7 +90,10 @@ def data_files(runs: Sequence[RunData]) -> Files:
 
 @cache
 def declared_sections() -> list[Section]:
-    """Return all sections of the modules of `SUBJECTS`, in order of `position`; read once."""
+    """Return all sections of the modules of `SUBJECTS`, in order of `position`.
+
+    The modules are imported at the first call only.
+    """
     package = import_module(SUBJECTS)
     modules = (
         import_module(f"{SUBJECTS}.{module.name}") for module in iter_modules(package.__path__)

@@ -10,7 +10,7 @@ from records.units import percentage
 
 
 class Sentences(NamedTuple):
-    """The sentences on a verdict: one row of the table below."""
+    """The sentences on a verdict: one entry of `SENTENCES`."""
 
     #: The finding, how sure it is, and what it does not say.
     meaning: str
@@ -30,7 +30,7 @@ _SLOWER = (
 #: What a user with one host can do.
 _ONE_NODE = "for one node alone, see 'Without a second node' in docs/what-next.md"
 _MORE_PAIRS = "measure more pairs: {more}"
-#: The next step if more pairs would not decide.
+#: The next step if more pairs would not decide whether there is an effect.
 REDUCE_SCATTER = (
     "find what makes these runs differ so much, or make them longer: at this scatter even {most:,}"
     " pairs would decide nothing"

@@ -1,7 +1,8 @@
 """The results of runs as one tidy table, `results.parquet`: a row per run, case and treatment.
 
 History, alarms and pages read only these tables of runs. The columns are facts of the run, the
-fields of `Result` as JSON has them, and facts of the treatment's runs (docs/nights.md#the-table).
+fields of `Result` in their form for JSON, and facts of the treatment's runs
+(docs/nights.md#the-table).
 """
 
 from __future__ import annotations
@@ -22,9 +23,10 @@ from analysis.samples.provenance import all_hosts, mapping_or_empty, reported_fa
 from analysis.statistics.interval import flat_record, json_keys, median_interval
 from records.run import RunHeader
 
-#: Number of the table's schema, a column; raised if a column goes or changes its meaning.
+#: Version of the table's schema, which is also a column. It is raised if a column is removed or
+#: changes its meaning.
 SCHEMA = 1
-#: Type of a column with names and values: those of factors, or of facts about how a run was made.
+#: Type of a column of names and values. The names are factors, or facts about how a run was made.
 _NAMED_VALUES = pl.List(pl.Struct({"name": pl.String, "value": pl.String}))
 #: Entries of a block's provenance that say what was built and with what.
 _BUILD_ENTRIES = ("compiler", "environment", "reframe", "spack", "spack_inputs")
@@ -38,14 +40,14 @@ _RUN_COLUMNS: dict[str, Any] = {
     # Null while the run is unfinished.
     "finished_s": pl.Float64(),
     "commit": pl.String(),
-    # Number of its integrity faults: history leaves out runs that have any.
+    # Number of the run's integrity faults. History leaves out runs with faults.
     "faults": pl.Int64(),
-    # How the run was made: kernel, microcode, compiler, MPI, versions; several values of a fact are
-    # joined with ` | `.
+    # How the run was made: kernel, microcode, compiler, MPI, versions. If a fact has several
+    # values, they are joined with ` | `.
     "facts": _NAMED_VALUES,
 }
-#: Columns from those runs of a treatment that count. A baseline has no result of its own, but has a
-#: row with these columns.
+#: Columns that are computed from the runs of a treatment that count. A baseline has no result of
+#: its own, but has a row with these columns.
 _TREATMENT_COLUMNS: dict[str, Any] = {
     # Target nodes, sorted and joined with commas.
     "nodes": pl.String(),
@@ -61,7 +63,7 @@ _TREATMENT_COLUMNS: dict[str, Any] = {
     "injector": pl.String(),
     "transport": pl.String(),
     "message_b": pl.Int64(),
-    # Rate requested of its writers together, median over runs; null at full rate.
+    # Requested rate of all its writers together, median over runs; null at full rate.
     "asked_b_s": pl.Float64(),
 }
 #: Columns on writers that are the same in all runs of a treatment.
@@ -85,7 +87,7 @@ def _column_type(hint: Any) -> pl.DataType | type[pl.DataType]:
 
 
 def _result_columns() -> dict[str, Any]:
-    """Columns of `Result`, without its rejected runs: those are rows of the samples."""
+    """Columns of `Result`. Rejected runs are left out, since they are in the table of samples."""
     hints = get_type_hints(Result)
     return {
         key: pl.Float64() if attribute else _column_type(hints[name])
@@ -123,7 +125,7 @@ def _rows(run: RunData) -> list[dict[str, Any]]:
     )
     # (case, arm) -> the columns of its runs that count; `fom` has a value per run.
     treatments: dict[tuple[str, str], dict[str, Any]] = {}
-    # One case at a time, as in `pair_table`, since the runs that count are copied.
+    # Cases are handled one at a time to save memory, since the runs that count are copied.
     for case in run.samples["case"].unique(maintain_order=True):
         samples = run.samples.lazy().filter(pl.col("case") == case)
         runs = counted_runs(samples, *constant_columns, "asked_b_s", "nodes", "fom")
@@ -150,7 +152,7 @@ def _rows(run: RunData) -> list[dict[str, Any]]:
 def _result_values(
     row: Result, treatment_values: Mapping[tuple[str, str], Mapping[str, Any]]
 ) -> dict[str, Any]:
-    """Columns of `Result` for a result, and the intervals of both of its medians."""
+    """Columns of `Result` for a result, and the intervals of its two medians."""
     values = {key: value for key, value in flat_record(row).items() if key in COLUMNS}
     values |= {"verdict": str(row.verdict), "factors": _named_values(row.factors)}
     for side, arm in (("off", row.baseline), ("on", row.arm)):
@@ -186,7 +188,7 @@ def _treatment_values(treatment: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def _named_values(values: Mapping[str, Any]) -> list[dict[str, str]]:
-    """Names and values as in a column of `_NAMED_VALUES`; values other than text become JSON."""
+    """Names and values in the form of `_NAMED_VALUES`. Values other than text become JSON."""
     return [
         {"name": name, "value": value if isinstance(value, str) else json.dumps(value)}
         for name, value in values.items()
@@ -194,7 +196,7 @@ def _named_values(values: Mapping[str, Any]) -> list[dict[str, str]]:
 
 
 def build_facts(header: RunHeader, provenance: Mapping[str, Mapping[str, Any]]) -> dict[str, str]:
-    """Name -> value of the facts about how the run was made; several values have ` | ` between."""
+    """Name -> value of each fact about how the run was made; several values are joined by ` | `."""
     records = list(provenance.values())
     texts = reported_facts(all_hosts(records))
     for record in records:

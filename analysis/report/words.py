@@ -1,4 +1,4 @@
-"""Texts that the report's sections share: those of rows, figures, notes and moments."""
+"""Texts for rows, figures, notes and moments, which several sections of the report use."""
 
 from __future__ import annotations
 
@@ -18,17 +18,17 @@ from records.units import SECONDS, percentage
 
 #: Maximum number of other runs that a note names.
 _MAX_NAMED_RUNS = 3
-#: Stands between the ends of an interval, and for an unknown value.
+#: Written between the ends of an interval, and instead of an unknown value.
 DASH = "\u2013"
 
 
 def ratio_texts(
     estimate: Estimate | None, next_allocation: Interval | None = None
 ) -> dict[str, str]:
-    """A ratio and its interval, for templates.
+    """A ratio and its interval as texts, for templates.
 
-    If there is an interval of the next allocation, it is shown as `interval`, and that of the
-    allocations measured as `measured_interval`.
+    `interval` is the interval of the next allocation, if there is one. Then `measured_interval` is
+    the interval of the allocations measured. Otherwise `interval` is the estimate's interval.
     """
     if estimate is None:
         return {"value": DASH, "interval": "", "measured_interval": ""}
@@ -46,8 +46,8 @@ def fom_text(value: float | None, row: Result) -> str:
 def with_remedy(note: str, reword: Callable[[str], str] = str) -> str:
     """A note and, if `records.notes` has one, its remedy.
 
-    The names of rows may stand before the note. `reword` rewrites both in the words of the command
-    that was typed.
+    The note may begin with the names of rows. `reword` rewrites note and remedy so that they fit
+    the command that was typed.
     """
     _, _, note_after_rows = note.partition(": ")
     remedy = reword(remedy_of(note) or remedy_of(note_after_rows) or "")
@@ -96,8 +96,8 @@ _HALF_KIB_B = 512
 def size_text(value: float) -> str:
     """A size in powers of 1024, such as `64 KiB`.
 
-    A size below `_MAX_FRAME_B` is that of a frame, and shown in bytes, unless it is a multiple of
-    0.5 KiB.
+    A size below `_MAX_FRAME_B` is assumed to be the size of a network frame and shown in bytes,
+    unless it is a multiple of 0.5 KiB.
     """
     if value < _MAX_FRAME_B and value % _HALF_KIB_B:
         return f"{value:.5g} B"
@@ -109,7 +109,7 @@ def size_text(value: float) -> str:
 
 
 def duration_text(value_s: float) -> str:
-    """A duration in years or days, if it is at least one of them, else in seconds."""
+    """A duration in years from one year on, in days from one day on, and otherwise in seconds."""
     for unit in ("y", "d"):
         if value_s >= SECONDS[unit]:
             return f"{value_s / SECONDS[unit]:.4g} {unit}"
@@ -126,7 +126,7 @@ class TrafficWords(NamedTuple):
 
 
 _WORDS_FOR_WRITES = TrafficWords("writes", "written into")
-#: Direction -> its words. All other directions are writes.
+#: Direction -> its words. All other directions have the words for writes.
 _TRAFFIC_WORDS = {
     "read": TrafficWords("reads", "read from"),
     "both": TrafficWords("writes and reads", "written into, and as many read from,"),
@@ -135,7 +135,7 @@ _TRAFFIC_WORDS = {
 
 
 def traffic_words(direction: str | None) -> TrafficWords:
-    """Return the words for the traffic of writers in a direction; None is a write."""
+    """Return the words for the traffic of writers in a direction; None means writes."""
     return _TRAFFIC_WORDS.get(direction or "", _WORDS_FOR_WRITES)
 
 
