@@ -1,5 +1,8 @@
-"""Disturb small campaigns, and check that nothing is lost, left or wrongly counted
-(docs/reliability.md). Needs root."""
+"""Disturb small campaigns, and check the results afterwards (docs/reliability.md).
+
+No sample may be lost, no process or file may be left behind, and no disturbed run may be accepted.
+Needs root.
+"""
 
 import argparse
 import os
@@ -20,9 +23,9 @@ from tests.faults.table import Fault
 from tests.trials import FAILED, Outcome
 
 TESTBEDS: dict[str, type[Host]] = {"localhost": Host, "veth": Minicluster, "rxe": VirtualMachines}
-#: It is not below /tmp, which is empty for the campaigns.
+#: Folder in which trials have their folders. It is not /tmp, since campaigns see an empty /tmp.
 WORK = Path("/var/tmp")
-#: How often a fault is tried if the campaign ends before there is a victim.
+#: How many campaigns are disturbed until one has a victim: a process on which the fault acts.
 ATTEMPTS = 3
 
 
@@ -30,18 +33,19 @@ def main() -> int:
     options = _arguments()
     if os.geteuid() != 0:
         sys.exit("tests.faults: root is required (mount namespaces)")
-    # What `nohup` or a shell's background ignores, nimc would ignore as well.
+    # `nohup` and shells make background processes ignore signals, and nimc would inherit this.
     signal.signal(signal.SIGINT, signal.default_int_handler)
     signal.signal(signal.SIGHUP, signal.SIG_DFL)
-    signal.signal(signal.SIGTERM, lambda signum, _: sys.exit(128 + signum))  # leave nothing behind
+    # An exit by an exception removes the testbed and the folders.
+    signal.signal(signal.SIGTERM, lambda signum, _: sys.exit(128 + signum))
     folder = Path(tempfile.mkdtemp(prefix="nimc-faults-", dir=WORK))
     faults = table.faults_on(options.testbed)
     if options.planted:
-        faults = [fault for fault in faults if fault.says]
+        faults = [fault for fault in faults if fault.reason]
     faults = trials.select_rows(faults, options.only)
     try:
         with TESTBEDS[options.testbed].instance(folder) as host:
-            interrupted = None if all(fault.says for fault in faults) else trial.begin(host)
+            interrupted = None if all(fault.reason for fault in faults) else trial.begin(host)
 
             def tried(fault: Fault, rng: random.Random, index: int) -> Outcome:
                 outcome = _outcome(_observed(host, interrupted, fault, rng, str(index)))
@@ -61,7 +65,7 @@ def _observed(
     rng: random.Random,
     name: str,
 ) -> Observation | None:
-    if fault.says:
+    if fault.reason:
         return trial.plant(host, fault, name)
     assert interrupted
     for attempt in range(ATTEMPTS):
@@ -82,7 +86,7 @@ def _outcome(observed: Observation | None) -> Outcome:
 def _arguments() -> argparse.Namespace:
     parser = trials.arguments("python -m tests.faults", __doc__)
     parser.add_argument("--testbed", choices=get_args(table.Testbed), default="localhost")
-    parser.add_argument("--planted", action="store_true", help="faults that are there all the time")
+    parser.add_argument("--planted", action="store_true", help="only faults that last all the time")
     parser.add_argument("--keep", action="store_true", help="keep the folders of all trials")
     return parser.parse_args()
 

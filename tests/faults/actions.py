@@ -1,7 +1,7 @@
-"""The actions of faults on a campaign.
+"""The actions of faults: what each fault does to a campaign.
 
-The action of a single fault returns once it is over and undone. That of a planted fault is called
-every few hundredths of a second, as long as the campaign runs.
+A single fault happens once. Its action returns after the fault is over and undone. A planted fault
+lasts all the time. Its action is called every few hundredths of a second while the campaign runs.
 """
 
 import random
@@ -18,13 +18,13 @@ from tests.faults.cluster import FOUR_TIMES, MISPLACED, NODES, Minicluster, Virt
 from tests.faults.host import Host, Process, with_role
 from tests.faults.table import AWAY_S
 
-#: Shares of packets that are lost.
+#: Shares of packets that are dropped; one of them is chosen at random.
 _LOSS_SHARES = (0.01, 0.1, 0.5)
-#: By how much a clock is set, seconds.
+#: By how much a clock is set forward or back, seconds; one of these is chosen at random.
 _CLOCK_STEPS_S = (2, 30, 600)
-#: How often a process is stopped again, seconds.
+#: Time between two stop signals to the same process, seconds.
 _STOP_AGAIN_S = 0.05
-#: How long a writer is silent, seconds.
+#: How long a writer is stopped, seconds.
 SILENT_S = 0.6
 
 
@@ -33,10 +33,11 @@ class Hit:
     """The arguments of an action."""
 
     host: Host
-    #: None if the action is on no process.
+    #: The process on which the action acts; None if it acts on none.
     victim: Process | None
     rng: random.Random
-    #: Actions of a planted fault that are done: id of the application -> a process, if one runs.
+    #: Actions that a planted fault has done: process id of the application, or 0 if the action is
+    #: done once for all runs -> the process that the action started, or None.
     done: dict[int, subprocess.Popen[bytes] | None] = field(default_factory=dict)
 
     @property
@@ -46,7 +47,7 @@ class Hit:
 
     @property
     def machines(self) -> VirtualMachines:
-        """The host, whose nodes have clocks of their own."""
+        """The cluster of virtual machines, whose nodes have clocks of their own."""
         assert isinstance(self.host, VirtualMachines)
         return self.host
 
@@ -55,9 +56,9 @@ class Hit:
         self.host.send(self.victim, signum)
 
     def writers(self, *, held: bool) -> list[tuple[int, Process]]:
-        """The id of each application, with each writer's process at the origin.
+        """Return pairs of an application's process id and a writer's process at the origin.
 
-        `held` selects the writers that are held, or those that are not.
+        If `held`, the writers are those that are held (stopped by an agent), else the others.
         """
         processes = self.host.victims()
         writers = with_role("writer_origin", processes)
@@ -69,7 +70,7 @@ class Hit:
         ]
 
 
-#: An action returns the end of a second nimc, if there is one.
+#: An action returns how a second nimc ended, if it starts one.
 Action = Callable[[Hit], NimcEnd | None]
 
 
@@ -78,7 +79,10 @@ def _sending(signum: int) -> Action:
 
 
 def stop(hit: Hit) -> None:
-    """Stop the process, again whenever an agent resumes it, and let it continue after a while."""
+    """Stop the victim for a while, then let it continue.
+
+    The stop signal is sent again and again, since an agent may resume the process.
+    """
     until_s = time.monotonic() + AWAY_S
     while time.monotonic() < until_s:
         hit.send(signal.SIGSTOP)
@@ -87,7 +91,7 @@ def stop(hit: Hit) -> None:
 
 
 def fill_disk(hit: Hit) -> None:
-    """Fill the file system of the results to its last byte for a while."""
+    """Fill the file system of the results completely for a while."""
     filler = hit.host.sandbox.results / "filler"
     with suppress(OSError), filler.open("wb", buffering=0) as file:
         while file.write(bytes(2**16)):
@@ -97,10 +101,10 @@ def fill_disk(hit: Hit) -> None:
 
 
 def read_only(hit: Hit) -> None:
-    """Let nobody open a file of the results for writing for a while."""
+    """Make the folder of the results read-only for a while."""
     folder = str(hit.host.sandbox.work / "results")
     hit.host.sandbox.run("mount", "--bind", folder, folder)
-    # Refused while a file below it is open for writing.
+    # The kernel refuses this while a file in the folder is open for writing.
     deadline_s = time.monotonic() + AWAY_S
     while True:
         try:
@@ -138,7 +142,7 @@ def link_down(hit: Hit) -> None:
 
 
 def loss(hit: Hit) -> None:
-    """Lose some of a node's packets for a while."""
+    """Drop a share of a node's packets for a while."""
     node = hit.rng.choice(NODES)
     hit.cluster.drop(node, hit.rng.choice(_LOSS_SHARES))
     time.sleep(AWAY_S)
@@ -146,7 +150,7 @@ def loss(hit: Hit) -> None:
 
 
 def _stepping(sign: int) -> Action:
-    """Set the clock of a node, and set it right after a while."""
+    """Return an action that sets a node's clock forward (`sign` 1) or back (-1) for a while."""
 
     def call(hit: Hit) -> None:
         node, by_s = hit.rng.choice(NODES), sign * hit.rng.choice(_CLOCK_STEPS_S)
@@ -158,7 +162,10 @@ def _stepping(sign: int) -> Action:
 
 
 def _to_jobs(*command: str, undo: tuple[str, ...] = ()) -> Action:
-    """Give Slurm a command on all jobs, and another one after a while."""
+    """Return an action that gives Slurm a command for all jobs.
+
+    If there is an `undo` command, it follows after a while.
+    """
 
     def call(hit: Hit) -> None:
         jobs = hit.host.jobs()
@@ -177,7 +184,7 @@ def drain(hit: Hit) -> None:
     hit.cluster.try_slurm("scontrol", "update", nodes, "state=resume")
 
 
-# Planted.
+# Actions of planted faults.
 
 
 def dies(hit: Hit) -> None:
@@ -186,7 +193,7 @@ def dies(hit: Hit) -> None:
 
 
 def slow(hit: Hit) -> None:
-    """Let a writer write a small part of the time."""
+    """Stop each writer for most of the time, so that it writes slowly."""
     for _, writer in hit.writers(held=False):
         hit.host.send(writer, signal.SIGSTOP)
         time.sleep(0.4)
@@ -194,7 +201,7 @@ def slow(hit: Hit) -> None:
 
 
 def silent(hit: Hit) -> None:
-    """Stop the writers once in each run."""
+    """Stop the writers for a while, once in each run."""
     for application, writer in hit.writers(held=False):
         if application not in hit.done:
             hit.done[application] = None
@@ -217,12 +224,15 @@ def load(hit: Hit) -> None:
 
 
 def claims(hit: Hit) -> None:
-    """Have the origin's program report four times what it wrote."""
+    """Make the writer's program on the origin report four times the bytes that it wrote."""
     _wrap_once(hit, NODES[1], FOUR_TIMES)
 
 
 def misplaces(hit: Hit) -> None:
-    """Have the target's program take its buffers from the first NUMA node, wherever it is bound."""
+    """Make the writer's program on the target use memory of the first NUMA node.
+
+    It does so even if the agent binds it to another NUMA node.
+    """
     _wrap_once(hit, NODES[0], MISPLACED)
 
 

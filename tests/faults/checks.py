@@ -1,4 +1,7 @@
-"""What must hold after a fault. Pure functions of what was observed; each yields its violations."""
+"""The checks after a fault.
+
+Each check is a pure function of an observation, and yields a text for each violation.
+"""
 
 import json
 import re
@@ -10,10 +13,12 @@ from typing import Any
 
 from tests.faults.table import Fault
 
-# Pairs and arms of the small campaign (`host.TINY`), and the least rate that it accepts.
+# Properties of the small campaign (`host.TINY`).
 PAIRS = 6
 ARMS = {"off", "on"}
+#: Least rate of a writer for which a run is accepted, as a share of the uncontended rate.
 MIN_SHARE = 0.05
+#: Longest line that nimc may print, characters.
 _LONGEST_LINE = 1000
 
 
@@ -24,34 +29,38 @@ class NimcEnd:
     #: Exit status; None if it was killed after `bound_s`.
     status: int | None
     err: str
-    #: The longest that it was allowed to take.
+    #: The longest time that it may take to end, seconds.
     bound_s: float
-    #: Processes, Slurm's jobs and locks that were still there a while after its end.
+    #: Processes, Slurm jobs and locks that still existed a while after its end.
     leftovers: list[str] = field(default_factory=list)
 
 
 @dataclass(frozen=True, kw_only=True)
 class Observation:
-    """A campaign that was disturbed once and then resumed until it was done."""
+    """What was observed of a campaign that a fault disturbed.
+
+    After a single fault, the campaign was resumed until it was complete.
+    """
 
     fault: Fault
-    #: When the fault began and ended, Unix time; None if samples have times of another clock.
+    #: When the fault began and ended, Unix time, seconds. None if these times cannot be compared
+    #: with those of the samples, which then come from another clock.
     fault_times_s: tuple[float, float] | None
     disturbed: NimcEnd
-    #: The calls of nimc that resumed it.
+    #: How each call of nimc ended that resumed the campaign.
     resumed: list[NimcEnd]
-    #: Names of the runs before the fault, and in the end.
+    #: Names of the campaign runs before the fault, and in the end.
     runs_before: list[str]
     runs: list[str]
-    #: Complete lines of samples at the fault; all samples in the end.
+    #: Lines of samples that were complete when the fault began; all complete lines in the end.
     samples_before: bytes
     samples: bytes
-    #: `run.json` at the fault, None if there was none yet, and in the end.
+    #: Content of `run.json` when the fault began (None if it did not exist yet), and in the end.
     header_before: dict[str, Any] | None
     header: dict[str, Any] | None
-    #: Temporary files, and incomplete files of the run, that are there in the end.
+    #: Temporary files, and incomplete files of the campaign run, that exist in the end.
     files: list[str]
-    #: The end of a second nimc that ran at the same time.
+    #: How a second nimc ended that was started during the campaign.
     second: NimcEnd | None = None
 
     @property
@@ -66,7 +75,7 @@ def nothing_left(observation: Observation) -> Iterator[str]:
 
 
 def reported_stays(observation: Observation) -> Iterator[str]:
-    """Every sample that was reported at the fault is there in the end, byte for byte."""
+    """Every sample that was written before the fault is unchanged in the end, byte for byte."""
     if not observation.samples.startswith(observation.samples_before):
         count = observation.samples_before.count(b"\n")
         yield f"{count} samples at the fault are not the file's first in the end"
@@ -75,7 +84,7 @@ def reported_stays(observation: Observation) -> Iterator[str]:
 
 
 def readable_once(observation: Observation) -> Iterator[str]:
-    """Every sample is one JSON document, and no key occurs twice."""
+    """Every line of samples is a JSON document with a key, and no key occurs twice."""
     keys: Counter[str] = Counter()
     for number, line in enumerate(observation.samples.split(b"\n")[:-1], 1):
         try:
@@ -86,7 +95,10 @@ def readable_once(observation: Observation) -> Iterator[str]:
 
 
 def counted_is_proven(observation: Observation) -> Iterator[str]:
-    """An accepted `on` run has a proven writer at its rate; an accepted `off` run has none."""
+    """An accepted `on` run has one writer, whose writes are proven and whose rate is sufficient.
+
+    An accepted `off` run has no writer.
+    """
     for sample in _accepted(observation.samples):
         key, writers = sample["key"], sample["writers"]
         if sample["arm"] == "off" and writers:
@@ -101,9 +113,9 @@ def counted_is_proven(observation: Observation) -> Iterator[str]:
 
 
 def silenced_is_not_counted(observation: Observation) -> Iterator[str]:
-    """No `on` run counts during which a writer was killed or stopped.
+    """No `on` run is accepted during which a writer was killed or stopped.
 
-    No `off` run counts during which a held writer was continued.
+    No `off` run is accepted during which a held writer was made to continue.
     """
     if (
         not (observation.fault.silences or observation.fault.wakes)
@@ -121,8 +133,8 @@ def silenced_is_not_counted(observation: Observation) -> Iterator[str]:
 
 
 def same_set(observation: Observation) -> Iterator[str]:
-    """The requested run is complete, and has the same folder and seed as at its start."""
-    if observation.fault.says:
+    """There is one campaign run, which is complete and has the folder and seed of its start."""
+    if observation.fault.reason:
         return
     if len(observation.runs) != 1:
         yield f"runs {', '.join(observation.runs) or 'none'}, must be one"
@@ -145,9 +157,9 @@ def bounded(observation: Observation) -> Iterator[str]:
 
 
 def documented_exit(observation: Observation) -> Iterator[str]:
-    """Exit statuses are those documented for the fault; the status of the last call is 0.
+    """Exit statuses are those that are documented for the fault; that of the last call is 0.
 
-    A campaign that had all its pairs before the fault may end with 0.
+    If the campaign had all its pairs before the fault, the disturbed nimc may also end with 0.
     """
     done = (
         observation.fault.victim != "nimc" and _complete_pairs(observation.samples_before) == PAIRS
@@ -157,7 +169,7 @@ def documented_exit(observation: Observation) -> Iterator[str]:
         yield f"exit {observation.disturbed.status}, documented: {allowed}"
     if observation.second and observation.second.status != 2:
         yield f"the second nimc: exit {observation.second.status}, documented: 2"
-    if observation.fault.says:
+    if observation.fault.reason:
         return
     last = [observation.disturbed, *observation.resumed][-1]
     if last.status != 0:
@@ -170,10 +182,13 @@ def documented_exit(observation: Observation) -> Iterator[str]:
 
 
 def clear_words(observation: Observation) -> Iterator[str]:
-    """nimc prints lines of its own, with one on the failure if it failed, and no traceback."""
+    """nimc prints only lines that begin with `nimc: `, and no traceback.
+
+    If it failed, one of the lines is about the failure.
+    """
     for ended in observation.nimcs:
         if ended.status == -signal.SIGINT:
-            continue  # Python printed a traceback, since it had not started nimc yet
+            continue  # Python may have printed a traceback, since it had not started nimc yet
         lines = [line for line in ended.err.splitlines() if line]
         for line in lines:
             if not line.startswith("nimc: ") or len(line) > _LONGEST_LINE:
@@ -187,14 +202,14 @@ def clear_words(observation: Observation) -> Iterator[str]:
 
 
 def planted_is_named(observation: Observation) -> Iterator[str]:
-    """Runs with a planted fault are rejected, with a reason that names it."""
+    """Runs with a planted fault are rejected, and the reason or nimc's message names the fault."""
     fault = observation.fault
-    if not fault.says:
+    if not fault.reason:
         return
     if not reasons_naming(fault, observation.samples) and not re.search(
-        fault.says, observation.disturbed.err
+        fault.reason, observation.disturbed.err
     ):
-        yield f"nothing says {fault.says!r}"
+        yield f"nothing says {fault.reason!r}"
     arms = fault.arms.split()
     yield from (f"{run['key']} was accepted" for run in _accepted(observation.samples)
                 if run["arm"] in arms)  # fmt: skip
@@ -204,7 +219,7 @@ def reasons_naming(fault: Fault, samples: bytes) -> list[str]:
     """Return the reasons of rejected runs that name a planted fault."""
     runs = [json.loads(line) for line in samples.split(b"\n")[:-1]]
     reasons = [f"{run['outcome']}: {run['reason']}" for run in runs if run["outcome"] != "accepted"]
-    return [reason for reason in reasons if re.search(fault.says, reason)]
+    return [reason for reason in reasons if re.search(fault.reason, reason)]
 
 
 CHECKS: dict[str, Callable[[Observation], Iterator[str]]] = {
@@ -235,7 +250,10 @@ def _complete_pairs(samples: bytes) -> int:
 
 
 def _accepted(samples: bytes) -> Iterator[dict[str, Any]]:
-    """Yield the samples that count; `readable_once` reports lines that are no samples."""
+    """Yield accepted samples without warm-ups.
+
+    Lines that are no JSON are skipped here; `readable_once` reports them.
+    """
     for line in samples.split(b"\n")[:-1]:
         try:
             sample = json.loads(line)

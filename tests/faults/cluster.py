@@ -1,7 +1,8 @@
-"""Trials on a minicluster, which stays up for many of them.
+"""Testbeds of trials that are miniclusters: Slurm clusters on one host.
 
-This host cannot see the processes of virtual machines: a shell in each runs scripts that appear in
-a shared folder, so that it is reached without Slurm and over no network.
+A minicluster stays up for many trials. Its nodes are containers or virtual machines. This host
+cannot see the processes of a virtual machine. Therefore, a shell in each machine runs scripts that
+the trials write to a shared folder. This needs neither Slurm nor a network.
 """
 
 import os
@@ -20,14 +21,16 @@ from testbed.spec import CHECKOUT, Fabric
 from tests.faults.host import DAEMONS, Host, Process, read_processes, role, wait_until
 from tests.nimc.minicluster.driven import ENV, Cluster
 
-#: The target, which runs the conductor, and the origin.
+#: Names of the nodes: the target, which also runs the conductor, and the origin.
 NODES = ("node1", "node2")
-#: Programs that a container without jobs runs, besides daemons.
+#: Programs, besides daemons, that run in a container even if it has no job.
 _IDLE_PROGRAMS = {"sh", "sleep", "unshare", "qemu-system-x86_64"}
-#: slurmctld's second process.
+#: Name of slurmctld's second process.
 _SCRIPTS = "slurmscriptd"
+#: Shell script that starts its arguments as a daemon's command line.
 REVIVE = 'ulimit -l unlimited 2> /dev/null; "$@" > /dev/null 2>&1 &'
-#: For the kernel's packet filter: drops a packet if a random number of 32 bits is below %d.
+#: Program for the kernel's packet filter. It drops a packet if a random number of 32 bits is below
+#: %d.
 _DROPS = "4,32 0 0 4294963256,53 0 1 %d,6 0 0 0,6 0 0 2"
 
 
@@ -60,7 +63,7 @@ class Minicluster(Host):
         self.cluster.nimc("up", *nodes, *options, timeout_s=500)
 
     def environment(self) -> dict[str, str]:
-        """Jobs get this trial's folder for temporary files."""
+        """Return nimc's environment, in which temporary files of jobs go to the trial's folder."""
         temporary = self.sandbox.work / "tmp"
         temporary.mkdir(exist_ok=True)
         return {
@@ -90,7 +93,7 @@ class Minicluster(Host):
         ]
 
     def jobs(self) -> list[str]:
-        """Return the jobs that squeue lists; none while slurmctld is away."""
+        """Return ids of the jobs that squeue lists; an empty list if slurmctld does not answer."""
         with suppress(AssertionError, subprocess.TimeoutExpired):
             return self.cluster.slurm("squeue", "--noheader", "--format=%A").split()
         return []
@@ -116,19 +119,22 @@ class Minicluster(Host):
         return next(box for box in self.boxes() if process in self.inside(box))
 
     def switch_off(self, node: str) -> None:
-        """Kill a node's process 1, and with it all others."""
+        """Kill process 1 of a node's container; the kernel then kills all others in it."""
         os.kill(running_pid(self.layout, node), signal.SIGKILL)
 
     def port(self, node: str) -> str:
         return f"port{NODES.index(node) + 1}"
 
     def ip(self, *words: str) -> None:
-        """Change the network of the controller, in which the bridge is."""
+        """Run `ip` in the network namespace of the controller, which has the bridge."""
         netns = self.layout.netns(daemons.CONTROLLER)
         subprocess.run(["ip", "-n", netns, *words], env=ENV, check=True, capture_output=True)
 
     def drop(self, node: str, share: float) -> None:
-        """Lose some packets from a node; none with 0. (The kernel may lack netem.)"""
+        """Drop a share of the packets from a node; with 0, drop none.
+
+        A packet filter is used, since the kernel may lack netem.
+        """
         port = self.port(node)
         if not share:
             self._tc("qdisc", "del", "dev", port, "clsact")
@@ -146,7 +152,7 @@ class Minicluster(Host):
             self.cluster.slurm(*command)
 
     def repair(self) -> None:
-        """Wait until all nodes are idle; a cluster that does not come back is replaced."""
+        """Wait until all nodes are idle; if this takes too long, replace the cluster."""
         if not self._idle():
             self.cluster.nimc("down")
             self.up()
@@ -172,8 +178,10 @@ def _is_idle(process: Process) -> bool:
 # Virtual machines.
 
 
-#: Argument: the folder. The shell leaves the step's control group, which ends with the step; it
-#: looks once a second, since programs that it starts load an emulated processor.
+#: Shell script that runs the scripts that appear in a folder; its argument is this folder. It
+#: leaves the control group of the Slurm step, since Slurm kills all processes of this group when
+#: the step ends. It checks the folder only once a second, since the programs that it starts load
+#: an emulated processor.
 _SERVE = """
 echo $$ > /sys/fs/cgroup/init/cgroup.procs
 cd "$1"
@@ -188,9 +196,10 @@ setsid sh -c '
         sleep 1
     done' < /dev/null > /dev/null 2>&1 &
 """
-#: Program that sets the clock by exactly so much, however long it takes to start.
+#: Python program that adds its argument (seconds) to the clock. The time that the program takes to
+#: start does not matter.
 _CLOCK_STEP = "import sys, time; time.clock_settime(0, time.time() + float(sys.argv[1]))"
-#: `ib_write_bw` whose rows claim four times the bytes that it wrote.
+#: Program that runs `ib_write_bw`, but prints four times the bytes and rates in each row.
 FOUR_TIMES = """#!/usr/bin/env python3
 import signal, subprocess, sys
 real = subprocess.Popen(["/usr/bin/ib_write_bw", *sys.argv[1:]], stdout=subprocess.PIPE, text=True)
@@ -203,7 +212,8 @@ for line in real.stdout:
     print(line, end="", flush=True)
 sys.exit(real.wait())
 """
-#: `ib_write_bw` with its memory on the first NUMA node, wherever its parent bound it.
+#: Program that runs `ib_write_bw` with its memory on the first NUMA node, even if its parent bound
+#: it to another one.
 MISPLACED = f"""#!/usr/bin/env python3
 import os, sys
 sys.path.insert(0, {str(CHECKOUT)!r})
@@ -211,11 +221,11 @@ from records.processes import bind_memory
 bind_memory(0)
 os.execv("/usr/bin/ib_write_bw", ["ib_write_bw", *sys.argv[1:]])
 """
-#: All processes but those of the kernel.
+#: Command that lists all processes except those of the kernel.
 _LIST = "ps --pid 2 --ppid 2 --deselect -ww -o pid=,args="
-#: Folders of a machine's own for temporary files.
+#: Folders for temporary files that each virtual machine has.
 _TEMPORARY = ("/tmp", "/dev/shm")
-#: How long a machine may take to answer; it may be busy, or off.
+#: How long to wait for the answer of a virtual machine, seconds. It may be busy, or off.
 _ANSWER_S = 30.0
 
 
@@ -242,13 +252,16 @@ class VirtualMachines(Minicluster):
         return self.folder / "letters" / node
 
     def environment(self) -> dict[str, str]:
-        """Jobs use folders of the machines for temporary files."""
+        """Return nimc's environment without TMPDIR: jobs use folders of the virtual machines."""
         environment = super().environment()
         del environment["TMPDIR"]
         return environment
 
     def ask(self, box: str, *command: str) -> str:
-        """Return what a command prints in a container or a machine; empty if that is off."""
+        """Return what a command prints in a container or virtual machine.
+
+        Returns an empty text if a machine is off or does not answer in time.
+        """
         if box not in NODES:
             return super().ask(box, *command)
         script = self._letters(box) / f"{next(self._numbers)}.sh"
@@ -261,7 +274,10 @@ class VirtualMachines(Minicluster):
         return answer.read_text(errors="replace") if answer.exists() else ""
 
     def inside(self, box: str) -> list[Process]:
-        """Return all processes in a container or a machine, except `ps` itself."""
+        """Return the processes in a container or virtual machine.
+
+        The `ps` that lists a machine's processes is left out.
+        """
         if box not in NODES:
             return super().inside(box)
         lines = (line.split() for line in self.ask(box, *_LIST.split()).splitlines())
@@ -295,7 +311,10 @@ class VirtualMachines(Minicluster):
         self.ask(node, "python3", "-c", _CLOCK_STEP, str(by_s))
 
     def wrap_writer(self, node: str, program: str) -> None:
-        """Replace a machine's `ib_write_bw` by a program, until the machine is switched off."""
+        """Make a machine use a program instead of its `ib_write_bw`.
+
+        `repair` undoes this; so does switching the machine off.
+        """
         path, text = "/usr/local/bin/ib_write_bw", shlex.quote(program)
         self.ask(node, "sh", "-c", f"printf %s {text} > {path} && chmod 755 {path}")
 

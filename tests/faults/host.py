@@ -1,7 +1,8 @@
-"""This host as a testbed of trials: a mount namespace for each, and processes by their roles.
+"""This host as a testbed of trials.
 
-What a campaign starts and leaves is known by the namespace, which nothing in it can leave. /tmp,
-/dev/shm and /run/user are empty in it, so each file that is there afterwards was left.
+Each trial runs in a mount namespace of its own, which its processes cannot leave. So all processes
+that a campaign starts are found by their namespace. /tmp, /dev/shm and /run/user are empty at the
+start of a trial, so all files that are in them at the end were left by the campaign.
 """
 
 from __future__ import annotations
@@ -22,7 +23,7 @@ from tests.faults.checks import MIN_SHARE, PAIRS, NimcEnd
 from tests.faults.table import Fault
 from tests.undisturbed import VERIFY
 
-#: As short as a campaign can be. The machine's other work rejects none of its runs.
+#: The shortest possible campaign. None of its runs is rejected because of other work on this host.
 TINY = f"""\
 name: tiny
 title: STREAM, as short as can be
@@ -33,7 +34,7 @@ pairs: {{floor: {PAIRS}}}
 verify: {{min_share: {MIN_SHARE}, {VERIFY}}}
 run_timeout: 30s
 """
-#: Its application is a shell; for faults that are there all the time.
+#: Campaign for planted faults, which last all the time. Its application is a shell script.
 SHELL = """\
 name: planted
 title: {fault.name}
@@ -49,8 +50,9 @@ verify:
 run_timeout: 10s
 """
 PROBE = CHECKOUT / "tests" / "reframe_tests" / "slurm" / "probe.py"
-#: Arguments: the checkout, which may lie below /tmp; the folder of the results, outside of it; the
-#: size of a file system for the results, or 0. Ends when the harness does.
+#: Shell script that prepares the namespace of a trial, and waits until the harness ends. Its
+#: arguments are the checkout, which may be below /tmp; the folder of the trial, which has the
+#: results and is not below /tmp; and the size of a file system for the results, or 0 for none.
 _INIT = """
 set -eu
 checkout=$1 work=$2 size=$3
@@ -67,11 +69,11 @@ echo ready
 exec cat
 """
 _TEMPORARY = ("tmp", "dev/shm", "run/user")
-#: How long processes and jobs may take to end after nimc, seconds.
+#: How long processes and jobs may take to end after nimc has ended, seconds.
 _LEFTOVERS_S = 20.0
 #: How often a condition is checked, seconds.
 _POLL_S = 0.02
-#: Programs of a minicluster; each is a role.
+#: Daemons of a minicluster. The name of each is also its role.
 DAEMONS = ("slurmctld", "slurmdbd", "slurmd", "mariadbd", "munged")
 
 
@@ -90,7 +92,8 @@ class Process:
 
     pid: int
     words: tuple[str, ...]
-    #: The virtual machine that it is in, which has its own ids; empty: this host.
+    #: The virtual machine in which the process runs, and in which `pid` is valid. Empty if it runs
+    #: on this host.
     box: str = ""
 
     @property
@@ -99,7 +102,10 @@ class Process:
 
 
 def role(words: tuple[str, ...]) -> str | None:
-    """Return the role of a process, by its command line; None if no fault is done to such ones."""
+    """Return the role of the process with this command line.
+
+    None means that no fault is done to such processes.
+    """
     program = Path(words[0]).name if words else ""
     if "from nimc.cli.main import main; main()" in words:
         return "nimc"
@@ -111,9 +117,9 @@ def role(words: tuple[str, ...]) -> str | None:
         return "agent"
     if program == "ucx_perftest":
         return "writer_origin" if "-t" in words else "writer_target"
-    if program == "mpi_put":  # `read` adds the rank
+    if program == "mpi_put":  # `read_processes` appends the rank to the words
         return "writer_origin" if words[-1] == "RANK=1" else "writer_target"
-    if program == "ib_write_bw":  # the origin's ends with an address
+    if program == "ib_write_bw":  # only the command line at the origin ends with an address
         return "writer_origin" if words[-1].count(".") == 3 else "writer_target"
     if "-r" in words and any(Path(word).name == "reframe" for word in words[:2]):
         return "reframe"
@@ -127,7 +133,7 @@ def read_processes(pids: Iterable[int]) -> list[Process]:
     for pid in pids:
         with suppress(OSError):
             words = Path(f"/proc/{pid}/cmdline").read_bytes().split(b"\0")
-            if words != [b""]:  # of a zombie
+            if words != [b""]:  # a zombie has no command line
                 environ = Path(f"/proc/{pid}/environ").read_bytes()
                 rank = re.search(rb"(?<=\0PMI_)RANK=\d+", environ)
                 words = [word for word in words if word] + ([rank[0]] if rank else [])
@@ -136,7 +142,7 @@ def read_processes(pids: Iterable[int]) -> list[Process]:
 
 
 def with_role(name: str, processes: Iterable[Process]) -> list[Process]:
-    """Return the processes of a role."""
+    """Return the processes that have a role."""
     return [process for process in processes if role(process.words) == name]
 
 
@@ -154,7 +160,7 @@ class Sandbox:
         )
         assert self._holder.stdout.readline() == b"ready\n"
         self._namespace = os.readlink(f"/proc/{self._holder.pid}/ns/mnt")
-        #: The root folder as it is inside, and the results in it.
+        #: Path by which this host sees the root folder of the namespace, and that of the results.
         self.root = Path(f"/proc/{self._holder.pid}/root")
         self.results = self.root / str(work / "results").lstrip("/")
 
@@ -216,12 +222,12 @@ class Nimc:
 
 
 class Host:
-    """This host: one sandbox for each trial. Other testbeds are subclasses."""
+    """This host, with one sandbox for each trial. Other testbeds are subclasses of this class."""
 
     machine = "localhost"
-    #: Whether samples have times of another clock than this host's.
+    #: Whether the times in samples come from a clock other than this host's.
     own_clocks = False
-    #: Everything may take so many times as long as on this host.
+    #: Factor for time limits: how much longer everything may take than on this host.
     patience = 1.0
 
     def __init__(self, folder: Path) -> None:
@@ -240,7 +246,7 @@ class Host:
         self.sandbox = Sandbox(self.folder / name, fault.disk_b if fault else 0)
         try:
             text = TINY
-            if fault and fault.says:
+            if fault and fault.reason:
                 foreign = 0.25 if fault.action == "load" else "null"
                 prints = str(fault.prints).lower()
                 text = SHELL.format(fault=fault, probe=PROBE, foreign=foreign, prints=prints)
@@ -282,7 +288,7 @@ class Host:
         return self.processes()
 
     def send(self, process: Process, signum: int) -> None:
-        """Send a process a signal; it may have ended meanwhile."""
+        """Send a signal to a process; nothing happens if the process has ended."""
         with suppress(ProcessLookupError):
             os.kill(process.pid, signum)
 
@@ -290,7 +296,7 @@ class Host:
         return []
 
     def leftovers(self) -> list[str]:
-        """Return the processes and jobs that do not end by themselves."""
+        """Wait for the end of all processes and jobs; return those that have not ended in time."""
         leftovers: list[str] = []
 
         def all_ended() -> bool:
@@ -305,4 +311,7 @@ class Host:
         return self.sandbox.files()
 
     def repair(self) -> None:
-        """Restart what was killed, so that the next trial finds an intact testbed."""
+        """Restart killed parts of the testbed, so that it is intact for the next trial.
+
+        This host needs no repair.
+        """

@@ -1,5 +1,8 @@
-"""The checks of the harness, on observations made by hand; and a few trials, so that it keeps
-working: `python -m tests.faults` makes more."""
+"""Tests of the fault trials.
+
+Their checks are tested with observations made by hand. A few real trials show that the harness
+works. `python -m tests.faults` makes more.
+"""
 
 import json
 import os
@@ -18,7 +21,8 @@ from tests.faults.table import FAULTS
 
 HEADER = {"digest": "d", "seed": 1, "asked": {"cases": {}}, "finished_s": 900.0}
 WRITER = {"rate_alone_b_s": 10e9, "rate_min_b_s": 9e9, "proof": "memory", "observed_share": 1.0}
-#: A run starts every ten seconds and takes one: pair 2 is on at 140, off at 150.
+#: (pair, arm) -> start of the application run, seconds. A run starts every ten seconds and takes
+#: one second. For example, the runs of pair 2 start at 140 (`on`) and 150 (`off`).
 STARTS_S = {(pair, arm): 100.0 + 20 * pair + 10 * (arm == "off") for pair in range(6)
             for arm in ("on", "off")}  # fmt: skip
 
@@ -107,18 +111,19 @@ def test_a_violation_is_named(name: str, changes: dict[str, Any]) -> None:
     assert {line.partition(":")[0] for line in violations(replace(GOOD, **changes))} == {name}
 
 
-def test_nothing_is_said_where_all_holds() -> None:
+def test_sound_observations_have_no_violation() -> None:
     assert violations(GOOD) == violations(PLANTED) == []
 
 
 @pytest.mark.parametrize(
     "changes",
     [
-        {"fault": FAULTS["writes in off"]},  # other words, and its arm is accepted
+        # Another reason is expected, and the `off` runs are accepted.
+        {"fault": FAULTS["writes in off"]},
         {"samples": text({(pair, "on"): REJECTED for pair in range(5)})},
     ],
 )
-def test_a_planted_fault_that_is_not_named_or_does_not_reject_is_one(
+def test_a_planted_fault_that_is_not_named_or_rejects_no_run_is_a_violation(
     changes: dict[str, Any],
 ) -> None:
     names = {line.partition(":")[0] for line in violations(replace(PLANTED, **changes))}
@@ -130,7 +135,7 @@ def test_the_table_has_every_process_of_a_block_and_an_action_for_each_row() -> 
     killed = {fault.victim for fault in FAULTS.values() if fault.action == "kill"}
     parts = {"reframe", "conductor", "agent", "srun", "application"}
     assert killed == {"nimc", "writer_origin", "writer_target", *parts}
-    assert len([fault for fault in table.faults_on("localhost") if fault.says]) >= 8
+    assert len([fault for fault in table.faults_on("localhost") if fault.reason]) >= 8
 
 
 def make(*words: str, faults: int, timeout_s: float) -> None:
@@ -147,7 +152,8 @@ def make(*words: str, faults: int, timeout_s: float) -> None:
         timeout=timeout_s,
     )
     assert done.returncode == 0, done.stdout + done.stderr
-    # Each once; the last column is of trials without a victim.
+    # Each fault is tried once, and all trials hold. The last two columns count trials without a
+    # victim, and failed trials.
     assert f"| all | {faults} | {faults} | 0 | 0 |" in done.stdout, done.stdout
 
 

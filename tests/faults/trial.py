@@ -1,4 +1,4 @@
-"""One trial: a campaign, one fault at a random moment, and the observation afterwards."""
+"""Makes one trial: starts a campaign, disturbs it with a fault, and observes what is left."""
 
 import fcntl
 import json
@@ -15,22 +15,26 @@ from tests.faults.checks import PAIRS, NimcEnd, Observation, reasons_naming
 from tests.faults.host import Host, Nimc, Process, wait_until, with_role
 from tests.faults.table import Fault
 
-#: Complete pairs of the interrupted campaign that most trials continue: one is missing.
+#: Number of complete pairs of the interrupted campaign that most trials continue. One pair is
+#: missing.
 _COMPLETE_PAIRS = PAIRS - 1
-#: One trial in so many starts a new campaign.
+#: On average, one of this many trials starts a new campaign.
 _NEW_EVERY = 6
-#: Faults of processes of a block happen in this first share of a campaign, since they end earlier.
+#: A fault that acts on a process of a block happens within this first share of the campaign, since
+#: these processes end before the campaign.
 _BLOCK_SHARE = 0.6
-#: How long a trial waits for a victim, seconds.
+#: How long a trial waits for a process on which the fault can act (the victim), seconds.
 _VICTIM_S = 300.0
-#: The fault comes up to so long after the victim appears, seconds.
+#: Longest delay between the appearance of the victim and the fault, seconds.
 _DELAY_S = 0.5
+#: How often a campaign is resumed at most.
 _RESUMPTIONS = 3
 #: The longest that an undisturbed campaign takes, seconds.
 _LONGEST_S = 600.0
-#: A planted fault ends once so many runs were rejected.
+#: A trial with a planted fault ends when this many runs were rejected because of the fault.
 _ENOUGH_REJECTED = 2
-#: How much longer than its campaign a resumption may take, seconds: it awaits killed processes.
+#: How much longer than its campaign a resumption may take, seconds, since it waits for processes
+#: that were killed.
 _RESUMPTION_S = 120.0
 
 
@@ -39,8 +43,9 @@ class InterruptedCampaign:
     """A campaign that was interrupted, and that trials continue."""
 
     results: Path
-    #: Length of the whole campaign, and of its missing part, seconds.
-    whole_s: float
+    #: How long the campaign takes from the beginning, and how long only the missing part takes,
+    #: seconds.
+    full_length_s: float
     missing_s: float
 
 
@@ -69,9 +74,12 @@ def begin(host: Host) -> InterruptedCampaign:
 def run(
     host: Host, interrupted: InterruptedCampaign, fault: Fault, rng: random.Random, name: str
 ) -> Observation | None:
-    """Make one trial; None if the campaign ended before there was a victim."""
+    """Make one trial with a single fault.
+
+    Returns None if the campaign ended before there was a process on which the fault could act.
+    """
     fresh = rng.randrange(_NEW_EVERY) == 0
-    usual_s = interrupted.whole_s if fresh else interrupted.missing_s
+    usual_s = interrupted.full_length_s if fresh else interrupted.missing_s
     moment_s = rng.uniform(0.0, usual_s if fault.victim in ("", "nimc") else _BLOCK_SHARE * usual_s)
     at_once = rng.random() < 0.5
     with host.opened(name, fault):
@@ -92,7 +100,7 @@ def run(
         if second and _ended_before(host):
             return None
         if fault.action == "node_off":
-            host.repair()  # until then Slurm keeps its jobs, and nothing can be resumed
+            host.repair()  # before this, Slurm keeps the jobs, and no campaign can be resumed
         if not (at_once and fault.mute):
             disturbed = _with_leftovers(host, disturbed)
         resumed: list[NimcEnd] = []
@@ -118,7 +126,7 @@ def run(
 
 
 def plant(host: Host, fault: Fault, name: str) -> Observation:
-    """Make one trial with a fault that is there all the time."""
+    """Make one trial with a planted fault, which lasts all the time."""
     with host.opened(name, fault):
         nimc = host.start("planted")
         hit = Hit(host, None, random.Random())
@@ -146,12 +154,13 @@ def plant(host: Host, fault: Fault, name: str) -> Observation:
             samples=_lines(host),
             header_before=header,
             header=header,
-            files=_partial(host),  # the next agent removes the files of a killed one
+            # Temporary files may be left: the next agent removes those of a killed one.
+            files=_partial(host),
         )
 
 
 def _ended_before(host: Host) -> bool:
-    """Whether the second nimc began a run of its own when the first one's was complete."""
+    """Return whether a second nimc started a new campaign run after the first one was complete."""
     files = (run / "run.json" for run in _folders(host))
     headers = [json.loads(file.read_text()) for file in files if file.exists()]
     headers.sort(key=lambda header: float(header["started_s"]))
@@ -160,10 +169,14 @@ def _ended_before(host: Host) -> bool:
 
 
 def _resume(host: Host, name: str) -> Nimc:
-    """Resume the campaign; if it is complete, make its report, which another run would not do."""
+    """Resume the campaign; if it is complete, only make its report.
+
+    `nimc run` would start a new campaign run if this one is complete.
+    """
     header = _header(host)
     if header and header["finished_s"] is not None:
-        # Not relative: the working folder is outside, without the file system of the results.
+        # The path is absolute, since a relative one would begin outside the namespace, where the
+        # file system of the results is not mounted.
         run = host.sandbox.work / "results" / header["run"]
         return host.nimc(name, "report", str(run))
     return host.start(name)
@@ -172,7 +185,10 @@ def _resume(host: Host, name: str) -> Nimc:
 def _victim(
     host: Host, nimc: Nimc, fault: Fault, moment_s: float, rng: random.Random
 ) -> Process | None:
-    """Wait for the moment, then for a process of the fault's role; None if there is none."""
+    """Wait for `moment_s` seconds, then for a process on which the fault can act.
+
+    Returns None if there is no such process.
+    """
 
     def candidates() -> list[Process]:
         return with_role(fault.victim, host.victims())
@@ -201,7 +217,7 @@ def _locked(host: Host) -> Iterator[str]:
 
 
 def _folders(host: Host) -> list[Path]:
-    """Folders of all runs, without the link `latest`."""
+    """Return the folders of all campaign runs, without the link `latest`."""
     folders = host.sandbox.results.iterdir()
     return sorted(path for path in folders if path.is_dir() and not path.is_symlink())
 

@@ -1,7 +1,7 @@
-"""Give damaged inputs to parsers (`make fuzz`) or to commands (docs/reliability.md).
+"""Give damaged inputs to parsers (`make fuzz`) or to commands of nimc (docs/reliability.md).
 
-Each must be read, or refused as documented, in time. A wrong input is printed, as short as it
-becomes.
+Each input must be read, or refused as documented, within a time limit. An input for which this
+fails is shortened and printed.
 """
 
 import random
@@ -19,14 +19,15 @@ from tests.fuzz.target import Target, TooSlow, check
 from tests.trials import FAILED, Outcome
 
 TABLES = {"parsers": parsers.TARGETS, "commands": nimc_commands.TARGETS}
-#: An input that fills the memory crashes the fuzzer, not the machine, bytes.
+#: Limit of the fuzzer's memory, bytes. An input that fills this memory crashes only the fuzzer, not
+#: the machine.
 _MEMORY_B = 12 << 30
-#: How long a wrong input is shortened, seconds.
+#: Time limit for shortening an input that fails, seconds.
 _SHORTENED_S = 60.0
 
 
 def outcome(target: Target, text: bytes) -> Outcome:
-    """Return the outcome of an input to a parser or a command."""
+    """Give an input to a parser or a command, and return the outcome."""
     with tempfile.TemporaryDirectory() as folder:
         try:
             return Outcome("read" if check(target, text, Path(folder)) else "refused")
@@ -35,7 +36,10 @@ def outcome(target: Target, text: bytes) -> Outcome:
 
 
 def shortened(target: Target, text: bytes) -> bytes:
-    """Return the input without the parts that its failure does not need."""
+    """Return the input without parts that can be removed while it still fails.
+
+    Shortening ends after `_SHORTENED_S`.
+    """
     until_s = time.monotonic() + _SHORTENED_S
     size = len(text) // 2
     while size:

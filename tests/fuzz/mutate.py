@@ -1,10 +1,10 @@
-"""Makes damaged inputs: captured texts with faults in them, and arbitrary bytes."""
+"""Makes damaged inputs: valid inputs into which faults are put, and random bytes."""
 
 import random
 import re
 from collections.abc import Sequence
 
-#: No input is larger, bytes.
+#: Largest size of a damaged input, bytes.
 MOST_B = 256 * 1024
 _MOST_FAULTS = 6
 _NUMBER = re.compile(rb"[-+]?\d[\d.eE+-]*")
@@ -28,7 +28,7 @@ _BYTES = (
 
 
 def _lines(text: bytes, rng: random.Random) -> bytes:
-    """Remove a line, repeat it, or exchange it with another one."""
+    """Remove a random line, repeat it, or swap it with another line."""
     lines = text.split(b"\n")
     first, second = rng.randrange(len(lines)), rng.randrange(len(lines))
     times = rng.choice((0, 2, 3, 100, 3000, None))
@@ -40,7 +40,7 @@ def _lines(text: bytes, rng: random.Random) -> bytes:
 
 
 def _value(text: bytes, rng: random.Random) -> bytes:
-    """Give a number or a word the value of another one, or an invalid value."""
+    """Replace a number or word by another one of the text, or by an unusual or invalid value."""
     pattern, new_values = rng.choice(((_NUMBER, _NUMBERS), (_VALUE, _VALUES), (_VALUE, _NUMBERS)))
     matches = list(pattern.finditer(text))
     if not matches:
@@ -51,7 +51,7 @@ def _value(text: bytes, rng: random.Random) -> bytes:
 
 
 def _bytes(text: bytes, rng: random.Random) -> bytes:
-    """Cut out, overwrite or insert a part, or cut off the end."""
+    """Remove or overwrite a part of the text, insert bytes, or cut off the end."""
     start, end = sorted(rng.randint(0, len(text)) for _ in range(2))
     few = rng.randbytes(rng.randint(1, 4))
     return rng.choice(
@@ -65,7 +65,10 @@ def _bytes(text: bytes, rng: random.Random) -> bytes:
 
 
 def damaged(seeds: Sequence[bytes], rng: random.Random) -> bytes:
-    """Return one of the seeds with up to six faults, or in one of ten cases arbitrary bytes."""
+    """Return one of the seeds (valid inputs) with up to six faults.
+
+    In one of ten cases, random bytes are returned instead.
+    """
     if rng.random() < 0.1:
         return rng.randbytes(rng.randrange(200))
     text = rng.choice(seeds)
@@ -75,5 +78,5 @@ def damaged(seeds: Sequence[bytes], rng: random.Random) -> bytes:
 
 
 def inputs(name: str, seeds: Sequence[bytes], number: int) -> list[bytes]:
-    """Return so many inputs for the target of this name: the same ones every time."""
+    """Return `number` damaged inputs for the target of this name, the same ones in every call."""
     return [damaged(seeds, random.Random(f"{name} {index}")) for index in range(number)]

@@ -1,7 +1,7 @@
-"""The commands of nimc that are given bad inputs, and the inputs of each that are damaged.
+"""The commands of nimc that are tried with damaged inputs, and the valid inputs of each.
 
-Commands that would build, reserve or start something are left out; `run` gets a ReFrame that ends
-at once.
+Commands that would build, reserve or start something are left out. `run` is included: its ReFrame
+is replaced by a program that ends at once.
 """
 
 import json
@@ -26,16 +26,19 @@ from records.errors import InputError
 from records.run import load_header
 from testbed.spec import CHECKOUT
 from tests.captures import RUN_QUICK
-from tests.fuzz.target import RUN_FILES, Target, in_file, lay_out, tree
+from tests.fuzz.target import RUN_FILES, Target, in_file, joined_files, lay_out
 from tests.in_process import call
 from tests.nimc.nights.made import SUMMARY
 
-#: Documented exit statuses: done, the measurement says no, wrong input, a failure, no reader.
+#: Documented exit statuses: done (0), a negative answer of the measurement (1), wrong input (2), a
+#: failure (3), and a pipe that nobody reads (141).
 _EXITS = (0, 1, 2, 3, 141)
-#: A campaign has a line for each of its faults.
+#: Largest number of lines of an error message. A message about a campaign has a line for each fault
+#: of the campaign.
 _MOST_LINES = 60
-_LONGEST = 2000
-#: Campaigns that this host could run.
+#: Largest length of a line of an error message, characters.
+_LONGEST_LINE = 2000
+#: Campaigns that this host can run.
 _CAMPAIGNS = [
     (CHECKOUT / "campaigns" / f"{name}.yaml").read_bytes()
     for name in ("quick", "single_node", "contention_emulated")
@@ -48,7 +51,8 @@ _POINTS = [
     for cores, rates in enumerate(_RATES, 1)
 ]
 _SWEEP = json.dumps({"schema": 1, "points": _POINTS}).encode()
-#: Command lines, a word each line. Those that simulate are small: their size is what is damaged.
+#: Command lines with one word on each line. Those of simulations are small, since damage may make
+#: their size much larger.
 _LINES = [
     b"writers\n--ranks\n64,512\n--mtti\n5y\n--write\n46k messages of 64KiB at 3.2GB/s\n--json",
     b"simulate\n--ranks\n16,32\n--worst\n1.5\n--writers\n0.2%",
@@ -62,27 +66,28 @@ _LINES = [
     b"advise\nnothing\n--traffic-share\n0.2\n--json",
     b"compare\nnothing\nnothing\n--reference\nnothing\n--fail",
 ]
-#: Words of a damaged command line that are refused before it is called: it could do something.
+#: A damaged command line with one of these words is not called, since it could change this host.
 _NEVER = {"create", "remove", "up", "down", "build", "setup", "mirror", "--debug", "--install"}
 _NEVER |= {"--yes"}
 
 
-#: Damaged text, and a folder of its own, which is the current one -> words of the command.
+#: Function that writes a damaged text to a folder, and returns the words of the command that reads
+#: it. The folder is the command's current folder, and is used for this input only.
 Words = Callable[[bytes, Path], list[str]]
 
 
 class Refused(Exception):
-    """nimc ended with exit status 2 or 3, and said why."""
+    """nimc ended with exit status 2 or 3, and printed why."""
 
 
 def faults(status: int, out: str, err: str) -> Iterator[str]:
-    """Yield what is wrong with an answer of nimc."""
+    """Yield a text for each fault in how nimc ended and in what it printed."""
     if status not in _EXITS:
         yield f"exit {status}"
     lines = err.splitlines()
-    if status in (2, 3) and not lines and not out:  # a state may be asked for
+    if status in (2, 3) and not lines and not out:  # a command may print a state to `out` instead
         yield f"exit {status} without a line"
-    if len(lines) > _MOST_LINES or any(len(line) > _LONGEST for line in lines):
+    if len(lines) > _MOST_LINES or any(len(line) > _LONGEST_LINE for line in lines):
         yield f"{len(lines)} lines, the longest of {max(map(len, lines))} characters"
     yield from (f"says {word!r}" for word in ("Traceback", "unexpectedly") if word in err)
     if not all(line.isprintable() for line in err.split("\n")):
@@ -90,7 +95,10 @@ def faults(status: int, out: str, err: str) -> Iterator[str]:
 
 
 def command(name: str, seeds: Callable[[], Sequence[bytes]], words: Words) -> Target:
-    """Return the row of a command, which is called with these words in the folder."""
+    """Return the row of a command.
+
+    `words` makes the command's files and its words from a damaged text and a folder.
+    """
 
     def read(text: bytes, folder: Path) -> None:
         called = words(text, folder)
@@ -127,7 +135,7 @@ def _crate(text: bytes, folder: Path) -> list[str]:
 
 
 def crate(run: Path) -> bytes:
-    """Return the smallest crate of a run that can be verified."""
+    """Return the smallest crate (archive of a run) that `nimc verify` can check."""
     files = {**run_files(run), METADATA_FILE: b'{"@graph": []}'}
     with suppress(InputError):
         files["campaign.yaml"] = load_header(run).campaign_text.encode()
@@ -141,7 +149,7 @@ def _line(text: bytes, _: Path) -> list[str]:
 
 @cache
 def _table() -> bytes:
-    """The table of results of a run."""
+    """Return the bytes of a run's table of results."""
     folder = Path(tempfile.mkdtemp())
     try:
         write_data(folder, [load_run(RUN_QUICK)])
@@ -152,7 +160,8 @@ def _table() -> bytes:
 
 _RESULTS = "results/run/report/results.parquet"
 _DAY = "small-m1-2026-11-20.json"
-#: Path that a command reads or writes, where an obstacle is put, and the words of the command.
+#: Each row has a path that a command reads or writes, and the words of the command. An obstacle is
+#: put at this path.
 _PLACES: list[tuple[str, tuple[str, ...]]] = [
     ("run/logs/stream/0/job.json", ("report", "run")),
     ("run/report/results.json", ("report", "run")),
@@ -184,7 +193,7 @@ OBSTRUCTED = [(target, obstacle) for target in _PLACES for obstacle in _OBSTACLE
 
 
 def in_the_way(number: int, folder: Path) -> list[str]:
-    """Put the obstacle of that number in `OBSTRUCTED` in a command's way; returns its words."""
+    """Put obstacle `number` of `OBSTRUCTED` at its path; return the words of its command."""
     shutil.copytree(RUN_QUICK, folder / "run")
     in_file("s.json", _SWEEP, folder)
     in_file(_RESULTS, _table(), folder)
@@ -206,7 +215,7 @@ def _seeds(*texts: bytes) -> Callable[[], Sequence[bytes]]:
     return lambda: texts
 
 
-_TREE = _seeds(tree(RUN_FILES))
+_RUN_FILES_TEXT = _seeds(joined_files(RUN_FILES))
 _HERE = ("--machine", "localhost")
 _COMMANDS = [
     *(
@@ -214,7 +223,7 @@ _COMMANDS = [
         for name in ("plan", "run")
     ),
     *(
-        command(f"run folder, {words}", _TREE, _run(*words.split()))
+        command(f"run folder, {words}", _RUN_FILES_TEXT, _run(*words.split()))
         for words in (
             "report",
             "report --force",
@@ -224,7 +233,7 @@ _COMMANDS = [
             "verify --json",
         )
     ),
-    command("run folder in a crate, verify", _TREE, _crate),
+    command("run folder in a crate, verify", _RUN_FILES_TEXT, _crate),
     command("crate, verify", lambda: [crate(RUN_QUICK)], _file("c.zip", "verify", "c.zip")),
     *(
         command(f"sweep, {name}", _seeds(_SWEEP), _file("s.json", "model", name, "s.json"))
@@ -242,5 +251,5 @@ _COMMANDS = [
     command("command line", _seeds(*_LINES), _line),
 ]
 
-#: Name -> row.
+#: Name -> the command with this name.
 TARGETS = {target.name: target for target in _COMMANDS}

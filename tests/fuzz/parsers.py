@@ -1,4 +1,7 @@
-"""Every parser of text that comes from outside, and inputs that crashed one once."""
+"""The parsers of text from outside, and inputs that once crashed one of them.
+
+Each parser is a `Target`, with valid inputs (seeds) and the errors that it may raise.
+"""
 
 import asyncio
 import json
@@ -50,7 +53,7 @@ from tests import made_writers
 from tests.analysis.contention.fitted import FITTED
 from tests.conductor import sysfs
 from tests.conductor.made_messages import ORDERS, REPORTS
-from tests.fuzz.target import Target, captures, in_file, lay_out, tree
+from tests.fuzz.target import Target, captures, in_file, joined_files, lay_out
 from tests.nimc.cluster.reservation_lines import LINE
 from tests.records.machine import made
 
@@ -58,17 +61,17 @@ Read = Callable[[bytes, Path], object]
 
 
 def text_parser(read: Callable[[str], object]) -> Read:
-    """A parser of the text that a program prints."""
+    """Return a parser of the text that a program prints."""
     return lambda text, _: read(text.decode(errors="replace"))
 
 
 def file_parser(name: str, read: Callable[[Path], object]) -> Read:
-    """A parser of a file of this name."""
+    """Return a parser of a file of this name."""
     return lambda text, folder: read(in_file(name, text, folder))
 
 
 def folder_parser(name: str, read: Callable[[Path], object]) -> Read:
-    """A parser of a folder with a file of this name."""
+    """Return a parser of a folder that has a file of this name."""
 
     def call(text: bytes, folder: Path) -> object:
         in_file(name, text, folder)
@@ -77,7 +80,7 @@ def folder_parser(name: str, read: Callable[[Path], object]) -> Read:
     return call
 
 
-# What programs print: workloads, writers, tools that count.
+# Parsers of what programs print: workloads, writers, and tools that count events.
 
 
 def _workload(name: str) -> Target:
@@ -162,7 +165,8 @@ _PROGRAMS = [
 ]
 
 
-# What the kernel says: /proc and sysfs of a small host made of files. Nothing may be raised.
+# Parsers of what the kernel shows in /proc and /sys. The host is made of a few files. Unless a
+# target has `allowed`, it may raise no exception.
 
 
 _COUNTERS = {
@@ -195,10 +199,10 @@ _KERNEL = [
     Target(
         name="kernel.host",
         read=lambda text, folder: host.detect(lay_out(text, folder, made.HOST)),
-        seeds=[tree(made.HOST)],
+        seeds=[joined_files(made.HOST)],
     ),
-    Target(name="kernel.counters", read=_node, seeds=[tree(_COUNTERS)]),
-    Target(name="kernel.load", read=_load, seeds=[tree(_LOAD)]),
+    Target(name="kernel.counters", read=_node, seeds=[joined_files(_COUNTERS)]),
+    Target(name="kernel.load", read=_load, seeds=[joined_files(_LOAD)]),
     Target(
         name="readelf",
         read=text_parser(compilers_in),
@@ -253,7 +257,7 @@ _KERNEL = [
 ]
 
 
-# What Slurm and ReFrame say, and what goes over the wire between conductor and agents.
+# Parsers of what Slurm and ReFrame print, and of messages between conductor and agents.
 
 _REFRAME = [
     {"testcases": [{"result": "fail", "fail_phase": "run", "fail_reason": "x"}]},
@@ -281,7 +285,10 @@ def _message(name: str, decode: Callable[[Any], object]) -> Target:
     def read(text: bytes, _: Path) -> None:
         try:
             data = json.loads(text)
-        except (ValueError, RecursionError):  # as `Wire.receive` refuses it
+        except (
+            ValueError,
+            RecursionError,
+        ):  # `Wire.receive` refuses such a line earlier
             return
         decode(data)
 
@@ -289,13 +296,13 @@ def _message(name: str, decode: Callable[[Any], object]) -> Target:
 
 
 def _line(text: bytes, _: Path) -> None:
-    """A line as an end receives it from one that has the secret."""
+    """Receive a line from a peer that has authenticated."""
 
     async def received() -> object:
         reader = asyncio.StreamReader(limit=wire.LONGEST_LINE_B)
         reader.feed_data(text)
         reader.feed_eof()
-        # Only the reading side is used.
+        # Nothing is sent, so there is no writer.
         return await wire.Wire(reader, None).receive()  # type: ignore[arg-type]
 
     asyncio.run(received())
@@ -366,7 +373,7 @@ _SLURM = [
     Target(
         name="reframe.failure",
         read=_failure,
-        seeds=[tree(_LOGS), tree(_LOGS | {"block.json": "{}"})],
+        seeds=[joined_files(_LOGS), joined_files(_LOGS | {"block.json": "{}"})],
     ),
     _message("order", messages.decode_order),
     _message("report", messages.decode_report),
@@ -379,7 +386,7 @@ _SLURM = [
 ]
 
 
-# What users write and runs leave, as far as `tests.fuzz.nimc_commands` does not damage it.
+# Parsers of files of users and of runs, except those that `tests.fuzz.nimc_commands` damages.
 
 _COUNTER = {
     "key": "stream/0/0/off/0", "case": "stream", "arm": "off", "tool": "perf_stat", "rank": 0,
@@ -389,7 +396,7 @@ _COUNTS = "".join(
     json.dumps({**_COUNTER, **more}) + "\n"
     for more in ({}, {"rank": 1}, {"event": "instructions", "value": None, "state": "not counted"})
 ).encode()
-_JUDGED = pl.DataFrame(
+_SAMPLE_STATUSES = pl.DataFrame(
     [{"key": _COUNTER["key"], "case": "stream", "arm": "off", "factors": "{}", "block": 0,
       "pair": 0, "status": "counts"}]
 )  # fmt: skip
@@ -430,7 +437,7 @@ _LOG_SINCE_1_2 = (
     b"[x] 4agc6df gettext@1.0 failed: /s/spack-build-out.txt (6s)\n-- lines 412 to 413 --\n"
     b"  412  checking for alloca.h... yes\n> configure: error: no acceptable C compiler found\n"
 )
-_ENDINGS = (
+_LAST_OUTPUT_LINES = (
     b"Abort(1) on node 0: Fatal error in PMPI_Init: Other MPI error, error stack:\n"
     b"MPIR_Init_thread(1)..: \nf(2)..: OFI failed (a:b)\n=   EXIT CODE: 143\n",
     b"---\nThere are not enough slots available to satisfy the 2\nslots of:\n\n  a failed\n---\n",
@@ -444,7 +451,10 @@ _LOG = (
 
 
 def _results(text: bytes, folder: Path) -> None:
-    """A table of results that is none, and one with any values, as far as its columns hold them."""
+    """Read two tables of results: one file with the damaged bytes, and one with damaged values.
+
+    The second table is empty if the text is no JSON, or if its values do not fit the columns.
+    """
     in_file("a/report/results.parquet", text, folder)
     with suppress(ValueError, TypeError, OverflowError, RecursionError, pl.exceptions.PolarsError):
         table = in_file("b/report/results.parquet", b"", folder)
@@ -475,11 +485,11 @@ def _compilers(text: bytes, folder: Path) -> None:
 
 
 def _input(name: str, read: Read, *seeds: bytes) -> Target:
-    """A parser that refuses by InputError."""
+    """Return the row of a parser that may raise InputError."""
     return Target(name=name, read=read, seeds=seeds, allowed=(InputError,))
 
 
-_LENGTHS = (b"2min", b"1.5h", b"64KiB", b"1GiB", b"1Gb/s", b"500MB/s", b"30", b"1e3s")
+_QUANTITIES = (b"2min", b"1.5h", b"64KiB", b"1GiB", b"1Gb/s", b"500MB/s", b"30", b"1e3s")
 _SITES = (
     path.read_bytes().replace(f"name: {path.stem}".encode(), b"name: m")
     for path in sorted((ROOT / "site").glob("*.yaml"))
@@ -492,7 +502,7 @@ _FILES = [
         "file.counters",
         folder_parser(
             "counters/stream.jsonl",
-            lambda folder: counter_medians(counters_of(read_counts(folder), _JUDGED)),
+            lambda folder: counter_medians(counters_of(read_counts(folder), _SAMPLE_STATUSES)),
         ),
         _COUNTS,
     ),
@@ -511,7 +521,9 @@ _FILES = [
     _input("file.spack", _spack, *_SPACK),
     _input("spack's log", text_parser(failures.reason_in), _LOG, _LOG_SINCE_1_2),
     _input(
-        "last words", text_parser(lambda text: (cause_or_gist(text), unlabelled(text))), *_ENDINGS
+        "last words",
+        text_parser(lambda text: (cause_or_gist(text), unlabelled(text))),
+        *_LAST_OUTPUT_LINES,
     ),
     Target(
         name="file.boot image",
@@ -525,12 +537,12 @@ _FILES = [
         b"license=GPL\0depends=a,b\0name=c\0",
     ),
     *(
-        _input(f"units.{read.__name__}", text_parser(partial(read, field="x")), *_LENGTHS)
+        _input(f"units.{read.__name__}", text_parser(partial(read, field="x")), *_QUANTITIES)
         for read in (units.duration_s, units.size_b, units.rate_b_s, units.count)
     ),
 ]
 
-#: Name -> row.
+#: Name -> the parser with this name.
 TARGETS = {target.name: target for target in (*_PROGRAMS, *_KERNEL, *_SLURM, *_FILES)}
 
 _THERMO = b"Step Temp E_pair\n0 1 2\nLoop time of 1 on 1 procs for 100 steps with 32000 atoms\n"
@@ -540,13 +552,13 @@ _EVENTS = b"".join(
     b'{"counter-value": "1", "event": "%s", "pcnt-running": 100}\n' % event
     for event in (b"task-clock", b"cycles", b"instructions")
 )
-#: Processes 1 and 77 are each other's parent.
+#: A /proc in which each of the processes 1 and 77 is the parent of the other.
 _CIRCLE = "".join(
     f"== proc/{pid}/stat\n{pid} (a) S {parent} 1 1 0 -1 0 0 0 0 0 1 0 0 0 20 0 1 0 5 0 0\n"
     for pid, parent in ((1, 77), (77, 1), (78, 77))
 ).encode()
 _CNS = re.sub(rb"(N_CELL=\s*)\d+", rb"\g<1>1000000000000", captures("cns/n1.txt")[0])
-#: Name of the parser -> inputs that crashed it once, found by `make fuzz`, as short as can be.
+#: Name of the parser -> inputs that once crashed it. `make fuzz` found and shortened them.
 CRASHED: dict[str, list[bytes]] = {
     "fom.lammps": [_THERMO, b"Step Temp E_pair TotEng\n" + _THERMO.splitlines()[-1]],
     "fom.cns": [_CNS],

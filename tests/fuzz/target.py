@@ -1,4 +1,8 @@
-"""A row of the table: a parser or command that turns bytes into a result or a documented error."""
+"""Checks a parser or a command with one input: it must give a result or a documented error.
+
+`Target` describes a parser or a command. It is a row of the tables in `parsers` and
+`nimc_commands`.
+"""
 
 import dataclasses
 import math
@@ -10,7 +14,7 @@ from pathlib import Path
 
 from tests.captures import CAPTURES, RUN_QUICK
 
-#: Files of the recorded run that are changed: header, provenance, the samples of one case.
+#: Files of the recorded run that are damaged: header, provenance, and the samples of one case.
 RUN_FILES = {
     str(path.relative_to(RUN_QUICK)): path.read_text()
     for path in sorted(RUN_QUICK.rglob("*.json*"))
@@ -23,13 +27,15 @@ class Target:
     """A parser, or a command of nimc."""
 
     name: str
-    #: Takes an input, and an empty folder for the files that it reads; returns its result.
+    #: Function that reads an input and returns the result. It may write files that it needs to the
+    #: folder, which is empty.
     read: Callable[[bytes, Path], object]
     #: Valid inputs, or a function that makes them.
     seeds: Sequence[bytes] | Callable[[], Sequence[bytes]]
-    #: Documented errors, whose text is one line.
+    #: Documented errors that `read` may raise. Their text must be one line.
     allowed: tuple[type[Exception], ...] = ()
-    #: The longest that one input may take: processor time, and time with waiting on a busy host.
+    #: Limits for one input, seconds: processor time, and elapsed time, which is longer on a busy
+    #: host.
     cpu_s: float = 20.0
     wait_s: float = 300.0
 
@@ -38,13 +44,17 @@ class Target:
 
 
 class TooSlow(BaseException):
-    """There was no answer in time; no handler of exceptions stops it."""
+    """A parser or a command took too long.
+
+    This is no `Exception`, so that no handler of exceptions in the program catches it.
+    """
 
 
 def check(target: Target, text: bytes, folder: Path) -> bool:
-    """Check the property of every row; return whether the input was read, not refused.
+    """Give an input to a target; return True if it was read, False if it was refused.
 
-    Any exception that this raises shows a fault of the parser or the command.
+    Raises an exception if the target has a fault: it takes too long, raises an error that is not
+    documented, or gives a figure that is not finite.
     """
     late = TooSlow(f"{target.cpu_s:g} s of processor time, or {target.wait_s:g} s with waiting")
     with limited(target.cpu_s, target.wait_s, late):
@@ -59,7 +69,7 @@ def check(target: Target, text: bytes, folder: Path) -> bool:
 
 
 def is_finite(result: object) -> bool:
-    """Return whether all figures of a result are finite, in records and lists, too."""
+    """Return whether all figures of a result are finite, also those in records and lists."""
     if isinstance(result, float):
         return math.isfinite(result)
     if dataclasses.is_dataclass(result):
@@ -82,13 +92,16 @@ def in_file(name: str, text: bytes, folder: Path) -> Path:
     return path
 
 
-def tree(files: Mapping[str, str]) -> bytes:
-    """Files of a folder as one input: `== PATH` and the file's text, each."""
+def joined_files(files: Mapping[str, str]) -> bytes:
+    """Join files of a folder into one text: a line `== PATH` before the text of each file."""
     return "\n".join(f"== {name}\n{text}" for name, text in files.items()).encode()
 
 
 def lay_out(text: bytes, folder: Path, names: Mapping[str, str]) -> Path:
-    """Write the files of a `tree` to a folder, only those of `names`; returns the folder."""
+    """Write files of a text made by `joined_files` to a folder, and return the folder.
+
+    Only files that are in `names` are written. A file that the text does not have is empty.
+    """
     parts = (part.partition(b"\n") for part in text.split(b"== ")[1:])
     contents = {name: content for name, _, content in parts}
     for name in names:
@@ -98,7 +111,10 @@ def lay_out(text: bytes, folder: Path, names: Mapping[str, str]) -> Path:
 
 @contextmanager
 def limited(cpu_s: float, wait_s: float, late: BaseException) -> Iterator[None]:
-    """Raise `late` after so much processor time, or so much time; only in the main thread."""
+    """Raise `late` after `cpu_s` of processor time, or after `wait_s` of elapsed time.
+
+    There are no limits in threads other than the main thread.
+    """
     if threading.current_thread() is not threading.main_thread():
         yield
         return

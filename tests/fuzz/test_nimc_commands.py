@@ -1,4 +1,7 @@
-"""A few bad inputs of commands, the same ones every time, and what counts as a wrong answer."""
+"""Tests commands with a few damaged inputs, the same ones every time.
+
+It also tests that a wrong answer of a command is recognized.
+"""
 
 from pathlib import Path
 
@@ -25,10 +28,10 @@ def test_bad_input_gets_a_short_answer(
 
 @pytest.mark.slow
 @pytest.mark.parametrize("number", range(len(OBSTRUCTED)))
-def test_what_is_in_the_way_gets_a_short_answer(
+def test_an_obstacle_at_a_path_gets_a_short_answer(
     number: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    if "logs" not in OBSTRUCTED[number][0][0]:  # those are read by the page itself
+    if "logs" not in OBSTRUCTED[number][0][0]:  # the page reads the logs itself
         monkeypatch.setattr("analysis.report.page.render", render)
     monkeypatch.setattr("analysis.report.plots.themed_svg", lambda *_, **__: Markup())
     target = command("in the way", tuple, lambda _, folder: in_the_way(number, folder))
@@ -49,5 +52,5 @@ def test_what_is_in_the_way_gets_a_short_answer(
         (3, "no minicluster\n", "", 0),
     ],
 )
-def test_wrong_answers_are_seen(status: int, out: str, err: str, number: int) -> None:
+def test_wrong_answers_are_recognized(status: int, out: str, err: str, number: int) -> None:
     assert len(list(faults(status, out, err))) == number
