@@ -1,6 +1,6 @@
-"""Computes the golden set anew, with today's code: `python -m tests.golden`.
+"""Computes the golden results again with the present code: `python -m tests.golden`.
 
-Only for a difference that is meant; CHANGELOG gives the reason of each.
+Run this only if a change of results is meant. CHANGELOG gives the reason for each such change.
 """
 
 from pathlib import Path
@@ -11,7 +11,7 @@ from tests.golden.made import RUNS, made_run
 
 
 def main() -> None:
-    """Write the file."""
+    """Write `golden.json`."""
     runs = {run.name: rows_of(run) for run in RECORDED}
     with TemporaryDirectory() as name:
         folder = Path(name)

@@ -1,6 +1,7 @@
-"""What the golden set holds: results of runs, and exit codes of commands that read runs.
+"""Computes the content of `golden.json`: results of runs, and exit codes of commands.
 
-Only what stays is used: a folder of a run in, the frame of its results and an exit code out.
+The program is used only by interfaces that will not change: it reads the folder of a run, and gives
+a frame of results or an exit code.
 """
 
 import json
@@ -17,7 +18,7 @@ from tests.golden.made import made_run
 from tests.in_process import call
 
 GOLDEN = Path(__file__).with_name("golden.json")
-#: Columns of the results that are stored, in this order.
+#: Columns of the results that are stored in `golden.json`, in this order.
 COLUMNS = [
     "case",
     "arm",
@@ -41,16 +42,16 @@ COLUMNS = [
     "slower_than_reference",
 ]
 RECORDED = [RUN_QUICK]
-#: The made run whose exit codes are stored, sound and damaged.
-SHORT = 1
-#: Digits of floats that are stored: more than are compared.
+#: Number of the made run for which exit codes are stored. It is used as it is, and damaged.
+_RUN_NUMBER = 1
+#: Significant digits of floats that are stored. The test compares fewer digits.
 _DIGITS = 12
 
 Row = list[Any]
 
 
 def rows_of(run: Path) -> list[Row]:
-    """The results of a run, one row for each effect, control and repeated baseline."""
+    """Return the results of a run: a row for each effect, control and repeated baseline."""
     return [list(row) for row in nimc.load(run).results.select(COLUMNS).iter_rows()]
 
 
@@ -60,15 +61,18 @@ Edit = Callable[[str], str]
 
 
 def _edited(folder: Path, edit: Edit, *, chained: bool = False) -> Path:
-    """Make a run and edit its samples; if `chained`, make their chain anew."""
-    run = made_run(folder, SHORT)
+    """Make a run and edit its samples.
+
+    If `chained`, the chain of digests over the samples is computed again, so that it fits the edit.
+    """
+    run = made_run(folder, _RUN_NUMBER)
     path = run / "samples" / "a.jsonl"
     path.write_text(edit(path.read_text()))
     return rechain(run) if chained else run
 
 
 def _on_first_accepted(edit: Callable[[dict[str, Any]], Any]) -> Edit:
-    """Return a function that edits the first accepted run of the arm `on`."""
+    """Return a function that applies `edit` to the first accepted sample of the arm `on`."""
 
     def edited(text: str) -> str:
         lines = text.splitlines(keepends=True)
@@ -100,8 +104,8 @@ def _slow_writer(sample: dict[str, Any]) -> None:
         writer["bytes_b"] *= 0.1
 
 
-#: Damage that must keep results from being shown -> the edit, and whether the chain is computed
-#: again after it.
+#: Name of a damage -> the edit that makes it, and whether the chain of digests is computed again
+#: after the edit. nimc must not show results of a run with one of these damages.
 DAMAGES: dict[str, tuple[Edit, bool]] = {
     "a figure changed": (
         _on_first_accepted(lambda sample: sample.update(fom=1.5 * sample["fom"])),
@@ -122,7 +126,7 @@ DAMAGES: dict[str, tuple[Edit, bool]] = {
 
 
 def _nights(folder: Path, side: str, slowdown: float) -> list[Path]:
-    """Seven nights of one case."""
+    """Make runs of one case in seven nights."""
     case = Case(
         name="a",
         unit="s",
@@ -140,13 +144,13 @@ def _nights(folder: Path, side: str, slowdown: float) -> list[Path]:
 
 
 def exit_codes(folder: Path) -> Iterator[tuple[str, int]]:
-    """Yield the name of each case with the exit code of its command."""
+    """Yield the names of situations, each with the exit code of the command that is run in it."""
     yield "a recorded run", call(["advise", RUN_QUICK])[0]
-    yield "a made run", call(["advise", made_run(folder / "sound", SHORT)])[0]
+    yield "a made run", call(["advise", made_run(folder / "sound", _RUN_NUMBER)])[0]
     for name, (edit, chained) in DAMAGES.items():
         run = _edited(folder / name, edit, chained=chained)
         yield name, call(["advise", run])[0]
-    headless = made_run(folder / "headless", SHORT)
+    headless = made_run(folder / "headless", _RUN_NUMBER)
     (headless / "run.json").unlink()
     yield "no header", call(["advise", headless])[0]
     before, same, worse = (
@@ -159,16 +163,17 @@ def exit_codes(folder: Path) -> Iterator[tuple[str, int]]:
     yield "one night compared", call(["compare", before[0], worse[0], "--fail"])[0]
 
 
-# The file: one line a row, so that a difference is one line of `git diff`.
+# The file `golden.json` has one line for each row, so that `git diff` shows each changed row as one
+# line.
 
 
 def rounded(row: Row) -> Row:
-    """The row with as many digits as are stored."""
+    """Return the row with floats rounded to the stored digits."""
     return [float(f"{cell:.{_DIGITS}g}") if isinstance(cell, float) else cell for cell in row]
 
 
 def text_of(runs: dict[str, list[Row]], codes: dict[str, int]) -> str:
-    """The golden set as JSON."""
+    """Return the golden results and exit codes as JSON text."""
     lines = ["{", '"columns": ' + json.dumps(COLUMNS) + ",", '"exit_codes": {']
     lines += [",\n".join(f"{json.dumps(name)}: {code}" for name, code in codes.items()), "},"]
     entries = [

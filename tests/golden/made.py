@@ -1,7 +1,8 @@
-"""200 made runs of all kinds, each drawn from its own number. Nothing here was measured.
+"""Makes 200 runs of all kinds by random numbers. Nothing here was measured.
 
-Figures of merit and rates are drawn by Python's own generator from the key of their sample, so that
-they do not depend on the order in which samples are made, nor on how a run is written.
+The number of a run is the seed of its random numbers. Figures of merit and rates are drawn by
+Python's own generator, with the key of their sample as seed. So they depend neither on the order in
+which samples are made, nor on how a run is written.
 """
 
 from collections.abc import Iterator
@@ -15,16 +16,18 @@ from records.sample import Better, Outcome, Sample, WriterRecord
 from tests.analysis import synthetic
 from tests.analysis.synthetic import HOST, STARTED_S, Case
 
+#: Number of made runs. Each has many samples, which are runs of an application.
 RUNS = 200
-#: Share of runs that were rejected once, and of runs that were rejected in all attempts.
+#: Share of application runs that were rejected once, and of those that were rejected in all
+#: attempts.
 _REPEATED, _GIVEN_UP = 0.04, 0.02
-#: Shares of slow runs.
+#: Shares of application runs that are slow.
 _SPIKES = [0.05, 0.3]
 _ATTEMPTS = 3
-#: One run in so many is long enough for an interval of the mean.
+#: Every 50th made run is long enough for an interval of the mean.
 _LONG_EVERY = 50
 _FAILURES: list[Outcome] = [word for word in get_args(Outcome) if word != "accepted"]
-#: Arms of a case, and their levels of factors.
+#: Possible arms of a case. Levels of factors follow the `@`.
 _ARMS = (
     ["on", "aa"],
     ["on", "spin", "aa"],
@@ -42,18 +45,23 @@ _UNITS: list[tuple[str, Better, float]] = [
     ("B/s", "higher", 14.2e9),
     ("1/s", "higher", 3.1e6),
 ]
-#: Transport and origin of writes.
+#: Possible transports, each with the origin of the writes.
 _PATHS = [("shared memory", HOST), ("InfiniBand", "synthetic-1"), ("soft-RoCE", "synthetic-1")]
-#: True slowdowns of arms with writers.
+#: Possible true slowdowns of arms with writers.
 _SLOWDOWNS = (0.9, 1.0, 1.0, 1.004, 1.03, 1.1, 1.3, 2.2)
-#: In every second run writes between hosts are proven, and each is larger than the caches.
+#: Fields of a writer whose writes are proven, and facts of a host whose caches are smaller than a
+#: write. Made runs with an even number have these facts, and proven writes between hosts.
 _PROVEN = {"proof": "memory", "overwritten_share": 1.0}
 _SMALL_CACHE = {"nodes": {HOST: {"llc_total_b": 32 << 10}}}
 
 
 @dataclass(frozen=True, kw_only=True)
 class DrawnCase:
-    """A case that was drawn at random, and how its runs vary."""
+    """A case that was drawn at random, and how its application runs vary.
+
+    `spikes`, `repeated` and `given_up` are shares of application runs: those that are slow, that
+    are rejected once, and that are rejected in all attempts.
+    """
 
     case: Case
     blocks: int
@@ -64,7 +72,7 @@ class DrawnCase:
 
 
 def made_run(folder: Path, number: int) -> Path:
-    """Write the run of that number; returns its folder."""
+    """Write made run `number` to a folder in `folder`; return the folder of the run."""
     random = Random(f"golden run {number}")
     cases = [_case(random, name) for name in "ab"[: random.choice([1] * 9 + [2])]]
     if number % _LONG_EVERY == 0:
@@ -84,7 +92,10 @@ def made_run(folder: Path, number: int) -> Path:
 
 
 def _site(random: Random, cases: list[DrawnCase]) -> dict[str, Any]:
-    """Draw the machine; in every fourth run it has references near the baselines' times."""
+    """Draw the machine.
+
+    With a probability of one in four, it has a reference for each case: a value near the baseline.
+    """
     if random.random() < 0.75:
         return {"name": "synthetic machine"}
     references = {
@@ -122,7 +133,7 @@ def _case(random: Random, name: str) -> DrawnCase:
 
 
 def _long_case(spikes: float) -> DrawnCase:
-    """A case without an effect on the typical run; `spikes`: share of runs that are slow."""
+    """Return a case without an effect on the typical run; a share `spikes` of runs is slow."""
     case = Case(
         name="a", unit="s", better="lower", base=8.4, effects={"on": 1.0, "aa": 1.0}, noise=0.001
     )
@@ -130,7 +141,11 @@ def _long_case(spikes: float) -> DrawnCase:
 
 
 def _true_effect(random: Random, arm: str) -> float:
-    """Draw the true time of an arm at its levels, divided by that of the plain baseline."""
+    """Draw the true relative time of an arm.
+
+    This is the time at the arm's levels of factors, divided by the time of the arm `off` without
+    levels.
+    """
     price = 1.06 if "cores" in arm else 1.0
     if arm.startswith(("off", "aa")):
         return price * random.choice([1.0] * 9 + [1.03])
@@ -138,7 +153,7 @@ def _true_effect(random: Random, arm: str) -> float:
 
 
 def _samples(drawn: DrawnCase, number: int, begin_s: float) -> Iterator[Sample]:
-    """The samples of a case, one after another from `begin_s`."""
+    """Yield the samples of a case; the first starts at `begin_s`, the others follow one by one."""
     case, clock_s = drawn.case, begin_s
     for planned in synthetic.samples(case, blocks=drawn.blocks, pairs=drawn.pairs):
         random = Random(f"golden {number} {planned.key}")
@@ -163,7 +178,7 @@ def _samples(drawn: DrawnCase, number: int, begin_s: float) -> Iterator[Sample]:
 
 
 def _outcomes(random: Random, drawn: DrawnCase) -> list[Outcome]:
-    """Draw the outcomes of the attempts of a run."""
+    """Draw the outcomes of the attempts of an application run."""
     luck = random.random()
     if luck < drawn.given_up:
         return [random.choice(_FAILURES) for _ in range(_ATTEMPTS)]
@@ -171,7 +186,10 @@ def _outcomes(random: Random, drawn: DrawnCase) -> list[Outcome]:
 
 
 def _time(drawn: DrawnCase, planned: Sample, number: int, random: Random) -> float:
-    """Draw the time of a run, divided by the case's base; block, pair, arm and run contribute."""
+    """Draw the relative time of an application run: its time divided by the case's base time.
+
+    The time depends on block, pair and arm, and varies between runs.
+    """
     case = drawn.case
     block = Random(f"golden {number} {case.name} {planned.block}").gauss(0, case.block_noise)
     pair = Random(f"golden {number} {case.name} {planned.block} {planned.pair}")
@@ -182,7 +200,7 @@ def _time(drawn: DrawnCase, planned: Sample, number: int, random: Random) -> flo
 
 
 def _writer(writer: WriterRecord, elapsed_s: float, random: Random, number: int) -> WriterRecord:
-    """Return the writer at a random rate; the rate of a control is 0."""
+    """Return the writer's record with a random rate; the rate of a control is 0."""
     rate_b_s = writer.rate_alone_b_s * random.uniform(0.93, 0.99)
     proven: dict[str, Any] = _PROVEN if writer.proof == "unproven" and not number % 2 else {}
     return replace(

@@ -1,6 +1,6 @@
-"""Recorded and made runs give the results and exit codes of `golden.json`, whatever is rebuilt.
+"""Tests that recorded and made runs still give the results and exit codes in `golden.json`.
 
-They were computed by the code of commit 357f9ad6. CHANGELOG names every difference since then.
+The code of commit 357f9ad6 computed them. CHANGELOG names every difference since then.
 """
 
 import json
@@ -14,13 +14,13 @@ from tests.golden.computed import COLUMNS, GOLDEN, RECORDED, exit_codes, rows_of
 from tests.golden.made import RUNS, made_run
 
 _GOLDEN: dict[str, Any] = json.loads(GOLDEN.read_text())
-#: Made runs a test, and those that `make test` computes.
-_PART, _QUICK = 25, 50
+#: Number of made runs in one test, and number of made runs that `make test` computes.
+_RUNS_PER_TEST, _QUICK_RUNS = 25, 50
 
 
 @pytest.fixture(autouse=True)
 def _files_are_not_flushed_to_disk(monkeypatch: pytest.MonkeyPatch) -> None:
-    """That is most of the time of writing a made run."""
+    """Skip flushing, since it takes most of the time that is needed to write a made run."""
     monkeypatch.setattr(os, "fsync", lambda _: None)
 
 
@@ -42,12 +42,12 @@ def test_recorded_runs() -> None:
 @pytest.mark.parametrize(
     "first",
     [
-        pytest.param(first, marks=[pytest.mark.slow] if first >= _QUICK else [])
-        for first in range(0, RUNS, _PART)
+        pytest.param(first, marks=[pytest.mark.slow] if first >= _QUICK_RUNS else [])
+        for first in range(0, RUNS, _RUNS_PER_TEST)
     ],
 )
 def test_made_runs(first: int, tmp_path: Path) -> None:
-    for number in range(first, first + _PART):
+    for number in range(first, first + _RUNS_PER_TEST):
         _assert_golden(str(number), made_run(tmp_path, number))
 
 
@@ -56,7 +56,7 @@ def test_exit_codes(tmp_path: Path) -> None:
 
 
 def test_most_verdicts_occur() -> None:
-    """Else the set would not guard them."""
+    """The golden results can protect only verdicts that occur in them."""
     from analysis.effects.result import Verdict
 
     verdict = COLUMNS.index("verdict")

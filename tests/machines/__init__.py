@@ -1,7 +1,10 @@
-"""Machines in a box: what the kernel and Slurm of a machine say, and what is right there.
+"""Machines in a box: hand-made copies of what the kernel and Slurm show on a machine.
 
-A folder a machine, of public facts; adding one is adding a folder. `kernel.txt` has files of /proc
-and /sys, a line each, and their sources; `answers.yaml` what Slurm, modules and MPI say;
-`right.yaml` what `nimc init`, `doctor`, `plan` and the first job script must make of them, worked
-out by hand.
+There is a folder for each machine, made from public facts. To add a machine, add a folder with
+these files:
+
+    kernel.txt     files of /proc and /sys, one on each line, and the sources of the facts
+    answers.yaml   what programs of Slurm, of modules and of MPI print
+    right.yaml     the right results of `nimc init`, `doctor` and `plan`, and of the first job
+                   script; they are worked out by hand
 """

@@ -1,9 +1,12 @@
-"""A machine in a box: its files, its programs, and `nimc` as its user calls it.
+"""A machine in a box: writes its files and programs, and runs `nimc` as if on this machine.
 
-    python -m tests.machines.box ROOT MACHINE     commands of `nimc` from lines of JSON, to the same
+    python -m tests.machines.box ROOT MACHINE
 
-Two things that need a real machine are replaced: the job that looks at nodes finds two nodes like
-this host, and addresses of interfaces are those of the machine's folder.
+reads commands of `nimc` as lines of JSON, and prints a line of JSON for each. The files of the
+machine are below ROOT.
+
+Two things need a real machine and are replaced. Instead of a job that looks at nodes, there are two
+nodes like the machine in the box. Addresses of network interfaces come from the machine's folder.
 """
 
 import json
@@ -25,15 +28,17 @@ from tests.in_process import call
 from tests.nimc.checkouts import program
 
 MACHINES = Path(__file__).parent
-#: `PATH[0-3]/FILE`: one for each number n.
+#: A list of numbers in a path, as in `PATH[0-3]/FILE`. The line stands for one file for each
+#: number n.
 _EACH = re.compile(r"\[([0-9,-]+)\]")
-#: `{n}`, and n after a few steps from left to right: `{n/4*4+3}`.
+#: The number n in the rest of a line: `{n}`, or with operations that are applied from left to
+#: right, as in `{n/4*4+3}`.
 _N = re.compile(r"\{n((?:[+*/%-][0-9]+)*)\}")
 _STEP = re.compile(r"([+*/%-])([0-9]+)")
 _STEPS = {
     "+": int.__add__, "-": int.__sub__, "*": int.__mul__, "/": int.__floordiv__, "%": int.__mod__,
 }  # fmt: skip
-#: Slurm's answers on any machine: command -> its words (a pattern of sh) -> answer.
+#: What Slurm's commands print on every machine: command -> its arguments (`*`: any) -> output.
 _SLURM = {
     "scontrol": {"ping": "Slurmctld(primary) at ctl is UP"},
     "sacct": {"*": ""},
@@ -45,10 +50,10 @@ _SLURM = {
 
 
 def unpack(machine: str, root: Path) -> None:
-    """Write the files of a machine.
+    """Write the files of a machine below `root`.
 
-    Lines are `PATH = CONTENT`, `PATH -> TARGET` of a link, and `PATH !` of a file that cannot be
-    read.
+    A line of `kernel.txt` is `PATH = CONTENT` for a file, `PATH -> TARGET` for a link, or `PATH !`
+    for a file that cannot be read.
     """
     for line in (MACHINES / machine / "kernel.txt").read_text().splitlines():
         for text in _each(line) if line and not line.startswith("#") else ():
@@ -87,7 +92,10 @@ def _stepped(number: int, steps: str) -> int:
 
 
 def programs(machine: str, folder: Path) -> dict[str, str]:
-    """Make programs with the answers of a machine's; return the environment that finds them."""
+    """Make programs that print what those of the machine print.
+
+    Returns variables of the environment by which nimc finds them, besides PATH.
+    """
     answers = yaml.safe_load((MACHINES / machine / "answers.yaml").read_text())
     answered: dict[str, dict[str, str]] = {name: dict(words) for name, words in _SLURM.items()}
     for kind in ("partition", "node", "config"):
@@ -110,7 +118,11 @@ def _pattern(words: str) -> str:
 
 
 def main(root: Path, machine: str) -> None:
-    """Answer each command, a list of words in a line: exit status, output and errors."""
+    """Run the commands of standard input.
+
+    Each line is a JSON list of words. For each, a JSON list is printed: exit status, standard
+    output and standard error.
+    """
     from conductor import wire
     from nimc.cluster import in_job, new_machine, node_look
 
@@ -139,7 +151,7 @@ def main(root: Path, machine: str) -> None:
 
 
 def _move(root: Path) -> None:
-    """Let all that reads /proc and /sys by default read them below `root`."""
+    """Make functions that read /proc or /sys by default read these folders below `root`."""
     import conductor.counters
     import records.machine.devices
     import records.machine.host

@@ -1,4 +1,4 @@
-"""Each machine in a box: `nimc init`, `doctor`, `plan` and the first job script, by commands."""
+"""Tests each machine in a box with `nimc init`, `doctor`, `plan` and the first job script."""
 
 import json
 import os
@@ -18,7 +18,7 @@ from tests.machines.box import MACHINES, programs, unpack
 from tests.reframe_tests.reframe_call import reframe, succeeded
 
 NAMES = sorted(path.parent.name for path in MACHINES.glob("*/right.yaml"))
-#: Of the checkout, what commands read.
+#: Folders of the checkout that the commands read.
 _FOLDERS = (
     "analysis",
     "campaigns",
@@ -41,11 +41,11 @@ def right(name: str) -> dict[str, Any]:
 
 @pytest.fixture(scope="module")
 def checkout(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """A copy of this one, without its machines."""
+    """Copy this checkout, without the files of its machines."""
     folder = tmp_path_factory.mktemp("checkout")
     for name in _FOLDERS:
         shutil.copytree(ROOT / name, folder / name, ignore=shutil.ignore_patterns("__pycache__"))
-    (folder / "conductor/mpi_put/mpi_put").unlink(missing_ok=True)  # it is built there
+    (folder / "conductor/mpi_put/mpi_put").unlink(missing_ok=True)  # built for the real host
     for name in ("site", "configs"):
         (folder / name).mkdir()
     return folder
@@ -80,7 +80,7 @@ def test_first_contact(name, checkout, tmp_path, monkeypatch):
 
 
 def answers(program: list[str], *commands: list[str], folder: Path) -> list[Any]:
-    """Exit status, output and errors of each command."""
+    """Run commands; return exit status, standard output and standard error of each."""
     lines = "".join(f"{json.dumps(words)}\n" for words in commands)
     options: dict[str, Any] = {"capture_output": True, "text": True, "timeout": 600}
     done = subprocess.run(program, input=lines, cwd=folder, env=os.environ, **options)
@@ -88,7 +88,11 @@ def answers(program: list[str], *commands: list[str], folder: Path) -> list[Any]
 
 
 def check_site(text: str, facts: dict[str, Any]) -> None:
-    """The file has these values, and none for the other keys that depend on hardware."""
+    """Check that a site file has the right values.
+
+    Other keys that depend on hardware must be missing, except on a machine of the fabric 'shared
+    memory'.
+    """
     site = yaml.safe_load(text)
     hardware = {"injector", "device", "rails", "interface", "facts"}
     assert {key: site.get(key) for key in facts["site"]} == facts["site"]
@@ -115,7 +119,10 @@ def check_doctor(answer: list[Any], facts: dict[str, Any]) -> None:
 
 
 def check_job(name: str, checkout: Path, folder: Path, facts: dict[str, Any]) -> None:
-    """What ReFrame would submit for STREAM with the wheels, and how it is compiled."""
+    """Check the job that ReFrame would submit for STREAM, and how STREAM is compiled.
+
+    STREAM uses the environment `wheels`.
+    """
     partition = facts["site"].get("origins", {}).get("partition", "batch")
     words = ["--dry-run", f"--system={name}:{partition}", "-p", "^wheels$"]
     succeeded(reframe(folder, name, "stream", *words, root=checkout))
@@ -130,7 +137,7 @@ def test_each_fabric_of_the_table_has_a_machine():
     assert {right(name)["fabric"] for name in NAMES} == set(FABRICS)
 
 
-def test_a_box_is_unpacked_as_its_lines_say(tmp_path, monkeypatch):
+def test_lines_of_a_box_become_files_and_links(tmp_path, monkeypatch):
     from tests.machines import box
 
     (tmp_path / "x").mkdir()
