@@ -165,7 +165,7 @@ def build(
         install_command = ("-e", str(folder), "install", "-j", str(jobs), "--fail-fast")
         spack(layout, Path(settings.spack), *install_command, log_name=name, watch=say_step)
         install_end_s = time.monotonic()
-        installed = _install_end_specs(layout, settings, name)
+        installed = _installed_specs(layout, settings, name)
         root_hashes = _root_hashes(folder / "spack.lock")
         mpi = next((spec for spec in installed if spec["name"] in _MPI_PACKAGES), None)
         mpi_field = {"mpi": f"{mpi['name']}@{mpi['version']}/{mpi['hash'][:7]}"} if mpi else {}
@@ -268,7 +268,7 @@ def _committed_lock(layout: SpackLayout, name: str) -> Path:
     return ENVIRONMENTS_FOLDER / "locks" / layout.machine / f"{name}.lock"
 
 
-def _install_end_specs(
+def _installed_specs(
     layout: SpackLayout, settings: SpackSettings, name: str
 ) -> list[dict[str, str]]:
     """Return every spec of the environment, installed by Spack or provided by the machine."""
