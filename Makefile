@@ -80,7 +80,7 @@ ifneq ($(filter-out $(shell cat $(READY) 2>/dev/null),$(NIMC_EXTRAS)),)
 .PHONY: $(READY)
 endif
 
-SETUP = $(wildcard requirements/*.lock) pyproject.toml scripts/setup.sh
+SETUP = $(wildcard requirements/*.lock) pyproject.toml scripts/setup.sh scripts/pythonpath_last.pth
 $(READY): $(SETUP)
 	@PYTHON="$(PYTHON)" sh scripts/setup.sh $(NIMC_EXTRAS)
 

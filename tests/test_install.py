@@ -155,29 +155,41 @@ def test_setup_makes_its_environment_anew_if_its_python_is_gone(tmp_path):
     assert "ERROR: Could not find a version" in done.stderr
 
 
+def path_with(tmp_path: Path, pythonpath: str, *, cwd: Path) -> list[str]:
+    """Return where Python searches if the environment's packages are in `site-packages`."""
+    packages = tmp_path / "site-packages"
+    packages.mkdir()
+    shutil.copy(ROOT / "scripts" / "pythonpath_last.pth", packages)
+    program = tmp_path / "program"
+    program.mkdir()
+    (program / "main.py").write_text(
+        f"import site, sys; site.addsitedir({str(packages)!r}); print(*sys.path[1:], sep='\\n')"
+    )
+    environment = {"PYTHONPATH": pythonpath}
+    command = [sys.executable, "-S", program / "main.py"]
+    done = subprocess.run(command, cwd=cwd, env=environment, capture_output=True, text=True)
+    assert done.returncode == 0, done.stderr
+    return done.stdout.splitlines()
+
+
 def test_packages_of_pythonpath_replace_none_of_this_environment(tmp_path):
     """A site's environment module of ReFrame or Python sets PYTHONPATH.
 
-    Python would search these folders first.
+    Python would search these folders first. An empty entry is the current folder, which may be
+    another user's.
     """
-    foreign, environment_folder = tmp_path / "apps" / "python3.6", tmp_path / "site-packages"
-    for folder in (foreign, environment_folder):
-        folder.mkdir(parents=True)
-        (folder / "jsonschema.py").touch()
-    (foreign / "only_there.py").touch()
-    shutil.copy(ROOT / "scripts" / "pythonpath_last.pth", environment_folder)
-    code = (
-        f"import site; site.addsitedir({str(environment_folder)!r});"
-        "import jsonschema, only_there; print(jsonschema.__file__)"
-    )
-    done = subprocess.run(
-        [sys.executable, "-S", "-c", code],
-        cwd=tmp_path,
-        env={"PYTHONPATH": f"{foreign}/:"},
-        capture_output=True,
-        text=True,
-    )
-    assert done.stdout == f"{environment_folder}/jsonschema.py\n", done.stderr
+    current, foreign = tmp_path / "current", tmp_path / "apps" / "python3.6"
+    current.mkdir()
+    searched = path_with(tmp_path, f"{foreign}/:", cwd=current)
+    assert searched[-3:] == [str(tmp_path / "site-packages"), str(foreign), str(current)]
+
+
+def test_a_checkout_in_pythonpath_is_searched_first(tmp_path):
+    """A session starts ReFrame so; the environment may be that of another checkout."""
+    foreign = tmp_path / "apps" / "python3.6"
+    searched = path_with(tmp_path, f"{foreign}:{ROOT}", cwd=tmp_path)
+    assert searched.index(str(ROOT)) < searched.index(os.path.dirname(os.__file__))
+    assert searched[-2:] == [str(tmp_path / "site-packages"), str(foreign)]
 
 
 def test_make_adds_the_extras_that_the_last_set_up_left_out(tmp_path):
