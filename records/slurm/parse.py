@@ -333,7 +333,7 @@ def refusal(message: str) -> str | None:
 
 #: Pattern in a refusal by slurmctld (slurm_errno.c) -> a reason of a job that waits for the same.
 _REFUSALS = {
-    r"[Tt]ime limit (is invalid|specification required)": "PartitionTimeLimit",
+    r"time limit is invalid": "PartitionTimeLimit",
     r"Node count specification invalid|More processors requested": "PartitionNodeLimit",
     r"node configuration is not available|Memory required by task is not|Invalid feature": (
         "BadConstraints"
