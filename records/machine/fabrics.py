@@ -24,8 +24,8 @@ from records.notes import Note
 
 #: Injectors that a machine's file may name: those that write.
 InjectorName = Literal["perftest", "ucx", "mpi_put"]
-#: Options of perftest that name a file, abbreviated or not.
-PERFTEST_FILE_OPTION = re.compile(r"--(out|mm|k|cr|data_e)[\w-]*(=.*)?", re.DOTALL)
+#: Options of perftest that name a file, or write one, abbreviated or not.
+PERFTEST_FILE_OPTION = re.compile(r"--(out_|mm|pa|k|cr|data_e)[\w-]*(=.*)?", re.DOTALL)
 #: What rdma_rename of rdma-core puts after the prefix of a fabric: the number of an onboard device,
 #: an address (`P2p1s0f1`: PCI domain, bus, slot and function; `s5`: a slot that has a number), or
 #: the GUID of a node.

@@ -49,7 +49,7 @@ def _check_absolute(text: str) -> str:
 #: them, or they change the output or the duration.
 _REFUSED_OPTIONS = re.compile(
     r"-[dipsqtnDFabelQU]|--(ib-dev|ib-port|port|size|qp|tx-depth|iters|duration|CPU-freq|all"
-    r"|bidirectional|events|post_list|cq-mod|report.*|output|out_json.*|run_infinitely|rate_.*"
+    r"|bidirectional|events|post_list|cq-mod|report.*|output|run_infinitely|rate_.*"
     r"|burst_size|disable_numa)(=.*)?"
 )
 

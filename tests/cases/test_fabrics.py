@@ -255,13 +255,26 @@ def test_options_of_the_site_file_are_part_of_the_plan() -> None:
     ] == [()]
 
 
-@pytest.mark.parametrize("option", ["--mmap=/dev/x", "--mmap-offset=8", "--cred", "--kek_path"])
+@pytest.mark.parametrize(
+    "option",
+    [
+        *("--mmap=/dev/x", "--mmap-offset=8", "--cred", "--kek_path"),
+        # Those of perftest_parameters.c of later versions; --out_json writes perftest_out.json.
+        *("--payload_file_path=/x", "--payload", "--out_json", "--out_json_file=/x"),
+    ],
+)
 def test_options_that_name_a_file_are_refused(option: str) -> None:
     with pytest.raises(ValueError, match=f"{re.escape(repr(option))} found; allowed: "):
         machine("same_job", perftest_options=[option])
 
 
-@pytest.mark.parametrize("option", ["-d", "--size=64", "-D", "--report_gbits", "-q", "a b", "-e"])
+def test_the_number_of_outstanding_reads_names_no_file() -> None:
+    assert machine("same_job", perftest_options=["--outs=16"]).perftest_options == ["--outs=16"]
+
+
+@pytest.mark.parametrize(
+    "option", ["-d", "--size=64", "--output=bandwidth", "-D", "--report_gbits", "-q", "a b", "-e"]
+)
 def test_options_that_writers_have_already_are_refused(option: str) -> None:
     with pytest.raises(ValueError, match=f"{re.escape(repr(option))} found; allowed: "):
         machine("same_job", perftest_options=[option])

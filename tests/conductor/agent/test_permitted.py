@@ -32,7 +32,7 @@ BOND_WRITER = replace(WRITER, device="bond0.12")
     [
         START,
         replace(START, writer=BOND_WRITER),
-        replace(START, writer=replace(WRITER, options=("--tclass=106", "-R", "-x", "3"))),
+        replace(START, writer=replace(WRITER, options=("--tclass=106", "-R", "--outs=16"))),
         replace(START, writer=replace(WRITER, origin="nid001_a.example-site.org")),
         # The host name of a container that was given none.
         replace(START, writer=replace(WRITER, origin="(none)", target="(none)")),
@@ -68,6 +68,7 @@ def writer(**changes):
         (replace(START, writer=writer(target="t1,t2")), "node 't1,t2'"),
         (replace(START, writer=writer(options=("--out_json_file=/x",))), "option '--out_json"),
         (replace(START, writer=writer(options=("-R", "--mmap", "/x"))), "option '--mmap'"),
+        (replace(START, writer=writer(options=("--payload_file_path=/x",))), "option '--payload"),
         (replace(MAKE_WRITES, injector="sh"), "injector 'sh'"),
         (replace(MAKE_WRITES, targets=[("t1", "10.0.0.1"), ("t2", "-x")]), "address '-x'"),
         (replace(MAKE_WRITES, targets=[("-t1", "10.0.0.1")]), "node '-t1'"),
