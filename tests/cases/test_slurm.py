@@ -565,7 +565,8 @@ CASES = [
             ),
             "^Batch job submission failed: Requested time limit is invalid (missing or exceeds some"
             " limit)\n": "lower time_limit in configs/",
-            "^Batch job submission failed: Time limit specification required, but not provided\n": "",
+            "^Batch job submission failed: Time limit specification required, but not"
+            " provided\n": "",
             "^Batch job submission failed: Node count specification invalid\n": OTHER_SIZE,
             "^Batch job submission failed: Requested node configuration is not available\n": (
                 NOTHING_FITS
