@@ -61,9 +61,12 @@ def ask_nodes(partition: str | None, environment: Mapping[str, str]) -> list[Slu
     """Nodes of a partition; None: of the default one. Raises MachineError.
 
     Without a default partition, these are all nodes, since a site then chooses by other options.
+    A hidden partition has nodes, too: sinfo shows it if it is named, or with `--all`, but refuses
+    both options together.
     """
-    columns, selection = ("%N %T", [f"--partition={partition}"]) if partition else ("%N %T %P", [])
-    command = ["sinfo", "--all", "--Node", "--noheader", f"--format={columns}", *selection]
+    selection = f"--partition={partition}" if partition else "--all"
+    columns = "%N %T" if partition else "%N %T %P"
+    command = ["sinfo", selection, "--Node", "--noheader", f"--format={columns}"]
     output = ask(command, command_environment(environment)).required_output()
     return nodes_in(output, default_only=not partition)
 

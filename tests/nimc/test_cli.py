@@ -259,6 +259,14 @@ def test_help_of_every_command_ends_with_an_example_that_parses(command, name):
     assert (rest, {name for name in needed if values.get(name) in (None, ())}) == ([], set())
 
 
+@pytest.mark.parametrize("name", EXAMPLES)
+def test_help_is_in_words_without_names_of_the_code(command, name):
+    """Underscores are in names of programs, and in those of folders only."""
+    help_text, _, _ = command(*name.split(), "--help").partition("Example:")
+    names = {*re.findall(r"(?<![/\w])[a-z]+(?:_[a-z]+)+(?![/\w])", help_text)}
+    assert names <= {"mpi_put", "node_exporter"}
+
+
 def test_help_has_every_command_in_its_group_with_an_example_that_parses(command):
     help_text = command("--help")
     titles = [

@@ -9,6 +9,8 @@ from pathlib import Path
 
 import pytest
 
+from records.slurm import client
+from records.slurm.parse_nodes import SlurmNode
 from testbed import daemons
 from testbed.state import LOCK
 from tests.nimc.minicluster.driven import ENV, STRANGER, Cluster, cluster_of
@@ -33,6 +35,18 @@ def test_the_nodes_of_a_healthy_cluster_are_idle(three_nodes: Cluster) -> None:
     status = three_nodes.nimc_json("status")
     assert status["healthy"] is True
     assert set(status["nodes"].values()) == {"idle"}
+
+
+def test_the_nodes_of_a_partition_are_listed_whether_it_is_named_or_hidden(
+    three_nodes: Cluster,
+) -> None:
+    three_nodes.slurm("scontrol", "update", "PartitionName=origin", "Hidden=YES")
+    assert client.ask_nodes("origin", three_nodes.env) == [SlurmNode("node3", "idle")]
+    targets = [SlurmNode("node1", "idle"), SlurmNode("node2", "idle")]
+    assert client.ask_nodes("compute", three_nodes.env) == targets
+    assert client.ask_nodes(None, three_nodes.env) == targets
+    assert client.ask_nodes("none", three_nodes.env) == []
+    three_nodes.slurm("scontrol", "update", "PartitionName=origin", "Hidden=NO")
 
 
 def test_a_process_that_left_its_session_is_ended_with_its_step(three_nodes: Cluster) -> None:
