@@ -1,4 +1,4 @@
-"""A document in the chosen form: text, Markdown, CSV, LaTeX or JSON."""
+"""Shows a document in a chosen form: text, Markdown, CSV, LaTeX or JSON."""
 
 from __future__ import annotations
 
@@ -17,12 +17,12 @@ from analysis.display import latex
 from analysis.display.lines import aligned_table, terminal_columns
 from records.text import one_line
 
-#: Forms in which tables are shown. Only `text` also has the other parts of a document.
+#: Forms of a document. The form `text` has all parts of the document, the other forms only tables.
 Form = Literal["text", "markdown", "csv", "latex"]
 
 
 class Tabular(Protocol):
-    """A part of a document that every form shows; its `str` is its text."""
+    """A part of a document that every form shows. `str` gives its form `text`."""
 
     @property
     def header(self) -> Sequence[str]:
@@ -35,7 +35,7 @@ class Tabular(Protocol):
 
 @dataclass(frozen=True)
 class Table:
-    """Figures under a header."""
+    """A table with a header."""
 
     header: Sequence[str]
     rows: Sequence[Sequence[str]]
@@ -47,7 +47,7 @@ class Table:
 
 
 def formatted_parts(parts: Iterable[str | Tabular], form: Form = "text") -> str:
-    """The parts in a form: `text` has all of them, the other forms only the tables.
+    """The parts of a document in a form. The form `text` has all parts, other forms only tables.
 
     In the other forms, each table ends with a line break.
     """
@@ -73,14 +73,15 @@ def formatted_table(form: Form, header: Sequence[str], rows: Iterable[Sequence[s
 
 
 def _harmless_cell(text: str) -> str:
-    """Text for a cell, changed if a spreadsheet would take it for a formula."""
+    """The text of a cell, with an apostrophe before it if a spreadsheet would read a formula."""
     return f"'{text}" if len(text) > 1 and text.startswith(("=", "+", "-", "@")) else text
 
 
 def json_text(document: Mapping[str, object]) -> str:
-    """The text of a document to print, with all but ASCII escaped.
+    """A document as JSON for printing; characters that are not ASCII are escaped.
 
-    Pydantic's writer is five times as fast as Python's, but escapes nothing.
+    Pydantic's writer is five times as fast as Python's, but escapes nothing. So it is used only if
+    nothing must be escaped.
     """
     with suppress(PydanticSerializationError):  # a path in another encoding
         text = to_json(document, indent=1, inf_nan_mode="constants")
@@ -90,5 +91,5 @@ def json_text(document: Mapping[str, object]) -> str:
 
 
 def json_file_text(document: Mapping[str, object]) -> str:
-    """The text of a file with a document; its figures are written as by Python, not Pydantic."""
+    """A document as JSON for a file. Pydantic is not used, since it writes numbers differently."""
     return json.dumps(document, indent=1) + "\n"

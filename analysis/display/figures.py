@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import math
 
-#: Shown if there is no figure.
+#: Text that is shown if there is no figure.
 NO_FIGURE = "-"
-#: Shorter times, such as that of a load from memory, are shown in nanoseconds.
+#: Times below this, such as the time of a load from memory, are shown in nanoseconds.
 _NANOSECONDS_BELOW_S = 1e-5
-#: From this value on, four digits round to 1000, so the figure gets the next prefix.
+#: Smallest figure that becomes 1000 if it is rounded to four digits, so it gets the next prefix.
 _ROUNDS_UP = 999.95
 #: Largest change that is shown in per cent. A larger one is shown as a ratio, since a ratio of 5.28
 #: would be `+428 %`, and its inverse `-81 %`.
@@ -20,8 +20,8 @@ _PREFIXES = {"B/s": "kMGTP", "B": "kMGTP", "1/s": "kMGTP", "Hz": "kMGTP", "J": "
 def divisor_and_unit(value: float | None, unit: str) -> tuple[float, str]:
     """Divisor and unit for figures near `value`: (1e9, 'GB/s') for 14e9 'B/s'.
 
-    Prefixes are powers of 1000. Times are in seconds; the shortest are in nanoseconds. A unit
-    that has no known prefixes is unchanged.
+    Prefixes are powers of 1000. Times are in seconds, but very short times are in nanoseconds. A
+    unit that has no known prefixes is unchanged.
     """
     if unit == "s" and value and abs(value) < _NANOSECONDS_BELOW_S:
         return 1e-9, "ns"
@@ -52,13 +52,13 @@ def quantity(value: float | None, unit: str, digits: int = 4) -> str:
 
 
 def signed_text(value: float, decimals: int = 0) -> str:
-    """A change with its sign, `+0.3`, and a true minus sign; without a sign if it rounds to 0."""
+    """A change with its sign, such as `+0.3`, and a true minus sign. A rounded 0 has no sign."""
     text = f"{value:+.{decimals}f}"
     return text[1:] if float(text) == 0 else text.replace("-", "\u2212")
 
 
 def relative_change_text(ratio: float) -> str:
-    """A ratio as a change: `+12.3 %`, `0.0 %`; if it changes by more than 50 %, `0.41 times`."""
+    """A ratio as a change, such as `+12.3 %` or `0.0 %`; beyond 50 % as `0.41 times`."""
     if abs(ratio - 1) > _MAX_PERCENT_CHANGE:
         return f"{ratio:.2f} times"
     return f"{signed_text((ratio - 1) * 100, 1)} %"

@@ -10,11 +10,11 @@ _SIGNS = {
     **{"\\": r"\textbackslash{}", "~": r"\textasciitilde{}", "^": r"\textasciicircum{}"},
     # In LaTeX's default encoding, these print as other signs.
     **{"<": r"\textless{}", ">": r"\textgreater{}", "|": r"\textbar{}"},
-    # At the beginning of a row, LaTeX takes it for an option of the line break before it.
+    # LaTeX takes a bracket at the beginning of a row for an option of the line break before it.
     "[": "{[}",
     **{"\u00b1": r"$\pm$", "\u00d7": r"$\times$", "\u00b5": r"$\mu$", "\u2013": "--"},
 }
-#: Maximum characters of a text in a column whose texts are not broken into lines.
+#: If a text of a column has more characters than this, the column's texts are broken into lines.
 _MAX_UNBROKEN_CHARACTERS = 40
 
 
@@ -24,7 +24,7 @@ def escaped(text: str) -> str:
 
 
 def tabular(rows: Sequence[Sequence[str]]) -> str:
-    """A table of texts, the first row its header, with a line break at its end."""
+    """A table of texts, with a line break at its end. The first row is the header."""
     lines = [" & ".join(map(escaped, row)) + r" \\" for row in rows]
     longest = [max(map(len, column)) for column in zip(*rows, strict=True)]
     column_types = "".join(

@@ -1,8 +1,8 @@
-"""Plain text for the terminal: durations, tables, tables with a line for each case.
+"""Plain text for the terminal: durations, tables, and tables with a line for each case.
 
-Text from others is made safe in one place for each output: by `one_line` and `visible` for the
-terminal, and by Jinja for a page (`analysis.report.plots`). `analysis.report.plots` also turns off
-formulas in labels of plots.
+Text from outside the program is made safe in one place for each kind of output: by `one_line` and
+`visible` for the terminal, and by Jinja for a page (`analysis.report.plots`). `plots` also turns
+off formulas in labels of plots.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ def visible(text: str) -> str:
 WIDTH = 80
 _INDENT = "  "
 _CONTINUATION = " \\"
-#: Stands for a space at which no line is broken; no text has it.
+#: Replaces a space at which a line must not be broken. It occurs in no text.
 _KEPT_SPACE = "\0"
 
 
@@ -86,7 +86,7 @@ def aligned_table(
 
 
 def _columns_of_lines(widths: Sequence[int], gap: str, width: int) -> list[list[int]]:
-    """The columns of each line of a row."""
+    """For each line of a row, the indices of the columns in this line."""
     columns_of_lines: list[list[int]] = []
     used_width = 0
     for column, column_width in enumerate(widths):
@@ -100,9 +100,10 @@ def _columns_of_lines(widths: Sequence[int], gap: str, width: int) -> list[list[
 
 
 def broken_command(words: Iterable[str], width: int = WIDTH) -> str:
-    """A shell command in lines of at most `width` characters, each but the last with a backslash.
+    """A shell command in lines of at most `width` characters.
 
-    A longer word stands alone in its line.
+    All lines except the last end with a backslash. A word that is longer than a line has a line of
+    its own.
     """
     lines: list[str] = []
     for word in words:
@@ -114,9 +115,9 @@ def broken_command(words: Iterable[str], width: int = WIDTH) -> str:
 
 
 def wrapped(text: str, width: int = WIDTH) -> str:
-    """Lines of at most `width` characters.
+    """The text in lines of at most `width` characters.
 
-    Longer words, such as paths, are not broken, nor are commands between backticks.
+    Longer words, such as paths, are not broken. Commands between backticks are not broken either.
     """
     return "\n".join(part for line in text.split("\n") for part in wrapped_lines(line, width))
 
@@ -161,9 +162,10 @@ def aligned_lines(
 ) -> list[str]:
     """Text of each line, at most `width` characters wide, with its cells in aligned columns.
 
-    Columns are two spaces apart, or one. If they do not fit, the last columns are omitted, but the
-    first `min_columns` are always shown, the last of them wrapped. With `details`, the omitted
-    cells and the details of each line follow in lines of their own.
+    Columns are two spaces apart, or one space if only then as many columns fit. If the columns do
+    not fit, the last ones are omitted. The first `min_columns` are always shown; if they do not
+    fit, the last of them is wrapped. With `details`, the omitted cells and the details of each line
+    follow in lines of their own.
     """
     cells_of_lines = [[one_line(cell) for cell in line.cells] for line in lines]
     widths = [max(map(len, column)) for column in zip(*cells_of_lines, strict=True)]
