@@ -1,7 +1,8 @@
-"""Machines side by side: Tables I and II, figure 1, headroom and slowdowns.
+"""Compares machines: Tables I and II and figure 1 of Groves, Grant and Arnold (2016), and others.
 
-Rows are dicts, as in `index.json`. Measured machines come first. Unknown values are None or empty.
-`published` rows are those of Groves, Grant and Arnold (2016).
+The others are tables of headroom and slowdowns. Rows are dicts, as in `index.json`. Measured
+machines come first. Unknown values are None or empty. If `published` is true, the row is from the
+paper.
 """
 
 from __future__ import annotations
@@ -21,20 +22,20 @@ from analysis.subjects.paper import paper, table_1_row, table_2_rows
 from records.text import one_line
 
 Row = dict[str, Any]
-#: Network of the paper -> its bytes per second: of QDR as in the paper, of FDR 4x as in the
-#: InfiniBand standard.
+#: Network of the paper -> its bytes per second. The rate of QDR is from the paper, the rate of
+#: FDR 4x from the InfiniBand standard.
 _LINK_RATES_B_S = {"QDR IB": 4e9, "FDR IB": 6.8e9}
-#: The workload of Table II and figure 1, and the treatments compared.
+#: The workload of Table II and figure 1, and the two treatments that are compared.
 _STREAM, _OFF, _ON = "stream", "off", "on"
 _VERDICTS_WITHOUT_STATEMENT = [verdict.value for verdict in Verdict if verdict.allows_no_statement]
 
 
 @dataclass(frozen=True, kw_only=True)
 class MachineHistory:
-    """The nights of one machine, and what its page says of them."""
+    """The nights of one machine (runs of repeated campaigns), and what its page says of them."""
 
     machine: str
-    #: Its rows of `analysis.history.nights.nights_of`.
+    #: The rows of this machine that `analysis.history.nights.nights_of` returns.
     nights: pl.DataFrame
     alarms: list[Alarm] = field(default_factory=list)
     watched: list[WatchedSeries] = field(default_factory=list)
@@ -48,7 +49,7 @@ class MachineHistory:
 
 
 def side_by_side(histories: Sequence[MachineHistory]) -> dict[str, list[Row]]:
-    """The tables of the page over all machines, by name."""
+    """Name -> table, for the page over all machines."""
     machines = [*map(machine_row, histories), *_published_machines()]
     triads = [*filter(None, map(_triad, histories)), *_published_triads()]
     return {
@@ -63,7 +64,7 @@ def side_by_side(histories: Sequence[MachineHistory]) -> dict[str, list[Row]]:
 def machine_row(history: MachineHistory) -> Row:
     """The machine's row of Table I, from the facts of its latest run.
 
-    Values are those of a node. `dram_b_s`: bandwidth of all channels of its memory.
+    Values are per node. `dram_b_s` is the bandwidth of all memory channels of a node.
     """
     host, site = (mapping_or_empty(history.facts.get(name)) for name in ("host", "site"))
     nic, stated_facts, memory = (
@@ -89,9 +90,9 @@ def machine_row(history: MachineHistory) -> Row:
 
 
 def _published_machines() -> list[Row]:
-    """Table I. A machine with `X2` in its name has two of its processors per node.
+    """The rows of Table I. A machine with `X2` in its name has two processors per node.
 
-    The channels are those of a processor.
+    `channels` are the memory channels of one processor.
     """
     return [
         {
@@ -114,9 +115,9 @@ def _published_machines() -> list[Row]:
 
 
 def _triad(history: MachineHistory) -> Row | None:
-    """A row of Table II: the latest run of STREAM with both arms, and its slowdown if it has one.
+    """The machine's row of Table II: the latest run of STREAM with `off` and `on`.
 
-    None if there is no such run.
+    It also has the run's slowdown, if the run has one. None if there is no such run.
     """
     stream = history.nights.filter(pl.col("case") == _STREAM)
     rates = stream.filter(quantity="fom", unit="B/s").sort("started_s", descending=True)
@@ -159,7 +160,7 @@ def _published_triads() -> list[Row]:
 
 
 def core_rates(machines: Sequence[Row], triads: Sequence[Row]) -> list[Row]:
-    """Figure 1: the rate of the network and triad per core, for machines with known figures.
+    """Figure 1: the rate of the network, and of triad per core. Both must be known for a machine.
 
     If a published machine was measured at several memory clocks, its fastest triad is used.
     """
@@ -187,10 +188,10 @@ def core_rates(machines: Sequence[Row], triads: Sequence[Row]) -> list[Row]:
 
 
 def headroom(machines: Sequence[Row], triads: Sequence[Row]) -> list[Row]:
-    """The share of a machine's memory bandwidth that triad takes without writes, and its slowdown.
+    """The share of a machine's memory bandwidth that triad takes without writes; triad's slowdown.
 
-    Only machines whose memory bandwidth and slowdown are known have a row. Published ones have a
-    row for each of their memory clocks.
+    Only machines whose memory bandwidth and slowdown are known have a row. Published machines have
+    a row for each of their memory clocks.
     """
     measured_machines = {row["machine"]: row for row in machines if not row["published"]}
     headroom_rows = []
@@ -220,7 +221,7 @@ def headroom(machines: Sequence[Row], triads: Sequence[Row]) -> list[Row]:
 
 
 def _dram_b_s(machine: str, table_1: Mapping[str, Any]) -> float:
-    """Bandwidth of the memory of a machine of Table II at its clock.
+    """Memory bandwidth of a machine of Table II at the memory clock in the machine's name.
 
     `table_1` is the machine's row of Table I, which has the bandwidths at all clocks.
     """
@@ -230,7 +231,7 @@ def _dram_b_s(machine: str, table_1: Mapping[str, Any]) -> float:
 
 
 def slowdowns(histories: Sequence[MachineHistory]) -> list[Row]:
-    """The last slowdown of every case and treatment on every machine, in order of cases.
+    """The latest slowdown of every case and treatment on every machine, in order of cases.
 
     Slowdowns whose verdict allows no statement on the effect are left out.
     """
@@ -262,6 +263,6 @@ def _text(value: Any) -> str:
 
 
 def _positive(value: Any) -> float | None:
-    """The value if it is a positive number of a possible size, else None."""
+    """The value if it is a positive number up to `MAX_FIGURE`, otherwise None."""
     is_number = isinstance(value, (int, float)) and not isinstance(value, bool)
     return float(value) if is_number and 0 < value <= MAX_FIGURE else None

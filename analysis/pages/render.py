@@ -1,4 +1,4 @@
-"""Renders the pages from the histories of the machines. Pure."""
+"""Renders the pages from the histories of the machines. Reads and writes no files."""
 
 from __future__ import annotations
 
@@ -64,8 +64,9 @@ def machine_state(history: MachineHistory, nights: Sequence[PageNight]) -> Row:
     """The machine's row in the list of all machines.
 
     In the row, `look` is `bad`, `warn`, `good` or `plain`, and `state` says why. `page` is the
-    address of the machine's page from the list. `nights` is the number of measured nights, `series`
-    that of all series, and `not_watched` that of the series with too few nights.
+    address of the machine's page, relative to the list. `nights` is the number of measured nights.
+    `series` is the number of all series, and `not_watched` is the number of series with too few
+    nights.
     """
     below_reference_texts = [f"{case.case}: {case.text}" for case in history.below_reference]
     alarms = [*below_reference_texts, *(alarm.text for alarm in history.alarms if alarm.open)]
@@ -177,7 +178,10 @@ def _nights_figure(
     id_prefix: str,
     alt: str,
 ) -> Markup:
-    """A figure with a point and an interval for each night, the level, and the day of a change."""
+    """A figure with a point and an interval for each night.
+
+    A dashed line shows the usual `level`, and a vertical line the day `since` which it changed.
+    """
     days = [day.toordinal() for day in rows["night"]]
     with plots.drawing(1.6, 3.6, font_size=8) as figure:
         axes = figure.subplots()
@@ -195,7 +199,7 @@ def _nights_figure(
 
 
 def index_page(states: Sequence[Row], tables: Mapping[str, list[Row]]) -> str:
-    """The page over all machines; `tables` are those of `across.side_by_side`."""
+    """The page over all machines; `tables` is what `across.side_by_side` returns."""
     order = ("bad", "warn", "plain", "good")
     return render_page(
         PACKAGE,
@@ -219,7 +223,7 @@ def index_page(states: Sequence[Row], tables: Mapping[str, list[Row]]) -> str:
 
 
 def _slowdown_figures(rows: Sequence[Row]) -> Iterator[tuple[str, Markup]]:
-    """One figure per case and treatment, with its machines in the order of `rows`."""
+    """Yield name and figure of each case and treatment; machines are in the order of `rows`."""
     groups = grouped((f"{row['case']} {row['arm']}, {row['campaign']}", row) for row in rows)
     for number, (name, machines) in enumerate(groups.items()):
         marks = {row["machine"]: " (emulated)" if row["emulated"] else "" for row in machines}
@@ -234,7 +238,10 @@ def _slowdown_figures(rows: Sequence[Row]) -> Iterator[tuple[str, Markup]]:
 
 
 def _rates_figure(rates: Sequence[Row]) -> Markup:
-    """Machines by number, on logarithmic axes, and the line of equal rates."""
+    """The rate of the network against triad per core, with a numbered point for each machine.
+
+    The axes are logarithmic. A line shows where both rates are equal.
+    """
     points = [(row["memory_core_b_s"] / 1e9, row["network_b_s"] / 1e9) for row in rates]
     fast_networks = [row["machine"] for row in rates if row["network_b_s"] > row["memory_core_b_s"]]
     alt = (
@@ -252,7 +259,10 @@ def _rates_figure(rates: Sequence[Row]) -> Markup:
 
 
 def headroom_figure(machines: Sequence[Row]) -> Markup:
-    """Machines by number: what writes cost against the share of the memory that triad takes."""
+    """Triad's slowdown against the share of memory bandwidth that it takes without writes.
+
+    There is a numbered point for each machine.
+    """
     shares = [
         f"{row['machine']} {row['slowdown']:.2f} at {percentage(row['share'])}" for row in machines
     ]

@@ -1,4 +1,4 @@
-"""Files of the static pages: one page per machine, and one over all machines."""
+"""Writes the files of the static pages: one page per machine, and one page over all machines."""
 
 from __future__ import annotations
 
@@ -20,19 +20,19 @@ from records.files import make_folder, replace_text
 from records.run import load_header
 from records.run_folder import reason_to_distrust_run
 
-#: Schema of index.json. It rises if a key goes or changes its meaning.
+#: Version of the schema of index.json. It is raised if a key is removed or changes its meaning.
 INDEX_SCHEMA = 2
 _PAGE, _DOCUMENT = "index.html", "index.json"
-#: Files beside the machines' folders. A machine of such a name is left out.
+#: Files in the same folder as the machines' folders. A machine with one of these names is left out.
 FILES = (_PAGE, _DOCUMENT)
 
 
 def machine_histories(
     folders: Sequence[Path], output: Path
 ) -> tuple[list[MachineHistory], list[str]]:
-    """The history of each machine in order of names, and a line for each table left out.
+    """The history of each machine in order of names, and a line for each table that is left out.
 
-    `folders` are results folders. Reports are linked by paths relative to the pages in `output`.
+    `folders` are folders of runs. Reports are linked by paths relative to the pages in `output`.
     Raises InputError if a folder does not exist.
     """
     results, left_out = read_results(folders)
@@ -81,9 +81,9 @@ def _facts(run: Path | None) -> Mapping[str, Any]:
 def write_pages(
     output: Path, histories: Sequence[MachineHistory], nights: Mapping[str, Sequence[PageNight]]
 ) -> Path:
-    """Write a page per machine and one over all machines; return the path of the latter.
+    """Write a page per machine and a page over all machines; return the path of the page over all.
 
-    `nights`: machine -> how its nights ended. Raises OSError if a file cannot be written.
+    `nights`: machine -> the outcomes of its nights. Raises OSError if a file cannot be written.
     """
     for history in histories:
         folder = output / history.machine
