@@ -1,4 +1,4 @@
-"""Runs and their history as Polars frames: what `import nimc` offers."""
+"""Gives runs and their history as Polars frames. This is what `import nimc` offers."""
 
 from __future__ import annotations
 
@@ -33,26 +33,27 @@ class Runs:
     results: pl.DataFrame
     #: One row per run, rank and event that a tool or a node's agent counted; empty if none did.
     counters: pl.DataFrame
-    #: Integrity faults, one line each; only with `force`.
+    #: Integrity faults, one line each. There are none unless the runs were loaded with `force`.
     faults: list[str]
 
 
 @dataclass(frozen=True)
 class History:
-    """All runs of results folders, or those of a machine."""
+    """All runs of results folders, or only the runs of one machine."""
 
     #: One row per run, case and treatment: `report/results.parquet` of all runs.
     results: pl.DataFrame
     #: One row per night and watched quantity.
     nights: pl.DataFrame
-    #: Tables that were left out, a line each with the reason.
+    #: Tables that were left out: a line with the reason for each.
     left_out: list[str]
 
 
 def load(runs: AnyPath | Sequence[AnyPath], *, force: bool = False) -> Runs:
-    """The run in a folder, or the runs in several.
+    """The run in a folder, or the runs in several folders.
 
-    Raises InputError if one cannot be read or, unless `force` is true, has integrity faults.
+    Raises InputError if a run cannot be read. Raises InputError also if a run has integrity faults,
+    unless `force` is true.
     """
     paths = _paths(runs, "a folder of a run", argument="runs")
     loaded = [load_run(path, force=force) for path in paths]
@@ -67,9 +68,9 @@ def load(runs: AnyPath | Sequence[AnyPath], *, force: bool = False) -> Runs:
 
 
 def history(results: AnyPath | Sequence[AnyPath], *, machine: str | None = None) -> History:
-    """All runs of a results folder, or of several.
+    """All runs of a results folder or of several results folders.
 
-    Raises InputError if one does not exist, or if all runs are of other machines.
+    Raises InputError if a folder does not exist, or if there are runs but none of `machine`.
     """
     all_results, left_out = read_results(_paths(results, "a folder of runs", argument="results"))
     machine_results = rows_of_machine(all_results, machine, argument="machine")

@@ -1,7 +1,8 @@
-"""Slowdown of a synchronised application beyond measurable scales (docs/scale.md#simulate).
+"""Simulates the slowdown of a synchronised application at scales that cannot be measured.
 
-Every rank is followed, step by step, while writes hit nodes by the timetable of real runs. Ranks
-lie on a periodic grid, and wait for their neighbours before each step.
+Every rank is followed step by step. Meanwhile, writes hit nodes according to the timetable that
+real runs follow. Ranks lie on a periodic grid, and wait for their neighbours before each step.
+docs/scale.md#simulate describes the model.
 """
 
 from __future__ import annotations
@@ -18,16 +19,16 @@ from records.errors import InputError
 from records.timetable import staggered_writes
 
 Times = npt.NDArray[np.float64]
-#: Maximum number of ranks. More would fill the memory, and are a sign of a wrong unit.
+#: Maximum number of ranks. More ranks would fill the memory, and are probably a mistake in a unit.
 MAX_RANKS = 20_000_000
 
 
 @dataclass(frozen=True)
 class NodeWrites:
-    """The node, start and end of each write. Starts and ends have the same order, and are sorted.
+    """The node, start and end of each write. Writes are sorted by start, and also by end.
 
-    The application starts at time 0 and ends before the writes do. No two writes hit the same node
-    at once.
+    The application starts at time 0 and ends before the last write ends. No two writes hit the same
+    node at the same time.
     """
 
     node: npt.NDArray[np.int64]
@@ -37,7 +38,7 @@ class NodeWrites:
 
 @dataclass(frozen=True)
 class Application:
-    """The application: the same work on every rank, and the ranks that wait for each other."""
+    """The application. Every rank does the same work in each step, and waits for its neighbours."""
 
     ranks: int
     ranks_per_node: int
@@ -57,19 +58,20 @@ class Application:
 
     @property
     def nodes(self) -> int:
-        """Number of nodes; ranks fill them in order."""
+        """Number of nodes. Ranks fill the nodes in order."""
         return self.ranks // self.ranks_per_node
 
     @property
     def off_s(self) -> float:
-        """Its time without writes, summed step by step as the simulation does."""
+        """Its time without writes, summed step by step in the same way as the simulated time."""
         return float(np.cumsum(np.full(self.steps, self.step_s))[-1])
 
 
 def finishing_times(application: Application, node_writes: NodeWrites, slowdowns: Times) -> Times:
-    """Time at which each rank ends, seconds. `slowdowns`: those of the ranks of a hit node.
+    """Time at which each rank ends, in seconds.
 
-    The run time is proportional to ranks and steps. The memory holds a few numbers per rank.
+    `slowdowns` has the slowdown of each rank of a node while a write hits this node. The simulation
+    takes time in proportion to ranks and steps, and memory for a few numbers per rank.
     """
     ready_s, finish_s = np.zeros(application.ranks), np.zeros(application.ranks)
     for _ in range(application.steps):
@@ -81,7 +83,10 @@ def finishing_times(application: Application, node_writes: NodeWrites, slowdowns
 
 @cache
 def grid_shape(ranks: int) -> tuple[int, ...]:
-    """Lengths of the most cubic grid; the last dimension varies fastest with the rank's number."""
+    """Lengths of a grid of ranks that is as close to a cube as possible.
+
+    The last dimension varies fastest with the rank's number.
+    """
     lengths = []
     remaining_ranks = ranks
     for dimensions in (3, 2):  # a length is the largest divisor up to the root
@@ -95,8 +100,8 @@ def grid_shape(ranks: int) -> tuple[int, ...]:
 def wait_for_neighbours(finish_s: Times, ready_s: Times, lengths: tuple[int, ...]) -> None:
     """Set `ready_s` to the time when each rank and all its neighbours have finished.
 
-    Both arrays have one entry per rank, and `lengths` are those of the grid. Neighbours share a
-    face, also across the grid's ends.
+    The two arrays have one entry per rank. `lengths` are the lengths of the grid. Neighbours share
+    a face. The ranks at opposite ends of the grid are neighbours, too.
     """
     finish_grid, ready_grid = finish_s.reshape(lengths), ready_s.reshape(lengths)
     np.copyto(ready_grid, finish_grid)
@@ -108,9 +113,9 @@ def wait_for_neighbours(finish_s: Times, ready_s: Times, lengths: tuple[int, ...
 def delay_hit_ranks(
     ready_s: Times, finish_s: Times, step_s: float, node_writes: NodeWrites, slowdowns: Times
 ) -> None:
-    """Correct `finish_s` of the ranks whose node is hit. So far it is `ready_s + step_s`.
+    """Correct `finish_s` of the ranks whose node is hit. Before, it is `ready_s + step_s`.
 
-    A rank works at speed 1, and at 1 / slowdown while its node is hit.
+    A rank works at speed 1, but at 1 / slowdown while its node is hit.
     """
     slowed_ranks = np.flatnonzero(slowdowns > 1)  # numbered within a node
     last_s = float(ready_s.max()) + step_s * float(slowdowns.max())
@@ -122,7 +127,7 @@ def delay_hit_ranks(
     nodes = np.unique(node_writes.node[writes])
     ranks = nodes[:, None] * slowdowns.size + slowed_ranks
     now_s, work_s = ready_s[ranks], np.full(ranks.shape, step_s)
-    while writes.size:  # the first write to each node, then the second write to each, and so on
+    while writes.size:  # the first write to each node, then the second write to each node, ...
         hit_nodes, earliest = np.unique(node_writes.node[writes], return_index=True)
         rows, next_writes = np.searchsorted(nodes, hit_nodes), writes[earliest]
         before_write_s = np.clip(
@@ -141,7 +146,7 @@ def delay_hit_ranks(
     finish_s[ranks] = now_s + work_s
 
 
-#: Seed of the targets of the writes.
+#: Seed of the random choice of the node that each write hits.
 _SEED = 1
 #: Cores of a Sandy Bridge-X2 node (Table I of the paper).
 RANKS_PER_NODE = 16
@@ -154,13 +159,13 @@ STEPS = 1000
 
 
 def run_s(application: Application, writers: int, worst_slowdown: float) -> float:
-    """Time of an application under `writers` concurrent writes, each `WRITE_S` long, seconds.
+    """Time in seconds of an application under `writers` concurrent writes, each `WRITE_S` long.
 
     On a node that is hit, only the first rank is slowed, by `worst_slowdown`.
     """
     slowdowns = np.ones(application.ranks_per_node)
     slowdowns[0] = worst_slowdown
-    # The time of a rank that is hit all the time; one more step covers rounding.
+    # The time of a rank that is always hit. One more step is added for rounding errors.
     longest_s = (application.steps + 1) * application.step_s * worst_slowdown
     names = list(map(str, range(application.nodes)))
     table = staggered_writes(names, ["origin"], writers, WRITE_S, longest_s, _SEED)
@@ -174,9 +179,9 @@ def run_s(application: Application, writers: int, worst_slowdown: float) -> floa
 def explain_published_slowdown() -> dict[str, Any]:
     """Return the share of the published slowdown at scale that figures of single nodes explain.
 
-    The rows are at the scales of Table V (docs/scale.md#the-published-slowdown-at-scale). All these
-    figures are published. They are of different kinds: means of 10 runs on one node, minima of 5 at
-    scale.
+    The rows have the scales of Table V (docs/scale.md#the-published-slowdown-at-scale). All figures
+    that are used are published. They are of different kinds: on one node, means of 10 runs; at
+    scale, minima of 5 runs.
     """
     worst_slowdown = figure_3_rows()["lammps"].slowdown
     table = paper()["table_5_concurrent_writers"]
