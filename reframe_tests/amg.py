@@ -1,4 +1,4 @@
-"""AMG with and without writers."""
+"""AMG with and without RDMA writes."""
 
 import re
 
@@ -36,9 +36,9 @@ add_short_form(amg, edge=48)
 
 
 def _time_pattern(phase: str) -> re.Pattern[str]:
-    """Return the pattern of a phase's time: the first that follows the phase's title.
+    """Return the pattern of a phase's time, which is the first time after the phase's title.
 
-    Lines of other programs may stand between the two.
+    Lines of other programs may lie between the title and the time.
     """
     time = rf"\n(?:(?!PCG ).*\n)*?\s+wall clock time = {FLOAT} seconds"
     return re.compile(rf"^PCG {phase}:{time}")
@@ -59,7 +59,8 @@ WORKLOAD = Workload(
         "setup_s": _time_pattern("Setup"),
         "solve_s": _time_pattern("Solve"),
     },
-    # Both phases count the same non-zeros, so their rates and times agree.
+    # Each phase's rate and time give the number of non-zeros. The two numbers must agree, since
+    # both phases count the same non-zeros.
     derived={
         "setup_non_zeros": lambda numbers: numbers.setup_rate_1_s * numbers.setup_s,
         "solve_non_zeros": lambda numbers: (

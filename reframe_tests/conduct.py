@@ -2,9 +2,10 @@
 
     python -m reframe_tests.conduct PLAN.json
 
-It runs on the first node of the allocation. Before the first run it imports the block's workload,
-and ReFrame with it, since the parser is in the file of the check. If the check itself reads the
-outputs later, neither is imported.
+The conductor makes the runs of a block, which is one job. It runs on the first node of the
+allocation. Before the first run, this program imports the block's workload, and ReFrame with it,
+since the parser is in the file of the check. If the check itself reads the outputs later, neither
+is imported.
 """
 
 from __future__ import annotations
@@ -24,7 +25,7 @@ from reframe_tests.workload import load_workload
 
 
 def readers(plan: BlockPlan) -> Readers:
-    """Return the readers for a plan. They have no parser if the check reads the outputs later."""
+    """Return the readers for a plan, without a parser if the check reads the outputs later."""
     if plan.read_by_check:
         return Readers(unit="", better="lower", fom=None, counters=_read_counters)
     _search_pythonpath_last()
@@ -35,7 +36,10 @@ def readers(plan: BlockPlan) -> Readers:
 
 
 def _search_pythonpath_last() -> None:
-    """Import from PYTHONPATH last: the job's modules may add packages for another Python to it."""
+    """Search PYTHONPATH last for imports.
+
+    The job's environment modules may have added packages for another Python to it.
+    """
     pythonpath = os.environ.get("PYTHONPATH", "").split(os.pathsep)
     folders = {os.path.abspath(folder) for folder in pythonpath} - {str(ROOT)}
     sys.path.sort(key=lambda folder: folder in folders)
@@ -46,7 +50,7 @@ def _read_counters(tool: str, folder: Path, ranks: int) -> list[CounterRow]:
 
 
 def main() -> None:
-    """Conduct the block; exits with the status of `conductor.block.conductor.main`."""
+    """Conduct the block. Exits with the status of `conductor.block.conductor.main`."""
     plan = BlockPlan.load(Path(sys.argv[1]))
     conductor.main(plan, partial(conductor.conduct, plan, readers(plan)))
 

@@ -1,7 +1,11 @@
 """Crosses arms and factors: makes a treatment of each combination of levels. Pure functions.
 
+A treatment is the conditions of a run. An arm says what the writers do in it, for example `off` or
+`on`. A factor is an axis of conditions, and its levels are the values.
+
 Each level of a factor of the application (ranks, cores, a tool) has its own baseline. Levels of a
-factor of the writes (rate, message, direction) share a baseline, since nothing writes in it.
+factor of the writes (rate, message, direction) share a baseline, since nothing writes in a
+baseline.
 """
 
 from __future__ import annotations
@@ -27,14 +31,14 @@ Cell = Mapping[str, Level]
 
 #: The factor whose level 0 is the baseline, and its level that is omitted in names of treatments.
 RATE, FULL = "rate", "full"
-#: Key of a cell for the arm.
+#: Key of the arm in a cell.
 ARM = "arm"
 
 
 def cross(
     arms: Sequence[str], factors: Factors, exclude: Sequence[Cell] = (), only: Sequence[Cell] = ()
 ) -> list[Treatment]:
-    """Return the treatments of a pair, without their writes.
+    """Return the treatments of a pair. Their field `writes` is not set yet.
 
     At each combination of the application's levels, the baseline comes first. A cell of `exclude`
     removes the treatments that have all of its levels. With `only`, just the treatments that a cell
@@ -117,9 +121,9 @@ def _name(arm: str, levels: Mapping[str, Level], factors: Factors) -> str:
 def _is_selected(treatment: Treatment, exclude: Sequence[Cell], only: Sequence[Cell]) -> bool:
     """Return whether `exclude` and `only` keep a treatment.
 
-    No cell of `exclude` may fit it. If `only` has cells, one of them must fit. A silent treatment
-    has no levels of the writes: a cell of `exclude` with such levels never fits it, and in a cell
-    of `only` they are ignored.
+    No cell of `exclude` may fit the treatment. If `only` has cells, one of them must fit it. In a
+    silent treatment nothing writes, so it has no levels of the writes' factors. A cell of `exclude`
+    with such a level never fits a silent treatment. In a cell of `only`, such levels are ignored.
     """
     levels: dict[str, Level] = {ARM: treatment.arm, **treatment.factors}
     if arm_of(treatment.name).silent:
@@ -134,7 +138,7 @@ def _is_selected(treatment: Treatment, exclude: Sequence[Cell], only: Sequence[C
     return not only or any(map(agrees, only))
 
 
-# Factors and cells in a check's variables, as in a campaign file.
+# Reading factors and cells from a check's variables, whose text is written as in a campaign file.
 
 
 def read_factors(text: str) -> dict[str, list[Level]]:

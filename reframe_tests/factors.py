@@ -31,7 +31,7 @@ WhyUnsupported = Callable[[Machine, Any], str | None]
 
 @dataclass(frozen=True, kw_only=True)
 class Factor:
-    """One row of the table."""
+    """A row of the table of factors."""
 
     name: str
     #: What the levels change. Only levels of the application have baselines of their own.
@@ -42,7 +42,7 @@ class Factor:
     check: Callable[[Level], object]
     #: Returns why a machine does not support a level; None if every machine supports every level.
     why_unsupported: WhyUnsupported | None = None
-    #: True if each level needs a job of its own, and so is a case.
+    #: True if each level needs a job of its own, and so makes a case of its own.
     between_jobs: bool = False
 
 
@@ -59,8 +59,8 @@ FREE_WORKERS = "free"
 LOAD_KERNELS = ("read", "write", "nt_write")
 #: Level of `load` without workers.
 IDLE_LOAD = "idle"
-#: Level of a size that leaves it to the injector or the check. The variable `layout` may have this
-#: value, which requests the fastest layout. The factor `layout` has no such level.
+#: Level of a size with which the injector or the check chooses the size. The variable `layout` may
+#: have this value, too. It then requests the fastest layout. The factor `layout` has no such level.
 AUTO = "auto"
 #: A size as a multiple or a part of the last-level caches.
 _LLC_SIZE = re.compile(r"(?:([1-9]\d{0,3})\*)?llc(?:/([1-9]\d{0,3}))?", re.ASCII)
@@ -69,7 +69,8 @@ _LLC_SIZE = re.compile(r"(?:([1-9]\d{0,3})\*)?llc(?:/([1-9]\d{0,3}))?", re.ASCII
 def share_of(rate: Level) -> float | None:
     """Return 0.25 for `25%`; None if the level is not a share.
 
-    Raises InputError for a share that is not from 0 % to below 100 %, ValueError for no number.
+    Raises InputError for a share that is not from 0 % to below 100 %. Raises ValueError if the text
+    before `%` is not a number.
     """
     text = str(rate)
     if not text.endswith("%"):
@@ -116,9 +117,10 @@ def _check_size(level: Level) -> object:
 
 
 def size_of(level: Level, machine: Machine) -> int | None:
-    """Return a size in bytes: `64KiB`, or `llc/2` or `4*llc` of all last-level caches of a node.
+    """Return the size in bytes that a level names; None for `auto`.
 
-    Returns None for `auto`. Raises InputError if the size of the caches is not known.
+    The level is a size such as `64KiB`, or a part or multiple of all last-level caches of a node,
+    such as `llc/2` or `4*llc`. Raises InputError if the size of the caches is not known.
     """
     if level == AUTO:
         return None
@@ -129,7 +131,7 @@ def size_of(level: Level, machine: Machine) -> int | None:
 
 
 def layout_of(level: Level) -> tuple[int, int] | None:
-    """Return ranks and threads per node: (8, 2) for `8x2`; None for the empty level, the default.
+    """Return ranks per node and threads per rank: (8, 2) for `8x2`; None for the empty default.
 
     Raises ValueError.
     """
@@ -158,7 +160,7 @@ def app_cores(
 ) -> int:
     """Return the number of cores that the application has on a node.
 
-    If origins are other nodes, Slurm takes `core_spec` cores away first. Raises InputError.
+    If the writers run on other nodes, Slurm takes `core_spec` cores away first. Raises InputError.
     """
     app_cpus, _ = machine.split_cpus(None if reserved_cores < 0 else reserved_cores)
     if app_cpus:
@@ -188,7 +190,7 @@ def _why_too_many_workers(machine: Machine, level: Level) -> str | None:
 
 
 def _why_no_program(machine: Machine, name: str) -> str | None:
-    """Return why a tool or an injector cannot run; None if it can, or if only nodes can tell."""
+    """Return why a tool or an injector cannot run; None if it can, or only nodes can tell."""
     if name == tools.NONE or machine.origins.policy != "same_host":
         return None
     return why_missing(name)
@@ -196,7 +198,10 @@ def _why_no_program(machine: Machine, name: str) -> str | None:
 
 @cache
 def why_missing(name: str) -> str | None:
-    """Return why this host cannot run a tool or an injector; cached, since every case asks."""
+    """Return why this host cannot run a tool or an injector; None if it can.
+
+    The answer is cached, since every case asks for it.
+    """
     return tools.TOOLS[name].why_missing() if name in tools.TOOLS else INJECTORS[name].why_missing()
 
 
@@ -215,7 +220,7 @@ def numa_nodes_of_places(machine: Machine) -> dict[str, int]:
     numa_nodes = facts.numa_nodes
     if len(numa_nodes) == 1:
         return {"nic": nic_node}
-    # From a node to the one at the same position in the next socket.
+    # How much larger the index of the node at the same position in the next socket is.
     distance = len(numa_nodes) // facts.sockets if facts.sockets > 1 else 1
     nic_index = numa_nodes.index(nic_node) if nic_node in numa_nodes else 0
     return {"nic": nic_node, "other": numa_nodes[(nic_index + distance) % len(numa_nodes)]}
@@ -357,7 +362,7 @@ COMMON_FACTORS = frozenset(factor.name for factor in _COMMON_ROWS)
 
 
 def check_level(name: str, level: Level) -> None:
-    """Raise InputError, which says what is allowed, for a level that is not allowed."""
+    """Raise InputError for a level that is not allowed. The message says what is allowed."""
     factor = FACTORS.get(name)
     if factor is None:
         return

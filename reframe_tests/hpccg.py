@@ -1,4 +1,4 @@
-"""HPCCG with and without writers (Groves, Grant and Arnold 2016, section V)."""
+"""HPCCG with and without RDMA writes (Groves, Grant and Arnold 2016, section V)."""
 
 import re
 from itertools import product
@@ -14,14 +14,14 @@ from reframe_tests.layout import WorkingSetMixin
 from reframe_tests.mixin import add_short_form
 from reframe_tests.workload import FLOAT, Near, Within, Workload
 
-#: Memory of one grid point, bytes: 27 matrix entries of 12 each, pointers and six vectors (398 were
-#: measured).
+#: Memory of one grid point, bytes: 27 matrix entries of 12 bytes each, pointers and six vectors.
+#: The measured memory was 398 bytes.
 _POINT_B = 400
 
 
 @rfm.simple_test
 class hpccg(ProgramTest, ThreadsMixin, WorkingSetMixin):
-    """Conjugate gradients on a 27-point chimney, one rank per core (weak scaling)."""
+    """Conjugate gradients, 27-point stencil, stacked cubes, one rank per core (weak scaling)."""
 
     workload = "hpccg"
     stack = package = "hpccg"
@@ -77,7 +77,10 @@ def initial_residual(nx: int, ny: int, nz: int) -> float:
 
 
 def _time_pattern(label: str) -> re.Pattern[str]:
-    """Return the pattern of a line in the summary of times; other summaries have such lines."""
+    """Return the pattern of a line in the summary of times.
+
+    Other summaries have lines with the same labels.
+    """
     lines_before = r"(?:(?!FLOPS Summary:)[\s\S])*?"
     return re.compile(rf"Time Summary:{lines_before}^\s*{label}\s*{FLOAT}")
 

@@ -39,20 +39,20 @@ def sanity_function(check: rfm.RegressionTest) -> Callable[[Any], Any] | None:
 
 
 def replace_sanity(check: Any, function: Callable[[], Any]) -> None:
-    """Judge a check by this function.
+    """Let ReFrame judge a check by `function`.
 
     ReFrame does not let `sanity_patterns` be set if the check's class has a sanity function.
     """
     check._rfm_sanity = function
 
 
-#: How long a session that a signal ends waits for a cancelled job, seconds: as long as Slurm lets
-#: tasks live after SIGTERM (KillWait).
+#: How long a session that a signal ends waits for a cancelled job, seconds. Slurm lets tasks live
+#: for the same time after SIGTERM (KillWait).
 CANCEL_WAIT_S = 30.0
 
 
 class _NotEndedError(BaseException):
-    """A cancelled job is not known to have ended. No `except Exception` swallows it."""
+    """A cancelled job is not known to have ended. No `except Exception` catches this error."""
 
 
 @cache
@@ -65,7 +65,7 @@ def limit_wait(scheduler_class: Any) -> None:
     wait = scheduler_class.wait
 
     def wait_in_time(scheduler: Any, job: Any) -> None:
-        # ReFrame ignores this signal from the first signal on that ends it.
+        # ReFrame ignores SIGTERM after the first signal that ends the session.
         if signal.getsignal(signal.SIGTERM) is not signal.SIG_IGN:
             wait(scheduler, job)
             return
@@ -81,10 +81,10 @@ def limit_wait(scheduler_class: Any) -> None:
 
 @cache
 def confirm_ends(scheduler_class: Any) -> None:
-    """Let ReFrame take a job for ended only if slurmctld says so.
+    """Let ReFrame regard a job as ended only if slurmctld says so.
 
-    Its scheduler for clusters without accounting takes every answer that does not list a job for
-    its end: also that slurmctld cannot be reached.
+    ReFrame's scheduler for clusters without accounting regards a job as ended if Slurm's answer
+    does not list it. This includes the answer that slurmctld cannot be reached.
     """
     poll = scheduler_class.poll
 
@@ -100,9 +100,9 @@ def confirm_ends(scheduler_class: Any) -> None:
 
 @cache
 def end_preempted_jobs() -> None:
-    """Let ReFrame take a preempted job for ended, since jobs are submitted with `--no-requeue`.
+    """Let ReFrame regard a preempted job as ended, since jobs are submitted with `--no-requeue`.
 
-    It counts this state as pending, and would wait for ever.
+    ReFrame itself regards such a job as pending, and would wait for ever.
     """
     from reframe.core.schedulers import slurm
 
@@ -116,9 +116,10 @@ def end_preempted_jobs() -> None:
 
 
 def node_names(job: Any) -> list[str]:
-    """Return the names of the nodes of a job that has ended; none if Slurm never told them.
+    """Return the names of the nodes of a job that has ended; [] if Slurm never told them.
 
-    ReFrame then expands `None`, or `None assigned` of the accounting, to names.
+    Without this function, ReFrame would then take `None`, or the accounting's `None assigned`, for
+    names of nodes.
     """
     expression = getattr(job, "_nodespec", "this host") or "None assigned"
     return [] if expression.startswith("None assigned") else list(job.nodelist or [])
@@ -154,7 +155,7 @@ def reference(check: rfm.RegressionTest, name: str) -> tuple[Any, Any, Any, Any]
 
 @contextmanager
 def outputs_of_job(job: Any, out: str, err: str) -> Iterator[None]:
-    """Replace the outputs of a job for a while; ReFrame only lets them be read."""
+    """Within this context, a job has these outputs. ReFrame has no way to set them."""
     before = job._stdout, job._stderr
     job._stdout, job._stderr = out, err
     try:

@@ -1,4 +1,4 @@
-"""LAMMPS melt with and without writers (Groves, Grant and Arnold 2016, sections V and VI)."""
+"""LAMMPS melt with and without RDMA writes (Groves, Grant and Arnold 2016, sections V and VI)."""
 
 import re
 from collections.abc import Callable

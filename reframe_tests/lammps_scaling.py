@@ -32,14 +32,14 @@ class lammps_scaling(lammps.lammps):
     #: Cores of a node that are left for communication.
     spare_cores = variable(int, value=_DEFAULT.spare_cores)
 
-    #: Units per target node in Daly's estimate and in the constant share. Each unit has `node_mtti`
-    #: as its mean time to interrupt. 1 counts nodes. The default, 0, counts the ranks, as did
-    #: Groves, Grant and Arnold (2016), whose nodes had 16.
+    #: Number of units per target node in Daly's estimate and in the constant share. Each unit has
+    #: `node_mtti` as its mean time to interrupt. With 1, the units are nodes. With the default, 0,
+    #: they are ranks, as in Groves, Grant and Arnold (2016), whose nodes had 16 ranks.
     counted_per_node = variable(int, value=_DEFAULT.counted_per_node)
 
     #: A short write: a length such as `1s`, or messages such as `46k messages of 64KiB`. The length
-    #: of messages follows from the measured rate. Until that is measured, the rate is the machine's
-    #: link rate, or the one in `46k messages of 64KiB at 3GB/s`.
+    #: of messages follows from the measured rate. Until this rate is measured, the machine's link
+    #: rate is used, or the rate in a text such as `46k messages of 64KiB at 3GB/s`.
     write = variable(str, value=_DEFAULT.write)
 
     #: Share of the length of a write that its messages take without an application. Below 1, the
@@ -49,7 +49,8 @@ class lammps_scaling(lammps.lammps):
     #: Mean time to interrupt of a node, such as `5y`. The default, empty, takes the machine's.
     node_mtti = variable(str, value=_DEFAULT.node_mtti)
 
-    #: Concurrent writers of each arm, such as `daly:2,constant:1`; empty: the computed numbers.
+    #: Number of concurrent writers of each arm, such as `daly:2,constant:1`. The default, empty,
+    #: takes the computed numbers.
     writers = variable(str, value=_DEFAULT.writers)
 
     #: Share of an origin's link that its writers may take.
@@ -76,9 +77,9 @@ class lammps_scaling(lammps.lammps):
         return scaling.ScaleRequest(**{name: getattr(self, name) for name in scaling.FIELDS})
 
 
-# One target node, and one origin if origins are other nodes. For one node, Daly's estimate is no
-# writer, so `writers` sets one. A write has half of the messages that fit into it without an
-# application, since the application may share its processors with the writer.
+# The short form has one target node, and one origin node unless they are the same host. For one
+# node, Daly's estimate is 0 writers, so `writers` sets 1. A write has half of the messages that fit
+# into it without an application, since the application may share its processors with the writer.
 add_short_form(
     lammps_scaling,
     arms=["off", "daly", "aa"],

@@ -51,7 +51,7 @@ _RESTORED_ATTRIBUTES = (
     "sized_cores",
     "working_set_b",
 )
-#: Variables that bind threads; each binds if it is set alone.
+#: Environment variables that bind threads. Each of them binds threads without the others.
 _OPENMP_BINDING = {"OMP_PROC_BIND", "OMP_PLACES", "GOMP_CPU_AFFINITY"}
 #: Added to a cube root before it is truncated, since the root of a cube may be rounded down.
 _ROUNDING = 1e-9
@@ -61,8 +61,8 @@ class WorkingSetMixin(rfm.RegressionTestPlugin):
     """The size of a workload as the memory that each rank works in."""
 
     #: Memory that each rank works in (each thread of STREAM and membench), such as `4MiB`, or
-    #: `llc/2` of the last-level caches. `auto` takes the check's own sizes. It is rounded down to
-    #: whole elements, and recorded as `working_set_b`.
+    #: `llc/2` of the last-level caches. `auto` takes the check's own sizes. The memory is rounded
+    #: down to whole elements, and recorded as `working_set_b`.
     working_set = variable(str, value=AUTO)
 
     def chosen_working_set_b(self, element_b: float = 1.0) -> float | None:
@@ -78,7 +78,7 @@ class WorkingSetMixin(rfm.RegressionTestPlugin):
     def working_set_edge(self, default_edge: int, element_b: float) -> int:
         """Return the edge of each rank's cube of elements, and record its working set.
 
-        `default_edge` is taken if no working set is chosen.
+        If no working set is chosen, the edge is `default_edge`.
         """
         size_b = self.chosen_working_set_b(element_b)
         edge = default_edge
@@ -95,33 +95,34 @@ class LayoutMixin(rfm.RegressionTestPlugin):
     #: one run to the next.
     factors = variable(str, value="{}")
 
-    #: Treatments to leave out, and the only ones to keep: `[{load: idle, workers: other}]`.
+    #: Treatments to leave out, and treatments to keep, such as `[{load: idle, workers: other}]`. If
+    #: `only` is set, all other treatments are left out.
     exclude = variable(str, value="[]")
     only = variable(str, value="[]")
 
     #: Cores per node on which ranks and threads are laid out; 0 takes all cores of the application.
-    #: If it exceeds them, ranks share cores, and the samples have a note.
+    #: If this is more than the application's cores, ranks share cores, and the samples have a note.
     layout_cores = variable(int, value=0)
 
-    #: Cores per node that the application leaves free; -1 leaves the origin's cores free if origin
-    #: and target share a host, and none elsewhere.
+    #: Cores per node that the application leaves free. The default, -1, leaves the writers' cores
+    #: free if origin and target share a host, and leaves none free on other machines.
     reserved_cores = variable(int, value=DEFAULT_RESERVED_CORES)
 
     #: Cores per node that Slurm takes away from the job for the system (`--core-spec`).
     core_spec = variable(int, value=0)
 
-    #: Tool that wraps each rank and counts (`reframe_tests/tools/`).
+    #: Tool that wraps each rank and counts its events (`reframe_tests/tools/`).
     tool = variable(str, value=tools.NONE)
 
-    #: Injector of the arms that write; `auto` takes the machine's.
+    #: Injector (the program that writes) of the arms with writers; `auto` takes the machine's.
     injector = variable(str, value=DEFAULT_WRITES["injector"])
 
     #: Direction of the writers: `write` to the target's memory, `read` from it, `both` at once, or
     #: `receive`: the target's CPU has to receive messages.
     direction = variable(str, value=DEFAULT_WRITES["direction"])
 
-    #: Writers to each target, taken from the origins in turn; 0: as many writers as there are
-    #: targets or origins, whichever is more.
+    #: Number of writers to each target. The origins take turns in providing them. With the default,
+    #: 0, there are as many writers as there are targets or origins, whichever is more.
     clients = variable(int, value=DEFAULT_WRITES["clients"])
 
     #: Size of one write, such as `64KiB`. `dram` exceeds the last-level caches, so that writes over
@@ -132,7 +133,7 @@ class LayoutMixin(rfm.RegressionTestPlugin):
     #: caches; `auto` leaves it to the injector.
     footprint = variable(str, value=DEFAULT_WRITES["footprint"])
 
-    #: Queue pairs of each writer: a number, or `auto` for as many as raise its rate.
+    #: Number of queue pairs of each writer. `auto` adds queue pairs while they raise its rate.
     queue_pairs = variable(str, value=DEFAULT_WRITES["queue_pairs"])
 
     #: Rate of each writer: `full`, a share of the uncontended rate such as `25%`, or a rate such as
@@ -142,29 +143,30 @@ class LayoutMixin(rfm.RegressionTestPlugin):
     #: NUMA node to which the writers' buffers are bound, at both ends; -1 does not bind them.
     comm_node = variable(int, value=DEFAULT_WRITES["comm_node"])
 
-    #: Rails that the writers use, and rails that the application's MPI uses between nodes
-    #: (`rails.py`).
+    #: Rails (network devices) that the writers use, and rails that the application's MPI uses
+    #: between nodes (`rails.py`).
     writer_rail = variable(str, value=DEFAULT_WRITES["writer_rail"])
     mpi_rail = variable(str, value=rails.DEFAULT)
 
     #: The check's own variables that may change from one run to the next.
     within_block: tuple[str, ...] = ()
 
-    #: The check's own variable, a number, to which the length of its runs is proportional; empty if
-    #: there is none, or if results can be verified for one length only.
+    #: Name of the check's own variable, a number, to which the length of its runs is proportional.
+    #: The name is empty if there is no such variable, or if results can be verified for one length
+    #: only.
     lengthened_by = ""
 
-    #: Names of variables that are sizes with units, such as 64MiB; a plan checks them.
-    sizes = ()
+    #: Names of variables whose values are sizes with units, such as 64MiB. A plan checks them.
+    size_variables = ()
 
     #: True if figures of merit can be compared between numbers of cores.
     comparable_across_cores = False
 
-    #: Memory that each rank works in at the current levels, bytes; a check with sizes sets it.
+    #: Memory that each rank works in at the current levels, bytes. A check that knows it sets it.
     working_set_b: float | None = None
 
-    #: Rows that every writer reports before the application starts. With three or more, the rate
-    #: before the run is a mean over at least two seconds.
+    #: Number of rows (reports of its rate) that every writer makes before the application starts.
+    #: With three or more, the rate before the run is a mean over at least two seconds.
     ready_rows = 1
 
     def lay_out(self) -> None:
@@ -186,10 +188,10 @@ class LayoutMixin(rfm.RegressionTestPlugin):
         self._set_threads_of_ranks(1)
 
     def _set_threads_of_ranks(self, threads: int) -> None:
-        """Set the threads of each rank; do not bind them only because the user's shell says so.
+        """Set the threads of each rank. Turn off binding that only the user's shell requests.
 
-        A launcher that does not bind ranks, as the wheels' mpiexec, would then leave all ranks on
-        the first cores.
+        With such binding, a launcher that does not bind ranks, such as the wheels' mpiexec, would
+        leave the threads of all ranks on the first cores.
         """
         self.env_vars["OMP_NUM_THREADS"] = threads
         settings = (self.current_partition.local_env, self.current_environ)
@@ -233,7 +235,7 @@ class LayoutMixin(rfm.RegressionTestPlugin):
         self.app_cpus = self.app_cpus[: self.app_cores]
 
     def case_request(self) -> CaseRequest:
-        """Return the request of the check's variables, without levels that the machine lacks.
+        """Return what the check's variables request, without levels that the machine lacks.
 
         Raises InputError for levels that are not allowed.
         """
@@ -267,7 +269,7 @@ class LayoutMixin(rfm.RegressionTestPlugin):
         )
 
     def with_starts(self, treatments: list[Treatment]) -> list[Treatment]:
-        """Return the treatments with the start of the application at their levels."""
+        """Return the treatments, each with how the application is started at its levels."""
         self._varied_factors = {name for treatment in treatments for name in treatment.factors}
         treatments_by_levels = grouped(
             (json.dumps(application_levels(treatment.factors)), treatment)
@@ -309,7 +311,10 @@ class LayoutMixin(rfm.RegressionTestPlugin):
                 setattr(self, name, value)
 
     def _lengthened_starts(self) -> list[Start]:
-        """Return the starts of runs of 2, 4, ... times the length; none without `lengthened_by`."""
+        """Return how runs of 2, 4, ... times the length are started.
+
+        The list is empty without `lengthened_by`.
+        """
         if not self.lengthened_by:
             return []
         starts = []
@@ -384,7 +389,10 @@ class LayoutMixin(rfm.RegressionTestPlugin):
         return options.with_task_count(launcher, self.num_tasks, self.num_tasks_per_node)
 
     def distinct_starts(self, treatments: list[Treatment]) -> list[dict[str, Any]]:
-        """Return the application's distinct starts, each with its treatments, for provenance."""
+        """Return the distinct ways to start the application, each with its treatments.
+
+        The provenance of the samples has them.
+        """
         fields = ("command", "environment", "cpus")
         groups = grouped(
             (json.dumps({name: getattr(treatment.start, name) for name in fields}), treatment.name)

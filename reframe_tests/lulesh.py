@@ -1,4 +1,4 @@
-"""LULESH with and without writers (Groves, Grant and Arnold 2016, section V)."""
+"""LULESH with and without RDMA writes (Groves, Grant and Arnold 2016, section V)."""
 
 import re
 from typing import Any
@@ -12,8 +12,8 @@ from reframe_tests.layout import WorkingSetMixin
 from reframe_tests.mixin import add_short_form
 from reframe_tests.workload import FomError, Near, Within, Workload
 
-#: Memory of one element, bytes, by LULESH's source code: 276 of the domain, 392 of its hourglass
-#: forces.
+#: Memory of one element, bytes, by LULESH's source code: 276 for the domain, and 392 for the
+#: hourglass forces.
 _ELEMENT_B = 668
 
 
@@ -31,11 +31,14 @@ class lulesh(ProgramTest, NodesMixin, ThreadsMixin, WorkingSetMixin):
     #: Elements along the edge of each rank's cube.
     edge = variable(int, value=60)
 
-    #: Iterations, for which the final origin energy must be known (`ENERGY_SHARE`).
+    #: Iterations. The final origin energy after so many must be known (`ENERGY_SHARE`).
     iterations = variable(int, value=100)
 
     def lay_out(self):
-        """Set ranks and threads: on 16 cores 8 ranks of 2 threads, as in Groves et al. (2016)."""
+        """Set ranks, and threads on the remaining cores.
+
+        On 16 cores, these are 8 ranks of 2 threads, as in Groves, Grant and Arnold (2016).
+        """
         max_ranks = self.nodes * self.ranks_per_node()
         ranks = largest_cube_edge(max_ranks, self.nodes) ** 3
         if ranks % self.nodes:
@@ -43,7 +46,8 @@ class lulesh(ProgramTest, NodesMixin, ThreadsMixin, WorkingSetMixin):
                 self, "nodes", f"allowed: numbers that divide a cube of at most {max_ranks} ranks"
             )
         self.set_ranks_per_node(ranks // self.nodes)
-        # `edge` is for the largest cube of ranks, one a core. Other layouts get the same work.
+        # `edge` is for the largest cube of ranks that fits with one rank per core. With another
+        # layout, the edge is changed so that a node has the same work.
         default_ranks = largest_cube_edge(self.nodes * self.app_cores, self.nodes) ** 3
         default_edge = self.edge_of_same_work(self.edge, default_ranks // self.nodes)
         edge = self.working_set_edge(default_edge, _ELEMENT_B)
@@ -54,7 +58,8 @@ add_short_form(lulesh, edge=30, iterations=50)
 
 
 #: Elements along the edge of the whole mesh -> iterations and final origin energy of a complete
-#: run: the known results of LULESH 2 (edges 5, 10 and 30 were repeated with version 2.0.3).
+#: run. These are the known results of LULESH 2. For edges 5, 10 and 30, they were repeated with
+#: version 2.0.3.
 COMPLETE_RUNS = {
     5: (72, 7.853665e03),
     10: (231, 2.720531e04),

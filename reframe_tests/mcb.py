@@ -1,4 +1,4 @@
-"""MCB (Monte Carlo Benchmark) with and without writers."""
+"""MCB (Monte Carlo Benchmark) with and without RDMA writes."""
 
 from math import isqrt
 

@@ -1,4 +1,4 @@
-"""membench with and without writers: the computations of the contention model."""
+"""membench, which makes the contention model's computations, with and without RDMA writes."""
 
 import re
 
@@ -14,7 +14,7 @@ from reframe_tests.workload import FLOAT, NumberSource, Workload, match_count, o
 
 #: Kernel -> number of its arrays; other kernels have one.
 _ARRAYS = {"copy": 2, "scale": 2, "add": 3, "triad": 3}
-#: The size of an array is a multiple of this.
+#: The size of an array is a multiple of this, bytes.
 _GRAIN_B = 512
 
 
@@ -40,13 +40,13 @@ class membench(rfm.RegressionTest, CompiledMixin, WorkingSetMixin, NimcMixin):
     )
     lengthened_by = "duration_s"
     comparable_across_cores = True
-    sizes = ("size",)
-    #: The writers' loss is a result of this check, so their rate before the run is measured, over
-    #: three rows of each writer.
+    size_variables = ("size",)
+    #: The writers' loss is a result of this check. So their rate before the run is measured over
+    #: three rows (reports) of each writer.
     ready_rows = 3
 
-    #: One of membench's kernels. The default is that of the contention model (Denis, Jeannot and
-    #: Swartvagher), which stores past the caches.
+    #: One of membench's kernels. The default is the kernel of the contention model (Denis, Jeannot
+    #: and Swartvagher). It stores past the caches.
     kernel = variable(str, value="nt_write")
 
     #: Computing cores, as a share of the application's cores in the sockets that compute; at least
@@ -69,8 +69,8 @@ class membench(rfm.RegressionTest, CompiledMixin, WorkingSetMixin, NimcMixin):
     #: Pages of the arrays: `normal` (4 KiB), `transparent` (2 MiB) or `huge` (reserved in advance).
     pages = variable(str, value="normal")
 
-    #: Size of each array of a core, such as 512MiB; empty: a core's arrays together have four times
-    #: the size of the last-level cache.
+    #: Size of each array of a core, such as 512MiB. With the default, empty, a core's arrays
+    #: together have four times the size of the last-level cache.
     size = variable(str, value="")
 
     #: Length of one measurement, seconds.
@@ -102,9 +102,10 @@ class membench(rfm.RegressionTest, CompiledMixin, WorkingSetMixin, NimcMixin):
             self.executable_opts += ["-m", str(numa_node)]
 
     def size_of_arrays(self):
-        """Return the size of each array of a core, and store the working set that it makes.
+        """Return the size of each array of a core, and store the working set that follows from it.
 
-        The size is empty if neither a working set nor `size` is chosen: the program then decides.
+        If neither a working set nor `size` is chosen, returns an empty text, with which the program
+        itself chooses the size.
         """
         arrays = _ARRAYS.get(self.kernel, 1)
         chosen_b = self.chosen_working_set_b(_GRAIN_B * arrays)

@@ -1,4 +1,4 @@
-"""miniFE with and without writers."""
+"""miniFE with and without RDMA writes."""
 
 from sys import float_info
 from typing import Any
@@ -11,7 +11,7 @@ from reframe_tests.layout import WorkingSetMixin
 from reframe_tests.mixin import add_short_form
 from reframe_tests.workload import Near, Within, Workload, optional_number
 
-#: Memory of one row, bytes: 27 matrix entries of 12, the row's offset, and six vectors.
+#: Memory of one row, bytes: 27 matrix entries of 12 bytes, the row's offset, and six vectors.
 _ROW_B = 380
 #: Limit of iterations; grids with more than 50 elements along the edge reach it.
 _MAX_ITERATIONS = 200
@@ -49,7 +49,8 @@ add_short_form(minife, edge=50)
 def _residual_share(run: Any) -> float:
     """Return the final residual as a share of its limit.
 
-    The limit is the machine's epsilon, or 1 % of the initial residual after all iterations.
+    The limit is the machine's epsilon. If all iterations were made, the limit is 1 % of the initial
+    residual.
     """
     limit = float_info.epsilon
     if run.iterations >= _MAX_ITERATIONS:

@@ -1,4 +1,4 @@
-"""The mixin that runs any workload under treatments.
+"""The mixin that runs any workload under treatments, which are conditions such as RDMA writes.
 
 A check defines its application as usual in ReFrame: sources, `executable`, `executable_opts`, tasks
 and threads. The mixin starts the conductor instead, passes the application's launch line to it, and
@@ -98,8 +98,9 @@ class NimcMixin(LayoutMixin):
     #: For a check without a workload: the performance function that is its figure of merit. The
     #: default, empty, takes the first. For `command`: a regular expression (`command.which`).
     figure = variable(str, value="")
-    #: For a check without a workload: `lower` or `higher` is better, if no reference says so. For
-    #: `command`: the default, empty, is `lower`.
+    #: Whether `lower` or `higher` figures are better. For a check without a workload: the default,
+    #: empty, takes the direction from a reference of the check, or else from the unit. For
+    #: `command`: the default, empty, means `lower`.
     better = variable(str, value="")
 
     #: Environments of a check that does not set `valid_prog_environs`.
@@ -108,8 +109,8 @@ class NimcMixin(LayoutMixin):
     #: True if the application is started with the partition's MPI launcher.
     mpi = variable(bool, value=False)
 
-    #: The file of a block's plan, as a campaign writes it. It replaces the variables below. The
-    #: default, empty, makes a plan from these variables.
+    #: The file that a campaign writes with the plan of a block (the runs of one job). It replaces
+    #: the variables below. With the default, empty, a plan is made from these variables.
     block_file = variable(str, value="")
 
     #: Folder of the run to which samples are added (`records.run`). The default, empty, stores
@@ -119,7 +120,7 @@ class NimcMixin(LayoutMixin):
     #: Name of the case. The default, empty, takes the check's name.
     case = variable(str, value="")
 
-    #: Index of the block in the run; a resumed campaign takes the next one.
+    #: Index of the block in the run. A resumed campaign takes the next index.
     block = variable(int, value=0)
 
     #: Pairs to measure; Groves, Grant and Arnold (2016) made 10 runs with and 10 without writers.
@@ -158,7 +159,7 @@ class NimcMixin(LayoutMixin):
     #: Minimum time from the end of one run to the start of the next one, seconds.
     rest_s = variable(float, value=0.0)
 
-    #: Names of the target nodes, joined with commas, for Slurm; empty: any.
+    #: Names of the target nodes, joined with commas, for Slurm. The default, empty, allows any.
     nodelist = variable(str, value="")
 
     #: Caveats for the samples; checks add to them.
@@ -235,7 +236,7 @@ class NimcMixin(LayoutMixin):
                 raise variable_fault(self, "nodes", f"{reason}; allowed: fewer")
             notes = self.notes
             self.split_cores()
-            # The notes of `split_cores` are dropped here: `with_starts` calls it for each start.
+            # These notes are dropped, since `with_starts` calls `split_cores` again for each start.
             self.notes = notes
         except InputError as error:
             raise ReframeError(str(error)) from None
@@ -246,7 +247,7 @@ class NimcMixin(LayoutMixin):
     def skip_further_environments(self) -> None:
         """Skip a case on all partitions and environments but the first that can run it.
 
-        This holds for samples that are added to a run (`nimc_dir`): it has each case once.
+        This is done only if samples are added to a run (`nimc_dir`): a run has each case only once.
         """
         if not self.nimc_dir or self.is_dry_run():
             return
@@ -273,20 +274,20 @@ class NimcMixin(LayoutMixin):
 
     @run_before("run")
     def limit_wait(self) -> None:
-        """Let a session that a signal ends do so although Slurm does not answer."""
+        """Let ReFrame end after a signal even if Slurm does not answer."""
         if self.job.scheduler.registered_name != "local":
             internals.limit_wait(type(self.job.scheduler))
 
     @run_before("run", always_last=True)
     def start_conductor(self) -> None:
-        """Start the conductor instead of the application."""
+        """Let the job start the conductor, which starts the application for each run."""
         stage = Path(self.stagedir)
         case = self.case or self.name
         self.run_dir = Path(self.nimc_dir or stage / "nimc").resolve()
         self.block_logs = self.run_dir / "logs" / case / str(self.block)
         if not self.workload:
             self.output_reader = third_party.OutputReader(self, NimcMixin)
-        # Judges the block. The sanity function of a third-party check judges each of its runs.
+        # This judges the block. The sanity function of a third-party check judges each run.
         internals.replace_sanity(self, self.judge_block)
         if self._only_reads_outputs:
             self.executable, self.executable_opts = "true", []
@@ -332,7 +333,7 @@ class NimcMixin(LayoutMixin):
             self.keep_files = [*self.keep_files, "nimc"]
 
     def _decided_plan(self, case: str) -> BlockPlan:
-        """Return the plan of the campaign's block, or else of the check's variables.
+        """Return the plan that a campaign wrote or, without one, that the check's variables make.
 
         Raises InputError.
         """
@@ -399,7 +400,7 @@ class NimcMixin(LayoutMixin):
 
     @sn.deferrable
     def judge_block(self) -> bool:
-        """Require a slowdown of every treatment; store the job's outcome with the block's logs.
+        """Require a slowdown for each treatment; store the job's outcome with the block's logs.
 
         If a finished block has too few pairs of a treatment, only this check fails. Its samples
         remain valid, and a campaign may measure the missing pairs in another block.
@@ -455,7 +456,8 @@ class NimcMixin(LayoutMixin):
                 if value is not None:
                     function = sn.make_performance_function(lambda value=value: value, unit)
                     self.perf_variables.setdefault(name, function)  # baselines repeat in each row
-            # The site file's reference is for the baseline at first levels. ReFrame gets it.
+            # The site file's reference is for the baseline at the first levels of all factors. It
+            # is passed on to ReFrame.
             reference = self.machine.references.get(row.case) if row.baseline == BASELINE else None
             if reference is not None:
                 low, high = reference_bounds(row.better, self.machine.reference_tolerance)

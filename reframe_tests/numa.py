@@ -22,7 +22,7 @@ from reframe_tests.factors import (
 from reframe_tests.mixin import NimcMixin, add_short_form
 from reframe_tests.workload import FLOAT, Fom, Workload
 
-#: The program that runs if there are no workers: it sleeps.
+#: Python code that runs instead of workers if there are none. It sleeps.
 _SLEEP = (
     "import time; start_s = time.monotonic(); time.sleep(float(sys.argv[1]));"
     " print(f'slept {time.monotonic() - start_s:.6f} s')"
@@ -95,7 +95,7 @@ class _Workers(Workload):
     """Reads the figure of membench or, if there are no workers, the time slept."""
 
     def read(self, text):
-        """Return the time slept, or else the figure of membench."""
+        """Return the time slept or, if there were workers, the figure of membench."""
         if slept := re.search(rf"^slept {FLOAT} s$", text, re.MULTILINE):
             return Fom(float(slept[1]), unit="s", better="lower")
         return super().read(text)

@@ -1,4 +1,6 @@
-"""Plans a block: checks and crosses the levels of its factors, and resolves them. Pure functions.
+"""Plans a block (the runs of one job): checks, crosses and resolves the levels of its factors.
+
+All functions are pure.
 
 A campaign plans each case once, and writes the plan of each block for the check to read. If ReFrame
 is used alone, the check plans its block from its own variables.
@@ -36,7 +38,8 @@ from reframe_tests.factors import (
     size_of,
 )
 
-#: Variable -> its value that is no level: the site file, or for `layout` a measurement, decides.
+#: Variable -> the value that lets the site file decide or, for `layout`, a measurement. This value
+#: is no level of the factor.
 CHOSEN_BY_MACHINE = {
     "injector": "auto",
     "comm_node": -1,
@@ -60,7 +63,7 @@ _NOT_COMPARABLE = (
     "figures of merit of different numbers of cores cannot be compared; allowed: another"
     " factor, or a check with comparable_across_cores"
 )
-#: Largest size of one write if a footprint is chosen and the message is not.
+#: Largest size of one write if a footprint is chosen and the message is not, bytes.
 _MAX_MESSAGE_B = 64 << 10
 
 
@@ -77,7 +80,7 @@ class CaseRequest:
 
 
 def planning_variables(variables: Collection[str], within_block: Collection[str]) -> frozenset[str]:
-    """Return the names of a check's variables that `CaseRequest.levels` has."""
+    """Return the names of those variables of a check that belong in `CaseRequest.levels`."""
     return (COMMON_FACTORS | (FACTORS.keys() & within_block) | scaling.FIELDS.keys()) & set(
         variables
     )
@@ -104,7 +107,7 @@ def level_faults(
         return ""
 
     for name, value in levels.items():
-        # The variable `injector` may also name one that is no level, such as `ucx_read`.
+        # The variable `injector` may also name an injector that is no level, such as `ucx_read`.
         is_level = value != CHOSEN_BY_MACHINE.get(name) and name != "injector"
         if name not in factors and is_level and (why := fault(name, value)):
             yield name, None, why
@@ -117,9 +120,9 @@ def level_faults(
 
 
 def resolved_scale(request: CaseRequest, machine: Machine) -> Scale | None:
-    """Return the scale of the short writes of a request; None if its check or arms make none.
+    """Return the scale of a request: its numbers of writers and origins, and its short writes.
 
-    Raises InputError.
+    Returns None if the check or the arms make no short writes. Raises InputError.
     """
     check_makes_short_writes = request.levels.keys() >= set(scaling.FIELDS)
     if not check_makes_short_writes or set(SCHEDULED).isdisjoint(request.arms):
@@ -162,7 +165,7 @@ def plan_of_block(
     nodelist: str = "",
     settings: Mapping[str, Level] | None = None,
 ) -> BlockPlan:
-    """Return the plan of a block with these treatments; the check adds what only it knows.
+    """Return the plan of a block with these treatments. The check adds what only the check knows.
 
     `limits` are the limits of acceptance that a campaign or a check sets. The others come from the
     site file, as does `min_share` if it is None or missing. `scale` has the short writes
@@ -343,9 +346,9 @@ def _conflicts(
 
 
 def _queue_pairs(levels: Mapping[str, Level], machine: Machine, *, fixed: bool) -> int | None:
-    """Return the queue pairs of each writer; None for as many as raise its rate.
+    """Return the number of queue pairs of each writer; None for as many as raise its rate.
 
-    If the number is `fixed`, it is 1, as it is on a shared host.
+    The number is 1 if it is `fixed`. On a shared host, it is always 1.
     """
     if fixed or machine.origins.policy == "same_host":
         return 1
@@ -355,7 +358,11 @@ def _queue_pairs(levels: Mapping[str, Level], machine: Machine, *, fixed: bool) 
 def _sizes(
     injector: Injector, levels: Mapping[str, Level], machine: Machine
 ) -> tuple[int, int | None]:
-    """Return size of one write and footprint, bytes; None leaves the footprint to the injector."""
+    """Return the size of one write and the footprint, bytes.
+
+    The footprint is the memory that a writer's messages pass through. If it is None, the injector
+    chooses it.
+    """
     message = str(levels["message"])
     footprint = levels["footprint"]
     footprint_b = size_of(footprint, machine)
@@ -388,7 +395,8 @@ def _sizes(
 def _buffer_node(levels: Mapping[str, Level], machine: Machine) -> int | None:
     """Return the NUMA node of the writers' buffers; None leaves it to the injector.
 
-    It comes from `comm_node`, else from the check's variable `buffer`, else from `writer_rail`.
+    The node comes from `comm_node`, or else from the check's variable `buffer`, or else from
+    `writer_rail`.
     """
     comm_node = machine.known_numa_node(int(levels["comm_node"]), "comm_node")
     if comm_node is None and "buffer" in levels:

@@ -1,4 +1,4 @@
-"""Quicksilver with and without writers."""
+"""Quicksilver with and without RDMA writes."""
 
 import re
 from collections.abc import Callable
@@ -83,11 +83,11 @@ WORKLOAD = Workload(
         "printed_1_s": "Figure Of Merit",
         "ranks": "Number of MPI ranks     :",
     },
-    # The time is the first rank's.
+    # The tracking time is the first rank's.
     derived={"rate_1_s": lambda numbers: numbers.segments / numbers.tracking_s},
     extra=("segments", "steps", "ranks"),
     proof={
-        # These test ratios of reactions, reactions and crossings, lost particles, and homogeneity.
+        # The tests: ratios of reactions, reactions and crossings, lost particles, and homogeneity.
         "the program's four tests of the problem passed": Within("tests_passed", 4, 4),
         "all steps made": Near("steps_done", lambda numbers: numbers.steps),
         # The printed rate uses the slowest rank's time, and is rounded to four digits.

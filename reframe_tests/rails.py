@@ -1,8 +1,8 @@
-"""Rail policies: which devices the writers use, and which the application's MPI uses between nodes.
+"""Rail policies: the network devices (rails) that the writers or the application's MPI use.
 
-The policies are those of the multirail study. With `default`, writers take all rails in turn, and
-MPI chooses. `nic0`, `nic1`, ... use one rail. `local` uses the rails of a NUMA node: that of the
-writers' buffers, or of each MPI rank.
+MPI uses the rails between nodes. The policies are those of the multirail study. With `default`,
+writers take all rails in turn, and MPI chooses. `nic0`, `nic1`, ... use one rail. `local` uses the
+rails near the NUMA node of the writers' buffers, or near the NUMA node of each MPI rank.
 """
 
 from __future__ import annotations
@@ -45,7 +45,8 @@ def why_unsupported(machine: Machine, level: Level) -> str | None:
 def why_unsupported_for_mpi(machine: Machine, level: Level) -> str | None:
     """Return why MPI cannot follow a policy; None if it can.
 
-    MPI takes names of devices, not addresses, since it starts before its nodes are known.
+    MPI's variables need names of devices. Addresses cannot be used, since the variables are chosen
+    before the nodes are known.
     """
     if level == DEFAULT:
         return None
@@ -80,16 +81,19 @@ def writer_devices(machine: Machine, policy: str, buffer_node: int | None) -> tu
 
 
 def devices_for_mpi(machine: Machine, policy: str) -> list[str]:
-    """Return the devices that MPI must use between nodes; none if it chooses. Raises InputError."""
+    """Return the devices that MPI must use between nodes; an empty list if MPI chooses.
+
+    Raises InputError.
+    """
     if policy == DEFAULT:
         return []
     return [rail.device for rail in _checked_rails(machine, "mpi_rail", policy)]
 
 
 def environment_for_mpi(machine: Machine, policy: str) -> dict[str, str]:
-    """Return the environment variables for MPI over one rail; none if a policy has several.
+    """Return the environment variables for MPI with a policy that uses one rail.
 
-    Raises InputError.
+    For `default` and `local`, the dictionary is empty. Raises InputError.
     """
     if policy in (DEFAULT, LOCAL):
         return {}
@@ -112,7 +116,10 @@ def local_rail_wrapper(machine: Machine, policy: str) -> list[str]:
 
 
 def rails_near(machine: Machine, node: int) -> list[Rail]:
-    """Return the rails of a NUMA node; if it has none, those of its socket, or else all."""
+    """Return the rails of a NUMA node.
+
+    If the node has none, returns the rails of its socket. If that has none, returns all rails.
+    """
     facts = machine.node_facts()
     rails_and_nodes = [
         (rail, rail.numa_node) for rail in machine.rails if rail.numa_node is not None

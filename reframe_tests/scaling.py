@@ -1,4 +1,4 @@
-"""Resolves the short writes of one scale: number of writers, length of writes, origins."""
+"""Resolves the short writes at one scale: number of writers, length of writes, origins."""
 
 from __future__ import annotations
 
@@ -44,7 +44,7 @@ FIELDS = ScaleRequest.__dataclass_fields__
 
 
 def request_of(values: Mapping[str, Any]) -> ScaleRequest:
-    """Return the request in the values of a check's variables; other variables are ignored."""
+    """Return the request that a check's variables make. Variables that are no field are ignored."""
     fields = {"nodes": 1, **{name: value for name, value in values.items() if name in FIELDS}}
     for name, value in fields.items():
         if isinstance(FIELDS[name].default, str):
@@ -104,7 +104,7 @@ def resolve(request: ScaleRequest, machine: Machine) -> Scale:
 
 
 def _short_writes(request: ScaleRequest, machine: Machine, writer_b_s: float | None) -> ShortWrites:
-    """Return the short writes that are requested, at the rate of a writer. Raises InputError."""
+    """Return the requested short writes of a writer with this rate. Raises InputError."""
     write = parse_write(request.write, "write")
     length_s = write.length_at(writer_b_s, "write")
     message_b = machine.message_b(request.message)
@@ -147,8 +147,9 @@ def _given_writers(text: str) -> dict[str, int]:
 def origins_needed(writers: int, link_b_s: float, share: float, rate_b_s: float | None) -> int:
     """Return the number of origin nodes for `writers` that write at the same time; at least one.
 
-    The writers of an origin may take the `share` of its link. `rate_b_s` is the rate of one writer;
-    at full rate (None), an origin has one writer. Raises InputError if one writer takes more.
+    The writers of an origin may take the `share` of its link. `rate_b_s` is the rate of one writer.
+    At full rate (None), an origin has one writer. Raises InputError if one writer takes more than
+    this share.
     """
     writers_per_origin = 1
     if rate_b_s:

@@ -1,4 +1,4 @@
-"""SNAP with and without writers (Groves, Grant and Arnold 2016, section V)."""
+"""SNAP with and without RDMA writes (Groves, Grant and Arnold 2016, section V)."""
 
 import re
 from collections.abc import Iterator
@@ -62,7 +62,7 @@ add_short_form(snap, angles=16, groups=8)
 
 
 def flux_planes(stdout: str) -> list[list[list[float]]]:
-    """Return the scalar flux at mid-height: a plane per energy group, of rows along x."""
+    """Return the scalar flux at mid-height: a plane for each energy group, as rows along x."""
     planes = []
     for table in re.split(r"Group=\s*\d+\s+Z Mid-Plane=\s*\d+", stdout)[1:]:
         rows: dict[int, list[float]] = {}
@@ -76,7 +76,7 @@ def flux_planes(stdout: str) -> list[list[list[float]]]:
 
 
 def _asymmetry(stdout: str) -> float:
-    """Return the largest relative difference of mirrored fluxes; NaN if one is not positive."""
+    """Return the largest relative difference of mirrored fluxes; NaN if a flux is not positive."""
     asymmetry = 0.0
     for plane in flux_planes(stdout):
         for flux, mirror_flux in _mirrored_pairs(plane):

@@ -1,4 +1,4 @@
-"""STREAM triad with and without writers (Groves, Grant and Arnold 2016, section IV)."""
+"""STREAM triad with and without RDMA writes (Groves, Grant and Arnold 2016, section IV)."""
 
 import hashlib
 import re
@@ -22,7 +22,7 @@ from reframe_tests.workload import FLOAT, Within, Workload
 #: STREAM 5.10, the official source, as the ReFrame wheel installs it.
 SOURCE = Path(sys.prefix) / "share/doc/reframe-hpc/examples/tutorial/stream/src/stream.c"
 SOURCE_SHA256 = "a52bae5e175bea3f7832112af9c085adab47117f7d2ce219165379849231692b"
-#: Header with which a run, not the compiler, sets the number of iterations.
+#: Header that lets each run set the number of iterations, which is otherwise fixed when compiling.
 _ITERATIONS_HEADER = Path(__file__).parent / "src/stream/iterations.h"
 #: Number of arrays of doubles that STREAM allocates.
 _ARRAY_COUNT = 3
@@ -37,7 +37,7 @@ _MAX_DEFAULT_STATIC_B = 2**31 - 2**26
 class stream(rfm.RegressionTest, CompiledMixin, WorkingSetMixin, NimcMixin):
     """Official STREAM at full size, one OpenMP thread per core, first touch.
 
-    In environments with the feature `spack`, Spack builds it; elsewhere this check does.
+    In environments with the feature `spack`, Spack builds STREAM; in others, this check does.
     """
 
     workload = "stream"
@@ -46,7 +46,7 @@ class stream(rfm.RegressionTest, CompiledMixin, WorkingSetMixin, NimcMixin):
     tags = {"single_node"}
     lengthened_by = "iterations"
     comparable_across_cores = True
-    sizes = ("array_most",)
+    size_variables = ("array_most",)
 
     #: Kernel iterations; Groves, Grant and Arnold (2016) use 300.
     iterations = variable(int, value=300)

@@ -12,10 +12,11 @@ from reframe_tests import internals
 
 
 def needs_overlap(launcher: Any) -> bool:
-    """Return whether an application's step must say that it shares CPUs, as agents' steps do.
+    """Return whether the application's job step needs an option to share CPUs with other steps.
 
-    Before Slurm 22.05, a step that does not would wait until those of the agents have ended.
-    ReFrame asks `srun` for its version.
+    The other steps run the agents, which start the writers, and share their CPUs too. Before Slurm
+    22.05, an application's step without this option would wait until the agents' steps have ended.
+    ReFrame's launcher knows the version of `srun`.
     """
     return not getattr(launcher, "use_cpus_per_task", True)
 
@@ -23,9 +24,10 @@ def needs_overlap(launcher: Any) -> bool:
 def submit_as_written(check: rfm.RegressionTest) -> None:
     """Let a check's job be submitted without the variables that would override its script.
 
-    The session keeps these variables, since its checks of other partitions may need those of its
-    own job. It drops the variables that would hide the job from it. If ReFrame reads the job's
-    state from the queue, the job has ended only if slurmctld says so.
+    ReFrame's session keeps these variables: if it runs in a job, checks of other partitions may
+    need the variables of that job. It drops the variables that would hide the check's job from it.
+    If ReFrame reads the job's state from the queue, it regards the job as ended only if slurmctld
+    says so.
     """
     for name in options.filtering_variables(os.environ):
         del os.environ[name]
@@ -39,7 +41,8 @@ def submit_as_written(check: rfm.RegressionTest) -> None:
     def submit_without_variables() -> None:
         names = options.overriding_variables(os.environ)
         if options.option_values(job.sched_access, "clusters", "M"):
-            # In the job, commands of Slurm would ask the accounting for the cluster's address.
+            # With this variable, Slurm's commands in the job would ask the accounting for the
+            # cluster's address.
             names.append(options.CLUSTER_VARIABLE)
         with options.environment_without(names):
             submit()

@@ -116,8 +116,8 @@ def check_provenance(cls: type) -> dict[str, str]:
 class OutputReader:
     """Reads the outputs of runs with the functions of their check.
 
-    It is made when all hooks before the run are done, and remembers the check as it is then.
-    ReFrame no longer evaluates the check itself after the block.
+    A reader is made after all hooks before the run, and remembers the state of the check. ReFrame
+    itself no longer evaluates the check after the block.
     """
 
     def __init__(self, check: rfm.RegressionTest, mixin: type) -> None:
@@ -127,7 +127,7 @@ class OutputReader:
             raise ReframeError(f"{check.name}.num_tasks: {check.num_tasks} found; allowed: from 1")
         check.num_tasks = check.num_tasks or 1
         self._check = check
-        #: None until it is known, since the check's hooks may choose it from an output.
+        #: None until the figure is known, since the check's hooks may choose it from an output.
         self.figure: Figure | None = None
         self._hooks = [
             (stage, hook.__name__)
@@ -151,15 +151,15 @@ class OutputReader:
             vars(check).pop(name, None)
         check.perf_variables = {}
         check.require_reference = False
-        # A failure that the check expects (`xfail`) is one of each run, not of the block.
+        # A failure that the check expects (`xfail`) is expected of each run, not of the block.
         rfm.xfail("", lambda _: False)(type(check))
-        if check.time_limit:  # it limits each run
+        if check.time_limit:  # limits each run instead of the job
             check.run_timeout_s = min(check.run_timeout_s, float(check.time_limit))
             check.time_limit = None
 
     @contextmanager
     def _as_job(self, out: Path, err: Path) -> Iterator[None]:
-        """Within this context, the check is as remembered, and its job has a run's output."""
+        """Within this context, the check has the remembered state, and its job a run's output."""
         check, job = self._check, self._check.job
         before = dict(vars(check))
         stage = Path(check.stagedir).resolve()
@@ -176,7 +176,7 @@ class OutputReader:
             vars(check).update(before)
 
     def with_figure(self, sample: Sample, out: Path, err: Path) -> Sample:
-        """Return the sample of an accepted run with its figure, or with why it has none."""
+        """Return the sample of an accepted run with its figure, or with why it has no figure."""
         try:
             sample = replace(sample, notes=[*sample.notes, *self.verification_notes()])
             with self._as_job(out, err):
@@ -186,10 +186,10 @@ class OutputReader:
             return replace(sample, outcome="no_fom", reason=str(error))
 
     def verification_notes(self) -> list[str]:
-        """Return a note if the check does not verify its figures: if it accepts an empty output.
+        """Return a note if the check accepts an empty output, and so does not verify its figures.
 
-        Raises FomError if an empty output has a figure, since every run would have the same. Raises
-        ReframeError if the figure of merit is not known.
+        Raises FomError if an empty output has a figure, since every run would have the same figure.
+        Raises ReframeError if it is not known which figure is the figure of merit.
         """
         notes = []
         with self._as_job(_EMPTY_OUTPUT, _EMPTY_OUTPUT):
@@ -268,7 +268,7 @@ def move_unread_samples(reader: OutputReader, run_dir: Path, case: str, logs: Pa
     unread_file = logs / UNREAD_FILE
     if not unread_file.exists():
         return
-    # A crash leaves a part of a line.
+    # A crash may leave an incomplete last line.
     complete_lines, _, _ = unread_file.read_text().rpartition("\n")
     store = Store(run_dir, case)
     moved_keys = store.keys()

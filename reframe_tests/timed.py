@@ -76,7 +76,7 @@ def matches_of(pattern: str, text: str) -> list[str]:
 def _worst(matches: Sequence[str], *, higher_is_better: bool) -> str:
     """Return the worst number, or the first match that is no number.
 
-    The check that reads the printed line refuses this match.
+    The check that reads the printed line rejects a match that is no number.
     """
     numbers = []
     for match in matches:

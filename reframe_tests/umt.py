@@ -1,4 +1,4 @@
-"""UMT with and without writers."""
+"""UMT with and without RDMA writes."""
 
 import re
 from math import prod

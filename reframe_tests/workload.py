@@ -1,8 +1,9 @@
 """The record of a workload: how its output is read, as data.
 
 `reframe_tests/NAME.py` has the check NAME and its record `WORKLOAD`: the numbers in the output, the
-figure of merit, and what proves the result. This module uses the standard library only: compute
-nodes may have nothing else, and the conductor imports this module even for checks without a record.
+figure of merit, and what proves the result. This module uses the standard library only. Compute
+nodes may have no other packages, and the conductor, which runs there, imports this module even for
+checks without a record.
 """
 
 from __future__ import annotations
@@ -64,8 +65,9 @@ class Workload:
     better: Better
     #: Name of the number that is the figure of merit.
     figure: str
-    #: Name -> source of the number in the output; names end in their SI unit. `ranks` are all ranks
-    #: of the program: if it is started without its MPI, each copy reports one.
+    #: Name -> source of the number in the output; names end in their SI unit. `ranks` is the
+    #: number of all ranks of the program. If the program is started without its MPI, each rank is a
+    #: program of its own, and reports 1.
     numbers: Mapping[str, NumberSource]
     #: Condition in words -> a pattern that the output must match, or limits of a number.
     proof: Mapping[str, str | Within | Near]
@@ -140,7 +142,7 @@ def _require(requirement: str, condition: Within | Near, numbers: SimpleNamespac
 
 
 def workload_names() -> list[str]:
-    """Return the names of all workloads: of the files that have a record."""
+    """Return the names of all workloads, which are the names of the files that have a record."""
     files = sorted(Path(__file__).parent.glob("*.py"))
     return [path.stem for path in files if _RECORD.search(path.read_text(encoding="utf-8"))]
 

@@ -1,4 +1,4 @@
-"""XSBench with and without writers (Groves, Grant and Arnold 2016, section V)."""
+"""XSBench with and without RDMA writes (Groves, Grant and Arnold 2016, section V)."""
 
 import re
 

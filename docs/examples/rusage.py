@@ -7,7 +7,7 @@ import sys
 from collections.abc import Sequence
 from pathlib import Path
 
-from reframe_tests.tools.base import FOLDER, RANK, CounterRow, Tool, ToolError, files_of
+from reframe_tests.tools.base import FOLDER_PLACEHOLDER, RANK, CounterRow, Tool, ToolError, files_of
 
 #: Arguments: folder, Python, `_COUNTING_SCRIPT`, application. Starts `_COUNTING_SCRIPT` on a rank.
 _RANK_SCRIPT = f'exec "$2" -c "$3" "$1/rank-{RANK}.json" "$@"'
@@ -39,8 +39,8 @@ class Rusage(Tool):
 
     def wrap(self, launcher: Sequence[str], application: Sequence[str]) -> list[str]:
         """Return a shell that expands the rank and becomes Python, which runs the application."""
-        script = ["sh", "-c", _RANK_SCRIPT, self.name, FOLDER, sys.executable, _COUNTING_SCRIPT]
-        return [*launcher, *script, *application]
+        rank_shell = ["sh", "-c", _RANK_SCRIPT, self.name, FOLDER_PLACEHOLDER]
+        return [*launcher, *rank_shell, sys.executable, _COUNTING_SCRIPT, *application]
 
     def parse(self, folder: Path, ranks: int) -> list[CounterRow]:
         """See `base.Tool`."""

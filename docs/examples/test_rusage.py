@@ -4,7 +4,7 @@ import sys
 import pytest
 
 from reframe_tests.tools import TOOLS
-from reframe_tests.tools.base import FOLDER, ToolError
+from reframe_tests.tools.base import FOLDER_PLACEHOLDER, ToolError
 
 TOOL = TOOLS["rusage"]
 #: Uses a core for 0.2 s, sleeps 50 times, prints what the kernel has counted so far.
@@ -20,7 +20,7 @@ print(used.ru_utime + used.ru_stime, used.ru_nvcsw)
 
 
 def run(folder, *application):
-    command = [word.replace(FOLDER, str(folder)) for word in TOOL.wrap([], application)]
+    command = [word.replace(FOLDER_PLACEHOLDER, str(folder)) for word in TOOL.wrap([], application)]
     return subprocess.run(command, capture_output=True, text=True, timeout=60)
 
 

@@ -414,7 +414,7 @@ def _type_fields(check: Any, name: str) -> dict[str, Any]:
     is_number = isinstance(default, int | float) and not isinstance(default, bool)
     type_name = valid_types[0].__name__ if len(valid_types) == 1 else ""
     return {
-        "name": "size" if name in getattr(check, "sizes", ()) else type_name,
+        "name": "size" if name in getattr(check, "size_variables", ()) else type_name,
         "default": default if is_number else None,
     }
 

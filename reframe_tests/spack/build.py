@@ -50,7 +50,7 @@ def why_no_network(specs: Iterable[dict[str, Any]], machine_file: Path) -> str |
     """Return why the chosen MPI has no fast network, and what to set; None if it has one.
 
     `common.yaml` requires a fast network, but a machine's file may require something else, and then
-    Spack silently leaves the network out. `specs` are the concrete specs of a lock. Those that the
+    Spack silently leaves the network out. `specs` are the concrete specs of a lock. Specs that the
     machine provides (externals) are not judged.
     """
     to_build = {spec["name"]: spec for spec in specs if "external" not in spec}

@@ -77,9 +77,9 @@ def c_compiler(layout: SpackLayout, settings: SpackSettings) -> str:
 
 
 def _programs(external: object) -> dict[str, str]:
-    """Return language -> program of a compiler of the host, if the program exists.
+    """Return language -> program for a compiler of the host, without programs that do not exist.
 
-    Other packages have none. Spack itself rejects invalid ones.
+    A package that is not a compiler has no programs. Spack itself rejects invalid packages.
     """
     programs: Any = external
     for key in ("extra_attributes", "compilers"):
@@ -135,7 +135,7 @@ def packages_in_text(text: str, path: Path, field: str) -> dict[str, Any]:
     return {_MARK.sub("", str(name)): rules for name, rules in packages.items()}
 
 
-#: A mark at the end of a name, which Spack removes. With it an entry replaces entries of less
+#: A mark at the end of a name, which Spack removes. An entry with a mark replaces entries of lower
 #: precedence, or comes before or after them (`packages::`, `openmpi+:`, `all-:`).
 _MARK = re.compile(r"[+-]?:?$")
 

@@ -41,7 +41,10 @@ class SpackLayout:
 
     @property
     def slurm_conf(self) -> Path:
-        """Return a Slurm configuration, without which its programs do not print their version."""
+        """Return the file of a Slurm configuration.
+
+        Slurm's programs do not print their version without a configuration.
+        """
         return self.root / "slurm.conf"
 
     @property

@@ -18,8 +18,8 @@ from reframe_tests.spack.folders import SpackLayout, spack_setup_command
 def isolated_environment(layout: SpackLayout, environ: dict[str, str]) -> dict[str, str]:
     """Return the variables for Spack: its user scope and caches are under the layout's root.
 
-    This Python's virtual environment and the user's conda environment are removed: builds would
-    find the MPI of the wheels, or take conda's tools and libraries for the host's.
+    This Python's virtual environment and the user's conda environment are removed. Otherwise,
+    builds would find the MPI of the wheels, or take conda's tools and libraries for the host's.
     LOGNAME is set, since mpiP's build needs it and batch jobs and containers often lack it.
     SLURM_CONF names the layout's own file: Spack asks Slurm's programs for their version, which
     they print only if they find a configuration.

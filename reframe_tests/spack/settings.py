@@ -47,7 +47,7 @@ _SIZE_PLACEHOLDER, _SIZE_SEPARATOR = "$NIMC_SIZE", "@"
 
 
 def known_environments() -> list[str]:
-    """Return the names of all environments; those that are built for a size end with `@SIZE`."""
+    """Return the names of all environments. Names of environments with a size end with `@SIZE`."""
     texts = {
         path.parent.name: path.read_text() for path in ENVIRONMENTS_FOLDER.glob("*/spack.yaml")
     }
@@ -78,7 +78,7 @@ def environment_text(name: str) -> str:
 class SpackSettings:
     """Result of `setup`, for later commands."""
 
-    #: Folder of Spack, its version, and whether that is the pinned one.
+    #: Folder of Spack, its version, and whether this is the pinned version.
     spack: str
     version: str
     pinned: bool

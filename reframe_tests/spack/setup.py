@@ -47,7 +47,7 @@ BUILD_TOOLS = (
     "flex",
     "gettext",
 )
-#: Packages that are taken from the host if found, else built. Slurm is never built.
+#: Packages that are taken from the host if found there, and built otherwise. Slurm is never built.
 HOST_PACKAGES = ("cmake", "python", "openssl", "curl", "git", "slurm", "openssh", "rdma-core")
 #: Libraries of Slurm, by their names for pkg-config; Spack itself does not find them.
 LIBRARIES = ("pmix", "munge")
@@ -110,7 +110,7 @@ def setup(
             mirror=mirror,
         )
         if settings != previous:
-            # Spack counts as set up again only if the search succeeds, which writes this file.
+            # This file says that Spack is set up. It is written again after the search below.
             layout.settings_file.unlink(missing_ok=True)
         _find_host_packages(layout, spack_root, say)
         replace_text(layout.settings_file, json.dumps(asdict(settings), indent=1) + "\n")
@@ -142,9 +142,9 @@ def _known_version(layout: SpackLayout, spack_root: Path) -> str:
 
 
 def _find_host_packages(layout: SpackLayout, spack_root: Path, say: Callable[[str], None]) -> None:
-    """Add the host's packages to the user scope; its present entries stay.
+    """Add the host's packages to the user scope, which keeps its present entries.
 
-    Each setup searches again, since the host changes.
+    Each setup searches again, since the host may have changed.
     """
     say(f"searching for compilers, build tools and Slurm (log: {layout.log('setup')})")
     find = ("external", "find", "--scope", "user")

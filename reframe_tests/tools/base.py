@@ -23,22 +23,23 @@ from records.units import plural
 __all__ = ["CounterRow", "State", "ToolError"]
 
 #: Placeholder in a wrapped command for the folder of the run's files.
-FOLDER = "{counters}"
+FOLDER_PLACEHOLDER = "{counters}"
 
 #: The rank in shell syntax, from the variables of Open MPI, MPICH and Slurm; 0 if none is set.
 RANK = "${PMIX_RANK:-${PMI_RANK:-${OMPI_COMM_WORLD_RANK:-${SLURM_PROCID:-0}}}}"
 
-#: Shell syntax of a rank's number on its node. If no launcher sets it, only rank 0 is the first.
+#: A rank's number on its node, in shell syntax. If no launcher sets it, this is the rank's number
+#: among all ranks, so that only rank 0 counts as the first rank of a node.
 LOCAL_RANK = f"${{MPI_LOCALRANKID:-${{OMPI_COMM_WORLD_LOCAL_RANK:-${{SLURM_LOCALID:-{RANK}}}}}}}"
 
-#: No count or time in SI units is larger. Sums of numbers up to this stay finite.
+#: Limit of counts and of times in SI units: no real one is larger. Sums below it stay finite.
 _LARGEST_NUMBER = 1e30
 #: Characters of an invalid number that a message quotes.
 _QUOTED_CHARACTERS = 40
 
 
 class Tool(ABC):
-    """A program that counts."""
+    """A program that counts events of the application."""
 
     name: str
 
@@ -113,7 +114,7 @@ def files_of(folder: Path, ranks: int, scope: Scope, suffix: str = ".json") -> d
 def try_out(tool: Tool) -> list[CounterRow]:
     """Return the rows of a tool for one rank that runs `true` on this host. Raises ToolError."""
     with tempfile.TemporaryDirectory() as folder:
-        command = [word.replace(FOLDER, folder) for word in tool.wrap([], ["true"])]
+        command = [word.replace(FOLDER_PLACEHOLDER, folder) for word in tool.wrap([], ["true"])]
         answer = ask(command, os.environ | tool.environment(), folder=Path(folder))
         if answer.status is None:
             raise ToolError(f"{tool.name} does not run: {answer.reason}")

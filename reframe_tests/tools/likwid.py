@@ -1,8 +1,8 @@
 """LIKWID: performance groups of each rank's CPUs, by `likwid-perfctr`.
 
-LIKWID counts CPUs and not processes: each rank must have CPUs of its own. Groups of the memory
-controllers are counted by the first rank of each node only, since the controllers' counters belong
-to the sockets. `likwid-mpirun` is not used: it turns the ranks of most MPI launchers into
+LIKWID counts for CPUs and not for processes, so each rank must have CPUs of its own. Groups of the
+memory controllers are counted by the first rank of each node only, since the controllers' counters
+belong to the sockets. `likwid-mpirun` is not used: it turns the ranks of most MPI launchers into
 singletons.
 """
 
@@ -19,9 +19,17 @@ from records.commands import command
 from records.programs import ask
 from records.roles import Scope, groups
 from reframe_tests.tools import base
-from reframe_tests.tools.base import FOLDER, RANK, CounterRow, State, Tool, ToolError, parsed_number
+from reframe_tests.tools.base import (
+    FOLDER_PLACEHOLDER,
+    RANK,
+    CounterRow,
+    State,
+    Tool,
+    ToolError,
+    parsed_number,
+)
 
-#: Unit of metrics that add up over CPUs, unlike rates and ratios -> SI unit and factor.
+#: Unit of metrics that can be added over CPUs (rates and ratios cannot) -> SI unit and factor.
 _UNITS = {"GBytes": ("B", 1e9), "": ("count", 1.0)}
 #: Names of metrics without a unit that are ratios.
 _RATIOS = re.compile(r"CPI|IPC|ratio|rate", re.IGNORECASE)
@@ -46,7 +54,16 @@ class Likwid(Tool):
     def wrap(self, launcher: Sequence[str], application: Sequence[str]) -> list[str]:
         """See the interface."""
         script = (base.first_of_node(2) if self._scope == "node" else "") + _RANK_SCRIPT
-        return [*launcher, "sh", "-c", script, "likwid", FOLDER, self._group, *application]
+        return [
+            *launcher,
+            "sh",
+            "-c",
+            script,
+            "likwid",
+            FOLDER_PLACEHOLDER,
+            self._group,
+            *application,
+        ]
 
     def parse(self, folder: Path, ranks: int) -> list[CounterRow]:
         """See the interface."""
@@ -77,7 +94,7 @@ class Likwid(Tool):
 def _rows(path: Path, rank: int) -> list[CounterRow]:
     """Return the sum of each event over CPUs and over its counters.
 
-    An event may have several counters, such as one for each memory channel.
+    An event may have several counters, for example one for each memory channel.
     """
     counts: dict[tuple[str, str], list[float]] = defaultdict(list)
     try:

@@ -22,7 +22,7 @@ from typing import Literal, get_args
 from records.commands import command
 from records.programs import ask
 from records.units import plural
-from reframe_tests.tools.base import FOLDER, CounterRow, Tool, ToolError, parsed_number
+from reframe_tests.tools.base import FOLDER_PLACEHOLDER, CounterRow, Tool, ToolError, parsed_number
 
 LIBRARY = "libmpiP.so"
 #: One stack frame per call site; mpiP lists ranks only with their call sites.
@@ -90,7 +90,10 @@ _END = "End of Report"
 
 @dataclass(frozen=True)
 class CallSiteFigures:
-    """What one line of the report says of one rank at one call site: its calls, or its messages."""
+    """The figures in one line of the report, which is about one rank at one call site.
+
+    A line has either the calls or the messages.
+    """
 
     #: Name of the MPI function without `MPI_`.
     function: str
@@ -124,7 +127,7 @@ class Mpip(Tool):
 
     def wrap(self, launcher: Sequence[str], application: Sequence[str]) -> list[str]:
         """See the interface. The library is preloaded into the application, not the launcher."""
-        return [*launcher, "sh", "-c", _RANK_SCRIPT, self.name, FOLDER, *application]
+        return [*launcher, "sh", "-c", _RANK_SCRIPT, self.name, FOLDER_PLACEHOLDER, *application]
 
     def parse(self, folder: Path, ranks: int) -> list[CounterRow]:
         """See the interface."""
@@ -212,7 +215,7 @@ def _sections(text: str) -> dict[str, list[list[str]]]:
 def _figures_by_rank(
     sections: dict[str, list[list[str]]],
 ) -> defaultdict[int, list[CallSiteFigures]]:
-    """Return rank -> the figures of its calls and those of its messages, two entries a call site.
+    """Return rank -> its figures: for each call site, an entry for calls and one for messages.
 
     A rank without calls has an empty list.
     """
@@ -235,8 +238,8 @@ def _figures_by_rank(
 def _rank_lines(lines: Sequence[Sequence[str]]) -> Iterator[tuple[int, str, Sequence[str]]]:
     """Yield rank, function and the remaining words of each line of one rank at one call site.
 
-    A line with `*` in place of the rank has the total of a site. Raises ToolError if the calls of
-    the ranks do not add up to it.
+    A line with `*` in place of the rank has the total of a call site. Raises ToolError if the calls
+    of the ranks do not add up to this total.
     """
     summed_calls, stated_calls = Counter[tuple[str, str]](), Counter[tuple[str, str]]()
     for function, site, rank, *words in (line for line in lines if len(line) > 3):

@@ -23,7 +23,15 @@ from typing import IO
 from records.files import replace_text
 from records.programs import ask, first_line, last_line
 from reframe_tests.tools import base
-from reframe_tests.tools.base import FOLDER, RANK, CounterRow, State, Tool, ToolError, parsed_number
+from reframe_tests.tools.base import (
+    FOLDER_PLACEHOLDER,
+    RANK,
+    CounterRow,
+    State,
+    Tool,
+    ToolError,
+    parsed_number,
+)
 
 #: Programs of Open|SpeedShop and PAPI that a run needs, offline and with CBTF.
 _PROGRAMS = ("ossrun", "ossutil", "openss", "papi_command_line")
@@ -41,7 +49,7 @@ EVENTS = (
     _CLOCK,
 )
 #: The six presets of figure 4 of Groves, Grant and Arnold (2016), and the clock. At most five of
-#: the presets are counted beside it.
+#: the presets are counted beside the clock.
 FIGURE_4 = (
     "PAPI_STL_ICY",
     "PAPI_L1_TCM",
@@ -51,7 +59,7 @@ FIGURE_4 = (
     "PAPI_L3_TCH",
     _CLOCK,
 )
-#: Least ratio of the counted clock to the sampled CPU time; if no event was lost, it was 0.7 to 2.
+#: Least ratio of the counted clock to the sampled CPU time. It was 0.7 to 2 if no event was lost.
 _MIN_CLOCK_SHARE = 0.1
 #: Unit and factor of events that are not counts.
 _UNITS = {_CLOCK: ("s", 1e-9)}
@@ -88,7 +96,7 @@ class OpenSpeedShop(Tool):
     setting_value: str
     #: Events to try, in order of preference.
     events: tuple[str, ...] = ()
-    #: Most events that the collector counts in one run.
+    #: Largest number of events that the collector counts in one run.
     most_events: int = 0
     #: Name of an event's column in the view; `{}` stands for the event.
     column: str = "{}"
@@ -97,7 +105,7 @@ class OpenSpeedShop(Tool):
         """See the interface. The events are tried once, before the launcher starts."""
         variable = self._variable("EVENTS" if self.most_events > 1 else "EVENT")
         words = [variable, str(self.most_events), " ".join(self.events)]
-        front = ["sh", "-c", _FRONT_SCRIPT, self.name, FOLDER, *words]
+        front = ["sh", "-c", _FRONT_SCRIPT, self.name, FOLDER_PLACEHOLDER, *words]
         return [
             *front,
             *launcher,
@@ -105,7 +113,7 @@ class OpenSpeedShop(Tool):
             "-c",
             _RANK_SCRIPT,
             self.name,
-            FOLDER,
+            FOLDER_PLACEHOLDER,
             self.collector,
             *application,
         ]
@@ -134,7 +142,7 @@ class OpenSpeedShop(Tool):
                 return f"{program} is not on PATH: docs/tools.md says which build is needed"
         with tempfile.TemporaryDirectory() as scratch:
             folder = Path(scratch)
-            words = [word.replace(FOLDER, scratch) for word in self.wrap([], ["true"])]
+            words = [word.replace(FOLDER_PLACEHOLDER, scratch) for word in self.wrap([], ["true"])]
             answer = ask(words, {**os.environ, "OMP_NUM_THREADS": "1"}, folder=folder)
             if not answer.ok:
                 return f"Open|SpeedShop does not run: {first_line(answer.stderr)}"
@@ -153,7 +161,7 @@ class OpenSpeedShop(Tool):
     def _counts(
         self, folder: Path, path: Path, sums: Mapping[str, float], rank: int
     ) -> list[CounterRow]:
-        """Return the rows of the events; those that the machine refused have no value."""
+        """Return the rows of the events. Events that the machine refused have no value."""
         tried_events_file = folder / "events.txt"
         if not tried_events_file.is_file():
             raise ToolError(f"{tried_events_file}: no such file: the events were not tried")
@@ -242,7 +250,7 @@ TOOLS: tuple[Tool, ...] = (
 # Views of each rank.
 
 
-#: Folder of the collectors' files, within that of the run.
+#: Folder of the collectors' files, within the run's folder.
 RAW = "raw"
 #: A program that does nothing: `osscollect` must start one, though it only makes a database here.
 _NO_PROGRAM = "/bin/true"
@@ -312,8 +320,8 @@ def write_views(folder: Path, ranks: int, collector: str, settings: Mapping[str,
 def _run_openss(folder: Path, commands: Mapping[Path, str], expected: str) -> None:
     """Write what each command of openss prints to its file, until each file contains `expected`.
 
-    openss sometimes loses a command (it reads the line after it freed it), so lost commands are
-    repeated. Raises ToolError with the content of a file that stays incomplete.
+    openss sometimes loses a command, since it reads a line after it has freed the line. Lost
+    commands are repeated. Raises ToolError with the content of a file that stays incomplete.
     """
 
     def incomplete_files() -> list[Path]:
@@ -369,9 +377,9 @@ _SUMMARY = "Report Summary"
 def read_view(path: Path) -> dict[str, float]:
     """Return column -> its sum over the linked objects of a rank.
 
-    Names of columns are in lower case, since some views have them so. The CSV has no quotes: the
-    last column, a name, may contain commas. An empty cell means 0. Raises ToolError; without a
-    table, the message quotes the first line.
+    Names of columns are in lower case, since some views print them in lower case. The CSV has no
+    quotes, but the last column, a name, may contain commas. An empty cell means 0. Raises
+    ToolError; without a table, the message quotes the first line.
     """
     lines = [line for line in path.read_text(errors="replace").splitlines() if line.strip()]
     if not lines:

@@ -1,9 +1,9 @@
 """PAPI: preset events of each rank through its high-level interface, from a preloaded shim.
 
-`papi:figure4` has cycles and the events of figure 4 of Groves, Grant and Arnold (2016). PAPI counts
-those that the processor supports and can count at the same time. The other groups are smaller, for
-processors that cannot count all at once. What an event counts differs between processors
-(`records.roles`).
+`papi:figure4` has cycles and the events of figure 4 of Groves, Grant and Arnold (2016). Of these
+events, PAPI counts the ones that the processor supports and can count at the same time. The other
+groups are smaller, for processors that cannot count all events at once. What an event counts
+differs between processors (`records.roles`).
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from pathlib import Path
 from records.errors import InputError
 from records.programs import ask
 from reframe_tests.tools.base import (
-    FOLDER,
+    FOLDER_PLACEHOLDER,
     RANK,
     CounterRow,
     State,
@@ -68,7 +68,7 @@ class Papi(Tool):
     def wrap(self, launcher: Sequence[str], application: Sequence[str]) -> list[str]:
         """See the interface. Compiles the shim if needed; raises InputError if that fails."""
         without_mpi = "" if launcher else "1"
-        arguments = [FOLDER, ",".join(self._events), str(shim()), without_mpi]
+        arguments = [FOLDER_PLACEHOLDER, ",".join(self._events), str(shim()), without_mpi]
         return [*launcher, "sh", "-c", _RANK_SCRIPT, "papi", *arguments, *application]
 
     def parse(self, folder: Path, ranks: int) -> list[CounterRow]:
@@ -123,9 +123,9 @@ class Papi(Tool):
 def shim() -> Path:
     """Return the path of the shim in the user's cache; compile it if it is not there yet.
 
-    Each version of its source has a file there. Raises InputError if there is no cache or compiler,
-    or if the shim does not compile, for example without PAPI. Then the error has the first line of
-    the compiler's output.
+    The cache has a file for each version of the shim's source. Raises InputError if there is no
+    cache or compiler, or if the shim does not compile, for example without PAPI. Then the error has
+    the first line of the compiler's output.
     """
     source = _SOURCE.read_bytes()
     try:

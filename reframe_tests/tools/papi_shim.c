@@ -1,12 +1,13 @@
-/* Counts a process with PAPI's high-level interface, without a change of the binary: preloaded, it
-   begins a region after MPI_Init and ends it before MPI_Finalize. If NIMC_PAPI_WHOLE is set, as it
-   is for a program without MPI, the region is the whole program. Only the first thread is counted. */
+/* Counts a process with PAPI's high-level interface, without a change of the binary. This library
+   is preloaded. It begins a region after MPI_Init and ends the region before MPI_Finalize. For a
+   program without MPI, NIMC_PAPI_WHOLE is set, and the region is the whole program. Only the first
+   thread is counted. */
 #include <papi.h>
 #include <stdlib.h>
 
 #define REGION "application"
 
-/* Weak: a program without MPI has none of them. */
+/* These are weak, since a program without MPI has none of them. */
 extern int PMPI_Init(int *argc, char ***argv) __attribute__((weak));
 extern int PMPI_Init_thread(int *argc, char ***argv, int required, int *provided)
     __attribute__((weak));

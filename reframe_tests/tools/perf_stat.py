@@ -28,7 +28,15 @@ from records.programs import ProgramAnswer, ask
 from records.roles import METRIC_GROUPS, Scope, counts, groups
 from records.sample import event_parts
 from reframe_tests.tools import base
-from reframe_tests.tools.base import FOLDER, RANK, CounterRow, State, Tool, ToolError, parsed_number
+from reframe_tests.tools.base import (
+    FOLDER_PLACEHOLDER,
+    RANK,
+    CounterRow,
+    State,
+    Tool,
+    ToolError,
+    parsed_number,
+)
 
 #: Software events, which the kernel counts on every host, and hardware events. Current processors
 #: can count these hardware events at the same time, without multiplexing.
@@ -45,7 +53,7 @@ EVENTS = (
 #: Events that happen in the kernel. At user level (`:u`) their count is always 0.
 _KERNEL_EVENTS = ("context-switches", "cpu-migrations")
 _STATES: dict[str, State] = {"<not supported>": "not supported", "<not counted>": "not counted"}
-#: Unit that perf prints -> unit and factor; other units are unchanged.
+#: Unit that perf prints -> SI unit and factor. Units that are not listed remain as printed.
 _UNITS = {
     "": ("count", 1.0),
     "msec": ("s", 1e-3),
@@ -53,8 +61,8 @@ _UNITS = {
     "Bytes": ("B", 1.0),
     "MiB": ("B", 2.0**20),
 }
-#: Event that is counted with every group. So perf leaves a file even if the processor has no event
-#: of the group.
+#: Event that is counted with every group, so that perf leaves a file even if the processor has no
+#: event of the group.
 _COMMON_EVENT = "task-clock"
 
 #: Clears the script's variables, since the environment may have variables of these names.
@@ -96,7 +104,7 @@ class PerfStat(Tool):
         system_wide = f"{base.first_of_node(3)}scope=-a; " if self._scope == "node" else ""
         event_choice = _event_choice(self._group) if self._group else ""
         script = _CLEAR_VARIABLES + system_wide + event_choice + _RANK_SCRIPT
-        arguments = [FOLDER, events, _APPLICATION_SCRIPT]
+        arguments = [FOLDER_PLACEHOLDER, events, _APPLICATION_SCRIPT]
         return [*launcher, "sh", "-c", script, "perf_stat", *arguments, *application]
 
     def parse(self, folder: Path, ranks: int) -> list[CounterRow]:
@@ -130,7 +138,7 @@ class PerfStat(Tool):
         return f"perf stat fails with exit status {answer.status}: {answer.first_line}"
 
     def _why_no_counts(self) -> str | None:
-        """Return why this host counts no event of the group; None if it counts some."""
+        """Return why this host counts no event of the group; None if it counts at least one."""
         processor = processor_identity(CPUINFO.read_text(errors="replace"))
         requested = counts("perf_stat", self._group, processor_family(processor))
         if not requested:
@@ -169,7 +177,10 @@ def _has_count(rows: Sequence[CounterRow], events: Collection[str]) -> bool:
 
 
 def _event_choice(group: str) -> str:
-    """Return shell code that sets `group_events` or `metrics` by the processor, and notes them."""
+    """Return shell code that sets `group_events` or `metrics` by the processor.
+
+    It also writes both to the file `rank-RANK.events`.
+    """
     variable = "metrics" if group in METRIC_GROUPS else "group_events"
     cases = []
     for family, patterns in FAMILIES.items():
@@ -181,7 +192,7 @@ def _event_choice(group: str) -> str:
 
 
 def _requested_events(path: Path) -> tuple[tuple[str, ...], tuple[str, ...]]:
-    """Return the events and metrics that the wrapper requested, as it noted them."""
+    """Return the events and metrics that a rank requested, from the file that it left."""
     note = path.with_suffix(".events")
     try:
         group_events, _, metrics = note.read_text(errors="replace").rstrip("\n").partition(" ")

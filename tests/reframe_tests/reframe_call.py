@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from records.checkout import ROOT
-from reframe_tests.tools.base import FOLDER, Tool
+from reframe_tests.tools.base import FOLDER_PLACEHOLDER, Tool
 
 QUIET = Path(__file__).with_name("quiet.py")
 
@@ -60,7 +60,9 @@ def run_tool(
     tool: Tool, folder: Path, *application: str, launcher: Sequence[str] = (), **options: Any
 ) -> subprocess.CompletedProcess[str]:
     """Run an application under a tool, which writes its files to `folder`."""
-    command = [part.replace(FOLDER, str(folder)) for part in tool.wrap(launcher, application)]
+    command = [
+        part.replace(FOLDER_PLACEHOLDER, str(folder)) for part in tool.wrap(launcher, application)
+    ]
     return ran(*command, **options)
 
 

@@ -1,5 +1,5 @@
 #!/bin/sh
-# Runs an MPI rank with the variables of the rails of its NUMA node.
+# Runs an MPI rank with the environment variables for the rails (network devices) of its NUMA node.
 # usage: local_rail.sh 'NODE NAME=VALUE...'... -- COMMAND...
 set -eu
 cpus=${NIMC_SYSROOT:-}/sys/devices/system/cpu

@@ -8,17 +8,18 @@
 // Arrays have a multiple of this many doubles, so that no kernel needs a remainder loop.
 enum { GRAIN = 64 };
 
-// Factor of scale and triad, what mix adds, and the value that the writing kernels write.
+// The factor of `scale` and `triad`, the number that `mix` adds, and the value that `write` and
+// `nt_write` write.
 #define FACTOR 3.0
 
 // Makes one pass over n doubles. Returns their sum for `read`, and 0 for other kernels.
 typedef double pass_fn(double *a, const double *b, const double *c, size_t n);
 
-// How a kernel stores its results: through the caches, past them, or past them only if the arrays
-// do not fit into them.
+// How a kernel stores its results: through the caches, past the caches, or past the caches only if
+// the arrays do not fit into them.
 enum stores { STORES_CACHED, STORES_STREAMING, STORES_AUTO };
 
-// The two functions of a kernel in an instruction set; the same one if it does not stream.
+// The two functions of a kernel in an instruction set. They are the same if it does not stream.
 struct code {
     pass_fn *cached, *streaming;
 };
@@ -32,8 +33,8 @@ struct kernel {
     const char *name, *formula;
     int code;
     enum stores stores;
-    // Arrays that it uses (a, then b, then c), and bytes that it reads and writes per element. As in
-    // STREAM, what a cache reads before a line is written is not counted.
+    // Number of arrays that it uses (a, then b, then c), and bytes that it reads and writes per
+    // element. As in STREAM, bytes that a cache reads before a line is written are not counted.
     int arrays, element_b;
 };
 
@@ -57,8 +58,8 @@ struct isa {
     struct code codes[CODE_COUNT];
 };
 
-// Returns the instruction set of this name, or for NULL the best one; NULL if this processor does
-// not have it.
+// Returns the instruction set with this name; for a NULL name, the best one of this processor.
+// Returns NULL if this processor does not have the instruction set.
 const struct isa *isa_choose(const char *name);
 
 extern const struct isa isa_avx512, isa_avx2, isa_sse2, isa_neon, isa_portable;

@@ -13,7 +13,7 @@
 
 // An iteration lasts at least this long, so that reading the clock takes a negligible part.
 static const double ITERATION_S = 2e-3;
-// Room for iterations that are shorter than that by this factor.
+// There is room for the times of iterations that are shorter than ITERATION_S by this factor.
 enum { SHORTENING_MAX = 4 };
 // Largest growth of the number of passes from one trial to the next, and the margin of a trial.
 static const double GROWTH_MAX = 16, GROWTH_MARGIN = 1.1;
@@ -28,7 +28,7 @@ struct core {
     size_t count, capacity;
     // Passes of an iteration, and passes before the first iteration.
     long passes, warm_up_passes;
-    // NUMA node that its pages must be on, if that node has memory; -1 if any will do.
+    // NUMA node that the core's pages must be on if that node has memory; -1 if any node will do.
     int node;
     const char *fault;
 };
@@ -61,13 +61,13 @@ static struct work work_of(const struct plan *plan)
                          .pass = task->stores == STORES_STREAMING ? code->streaming : code->cached};
 }
 
-// Returns the NUMA node whose memory a thread must get: the requested one, or its core's.
+// Returns the NUMA node whose memory a thread must get: the requested node, or its core's node.
 static int memory_node(const struct plan *plan)
 {
     unsigned node;
     if (plan->node >= 0 || plan->free)
         return plan->node;
-    // The C library has a function for it since glibc 2.29 only.
+    // The C library has a function for this call since glibc 2.29 only.
     return syscall(SYS_getcpu, NULL, &node, NULL) == 0 ? (int)node : -1;
 }
 
@@ -90,8 +90,8 @@ static const char *prepare(const struct plan *plan, int thread, struct core *cor
     return core->ends_s == NULL ? "no memory for the times" : NULL;
 }
 
-// Returns the number of passes over the arrays that an iteration needs; also warms up. They must
-// last long enough twice in a row, since an interruption may lengthen a single trial. With too few
+// Returns the number of passes over the arrays that an iteration needs; also warms up. Two trials
+// in a row must last long enough, since an interruption may lengthen a single trial. With too few
 // passes, the room for times would be used up early.
 static long passes_needed(struct core *core)
 {
@@ -124,7 +124,7 @@ static void iterate(struct core *core, double until_s)
              (core->ends_s[core->count - 1] < until_s && core->count < core->capacity));
 }
 
-// Returns whether the results are those of all counted passes.
+// Returns whether the results are right, and all counted passes were made.
 static bool results_are_right(const struct core *core)
 {
     return work_is_right(&core->work) &&
@@ -154,7 +154,7 @@ static const char *fill_rates(int count, const struct core *cores, struct result
     return fault;
 }
 
-// Adds a core's pages to those of each node. Fails if they are on another node than required.
+// Adds a core's pages to the counts of each node. Fails if pages are on another node than required.
 static const char *count_pages(const struct core *core, struct result *result)
 {
     static long counts[NODES_MAX];
@@ -172,7 +172,7 @@ static const char *count_pages(const struct core *core, struct result *result)
     return NULL;
 }
 
-// Fills the result's memory: its pages by node, its size, and its part in huge pages.
+// Fills the result's fields about memory: pages on each node, size, and the part in huge pages.
 static const char *examine_memory(int count, const struct plan *plan, const struct core *cores,
                                   struct result *result)
 {
@@ -184,7 +184,7 @@ static const char *examine_memory(int count, const struct plan *plan, const stru
             result->memory_b += memory_of_pages_b(cores[i].array_b, plan->pages);
     }
     result->huge_b = memory_huge_b();
-    // A tenth may be missing, since the system needs contiguous memory for huge pages.
+    // A tenth may lie in other pages, since the system needs contiguous memory for huge pages.
     if (plan->pages == PAGES_TRANSPARENT && (double)result->huge_b < 0.9 * (double)result->memory_b)
         return "less than 90 % of the memory lies in transparent huge pages (see"
                " /sys/kernel/mm/transparent_hugepage/enabled)";

@@ -20,19 +20,19 @@ struct task {
 struct plan {
     const struct isa *isa;
     struct task task;
-    // `task` runs on the first `cores` of `cpus`.
+    // `task` runs on the first `cores` processors of `cpus`.
     int cores;
     int cpus[CPUS_MAX];
     // True if threads are not bound; `cpus` then only limits their number.
     bool free;
-    // NUMA node to which the memory is bound; -1 for near each core.
+    // NUMA node to which the memory is bound. With -1, each core's memory is near that core.
     int node;
     enum pages pages;
     double duration_s;
 };
 
 struct core_result {
-    // Rate of the iterations that count, their number, and the passes of each.
+    // Rate of the iterations in the window, their number, and the passes of each iteration.
     double rate_b_s;
     long iterations, passes;
 };
@@ -43,18 +43,18 @@ struct result {
     struct core_result *cores;
     // Number of pages on each NUMA node, of a sample of the pages.
     long pages_on_node[NODES_MAX];
-    // Memory of all arrays, and its part in huge pages; -1 if the kernel does not report it.
+    // Memory of all arrays, and the part in huge pages; -1 if the kernel does not report this part.
     size_t memory_b;
     long huge_b;
 };
 
-// Returns NULL, or what failed, in one line. The caller frees `cores` of the result.
+// Returns NULL or, if it fails, a message of one line. The caller frees `cores` of the result.
 const char *measure(const struct plan *plan, struct result *result);
 
 // Computes the rate of each core within the window that all cores share. `ends_s[i]` has the times
 // at which the `counts[i]` iterations of core i ended; each moved `iteration_b[i]` bytes. The first
 // and the last iteration of each core are dropped. The window is the time that the other iterations
-// of all cores have in common; only iterations within the window count. Returns the window's length
+// of all cores have in common. Only iterations within the window count. Returns the window's length
 // in seconds, or 0 if a core has no iteration in it.
 double steady_rates(int cores, double *const ends_s[], const size_t counts[],
                     const double iteration_b[], struct core_result results[]);

@@ -10,7 +10,8 @@
 #include <sys/syscall.h>
 #include <unistd.h>
 
-// MPOL_BIND of linux/mempolicy.h, which not every machine has: allocate on these nodes only.
+// MPOL_BIND of linux/mempolicy.h, a header that not every machine has. With this policy, memory is
+// allocated on the given nodes only.
 enum { POLICY_BIND = 2 };
 
 enum { SAMPLE_MAX = 1024, HUGE_PAGE_B = 2 << 20 };
@@ -40,7 +41,7 @@ void *memory_map(size_t size_b, int node, enum pages pages)
     if (mapped == MAP_FAILED)
         return NULL;
     char *memory = mapped + (spare_b ? HUGE_PAGE_B - (uintptr_t)mapped % HUGE_PAGE_B : 0);
-    // Both kinds are advised, so that the machine's default has no effect.
+    // The kernel is advised for normal pages, too, so that the machine's default has no effect.
     const int advice = pages == PAGES_TRANSPARENT ? MADV_HUGEPAGE : MADV_NOHUGEPAGE;
     const int advise_status = pages == PAGES_HUGE ? 0 : madvise(memory, size_b, advice);
     if ((advise_status != 0 && pages == PAGES_TRANSPARENT) ||
@@ -75,8 +76,8 @@ int memory_count_pages(const void *memory, size_t size_b, long counts[NODES_MAX]
     return 0;
 }
 
-// Returns whether the flags of a mapping are those of an array, whose kind of pages was chosen:
-// advised huge, advised not huge, or reserved. Heap and stacks have no such flag.
+// Returns whether the flags of a mapping are those of an array. An array has a flag for its kind of
+// pages: advised huge, advised not huge, or reserved. Heap and stacks have no such flag.
 static bool is_array(const char *flags)
 {
     return strstr(flags, " hg") != NULL || strstr(flags, " nh") != NULL ||

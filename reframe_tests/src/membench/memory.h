@@ -1,4 +1,4 @@
-// Maps memory on a chosen NUMA node, and asks the kernel where it is and in which pages.
+// Maps memory on a chosen NUMA node. Asks the kernel on which nodes and in which pages memory is.
 #ifndef MEMORY_H
 #define MEMORY_H
 
@@ -14,8 +14,8 @@ void *memory_map(size_t size_b, int node, enum pages pages);
 // Returns the size rounded up to whole pages of this kind, bytes.
 size_t memory_of_pages_b(size_t size_b, enum pages pages);
 
-// Takes a sample of the memory's pages, which must have been touched, and adds the number on each
-// node to `counts[node]`. Returns 0, or -1 with errno if the kernel does not answer.
+// Takes a sample of the memory's pages, which must have been touched. Adds the number of sampled
+// pages on each node to `counts[node]`. Returns 0, or -1 with errno if the kernel does not answer.
 int memory_count_pages(const void *memory, size_t size_b, long counts[NODES_MAX]);
 
 // Returns the bytes of the memory mapped here that are in huge pages of either kind

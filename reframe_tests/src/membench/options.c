@@ -103,7 +103,7 @@ static const struct kernel *kernel(const char *name)
     refuse("there is no kernel %s: see --help", name);
 }
 
-// Sets the size of the arrays and the kind of stores, whose defaults depend on the cache.
+// Sets the size of the arrays and the kind of stores. Their defaults depend on the cache.
 static void complete_task(struct task *task, int cores, size_t llc_b, enum stores stores)
 {
     const size_t grain_b = GRAIN * sizeof(double), arrays = (size_t)task->kernel->arrays;

@@ -6,7 +6,7 @@
 
 struct options {
     struct plan plan;
-    // File for the result as JSON, - for standard output; NULL for none.
+    // File for the result as JSON; - is standard output, and NULL means that no file is written.
     const char *json;
 };
 

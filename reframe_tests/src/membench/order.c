@@ -1,9 +1,9 @@
-// The order in which hardware threads are used, computed from their places in the machine alone.
+// The order in which hardware threads are used. It depends only on their places in the machine.
 #include <stdlib.h>
 
 #include "topology.h"
 
-// Compares two lists of keys, the first key first.
+// Compares two lists of keys. The first key that differs decides.
 static int compare_keys(const long *one, const long *other, int keys)
 {
     for (int i = 0; i < keys; i++)

@@ -10,7 +10,7 @@ static const char *const CPU = "/sys/devices/system/cpu/cpu%d/%s";
 // Largest number of caches that a processor has in sysfs.
 enum { CACHES_MAX = 8 };
 
-// Returns the number in a file of a processor's folder in sysfs; `fallback` if there is none.
+// Returns the number in a file of a processor's folder in sysfs; `fallback` if it has no number.
 static long cpu_number(int cpu, const char *file, long fallback)
 {
     char path[128];
@@ -58,7 +58,7 @@ static int last_cache(int cpu)
     return last;
 }
 
-// Returns a processor and its place. Its last-level cache is named after the first processor on it.
+// Returns a processor and its place. A last-level cache is named after the first processor on it.
 static struct hw_thread hw_thread_of(int cpu, long package)
 {
     char file[64];

@@ -7,7 +7,7 @@
 
 enum { CPUS_MAX = 4096 };
 
-// The socket of the first processor that this process may use, or all sockets.
+// Values of `socket`: the socket of the first processor that this process may use, or all sockets.
 enum { SOCKET_FIRST = -1, SOCKET_ALL = -2 };
 
 // Compact: all cores of a last-level cache, then those of the next cache, socket after socket.
@@ -23,12 +23,12 @@ struct hw_thread {
     long cache_rank, core_rank;
 };
 
-// Sorts hardware threads; those of a core beyond its first come after the first ones of all cores.
+// Sorts hardware threads. The first threads of all cores come first, then all second threads.
 void topology_sort(struct hw_thread threads[], int count, enum order order);
 
-// Fills `cpus` with the hardware threads of a socket that this process may use; if `node` is not
-// -1, with those of this NUMA node on any socket. Returns their number. `cores` becomes the number
-// of cores.
+// Fills `cpus` with the hardware threads of a socket that this process may use. If `node` is not
+// -1, they are instead the threads of this NUMA node, on any socket. Returns the number of threads.
+// `cores` becomes the number of cores.
 int topology_cores(int socket, int node, enum order order, int cpus[CPUS_MAX], int *cores);
 
 // Fills `cpus` from a list such as 0-3,8. Returns their number, or -1 if the text is no list.

@@ -25,7 +25,7 @@ static double formula(const struct work *w, size_t i)
 
 void work_fill(struct work *w)
 {
-    // The array that other kernels write is an input of `read` and `mix`.
+    // Other kernels only write the first array. For `read` and `mix`, it is an input.
     const bool writes_first_array = w->kernel->code != CODE_READ && w->kernel->code != CODE_MIX;
     w->sum = 0;
     for (int k = 0; k < w->kernel->arrays; k++)

@@ -16,16 +16,16 @@ struct work {
     // Passes so far, and whether one of them left out the element that was checked.
     long passes;
     bool skipped;
-    // What the next pass of `read` must return.
+    // The sum that the next pass of `read` must return.
     double sum;
 };
 
 // Fills the mapped arrays; the calling thread is the first to touch them.
 void work_fill(struct work *work);
 
-// Makes a pass over the arrays, and checks it. Before each pass another element is changed. After
-// the pass, the returned sum is checked for `read`, and this element for other kernels. For `mix`
-// no element is changed before, since each pass changes all of them.
+// Makes a pass over the arrays, and checks it. Before each pass, another element is changed. After
+// the pass, the returned sum is checked for `read`, and this element for other kernels. For `mix`,
+// no element is changed before a pass, since each pass changes all elements.
 void work_pass(struct work *work);
 
 // Returns the bytes that a pass reads and writes.

@@ -12,7 +12,7 @@ from pathlib import Path
 import pytest
 
 from reframe_tests.tools import TOOLS
-from reframe_tests.tools.base import FOLDER
+from reframe_tests.tools.base import FOLDER_PLACEHOLDER
 from reframe_tests.tools.openspeedshop import read_view, view_path, write_views
 from tests.reframe_tests.reframe_call import ran, succeeded
 
@@ -86,7 +86,7 @@ def start(folder: Path, words: list[str], **variables: str) -> subprocess.Comple
     root = {"OMPI_ALLOW_RUN_AS_ROOT": "1", "OMPI_ALLOW_RUN_AS_ROOT_CONFIRM": "1"}
     many = {"OMPI_MCA_rmaps_base_oversubscribe": "1"}
     environment = {**os.environ, **root, **many, **variables}
-    words = [word.replace(FOLDER, str(folder)) for word in words]
+    words = [word.replace(FOLDER_PLACEHOLDER, str(folder)) for word in words]
     return ran(*words, cwd=folder, env=environment)
 
 

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from reframe_tests.tools import TOOLS
-from reframe_tests.tools.base import FOLDER
+from reframe_tests.tools.base import FOLDER_PLACEHOLDER
 from tests.reframe_tests.reframe_call import ran, run_tool, script
 
 #: Each notes its arguments, and runs the application.
@@ -62,7 +62,7 @@ def test_the_launcher_starts_a_wrapper_per_rank(name):
     assert words[start : start + 4] == ["mpiexec", "-n", "4", "sh"]
     assert words[-2:] == ["app", "a b"]
     # Open|SpeedShop tries its events before the launcher starts.
-    assert words.count(FOLDER) == 1 + name.startswith("open")
+    assert words.count(FOLDER_PLACEHOLDER) == 1 + name.startswith("open")
     assert (start == 0) == (not name.startswith("open"))
 
 
