@@ -1,4 +1,4 @@
 """The contention model: how computations and communications share a node's memory.
 
-In this package, `the paper` is that of Denis, Jeannot and Swartvagher (RR-9451).
+In this package, `the paper` is RR-9451 by Denis, Jeannot and Swartvagher.
 """

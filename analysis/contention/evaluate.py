@@ -1,8 +1,9 @@
-"""Mean absolute percentage errors of a model's predictions, as in Table 2 of the paper.
+"""Mean absolute percentage errors of a contention model's predictions, as in Table 2 of the paper.
 
-They are errors of computations and of communications, both running: over the placements that the
-model was fitted to (samples), over the others, and over all. The errors of computations alone are
-added; Table 2 does not have them.
+The paper is RR-9451 by Denis, Jeannot and Swartvagher. The errors are of the rates of computations
+and of communications while both run. They are means over the placements that the model was fitted
+to (samples), over the other placements, and over all placements. Table 2 does not have errors of
+computations without communications; they are added here.
 """
 
 from __future__ import annotations
@@ -26,7 +27,7 @@ from records.units import percentage
 
 #: Makes a model from measurements.
 Fitter = Callable[[Sweep], Model]
-#: Number of groups into which numbers of cores are split, to be held out in turn.
+#: Number of groups into which numbers of cores are split. Each group in turn is held out of a fit.
 FOLDS = 8
 #: Rate -> its name in sentences.
 RATE_NAMES = {
@@ -34,21 +35,22 @@ RATE_NAMES = {
     "comm_par": "communications",
     "comp_alone": "computations alone",
 }
-#: Rate -> mean relative deviation beyond which the equations do not describe a machine. It is the
-#: largest in Table 2 of a machine that the paper calls well described, which is grvingt for both
-#: sides. The paper does not call billy and pyxis so: their communications are 0.11 and 0.13 off.
-#: Table 2 lacks computations alone, which have the limit of computations.
+#: Rate -> mean relative deviation above which the equations do not describe a machine. It is the
+#: largest deviation in Table 2 among the machines that the paper calls well described. This machine
+#: is grvingt, for computations and for communications. The paper does not call billy and pyxis well
+#: described. Their communications deviate by 0.11 and 0.13. Table 2 does not have computations
+#: alone, so they have the limit of computations.
 MAX_VALID_DEVIATIONS = {"comp_par": 0.0448, "comm_par": 0.0806, "comp_alone": 0.0448}
-#: Confidence of the one-sided interval whose lower end must lie beyond MAX_VALID_DEVIATIONS, so
-#: that few or scattered measurements are not called a misfit.
+#: Confidence of the one-sided interval of a mean deviation. Its lower end must lie above
+#: MAX_VALID_DEVIATIONS, so that few or scattered measurements are not called a misfit.
 _CONFIDENCE = 0.95
-#: Larger deviations, relative to the prediction, count as this.
+#: Limit of a deviation, relative to the prediction. Larger deviations count as this limit.
 _DEVIATION_CAP = 10.0
 
 
 @dataclass(frozen=True, kw_only=True)
 class Errors:
-    """One row of Table 2, percent; a field is None if nothing was measured."""
+    """The errors in a row of Table 2, percent; a field is None if nothing was measured."""
 
     comm_samples: float | None
     comm_nonsamples: float | None
@@ -62,7 +64,7 @@ class Errors:
     comp_alone: float | None = None
 
     def as_dict(self) -> dict[str, float | None]:
-        """JSON form, with the unit in the keys."""
+        """Return the errors as JSON, with the unit in the keys."""
         return {f"{name}_percent": value for name, value in asdict(self).items()}
 
 
@@ -72,16 +74,17 @@ class PlacementErrors:
 
     comp_node: int
     comm_node: int
-    #: True if the model was fitted to it.
+    #: True if the model was fitted to this placement.
     sample: bool
     comm_percent: float | None
     comp_percent: float | None
 
 
-#: Predicted / measured rates, a row a point. Columns: the point's placement, whether a model is
-#: fitted to this placement (`sample`), and one for each rate. A ratio is null if either rate is
-#: unknown or both are zero. It is infinite if only the measured rate is zero: this has no error in
-#: percent, but counts as a deviation by all of the prediction.
+#: Predicted / measured rates, with a row for each point. The columns are the point's placement,
+#: whether a model is fitted to this placement (`sample`), and a ratio for each rate. A ratio is
+#: null if either rate is unknown or both are zero. It is infinite if only the measured rate is
+#: zero. An infinite ratio has no error in percent, but counts as a deviation of 100 % of the
+#: prediction.
 Deviations = pl.DataFrame
 _COLUMN_TYPES: dict[str, Any] = {
     **dict.fromkeys(("comp_node", "comm_node"), pl.Int64),
@@ -91,7 +94,7 @@ _COLUMN_TYPES: dict[str, Any] = {
 
 
 def deviations(model: Model, sweep: Sweep, points: Sequence[Point]) -> Deviations:
-    """Deviations of the points that the model can predict."""
+    """Return predicted / measured rates of the points that the model can predict."""
     predictable = {point.placement for point in points} & set(placements(model))
     predictions = {placement: predict(model, *placement) for placement in predictable}
     rows = []
@@ -116,15 +119,15 @@ def _ratio(measured: float | None, predicted: float) -> float | None:
 
 
 def evaluate(model: Model, sweep: Sweep) -> Errors:
-    """Errors of the model on every point of the sweep that it can predict.
+    """Return the errors of the model on every point of the sweep that it can predict.
 
-    A point counts if its rate was measured and is not zero, and its prediction is known.
+    A point is used if its rate was measured and is not zero, and its prediction is known.
     """
     return percentage_errors(deviations(model, sweep, sweep.points))
 
 
 def errors_by_placement(model: Model, sweep: Sweep) -> list[PlacementErrors]:
-    """The errors of `evaluate` on each placement that was measured."""
+    """Return the errors on each placement that was measured, as `evaluate` computes them."""
     ratios = deviations(model, sweep, sweep.points)
     errors = []
     for comp, comm in sweep.placements():
@@ -142,7 +145,7 @@ def errors_by_placement(model: Model, sweep: Sweep) -> list[PlacementErrors]:
 
 
 def percentage_errors(ratios: Deviations) -> Errors:
-    """The row of Table 2 that the deviations make."""
+    """Return the errors that follow from the ratios, as in a row of Table 2."""
     groups = {
         "samples": ratios.filter("sample"),
         "nonsamples": ratios.filter(~pl.col("sample")),
@@ -170,11 +173,11 @@ def _mean_error_percent(ratios: pl.Series) -> float | None:
 
 
 def held_out_cores(fitter: Fitter, sweep: Sweep, folds: int = FOLDS) -> Deviations:
-    """Deviations on calibrated placements, at numbers of cores that were held out of the fit.
+    """Return the ratios on calibrated placements, at numbers of cores held out of the fit.
 
-    The inner numbers of cores are dealt to `folds` groups in turn, and each group is predicted from
-    a fit without it. With at least as many folds as inner numbers, this is leave-one-out. The first
-    and the last number are in every fit, because the model does not extrapolate.
+    The inner numbers of cores are dealt to `folds` groups in turn. Each group is predicted from a
+    fit without this group. With at least as many folds as inner numbers, this is leave-one-out. The
+    first and the last number are in every fit, because the model does not extrapolate.
     """
     samples = [point for point in sweep.points if sweep.is_calibrated(point.placement)]
     inner = sorted({point.n for point in samples})[1:-1]
@@ -189,9 +192,10 @@ def held_out_cores(fitter: Fitter, sweep: Sweep, folds: int = FOLDS) -> Deviatio
 
 
 def held_out_placements(fitter: Fitter, sweep: Sweep) -> Deviations:
-    """Deviations on the other placements, each predicted from a fit without its points.
+    """Return the ratios on placements that are not calibrated.
 
-    The calibrated placements are in every fit: without them there are no parameters.
+    Each placement is predicted from a fit without its points. The calibrated placements are in
+    every fit, since there are no parameters without them.
     """
     tables = [pl.DataFrame(schema=_COLUMN_TYPES)]
     for placement in sweep.placements():
@@ -212,7 +216,7 @@ class Calibration:
 
 
 def calibrate(sweep: Sweep) -> Calibration:
-    """Fit a model to a sweep; its notes say if the equations do not describe the machine.
+    """Fit a model to a sweep. The model's notes say if the equations do not describe the machine.
 
     Raises InputError, as `fit_model` does.
     """
@@ -224,16 +228,20 @@ def calibrate(sweep: Sweep) -> Calibration:
 
 
 def misfit_notes(held_out: Deviations) -> list[str]:
-    """A sentence for each rate that the equations do not describe; empty if they describe all."""
+    """Return a sentence for each rate that the equations do not describe."""
     sentences = []
     for rate, rate_name in RATE_NAMES.items():
         ratios = held_out[rate].drop_nulls()
-        sizes = (1 / ratios - 1).abs().clip(upper_bound=_DEVIATION_CAP).to_numpy()
-        if len(sizes) < 2:
+        relative_deviations = (1 / ratios - 1).abs().clip(upper_bound=_DEVIATION_CAP).to_numpy()
+        if len(relative_deviations) < 2:
             continue
-        mean = float(sizes.mean())
-        standard_error = float(sizes.std(ddof=1)) / math.sqrt(len(sizes))
-        lower_end = mean - float(stdtrit(len(sizes) - 1, _CONFIDENCE)) * standard_error
+        mean = float(relative_deviations.mean())
+        standard_error = float(relative_deviations.std(ddof=1)) / math.sqrt(
+            len(relative_deviations)
+        )
+        lower_end = (
+            mean - float(stdtrit(len(relative_deviations) - 1, _CONFIDENCE)) * standard_error
+        )
         if lower_end > MAX_VALID_DEVIATIONS[rate]:
             sentences.append(
                 f"these equations do not describe this machine: {rate_name} that were held out of"

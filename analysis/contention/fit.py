@@ -1,4 +1,4 @@
-"""Fits the ten parameters to a sweep.
+"""Fits the ten parameters of the contention model to a sweep (rates over the number of cores).
 
 Each pair of maxima (`n_par_max`, `n_seq_max`) among the measured numbers of cores gives first
 guesses: the capacity that fits the totals best, and the share that communications keep. The best
@@ -35,15 +35,15 @@ CAUCHY_DEVIATIONS = 2.385
 #: Huber's constant, in standard deviations: when models are compared, larger differences count
 #: linearly, not by their square.
 HUBER_DEVIATIONS = 1.345
-#: When models are compared, differences beyond this many standard deviations count alike, so that
-#: one measurement cannot justify another break.
+#: When models are compared, all differences beyond this many standard deviations have the same
+#: loss, so that one measurement cannot justify another break.
 OUTLIER_DEVIATIONS = 3.0
 #: Relative noise that is assumed before it is estimated.
 ASSUMED_NOISE = 0.02
 #: Minimum of the estimated noise.
 MIN_NOISE = 0.005
-#: Minimum of the noise if there are few points: a fit can pass through all of them, so that their
-#: differences show no noise.
+#: Minimum of the noise if there are few points. A fit can pass through all of them, and then the
+#: differences do not show the noise.
 MIN_NOISE_OF_FEW_POINTS = 0.02
 #: Up to this many points count as few.
 FEW_POINTS = 3
@@ -55,11 +55,11 @@ ROUNDS = 4
 MAX_GUESSED_PAIRS = 60
 #: Largest number of guesses that are refined.
 MAX_REFINED_GUESSES = 5
-#: Penalty for each core between n_seq_max and the knee of computations alone: it decides between
-#: pairs of maxima with equal predictions.
+#: Penalty for each core between n_seq_max and the knee, where the rate of computations alone stops
+#: growing. The penalty decides between pairs of maxima with equal predictions.
 TIE_BREAK_PENALTY = 0.05
-#: Maximum penalty of the criterion for a parameter. A larger one would hide a capacity that only
-#: the largest numbers of cores reach.
+#: Maximum penalty of the criterion for a parameter. A larger penalty would hide a capacity that
+#: only the largest numbers of cores reach.
 MAX_PARAMETER_PENALTY = 3.2
 
 #: Parameters that least squares adjust; the numbers of cores are searched.
@@ -78,10 +78,11 @@ RATES_ALONE = ("b_comp_seq_b_s", "b_comm_seq_b_s", "t_seq_max_b_s")
 
 
 def fit_model(sweep: Sweep) -> Model:
-    """The model of a sweep: local from node 0, remote from the first node of another socket.
+    """Return the model that fits a sweep.
 
-    It predicts only computations alone if no communications were measured. Raises InputError if
-    there is nothing to fit on node 0.
+    The local parameters are for NUMA node 0, the remote ones for the first node of another socket.
+    If no communications were measured, the model predicts only computations alone. Raises
+    InputError if there is nothing to fit on node 0.
     """
     if not _can_be_fitted(sweep.points_at(0, 0)):
         raise InputError(
@@ -121,7 +122,7 @@ def fit_model(sweep: Sweep) -> Model:
 
 
 def _can_be_fitted(points: list[Point]) -> bool:
-    """Return whether a point has both sides, or only computations alone were measured."""
+    """Return whether a point has both sides, or all points have only computations alone."""
     if any(None not in (point.comp_par_b_s, point.comm_par_b_s) for point in points):
         return True
     if any(point.comm_par_b_s is not None or point.comm_alone_b_s is not None for point in points):
@@ -140,19 +141,19 @@ def _best_parameters(curves: Curves) -> Parameters:
     guesses = _guesses(curves)
     differences_of_guesses = (np.abs(relative_differences(p, curves)) for p in guesses)
     differences = min(differences_of_guesses, key=lambda absolute: float(absolute.sum()))
-    # A difference of 0 stands for an unknown rate, or an exact fit: neither tells the noise.
+    # A difference of 0 means an unknown rate or an exact fit. Neither shows the noise.
     nonzero = differences[differences > 0]
     estimate = MEDIAN_TO_DEVIATION * float(np.median(nonzero)) if nonzero.size else 0.0
     noise = max(estimate, MIN_NOISE if len(curves.n) > FEW_POINTS else MIN_NOISE_OF_FEW_POINTS)
     uncontended = guesses[0]
-    # The plateau is noisy: a knee up to 0.1 above a whole number of cores is taken as that number.
+    # The plateau is noisy, so a knee up to 0.1 above a whole number of cores counts as this number.
     knee = math.ceil(_knee(uncontended) - 0.1)
 
     def criterion(p: Parameters) -> float:
         return _criterion(p, curves, noise) + TIE_BREAK_PENALTY * abs((p.n_seq_max or knee) - knee)
 
     guesses.sort(key=criterion)
-    # Least squares may end in a local minimum, so the guesses compete, too.
+    # Least squares may end in a local minimum, so the unrefined guesses compete, too.
     refined = [_refined(p, curves, noise) for p in guesses[:MAX_REFINED_GUESSES]]
     return min(*guesses[:MAX_REFINED_GUESSES], *refined, key=criterion)
 
@@ -198,7 +199,7 @@ def _loss(differences: Array, noise: float) -> float:
 
 
 def _losses(differences: Array, noise: float) -> Array:
-    """Huber's loss of each relative difference; it no longer grows beyond OUTLIER_DEVIATIONS.
+    """Return Huber's loss of each relative difference. It is constant beyond OUTLIER_DEVIATIONS.
 
     `noise` is the standard deviation of the relative differences.
     """
@@ -241,12 +242,13 @@ def _guesses(curves: Curves) -> list[Parameters]:
 def _slope_and_plateau(n: CoreCounts, rates: Array) -> tuple[float, float | None]:
     """Slope through the origin and plateau of a rate that scales, then saturates.
 
-    They are medians on both sides of the split with the smallest loss. The plateau is None if no
-    split fits better than a straight line.
+    The numbers of cores are split where the loss is smallest. The slope is a median over the lower
+    numbers, and the plateau a median over the higher numbers. The plateau is None if no split fits
+    better than a straight line.
     """
     least_loss = math.inf
     best_slope, best_plateau = math.nan, None
-    # The first split has all rates on one side: it is the straight line.
+    # The first split has all rates on one side, which gives the straight line.
     for split in np.unique(n)[::-1]:
         slope = float(np.median((rates / n)[n <= split]))
         beyond = rates[n > split]
@@ -266,8 +268,8 @@ def _pairs_of_maxima(curves: Curves, uncontended: Parameters) -> CoreCounts:
     `n_seq_max` is at least the knee of computations alone, rounded down. If `n_par_max` is larger
     than `n_seq_max`, the equations can predict the same rates with every `n_seq_max` beyond the
     knee, so only the first two numbers from the knee on are tried. If computations alone never
-    saturate, `n_seq_max` is the largest measured number. The second largest one is never a maximum:
-    the single measurement beyond it has no slope.
+    saturate, `n_seq_max` is the largest measured number. The second largest number is never a
+    maximum, since the single number beyond it shows no slope.
     """
     core_counts = [int(n) for n in np.unique(curves.n)]
     second_largest = core_counts[-2:-1]  # empty if only one number was measured
@@ -288,16 +290,16 @@ def _knee(uncontended: Parameters) -> float:
 def _capacities(
     n: CoreCounts, totals: Array, uncontended: Parameters, pairs: CoreCounts
 ) -> tuple[Array, Array]:
-    """The capacity of each pair of maxima, and its loss on the totals.
+    """Return three numbers for the capacity of each pair of maxima, and the loss on the totals.
 
-    The total is min(demand, T(n)), whatever the share of communications. T is linear in three
-    numbers (`_basis`), so they follow from least squares over the saturated totals, reweighted
-    ROUNDS times for Cauchy's loss. The loss is infinite if the flat part of T has no saturated
-    total, or if T grows with more cores.
+    The total is min(demand, T(n)), whatever the share of communications. The capacity T is linear
+    in the three numbers (`_basis`). So the numbers follow from least squares over the saturated
+    totals, reweighted ROUNDS times for Cauchy's loss. The loss is infinite if the flat part of T
+    has no saturated total, or if T grows with more cores.
     """
     demand = n * or_nan(uncontended.b_comp_seq_b_s) + or_nan(uncontended.b_comm_seq_b_s)
     basis = _basis(n, pairs)
-    # The median of the large totals, since a single outlier among them would hide the capacity.
+    # This is the median of the large totals, since a single outlier could hide the capacity.
     start = float(np.median(totals[totals >= 0.9 * np.quantile(totals, 0.75)]))
     capacity = np.full((len(pairs), len(n)), start)
     # All pairs at once. Axes: p is the pair, n the number of cores, i and j are the three numbers.
@@ -351,11 +353,11 @@ def _with_capacity(uncontended: Parameters, n_par: int, n_seq: int, solution: Ar
 
 
 def _with_shares(guess: Parameters, curves: Curves) -> list[Parameters]:
-    """The guess with each share that communications may keep.
+    """Return the guess with each share (one or two) that communications may keep.
 
-    A share is the median over the numbers of cores at which communications are at their floor.
-    These numbers depend on the share, so it is iterated from 0 and from 1: if few numbers of cores
-    reach the floor, the results may differ.
+    A share is the median over the numbers of cores at which communications have their lowest rate.
+    These numbers depend on the share, so the share is iterated, once from 0 and once from 1. The
+    two results may differ if few numbers of cores have the lowest rate.
     """
     b_comp, b_comm = or_nan(guess.b_comp_seq_b_s), or_nan(guess.b_comm_seq_b_s)
     n_par, n_seq = guess.n_par_max or 1, guess.n_seq_max or 1
@@ -398,7 +400,10 @@ def _adjustable_parameters(p: Parameters, most_cores: int) -> list[str]:
 
 
 def _refined(p: Parameters, curves: Curves, noise: float) -> Parameters:
-    """Least squares of the continuous parameters with Cauchy's loss. Numbers of cores are fixed."""
+    """Return the parameters with least squares of the continuous ones, with Cauchy's loss.
+
+    The numbers of cores are fixed.
+    """
     names = _adjustable_parameters(p, curves.most_cores)
     start = np.array([float(getattr(p, name)) for name in names])
     is_slope = np.array([name.startswith("delta_") for name in names])
@@ -427,7 +432,7 @@ def _refined(p: Parameters, curves: Curves, noise: float) -> Parameters:
 
 
 def _with_total_at_n_seq(p: Parameters) -> Parameters:
-    """The parameters with `t_par_max2` as the slope gives it (equation 1)."""
+    """Return the parameters with the `t_par_max2` that follows from the slope (equation 1)."""
     if p.n_seq_max is None or p.n_par_max is None or p.n_par_max > p.n_seq_max:
         return p
     lost_b_s = (p.delta_l_b_s or 0.0) * (p.n_seq_max - p.n_par_max)
@@ -438,7 +443,7 @@ def _with_total_at_n_seq(p: Parameters) -> Parameters:
 
 
 def _without_undetermined(p: Parameters, curves: Curves) -> tuple[Parameters, dict[str, str]]:
-    """The parameters, None if the sweep does not determine them, and the reason for each None."""
+    """Return the parameters, None if the sweep does not determine them, and why each is None."""
     # The parameters of the capacity, and those that need it.
     capacity_parameters = [
         *(name for name in CONTINUOUS_PARAMETERS if name not in RATES_ALONE),
@@ -491,7 +496,7 @@ def _without_undetermined(p: Parameters, curves: Curves) -> tuple[Parameters, di
 
 
 def _largest_losses_text(curves: Curves) -> str:
-    """The largest loss of each side with the other running, in words; empty if none was measured.
+    """Return the largest loss of each side while the other runs, in words; empty if unmeasured.
 
     If losses are large but the capacity is unknown, the equations do not describe the machine.
     """

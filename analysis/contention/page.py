@@ -1,4 +1,4 @@
-"""The page of a model, with figures, and the tables of `nimc model`."""
+"""The page of a contention model, with figures, and the tables of `nimc model`."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ _GB = 1e9
 
 
 def stacked_plot(prediction: Prediction, points: Sequence[Point], id_prefix: str) -> Markup:
-    """Draw both rates, stacked, over the number of cores, in the style of Figure 2 of the paper.
+    """Draw both rates, stacked, over the number of cores, in the style of Figure 2 of RR-9451.
 
     Areas and the line (computations alone) are predictions; points are measured. `id_prefix` makes
     the ids in the SVG unique.
@@ -66,8 +66,8 @@ def grid_plot(
 ) -> Markup:
     """Draw all placements: a column per node of computations, a row per node of communications.
 
-    Lines are predictions, points are measured; hollow points and dotted lines are rates alone. The
-    titles of calibrated placements are bold.
+    Lines are predictions, and points are measured. Hollow points and dotted lines are rates of one
+    side alone. The titles of calibrated placements are bold.
     """
     points_of_placements = grouped((point.placement, point) for point in points)
     comp_nodes = sorted({prediction.comp_node for prediction in predictions})
@@ -118,7 +118,7 @@ def _draw_measured(
 
 
 def _start_at_zero(axes: Axes, top: float) -> None:
-    """Start the axis at 0, and end it a little above the highest value; at 1 if there is none."""
+    """Start the axis at 0. End it a little above the highest value, or at 1 if there is none."""
     axes.set_ylim(0, 1.05 * top if np.isfinite(top) and top > 0 else 1.0)
 
 
@@ -132,7 +132,7 @@ def _finish_axes(axes: Axes, n: Any) -> None:
 
 
 def render(model: Model, sweep: Sweep | None) -> str:
-    """The page of a model; with a sweep, also its points and the errors of the model on them."""
+    """Return the page of a model; with a sweep, also its points and the model's errors on them."""
     predictions = [predict(model, *placement) for placement in placements(model)]
     points = [] if sweep is None else sweep.points
     nodes = model.calibrated_nodes()
@@ -163,7 +163,7 @@ def render(model: Model, sweep: Sweep | None) -> str:
 
 # Tables and JSON documents.
 
-#: Parameter -> its unit; all others are rates.
+#: Parameter -> its unit. Parameters that are not listed are rates.
 _UNITS = {
     **dict.fromkeys(("n_par_max", "n_seq_max"), "cores"),
     **dict.fromkeys(("delta_l_b_s", "delta_r_b_s"), "MB/s per core"),
@@ -172,7 +172,7 @@ _UNITS = {
 
 
 def predictions_document(model: Model, predictions: list[Prediction]) -> dict[str, Any]:
-    """`nimc model predict --json`: rates in MB/s (10^6 bytes per second), as published."""
+    """Return the JSON of `nimc model predict`, with rates in MB/s (10^6 bytes per second)."""
     return {
         "platform": model.name,
         "published": model.published,
@@ -259,9 +259,9 @@ def _parameter_text(value: float | None, name: str) -> str:
 
 
 def errors_parts(errors_by_model: dict[str, Errors], notes: list[str]) -> list[str | Table]:
-    """The caveats, and the errors in percent: a column for each model.
+    """Return the caveats, and the errors in percent with a column for each model.
 
-    In Table 2 of the paper each model is a row.
+    In Table 2 of RR-9451, each model is a row.
     """
     rows = [
         [
@@ -275,9 +275,9 @@ def errors_parts(errors_by_model: dict[str, Errors], notes: list[str]) -> list[s
 
 
 def placement_errors_table(errors: list[PlacementErrors]) -> Table:
-    """Errors on each placement, percent.
+    """Return a table of the errors on each placement, percent.
 
-    As in the paper, a placement that the model was calibrated on is a `sample`.
+    A placement that the model was calibrated on is a `sample`, as in RR-9451.
     """
     rows = [
         [

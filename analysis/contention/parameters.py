@@ -1,7 +1,8 @@
-"""The model of a machine: ten parameters for each of two placements, and the rates they predict.
+"""The contention model of a machine: ten parameters for each of two placements, and their rates.
 
-The parameters have the names of section 3.1 of the paper, with the unit appended. All rates are
-bytes per second. A parameter that a sweep does not determine is None: a rate that needs it is NaN.
+The parameters have the names of section 3.1 of RR-9451 (Denis, Jeannot, Swartvagher), with the unit
+appended. All rates are in bytes per second. A sweep measures the rates over the number of computing
+cores. A parameter that a sweep does not determine is None. A rate that needs this parameter is NaN.
 """
 
 from __future__ import annotations
@@ -19,7 +20,7 @@ from records.json_limits import read_json, validated
 
 #: Largest number of cores per socket in a model's file.
 MAX_CORES = 4096
-#: Largest number of NUMA nodes in a model's file: each pair of them is predicted.
+#: Largest number of NUMA nodes in a model's file. It is limited since each pair is predicted.
 MAX_NUMA_NODES = 256
 #: Largest rate in a model's file.
 MAX_RATE_B_S = 1e30
@@ -36,17 +37,17 @@ _LossPerCore = Annotated[float, Field(ge=-MAX_RATE_B_S, le=MAX_RATE_B_S)]
 
 @dataclass(frozen=True, kw_only=True)
 class Parameters:
-    """The ten parameters of one placement: computations and communications on the same node."""
+    """The ten parameters of a placement: computations and communications on the same NUMA node."""
 
-    #: Number of computing cores with the largest total rate of both sides.
+    #: Number of computing cores at which the rates of both sides have the largest sum.
     n_par_max: _CoreCount | None
-    #: That largest total rate.
+    #: This largest sum, the total rate.
     t_par_max_b_s: Rate | None
     #: Total rate with `n_seq_max` cores.
     t_par_max2_b_s: Rate | None
-    #: Number of cores with the largest rate of computations alone.
+    #: Number of computing cores at which computations alone have their largest rate.
     n_seq_max: _CoreCount | None
-    #: That largest rate of computations alone.
+    #: This largest rate of computations alone.
     t_seq_max_b_s: Rate | None
     #: Loss of the total rate with each further core between the two maxima.
     delta_l_b_s: _LossPerCore | None
@@ -56,7 +57,7 @@ class Parameters:
     b_comp_seq_b_s: Rate | None
     #: Rate of communications alone.
     b_comm_seq_b_s: Rate | None
-    #: Share of their rate alone that communications keep in the worst case.
+    #: Share of the rate of communications alone that they keep in the worst case.
     alpha: _Share | None
 
 
@@ -66,23 +67,23 @@ UNKNOWN = Parameters(**dict.fromkeys((parameter.name for parameter in fields(Par
 
 @dataclass(frozen=True, kw_only=True)
 class Model:
-    """A machine: its two calibrated placements and the topology that combines them."""
+    """The model of a machine: two calibrated placements, and the topology that combines them."""
 
     name: str
-    #: The largest number of cores that can be predicted: those of the first socket (published), or
-    #: the largest number measured.
+    #: The largest number of computing cores that can be predicted. For a published model, it is the
+    #: number of cores of the first socket. For others, it is the largest number measured.
     cores: _CoreCount
     #: Number of NUMA nodes of one socket (#m of equations 7 and 8).
     numa_per_socket: _CoreCount
     #: Number of NUMA nodes of the machine.
     numa_nodes: Annotated[int, Field(ge=1, le=MAX_NUMA_NODES)]
     local: Parameters
-    #: None if no node on another socket exists or was measured.
+    #: None if no NUMA node on another socket exists, or none was measured.
     remote: Parameters | None
-    #: True for a set from the literature.
+    #: True if the parameters come from the literature.
     published: bool = False
-    #: `local` or `remote` -> largest number of cores measured there, if below `cores`. Nothing is
-    #: predicted beyond it.
+    #: `local` or `remote` -> largest number of cores measured there, if this is below `cores`.
+    #: Nothing is predicted beyond this number.
     reach: dict[str, _CoreCount] = field(default_factory=dict)
     #: `local` or `remote` -> parameter -> why it is unknown.
     unidentified: dict[str, dict[str, str]] = field(default_factory=dict)
@@ -114,7 +115,7 @@ def load_model(path: Path) -> Model:
 # the paper.
 #
 # A rate is NaN if the equation needs an unknown parameter. A capacity that no sweep reached
-# (`t_par_max_b_s` or `t_seq_max_b_s` is None) is no limit.
+# (`t_par_max_b_s` or `t_seq_max_b_s` is None) does not limit any rate.
 
 
 Rates = NDArray[np.float64]
@@ -152,8 +153,8 @@ def rates_together(p: Parameters, n: CoreCounts) -> tuple[Rates, Rates]:
     """Return the rates of computations and of communications, both running: equations 2 to 5.
 
     `n` must be 1, 2, ... without gaps, because equation 5 refers to the last number of cores whose
-    demand fits the capacity. If not even one core fits, that number is 0, with communications at
-    full rate.
+    demand fits the capacity. If not even one core fits, this last number is 0, at which
+    communications have their full rate.
     """
     nominal = or_nan(p.b_comm_seq_b_s)
     alpha = 0.0 if nominal == 0 else or_nan(p.alpha)
@@ -170,12 +171,12 @@ def rates_together(p: Parameters, n: CoreCounts) -> tuple[Rates, Rates]:
 def _kept_share(
     p: Parameters, n: CoreCounts, fits: NDArray[np.bool_], comm_fitting: Rates
 ) -> Rates:
-    """Share that communications keep: equation 5, following algorithm 2."""
+    """Return the share of their rate alone that communications keep: equation 5, algorithm 2."""
     alpha = or_nan(p.alpha) if p.b_comm_seq_b_s else 0.0
     if p.n_seq_max is None or p.n_par_max is None or p.n_seq_max - p.n_par_max <= 1:
         return np.full(n.shape, alpha)
     last_fitting = np.maximum.accumulate(np.where(fits, n, 0))
-    # The share with 0 cores comes first.
+    # The first share is for 0 cores.
     shares = np.concatenate(([1.0], comm_fitting / (p.b_comm_seq_b_s or 1.0)))
     share = shares[last_fitting]
     falls = n < p.n_seq_max
@@ -245,5 +246,5 @@ def placements(model: Model) -> list[tuple[int, int]]:
 
 
 def _parameters(model: Model, node: int) -> Parameters:
-    """The local parameters for nodes of the first socket, else the remote ones."""
+    """Return the local parameters for a node of the first socket, else the remote parameters."""
     return model.remote if model.remote and model.calibration(node) == "remote" else model.local

@@ -1,8 +1,9 @@
 """Advice on where to put data and buffers, and how many cores to use, by a model's equations.
 
-There are two sides: computations on a number of cores, and communications. On each placement, the
-share of a side is its rate while both run, divided by the best rate that it has alone on any
-placement. The best placement is the one whose smaller share is largest.
+There are two sides: computations on a number of cores, and communications. A placement is the NUMA
+node of the computations' data and the node of the communication buffers. On each placement, the
+share of a side is its rate while both sides run, divided by the best rate that this side has alone
+on any placement. The best placement is the one whose smaller share is largest.
 """
 
 from __future__ import annotations
@@ -17,21 +18,21 @@ from analysis.display.figures import quantity
 from records.errors import InputError
 from records.units import percentage, plural
 
-#: Smallest loss that counts, as a share of a side's rate alone on the placement.
+#: Smallest loss that counts, as a share of the rate that a side has alone on the placement.
 MIN_LOSS_SHARE = 0.01
 
 
 @dataclass(frozen=True, kw_only=True)
 class PlacementRates:
-    """One placement with a number of cores computing. A field is None if the model cannot tell."""
+    """One placement while a number of cores compute. A field is None if the model cannot tell."""
 
     comp_node: int
     comm_node: int
     #: True if the placement was measured, false if it is predicted from others.
     measured: bool
-    #: Rate of computations, both running.
+    #: Rate of computations while both sides run.
     comp_b_s: float | None
-    #: Rate of communications, both running.
+    #: Rate of communications while both sides run.
     comm_b_s: float | None
     #: `comp_b_s` / best rate of computations alone on any placement.
     comp_share: float | None
@@ -44,7 +45,7 @@ class PlacementRates:
 
     @property
     def smaller_share(self) -> float:
-        """The smaller share, by which placements are ordered; -1 if one is unknown."""
+        """The smaller share, by which placements are ordered; -1 if a share is unknown."""
         if self.comp_share is None or self.comm_share is None:
             return -1.0
         return min(self.comp_share, self.comm_share)
@@ -56,11 +57,11 @@ def advise(
     comp_node: int | None = None,
     measured_placements: Collection[tuple[int, int]] = (),
 ) -> list[PlacementRates]:
-    """Return the placements with `cores` computing, the best first.
+    """Return the placements while `cores` cores compute, the best placement first.
 
-    `comp_node` is the node of the data; None if it may be any. `measured_placements` were measured
-    besides those on which the model was calibrated. Raises InputError for a number of cores or a
-    node that the model does not have.
+    `comp_node` is the node of the data. With None, it may be any node. `measured_placements` are
+    the placements that were measured besides those on which the model was calibrated. Raises
+    InputError for a number of cores or a node that the model does not have.
     """
     if not 1 <= cores <= model.cores:
         raise InputError(f"--cores: {cores} found; allowed: 1 to {model.cores}, of {model.name}")
@@ -128,7 +129,7 @@ def _loses(together: Rates, alone: Rates) -> np.ndarray[tuple[int], np.dtype[np.
 
 
 def _largest_known(rates: Sequence[float]) -> float:
-    """The largest known rate above zero, so that shares of it exist; NaN if there is none."""
+    """Return the largest known rate above zero; NaN if there is none. Shares are relative to it."""
     positive_rates = [rate for rate in rates if rate > 0]
     return max(positive_rates, default=float("nan"))
 
@@ -138,7 +139,7 @@ def _none_if_nan(value: float) -> float | None:
 
 
 def sentences(model: Model, cores: int, rows: Sequence[PlacementRates]) -> list[str]:
-    """The best placement, and the numbers of cores from which sides lose there."""
+    """Return sentences on the best placement, and on the numbers of cores from which sides lose."""
     best = rows[0]
     if best.smaller_share < 0:
         computing = plural(cores, "core")

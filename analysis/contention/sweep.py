@@ -42,13 +42,13 @@ class Point:
     n: _Count
     comp_node: _NodeNumber
     comm_node: _NodeNumber
-    #: Rate of all computing cores alone.
+    #: Rate of all computing cores without communications.
     comp_alone_b_s: Rate | None = None
-    #: Rate of communications alone.
+    #: Rate of communications without computations.
     comm_alone_b_s: Rate | None = None
-    #: Rate of all computing cores, both running.
+    #: Rate of all computing cores while communications run, too.
     comp_par_b_s: Rate | None = None
-    #: Rate of communications, both running.
+    #: Rate of communications while the cores compute, too.
     comm_par_b_s: Rate | None = None
 
     @property
@@ -103,7 +103,7 @@ class _SweepFile(BaseModel):
 def load_sweep(path: Path) -> Sweep:
     """The sweep in a file.
 
-    By default, `name` is the file's, `cores` is the largest n, `numa_per_socket` is 1, and
+    By default, `name` is the file's name, `cores` is the largest n, `numa_per_socket` is 1, and
     `numa_nodes` is one more than the largest node of a point. Raises InputError with file and
     field.
     """
@@ -141,7 +141,7 @@ Array = NDArray[np.float64]
 
 @dataclass(frozen=True)
 class Curves:
-    """The rates of the measured points in bytes per second; NaN for one that was not measured."""
+    """The rates of the measured points, bytes per second; NaN for a rate that was not measured."""
 
     n: NDArray[np.int64]
     comp_alone: Array
@@ -175,26 +175,27 @@ def curves_of(points: Sequence[Point]) -> Curves:
     )
 
 
-# A sweep from a run's samples of membench. A baseline measures computations alone. An effect at
-# full rate measures both. The rate that the writers reached before the application started measures
-# communications alone. Each rate is the median over the samples that count. The rate of
-# communications is what the receiver's device counted, if it counts (section 4.1.1 of the paper).
+# A sweep from a run's samples of the workload membench. A baseline (a run without writers) measures
+# computations alone. An effect (a run with writers) at full rate measures both sides. The rate that
+# the writers reached before the application started measures communications alone. Each rate is the
+# median over the samples that count. The rate of communications is the rate that the receiver's
+# device counted, if this device counts bytes (section 4.1.1 of the paper).
 
 #: The workload that measures sweeps: it records its number of cores and its kernel.
 SWEEP_WORKLOAD = "membench"
-#: Factors that may be at any level: those that tell points apart, and the rate, of which only the
-#: full one is used.
+#: Factors that may have any level. All but `rate` distinguish points. Of `rate`, only the full rate
+#: is used.
 _POINT_FACTORS = {"rate", "comm_node", "cores", "node", "share"}
 
 
 def sweep_of_run(run: Path, comm_node: int | None, kernel: str | None = None) -> Sweep:
-    """The sweep of a run folder.
+    """Return the sweep that was measured in a run folder.
 
     `comm_node` is the NUMA node of the writers' buffers in cases that did not bind them. It may be
     None if the machine has one NUMA node, or if all cases bound them. `kernel` is a level of the
-    factor `kernel`; by default, the first level is used. Runs count only at the first level of the
-    other factors that change the load, such as `tool`. Raises InputError if there is nothing to
-    read, or if a placement is unknown.
+    factor `kernel`; by default, the first level is used. All factors that do not distinguish
+    points, such as `tool`, must have their first level. Other runs are not used. Raises InputError
+    if there is nothing to read, or if a placement is unknown.
     """
     header = load_header(run)
     samples = read_run(run).frame.filter(pl.col("workload") == SWEEP_WORKLOAD)
@@ -291,7 +292,9 @@ def _runs_of_kernel(samples: pl.DataFrame, kernel: str | None, run: Path) -> pl.
 
 
 def _measurements(samples: pl.DataFrame) -> pl.DataFrame:
-    """Baselines and effects that count, with columns `n`, `comp_node`, `comm_node` (null: none).
+    """Return baselines and effects that count, with columns `n`, `comp_node` and `comm_node`.
+
+    A node is null if the run was not bound to one.
 
     A baseline is repeated for each `comm_node` of the effects that are paired with it.
     `comm_alone_b_s` and `comm_par_b_s` are rates that the target's device counted, if it counted
@@ -326,8 +329,8 @@ def _nodes_and_sockets(
 ) -> tuple[list[int], int]:
     """Return the numbers of the target's NUMA nodes that have cores, and its number of sockets.
 
-    The target's agent recorded them. Without its record, those of the run's header are used. A
-    node that has only memory belongs to no socket.
+    The target's agent recorded them. Without the agent's record, the numbers in the run's header
+    are used. A node that has only memory belongs to no socket.
     """
     sample = samples.row(0, named=True)
     path = run / "provenance" / f"{sample['provenance']}.json"
@@ -347,7 +350,7 @@ def _nodes_and_sockets(
 
 
 def _notes(samples: pl.DataFrame) -> list[str]:
-    """The caveats of the samples, of their transport and of the source of their rates."""
+    """Return the caveats of the samples, of their transport and of the source of their rates."""
     all_notes = samples["notes"].explode(empty_as_null=False)
     notes = list(map(str, all_notes.unique(maintain_order=True)))
     effects = samples.filter(role="effect")
