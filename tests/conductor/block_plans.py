@@ -1,4 +1,4 @@
-"""A block's plan, for tests of the code that carries it out."""
+"""The plan of a block of runs, for tests of the conductor, which carries out such plans."""
 
 from records.acceptance import AcceptanceLimits
 from records.block_plan import BlockPlan

@@ -1,4 +1,4 @@
-"""A block that runs for real on this host: real writers over shared memory, a small application."""
+"""A real block of runs on this host: real writers over shared memory, and a small application."""
 
 import json
 import os
@@ -36,17 +36,20 @@ def needs(injector):
 
 
 def lasting(seconds, before=":"):
-    """An application of so many seconds that prints what LAMMPS printed."""
+    """Return the command of an application that lasts `seconds` and prints an output of LAMMPS.
+
+    The shell command `before` is run before the wait and after it.
+    """
     return ["sh", "-c", f"{before}; sleep {seconds}; {before}; cat '{MELT}'"]
 
 
 def state_of(pid):
-    """The state of a process: T is stopped."""
+    """Return the state of a process as one letter; T means stopped."""
     return Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0]
 
 
 def stop_for(pids, length_s):
-    """Stop processes for a while, as somebody else would; some may have ended by now."""
+    """Stop processes for a while, as an outsider might do. Some may have ended already."""
     processes.send_signal(pids, signal.SIGSTOP)
     time.sleep(length_s)  # the subject of the test, not a wait for a condition
     processes.send_signal(pids, signal.SIGCONT)
@@ -68,17 +71,17 @@ class RecordingWire:
         self.sent.append(messages.decode_report(data))
 
 
-#: The folder of logs that an agent is told.
+#: The folder into which an agent must write logs.
 LOGS = Path("/run/logs/melt/0")
 
-#: For tests that ask whether writes are proven: on a busy host writers are late.
+#: Limits that accept late writers, for tests of other things: on a busy host, writers are late.
 PACE = dict.fromkeys(["late_rows", "silent_s", "pause_s"], 60.0)
-#: The limits of runs, unless a test is about them.
+#: The limits of runs in tests that are not about limits.
 LENIENT = {"min_share": 0.01, "retries": 0, "ready_timeout_s": 30, "run_timeout_s": 30, **UNJUDGED}
 
 
 class Block:
-    """A running conductor, and what it leaves behind."""
+    """A running conductor and the files that it writes."""
 
     def __init__(
         self,
@@ -137,7 +140,7 @@ class Block:
         wait_until(out.exists, process=self.process)
 
     def sample(self, arm: str = "on") -> dict:
-        """The one sample of an arm."""
+        """Return the only sample of an arm."""
         (only,) = (sample for sample in self.samples() if sample["arm"] == arm)
         return only
 
@@ -159,7 +162,7 @@ class Block:
 
 @pytest.fixture
 def block(tmp_path):
-    """Starts blocks; fails when one leaves a process behind."""
+    """Starts blocks. The test fails if a process of a block is still alive at its end."""
     started = []
 
     def start(**changes):

@@ -1,4 +1,4 @@
-"""Every kind of order and report that conductor and agents send."""
+"""Example messages: every kind of order of a conductor and of report of an agent."""
 
 from conductor import messages
 from conductor.readings import (

@@ -1,4 +1,7 @@
-"""Made series: of a writer that reaches 100 B/s alone, in rows of a second; of a quiet target."""
+"""Made series of a run: of a writer with rows of one second, and of a quiet target node.
+
+The writer's *rate alone*, the rate that it reaches without an application, is 100 B/s.
+"""
 
 from collections.abc import Mapping
 from dataclasses import replace
@@ -23,7 +26,7 @@ MEMORY = MeterRecord(0, "the target's memory", memory=True)
 
 
 def rows(*rates_b_s: float, start_s: float = 0.0) -> list[RateRow]:
-    """Rows of a second, one after the other."""
+    """Return rows of one second with these rates, one after the other."""
     return [
         RateRow(start_s + second, start_s + second + 1, rate)
         for second, rate in enumerate(rates_b_s)
@@ -47,7 +50,10 @@ def writer(
     fields: Mapping[str, Any] = {},
     **changes: Any,
 ) -> WriterSeries:
-    """The series of a writer with these rows; `fields` replace those of its plan."""
+    """Return the series of a writer with these rows.
+
+    `fields` replace fields of the planned writer, and `changes` fields of the series.
+    """
     fixed = {"index": 0, "origin": "n9", "target": "n1", "address": "10.0.0.9", "port": 20000}
     planned = Writer(**{**fixed, "message_b": 1, **fields})
     series = WriterSeries(
@@ -65,7 +71,10 @@ def writer(
 def device(
     received_b: int | None = 0, sent_b: int | None = 0, name: str = "m0", over_s: float = 10.0
 ) -> DeviceSeries:
-    """A device whose counters start at 1000 B and rise by these bytes; None: no such counter."""
+    """Return the series of a device whose counters start at 1000 B and rise by these bytes.
+
+    None means that the device has no such counter.
+    """
     last = [None if rise_b is None else 1000 + rise_b for rise_b in (received_b, sent_b)]
     samples = [DeviceSample(5.0, 1000, 1000), DeviceSample(5.0 + over_s, *last)]
     return DeviceSeries(name, f"rdma:{name}/1", samples)
@@ -79,7 +88,10 @@ def node(
     stolen: int = 1,
     **changes: Any,
 ) -> NodeSeries:
-    """A target that is read for `over_s`, in which 1000 ticks pass; by default it is quiet."""
+    """Return the series of a target that is watched for `over_s`, in which 1000 ticks pass.
+
+    By default, foreign processes and the hypervisor use little of its time.
+    """
     loads = [LoadSample(4.0, 0.0, 5, 1000), LoadSample(4.0 + over_s, foreign_s, 5 + stolen, 2000)]
     return NodeSeries(
         node=name, devices=list(devices), loads=loads, **{"busiest": "stress", **changes}
@@ -87,34 +99,34 @@ def node(
 
 
 def claim(bytes_b: float = 1000.0, target: str = "n1", **changes: Any) -> WriterRecord:
-    """What a writer of a timetable claims."""
+    """Return the record of a writer under a timetable, with the bytes that it claims."""
     fixed = {"injector": "perftest", "origin": "n9", "transport": "RoCE", "message_b": 64}
     rates_b_s = {"rate_alone_b_s": 100.0, "rate_b_s": 100.0, "rate_min_b_s": 100.0}
     record = WriterRecord(**fixed, **rates_b_s, target=target, asked_b_s=None, bytes_b=bytes_b)
     return replace(record, **changes)
 
 
-#: Rows of a writer that reaches 3000 B/s alone. While an application runs, from 10.5 to 11.8, it
-#: writes 1000 B/s, which are 1300 bytes. Rows are means of whole seconds; the two that overlap the
-#: application have 2000 and 1400.
+#: Rows of a writer that reaches 3000 B/s without an application. While an application runs, from
+#: 10.5 s to 11.8 s, it writes 1000 B/s, which are 1300 bytes. Each row is the mean of a whole
+#: second. The two rows that overlap the application have 2000 B/s and 1400 B/s.
 SHORT = [*rows(500, 3000, 3000, start_s=7), RateRow(10, 11, 2000), RateRow(11, 12, 1400)]
 
-#: Rows of perftest, which pauses for 0.2 to 0.4 s between them.
+#: Rows of perftest, which pauses for 0.2 s to 0.4 s between two rows.
 PERFTEST = [RateRow(end - 1, end, 100.0) for end in (1.0, 2.22, 3.6, 4.9, 6.2)]
 
 
-# Reasons of the judge.
+# The judge, and its reasons to reject a run.
 
 LIMITS = AcceptanceLimits(late_rows=3.0)
-#: Ten seconds in which nothing need be written.
+#: A run of ten seconds, in seconds.
 WINDOW = (0.0, 10.0)
 
 
 def reasons(series: Series, window_s: Window = WINDOW, **limits: Any) -> list[str]:
-    """Return why a run of this series does not count; `limits` replace those of `LIMITS`."""
+    """Return why a run with this series is rejected; `limits` replace fields of `LIMITS`."""
     return judge(series, window_s, replace(LIMITS, **limits)).reasons
 
 
 def assert_named(lines: list[str], reason: str | None) -> None:
-    """Assert that the first line contains the reason; without a reason, that there is no line."""
+    """Assert that the first line contains `reason`, or that there is no line if it is None."""
     assert lines == [] if reason is None else lines and reason in lines[0], lines

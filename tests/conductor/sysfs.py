@@ -1,8 +1,9 @@
-"""A host made of files, laid out as /proc and /sys are."""
+"""A made host: files in the layout of /proc and /sys."""
 
 from pathlib import Path
 
-#: As the kernel prints it: two lines of headings, then receive and transmit of eight columns each.
+#: The kernel prints two lines of headings. Each interface then has eight columns for what it
+#: received, and eight for what it transmitted.
 PROC_NET_DEV = """\
 Inter-|   Receive                                                |  Transmit
  face |bytes    packets errs drop fifo frame compressed multicast|bytes    packets errs drop
@@ -11,7 +12,10 @@ Inter-|   Receive                                                |  Transmit
 
 
 def write(root: Path, files: dict[str, str]) -> Path:
-    """Write files, path below `root` -> text, each with a newline at its end; return `root`."""
+    """Write files and return `root`.
+
+    `files`: path below `root` -> text, to which a newline is added.
+    """
     for name, text in files.items():
         path = root / name
         path.parent.mkdir(parents=True, exist_ok=True)
@@ -20,7 +24,7 @@ def write(root: Path, files: dict[str, str]) -> Path:
 
 
 def set_driver(device: Path, driver: str) -> None:
-    """Make the link of a PCI device, a folder that is made if it does not exist, to its driver."""
+    """Make the link from the folder of a PCI device to its driver; make the folder if needed."""
     device.mkdir(parents=True, exist_ok=True)
     link = device / "driver"
     link.unlink(missing_ok=True)
@@ -28,10 +32,11 @@ def set_driver(device: Path, driver: str) -> None:
 
 
 def big_host(root: Path) -> Path:
-    """Two sockets, two NUMA nodes and two last-level caches in each, 8 cores of 2 threads.
+    """Write the files of a host with 8 cores of 2 threads; return `root`.
 
-    Threads are numbered as Linux does: 0 to 7 are the cores' first ones, 8 to 15 their second.
-    NUMA node n and its 16 MiB cache hold cores 2n and 2n+1.
+    It has two sockets, each with two NUMA nodes and two last-level caches. As in Linux, threads 0
+    to 7 are the first threads of the cores, and threads 8 to 15 the second ones. NUMA node n, with
+    a cache of 16 MiB, has cores 2n and 2n+1.
     """
     cpu, node = "sys/devices/system/cpu", "sys/devices/system/node"
     files = {

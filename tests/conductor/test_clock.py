@@ -1,4 +1,4 @@
-"""How far a clock is ahead, from messages that go there and back."""
+"""How far the clock of a node is ahead, estimated from messages that go there and back."""
 
 import random
 import time
@@ -13,7 +13,10 @@ from records.errors import MachineError
 
 
 def exchanges(offset_s: float, rng: random.Random, number: int, there_s: float) -> list[Exchange]:
-    """Messages whose delays there and back are exponential about unequal means."""
+    """Return messages whose delays are random, with exponential distributions.
+
+    The mean delay is `there_s` on the way there, and 0.1 ms on the way back.
+    """
     trips, now_s = [], 1e9
     for _ in range(number):
         answered_s = now_s + rng.expovariate(1 / there_s)
@@ -27,16 +30,19 @@ def exchanges(offset_s: float, rng: random.Random, number: int, there_s: float) 
     st.floats(-1e4, 1e4), st.integers(0, 2**32), st.integers(1, 40), st.sampled_from([1e-4, 1e-2])
 )
 @settings(max_examples=100, deadline=None)
-def test_the_bound_holds(offset_s: float, seed: int, number: int, there_s: float) -> None:
+def test_the_offset_differs_from_the_true_one_by_at_most_its_error(
+    offset_s: float, seed: int, number: int, there_s: float
+) -> None:
     offset = offset_from(exchanges(offset_s, random.Random(seed), number, there_s), "n1")
-    # Unix times are known to a quarter of a microsecond.
+    # A float holds Unix times to a quarter of a microsecond.
     assert abs(offset.offset_s - offset_s) <= offset.error_s + 1e-6
 
 
-def test_by_hand() -> None:
+def test_an_offset_worked_out_by_hand() -> None:
     with pytest.raises(MachineError, match="n1: no message came back"):
         offset_from([], "n1")
-    # Ahead by 10 s: 2 s there and 1 s back, then 1 s there and 5 s back; the quickest are 1 and 1.
+    # The clock is ahead by 10 s. The first message takes 2 s there and 1 s back, the second 1 s
+    # there and 5 s back. So the shortest delays are 1 s there and 1 s back.
     slow_there = Exchange(0.0, 12.0, 3.0)
     slow_back = Exchange(5.0, 16.0, 11.0)
     assert offset_from([slow_there, slow_back], "n1") == Offset(10.0, 1.0, 5.5)
@@ -48,7 +54,7 @@ def test_a_clock_that_was_set_meanwhile_is_reported() -> None:
         offset_from([before, after], "n1")
 
 
-def test_between_two_measurements() -> None:
+def test_the_offset_between_two_measurements_is_interpolated() -> None:
     first, last = Offset(1.0, 0.1, 100.0), Offset(3.0, 0.3, 200.0)
     middle = interpolated_offset(first, last, 150.0)
     assert (middle.offset_s, middle.error_s) == pytest.approx((2.0, 0.2))
@@ -57,7 +63,9 @@ def test_between_two_measurements() -> None:
     assert interpolated_offset(first, first, 900.0) == first
 
 
-def test_a_step_of_the_wall_clock_moves_no_time(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_step_of_the_wall_clock_does_not_change_our_clock(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
     before_s = clock.now_s()
     assert before_s == pytest.approx(time.time(), abs=5.0)  # Unix time
     monkeypatch.setattr(time, "time", lambda: 0.0)

@@ -1,4 +1,4 @@
-"""Every message arrives as it was sent; what is no message is refused in one line."""
+"""Every message arrives as it was sent. Invalid messages are refused with an error of one line."""
 
 import json
 
@@ -18,7 +18,7 @@ def test_messages_arrive_as_they_were_sent():
         assert messages.decode_order(over_the_wire(sent)) == sent
     for sent in REPORTS:
         assert messages.decode_report(over_the_wire(sent)) == sent
-    # A named tuple equals a plain one.
+    # A named tuple is equal to a plain tuple, so the fields are read by name.
     news = messages.decode_report(over_the_wire(NEWS))
     assert (news.samples[1].total, news.row.rate_b_s) == (1e9, 2e9)
     assert {type(message) for message in ORDERS} == set(messages.get_args(messages.Order))
@@ -43,7 +43,7 @@ def test_messages_arrive_as_they_were_sent():
         (["WritersStopped", {"placements": None}], "placements: nothing found; allowed: a list"),
     ],
 )
-def test_what_is_no_report_is_refused_in_one_line(data, text):
+def test_an_invalid_report_is_refused_in_one_line(data, text):
     with pytest.raises(WireError, match=text) as error:
         messages.decode_report(data)
     assert "\n" not in str(error.value)

@@ -1,4 +1,4 @@
-"""What killed writers leave in shared memory."""
+"""Files that killed writers leave in shared memory are removed by the next agent."""
 
 import os
 import signal
@@ -9,7 +9,7 @@ from pathlib import Path
 from conductor.shared_memory import FOLDER_VARIABLE, folder
 
 ROOT = Path(__file__).parents[2]
-#: An agent whose writer has made a file; it waits for the end of its input.
+#: Code of an agent whose writer has made a file. It waits until its standard input ends.
 AGENT = f"""
 import os, sys
 from pathlib import Path
@@ -40,7 +40,7 @@ def test_the_next_agent_removes_what_a_killed_one_left_and_nothing_of_a_live_one
     killed.send_signal(signal.SIGKILL)
     killed.communicate()
     (left,) = tmp_path.iterdir()
-    os.utime(left, (0, 0))  # a folder that is new may not be locked yet
+    os.utime(left, (0, 0))  # a new folder is not removed, since its agent may not have locked it
     live = agent(tmp_path)
     assert not left.exists()
     (live_folder,) = tmp_path.iterdir()
@@ -52,7 +52,7 @@ def test_the_next_agent_removes_what_a_killed_one_left_and_nothing_of_a_live_one
     assert not list(tmp_path.iterdir())
 
 
-def test_what_is_not_an_agents_stays(tmp_path: Path) -> None:
+def test_files_of_others_are_not_removed(tmp_path: Path) -> None:
     for name in ("mpich_shm_1_0", "vader_segment.node1.0.2edf0001.0"):
         (tmp_path / name).write_bytes(bytes(4096))  # of an MPI program in another container
         os.utime(tmp_path / name, (0, 0))
@@ -67,6 +67,6 @@ def test_what_is_not_an_agents_stays(tmp_path: Path) -> None:
     assert set(tmp_path.iterdir()) == before
 
 
-def test_without_room_for_a_folder_writers_have_none() -> None:
+def test_writers_get_no_folder_if_none_can_be_made() -> None:
     with folder(Path("/proc")):
         assert FOLDER_VARIABLE not in os.environ

@@ -1,4 +1,7 @@
-"""Two ends over loopback; a stranger is anyone who lacks the secret."""
+"""Connections between agents and conductor, over loopback.
+
+A stranger is a process that does not have the secret of the job.
+"""
 
 import asyncio
 import errno
@@ -13,7 +16,7 @@ import pytest
 from conductor import wire
 
 SECRET = wire.new_secret()
-#: No end is left to the garbage collector.
+#: A test fails if a connection is not closed before the garbage collector finds it.
 pytestmark = [
     pytest.mark.filterwarnings("error::ResourceWarning"),
     pytest.mark.filterwarnings("error::pytest.PytestUnraisableExceptionWarning"),
@@ -30,12 +33,12 @@ async def _close(*writers):
     for writer in writers:
         writer.close()
     for writer in writers:
-        with suppress(ConnectionError):  # the other end has closed it with lines unread
+        with suppress(ConnectionError):  # the other end closed it before it had read all lines
             await writer.wait_closed()
 
 
 async def _served(accepting, talk):
-    """What `talk(port)` returns while each call is answered by `accepting(connection)`."""
+    """Return the result of `talk(port)`; meanwhile `accepting(connection)` handles each call."""
     loop = asyncio.get_running_loop()
     with socket.create_server(("127.0.0.1", 0)) as listener:
         listener.setblocking(False)
@@ -48,13 +51,14 @@ async def _served(accepting, talk):
         try:
             return await asyncio.wait_for(talk(listener.getsockname()[1]), 60.0)
         finally:
-            while not serving.done():  # Python before 3.12 may miss one as a wait ends
+            # Before Python 3.12, a task may miss its cancellation while a wait of it ends.
+            while not serving.done():
                 serving.cancel()
                 await asyncio.wait([serving], timeout=0.1)
 
 
 def _refusing(refusals):
-    """Answers a call with a secret of its own, and keeps why it refused the caller."""
+    """Return a handler of calls that has another secret, and adds its errors to `refusals`."""
 
     async def serve(connection):
         try:
@@ -67,7 +71,7 @@ def _refusing(refusals):
 
 
 def _meet(talk):
-    """What `talk(client, server)` returns, both ends of a connection."""
+    """Return the result of `talk(client, server)`, where these are the ends of a connection."""
     secret = wire.new_secret()
 
     async def run():
@@ -99,20 +103,21 @@ def test_messages_arrive_in_order_in_both_directions():
         return [first, second, await client.receive()]
 
     secret = wire.new_secret()
-    assert len(bytes.fromhex(secret)) == 32  # 256 bits, another each time
+    assert len(bytes.fromhex(secret)) == 32  # 256 bits
     assert secret != wire.new_secret()
     answer = _meet(talk)
     assert answer == [{"n": 1}, {"n": 2, "text": "ü\n"}, {"n": 3}]
 
 
-def test_an_agent_says_nothing_to_a_conductor_without_the_secret():
-    """It sends a challenge only, to which there is no answer without the secret."""
+def test_an_agent_sends_no_report_to_a_conductor_without_the_secret():
+    """It sends only a challenge, which nobody can answer without the secret."""
     messages, refusals = [], []
 
     async def impostor(connection):
         loop = asyncio.get_running_loop()
         messages.append(await loop.sock_recv(connection, 1000))
-        await loop.sock_sendall(connection, messages[0] + messages[0])  # and its own challenge back
+        # The impostor sends the agent's own challenge back.
+        await loop.sock_sendall(connection, messages[0] + messages[0])
         messages.append(await loop.sock_recv(connection, 1000))
         connection.close()
 
@@ -132,8 +137,8 @@ def test_an_agent_says_nothing_to_a_conductor_without_the_secret():
     assert refusals == ["the connection closed"]
 
 
-def test_an_answer_is_of_one_connection_and_one_end():
-    """By hand, with hmac of the standard library: over the role and both challenges."""
+def test_an_answer_is_valid_for_one_connection_and_one_end_only():
+    """The expected answer is the HMAC of the role and both challenges, by the standard library."""
     answers = []
 
     async def keeping(connection):
@@ -157,7 +162,7 @@ def test_an_answer_is_of_one_connection_and_one_end():
     assert answers[0] != answers[1]
 
 
-def test_an_agent_that_was_sent_away_from_a_crowd_calls_again(monkeypatch):
+def test_an_agent_whose_call_a_busy_conductor_closes_calls_again(monkeypatch):
     monkeypatch.setattr(wire, "RETRY_S", 0.01)
     calls = []
 
@@ -200,7 +205,7 @@ def test_a_line_beyond_the_limit_ends_the_connection(monkeypatch):
         (b"\xff" * 1_000_000, "the other end does not have the job's secret"),
     ],
 )
-def test_a_stranger_is_given_little_room_and_time(monkeypatch, sent, why):
+def test_a_stranger_may_send_few_bytes_and_take_little_time(monkeypatch, sent, why):
     if "no proof" in why:
         monkeypatch.setattr(wire, "PROOF_S", 0.2)
     refusals = []
@@ -221,7 +226,7 @@ def test_a_caller_that_resets_its_connection_is_refused_in_one_line():
 
     async def talk(port):
         caller = socket.create_connection(("127.0.0.1", port))
-        at_once = struct.pack("ii", 1, 0)  # closing resets, and does not wait
+        at_once = struct.pack("ii", 1, 0)  # `close` resets the connection without a wait
         caller.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, at_once)
         caller.close()
         while not refusals:
@@ -239,7 +244,7 @@ def test_a_caller_that_resets_its_connection_is_refused_in_one_line():
         (errno.ECONNRESET, wire.WireError),
     ],
 )
-def test_a_node_that_is_gone_is_told_from_a_process_that_is(number, kind):
+def test_a_silent_node_and_an_ended_process_raise_different_errors(number, kind):
     async def receive():
         reader = asyncio.StreamReader()
         reader.set_exception(OSError(number, "what the kernel says"))

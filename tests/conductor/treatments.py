@@ -1,4 +1,4 @@
-"""Treatments of the standard arms for tests that need no check."""
+"""Treatments of the standard arms, made without a ReFrame check."""
 
 from collections.abc import Mapping, Sequence
 from typing import Any
@@ -14,7 +14,10 @@ def treatments(
     scheduled: Mapping[str, int] = {},
     **start: Any,
 ) -> list[Treatment]:
-    """One treatment per arm, all started the same way; `scheduled`: arm -> writers at a time."""
+    """Return one treatment per arm; all start the application in the same way.
+
+    `scheduled`: arm -> number of writers at a time under a timetable.
+    """
     fields: dict[str, Any] = {"injector": "ucx", "message_b": 65536, **writes}
     return [
         Treatment(

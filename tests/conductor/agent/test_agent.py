@@ -1,4 +1,8 @@
-"""What an agent does with ends of writers, which are stand-ins here."""
+"""How an agent holds, resumes and watches ends of writers.
+
+An end is one of the two processes of a writer, at its origin or its target. The processes here are
+stand-ins.
+"""
 
 import asyncio
 from contextlib import suppress
@@ -32,12 +36,12 @@ def end(role="origin", injector="ucx", ended=None, alone=None, sent=None, **chan
 @pytest.mark.parametrize(
     ("one", "row_printed_s", "readings"),
     [
-        # Each time the clock is asked for, a quarter of a second has passed since 100 s.
-        (end(), 0.0, 0),  # at any moment
-        (end(injector="perftest", rate_b_s=1e6), 0.0, 0),  # it prints no rows
-        (end(injector="perftest"), 99.75, 3),  # a row came 0.75 s ago
-        (end(injector="perftest"), 99.5, 14),  # none comes in the time of three
-        (end(injector="perftest", ended=0), 0.0, 2),
+        # The clock begins at 100 s. Each reading advances it by a quarter of a second.
+        (end(), 0.0, 0),  # ucx may be held at any moment
+        (end(injector="perftest", rate_b_s=1e6), 0.0, 0),  # perftest with a limit prints no rows
+        (end(injector="perftest"), 99.75, 3),  # its last row is not older than 0.75 s
+        (end(injector="perftest"), 99.5, 14),  # no row comes for the length of three rows
+        (end(injector="perftest", ended=0), 0.0, 2),  # its process has ended
     ],
 )
 def test_perftest_is_held_shortly_after_a_row(monkeypatch, one, row_printed_s, readings):
@@ -53,7 +57,7 @@ def test_perftest_is_held_shortly_after_a_row(monkeypatch, one, row_printed_s, r
     ("other", "passed_b"),
     [
         (None, 7.0),
-        (end(index=2), None),  # two writers pass one device
+        (end(index=2), None),  # two writers share the device
         (end(role="target", index=2), 7.0),
     ],
 )
@@ -80,12 +84,12 @@ def test_a_paced_writer_begins_with_the_rate_that_is_known(known_b_s, reported_b
     assert one.is_paced
     assert not end(role="target", rate_b_s=100.0).is_paced
     assert not end().is_paced
-    assert not end(injector="perftest", rate_b_s=100.0).is_paced  # it limits itself
+    assert not end(injector="perftest", rate_b_s=100.0).is_paced  # perftest limits its own rate
 
 
 def test_a_throttled_writer_is_paced_from_its_first_row_on():
     async def is_paced_after_rows(*, held):
-        one = end(ended=0, rate_b_s=100.0)  # no signal reaches it
+        one = end(ended=0, rate_b_s=100.0)  # its process has ended, so it gets no signals
         one.meter, one.held = None, held
         one.report_row(Row(250.0))
         return one.pacer is not None
@@ -97,7 +101,7 @@ def test_a_throttled_writer_is_paced_from_its_first_row_on():
 def test_origins_are_held_before_their_targets_and_continue_after_them(monkeypatch):
     done, wire = [], RecordingWire()
 
-    def fake(role, index=1):
+    def end_that_records(role, index=1):
         async def hold():
             done.append(("hold", role))
 
@@ -118,7 +122,11 @@ def test_origins_are_held_before_their_targets_and_continue_after_them(monkeypat
 
     monkeypatch.setattr("conductor.agent.agent.wait_until_stopped", at_once)
     agent = Agent(wire, LOGS)
-    agent.ends = [fake("target"), fake("origin"), fake("origin", 2)]
+    agent.ends = [
+        end_that_records("target"),
+        end_that_records("origin"),
+        end_that_records("origin", 2),
+    ]
     for order in ("hold", "resume"):
         asyncio.run(agent.execute(messages.Control(order, [1])))
     roles = ["origin", "target"]
@@ -131,7 +139,8 @@ def test_origins_are_held_before_their_targets_and_continue_after_them(monkeypat
         ("resume", "origin"),
     ]
     placed = [Placement(writer=1, role=role, own_binding="none", buffers_b={}) for role in roles]
-    assert wire.sent == [messages.WritersStopped(placed)]  # nobody waits for a resumption
+    # Only a hold is answered: the conductor does not wait for a resumption.
+    assert wire.sent == [messages.WritersStopped(placed)]
 
 
 def test_a_suspended_target_stays_so_and_a_transport_is_reported_once(monkeypatch):
@@ -165,8 +174,8 @@ def test_a_suspended_target_stays_so_and_a_transport_is_reported_once(monkeypatc
     [
         ((), None, False),
         ((), "own", True),
-        (("-R",), None, True),  # it listens, but not over TCP
-        (("-R",), "other", False),  # a stranger has its port
+        (("-R",), None, True),  # it listens, but not on a TCP socket
+        (("-R",), "other", False),  # a process of somebody else listens on its port
         (("--com_rdma_cm",), None, True),
     ],
 )

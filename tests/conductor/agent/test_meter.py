@@ -1,4 +1,8 @@
-"""What a meter counts: bytes of a device, processor time of a control, reports of the target."""
+"""What a meter counts: bytes of a device, processor time of a control, reports of the target.
+
+A meter counts what one writer wrote, independently of the rows (lines with rates) that the writer
+prints. A control is a process that computes and writes nothing.
+"""
 
 import asyncio
 import os
@@ -32,7 +36,10 @@ on_loopback = pytest.mark.skipif(
 
 
 def count_three_times(injector="perftest", pid=None, after_each=lambda: None):
-    """Return the first three samples of a meter, and its record; `after_each` is called between."""
+    """Return the first three samples of a meter, and its record.
+
+    `after_each` is called after each sample.
+    """
 
     async def count():
         changes = asyncio.Queue()
@@ -55,7 +62,7 @@ def count_three_times(injector="perftest", pid=None, after_each=lambda: None):
     ("injector", "direction"), [("perftest", "sent"), ("perftest_read", "received")]
 )
 def test_a_device_counts_what_goes_through_the_origin(monkeypatch, injector, direction):
-    """A reader's bytes come to it."""
+    """The origin of a reader receives the bytes."""
     directions = set()
 
     def read(_device, counted_direction):
@@ -68,10 +75,10 @@ def test_a_device_counts_what_goes_through_the_origin(monkeypatch, injector, dir
 
 
 def test_a_device_that_counts_once_a_second_is_not_silent_in_between(monkeypatch):
-    """bnxt_re has its counters updated each second: update_period_ms in its main.c.
+    """The counters of bnxt_re are updated once a second: update_period_ms in its main.c.
 
-    The writer sends 1 GB/s and stops after 3 s. That is known once an update is overdue, after
-    1.5 s.
+    The writer sends 1 GB/s and stops after 3 s. The meter knows this when the next update is
+    overdue, 1.5 s after the last one.
     """
     now_s = 0.0
 
@@ -113,7 +120,10 @@ def loopback_b() -> int:
 
 @on_loopback
 def test_a_device_is_counted_four_times_a_second():
-    """Between two samples at least what is sent then, and not what is sent after the third one."""
+    """The count between two samples includes what this test sends between them.
+
+    It does not include what this test sends after the third sample.
+    """
     before_b = loopback_b()
     samples, record = count_three_times(after_each=send_over_loopback)
     all_b = loopback_b() - before_b
@@ -135,7 +145,8 @@ def test_a_control_is_counted_by_its_processor_time():
     assert totals_s == sorted(set(totals_s))
     used_s = usage.ru_utime + usage.ru_stime
     assert totals_s[-1] <= used_s
-    assert totals_s[-1] > used_s / 10  # a busy host may let it run longer than it was counted
+    # On a busy host, the process may run for some time after its last count.
+    assert totals_s[-1] > used_s / 10
 
 
 @pytest.mark.parametrize(
@@ -169,7 +180,7 @@ def test_what_the_target_reports_is_counted_and_what_it_does_not_report_has_not_
     async def count():
         changed = asyncio.Event()
         meter = Meter(WRITER, INJECTORS["mpi_put"], os.getpid(), changed.set)
-        meter.take_arrival(5e6)  # before it counts
+        meter.take_arrival(5e6)  # before the meter counts
         meter.start()
         for total_b in (6e6, 8e6):
             await asyncio.sleep(0)
@@ -179,28 +190,31 @@ def test_what_the_target_reports_is_counted_and_what_it_does_not_report_has_not_
             changed.clear()
             await changed.wait()
         unreported = meter.take_samples()
-        meter.take_arrival(9e6)  # while it stops
+        meter.take_arrival(9e6)  # just before the meter stops
         await asyncio.wait_for(meter.stop(), 2)
         return reported, unreported, meter.record()
 
     reported, unreported, record = asyncio.run(asyncio.wait_for(count(), 30))
     assert [sample.total for sample in reported] == [6e6, 8e6]
     assert [sample.total for sample in unreported] == [8e6, 8e6]
-    assert unreported[0].at_s - reported[1].at_s >= 0.15  # a target may miss a report
+    # A target may miss a report, so the meter waits for three of its intervals.
+    assert unreported[0].at_s - reported[1].at_s >= 0.15
     assert record == MeterRecord(0, "the target's memory", memory=True)
 
 
 def stamped_lines() -> list[tuple[float, str]]:
-    """Return the lines of a real `ib_write_bw`, each with the second at which it came."""
+    """Return lines that a real `ib_write_bw` printed, each with its time in seconds."""
     text = (CAPTURES / "perftest" / "inf_stamped.client.txt").read_text()
     return [(float(line[1:7]), line) for line in text.splitlines()]
 
 
 def test_a_row_begins_when_the_one_before_it_is_printed(monkeypatch):
-    """`ib_write_bw` begins to count after it has printed (its `print_bw_infinite_mode`).
+    """`ib_write_bw` begins to count a row after it has printed the row before (its
+    `print_bw_infinite_mode`).
 
-    It measured the clock for 0.4 s, not 0.2, on an emulated processor. Of the first row it is only
-    known that it ended at least 0.219 s before its stamp.
+    Between two rows it measures its clock. On the emulated processor of this capture, this took
+    0.4 s instead of 0.2 s. The first row ended at least 0.219 s before its stamp; more is not
+    known.
     """
     injector, sent = INJECTORS["perftest"], []
     parser = injector.parser(WRITER)
@@ -218,8 +232,8 @@ def test_a_row_begins_when_the_one_before_it_is_printed(monkeypatch):
 
 
 @pytest.mark.parametrize(("role", "rows"), [("origin", 5), ("target", 0)])
-def test_rows_are_those_of_the_origin(tmp_path, role, rows):
-    """Both ends of `ib_write_bw` print their lines."""
+def test_only_the_origin_reports_rows(tmp_path, role, rows):
+    """Both ends of `ib_write_bw` print rows; those that the target prints are ignored."""
     sent = []
     capture = CAPTURES / "perftest" / "inf_stamped.client.txt"
 
@@ -238,10 +252,11 @@ def test_rows_are_those_of_the_origin(tmp_path, role, rows):
     assert sum(news.row is not None for news in sent) == rows
 
 
-def test_a_row_of_counts_spans_updates_of_the_counter(monkeypatch, tmp_path):
-    """A device that updates its counter once a second is read once a second.
+def test_a_row_from_counts_spans_updates_of_the_counter(monkeypatch, tmp_path):
+    """The device updates its counter once a second, and is read once a second.
 
-    So a reading may have no update, and the next two. A second one without an update is a pause.
+    So there may be no update between two readings, and two updates before the next reading. If the
+    next reading has no update either, the writer has paused.
     """
     sent, readings = [], [0, 0, 2, 3, 3, 3]  # GB, at each second
     now = SimpleNamespace(s=0)
@@ -274,11 +289,14 @@ def test_a_row_of_counts_spans_updates_of_the_counter(monkeypatch, tmp_path):
 
 
 async def reports_of_a_held_writer():
-    """Return what an origin reports: two rows, then one in which it was held and resumed."""
+    """Return what an origin reports. It prints two rows, and a third after it was held.
+
+    Then it is resumed.
+    """
     sent = []
-    process = SimpleNamespace(pid=0, returncode=1)  # no signal reaches it
+    process = SimpleNamespace(pid=0, returncode=1)  # it has ended, so it gets no signals
     end = End(WRITER, "origin", INJECTORS["perftest"], process, sent.append)
-    end.report_row(Row(5.0, 1.0, 0.2))  # from now on it is counted
+    end.report_row(Row(5.0, 1.0, 0.2))  # after its first row, the meter counts
     await asyncio.sleep(0)
     end.report_row(Row(6.0, 1.0, 0.2))
     await end.hold()
@@ -291,14 +309,14 @@ async def reports_of_a_held_writer():
 
 
 def test_a_row_ends_when_it_was_measured():
-    """0.2 s before it is reported."""
+    """The row is printed 0.2 s after it was measured."""
     before_s = clock.now_s()
     first, *_ = asyncio.run(asyncio.wait_for(reports_of_a_held_writer(), 30))
     assert before_s - 0.2 <= first.row.end_s <= clock.now_s() - 0.2
 
 
 def test_a_count_is_reported_with_a_row_and_before_the_first_row_after_a_pause():
-    """A row in which the writer was held is not reported."""
+    """A row is not reported if the writer was held during it."""
     reports = asyncio.run(asyncio.wait_for(reports_of_a_held_writer(), 30))
     first, count, second, after_pause = reports
     assert (first.row.rate_b_s, second.row.rate_b_s) == (5.0, 6.0)

@@ -1,4 +1,7 @@
-"""A writer keeps its pace: one that is simulated, a busy process, and a real one."""
+"""A pacer makes a writer keep a rate below its full rate, by suspending and resuming it.
+
+The writer is a simulated process, a busy process, or a real writer.
+"""
 
 import asyncio
 import sys
@@ -16,21 +19,25 @@ from tests.conductor.conftest import lasting, needs, state_of
 
 
 class World:
-    """A simulated process that writes at a rate while it runs, and then reports each second."""
+    """A simulated process that writes at a fixed rate while it runs.
+
+    About once a second, when it runs, it reports what it has written.
+    """
 
     def __init__(self, monkeypatch: pytest.MonkeyPatch, rate_b_s: float) -> None:
         self.now_s, self.until_s = 1000.0, 0.0
         self.rate_b_s, self.running = rate_b_s, True
-        #: All that its device has passed on.
+        #: All bytes that its device has counted.
         self.passed_b = 0.0
-        #: Bytes written in each second; and since the last report, with its time.
+        #: Second -> bytes written in it.
         self.written: dict[int, float] = {}
+        #: Bytes written since the last report, and the time of that report.
         self.unreported_b, self.reported_s = 0.0, self.now_s
         self.returncode: int | None = None
         self.pacer: Pacer | None = None
-        #: Seconds in which its host does not let it write.
+        #: Seconds in which it cannot write, although it runs.
         self.stalled = range(0)
-        #: True if its reports are of a time in which it was held.
+        #: True if its reports are useless, since it was held during a part of their time.
         self.held = False
         monkeypatch.setattr(pacer, "clock", SimpleNamespace(now_s=lambda: self.now_s))
         monkeypatch.setattr(pacer.asyncio, "sleep", self.sleep)
@@ -63,7 +70,10 @@ class World:
     def keep(
         self, paced: Pace, seconds: int, assumed_full_b_s: float, counted: bool = False
     ) -> list[float]:
-        """Pace the process for some seconds; return the bytes of each second."""
+        """Pace the process for some seconds; return the bytes written in each second.
+
+        `counted`: whether the pacer can read the bytes that the device has counted.
+        """
         self.until_s = self.now_s + seconds
         passed_b = (lambda: self.passed_b) if counted else (lambda: None)
         self.pacer = Pacer(self, paced, assumed_full_b_s, passed_b)  # type: ignore[arg-type]
@@ -81,34 +91,36 @@ def test_each_second_has_its_bytes_whatever_full_rate_was_assumed(
     monkeypatch: pytest.MonkeyPatch, assumed_full_b_s: float
 ) -> None:
     written = World(monkeypatch, 200.0).keep(QUARTER, 20, assumed_full_b_s)
-    # In the first seconds it learns what rate the writer really has.
+    # In the first seconds, the pacer learns the real full rate of the writer.
     assert written[8:] == pytest.approx([50.0] * 12, abs=5)
     assert sum(written) == pytest.approx(20 * 50, rel=0.1)
 
 
 def test_what_the_device_counts_is_not_written_again(monkeypatch: pytest.MonkeyPatch) -> None:
-    # With half its rate assumed, it would write twice as much until its first report.
+    # If half of the real full rate is assumed, the process writes twice as much as it should until
+    # its first report. The device's count prevents this.
     assert World(monkeypatch, 200.0).keep(QUARTER, 1, 100.0, counted=True)[0] < 55
     assert World(monkeypatch, 200.0).keep(QUARTER, 1, 100.0)[0] > 90
-    # With twice its rate assumed, one pass a period would write half as much.
+    # If twice the real full rate is assumed, the process would write half as much as it should in
+    # one run per period. With the device's count, it is run again in the same period.
     assert World(monkeypatch, 200.0).keep(QUARTER, 1, 400.0, counted=True)[0] > 45
 
 
-def test_a_report_that_was_printed_late_counts_as_what_the_device_has(
+def test_a_report_that_was_printed_late_is_replaced_by_the_devices_count(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     world = World(monkeypatch, 200.0)
     world.keep(QUARTER, 2, 200.0, counted=True)
     assert world.pacer
-    # Of 200 bytes/s in 2 s, although its device has 100 bytes or so.
+    # The report claims 200 bytes/s for 2 s, although the device has counted about 100 bytes.
     world.pacer.take_report(400.0, 2.0)
     assert world.pacer.accounted_b == pytest.approx(world.passed_b)
 
 
-def test_what_was_written_before_it_was_paced_is_no_part_of_it(
+def test_what_was_written_before_the_pacing_began_is_not_counted(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    """The first report is of a second that began 0.6 s before, with 120 bytes."""
+    """The first report covers a second that began 0.6 s before the pacing, with 120 bytes."""
     world = World(monkeypatch, 200.0)
     world.unreported_b, world.reported_s = 120.0, world.now_s - 0.6
     assert world.keep(QUARTER, 2, 200.0) == pytest.approx([50, 50], abs=6)
@@ -120,21 +132,22 @@ def test_what_cannot_be_written_in_time_is_not_written_later(
     world = World(monkeypatch, 200.0)
     world.stalled = range(4, 7)
     written = world.keep(QUARTER, 12, 200.0, counted=True)
-    # Of 150 bytes of three seconds, those of half a second are made up for: at most 100, and fewer
-    # at the rate that it is taken to have after such a time.
+    # In three seconds, 150 bytes were missed. The pacer makes up for what takes half a second at
+    # the assumed full rate: at most 100 bytes. It is less here, since after three seconds without
+    # bytes the assumed full rate is lower.
     assert written[4:7] == [0, 0, 0]
     assert 25 < sum(written[7:]) - 5 * 50 < 105
 
 
 @pytest.mark.parametrize("counted", [False, True])
-def test_reports_of_a_time_in_which_it_was_held_say_nothing(
+def test_a_report_about_a_time_in_which_the_writer_was_held_is_not_used(
     monkeypatch: pytest.MonkeyPatch, counted: bool
 ) -> None:
-    """What it wrote then is known from the device, or from how long it ran."""
+    """The bytes are then known from the device, or estimated from how long the process ran."""
     world = World(monkeypatch, 200.0)
     world.held = True
     assert sum(world.keep(QUARTER, 20, 200.0, counted)) == pytest.approx(20 * 50, abs=10)
-    if not counted and (paced := world.pacer):  # and one in a pause adds nothing to that
+    if not counted and (paced := world.pacer):  # a report while it is suspended adds no bytes
         accounted_b = paced.accounted_b
         paced.take_report(None, 1.0)
         assert paced.accounted_b == pytest.approx(accounted_b, abs=1e-6)
@@ -149,7 +162,7 @@ BUSY = [sys.executable, "-S", "-c", "while True: pass"]
         (65536, 10e9, 0.02),
         (1 << 26, None, 0.02),
         (100_000_000, 10e9, 0.04),  # four messages of 10 ms
-        (1 << 30, 5e9, 0.2),  # a message alone takes longer
+        (1 << 30, 5e9, 0.2),  # one message takes longer than the longest period
     ],
 )
 def test_a_period_holds_several_messages_where_it_can(message_b, full_b_s, seconds):
@@ -177,17 +190,18 @@ def test_a_paced_process_runs_for_its_share_and_is_never_left_suspended():
         return times_s, used_s
 
     times_s, used_s = asyncio.run(run())
-    # It has a fifth of the time, and what it had because a busy host woke the pacer, and with it
-    # this test, late.
+    # The process may run for a fifth of the time. It runs longer if a busy host wakes the pacer
+    # late. This test is then woken late as well, which measures the delay.
     late_s = sum(max(now_s - then_s - 0.02, 0.0) for then_s, now_s in pairwise(times_s))
     assert (times_s[-1] - times_s[0]) / 5 + late_s > 0.3 - 0.1
-    assert used_s >= 0.5  # it goes on when it is no longer paced
+    assert used_s >= 0.5  # the process runs on when it is no longer paced
 
 
 @needs("ucx")
 @pytest.mark.slow
 def test_an_agent_holds_ucx_at_a_quarter_of_its_rate(block):
-    """Over shared memory. Next to other load it may be slower than it was alone."""
+    """The writes go over shared memory. Beside other load, the writer may be slower than when its
+    full rate was measured."""
     writes = {"message_b": 65536, "rate_share": 0.25}
     run = block(arms=["off", "on"], command=lasting(3), writes=writes)
     (writer,) = run.done().sample()["writers"]

@@ -1,4 +1,7 @@
-"""Orders that whoever can change what passes between conductor and agent might send."""
+"""Orders that an agent carries out, and forged ones that it refuses.
+
+An attacker who can change messages between conductor and agent might send the latter.
+"""
 
 from dataclasses import replace
 
@@ -83,7 +86,7 @@ def test_no_other_order_is_done(order, why):
 
 
 def test_no_order_sets_a_variable_or_names_a_file():
-    """Those of earlier versions could, such as LD_PRELOAD and ~/.bashrc."""
+    """In earlier versions, orders had such fields: LD_PRELOAD and ~/.bashrc could be given."""
     name, fields = messages.encode(START)
     fields["writer"]["environment"] = [["LD_PRELOAD", "/x.so"]]
     fields["log"] = "/home/user/.bashrc"

@@ -1,4 +1,4 @@
-"""What an agent does about processes, their output and their ports."""
+"""How an agent starts and reads processes, and whose process listens on a port."""
 
 import asyncio
 import os
@@ -20,7 +20,10 @@ from tests.conductor.conftest import RecordingWire
 
 
 def exit_status_of_a_child_of(parent):
-    """Exit status of a forked process that was given another parent and would exit with 7."""
+    """Return the exit status of a forked process that expects `parent` as its parent.
+
+    It exits with 7 if it is not ended before.
+    """
     pid = os.fork()
     if not pid:
         processes.signalled_with_parent(parent)()
@@ -46,7 +49,7 @@ def test_a_line_that_is_too_long_comes_in_pieces():
 
 
 def _listener_of(port):
-    """A process that listens on a port of 127.0.0.1 (0: any), and that port."""
+    """Start a process that listens on a port of 127.0.0.1 (0: any); return it and the port."""
     code = (
         "import socket, sys; s = socket.create_server(('127.0.0.1', int(sys.argv[1])));"
         "print(s.getsockname()[1], flush=True); sys.stdin.read()"
@@ -60,8 +63,8 @@ def _listener_of(port):
     return started, int(started.stdout.readline())
 
 
-def test_whose_port_it_is():
-    """The first process, a shell, holds the socket through its child."""
+def test_the_owner_of_a_port_is_found():
+    """The started process is a shell. Its child has the socket."""
     holder, port = _listener_of(0)
     try:
         assert processes.listener(port, holder.pid) == "own"
@@ -75,7 +78,10 @@ def test_whose_port_it_is():
 
 @contextmanager
 def _silent_port() -> Iterator[int]:
-    """A port of 127.0.0.1 that does not answer, as behind a firewall: its queue is full."""
+    """Yields a port of 127.0.0.1 that does not answer, as if behind a firewall.
+
+    The queue of its connections is full.
+    """
     with socket.create_server(("127.0.0.1", 0), backlog=0) as server, ExitStack() as stack:
         for _ in range(3):
             caller = stack.enter_context(socket.socket())
@@ -85,7 +91,7 @@ def _silent_port() -> Iterator[int]:
 
 
 def test_an_origin_whose_target_does_not_answer_ends_with_that_reason(monkeypatch, tmp_path):
-    """TCP calls for two minutes, and the program says nothing meanwhile."""
+    """TCP tries to connect for two minutes. Meanwhile the program prints nothing."""
     monkeypatch.setattr("conductor.agent.end.UNANSWERED_S", 0.5)
     monkeypatch.setattr("conductor.agent.end.CONNECT_INTERVAL_S", 0.05)
     wire = RecordingWire()
@@ -117,8 +123,8 @@ def test_an_origin_whose_target_does_not_answer_ends_with_that_reason(monkeypatc
     assert not processes.is_connecting(port, os.getpid())
 
 
-def test_a_writer_whose_port_a_stranger_has_ends_with_that_reason(tmp_path):
-    """The program would only say that an address is in use, or nothing."""
+def test_a_writer_whose_port_another_process_has_ends_with_that_reason(tmp_path):
+    """The program itself would print only that an address is in use, or nothing."""
     holder, port = _listener_of(0)
     wire = RecordingWire()
 

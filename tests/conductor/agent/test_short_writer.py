@@ -1,4 +1,7 @@
-"""An agent's part of a timetable, with a stand-in for the program that writes."""
+"""How an agent makes the short writes that a timetable gives to its node.
+
+The program that writes is a stand-in.
+"""
 
 import asyncio
 import os
@@ -25,7 +28,7 @@ LISTENER = (
     "import socket, sys; s = socket.create_server(('127.0.0.1', int(sys.argv[1])));"
     "s.accept()[0].recv(1)"
 )
-#: Connects, takes 0.1 s to set up, writes for 0.2 s.
+#: Connects, and prints a total 0.3 s later: 0.1 s of set-up, and 0.2 s in which it would write.
 CLIENT = (
     "import socket, sys, time\n"
     "try:\n"
@@ -37,7 +40,10 @@ CLIENT = (
 
 @dataclass
 class Program:
-    """Ends of a writer that write nothing; a total says 1000 messages at 5000 a second."""
+    """A writer whose ends write nothing.
+
+    The printed total stands for 1000 messages at 5000 messages a second.
+    """
 
     passive: str = LISTENER
     writes: bool = True
@@ -66,7 +72,7 @@ class Program:
 
 
 class PrintingProgram(Program):
-    """Prints the processors that it may run on, and its variable."""
+    """Prints the processors on which it may run, and the value of an environment variable."""
 
     def target_command(self, writer):
         code = "import os; print(os.sched_getaffinity(0), os.environ['GREETING'])"
@@ -91,7 +97,7 @@ def test_each_end_runs_on_the_cpus_of_its_writer_with_the_variables_of_its_injec
 
 
 def made_order(port, starts, **changes):
-    """An order for writes of 0.2 s that are due at `starts`."""
+    """Return an order for writes of 0.2 s that are due at `starts`, in seconds."""
     fields = {
         "injector": "stand-in",
         "writer": made_writers.writer(address="", port=port, message_b=100, messages=1000),
@@ -128,14 +134,17 @@ def test_passive_sides_of_a_target_take_turns():
 
 
 async def passive_side(writer, logs):
-    """An agent with an order to start a short write."""
+    """Return an agent that has started the passive side of a short write: its target's end."""
     agent = Agent(RecordingWire(), logs)
     await agent.execute(StartEnd("target", "stand-in", writer))
     return agent
 
 
 def carried_out(monkeypatch, order, is_enough, tmp_path, program=None):
-    """The writer of an origin that carried out an order until `is_enough`; one target listened."""
+    """Carry out an order until `is_enough(writer)`; return the origin's `ShortWriter`.
+
+    One target listens.
+    """
     program = program or Program()
     monkeypatch.setitem(INJECTORS, "stand-in", program)
 
@@ -160,10 +169,10 @@ def test_writes_are_made_when_they_are_due_to_passive_sides_that_are_replaced(
     assert [write.number for write in performer.finished] == [0, 1]
     for write in performer.finished:
         assert write.bytes_b == 1000 * 100
-        # 1000 messages at 5000 a second, and nothing of the 0.1 s before them.
+        # 1000 messages at 5000 a second take 0.2 s. The set-up of 0.1 s is not included.
         assert write.end_s - write.start_s == pytest.approx(0.2)
         assert write.setup_s >= 0.1
-    # The first was launched 0.15 s before it was due, or a little later.
+    # The first write was launched 0.15 s before it was due, or a little later.
     first = performer.finished[0]
     assert first.setup_s <= first.start_s - (order.zero_s - order.setup_s) + 1e-3
     assert performer.faults == {}
@@ -196,13 +205,14 @@ def test_a_write_that_does_not_end_is_stopped_and_reported(monkeypatch, tmp_path
 
     performer, pid = asyncio.run(asyncio.wait_for(perform(), 60))
     assert performer.finished == []
-    assert performer.faults == {"was still running at the end": 1}  # not the one that had not begun
+    # The second write had not begun, so it is not among the faults.
+    assert performer.faults == {"was still running at the end": 1}
     with pytest.raises(ProcessLookupError):
         os.kill(pid, 0)
 
 
 def test_a_passive_side_that_is_being_replaced_is_stopped_as_well(monkeypatch, tmp_path):
-    """Its successor is started while the agent is already stopping it."""
+    """The replacement is started while the agent is already stopping the passive side."""
     writer = made_writers.writer(address="", port=free_port(), message_b=100, messages=1)
     monkeypatch.setitem(INJECTORS, "stand-in", Program(passive="import time; time.sleep(60)"))
     successors = []

@@ -1,4 +1,4 @@
-"""Over which address conductor and agents find each other, and how agents are started."""
+"""The address over which agents reach the conductor, and how agents are started."""
 
 import asyncio
 import socket
@@ -19,7 +19,7 @@ APART = replace(PLAN, origin_policy="hetjob")
 
 
 def other_interface() -> tuple[str, str]:
-    """An interface that is not the loopback, and its address."""
+    """Return the name and address of a network interface that is not the loopback."""
     for _, name in socket.if_nameindex():
         try:
             address = wire.interface_address(name)
@@ -37,7 +37,7 @@ def test_the_address_of_the_interface_asked_for():
 
 
 def test_a_name_that_only_this_host_finds_is_refused(monkeypatch):
-    # As Debian's installer writes /etc/hosts.
+    # Debian's installer writes this address of the host's name into /etc/hosts.
     monkeypatch.setattr(socket, "gethostbyname", lambda _: "127.0.1.1")
     with pytest.raises(MachineError, match=r"resolves to 127\.0\.1\.1, .*'interface'"):
         agents.conductor_address(APART)
@@ -66,8 +66,9 @@ def test_agents_call_from_the_interface_asked_for(monkeypatch):
 
 
 def test_a_job_of_many_ranks_starts_one_agent_a_node():
-    # By the source of srun, a number of tasks, also one from the environment, undoes
-    # --ntasks-per-node where the two do not agree; that of a component goes before the job's.
+    # According to the source of srun, --ntasks-per-node is ignored if it does not agree with the
+    # number of tasks, which may come from the environment. The number of tasks of a component of a
+    # heterogeneous job overrides that of the job.
     nodes = Allocation(["n1", "n2", "n3"], ["n8", "n9"])
     assert agents.agent_task_variables(nodes) == {
         "SLURM_NTASKS_HET_GROUP_0": "3",
@@ -76,7 +77,10 @@ def test_a_job_of_many_ranks_starts_one_agent_a_node():
 
 
 def test_agents_may_start_as_late_as_srun_lets_them(monkeypatch, tmp_path):
-    """`slurm_step_launch_wait_start()` gives up after 600 s, and its message says why."""
+    """srun gives up after 600 s (`slurm_step_launch_wait_start()`), with a message that says why.
+
+    The conductor waits longer, so that this message is shown.
+    """
     limits_s: list[float] = []
 
     async def await_agents(_hub: Hub, _nodes: list[str], timeout_s: float) -> None:

@@ -1,4 +1,4 @@
-"""Who writes to whom, and whose writers may be held."""
+"""Which origin writes to which target, and which writers may be held (suspended between runs)."""
 
 from dataclasses import replace
 
@@ -26,7 +26,10 @@ def test_writers_are_dealt_to_origins_and_targets_in_turn():
 
 
 def test_each_target_has_the_clients_asked_for_beside_other_writes():
-    """Two clients of a target come from two origins; no writer has another one's number."""
+    """The two clients of a target come from two origins. No two writers have the same index.
+
+    Clients are the writers of one target.
+    """
     two = Writes(injector="perftest", message_b=65536, clients=2)
     plan = replace(APART, n_origins=2, treatments=[Treatment(name="on", writes=two)])
     nodes = Allocation(["n1", "n2", "n3"], ["n8", "n9"])
@@ -42,7 +45,7 @@ def test_each_target_has_the_clients_asked_for_beside_other_writes():
 
 
 def test_writers_are_held_as_long_as_their_buffers_fit_into_a_quarter_of_memory():
-    """On one host a writer has both ends there, each with two buffers of a message."""
+    """Each end of a writer has two buffers of one message. On one host, both ends count."""
     here = Allocation(["n1"], ["n1"])
     facts = {"n1": {"memory_b": 16 << 30}}
     one, other = (
@@ -55,7 +58,7 @@ def test_writers_are_held_as_long_as_their_buffers_fit_into_a_quarter_of_memory(
     third, control = Writes(injector="ucx", message_b=1), Writes(injector="spin", message_b=0)
     assert not on_one_host.buffers_fit([one, other, third], facts)
     assert on_one_host.buffers_fit([one, other, control], facts)
-    # Between two nodes each has one end, and the smaller node decides.
+    # Between two nodes, each node has one end. The node with less memory sets the limit.
     apart = Assignment(PLAN, Allocation(["n1"], ["n2"]))
     facts["n2"] = {"memory_b": 8 << 30}
     assert apart.buffers_fit([one, other], facts)  # 2 GiB of 8

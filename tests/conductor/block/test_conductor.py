@@ -1,4 +1,8 @@
-"""The conductor for real, on this host: every way in which a block can end."""
+"""A real conductor on this host, and the ways in which a block of runs can end.
+
+In the arm `off` of a block nothing writes, in `on` writers write. `spin` is a control that only
+computes, and `aa` repeats `off`.
+"""
 
 import asyncio
 import errno
@@ -44,24 +48,26 @@ def test_a_pair_of_all_arms(block):
     samples = {sample["arm"]: sample for sample in run.done().samples() if not sample["warmup"]}
     assert sorted(samples) == sorted(arms)
     assert {sample["outcome"] for sample in samples.values()} == {"accepted"}
-    assert {sample["fom"] for sample in samples.values()} == {1.12089}  # as the capture says
-    # The same process writes in one run, and is held in the others.
+    # The captured output has this figure of merit.
+    assert {sample["fom"] for sample in samples.values()} == {1.12089}
+    # The same process writes in one run, and is suspended in the others.
     assert len({frozenset(states) for states in origins.values()}) == 1
     stopped = {arm: set(states.values()) == {"T"} for arm, states in origins.items()}
     assert stopped == {"off": True, "on": False, "spin": True, "aa": True}
     (writer,) = samples["on"]["writers"]
     assert writer["rate_alone_b_s"] > 1e8  # one core copies at gigabytes a second
-    assert writer["rate_before_b_s"] > 1e8  # of the two rows after the first, of a second each
+    assert writer["rate_before_b_s"] > 1e8  # from the second and third row, of a second each
     elapsed_s = samples["on"]["elapsed_s"]
     assert writer["bytes_b"] == pytest.approx(writer["rate_b_s"] * elapsed_s, rel=1e-6)
-    # Both ends' buffers of 64 MiB, which the origin maps; the target touches none of them.
+    # The origin maps the buffers of both ends, 64 MiB each. The target touches neither.
     assert (writer["buffer_node"], list(writer["origin_buffers_b"])) == (0, ["0"])
     assert writer["origin_buffers_b"]["0"] >= 2 * (1 << 26)
-    # Every arm waits as long as writers need: to report a last second, and to start again.
+    # Before each run, every arm waits as long as writers need to report the last second of one run
+    # and to start again for the next.
     lead_ins = [sample["lead_in_s"] for sample in samples.values()]
     assert min(lead_ins) > 2.0
     assert max(lead_ins) - min(lead_ins) < 0.2 * max(lead_ins)
-    # Nothing but the writer's rows shows what passed over shared memory, and the sample says so.
+    # Over shared memory, only the writer's rows show what it wrote. The sample has a note on this.
     assert (writer["proof"], writer["overwritten_share"]) == ("unproven", None)
     assert any("over shared memory" in note for note in samples["on"]["notes"])
     assert writer["observed_share"] == pytest.approx(1.0)
@@ -79,7 +85,7 @@ def test_a_pair_of_all_arms(block):
 
 @pytest.mark.slow
 def test_a_block_continues_the_order_of_the_one_before(block, monkeypatch):
-    """Of two treatments, two pairs have both orders, wherever a block begins."""
+    """Two pairs of two treatments have both orders, even if they are in different blocks."""
     monkeypatch.setenv("LOADEDMODULES", "gcc/13.2.0:openmpi/5.0.8")
     for number in range(2):
         options = {"command": ["cat", str(MELT)], "block": number, "warmups": 1}
@@ -91,7 +97,7 @@ def test_a_block_continues_the_order_of_the_one_before(block, monkeypatch):
         assert [one["pair"] for one in rows if one["warmup"]] == [rows[0]["pair"]] == [-1]
     orders = [[sample["arm"] for sample in samples[1:]] for samples in blocks]
     assert sorted(orders) == [["aa", "off"], ["off", "aa"]]
-    for first, second, _ in blocks:  # the lead-in is from end to start
+    for first, second, _ in blocks:  # the lead-in lasts from the end of a run to the next start
         assert first["lead_in_s"] is None
         gap_s = second["start_s"] - first["start_s"] - first["elapsed_s"]
         assert second["lead_in_s"] == pytest.approx(gap_s, abs=1e-6)
@@ -119,7 +125,7 @@ def test_writers_that_somebody_kills_or_continues(block):
 @needs("ucx")
 @pytest.mark.slow
 def test_a_writer_that_is_stopped_within_its_window_is_late_with_a_row(block):
-    """Over shared memory its rows are all that tells: two intervals are allowed."""
+    """Over shared memory, only its rows show whether it writes. A row may be two intervals late."""
     run = block(
         arms=["off", "on"],
         limits={**PACE, "late_rows": 2},
@@ -131,12 +137,12 @@ def test_a_writer_that_is_stopped_within_its_window_is_late_with_a_row(block):
     sample = run.done().sample()
     assert sample["outcome"] == "rejected"
     assert re.search(r"reported nothing for \d+\.\d s|wrote at \d+ %", sample["reason"])
-    assert sample["fom"] == 1.12089  # the first attempt's figure stays known
+    assert sample["fom"] == 1.12089  # a rejected sample keeps its figure of merit
 
 
 @pytest.mark.slow
 def test_a_conductor_that_stood_still_accepts_no_run(block, tmp_path):
-    """Of a suspended job neither the time nor the writers' rows can be trusted."""
+    """If a job was suspended, neither its times nor the rows of its writers can be trusted."""
     gate = tmp_path / "gate"
     run = block(command=["sh", "-c", f"until test -e '{gate}'; do sleep 0.1; done; cat '{MELT}'"])
     run.started("0-off-0")
@@ -164,12 +170,12 @@ REFUSAL = "srun: error: Invalid --het-group argument"
 @pytest.mark.parametrize(
     ("changes", "reason"),
     [
-        # Agents have eleven minutes to connect.
+        # The block ends at once, although agents have eleven minutes to connect.
         (
             {"agent_launcher": ["sh", "-c", f"echo '{REFUSAL}' >&2; exit 1"]},
             rf"agents\.log: {REFUSAL}$",
         ),
-        # With `melt` on PATH, another program of that name was measured in its place.
+        # If a module is not loaded, a program of the same name elsewhere on PATH might be measured.
         ({"modules": ["gcc/13", "hpccg/9.9"]}, r"module hpccg/9\.9 .*; loaded: gcc/13\.2\.0"),
     ],
 )
@@ -186,7 +192,7 @@ def test_what_keeps_a_block_from_starting_is_reported_at_once(block, monkeypatch
 
 
 def assert_names(run, sample):
-    """The sample names its outputs, counts, program and modules."""
+    """Assert that the sample names its outputs, counts, program and modules."""
     (name,) = (log for log in sample["logs"] if log.endswith(".out"))
     assert set(sample["logs"]) == {name, name.replace(".out", ".series.json")}
     assert sample["logs"][name] == hashlib.sha256(MELT.read_bytes()).hexdigest()
@@ -206,8 +212,9 @@ def assert_names(run, sample):
     assert provenance["program"]["sha256"] == hashlib.sha256(Path(cat).read_bytes()).hexdigest()
 
 
-#: As Open MPI 4.1.4 prints it to root, with a command to the terminal and a long word in it.
-REFUSES = f"""#!/bin/sh
+#: A program that prints what Open MPI 4.1.4 prints if root starts it. A control sequence for the
+#: terminal and a long word are added.
+REFUSING_PROGRAM = f"""#!/bin/sh
 echo ------------------------------
 echo 'mpirun has detected an attempt to run as root.' >&2
 echo 'Running as root is *strongly* discouraged'
@@ -216,10 +223,12 @@ exit 213
 """
 
 
-def test_a_writer_that_never_gets_ready_is_told_in_its_programs_words(block, tmp_path, monkeypatch):
+def test_the_reason_of_a_writer_that_never_gets_ready_is_what_its_program_printed(
+    block, tmp_path, monkeypatch
+):
     program = tmp_path / "bin" / "ib_write_bw"
     program.parent.mkdir()
-    program.write_text(REFUSES)
+    program.write_text(REFUSING_PROGRAM)
     program.chmod(0o755)
     monkeypatch.setenv("PATH", f"{program.parent}:{os.environ['PATH']}")
     run = block(arms=["off", "on"], writes={"injector": "perftest", "message_b": 65536})
@@ -254,7 +263,7 @@ def test_nothing_outlives_a_conductor_that_is_stopped_or_is_left_stopped(block, 
         assert run.state()["state"] == "cancelled"
 
 
-def test_an_owner_is_gone_when_the_kernel_says_so_and_not_when_no_file_is_left(monkeypatch):
+def test_an_owner_is_gone_if_the_kernel_says_so_and_not_if_no_file_can_be_opened(monkeypatch):
     answers = iter(
         [5, OSError(errno.EMFILE, "Too many open files"), 5, OSError(errno.EIO, ""), None]
     )
@@ -288,8 +297,9 @@ def test_a_block_does_not_go_on_without_its_owner(block):
 
 
 def test_a_second_signal_does_not_interrupt_the_clean_up(block, tmp_path):
-    """Nor does what ReFrame sends to the job's group."""
-    slow = f'"$@"; sleep 0.5; touch {tmp_path}/ended'  # as agents whose writers take their time
+    """A signal that ReFrame sends to the job's process group does not interrupt it either."""
+    # The launcher ends late, as if the writers of its agents took long to end.
+    slow = f'"$@"; sleep 0.5; touch {tmp_path}/ended'
     run = block(command=["sleep", "30"], agent_launcher=["sh", "-c", slow, "sh"])
     run.started("0-off-0")
     group = os.getpgid(run.process.pid)
@@ -304,14 +314,14 @@ def test_a_second_signal_does_not_interrupt_the_clean_up(block, tmp_path):
 @needs("ucx")
 @pytest.mark.slow
 def test_short_writes_under_a_timetable_on_one_host(block):
-    # A busy host makes the writes, but late.
+    # On a busy host, the writes are made late.
     short = ShortWrites(length_s=0.4, fill=0.5, tolerance_s=20.0, allowed_share=0.9)
     arms = treatments(["off", "daly"], lasting(3), {"message_b": 1 << 26}, {"daly": 1})
     sample = block(treatments=arms, short=short, limits=PACE).done().sample("daly")
     assert sample["outcome"] == "accepted", sample["reason"]
     table = sample["timetable"]
     assert table["planned"] >= 7  # 3 s of writes of 0.4 s
-    # Writes planned before the run may be made, late, within it.
+    # Writes that were planned before the run may be late and fall into the run.
     assert 1 <= table["done"] <= 2 * table["planned"]
     assert table["unplanned"] == 0
     assert table["bytes_b"] == table["done"] * table["messages"] * (1 << 26)

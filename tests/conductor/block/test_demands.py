@@ -1,4 +1,4 @@
-"""What a run must show at its targets, by the plan of its block."""
+"""Which bytes the devices of a run's targets must count, and must not, by the plan of its block."""
 
 from dataclasses import replace
 
@@ -20,13 +20,13 @@ RAILS = ["m0", "m1"]
 NODES = Allocation(["n1"], ["o1"])
 
 
-def under(writes: Writes | None) -> Treatment:
+def treatment_with(writes: Writes | None) -> Treatment:
     return Treatment(name="on", start=Start(command=["x"]), writes=writes)
 
 
 def block(plan: BlockPlan = APART, writes: Writes | None = WRITES) -> BlockPlan:
-    """A block with silent runs, these writes, and a control."""
-    return replace(plan, treatments=[under(written) for written in (None, writes, CONTROL)])
+    """Return a block with three treatments: without writes, with these writes, with a control."""
+    return replace(plan, treatments=[treatment_with(kind) for kind in (None, writes, CONTROL)])
 
 
 def demands(plan: BlockPlan, nodes: Allocation = NODES) -> Demands:
@@ -36,7 +36,7 @@ def demands(plan: BlockPlan, nodes: Allocation = NODES) -> Demands:
 @pytest.mark.parametrize(
     ("plan", "devices"),
     [
-        (APART, ["m0", "m1"]),  # those of the writers
+        (APART, ["m0", "m1"]),  # the devices of the writers
         (replace(APART, rails=["m0"]), ["m0"]),
         (replace(APART, rails=["m0"], origin_policy="same_host"), []),
     ],
@@ -57,10 +57,11 @@ def test_targets_devices_are_counted_unless_writes_stay_on_one_host(plan, device
         (replace(WRITES, scheduled=2), WRITES, []),
     ],
 )
-def test_a_run_without_writes_is_silent_in_the_direction_of_its_blocks(
+def test_no_bytes_may_pass_in_a_run_without_writes_in_the_direction_of_its_blocks_writes(
     writes, block_writes, silent
 ):
-    assert demands(block(writes=block_writes)).forbidden_directions(under(writes)) == silent
+    treatment = treatment_with(writes)
+    assert demands(block(writes=block_writes)).forbidden_directions(treatment) == silent
 
 
 def named(writers=None, ranks=None, devices=(), scheduled=None):
@@ -77,12 +78,13 @@ def named(writers=None, ranks=None, devices=(), scheduled=None):
 @pytest.mark.parametrize(
     ("treatment", "targets", "required", "allowed"),
     [
-        # One writer takes the first of several devices, two take both.
+        # One writer uses the first of several devices, two writers use both.
         (named(RAILS), 1, ["m0"], ["m0"]),
         (named(RAILS), 2, RAILS, RAILS),
         (named(RAILS, scheduled=2), 2, ["m0"], ["m0"]),
         (named(RAILS, scheduled=0), 2, [], []),
-        # MPI on one node sends nothing over a rail; between two it may choose unless told.
+        # On one node, MPI sends nothing over a rail. Between two nodes it may choose the rails
+        # itself, unless the treatment names devices.
         (named(ranks=4, devices=["m1"]), 1, [], []),
         (named(ranks=4, devices=["m1"]), 2, ["m1"], ["m1"]),
         (named(ranks=4), 2, [], RAILS),

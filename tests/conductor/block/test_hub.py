@@ -24,7 +24,7 @@ SECRET = wire.new_secret()
 
 @asynccontextmanager
 async def connected():
-    """A hub and the near end of an agent's connection, which has said that it is n7."""
+    """Yields a hub, the end of n7's agent of a connection to it, and the hub's port."""
     hub = Hub(SECRET)
     port = await hub.listen("127.0.0.1")
     agent = await wire.connect("127.0.0.1", port, SECRET, None)
@@ -41,7 +41,7 @@ async def connected():
 @pytest.mark.parametrize(
     "message", [None, ["Dance"], ["WriterNews", {"writer": "soon"}], {"event": "row"}]
 )
-def test_an_agent_that_hangs_up_or_says_what_nobody_knows_is_gone(message):
+def test_an_agent_that_hangs_up_or_sends_an_unknown_message_is_gone(message):
     async def talk():
         async with connected() as (hub, agent, _):
             if message is None:
@@ -59,13 +59,15 @@ def test_an_agent_that_hangs_up_or_says_what_nobody_knows_is_gone(message):
     ("injector", "origins", "counted"),
     [
         ("perftest", ["o", "p"], [True, True]),
-        ("perftest", ["o", "o", "p"], [False, False, True]),  # a device counts for all of an origin
-        ("mpi_put", ["o", "o"], [True, True]),  # its target counts
-        ("ucx", ["t", "t", "o", "o"], [False] * 4),  # two writers on one host, two elsewhere
+        # The device of an origin counts the bytes of all writers of this origin together.
+        ("perftest", ["o", "o", "p"], [False, False, True]),
+        ("mpi_put", ["o", "o"], [True, True]),  # the target of each writer counts
+        # Two writers stay on the target's host, and two share the other host's device.
+        ("ucx", ["t", "t", "o", "o"], [False] * 4),
         ("spin", ["o", "o"], [True, True]),
     ],
 )
-def test_a_writer_that_shares_its_counter_has_no_count(injector, origins, counted):
+def test_a_writer_that_shares_its_counter_is_not_counted(injector, origins, counted):
     writers = [
         made_writers.writer(index=i, origin=name, address="", port=1, message_b=64, device="d0")
         for i, name in enumerate(origins)
@@ -76,13 +78,16 @@ def test_a_writer_that_shares_its_counter_has_no_count(injector, origins, counte
 
 def test_a_count_is_a_rate_over_a_quarter_of_a_second_or_four_periods():
     one = made_writers.writer(address="", port=1, message_b=64, device="d0")
-    # Four messages of 0.05 s each are a period.
+    # A period has four messages of 0.05 s each, so four periods are 0.8 s.
     paced = replace(one, origin="p", rate_b_s=1e9, message_b=10**8, full_b_s=2e9)
     assert min_count_times_s(INJECTORS["ucx"], [one, paced]) == pytest.approx([0.25, 0.8])
 
 
 def test_a_crowd_of_silent_callers_keeps_no_agent_out_and_is_sent_away(monkeypatch):
-    """Ten times as many as may wait; once all agents are there, nobody may call any more."""
+    """Ten times as many callers connect as may wait.
+
+    Once all agents are connected, no further connection is accepted.
+    """
     for name, value in {
         "MOST_CALLERS": 16,
         "MOST_UNTIMED_CALLERS": 8,
@@ -120,7 +125,7 @@ def test_a_crowd_of_silent_callers_keeps_no_agent_out_and_is_sent_away(monkeypat
 @pytest.mark.filterwarnings("error::ResourceWarning")
 @pytest.mark.filterwarnings("error::pytest.PytestUnraisableExceptionWarning")
 def test_a_caller_that_just_came_when_the_hub_closes_is_hung_up_on():
-    """Its task has not begun."""
+    """The hub's task for this caller has not begun."""
 
     async def talk():
         with closing(Hub(wire.new_secret())) as hub:
@@ -133,14 +138,17 @@ def test_a_caller_that_just_came_when_the_hub_closes_is_hung_up_on():
 
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
-        gc.collect()  # what earlier tests left
+        gc.collect()  # so that no warning is about objects of earlier tests
     with ExitStack() as stack:
         assert asyncio.run(talk()) == b""
     gc.collect()
 
 
 async def agent_that_answers(port, node, answer, ahead_s=0.0):
-    """An agent whose clock is ahead; answers orders other than pings by what `answer` makes."""
+    """Run an agent whose clock is ahead by `ahead_s`.
+
+    It answers a ping with a pong, and any other order with the reports of `answer(node, order)`.
+    """
     agent = await wire.connect("127.0.0.1", port, SECRET, None)
     agent.send(messages.encode(messages.Hello(node, {})))
     with closing(agent), suppress(wire.WireError):
@@ -153,7 +161,7 @@ async def agent_that_answers(port, node, answer, ahead_s=0.0):
 
 
 def with_agents(nodes, answer, talk, ahead_s=0.0):
-    """What `talk(hub)` returns while agents of these nodes are connected."""
+    """Return the result of `talk(hub)`, which runs while agents of these nodes are connected."""
 
     async def run():
         hub = Hub(SECRET)
@@ -171,7 +179,7 @@ def with_agents(nodes, answer, talk, ahead_s=0.0):
     return asyncio.run(run())
 
 
-def test_rows_of_an_agent_whose_clock_is_ahead_are_at_our_time():
+def test_rows_of_an_agent_whose_clock_is_ahead_are_converted_to_the_conductors_time():
     def answer(_, order):
         if not isinstance(order, messages.StartEnd):
             return []
@@ -192,10 +200,10 @@ def test_rows_of_an_agent_whose_clock_is_ahead_are_at_our_time():
 
     before_s, after_s, state, offset_s, clock = with_agents(["n7"], answer, talk, ahead_s=100.0)
     (row,), (earlier, later) = state.rows, state.series.samples
-    # What was counted is in our time as well.
+    # The times of counter samples are converted as well.
     assert later == (row.end_s, 9.0)
     assert later.at_s - earlier.at_s == pytest.approx(0.5, abs=0.01)
-    # The way between two processes of one host takes less than 5 s.
+    # A message between two processes of one host takes less than 5 s.
     assert before_s - 5 < row.end_s < after_s + 5
     assert row.end_s - row.start_s == pytest.approx(1.0)
     assert offset_s == pytest.approx(100.0, abs=5)
@@ -266,7 +274,7 @@ def test_what_a_writer_reports_and_is_told(monkeypatch):
             case messages.StartEnd("target"):
                 return [messages.WriterNews(writer=0, listening=True)]
             case messages.StartEnd():
-                # The second begins with the first one's end.
+                # The first two rows begin at the same time.
                 spans_s = [(-1, 0, 5.0), (-1, 2, 6.0), (4, 5, 7.0)]
                 rows = [RateRow(begun_s + start, begun_s + to, rate) for start, to, rate in spans_s]
                 return [
@@ -312,7 +320,7 @@ def test_what_a_writer_reports_and_is_told(monkeypatch):
 ACTION = "read its node's load"
 
 
-def test_who_does_not_answer_is_named_with_what_it_did_not_do():
+def test_an_agent_that_does_not_answer_is_named_with_what_it_did_not_do():
     async def talk(hub):
         with pytest.raises(MachineError, match="no agent from n8, n9 after 0 s"):
             await hub.await_agents(["n8", "n7", "n9"], 0.1)
@@ -327,7 +335,7 @@ def test_who_does_not_answer_is_named_with_what_it_did_not_do():
     with_agents(["n6", "n7"], answer, talk)
 
 
-def test_an_agent_that_is_given_no_order_ends_with_the_reason():
+def test_an_agent_that_gets_a_message_that_is_no_order_ends_with_the_reason():
     class Conductor(RecordingWire):
         async def receive(self):
             return ["Dance", {}]

@@ -1,4 +1,8 @@
-"""The writers of an injection against the rates that they reach alone; rates are by hand."""
+"""Writers of an injection: their rates are compared with the rates that they reach alone.
+
+An injection starts writers beside a command of the user. The *rate alone* of a writer is the rate
+that it reaches while nothing else runs. Rates are worked out by hand.
+"""
 
 import asyncio
 import json
@@ -17,7 +21,7 @@ from records import clock, injected
 from tests.conductor import made_series
 from tests.records.machine.made import machine
 
-#: Ten seconds of the writers, of which the target counts all bytes.
+#: Ten seconds, in which the target counts all bytes of the writers.
 WINDOW = (0.0, 10.0)
 
 
@@ -89,7 +93,10 @@ def test_a_requested_rate_that_is_not_reached_is_noted(
 
 
 class Rig:
-    """Writers that reach a rate; they were measured alone at other ones, in turn."""
+    """Writers that reach `rate_b_s` beside the command.
+
+    `alone_b_s` are the rates alone that are measured, one after the other.
+    """
 
     def __init__(self, rate_b_s: float, *alone_b_s: float):
         self._rate_b_s, self._alone_b_s = rate_b_s, [*alone_b_s]
@@ -121,7 +128,7 @@ class Rig:
     [
         ((100.0,), 0, 100.0),
         ((40.0, 100.0), 1, 100.0),
-        ((40.0, 40.0, 40.0), 2, 40.0),  # no more than the retries of a run
+        ((40.0, 40.0, 40.0), 2, 40.0),  # at most as often as a run is retried
     ],
 )
 def test_a_disturbed_rate_alone_is_measured_again_before_the_command(

@@ -1,4 +1,4 @@
-"""Conditions that are watched around a run."""
+"""What is watched on all nodes from just before a run until just after it."""
 
 import asyncio
 import os
@@ -22,7 +22,7 @@ from records.machine.node_counters import NodeCounter
 from records.sample import WRITERS_TIME, NodeConditions
 
 
-def test_the_usual_frequency_is_that_of_three_accepted_runs_or_more():
+def test_the_usual_frequency_is_the_median_of_at_least_three_accepted_runs():
     runs = [
         [NodeConditions(node="n1", over_s=9.0, frequency_hz=hz)] for hz in (2.9e9, 3.0e9, 3.3e9)
     ]
@@ -32,7 +32,7 @@ def test_the_usual_frequency_is_that_of_three_accepted_runs_or_more():
 
 
 class Hub:
-    """Two agents: the orders that they get, and their answers after a run."""
+    """A stand-in for two agents. It keeps the orders that they get, and answers after a run."""
 
     def __init__(self):
         self.orders = {}
@@ -50,7 +50,7 @@ class Hub:
         }
 
 
-def test_this_process_and_what_owns_it_are_no_foreign_ones():
+def test_this_process_and_its_owner_are_not_counted_as_foreign():
     hub = Hub()
 
     async def watch():
@@ -64,14 +64,17 @@ def test_this_process_and_what_owns_it_are_no_foreign_ones():
         "n1": messages.BeginWatch(["m0", "m1"], [1, 2], [], []),
         node_name(): messages.BeginWatch([], [1, 2], [os.getpid()], [42]),
     }
-    assert series.nodes == [NodeSeries(node="n1", busiest="cc1")]  # of targets only
+    assert series.nodes == [NodeSeries(node="n1", busiest="cc1")]  # only targets
     assert gained == {"n1": {}, node_name(): {"irq": NodeCounter(7, "1")}}
     assert series.ran == [2, 4]
     assert max(series.stood_still_s, abs(series.clock_moved_s)) < 10.0
 
 
 def test_a_watch_records_what_it_read_from_its_beginning_to_its_end(monkeypatch):
-    """A second passes from each reading to the next, in which cc1 takes 0.5 s and ld 0.25 s."""
+    """From each reading to the next, a second passes.
+
+    In this second, the foreign programs cc1 and ld use 0.5 s and 0.25 s of processor time.
+    """
     times_s, used_s = count(100.0), dict.fromkeys((1, 2), count())
     ran_s = {13: iter((1.0, 1.0)), 14: iter((2.0, 2.5)), 15: iter((3.0, None))}
     passed = {"m0": iter((100, 10, 103, 11)), "m1": iter((200, 20, 204, 22))}
@@ -132,13 +135,13 @@ def test_a_watch_records_what_it_read_from_its_beginning_to_its_end(monkeypatch)
     assert observed.node.free_cpus == "0-3"
     assert observed.counters == {
         "irq": NodeCounter(2, "1"),
-        WRITERS_TIME: NodeCounter(4, "s"),  # 0 + 1 at first, then 2 + 3
+        WRITERS_TIME: NodeCounter(4, "s"),  # (2 + 3) at the end, less (0 + 1) at the beginning
         "frequency": NodeCounter(3e9, "Hz", "gauge"),
     }
-    assert observed.held_but_ran == [5]  # one that ended writes nothing
+    assert observed.held_but_ran == [5]  # the process of writer 6 has ended, so it did not write
 
 
-def test_the_longest_time_that_the_loop_did_not_run_is_of_each_run(monkeypatch):
+def test_the_longest_time_that_the_conductor_stood_still_is_measured_anew_in_each_run(monkeypatch):
     now = {"s": 100.0, "wall_s": 5000.0}
     monkeypatch.setattr(time, "monotonic", lambda: now["s"])
     monkeypatch.setattr(time, "time", lambda: now["wall_s"])
@@ -147,7 +150,7 @@ def test_the_longest_time_that_the_loop_did_not_run_is_of_each_run(monkeypatch):
         nodes = Allocation(["n1"], [node_name()])
         observer = Observer(nodes, Hub(), devices=[], owner_pid=None)
         await observer.begin([])
-        now["s"] += 10.2  # its next beat was due after 0.2 s
+        now["s"] += 10.2  # the observer's next beat was due after 0.2 s
         now["wall_s"] += 14.2
         first, _ = await observer.end()
         await observer.begin([])

@@ -1,4 +1,8 @@
-"""One run in this process: its lead-in, its application, its writers (stand-ins), its records."""
+"""Single runs, whose conductor is in this process: lead-in, application, writers, records.
+
+Agents and writers are stand-ins. A run without writes is *silent*. The *rate alone* of a writer is
+the rate that it reaches without an application.
+"""
 
 import asyncio
 import json
@@ -44,11 +48,12 @@ WRITES, OTHER = (
 )
 HERE = Allocation(["n1"], ["n1"])
 
-# The same time before every run, on a clock that starts at 100 s.
+# The lead-in: the time from the end of one run to the start of the next, the same before every run.
+# The previous run ends at 100 s.
 
 
 def lead_in(**needed_s):
-    """The lead-in of a block whose long and short writes need these times to start."""
+    """Return the lead-in of a block; the writers of its long and short writes need `needed_s`."""
     lead = LeadIn()
     for kind, kind_needed_s in needed_s.items():
         lead.expect({"long": WRITES, "short": OTHER}[kind], kind_needed_s)
@@ -56,7 +61,7 @@ def lead_in(**needed_s):
 
 
 def after_runs(*needed_s, expected_s=3.0):
-    """The lead-in after runs whose writers needed these times; `expected_s` were planned."""
+    """Return the lead-in after runs whose writers needed `needed_s`; `expected_s` was expected."""
     lead = lead_in(long=expected_s)
     for run_needed_s in needed_s:
         lead.record_end(100.0)
@@ -65,30 +70,30 @@ def after_runs(*needed_s, expected_s=3.0):
 
 
 def wait_s(lead, now_s):
-    """The wait of a run whose long writes are ready now."""
+    """Return how long a run still waits whose long writes are ready at `now_s`."""
     lead.record_ready(WRITES, now_s)
     return lead.wait_s(now_s)
 
 
 def test_a_silent_run_waits_as_long_as_writers_need():
-    lead = lead_in(long=3.0)  # and a twentieth more
-    assert (wait_s(lead, 100.0), lead.length_s(100.0)) == (0.0, None)  # the block's first
+    lead = lead_in(long=3.0)  # the lead-in is a twentieth longer
+    assert (wait_s(lead, 100.0), lead.length_s(100.0)) == (0.0, None)  # the block's first run
     lead = lead_in(long=3.0)
     lead.record_end(100.0)
-    assert lead.wait_s(100.1) == pytest.approx(3.05)  # nothing to start: ready at once
-    assert wait_s(lead, 102.9) == pytest.approx(0.25)  # at speed a little earlier
+    assert lead.wait_s(100.1) == pytest.approx(3.05)  # a silent run has no writers to start
+    assert wait_s(lead, 102.9) == pytest.approx(0.25)  # its writers were ready a little earlier
     assert lead.length_s(103.15) == pytest.approx(3.15)
     resting = LeadIn(2.0)
     resting.record_end(100.0)
     assert resting.wait_s(100.5) == 1.5
-    resting.expect(WRITES, 3.0)  # longer than the rest
+    resting.expect(WRITES, 3.0)  # the writers need longer than the requested rest
     assert resting.wait_s(100.5) == pytest.approx(1.05 * 3.0 - 0.5)
     nothing_needed = lead_in()
     nothing_needed.record_end(100.0)
     assert nothing_needed.wait_s(100.002) == 0.0
 
 
-def test_a_slower_start_is_given_to_all_runs_after_it_and_waits_no_longer_itself():
+def test_a_slower_start_lengthens_the_lead_in_of_all_later_runs_but_not_its_own():
     lead = lead_in(long=3.0, short=1.0)
     lead.record_end(100.0)
     assert wait_s(lead, 105.0) == pytest.approx(0.25)
@@ -100,12 +105,12 @@ def test_a_slower_start_is_given_to_all_runs_after_it_and_waits_no_longer_itself
 @pytest.mark.parametrize(
     ("lead", "needed_s"),
     [
-        (lead_in(long=3.0, short=8.0), 8.0),  # the slowest kind, if the others are much faster
-        (after_runs(13.0), 3.0),  # one delayed start lengthens no later run
+        (lead_in(long=3.0, short=8.0), 8.0),  # the slowest kind, even if others are much faster
+        (after_runs(13.0), 3.0),  # a single delayed start does not lengthen later runs
         (after_runs(13.0, 3.1), 3.1),
-        (after_runs(13.0, 12.0), 13.0),  # two are what writers need
+        (after_runs(13.0, 12.0), 13.0),  # two slow starts are no delay: writers need so long
         (lead_in(long=13.0), 13.0),
-        (after_runs(3.1, expected_s=13.0), 3.1),  # delayed while the rate alone was measured
+        (after_runs(3.1, expected_s=13.0), 3.1),  # delayed only while rates alone were measured
     ],
 )
 def test_the_lead_in_is_what_writers_usually_need_and_a_twentieth(lead, needed_s):
@@ -132,7 +137,7 @@ def test_a_run_is_doubled_until_two_rows_fit(run_s, row_s, doublings):
 
 
 def test_rows_come_as_declared_or_later():
-    # Rows of one second that an emulated processor prints 2.9 s apart; one comes after 9 s.
+    # An emulated processor prints rows of one second 2.9 s apart. The last row comes after 9 s.
     reported = [RateRow(end - 1, end, 1.0) for end in (1.0, 3.9, 6.8, 15.8)]
     assert row_interval_s(reported, 1.0) == pytest.approx(2.9)
     assert row_interval_s([RateRow(end - 0.9, end, 1.0) for end in (1.0, 1.9, 2.8)], 1.0) == 1.0
@@ -198,20 +203,26 @@ def writer_series(writer=None, number=0, injector="ucx", **more):
 
 
 class Hub:
-    """Agents and writers in this process: rows of a second at this rate, from 9 s ago on."""
+    """A stand-in for agents and writers.
+
+    Writers that are started have rows of one second at `rate_b_s`; the first began 9 s ago.
+    """
 
     def __init__(self, rate_b_s=100.0, memory_b=1 << 30, end_reason=None, **changes):
-        """`changes` of the series of writers that are started, and why they have ended."""
+        """`end_reason`: why the writers have ended; `changes`: fields of their series."""
         self.rate_b_s, self.end_reason, self.changes = rate_b_s, end_reason, changes
         self.addresses, self.facts = {"n1": "127.0.0.1"}, {"n1": {"memory_b": memory_b}}
         self.orders, self.states = [], []
         self.node = NodeSeries(node="n1")
-        #: How long its writers take to stand still, and have taken so far.
+        #: How long writers take to be suspended once, and have taken in all, seconds.
         self.hold_s = self.held_s = 0.0
         self.timeouts_s = []
 
     async def wait_for(self, condition, timeout_s):
-        """Writers that have reported rows report one a hundredth of a second."""
+        """Wait for a condition.
+
+        Meanwhile, writers that have reported rows report a row every hundredth of a second.
+        """
         self.timeouts_s.append(timeout_s)
         until_s = time.monotonic() + timeout_s
         while not condition() and time.monotonic() < until_s:
@@ -274,12 +285,13 @@ def a_run(**changes):
         (["sh", "-c", "echo lost atoms >&2; exit 3"], 1, "application_failed", "3: lost atoms"),
         (["sh", "-c", "echo no licence; exit 3"], 1, "application_failed", "3: no licence"),
         (["sh", "-c", "kill -SEGV $$"], 1, "application_failed", "-11 (Segmentation fault): it p"),
-        # Compiled on a login node, with -march=native, for a processor that the nodes lack.
+        # The application was compiled on a login node with -march=native. The compute nodes have
+        # another processor.
         (["sh", "-c", "kill -ILL $$"], 1, "application_failed", "illegal instruction, as if comp"),
         (["sleep", "60"], 1, "application_hung", "did not end within 0.5 s"),
         (["echo", "hello"], 1, "no_fom", "the output has no figure"),
         (["no-such-program"], 1, "application_failed", "no-such-program: No such file"),
-        # What `srun` starts if it uses another MPI than the application: copies of one rank each.
+        # If `srun` uses another MPI than the application, it starts copies of one rank each.
         (PRINTS, 2, "no_fom", "ran with 1 rank, not 2"),
     ],
 )
@@ -331,7 +343,8 @@ def block(
     readers: Readers = READERS,
     **changes,
 ):
-    """The runner of a block of the arms `off` and `on`, and its rates alone."""
+    """Return the runner of a block with the arms `off` and `on`, and the object that measures its
+    rates alone."""
     on = Treatment(
         name="on", start=Start(command=PRINTS), writes=writes, role="effect", baseline="off"
     )
@@ -367,7 +380,7 @@ def test_what_a_tool_counted_is_stored_with_the_key_of_its_run(tmp_path, counted
     assert (sample.outcome, sample.reason) == (outcome, reason)
     stored = [(row["key"], row["tool"], row["event"]) for row in rows]
     assert stored == ([(sample.key, "perf", "cycles")] if reason is None else [])
-    # What the check itself reads is kept once it has.
+    # Without a figure of merit, the ReFrame check reads the output later, and stores it then.
     assert outputs == [
         *([tmp_path / "logs/stream/0/4-off-0.out"] if reason else []),
         tmp_path / "logs/stream/0/4-off-0.series.json",
@@ -375,7 +388,7 @@ def test_what_a_tool_counted_is_stored_with_the_key_of_its_run(tmp_path, counted
 
 
 def measured(runner, *arms):
-    """The samples of runs of these arms."""
+    """Return the samples of one run of each of these arms."""
     treatments = {treatment.name: treatment for treatment in runner.plan.treatments}
 
     async def run_all():
@@ -405,20 +418,22 @@ def test_writers_are_started_once_and_held_between_their_runs(tmp_path):
     assert not any("were started" in note for run in (second, resumed) for note in run.notes)
 
 
-def test_a_rate_alone_is_of_the_rows_that_a_device_could_count(tmp_path):
-    """By hand: three rows of a second, after the last that ended before counters were read."""
+def test_a_rate_alone_is_computed_from_rows_that_a_device_could_count(tmp_path):
+    """By hand: the last row that ended before counters were read, and three rows of a second."""
     _, rates = block(tmp_path, Hub())
     asyncio.run(rates.learn(WRITES))
     (writer,) = rates.series[WRITES].writers
-    assert 4 <= len(writer.rows) < 10  # 39 rows came before
+    assert 4 <= len(writer.rows) < 10  # the writer had 39 more rows before
 
 
 @pytest.mark.parametrize(
     ("writes", "memory_b", "noted"),
     [
-        (WRITES, 16 << 20, None),  # by hand: two ends, each with two buffers of 1 MiB
+        # By hand: two ends with two buffers of 1 MiB each are 4 MiB, a quarter of 16 MiB.
+        (WRITES, 16 << 20, None),
         (WRITES, (16 << 20) - 1, "exceed a quarter of a node's memory"),
-        (Writes(injector="mpi_put", message_b=1 << 20), 1 << 30, None),  # its ranks share a host
+        # mpi_put can be held on one host.
+        (Writes(injector="mpi_put", message_b=1 << 20), 1 << 30, None),
     ],
 )
 def test_writers_that_cannot_be_held_start_for_their_run(tmp_path, writes, memory_b, noted):
@@ -443,21 +458,22 @@ def test_the_next_block_on_the_same_nodes_takes_over_the_rate_alone(tmp_path, mo
         assert runner.writers.alone_b_s == {WRITES: [100.0]}  # although they write less now
         assert hub.orders == ["start", "hold"]
         assert runner.rate_row_interval_s == 1.0
-        # Between two runs, writers are suspended, and report two rows, of which one counts.
+        # Between two runs, it takes 0.3 s to suspend the writers. Then they report two rows of a
+        # second, of which only the second is used.
         assert runner.lead_in.required_s == pytest.approx(1.05 * 2.3)
     asyncio.run(rates.measure_again(WRITES))
     assert runner.writers.alone_b_s == {WRITES: [70.0]}
 
 
 class Link(Hub):
-    """A link whose rate depends on the number of queue pairs of all writers together.
-
-    `rates_b_s`: number of queue pairs -> rate.
-    """
+    """A link whose rate depends on the number of queue pairs of all writers together."""
 
     def __init__(self, rates_b_s):
+        """`rates_b_s`: number of queue pairs -> rate of the link."""
         super().__init__()
-        self.rates_b_s, self.started = rates_b_s, []
+        self.rates_b_s = rates_b_s
+        #: Number of queue pairs at each start of writers.
+        self.started = []
 
     async def start(self, injector, writers, timeout_s):
         pairs = sum(injector.queue_pairs(writer) for writer in writers)
@@ -475,7 +491,7 @@ class Link(Hub):
         ("perftest", {1: 50.0, 2: 95.0, 4: 98.0}, 101.0, [1, 2, 4, 2], [95.0]),
         ("perftest", {1: 100.0, 2: 104.0}, None, [1, 2, 1], [100.0]),
         ("perftest", {2**n: 2.0**n for n in range(6)}, None, [1, 2, 4, 8, 16, 32], [32.0]),
-        # A program that opens one queue pair is started as often.
+        # A program that opens only one queue pair is started once for each of them.
         ("ucx", {1: 50.0, 2: 95.0, 4: 98.0}, None, [1, 2, 4, 2], [47.5, 47.5]),
     ],
 )
@@ -530,8 +546,9 @@ def let_time_pass_only_in_holds(monkeypatch, hub):
 @pytest.mark.parametrize(
     ("held", "ready_rows", "counted", "needed_s"),
     [
-        # Of rows of a second: those of a new start but for its first, which was waited for; all
-        # after the first since it went on; or what was counted in a quarter of a second.
+        # Rows take a second each. Writers that start anew have already reported their first row.
+        # Writers that were held need one row more than `ready_rows`, since their first row after
+        # the pause is not used. If their bytes are counted, a quarter of a second may do.
         (False, 1, False, 0.0),
         (False, 3, False, 2.0),
         (False, 1, True, 0.0),
@@ -560,7 +577,7 @@ def slow_counters(monkeypatch, period_s):
 
 
 def test_runs_wait_until_devices_have_counted_what_writers_wrote(tmp_path, monkeypatch):
-    """By hand: an update is overdue after one and a half periods of 0.2 s."""
+    """By hand: an update is overdue after one and a half periods of 0.2 s, which is 0.3 s."""
     slow_counters(monkeypatch, 0.2)
 
     class Holding(Hub):
@@ -578,7 +595,7 @@ def test_runs_wait_until_devices_have_counted_what_writers_wrote(tmp_path, monke
 
 
 def test_a_counted_rate_takes_longer_to_show_if_counters_are_slow(tmp_path, monkeypatch):
-    """By hand: two periods of 0.2 s more than the quarter of a second of other counters."""
+    """By hand: two periods of 0.2 s, and the 0.25 s that other counters need."""
     slow_counters(monkeypatch, 0.2)
     hub = Hub(counted_s=0.25, samples=[CounterSample(0.0, 0.0)])
     let_time_pass_only_in_holds(monkeypatch, hub)
@@ -588,10 +605,11 @@ def test_a_counted_rate_takes_longer_to_show_if_counters_are_slow(tmp_path, monk
 
 
 def test_rates_alone_are_measured_as_long_as_slow_counters_need(tmp_path, monkeypatch):
-    """By hand: a period of 0.1 s is half of the allowed 4 % of 5 s.
+    """By hand: a period of 0.1 s is half of the allowed difference, 4 %, in 5 s.
 
-    So a rate is of five rows of a second after the last that ended before counters were read. Of
-    queue pairs that are tried, only the best are measured so long, once more.
+    So a rate is computed from five rows of a second. The row before them, the last that ended
+    before counters were read, is kept as well. If several numbers of queue pairs are tried, only
+    the best number is measured for so long, in another measurement.
     """
     slow_counters(monkeypatch, 0.1)
     monkeypatch.setattr("records.machine.devices.is_rdma", lambda _: True)
@@ -631,14 +649,14 @@ def test_a_control_is_accepted_if_the_application_leaves_anything_to_it(tmp_path
 
 
 def test_bytes_that_pass_reject_runs_in_which_nothing_writes(tmp_path):
-    """By hand: 2 % of 100 B/s alone are 2 B in the second of a run."""
+    """By hand: the writer reaches 100 B/s alone. 2 % of this are 2 B in a run of a second."""
     runner, rates = block(tmp_path, hub := Hub(), limits={"foreign_share": 0.02})
     asyncio.run(rates.learn(WRITES))
     hub.node = node(device(3, 0, over_s=1.0), over_s=1.0)
     off, again = measured(runner, "off", "off")
     assert (off.outcome, again.outcome) == ("rejected", "rejected")
     assert "although nothing wrote" in off.reason
-    # Its series are stored beside its output, and give the same verdict.
+    # The run's series are stored beside its output. Judged again, they give the same verdict.
     stored = read((tmp_path / "logs/stream/0/0-off-0.series.json").read_bytes())
     assert stored.limits == runner.plan.limits
     assert stored.series.silent == ["received"]
@@ -647,7 +665,9 @@ def test_bytes_that_pass_reject_runs_in_which_nothing_writes(tmp_path):
 
 
 @pytest.mark.parametrize("writers", [0, 1])
-def test_a_timetable_has_room_for_longer_runs_and_says_why_it_cannot_begin(tmp_path, writers):
+def test_a_timetable_is_planned_for_longer_runs_and_the_sample_says_why_it_cannot_begin(
+    tmp_path, writers
+):
     scheduled = replace(WRITES, scheduled=writers)
     runner, _ = block(tmp_path, Hub(), scheduled, short=ShortWrites())
 
@@ -667,7 +687,8 @@ def test_a_timetable_has_room_for_longer_runs_and_says_why_it_cannot_begin(tmp_p
     for longest_s in (7.0, 1e9):
         runner.longest_s = longest_s
         measured(runner, "on")
-    # Ten times the longest run, if that is known, and at most the timeout; and the lead-in.
+    # A timetable lasts ten times the longest run, but at most as long as the timeout of a run. The
+    # timeout is also used if no run has ended yet. The lead-in is added.
     assert Schedule.lengths_s == pytest.approx([3600.021, 70.021, 3600.021] if writers else [])
     expected = ("injector_never_ready", "n1: no port") if writers else ("accepted", None)
     assert (sample.outcome, sample.reason) == expected
@@ -680,13 +701,13 @@ def test_a_timetable_has_room_for_longer_runs_and_says_why_it_cannot_begin(tmp_p
     [
         (65.0, 98.0, (1, "accepted"), 1),
         (98.0, 0.0, (0, "accepted"), 0),
-        (65.0, 60.0, (2, "rejected"), 3),  # after the last attempt, too
+        (65.0, 60.0, (2, "rejected"), 3),  # it is measured again even after the last attempt
     ],
 )
 def test_a_disturbed_rate_alone_is_measured_as_often_as_it_is_disturbed(
     tmp_path, alone_b_s, remeasured_b_s, last, times
 ):
-    """The writers now reach 100 B/s; 125 % of their rate alone are allowed."""
+    """The writers reach 100 B/s in the runs. At most 125 % of their rate alone is allowed."""
     runner, _ = block(tmp_path, Hub(100.0), limits={"max_share": 1.25})
     runner.writers.alone_b_s[WRITES], remeasured_writes = [alone_b_s], []
 
@@ -703,9 +724,9 @@ def test_a_disturbed_rate_alone_is_measured_as_often_as_it_is_disturbed(
 
 @pytest.mark.parametrize("lengths", [3, 1])
 def test_runs_are_made_longer_until_two_rows_fit(tmp_path, monkeypatch, lengths):
-    """By hand: rows of 0.45 s; a run of 0.25 s must be doubled twice to reach 0.9 s."""
+    """By hand: two rows of 0.45 s take 0.9 s, so a run of 0.25 s must be doubled twice."""
     starts = [Start(command=["echo", f"ranks {2**n}"]) for n in range(lengths)]
-    ends_s = iter([0.0, 0.25, 100.0, 101.0])  # of two runs, which take 0.25 s and 1 s
+    ends_s = iter([0.0, 0.25, 100.0, 101.0])  # start and end of two runs of 0.25 s and 1 s
     monkeypatch.setattr(application, "time", SimpleNamespace(monotonic=lambda: next(ends_s)))
     runner, rates = block(tmp_path, Hub(), lengthened_by="steps" if lengths > 1 else "")
     arms = [replace(arm, start=starts[0], longer=starts[1:]) for arm in runner.plan.treatments]
@@ -718,7 +739,7 @@ def test_runs_are_made_longer_until_two_rows_fit(tmp_path, monkeypatch, lengths)
             asyncio.run(warming)
         return
     asyncio.run(warming)
-    # The case's next blocks begin with it.
+    # The next blocks of the case begin with this length.
     stored = json.loads((tmp_path / "logs/stream/0/length.json").read_text())
     assert (stored, runner.doublings) == ({"doublings": 2}, 2)
     later, _ = block(tmp_path, Hub(), number=2)
@@ -772,7 +793,7 @@ def test_an_injector_that_reports_nothing_ends_the_block(tmp_path):
     runner, rates = block(tmp_path, Hub(rows=[], row_s=0.01))
     with pytest.raises(BlockError, match=r"writer 0 \(ucx, n1\) reported no rate in \d+ s$"):
         asyncio.run(rates.learn(WRITES))
-    # What its launcher waits for.
+    # If the log has the reason why its launcher waits, the message ends with it.
     log = runner.plan.logs / "writer-0-origin.log"
     log.write_text("srun: Job 7 step creation temporarily disabled, retrying\n")
     with pytest.raises(BlockError, match=r"no rate in \d+ s: srun: Job 7 step creation"):
@@ -780,7 +801,7 @@ def test_an_injector_that_reports_nothing_ends_the_block(tmp_path):
 
 
 class Sleepers(Hub):
-    """The first `hangs` starts of writers wait for ever."""
+    """Writers hang in their first `hangs` starts: they report no rows."""
 
     def __init__(self, hangs):
         super().__init__(row_s=0.01)
@@ -804,7 +825,8 @@ def test_writers_over_tcp_that_never_report_are_started_up_to_four_times(tmp_pat
         with pytest.raises(BlockError, match="reported no rate"):
             asyncio.run(AloneRates(runner).learn(WRITES))
         assert hub.orders.count("start") == 4
-        # A row of 0.01 s within 0.1 s: the first three starts share that, the last has it alone.
+        # One start may take 0.11 s, the timeout and a row of 0.01 s. The first three starts share
+        # this time, and the last start has it for itself.
         assert hub.timeouts_s[:4] == pytest.approx([0.11 / 3] * 3 + [0.11])
         return
     asyncio.run(AloneRates(runner).learn(WRITES))
@@ -820,7 +842,7 @@ def test_writers_over_tcp_that_never_report_are_started_up_to_four_times(tmp_pat
     [
         (1, ["63"], False),
         (1, ["", "63"], True),
-        (1, [None], False),  # unknown
+        (1, [None], False),  # the free CPUs are unknown
         (0, [""], False),
         (None, [""], False),
     ],
@@ -836,7 +858,7 @@ def test_a_reserved_core_on_which_the_application_may_run_is_noted(cores, free, 
     assert not noted or "n0" in notes[0]
 
 
-def test_of_origins_only_the_time_that_writing_may_take_is_stored():
+def test_only_the_processor_time_that_writing_may_take_is_stored_of_origins():
     counted = {
         node: {"softirq-time": NodeCounter(number, "s"), "interrupts": NodeCounter(9, "count")}
         for number, node in enumerate(("t0", "t1", "o0"), 1)
@@ -852,11 +874,14 @@ def test_of_origins_only_the_time_that_writing_may_take_is_stored():
     shared = node_counter_rows(
         Allocation(["t0"], ["t0"]), {"t0": {"interrupts": NodeCounter(1, "count")}}
     )
-    assert [row["tool"] for row in shared] == ["node"]  # nothing twice
+    assert [row["tool"] for row in shared] == ["node"]  # a node that is both is stored once
 
 
-def test_of_many_nodes_the_sum_the_median_and_the_extremes_are_kept():
-    """65 nodes count 0 to 64 interrupts, backwards; a share is 1 on one, 0 on another alone."""
+def test_sum_median_and_extremes_are_kept_if_there_are_many_nodes():
+    """65 nodes count interrupts: 64 on the first, 0 on the last.
+
+    Only two nodes have the share `stalls`: 1 on t3, and 0 on t9.
+    """
     names = [f"t{index}" for index in range(65)]
     counted = {
         name: {"interrupts": NodeCounter(64 - index, "count")} for index, name in enumerate(names)

@@ -1,4 +1,8 @@
-"""The conductor's side of timetables, with origins of this process whose clocks are not ours."""
+"""The conductor's side of timetables of short writes.
+
+The origins are stand-ins whose clocks differ from the conductor's. A passive side is a program at a
+target that listens for one write.
+"""
 
 import asyncio
 import json
@@ -24,15 +28,16 @@ from records.treatment import Writes
 from tests.conductor.block_plans import PLAN
 
 RATE_B_S = 1e6
+#: Origin -> how far its clock is ahead of the conductor's, seconds.
 AHEAD_S = {"o1": 50.0, "o2": -20.0}
 OPTIONS = ("--tclass=106",)
 
 
 class Hub:
-    """Origins that write at a rate when their own clocks say so, and targets that listen."""
+    """A stand-in for origins, which write at times of their own clocks, and targets that listen."""
 
     def __init__(self, writes=True, fault=None, late=0):
-        """`late`: how often the writes are not begun before they are asked for."""
+        """`late`: how often no write has begun when the origins must report their writes."""
         self.addresses = dict.fromkeys(("n1", "n2", "n3"), "10.0.0.1")
         self.fault, self.late = fault, late
         self.writes, self.orders, self.listening, self.stops = writes, {}, [], 0
@@ -78,7 +83,7 @@ class Hub:
 
 
 def made_schedule(hub, **short):
-    """Two writers at a time, of 0.1 s and messages of 1 kB."""
+    """Return a schedule with two writers at a time, writes of 0.1 s and messages of 1 kB."""
     short = {"length_s": 0.1, "tolerance_s": 0.01, "allowed_share": 0.02, **short}
     plan = replace(PLAN, n_origins=2, short=ShortWrites(**short))
     nodes = Allocation(["n1", "n2", "n3"], ["o1", "o2"])
@@ -86,7 +91,7 @@ def made_schedule(hub, **short):
     return ShortWriteSchedule(plan, writes, Assignment(plan, nodes), hub)
 
 
-def test_writes_are_found_sized_handed_out_and_judged_by_the_clocks_of_their_origins(tmp_path):
+def test_writes_are_rehearsed_sized_handed_out_and_judged_by_the_clocks_of_their_origins(tmp_path):
     hub = Hub()
 
     async def one_run():
@@ -98,16 +103,17 @@ def test_writes_are_found_sized_handed_out_and_judged_by_the_clocks_of_their_ori
         return schedule, begun, await schedule.end(begun, window_s, tmp_path / "writes.json")
 
     schedule, begun, (record, writers, reason) = asyncio.run(one_run())
-    assert max(hub.last_starts_s) < 1  # three rounds of 0.1 s, and the run of 0.5 s
+    assert max(hub.last_starts_s) < 1  # a rehearsal has three rounds of 0.1 s, the run has 0.5 s
     # By hand: 0.1 s at 1 MB/s are 100 messages of 1 kB.
     assert (schedule.messages, schedule.setup_s) == (100, 0.01)
     assert schedule.alone_b_s == pytest.approx(2 * RATE_B_S)
     assert schedule.length_note() is None
-    assert schedule.start_up_s > 0.1  # the lead of the first rehearsal
+    assert schedule.start_up_s > 0.1  # the time before the writes of the first rehearsal
     for origin, order in hub.orders.items():
         assert order.zero_s - begun.zero_s == pytest.approx(AHEAD_S[origin])
         assert (order.writer.origin, order.writer.options) == (origin, OPTIONS)
-    assert len(set(hub.listening)) == len(hub.listening) >= 2 * 3  # two sides of each target
+    # Each of the three targets has at least two passive sides.
+    assert len(set(hub.listening)) == len(hub.listening) >= 2 * 3
     assert (reason, record.done, record.slow, record.messages) == (None, record.planned, 0, 100)
     assert (record.missing_share, record.excess_share) == pytest.approx((0, 0), abs=1e-6)
     assert [writer.bytes_b for writer in writers] == pytest.approx([0.5e6] * 2)
@@ -117,8 +123,8 @@ def test_writes_are_found_sized_handed_out_and_judged_by_the_clocks_of_their_ori
     assert stored["clocks"]["o1"]["offset_s"] == 50.0
 
 
-def test_a_counted_write_lasts_as_long_as_its_messages_take_at_the_measured_rate(tmp_path):
-    """By hand: 150 messages of 1 kB at 1 MB/s take 0.15 s, where 0.1 s was planned."""
+def test_a_write_of_a_requested_number_of_messages_lasts_as_long_as_they_take(tmp_path):
+    """By hand: 150 messages of 1 kB at the measured 1 MB/s take 0.15 s, but 0.1 s was planned."""
 
     async def one_run():
         schedule = made_schedule(Hub(), messages=150)
@@ -150,7 +156,7 @@ def test_writes_that_cannot_be_made_end_the_rehearsal():
 
 
 def test_a_rehearsal_in_which_no_write_was_begun_is_repeated():
-    """A host that stands still for a tenth of a second may miss all of a rehearsal."""
+    """If a host does not run for a tenth of a second, it may miss all writes of a rehearsal."""
     schedule = made_schedule(hub := Hub(late=1))
     asyncio.run(schedule.rehearse(1))
     assert schedule.alone_b_s == pytest.approx(2 * RATE_B_S)
@@ -159,8 +165,8 @@ def test_a_rehearsal_in_which_no_write_was_begun_is_repeated():
         asyncio.run(made_schedule(Hub(late=4)).rehearse(1))
 
 
-def test_messages_that_last_as_long_as_asked():
-    # The paper's 46,000 messages of 64 KiB are about 1 s at the 3.2 GB/s that QDR carries.
+def test_a_write_has_as_many_messages_as_its_length_needs():
+    # The paper's 46,000 messages of 64 KiB take about 1 s at 3.2 GB/s, the rate of QDR InfiniBand.
     assert messages_per_write(ShortWrites(1.0), 3.2e9, 65536) == 48828
     assert messages_per_write(ShortWrites(0.001), 1e6, 65536) == 1
     assert messages_per_write(ShortWrites(2.0, fill=0.25), 3.2e9, 65536) == 24414
@@ -170,12 +176,13 @@ def test_messages_that_last_as_long_as_asked():
 @pytest.mark.parametrize(
     ("setup_s", "length_s", "targets", "expected"),
     [
-        (0.1, 1.0, 2, 2),  # taken for 1.2 s, and hit every 2 s: one could do
-        (0.1, 1.0, 1, 2),  # hit every second
-        (5.0, 8.0, 1, 3),  # taken for 18 s, hit every 8 s
-        (5.0, 8.0, 2, 2),  # hit every 9 s, since a target rests for a second at most
-        (5.0, 2.0, 2, 4),  # taken for 12 s, hit every 3 s
-        (60.0, 2.0, 2, 4),  # would need 41: more ports than there are
+        # A side is in use for 1.2 s. A write comes every 2 s, so one side would be enough.
+        (0.1, 1.0, 2, 2),
+        (0.1, 1.0, 1, 2),  # a write comes every second
+        (5.0, 8.0, 1, 3),  # a side is in use for 18 s, a write comes every 8 s
+        (5.0, 8.0, 2, 2),  # a write comes every 9 s, since a target rests for a second at most
+        (5.0, 2.0, 2, 4),  # a side is in use for 12 s, a write comes every 3 s
+        (60.0, 2.0, 2, 4),  # 41 sides would be needed, but a target has only four ports
     ],
 )
 def test_a_passive_side_waits_whenever_a_connection_is_set_up(setup_s, length_s, targets, expected):

@@ -1,4 +1,7 @@
-"""What a conductor stores; one that is killed leaves a chain that holds."""
+"""What a conductor stores. If it is killed, the stored chain of records is still valid.
+
+In the chain, each sample has the hash of the sample before it.
+"""
 
 import dataclasses
 import gzip
@@ -19,7 +22,7 @@ from records import chain
 from tests.conductor.made_sample import SAMPLE
 
 
-def test_pairs_that_were_made_are_of_all_blocks_and_outcomes(tmp_path):
+def test_pairs_of_all_blocks_and_outcomes_are_counted(tmp_path):
     store = Store(tmp_path, "stream")
     assert store.count_pairs() == 0
     store.append(dataclasses.replace(SAMPLE, pair=-1, warmup=True))
@@ -30,13 +33,13 @@ def test_pairs_that_were_made_are_of_all_blocks_and_outcomes(tmp_path):
     with (tmp_path / "samples" / "stream.jsonl").open("ab") as file:
         file.write(b"\0" * 40 + b"\n{}\n[]\n")  # after a power failure
     assert store.count_pairs() == 4
-    # Samples that the check has yet to read are not of the case before it has read them.
+    # Samples whose outputs the ReFrame check has not read yet are not counted.
     assert Store(tmp_path, "stream", tmp_path / "unread.jsonl").count_pairs() == 4
 
 
 @contextmanager
 def full_after(size_b):
-    """Lets no file become larger, as on a disk that fills up."""
+    """Lets no file become larger than `size_b`, as if the disk were full."""
     soft, hard = resource.getrlimit(resource.RLIMIT_FSIZE)
     resource.setrlimit(resource.RLIMIT_FSIZE, (size_b, hard))
     try:
@@ -45,7 +48,7 @@ def full_after(size_b):
         resource.setrlimit(resource.RLIMIT_FSIZE, (soft, hard))
 
 
-def test_a_sample_that_does_not_fit_leaves_the_earlier_ones_whole(tmp_path):
+def test_a_sample_that_does_not_fit_on_the_disk_does_not_damage_earlier_ones(tmp_path):
     store = Store(tmp_path, "stream")
     store.append(SAMPLE)
     path = tmp_path / "samples" / "stream.jsonl"
@@ -66,12 +69,12 @@ def test_provenance_is_named_by_the_sha256_of_its_text_or_leaves_no_file(tmp_pat
 
 
 KILLS = 20
-#: A process is killed after at most so many samples, and so many seconds later.
+#: A process is killed at most `_MAX_DELAY_S` seconds after it has stored at most this many samples.
 _MAX_SAMPLES, _MAX_DELAY_S = 3, 0.002
 
 
 def write_until_killed(run: Path, block: int) -> None:
-    """Append samples with counts and outputs as fast as possible, as another process."""
+    """Start a process that appends samples with counts and outputs without a pause; kill it."""
     ready, writes = os.pipe()
     child = os.fork()
     if child == 0:
@@ -104,8 +107,8 @@ def whole_lines(path: Path) -> list[bytes]:
     return [line for line in path.read_bytes().splitlines(keepends=True) if line.endswith(b"\n")]
 
 
-def test_kills_leave_a_chain_that_holds(tmp_path: Path) -> None:
-    """Each sample follows from the one before, and has what it names."""
+def test_kills_leave_a_valid_chain(tmp_path: Path) -> None:
+    """Each sample follows the one before it, and the counts and outputs that it names exist."""
     samples, blocks = tmp_path / "samples/stream.jsonl", set()
     for block in range(KILLS):
         write_until_killed(tmp_path, block)
@@ -120,7 +123,7 @@ def test_kills_leave_a_chain_that_holds(tmp_path: Path) -> None:
     assert len(blocks) > KILLS / 4
 
 
-def test_a_last_line_that_was_cut_anywhere_is_replaced(tmp_path: Path) -> None:
+def test_a_last_line_that_was_cut_off_at_any_byte_is_replaced(tmp_path: Path) -> None:
     store = Store(tmp_path, "stream")
     for pair in range(2):
         store.append(dataclasses.replace(SAMPLE, pair=pair))
@@ -133,8 +136,8 @@ def test_a_last_line_that_was_cut_anywhere_is_replaced(tmp_path: Path) -> None:
         assert path.read_bytes() == text
 
 
-def test_a_last_line_without_its_newline_is_not_among_the_runs_made(tmp_path: Path) -> None:
-    """Another process, which reads the outputs of this case later, will cut it off."""
+def test_a_last_line_without_its_newline_does_not_count_as_a_run(tmp_path: Path) -> None:
+    """The process that reads the outputs of this case later will remove this line."""
     store = Store(tmp_path, "stream")
     for pair in range(2):
         store.append(dataclasses.replace(SAMPLE, key=f"stream/0/{pair}/off/0", pair=pair))

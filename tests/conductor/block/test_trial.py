@@ -1,4 +1,4 @@
-"""A try of writes without an application; rates and windows are by hand."""
+"""A try of writes: writers are measured without an application. Figures are worked out by hand."""
 
 import asyncio
 from types import SimpleNamespace
@@ -18,7 +18,10 @@ STEADY, STALLED = (100.0, 100.0, 100.0, 100.0), (100.0, 100.0, 0.0, 100.0)
 
 
 class Rates:
-    """The rates alone of a writer: each time that they are learned, the next rows."""
+    """A stand-in that measures rates alone. Each call of `learn` gives the next rows of a writer.
+
+    If the next item is an error, it is raised.
+    """
 
     def __init__(self, *rows_b_s: tuple[float, ...] | BlockError):
         self._next = iter(rows_b_s)
@@ -40,7 +43,7 @@ def attempt(rates: Any) -> trial.Trial:
 
 
 def test_a_try_that_was_disturbed_is_made_once_more():
-    # The next try would fail: none is made after one that was not disturbed.
+    # A further try would raise this error. After a try that was not disturbed, none is made.
     after = BlockError("injector_never_ready", "no third try")
     tried = attempt(Rates(STALLED, STEADY, after))
     assert (tried.failure, tried.rejection) == (None, None)
@@ -48,7 +51,7 @@ def test_a_try_that_was_disturbed_is_made_once_more():
     assert attempt(Rates(STEADY, after)).rejection is None
 
 
-def test_what_disturbs_every_try_is_said():
+def test_the_reason_of_a_disturbance_in_every_try_is_reported():
     rejection = attempt(Rates(STALLED, STALLED)).rejection
     assert rejection is not None
     assert "at 0 % of its rate alone from second 1.0 of the window" in rejection

@@ -1,4 +1,7 @@
-"""A writer, and the meaning of the lines that an injector's program printed."""
+"""A writer, and what the lines mean that an injector's program printed.
+
+The meaning of a line is for example a row (a rate), a total or a fault.
+"""
 
 import re
 from typing import Any
@@ -10,7 +13,7 @@ from tests.captures import CAPTURES
 
 
 def writer(**changes: Any) -> Writer:
-    """A writer between two hosts, unless `changes` say otherwise."""
+    """Return a writer between two hosts; `changes` replace its fields."""
     return made_writers.writer(**{"address": "10.1.0.2", "port": 20001, **changes})
 
 

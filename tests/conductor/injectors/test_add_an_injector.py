@@ -1,4 +1,4 @@
-"""docs/extend.md#add-an-injector, followed literally, gives writers whose runs count."""
+"""An injector that is added exactly as docs/extend.md#add-an-injector says has accepted runs."""
 
 import pytest
 
@@ -20,7 +20,8 @@ def test_an_injector_takes_two_files_and_its_writes_are_proven(block, tmp_path):
         *treatments(["off", "on"], lasting(1), full),
         *treatments(["full"], lasting(1), {**full, "rate_share": 0.5}),
     ]
-    # On a busy host the rate alone may be too low; it is measured again then, and the run repeated.
+    # On a busy host, the measured rate without an application may be too low. Then it is measured
+    # again, and the run is repeated.
     limits = {**PACE, "retries": 3}
     run = block(treatments=arms, limits=limits, python_path=str(checkout)).done()
     samples = {sample["arm"]: sample for sample in run.samples()}

@@ -1,4 +1,4 @@
-"""What the agents start for a writer of each injector."""
+"""The commands that agents start for a writer of each injector."""
 
 import resource
 from typing import Any
@@ -16,13 +16,13 @@ _STEP = "--overlap --mem=0 --cpu-bind=none --nodes=1 --ntasks=1 --het-group={} -
 
 @pytest.fixture(autouse=True)
 def _programs(monkeypatch):
-    """Programs that are in fixed places, and a perftest without a binding of its own."""
+    """Fixes the paths of programs. This perftest does not bind itself to a NUMA node."""
     monkeypatch.setattr(perftest, "help_text", lambda _: "")
     monkeypatch.setattr(mpi_put, "program_path", lambda: "/opt/mpi_put")
 
 
 def origin_words(injector: str, **fields: Any) -> str:
-    """The origin's command, a space around each word."""
+    """Return the origin's command, with a space before and after each word."""
     return f" {' '.join(INJECTORS[injector].origin_command(writer(**fields)))} "
 
 
@@ -37,20 +37,21 @@ def origin_words(injector: str, **fields: Any) -> str:
         # The program refuses to write fewer than five messages.
         ("perftest", {"messages": 46000}, "-s 65536 -n 46000 10.1.0.2"),
         ("perftest", {"messages": 1}, "-s 65536 -n 5 10.1.0.2"),
-        # 32 queue pairs, and as many messages under way as one has by default: 128.
+        # The 32 queue pairs together have 128 messages under way, as one has by default.
         ("perftest", {"footprint_b": 2 * MIB}, "-s 65536 -q 32 -t 4"),
-        # UCX queues 32 messages. Those of a paced writer are sent while it is suspended, so that
-        # they are 2 MiB at most: 32 of 64 KiB. Short writes are not paced.
+        # UCX queues 32 messages. Queued messages of a paced writer are sent even while it is
+        # suspended. So they are limited to 2 MiB, which are 32 messages of 64 KiB. Short writes are
+        # not paced.
         *((name, {}, "-O 32") for name in ("ucx", "ucx_read")),
         *((name, {"rate_b_s": 1e9}, "-O 32") for name in ("ucx", "ucx_read")),
         *((name, {"rate_b_s": 1e9, "message_b": MIB}, "-O 2") for name in ("ucx", "ucx_read")),
         ("ucx", {"rate_b_s": 1e9, "message_b": 64 * MIB}, "-O 1"),
         ("ucx", {"rate_b_s": 1e9, "message_b": MIB, "messages": 46000}, "-O 32"),
-        ("ucx", {"messages": 46000}, "-n 46000"),  # it ends by itself
+        ("ucx", {"messages": 46000}, "-n 46000"),  # a short write ends by itself
         ("ucx_read", {}, "-t ucp_get"),
     ],
 )
-def test_words_of_the_origin(injector, fields, words):
+def test_words_in_the_origins_command(injector, fields, words):
     assert f" {words} " in origin_words(injector, **fields)
 
 
@@ -58,7 +59,7 @@ def test_words_of_the_origin(injector, fields, words):
     ("message_b", "buffer_b"), [(64, PAGE_B), (PAGE_B // 2, PAGE_B), (PAGE_B // 2 + 1, None)]
 )
 def test_small_messages_of_perftest_step_through_a_page(message_b, buffer_b):
-    """Two must fit; larger ones overwrite a buffer of their own size."""
+    """At least two messages must fit into the page. Larger ones overwrite one buffer."""
     written_b = INJECTORS["perftest"].footprint_b(writer(message_b=message_b))
     assert written_b == (buffer_b or message_b)
 
@@ -75,14 +76,14 @@ def test_a_throttled_writer_of_perftest_limits_itself(rate_b_s, gbit_s):
     assert (rows_of(writer(rate_b_s=rate_b_s)), rows_of(writer())) == ("counter", "output")
 
 
-def test_perftest_may_not_bind_itself_where_it_would(monkeypatch):
+def test_a_perftest_that_can_bind_itself_to_a_numa_node_is_told_not_to(monkeypatch):
     assert " --disable_numa " not in origin_words("perftest")
     monkeypatch.setattr(perftest, "help_text", lambda _: "  --disable_numa Disable NUMA ...")
     assert " --disable_numa " in origin_words("perftest")
 
 
 @pytest.mark.parametrize("fields", [{}, {"messages": 46000}, {"rate_b_s": 1e9}])
-def test_both_ends_of_perftest_are_told_the_same(fields):
+def test_both_ends_of_perftest_have_the_same_options(fields):
     command = INJECTORS["perftest"].target_command(writer(**fields))
     assert INJECTORS["perftest"].origin_command(writer(**fields)) == [*command, "10.1.0.2"]
 
@@ -109,7 +110,7 @@ LIMITED = {**HERE, "rate_b_s": 1.25e8, "buffer_node": 1}
             {**HERE, "origin": "n2"},
             f"mpiexec -n 2 -host n1,n2 {_PUT} --target n1 --get",
         ),
-        (  # srun sorts its nodes, so the target is named to the program
+        (  # srun sorts its nodes, so an option tells the program which one is the target
             "mpi_put",
             "srun --mpi=cray_shasta",
             {**HERE, "origin": "n0"},

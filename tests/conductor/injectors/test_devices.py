@@ -1,4 +1,4 @@
-"""Over which device each injector's program writes, on fabrics that are not here."""
+"""The device over which each injector's program writes, on made hosts of several fabrics."""
 
 import polars as pl
 import pytest
@@ -47,7 +47,7 @@ def _host(monkeypatch, tmp_path):
         ("eth7", "tcp", "eth7"),
     ],
 )
-def test_a_device_chooses_transport_and_what_mpi_goes_over(device, transport, over):
+def test_a_device_decides_the_transport_and_the_devices_of_mpi(device, transport, over):
     planned = writer(device=device)
     assert UCX.transport(planned) == transport
     assert MPI.environment(planned).get("UCX_NET_DEVICES") == over
@@ -58,7 +58,7 @@ def test_a_device_chooses_transport_and_what_mpi_goes_over(device, transport, ov
     )
 
 
-def test_a_device_that_no_variable_of_mpi_chooses_is_left_to_it(tmp_path):
+def test_mpi_chooses_itself_if_no_variable_can_name_the_device(tmp_path):
     set_driver(tmp_path / "class/infiniband/opap1s0/device", "hfi1")
     assert MPI.environment(writer(device="opap1s0")) == mpi_put.LAUNCHER_VARIABLES
 
@@ -69,7 +69,7 @@ def test_soft_devices_are_emulation_and_real_ones_are_not():
     assert len(emulation_caveats(pl.Series(transports[2:]))) == 1
 
 
-def test_messages_that_are_received_are_named_with_the_device():
+def test_the_transport_says_that_the_target_receives_messages():
     receives = INJECTORS["mpi_put_receive"]
     transports = [receives.transport(writer(device=name)) for name in ("mlx5_0", "rxe0", None)]
     assert transports == ["InfiniBand+receives", "soft-RoCE+receives", "receives"]
@@ -84,7 +84,7 @@ def test_messages_that_are_received_are_named_with_the_device():
     ],
 )
 def test_without_an_rdma_device_one_host_means_shared_memory(target, device, transport, takes_part):
-    """Over tcp the target of ucx_perftest takes part: it receives."""
+    """Over tcp, the target of ucx_perftest takes part, since it must receive the messages."""
     planned = writer(target=target, device=device)
     assert UCX.transport(planned) == transport
     assert UCX.freezes_target(planned) != takes_part
@@ -94,8 +94,9 @@ def test_without_an_rdma_device_one_host_means_shared_memory(target, device, tra
 def test_variables_of_one_host_and_of_short_writes():
     here = writer(target="o")
     assert UCX.environment(here)["UCX_TLS"] == "posix,self"
-    assert INJECTORS["ucx_read"].environment(here)["UCX_TLS"] == "posix,cma,self"  # kernel copies
-    # Short writes are set up without watching memory.
+    # In reads on one host, the kernel copies (cma).
+    assert INJECTORS["ucx_read"].environment(here)["UCX_TLS"] == "posix,cma,self"
+    # UCX does not watch memory events in short writes.
     assert UCX.environment(writer(messages=1))["UCX_MEM_EVENTS"] == "n"
     assert "UCX_MEM_EVENTS" not in UCX.environment(writer())
     for planned in (writer(target="o", device="rxe0"), here):

@@ -1,4 +1,7 @@
-"""The program mpi_put under the MPIs of this host, and blocks of its writes."""
+"""The program mpi_put under the MPIs of this host, and blocks of runs with its writes.
+
+The origin of mpi_put prints rows, which are rates. The target finds the bytes in its own memory.
+"""
 
 import os
 import re
@@ -24,26 +27,26 @@ from tests.waiting import wait_until
 
 SOURCE = Path(mpi_put.__file__).parents[1] / "mpi_put"
 MIB = 1 << 20
-#: Where an MPI names the memory that its ranks share.
-NAMED = Path("/dev/shm")
-#: MPI -> its compiler on this host, which may lack the headers.
+#: Folder with the shared memory of an MPI's ranks.
+SHARED_MEMORY = Path("/dev/shm")
+#: MPI -> its compiler on this host, or None. Its header `mpi.h` may be missing.
 COMPILERS = {
     "mpich": find_program("mpicc.mpich") or find_program("mpicc"),
     "openmpi": find_program("mpicc.openmpi"),
 }
-#: A transport without one-sided writes.
+#: MPI -> variables that choose tcp, a transport without one-sided writes.
 OVER_TCP = {
     "mpich": {"MPIR_CVAR_NOLOCAL": "1", "UCX_TLS": "tcp,self"},
     "openmpi": {"OMPI_MCA_btl": "tcp,self", "OMPI_MCA_pml": "ob1", "OMPI_MCA_osc": "pt2pt"},
 }
-#: MPI -> its variable of the interfaces for tcp.
+#: MPI -> the variable that names the network interfaces for tcp.
 INTERFACE_VARIABLES = {"mpich": "UCX_NET_DEVICES", "openmpi": "OMPI_MCA_btl_tcp_if_include"}
 AS_ROOT = {"OMPI_ALLOW_RUN_AS_ROOT": "1", "OMPI_ALLOW_RUN_AS_ROOT_CONFIRM": "1"}
 
 
 @pytest.fixture(scope="module")
 def program_of(tmp_path_factory):
-    """Compiles the program once with each MPI that is requested."""
+    """Returns the path of the program for an MPI. It is compiled at the first request."""
     paths = {}
 
     def make(mpi, target="mpi_put"):
@@ -71,7 +74,7 @@ def mpi(request):
 
 
 def run(program, *words, **environment):
-    """Both ranks on this host, under the program's own launcher."""
+    """Run both ranks on this host, with the program's own launcher."""
     try:
         return subprocess.run(
             [*start(program), *map(str, words)],
@@ -85,13 +88,16 @@ def run(program, *words, **environment):
 
 
 def variables(pid):
-    """Environment variables of a process."""
+    """Return the environment variables of a process."""
     words = Path(f"/proc/{pid}/environ").read_text().split("\0")
     return dict(word.split("=", 1) for word in words if "=" in word)
 
 
 def default_interface():
-    """The interface of this host's default route: that of a minicluster may go during the test."""
+    """Return the interface of this host's default route.
+
+    Other interfaces may belong to a minicluster of another test, which may end meanwhile.
+    """
     rows = [line.split() for line in Path("/proc/net/route").read_text().splitlines()]
     for interface, destination, *_ in rows:
         if destination == "00000000":
@@ -109,8 +115,8 @@ def rate_b_s(meant):
 
 
 @pytest.mark.slow
-def test_what_it_claims_is_what_the_target_finds_in_its_memory(program_of, mpi):
-    """At the end no message is under way: both say the same number, to the byte."""
+def test_the_origin_claims_as_many_bytes_as_the_target_finds_in_its_memory(program_of, mpi):
+    """At the end no message is under way, so both numbers are equal to the byte."""
     limited = ["-s", 65536, "-r", "50e6"]
     for words in (["-s", 4 * MIB, "--both"], ["-s", 1001], limited)[: 3 if mpi == "mpich" else 1]:
         done = run(program_of(mpi), "-d", 0.6, *words)
@@ -122,12 +128,13 @@ def test_what_it_claims_is_what_the_target_finds_in_its_memory(program_of, mpi):
         rows = [meaning for meaning in meant if isinstance(meaning, Row)]
         assert sum(row.rate_b_s * row.over_s for row in rows) <= 1.001 * sent_b
         if "-r" not in words and 1001 not in words:
-            assert rate_b_s(meant) > 1e6  # one core copies at gigabytes a second, if it is let
+            # One core copies gigabytes a second, but less on a busy host.
+            assert rate_b_s(meant) > 1e6
 
 
 @pytest.mark.slow
 def test_the_target_counts_the_messages_that_it_receives(program_of, mpi):
-    """Whole messages, of which it has seen as many bytes as the origin says."""
+    """The target has received whole messages, with as many bytes as the origin has sent."""
     for words in (["-s", 8 * MIB], ["-s", 1000, "--footprint", 70000])[
         : 2 if mpi == "mpich" else 1
     ]:
@@ -138,7 +145,7 @@ def test_the_target_counts_the_messages_that_it_receives(program_of, mpi):
         assert last_arrival(meant) == Arrived(sent_b, "receives")
         assert sent_b > 0
         assert sent_b % words[1] == 0
-        # It waits for messages: it takes its processor's time, which one-sided writes do not.
+        # The target waits for messages, which uses processor time. One-sided writes would not.
         used = re.findall(r"target receives, (\S+) s", done.stdout)
         assert float(used[-1]) > 0
 
@@ -153,7 +160,7 @@ def test_the_target_counts_the_messages_that_it_receives(program_of, mpi):
         ["--receive", "-s", "1000", "-r", "5e6"],
     ],
 )
-def test_under_sanitizers(program_of, words):
+def test_the_program_runs_under_sanitizers(program_of, words):
     done = run(
         program_of("mpich", "mpi_put-asan"), "-d", 1.2, *words, ASAN_OPTIONS="detect_leaks=0"
     )
@@ -161,7 +168,7 @@ def test_under_sanitizers(program_of, words):
     assert rate_b_s(meanings("mpi_put", done.stdout)) > 0
 
 
-RECEIVED = "--receive: messages of 8 to 2147483647 bytes in one direction are needed"
+RECEIVE_REFUSAL = "--receive: messages of 8 to 2147483647 bytes in one direction are needed"
 
 
 def start(program):
@@ -176,8 +183,8 @@ def start(program):
         (["--size", "1.5"], "--size 1.5: a whole number is needed"),
         (["--rate", "0"], "--rate 0: a number from 1 to 1e+15 is needed"),
         (["--footprint", "9"], "--footprint 9: at least one message, 65536, is needed"),
-        (["--receive", "-s", "7"], RECEIVED),
-        (["--receive", "--get"], RECEIVED),
+        (["--receive", "-s", "7"], RECEIVE_REFUSAL),
+        (["--receive", "--get"], RECEIVE_REFUSAL),
         (["--node", "1024"], "--node 1024: a number from 0 to 1023 is needed"),
         (["write"], "write: not an option, see --help"),
     ],
@@ -187,8 +194,8 @@ def test_a_bad_option_is_refused_in_one_line(program_of, words, refusal):
     assert (done.returncode, done.stderr) == (2, f"mpi_put: {refusal}\n")
 
 
-def test_without_a_launcher_of_its_mpi_it_is_alone_and_says_so(program_of):
-    # Of Open MPI: MPICH 5.0 leaves a megabyte in /dev/shm after a process alone.
+def test_a_rank_without_the_launcher_of_its_mpi_finds_no_other_and_says_so(program_of):
+    # This uses Open MPI. After a single process, MPICH 5.0 leaves a megabyte in /dev/shm.
     done = subprocess.run([program_of("openmpi")], capture_output=True, text=True, timeout=60)
     assert done.returncode != 0
     assert meanings("mpi_put", done.stderr)[0] == Fault(
@@ -196,7 +203,7 @@ def test_without_a_launcher_of_its_mpi_it_is_alone_and_says_so(program_of):
     )
 
 
-def test_shared_memory_without_room_is_said_in_one_line(program_of):
+def test_full_shared_memory_is_reported_in_one_line(program_of):
     script = 'mount -t tmpfs -o size=4m none /dev/shm || exit 77; exec "$@"'
     words = [*start(program_of("mpich")), "-d", "0.5", "-s", str(8 * MIB)]
     done = subprocess.run(
@@ -214,8 +221,8 @@ def test_shared_memory_without_room_is_said_in_one_line(program_of):
     assert "/dev/shm) is full" in fault.text
 
 
-def test_shared_memory_of_mpich_is_in_the_agents_folder_from_the_first(program_of, tmp_path):
-    before = set(NAMED.glob("mpich_*"))
+def test_shared_memory_of_mpich_is_in_the_agents_folder_from_the_beginning(program_of, tmp_path):
+    before = set(SHARED_MEMORY.glob("mpich_*"))
     process = subprocess.Popen(
         start(program_of("mpich")),
         env={**os.environ, FOLDER_VARIABLE: str(tmp_path)},
@@ -227,7 +234,7 @@ def test_shared_memory_of_mpich_is_in_the_agents_folder_from_the_first(program_o
     finally:
         os.killpg(process.pid, signal.SIGKILL)
         process.wait()
-    assert set(NAMED.glob("mpich_*")) - before == set()
+    assert set(SHARED_MEMORY.glob("mpich_*")) - before == set()
 
 
 # Blocks.
@@ -235,22 +242,22 @@ def test_shared_memory_of_mpich_is_in_the_agents_folder_from_the_first(program_o
 
 @pytest.fixture
 def on_path(program_of, mpi, monkeypatch):
-    """Has the program on PATH, and what Open MPI wants to run as root."""
+    """Puts the program on PATH, and sets the variables with which root may run Open MPI."""
     monkeypatch.setenv("PATH", f"{program_of(mpi).parent}:{os.environ['PATH']}")
     for name, value in AS_ROOT.items():
         monkeypatch.setenv(name, value)
 
 
 def run_under(block, seconds=1, limits=LENIENT, **writes):
-    """A block under such writes."""
+    """Start a block with a run without writes and a run with writes of mpi_put."""
     writes = {"injector": "mpi_put", "message_b": MIB, **writes}
     return block(arms=["off", "on"], command=lasting(seconds), limits=limits, writes=writes)
 
 
 def mapped(pids):
-    """Names of the shared memory of processes; some may be removed already."""
+    """Return the files of shared memory that processes map; some may be removed already."""
     texts = [read(f"/proc/{pid}/maps") for pid in pids]
-    return {Path(name) for text in texts for name in re.findall(rf"{NAMED}/\S+", text)}
+    return {Path(name) for text in texts for name in re.findall(rf"{SHARED_MEMORY}/\S+", text)}
 
 
 @pytest.mark.slow
@@ -268,7 +275,7 @@ def test_its_writes_are_proven_by_the_targets_memory(block):
     assert (writer["injector"], writer["transport"]) == ("mpi_put", "shared memory")
     assert writer["proof"] == "memory"
     assert writer["rate_b_s"] > 1e8
-    assert writer["observed_share"] > 0.9  # a row comes a little after its end
+    assert writer["observed_share"] > 0.9  # the last row may be missing: rows are printed late
     assert (list(writer["origin_buffers_b"]), writer["target_on_node_share"]) == (["0"], 1.0)
     assert not any("were started for this run" in note for note in sample["notes"])
     assert [path for path in names if path.exists()] == []
@@ -278,7 +285,7 @@ def test_its_writes_are_proven_by_the_targets_memory(block):
 @pytest.mark.usefixtures("on_path")
 @pytest.mark.parametrize("mpi", ["mpich"])
 def test_limits_and_proof_of_reads_and_writes_are_stored(block):
-    """A quarter of the rate alone."""
+    """Reads and writes are limited to a quarter of their rate without an application."""
     kinds = {
         "off": None,
         "read": Writes(injector="mpi_put_read", message_b=MIB, direction="read", rate_share=0.25),
@@ -300,7 +307,7 @@ def test_limits_and_proof_of_reads_and_writes_are_stored(block):
     assert (reader["proof"], writer["proof"]) == ("unproven", "memory")
     for record in (reader, writer):
         assert record["limited_by"] == "software"
-        # On a busy host it may be slower than it was alone; it is never faster than asked.
+        # On a busy host, it may be slower than requested. It is not faster by more than 15 %.
         assert 0.1 * record["asked_b_s"] < record["rate_b_s"] < 1.15 * record["asked_b_s"]
 
 
@@ -308,11 +315,11 @@ def test_limits_and_proof_of_reads_and_writes_are_stored(block):
 @pytest.mark.usefixtures("on_path")
 @pytest.mark.parametrize("mpi", ["openmpi"])
 def test_its_ranks_stand_still_between_runs_and_end_with_the_block(block):
-    """Without the launcher, which could not end them then."""
+    """The launcher is not suspended: if it were, it could not end its ranks."""
     writes = {"injector": "mpi_put", "message_b": MIB}
     running = block(arms=["off", "on"], command=["sleep", "60"], writes=writes)
     running.started("0-off-0")
-    ranks = running.processes("--size")  # its options; the launcher has them too
+    ranks = running.processes("--size")  # ranks have this option, and so does the launcher
     launcher = [pid for pid in ranks if descendants(pid)]
     ranks = [pid for pid in ranks if not descendants(pid)]
     assert {state_of(pid) for pid in ranks} == {"T"}
@@ -320,14 +327,17 @@ def test_its_ranks_stand_still_between_runs_and_end_with_the_block(block):
     assert len(ranks) == 2
     shared = mapped(ranks)
     assert shared
-    (agents,) = {NAMED / path.relative_to(NAMED).parts[0] for path in shared}
-    assert agents.name.startswith("nimc-writers-")
-    assert list(agents.glob("ompi.*"))  # the launcher's own files
+    (agent_folder,) = {SHARED_MEMORY / path.relative_to(SHARED_MEMORY).parts[0] for path in shared}
+    assert agent_folder.name.startswith("nimc-writers-")
+    assert list(agent_folder.glob("ompi.*"))  # the launcher's own files
     running.process.kill()
     wait_until(lambda: not running.processes())
 
     def are_removed() -> bool:
-        """As the next agent does it, from a second after the last change of the folder."""
+        """Remove the files as the next agent does, and return whether they are gone.
+
+        It removes them a second after the last change of the folder, or later.
+        """
         with folder():
             return not any(path.exists() for path in shared)
 
@@ -337,8 +347,11 @@ def test_its_ranks_stand_still_between_runs_and_end_with_the_block(block):
 @pytest.mark.slow
 @pytest.mark.usefixtures("on_path")
 @pytest.mark.parametrize("mpi", ["mpich"])
-def test_a_long_pause_is_no_reason_for_the_target_to_receive(program_of, mpi):
-    """It polls if no mark changes for ten seconds, not counting the time it was suspended."""
+def test_a_target_that_was_suspended_for_long_does_not_begin_to_receive(program_of, mpi):
+    """The target polls if no mark in its memory changes for ten seconds.
+
+    The time for which it was suspended does not count.
+    """
     with subprocess.Popen(
         [*start(program_of(mpi)), "-d", "13.5"],
         env={**os.environ, **mpi_put.LAUNCHER_VARIABLES, **AS_ROOT},
@@ -350,7 +363,8 @@ def test_a_long_pause_is_no_reason_for_the_target_to_receive(program_of, mpi):
         ranks = [pid for pid in descendants(process.pid) if not descendants(pid)]
         # Rank 0 is the target.
         target, origin = sorted(ranks, key=lambda pid: variables(pid)["PMI_RANK"])
-        # The target reads its marks, every 50 ms, while the origin is stopped: before and after.
+        # The target reads its marks every 50 ms. While the origin is stopped, it does so for 0.3 s
+        # before its own suspension and for 0.3 s after it.
         os.kill(origin, signal.SIGSTOP)
         time.sleep(0.3)
         stop_for([target], 11)
@@ -362,7 +376,7 @@ def test_a_long_pause_is_no_reason_for_the_target_to_receive(program_of, mpi):
 
 
 @pytest.mark.slow
-def test_a_target_that_has_to_receive_is_told_as_emulation(program_of, mpi):
+def test_a_target_that_must_receive_is_reported_as_two_sided(program_of, mpi):
     over_tcp = {**OVER_TCP[mpi], INTERFACE_VARIABLES[mpi]: default_interface()}
     done = run(program_of(mpi), "-d", 0.5, **over_tcp)
     assert done.returncode == 0, done.stderr

@@ -1,4 +1,4 @@
-"""ib_write_bw on this host."""
+"""The program ib_write_bw of perftest that is installed on this host."""
 
 import subprocess
 
@@ -12,7 +12,7 @@ from tests.conductor.injectors.printed import writer
 @needs("perftest")
 @pytest.mark.parametrize("rate_b_s", [None, 20e6])
 def test_the_installed_version_takes_our_options(rate_b_s):
-    """It looks at its options before it looks for a device, and this one does not exist."""
+    """The program reads its options, and then looks for its device. This device does not exist."""
     planned = writer(device="no_such_device", rate_b_s=rate_b_s)
     answer = subprocess.run(
         INJECTORS["perftest"].target_command(planned), capture_output=True, text=True, timeout=60

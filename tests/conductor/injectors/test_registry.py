@@ -1,4 +1,4 @@
-"""Injectors by name and direction, and why one cannot run."""
+"""Injectors are found by name and direction, and say why they cannot run."""
 
 import asyncio
 import os
@@ -56,7 +56,7 @@ def test_a_direction_picks_the_counterpart_of_the_same_program(words, counterpar
 def test_what_the_page_says_of_each_injector(
     names, suspendable, paced_by, writes_short, row_s, reports_arrivals
 ):
-    """Held writers, pacing and reports in docs/injectors.md."""
+    """docs/injectors.md says which writers are held, what paces them, and what they report."""
     for name in names.split():
         injector = injectors.INJECTORS[name]
         assert (injector.suspendable, injector.paced_by) == (suspendable, paced_by)
@@ -85,7 +85,7 @@ def test_a_missing_program_is_named(monkeypatch, name, program):
 
 
 def test_a_program_without_the_libraries_of_its_modules_does_not_start(monkeypatch, tmp_path):
-    """As ld.so prints it, with exit status 127."""
+    """The stand-in prints the error of ld.so, and ends with its exit status, 127."""
     words = "error while loading shared libraries: libmpi.so.40: cannot open shared object file"
     script(tmp_path / "mpi_put", f'echo "mpi_put: {words}" >&2; exit 127')
     monkeypatch.setenv("PATH", str(tmp_path), prepend=os.pathsep)
@@ -95,7 +95,7 @@ def test_a_program_without_the_libraries_of_its_modules_does_not_start(monkeypat
 
 
 def test_a_launcher_with_an_open_quote_is_missing(monkeypatch, tmp_path):
-    """As `make LAUNCHER=...` may have set it."""
+    """`make LAUNCHER=...` may have set such a launcher."""
     launcher = "none -x 'A"
     script(tmp_path / "mpi_put", f'echo "{launcher}"')
     monkeypatch.setenv("PATH", str(tmp_path), prepend=os.pathsep)
@@ -104,8 +104,8 @@ def test_a_launcher_with_an_open_quote_is_missing(monkeypatch, tmp_path):
     assert put.doubt().startswith(f"{launcher} of mpi_put ")
 
 
-def test_the_wheel_has_no_ucx_for_verbs(monkeypatch, tmp_path):
-    """As in a virtual machine with soft-RoCE: the writer's end says what to install."""
+def test_the_wheels_ucx_has_no_verbs_and_the_error_says_what_to_install(monkeypatch, tmp_path):
+    """The host is like a virtual machine with soft-RoCE. The writer's end has the same error."""
     (tmp_path / "wheel").touch()
     monkeypatch.setattr("conductor.injectors.ucx.WHEEL_PROGRAM", tmp_path / "wheel")
     monkeypatch.setattr("records.machine.devices.is_rdma", lambda name: name == "rxe0")

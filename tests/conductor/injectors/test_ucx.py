@@ -1,4 +1,4 @@
-"""ucx_perftest on this host."""
+"""The program ucx_perftest that is installed on this host."""
 
 import os
 import signal
@@ -18,7 +18,7 @@ from tests.waiting import wait_until
 @pytest.mark.slow
 @pytest.mark.parametrize("name", ["ucx", "ucx_read"])
 def test_a_suspended_target_uses_no_cpu_and_the_rows_go_on(name):
-    """So both directions are one-sided: the target's process has no part in them."""
+    """So reads and writes are one-sided: the target's process takes no part in them."""
     injector = INJECTORS[name]
     planned = writer(target="o", address="127.0.0.1", port=free_port(), message_b=65536)
     environment = {**os.environ, **injector.environment(planned)}
@@ -37,7 +37,7 @@ def test_a_suspended_target_uses_no_cpu_and_the_rows_go_on(name):
         rows = (meaning for meaning in meant if meaning is not None)
         assert isinstance(next(rows), Row)
         os.kill(target.pid, signal.SIGSTOP)
-        os.waitpid(target.pid, os.WUNTRACED)  # it has stopped
+        os.waitpid(target.pid, os.WUNTRACED)  # returns when the target has stopped
         before_s = processes.cpu_s(target.pid)
         assert next(rows).rate_b_s > 0
         assert next(rows).rate_b_s > 0

@@ -1,4 +1,7 @@
-"""Disturbances planted in series, and the line that names each. Figures are worked out by hand."""
+"""Disturbances in made series of a run, and the line of the judge that names each.
+
+Figures are worked out by hand.
+"""
 
 from dataclasses import replace
 from typing import Any
@@ -11,21 +14,21 @@ from tests.conductor.made_series import assert_named, device, node, reasons
 MB = 1_000_000
 
 
-# Conditions: one criterion for all arms.
+# Conditions of the nodes. The limits are the same for all arms, with and without writers.
 
 
 @pytest.mark.parametrize(
     ("series", "limits", "reason"),
     [
         (Series(nodes=[node()]), {}, None),
-        # 2.5 s of foreign processes in 10 s; 20 of 1000 ticks.
+        # At the limits: foreign processes use 2.5 s in 10 s, the hypervisor takes 20 of 1000 ticks.
         (Series(nodes=[node(foreign_s=2.5, stolen=20)]), {}, None),
         (
             Series(nodes=[node(foreign_s=10.34)]), {},
             "n1: foreign processes used 1.03 hardware threads (most: stress); allowed: 0.25",
         ),
         (Series(nodes=[node(foreign_s=10.34)]), {"foreign_cpus": None}, None),
-        (Series(nodes=[node(foreign_s=None)]), {}, None),  # they are hidden
+        (Series(nodes=[node(foreign_s=None)]), {}, None),  # foreign processes are hidden
         (
             Series(nodes=[node(), node(name="n2", foreign_s=9.0, busiest="")]), {},
             "n2: foreign processes used 0.90 hardware threads (most: unknown)",
@@ -43,7 +46,7 @@ MB = 1_000_000
         ),
         (Series(nodes=[node(frequencies_hz=[1e9], usual_hz=3e9)]), {"frequency_drop": None}, None),
         (Series(nodes=[node(frequencies_hz=[1e9])]), {}, None),  # too few accepted runs
-        (Series(nodes=[node(usual_hz=3e9)]), {}, None),  # not read
+        (Series(nodes=[node(usual_hz=3e9)]), {}, None),  # the frequency could not be read
     ],
 )  # fmt: skip
 def test_conditions_of_a_run(series: Series, limits: dict[str, Any], reason: str | None) -> None:
@@ -51,7 +54,10 @@ def test_conditions_of_a_run(series: Series, limits: dict[str, Any], reason: str
 
 
 def silent(*nodes: Any, direction: Any = "received", alone_b_s: float = 1e9) -> Series:
-    """Writers reach 1 GB/s alone, so that 2 % of 10 s are 200 MB."""
+    """Return the series of a run of 10 s in which nothing may write in `direction`.
+
+    Writers of the block reach 1 GB/s without an application. 2 % of 10 s at this rate are 200 MB.
+    """
     return Series(nodes=list(nodes), silent=[direction], alone_b_s=alone_b_s)
 
 
@@ -63,16 +69,16 @@ def silent(*nodes: Any, direction: Any = "received", alone_b_s: float = 1e9) -> 
             silent(node(device(201 * MB))),
             "n1 received 201.0 MB (rdma:m0/1) although nothing wrote; allowed: 200.0 MB",
         ),
-        (replace(silent(node(device(201 * MB))), silent=[]), None),  # the arm writes
-        (silent(node(device(201 * MB)), alone_b_s=0.0), None),  # nothing was measured alone
-        # What the application sends out is no foreign write, and does not hide one.
+        (replace(silent(node(device(201 * MB))), silent=[]), None),  # the writers of this arm write
+        (silent(node(device(201 * MB)), alone_b_s=0.0), None),  # no uncontended rate was measured
+        # What the application sends is no foreign write, and does not hide received bytes.
         (silent(node(device(0, 90_000 * MB))), None),
         (silent(node(device(812 * MB, 90_000 * MB))), "n1 received 812.0 MB"),
         (silent(node(device(0, 812 * MB)), direction="sent"), "n1 sent 812.0 MB"),
         (silent(node(device(None, 812 * MB)), direction="sent"), None),
         (silent(node(device(812 * MB, None))), None),
         (silent(node()), None),  # no device
-        # Targets receive each other's messages; then 30 MB/s come from elsewhere.
+        # Targets receive each other's messages. In the second case, 30 MB/s come from elsewhere.
         (silent(node(device(5e9, 5e9)), node(device(5e9, 5e9), name="n2")), None),
         (
             silent(node(device(5e9, 5e9)), node(device(5.3e9, 5e9), name="n2")),
@@ -88,7 +94,11 @@ def test_bytes_that_pass_although_nothing_writes(series: Series, reason: str | N
 
 
 def railed(second: tuple[float, float], required: list[str], allowed: list[str]) -> Series:
-    """The first rail passes 97 and 1 MB, the second these."""
+    """Return a series with two rails. The first receives 97 MB and sends 1 MB.
+
+    `second` has the MB that the second rail receives and sends. A rail is a network device of a
+    target.
+    """
     rails = [device(97 * MB, MB, "m0"), device(int(second[0] * MB), int(second[1] * MB), "m1")]
     return Series(nodes=[node(*rails)], rails=Rails(["m0", "m1"], required, allowed))
 

@@ -1,6 +1,7 @@
-"""Byte counters of each fabric in made trees of /sys and /proc: claims that they prove and refute.
+"""Byte counters of each fabric, in made trees of /sys and /proc.
 
-`tests/cases/fabrics.py` has a row for each.
+They prove or refute how many bytes a writer claims to have written. `tests/cases/fabrics.py` has a
+row for each fabric.
 """
 
 from dataclasses import replace
@@ -35,7 +36,10 @@ def fabric(request):
 
 
 def read(root, fabric, received, sent=0):
-    """Return both readings of the fabric's device, whose counters show these numbers."""
+    """Return the readings of received and sent bytes of the fabric's device.
+
+    `received` and `sent` are the numbers in its counters, in the unit of the fabric.
+    """
     stamp = "@1763931300.000000042" if fabric.device.startswith("cxi") else ""
     files = {fabric.received: f"{received}{stamp}", fabric.sent: f"{sent}{stamp}"}
     if fabric.device == "eth1":
@@ -48,12 +52,15 @@ def read(root, fabric, received, sent=0):
 
 
 def read_both(device, root):
-    """Return the readings of what a device has received and sent."""
+    """Return the readings of the bytes that a device has received and sent."""
     return tuple(counters.read(device, direction, root) for direction in counters.DIRECTIONS)
 
 
 def target(root, fabric, received, sent=(0, 0)):
-    """Return a target that reads its device twice, a second apart: numbers first and last."""
+    """Return the series of a target that reads its device twice, a second apart.
+
+    `received` and `sent` have the numbers of the first and the last reading.
+    """
     samples = []
     for at_s, received_number, sent_number in zip((7, 8), received, sent, strict=True):
         received_now, sent_now = read(root, fabric, received_number, sent_number)
@@ -70,7 +77,7 @@ def proof_and_refutation(root, fabric, first, last):
 
 
 def test_numbers_in_the_devices_unit_prove_the_writes(tmp_path, fabric):
-    """The first is beyond 32 bits; the last is 3 % above the payload, for headers."""
+    """The first number needs more than 32 bits. The increase is 3 % above the payload: headers."""
     first = 7 * 10**9
     last = first + fabric.per_gb * 103 // 100
     assert proof_and_refutation(tmp_path, fabric, first, last) == ("device", None)
@@ -80,7 +87,10 @@ def test_numbers_in_the_devices_unit_prove_the_writes(tmp_path, fabric):
 
 @pytest.mark.parametrize(("times", "counted_mb"), [(0.25, "250.0"), (4, "4000.0"), (0, "0.0")])
 def test_a_wrong_unit_and_a_dead_counter_refute_the_claim(tmp_path, fabric, times, counted_mb):
-    """A quarter or four times as much, as words taken for bytes or bytes for words are."""
+    """If words of four bytes are taken for bytes, the count is a quarter of the bytes.
+
+    If bytes are taken for words, it is four times the bytes.
+    """
     last = 5000 + int(fabric.per_gb * times)
     _, refutation = proof_and_refutation(tmp_path, fabric, 5000, last)
     assert refutation.startswith("n1 ")
@@ -88,12 +98,12 @@ def test_a_wrong_unit_and_a_dead_counter_refute_the_claim(tmp_path, fabric, time
 
 
 def test_a_counter_of_32_bits_that_began_anew_proves_nothing(tmp_path, fabric):
-    first = 4_294_000_000  # 967,296 below 2^32
+    first = 4_294_000_000  # 967,296 less than 2^32
     last = first + fabric.per_gb - 2**32
     assert proof_and_refutation(tmp_path, fabric, first, last) == ("unproven", None)
 
 
-def test_rails_have_their_bytes_in_both_directions(tmp_path, fabric):
+def test_bytes_of_a_device_are_recorded_in_both_directions(tmp_path, fabric):
     received = (100, 100 + fabric.per_gb)
     sent = (200, 200 + fabric.per_gb // 4)
     node = target(tmp_path, fabric, received, sent)
@@ -101,7 +111,7 @@ def test_rails_have_their_bytes_in_both_directions(tmp_path, fabric):
 
 
 @pytest.mark.parametrize("number", ["N/A", "", "12 13", "1e9", "12@", "12@x.000000001"])
-def test_what_is_no_number_is_no_counter(tmp_path, number):
+def test_a_file_without_a_number_is_not_used_as_a_counter(tmp_path, number):
     write(tmp_path, {COUNTED["Slingshot"].received: number})
     assert counters.read("cxi1", "received", tmp_path) is None
 
@@ -115,12 +125,12 @@ def test_the_driver_tells_the_fabric_not_the_name(tmp_path):
 
 
 def test_rx_bytes_of_an_unknown_driver_are_not_read(tmp_path):
-    """They may not be those of RDMA."""
+    """They may not be the bytes that RDMA has received."""
     assert read(tmp_path, replace(COUNTED["EFA"], driver="qede"), 1000) == (None, None)
 
 
 @pytest.mark.parametrize("fabric", ["EFA", "Omni-Path", "Omni-Path, hfi2"])
-def test_the_name_tells_the_fabric_if_no_driver_is_shown(tmp_path, fabric):
+def test_the_name_tells_the_fabric_if_the_driver_is_unknown(tmp_path, fabric):
     row = COUNTED[fabric]
     received, _ = read(tmp_path, replace(row, driver=None), 1000)
     assert received.name == row.name
@@ -138,7 +148,7 @@ def test_soft_roce_counts_packets_only_so_its_interface_is_read(root):
         assert counters.read(absent, "received", root) is None
 
 
-def test_a_counter_at_its_greatest_value_tells_nothing_more(root):
+def test_a_counter_at_its_greatest_value_gives_no_bytes(root):
     write(root, {"sys/class/infiniband/mlx5_0/ports/1/counters/port_rcv_data": str(2**32 - 1)})
     now = counters.read("mlx5_0", "received", root)
     assert now == CounterReading("rdma:mlx5_0/1", None)
@@ -162,17 +172,18 @@ def test_a_device_that_is_not_named_is_the_first_one(root, tmp_path):
     assert devices.transport("mlx5_0", tmp_path / "empty") == "RDMA"
 
 
-# What only one fabric has.
+# Features of a single fabric.
 
 
 def driven(root, device, driver, files):
-    """Make an RDMA device with files, and a link to the driver of its PCI device."""
+    """Make an RDMA device with these files and a link to its driver; return `root`."""
     write(root, {f"{_IB}/{device}/{path}": text for path, text in files.items()})
     set_driver(root / _IB / device / "device", driver)
     return root
 
 
-@pytest.mark.parametrize("folder", ["ports/1/hw_counters", "hw_counters"])  # Linux 5.15; before it
+# Linux 5.15 has the first folder, earlier versions the second.
+@pytest.mark.parametrize("folder", ["ports/1/hw_counters", "hw_counters"])
 @pytest.mark.parametrize(("node_type", "transport"), [("4: RNIC", "iWARP"), ("1: CA", "RoCE")])
 @pytest.mark.parametrize("driver", ["irdma", "ice"])
 def test_irdma_counts_octets_of_both_versions_of_ip(tmp_path, folder, node_type, transport, driver):
@@ -192,8 +203,8 @@ def test_irdma_counts_octets_of_both_versions_of_ip(tmp_path, folder, node_type,
     )
 
 
-def test_a_device_of_chelsio_counts_at_its_ports_interface(tmp_path):
-    """Port 1 has the interface `eth1`, which counts nothing; port 2 has `eth2`."""
+def test_bytes_of_a_device_of_chelsio_are_counted_at_the_interface_of_its_port(tmp_path):
+    """Port 1 has the interface `eth1`, which is not in /proc/net/dev. Port 2 has `eth2`."""
     files = {
         "node_type": "4: RNIC",
         "device/net/eth1/dev_port": "0",
@@ -214,7 +225,7 @@ def test_an_interface_of_another_driver_does_not_count_what_rdma_passes(tmp_path
 
 
 def test_the_slowest_counter_of_the_devices_decides_how_long_runs_must_be(tmp_path):
-    """update_period_ms of bnxt_re/main.c is 1000."""
+    """The counters of bnxt_re are updated once a second: update_period_ms in bnxt_re/main.c."""
     for name in ("InfiniBand", "RoCE, Broadcom"):
         read(tmp_path, COUNTED[name], 1000)
     names = ["mlx5_0", "bnxt_re0", "eth9"]
@@ -251,7 +262,7 @@ def test_a_counter_that_the_kernel_refuses_is_named_with_its_error(tmp_path):
 def test_writes_of_efa_are_one_sided_if_the_target_counted_them_as_such(
     tmp_path, written_b, transport
 ):
-    """A GB is claimed and received; of it so much by RDMA writes."""
+    """1 GB is claimed and received. `written_b` of these bytes were received by RDMA writes."""
     samples = []
     for at_s, received_b, one_sided_b in ((0, 0, 0), (1, GB, written_b)):
         files = {

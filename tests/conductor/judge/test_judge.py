@@ -1,4 +1,4 @@
-"""Faults of the conductor itself, and the order in which causes are named."""
+"""Runs that are rejected because of the conductor or its clock, and which cause is named first."""
 
 import pytest
 
@@ -20,7 +20,7 @@ from tests.conductor.made_series import assert_named, node, reasons
         (Series(off_plan=["10.0 % is missing"]), "10.0 % is missing"),
     ],
 )
-def test_a_run_counts_only_if_conductor_and_clock_went_on(
+def test_a_run_is_accepted_only_if_conductor_clock_and_writers_behaved(
     series: Series, reason: str | None
 ) -> None:
     assert_named(reasons(series), reason)

@@ -1,4 +1,4 @@
-"""What refutes a writer's report: silence, its target's memory, devices, placement."""
+"""What refutes the report of a writer: silence, its target's memory, devices, or its placement."""
 
 from collections.abc import Mapping
 from dataclasses import replace
@@ -33,9 +33,9 @@ MB = 1_000_000
 def meter_series(
     amounts: list[float], over_s: float = 0.25, fields: Mapping[str, Any] = {}, **changes: Any
 ) -> Series:
-    """The series of a writer of 100 B/s (or of the requested rate) for three seconds.
+    """Return the series of a writer that reports 100 B/s, or the requested rate, for three seconds.
 
-    `amounts`: what each reading of its meter added.
+    `amounts`: the bytes that each reading of its meter added.
     """
     samples = counted(*(amount / over_s for amount in amounts), every_s=over_s)
     reported = rows(*[fields.get("rate_b_s", 100.0)] * 3)
@@ -55,15 +55,15 @@ _SENT = MeterRecord(0, "sent by m0")
                                            " allowed: 0.5 s"),
         (meter_series([9, 9, 0, 0, 0, 9], meter=_SENT), "wrote nothing for 0.8 s (sent by m0)"),
         (meter_series([9, 9, 0, 0, 0, 9], injector="spin"), None),  # a control
-        # A message of 20 B takes 0.2 s alone: three of them 0.6 s; at half that rate, as asked
-        # for, it takes as long as two.
+        # Three messages may take their time without a count. A message of 20 B takes 0.2 s at
+        # 100 B/s, so three take 0.6 s. At a requested rate of half as much, they take 1.2 s.
         (meter_series([9, 0, 0, 9], 0.29, {"message_b": 20}), None),
         (meter_series([9, 0, 0, 9], 0.31, {"message_b": 20}), "nothing for 0.6 s"),
         (meter_series([9, 0, 0, 9], 0.59, {"message_b": 20, "rate_b_s": 50.0}), None),
         (meter_series([9, 0, 0, 9], 0.61, {"message_b": 20, "rate_b_s": 50.0}), "allowed: 1.2 s"),
     ],
 )  # fmt: skip
-def test_silence_of_a_writer_refutes_it(series: Series, reason: str | None) -> None:
+def test_silence_of_a_writer_refutes_its_report(series: Series, reason: str | None) -> None:
     assert_named(reasons(series, (0.0, 3.0)), reason)
 
 
@@ -74,6 +74,7 @@ def test_silence_of_a_writer_refutes_it(series: Series, reason: str | None) -> N
 def test_memory_that_nothing_overwrites_refutes_the_writer(
     shown: int, quarters: int, is_accepted: bool
 ) -> None:
+    """The target's memory is read in `quarters` of a second; `shown` readings show new bytes."""
     samples = counted(*[4] * shown, *[0] * (quarters - shown))
     writer_series = writer(rows(*[100] * 9), samples=samples, meter=MEMORY)
     series, window = Series(writers=[writer_series]), (0.0, quarters / 4)
@@ -94,19 +95,20 @@ def test_memory_that_nothing_overwrites_refutes_the_writer(
         ([0, 0, 0, 0], 1.0),
         ([9, 0, 9, 0, 0, 9], 0.5),
         ([9, 9, 0, 0, 0], 0.75),
-        # Mean 600 a reading: 29 is less than a twentieth of it, 31 is more.
+        # The mean is 600 B a reading. 29 is less than a twentieth of it, 31 is more.
         ([1000, 29, 29, 1000, 942], 0.5),
         ([1000, 31, 31, 1000, 938], 0.0),
     ],
 )
-def test_the_longest_time_without_anything(amounts: list[float], silent_s: float) -> None:
+def test_the_longest_silence(amounts: list[float], silent_s: float) -> None:
     assert longest_silence_s([Span(0.25, amount) for amount in amounts]) == silent_s
 
 
-def test_a_writer_that_soft_roce_showed_stopped_for_a_second_and_a_half() -> None:
-    """MB/s at its interface every quarter of a second, as read in a virtual machine.
+def test_the_silence_of_a_real_writer_that_was_stopped_for_a_second_and_a_half() -> None:
+    """The rates, in MB/s, were read about every quarter of a second in a virtual machine.
 
-    What it had posted was still sent for 0.4 s after it was stopped.
+    They are those of the interface below a soft-RoCE device. Messages that the writer had posted
+    were still sent for 0.4 s after it was stopped.
     """
     rates = [15.52, 10.32, 14.06, 17.77, 3.29, 0.0, 0.0, 0.0, 14.70, 13.80]
     lengths_s = [0.31, 0.27, 0.32, 0.40, 0.26, 0.26, 0.26, 0.26, 0.38, 0.28]
@@ -116,16 +118,16 @@ def test_a_writer_that_soft_roce_showed_stopped_for_a_second_and_a_half() -> Non
     assert longest_silence_s(spans) == pytest.approx(0.78)
 
 
-def test_readings_enclose_the_window_and_are_apart() -> None:
+def test_spans_enclose_the_window_and_skip_readings_that_follow_too_closely() -> None:
     at_s = [0.0, 0.25, 0.5, 0.52, 0.75, 1.0, 1.25, 1.5]
     samples = [CounterSample(time_s, 8 * time_s) for time_s in at_s]
     spans = spans_in_window(writer([], samples=samples), (0.3, 1.1))
-    # 0.25, 0.5, 0.75, 1.0 and 1.25.
+    # The readings at 0.25, 0.5, 0.75, 1.0 and 1.25 s are used, but not the one at 0.52 s.
     assert [(span.length_s, span.amount) for span in spans] == [(0.25, 2)] * 4
     assert spans_in_window(writer([]), (0.3, 1.1)) == []
 
 
-def test_a_count_that_stopped_tells_no_silence() -> None:
+def test_a_counter_that_failed_does_not_show_silence() -> None:
     samples = counted(100, 100)
     stopped = MeterRecord(0, "sent by m0", fault="device m0: its counter stopped or was set back")
     writer_series = writer(rows(100, 100, 100), samples=samples, meter=stopped)
@@ -145,19 +147,21 @@ HALF = claim(observed_share=0.5)
         ([claim()], 1200, 0.2, True, True),
         ([claim()], 1201, 0.2, True, False),
         ([claim(0)], 999, 0.2, True, True),
-        ([claim()], 9999, 0.2, False, True),  # the application's own messages
+        # With several targets, messages of the application may be counted as well.
+        ([claim()], 9999, 0.2, False, True),
         ([claim()], 799, 0.2, False, False),
-        ([claim()], 0, 0.99, False, False),  # claimed but never arrived
-        ([claim(), claim(500)], 1500, 0.01, True, True),  # all writers of a target together
+        ([claim()], 0, 0.99, False, False),  # the claimed bytes never arrived
+        ([claim(), claim(500)], 1500, 0.01, True, True),  # claims of one target are added
         ([claim(), claim(500)], 1000, 0.01, True, False),
         ([HALF], 799, 0.2, True, False),
         ([HALF], 801, 0.2, True, True),
         ([HALF], 2399, 0.2, True, True),
         ([HALF], 2401, 0.2, True, False),
-        ([claim(direction="read")], 0, 0.2, True, True),  # a reader's bytes are sent there: 1000
+        # A target sends the bytes that are read from it: here 1000 B, as claimed.
+        ([claim(direction="read")], 0, 0.2, True, True),
     ],
 )  # fmt: skip
-def test_a_count_that_does_not_go_with_the_claim_rejects(
+def test_a_count_that_contradicts_the_claim_rejects_the_run(
     claims: list[Any], counted_b: int, share: float, alone: bool, is_accepted: bool
 ) -> None:
     nodes = [node(device(counted_b, 1000)), *([] if alone else [node(device(), name="n2")])]
@@ -168,7 +172,7 @@ def test_a_count_that_does_not_go_with_the_claim_rejects(
 @pytest.mark.parametrize(("counted_b", "others", "is_accepted"), [
     (9999, True, True), (9999, False, False), (799, True, False),
 ])  # fmt: skip
-def test_others_may_send_to_a_single_target_too(
+def test_a_single_target_may_count_more_if_others_may_send_to_it(
     counted_b: int, others: bool, is_accepted: bool
 ) -> None:
     series = Series(nodes=[node(device(counted_b))], claims=[claim()])
@@ -178,7 +182,7 @@ def test_others_may_send_to_a_single_target_too(
     assert (lines == []) == is_accepted
 
 
-def test_a_disagreement_says_what_was_claimed_at_least_and_at_most() -> None:
+def test_the_reason_names_the_least_and_the_most_bytes_that_were_claimed() -> None:
     series = Series(nodes=[node(device(10 * MB))], claims=[replace(HALF, bytes_b=1e6)])
     assert reasons(series) == [
         "n1 counted 10.0 MB (rdma:m0/1), but the writers claim 1.0 to 2.0 MB; allowed difference:"
@@ -187,7 +191,7 @@ def test_a_disagreement_says_what_was_claimed_at_least_and_at_most() -> None:
 
 
 @pytest.mark.parametrize(("second_b", "is_accepted"), [(700, True), (90_000, True), (0, False)])
-def test_writers_of_many_targets_are_compared_with_all_their_counts(
+def test_claims_of_writers_with_many_targets_are_compared_with_the_counts_of_all_targets(
     second_b: int, is_accepted: bool
 ) -> None:
     """Two writers claim 1000 B and 500 B; n1 counted 550 B."""
@@ -201,13 +205,13 @@ def test_writers_of_many_targets_are_compared_with_all_their_counts(
     [
         ({"1": 4 << 20}, {}, 1, None),
         ({"0": 1 << 20}, {}, None, None),
-        ({}, {}, 1, None),  # unverified
+        ({}, {}, 1, None),  # the placement of buffers is unknown
         ({}, {"0": 3 << 20, "1": 1 << 20}, 1, "writer 0: 3.0 MiB of the origin's buffers lay"
                                               " outside NUMA node 1"),
         ({"0": 1 << 20}, {"1": 1 << 20}, 1, "writer 0: 1.0 MiB of the target's buffers"),
     ],
 )  # fmt: skip
-def test_buffers_elsewhere_reject_the_run_and_unseen_ones_do_not(
+def test_buffers_on_another_numa_node_reject_the_run_and_unknown_placement_does_not(
     target_b: dict[str, int], origin_b: dict[str, int], bound: int | None, reason: str | None
 ) -> None:
     ends = [

@@ -1,4 +1,4 @@
-"""What is recorded of a run and of one writer."""
+"""The series that are recorded of a run and of one writer: how they are copied and stored."""
 
 import math
 
@@ -14,7 +14,7 @@ SAMPLES = [CounterSample(1.0, 7.0)]
 
 
 @pytest.mark.parametrize(("options", "rows"), [({}, ROWS), ({"first_row": 1}, ROWS[1:])])
-def test_a_copy_has_what_was_reported_until_then_from_a_row_on(options, rows):
+def test_a_copy_of_a_series_does_not_grow_and_may_begin_with_a_later_row(options, rows):
     series = WriterSeries(
         number=0,
         injector="ucx",
@@ -31,7 +31,7 @@ def test_a_copy_has_what_was_reported_until_then_from_a_row_on(options, rows):
 
 
 @pytest.mark.parametrize("rate_b_s", [math.nan, math.inf])
-def test_a_number_that_json_does_not_have_is_not_stored(tmp_path, rate_b_s):
+def test_a_series_with_a_number_that_json_cannot_have_is_not_stored(tmp_path, rate_b_s):
     path = tmp_path / "0-on-0.series.json"
     with pytest.raises(ValueError, match="JSON"):
         save(Series(alone_b_s=rate_b_s), AcceptanceLimits(), path)

@@ -1,4 +1,4 @@
-"""What series say in figures, worked out by hand: of targets, and of each writer's record."""
+"""Figures of a run's series: conditions of targets and records of writers, worked out by hand."""
 
 from dataclasses import replace
 from typing import Any
@@ -29,7 +29,7 @@ WINDOW = (1.0, 3.0)
 
 
 def record(writer_series: Any, *nodes: NodeSeries) -> WriterRecord:
-    """The record of one writer."""
+    """Return the record of one writer."""
     (one,) = writer_records(Series(nodes=list(nodes), writers=[writer_series]), WINDOW)
     return one
 
@@ -37,7 +37,7 @@ def record(writer_series: Any, *nodes: NodeSeries) -> WriterRecord:
 # Targets.
 
 
-def test_conditions_are_those_between_the_first_reading_and_the_last() -> None:
+def test_conditions_are_computed_from_the_first_and_the_last_reading() -> None:
     loads = [
         LoadSample(4.0, 0.0, 5, 1000),
         LoadSample(6.0, 2.0, 9, 9),
@@ -53,7 +53,8 @@ def test_conditions_are_those_between_the_first_reading_and_the_last() -> None:
         frequencies_hz=[2e9, 4e9],
         free_cpus="0-3",
     )
-    # 3 s in 4 s; 20 of 1000 ticks; 3000 B and 20 B in 2 s.
+    # Foreign processes used 3 s in 4 s, and the hypervisor 20 of 1000 ticks. The device received
+    # 3000 B and sent 20 B in 2 s.
     assert node_conditions(node_series) == NodeConditions(
         node="n1",
         over_s=4.0,
@@ -69,7 +70,9 @@ def test_conditions_are_those_between_the_first_reading_and_the_last() -> None:
 
 
 @pytest.mark.parametrize("hidden", [(None, 0.0), (0.0, None), (None, None)])
-def test_what_one_of_two_readings_lacks_is_unknown(hidden: tuple[float | None, ...]) -> None:
+def test_a_condition_is_unknown_if_one_of_two_readings_lacks_it(
+    hidden: tuple[float | None, ...],
+) -> None:
     loads = [
         LoadSample(4.0 + 4 * number, foreign_s, 5, 10) for number, foreign_s in enumerate(hidden)
     ]
@@ -85,24 +88,25 @@ def test_what_one_of_two_readings_lacks_is_unknown(hidden: tuple[float | None, .
     assert (conditions.received_b_s, conditions.counter) == (None, "rdma:m0/1")
 
 
-def test_a_count_that_falls_shows_no_use() -> None:
-    """A negative figure would make the run's own files refuse it."""
+def test_a_count_that_falls_gives_zero() -> None:
+    """If a figure were negative, the run's files could not be read again."""
     loads = [LoadSample(4.0, 0.5, 50, 1000), LoadSample(8.0, -0.01, 20, 2000)]
     conditions = node_conditions(NodeSeries(node="n1", devices=[], loads=loads))
     assert (conditions.foreign_cpus, conditions.steal_share) == (0.0, 0.0)
 
 
-def test_devices_are_counted_together_if_each_of_them_counts() -> None:
+def test_counts_of_devices_are_added_if_each_device_has_one() -> None:
     one, other = device(400, 4), device(30, 3, "m1")
     assert counted_bytes(node(one, other), "received") == Count("rdma:m0/1+rdma:m1/1", 430, 10.0)
     assert counted_bytes(node(one, other), "sent") == Count("rdma:m0/1+rdma:m1/1", 7, 10.0)
-    for unknown in (device(None, None, "m1"), device(-1, -1, "m1")):  # stopped; set back
+    # One counter has stopped, the other was set back.
+    for unknown in (device(None, None, "m1"), device(-1, -1, "m1")):
         assert counted_bytes(node(one, unknown), "received") is None
     assert counted_bytes(node(), "received") is None
-    # Devices are read one after another: from the last one's first reading to its last.
+    # Devices are read one after another. The time is that between the two readings of the last one.
     later = replace(other, samples=[DeviceSample(5.1, 0, 0), DeviceSample(15.3, 30, 3)])
     assert counted_bytes(node(one, later), "received").over_s == pytest.approx(10.2)
-    # Soft devices share the counter of the interface below.
+    # Two soft-RoCE devices may share the counter of the interface below them. It counts once.
     assert counted_bytes(node(one, replace(one, device="rxe1")), "received") == Count(
         "rdma:m0/1", 400, 10.0
     )
@@ -111,7 +115,7 @@ def test_devices_are_counted_together_if_each_of_them_counts() -> None:
 # Writers.
 
 
-def test_a_writers_record_is_of_its_window() -> None:
+def test_a_writers_record_has_the_figures_of_the_window() -> None:
     writer_series = writer(rows(50, 90, 80, 70), counted_alone_b_s=150.0, fields={"message_b": 64})
     stored = record(writer_series, node(device(160)))
     assert (stored.injector, stored.origin, stored.target) == ("perftest", "n9", "n1")
@@ -146,7 +150,7 @@ def test_a_record_says_what_limited_the_writer(
 
 
 def test_rows_at_the_edges_of_a_run_are_divided_as_the_meter_counted() -> None:
-    """A run from 10.5 s to 11.8 s, in which 1000 B/s are written, and 3000 B/s next to it."""
+    """In the run, from 10.5 s to 11.8 s, 1000 B/s are written; before and after it, 3000 B/s."""
     reported = [*rows(2500, 2500, start_s=8), *rows(2000, 1400, start_s=10)]
     passed_b = [(9, 0), (10, 2500), (10.5, 4000), (11, 4500), (11.8, 5300), (12, 5900)]
     samples = [CounterSample(*reading) for reading in passed_b]
@@ -156,14 +160,14 @@ def test_rows_at_the_edges_of_a_run_are_divided_as_the_meter_counted() -> None:
     assert stored.rate_before_b_s == 2500.0
 
 
-# What proves its writes.
+# What proves the writes of a writer: its target's memory, or a device.
 
 
 @pytest.mark.parametrize(
     ("shown", "share", "proof"),
     [
         (20, 1.0, "memory"),
-        (18, 1.0, "memory"),  # the last two reports come late: of 4.5 s all was found
+        (18, 1.0, "memory"),  # the last two reports come late; all bytes of 4.5 s were found
         (14, 350 / 450, "memory"),
         (13, 325 / 450, "unproven"),
         (0, 0.0, "unproven"),
@@ -172,7 +176,7 @@ def test_rows_at_the_edges_of_a_run_are_divided_as_the_meter_counted() -> None:
 def test_memory_proves_if_it_has_most_of_the_bytes_claimed(
     shown: int, share: float, proof: str
 ) -> None:
-    """100 B/s in so many quarters of a second, of 5 s for which it is claimed."""
+    """100 B/s are claimed for 5 s; they are found in memory in `shown` quarters of a second."""
     samples = counted(*[100] * shown, *[0] * (20 - shown))
     writer_series = writer(rows(*[100] * 9), samples=samples, meter=MEMORY)
     (stored,) = writer_records(Series(writers=[writer_series]), (0.0, 5.0))
@@ -188,11 +192,12 @@ def test_memory_proves_if_it_has_most_of_the_bytes_claimed(
 @pytest.mark.parametrize(
     ("samples", "share"),
     [
-        # 40 B/s for two seconds before the window, then 100 B/s, as claimed.
+        # 40 B/s are found for two seconds before the window, then the claimed 100 B/s.
         (counted(*[40] * 8, *[100] * 20), 1.0),
-        # The first look comes a second after the start; 400 B of the 450 B of 4.5 s were found.
+        # The memory is first read a second after the window's start. Of the 450 B of 4.5 s, 400 B
+        # were found.
         (counted(*[100] * 16, start_s=3.0), 400 / 450),
-        (counted(*[100] * 4), 0.0),  # the last look comes before the window
+        (counted(*[100] * 4), 0.0),  # the memory is last read before the window
     ],
 )
 def test_the_share_found_in_memory_is_of_the_window(samples: Any, share: float) -> None:
@@ -217,22 +222,23 @@ def test_unproven_writes_are_noted_with_the_reason() -> None:
     assert "the targets" in str(unproven_note(shared_claim, writer_records(shared_claim, WINDOW)))
 
 
-def test_writers_of_many_targets_share_all_their_counts() -> None:
+def test_writers_with_many_targets_have_the_sum_of_all_targets_counts() -> None:
     """n1 counted 550 B in 2 s, n2 700 B in 2.5 s."""
     claims = [claim(1000, MANY_TARGETS), claim(500, MANY_TARGETS)]
     nodes = [node(device(550, over_s=2.0)), node(device(700, name="m1", over_s=2.5), name="n2")]
     for stored in writer_records(Series(nodes=nodes, claims=claims), WINDOW):
         assert (stored.counter, stored.counted_b) == ("rdma:m0/1+rdma:m1/1", 1250)
         assert (stored.counted_s, stored.counted_alone_b_s) == (2.5, None)
-    lost = [nodes[0], node(device(None), name="n2")]  # without a count of one, all prove nothing
+    # If one target has no count, the counts of the others prove nothing.
+    lost = [nodes[0], node(device(None), name="n2")]
     (stored, _) = writer_records(Series(nodes=lost, claims=claims), WINDOW)
     assert (stored.counted_b, stored.proof) == (None, "unproven")
 
 
-# Where its buffers lay.
+# Where the buffers of a writer lay.
 
 
-def test_both_ends_stand_in_the_record() -> None:
+def test_the_record_has_the_placement_of_both_ends() -> None:
     ends = [
         Placement(
             writer=1,
@@ -286,7 +292,7 @@ def test_options_of_both_ends_are_recorded() -> None:
     ("transport", "target_b", "origin_b", "share"),
     [
         ("RoCE", {"1": 3, "0": 1}, {}, 0.75),
-        ("RoCE", {}, {"1": 8}, None),  # the origin's buffer tells nothing of the target's
+        ("RoCE", {}, {"1": 8}, None),  # the place of the target's buffer is unknown
         ("shared memory", {}, {"1": 6, "0": 2}, 0.75),
     ],
 )

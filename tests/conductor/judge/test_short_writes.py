@@ -1,4 +1,4 @@
-"""Finished short writes against their timetable, in figures worked out by hand."""
+"""Finished short writes are compared with their timetable; figures are worked out by hand."""
 
 import random
 from types import SimpleNamespace
@@ -22,7 +22,7 @@ RUN = (ZERO_S + 0.5, ZERO_S + 10.5)
 
 
 def moved(start_s: float = 0.0, end_s: float = 0.0) -> list[FinishedWrite]:
-    """All writes, so much later than planned."""
+    """Return all writes of the plan; they start and end later than planned by these times."""
     return [
         FinishedWrite(
             write.number, ZERO_S + write.start_s + start_s, ZERO_S + write.end_s + end_s, 200.0, 0.1
@@ -32,7 +32,7 @@ def moved(start_s: float = 0.0, end_s: float = 0.0) -> list[FinishedWrite]:
 
 
 def check(*arguments: Any) -> SimpleNamespace:
-    """The record and the reason, in one."""
+    """Return the record of a timetable, with the reason of a rejection as a further field."""
     record, reason = short_writes.check_writes(*arguments)
     return SimpleNamespace(**vars(record), reason=reason)
 
@@ -43,7 +43,7 @@ def checked(
     return check(PLAN, finished, ZERO_S, RUN, clock_errors_s or {}, *ALLOWED)
 
 
-def test_a_plan_carried_out_counts() -> None:
+def test_a_run_whose_timetable_was_carried_out_is_accepted() -> None:
     finished = moved()
     finished[3] = finished[3]._replace(end_s=finished[3].end_s + 0.04, setup_s=0.3)
     record = checked(finished)
@@ -54,14 +54,14 @@ def test_a_plan_carried_out_counts() -> None:
     assert record.bytes_b == 21 * 200
     assert (record.setup_median_s, record.setup_worst_s) == (0.1, 0.3)
     assert (record.end_median_s, record.end_worst_s) == pytest.approx((0, 0.04), abs=1e-9)
-    # Of a run from 2.6 to 7.5 s, those that start from 2.0 to 7.0 s.
+    # A run from 2.6 s to 7.5 s has the writes that start from 2.0 s to 7.0 s.
     record = check(PLAN, finished, ZERO_S, (ZERO_S + 2.6, ZERO_S + 7.5), {}, *ALLOWED)
     assert (record.planned, record.done) == (11, 11)
     assert record.missing_share == pytest.approx(0, abs=1e-9)
-    # A write that ends when the run starts has no part in it.
+    # A write that ends when the run starts does not belong to the run.
     from_an_end = check(PLAN, finished, ZERO_S, (ZERO_S + 3.0, ZERO_S + 7.5), {}, *ALLOWED)
     assert (from_an_end.planned, from_an_end.done) == (10, 10)
-    # In any order of their writers.
+    # The order of the finished writes does not matter.
     random.Random(1).shuffle(finished)
     again = vars(check(PLAN, finished, ZERO_S, (ZERO_S + 2.6, ZERO_S + 7.5), {}, *ALLOWED))
     assert {name: pytest.approx(value) for name, value in again.items() if value} == {
@@ -76,13 +76,13 @@ def without(*numbers: int) -> list[FinishedWrite]:
 @pytest.mark.parametrize(
     ("finished", "missing", "excess", "reason"),
     [
-        (without(4), 0.05, 0.0, None),  # of 20 s of writing, a write is one
+        (without(4), 0.05, 0.0, None),  # a write is 1 s of 20 s of planned writing
         (
             without(4, 5), 0.1, 0.0,
             "10.0 % of the planned writing is missing (allowed: 5.0 %); 19 of 21 writes done, 0 of",
         ),
-        (moved(0.04, 0.03), 0.0, 0.0, None),  # late within the tolerance
-        # Every write 0.2 s late: a fifth is missing, and 0.15 s of each lies beyond the plan.
+        (moved(0.04, 0.03), 0.0, 0.0, None),  # all writes are late, but within the tolerance
+        # If every write is 0.2 s late, a fifth is missing, and 0.15 s of each is beyond the plan.
         (moved(0.2, 0.2), 0.2, 0.15, "is missing"),
         (moved(0.0, 0.3), 0.0, 0.25, "was written beyond the plan"),
         ([*moved(), moved()[4]], 0.0, 0.05, None),
@@ -96,12 +96,12 @@ def test_shares_of_the_writing_that_are_missing_or_beyond_the_plan(
     assert record.missing_share == pytest.approx(missing, abs=0.01 if missing == 0.2 else 1e-9)
     assert record.excess_share == pytest.approx(excess, abs=0.02 if excess > 0.1 else 1e-9)
     assert record.reason is None if reason is None else reason in record.reason
-    if reason is None and finished[0].start_s > ZERO_S:  # how late they were
+    if reason is None and finished[0].start_s > ZERO_S:  # all writes were late
         assert (record.start_median_s, record.start_worst_s) == pytest.approx((0.04, 0.04))
         assert (record.end_median_s, record.end_worst_s) == pytest.approx((0.03, 0.03))
 
 
-def test_slow_empty_repeated_and_strange_writes_do_not_count() -> None:
+def test_slow_empty_repeated_and_unplanned_writes_do_not_count() -> None:
     finished = moved()
     record = checked([*finished, finished[4], FinishedWrite(99, RUN[0], RUN[1], 1.0)])
     assert (record.unplanned, record.reason) == (2, "writes that are not in the plan: 1")
@@ -118,31 +118,32 @@ def test_the_error_of_a_clock_adds_to_the_tolerance() -> None:
     assert checked(late).missing_share == pytest.approx(0.07, abs=0.01)
     record = checked(late, {"x": 0.03, "y": 0.025})
     assert (record.missing_share, record.clock_error_s) == (pytest.approx(0, abs=1e-9), 0.03)
-    # That of one origin is not that of another.
+    # The error of one origin's clock does not help another origin.
     assert checked(late, {"x": 0.03}).missing_share == pytest.approx(0.035, abs=0.01)
 
 
 def test_a_run_longer_than_its_plan_lacks_writers() -> None:
     record = check(PLAN, moved(), ZERO_S, (RUN[0], RUN[1] + 10), {}, *ALLOWED)
-    # Twice as long as planned; the last two writes reach 0.5 s beyond the plan's end together.
+    # The run is twice as long as planned. The last two writes together reach 0.5 s beyond the end
+    # of the plan.
     assert record.missing_share == pytest.approx(0.5 - 0.5 / 40, abs=1e-6)
     assert record.reason is not None
 
 
-def test_no_writers_asked_and_none_seen() -> None:
+def test_a_timetable_without_writers_is_accepted_without_writes() -> None:
     empty = staggered_writes(["a"], [], 0, 1.0, 10.0, 4)
     record = check(empty, [], ZERO_S, RUN, {}, *ALLOWED)
     assert (record.planned, record.missing_share, record.reason) == (0, 0.0, None)
     assert vars(record_without_writers(ALLOWED[0])).items() <= vars(record).items()
 
 
-def test_what_each_writer_did_within_the_window() -> None:
+def test_the_record_of_each_writer_covers_the_window_only() -> None:
     table = staggered_writes(["t0", "t1", "t2"], ["o0", "o1"], 2, 1.0, 4.0, 1)
     finished = [
-        FinishedWrite(0, 10.0, 11.0, 100.0),  # slot 0, half of it before the window
-        FinishedWrite(2, 11.0, 12.0, 50.0),  # slot 0
-        FinishedWrite(1, 10.5, 11.5, 80.0),  # slot 1
-        FinishedWrite(3, 13.0, 14.0, 40.0),  # slot 1, after the window
+        FinishedWrite(0, 10.0, 11.0, 100.0),  # of the first writer; half lies before the window
+        FinishedWrite(2, 11.0, 12.0, 50.0),  # of the first writer
+        FinishedWrite(1, 10.5, 11.5, 80.0),  # of the second writer
+        FinishedWrite(3, 13.0, 14.0, 40.0),  # of the second writer, after the window
     ]
     writer, window_s = (
         made_writers.writer(origin="o0", target="t0", address=""),
@@ -150,7 +151,7 @@ def test_what_each_writer_did_within_the_window() -> None:
     )
     first, second = timetable_records(table, finished, window_s, 100.0, writer, INJECTORS["ucx"])
     assert (first.origin, first.target, first.transport) == ("o0", "*", "tcp")
-    assert first.bytes_b == pytest.approx(100.0)  # 0.5 s at 100 and 1 s at 50
+    assert first.bytes_b == pytest.approx(100.0)  # 0.5 s at 100 B/s, and 1 s at 50 B/s
     assert first.rate_b_s == pytest.approx(100 / 1.5)
     assert first.rate_min_b_s == 50.0
     assert (second.origin, second.bytes_b, second.rate_alone_b_s) == ("o1", 80.0, 100.0)
