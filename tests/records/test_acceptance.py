@@ -1,4 +1,4 @@
-"""Limits of an accepted run: bounds of their own, wherever they are set."""
+"""The bounds within which the limits of an accepted run may be set."""
 
 import pytest
 
@@ -21,7 +21,7 @@ from records.errors import InputError
         ("foreign_share", [None, 0.0, 1.0], [-0.1, 1.1]),
     ],
 )
-def test_a_limit_out_of_its_bounds_is_named_with_what_is_allowed(
+def test_a_limit_beyond_its_bounds_is_refused_with_the_allowed_values(
     name: str, within: list[float | None], beyond: list[float]
 ) -> None:
     assert [getattr(AcceptanceLimits(**{name: number}), name) for number in within] == within

@@ -40,7 +40,7 @@ def repository(tmp_path: Path) -> Path:
     return tmp_path
 
 
-def test_a_commit_and_its_changes(repository: Path) -> None:
+def test_the_commit_of_a_checkout_has_a_plus_if_files_were_changed(repository: Path) -> None:
     head = git(repository, "rev-parse", "HEAD")
     assert commit(repository) == head
     os.utime(repository / "f", (0, 0))
@@ -51,7 +51,7 @@ def test_a_commit_and_its_changes(repository: Path) -> None:
     assert commit(repository) == f"{head}+"
 
 
-def test_no_checkout(tmp_path: Path) -> None:
+def test_a_folder_that_is_no_checkout_has_no_commit(tmp_path: Path) -> None:
     assert commit(tmp_path) is None
 
 
@@ -78,7 +78,7 @@ def test_no_filter_hook_or_helper_of_a_checkout_runs(repository: Path) -> None:
     os.utime(repository / "f", (0, 0))  # git status would read it again
     assert commit(repository) == head
     assert not (repository / "ran").exists()
-    # An object that is missing is fetched in a partial clone: by a program.
+    # In a partial clone, git starts a program to fetch a missing object.
     tree = git(repository, "rev-parse", "HEAD^{tree}")
     (repository / ".git" / "objects" / tree[:2] / tree[2:]).unlink()
     for name, value in (
@@ -93,21 +93,21 @@ def test_no_filter_hook_or_helper_of_a_checkout_runs(repository: Path) -> None:
     assert not (repository / "ran").exists()
 
 
-#: Plants modules that say when they are imported.
-PLANT = """for name; do
+#: Shell code that writes modules. If one is imported, it writes its name to a file.
+WRITE_MODULES = """for name; do
     printf "open('IMPORTED', 'a').write('%s ')\\nraise ImportError\\n" "$name" > "$name.py"
 done"""
 
 
 @pytest.fixture
 def planted() -> Iterator[Path]:
-    """A folder of mode 1777 in which another user has put modules of every usual name."""
+    """Yields a folder of mode 1777 in which another user has put modules with all usual names."""
     names = [*sys.stdlib_module_names, "conductor", "records", "usercustomize", "sitecustomize"]
     with tempfile.TemporaryDirectory(dir="/tmp") as path:
         folder = Path(path)
         folder.chmod(0o1777)
-        # Not by Python: it may be in a home that others cannot read.
-        command = ["sh", "-c", PLANT, "sh", *sorted(set(names))]
+        # A shell writes them, since Python may be in a home folder that the other user cannot read.
+        command = ["sh", "-c", WRITE_MODULES, "sh", *sorted(set(names))]
         if os.geteuid() == 0:
             command = ["setpriv", "--reuid=65534", "--clear-groups", *command]
         subprocess.run(command, cwd=folder, check=True)
@@ -126,7 +126,7 @@ def test_code_and_modules_are_started_without_the_current_folder(planted: Path) 
     done = run_in(planted, python_code(code, "a b", "c"))
     assert done.stdout == "['a b', 'c']\n"
     agent = run_in(planted, python_main("conductor.agent.agent"))
-    assert "KeyError: 'NIMC" in agent.stderr  # its first act is to read its variable
+    assert "KeyError: 'NIMC" in agent.stderr  # the agent first reads its environment variable
     *control, program = INJECTORS["spin"].origin_command(cast(Writer, None))
     assert program == "while True: pass"
     assert run_in(planted, [*control, "pass"]).returncode == 0
@@ -148,7 +148,7 @@ def test_only_whole_paths_of_pythonpath_are_passed_on(monkeypatch: pytest.Monkey
             {"PYTHONPATH": f"/a:{ROOT}::/b", "PATH": "{own}:/usr/bin:/bin"},
             {"PYTHONPATH": "/a:/b", "PATH": "/usr/bin:/bin:{own}"},
         ),
-        # A folder that the user has put behind others stays there.
+        # If the user has put our folder behind others, it stays there.
         ({"PYTHONPATH": str(ROOT), "PATH": "/usr/bin:{own}"}, {"PATH": "/usr/bin:{own}"}),
     ],
 )

@@ -1,4 +1,4 @@
-"""Messages about invalid values, and which documents are not read."""
+"""Messages about invalid values, and documents that are refused: too large, too deep, not JSON."""
 
 import os
 import re
@@ -74,14 +74,14 @@ def test_a_long_value_is_shortened_to_60_characters() -> None:
     assert shown_value("x" * 59) == f"'{'x' * 56}..."
 
 
-def test_a_known_word_is_suggested_for_one_that_is_like_it() -> None:
+def test_a_known_word_is_suggested_for_a_similar_word() -> None:
     assert "'quick'" in suggestion("quik", ["numa", "quick"])
     assert suggestion("other", ["numa", "quick"]) == ""
 
 
 @pytest.mark.parametrize("text", [b"[" * 100_000 + b"]" * 100_000, b"NaN", b"[Infinity]", b"{"])
-def test_documents_that_no_record_needs_are_refused(text: bytes) -> None:
-    """Deep ones, numbers that are none, and what is not JSON."""
+def test_invalid_documents_are_refused(text: bytes) -> None:
+    """They have too many levels, have NaN or Infinity, or are not JSON."""
     with pytest.raises(InputError, match=r"^here: "):
         parse_document(text, "here")
 

@@ -1,7 +1,7 @@
-"""Files: how they are read and written, whom they belong to, and locks that only one holds.
+"""Files: how they are read and written, whom they belong to, and locks.
 
-What is written replaces a file in its folder, and nothing else, whatever stands there. What other
-users made is never taken for one's own.
+A write replaces a regular file in its folder, and never a link, folder, pipe or device. Files of
+other users are not trusted. A lock is held by one process at a time.
 """
 
 import fcntl
@@ -37,7 +37,7 @@ from tests.analysis.history.made import made_run
 
 only_root = pytest.mark.skipif(os.geteuid() != 0, reason="only root can give a file away")
 
-# What is read.
+# How files are read.
 
 
 def test_a_file_is_read_up_to_its_limit_and_through_links_only_if_asked(tmp_path: Path) -> None:
@@ -55,7 +55,7 @@ def test_a_file_is_read_up_to_its_limit_and_through_links_only_if_asked(tmp_path
 
 
 def test_a_sparse_file_is_measured_before_it_is_read(tmp_path: Path) -> None:
-    """1 TiB of nothing: less than a MiB of memory, not 64."""
+    """The file has 1 TiB without data. The refusal takes less than 1 MiB of memory, not 64 MiB."""
     file = tmp_path / "file"
     file.touch()
     os.truncate(file, 1 << 40)
@@ -68,7 +68,7 @@ def test_a_sparse_file_is_measured_before_it_is_read(tmp_path: Path) -> None:
         tracemalloc.stop()
 
 
-# What is written.
+# How files are written.
 
 
 def test_a_file_is_new_or_replaced_as_a_whole(tmp_path: Path) -> None:
@@ -76,15 +76,18 @@ def test_a_file_is_new_or_replaced_as_a_whole(tmp_path: Path) -> None:
     for text in ("first, longer", "second"):
         with path.open("w") if path.exists() else Path("/dev/null").open("w") as before:
             replace_text(path, text)
-            before.write("of a writer that had opened the old one")
+            before.write("written by a process that had opened the old file")
         assert path.read_text() == text
     assert [path.name for path in tmp_path.iterdir()] == ["file"]
 
 
-def test_a_file_of_another_host_is_seen_although_nfs_knows_that_it_was_missing(
+def test_a_file_that_another_host_wrote_is_found_although_nfs_had_cached_that_it_was_missing(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """A client of NFS takes a name for missing until its folder is opened (nfs(5): lookupcache)."""
+    """An NFS client caches that a file is missing until its folder is opened.
+
+    See nfs(5), lookupcache.
+    """
     opened: list[str] = []
     written = tmp_path / "run/logs/block.json"
     written.parent.mkdir(parents=True)
@@ -112,7 +115,7 @@ def test_a_file_of_another_host_is_seen_although_nfs_knows_that_it_was_missing(
         read_written(tmp_path / "none/block.json")
 
 
-def test_permissions(tmp_path: Path) -> None:
+def test_permissions_of_written_files(tmp_path: Path) -> None:
     replace_bytes(tmp_path / "secret", b"x", 0o600)
     replace_bytes(tmp_path / "shown", b"x", 0o644)
     before = os.umask(0o027)
@@ -122,7 +125,7 @@ def test_permissions(tmp_path: Path) -> None:
     assert modes == {"secret": 0o600, "shown": 0o644, "usual": 0o640}
 
 
-def test_folders_for_outputs(tmp_path: Path) -> None:
+def test_folders_for_outputs_are_made_and_files_in_their_place_refused(tmp_path: Path) -> None:
     file = tmp_path / "a" / "b" / "file"
     with pytest.raises(FileNotFoundError, match=str(file.parent)):
         replace_bytes(file, b"x")
@@ -136,10 +139,13 @@ def test_folders_for_outputs(tmp_path: Path) -> None:
             refuse(file)
 
 
-def test_a_link_is_not_followed_whatever_it_leads_to(
+def test_a_link_is_not_followed_whether_its_target_exists_or_not(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """By its whole path: in the current folder a file has the name of one of the links."""
+    """The current folder has a file with the name of one of the links.
+
+    So the test fails if only the name is looked up there, and not the whole path.
+    """
     (tmp_path / "here").mkdir()
     (tmp_path / "here" / "nowhere-link").write_text("mine")
     monkeypatch.chdir(tmp_path / "here")
@@ -156,7 +162,9 @@ def test_a_link_is_not_followed_whatever_it_leads_to(
     require_output_file(tmp_path / "new")
 
 
-def test_links_to_folders_pipes_and_devices_are_refused_and_stay(tmp_path: Path) -> None:
+def test_links_to_folders_and_pipes_folders_and_devices_are_refused_and_kept(
+    tmp_path: Path,
+) -> None:
     (tmp_path / "folder").mkdir()
     (tmp_path / "link").symlink_to("folder")
     for write in (make_folder, lambda folder: replace_text(folder / "x", "x")):
@@ -172,7 +180,7 @@ def test_links_to_folders_pipes_and_devices_are_refused_and_stay(tmp_path: Path)
         assert path.lstat().st_mode == kind
 
 
-def test_a_failure_names_the_file_and_leaves_nothing(
+def test_a_failed_write_names_the_file_and_leaves_no_file(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     def full(_: int) -> None:
@@ -186,7 +194,7 @@ def test_a_failure_names_the_file_and_leaves_nothing(
 
 
 def link_of_another(path: Path, target: str) -> Path:
-    """A link of another user, which only root can make."""
+    """Make a link that belongs to another user, which only root can do; return its path."""
     if os.geteuid() != 0:
         pytest.skip("only root can make a link of another user")
     path.symlink_to(target)
@@ -194,7 +202,7 @@ def link_of_another(path: Path, target: str) -> Path:
     return path
 
 
-def test_a_folder_for_runs_may_be_ones_own_link_and_keeps_its_name(tmp_path: Path) -> None:
+def test_a_folder_for_runs_may_be_a_link_of_the_user_but_not_of_others(tmp_path: Path) -> None:
     (tmp_path / "scratch").mkdir()
     (tmp_path / "own").symlink_to("scratch")
     make_named_folder(tmp_path / "own" / "results")
@@ -207,7 +215,9 @@ def test_a_folder_for_runs_may_be_ones_own_link_and_keeps_its_name(tmp_path: Pat
     assert [path.name for path in (tmp_path / "scratch").iterdir()] == ["results"]
 
 
-def test_ones_own_links_to_an_output_are_followed_and_others_are_not(tmp_path: Path) -> None:
+def test_links_of_the_user_to_an_output_are_followed_and_links_of_others_refused(
+    tmp_path: Path,
+) -> None:
     (tmp_path / "disk").mkdir()
     (tmp_path / "own").symlink_to("disk")
     assert resolved_output(tmp_path / "own") == tmp_path / "disk"
@@ -220,10 +230,10 @@ def test_ones_own_links_to_an_output_are_followed_and_others_are_not(tmp_path: P
     assert resolved_output(theirs / "folder" / "file") == theirs / "folder" / "file"
 
 
-# Whom it belongs to.
+# Whom files belong to, and who may write them.
 
 
-def test_whom_a_path_belongs_to_and_what_it_is(tmp_path: Path) -> None:
+def test_reasons_to_distrust_a_path_of_the_user(tmp_path: Path) -> None:
     folder = tmp_path / "own"
     folder.mkdir()
     (folder / "file").write_text("x")
@@ -240,22 +250,22 @@ def test_whom_a_path_belongs_to_and_what_it_is(tmp_path: Path) -> None:
         if mode:
             (folder / name).chmod(mode)
         assert reason_to_distrust(folder / name) == reason
-    require_owned(folder / "none", "--state")  # what does not exist is nobody's
+    require_owned(folder / "none", "--state")  # a path that does not exist is accepted
 
 
 @only_root
 @pytest.mark.parametrize(
     ("gid", "group", "members", "is_private"),
     [
-        (4242, "alice", [], True),  # of Debian and Red Hat, with umask 002
+        (4242, "alice", [], True),  # usual in Debian and Red Hat, with umask 002
         (4242, "alice", ["alice"], True),
         (4242, "staff", [], True),
         (100, "alice", [], True),
-        (100, "users", [], False),  # whose primary group it also is need not be listed
+        (100, "users", [], False),  # users with this primary group need not be listed as members
         (4242, "alice", ["alice", "bob"], False),
     ],
 )
-def test_a_group_of_nobody_else_may_write(
+def test_a_file_that_a_group_may_write_is_trusted_if_the_group_has_no_other_member(
     tmp_path: Path,
     monkeypatch: pytest.MonkeyPatch,
     gid: int,
@@ -277,7 +287,8 @@ def test_a_group_of_nobody_else_may_write(
     path.chmod(0o666)
     assert reason_to_distrust(path) == "can be written by others (mode 666)"
     path.chmod(0o664)
-    # setfacl -m u:bob:rw, as the kernel has it: version, then tag, rights and user of each entry.
+    # This is what the kernel stores after `setfacl -m u:bob:rw`: a version, then tag, rights and
+    # user of each entry.
     entries = [(1, 6, -1), (2, 6, 4243), (4, 6, -1), (16, 6, -1), (32, 4, -1)]
     listed = struct.pack("<I", 2) + b"".join(struct.pack("<HHi", *entry) for entry in entries)
     try:
@@ -288,10 +299,10 @@ def test_a_group_of_nobody_else_may_write(
 
 
 @only_root
-def test_the_primary_group_of_others_may_not_write(
+def test_a_folder_that_the_primary_group_of_another_user_may_write_is_distrusted(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """A folder that gives its group to what is made in it, as those of projects do."""
+    """Folders of projects often have such a group, which files made in them get as well."""
     tmp_path.chmod(0o775)
     os.chown(tmp_path, 4242, 4242)
     user = pwd.struct_passwd(("alice", "x", 4242, 100, "", "/", ""))
@@ -307,7 +318,7 @@ def test_the_primary_group_of_others_may_not_write(
 def test_a_file_of_another_user_is_distrusted(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, uid: int, name: str
 ) -> None:
-    """Another user's file, seen by a user of another number."""
+    """The file belongs to root or to user 65001. The user that reads it has number 4242."""
     path = Path("/etc/passwd")
     if uid:
         path = tmp_path / "theirs"
@@ -321,7 +332,7 @@ def test_a_file_of_another_user_is_distrusted(
 
 
 @only_root
-def test_a_run_with_a_part_of_somebody_else_is_not_resumed(tmp_path: Path) -> None:
+def test_a_run_with_a_file_of_another_user_is_not_resumed(tmp_path: Path) -> None:
     run = made_run(tmp_path / "monday")
     assert [path for path, _ in own_runs(tmp_path)] == [run]
     os.chown(run / "samples" / os.listdir(run / "samples")[0], 65001, -1)
@@ -332,8 +343,11 @@ def test_a_run_with_a_part_of_somebody_else_is_not_resumed(tmp_path: Path) -> No
 # Locks.
 
 
-def test_only_one_holds_a_lock(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Who waits tries again after each nap, in which the holder may let go. A nap is a second."""
+def test_a_lock_has_one_holder_at_a_time(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A process that waits for the lock sleeps between its attempts.
+
+    In this test a sleep counts as a second, and the holder may release the lock in it.
+    """
     path, naps = tmp_path / "lock", list[float]()
     monkeypatch.setattr(time, "monotonic", lambda: float(len(naps)))
     path.touch(0o644)
@@ -360,7 +374,7 @@ def test_only_one_holds_a_lock(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) 
 @pytest.mark.parametrize(
     ("within_s", "flags"), [(None, fcntl.LOCK_EX), (0.0, fcntl.LOCK_EX | fcntl.LOCK_NB)]
 )
-def test_only_without_a_limit_the_kernel_waits(
+def test_the_kernel_waits_for_a_lock_only_if_there_is_no_time_limit(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, within_s: float | None, flags: int
 ) -> None:
     requests: list[int] = []

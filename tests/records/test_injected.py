@@ -1,4 +1,4 @@
-"""The record of an injection, from the files that it is made of."""
+"""The record of an injection (writers beside a command of the user) is made from its files."""
 
 import json
 from pathlib import Path
@@ -20,7 +20,7 @@ def test_a_record_has_all_whole_readings(tmp_path: Path) -> None:
         tmp_path, Reading(start_s=3.0, end_s=4.0, proven=False, reason="writer 0 ended")
     )
     with (tmp_path / injected.READINGS_FILE).open("a") as file:
-        file.write('{"start_s": 4.0, "en')  # whoever wrote it was killed
+        file.write('{"start_s": 4.0, "en')  # the process that wrote this line was killed
     injected.save(tmp_path, tmp_path / "record.json")
     record = json.loads((tmp_path / "record.json").read_bytes())
     assert (record["schema"], record["machine"], record["rate"]) == (1, "box", "25%")

@@ -1,4 +1,4 @@
-"""What the kernel writes, after proc_pid_stat(5) and cpuset(7)."""
+"""Texts of the kernel, in the formats of proc_pid_stat(5) and cpuset(7)."""
 
 from pathlib import Path
 
@@ -17,9 +17,9 @@ from records.kernel_text import (
     with_descendants,
 )
 
-#: The columns after the name: the state, which is the third of all, then 101, 102, ... of index
-#: 1, 2, ... here, 3 less than proc(5) counts: parent 1, flags 6, user and system time 11 and 12,
-#: the same of children 13 and 14, start 19.
+#: A line of /proc/PID/stat. The first column after the name is the state, with index 0 here. The
+#: column with index i has the value 100 + i; proc(5) counts it as column i + 3. The parent has
+#: index 1, flags 6, user and system time 11 and 12, those of ended children 13 and 14, start 19.
 STAT = " ".join(["42 (a) b (c) R", *map(str, range(101, 141))])
 
 
@@ -66,7 +66,7 @@ def test_processes_and_their_descendants(tmp_path: Path) -> None:
     for pid, parent in {1: 0, 2: 1, 3: 2, 4: 9, 5: 6, 6: 5}.items():
         (tmp_path / str(pid)).mkdir()
         (tmp_path / str(pid) / "stat").write_text(STAT.replace("101", str(parent)))
-    for name in ("7", "self"):  # one that has ended
+    for name in ("7", "self"):  # process 7 has ended, so it has no files
         (tmp_path / name).mkdir()
     assert sorted(pids(tmp_path)) == [1, 2, 3, 4, 5, 6, 7]
     processes = dict(stats(tmp_path))

@@ -1,4 +1,4 @@
-"""What a program that fails says of it."""
+"""The reason of a failure, taken from what the failed program printed."""
 
 import pytest
 
@@ -18,14 +18,12 @@ from records.last_words import Gist, cause_or_gist, failure_reason
         ("x" * 321, "x" * 317 + "..."),
     ],
 )
-def test_the_first_and_the_last_line_with_words_say_what_went_wrong(
-    printed: str, gist: str
-) -> None:
+def test_the_reason_has_the_first_and_the_last_line_with_words(printed: str, gist: str) -> None:
     assert cause_or_gist(printed) == gist
 
 
 def test_the_detail_of_a_fault_that_ends_with_a_colon_follows_it() -> None:
-    """The fault is one of the lines that usually say only that something failed."""
+    """Lines of such faults usually say only that something failed."""
     gist = Gist()
     gist.add("usual output")
     gist.add_fault("Other MPI error, error stack:")
@@ -34,7 +32,7 @@ def test_the_detail_of_a_fault_that_ends_with_a_colon_follows_it() -> None:
     assert gist.reason() == "Other MPI error, error stack:; cannot map the window"
 
 
-def test_a_failure_is_told_in_the_programs_own_words() -> None:
+def test_the_reason_of_a_failure_has_exit_status_and_printed_line() -> None:
     gist = Gist()
     assert failure_reason(3, gist) == "exit status 3"
     gist.add("x" * 181)

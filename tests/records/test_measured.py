@@ -11,9 +11,9 @@ from records.notes import Note
 from records.run import RunHeader
 from tests.analysis.synthetic import header
 
-#: To this, `nimc measure` refers users who want more than its options offer.
-CAMPAIGN_OF_IT = "in a campaign of this command (docs/your-application.md)"
-#: Notes on what no command of `nimc measure` has: messages to be received, cores for the system.
+#: `nimc measure` refers users to such a campaign if its options are not enough.
+CAMPAIGN_REFERENCE = "in a campaign of this command (docs/your-application.md)"
+#: Notes that runs of `nimc measure` never have: on received messages, on cores for the system.
 CAMPAIGN_NOTES = {Note.TARGET_RECEIVES, Note.UNPAIRED}
 
 
@@ -22,7 +22,7 @@ def measured(command: str, name: str = "solver-0a1b2c", check: str = "command") 
     return header(campaign=name, resolved={"campaign": {"workloads": [entry]}})
 
 
-def test_the_command_of_a_run_is_that_of_measure_alone() -> None:
+def test_only_runs_of_nimc_measure_have_a_command() -> None:
     assert command_of(measured("./solver small.dat")) == "./solver small.dat"
     two = measured("./solver")
     assert two.resolved
@@ -52,13 +52,13 @@ def test_a_heading_is_one_line_without_the_end_of_a_long_command() -> None:
 def test_no_verdict_speaks_of_a_campaign_to_users_without_one(verdict: Verdict) -> None:
     sentences = SENTENCES[verdict]
     for text in (sentences.meaning, sentences.action):
-        assert "campaign" not in reworded(text).replace(CAMPAIGN_OF_IT, "")
+        assert "campaign" not in reworded(text).replace(CAMPAIGN_REFERENCE, "")
 
 
 @pytest.mark.parametrize("note", [note for note in Note if note not in CAMPAIGN_NOTES])
 def test_no_note_speaks_of_a_campaign_to_users_without_one(note: Note) -> None:
     for text in (note.text, note.remedy):
-        words = reworded(text).replace(CAMPAIGN_OF_IT, "")
+        words = reworded(text).replace(CAMPAIGN_REFERENCE, "")
         assert not [word for word in ("campaign", "verify", "queue_pairs") if word in words]
 
 
@@ -70,7 +70,10 @@ def test_no_note_speaks_of_a_campaign_to_users_without_one(note: Note) -> None:
             "see why runs of aa, which repeats the baseline,",
         ),
         (SENTENCES[Verdict.NO_CONTROL].action, "see why runs of the control do not count, or take"),
-        (SENTENCES[Verdict.SLOWER].action, f"{CAMPAIGN_OF_IT}, count what reaches memory, with"),
+        (
+            SENTENCES[Verdict.SLOWER].action,
+            f"{CAMPAIGN_REFERENCE}, count what reaches memory, with",
+        ),
         (SENTENCES[Verdict.CONTENTION].action, "measure what a lower --rate gains"),
         (Note.LENGTHENED.remedy, "compare times with runs of the same length; give --repeat"),
         (Note.NOT_JUDGED.remedy, "omit `--busy` to reject disturbed runs"),
@@ -79,6 +82,6 @@ def test_no_note_speaks_of_a_campaign_to_users_without_one(note: Note) -> None:
         ("a run takes 0.01 s; set repeat higher", "give a higher --repeat"),
     ],
 )
-def test_remedies_are_options(text: str, words: str) -> None:
+def test_remedies_are_reworded_to_options_of_nimc_measure(text: str, words: str) -> None:
     assert words in reworded(text)
     assert words not in text

@@ -1,4 +1,4 @@
-"""Every note has a remedy, which the page shows."""
+"""Every note on a result has a remedy, which the report shows."""
 
 import json
 from string import Formatter
@@ -10,14 +10,14 @@ from tests.captures import RUN_QUICK
 
 
 @pytest.mark.parametrize("note", Note)
-def test_a_note_is_recognised_whatever_its_values(note: Note) -> None:
+def test_a_note_is_recognised_with_any_values(note: Note) -> None:
     names = [(name, spec) for _, name, spec, _ in Formatter().parse(note.text) if name]
     assert (
         remedy_of(note(**{name: 2.5 if spec else "a (b)" for name, spec in names})) == note.remedy
     )
 
 
-def test_notes_of_a_recorded_run_are_listed() -> None:
+def test_all_notes_of_a_recorded_run_have_a_remedy() -> None:
     document = json.loads((RUN_QUICK.parent / "results.json").read_text())
     notes = {note for run in document["runs"] for row in run["results"] for note in row["notes"]}
     assert len(notes) > 2

@@ -7,7 +7,7 @@ from records.treatment import Start, Treatment, Writes
 from tests.conductor.block_plans import PLAN
 from tests.conductor.treatments import treatments
 
-#: Two baselines, each with an arm of its own.
+#: A plan with two baselines. Each has an arm `on` of its own.
 CROSSED = replace(
     PLAN,
     treatments=[
@@ -48,13 +48,13 @@ SHORT = replace(
 
 
 @pytest.mark.parametrize("plan", [PLAN, CROSSED, SHORT], ids=["arms", "crossed", "short"])
-def test_what_was_saved_is_loaded(tmp_path, plan):
+def test_a_saved_plan_is_loaded_unchanged(tmp_path, plan):
     plan.save(tmp_path / "plan.json")
     assert BlockPlan.load(tmp_path / "plan.json") == plan
     assert plan.baseline.name == "off"
 
 
-def test_a_share_of_the_rate_is_of_what_the_writer_reaches_alone():
+def test_a_share_of_the_rate_refers_to_the_rate_of_the_writer_without_an_application():
     throttled = Writes(injector="ucx", message_b=65536, rate_share=0.25)
     assert throttled.throttled
     assert throttled.requested_rate_b_s(4e9) == 1e9

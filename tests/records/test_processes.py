@@ -1,4 +1,4 @@
-"""Processor time and states of processes, and the calls of the kernel that bind memory."""
+"""Processor time, states and memory of processes, and the kernel call that binds memory."""
 
 import asyncio
 import errno
@@ -23,7 +23,7 @@ from records import kernel_text, processes
 from records.machine import cpu_load
 from tests.captures import CAPTURES
 
-#: As <linux/prctl.h> has it.
+#: The value in <linux/prctl.h>.
 PR_SET_CHILD_SUBREAPER = 36
 
 
@@ -37,13 +37,13 @@ def test_a_process_that_runs_is_stopped_ends_and_is_gone() -> None:
         assert processes.is_stopped(pid)
         child.kill()
         os.waitid(os.P_PID, pid, os.WEXITED | os.WNOWAIT)
-        assert processes.start_ticks(pid) is None  # not waited for yet
+        assert processes.start_ticks(pid) is None  # it has ended, but is still a zombie
     assert (processes.start_ticks(pid), processes.precise_cpu_s(pid)) == (None, None)
     assert processes.cpu_s(pid) == 0
 
 
 @contextmanager
-def no_file_left() -> Iterator[None]:
+def no_file_can_be_opened() -> Iterator[None]:
     limits = resource.getrlimit(resource.RLIMIT_NOFILE)
     resource.setrlimit(resource.RLIMIT_NOFILE, (0, limits[1]))
     try:
@@ -67,14 +67,16 @@ def no_file_left() -> Iterator[None]:
         processes_of,
     ],
 )
-def test_a_process_is_not_gone_since_this_one_has_no_file_left(read: Callable[[Any], Any]) -> None:
+def test_a_process_is_not_taken_for_gone_if_no_file_can_be_opened(
+    read: Callable[[Any], Any],
+) -> None:
     read(os.getpid() if read is not processes_of else Path("/r"))
-    with no_file_left(), pytest.raises(OSError, match="Too many open files"):
+    with no_file_can_be_opened(), pytest.raises(OSError, match="Too many open files"):
         read(os.getpid() if read is not processes_of else Path("/r"))
 
 
-def test_the_limit_of_open_files_is_raised_for_this_process_alone() -> None:
-    """In one of its own: a limit cannot be raised again once the hard one is lower."""
+def test_the_limit_of_open_files_is_raised_for_this_process_but_not_for_its_children() -> None:
+    """The test starts another process, since a lowered hard limit cannot be raised again."""
     script = """
 import asyncio, resource, sys
 resource.setrlimit(resource.RLIMIT_NOFILE, (300, 700))
@@ -92,7 +94,7 @@ print(asyncio.run(shown()).decode())
 
 
 def test_a_process_whose_thread_ends_while_it_is_read_has_not_ended() -> None:
-    """The kernel says ESRCH for a file of a thread that ended after it was opened."""
+    """If a thread ends after its file was opened, reading the file fails with ESRCH."""
     paths = []
 
     def read_text(path: Path) -> str:
@@ -118,8 +120,8 @@ def test_a_process_that_ends_while_its_threads_are_listed_has_stopped() -> None:
     assert cpu_load.busy_cpus([os.getpid()], 0.0)
 
 
-#: Maps a file in shared memory.
-_MAPS = """
+#: Code of a process that maps a file in shared memory.
+_MAP_FILE = """
 import mmap, sys, time
 with open(sys.argv[1], "w+b") as file:
     file.truncate(4096)
@@ -130,9 +132,11 @@ time.sleep(300)
 
 
 @pytest.mark.parametrize("suspended", [False, True])
-def test_data_that_a_user_keeps_in_shared_memory_outlive_what_maps_them(suspended: bool) -> None:
+def test_files_in_shared_memory_are_not_removed_with_the_process_that_maps_them(
+    suspended: bool,
+) -> None:
     with tempfile.NamedTemporaryFile(dir="/dev/shm") as file:
-        command = [sys.executable, "-c", _MAPS, file.name]
+        command = [sys.executable, "-c", _MAP_FILE, file.name]
         with subprocess.Popen(command, stdout=subprocess.PIPE) as child:
             assert child.stdout
             assert child.stdout.readline() == b"mapped\n"
@@ -143,7 +147,7 @@ def test_data_that_a_user_keeps_in_shared_memory_outlive_what_maps_them(suspende
         assert Path(file.name).exists()
 
 
-def test_an_orphan_is_asked_to_end_as_well(tmp_path: Path) -> None:
+def test_an_orphan_gets_sigterm_as_well(tmp_path: Path) -> None:
     cleans = f"trap 'touch {tmp_path}/cleaned; exit' TERM; echo ready; while :; do sleep 0.01; done"
     leaves = ["sh", "-c", f"({cleans}) & trap exit TERM; wait"]
     processes.become_subreaper()
@@ -157,13 +161,13 @@ def test_an_orphan_is_asked_to_end_as_well(tmp_path: Path) -> None:
     assert (tmp_path / "cleaned").exists()
 
 
-def test_processor_time_is_that_of_the_process() -> None:
-    """Of other threads of this process only what they use meanwhile could differ."""
+def test_processor_time_agrees_with_the_standard_librarys() -> None:
+    """Both figures include all threads of this process."""
     for processor_time_s in (processes.precise_cpu_s, processes.cpu_s):
         begun_s, before_s = time.process_time(), processor_time_s(os.getpid())
         while time.process_time() < begun_s + 0.3:
             pass
-        # /proc counts in ticks of 10 ms.
+        # One of the functions reads ticks of 10 ms from /proc.
         assert processor_time_s(os.getpid()) - before_s == pytest.approx(0.3, abs=0.1)
 
 
@@ -171,7 +175,8 @@ def test_processor_time_is_that_of_the_process() -> None:
     ("node", "mode", "mask", "maxnode"),
     [
         (None, 0, None, 0),
-        # Bits of whole words of 64, and one more, of which the kernel takes one off.
+        # The mask has whole words of 64 bits. `maxnode` is one more than its bits, since the kernel
+        # subtracts one.
         (0, 2, [1], 65),
         (63, 2, [1 << 63], 65),
         (70, 2, [0, 1 << 6], 129),
@@ -189,7 +194,8 @@ def test_memory_is_bound_by_set_mempolicy(
     monkeypatch.setattr(processes, "LIBC", SimpleNamespace(syscall=syscall))
     monkeypatch.setattr(os, "uname", lambda: SimpleNamespace(machine="x86_64"))
     processes.bind_memory(node)
-    assert calls == [(238, mode, mask, maxnode)]  # its number in the kernel's table for x86-64
+    # 238 is set_mempolicy in the kernel's table of calls for x86-64.
+    assert calls == [(238, mode, mask, maxnode)]
     with pytest.raises(OSError, match=r"^\[Errno "):
         processes.bind_memory(node)
     monkeypatch.setattr(os, "uname", lambda: SimpleNamespace(machine="vax"))
@@ -197,7 +203,7 @@ def test_memory_is_bound_by_set_mempolicy(
         processes.bind_memory(node)
 
 
-def test_a_node_that_is_not_there_or_refused_is_named(
+def test_a_numa_node_that_is_missing_or_refused_is_named(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     bound: list[int | None] = []
@@ -221,24 +227,25 @@ def test_a_node_that_is_not_there_or_refused_is_named(
         processes.check_binding(2, tmp_path)
 
 
-# Where memory lies: lines of the kernel as it wrote them, and a real process.
+# Where memory lies, in lines that the kernel really wrote, and in a real process.
 
 MIB = 2**20
-#: In a process with 64 MiB of memory of its own: the policy of its mappings, and its buffers.
+#: Code of a process that has 64 MiB of memory.
 HOLD = "m = bytearray(64 * 2**20); print('held', flush=True); import time; time.sleep(60)"
 
 
 @pytest.mark.parametrize(
     ("capture", "least_b", "sizes_b"),
     [
-        # Two mappings of one message each, the origin's own and that of the target: the kernel
-        # wrote N0=16384 and N0=16385 pages of 4 KiB. The target of puts touches no page of its own.
+        # The origin maps two buffers of one message each, its own and the target's. The kernel
+        # wrote N0=16384 and N0=16385 pages of 4 KiB. The target of puts does not touch its buffer.
         ("ucx_posix_64M.origin", 64 * MIB, {0: (16384 + 16385) * 4096}),
         ("ucx_posix_64M.target", 64 * MIB, {}),
-        # The largest mapping of a library holds 2 MiB here, the largest buffer of the target too.
+        # The largest mapping of a library has 2 MiB here, and so has the target's largest buffer.
         ("ucx_posix_64M.target", 2 * MIB, {0: 512 * 4096}),
-        # Two NUMA nodes emulated by QEMU: N1=46 pages hold twice 64 KiB, nothing else is as large.
-        # Mappings of the device (file=/dev/infiniband/uverbs0) are no buffers of the program's.
+        # QEMU emulates two NUMA nodes. The buffers are N1=46 pages, enough for twice 64 KiB; no
+        # other mapping is as large. Mappings of the device (file=/dev/infiniband/uverbs0) are not
+        # buffers of the program.
         ("ib_read_bw_node1.target", 65536, {1: 46 * 4096}),
     ],
 )
@@ -247,8 +254,8 @@ def test_buffers_of_captured_processes(capture: str, least_b: int, sizes_b: dict
     assert processes.parse_numa_maps(lines, least_b) == sizes_b
 
 
-def test_pages_are_added_up_by_node_in_their_own_size() -> None:
-    # Written by hand after the format of numa(7); huge pages are 2048 KiB.
+def test_sizes_of_pages_are_added_by_node() -> None:
+    # These lines are made, in the format of numa(7). Huge pages have 2048 KiB.
     text = [
         "7f00 bind:1 anon=300 dirty=300 N0=44 N1=256 kernelpagesize_kB=4",
         "7f10 bind:1 file=/anon_hugepage huge anon=3 dirty=3 N1=3 kernelpagesize_kB=2048",
@@ -265,7 +272,7 @@ def numa_maps(pid: int | str) -> str:
     return path.read_text()
 
 
-def test_a_process_gets_its_memory_from_the_node_alone() -> None:
+def test_a_process_gets_its_memory_from_the_requested_node_only() -> None:
     async def run() -> tuple[str, dict[int, int]]:
         pipe = asyncio.subprocess.PIPE
         process = await processes.spawn([sys.executable, "-c", HOLD], {}, [], pipe, pipe, 0)
@@ -279,14 +286,17 @@ def test_a_process_gets_its_memory_from_the_node_alone() -> None:
     text, sizes_b = asyncio.run(run())
     assert all(line.split()[1] == "bind:0" for line in text.splitlines())
     assert sizes_b[0] >= 64 * MIB
-    assert "bind:0" not in numa_maps("self")  # ours is as it was
-    # Nothing of this process is registered with a device.
+    assert "bind:0" not in numa_maps("self")  # this process is not bound
+    # This process has registered no memory with a device.
     assert processes.pinned_b(os.getpid()) == 0
-    assert processes.pinned_b(2**22 + 1) is None  # beyond the largest number of a process
+    assert processes.pinned_b(2**22 + 1) is None  # no process has such a large number
 
 
-def test_memory_in_huge_pages_is_that_of_the_kernel():
-    """18 MiB, advised to be huge or not: pages of 2 MiB, as far as there are some, or none."""
+def test_memory_in_huge_pages_is_counted():
+    """18 MiB are written after advice for or against huge pages.
+
+    With the advice for them, the kernel gives pages of 2 MiB as long as it has some.
+    """
     enabled = Path("/sys/kernel/mm/transparent_hugepage/enabled")
     if not enabled.exists() or "[never]" in enabled.read_text():
         pytest.skip("the kernel has no transparent huge pages")

@@ -1,4 +1,4 @@
-"""Short runs of other programs: how they end, and what is said of it."""
+"""Short calls of other programs: how they end, and the reason if they fail."""
 
 import shutil
 import sys
@@ -10,7 +10,7 @@ from records.errors import MachineError
 from records.programs import ask, find_program, first_line, last_line
 
 
-def test_a_program_that_fails_says_why_in_its_last_line() -> None:
+def test_the_reason_of_a_failed_program_is_its_last_line() -> None:
     answer = ask(["/bin/sh", "-c", "echo out; echo no >&2; echo file >&2; exit 3"])
     assert (answer.name, answer.status) == ("sh", 3)
     assert (answer.stdout, answer.stderr) == ("out\n", "no\nfile\n")
@@ -35,7 +35,7 @@ def test_a_program_that_fails_says_why_in_its_last_line() -> None:
         (["sleep", "60"], False, "has not answered for 0.05 s"),
     ],
 )
-def test_one_that_does_not_start_or_end_has_no_status(
+def test_a_program_that_does_not_start_or_end_has_no_exit_status(
     command: list[str], missing: bool, reason: str
 ) -> None:
     answer = ask(command, timeout_s=0.05)
@@ -49,7 +49,9 @@ def test_one_that_does_not_start_or_end_has_no_status(
         answer.require_end()
 
 
-def test_input_environment_folder_and_bytes_that_are_no_text(tmp_path: Path) -> None:
+def test_input_environment_and_folder_are_passed_and_invalid_utf_8_is_replaced(
+    tmp_path: Path,
+) -> None:
     assert ask(["cat"]).stdout == ""
     assert ask(["cat"], stdin="text").stdout == "text"
     (tmp_path / "file").write_text("of a file")
@@ -61,17 +63,17 @@ def test_input_environment_folder_and_bytes_that_are_no_text(tmp_path: Path) -> 
     assert ask(["printf", r"\377"], errors="surrogateescape").stdout == "\udcff"
 
 
-def test_nothing_starts_in_the_current_folder_unless_told(
+def test_programs_start_in_the_root_folder_by_default(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.chdir(tmp_path)
     (tmp_path / "tool").write_text("#!/bin/sh\npwd\n")
     (tmp_path / "tool").chmod(0o755)
     assert ask(["pwd"]).stdout == "/\n"
-    assert ask(["./tool"]).stdout == "/\n"  # the user's own, by a relative path
+    assert ask(["./tool"]).stdout == "/\n"  # the path is still relative to the current folder
 
 
-def test_lines_without_colours_and_blanks() -> None:
+def test_first_and_last_line_are_stripped_of_colours_and_blanks() -> None:
     text = "\n \x1b[31;1mfirst\x1b[0m \n\nlast\n\n"
     assert (first_line(text), last_line(text)) == ("first", "last")
     assert first_line(" \n") == last_line("") == "no output"

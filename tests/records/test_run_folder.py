@@ -1,4 +1,4 @@
-"""Folders of runs, the bounds of a header's fields, and the names that records share."""
+"""Folders of runs, bounds of the fields in a run's header, and names of arms and treatments."""
 
 import json
 from pathlib import Path
@@ -23,7 +23,7 @@ from records.sample import event_parts
 from tests.analysis.synthetic import header
 
 
-def test_runs_of_a_folder_their_size_and_the_names_of_their_logs(tmp_path: Path) -> None:
+def test_runs_in_a_folder_their_size_and_the_names_of_their_logs(tmp_path: Path) -> None:
     for name in ("b", "a", "other"):
         (tmp_path / name / "samples").mkdir(parents=True)
         if name != "other":
@@ -71,7 +71,7 @@ def test_runs_of_a_folder_their_size_and_the_names_of_their_logs(tmp_path: Path)
         ("facts", {"site": {"reference_tolerance": -1}}, "facts.site.reference_tolerance: "),
     ],
 )
-def test_a_header_with_a_value_out_of_its_bounds_is_refused_by_field(
+def test_a_header_with_a_value_beyond_its_bounds_is_refused_with_the_field(
     tmp_path: Path, name: str, value: Any, fault: str
 ) -> None:
     (tmp_path / "run.json").write_text(json.dumps({**header().as_dict(), name: value}))
@@ -80,7 +80,7 @@ def test_a_header_with_a_value_out_of_its_bounds_is_refused_by_field(
     assert str(error.value).startswith(f"{tmp_path}/run.json: {fault}")
 
 
-def test_a_number_that_overflows_is_refused_wherever_it_stands(tmp_path: Path) -> None:
+def test_a_number_that_overflows_is_refused_in_any_field(tmp_path: Path) -> None:
     text = json.dumps({**header().as_dict(), "facts": {"other": [{"deep": "BIG"}]}})
     (tmp_path / "run.json").write_text(text.replace('"BIG"', "1e999"))
     with pytest.raises(InputError, match=r"run\.json: a number beyond 1\.8e308 found"):
@@ -111,8 +111,8 @@ def test_a_header_may_have_the_bounds_themselves(tmp_path: Path) -> None:
     assert load_header(tmp_path).pairs_cap == 10**6
 
 
-def test_limits_are_those_of_the_documents() -> None:
-    """docs/method.md#what-counts and docs/campaigns.md."""
+def test_default_limits_agree_with_the_documentation() -> None:
+    """They are in docs/method.md#what-counts and docs/campaigns.md."""
     limits = {"foreign_cpus": 0.25, "steal_share": 0.02, "frequency_drop": 0.1}
     limits |= {"foreign_share": 0.02, "retries": 2, "run_timeout_s": 3600}
     assert {name: getattr(AcceptanceLimits(), name) for name in limits} == limits
@@ -136,11 +136,11 @@ def test_names_of_treatments() -> None:
     expected = "off@cores=9 off@cores=10 on on@rate=5% on@rate=25% on@rate=75% aa"
     assert " ".join(in_table_order(named)) == expected
     arms = [arm_of(f"{name}@a=1") for name in ("off", "on", "daly", "spin", "later")]
-    continuous = "continuous"  # an arm of a later version is taken to write
+    continuous = "continuous"  # unknown arms, such as those of later versions, count as writing
     assert [arm.writing for arm in arms] == ["none", continuous, "scheduled", "none", continuous]
     assert [arm.silent for arm in arms] == [True, False, False, True, False]
 
 
-def test_events() -> None:
+def test_an_event_is_split_into_name_and_modifier() -> None:
     assert event_parts("cycles:u") == event_parts("cpu_core/cycles/u") == ("cycles", "u")
     assert event_parts("cycles") == ("cycles", "")

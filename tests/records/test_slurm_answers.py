@@ -1,6 +1,6 @@
-"""Answers of Slurm 26.05.3 and of Debian's 22.05.8 are read alike.
+"""Captured answers of Slurm 26.05.3 and of Debian's 22.05.8 are both understood.
 
-Those of 26.05.3 come from a minicluster of two nodes, those of 22.05.8 from one of three.
+The answers of 26.05.3 are from a minicluster of two nodes, those of 22.05.8 from one of three.
 """
 
 from pathlib import Path
@@ -19,9 +19,9 @@ def answer(name: str) -> str:
 @pytest.mark.parametrize(
     ("name", "whole"),
     [
-        # OverSubscribe=EXCLUSIVE; debug has NO.
+        # In 22.05.8, batch has OverSubscribe=EXCLUSIVE, and debug has OverSubscribe=NO.
         ("partitions.txt", {"batch": True, "debug": False}),
-        # Exclusive=NODE, and OverSubscribe=NO.
+        # In 26.05.3, the partitions have Exclusive=NODE and OverSubscribe=NO.
         ("partitions-26.05.txt", {"compute": True, "origin": True, "all": True}),
     ],
 )
@@ -41,7 +41,7 @@ def test_partitions_that_give_whole_nodes(name: str, whole: dict[str, bool]) -> 
     )
 
 
-def test_nodes_of_the_newer_version() -> None:
+def test_nodes_and_settings_of_the_newer_version() -> None:
     assert [
         (node.name, node.is_usable) for node in parse_nodes.nodes_in(answer("sinfo-26.05.txt"))
     ] == [
@@ -54,11 +54,11 @@ def test_nodes_of_the_newer_version() -> None:
     assert parse.mpi_types(answer("mpi_list-26.05.txt")) == ["none", "pmix", "cray_shasta", "pmi2"]
     settings = parse.settings(answer("config-26.05.txt"))
     assert settings["SLURM_VERSION"] == "26.05.3"
-    assert settings["MpiDefault"] == "(null)"  # `none`, as 22.05.8 shows it
+    assert settings["MpiDefault"] == "(null)"  # 22.05.8 prints `none` instead
 
 
 def test_only_lines_of_jobs_name_jobs() -> None:
-    """What is named is cancelled. Of these lines, the first is that of a job in the folder."""
+    """Jobs that are named are cancelled. Only the first of these lines is a job of the folder."""
     lines = [
         "7+0|R|N/A|None|/run/stage/a",
         "8|R|N/A|None|/run/other",
@@ -73,7 +73,9 @@ def test_only_lines_of_jobs_name_jobs() -> None:
     ("text", "other"),
     [("StartTime=2026", "StartTime=x"), ("NodeCnt=1", "NodeCnt=x"), ("State", "")],
 )
-def test_a_reservation_that_cannot_be_read_is_a_fault_of_slurm(text: str, other: str) -> None:
+def test_an_unreadable_reservation_is_reported_as_an_error_of_the_machine(
+    text: str, other: str
+) -> None:
     changed = answer("reservation-26.05.txt").replace(text, other)
     with pytest.raises(MachineError, match="its reservation cannot be read"):
         parse.first_reservation(changed)
@@ -103,14 +105,16 @@ def test_a_queue_and_a_reservation_of_the_newer_version() -> None:
         ("node1", 37, ["1.0", "2.0"]),
         ("node1.example.org", 37, ["1.0", "2.0"]),
         ("node2", 37, []),
-        ("node1", 38, []),  # its step is pending
+        ("node1", 38, []),  # the step of this process is pending
         ("node1", 0, []),
     ],
 )
-def test_the_steps_of_a_srun_over_both_components(host: str, pid: int, steps: list[str]) -> None:
+def test_steps_of_one_srun_over_both_components_of_a_job(
+    host: str, pid: int, steps: list[str]
+) -> None:
     assert parse.steps_started_by(answer("steps-26.05.txt"), host, [pid]) == steps
 
 
 @pytest.mark.parametrize(("pid", "steps"), [(24, ["1.1"]), (25, ["2.0"])])
-def test_the_steps_of_two_sruns_of_the_older_version(pid: int, steps: list[str]) -> None:
+def test_steps_of_two_sruns_of_the_older_version(pid: int, steps: list[str]) -> None:
     assert parse.steps_started_by(answer("steps.txt"), "node1", [pid]) == steps

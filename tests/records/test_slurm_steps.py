@@ -1,4 +1,8 @@
-"""Ends of programs that started job steps, with stand-ins for Slurm's commands."""
+"""How programs that started job steps are stopped, with stand-ins for Slurm's commands.
+
+In a heterogeneous job, an `srun` that is ended by a signal may cancel the whole job. So scancel
+sends the signal to the tasks of its step instead.
+"""
 
 import asyncio
 import os
@@ -15,16 +19,17 @@ from records.slurm import steps
 from tests.reframe_tests.reframe_call import script
 from tests.waiting import wait_until
 
-#: As <linux/prctl.h> has it.
+#: The value in <linux/prctl.h>.
 PR_SET_CHILD_SUBREAPER = 36
-#: An `srun` that only notes the signals that it gets. It ends once a file says that its tasks have.
+#: An `srun` that writes the signals that it gets to a file. It ends when another file shows that
+#: its tasks have ended.
 SRUN = """
 for name in TERM INT HUP; do trap "echo $name >>'{folder}/signals'" $name; done
 echo $$ >'{folder}/pid'
 until [ -e '{folder}/tasks-ended' ]; do sleep 0.02; done
 exit 143
 """
-#: Both components of the job have a step of this `srun`, and one of another host's.
+#: Each component of the job has a step of this `srun`, and a step of an `srun` on another host.
 SCONTROL = """
 echo "$@" >>'{folder}/shown'
 job=$4
@@ -46,7 +51,7 @@ def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 @pytest.fixture
 def adopted_orphans() -> Iterator[None]:
-    """Orphans become children of this process, as in agents and conductors."""
+    """Makes orphans children of this process, as in agents and conductors."""
     processes.become_subreaper()
     yield
     processes.LIBC.prctl(PR_SET_CHILD_SUBREAPER, 0, 0, 0, 0)
@@ -69,7 +74,7 @@ def status_after_stop(folder: Path, *command: str) -> int:
     async def stopped() -> int:
         process = await asyncio.create_subprocess_exec(*command, start_new_session=True)
         await asyncio.to_thread(wait_until, (folder / "pid").exists)
-        await asyncio.sleep(0.1)  # a script may end meanwhile
+        await asyncio.sleep(0.1)  # the script that started srun may end in this time
         return await steps.stop(process)
 
     return asyncio.run(stopped())
@@ -79,7 +84,7 @@ def lines(path: Path) -> list[str]:
     return path.read_text().splitlines() if path.exists() else []
 
 
-def test_tasks_of_all_components_get_the_signal_and_srun_none(
+def test_tasks_of_all_components_get_the_signal_and_srun_does_not(
     folder: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     write_commands(folder)
@@ -92,7 +97,7 @@ def test_tasks_of_all_components_get_the_signal_and_srun_none(
     assert not lines(folder / "signals")
 
 
-def test_a_srun_that_a_script_started_is_a_descendant(
+def test_tasks_of_an_srun_that_a_script_started_get_the_signal(
     folder: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     write_commands(folder)
@@ -103,7 +108,7 @@ def test_a_srun_that_a_script_started_is_a_descendant(
 
 
 @pytest.mark.usefixtures("adopted_orphans")
-def test_a_srun_outlives_the_script_that_started_it(
+def test_tasks_of_an_srun_whose_script_has_ended_get_the_signal(
     folder: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     write_commands(folder)
@@ -126,10 +131,10 @@ def test_tasks_that_outlive_sigterm_are_killed(
 
 
 @pytest.mark.parametrize("hanging", ["scontrol", "scancel"])
-def test_a_slurm_that_hangs_delays_the_end_by_the_time_limit_of_each_command(
+def test_a_command_of_slurm_that_hangs_delays_the_end_by_its_time_limit_only(
     folder: Path, monkeypatch: pytest.MonkeyPatch, hanging: str
 ) -> None:
-    """Then the `srun` gets the signals. The stand-in would hang for five minutes."""
+    """After that, `srun` gets the signals. The stand-in would hang for five minutes."""
     monkeypatch.setattr(processes, "GRACE_S", 0.3)
     monkeypatch.setattr(steps, "ANSWER_S", 0.3)
     write_commands(folder)
@@ -137,7 +142,8 @@ def test_a_slurm_that_hangs_delays_the_end_by_the_time_limit_of_each_command(
     use_heterogeneous_job(monkeypatch)
     began_s = time.monotonic()
     assert status_after_stop(folder, "srun") == -signal.SIGKILL
-    # For each of two signals three commands at most and a grace, then two graces; and a busy host.
+    # Each of two signals takes at most three commands and a time of grace. Then `srun` has two
+    # times of grace. 20 s more are allowed on a busy host.
     assert time.monotonic() - began_s < 2 * (3 + 1) * 0.3 + 2 * 0.3 + 20
     assert lines(folder / "signals") == ["TERM"]
     assert len(lines(folder / "hung")) == (4 if hanging == "scontrol" else 2)

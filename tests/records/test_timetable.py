@@ -1,4 +1,4 @@
-"""Timetables, against figures worked out by hand and rules that hold for all."""
+"""Timetables of short writes: figures worked out by hand, and rules that every timetable obeys."""
 
 import itertools
 import json
@@ -22,7 +22,7 @@ def plans(draw: st.DrawFn) -> StaggeredWrites:
     targets = [f"t{i}" for i in range(writers + draw(st.integers(0, 60)))]
     origins = [f"o{i}" for i in range(draw(st.integers(1, 6)))]
     length_s = draw(st.floats(0.05, 20.0))
-    # The longest rest can be planned, whatever its rounding.
+    # Even with rounding errors, the longest rest can be planned.
     rest_s = draw(st.sampled_from([0.0, 0.5, 1.0])) * longest_rest_s(
         len(targets), writers, length_s
     )
@@ -32,7 +32,7 @@ def plans(draw: st.DrawFn) -> StaggeredWrites:
 
 
 def writes_in_progress(writes: Sequence[PlannedWrite]) -> list[tuple[float, int]]:
-    """Each time at which the number of writes in progress changes, and the number from then on."""
+    """Return pairs (time, number of writes in progress from then on), one for each change."""
     change = Counter[float]()
     for write in writes:
         change[write.start_s] += 1
@@ -46,7 +46,7 @@ def writes_in_progress(writes: Sequence[PlannedWrite]) -> list[tuple[float, int]
 @settings(max_examples=80, deadline=None)
 def test_rules_of_every_plan(plan: StaggeredWrites) -> None:
     steady_s = plan.steady_from_s, plan.steady_from_s + plan.run_s
-    # A level counts where it lasts beyond the start and begins before the end, but for rounding.
+    # A number counts if it holds at some time of the steady part, apart from rounding errors.
     slack_s = 1e-9 * plan.length_s
     levels = {
         level
@@ -57,7 +57,8 @@ def test_rules_of_every_plan(plan: StaggeredWrites) -> None:
     inside = [
         max(min(write.end_s, steady_s[1]) - max(write.start_s, steady_s[0]), 0.0) for write in plan
     ]
-    assert sum(inside) == pytest.approx(plan.writers * plan.run_s)  # so many bytes, too
+    # So the number of written bytes is as planned, too.
+    assert sum(inside) == pytest.approx(plan.writers * plan.run_s)
     to_target = defaultdict(list)
     for write in plan:
         to_target[write.target].append(write)
@@ -67,7 +68,7 @@ def test_rules_of_every_plan(plan: StaggeredWrites) -> None:
     size = len(plan.targets)
     for start in range(0, len(plan), size):
         one_round = plan.hits[start : start + size]
-        assert len(set(one_round)) == len(one_round)  # every target once
+        assert len(set(one_round)) == len(one_round)  # every target has one write in a round
     stored = json.loads(json.dumps(plan.as_dict()))
     same = {name: tuple(stored[name]) for name in ("targets", "origins")}
     assert StaggeredWrites(**{**stored, **same, "hits": array("I", stored["hits"])}) == plan
@@ -75,16 +76,14 @@ def test_rules_of_every_plan(plan: StaggeredWrites) -> None:
 
 @given(plans(), st.integers(0, 99))
 @settings(max_examples=40, deadline=None)
-def test_every_write_is_handed_out_once_whichever_origin_makes_it(
-    plan: StaggeredWrites, seed: int
-) -> None:
+def test_every_write_is_handed_out_to_exactly_one_origin(plan: StaggeredWrites, seed: int) -> None:
     handed_out = [write for origin in plan.origins for write in plan.writes_of(origin)]
     assert sorted(handed_out) == list(plan)
     most = -(-plan.writers // len(plan.origins))
     for origin in plan.origins:
         levels = writes_in_progress(plan.writes_of(origin))
         assert all(level <= most for _, level in levels)
-    # The order of origins decides who writes, not what is written.
+    # The order of origins decides which origin makes a write. The writes are the same.
     origins = random.Random(seed).sample(plan.origins, len(plan.origins))
     same = plan.targets, origins, plan.writers, plan.length_s, plan.run_s, plan.seed
     assert list(staggered_writes(*same, rest_s=plan.rest_s)) == list(plan)
@@ -94,8 +93,9 @@ def small(seed: int = 7) -> StaggeredWrites:
     return staggered_writes(["a", "b", "c", "d"], ["x", "y"], 2, 1.0, 3.0, seed)
 
 
-def test_by_hand() -> None:
-    # Two writers of 1 s: starts every 0.5 s; full from 0.5 s to 3.5 s, so that 7 writes start.
+def test_a_small_timetable_worked_out_by_hand() -> None:
+    # Two writers with writes of 1 s start a write every 0.5 s. Both write from 0.5 s to 3.5 s, so 7
+    # writes start.
     plan = small()
     assert [write.start_s for write in plan] == [0.0, 0.5, 1.0, 1.5, 2.0, 2.5, 3.0]
     assert [write.end_s for write in plan] == [1.0, 1.5, 2.0, 2.5, 3.0, 3.5, 4.0]
@@ -107,12 +107,13 @@ def test_by_hand() -> None:
     assert (list(empty), empty.steady_from_s) == ([], 0.0)
 
 
-def test_targets_follow_no_pattern() -> None:
+def test_the_order_of_targets_has_no_pattern() -> None:
     names = [f"t{i}" for i in range(50)]
     followers = Counter(
         itertools.pairwise(staggered_writes(names, ["x"], 3, 1.0, 50 * 100 / 3, 5).hits)
     )
-    # 5,000 steps over 2,450 possible pairs, two each: a repeated order would show a hundred.
+    # 5,000 steps over 2,450 possible pairs are two steps a pair. If the order were repeated, a pair
+    # would come a hundred times.
     assert max(followers.values()) < 15
 
 
@@ -120,10 +121,10 @@ def test_targets_follow_no_pattern() -> None:
     ("targets", "writers", "rest_s"),
     [(1, 1, 0.0), (2, 2, 0.0), (3, 2, 0.2), (2, 1, 0.4), (100, 1, 1.0)],
 )
-def test_targets_rest_as_long_as_there_are_others(
+def test_the_longest_rest_of_a_target_between_two_writes(
     targets: int, writers: int, rest_s: float
 ) -> None:
-    """With writes of 0.4 s: each of 3 targets is written to for 0.4 s of every 0.6 s."""
+    """Writes take 0.4 s. With 3 targets and 2 writers, a target has a write in 0.4 s of 0.6 s."""
     assert longest_rest_s(targets, writers, 0.4) == pytest.approx(rest_s)
 
 
@@ -137,7 +138,7 @@ def test_targets_rest_as_long_as_there_are_others(
         (["a", "b"], {"length_s": 1e-9}, "allowed: at most 20000000"),
     ],
 )
-def test_refuses_what_cannot_be_planned(
+def test_an_impossible_timetable_is_refused(
     targets: list[str], changes: dict[str, Any], text: str
 ) -> None:
     arguments = {"writers": 2, "length_s": 1.0, "run_s": 5.0, "seed": 0} | changes

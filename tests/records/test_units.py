@@ -14,7 +14,7 @@ from records.units import (
     size_b,
 )
 
-#: How a kind of quantity is read -> texts and their values; every unit is there once.
+#: Function that reads a kind of quantity -> texts and their values. Every unit occurs once.
 QUANTITIES = {
     duration_s: {
         "5y": 157_788_000, "2d": 172_800, "1.5h": 5400, "2min": 120,
@@ -40,7 +40,7 @@ def test_quantities_in_si_units(read) -> None:
     assert {text: read(text, "x") for text in values} == pytest.approx(values, rel=1e-15)
 
 
-#: How a kind of quantity is read -> texts that are none.
+#: Function that reads a kind of quantity -> texts that it refuses.
 REFUSED = {
     duration_s: ["5m", "5 y", "-1s", "1", "1e3s", "nans", " 1s", "1s\n", "\u0661s", f"{10**400}s"],
     size_b: ["64K", "64KB", "0.5B", "0.05B"],
@@ -51,13 +51,13 @@ REFUSED = {
 
 
 @pytest.mark.parametrize("read", REFUSED)
-def test_what_is_refused_names_its_field(read) -> None:
+def test_the_error_for_an_invalid_text_names_the_field(read) -> None:
     for text in REFUSED[read]:
         with pytest.raises(InputError, match=r"^--this: "):
             read(text, "--this")
 
 
-def test_a_share_may_be_in_per_cent() -> None:
+def test_a_share_may_be_a_percentage() -> None:
     assert [fraction(value) for value in ("2%", "0.5%", 0.02, "2 %", "-1%")] == [
         0.02,
         0.005,
@@ -67,19 +67,19 @@ def test_a_share_may_be_in_per_cent() -> None:
     ]
 
 
-def test_percentages_have_a_space_as_in_si() -> None:
+def test_percentages_are_printed_with_a_space_as_in_si() -> None:
     assert percentage(0.25) == "25 %"
     assert percentage(0.0125, ".1f") == "1.2 %"  # rounded to the even digit
     assert percentage(0.0125, ".3g") == "1.25 %"
     assert filled("{a:.1%} of {b:.2f} {c}", {"a": 0.5, "b": 3, "c": "x"}) == "50.0 % of 3.00 x"
 
 
-def test_a_value_and_its_limit_never_read_the_same() -> None:
+def test_a_value_and_its_limit_are_printed_with_enough_digits_to_differ() -> None:
     assert distinguishable(0.496, 0.5, 0, percentage) == ("49.6 %", "50.0 %")
     assert distinguishable(0.4, 0.5, 0, percentage) == ("40 %", "50 %")
     assert distinguishable(0.2504, 0.25, 2) == ("0.2504", "0.2500")
     assert distinguishable(0.0, 1e-9, 0, percentage) == ("0 %", "0 %")
 
 
-def test_counts_agree_with_their_noun() -> None:
+def test_a_noun_after_a_count_is_singular_or_plural() -> None:
     assert [plural(n, "pair") for n in (0, 1, 1200)] == ["0 pairs", "1 pair", "1,200 pairs"]

@@ -1,4 +1,4 @@
-"""The machine `box`, whose fields a test may change; and made files of /proc and /sys."""
+"""The made machine `box`, whose fields a test may change, and made files of /proc and /sys."""
 
 from typing import Any
 
@@ -16,6 +16,7 @@ def machine(policy: str = "hetjob", **changes: Any) -> Machine:
     return Machine.model_validate(fields | changes)
 
 
+#: Value of the environment variable that marks the processes of a block.
 BLOCK = "0123abcd"
 #: Flags of kernel threads in /proc/PID/stat.
 KERNEL = 0x00208040
@@ -25,9 +26,14 @@ def stat(
     pid: int, parent: int, name: str, state: str = "S", flags: int = 0, used: int = 0,
     children: int = 0, start: int = 5, system: int = 0, cpu: int = 0,
 ) -> str:  # fmt: skip
-    """/proc/PID/stat as in proc(5), times in ticks."""
-    # After the state: ppid pgrp session tty tpgid flags, four faults, utime stime cutime cstime,
-    # priority nice threads itrealvalue, start, 15 of memory and signals, exit signal, CPU.
+    """Return the text of /proc/PID/stat, in the format of proc(5).
+
+    Times are in ticks: `used` in user mode, `system` in system mode, and `children` that of ended
+    children.
+    """
+    # The columns after the state are ppid pgrp session tty tpgid flags, four counts of faults,
+    # utime stime cutime cstime, priority nice threads itrealvalue, start, 15 columns on memory and
+    # signals, exit signal, CPU.
     times = f"{used} {system} {children} 0"
     columns = f"{parent} 1 1 0 -1 {flags} 0 0 0 0 {times} 20 0 1 0 {start} {'0 ' * 15}17 {cpu} 0 0"
     return f"{pid} ({name}) {state} {columns}"
@@ -37,7 +43,7 @@ def process(
     pid: int, parent: int, name: str = "work", used: int = 0, children: int = 0, *,
     block: str = "", **more: Any,
 ) -> dict[str, str]:  # fmt: skip
-    """The two files of a process."""
+    """Return the two files of a process in /proc: path -> text."""
     environment = f"HOME=/\0{cpu_load.BLOCK_VARIABLE}={block}\0" if block else "HOME=/\0"
     text = stat(pid, parent, name, used=used, children=children, **more)
     return {f"proc/{pid}/stat": text, f"proc/{pid}/environ": environment}
@@ -46,7 +52,7 @@ def process(
 def thread(
     pid: int, name: str, user: int, system: int, start: int, flags: int = KERNEL, cpu: int = 0
 ) -> dict[str, str]:
-    """The file of a kernel thread."""
+    """Return the file of a kernel thread in /proc: path -> text."""
     text = stat(pid, 2, name, flags=flags, used=user, system=system, start=start, cpu=cpu)
     return {f"proc/{pid}/stat": text}
 
@@ -90,7 +96,8 @@ COUNTERS = {
     "sys/class/net/veth7/statistics/rx_dropped": "9",
     **thread(2, "kthreadd", 0, 250, 1),
 }
-#: Names and units of the kernel's documentation (mlx5/counters.rst), figures made.
+#: The names and units are those of the kernel's documentation (mlx5/counters.rst). The figures are
+#: made.
 ETHTOOL = """NIC statistics:
      rx_packets: 1000
      rx_discards_phy: 12
@@ -121,7 +128,7 @@ stepping\t: 4
 microcode\t: 0x2007006
 flags\t\t: fpu hypervisor
 """
-#: As the kernel and the firmware of a server with an Intel processor present them.
+#: Files with which kernel and firmware describe a server with an Intel processor.
 SERVER = {
     "proc/cpuinfo": "processor\t: 0\nmicrocode\t: 0x2007006\n\nmicrocode\t: 0x2007006",
     "sys/class/dmi/id/bios_vendor": "American Megatrends Inc.",
@@ -134,7 +141,8 @@ SERVER = {
     "sys/kernel/iommu_groups/1/type": "identity",
     "proc/cmdline": "BOOT_IMAGE=/vmlinuz ro intel_iommu=on iommu=pt quiet",
 }
-#: A NIC has an interrupt for each queue; the last one as older kernels show it.
+#: A network card has an interrupt for each queue. The last interrupt has no file of its effective
+#: CPUs, as in older kernels.
 INTERRUPTS = {
     **{f"{_IB}/device/msi_irqs/{number}": "msix" for number in (90, 91, 92)},
     "sys/class/net/eth0/device/msi_irqs/40": "msi",
@@ -145,7 +153,7 @@ INTERRUPTS = {
     "proc/irq/91/effective_affinity_list": "63",
     "proc/irq/92/smp_affinity_list": "0-31",
 }
-#: A host with something of everything.
+#: A host with files of every kind.
 HOST = {
     **INTERRUPTS,
     **SERVER,

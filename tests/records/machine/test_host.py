@@ -1,4 +1,4 @@
-"""What a host made of files is, and this host beside lscpu."""
+"""Facts of hosts that are made of files, and facts of this host compared with lscpu."""
 
 import json
 import shutil
@@ -49,7 +49,7 @@ HARDWARE = {
     "cpu_model": "Example 8-Core",
     "governor": "performance",
     "processor": "",
-    # One that is down, and the loopback, are none.
+    # The loopback and an interface that is down are left out.
     "interfaces": [Interface("eth1", 1.25e9, 9000)],
     "rdma": [
         Device(
@@ -68,16 +68,18 @@ HARDWARE = {
         ),
     ],
 }
+#: A host with limits in control groups of version 2.
 VERSION_2 = {
     "proc/self/cgroup": "0::/jobs/one",
     f"{CGROUP}/jobs/one/cpu.max": "300000 100000",
-    f"{CGROUP}/jobs/cpu.max": "150000 100000",  # the group above binds
+    f"{CGROUP}/jobs/cpu.max": "150000 100000",  # the lower limit of the parent group holds
     f"{CGROUP}/cpu.max": "max 100000",
     f"{CGROUP}/jobs/one/memory.max": "1073741824",
     f"{CGROUP}/jobs/memory.max": "2147483648",
     f"{CGROUP}/memory.max": "max",
     "proc/meminfo": "MemTotal: 4194304 kB",
 }
+#: A host with limits in control groups of version 1.
 VERSION_1 = {
     "proc/self/cgroup": "3:cpu,cpuacct:/box\n2:memory:/box",
     f"{CGROUP}/cpu,cpuacct/box/cpu.cfs_quota_us": "200000",
@@ -95,7 +97,7 @@ IOMMU = {"sys/class/iommu/d/name": "d"}
 TYPES = {f"{GROUPS}/0/type": "DMA", f"{GROUPS}/7/type": "identity"}
 SCHEMATA = "    MB:0=100;1= 90\n    L3:0=7ff;1=0f0"
 HSN_0 = Interface("hsn0", None, 0)
-#: Devices whose transports and NUMA nodes are known in part.
+#: Devices of which some have a known transport or NUMA node.
 DEVICES = {
     f"{IB}/a/ports/1/state": "",
     f"{IB}/b/ports/1/link_layer": "InfiniBand",
@@ -119,8 +121,8 @@ DETECTED_DEVICES = [
     Device(name="c", transport="InfiniBand", firmware=None, numa_node=None, ports=[]),
     Device(name="cxi0", transport="Slingshot", firmware=None, numa_node=3, ports=[]),
 ]  # fmt: skip
-#: As POWER and many virtual machines number threads: 0 and 1 are the first core's, 2 and 3 the
-#: second's.
+#: POWER and many virtual machines number threads like this: threads 0 and 1 are those of the first
+#: core, 2 and 3 those of the second.
 PAIRS = {f"{CPU}/cpu{n}/topology/core_id": str(n // 2) for n in range(4)}
 
 
@@ -139,17 +141,18 @@ def link(state: str, carrier: str) -> dict[str, str]:
         ({"proc/cpuinfo": "microcode\t: 0x2\n\nmicrocode\t: 0x1"}, {"microcode": "0x1, 0x2"}),
         ({"proc/sys/kernel/numa_balancing": "1"}, {"numa_balancing": "on"}),
         ({"proc/sys/kernel/numa_balancing": "2"}, {"numa_balancing": "memory tiering"}),
-        # Before 5.11 groups have no type.
+        # Before Linux 5.11, groups of the IOMMU have no type.
         ({**IOMMU, "proc/cmdline": "quiet amd_iommu=off"}, {"iommu": "on (amd_iommu=off)"}),
         ({**IOMMU, **TYPES}, {"iommu": "DMA, identity"}),
         ({"proc/cpuinfo": XEON}, {"hypervisor": "unknown", "processor": "GenuineIntel-6-85-7"}),
         ({"proc/cpuinfo": XEON, f"{DMI}/product_name": "KVM"}, {"hypervisor": "KVM"}),
-        ({f"{CPU}/online": "0-3"}, {"cores": 4, "usable_cores": [0, 2, 3]}),  # each is one
+        # Each thread is a core of its own.
+        ({f"{CPU}/online": "0-3"}, {"cores": 4, "usable_cores": [0, 2, 3]}),
         ({f"{CPU}/online": "0-3", **PAIRS}, {"cores": 2, "threads": 4, "usable_cores": [0, 2]}),
         (INTERRUPTS, {"interrupts": {"mlx5_0": {"0-31": 1, "63": 2}}}),
         ({"sys/fs/resctrl/schemata": SCHEMATA}, {"resctrl": "L3:0=7ff;1=0f0 MB:0=100;1=90"}),
         (DEVICES, {"rdma": DETECTED_DEVICES}),
-        # A driver that does not say whether a link is up: by its carrier.
+        # If the driver does not say whether a link is up, its carrier shows it.
         ({**link("unknown", "1"), f"{HSN}/speed": "-1"}, {"interfaces": [HSN_0]}),
         (link("unknown", "0"), {"interfaces": []}),
         (link("down", "1"), {"interfaces": []}),
@@ -171,7 +174,7 @@ def test_a_big_host(tmp_path: Path) -> None:
     assert [node.number for node in big.numa_nodes] == [0, 1, 2, 3]
     assert big.numa_nodes[1] == NumaNode(1, [2, 3, 10, 11], 16 * GIB)
     assert host.nodes_with_cores(big.numa_nodes) == [0, 1, 2, 3]
-    # Without any figure of memory, and of memory alone.
+    # Node 1 has a core and memory of unknown size. Node 2 has memory only.
     apart = [NumaNode(1, [0], 0), NumaNode(2, [], 5)]
     assert (host.nodes_with_cores(apart), host.memory_only_nodes(apart)) == ([1], [2])
     # Each last-level cache counts once.
@@ -193,7 +196,7 @@ def test_a_big_host(tmp_path: Path) -> None:
     ("usable", "first"),
     [
         (range(16), [0, 1, 2, 3, 4, 5, 6, 7]),
-        # Of cores 0 to 3 only the second threads may be used.
+        # Only the second threads of cores 0 to 3 may be used.
         (range(4, 16), [4, 5, 6, 7, 8, 9, 10, 11]),
         ([3, 11], [3]),
     ],
@@ -206,7 +209,7 @@ def test_hardware_threads_of_one_core_count_once(
 
 
 @pytest.mark.skipif(shutil.which("lscpu") is None, reason="lscpu (util-linux) is missing")
-def test_this_host_is_what_lscpu_says() -> None:
+def test_facts_of_this_host_agree_with_lscpu() -> None:
     shown = subprocess.check_output(["lscpu", "-p=CPU,CORE,SOCKET,NODE"], text=True)
     rows = [line.split(",") for line in shown.splitlines() if not line.startswith("#")]
     this_host = host.detect()
@@ -232,16 +235,17 @@ CPUINFO = "vendor_id\t: {}\ncpu family\t: 6\nmodel\t\t: {}\nstepping\t: 4"
 @pytest.mark.parametrize(
     ("vendor", "model", "ddio", "prefetchers"),
     [
-        # Sockets that differ are both shown; registers of other processors mean something else.
+        # If two sockets differ, both values are shown. In other processors, these registers have
+        # another meaning.
         ("GenuineIntel", 85, "600, 7e0", "all on | off: L2, L1 stride"),
         ("GenuineIntel", 106, None, "all on | off: L2, L1 stride"),
         ("AuthenticAMD", 85, None, None),
     ],
 )
-def test_registers_of_intel_s_processors(
+def test_registers_of_intels_processors(
     vendor: str, model: int, ddio: str | None, prefetchers: str | None, tmp_path: Path
 ) -> None:
-    """/dev/cpu/N/msr: a register's number is its offset, eight bytes each."""
+    """In /dev/cpu/N/msr, the number of a register is the offset of its eight bytes."""
     write(tmp_path, {"proc/cpuinfo": CPUINFO.format(vendor, model)})
     for cpu, values in {0: {0xC8B: 0x600, 0x1A4: 0}, 12: {0xC8B: 0x7E0, 0x1A4: 0b1001}}.items():
         path = tmp_path / f"dev/cpu/{cpu}/msr"
@@ -271,8 +275,8 @@ def test_the_first_processor_is_identified(cpuinfo: str, identity: str) -> None:
 @pytest.mark.parametrize(
     ("family", "identities"),
     {
-        # Models as in the kernel's arch/x86/include/asm/intel-family.h, and AMD's family and model
-        # numbers as in its arch/x86/kernel/cpu/amd.c.
+        # Intel's models are from the kernel's arch/x86/include/asm/intel-family.h, AMD's families
+        # and models from its arch/x86/kernel/cpu/amd.c.
         "Sandy Bridge-EP": ["GenuineIntel-6-45-7"],
         "Haswell-EP": ["GenuineIntel-6-63-2"],
         "Broadwell-EP": ["GenuineIntel-6-79-1"],
@@ -284,7 +288,7 @@ def test_the_first_processor_is_identified(cpuinfo: str, identity: str) -> None:
         "Granite Rapids": ["GenuineIntel-6-173-1"],
         "Zen 2": ["AuthenticAMD-23-49-0"],
         "Zen 3": ["AuthenticAMD-25-1-1"],
-        # EPYC 7A53 of Frontier and LUMI, and MI300A of El Capitan: likwid's topology.h.
+        # EPYC 7A53 (Frontier and LUMI) and MI300A (El Capitan) are from likwid's topology.h.
         "Trento": ["AuthenticAMD-25-48-1"],
         "MI300A": ["AuthenticAMD-25-144-1"],
         "Zen 4": ["AuthenticAMD-25-17-1", "AuthenticAMD-25-160-2"],
@@ -294,7 +298,7 @@ def test_the_first_processor_is_identified(cpuinfo: str, identity: str) -> None:
         None: ["", "GenuineIntel-6-85-11", "GenuineIntel-6-58-9"],
     }.items(),
 )
-def test_families(family: str | None, identities: list[str]) -> None:
+def test_the_family_of_a_processor(family: str | None, identities: list[str]) -> None:
     assert {host.processor_family(identity) for identity in identities} == {family}
 
 
@@ -314,7 +318,7 @@ def test_no_identity_belongs_to_two_families() -> None:
         ("mlx5_0", None, {"UCX_NET_DEVICES": "mlx5_0:1", "MV2_IBA_HCA": "mlx5_0"}),
         ("hfi1_3", "hfi1_3:1", {"UCX_NET_DEVICES": "hfi1_3:1", "HFI_UNIT": "3"}),
         ("mlx", "mlx:1", {"UCX_NET_DEVICES": "mlx:1"}),
-        # By default the interface below soft-RoCE, and an interface by itself.
+        # By default, MPI uses the interface below a soft-RoCE device, or the given interface.
         ("rxe0", None, {"UCX_NET_DEVICES": "eth1", "FI_TCP_IFACE": "eth1"}),
         ("rxe0", "rxe0:1", {"UCX_NET_DEVICES": "rxe0:1", "FI_VERBS_DEVICE_NAME": "rxe0"}),
         ("eth1", None, {"OMPI_MCA_btl_tcp_if_include": "eth1"}),

@@ -40,7 +40,7 @@ def test_quantities_and_nodes(tmp_path):
         box.known_numa_node(2, "comm_node")
 
 
-def test_an_included_file_takes_the_place_of_keys_unless_others_could_write_it(
+def test_an_included_file_replaces_keys_and_is_refused_if_others_can_write_it(
     tmp_path, monkeypatch
 ):
     monkeypatch.setenv("BOX", str(tmp_path / "box"))
@@ -103,7 +103,7 @@ def test_a_mistake_is_named_with_its_file(tmp_path, old, changed, message_start)
 
 
 @pytest.mark.parametrize("name", ["sun", "../site/box", "..", "", "box.yaml", "a\0b"])
-def test_an_unknown_machine_is_reported_with_the_known_ones_and_a_path_is_none(tmp_path, name):
+def test_an_unknown_machine_or_a_path_is_refused_with_the_known_machines(tmp_path, name):
     with pytest.raises(InputError, match=r"known machines: box"):
         site.load(name, _write(tmp_path, TEXT))
 
@@ -119,7 +119,7 @@ def test_one_of_several_rails_is_the_device(tmp_path):
 @pytest.mark.parametrize(
     ("policy", "llc", "requested", "message_b"),
     [
-        # Twice the last-level caches, and at least 64 MiB.
+        # Messages that reach memory have twice the size of the last-level caches, at least 64 MiB.
         ("same_host", "40MiB", "auto", 80 * 2**20),
         ("hetjob", "40MiB", "dram", 80 * 2**20),
         ("hetjob", "31MiB", "dram", 64 * 2**20),
@@ -142,12 +142,13 @@ def test_the_numa_node_of_the_network_interface(tmp_path, monkeypatch):
     assert box("numa_nodes: 1").nic_node() == 0
     with pytest.raises(InputError, match=r"site/box\.yaml: facts\.nic_node: .* one of 0, 1, 2$"):
         box("numa_nodes: 3").nic_node()
-    # On a shared host that of the device (`big_host`), else of the origin, on the last core.
+    # On a host that is both origin and target, it is the NUMA node of the device (`big_host`). If
+    # the device is unknown, it is that of the origin, which runs on the last cores.
     big = site.host.detect(big_host(tmp_path))
     monkeypatch.setattr(site.host, "detect", lambda: replace(big, usable_cores=[0, 1, 4, 7]))
     shared = {"facts": None, "origins": site.Origins(policy="same_host", cores=2)}
     nodes = [box("numa_nodes: 2", **shared, device=name).nic_node() for name in ("mlx5_0", "x")]
-    assert nodes == [2, 2]  # cores 4 and 5 are of node 2
+    assert nodes == [2, 2]  # cores 4 and 5 belong to node 2
     shared["origins"] = site.Origins(policy="same_host")
     assert box("numa_nodes: 2", **shared, device="x").nic_node() == 3
     with pytest.raises(InputError, match="is unknown"):
@@ -155,12 +156,12 @@ def test_the_numa_node_of_the_network_interface(tmp_path, monkeypatch):
 
 
 def local_with_cores(monkeypatch, usable_cores, **origins):
-    """This host with these usable cores."""
+    """Return the machine file of this host, whose usable cores are replaced by these."""
     monkeypatch.setattr(site.host, "detect", lambda: SimpleNamespace(usable_cores=usable_cores))
     return site.load("localhost").model_copy(update={"origins": site.Origins(**origins)})
 
 
-def test_cores_are_split_disjoint(monkeypatch):
+def test_cores_are_split_between_application_and_origin(monkeypatch):
     one = local_with_cores(monkeypatch, [0, 2, 4], policy="same_host")
     assert (one.split_cpus(), one.split_cpus(0)) == (([0, 2], [4]), ([0, 2, 4], [4]))
     two = local_with_cores(monkeypatch, [0, 2, 4], policy="same_host", cores=2)
@@ -176,11 +177,11 @@ def test_one_core_cannot_be_split(monkeypatch):
             one.split_cpus(reserved)
     two = local_with_cores(monkeypatch, [3], policy="same_host", cores=2)
     with pytest.raises(InputError, match=r"CPUs \(1\): 0 reserved, and 2 for the origin"):
-        two.split_cpus(0)  # it lacks one of the origin's own
+        two.split_cpus(0)  # the origin needs two cores, but there is only one
 
 
-def test_defaults_of_proof_hold_for_a_machine_and_for_a_block(tmp_path):
-    """Shares, seconds and intervals; `site/example_slurm.yaml` has them, to be edited."""
+def test_default_limits_are_the_same_in_a_machine_file_and_in_a_block(tmp_path):
+    """The limits are shares, seconds and row intervals. `site/example_slurm.yaml` has them too."""
     shares = {"min_share": 0.5, "max_share": 1.25, "counter_share": 0.2, "late_rows": 2}
     times = {"silent_s": 0.5, "pause_s": 1}
     for record in (site.Proof(), AcceptanceLimits()):
@@ -189,7 +190,7 @@ def test_defaults_of_proof_hold_for_a_machine_and_for_a_block(tmp_path):
     proof, short = site.Proof(), ShortWrites()
     assert (proof.write_tolerance_s, short.tolerance_s) == (0.2, 0.2)
     assert (proof.write_share, short.allowed_share) == (0.1, 0.1)
-    # With all that is a comment in the example.
+    # In the example, keys in comments are made real keys.
     text = re.sub(r"^( *)# ( *\w+:( |$))", r"\1\2", EXAMPLE.read_text(), flags=re.MULTILINE)
     assert "\nproof:\n  min_share: 0.5 " in text
     box = site.load("box", _write(tmp_path, text))

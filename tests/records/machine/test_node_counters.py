@@ -1,4 +1,4 @@
-"""Counters of a node, from a made /proc and /sys, and from this host's."""
+"""Counters of a node, read from made files of /proc and /sys."""
 
 import os
 from pathlib import Path
@@ -24,7 +24,7 @@ def test_counters_have_si_units(tmp_path):
     assert counters == {
         "context-switches": NodeCounter(777, "count"),
         "interrupts": NodeCounter(1234, "count"),
-        # Columns 6 and 7 of the kernel's /proc/stat, in clock ticks.
+        # These are columns 6 and 7 of /proc/stat, in clock ticks.
         "irq-time": NodeCounter(40 / ticks, "s"),
         "softirq-time": NodeCounter(500 / ticks, "s"),
         "softirqs:NET_TX": NodeCounter(3, "count"),
@@ -38,13 +38,13 @@ def test_counters_have_si_units(tmp_path):
         "mlx5_0/1:np_cnp_sent": NodeCounter(17, "count"),
         "mlx5_0/1:port_xmit_wait": NodeCounter(5, "count"),
         "eth0:rx_dropped": NodeCounter(3, "count"),
-        # Microjoules; users cannot read those of the second package.
+        # The files have microjoules. Users cannot read the file of the second package.
         "energy:0/package-0": NodeCounter(pytest.approx(262143.32885), "J"),
         "energy:0:1/dram": NodeCounter(pytest.approx(5), "J"),
     }
 
 
-def test_what_is_absent_is_named_once_with_what_it_needs(tmp_path):
+def test_absent_counters_are_named_once_with_what_they_need(tmp_path):
     assert read(tmp_path) == {}
     assert len(NodeReader(tmp_path).absent_counters) == 11
     absent = NodeReader(write(tmp_path, {"proc/stat": COUNTERS["proc/stat"]})).absent_counters
@@ -53,11 +53,11 @@ def test_what_is_absent_is_named_once_with_what_it_needs(tmp_path):
     assert "interrupts" not in absent
 
 
-def test_ethtool_keeps_what_tells_of_stalls_loss_and_pauses():
+def test_counters_of_stalls_losses_and_pauses_are_read_from_ethtool():
     assert parse_ethtool("eth0", ETHTOOL) == {
         "eth0:rx_discards_phy": NodeCounter(12, "count"),
         "eth0:tx_prio3_pause": NodeCounter(7, "count"),
-        # Microseconds.
+        # ethtool prints microseconds.
         "eth0:tx_prio3_pause_duration": NodeCounter(0.25, "s"),
         "eth0:rx_global_pause": NodeCounter(1, "count"),
         "eth0:tx_pause_ctrl_phy": NodeCounter(8, "count"),
@@ -65,15 +65,18 @@ def test_ethtool_keeps_what_tells_of_stalls_loss_and_pauses():
         "eth0:outbound_pci_buffer_overflow": NodeCounter(6, "count"),
         "eth0:pci_bw_inbound_high": NodeCounter(5, "count"),
         "eth0:pci_bw_outbound_low": NodeCounter(3, "count"),
-        # A percentage of the last second.
+        # ethtool prints a percentage of the last second.
         "eth0:outbound_pci_stalled_wr": NodeCounter(pytest.approx(0.23), "1", "gauge"),
-        # Seconds in which that percentage was above 30.
+        # This is the number of seconds in which the percentage was above 30.
         "eth0:outbound_pci_stalled_wr_events": NodeCounter(4, "s"),
     }
 
 
 def ethtool(folder: Path, text: str, log: Path) -> Path:
-    """A program in ethtool's place, of which only eth0 has counters."""
+    """Write a stand-in for ethtool, which knows counters of eth0 only; return its folder.
+
+    It writes its options into `log`.
+    """
     program = folder / "bin" / "ethtool"
     program.parent.mkdir()
     program.write_text(
@@ -93,11 +96,11 @@ def test_a_node_asks_ethtool_only_for_devices_that_have_counters(tmp_path, monke
     assert log.read_text().splitlines()[2:] == ["-S eth0"]
     assert counters["eth0:outbound_pci_stalled_wr_events"] == NodeCounter(4, "s")
     assert counters["context-switches"] == NodeCounter(777, "count")
-    # Threads count from the first reading on.
+    # The time of kernel threads is counted from the first reading on.
     assert counters["kernel-threads-time"] == NodeCounter(0, "s")
 
 
-def test_a_node_without_ethtool_and_frequency_names_both(tmp_path, monkeypatch):
+def test_missing_ethtool_and_frequency_are_both_named(tmp_path, monkeypatch):
     monkeypatch.setenv("PATH", str(tmp_path))
     monkeypatch.setattr("shutil.which", lambda *_, **__: None)
     without_frequency = {name: text for name, text in COUNTERS.items() if "cpufreq" not in name}
@@ -109,7 +112,7 @@ def test_a_node_without_ethtool_and_frequency_names_both(tmp_path, monkeypatch):
     assert "cpufreq" in reader.absent_counters["frequency"]
 
 
-def test_the_change_of_totals_and_the_state_of_gauges():
+def test_increases_of_totals_and_last_values_of_gauges():
     before = {"a": NodeCounter(10, "s"), "reset": NodeCounter(9, "s")}
     gauge = NodeCounter(3e9, "Hz", "gauge")
     before["f"] = NodeCounter(2e9, "Hz", "gauge")
@@ -130,15 +133,15 @@ def test_the_change_of_totals_and_the_state_of_gauges():
     ],
 )
 def test_interrupts_in_lines_that_cannot_be_read_are_unknown(tmp_path, table, counts):
-    """The line of interrupt 91 lacks the count of a CPU."""
+    """In these tables, lines or headings of CPUs cannot be read. Interrupt 91 lacks a count."""
     device = "sys/class/infiniband/mlx5_0/device/msi_irqs"
     files = {f"{device}/90": "msix", f"{device}/91": "msix", "proc/interrupts": table}
     expected = {} if counts is None else {"mlx5_0:interrupts": counts}
     assert interrupts_by_cpu(write(tmp_path, files)) == expected
 
 
-def test_interrupts_of_a_device_are_counted_by_cpu_and_on_those_left_free(tmp_path):
-    """Of the device's two interrupts 50 came to CPU 0 and 30 to CPU 3, which is free."""
+def test_interrupts_of_a_device_are_counted_by_cpu_and_on_free_cpus(tmp_path):
+    """The device has two interrupts. 50 of them came to CPU 0, and 30 to CPU 3, which is free."""
     lines = [
         "            CPU0       CPU3",
         " 90:   {}   {}  PCI-MSI 1-edge  mlx5_comp0@pci:0000:41:00.0",

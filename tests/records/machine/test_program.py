@@ -1,6 +1,6 @@
-"""Facts about a program, compared with binutils and coreutils.
+"""Facts about a program file, compared with binutils and coreutils; versions; loaded modules.
 
-Versions are read from answers that the programs gave.
+Versions are read from real answers of the programs.
 """
 
 import os
@@ -23,7 +23,7 @@ from records.machine.program import (
 )
 
 SH = shutil.which("sh") or "/bin/sh"
-#: Of Debian 12's Open MPI 4.1.4 and of the mpich wheel.
+#: Output of ldd, made of those for Debian 12's Open MPI 4.1.4 and for the mpich wheel.
 LDD = """\
 \tlinux-vdso.so.1 (0x00007ffc)
 \tlibmpi_cxx_no.so.1 => not found
@@ -33,7 +33,7 @@ LDD = """\
 """
 
 
-#: Of binutils 2.40.
+#: Output of readelf of binutils 2.40.
 READELF = """
 String dump of section '.comment':
   [     0]  GCC: (Debian 12.2.0-14) 12.2.0
@@ -51,7 +51,7 @@ String dump of section '.comment':
         ("", []),
     ],
 )
-def test_the_compilers_that_a_program_names(printed: str, compilers: list[str]) -> None:
+def test_compilers_that_made_a_program(printed: str, compilers: list[str]) -> None:
     assert compilers_in(printed) == compilers
 
 
@@ -78,7 +78,7 @@ def test_path_and_checksum_are_those_of_the_file_that_runs(tmp_path: Path) -> No
         ('exec apptainer exec /opt/a.sif lulesh2.0 "$@"', ["/opt/a.sif"]),
         ("apptainer exec '/opt/a.sif' x; apptainer exec --bind=/x/b.sif /opt/a.sif y",
          ["/opt/a.sif", "/x/b.sif"]),
-        # Only the shell knows what these are.
+        # These names are not whole paths: only the shell or apptainer knows what they mean.
         ("apptainer exec $HOME/a.sif x", []),
         ("apptainer exec /opt/$NAME.sif x", []),
         ("apptainer exec a.sif x", []),
@@ -98,7 +98,7 @@ def test_an_image_has_its_own_checksum(tmp_path: Path) -> None:
         f"#!/bin/sh\nexec apptainer exec {image} lulesh2.0\n# not {tmp_path}/old.sif\n"
     )
     start.chmod(0o755)
-    # SHA-256 of abc, from FIPS 180-2.
+    # This SHA-256 of the text abc is from FIPS 180-2.
     abc = "ba7816bf8f01cfea414140de5dae2223b00361a396177a9cb410ff61f20015ad"
     assert program_facts(str(start), {}, Path("/"))["images"] == {str(image): abc}
 
@@ -116,7 +116,8 @@ def test_mpi_is_the_library_that_is_linked(tmp_path: Path) -> None:
     assert mpi_library("\tlibmpi.so.40 => /opt/\0libmpi.so.40 (0x1)\n") is None
 
 
-#: perftest 6.06, Open MPI 4.1.4, MPICH 5.0.2 and Slurm 22.05.8, of Debian 12 and the wheels.
+#: Program, its answer, and the version in it. The answers are those of perftest 6.06, Open MPI
+#: 4.1.4, MPICH 5.0.2 and Slurm 22.05.8, from Debian 12 and from wheels.
 ANSWERS = [
     ("ib_write_bw", "Version: 6.06\n", "Version: 6.06"),
     ("mpirun", "mpirun (Open MPI) 4.1.4\n\nReport bugs\n", "mpirun (Open MPI) 4.1.4"),
@@ -133,7 +134,7 @@ def program(folder, name, answer, status):
 
 
 @pytest.mark.parametrize(("name", "answer", "version"), ANSWERS)
-def test_answers_of_programs(tmp_path, name, answer, version):
+def test_versions_in_answers_of_programs(tmp_path, name, answer, version):
     path = program(tmp_path, name, answer, 1 if name == "ib_write_bw" else 0)
     assert versions.version_of(str(path)) == version
 
@@ -151,7 +152,7 @@ def test_programs_without_a_version_are_left_out(tmp_path, monkeypatch):
     assert versions.version_of("") is None
 
 
-# Loaded modules against requested ones.
+# Loaded modules are compared with requested ones.
 
 
 LOADED = ["gcc/13.2.0", "openmpi/5.0.8-ucx", "hpccg/9.9"]
@@ -171,18 +172,20 @@ LOADED = ["gcc/13.2.0", "openmpi/5.0.8-ucx", "hpccg/9.9"]
         ([], []),
     ],
 )
-def test_versions_may_be_left_out(requested: list[str], missing: list[str]) -> None:
+def test_a_requested_module_may_omit_parts_of_its_version(
+    requested: list[str], missing: list[str]
+) -> None:
     assert modules_not_among(requested, LOADED) == missing
 
 
-def test_the_variable_of_lmod_and_environment_modules() -> None:
+def test_loaded_modules_are_read_from_the_variable_of_lmod_and_environment_modules() -> None:
     assert loaded_modules({"LOADEDMODULES": ":".join(LOADED)}) == LOADED
     assert loaded_modules({"LOADEDMODULES": ""}) == []
     assert loaded_modules({}) == []
 
 
-def test_an_alias_is_asked_of_the_module_system(tmp_path: Path) -> None:
-    """`mpi` stands for openmpi: only the module system knows."""
+def test_the_module_system_is_asked_about_an_alias(tmp_path: Path) -> None:
+    """`mpi` is an alias of openmpi, which only the module system knows."""
     script = tmp_path / "modules.sh"
     script.write_text('module() { [ "$1 $2" = "is-loaded mpi" ]; }\n')
     environment = {

@@ -1,4 +1,4 @@
-"""The YAML that campaign files are written in."""
+"""The subset of YAML in which campaign files are written."""
 
 import os
 import re
@@ -12,11 +12,11 @@ from records.text import one_line
 from records.yaml_file import load
 from tests.messages import assert_message
 
-#: 63 lists within each other.
+#: 63 nested lists.
 NESTED: list[object] = []
 for _ in range(62):
     NESTED = [NESTED]
-#: Text -> its value, and not another one that YAML has for it.
+#: Text -> its value. Some of these texts have other values in standard YAML.
 VALUES: dict[str, object] = {
     "true": True, "false": False, "off": "off", "yes": "yes", "~": None, "": None, "null": None,
     "0": 0, "-70": -70, "+7": 7, "9" * 18: 10**18 - 1, ".5": 0.5, "1.": 1.0, "1e3": 1000.0,
@@ -27,7 +27,7 @@ VALUES: dict[str, object] = {
 
 
 def read(tmp_path: Path, text: str) -> Any:
-    """Return what a file with this text, `f.yaml`, has."""
+    """Write `f.yaml` with this text, load it, and return its content."""
     path = tmp_path / "f.yaml"
     path.write_text(text)
     return load(path).data
@@ -44,14 +44,17 @@ def read(tmp_path: Path, text: str) -> Any:
     ],
     ids=["lists", "mappings", "dashes", "question marks", "indentation"],
 )
-def test_what_is_nested_too_deep_is_refused(tmp_path: Path, text: str, line: int) -> None:
-    """From 30,000 levels on libyaml ended the process by SIGSEGV; that of PyYAML 6.0.4 refuses."""
+def test_a_file_with_too_many_levels_is_refused(tmp_path: Path, text: str, line: int) -> None:
+    """From 30,000 levels on, libyaml ended the process with SIGSEGV.
+
+    The libyaml of PyYAML 6.0.4 refuses such a file itself.
+    """
     with pytest.raises(InputError, match=rf"f\.yaml:{line}: .*(100 levels|maximum nesting depth)"):
         read(tmp_path, text)
 
 
 @pytest.mark.parametrize(("text", "value"), VALUES.items())
-def test_a_value_is_not_taken_for_something_else(tmp_path: Path, text: str, value: object) -> None:
+def test_a_text_has_this_value_and_type(tmp_path: Path, text: str, value: object) -> None:
     document = read(tmp_path, f"a: {text}\n")
     assert document == {"a": value}
     assert type(document["a"]) is type(value)
@@ -63,7 +66,7 @@ def test_lines_of_values_and_keys(tmp_path: Path) -> None:
     document = load(path)
     assert document.key_lines == {("a",): 1, ("a", "b"): 2, ("a", "b", 1, "c"): 4}
     assert document.line(("a", "b", 0)) == 3
-    # A key that is missing has the line where its mapping begins.
+    # For a missing key, this is the line in which its mapping begins.
     assert document.line(("a", "b", 1, "missing")) == 4
 
 
@@ -82,7 +85,7 @@ def test_lines_of_values_and_keys(tmp_path: Path) -> None:
         ("a:\n\t- b", 2, ["tab", "spaces"]),
     ],
 )
-def test_what_is_refused_is_shown_with_its_line(
+def test_an_invalid_file_is_refused_with_the_line(
     tmp_path: Path, text: str, line: int, values: list[str]
 ) -> None:
     with pytest.raises(InputError) as error:
@@ -118,8 +121,8 @@ def test_a_file_of_more_than_16_mib_is_refused(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("name", ["fifo", "loop", ".", "a\0b"])
-def test_what_is_no_file_or_never_ends_is_not_read(tmp_path: Path, name: str) -> None:
-    """A pipe without a writer, a link to itself, a folder, and a path that cannot be."""
+def test_a_path_that_is_no_regular_file_is_refused(tmp_path: Path, name: str) -> None:
+    """The paths are a pipe without a writer, a link to itself, a folder, and an invalid path."""
     os.mkfifo(tmp_path / "fifo")
     (tmp_path / "loop").symlink_to("loop")
     path = tmp_path / name
