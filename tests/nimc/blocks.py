@@ -1,4 +1,4 @@
-"""The block that a session of ReFrame is started for."""
+"""The block of runs for which a session of ReFrame is started."""
 
 from collections.abc import Sequence
 from itertools import pairwise
@@ -8,7 +8,7 @@ from records.block_plan import BlockPlan
 
 
 def block_of(argv: Sequence[str]) -> BlockPlan:
-    """The plan in the file that the command line names: `-S CHECK.block_file=FILE`."""
+    """Return the plan in the file that the command line names: `-S CHECK.block_file=FILE`."""
     (setting,) = (word for flag, word in pairwise(argv) if flag == "-S")
     name, _, file = setting.partition("=")
     assert name.endswith(".block_file")

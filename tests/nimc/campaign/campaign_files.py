@@ -1,4 +1,4 @@
-"""Campaigns as files, and what is wrong in them."""
+"""Loads a campaign from a made file, and returns the faults that are found in it."""
 
 from pathlib import Path
 
@@ -12,7 +12,7 @@ from records.errors import InputError
 from records.machine.site import Machine
 from records.machine.site import load as load_machine
 
-#: Variables of every check, and the two that some tests rely on.
+#: Variables of every check, also those on which only some tests rely.
 COMMON = {"arms", "rate", "message", "injector", "direction", "reserved_cores", "tool"}
 
 CHECKS = {
@@ -34,7 +34,7 @@ def load(tmp_path: Path, text: str | bytes, machine: Machine | None = None) -> C
 
 
 def faults(tmp_path: Path, text: str) -> list[str]:
-    """The lines of the refusal, without the folder."""
+    """Return the lines with which the campaign is refused, without the folder."""
     with pytest.raises(InputError) as error:
         load(tmp_path, text)
     return str(error.value).replace(f"{tmp_path}/", "").splitlines()

@@ -1,4 +1,4 @@
-"""Makes the request for a campaign on a machine, without their files."""
+"""Makes the request for a campaign on a machine, without files of campaign and machine."""
 
 from pathlib import Path
 from typing import Any
@@ -26,7 +26,7 @@ def made_request(campaign: Campaign, machine: Machine, *, slurm: bool = False) -
 
 
 def made_machine(policy: str = "hetjob", *, origins: int = 1, **more: Any) -> Machine:
-    """A machine with this many origin nodes; a shared host has none."""
+    """Return a machine with `origins` origin nodes. A host that is also the target has none."""
     origin_fields = {"policy": policy} | ({} if policy == "same_host" else {"nodes": origins})
     fixed = {"name": "m", "description": "", "origins": origin_fields, "injector": "perftest"}
     return Machine.model_validate(fixed | more)

@@ -1,4 +1,7 @@
-"""How allocations differ, and whether more of them pay: by hand."""
+"""How slowdowns vary between allocations, and whether more allocations are worth it.
+
+Figures are worked out by hand. Each block of runs has its own allocation of nodes.
+"""
 
 import math
 from types import SimpleNamespace
@@ -12,7 +15,7 @@ from nimc.campaign.allocations import Variation, advice, variation
 
 
 def pairs(*blocks: tuple[float, ...], arm: str = "on") -> pl.DataFrame:
-    """Pairs of one case, by the logarithms of their ratios."""
+    """Return pairs of one case. Each block has the logarithms of the ratios of its pairs."""
     rows = [
         {"case": "a", "arm": arm, "block": number, "ratio": math.exp(log_ratio)}
         for number, block in enumerate(blocks)
@@ -22,42 +25,48 @@ def pairs(*blocks: tuple[float, ...], arm: str = "on") -> pl.DataFrame:
 
 
 def test_variances_by_hand() -> None:
-    """Within 0.02; means of 0, 1 and 2 vary by 1, of which half of 0.02 is by chance."""
+    """The variance within blocks is 0.02. The means 0, 1 and 2 of the blocks have a variance of 1.
+
+    Half of 0.02 of it is by chance, since a block has two pairs.
+    """
     spread = variation(pairs((-0.1, 0.1), (0.9, 1.1), (1.9, 2.1)))
     assert spread is not None
     assert spread.between_pairs**2 == pytest.approx(0.02)
     assert spread.between_allocations**2 == pytest.approx(1 - 0.02 / 2)
-    # Blocks of two and of three pairs: 0.02 and 0.09, one and two degrees of freedom.
+    # Blocks of two and of three pairs have variances of 0.02 and 0.09, with one and two degrees of
+    # freedom.
     uneven = variation(pairs((-0.1, 0.1), (0.7, 1.0, 1.3)))
     assert uneven is not None
     assert uneven.between_pairs**2 == pytest.approx((0.02 + 2 * 0.09) / 3)
-    # What pairs explain alone is no variance of allocations.
+    # If the variation of pairs explains everything, allocations have no variance.
     alike = variation(pairs((-0.1, 0.1), (-0.1, 0.1)))
     assert alike is not None
     assert alike.between_allocations == 0
-    # One allocation, one of one pair, and repeated baselines say nothing.
+    # No variances follow from one allocation, from an allocation of one pair, or from repeated
+    # baselines.
     assert variation(pairs((0.0, 0.1))) is None
     assert variation(pairs((0.0, 0.1), (0.2,))) is None
     assert variation(pairs((0.0, 0.1), (0.2, 0.3), arm="aa")) is None
 
 
-def test_the_interval_of_the_next_allocation_is_student_s() -> None:
+def test_the_interval_of_the_next_allocation_follows_from_students_t() -> None:
     half = stats.t.ppf(0.975, 2) * math.sqrt((0.01**2 + 0.02**2 / 4) * 4 / 3)
     assert Variation(0.01, 0.02).half_width(3, 4) == pytest.approx(math.expm1(half))
 
 
 def case(allocations: int, pairs_least: int) -> Any:
-    """A case whose floor takes so many allocations; its cap takes two more."""
+    """Return a case whose minimum of pairs takes `allocations`, and whose maximum two more."""
     needed = ["always"] * allocations + ["until decided"] * 2
     blocks = [SimpleNamespace(needed=kind) for kind in needed]
     return SimpleNamespace(blocks=blocks, pairs_least=pairs_least)
 
 
 def test_advice_by_hand() -> None:
-    """Twelve pairs in three allocations: t of two degrees of freedom is 4.3027, of three 3.1824.
+    """There are twelve pairs in three allocations.
 
-    Variances of 0.02^2 + 0.03^2 / 4 x 4/3, x 5/4 with one more allocation, and of 0.02^2 + 0.03^2 /
-    (16/3) x 4/3 with its pairs.
+    Student's t is 4.3027 for two degrees of freedom, and 3.1824 for three. The variances are
+    (0.02^2 + 0.03^2 / 4) x 4/3 now; x 5/4 instead of 4/3 with one more allocation; and
+    (0.02^2 + 0.03^2 / (16/3)) x 4/3 if its pairs are spread over the three allocations.
     """
     assert advice(Variation(0.02, 0.03), case(3, 12)) == (
         "The slowdown varies by 2 % between allocations and by 3 % between pairs. With 3"
@@ -65,8 +74,8 @@ def test_advice_by_hand() -> None:
         " makes it 9.3 %; its pairs, spread over these allocations instead, make it 13 %: add"
         " allocations."
     )
-    # Ten allocations of a pair each that do not differ: 2.2622 sqrt(0.03^2 x 1.1), 2.2281
-    # sqrt(0.03^2 x 12/11) and 2.2622 sqrt(0.03^2 / 1.1 x 1.1).
+    # Ten allocations with a pair each do not differ. The three widths are then
+    # 2.2622 sqrt(0.03^2 x 1.1), 2.2281 sqrt(0.03^2 x 12/11) and 2.2622 sqrt(0.03^2 / 1.1 x 1.1).
     ends = "is 7.4 % to either side. One more allocation makes it 7.2 %; its pairs, spread over"
     alike = advice(Variation(0.0, 0.03), case(10, 10))
     assert ends in alike
@@ -79,5 +88,5 @@ def test_advice_by_hand() -> None:
 
 
 def test_keys_of_the_variation_in_json_do_not_change() -> None:
-    """`nimc plan --json` prints them under `allocations`."""
+    """`nimc plan --json` prints these keys under `allocations`."""
     assert Variation(0.02, 0.03).as_dict() == {"between": 0.02, "within": 0.03}

@@ -1,4 +1,8 @@
-"""From entries and factors to cases, and what is refused on the way."""
+"""Entries and factors of a campaign become cases, and invalid ones are refused.
+
+A case is a workload with one level of each factor that changes between cases. Other factors change
+within a case: each combination of their levels with an arm is a treatment.
+"""
 
 from pathlib import Path
 
@@ -47,8 +51,8 @@ def test_factors_of_treatments_change_within_a_block(tmp_path):
     assert case.factors == {"rate": [0, "25%", "full"], "reserved_cores": [0, 1]}
 
 
-def test_a_variable_that_its_check_lets_change_is_such_a_factor(tmp_path):
-    """`steps` of LAMMPS."""
+def test_a_variable_that_its_check_allows_to_change_makes_treatments(tmp_path):
+    """The variable is `steps` of LAMMPS."""
     (case,) = cases(tmp_path, campaign_text("check: lammps, factors: {steps: [10, 20]}"))
     assert treatment_names(case) == ["off", "on", "off@steps=20", "on@steps=20"]
 
@@ -68,7 +72,7 @@ def test_a_case_name_with_several_levels_is_the_name_of_a_file(tmp_path):
     assert case.name == "stream@iterations=10,llc_multiple=a_b"
 
 
-def test_an_entrys_levels_take_the_place_of_the_campaigns(tmp_path):
+def test_levels_of_an_entry_replace_those_of_the_campaign(tmp_path):
     entry = "check: stream, factors: {reserved_cores: [2]}"
     factors = "factors: {rate: [full], reserved_cores: [0, 1]}"
     (case,) = cases(tmp_path, campaign_text(entry, factors))
@@ -81,7 +85,8 @@ ALL_RATES, LOWER_RATE = ["off", "on@rate=25%", "on"], ["off", "on@rate=25%"]
 @pytest.mark.parametrize(
     ("cells", "ten_iterations", "twenty_iterations"),
     [
-        # Cells of levels that make cases leave out cases; other cells leave out treatments.
+        # A cell that names only levels that make cases leaves out cases. Other cells leave out
+        # treatments.
         ("exclude: [{iterations: 10}]", None, ALL_RATES),
         ("exclude: [{iterations: 10, rate: full}]", LOWER_RATE, ALL_RATES),
         ("only: [{iterations: 20}]", None, ALL_RATES),
@@ -96,7 +101,7 @@ ALL_RATES, LOWER_RATE = ["off", "on@rate=25%", "on"], ["off", "on@rate=25%"]
     ],
 )
 def test_cells_leave_out_cases_or_treatments(tmp_path, cells, ten_iterations, twenty_iterations):
-    """The treatments of each case; None: the case is left out."""
+    """The parameters are the treatments of each case; None means that the case is left out."""
     factors = "factors: {iterations: [10, 20], rate: [25%, full]}"
     campaign = campaign_text(further_keys=f"{factors}\n{cells}")
     treatments_by_case = {case.name: treatment_names(case) for case in cases(tmp_path, campaign)}
@@ -135,7 +140,7 @@ NO_TREATMENT = "3: workloads[0]: stream: exclude, only"
         (", set: {warmups: many}", "", "3: workloads[0].set.warmups", ["'warmups'"], "iterations"),
         (", set: {direction: up}", "", "3: workloads[0].set.direction", ["up"],
          "write, read, both"),
-        # 80 characters, `@iterations=`, `,llc_multiple=` and both levels behind them.
+        # The name has 80 characters, `@iterations=`, `,llc_multiple=` and both levels of 40.
         (f", case: {'a' * 80}, factors: {{iterations: [{'x' * 40}], llc_multiple: [{'x' * 40}]}}",
          "", "3: workloads[0].case", [f"'{'a' * 40}...'", f"{80 + 12 + 40 + 14 + 40}"], "160"),
     ],
@@ -143,7 +148,7 @@ NO_TREATMENT = "3: workloads[0]: stream: exclude, only"
 def test_a_fault_is_reported_with_its_line(
     tmp_path, entry, further_keys, location, values, allowed
 ):
-    """`entry`: what the entry of STREAM has besides."""
+    """`entry`: further keys of the entry of STREAM."""
     (line,) = faults(tmp_path, campaign_text(f"check: stream{entry}", further_keys))
     assert_message(line, f"c.yaml:{location}", *values, allowed=allowed)
 

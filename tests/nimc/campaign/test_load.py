@@ -1,4 +1,4 @@
-"""Campaign files: defaults, quantities, and how a fault is reported: its line and field."""
+"""Campaign files: defaults, quantities, and reports of faults, which name line and field."""
 
 import pytest
 
@@ -45,7 +45,7 @@ def test_quantities_become_si(tmp_path):
         ("injector: {message: 64}", "injector.message", ["'64'"], "64KiB"),
         ("injector: {rate: 500MB}", "injector.rate", ["'500MB'"], "500MB/s"),
         ("injector: {name: verbs}", "injector.name", ["'verbs'"], "perftest"),
-        # A program is taken for its injector.
+        # If the name is that of an injector's program, this injector is suggested.
         ("injector: {name: ib_write_bw}", "injector.name", ["'ib_write_bw'", "'perftest'"], "auto"),
         ("injector: {name: perftst}", "injector.name", ["'perftst'", "'perftest'"], "auto"),
     ],
@@ -108,7 +108,7 @@ def test_all_faults_are_reported_at_once(tmp_path):
 
 
 def test_many_faults_are_cut_short(tmp_path):
-    """After ten of them, a line says how many more there are."""
+    """After ten faults, a line says how many more there are."""
     for fault_count, remaining in ((30, "20 more errors"), (11, "1 more error")):
         keys = "".join(f"x{number}: 1\n" for number in range(fault_count))
         lines = faults(tmp_path, f"{SMALL}{keys}")

@@ -1,4 +1,4 @@
-"""What of a campaign a machine cannot run: it is left out, with the reason."""
+"""Cases and levels that a machine cannot run are left out of a campaign, with the reason."""
 
 from itertools import product
 from typing import Any
@@ -45,7 +45,7 @@ def test_levels_that_the_machine_lacks_are_left_out_with_the_reason():
     assert line.endswith(": numa comm_node=2")
 
 
-def test_a_node_of_memory_alone_is_one_that_the_machine_has():
+def test_a_numa_node_with_memory_only_counts_as_one_of_the_machine():
     numa = numa_campaign({"comm_node": [0, 1, 2]})
     machine = host_facts(numa_nodes=2, nic_node=0, memory_nodes=[2])
     possible, omissions = leave_out(numa, machine)
@@ -79,7 +79,7 @@ def test_treatments_with_an_omitted_level_are_left_out(one_node):
     "entry",
     [
         {"factors": {"buffer": ["other"]}},
-        # What `only` keeps has an omitted level.
+        # The only treatments that `only` keeps have an omitted level.
         {"factors": {"buffer": ["nic", "other"]}, "only": [{"buffer": "other"}]},
     ],
 )
@@ -116,12 +116,12 @@ def cells_of_effects(numa: Campaign) -> list[tuple[object, ...]]:
     return sorted(tuple(treatment.factors[name] for name in names) for treatment in written)
 
 
-#: Nobody works, or one of three kinds of load by workers in three places.
+#: Pairs of a load and the place of its workers: no load, or three loads in three places.
 LOADS_AND_WORKERS = [
     ("idle", "nic"),
     *product(("read", "write", "nt_write"), ("nic", "other", "free")),
 ]
-#: Each of them at two directions and two places of the buffer.
+#: Each of these pairs with two directions and two places of the buffer.
 NUMA_CELLS = [
     (direction, buffer, load, workers)
     for direction, buffer in product(("write", "read"), ("nic", "other"))
@@ -137,7 +137,7 @@ def test_the_numa_campaign_has_every_cell_once_on_two_nodes():
 
 
 def test_the_numa_campaign_says_what_one_node_lacks(one_node):
-    """Left are two directions; nobody, or three loads with workers in two places: 14 cells."""
+    """14 cells are left: two directions, each without load, or with three loads in two places."""
     request = load_request(ROOT / "campaigns" / "numa.yaml", "example_slurm")
     possible, omissions = leave_out(request.campaign, one_node)
     near_cells = [cell for cell in NUMA_CELLS if "other" not in cell]

@@ -1,4 +1,4 @@
-"""What a ReFrame configuration says of a campaign's jobs; runs on named nodes or of named cases."""
+"""Jobs of a campaign under a ReFrame configuration, and runs on named nodes or of named cases."""
 
 from pathlib import Path
 
@@ -29,17 +29,17 @@ site_configuration = {"systems": [{"name": "box", "hostnames": ["b"], "partition
     ("limit", "seconds"),
     [("1d2h3m4s", 93784), ("4h", 14400), (90, 90), (None, None), ("0s", None), ("soon", None)],
 )
-def test_time_limits_are_read_as_reframe_spells_them(limit, seconds):
+def test_time_limits_are_read_in_reframes_format(limit, seconds):
     assert time_limit_s([{"time_limit": limit}]) == seconds
 
 
-def test_limit_and_scheduler_are_those_of_the_named_partition():
+def test_time_limit_and_scheduler_come_from_the_named_partition():
     named = target_partitions(PARTITIONS, "big")
     assert time_limit_s(named) == 86400
     assert not uses_slurm(named)
 
 
-def test_without_a_name_the_shortest_limit_and_any_slurm_hold():
+def test_without_a_named_partition_the_shortest_limit_counts_and_one_slurm_is_enough():
     every_partition = target_partitions(PARTITIONS, None)
     assert time_limit_s(every_partition) == 5400
     assert uses_slurm(every_partition)
@@ -70,7 +70,7 @@ def test_reframes_scheduler_squeue_is_slurm():
 def test_a_configuration_that_cannot_run_the_campaign_is_refused(
     tmp_path, old, new, location, values, allowed
 ):
-    """Otherwise `plan` would succeed, and `run` would make no run."""
+    """If it were accepted, `nimc plan` would succeed, but `nimc run` could start no run."""
     campaign = tmp_path / "c.yaml"
     campaign.write_text(
         "name: c\nworkloads: [{check: stream, expect: 1s}]\narms: [off, on]\npairs: {floor: 6}\n"
@@ -92,7 +92,7 @@ def test_slurm_drives_a_shared_host_if_its_configuration_says_so(tmp_path):
 
 @pytest.mark.usefixtures("every_case_feasible")
 def test_a_block_that_outlasts_its_job_is_reported(tmp_path, command):
-    # 8 s, and 13 runs of 1 h and 0.7 s each: above 4 h.
+    # The block takes 8 s, and 13 runs of 1 h and 0.7 s each, which is more than 4 h.
     campaign = tmp_path / "long.yaml"
     campaign.write_text(
         "name: long\nworkloads: [{check: stream, expect: 1h}, {check: lammps, expect: 1s}]\n"
@@ -109,7 +109,7 @@ def test_a_block_that_outlasts_its_job_is_reported(tmp_path, command):
 QUICK = ROOT / "campaigns/quick.yaml"
 
 
-def test_named_nodes_are_those_of_every_block():
+def test_every_block_runs_on_the_named_nodes():
     for request, nodelist in (
         (load_request(QUICK, "example_slurm", nodelist="nid0001"), "nid0001"),
         (load_request(QUICK, "example_slurm"), ""),
@@ -147,7 +147,7 @@ def test_named_nodes_or_cases_make_another_run():
         ("localhost", "n1", ["'localhost'", "Slurm"], ""),
     ],
 )
-def test_what_is_no_list_of_as_many_nodes_is_refused(machine, nodelist, values, allowed):
+def test_an_invalid_list_of_nodes_or_a_wrong_number_is_refused(machine, nodelist, values, allowed):
     with pytest.raises(InputError) as error:
         load_request(QUICK, machine, nodelist=nodelist)
     assert_message(str(error.value), "--nodelist", *values, allowed=allowed)

@@ -55,20 +55,21 @@ def campaign(**pairs: float) -> Campaign:
 @pytest.mark.parametrize(
     ("pairs", "sizes"),
     [
-        # The floor, then from look to look: 6, 8, 12, 16, 24, ...
+        # The first block has the minimum of pairs. Each further block reaches the next interim
+        # analysis: 6, 8, 12, 16, 24, ... pairs.
         ({}, [8, 4, 4, 8]),
         ({"floor": 10}, [10, 2, 4, 8]),
         ({"floor": 48}, [48]),
         ({"floor": 10, "cap": 14, "block": 4}, [4, 4, 2, 2, 2]),
     ],
 )
-def test_blocks_of_a_case(pairs, sizes):
+def test_numbers_of_pairs_in_the_blocks_of_a_case(pairs, sizes):
     assert list(block_sizes(Pairs.model_validate(pairs))) == sizes
 
 
 @given(st.integers(6, 40), st.integers(0, 40), st.integers(1, 50), st.integers(0, 100))
 @settings(deadline=None)
-def test_a_case_goes_on_until_its_floor_and_never_beyond_its_cap(
+def test_a_case_continues_up_to_its_minimum_of_pairs_and_never_exceeds_its_maximum(
     floor, more, block, complete_pairs
 ):
     pairs = Pairs(floor=floor, cap=floor + more, block=block, precision=0.01)
@@ -83,7 +84,7 @@ def test_a_case_goes_on_until_its_floor_and_never_beyond_its_cap(
 def made_treatments(
     request: Request, arms: list[str], entry: Entry, levels: dict[str, Level] | None = None
 ) -> list[Treatment]:
-    """The treatments of an entry that the campaign does not have."""
+    """Return the treatments of an entry with other arms or levels than those of the campaign."""
     case = request.case_request(entry)
     case = replace(case, arms=arms, levels={**case.levels, **(levels or {})})
     return treatments(case, request.machine, resolved_scale(case, request.machine))
@@ -91,22 +92,23 @@ def made_treatments(
 
 def test_expected_length_is_worked_out_from_its_parts():
     planned = campaign(floor=6)
-    # 8 s a block; 4 s for the rate alone with two queue pairs; the warm-up,
-    # and per pair off, on and aa, of 10 s each, with 0.7 s before each.
+    # A block takes 8 s; to measure the rate without an application with two queue pairs, 4 s; the
+    # warm-up, and the runs off, on and aa of each pair, 10 s each with 0.7 s before each.
     entry = planned.workloads[0]
     request = made_request(planned, MACHINE)
     crossed = made_treatments(request, planned.arms, entry)
     assert block_length_s(request, entry, crossed, 6) == pytest.approx(8 + 4 + 10.7 + 6 * 3 * 10.7)
-    # Without writers, 0.2 s before each.
+    # Without writers, only 0.2 s pass before each run.
     silent = made_treatments(request, ["off", "aa"], entry)
     assert block_length_s(request, entry, silent, 6) == pytest.approx(8 + 13 * 10.2)
-    # Three warm-ups: two more.
+    # Three warm-ups are two more.
     more = entry.with_changes({"set": {"warmups": 3}})
     longer_s = block_length_s(request, more, crossed, 6) - block_length_s(
         request, entry, crossed, 6
     )
     assert longer_s == pytest.approx(2 * 10.7)
-    # off, two rates and the control; 4 s more for what writers reach alone at the second rate.
+    # A pair now has off, two rates and the control. It takes 4 s more to measure what writers reach
+    # without an application at the second rate.
     entry = entry.with_changes({"factors": {"rate": [0, "25%", "full"]}})
     crossed = made_treatments(request, ["off", "on", "spin"], entry)
     assert block_length_s(request, entry, crossed, 6) == pytest.approx(
@@ -120,20 +122,24 @@ SHARED = made_machine("same_host", injector="ucx")
 @pytest.mark.parametrize(
     ("machine", "nodes", "arm", "levels", "lead_in_s"),
     [
-        # Rows of ucx and perftest are of a second: the one that spans the pause, and a whole one;
-        # and a twentieth more.
+        # ucx and perftest report a row each second. If only rows show the rate, two are awaited:
+        # the row that spans the pause, and a whole one. A twentieth is added.
         (SHARED, 1, "on", {"message": ["64KiB"]}, 2.1),
-        (SHARED, 1, "on", {"message": ["dram"]}, 2.1),  # nothing counts it but its rows
-        (SHARED, 1, "on", {"injector": ["mpi_put"]}, 0.7),  # its target reads its marks back
+        (SHARED, 1, "on", {"message": ["dram"]}, 2.1),
+        (SHARED, 1, "on", {"injector": ["mpi_put"]}, 0.7),  # the target of mpi_put counts
         (SHARED, 1, "spin", {}, 0.7),
-        (SHARED, 1, "daly", {}, 0.7),  # writers of a timetable are not held
-        (MACHINE, 1, "on", {"direction": ["read"]}, 0.7),  # its device counts
+        (SHARED, 1, "daly", {}, 0.7),  # writers of a timetable are not held between runs
+        (MACHINE, 1, "on", {"direction": ["read"]}, 0.7),  # the device counts
         (MACHINE.model_copy(update={"device": None}), 1, "on", {}, 2.1),
-        (MACHINE, 3, "on", {}, 2.1),  # two origins: one writes to two targets
-        (MACHINE, 1, "on", {"injector": ["perftest", "mpi_put"]}, 1.155),  # started in 1.1 s
+        # One of two origins writes to two targets, so its device counts two writers.
+        (MACHINE, 3, "on", {}, 2.1),
+        # mpi_put is not held here. It takes 1.1 s to start.
+        (MACHINE, 1, "on", {"injector": ["perftest", "mpi_put"]}, 1.155),
     ],
 )
-def test_the_lead_in_is_what_the_slowest_writers_need(machine, nodes, arm, levels, lead_in_s):
+def test_the_time_between_runs_is_what_the_slowest_writers_need(
+    machine, nodes, arm, levels, lead_in_s
+):
     planned = campaign(floor=6)
     entry = planned.workloads[0].with_changes({"set": {"nodes": nodes}, "factors": levels})
     request = made_request(planned, machine)
@@ -145,9 +151,11 @@ def test_the_lead_in_is_what_the_slowest_writers_need(machine, nodes, arm, level
     assert one_more_s == pytest.approx(len(crossed) * (10 + lead_in_s))
 
 
-def test_checks_that_want_more_rows_have_longer_lead_ins(tmp_path):
-    """membench waits for three rows: on one host 4.25 to 4.33 s were measured with ucx. Rows of
-    mpi_put are of a quarter of a second: one that spans the pause, and three."""
+def test_checks_that_wait_for_more_rows_have_more_time_between_runs(tmp_path):
+    """membench waits for three rows. On one host, this took 4.25 s to 4.33 s with ucx.
+
+    mpi_put reports a row every quarter of a second: one that spans the pause, and three more.
+    """
     path = tmp_path / "c.yaml"
     path.write_text(
         "name: c\nworkloads: [{check: membench, set: {cores: 1, duration_s: 3}, expect: 3.3s}]\n"
@@ -182,10 +190,11 @@ def short(tmp_path: Path) -> Path:
 
 def test_runs_that_are_made_longer_take_longer(short):
     stream, hpccg = load_request(short, "localhost").plan().cases
-    # 8 s a block; a warm-up and 6 pairs of two runs, of 2 s for STREAM, with 2.1 s before each.
+    # A block takes 8 s, and a warm-up and 6 pairs of two runs. A run of STREAM is lengthened to
+    # 2 s, and 2.1 s pass before it.
     assert stream.duration_least_s == pytest.approx(8 + 13 * 4.1)
     assert hpccg.duration_least_s == pytest.approx(8 + 13 * 5.1)
-    # Without continuous writers they may be short.
+    # Without continuous writers, runs may be short.
     short.write_text(SHORT.format(hpccg="1s").replace("[off, on]", "[off, spin, aa]"))
     stream, _ = load_request(short, "localhost").plan().cases
     assert stream.duration_least_s == pytest.approx(8 + 19 * 1.7)
@@ -200,7 +209,7 @@ def test_runs_that_are_made_longer_take_longer(short):
 @pytest.mark.parametrize(
     ("arms", "injector", "campaign_levels", "entry_levels", "least_s"),
     [
-        # Two rows: of a second, or with mpi_put of a quarter of one.
+        # A run must last for two rows, which take a second each, or a quarter with mpi_put.
         (["off", "on"], "auto", [], [], 2.0),
         (["off", "on"], "mpi_put", [], [], 0.5),
         (["off", "on"], "auto", ["mpi_put"], [], 0.5),
@@ -222,7 +231,7 @@ def test_runs_last_for_two_rows_of_the_slowest_writers(
     assert shortest_run_s(planned, MACHINE) == least_s
 
 
-def test_the_smallest_case_of_a_check_says_where_it_can_run():
+def test_the_fewest_nodes_of_a_check_are_those_of_its_smallest_case():
     entries = [campaign().workloads[0].with_changes({"set": {"nodes": n}}) for n in (2, 4, 3)]
     planned = campaign().model_copy(
         update={"workloads": [*entries, entries[0].with_changes({"check": "lammps", "set": {}})]}
@@ -233,11 +242,8 @@ def test_the_smallest_case_of_a_check_says_where_it_can_run():
 
 
 @pytest.mark.usefixtures("every_case_feasible")
-def test_node_hours_of_a_case_as_they_are_shown(short, command):
-    """Runs of an hour: 13 and their lead-ins, on one node of the host, take 13.0 hours.
-
-    With an origin, on two nodes.
-    """
+def test_node_hours_of_a_case_in_the_printed_plan(short, command):
+    """13 runs of an hour take 13.0 hours on one host. With an origin node, two nodes are used."""
     short.write_text(SHORT.format(hpccg="1h"))
     for machine, hours in (("localhost", 13), ("example_slurm", 26)):
         text = command("plan", short, "--machine", machine)
@@ -247,7 +253,8 @@ def test_node_hours_of_a_case_as_they_are_shown(short, command):
             r"core-hours in all: ([\d.]+), with (\d+) cores? a node", text
         )[0]
         assert float(core_hours) == pytest.approx(hours * int(cores), rel=0.06)  # two digits
-    # Of 16 pairs, looked at after 6, 8, 12 and 16, one block is certain.
+    # With at most 16 pairs, there are analyses after 6, 8, 12 and 16. Only the first block is
+    # certain to run.
     pairs = "{floor: 6, cap: 16}"
     short.write_text(SHORT.format(hpccg="1h").replace("{floor: 6, cap: 6}", pairs))
     assert "# hpccg" not in command("plan", short, "--machine", "localhost")
@@ -256,7 +263,7 @@ def test_node_hours_of_a_case_as_they_are_shown(short, command):
     assert text.count("up to 3 more") == 2
 
 
-def test_core_hours_are_of_whole_nodes():
+def test_core_hours_count_all_cores_of_the_nodes():
     machine = made_machine("same_job", origins=2, facts={**FACTS, "cores": 16})
     sums = made_request(campaign(), machine).plan().as_dict()
     for end in ("least", "most"):
@@ -270,12 +277,12 @@ def test_durations_and_node_hours_from_the_floor_to_the_cap():
     assert [block.needed for block in case.blocks] == ["always", "until decided"]
     sums = planned.as_dict()
     assert sums["node_hours_most"] == pytest.approx(3 * sums["duration_most_s"] / 3600)
-    # As above, and then 12 s, a warm-up and two more pairs.
+    # The first block is that of the test above. The second takes 12 s, a warm-up and two pairs.
     assert sums["duration_least_s"] == pytest.approx(12 + 19 * 10.7)
     assert sums["duration_most_s"] == pytest.approx(12 + 19 * 10.7 + 12 + 7 * 10.7)
 
 
-def test_the_command_names_the_plan_with_all_that_the_campaign_requests(tmp_path):
+def test_reframes_command_names_the_file_of_a_plan_that_has_all_requests_of_the_campaign(tmp_path):
     planned = campaign(floor=6).model_copy(update={"rest": 2.0})
     request, entry = made_request(planned, MACHINE), planned.workloads[0]
     words = reframe_command(request, entry, 3, "/r")
@@ -296,14 +303,17 @@ def test_the_command_names_the_plan_with_all_that_the_campaign_requests(tmp_path
     assert plan.nimc_dir == str(tmp_path)
     assert plan.settings == {"iterations": 20, "quiet": True}
     assert [treatment.name for treatment in plan.treatments] == ["off", "on", "aa"]
-    # The campaign's; what it does not ask for is the machine's or the default.
+    # The campaign sets these two limits. Other limits are the machine's or the defaults.
     limits = AcceptanceLimits(steal_share=None, run_timeout_s=120.0)
     assert (plan.limits, plan.rest_s) == (limits, 2.0)
     assert (plan.origin_policy, plan.n_origins) == ("hetjob", 2)
 
 
 def test_writes_are_resolved_before_the_check_is_started():
-    """Of a rate alone, a quarter; messages of other hosts are of 64 KiB unless asked otherwise."""
+    """25% is a quarter of the rate without an application.
+
+    By default, messages between hosts have 64 KiB.
+    """
     planned = campaign(floor=6)
     factors = {"rate": [0, "25%", "1GB/s", "full"], "reserved_cores": [0, 1]}
     cells = [{"reserved_cores": 1, "rate": "25%"}, {"arm": "aa"}]
@@ -322,7 +332,7 @@ def test_writes_are_resolved_before_the_check_is_started():
 
 
 @pytest.mark.usefixtures("every_case_feasible")
-def test_the_plan_tells_which_factors_change_within_a_block(short, command):
+def test_the_plan_shows_which_factors_change_within_a_block(short, command):
     short.write_text(
         "name: c\nworkloads: [{check: stream, factors: {iterations: [10, 20]}}]\n"
         "arms: [off, on]\nfactors: {rate: [0, 50%, full]}\n"
@@ -340,21 +350,21 @@ def test_the_plan_tells_which_factors_change_within_a_block(short, command):
     ]
 
 
-def test_quick_takes_minutes_and_single_node_is_as_long_as_in_the_paper():
+def test_quick_takes_minutes_and_single_node_has_the_runs_of_the_paper():
     quick = load_request(ROOT / "campaigns/quick.yaml", "localhost").campaign
     assert sorted(quick.arms) == ["aa", "off", "on", "spin"]
     assert quick.pairs.floor >= 6
     assert made_request(quick, MACHINE).plan().as_dict()["duration_least_s"] < 390
-    # As long as in the paper.
+    # The runs of `single_node` are as long as in the paper.
     single = load_request(ROOT / "campaigns/single_node.yaml", "localhost").campaign
     assert single.workloads[0].set["iterations"] == 300
     assert single.pairs.floor >= 10
 
 
-def test_runs_are_expected_to_take_as_long_as_in_the_earlier_run():
-    """Ten runs that begin 4 s apart, of which two in two blocks were rejected: 5 s for each of 8.
+def test_expected_lengths_come_from_an_earlier_run_of_the_campaign():
+    """Ten runs of the application begin 4 s apart. In each of two blocks, one was rejected.
 
-    One run alone says nothing.
+    So each of the 8 accepted ones took 5 s. A case with a single run gives no length.
     """
     starts_s = [(block, 100 * block + 4.0 * run) for block in (0, 1) for run in range(5)]
     frame = pl.DataFrame(

@@ -1,4 +1,8 @@
-"""What a campaign can show, as planned; simulated by the tests that decide its verdicts."""
+"""Which effects a planned campaign can show.
+
+The plan's promises are checked in simulated campaigns ('nights'), with the statistical tests that
+decide real verdicts. `aa` is an arm that repeats the baseline `off`.
+"""
 
 import json
 import math
@@ -38,12 +42,16 @@ from tests.studies.campaigns import CAMPAIGNS, ON_A_CLUSTER
 from tests.studies.power import GRID, PAIRS, WANTED, least, reached
 
 NIGHTS = 100
-#: P(fewer than 83 of 100 | 0.9) is 1 %.
-MOST_OFTEN = 83 / 100
+#: Share of nights that must reach a verdict that is promised for 90 % of them. By chance, fewer
+#: than 83 of 100 do so in 1 % of cases.
+LEAST_SHARE = 83 / 100
 
 
-def model_follows(sweep: SweepRequest) -> None:
-    """On a machine of the paper, at a noise of 2 %: ten parameters."""
+def assert_model_follows(sweep: SweepRequest) -> None:
+    """Assert that the ten parameters of the contention model are found in a made sweep.
+
+    The machine is one of the paper, and the noise 2 %.
+    """
     truth = load_published("henri")
     places = truth.calibrated_nodes()
     measured = noisy_sweep(truth, 1, 0.02)
@@ -65,7 +73,10 @@ def model_follows(sweep: SweepRequest) -> None:
     [("example_slurm" if name in ON_A_CLUSTER else "localhost", name) for name in CAMPAIGNS],
 )
 def test_every_campaign_of_the_project_can_conclude(name, machine):
-    """In what it ends in: verdicts, or a model. One host also has the control to surpass."""
+    """A campaign ends in verdicts or in a model.
+
+    On one host, a loss must also exceed the control's.
+    """
     request = load_request(ROOT / "campaigns" / f"{name}.yaml", machine)
     planned, campaign = request.plan(), request.campaign
     can_show = reaches_of(planned, campaign, Spreads())
@@ -74,11 +85,12 @@ def test_every_campaign_of_the_project_can_conclude(name, machine):
     swept = [entry.sweep for entry in campaign.cases if entry.sweep]
     if not can_show:
         assert len(swept) == len(campaign.cases)
-        model_follows(swept[0])
+        assert_model_follows(swept[0])
     for case in can_show:
         floor, cap = case.pairs
         assert {floor, cap} <= {interim.pairs for interim in evidence.interim_analyses(cap)}
-        # Of a slowdown of 1.5 at a noise of 3 %, the floor shows it; of nothing at 1 %, the cap.
+        # The minimum of pairs shows a slowdown of 1.5 at a noise of 3 %. The maximum of pairs shows
+        # 'no effect' at a noise of 1 %.
         loss = min_loss(floor, case.family, controlled="control" in case.roles)
         assert loss is not None
         assert loss * 0.03 <= math.log(1.5)
@@ -90,20 +102,20 @@ def test_every_campaign_of_the_project_can_conclude(name, machine):
     [("slower", 6, 1), ("above_control", 8, 1), ("slower", 16, 128), ("within", 12, 8)],
 )
 def test_nine_of_ten_nights_reach_the_verdict_that_a_plan_promises(wanted, pairs, hypotheses):
-    """P(fewer than 83 of 100 | 0.9) is 1 %. The table of docs/evidence.md has more of them."""
+    """The table of docs/evidence.md has more numbers of pairs and questions."""
     size = json.loads(TABLE_FILE.read_text())[wanted][str(pairs)][str(hypotheses)]
-    assert reached(wanted, pairs, hypotheses, size, NIGHTS) >= MOST_OFTEN
+    assert reached(wanted, pairs, hypotheses, size, NIGHTS) >= LEAST_SHARE
     assert reached(wanted, pairs, hypotheses, size / 2, NIGHTS) < 0.6
 
 
-def test_the_table_is_what_its_study_makes():
+def test_the_table_is_the_result_of_its_study():
     table = json.loads(TABLE_FILE.read_text())
     assert list(table) == list(WANTED)
     for by_pairs in table.values():
         assert [*map(int, by_pairs)] == list(PAIRS)
         for sizes in by_pairs.values():
             assert [*map(int, sizes)] == list(GRID)
-            # More questions show less, down to nothing.
+            # With more questions, only larger effects are shown, and finally none.
             known = [size for size in sizes.values() if size is not None]
             assert known == sorted(known)
             assert [*sizes.values()][: len(known)] == known
@@ -111,13 +123,14 @@ def test_the_table_is_what_its_study_makes():
     assert table["slower"]["8"]["4"] == math.ceil(1000 * size) / 1000
 
 
-def test_what_can_be_shown_is_that_of_the_last_look_and_of_as_many_questions_or_more():
+def test_sizes_are_looked_up_for_the_last_analysis_and_the_next_larger_number_of_questions():
     table = json.loads(TABLE_FILE.read_text())
     assert min_loss(15, 7, controlled=False) == table["slower"]["12"]["8"]
     assert min_loss(12, 8, controlled=True) == table["above_control"]["12"]["8"]
-    # Of 2^6 exchanges one is more than a quarter of 0.05; five pairs are not looked at.
+    # One of 2^6 exchanges is more likely than a quarter of 0.05. There is no analysis after five
+    # pairs.
     assert [min_loss(pairs, 1, controlled=True) for pairs in (5, 6)] == [None, None]
-    # The least p of six pairs is 3^-6, over a quarter above 0.04 / 64.
+    # The least p of six pairs is 3^-6, more than a quarter above 0.04 / 64.
     assert min_loss(6, 64, controlled=False) is None
     sizes = [table["within"][str(pairs)]["8"] for pairs in PAIRS]
     assert pairs_for_no_effect(sizes[4], 7) == PAIRS[4]
@@ -127,8 +140,8 @@ def test_what_can_be_shown_is_that_of_the_last_look_and_of_as_many_questions_or_
 
 @pytest.mark.parametrize("value", [1.0, 1.05, 1 / 1.05, 1.12, 1.019, 1.021])
 @pytest.mark.parametrize("controlled", [False, True])
-def test_the_pairs_that_decide_a_row_are_those_of_the_plan(value, controlled):
-    """For a spread of 5 %, which the interval of eight pairs shows, and one question of four."""
+def test_the_pairs_that_decide_a_result_agree_with_the_plan(value, controlled):
+    """The interval of eight pairs shows a spread of 5 %. The result is one of four questions."""
     spread, pairs, family = 0.05, 8, 4
     half_width = stats.t.ppf(0.975, pairs - 1) * spread * math.sqrt(1.5 / pairs)
     row = result(
@@ -148,11 +161,12 @@ def test_the_pairs_that_decide_a_row_are_those_of_the_plan(value, controlled):
     assert losses[1] * spread <= abs(math.log(value)) < losses[0] * spread
 
 
-def test_a_row_that_is_not_above_the_control_is_decided_against_it_even_within_the_margin():
-    """It is slower than off by less than the margin: 'no effect' can be no verdict on it.
+def test_a_result_not_above_the_control_is_decided_against_the_control_even_within_the_margin():
+    """The loss against off is less than the margin, but the verdict cannot become 'no effect'.
 
-    Eight pairs show a spread of 1 %. The time over the control's is 1.012. The table's sizes for
-    four questions times 0.01 are 0.0132 at 32 pairs and 0.0108 at 48; log(1.012) is 0.0119.
+    Eight pairs show a spread of 1 %. The time divided by the control's time is 1.012, whose
+    logarithm is 0.0119. The table's sizes for four questions, times 0.01, are 0.0132 at 32 pairs
+    and 0.0108 at 48.
     """
     half_width = stats.t.ppf(0.975, 7) * 0.01 * math.sqrt(1.5 / 8)
     row = result(
@@ -170,10 +184,10 @@ def test_a_row_that_is_not_above_the_control_is_decided_against_it_even_within_t
     assert pairs_to_decide(replace(row, margin=0.001)) == 48
 
 
-def test_a_row_that_no_number_of_pairs_decides_has_none():
-    """At a spread of 50 %, 'no effect' within 2 % takes more than 2,000 pairs: 1.5 (3.3 / 0.04)^2.
+def test_no_number_of_pairs_is_given_if_none_decides_a_result():
+    """At a spread of 50 %, 'no effect' within 2 % takes 1.5 (3.3 / 0.04)^2 pairs, above 2,000.
 
-    So does a loss that is not above the control.
+    A loss that is not above the control is not decided by more pairs either.
     """
     wide = result(pairs=8, slowdown=Estimate(1.0, 0.6, 1.6))
     assert pairs_to_decide(wide) is None
@@ -185,8 +199,8 @@ def test_a_row_that_no_number_of_pairs_decides_has_none():
 
 
 @pytest.mark.parametrize(("effects", "controls"), [(1, 0), (1, 1), (2, 0), (6, 0)])
-def test_many_effects_of_a_baseline_leave_more_of_its_runs_right_after_writes(effects, controls):
-    """As orders have it; and what 'no effect' allows for it then takes more pairs."""
+def test_with_more_effects_more_runs_of_the_baseline_follow_right_after_writes(effects, controls):
+    """The orders of runs show it. 'No effect' allows for it, and so takes more pairs."""
     names = ["off", "aa", *["spin"][:controls], *(f"on@{number}" for number in range(effects))]
     baselines = {name: None if name == "off" else "off" for name in names}
     order = [name for pair in range(2000) for name in pair_order(baselines, 1, "c", pair)]
@@ -195,7 +209,8 @@ def test_many_effects_of_a_baseline_leave_more_of_its_runs_right_after_writes(ef
     assert before.count("on") / len(before) == pytest.approx(share, abs=0.03)
     assert share == pytest.approx(effects / len(names) + effects / len(names) ** 2)
     sizes = json.loads(TABLE_FILE.read_text())["within"]
-    # sqrt(4 / 5) for a share of 4/9, as in the table; sqrt(27 / 5) for one of 27/32.
+    # sqrt(share / (1 - share)) is sqrt(4 / 5) for the table's share of 4/9, and sqrt(27 / 5) for a
+    # share of 27/32.
     more = max(0.0, math.sqrt(share / (1 - share)) - math.sqrt(4 / 5)) / math.sqrt(24)
     assert pairs_for_no_effect(sizes["24"]["8"] + more + 1e-9, 7, share) == 24
     assert pairs_for_no_effect(sizes["24"]["8"] + more - 0.001, 7, share) == 32
@@ -206,10 +221,11 @@ def test_many_effects_of_a_baseline_leave_more_of_its_runs_right_after_writes(ef
         assert loss == pytest.approx(size + more / 2)
 
 
-def test_beyond_64_pairs_what_can_be_shown_follows_from_quantiles_of_student():
-    """At 96 pairs the ninth look, which has a quarter of what eight left.
+def test_above_64_pairs_the_size_that_can_be_shown_follows_from_quantiles_of_students_t():
+    """The ninth analysis is at 96 pairs. It has a quarter of the error that eight have left.
 
-    And half a standard error of the pairs with one baseline run after writes: 40 of 81.
+    Half a standard error is added, of the pairs in which one baseline run is after writes. These
+    are 40 of 81.
     """
     error = 0.25 * 0.75**8
     for controlled, level, runs in ((False, 0.04, 1.5), (True, 0.05, 2.0)):
@@ -219,7 +235,7 @@ def test_beyond_64_pairs_what_can_be_shown_follows_from_quantiles_of_student():
         assert loss == pytest.approx(apart * math.sqrt(runs / 96) + carried)
 
 
-def test_the_spread_is_that_of_the_last_run_that_repeats_its_baseline(tmp_path):
+def test_the_spread_comes_from_the_last_run_that_repeats_its_baseline(tmp_path):
     aa_case = Case(
         name="melt", unit="s", better="lower", base=10.0, effects={"on": 1.5, "aa": 1.0}, noise=0.02
     )
@@ -247,7 +263,7 @@ def test_a_case_without_writes_has_no_verdict(tmp_path):
 
 
 @pytest.mark.usefixtures("every_case_feasible")
-def test_the_plan_says_what_is_shown_and_what_never_can_be(tmp_path, command):
+def test_the_plan_says_what_the_campaign_can_show_and_warns_of_what_it_cannot(tmp_path, command):
     file = tmp_path / "c.yaml"
     text = "name: c\nworkloads: [{check: stream, expect: 5s}]\narms: [off, on, aa]\n"
     file.write_text(f"{text}pairs: {{floor: 6, cap: 24}}\n")
@@ -256,7 +272,8 @@ def test_the_plan_says_what_is_shown_and_what_never_can_be(tmp_path, command):
     losses = [100 * math.expm1(0.01 * min_loss(pairs, 1, controlled=False)) for pairs in (6, 24)]
     # A loss below the margin may end as 'no effect', and is not promised.
     assert f"slower by {losses[0]:.2g} % in 6 pairs, by 2 % in 24 pairs" in shown
-    # By Student's t of 23 degrees with 0.0334 of 0.04, and 1.5 runs a pair, no less than this.
+    # Student's t of 23 degrees of freedom, with 0.0334 of 0.04 and 1.5 runs a pair, gives this
+    # lower bound.
     assert 0.95 < 100 * math.log1p(losses[1] / 100) < 1.4
     assert "'no effect' in 16 pairs; spread 1 %" in shown
     file.write_text(f"{text.replace(', aa', '')}pairs: {{floor: 6, cap: 6}}\n")
@@ -268,7 +285,7 @@ def test_the_plan_says_what_is_shown_and_what_never_can_be(tmp_path, command):
     file.write_text(f"{text.replace('on,', 'on, spin,')}pairs: {{floor: 6, cap: 6}}\n")
     (warning,) = command.json("plan", file, "--machine", "localhost")["warnings"]
     assert warning.endswith("among 1 question: raise pairs.cap to 8")
-    # Against the control six pairs show nothing (2^-6).
+    # Six pairs cannot show a loss against the control: their least p is 2^-6.
     assert "stream: no slowdown in 6 pairs; 'no effect'" in command("plan", file)
     file.write_text(f"{text.replace('on,', 'on, spin,')}pairs: {{floor: 6, cap: 8}}\n")
     assert re.search(r"stream: slower by \S+ % in 8 pairs; 'no effect'", command("plan", file))

@@ -1,4 +1,4 @@
-"""Scales of a campaign: their cases, and what the plan shows of each; cases of all campaigns."""
+"""Scales of a campaign (numbers of nodes): cases, writers, writes. Cases of shipped campaigns."""
 
 from dataclasses import replace
 from itertools import product
@@ -49,7 +49,7 @@ def expanded(tmp_path: Path, text: str, machine: Machine = MACHINE) -> Campaign:
     return load_campaign(yaml_file.load(write(tmp_path, text)), checks, machine)
 
 
-def test_more_nodes_than_agents_were_tried_on_are_refused(tmp_path):
+def test_more_nodes_than_agents_were_ever_tried_on_are_refused(tmp_path):
     text = TEXT.replace("8192", "10000")
     with pytest.raises(InputError, match=r"nodes: 10000 and \d+ origins found; allowed: 10000"):
         load_request(write(tmp_path, text), "minicluster")
@@ -66,19 +66,21 @@ def test_writers_and_writes_of_each_scale(tmp_path):
     ]
     none, *_, daly, constant = rows
     assert none.writers == 0
-    # Table V: 42 and 16 writers; at 4 GB/s a write of 1 s has 4 GB, and there are 100 s of them.
+    # Table V of the paper has 42 and 16 writers. At 4 GB/s, a write of 1 s has 4 GB. The run lasts
+    # 100 s.
     assert (daly.writers, daly.writes_per_s, daly.origin_nodes) == (42, 42.0, 42)
     assert (daly.write_b, daly.run_b, daly.link_share) == (4e9, 42 * 100 * 4e9, 1.0)
     assert (constant.writers, constant.origin_nodes) == (16, 42)
-    assert constant.link_share == 1.0  # an origin that writes at all has one of them
-    # A reservation holds an origin for each of the 42 writers; else as many as the site file says.
+    assert constant.link_share == 1.0  # each origin that writes has one writer
+    # A reservation has an origin for each of the 42 writers. Without Daly's writes, it has as many
+    # origins as the site file says.
     for arms, most in (("[off, daly]", 42), ("[off, on]", 3)):
         with_arms = expanded(tmp_path, TEXT.replace("[off, daly, constant, full]", arms))
         assert made_request(with_arms, MACHINE).most_origin_nodes == most
 
 
 def test_a_block_has_the_origins_of_its_plan(tmp_path):
-    """Of Daly's short writes on 8,192 nodes 42, and as many as the machine has without them."""
+    """Daly's short writes on 8,192 nodes need 42 origins. Other writes use those of the machine."""
     for arms, origins in (("[off, daly]", 42), ("[off, on]", 3)):
         text = TEXT.replace("[off, daly, constant, full]", arms).replace("[4, 512, 8192]", "[8192]")
         campaign = expanded(tmp_path, text)
@@ -90,8 +92,8 @@ def test_a_block_has_the_origins_of_its_plan(tmp_path):
         assert (plan.short is None) == (origins == 3)
 
 
-def test_the_defaults_of_a_third_party_check_say_how_it_writes(tmp_path):
-    """Its own defaults hold: two writers of 2 s begin a write a second."""
+def test_the_defaults_of_a_third_party_check_decide_writers_and_writes(tmp_path):
+    """By these defaults, two writers with writes of 2 s begin one write a second."""
     ours = checks_in(ROOT / "reframe_tests")["lammps_scaling"]
     theirs = replace(ours, levels={**ours.levels, "write": "2s", "writers": "daly:2"})
     text = "name: c\nworkloads: [{check: theirs, set: {nodes: 4}}]\narms: [off, daly]\n"
@@ -106,13 +108,15 @@ def test_a_write_has_the_bytes_of_its_messages_whatever_the_link(tmp_path):
     )
     campaign = expanded(tmp_path, text.replace("[4, 512, 8192]", "[4]"))
     daly, constant = scales(campaign, MACHINE)
-    assert (daly.counted, constant.counted) == (None, 4)  # given, and computed
-    # 500 MB every second for 100 s; one writer an origin, of whose 4 GB/s it takes 0.25 GB/s.
+    # The number of daly's writers is given, that of constant's is computed.
+    assert (daly.counted, constant.counted) == (None, 4)
+    # 500 MB are written every second for 100 s. Each origin has one writer, which uses 0.25 GB/s of
+    # its 4 GB/s.
     assert (daly.write_b, daly.run_b, daly.link_share) == (500e6, 100 * 500e6, 0.0625)
 
 
 def test_writes_shorter_than_their_tolerance_are_named():
-    """Of 100 messages in 0.1 s, 200 take the tolerance of 0.2 s."""
+    """100 messages take 0.1 s, so 200 messages take 0.2 s, the tolerance."""
     rows = [
         SimpleNamespace(messages=messages, write_s=write_s, tolerance_s=0.2)
         for messages, write_s in ((None, 0.1), (100, 0.1), (100, 0.1), (None, 0.2))
@@ -126,7 +130,7 @@ def test_writes_shorter_than_their_tolerance_are_named():
 
 @pytest.mark.usefixtures("every_case_feasible")
 def test_the_papers_campaign_has_the_writers_of_table_5(command, tmp_path):
-    """Its write of 46,000 messages has a length for which the column follows at 3 GB/s."""
+    """At 3 GB/s, the length of the write of 46,000 messages gives the table's column."""
     shipped = (ROOT / "campaigns/scaling.yaml").read_text()
     line = command.refused("plan", "scaling", "--machine", "minicluster")
     assert "46000 messages last as long as their rate allows, which is not known" in line
@@ -150,7 +154,7 @@ def test_the_papers_campaign_has_the_writers_of_table_5(command, tmp_path):
 
 @pytest.mark.usefixtures("every_case_feasible")
 def test_the_plan_warns_of_a_write_that_is_shorter_than_its_tolerance(command):
-    """By hand: 46,000 x 64 KiB at 25 GB/s are 0.1206 s; 46,000 x 0.2 / 0.12058624 are 76,293.9."""
+    """By hand: 46,000 x 64 KiB at 25 GB/s take 0.1206 s; 46,000 x 0.2 / 0.12058624 is 76,293.9."""
     document = command.json("plan", "scaling", "--machine", "example_slurm")
     (text,) = [text for text in document["warnings"] if "messages" in text]
     assert text == (
@@ -165,7 +169,7 @@ def test_the_plan_warns_of_a_write_that_is_shorter_than_its_tolerance(command):
 
 @pytest.mark.usefixtures("every_case_feasible")
 def test_scales_beyond_the_machine_are_left_out_with_the_reason(tmp_path, command):
-    # One origin where no writer is ever active; 64 nodes in its file.
+    # The machine has 64 nodes. A case needs at least one origin, even if no writer is ever active.
     path = write(tmp_path, TEXT.replace("[4, 512, 8192]", "[4, 62, 63, 64, 8192]"))
     document = command.json("plan", path, "--machine", "example_slurm")
     assert document["machine_nodes"] == 64
@@ -200,29 +204,31 @@ def test_a_mistake_is_reported_with_its_line(tmp_path, old, new, expected):
     assert expected in str(error.value)
 
 
-#: Campaign -> machine, and its cases, recorded before scales became a factor; example_slurm has 32
-#: cores a socket, sockets begin at the NUMA nodes 0 and 4.
+#: Campaign -> machine and cases, as recorded before scales became a factor. example_slurm has 32
+#: cores a socket. Its sockets begin at the NUMA nodes 0 and 4.
 CASES = {
     "single_node": (
-        "localhost",  # the seven workloads of the paper, and CNS in as much memory as there
+        "localhost",  # the seven workloads of the paper, and CNS with as much memory as there
         ["stream", "lammps", "hpccg", "lulesh", "snap", "xsbench", "cns", "cns_4MB"],
     ),
-    # It has 64 nodes, origins included.
+    # example_slurm has 64 nodes, origins included.
     "scaling": ("example_slurm", ["lammps@4", "lammps@32"]),
-    # On one host: no rails, and only one node.
+    # One host has no rails, and only one node.
     "multirail_quick": ("localhost", ["amg", "minife"]),
-    # Only a machine's nodes know which injectors they have.
+    # Whether nodes of example_slurm have the injectors is not known here, so no case is left out.
     "contention_model": (
         "example_slurm",
-        # 8 of 32 cores, each 31 / 7 more than the one before.
+        # 8 numbers of 1 to 32 cores, each 31 / 7 more than the one before.
         [f"sweep@n{n}-c{i}-m{i}" for i in (0, 4) for n in (1, 5, 10, 14, 19, 23, 28, 32)],
     ),
-    # 8 of 31 cores: one of 64 is left free, and (64 - 1) / 2 is 31.5. Each has 30 / 7 more.
+    # 8 numbers of 1 to 31 cores, each 30 / 7 more than the one before. One of 64 cores is left
+    # free, and (64 - 1) / 2 is 31.5.
     "contention_model_receive": (
         "example_slurm",
         [f"sweep@n{n}-c{i}-m{i}" for i in (0, 4) for n in (1, 5, 10, 14, 18, 22, 27, 31)],
     ),
-    # 32 cores of a socket on every pair of 8 NUMA nodes, a calibration's first.
+    # 1 to 32 cores of a socket on every pair of 8 NUMA nodes. The pairs of a calibration come
+    # first.
     "contention_model_all": (
         "example_slurm",
         [
@@ -235,13 +241,13 @@ CASES = {
 
 
 @pytest.mark.parametrize("name", CASES)
-def test_cases_of_the_projects_campaigns(name):
+def test_cases_of_shipped_campaigns(name):
     machine, expected = CASES[name]
     campaign = load_request(ROOT / "campaigns" / f"{name}.yaml", machine).campaign
     assert [case.name for case in campaign.cases] == expected
 
 
-def test_one_host_takes_ucx_where_its_own_injector_makes_no_short_writes(tmp_path):
+def test_short_writes_on_one_host_use_ucx_since_its_usual_injector_makes_none(tmp_path):
     text = "name: c\nworkloads: [{check: lammps_scaling, case: melt, expect: 3s}]\n"
     path = write(tmp_path, f"{text}arms: [off, on, daly]\npairs: {{floor: 6, cap: 6}}\n")
     writers = {

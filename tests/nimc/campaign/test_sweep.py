@@ -1,4 +1,4 @@
-"""Sweeps of the contention model: their cases."""
+"""Cases of sweeps for the contention model: numbers of cores and places of memory."""
 
 from types import SimpleNamespace
 from typing import Any
@@ -14,7 +14,7 @@ from records.errors import InputError
 from records.machine.site import Machine
 from tests.nimc.campaign.made_request import made_machine
 
-#: Two sockets of 14 cores and one NUMA node each, as the published occigen has them.
+#: Two sockets of 14 cores and one NUMA node each, like the published machine occigen.
 FACTS = {"cores": 28, "sockets": 2, "numa_nodes": 2, "llc": "70MiB", "memory": "64GiB"}
 
 
@@ -37,7 +37,7 @@ def test_each_number_of_cores_on_both_calibrated_placements():
     cases = expanded(campaign(cores="all"), machine(cores=4)).cases
     assert [case.name for case in cases] == ["s@n1-c0-m0", "s@n2-c0-m0", "s@n1-c1-m1", "s@n2-c1-m1"]
     assert cases[3].set == {"duration_s": 3, "cores": 2, "node": 1, "comm_node": 1}
-    # Those of both sockets, whose memory is on the first one's node.
+    # With cores of both sockets, the memory is on the NUMA node of the first socket.
     local = campaign(cores="all", placements="local")
     local.workloads[0].set["socket"] = "all"
     placed = [
@@ -47,7 +47,7 @@ def test_each_number_of_cores_on_both_calibrated_placements():
 
 
 def test_on_a_shared_host_the_origin_has_a_core_of_its_own(monkeypatch):
-    """Of five usable cores four are the application's, two a socket."""
+    """Of five usable cores, the application has four: two on each socket."""
     monkeypatch.setattr(
         "records.machine.host.detect", lambda: SimpleNamespace(usable_cores=range(5))
     )
@@ -59,11 +59,12 @@ def test_on_a_shared_host_the_origin_has_a_core_of_its_own(monkeypatch):
     ("facts", "placements", "expected"),
     [
         ({"sockets": 1, "numa_nodes": 1}, "calibration", [(0, 0)]),
-        # Two NUMA nodes a socket: the remote one is the second socket's first (section 3).
+        # With two NUMA nodes a socket, the remote node is the first of the second socket (section 3
+        # of the paper).
         ({"numa_nodes": 4}, "calibration", [(0, 0), (2, 2)]),
         ({"numa_nodes": 4}, "local", [(0, 0)]),
         ({}, "all", [(0, 0), (1, 1), (0, 1), (1, 0)]),
-        # Node 1 or 2 has memory and no cores.
+        # In the next two machines, one node has memory and no cores: node 1 or node 2.
         (
             {"sockets": 1, "numa_nodes": 1, "memory_nodes": [1]},
             "all",
@@ -118,8 +119,8 @@ def test_a_fault_of_a_sweep_is_reported_with_its_field(tmp_path, entry, text):
 def test_campaigns_of_the_model_accept_the_slowest_published_writers():
     for name in ("contention_model", "contention_model_all", "contention_emulated", "numa"):
         shipped = load_request(ROOT / "campaigns" / f"{name}.yaml", "localhost").campaign
-        # Denis, Jeannot and Swartvagher, Table 9: on henri-subnuma's remote side communications
-        # keep 0.27: such runs are not rejected.
+        # In Table 9 of Denis, Jeannot and Swartvagher, communications on the remote side of
+        # henri-subnuma keep a share of 0.27 of their rate. Such runs must not be rejected.
         assert shipped.verify.min_share < 0.27
-        if name == "contention_model":  # a machine of one node
+        if name == "contention_model":  # this machine has one NUMA node
             assert {(case.set["node"], case.set["comm_node"]) for case in shipped.cases} == {(0, 0)}

@@ -1,4 +1,4 @@
-"""Third-party checks in a campaign file: what is refused, planned, and handed to ReFrame."""
+"""Third-party ReFrame checks in a campaign: how they are planned, started or refused."""
 
 import shutil
 from pathlib import Path
@@ -40,7 +40,7 @@ def prepared(folder: Path) -> Request:
     return load_request(folder / "c.yaml", "localhost")
 
 
-def test_each_level_of_a_variable_is_a_case(prepared):
+def test_each_level_of_a_variable_makes_a_case(prepared):
     assert [case.name for case in prepared.campaign.cases] == [
         "small@num_cpus_per_task=1",
         "small@num_cpus_per_task=2",
@@ -68,8 +68,8 @@ def test_a_check_runs_only_in_the_environments_of_its_class(prepared):
     }
 
 
-#: Check -> what its refusal shows, and what is allowed instead, or None if it is not refused.
-#: `tests/reframe_tests/third_party/test_refused.py` has more.
+#: Check -> values in its refusal, and what is allowed instead; None if it is not refused.
+#: `tests/reframe_tests/third_party/test_refused.py` has more refusals.
 REFUSED = {
     "none.py:melt": (["none.py"], "a file"),
     "open.py:melt": (["open.py", "666"], ""),
@@ -100,15 +100,15 @@ def refusals(tmp_path_factory: pytest.TempPathFactory) -> list[str]:
     return str(error.value).replace(f"{folder}/", "").splitlines()
 
 
-def test_what_cannot_be_measured_is_refused_with_its_line(refusals):
+def test_checks_that_cannot_be_measured_are_refused_with_their_lines(refusals):
     expected = [(index, row) for index, row in enumerate(REFUSED.values()) if row]
     for line, (index, (values, allowed)) in zip(refusals, expected, strict=True):
         location = f"c.yaml:{3 + index}: workloads[{index}].check"
         assert_message(line, location, *values, allowed=allowed)
 
 
-def test_classes_that_could_be_measured_are_named_for_one_that_cannot(refusals):
-    """Those that have the mixin as a base."""
+def test_the_refusal_of_a_class_names_the_classes_that_can_be_measured(refusals):
+    """These classes have nimc's mixin as a base."""
     (line,) = (line for line in refusals if "third_party.py:lj" in line)
     assert line.endswith(": every, melt, plain, stream, elsewhere")
 

@@ -1,4 +1,4 @@
-"""Checks as another site may have written them, and their pairs for a campaign."""
+"""Checks that another site may have written, and subclasses with nimc's mixin."""
 
 import reframe as rfm
 import reframe.utility.sanity as sn

@@ -1,11 +1,11 @@
-"""What commands decide without a machine: exit codes, which nodes and cases, what is refused."""
+"""Decisions of commands that need no machine: exit codes, nodes and cases, refusals."""
 
 import json
 from collections.abc import Callable
 from dataclasses import replace
 from datetime import datetime
 from pathlib import Path
-from types import SimpleNamespace as Made
+from types import SimpleNamespace as StandIn
 from typing import Any
 
 import polars as pl
@@ -62,14 +62,14 @@ def test_a_campaign_without_its_injector_is_planned_and_ends_in_one_line(
         (FAILED, ["not to be trusted"], {}, 3),
     ],
 )
-def test_a_campaign_ends_with_what_is_worst(
+def test_the_exit_code_of_a_campaign_is_that_of_its_worst_problem(
     failures: list[Failure], faults: list[str], row: dict[str, Any] | None, code: int
 ) -> None:
-    """`row`: changes of an inconclusive effect; None: nothing was measured."""
+    """`row`: fields that differ from an inconclusive result, or None if nothing was measured."""
     changes = dict(row or {})
     fail = changes.pop("fail", False)
-    measured = Made(results=[result(**changes)], integrity=Made(lines=lambda: faults))
-    report: Any = None if row is None else Made(runs=[measured])
+    measured = StandIn(results=[result(**changes)], integrity=StandIn(lines=lambda: faults))
+    report: Any = None if row is None else StandIn(runs=[measured])
     assert run.exit_code(report, failures, fail_inconclusive=fail) == code
 
 
@@ -92,7 +92,7 @@ def test_a_baseline_below_its_reference_is_an_open_alarm(command: Command, tmp_p
     ]
 
 
-def test_series_with_too_few_nights_are_one_line_with_their_number(
+def test_one_line_says_how_many_series_have_too_few_nights(
     command: Command, tmp_path: Path
 ) -> None:
     write_nights(tmp_path, made_table(), [1.0])
@@ -107,7 +107,9 @@ def test_series_with_too_few_nights_are_one_line_with_their_number(
 # `nimc origins`
 
 
-def test_the_reservation_of_origins(command: Command, monkeypatch: Patch) -> None:
+def test_a_reservation_of_origins_is_made_shown_and_removed(
+    command: Command, monkeypatch: Patch
+) -> None:
     calls: list[Any] = []
     day = datetime(2026, 11, 20)
     held = Reservation(
@@ -122,7 +124,7 @@ def test_the_reservation_of_origins(command: Command, monkeypatch: Patch) -> Non
         state="ACTIVE",
         flags=[],
     )
-    slurm = Made(
+    slurm = StandIn(
         create=lambda machine, *options: calls.append((machine.name, *options)) or held,
         name_of=lambda _: "nimc",
         remove=lambda machine: calls.append(machine.name),
@@ -146,7 +148,9 @@ def test_the_reservation_of_origins(command: Command, monkeypatch: Patch) -> Non
 # `nimc minicluster`
 
 
-def test_a_cluster_is_healthy_if_all_of_it_is_up(command: Command, monkeypatch: Patch) -> None:
+def test_a_minicluster_is_healthy_if_all_its_daemons_are_up(
+    command: Command, monkeypatch: Patch
+) -> None:
     words = ("minicluster", "status", "--state", "/tmp/nimc-none")
     assert command(*words, code=3) == "no minicluster in /tmp/nimc-none\n"
     absent = json.loads(command(*words, "--json", code=3))
@@ -179,7 +183,9 @@ def test_a_cluster_is_healthy_if_all_of_it_is_up(command: Command, monkeypatch: 
 
 
 def cases(*names: str) -> Any:
-    return Made(machine=Made(name="m"), campaign=Made(cases=[Made(name=name) for name in names]))
+    return StandIn(
+        machine=StandIn(name="m"), campaign=StandIn(cases=[StandIn(name=name) for name in names])
+    )
 
 
 def test_cases_that_this_machine_cannot_run_are_left_out(monkeypatch: Patch) -> None:
@@ -188,7 +194,7 @@ def test_cases_that_this_machine_cannot_run_are_left_out(monkeypatch: Patch) -> 
 
     monkeypatch.setattr(crate, "load_request", load_request)
     path, ask = Path("c.yaml"), crate.runnable_request
-    packed: Any = Made(run="r", asked=Made(cases={"stream": [], "gone": []}))
+    packed: Any = StandIn(run="r", asked=StandIn(cases={"stream": [], "gone": []}))
     assert ask(packed, path, "m") == (path, "m", ["stream"])
     packed.asked.cases.pop("stream")
     with pytest.raises(InputError, match=r"^m: cannot run any case of r$"):
@@ -199,20 +205,20 @@ def test_cases_that_this_machine_cannot_run_are_left_out(monkeypatch: Patch) -> 
     ("outcome", "failures", "code"),
     [("reproduced", [], 0), ("differs", [], 1), ("reproduced", FAILED, 3)],
 )
-def test_only_a_whole_reproduction_is_status_zero(
+def test_only_a_complete_reproduction_has_exit_code_0(
     monkeypatch: Patch, outcome: Any, failures: list[Failure], code: int
 ) -> None:
     sides: list[Any] = []
     monkeypatch.setattr(
-        crate, "compare_sides", lambda *compared: sides.extend(compared) or Made(rows=[])
+        crate, "compare_sides", lambda *compared: sides.extend(compared) or StandIn(rows=[])
     )
     monkeypatch.setattr(crate, "outcome_of", lambda _: (outcome, ["why"]))
-    monkeypatch.setattr(crate, "load_run", lambda path: Made(read=path))
+    monkeypatch.setattr(crate, "load_run", lambda path: StandIn(read=path))
     monkeypatch.setattr(crate, "comparison_parts", lambda _, **__: ["lines"])
-    old, new = (Made(header=header(run=name), path=Path(name)) for name in ("old", "new"))
+    old, new = (StandIn(header=header(run=name), path=Path(name)) for name in ("old", "new"))
     compare: Callable[..., Answer] = crate.comparison_answer
     answer = compare(old, new, failures, details=False)
-    assert (answer.status, sides) == (code, [[old], [Made(read=new.path)]])
+    assert (answer.status, sides) == (code, [[old], [StandIn(read=new.path)]])
     document: Any = answer.document
     assert (document["packed"], document["run"], document["outcome"]) == ("old", "new", outcome)
     assert (document["reasons"], len(document["failures"])) == (["why"], len(failures))

@@ -1,4 +1,4 @@
-"""What commands print of their records: which figures, in which unit, and what is left out."""
+"""Lines that commands print: which figures they show, in which unit, and what they leave out."""
 
 from collections.abc import Sequence
 from dataclasses import replace
@@ -49,7 +49,7 @@ VERDICT = "slower under emulated writes"
 
 
 def effects_of(rows: Sequence[Result]) -> Listing:
-    """The table of the effects of a run without prices."""
+    """Return the table of effects of a run without prices (costs of a level of a factor)."""
     (listing,) = results.results_tables(rows, header(), commands())
     assert isinstance(listing, Listing)
     return listing
@@ -73,7 +73,7 @@ def effects_of(rows: Sequence[Result]) -> Listing:
         ),
     ],
 )
-def test_the_line_and_the_details_of_an_effect(changes, line):
+def test_line_and_details_of_an_effect(changes, line):
     listing = effects_of([replace(EFFECT, **changes)])
     (effect_line,) = listing.lines
     assert " | ".join(effect_line.cells) == line
@@ -85,7 +85,7 @@ def test_the_line_and_the_details_of_an_effect(changes, line):
     ]
 
 
-def test_rows_of_controls_are_shown_only_without_an_effect():
+def test_rows_of_controls_are_shown_only_for_cases_without_an_effect():
     control = replace(EFFECT, arm="spin", role="control", emulated=False, verdict=Verdict.CONTROL)
     alone, bounded = replace(control, case="lammps"), replace(EFFECT, verdict=Verdict.NO_EFFECT)
 
@@ -148,26 +148,26 @@ def test_notes_and_rejections_come_once_and_name_their_cases():
     ("off", "on", "better", "slowdown", "disagree"),
     [
         (2.0, 2.2, "lower", (1.1, 1.05, 1.15), False),
-        (22e9, 20e9, "higher", (1.1, 1.05, 1.15), False),  # 1.1 in time
+        (22e9, 20e9, "higher", (1.1, 1.05, 1.15), False),  # the ratio of times is 1.1
         (20e9, 22e9, "higher", (1.1, 1.05, 1.15), True),
-        # Beyond the interval, and on the other side of 1 within it.
+        # The ratio of medians is beyond the interval, or on the other side of 1.
         (2.0, 2.4, "lower", (1.1, 1.05, 1.15), True),
         (2.0, 1.96, "lower", (1.02, 0.9, 1.1), True),
         (3.85, 3.87, "lower", (0.92, 0.71, 1.21), True),
-        (2.0, 1.996, "lower", (1.02, 0.9, 1.1), False),  # 2.00 -> 2.00
+        (2.0, 1.996, "lower", (1.02, 0.9, 1.1), False),  # both medians are printed as 2.00
         (2.0, 1.99, "lower", (1.002, 0.9, 1.1), False),
         (None, 2.4, "lower", (1.1, 1.05, 1.15), False),
     ],
 )
-def test_why_slowdown_and_medians_disagree(off, on, better, slowdown, disagree):
+def test_a_note_says_that_slowdown_and_medians_disagree(off, on, better, slowdown, disagree):
     row = replace(EFFECT, off_median=off, on_median=on, better=better, slowdown=about(*slowdown))
     notes = effects_of([row, replace(row, case="lammps", slowdown=None)]).notes
     named = [note.partition(":")[0] for note in notes if "disagree" in note]
     assert named == (["stream"] if disagree else [])
 
 
-def test_other_runs_are_named_in_one_note_of_all_cases():
-    """Blocks that began beside different runs have had as many notes, one for each combination."""
+def test_concurrent_runs_are_named_in_one_note_for_all_cases():
+    """Each block has a note with the runs that ran when it began. These notes are combined."""
     beside = {"stream": ["a, b", "b, c"], "lammps": ["d", "a, b"], "hpccg": []}
     rows = [
         replace(EFFECT, case=case, notes=[Note.CONCURRENT_RUN(run=names) for names in lists])
@@ -180,7 +180,7 @@ def test_other_runs_are_named_in_one_note_of_all_cases():
 # `nimc plan`: commands that a shell reads.
 
 
-def test_a_command_keeps_options_with_their_values_and_its_variable():
+def test_a_printed_command_keeps_options_beside_their_values_and_its_variable():
     words = ["reframe", "-C", "a b", "--prefix=$RUN/logs", "-S", "x" * 60, "-r"]
     assert plan.command_to_paste(words).replace(" \\\n  ", "|") == (
         f"reframe -C 'a b' \"--prefix=$RUN/logs\"|-S {'x' * 60} -r"

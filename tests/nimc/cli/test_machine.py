@@ -1,4 +1,4 @@
-"""Which machine a command is of without `--machine`."""
+"""Which machine a command uses without `--machine`."""
 
 import pytest
 
@@ -6,7 +6,9 @@ from nimc.readiness import reframe_config
 from tests.in_process import call
 
 
-def test_a_machine_chosen_by_the_name_of_the_host_is_said(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_machine_that_is_chosen_by_the_name_of_the_host_is_printed(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
     monkeypatch.delenv("NIMC_MACHINE", raising=False)
     monkeypatch.setattr(reframe_config, "default_machine", lambda: "minicluster")
     *_, errors = call(["plan", "quick"])

@@ -1,4 +1,7 @@
-"""`nimc measure`: a command as a campaign of one case, in the words of its options."""
+"""`nimc measure` measures a command as a campaign of one case.
+
+Its messages name its options, not keys of a campaign.
+"""
 
 import json
 import os
@@ -67,8 +70,8 @@ def test_the_rate_may_be_a_share_of_the_full_one(nimc: Nimc) -> None:
     assert {name: share for name, share in shares.items() if share} == {"on@rate=25%": 0.25}
 
 
-def test_no_two_commands_share_a_name_nor_has_one_that_of_a_workload() -> None:
-    """The name is that of the campaign, the case, and of a machine's references."""
+def test_each_command_has_its_own_name_which_no_workload_has() -> None:
+    """Campaign, case, and reference in a machine's file have this name."""
     names = [
         campaign(*words, **options)["name"]
         for words, options in (
@@ -96,7 +99,7 @@ def test_no_two_commands_share_a_name_nor_has_one_that_of_a_workload() -> None:
         ({"higher": True}, "1", "higher"),
     ],
 )
-def test_which_figures_are_better_is_by_the_unit_or_as_requested(
+def test_the_unit_decides_whether_higher_figures_are_better_unless_requested(
     options: dict[str, object], unit: str, better: str
 ) -> None:
     (entry,) = campaign("x", figure="(.*)", **options)["workloads"]  # type: ignore[misc]
@@ -133,7 +136,7 @@ def test_a_wrong_option_is_named(command: Command, words: str, says: str) -> Non
     assert "campaign" not in refused
 
 
-def test_words_that_are_no_text_are_refused() -> None:
+def test_words_of_a_command_that_are_not_utf_8_are_refused() -> None:
     with pytest.raises(InputError, match="not UTF-8 text"):
         campaign_of(["x", "\udcff"], Measurement(**REQUEST))
 
@@ -146,7 +149,7 @@ def measured(
 
 
 def test_a_measurement_is_resumed_by_the_printed_command_from_any_folder(nimc: Nimc) -> None:
-    """With the options of the program itself as they are, `--fresh` among them."""
+    """The program's own options, even `--fresh`, are passed on unchanged."""
     script(nimc.folder / "solver", "true")
     words = ["--rate", "2GB/s", "--busy", "--", "./solver", "--fresh", "a b"]
     status, _, err = measured(nimc, *words, faults="torn")
@@ -178,8 +181,8 @@ def test_a_measurement_is_resumed_by_the_printed_command_from_any_folder(nimc: N
     assert nimc.runs() == [run]
 
 
-def test_the_same_words_in_another_folder_are_another_run(nimc: Nimc) -> None:
-    """They may be another program."""
+def test_the_same_command_in_another_folder_starts_another_run(nimc: Nimc) -> None:
+    """In another folder, the same words may name another program."""
     for name in ("one", "two"):
         before = nimc.runs() if nimc.results.exists() else []
         script(nimc.folder / name / "solver", "true")
@@ -195,7 +198,7 @@ def test_the_same_words_in_another_folder_are_another_run(nimc: Nimc) -> None:
     assert plan["folder"] == str(nimc.folder / "two")
 
 
-def test_a_crate_does_not_say_where_it_ran_and_is_not_run_again(
+def test_a_packed_measurement_has_no_local_paths_and_its_command_is_not_run_again(
     nimc: Nimc, command: Command, tmp_path: Path
 ) -> None:
     folder = nimc.folder / "a secret project"
@@ -216,18 +219,20 @@ def test_a_crate_does_not_say_where_it_ran_and_is_not_run_again(
     assert "a command that the packer chose is not run; allowed: --analysis-only" in refusal
 
 
-def test_failures_are_in_the_words_of_options() -> None:
+def test_advice_after_failures_names_options_of_nimc_measure() -> None:
     advised = [reworded(f"8 runs rejected; {advice}") for advice in ADVICE.values()]
     assert not [text for text in advised if "limit" in text]
     assert advised[0].endswith("wait until they end, or give --busy")
 
 
-#: The command that README tells a newcomer to type.
-_README = re.findall(r"^    \.venv/bin/nimc (measure .*)$", (ROOT / "README.md").read_text(), re.M)
+#: The command of `nimc measure` that README shows to a newcomer, without `nimc`.
+_README_COMMANDS = re.findall(
+    r"^    \.venv/bin/nimc (measure .*)$", (ROOT / "README.md").read_text(), re.M
+)
 
 
-def test_the_command_of_readme_is_measured_as_it_is_printed(nimc: Nimc) -> None:
-    (line,) = _README
+def test_the_command_of_readme_is_measured_as_printed_there(nimc: Nimc) -> None:
+    (line,) = _README_COMMANDS
     command_name, *words = shlex.split(line)
     program = words[words.index("--") + 1 :]
     subprocess.run(program, check=True, timeout=300)
@@ -238,11 +243,11 @@ def test_the_command_of_readme_is_measured_as_it_is_printed(nimc: Nimc) -> None:
 
 @pytest.mark.parametrize("page", ["tutorial", "benchmarks"])
 def test_pages_show_the_command_of_readme(page: str) -> None:
-    """The tutorial has what it prints, benchmarks how long it takes."""
-    assert f"nimc {_README[0]}" in (ROOT / f"docs/{page}.md").read_text()
+    """The tutorial shows its output, and benchmarks its duration."""
+    assert f"nimc {_README_COMMANDS[0]}" in (ROOT / f"docs/{page}.md").read_text()
 
 
-def test_json_is_one_document_like_that_of_nimc_run(nimc: Nimc) -> None:
+def test_json_is_one_document_although_the_program_has_an_option_json_too(nimc: Nimc) -> None:
     script(nimc.folder / "solver", "true")
     status, out, err = measured(nimc, "--json", "./solver", "--json")
     assert status == 0, err

@@ -1,4 +1,7 @@
-"""A cluster's answers, made by hand."""
+"""A made cluster: reports of its nodes, and what Slurm answers.
+
+A look at nodes is a job in which each node reports what it has and sees.
+"""
 
 from dataclasses import replace
 from pathlib import Path
@@ -27,9 +30,9 @@ def rdma(name: str, gbit_s: float, numa_node: int | None, state: str = "ACTIVE")
 
 
 def node(name: str, devices: list[Device], **changes: Any) -> NodeReport:
-    """A node of two sockets and four NUMA nodes, with two interfaces; `changes`: also of its host.
+    """Return the report of a node with two sockets, four NUMA nodes and three interfaces.
 
-    Everything else is that of this host.
+    `changes` replace fields of the report or of its host. All other fields are those of this host.
     """
     host_fields = {
         "cpu_model": "Example 9000",
@@ -62,7 +65,7 @@ FAST = [rdma("mlx5_0", 200, 1), rdma("mlx5_1", 200, 3), rdma("mlx5_bond", 25, 0)
 
 
 def cluster_facts(**changes: Any) -> ClusterFacts:
-    """The cluster of the captured outputs, whose nodes have two rails."""
+    """Return facts of the cluster of the captured outputs; its nodes have two rails."""
     nodes = (SLURM / "nodes.txt").read_text().replace("CoresPerSocket=1", "CoresPerSocket=32")
     nodes = nodes.replace("CPUTot=2", "CPUTot=64").replace("CPUEfctv=2", "CPUEfctv=64")
     partitions = parse_nodes.partitions((SLURM / "partitions.txt").read_text())
@@ -82,7 +85,7 @@ def cluster_facts(**changes: Any) -> ClusterFacts:
 
 
 def init_says(looked: JobLook, folder: Path) -> tuple[str, Machine]:
-    """The site file that init writes, without line breaks, and how it is read."""
+    """Return the site file that `nimc init` writes, without line breaks, and the machine in it."""
     text = site_text(cluster_facts(job_look=looked))
     (folder / "site").mkdir()
     (folder / "site/box.yaml").write_text(text)

@@ -1,4 +1,4 @@
-"""What scontrol prints of a reservation."""
+"""The line that scontrol prints for a reservation."""
 
 LINE = (
     "ReservationName=nimc StartTime=2026-11-21T04:25:28 EndTime=2026-11-21T05:25:28 "

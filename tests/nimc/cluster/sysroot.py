@@ -1,4 +1,7 @@
-"""A node made of files, and a shell that is killed at a given command."""
+"""A node made of files, on which prologs and epilogs of remedies are run.
+
+The shell that runs them can be killed before a given command.
+"""
 
 import shutil
 import subprocess
@@ -17,7 +20,7 @@ NODE = {
     f"{IB}/126": "msix",
     "proc/irq/125/smp_affinity_list": "0-7",
     "proc/irq/126/smp_affinity_list": "3",
-    "proc/irq/99/smp_affinity_list": "1",  # of another device
+    "proc/irq/99/smp_affinity_list": "1",  # an interrupt of another device
     "proc/cpuinfo": INTEL,
     f"{CPU}/cpu0/topology/physical_package_id": "0",
     f"{CPU}/cpu1/topology/physical_package_id": "0",
@@ -26,7 +29,7 @@ NODE = {
     "msr/0/0xC8B": "600",
     "msr/2/0xC8B": "7e0",
 }
-#: What an operator asks for, and what the node then shows.
+#: Remedy -> the values that an operator sets, and the files that have changed afterwards.
 CHANGED = {
     "irq_affinity": (
         ["cpus=5,4"],
@@ -36,8 +39,8 @@ CHANGED = {
 }
 JOB = {"SLURM_JOB_ID": "7", "SLURM_JOB_OVERSUBSCRIBE": "NO"}
 
-#: Kills the shell before its command number $1, also within a pipeline or a substitution.
-_KILLED = """set -T; at=$1 count=0
+#: Shell code that kills its shell before command number $1, also in a pipeline or substitution.
+_KILL_BEFORE = """set -T; at=$1 count=0
 trap '((++count == at)) && kill -9 $$' DEBUG
 . "$2"
 """
@@ -50,7 +53,7 @@ def node(root: Path) -> Path:
 
 
 def content(root: Path) -> dict[str, bytes]:
-    """Return all files outside the state's folder, which must be empty once all is reverted."""
+    """Return all files: path -> bytes. The folder of the state has none if all is reverted."""
     return {str(p.relative_to(root)): p.read_bytes() for p in root.rglob("*") if p.is_file()}
 
 
@@ -69,12 +72,12 @@ def scripts(name: str, folder: Path) -> dict[str, Path]:
 
 
 def run(script: Path, root: Path, kill_at: int | None = None, **env: str):
-    """Run by /bin/sh as Slurm does; by bash if it is to be killed at a command."""
+    """Run a script with `sh`, as Slurm does, or with bash to kill it before a command."""
     line = ["sh", str(script)]
     if kill_at is not None:
-        line = ["bash", "-c", _KILLED, "bash", str(kill_at), str(script)]
+        line = ["bash", "-c", _KILL_BEFORE, "bash", str(kill_at), str(script)]
     feature = f"nimc_{script.stem}&rack1"
-    # Ends when all processes of the script have, as a write to sysfs outlives its shell.
+    # This waits for all processes of the script, since a write to sysfs may outlive its shell.
     return subprocess.run(
         line,
         env={**JOB, "SLURM_JOB_CONSTRAINTS": feature, "NIMC_SYSROOT": str(root), **env},

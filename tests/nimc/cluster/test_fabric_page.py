@@ -1,10 +1,10 @@
-"""The page of fabrics is the table."""
+"""The page of fabrics, and the table in README, are written from the table in the code."""
 
 from nimc.cluster import fabric_page
 from records.machine.fabrics import FABRICS
 
 
-def test_the_page_and_the_table_of_readme_are_those_of_the_fabrics():
+def test_the_page_and_the_table_of_readme_are_up_to_date():
     hint = "written by `python -m nimc.cluster.fabric_page`"
     assert fabric_page.PAGE.read_text() == fabric_page.page(), hint
     readme = fabric_page.README.read_text()
@@ -14,7 +14,7 @@ def test_the_page_and_the_table_of_readme_are_those_of_the_fabrics():
     assert fabric_page.with_table(other) == readme
 
 
-def test_the_page_says_what_a_reader_asks_of_a_fabric():
+def test_the_page_has_devices_counters_and_units_of_each_fabric():
     lines = fabric_page.page().splitlines()
     rows = {name: [line for line in lines if line.startswith(f"| {name} |")] for name in FABRICS}
     assert "| Slingshot | - | - | **first** | yes: the target's device places them |" in lines

@@ -1,7 +1,7 @@
-"""Planted faults: what a trial makes of what real programs printed under them.
+"""Faults of a fabric, and how the trial of `nimc doctor --in-job` names them.
 
-The programs are stand-ins which print that; the trial is that of `nimc doctor --in-job`, run on
-this host. `tests/nimc/minicluster/test_planted.py` plants faults for real.
+Real programs printed the captured outputs under planted faults. Here stand-ins print them again, in
+a trial on this host. `tests/nimc/minicluster/test_planted.py` plants faults for real.
 """
 
 import os
@@ -23,7 +23,8 @@ from tests.nimc.cluster.made import FAST, node
 from tests.records.machine.made import machine
 
 PERFTEST = CAPTURES / "perftest"
-#: Prints a capture as one end, waits if it is the end of a program that does not end, or fails.
+#: A stand-in for ib_write_bw. It prints the captured output of its end and fails, or waits if the
+#: captured program did not end.
 STAND_IN = f"""\
 exec {sys.executable} - {PERFTEST} "$@" <<'PYTHON'
 import os, socket, sys, time
@@ -48,7 +49,7 @@ PYTHON
 
 
 def tried(folder: Path, site: Machine, capture: str) -> HostFinding:
-    """The row of writes by perftest, of a trial of stand-ins on this host."""
+    """Return the finding on writes by perftest, from a trial with stand-ins on this host."""
     program(folder / "bin", "ib_write_bw", STAND_IN)
     plan = tried_writes.plan_of(site, folder)
     plan.save(folder / "plan.json")
@@ -102,7 +103,7 @@ def test_a_planted_fault_is_named_in_one_line_with_what_to_do(
     assert remedy in row.remedy
 
 
-#: Words of programs, and the fault; those of public reports are in `tests/cases`.
+#: Words that a program printed -> name of the fault. `tests/cases` has words from public reports.
 WORDS = {
     "port 20003 of 10.77.25.1 does not answer (TCP)": "a firewall, or no route",
     "client failed. connect() failed: Connection refused": "a firewall, or no route",
@@ -116,11 +117,11 @@ WORDS = {
     ),
     "PMI_KVS_Put returned -1": "an MPI that Slurm's PMI does not start",
     "srun: error: Only allocated 1 nodes asked for 2": "an MPI that Slurm's PMI does not start",
-    # ESLURM_INTERCONNECT_FAILURE in Slurm's slurm_errno.c.
+    # This is the text of ESLURM_INTERCONNECT_FAILURE in Slurm's slurm_errno.c.
     "srun: error: Application launch failed: Error configuring interconnect": (
         "a step without a network of Slingshot"
     ),
-    # On Frontier, without a VNI (flux-framework/flux-core, issue 5976).
+    # This was printed on Frontier, without a VNI (flux-framework/flux-core, issue 5976).
     "MPIDI_OFI_mpi_init_hook(599): OFI fi_open domain failed (ofi_init.c:Invalid argument)": (
         "a step without a network of Slingshot"
     ),
@@ -142,7 +143,7 @@ WORDS = {
     "Completion with error at client; Failed status 12: wr_id 0 syndrom 0x81": (
         "packets that do not arrive"
     ),
-    # Since perftest 25.10 (NOTIFY_COMP_ERROR_SEND), with the words of ibv_wc_status_str.
+    # perftest prints this since 25.10 (NOTIFY_COMP_ERROR_SEND), with words of ibv_wc_status_str.
     "Completion with error at client; Failed status-transport retry counter exceeded (12): wr_id 0"
     " syndrom 0x81": "packets that do not arrive",
 }
@@ -163,7 +164,10 @@ def test_words_of_programs_show_a_fault(words, name):
     ],
 )
 def test_a_library_older_than_its_driver_is_told_from_a_device_that_may_not_be_opened(ending):
-    """As k8snetworkplumbingwg/sriov-cni, issue 348, and with -d (ctx_find_dev of perftest)."""
+    """The first ending is from k8snetworkplumbingwg/sriov-cni, issue 348.
+
+    perftest prints the second one with -d (ctx_find_dev).
+    """
     warning = (
         "libibverbs: Warning: Driver bnxt_re does not support the kernel ABI of 6 (supports 1 to 1)"
         " for device /sys/class/infiniband/bnxt_re2\n"
@@ -178,8 +182,8 @@ def test_a_library_older_than_its_driver_is_told_from_a_device_that_may_not_be_o
         assert fault.name == name
 
 
-def test_packets_that_do_not_arrive_over_infiniband_may_lack_a_partition():
-    """A fixed index 0 of the key let NVSHMEM hang (NVIDIA/nvshmem, issue 82)."""
+def test_the_remedy_for_lost_packets_over_infiniband_names_the_partition_key():
+    """With a fixed index 0 of the partition key, NVSHMEM hung (NVIDIA/nvshmem, issue 82)."""
     option = "--pkey_index=1"
     fault = faults.fault_in("Failed status-transport retry counter exceeded (12): wr_id 0")
     assert fault
@@ -190,11 +194,11 @@ def test_packets_that_do_not_arrive_over_infiniband_may_lack_a_partition():
 @pytest.mark.parametrize(
     "words", ["exit status 7", "Couldn't create QP", "Invalid communicator", "out of memory"]
 )
-def test_other_words_show_none(words):
+def test_other_words_show_no_fault(words):
     assert faults.fault_in(words) is None
 
 
-def test_memory_that_a_step_may_not_lock_is_said_of_rdma_alone():
+def test_a_low_limit_of_locked_memory_is_reported_for_rdma_devices_only():
     looked = JobLook(
         job="7", why=None, nodes=[node(name, FAST, lockable_b=64 * 1024) for name in ("a", "b")]
     )

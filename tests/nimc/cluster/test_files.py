@@ -1,6 +1,6 @@
-"""`nimc init`: what Slurm and modules print, and the two files that are made of it.
+"""`nimc init` writes a site file and a ReFrame configuration from what Slurm and modules print.
 
-Captured outputs are of Slurm 22.05 and Lmod 8.6.
+The captured outputs are those of Slurm 22.05 and Lmod 8.6.
 """
 
 import re
@@ -53,7 +53,7 @@ def config(folder: Path, facts: ClusterFacts) -> dict[str, Any]:
     return configuration
 
 
-def test_the_site_file_has_what_nodes_and_slurm_say(tmp_path):
+def test_the_site_file_has_the_facts_of_nodes_and_slurm(tmp_path):
     text = site_text(cluster_facts())
     box = loaded(tmp_path, text)
     assert (box.origins.policy, box.origins.partition) == ("hetjob", "batch")
@@ -62,9 +62,9 @@ def test_the_site_file_has_what_nodes_and_slurm_say(tmp_path):
     assert (box.partition, box.nodes, box.core_spec) == ("batch", 3, False)
     facts = box.facts
     assert (facts.cores, facts.sockets, facts.numa_nodes, facts.nic_node) == (64, 2, [*range(4)], 1)
-    # The smaller of the node's 256 GiB and Slurm's RealMemory, 6026 MiB.
+    # The memory is the smaller of the node's 256 GiB and Slurm's RealMemory, 6026 MiB.
     assert (facts.llc_b, facts.memory_b) == (512 * 2**20, 6026 * 2**20)
-    # Every value has its source, and what is unknown is a comment.
+    # A comment before every value names its source. Unknown keys are comments.
     lines = text.splitlines()
     for number, line in enumerate(lines):
         assert not re.match(r"[a-z]", line) or lines[number - 1].startswith("# "), line
@@ -73,8 +73,8 @@ def test_the_site_file_has_what_nodes_and_slurm_say(tmp_path):
     assert keys_to_fill_in(text) == ["nic", "node_mtti"]
 
 
-def test_origins_are_of_the_partition_that_is_named_after_them(tmp_path):
-    """As in the minicluster, whose targets' partition may have a single node."""
+def test_origins_use_the_partition_whose_name_is_origins(tmp_path):
+    """A minicluster has such a partition. The partition of its targets may have a single node."""
     facts = cluster_facts()
     compute = facts.target
     origin = replace(compute, name="Origins", is_default=False, node_count=1)
@@ -95,13 +95,14 @@ def test_origins_are_of_the_partition_that_is_named_after_them(tmp_path):
     ("answers", "tried", "policy", "sure"),
     [
         ([("7", None)], ["hetjob"], "hetjob", True),
-        # Refused, and a job without is taken.
+        # The heterogeneous job is refused, and a usual job is accepted.
         ([(None, "no hetjobs"), ("8", None)], ["hetjob", "same_job"], "same_job", True),
-        # What is refused to any job says nothing of heterogeneous ones.
+        # Any job is refused, which shows nothing about heterogeneous jobs.
         ([(None, "account"), (None, "account")], ["hetjob", "same_job"], "hetjob", False),
-        # It was taken, but did not start.
+        # The heterogeneous job was accepted, but not all nodes answered.
         ([("7", "0 of 2 nodes answered")], ["hetjob"], "hetjob", False),
-        # Each component counts as a job: one job starts, or waits as well.
+        # Under a limit of jobs a user, each component of the heterogeneous job counts, so it waits.
+        # Then a usual job starts, or waits as well.
         ([("7", "waited", LIMIT), ("8", None)], ["hetjob", "same_job"], "same_job", True),
         ([("7", "waited", LIMIT), ("8", "waited", LIMIT)], ["hetjob", "same_job"], "hetjob", False),
     ],
@@ -130,12 +131,12 @@ def test_a_job_shows_where_origins_may_be(monkeypatch, tmp_path, answers, tried,
 
 
 @pytest.mark.parametrize("name", ['ünï: # "x"\\n', "\U0001f680", "null", "7"])
-def test_any_name_of_a_cluster_is_text_in_the_file(tmp_path, name):
+def test_any_name_of_a_cluster_becomes_a_text_in_the_site_file(tmp_path, name):
     facts = cluster_facts(settings={"ClusterName": name}, job_look=NO_JOB)
     assert loaded(tmp_path, site_text(facts)).description == name
 
 
-def test_lines_to_fill_in_are_valid_once_they_are_no_comments(tmp_path):
+def test_commented_keys_are_valid_if_they_are_filled_in_and_uncommented(tmp_path):
     blind = cluster_facts(job_look=NO_JOB)
     text = site_text(blind)
     assert keys_to_fill_in(text) == ["device", "interface", "nic", "node_mtti", "facts"]
@@ -143,7 +144,7 @@ def test_lines_to_fill_in_are_valid_once_they_are_no_comments(tmp_path):
     box = loaded(tmp_path, text.replace("numa_nodes: N", "numa_nodes: 2").replace("SIZE", "1GiB"))
     assert (box.facts.cores, box.facts.memory_b, box.facts.llc_b) == (64, 6026 * 2**20, 2**30)
     assert box.nic is not None
-    # The partition of the targets may have no node that Slurm describes, or several kinds.
+    # Slurm may describe no node of the targets' partition, or nodes of several kinds.
     assert keys_to_fill_in(site_text(replace(blind, shapes=[])))[-1] == "facts"
     (shape, count), *_ = blind.shapes
     mixed = replace(blind, shapes=[(shape, count), (replace(shape, cores=8), 1), (shape, 2)])
@@ -151,7 +152,7 @@ def test_lines_to_fill_in_are_valid_once_they_are_no_comments(tmp_path):
     assert "differ" not in text
 
 
-def test_facts_are_those_of_a_node_as_jobs_get_it(tmp_path):
+def test_facts_describe_a_node_as_jobs_see_it(tmp_path):
     (shape, count), *_ = cluster_facts().shapes
     less = cluster_facts(shapes=[(replace(shape, cores=60), count)])
     with_cores = [NumaNode(number, [number], 2**35) for number in range(4)]
@@ -161,7 +162,8 @@ def test_facts_are_those_of_a_node_as_jobs_get_it(tmp_path):
         text = site_text(replace(less, job_look=JobLook(job="7", why=None, nodes=nodes)))
         return loaded(tmp_path / folder, text).facts
 
-    # Memory without processors is a NUMA node of its own kind; one with neither is none.
+    # A NUMA node with memory but without processors is listed separately. A node without either is
+    # left out.
     node_facts = facts("memory", *with_cores, NumaNode(4, [], 2**35), NumaNode(5, [], 0))
     assert node_facts.cores == 60
     assert (node_facts.numa_nodes, node_facts.bindable_nodes()) == ([0, 1, 2, 3], [0, 1, 2, 3, 4])
@@ -170,7 +172,7 @@ def test_facts_are_those_of_a_node_as_jobs_get_it(tmp_path):
 
 @pytest.mark.parametrize(("job_threads", "threads"), [(None, 2), (1, 1), (2, 2)])
 def test_threads_of_a_core_are_those_that_jobs_get(tmp_path, job_threads, threads):
-    """Slurm counts two CPUs a core, but jobs may get one of them unless they ask for both."""
+    """Slurm counts two CPUs a core. By default, jobs may get only one of them."""
     facts = cluster_facts()
     (shape, count), *_ = facts.shapes
     looked = replace(facts.job_look, threads_per_core=job_threads)
@@ -180,8 +182,8 @@ def test_threads_of_a_core_are_those_that_jobs_get(tmp_path, job_threads, thread
     assert ("# scontrol show job 7: jobs get 1 thread of each core" in text) is (job_threads == 1)
 
 
-def test_cores_are_those_that_jobs_get_without_an_option_of_theirs(tmp_path):
-    """As on Frontier, by its documentation: `-S 8` is the default, and 56 of 64 cores are left."""
+def test_the_site_file_has_the_cores_that_jobs_get_by_default(tmp_path):
+    """By its documentation, `-S 8` is the default on Frontier, so jobs get 56 of 64 cores."""
     facts = cluster_facts(job_look=replace(cluster_facts().job_look, core_spec=8))
     settings = {**facts.settings, "AllowSpecResourcesUsage": "Yes"}
     text = site_text(replace(facts, settings=settings))
@@ -190,8 +192,8 @@ def test_cores_are_those_that_jobs_get_without_an_option_of_theirs(tmp_path):
     assert "# scontrol show job 7: jobs leave 8 cores of a node to the system" in text
 
 
-def test_cores_that_slurm_keeps_on_any_node_leave_no_factor_core_spec(tmp_path):
-    """The option `--core-spec` replaces the number of each node; two of three nodes keep none."""
+def test_the_factor_core_spec_is_not_allowed_if_slurm_keeps_cores_on_any_node(tmp_path):
+    """`--core-spec` would replace the number of each node. Two of the three nodes keep no core."""
     facts = cluster_facts()
     (shape, _), *_ = facts.shapes
     settings = {**facts.settings, "AllowSpecResourcesUsage": "Yes"}
@@ -203,7 +205,7 @@ def test_cores_that_slurm_keeps_on_any_node_leave_no_factor_core_spec(tmp_path):
     assert written == [True, False]
 
 
-def test_where_hetjobs_are_refused_origins_are_of_the_same_job(tmp_path):
+def test_origins_are_in_the_same_job_if_heterogeneous_jobs_are_refused(tmp_path):
     refused = cluster_facts(hetjob_refusal="0: batch takes\nno \x1b[31mheterogeneous jobs")
     assert loaded(tmp_path, site_text(refused)).origins.policy == "same_job"
     assert "\x1b" not in site_text(refused)
@@ -214,7 +216,7 @@ def test_where_hetjobs_are_refused_origins_are_of_the_same_job(tmp_path):
     assert on_one.proof == localhost.proof != loaded(tmp_path / "two", site_text(refused)).proof
 
 
-def test_an_injector_that_a_node_lacks_is_said(tmp_path):
+def test_an_injector_that_a_node_lacks_is_named_in_a_comment(tmp_path):
     injectors = {"perftest": "ib_write_bw is missing: install it", "ucx": None, "spin": None}
     nodes = [node("n1", FAST), node("n2", FAST, injectors=injectors)]
     text = site_text(cluster_facts(job_look=JobLook(job="7", why=None, nodes=nodes)))
@@ -225,7 +227,7 @@ def test_an_injector_that_a_node_lacks_is_said(tmp_path):
 
 @pytest.mark.parametrize(("chosen", "mode"), [("", None), ("wice", ["wice"])])
 def test_the_accounting_is_asked_for_the_cluster_that_the_user_has_chosen(tmp_path, chosen, mode):
-    """`sacct` has `-M` (ReFrame's slurm_multi_cluster_mode) alone, and no variable."""
+    """`sacct` has only the option `-M` (ReFrame's slurm_multi_cluster_mode), and no variable."""
     clusters = options.clusters({"SLURM_CLUSTERS": chosen})
     (system,) = config(tmp_path, cluster_facts(clusters=clusters))["systems"]
     for partition in system["partitions"]:
@@ -233,7 +235,7 @@ def test_the_accounting_is_asked_for_the_cluster_that_the_user_has_chosen(tmp_pa
 
 
 @pytest.mark.parametrize("chosen", ["all", "genius,wice"])
-def test_several_clusters_are_no_machine(chosen):
+def test_several_chosen_clusters_are_refused(chosen):
     with pytest.raises(InputError) as error:
         options.clusters({"SLURM_CLUSTERS": chosen})
     assert_message(str(error.value), "SLURM_CLUSTERS", allowed="one cluster")
@@ -243,7 +245,7 @@ def test_the_config_has_all_partitions_that_run_jobs(tmp_path):
     (system,) = config(tmp_path, cluster_facts())["systems"]
     first, second = system["partitions"]
     assert (first["name"], first["launcher"], first["time_limit"]) == ("batch", "srun", "4h")
-    # Blocks may be pinned to nodes that are down for now, and ReFrame would cancel them.
+    # Blocks may request nodes that are down for now. By default, ReFrame would cancel such jobs.
     assert first["sched_options"]["ignore_reqnodenotavail"] is True
     assert (system["name"], first["access"]) == ("box", ["--partition=batch"])
     assert (second["access"], second["time_limit"]) == (["--partition=debug", "--exclusive"], "30m")
@@ -253,7 +255,7 @@ def test_the_config_has_all_partitions_that_run_jobs(tmp_path):
     assert "#   gcc/12\n        #   openmpi/5.0.1\n" in text
     endless = [replace(partition, limit_s=None) for partition in cluster_facts().partitions]
     assert "jobs of any length" in config_text("box", cluster_facts(partitions=endless))
-    # The interface to MPI; without one, mpirun starts ranks.
+    # With an interface between Slurm and MPI, srun starts ranks; without one, mpirun does.
     for mpi, variables, launcher in (
         (["pmix", "pmi2"], [[["SLURM_MPI_TYPE", "pmix"]], [["SLURM_MPI_TYPE", "pmi2"]]], "srun"),
         (["pmi2"], [[], [["SLURM_MPI_TYPE", "pmi2"]]], "srun"),
@@ -262,14 +264,14 @@ def test_the_config_has_all_partitions_that_run_jobs(tmp_path):
         whole = config(tmp_path, cluster_facts(mpi_types=mpi))
         assert [environment["env_vars"] for environment in whole["environments"]] == variables
         assert whole["systems"][0]["partitions"][0]["launcher"] == launcher
-    # On one host the application keeps off the origin's cores.
+    # On one host, MPI must not bind ranks itself, so that they do not use the origin's cores.
     one = [replace(cluster_facts().partitions[0], node_count=1)]
     localhost = runpy.run_path(str(ROOT / "configs/localhost.py"))["site_configuration"]
     _, *unbound = localhost["systems"][0]["partitions"][0]["env_vars"]
     for mpi, variables in ((["none"], unbound), (["pmix"], [])):
         whole = config(tmp_path, cluster_facts(partitions=one, mpi_types=mpi))
         assert whole["systems"][0]["partitions"][0]["env_vars"][1:] == variables
-    # Sources are compiled on this host.
+    # Sources are compiled on this host, whose processor may differ from that of the nodes.
     other = config_text("box", cluster_facts(processor="Other-1-1-1"))
     assert ("-march=" in text, "-march=" in other, "Example 9000" in other) == (False, True, True)
     target = "require a target in spack_envs/machines/box.yaml"
@@ -284,7 +286,7 @@ def test_the_config_has_all_partitions_that_run_jobs(tmp_path):
     ("host", "matches", "other"),
     [("login12.example", "login3", "logins"), ("a-b.c", "a-b", "a-bc"), ("vm", "vm.local", "vm2")],
 )
-def test_the_machine_is_named_by_its_host(host, matches, other):
+def test_the_pattern_of_a_host_name_matches_similar_hosts_of_the_machine(host, matches, other):
     pattern = host_pattern(host)
     assert [machine_of_host({"box": [pattern]}, name) for name in (host, matches, other)] == [
         "box",
@@ -301,7 +303,7 @@ def read(name: str) -> str:
     return (SLURM / name).read_text()
 
 
-def test_partitions_settings_and_shapes_of_nodes_are_read_as_slurm_prints_them():
+def test_partitions_settings_and_shapes_of_nodes_are_read_from_slurms_output():
     assert parse_nodes.partitions(read("partitions.txt")) == [
         SlurmPartition(
             name="batch", is_default=True, limit_s=86400, gives_whole_nodes=True, node_count=3
@@ -317,7 +319,7 @@ def test_partitions_settings_and_shapes_of_nodes_are_read_as_slurm_prints_them()
         176523,
         None,
     )
-    # The default partition comes first, and those that run no jobs do not come.
+    # The default partition comes first. Partitions that run no jobs are left out.
     rows = [
         "a Default=NO State=UP TotalNodes=1",
         "b Default=NO State=DRAIN TotalNodes=1",
@@ -327,8 +329,8 @@ def test_partitions_settings_and_shapes_of_nodes_are_read_as_slurm_prints_them()
     ]
     text = "".join(f"PartitionName={row}\n" for row in rows)
     assert [partition.name for partition in parse_nodes.partitions(text)] == ["c", "a"]
-    # Three nodes of two sockets with one core each; debug has two of them. Slurm shows
-    # RealMemory=1 where slurm.conf has none.
+    # There are three nodes with two sockets of one core each. Two of them are in debug. Slurm
+    # prints RealMemory=1 if slurm.conf has no value.
     nodes, shape = read("nodes.txt"), NodeShape(2, 2, 1, memory_mib=6026)
     batch = parse_nodes.partitions(read("partitions.txt"))[0]
     assert parse_nodes.shapes(nodes, batch) == [(shape, 3)]
@@ -338,11 +340,11 @@ def test_partitions_settings_and_shapes_of_nodes_are_read_as_slurm_prints_them()
     assert parse_nodes.shapes(nodes, replace(batch, name="deb")) == []
 
 
-def test_modules_that_environments_are_made_of():
+def test_modules_for_environments_are_read_from_both_module_systems():
     for name in ("lmod_avail", "environment_modules_avail"):
         text = (CAPTURES / "modules" / f"{name}.txt").read_text()
         assert learn.modules_in(text) == ["gcc/12", "openmpi/5.0.1"]
-    # Without --default, the default of several versions is marked.
+    # Without --default, the default version is marked.
     assert learn.modules_in("dot\ngcc/12(default)\n") == ["gcc/12"]
 
 
@@ -374,7 +376,7 @@ def test_slurm_and_modules_are_asked_without_a_job(monkeypatch):
     assert (facts.accounts, "pmi2" in facts.mpi_types) == (["physics", "bench"], True)
     assert (facts.modules_system, facts.modules) == ("nomod", [])
     assert (facts.scheduler, facts.origins.policy) == ("slurm", "hetjob")
-    # Without accounting, as Slurm before 23.11 shows it, and after.
+    # These are the values without accounting, before Slurm 23.11 and since then.
     for storage in ("accounting_storage/none", "(null)"):
         config = read("config.txt").replace("accounting_storage/slurmdbd", storage)
         answers["scontrol --oneliner show config"] = config
@@ -393,7 +395,8 @@ def test_slurm_and_modules_are_asked_without_a_job(monkeypatch):
     del answers["scontrol --oneliner show node"]
     with pytest.raises(MachineError, match=r"show node: no answer$"):
         learn.facts_of_cluster()
-    # Users see no nodes: slurmctld refuses (PRIVATE_DATA_NODES in its proc_req.c).
+    # If nodes are private data, slurmctld refuses to show them to users (PRIVATE_DATA_NODES in its
+    # proc_req.c).
     answers["scontrol --oneliner show config"] += "PrivateData = events,nodes,usage\n"
     facts = learn.facts_of_cluster()
     assert facts.shapes == []
@@ -419,7 +422,7 @@ def root(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     return tmp_path
 
 
-def test_both_files_are_written_and_never_again(root, command, monkeypatch):
+def test_both_files_are_written_and_never_overwritten(root, command, monkeypatch):
     monkeypatch.setenv("PATH", str(root))
     output = command("init", "box")
     assert "optional keys that are empty: nic, node_mtti" in output
@@ -434,7 +437,7 @@ def test_both_files_are_written_and_never_again(root, command, monkeypatch):
 
 @pytest.mark.parametrize("file", ["configs/box.py", "site/box.yaml"])
 def test_a_planted_link_is_neither_followed_nor_replaced(root, monkeypatch, command, file):
-    """Nor is the other file left alone."""
+    """The other file is not left behind by itself either."""
     planted = root / file
 
     def meanwhile() -> ClusterFacts:

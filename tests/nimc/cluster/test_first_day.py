@@ -1,4 +1,4 @@
-"""docs/first-day.md, followed literally on a cluster that nobody prepared."""
+"""docs/first-day.md is followed literally, on a minicluster without preparation for nimc."""
 
 import json
 import signal
@@ -18,7 +18,8 @@ from tests.nimc.minicluster.driven import Cluster
 from tests.waiting import wait_until
 
 PAGE = (ROOT / "docs" / "first-day.md").read_text()
-#: Makes an environment, which takes a minute and a network; the test links this one.
+#: This command makes a Python environment, which takes a minute and needs a network. The test links
+#: its own environment instead.
 SETUP = "sh scripts/setup.sh wheels ucx"
 MODULE_SYSTEM = next((name for name, path in MODULE_SYSTEMS.items() if path.exists()), None)
 
@@ -31,7 +32,10 @@ def cluster() -> Iterator[Cluster]:
 
 
 class Shell:
-    """A login shell in a folder that nodes see; it keeps the folder and the variables of lines."""
+    """A login shell in a folder that nodes see.
+
+    It keeps the current folder and the variables that lines set.
+    """
 
     def __init__(self, folder: Path, environment: Mapping[str, str]) -> None:
         self.folder = folder
@@ -39,7 +43,7 @@ class Shell:
         self.remembered = f". {MODULE_SYSTEMS[str(MODULE_SYSTEM)]}\ncd {folder}\n"
 
     def command(self, line: str) -> list[str]:
-        """Return the command of a shell that does a line after those that are remembered."""
+        """Return the command of a shell that runs the remembered lines and then this line."""
         return ["bash", "-c", f"{self.remembered}{line}"]
 
     def run(self, line: str, timeout_s: float = 200) -> subprocess.CompletedProcess[str]:
@@ -50,7 +54,7 @@ class Shell:
             text=True,
             timeout=timeout_s,
         )
-        if line.startswith("git "):  # clone, then change to the folder
+        if line.startswith("git "):  # `git clone ... && cd FOLDER`
             self.remembered += line.partition("&& ")[2] + "\n"
         elif line.startswith("export "):
             self.remembered += f"{line}\n"
@@ -76,7 +80,7 @@ def _clonable_project(folder: Path) -> Path:
 
 
 def _leftovers(shell: Shell) -> str:
-    """Return jobs of Slurm, and folders of a job that looked at nodes."""
+    """Return jobs that are still in Slurm's queue, and folders of looks at nodes."""
     jobs = shell.run("squeue --noheader").stdout
     return jobs + "".join(map(str, shell.folder.rglob(f"{LOOK_FOLDER_PREFIX}*")))
 
@@ -118,7 +122,7 @@ def test_from_a_clone_to_a_report(cluster: Cluster) -> None:
 def _assert_files_of_the_machine(checkout: Path) -> None:
     site = (checkout / "site" / "mycluster.yaml").read_text()
     assert "policy: same_job" in site
-    assert "heterogeneous" in site  # why: the partition takes no such jobs
+    assert "heterogeneous" in site  # the reason: the partition takes no heterogeneous jobs
     assert f"interface: {INTERFACE}" in site
     config = (checkout / "configs" / "mycluster.py").read_text()
     assert f'"modules_system": "{MODULE_SYSTEM}"' in config
@@ -127,14 +131,14 @@ def _assert_files_of_the_machine(checkout: Path) -> None:
 
 
 def _let_nodes_share_cores(site: Path) -> None:
-    """Add what a minicluster's file has: its nodes are namespaces on the same few cores."""
+    """Add the limits of a minicluster's file, since its nodes share the few cores of this host."""
     text = site.read_text()
     assert "\nproof:" not in text
     site.write_text(f"{text}\nproof: {{min_share: 0.1, max_share: 4}}\n")
 
 
 def _assert_ready(text: str) -> None:
-    """Assert that doctor's text names nodes among what works, and ends with the verdict."""
+    """Assert that `nimc doctor` lists checks of nodes as working, and ends with 'is ready'."""
     works = " ".join(text.partition("works: ")[2].partition("\n\n")[0].split()).split(", ")
     nodes = {"job on nodes", "shared folders", "locks", "interface on nodes"}
     assert nodes <= set(works), text
@@ -143,12 +147,12 @@ def _assert_ready(text: str) -> None:
 
 @contextmanager
 def _drained_nodes(shell: Shell) -> Iterator[None]:
-    """Let no job start."""
+    """Drains all nodes, so that no job starts."""
     nodes = "node1,node2,node3"
     shell.run(f"scontrol update nodename={nodes} state=drain reason=test")
     yield
     shell.run(f"scontrol update nodename={nodes} state=resume")
-    # They are `idle*` until the controller has asked them.
+    # Nodes are `idle*` until the controller has contacted them.
     states = "sinfo --noheader --Node --format=%T --partition=batch"
     wait_until(lambda: set(shell.run(states).stdout.split()) == {"idle"}, every_s=0.2)
 

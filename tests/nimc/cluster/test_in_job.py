@@ -1,6 +1,6 @@
-"""What a job finds on nodes, and the findings that it becomes.
+"""A job that looks at nodes, and the findings of `nimc doctor --in-job` that follow from it.
 
-That ReFrame submits it is a matter of `tests/nimc/minicluster/test_in_job.py`.
+`tests/nimc/minicluster/test_in_job.py` tests that ReFrame submits such a job.
 """
 
 import json
@@ -32,12 +32,12 @@ from tests.records.machine.made import machine
 HETJOB = Origins(policy="hetjob", partition="io")
 
 
-#: Those of `made.node`.
+#: Facts of the nodes that `made.node` makes.
 FACTS = {"cores": 64, "sockets": 2, "numa_nodes": 4, "llc": "512MiB", "memory": "256GiB"}
 
 
 def cluster_machine(**fields: Any) -> Machine:
-    """Return a machine with a device and an interface; `fields`: others of its site file."""
+    """Return a machine with a device and an interface; `fields`: further keys of its site file."""
     return machine(**{"device": "mlx5_0", "interface": "hsn0", "facts": FACTS, **fields})
 
 
@@ -63,7 +63,7 @@ def only_fault(job_look: JobLook) -> HostFinding:
         # Slurm may leave a job fewer cores, and kernels report less memory than there is.
         (FACTS | {"cores": 48, "memory": "270GiB"}, None),
         (FACTS | {"llc": None}, None),
-        # A job gets less memory than the site file says, as where it must ask for memory.
+        # A job gets less memory than the site file says, for example if it must request memory.
         (FACTS | {"memory": "512GiB"}, "memory: 262144 MiB, not 524288 MiB"),
         (
             FACTS | {"cores": 128, "numa_nodes": 2, "sockets": 1},
@@ -78,7 +78,7 @@ def test_facts_of_the_site_file_that_nodes_do_not_have_are_named(facts, detail):
     assert (row and (row.state, row.detail)) == (detail and ("limited", f"n1: {detail}"))
 
 
-def test_facts_of_a_login_node_are_not_those_of_other_nodes():
+def test_without_facts_in_the_site_file_those_of_this_host_are_compared_with_the_nodes():
     row = findings_by_subject(look_of(node("n1", FAST)), cluster_machine(facts=None))[
         "facts on nodes"
     ]
@@ -91,7 +91,7 @@ def test_facts_of_a_login_node_are_not_those_of_other_nodes():
     [(1, 2, "missing"), (2, 2, None), (None, 2, None), (1, 1, None)],
 )
 def test_threads_of_a_core_that_jobs_do_not_get_are_named(job_threads, threads, state):
-    """A job that asks for two CPUs a core is refused where jobs get one thread of each core."""
+    """If jobs get one thread of each core, a job that requests two CPUs a core is refused."""
     job_look = replace(look_of(node("n1", FAST)), threads_per_core=job_threads)
     box = cluster_machine(facts=FACTS | {"threads_per_core": threads})
     row = findings_by_subject(job_look, box).get("threads of jobs")
@@ -108,7 +108,7 @@ def test_threads_of_a_core_that_jobs_do_not_get_are_named(job_threads, threads, 
     ],
 )
 def test_cores_that_a_site_keeps_from_jobs_are_named(core_spec, cores, remedy):
-    """As on Frontier, by its documentation: `-S 8` is the default, and 56 of 64 cores are left."""
+    """By its documentation, `-S 8` is the default on Frontier, so jobs get 56 of 64 cores."""
     job_look = replace(look_of(node("n1", FAST)), core_spec=core_spec)
     box = cluster_machine(facts=FACTS | {"cores": cores})
     assert "cores of jobs" not in findings_by_subject(
@@ -118,7 +118,7 @@ def test_cores_that_a_site_keeps_from_jobs_are_named(core_spec, cores, remedy):
     assert (row and row.remedy) == remedy
 
 
-def test_nodes_that_have_everything():
+def test_all_findings_are_ok_if_nodes_lack_nothing():
     job_look = look_of(node("n1", FAST), node("n2", FAST))
     findings = findings_by_subject(job_look, cluster_machine())
     assert {subject: finding.state for subject, finding in findings.items()} == {
@@ -134,7 +134,7 @@ def test_nodes_that_have_everything():
     assert findings["locks"].detail.startswith("n1, n2: ")
 
 
-def test_the_start_of_the_job_and_of_each_trial_is_told_once(tmp_path: Path) -> None:
+def test_the_start_of_the_job_and_of_each_trial_is_printed_once(tmp_path: Path) -> None:
     plan = tried_writes.plan_of(cluster_machine(origins=HETJOB), tmp_path)
     names = [treatment.name for treatment, _ in trial.treatments_tried(plan)]
     assert names[:2] == ["perftest", "perftest_read"]
@@ -171,7 +171,7 @@ def test_the_start_of_the_job_and_of_each_trial_is_told_once(tmp_path: Path) -> 
         ({"injectors": {"perftest": "ib_write_bw is missing: install"}}, "perftest on nodes"),
     ],
 )
-def test_what_one_node_lacks_is_missing(change, subject):
+def test_a_finding_is_missing_if_one_node_lacks_it(change, subject):
     fault = only_fault(look_of(node("n1", FAST), node("n2", FAST, **change)))
     assert (fault.what, fault.state, fault.needed) == (subject, "missing", True)
     assert fault.detail.startswith("n2")
@@ -186,7 +186,7 @@ def test_what_one_node_lacks_is_missing(change, subject):
         (JobLook(job="7", why="it had not started after 9 s"), "--wait"),
         (JobLook(job="7", why="its output did not reach /run"), "results folder"),
         (JobLook(job="7", why="1 of 2 nodes answered", nodes=[node("n1", FAST)]), "results"),
-        # As slurmd's shell and slurmstepd print it if the interpreter of .venv is a module's, in a
+        # slurmd's shell and slurmstepd print this if the Python of .venv belongs to a module in a
         # folder that nodes do not mount.
         (
             JobLook(
@@ -198,7 +198,7 @@ def test_what_one_node_lacks_is_missing(change, subject):
         ),
     ],
 )
-def test_a_job_that_did_not_run_is_one_finding(job_look, remedy):
+def test_a_job_that_did_not_run_gives_a_single_fault(job_look, remedy):
     fault = only_fault(job_look)
     assert (fault.what, fault.state, fault.detail) == ("job on nodes", "missing", job_look.why)
     assert remedy in fault.remedy
@@ -216,7 +216,7 @@ def test_interfaces_of_each_node_are_named_if_the_site_file_names_none():
 
 
 @pytest.mark.parametrize(("name", "shown"), [("eno1", "up 1 Gbit/s"), ("mlx5_9", "InfiniBand")])
-def test_an_interface_may_be_in_the_place_of_a_device_and_a_device_without_ports(name, shown):
+def test_the_device_of_the_site_file_may_be_an_interface_or_have_no_ports(name, shown):
     without_ports = replace(FAST[0], name="mlx5_9", ports=[])
     job_look = look_of(node("n1", [without_ports]))
     findings = findings_by_subject(job_look, cluster_machine(device=name))
@@ -232,7 +232,7 @@ def test_each_rail_is_looked_for():
     assert findings["device mlx5_1 on nodes"].state == "missing"
 
 
-# What ReFrame is called for, and what it left.
+# How ReFrame is called, and the files that it leaves.
 
 
 def write_report(folder: Path, job_id: str | None, phase: str, why: str) -> None:
@@ -241,7 +241,7 @@ def write_report(folder: Path, job_id: str | None, phase: str, why: str) -> None
     (folder / "reframe.json").write_text(json.dumps({"runs": [{"testcases": [case]}]}))
 
 
-def test_the_reason_of_the_check_is_why_not_all_nodes_answered(tmp_path):
+def test_the_reason_of_the_failed_check_says_how_many_nodes_answered(tmp_path):
     write_report(tmp_path, "7", "sanity", "sanity error: 0 of 2 nodes answered")
     expected = JobLook(job="7", why="0 of 2 nodes answered", nodes=[])
     assert in_job.read_job_look(tmp_path, 1) == expected
@@ -259,7 +259,7 @@ sbatch: error: no way
     ("phase", "why", "shown"),
     [("run", SBATCH_FAILED, "no hetjobs; no way"), ("setup", "x", "'setup': x")],
 )
-def test_why_there_is_no_job_is_one_line(tmp_path, phase, why, shown):
+def test_the_reason_why_no_job_was_submitted_is_one_line(tmp_path, phase, why, shown):
     write_report(tmp_path, None, phase, why)
     job_look = in_job.read_job_look(tmp_path, 1)
     assert (job_look.job, job_look.nodes) == (None, [])
@@ -277,7 +277,7 @@ CLUSTER_SETTINGS = ReframeSettings(
 
 @dataclass(frozen=True)
 class FailedLook:
-    """A look at nodes of a cluster that ended with an error of the session."""
+    """A look at nodes that failed with an error of ReFrame's session."""
 
     results: Path
     #: ReFrame's command, and the values of the check's variables in it.
@@ -333,7 +333,7 @@ def test_a_look_that_fails_leaves_no_job_and_no_file(failed_look):
 
 
 def look_from_node(folder: Path, rank: int, stage: Path) -> None:
-    """Let a process in the place of a node write its report to a folder."""
+    """Start a process as a stand-in for a node, which writes its report to a folder."""
     environment = {**os.environ, "SLURM_PROCID": str(rank), "PYTHONPATH": str(ROOT)}
     words = [str(folder), "", "", str(stage)]
     command = [sys.executable, "-m", "nimc.cluster.node_look", *words]

@@ -1,4 +1,4 @@
-"""What `nimc inject` plans, and what it refuses."""
+"""Plans, refusals and exit codes of `nimc inject`, which starts writers beside a command."""
 
 import os
 from pathlib import Path
@@ -58,7 +58,7 @@ def test_only_the_writes_are_judged(tmp_path: Path) -> None:
 
 @pytest.fixture
 def allocation(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> pytest.MonkeyPatch:
-    """An allocation of n1 to n3; scontrol expands as the real one does."""
+    """Sets up an allocation of n1 to n3. A stand-in for scontrol expands lists of nodes."""
     branches = "".join(f"{name}) echo {out};;" for name, out in EXPANDED.items())
     script(tmp_path / "scontrol", f'case "$3" in {branches} *) echo bad >&2; exit 1;; esac')
     monkeypatch.setenv("PATH", f"{tmp_path}:/usr/bin:/bin")
@@ -69,7 +69,7 @@ def allocation(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> pytest.Monkey
     return monkeypatch
 
 
-#: Name of a list of nodes -> what `scontrol show hostnames` prints, in the words of a shell.
+#: List of nodes -> output of `scontrol show hostnames`. Both are quoted for a shell.
 EXPANDED = {
     "n1": "n1", "n2": "n2", "n9": "n9", "n[2-3]": '"n2\nn3"',
     "'n[1-3]'": '"n1\nn2\nn3"', "'n[2-3]'": '"n2\nn3"',
@@ -94,7 +94,7 @@ def test_agents_start_on_the_nodes_that_are_named_and_no_others(tmp_path: Path) 
 
 
 @pytest.mark.usefixtures("allocation")
-def test_without_names_the_last_nodes_write(tmp_path: Path) -> None:
+def test_without_named_nodes_targets_and_origins_are_left_to_the_conductor(tmp_path: Path) -> None:
     injection_request = request(tmp_path)
     assert (
         injection_request.targets,
@@ -108,7 +108,7 @@ def test_without_names_the_last_nodes_write(tmp_path: Path) -> None:
     assert not any(word.startswith("--nodelist") for word in injection_request.block.agent_launcher)
 
 
-def test_agents_of_two_components_start_on_both(
+def test_agents_start_in_both_components_of_a_heterogeneous_job(
     tmp_path: Path, allocation: pytest.MonkeyPatch
 ) -> None:
     allocation.setenv("SLURM_JOB_NODELIST_HET_GROUP_0", "n1")
@@ -128,7 +128,7 @@ def test_agents_of_two_components_start_on_both(
         ("n2", "n[2-3]", "--to, --from: both name n2; allowed: different nodes"),
     ],
 )
-def test_named_nodes_are_in_the_job_and_differ(
+def test_named_nodes_must_be_in_the_job_and_differ(
     tmp_path: Path, targets: str, origins: str, line: str | None
 ) -> None:
     if line is None:
@@ -140,7 +140,7 @@ def test_named_nodes_are_in_the_job_and_differ(
 
 
 def test_a_host_outside_the_job_is_refused(tmp_path: Path, allocation: pytest.MonkeyPatch) -> None:
-    """Agents could not connect to another host, such as the one that asked for the job."""
+    """Agents could not connect to a host outside the job, such as the login node."""
     allocation.setenv("SLURMD_NODENAME", "login1")
     with pytest.raises(InputError) as error:
         request(tmp_path)
@@ -172,7 +172,7 @@ def test_outside_an_allocation_a_job_runs_the_conductor(
     [
         (True, 0, None, 0),
         (True, 7, None, 7),
-        (True, None, None, 0),  # no command
+        (True, None, None, 0),  # without a command
         (False, 0, None, 1),
         (False, 7, None, 1),
         (True, None, 15, 143),
@@ -196,7 +196,7 @@ def test_the_exit_code(proven: bool, status: int | None, signum: int | None, cod
 def test_a_conductor_that_died_at_its_start_gives_a_reason(
     tmp_path: Path, log: str, reason: str
 ) -> None:
-    """It may be killed before it prints anything."""
+    """The log is empty if the conductor was killed before it printed anything."""
     injection_request = injection_session.injection_request(
         HOST, RequestedWrites(), tmp_path, tmp_path
     )

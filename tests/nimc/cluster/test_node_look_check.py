@@ -1,7 +1,7 @@
-"""What the check that looks at nodes writes into its job's script, and when it fails.
+"""The ReFrame check that looks at nodes: the script of its job, and when it fails.
 
-No Slurm is asked: a dry run writes the script, and a stand-in for `srun` starts one of two tasks.
-That Slurm starts them all is a matter of `tests/nimc/minicluster/test_in_job.py`.
+Slurm is not needed: a dry run writes the script, and a stand-in for `srun` starts one of two tasks.
+`tests/nimc/minicluster/test_in_job.py` tests that Slurm starts all tasks.
 """
 
 import json
@@ -32,14 +32,14 @@ def looked(
     trial: str = "",
     **variables: str,
 ) -> CompletedProcess[str]:
-    """Let ReFrame look at nodes, whose tasks write to `folder`."""
+    """Run the check with ReFrame; the tasks on nodes write their reports to `folder`."""
     settings = {"origins": json.dumps(origins), "network": network, "device": "mlx5_0"}
     settings |= {"interface": "hsn0", "folder": folder, "stage": "/stage", "trial_plan": trial}
     return reframe(folder, config, CHECK, *words, name="NodeLook", settings=settings, **variables)
 
 
 def script_of(folder: Path) -> list[str]:
-    """The lines of the job's script."""
+    """Return the lines of the job's script."""
     (path,) = folder.glob("stage/**/rfm_job.sh")
     return path.read_text().splitlines()
 
@@ -47,7 +47,7 @@ def script_of(folder: Path) -> list[str]:
 @pytest.mark.parametrize(
     ("origins", "network", "trial", "tasks", "components", "step"),
     [
-        # The tasks of the origins are those of the second component.
+        # In a heterogeneous job, the second component has the tasks of the origins.
         (HETJOB, "job_vni", "/run/plan.json", 1, [COMPONENT], "--het-group=0,1"),
         (SAME_JOB, "", "", 3, [], "--ntasks=3 --nodes=3"),
     ],
@@ -69,7 +69,7 @@ def test_a_step_of_slurm_looks_at_each_node_and_then_writes_are_tried(
     second = lines.index("#SBATCH hetjob") + 1 if components else len(lines)
     assert [line for line in lines[second:] if line.startswith("#SBATCH")] == components
     assert "export SLURM_EXPORT_ENV=ALL" in lines
-    # No launcher of ReFrame's starts the step, which is a line of its own.
+    # The step is a line of its own in the script. No launcher of ReFrame starts it.
     (line,) = (line for line in lines if "nimc.cluster.node_look" in line)
     assert line.startswith("env --unset=")
     assert f" {step} " in line
@@ -84,7 +84,7 @@ def test_a_step_of_slurm_looks_at_each_node_and_then_writes_are_tried(
 @pytest.mark.parametrize(
     ("origins", "fault"),
     [
-        (SAME_HOST, ""),  # one node, and no step
+        (SAME_HOST, ""),  # one host needs no step
         ({"policy": "same_job", "nodes": 1}, "1 of 2 nodes answered; job "),
     ],
 )

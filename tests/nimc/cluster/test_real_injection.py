@@ -1,4 +1,4 @@
-"""`nimc inject` with real writers on this host, in the ways in which it may end."""
+"""`nimc inject` with real writers on this host, and the ways in which it may end."""
 
 import json
 import os
@@ -27,7 +27,8 @@ pytestmark = [
 ]
 
 
-#: In the environment of `nimc` and of what it starts; its value is the test's folder.
+#: Variable in the environment of `nimc` and of all processes that it starts. Its value is the
+#: test's folder.
 FOLDER_VARIABLE = "INJECTION_FOLDER"
 
 
@@ -48,7 +49,7 @@ def start(
 
 
 def processes_of(folder: Path) -> dict[int, str]:
-    """Return `nimc` and what it has started: ids and command lines."""
+    """Return the processes of `nimc` and those that it has started: PID -> command line."""
     return live_processes(FOLDER_VARIABLE, str(folder))
 
 
@@ -75,7 +76,7 @@ Finished = tuple[Path, int, str, str]
 
 @pytest.fixture(scope="module")
 def beside_a_command(tmp_path_factory: pytest.TempPathFactory) -> Finished:
-    """Inject beside a command that reads, prints and fails."""
+    """Returns an ended injection beside a command that reads, prints and fails."""
     folder = tmp_path_factory.mktemp("injection")
     code = "import sys, time; time.sleep(1); print(input()); print('no', file=sys.stderr); exit(7)"
     words = ["-o", "r.json", "--", "python3", "-c", code]
@@ -114,7 +115,7 @@ def test_rows_of_the_writers_do_not_overlap_and_are_proven_by_memory(
 
 
 def test_the_command_runs_within_the_writes(beside_a_command: Finished) -> None:
-    """For a second at least."""
+    """The command takes at least a second."""
     folder, *_ = beside_a_command
     document = record_of(folder)
     assert document["start_s"] <= document["command_start_s"]
@@ -127,7 +128,7 @@ def test_no_process_and_no_lock_is_left(beside_a_command: Finished) -> None:
     assert not list(folder.glob("results/.nimc*"))
 
 
-def test_writes_that_nothing_shows_are_no_success(tmp_path: Path) -> None:
+def test_the_exit_code_is_1_if_nothing_proves_the_writes(tmp_path: Path) -> None:
     if why := INJECTORS["ucx"].why_missing():
         pytest.skip(why)
     process = start(tmp_path, "--injector", "ucx", "-o", "r.json", "--", "true")
@@ -152,7 +153,7 @@ def wait_for_writes(process: "subprocess.Popen[str]") -> None:
     ("signum", "status", "ended_by"),
     [(signal.SIGINT, 130, "command"), (signal.SIGTERM, 143, "stop"), (signal.SIGKILL, -9, "stop")],
 )
-def test_nothing_outlives_it(
+def test_no_process_outlives_an_injection_that_gets_a_signal(
     tmp_path: Path, signum: signal.Signals, status: int, ended_by: str
 ) -> None:
     command = ["sh", "-c", "sleep 1000 & sleep 1000; echo late"]
@@ -164,7 +165,8 @@ def test_nothing_outlives_it(
 
     # The command starts just after the writes are announced.
     wait_until(lambda: sleeping() == 2, process=process)
-    # Writes of a command that ends before their first rows are not proven, and the status is 1.
+    # If the command ended before the first rows of the writers, the writes would not be proven, and
+    # the exit code would be 1.
     time.sleep(1)
     process.send_signal(signum)
     out, _ = process.communicate(timeout=300)
@@ -174,7 +176,7 @@ def test_nothing_outlives_it(
     assert record_of(tmp_path)["ended_by"] == ended_by
 
 
-def test_ctrl_c_ends_it_without_a_command(tmp_path: Path) -> None:
+def test_ctrl_c_ends_an_injection_without_a_command(tmp_path: Path) -> None:
     process = start(tmp_path, "--for", "10min", "--json", "-o", "r.json", new_session=True)
     wait_for_writes(process)
     began_s = time.time()
@@ -188,7 +190,7 @@ def test_ctrl_c_ends_it_without_a_command(tmp_path: Path) -> None:
     wait_until(lambda: processes_of(tmp_path) == {})
 
 
-def test_the_time_ends_the_writes_and_the_command_goes_on(tmp_path: Path) -> None:
+def test_writes_end_after_the_given_time_and_the_command_continues(tmp_path: Path) -> None:
     words = ["--for", "2s", "-o", "r.json", "--", "sh", "-c", "sleep 12; exit 3"]
     process = start(tmp_path, *words)
     _, err = process.communicate(timeout=300)
@@ -198,7 +200,7 @@ def test_the_time_ends_the_writes_and_the_command_goes_on(tmp_path: Path) -> Non
     assert document["end_s"] < document["command_end_s"]
 
 
-def test_a_command_goes_on_without_its_writers(tmp_path: Path) -> None:
+def test_a_command_continues_if_its_writers_are_killed(tmp_path: Path) -> None:
     process = start(tmp_path, "-o", "r.json", "--", "sh", "-c", "sleep 8; echo done")
     wait_for_writes(process)
     for pid, line in processes_of(tmp_path).items():
@@ -217,7 +219,7 @@ def test_a_command_goes_on_without_its_writers(tmp_path: Path) -> None:
 
 
 def type_keys(terminal: int, keys: bytes, after: bytes) -> None:
-    """Type into a terminal once it shows a text."""
+    """Wait until a terminal shows the text `after`, then type `keys`."""
     shown = b""
     while after not in shown:
         shown += os.read(terminal, 4096)
@@ -225,20 +227,21 @@ def type_keys(terminal: int, keys: bytes, after: bytes) -> None:
 
 
 def read_to_end(terminal: int) -> None:
-    with suppress(OSError):  # closed at the other end
+    with suppress(OSError):  # the other end is closed
         while os.read(terminal, 4096):
             pass
 
 
-def test_a_command_has_the_terminal(tmp_path: Path) -> None:
-    """It reads what is typed, and Ctrl-C is for it alone."""
+def test_a_command_can_use_the_terminal(tmp_path: Path) -> None:
+    """The command reads what is typed. Ctrl-C interrupts only the command."""
     pid, terminal = pty.fork()
     if pid == 0:
         os.chdir(tmp_path)
         words = ["inject", "--machine", "localhost", "-o", "r.json", "--", "python3", "-q", "-i"]
         argv = python_main("nimc.cli.main", *words)
         os.execve(argv[0], argv, {**os.environ, "PYTHONPATH": str(ROOT)})
-    # Ctrl-C just before a `sleep` does not shorten it, so many short ones are made.
+    # If Ctrl-C comes just before a `sleep` begins, this `sleep` is not shortened. So the command
+    # sleeps many times for a short time.
     wait = b"[time.sleep(0.1) for _ in range(10_000)]"
     type_keys(terminal, b"import time; print(6 * 7); " + wait + b"\n", after=b">>> ")
     type_keys(terminal, b"\x03", after=b"42\r\n")

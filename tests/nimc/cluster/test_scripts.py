@@ -1,4 +1,7 @@
-"""Prologs and epilogs on a node made of files, killed before every command."""
+"""Prologs and epilogs of remedies, on a node made of files. They are killed before every command.
+
+The prolog of a job changes settings of the node, and the epilog reverts them.
+"""
 
 import signal
 import subprocess
@@ -11,7 +14,7 @@ from nimc.cluster.root_remedies import ROOT_REMEDIES, parameter_values
 from records.errors import InputError
 from tests.nimc.cluster.sysroot import CHANGED, STATE, changed, content, node, run, scripts
 
-#: More than any of the scripts has.
+#: No script has as many commands.
 MOST_COMMANDS = 400
 
 
@@ -34,7 +37,7 @@ def test_the_prolog_sets_and_the_epilog_reverts(tmp_path, name):
 @pytest.mark.parametrize("killed_part", ["prolog", "epilog"])
 @pytest.mark.parametrize("name", ROOT_REMEDIES)
 def test_a_kill_before_any_command_is_reverted_byte_for_byte(tmp_path, name, killed_part):
-    """The epilog runs once more, at the end of the job or at boot."""
+    """After the kill, the epilog runs once more, at the end of the job or at boot."""
     root, part = node(tmp_path / "node"), scripts(name, tmp_path)
     before, seen = content(root), set()
     assert run(part["prolog"], root).returncode == 0
@@ -55,12 +58,13 @@ def test_a_kill_before_any_command_is_reverted_byte_for_byte(tmp_path, name, kil
             break
     else:
         pytest.fail("not all commands were reached")
-    # The kills met the node unchanged, and with all its changes: with several, also between them.
+    # Some kills came before the first change, and some after the last one. If there are several
+    # changes, some kills came between them.
     assert {frozenset(), frozenset(CHANGED[name][1])} <= seen
     assert killed_part == "epilog" or len(seen) > len(CHANGED[name][1])
 
 
-def test_the_next_prolog_reverts_first_what_a_killed_one_left(tmp_path):
+def test_a_prolog_first_reverts_the_changes_of_a_killed_prolog(tmp_path):
     root, part = node(tmp_path / "node"), scripts("irq_affinity", tmp_path)
     before = content(root)
     run(part["prolog"], root)
@@ -90,7 +94,8 @@ def test_only_exclusive_jobs_that_request_a_remedy_get_it(tmp_path, variable, te
 def test_a_value_that_reads_back_differently_is_reverted_and_fails(tmp_path):
     root, part = node(tmp_path / "node"), scripts("irq_affinity", tmp_path)
     before = content(root)
-    # The kernel moves interrupt 126 elsewhere than asked, as for one that it manages itself.
+    # The kernel does not move interrupt 126 to the requested CPUs. It does so with interrupts that
+    # it manages itself.
     real = (root / "bin/tee").read_text()
     moved = '#!/bin/sh\ncase $1 in *126/*) read -r text; [ "$text" = 3 ] || text=7\n'
     moved += 'echo "$text" > "$1"; exit ;; esac\n'
@@ -122,7 +127,7 @@ def test_an_epilog_that_cannot_revert_keeps_the_state_for_the_next_one(tmp_path)
     root, part = node(tmp_path / "node"), scripts("ddio_ways", tmp_path)
     before = content(root)
     run(part["prolog"], root)
-    (root / "bin/wrmsr").rename(root / "bin/gone")  # as without the kernel's module
+    (root / "bin/wrmsr").rename(root / "bin/gone")  # as if the kernel's module were not loaded
     done = run(part["epilog"], root)
     assert done.returncode == 1
     assert content(root)[f"{STATE}/ddio_ways"] == b"0|600|400\n2|7e0|400\n"
@@ -131,7 +136,7 @@ def test_an_epilog_that_cannot_revert_keeps_the_state_for_the_next_one(tmp_path)
     assert content(root) == before
 
 
-def test_an_interrupt_that_is_another_device_s_after_a_restart_is_not_touched(tmp_path):
+def test_an_interrupt_that_belongs_to_another_device_after_a_restart_is_not_changed(tmp_path):
     root, part = node(tmp_path / "node"), scripts("irq_affinity", tmp_path)
     run(part["prolog"], root)
     (root / "sys/class/infiniband/mlx5_0/device/msi_irqs/126").unlink()
@@ -151,7 +156,7 @@ def test_scripts_pass_shellcheck(tmp_path, name):
     assert (done.returncode, done.stdout) == (0, "")
 
 
-def test_a_part_alone_is_what_the_whole_page_and_the_document_hold(command):
+def test_each_part_of_a_remedy_is_the_same_by_itself_on_the_page_and_in_the_document(command):
     listed = command.json("remedy", "list")["remedies"]
     assert [row["name"] for row in listed] == list(ROOT_REMEDIES)
     words = ["remedy", "show", "irq_affinity", "--set", "cpus=9,8", "--set", "device=mlx5_1"]
@@ -169,7 +174,7 @@ def test_a_part_alone_is_what_the_whole_page_and_the_document_hold(command):
     assert "ExecStart=/etc/slurm/epilog.d/nimc-irq_affinity" in unit
     assert "Before=slurmd.service" in unit
     assert "/etc/systemd/system/nimc-irq_affinity.service" in page
-    # What a job requests, and what the prolog looks for.
+    # The job requests this feature, and the prolog looks for it.
     assert document["feature"] == "nimc_irq_affinity"
     assert "--constraint=nimc_irq_affinity " in page
 
@@ -186,7 +191,7 @@ def test_a_part_alone_is_what_the_whole_page_and_the_document_hold(command):
         ("ddio_ways", "cpus=1", "mask=VALUE"),
     ],
 )
-def test_values_that_do_not_belong_into_a_script_of_root_are_refused(name, word, allowed):
+def test_invalid_values_for_a_script_that_root_runs_are_refused(name, word, allowed):
     with pytest.raises(InputError, match=allowed):
         parameter_values(ROOT_REMEDIES[name], [word])
 
@@ -198,5 +203,5 @@ def test_values_that_do_not_belong_into_a_script_of_root_are_refused(name, word,
         ("irq_affinity", "cpus=3,1,2,7", "1-3,7"),
     ],
 )
-def test_masks_and_lists_are_written_as_the_kernel_prints_them(name, word, value):
+def test_masks_and_lists_of_cpus_are_converted_to_the_kernels_format(name, word, value):
     assert parameter_values(ROOT_REMEDIES[name], [word])[word.partition("=")[0]] == value

@@ -1,4 +1,7 @@
-"""What the trial of a job tries, and the rows that come of it; figures are by hand."""
+"""The trial of writes in `nimc doctor --in-job`: what it tries, and the findings that follow.
+
+Figures are worked out by hand.
+"""
 
 import json
 from dataclasses import replace
@@ -20,7 +23,10 @@ NODES = [node("n1", FAST), node("n2", FAST)]
 
 
 def writer(**changes: Any) -> WriterRecord:
-    """A writer that reaches 24 GB/s over four queue pairs, which the target's device counts."""
+    """Return the record of a writer that reaches 24 GB/s over four queue pairs.
+
+    The target's device counts its bytes.
+    """
     fields: dict[str, Any] = {
         "injector": "perftest",
         "origin": "n2",
@@ -43,13 +49,13 @@ def writer(**changes: Any) -> WriterRecord:
 
 
 def finding_of(**changes: Any) -> Any:
-    """The finding of a trial of perftest, which wrote unless `changes` say otherwise."""
+    """Return the finding of a trial of perftest, which succeeded; `changes` replace its fields."""
     fields = {"name": "perftest", "failure": None, "writers": [writer()], "sent_b_s": [24.1e9]}
     (finding,) = tried_writes.trial_findings([Trial(**{**fields, **changes})], NODES, CLUSTER)
     return finding
 
 
-def test_what_writers_reached_and_what_counted_them():
+def test_the_finding_has_the_rate_its_share_of_the_link_and_the_counters():
     finding = finding_of()
     assert (finding.what, finding.state, finding.needed) == ("writes by perftest", "ok", True)
     assert finding.detail == (
@@ -83,7 +89,7 @@ def test_the_gids_of_both_ends_are_shown():
             "reliability",
         ),
         ({"writers": [writer(proof="unproven")]}, "limited", "unproven; 24.00 GB/s", "device"),
-        # 19 of 25 GB/s are 76 %.
+        # 19 GB/s are 76 % of the link's 25 GB/s.
         (
             {"writers": [writer(rate_alone_b_s=19e9)]},
             "limited",
@@ -92,7 +98,7 @@ def test_the_gids_of_both_ends_are_shown():
         ),
     ],
 )
-def test_what_is_wrong_with_the_writes_of_the_machines_injector(changes, state, begin, remedy):
+def test_problems_with_writes_of_the_machines_injector_are_named(changes, state, begin, remedy):
     finding = finding_of(**changes)
     assert (finding.state, finding.needed) == (state, True)
     assert finding.detail.startswith(begin)
@@ -104,7 +110,7 @@ def test_what_is_wrong_with_the_writes_of_the_machines_injector(changes, state, 
     [
         (14e9, 15.75e9, True),  # 126 Gbit/s of Gen3 with 16 lanes
         (14e9, 31.5e9, False),
-        (16e9, 15.75e9, False),  # faster than what the link reports
+        (16e9, 15.75e9, False),  # the writer is faster than the rate that the link reports
         (14e9, None, False),
     ],
 )
@@ -119,7 +125,7 @@ def test_a_pcie_link_slower_than_the_port_has_its_own_remedy(alone_b_s, pcie_b_s
 
 
 def test_a_port_that_came_up_at_a_lower_rate_is_named():
-    """As a bad cable does: 50 Gb/sec (1X HDR) in place of 4X. 6.25 GB/s, of 25."""
+    """A bad cable can cause this: 50 Gb/sec (1X HDR), or 6.25 GB/s, instead of 25 GB/s (4X)."""
     slow = replace(FAST[0], ports=[replace(FAST[0].ports[0], rate_b_s=6.25e9)])
     nodes = [node("n1", FAST), node("n2", [slow])]
     node_trial = Trial("perftest", None, None, [writer(rate_alone_b_s=6.1e9)], [None])
@@ -130,7 +136,7 @@ def test_a_port_that_came_up_at_a_lower_rate_is_named():
     )
 
 
-def test_other_injectors_restrict_nothing():
+def test_failures_of_injectors_that_the_machine_does_not_use_are_not_needed():
     failed = Trial("mpi_put", "writer 0 (mpi_put, n2): PML ucx cannot be selected")
     (finding,) = tried_writes.trial_findings([failed], NODES, CLUSTER)
     assert (finding.what, finding.state, finding.needed) == ("writes by mpi_put", "limited", False)
@@ -139,7 +145,7 @@ def test_other_injectors_restrict_nothing():
         [Trial("perftest_read", None, None, readers, [None])], NODES, CLUSTER
     )
     assert finding.what == "reads by perftest"
-    assert "48.00 GB/s, 96 % of the link" in finding.detail  # of two targets
+    assert "48.00 GB/s, 96 % of the link" in finding.detail  # the links of two targets together
     # Each target's device counted 24.2 GB/s.
     assert "counted: 48.40 GB/s at the targets by rdma:mlx5_0/1, nothing at the" in finding.detail
 
@@ -166,7 +172,7 @@ def test_a_trial_that_did_not_end_says_why(tmp_path):
     assert tried_writes.why_untried(tmp_path) is None
 
 
-def test_writes_that_were_not_tried_are_said_beside_those_that_were(tmp_path):
+def test_the_reason_why_some_writes_were_not_tried_comes_beside_the_findings_on_others(tmp_path):
     logs = tried_writes.logs_of(tmp_path)
     logs.mkdir(parents=True)
     trial.save([Trial("perftest", None, None, [writer()], [None])], logs)
@@ -182,13 +188,13 @@ def test_writes_that_were_not_tried_are_said_beside_those_that_were(tmp_path):
     assert rows["writes by perftest"].state == "ok"
 
 
-def test_a_job_that_its_time_limit_ended_says_so(tmp_path):
+def test_a_trial_that_a_time_limit_ended_is_reported_with_the_state_of_the_job(tmp_path):
     assert tried_writes.why_untried(tmp_path, "TIMEOUT,TIMEOUT") == (
         "the trial did not finish; the job ended as TIMEOUT,TIMEOUT"
     )
 
 
-def test_an_injector_that_a_node_lacks_says_how_to_get_it():
+def test_a_missing_injector_is_reported_with_how_to_install_it():
     why = "ucx_perftest with verbs is missing for mlx5_0: 'apt install ucx-utils'"
     nodes = [NODES[0], replace(NODES[1], injectors={"perftest": None, "ucx": why})]
     node_trial = Trial("ucx", "writer 0 (ucx, n2): No such file or directory", None, [], [])
@@ -199,7 +205,10 @@ def test_an_injector_that_a_node_lacks_says_how_to_get_it():
 
 @pytest.mark.parametrize("counted_b", [0, 70, 719_000_000])
 def test_a_counter_that_stands_still_is_named_first(counted_b):
-    """An interface that the writes do not pass counts its own few bytes: below 1 % of 72 GB."""
+    """If the writes do not pass an interface, it counts only a few other bytes.
+
+    These are less than 1 % of the 72 GB that were written.
+    """
     rejection = "writer 0 wrote nothing for 2.8 s"
     finding = finding_of(writers=[writer(counted_b=counted_b)], rejection=rejection)
     assert (finding.state, finding.needed) == ("missing", True)

@@ -1,7 +1,8 @@
-"""A minicluster turned into a cluster that nobody prepared.
+"""A minicluster that is changed into one without preparation for nimc.
 
-Two partitions, of which one takes no heterogeneous jobs; an interface of another name; a /tmp of
-its own on each node; Lmod, or else environment-modules, with Debian's gcc and Open MPI as modules.
+It has two partitions, one of which takes no heterogeneous jobs. Its network interface has another
+name, and each node has a /tmp of its own. Its module system is Lmod, or environment-modules if Lmod
+is missing, with Debian's gcc and Open MPI as modules.
 """
 
 import os
@@ -21,7 +22,8 @@ from tests.nimc.minicluster.driven import ENV, Cluster
 
 INTERFACE = "hsn0"
 NODES = ("node1", "node2", "node3")
-#: ReFrame's name of a module system -> what login shells read. Debian has one of them at a time.
+#: ReFrame's name of a module system -> file that login shells read. Debian installs only one of
+#: them at a time.
 MODULE_SYSTEMS = {
     "lmod": Path("/etc/profile.d/lmod.sh"),
     "tmod4": Path("/etc/profile.d/modules.sh"),
@@ -47,14 +49,14 @@ _MODULES = {"gcc/12": "Debian", "openmpi/4.1.2": "older", "openmpi/4.1.4": "Debi
 
 
 def unprepared_or_skip() -> Iterator[Cluster]:
-    """The cluster, up. Skips where this host cannot have one."""
+    """Yields the running cluster. Skips the test if this host cannot run one."""
     if os.geteuid() != 0:
         pytest.skip("a minicluster needs root")
     if missing := needs.missing("veth"):
         pytest.skip(f"missing for --fabric veth: {', '.join(n.program_or_file for n in missing)}")
     if not any(Path("/usr").glob("lib*/*/slurm-wlm/job_submit_lua.so")):
         pytest.skip("this Slurm has no job_submit_lua.so, which forbids heterogeneous jobs")
-    # Not in /tmp, which nodes have their own of.
+    # The folder is not in /tmp, since each node has a /tmp of its own.
     with tempfile.TemporaryDirectory(prefix="nimc-", dir="/var/tmp") as folder:
         cluster = Cluster(Path(folder) / "s")
         try:
@@ -66,7 +68,7 @@ def unprepared_or_skip() -> Iterator[Cluster]:
 
 
 def unprepare(cluster: Cluster) -> None:
-    """Change a running minicluster of three nodes."""
+    """Change a running minicluster of three nodes into the one described above."""
     prolog = cluster.state / "task-prolog.sh"
     shutil.copy(SITE_FOLDER / "task-prolog.sh", prolog)
     prolog.write_text(prolog.read_text().replace("eth0", INTERFACE))
@@ -74,14 +76,15 @@ def unprepare(cluster: Cluster) -> None:
     conf = cluster.layout.slurm_conf
     text = re.sub(r"^PartitionName=.*\n?", "", conf.read_text(), flags=re.MULTILINE)
     text = re.sub(r"^TaskProlog=.*$", f"TaskProlog={prolog}", text, flags=re.MULTILINE)
-    # Each node has its share of this host's cores.
+    # Each node gets an equal share of this host's cores.
     share = max(1, (os.cpu_count() or 1) // len(NODES))
     text = re.sub(r"\bCPUs=[0-9]+", f"CPUs={share}", text)
     for node in NODES:
         _rename_interface(cluster.layout.netns(node))
         containers.enter(cluster.layout, node, ["mount", "-t", "tmpfs", "tmp", "/tmp"])
     conf.write_text(text + _PARTITIONS)
-    # Other nodes need another slurmctld; slurmd takes the rest from `reconfigure`.
+    # After a change of nodes, slurmctld must be started again. slurmd reads the new configuration
+    # on `reconfigure`.
     cluster.slurm("scontrol", "shutdown", "slurmctld")
     wait_for("the end of slurmctld", lambda: not cluster.processes("slurmctld"), 30, conf)
     daemons.start_controller(cluster.layout)
@@ -100,7 +103,7 @@ def _rename_interface(netns: str) -> None:
 
 
 def login_shell(cluster: Cluster, checkout: Path) -> dict[str, str]:
-    """Environment of a user's login shell there: Slurm and modules; of `nimc` it knows nothing."""
+    """Return the environment of a user's login shell: with Slurm and modules, without `nimc`."""
     kept = {name: os.environ[name] for name in ("HOME", "USER", "LANG") if name in os.environ}
     return {
         **kept,
