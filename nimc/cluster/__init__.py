@@ -1,1 +1,5 @@
-"""A cluster: doctor, both files of a new machine, origins, scripts of remedies."""
+"""What commands do on a cluster.
+
+Inspects nodes in a job, tries writes, writes the two files of a new machine, starts writers beside
+an application, and writes scripts for remedies that need root.
+"""

@@ -1,4 +1,4 @@
-"""Why a job of ReFrame ended, for the checks that wait for its files."""
+"""Finds why a job that ReFrame submitted has ended without writing the files that it must write."""
 
 from __future__ import annotations
 
@@ -12,7 +12,11 @@ from records.last_words import cause_or_gist
 
 
 def ended_job_reason(check: rfm.RegressionTest) -> str:
-    """Return how the job of a check ended, and why, as its output or the lack of any shows."""
+    """Return in one line the state in which the job of a ReFrame test ended, and why.
+
+    The reason comes from the job's output. If there is no output file, the job did not start in
+    time, or its output did not reach this host.
+    """
     refresh(Path(check.stagedir))
     paths = [Path(check.stagedir, str(name)) for name in (check.stderr, check.stdout)]
     outputs = [path.read_text(errors="replace") for path in paths if path.exists()]

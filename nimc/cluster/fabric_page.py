@@ -1,6 +1,6 @@
-"""Writes docs/fabrics.md and the table in README from `records.machine.fabrics`.
+"""Writes docs/fabrics.md and the table of fabrics in README, from `records.machine.fabrics`.
 
-`python -m nimc.cluster.fabric_page` writes both.
+`python -m nimc.cluster.fabric_page` writes both files.
 """
 
 from __future__ import annotations
@@ -57,7 +57,7 @@ def page() -> str:
 
 
 def readme_table() -> str:
-    """Return the table for README."""
+    """Return the table of fabrics for README."""
     return _table(
         ["fabric", "injectors", "byte counter", "tried on"],
         (
@@ -127,7 +127,7 @@ def _mpi_variables(fabric: Fabric) -> str:
 
 
 def with_table(readme: str) -> str:
-    """Return the text of README with its table of fabrics renewed."""
+    """Return the text of README with a new table of fabrics in place of the old one."""
     head = readme_table().splitlines()[0]
     before, _, from_rows = readme.partition(head)
     _, _, after_table = from_rows.partition("\n\n")
@@ -135,7 +135,7 @@ def with_table(readme: str) -> str:
 
 
 def main() -> None:
-    """Write the page and the table."""
+    """Write the page docs/fabrics.md and the table in README."""
     replace_text(PAGE, page())
     replace_text(README, with_table(README.read_text()))
 

@@ -1,6 +1,7 @@
-"""Faults that keep writers from writing: the messages that they cause, and their remedies.
+"""Known faults that prevent writers from writing: the messages that they cause, and remedies.
 
-The messages come from perftest, UCX, MPI, Slurm, or this project; `tests/captures` has most.
+The messages come from perftest, UCX, MPI, Slurm or this project. `tests/captures` has recorded
+outputs with most of them.
 """
 
 from __future__ import annotations
@@ -13,11 +14,13 @@ from records.slurm.options import srun_launcher
 
 @dataclass(frozen=True)
 class KnownFault:
-    """One kind of fault."""
+    """A kind of fault that programs report with known messages."""
 
+    #: The fault in a few words.
     name: str
-    #: Regular expression that its messages match.
+    #: Regular expression that finds the messages of this fault.
     pattern: str
+    #: What the user or the site should do.
     remedy: str
 
 
@@ -28,7 +31,7 @@ LOCKED_MEMORY = KnownFault(
     "let steps lock memory: LimitMEMLOCK=infinity in slurmd's unit, and"
     " PropagateResourceLimitsExcept=MEMLOCK in slurm.conf",
 )
-#: If a message matches several of these faults, it shows the first of them.
+#: Known faults. If a message matches the patterns of several faults, the first one is assumed.
 FAULTS = (
     KnownFault(
         "a firewall, or no route",
@@ -89,5 +92,5 @@ FAULTS = (
 
 
 def fault_in(message: str) -> KnownFault | None:
-    """Return the fault that a program's message shows, if it is known."""
+    """Return the known fault that matches a program's message; None if no fault matches."""
     return next((fault for fault in FAULTS if re.search(fault.pattern, message)), None)

@@ -1,6 +1,8 @@
-"""Looks at a target and its origins in a job, for `nimc doctor --in-job` and `nimc init`.
+"""Inspects a target node and its origin nodes in a job, for `nimc doctor --in-job` and `nimc init`.
 
-ReFrame submits the job (`node_look_check`).
+A target runs the application, origins run only writers. ReFrame submits the job. Its ReFrame test
+is `node_look_check`, its program on each node `node_look`. The job may also try short writes
+between the nodes (trials).
 """
 
 from __future__ import annotations
@@ -49,41 +51,44 @@ from records.slurm.parse import PendingJob
 from records.units import plural
 
 _JOB_SUBJECT = "job on nodes"
-#: File in the job's folder: the plan of the trial.
+#: Name of the file in the job's folder with the plan of the writes to try.
 _PLAN_FILE = "trial-plan.json"
+#: File of the ReFrame test.
 _CHECK = Path(__file__).with_name("node_look_check.py")
 _NODE_REPORT = TypeAdapter(NodeReport)
-#: Memory that suffices for the buffers of several writers and an MPI, bytes.
+#: Lockable memory that suffices for the buffers of several writers and of an MPI, bytes.
 _SUFFICIENT_LOCKABLE_B = 2**30
-#: A node should have at least this share of the memory that the site file states: its kernel keeps
-#: some percent.
+#: Least share of the memory stated in the site file that a node must report. A node reports some
+#: percent less than it has, since its kernel keeps them.
 _LEAST_MEMORY_SHARE = 0.9
 
 
 @dataclass(frozen=True, kw_only=True)
 class JobLook:
-    """What a job that looked at nodes has found."""
+    """The results of a job that inspected nodes."""
 
-    #: Slurm's id of the job; None if Slurm took no job.
+    #: Slurm's id of the job; None if Slurm did not accept a job.
     job: str | None
-    #: Why some nodes did not answer, in one line; None: all answered.
+    #: Why some nodes did not answer, in one line; None if all nodes answered.
     why: str | None = None
-    #: The nodes that answered, targets first.
+    #: Reports of the nodes that answered. The target is the first.
     nodes: list[NodeReport] = field(default_factory=list)
-    #: The outcomes of the writes that were tried between them.
+    #: Outcomes of the writes that were tried between the nodes.
     trials: list[Trial] = field(default_factory=list)
-    #: Why some writes were not tried; None: all were.
+    #: Why some writes were not tried; None if all were tried or none were planned.
     why_untried: str | None = None
-    #: The limit or policy that kept the job from starting; None if none did.
+    #: The limit or policy that prevented the start of the job; None if there was none.
     limit: str | None = None
-    #: Threads of each core that the job might use; None: all, or unknown.
+    #: Number of threads of each core that the job could use; None if it could use all, or if the
+    #: number is unknown.
     threads_per_core: int | None = None
-    #: Cores of each node that the job left to the system although `nimc` did not ask for that.
+    #: Number of cores of each node that the job left to the system although `nimc` did not request
+    #: this.
     core_spec: int = 0
 
     @property
     def outcome(self) -> str:
-        """Return how the job went, in one line."""
+        """Return in one line on which nodes the job ran, or why some nodes did not answer."""
         if self.why:
             return self.why
         target, *origins = (node.name for node in self.nodes)
@@ -99,11 +104,12 @@ def look_at_nodes(
     *,
     tries_writes: bool = False,
 ) -> JobLook:
-    """Look at the nodes of a machine in a job, and perhaps try writes; `tell` prints progress.
+    """Inspect nodes of a machine in a job. With `tries_writes`, also try writes between them.
 
-    The job's files are in a new folder in `results`, which nodes should see. The job and the folder
-    are always removed. Raises InputError for a machine without Slurm, MachineError if Slurm does
-    not answer, Stopped after a signal.
+    `tell` prints a line of progress. `wait_s` is how long the job may wait in the queue. The job's
+    files are in a new folder in `results`, which must be on a file system that the nodes share. The
+    job is ended and the folder removed in any case. Raises InputError for a machine without Slurm,
+    MachineError if Slurm does not answer, Stopped after a signal.
     """
     machine, destination = load_machine(name, root), job_destination(name, "--in-job", root)
     processes.become_subreaper()
@@ -114,7 +120,7 @@ def look_at_nodes(
         private_lock(Path(path, "lock")) as lock,
     ):
         folder = Path(path)
-        with suppress(MachineError):  # the nodes report that there are no locks
+        with suppress(MachineError):  # if the file system has no locks, the nodes report this
             lock.acquire()
         plan = tried_writes.plan_of(machine, folder) if tries_writes else None
         if plan:
@@ -140,18 +146,22 @@ def look_at_nodes(
 
 @dataclass(frozen=True)
 class JobDestination:
-    """The partition to which ReFrame submits a job that needs a machine's targets."""
+    """The partition to which ReFrame submits a job on targets of a machine."""
 
+    #: ReFrame's configuration of the machine.
     config: Path
+    #: Name of the partition in this configuration.
     partition: str
-    #: ReFrame's options that select it and an environment.
+    #: ReFrame's options that select the partition and one of its environments.
     options: list[str]
 
 
 def job_destination(name: str, option: str, root: Path = ROOT) -> JobDestination:
-    """Return where ReFrame submits the jobs for a machine.
+    """Return the partition to which ReFrame submits the jobs on a machine.
 
-    Raises InputError, which names `option`, if Slurm does not start the machine's jobs.
+    Sets the configuration's environment variables in this process. Raises InputError if Slurm does
+    not start the machine's jobs, and if the partition has no environment. In the first case the
+    message begins with `option`, the option that the user gave.
     """
     machine, config = load_machine(name, root), root / "configs" / f"{name}.py"
     settings = settings_of(config)
@@ -170,7 +180,7 @@ def job_destination(name: str, option: str, root: Path = ROOT) -> JobDestination
             f"{config}:{line_of(config, partition['name'])}: environs: none of partition"
             f" {partition['name']} is defined; allowed: names of the file's environments: {defined}"
         )
-    os.environ.update(settings.environment)  # such as SLURM_CONF; ReFrame sets it, too
+    os.environ.update(settings.environment)  # for example SLURM_CONF; ReFrame sets it, too
     environment = f"^{environments[0].environment}$"
     selection = [f"--system={name}:{partition['name']}", "-p", environment]
     return JobDestination(config, partition["name"], selection)
@@ -185,10 +195,12 @@ def run_job(
     has_begun: Callable[[], bool],
     tick: Callable[[], None] = lambda: None,
 ) -> tuple[int, PendingJob | None]:
-    """Let ReFrame run a check in a job, which has ended or is cancelled when this returns.
+    """Let ReFrame run a check (a ReFrame test) in a job. When this returns, the job has ended.
 
-    `has_begun` tells from the job's files whether the job has begun; `tick` is called every second.
-    Returns ReFrame's exit status, and why the job was last pending. Raises MachineError, Stopped.
+    `check_options` select the check. The job's files are in `folder`. `has_begun` returns whether
+    the job has begun, according to these files. `tick` is called every second. Returns ReFrame's
+    exit status, and why the job was pending when Slurm was last asked (None if it was not). Raises
+    MachineError and Stopped.
     """
     tell(f"ReFrame submits a job to {destination.partition}")
     command = [find_reframe(), "-C", str(destination.config), *destination.options, *check_options]
@@ -210,8 +222,11 @@ def run_job(
 def _check_options(
     machine: Machine, folder: Path, wait_s: float, plan: BlockPlan | None
 ) -> list[str]:
-    """Return ReFrame's options for the check; all of its files are in `folder`."""
-    # `nimc run` stages in the results. ReFrame on its own stages in one of these folders.
+    """Return ReFrame's options for the check that inspects nodes.
+
+    All files of the check are in `folder`.
+    """
+    # The nodes must also see the folder in which ReFrame stages if users start it without `nimc`.
     stage = os.environ.get("RFM_STAGE_DIR") or os.environ.get("RFM_PREFIX") or "."
     variables = {
         "origins": machine.origins.model_dump_json(),
@@ -244,14 +259,15 @@ def _slurm_tick(
     pending_reasons: list[PendingJob | None],
     has_begun: Callable[[], bool],
 ) -> Callable[[], None]:
-    """Return a function to call once a second.
+    """Return a function that is to be called once a second.
 
-    It checks whether Slurm answers and why the job waits. If the reason has changed, it is appended
-    to `pending_reasons`, and printed if it is new.
+    It checks whether Slurm answers and why the job waits in the queue. A reason that differs from
+    the last one is appended to `pending_reasons`. It is also printed if it was not printed before.
     """
 
     def tick() -> None:
-        # Without accounting, ReFrame may wait for a job that has ended.
+        # If Slurm has no accounting, ReFrame may wait for ever for a job that has ended. The watch
+        # detects this.
         watch.check(time.monotonic(), begun=has_begun(), finished=False)
         pending = watch.pending
         if watch.jobs and pending != pending_reasons[-1]:
@@ -265,7 +281,11 @@ def _slurm_tick(
 def progress_teller(
     folder: Path, plan: BlockPlan | None, tell: Callable[[str], None], has_begun: Callable[[], bool]
 ) -> Callable[[], None]:
-    """Return a function to call once a second: it tells that the job, and each trial, started."""
+    """Return a function that is to be called once a second.
+
+    It prints a line when the job has started, and when each trial of writes has started. `plan` is
+    the plan of the trials; None if no writes are tried.
+    """
     printed_count = 0
 
     def tick() -> None:
@@ -284,14 +304,20 @@ def progress_teller(
 
 
 def job_failure(status: int, folder: Path) -> str | None:
-    """Return why a job of ReFrame failed, in one line; None if it did not fail."""
+    """Return why a job of ReFrame failed, in one line; None if it did not fail.
+
+    `status` is the exit status of ReFrame, and `folder` has the job's files.
+    """
     why = why_failed(status, folder)
-    # The check gives its reason as a sanity error.
+    # The check gives its reason as a sanity error. ReFrame puts these words before the reason.
     return why and why.removeprefix("ReFrame failed in 'sanity': sanity error: ")
 
 
 def read_job_look(folder: Path, status: int) -> JobLook:
-    """Read the files in a job's folder; `status` is the exit status of ReFrame."""
+    """Return the results of a job that inspected nodes, from the files in its folder.
+
+    `status` is the exit status of ReFrame.
+    """
     files = sorted(folder.glob("[0-9]*.json"), key=lambda path: int(path.stem))
     job = next((case.get("jobid") for case in reported_cases(folder)), None)
     why = job_failure(status, folder)
@@ -309,12 +335,16 @@ def read_job_look(folder: Path, status: int) -> JobLook:
     )
 
 
-# The findings of a job, a line each.
+# The findings of a job. Each is printed as one line.
 
 
 def job_findings(job_look: JobLook, machine: Machine) -> Iterator[HostFinding]:
-    """Yield whether the job ran on all of its nodes, and what the nodes lack."""
-    # Of a link that leads nowhere, a shell says that the link does not exist.
+    """Yield the findings about the job, about its nodes and about the writes that it tried.
+
+    The first finding says whether the job ran on all of its nodes.
+    """
+    # If Python is a link that leads nowhere on a node, the node's shell reports that the link does
+    # not exist. The remedy names the file to which the link leads here.
     python = os.path.realpath(sys.executable)
     remedy = f"nodes must see the results folder, and {python} must start there"
     if job_look.limit:
@@ -341,9 +371,9 @@ def job_findings(job_look: JobLook, machine: Machine) -> Iterator[HostFinding]:
 
 
 def _findings_of_cores(job_look: JobLook, machine: Machine) -> Iterator[HostFinding]:
-    """Yield which threads and cores of the site file's facts Slurm, or a plugin, keeps from jobs.
+    """Yield a finding if jobs get fewer threads or cores than the site file's facts state.
 
-    A job that asks for them is refused.
+    Slurm or one of its plugins may withhold them from jobs, and refuses a job that requests them.
     """
     facts, file = machine.node_facts(), f"site/{machine.name}.yaml"
     job_threads = job_look.threads_per_core
@@ -362,7 +392,11 @@ def _findings_of_cores(job_look: JobLook, machine: Machine) -> Iterator[HostFind
 
 
 def _merged(node_findings: Sequence[tuple[str, HostFinding]]) -> HostFinding:
-    """Merge the nodes' findings on one subject; if some nodes lack it, only these are named."""
+    """Return one finding for the findings of several nodes on the same subject.
+
+    `node_findings` are pairs of a node's name and its finding. If some nodes have a fault, only
+    these nodes are named.
+    """
     faults = [(node, finding) for node, finding in node_findings if finding.state != "ok"]
     merged_findings = faults or node_findings
     nodes_by_detail = grouped((finding.detail, node) for node, finding in merged_findings)
@@ -372,7 +406,10 @@ def _merged(node_findings: Sequence[tuple[str, HostFinding]]) -> HostFinding:
 
 
 def _counter_findings(node: NodeReport, machine: Machine) -> Iterator[HostFinding]:
-    """Yield which counter counts the bytes of each device in the site file, or why none does."""
+    """Yield a finding on each device in the site file: which counter counts its bytes.
+
+    If no counter does, the finding says why.
+    """
     for site_name in machine.devices:
         device = devices.find(site_name, node.host.rdma)
         port = devices.parse_name(site_name).port
@@ -390,7 +427,7 @@ def _counter_findings(node: NodeReport, machine: Machine) -> Iterator[HostFindin
 
 
 def _node_findings(node: NodeReport, machine: Machine) -> Iterator[HostFinding]:
-    """Yield a finding for each thing that a node must have."""
+    """Yield the findings about one node: what it must have and what limits measurements on it."""
     unseen = ", ".join(node.unseen)
     yield required_finding(
         "shared folders",
@@ -420,9 +457,10 @@ def _node_findings(node: NodeReport, machine: Machine) -> Iterator[HostFinding]:
 
 
 def _facts_findings(node: NodeReport, machine: Machine) -> Iterator[HostFinding]:
-    """Yield how a node differs from `facts` in the site file, or, without them, from this host.
+    """Yield a finding if a node's hardware differs from `facts` in the site file.
 
-    A job may have fewer cores than the node, if the file says so.
+    If the file has no facts, the node is compared with this host. The facts in the file may state
+    fewer cores than the node has, since jobs may be given fewer cores.
     """
     facts, hardware = machine.node_facts(), node.host
     numa_nodes = host.nodes_with_cores(hardware.numa_nodes) or [0]
@@ -451,7 +489,10 @@ def _mib(size_b: int | None) -> str:
 
 
 def _interface_finding(node: NodeReport, machine: Machine) -> HostFinding:
-    """Return whether a node has the interface in the site file, with an address."""
+    """Return the finding about the interface in the site file.
+
+    The node must have this interface, with an IPv4 address.
+    """
     subject, file = "interface on nodes", f"site/{machine.name}.yaml"
     with_address = ", ".join(name for name, address in node.addresses.items() if address) or "none"
     interface = machine.interface

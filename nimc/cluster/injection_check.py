@@ -1,6 +1,7 @@
-"""The check that `nimc inject` runs outside an allocation: it starts the conductor in a job.
+"""The ReFrame test that `nimc inject` runs if it is started outside an allocation of Slurm.
 
-ReFrame submits the job, with the options of the machine's configuration.
+ReFrame submits a job with the options of the machine's configuration. The job starts the conductor,
+which starts the writers and the user's command.
 """
 
 from __future__ import annotations
@@ -23,25 +24,26 @@ from reframe_tests.submission import submit_as_written
 
 @rfm.simple_test
 class Injection(rfm.RunOnlyRegressionTest):
-    """Writers from origins to targets, and a command on the first target."""
+    """Job with writers from origins to targets, and with a command on the first target."""
 
     descr = "writers beside a command"
     valid_systems = ["*"]
     valid_prog_environs = ["*"]
     num_tasks_per_node = 1
-    #: `origins` as in a site file (JSON).
+    #: The section `origins` of a site file, as JSON.
     origins = variable(str)
+    #: Number of target nodes.
     num_targets = variable(int)
-    #: Nodes requested for the job's first component, joined with commas; empty: any nodes.
+    #: Names of the nodes for the job's first component, joined with commas; empty: any nodes.
     nodelist = variable(str)
-    #: File of the conductor's request (`conductor.block.injection.InjectionRequest`).
+    #: File with the request to the conductor (`conductor.block.injection.InjectionRequest`).
     request_file = variable(str)
-    #: File that the conductor writes at its end.
+    #: File that the conductor writes when it ends.
     end_file = variable(str)
 
     @run_before("run")
     def start_conductor(self) -> None:
-        """Start the conductor on the first node."""
+        """Set the job's options and command, so that it starts the conductor on its first node."""
         origins = Origins.model_validate_json(self.origins)
         same_job = origins.policy == "same_job"
         self.num_tasks = self.num_targets + (origins.nodes if same_job else 0)
@@ -54,7 +56,7 @@ class Injection(rfm.RunOnlyRegressionTest):
 
     @sanity_function
     def conductor_ended(self) -> bool:
-        """Check that the conductor has ended; else say why the job ended."""
+        """Check that the conductor has ended. If not, raise SanityError with the job's reason."""
         refresh(Path(self.end_file).parent)
         if not Path(self.end_file).exists():
             raise SanityError(ended_job_reason(self))

@@ -1,7 +1,9 @@
-"""Writers beside an application that somebody else starts: `nimc inject`.
+"""Runs writers beside an application that `nimc` does not start itself: the command `nimc inject`.
 
-On one host and in an allocation of Slurm, the conductor runs here and starts the command in this
-terminal. Otherwise a job runs the conductor and the command (`injection_check`).
+An *injection* is a session of such writers. The user may give a command, which runs beside the
+writes and ends them. The conductor starts the writers and this command. If the machine is one host,
+or in an allocation of Slurm, the conductor runs on this host and the command has this terminal.
+Otherwise both run in a job (`injection_check`).
 """
 
 from __future__ import annotations
@@ -41,47 +43,50 @@ from reframe_tests import planning
 from reframe_tests.crossing import is_zero_rate
 from reframe_tests.factors import check_level
 
-#: Case in the plan.
+#: Name of the case in the plan of an injection.
 CASE = "inject"
 #: Prefix of the name of the folder of an injection.
 _FOLDER_PREFIX = ".nimc-inject-"
-#: File in that folder that gets what the conductor prints.
+#: Name of the file in this folder with the conductor's output.
 LOG_FILE = "conductor.log"
-#: File in that folder: the request to the conductor.
+#: Name of the file in this folder with the request to the conductor.
 _REQUEST_FILE = "request.json"
 #: Interval at which progress is read, seconds.
 _UPDATE_INTERVAL_S = 0.2
-#: Writes count even if their targets are disturbed, so no limit of disturbance is set.
+#: Limits of disturbance on targets, all None: writes count even if a target is disturbed.
 _NO_DISTURBANCE_LIMITS = dict.fromkeys(DISTURBANCE_LIMITS)
-#: Time that a job needs besides that of --for, seconds: the agents connect, and the uncontended
-#: rate of their writers is measured with 1, 2, 4, ... queue pairs.
+#: Time that a job needs in addition to the time given with --for, seconds. In this time the agents
+#: connect, and the uncontended rate of their writers is measured with 1, 2, 4, ... queue pairs.
 _PREPARATION_S = 600.0
-#: What ended the writes -> the reason, for writes whose end the conductor could not record.
+#: What ended the writes -> the reason to record, if the conductor could not record the end itself.
 _UNRECORDED_ENDS: dict[EndedBy, str] = {
     "failure": "the conductor was killed",
     "stop": "stopped by a signal",
 }
+#: File of the ReFrame test that runs in a job.
 _CHECK_FILE = Path(__file__).with_name("injection_check.py")
 _HEAD = TypeAdapter(InjectionHead)
-#: Descriptors of this process.
+#: File descriptors of the standard streams.
 _STDOUT, _STDERR = 1, 2
-#: Slurm sets this variable in an allocation of several components.
+#: Environment variable that Slurm sets in a heterogeneous allocation, which has several components.
 _HETEROGENEOUS_VARIABLE = "SLURM_JOB_NODELIST_HET_GROUP_0"
 
 
 @dataclass(frozen=True, kw_only=True)
 class RequestedWrites:
-    """The writes that a user requests, and the command beside them."""
+    """The writes that a user requests, and the command that runs beside them."""
 
+    #: Rate of the writes, such as `full`, `25%` or `2GB/s`.
     rate: str = "full"
-    #: None: the machine's injector.
+    #: Name of the injector: the program that makes the writes. None: the machine's injector.
     injector: str | None = None
-    #: Target and origin nodes, each as a list in Slurm's form; None: as the machine's file says.
+    #: Target nodes, as a list in Slurm's form; None: the nodes that the site file implies.
     targets: str | None = None
+    #: Origin nodes, as a list in Slurm's form; None: the nodes that the site file implies.
     origins: str | None = None
-    #: Empty: no command runs beside the writes.
+    #: The command; empty if no command runs beside the writes.
     command: Sequence[str] = ()
-    #: How long to write, seconds; None: until the command or the user ends the writes.
+    #: How long to write, seconds; None: until the command ends or the user ends the writes.
     length_s: float | None = None
     #: How long a job may wait in the queue, seconds.
     wait_s: float = 600.0
@@ -91,8 +96,9 @@ class RequestedWrites:
 class InjectionOutcome:
     """The outcome of an injection."""
 
+    #: Its record, without the rows of the writers.
     head: InjectionHead
-    #: The signal that ended it; None: no signal did.
+    #: Number of the signal that ended it; None if no signal ended it.
     signum: int | None = None
 
 
@@ -103,11 +109,11 @@ def inject(
     output: Path,
     tell: Callable[[str], None],
 ) -> InjectionOutcome:
-    """Make the requested writes, and save their record as `output`; `tell` prints progress.
+    """Make the requested writes, and save their record in the file `output`.
 
-    The logs are in a new folder in `results`, which nodes should see. All processes and jobs that
-    this starts have ended when it returns or raises. Raises InputError, and MachineError if writers
-    cannot start.
+    `tell` prints a line of progress. The logs are in a new folder in `results`, which must be on a
+    file system that the nodes share. When this function ends, all processes and jobs that it
+    started have ended. Raises InputError, and MachineError if writers cannot start.
     """
     processes.become_subreaper()
     make_named_folder(results)
@@ -119,7 +125,7 @@ def inject(
             if request.owner_pid is not None:
                 _run_here(request, folder, interrupts, progress)
             else:
-                with suppress(Stopped):  # the writes before the signal still count
+                with suppress(Stopped):  # the writes before the signal still have a record
                     _run_in_job(request, machine, writes, folder, interrupts, progress)
             return progress.outcome(interrupts)
 
@@ -127,9 +133,10 @@ def inject(
 def injection_request(
     machine: Machine, writes: RequestedWrites, folder: Path, output: Path
 ) -> InjectionRequest:
-    """Return the request to the conductor, which runs on this host if the request has an owner.
+    """Return the request to the conductor.
 
-    `folder` gets the logs, and `output` the record. Raises InputError for nodes that do not fit.
+    If the request has an `owner_pid`, the conductor must run on this host. The logs go to `folder`,
+    the record to the file `output`. Raises InputError if the user names nodes that cannot be used.
     """
     targets, origins = _named_nodes(machine, writes)
     on_this_host = machine.origins.policy == "same_host" or JOB_VARIABLE in os.environ
@@ -163,7 +170,7 @@ def _run_in_job(
     interrupts: Interrupts,
     progress: Progress,
 ) -> None:
-    """Let a job run the conductor. Raises InputError, MachineError and Stopped."""
+    """Run the conductor in a job. Raises InputError, MachineError and Stopped."""
     destination = job_destination(machine.name, "--machine")
     request_file = folder / _REQUEST_FILE
     targets = request.targets
@@ -208,7 +215,7 @@ def _run_in_job(
 def _run_here(
     request: InjectionRequest, folder: Path, interrupts: Interrupts, progress: Progress
 ) -> None:
-    """Run the conductor here until it and all of its processes have ended."""
+    """Run the conductor on this host and wait until it and all of its descendants have ended."""
     argv = python_main("conductor.block.injection", str(folder / _REQUEST_FILE))
     end_with_parent = processes.signalled_with_parent(os.getpid())
 
@@ -248,7 +255,7 @@ def _in_foreground() -> bool:
 
 
 class Progress:
-    """The conductor's progress, read from the files in its folder; each step is printed once."""
+    """Prints the conductor's progress, which it reads from files. Each step is printed once."""
 
     def __init__(
         self, folder: Path, machine: Machine, request: InjectionRequest, tell: Callable[[str], None]
@@ -259,9 +266,9 @@ class Progress:
         self._in_terminal = request.group is not None
         self.tell = tell
         self._stop_requested = False
-        #: Output file of a command in a job -> how much of it has been shown, bytes.
+        #: Output file of a command in a job -> number of its bytes that were already copied here.
         self._shown_b = {injection.OUTPUT_FILE: 0, injection.ERROR_FILE: 0}
-        #: Number of notes that have been printed.
+        #: Number of notes that were printed.
         self._printed_notes = 0
         self._printed_trial = self._printed_begin = self._printed_reason = False
         self.logs = folder / "logs" / CASE / "0"
@@ -274,14 +281,15 @@ class Progress:
 
     @property
     def has_command(self) -> bool:
-        """Return whether there is a command."""
+        """Return whether a command runs beside the writes."""
         return self.head is not None and bool(self.head.command)
 
     def handle_stop_key(self) -> bool:
-        """Handle a key such as Ctrl-C, and return whether this was possible.
+        """Handle a key such as Ctrl-C, and return whether it was handled.
 
-        The first key ends the writes as `--for` does. If a command runs in this terminal, the
-        terminal has sent the key to the command as well, so nothing is left to do.
+        The first such key requests the end of the writes, as the end of the time `--for` does. If a
+        command runs in this terminal, the terminal has sent the signal to the command too, so
+        nothing is left to do. A key before the writes have begun, or a second one, is not handled.
         """
         self._read_head()
         if not self.has_begun:
@@ -295,13 +303,13 @@ class Progress:
         return True
 
     def begin(self, plan: BlockPlan) -> None:
-        """Tell that the writers start, and on which processors of a shared host."""
+        """Print that the writers start, and on which processors if they are on this host."""
         cpus = ", ".join(map(str, plan.origin_cpus))
         cores = f" on processor {cpus} of this host, which must be left to them" if cpus else ""
         self.tell(f"starts the writers{cores}; their uncontended rate is measured first")
 
     def update(self) -> None:
-        """Tell what is new, and show what a command in a job has printed."""
+        """Print new steps, notes and findings, and copy new output of a command in a job."""
         self._show(injection.OUTPUT_FILE, sys.stdout)
         self._show(injection.ERROR_FILE, sys.stderr)
         self._read_head()
@@ -328,7 +336,10 @@ class Progress:
             self.head = _HEAD.validate_json(read_written(self.logs / injected.HEAD_FILE))
 
     def _show(self, name: str, stream: TextIO) -> None:
-        """Show what is new in an output file. A command with a terminal has no such file."""
+        """Copy what is new in an output file to a stream.
+
+        The file does not exist if the command prints to this terminal itself.
+        """
         with suppress(FileNotFoundError), (self.logs / name).open("rb") as file:
             file.seek(self._shown_b[name])
             new_output = file.read()
@@ -337,7 +348,10 @@ class Progress:
             stream.flush()
 
     def outcome(self, interrupts: Interrupts) -> InjectionOutcome:
-        """Return the outcome. Raises Stopped or MachineError if nothing was written."""
+        """Return the outcome, and complete the record if the conductor was killed.
+
+        Raises Stopped or MachineError if the writes had not begun.
+        """
         self.update()
         head = self.head
         if head is None or head.start_s is None:
@@ -352,7 +366,7 @@ class Progress:
         return InjectionOutcome(head, interrupts.signum)
 
     def _failure(self) -> str:
-        """Return why the conductor ended: its own reason, else the gist of what it printed."""
+        """Return why the conductor ended: the reason in its record, or else from its output."""
         if self.head and self.head.reason:
             return self.head.reason
         log = self._folder / LOG_FILE
@@ -361,8 +375,12 @@ class Progress:
 
 
 def _in_allocation(plan: BlockPlan, machine: Machine, nodes: Sequence[str]) -> BlockPlan:
-    """Return the plan with agents on these nodes of the allocation; on all if none are named."""
-    _nodes_of_job()  # refuses a host outside the allocation
+    """Return the plan with agents on these nodes of the present allocation.
+
+    If `nodes` is empty, agents run on all of its nodes. Raises InputError if this host is not one
+    of the allocation's nodes.
+    """
+    _nodes_of_job()  # raises InputError
     policy: OriginPolicy = "hetjob" if _HETEROGENEOUS_VARIABLE in os.environ else "same_job"
     origins = machine.origins.model_copy(update={"policy": policy})
     launcher = agent_launcher(origins, machine.agent_network)
@@ -373,7 +391,10 @@ def _in_allocation(plan: BlockPlan, machine: Machine, nodes: Sequence[str]) -> B
 
 
 def _named_nodes(machine: Machine, writes: RequestedWrites) -> tuple[list[str], list[str]]:
-    """Return the target and origin nodes that the options name, if any. Raises InputError."""
+    """Return the target and the origin nodes that the options --to and --from name.
+
+    Returns empty lists if the options were not given. Raises InputError.
+    """
     if (writes.targets is None) != (writes.origins is None):
         missing = "--from" if writes.origins is None else "--to"
         raise InputError(f"{missing}: missing; allowed: both --to and --from, or neither")
@@ -396,7 +417,10 @@ def _named_nodes(machine: Machine, writes: RequestedWrites) -> tuple[list[str], 
 
 
 def _nodes_of_job() -> list[str]:
-    """Return the nodes of the allocation. Raises InputError if this process is on none of them."""
+    """Return the nodes of the present allocation, of all its components.
+
+    Raises InputError if this process runs on none of them.
+    """
     nodelists = [
         nodelist for name, nodelist in os.environ.items() if name.startswith("SLURM_JOB_NODELIST")
     ]
@@ -408,7 +432,10 @@ def _nodes_of_job() -> list[str]:
 
 
 def plan_of(machine: Machine, writes: RequestedWrites, folder: Path) -> BlockPlan:
-    """Return the plan of the writers' block. Raises InputError, which names the option."""
+    """Return the plan of the block of an injection: its writers and no runs.
+
+    Raises InputError. If a level is wrong, the message names the option that gave it.
+    """
     levels = {"rate": writes.rate, "injector": writes.injector or "auto"}
     try:
         if is_zero_rate(writes.rate):

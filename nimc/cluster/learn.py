@@ -1,7 +1,6 @@
-"""Facts of a new machine, from Slurm and the modules system.
+"""Finds the facts of a new machine, from Slurm, this host and the system of environment modules.
 
-`facts_of_cluster` asks Slurm, this host and the modules system. The functions that parse their
-answers are pure.
+`facts_of_cluster` queries them. Functions that parse their answers query nothing.
 """
 
 from __future__ import annotations
@@ -22,10 +21,11 @@ from records.programs import ask
 from records.slurm import client, options, parse, parse_nodes
 from records.slurm.parse_nodes import NodeShape, SlurmPartition
 
-#: A line of the list of modules: a name with a version, perhaps with marks such as `(default)`.
+#: A line of the list of modules: a name with a version. Marks such as `(default)` may follow.
 _MODULE = re.compile(r"([A-Za-z][\w.+-]*(?:/[\w.+-]+)*/[\w.+-]+)(?:\(([\w:,]+)\))?", re.ASCII)
-#: Software for an environment of ReFrame (GCC, MPI, LAMMPS), by its name in lower case without its
-#: version. Names of other software have these words too: gnuplot, mpi4py, hdf5-mpi, GCCcore.
+#: Name of software that an environment of ReFrame may load (GCC, an MPI, LAMMPS), in lower case and
+#: without its version. It does not match other software whose names contain the same words, such as
+#: gnuplot, mpi4py, hdf5-mpi and GCCcore.
 _ENVIRONMENT_SOFTWARE = re.compile(
     r"(?:prgenv-)?(?:gcc|gnu)(?:-native|-toolset)?[-_.]?[\d.]*"
     r"|(?:(?:cray|hpcx|ibm|intel|nec|oneapi|parastation|platform|spectrum)-)*"
@@ -36,25 +36,31 @@ _ENVIRONMENT_SOFTWARE = re.compile(
 
 @dataclass(frozen=True, kw_only=True)
 class ClusterFacts:
-    """The answers of Slurm, this host and a job."""
+    """Facts of a cluster, from Slurm, this host and a job.
+
+    Targets are the nodes that run the application. Origins run only writers.
+    """
 
     #: Name of this host, which submits the jobs.
     host: str
     #: Processor of this host.
     processor: str
-    #: Partitions that can run jobs. The first has the targets.
+    #: Partitions that can run jobs. The first is the partition of the targets.
     partitions: Sequence[SlurmPartition]
-    #: Why it is the first, in words.
+    #: Why the first partition was chosen, in words that follow 'it is'.
     target_reason: str = "the default one"
-    #: Options that every job needs, from the user's variables of `sbatch`.
+    #: Options that every job needs, from the environment variables of `sbatch` that the user has
+    #: set.
     requirements: Sequence[str] = ()
-    #: The cluster that the user has chosen among those of one accounting; empty: the local one.
+    #: The cluster that the user has chosen, if one accounting database has several clusters; empty:
+    #: the local cluster.
     clusters: Sequence[str] = ()
-    #: Each shape of node in the partition of the targets, with the number of such nodes.
+    #: Shapes (processors, memory and so on) of the nodes in the partition of the targets, each with
+    #: the number of nodes that have it.
     shapes: Sequence[tuple[NodeShape, int]]
-    #: `scontrol show config`.
+    #: Slurm's settings, as printed by `scontrol show config`.
     settings: Mapping[str, str]
-    #: Types of MPI that `srun` starts.
+    #: Types of MPI that `srun` can start.
     mpi_types: Sequence[str]
     #: Accounts of the user.
     accounts: Sequence[str]
@@ -62,30 +68,36 @@ class ClusterFacts:
     modules_system: str
     #: Modules of compilers, MPI and LAMMPS, each as `NAME/VERSION`.
     modules: Sequence[str]
-    #: Why no heterogeneous job starts in the target partition; None if none has failed.
+    #: Why heterogeneous jobs cannot start in the target partition; None if no reason is known.
     hetjob_refusal: str | None = None
-    #: What a job has found on nodes.
+    #: Results of a job that inspected nodes.
     job_look: JobLook = field(default_factory=lambda: JobLook(job=None, why="no job was submitted"))
 
     @property
     def scheduler(self) -> str:
-        """ReFrame's scheduler: one that reads job states from the accounting, if there is one."""
+        """Return the name of ReFrame's scheduler for Slurm.
+
+        If Slurm has accounting, it is the scheduler that reads job states from the accounting.
+        """
         has_accounting = parse.has_accounting(self.settings)
         return options.SACCT_SCHEDULER if has_accounting else options.SQUEUE_SCHEDULER
 
     @property
     def target(self) -> SlurmPartition:
-        """The partition of the targets."""
+        """Return the partition of the targets."""
         return self.partitions[0]
 
     @property
     def nodes(self) -> Sequence[NodeReport]:
-        """The nodes that answered in the job."""
+        """Return the reports of the nodes that answered in the job."""
         return self.job_look.nodes
 
     @property
     def origin_partition(self) -> SlurmPartition:
-        """The partition of the origins: one with `origin` in its name, else that of the targets."""
+        """Return the partition of the origins.
+
+        It is the first partition with `origin` in its name, or else the partition of the targets.
+        """
         for partition in self.partitions:
             if "origin" in partition.name.lower():
                 return partition
@@ -93,7 +105,7 @@ class ClusterFacts:
 
     @property
     def origins(self) -> Origins:
-        """Return where the origins come from, as in a site file."""
+        """Return the section `origins` for the site file, which says where origins come from."""
         target = self.target
         single_node = target.node_count < 2
         if self.hetjob_refusal or (single_node and self.origin_partition is target):
@@ -108,9 +120,9 @@ class ClusterFacts:
 
     @property
     def job_nodes(self) -> int:
-        """Return how many nodes a job may have, origins included.
+        """Return the largest number of nodes of a job, targets and origins together.
 
-        Slurm limits each component of a heterogeneous job on its own.
+        Slurm's limit on nodes applies to each component of a heterogeneous job separately.
         """
         total, limit = self.target.node_count, self.target.max_nodes
         if limit is None:
@@ -120,7 +132,7 @@ class ClusterFacts:
 
 
 def access(partition: SlurmPartition, requirements: Sequence[str] = ()) -> list[str]:
-    """Return the options that every job in a partition needs."""
+    """Return the options that every job in a partition needs; `requirements` are among them."""
     return [
         f"--partition={partition.name}",
         *requirements,
@@ -130,9 +142,9 @@ def access(partition: SlurmPartition, requirements: Sequence[str] = ()) -> list[
 
 
 def modules_in(listing: str) -> list[str]:
-    """Return `NAME/VERSION` of the modules of compilers, MPI and LAMMPS.
+    """Return the modules of compilers, MPI and LAMMPS in a list of modules, as `NAME/VERSION`.
 
-    `listing` is the output of `module --terse --default avail` of Lmod or environment-modules.
+    `listing` is the output of `module --terse --default avail`, of Lmod or of environment-modules.
     """
     matches = (_MODULE.fullmatch(line.strip()) for line in listing.splitlines())
     names = dict.fromkeys(match[1] for match in matches if match)
@@ -140,10 +152,10 @@ def modules_in(listing: str) -> list[str]:
 
 
 def _software(module: str) -> Iterator[str]:
-    """Yield the possible names of a module's software, in lower case.
+    """Yield the possible names of a module's software, in lower case and without the version.
 
-    The version is the last part of the module's name, or the second. It is left out, since it may
-    name a toolchain, as in `HDF5/1.14.0-gompi-2023a`.
+    Parts of a module's name are separated by `/`. The version is the last part or the second part.
+    It is left out, since it may contain the name of other software: `HDF5/1.14.0-gompi-2023a`.
     """
     parts = module.lower().split("/")
     yield parts[-2]
@@ -154,13 +166,18 @@ def _software(module: str) -> Iterator[str]:
 def target_of(
     partitions: Sequence[SlurmPartition], requested_names: str | None, accounts: Sequence[str]
 ) -> tuple[SlurmPartition, str]:
-    """Return the partition of the targets, and why it is that one.
+    """Return the partition of the targets, and why it was chosen.
 
-    It is the first of `requested_names`, which are joined with commas as `sbatch` takes them: nodes
-    of partitions may differ, so one is needed. Without names, it is the default, or the one with
-    most nodes: many large sites have no default, or one that is not for the user's accounts. Of
-    these, one for large jobs only comes last. Raises InputError if there is no partition of the
-    first name.
+    `requested_names` are names of partitions, joined with commas as in `sbatch --partition`. If
+    they are given, the first is chosen: only one partition is used, since the nodes of partitions
+    may differ.
+
+    If no names are given, Slurm's default partition is chosen if the user's accounts may use it.
+    Many large sites have no default partition, or one that is not for these accounts. Then the
+    partition with most nodes is chosen; partitions for jobs of several nodes only come after the
+    others.
+
+    Raises InputError if there is no partition with the first requested name.
     """
     if requested_names:
         first_name, _, others = requested_names.partition(",")
@@ -189,9 +206,10 @@ def target_of(
 
 
 def facts_of_cluster() -> ClusterFacts:
-    """Ask Slurm and this host for the facts that need no job.
+    """Return the facts that can be found without a job. Queries Slurm and this host.
 
-    Raises MachineError without Slurm, InputError if the user names a partition that it lacks.
+    Raises MachineError if there is no Slurm, InputError if the user names a partition that Slurm
+    does not have.
     """
     try:
         settings = client.settings()
@@ -222,7 +240,10 @@ def facts_of_cluster() -> ClusterFacts:
 
 
 def hetjob_refusal(settings: Mapping[str, str]) -> str | None:
-    """Return why no heterogeneous job can be run with these settings; None if one may be."""
+    """Return why heterogeneous jobs cannot run with these settings of Slurm.
+
+    Returns None if they may run.
+    """
     if not parse.has_accounting(settings):
         return options.NO_HETJOBS
     scheduler = settings.get("SchedulerType", options.HETJOB_SCHEDULER)
@@ -232,7 +253,10 @@ def hetjob_refusal(settings: Mapping[str, str]) -> str | None:
 
 
 def _modules(environment: Mapping[str, str]) -> tuple[str, Sequence[str]]:
-    """Return ReFrame's name for the modules system, and the modules of `modules_in`."""
+    """Return ReFrame's name for the modules system, and the modules that `modules_in` selects.
+
+    If the modules system fails, its reason takes the place of the modules.
+    """
     for variable, system in (("LMOD_CMD", "lmod"), ("MODULES_CMD", "tmod4")):
         if program := environment.get(variable):
             interpreter = [] if os.access(program, os.X_OK) else ["tclsh"]

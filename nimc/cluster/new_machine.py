@@ -1,6 +1,8 @@
-"""Makes the two files of a new machine, `configs/MACHINE.py` and `site/MACHINE.yaml`.
+"""Makes the two files of a new machine: `configs/MACHINE.py` and `site/MACHINE.yaml`.
 
-A comment names the source of each value. Keys whose values are unknown are comments, too.
+`configs/MACHINE.py` configures ReFrame. `site/MACHINE.yaml`, the site file, describes the machine.
+In both, a comment names the source of each value. A key whose value is unknown is written as a
+comment.
 """
 
 from __future__ import annotations
@@ -28,23 +30,25 @@ from records.slurm.parse_nodes import NodeShape
 from records.text import one_line
 from records.units import plural
 
+#: Largest width of a comment, characters.
 _WIDTH = 98
-#: Longest job that is requested, seconds, even if a partition allows more.
+#: Largest time limit of a job that is written, seconds, even if the partition allows longer jobs.
 _MAX_JOB_S = 4 * 3600
-#: Interfaces of `srun` to an application's MPI: of Open MPI, MPICH, and Cray's MPICH.
+#: Interfaces with which `srun` starts an application of Open MPI, MPICH or Cray's MPICH.
 _MPI_TYPES = {"pmix", "pmi2", "cray_shasta"}
-#: Prefixes of interfaces of containers and virtual machines, which do not lead to other nodes.
+#: Prefixes of the names of interfaces of containers and virtual machines. These interfaces do not
+#: lead to other nodes.
 _VIRTUAL_PREFIXES = ("docker", "podman", "cni", "virbr", "lxc", "br-", "veth", "tun", "tap")
-#: Prefix of addresses that lead to a node's own management controller, or to nothing.
+#: Prefix of link-local addresses. They lead to a node's own management controller, or to nothing.
 _LINK_LOCAL = "169.254."
-#: They stand for a number and a size that are not known.
+#: Placeholders for an unknown number and an unknown size.
 _UNKNOWN_NUMBER, _UNKNOWN_SIZE = "N", "SIZE"
 _UNKNOWN = {_UNKNOWN_NUMBER, _UNKNOWN_SIZE}
 _TEMPLATES = Path(__file__).with_name("templates")
 
 
 def config_text(name: str, facts: ClusterFacts) -> str:
-    """Return the configuration of ReFrame. It is valid without edits."""
+    """Return the text of the machine's configuration of ReFrame. It is valid without edits."""
     models = {node.host.processor: node.host.cpu_model for node in facts.nodes}
     other_models = [model for processor, model in models.items() if processor != facts.processor]
     return _rendered(
@@ -76,7 +80,7 @@ def _rendered(template: str, **values: object) -> str:
 
 
 def host_pattern(host: str) -> str:
-    """Return a regular expression for this host and others whose names differ only in numbers."""
+    """Return a regular expression for host names that differ from `host` only in their numbers."""
     short = host.partition(".")[0]
     return re.sub(r"[0-9]+", lambda _: r"\d+", re.escape(short)) + r"\b"
 
@@ -93,7 +97,7 @@ def _limit(seconds: int) -> str:
 
 
 def site_text(facts: ClusterFacts) -> str:
-    """Return the site file. It is valid without edits."""
+    """Return the text of the site file. It is valid without edits."""
     nodes = facts.nodes
     first_node = nodes[0] if nodes else None
     description = facts.settings.get("ClusterName") or "a cluster"
@@ -154,9 +158,10 @@ def site_text(facts: ClusterFacts) -> str:
 def _fabric(
     ports_by_node: Mapping[str, Sequence[tuple[Device, Port]]], common: Sequence[ActiveDevice]
 ) -> Fabric:
-    """Return the fabric of the fastest device that all nodes have, else of any active device.
+    """Return the fabric over which writers write.
 
-    If a node has no active device, the fabric is tcp; if no node is known, InfiniBand.
+    It is the fabric of the fastest device that all nodes have (`common`), or else of any active
+    device. If a node has no active device, it is tcp. If no node was inspected, it is InfiniBand.
     """
     if not all(ports_by_node.values()):
         return FABRICS["tcp"]
@@ -166,13 +171,13 @@ def _fabric(
 
 
 def _origins(facts: ClusterFacts) -> dict[str, object]:
-    """Return the keys of `origins` that are written."""
+    """Return the section `origins` of the site file, without empty keys."""
     keys = facts.origins.model_dump(include={"policy", "nodes", "partition", "access"})
     return {key: value for key, value in keys.items() if value}
 
 
 def _make(facts: ClusterFacts) -> str:
-    """Return the command that builds `mpi_put` with the site's MPI."""
+    """Return the command that builds the injector `mpi_put` with the site's MPI."""
     preferred_types = ("cray_shasta", "pmix", "pmi2")
     mpi_type = next((name for name in preferred_types if name in facts.mpi_types), "pmix")
     compiler = "MPICC=cc " if mpi_type == "cray_shasta" else ""
@@ -180,12 +185,15 @@ def _make(facts: ClusterFacts) -> str:
 
 
 def keys_to_fill_in(text: str) -> list[str]:
-    """Return the keys of a site file that are comments since their values are unknown."""
+    """Return the keys of a site file that are written as comments since their value is unknown."""
     return re.findall(r"^# ([a-z_]+): (?=NAME$|5y$|\{|see )", text, re.MULTILINE)
 
 
 def _entry(key: str, value: object, example: object = None) -> str:
-    """Return a line with a key and its value; without a value, a comment with an example."""
+    """Return a line with a key and its value.
+
+    If the value is None, the line is a comment with the key and an example.
+    """
     value_text = yaml.safe_dump(
         example if value is None else value,
         default_flow_style=True,
@@ -198,7 +206,7 @@ def _entry(key: str, value: object, example: object = None) -> str:
 
 
 def _comment(text: str) -> str:
-    """Return a text, perhaps from another program, as the lines of a comment."""
+    """Return a text, which may come from another program, as the lines of a comment."""
     return "\n".join(f"# {line}" for line in textwrap.wrap(one_line(text), _WIDTH))
 
 
@@ -213,9 +221,10 @@ def _port_names(ports: Sequence[tuple[Device, Port]]) -> str:
 
 
 def _for_jobs(shape: NodeShape, job_look: JobLook) -> NodeShape:
-    """Return the part of a node that a job got without asking for more.
+    """Return the shape of the part of a node that a job can use: its cores, threads and so on.
 
-    At some sites, a plugin lets jobs use one thread of each core, or leave cores to the system.
+    At some sites, a plugin of Slurm lets jobs use only one thread of each core, or makes them leave
+    cores to the system. `job_look` are the results of a job that requested neither.
     """
     kept_cores = max(0, job_look.core_spec - shape.system_cores)
     return replace(
@@ -229,7 +238,10 @@ def _for_jobs(shape: NodeShape, job_look: JobLook) -> NodeShape:
 
 
 def _node_facts(facts: ClusterFacts, shape: NodeShape) -> dict[str, object]:
-    """Return the facts of a node as jobs get it; unknown ones are `N` or `SIZE`."""
+    """Return the section `facts` of the site file: the facts of a node that jobs can use.
+
+    `shape` is the node's shape for jobs. Unknown values are `N` or `SIZE`.
+    """
     slurm_memory_b = shape.memory_mib and shape.memory_mib * 2**20
     node_facts: dict[str, object] = {
         "cores": shape.cores,
@@ -243,7 +255,7 @@ def _node_facts(facts: ClusterFacts, shape: NodeShape) -> dict[str, object]:
     core_nodes = nodes_with_cores(host.numa_nodes) or [0]
     memory_only = memory_only_nodes(host.numa_nodes)
     if shape.cores > host.cores:
-        # Where slurm.conf has a number of CPUs alone, Slurm counts each thread as a core.
+        # If slurm.conf gives only the number of CPUs of a node, Slurm counts each thread as a core.
         threads = max(1, host.threads // host.cores)
         cpus = shape.cores * shape.threads_per_core
         node_facts |= {"cores": min(host.cores, cpus // threads), "threads_per_core": threads}
@@ -267,28 +279,32 @@ def _size(size_b: int | None) -> str:
     return next(f"{size_b // factor}{unit}" for unit, factor in units if size_b % factor == 0)
 
 
-# Facts of all nodes.
+# What the inspected nodes have in common.
 
 
 @dataclass(frozen=True)
 class ActiveDevice:
-    """An RDMA device that every node has, with an active port."""
+    """An RDMA device that has the same active port on every inspected node."""
 
-    #: Its name in a site file: the kernel's name, or the PCI address if nodes name it differently.
+    #: Its name in a site file: the name that the kernel gives it or, if this name is not the same
+    #: on all nodes, its PCI address. `:PORT` follows if the active port is not the first.
     name: str
-    #: Name of its fabric, and whether its port is one of Ethernet.
+    #: Name of its fabric.
     fabric: str
+    #: Whether the link layer of its port is Ethernet.
     is_ethernet: bool
+    #: Its NUMA node; None if unknown.
     numa_node: int | None
+    #: Rate of its port, bytes per second; 0 if unknown.
     rate_b_s: float
-    #: Node -> the kernel's name of the device there.
+    #: Node -> the name that the kernel gives the device on this node.
     kernel_names: Mapping[str, str]
 
 
 def devices(nodes: Sequence[NodeReport]) -> list[ActiveDevice]:
     """Return the RDMA devices with the same active port on every node, the fastest first.
 
-    Among devices of one rate, Ethernet comes last: it may be the network of the storage.
+    Among devices of the same rate, Ethernet comes last, since it may be the network of the storage.
     """
     ports_by_node = {node.name: active_ports(node.host) for node in nodes}
     common: dict[str, ActiveDevice] = {}
@@ -300,7 +316,7 @@ def devices(nodes: Sequence[NodeReport]) -> list[ActiveDevice]:
                 for other, other_port in ports
                 if name in (other.name, other.pci) and other_port.number == port.number
             }
-            # The same name may belong to different devices, which have different addresses.
+            # On different nodes, different devices may have the same name. Their addresses differ.
             addresses = {match.pci for match in matches.values()}
             if len(matches) == len(ports_by_node) and len(addresses) == 1:
                 active = ActiveDevice(
@@ -319,10 +335,11 @@ def devices(nodes: Sequence[NodeReport]) -> list[ActiveDevice]:
 def rails(
     common_devices: Sequence[ActiveDevice], sharers: Collection[str]
 ) -> list[dict[str, object]]:
-    """Return the rails: the devices that are as fast as the first and of its fabric, if several.
+    """Return the section `rails` of the site file: devices of a node between which writers can choose.
 
-    Others, such as those of a storage network, may not reach the same nodes. `sharers`, whose port
-    is that of another device, are left out.
+    These are the devices with the rate and the fabric of the first device, if there are several.
+    Other devices, such as those of a storage network, may not reach the same nodes. Devices in
+    `sharers` are left out, since they share the port of another device.
     """
     first = next(iter(common_devices), None)
     rail_devices = [
@@ -341,7 +358,10 @@ def rails(
 
 
 def _pcie_limit(nodes: Sequence[NodeReport], device: ActiveDevice) -> str:
-    """Return a sentence about the slowest PCIe link to a device; empty if its port is no faster."""
+    """Return a sentence about the slowest PCIe link of a device.
+
+    The text is empty if the port of the device is not faster than this link.
+    """
     rates_b_s = (node.pcie_b_s.get(device.kernel_names[node.name]) for node in nodes)
     slowest_b_s = min(filter(None, rates_b_s), default=math.inf)
     if slowest_b_s >= device.rate_b_s:
@@ -355,7 +375,10 @@ def _pcie_limit(nodes: Sequence[NodeReport], device: ActiveDevice) -> str:
 def port_sharers(
     nodes: Sequence[NodeReport], common_devices: Sequence[ActiveDevice]
 ) -> dict[str, str]:
-    """Device whose port on some node is that of another device -> that device, both by name."""
+    """Return device that shares the port of another device -> the other device.
+
+    Both are names in a site file. They share the port on at least one node.
+    """
     names = {
         (node, kernel_name): device.name
         for device in common_devices
@@ -372,15 +395,15 @@ def port_sharers(
 
 
 def active_ports(host: Host) -> list[tuple[Device, Port]]:
-    """Return the active ports of a node, each after its RDMA device."""
+    """Return the active ports of a node's RDMA devices, as pairs of device and port."""
     return [(device, port) for device in host.rdma for port in device.ports if port.is_active]
 
 
 def interfaces(nodes: Sequence[NodeReport], device: ActiveDevice | None) -> list[str]:
-    """Return the interfaces to other nodes with an address on every node, the fastest first.
+    """Return the interfaces that have an address on every node, the fastest first.
 
-    Among interfaces of the same rate, the device's own is first, since with iWARP writers reach the
-    device by it.
+    Interfaces that do not lead to other nodes are left out. Among interfaces of the same rate, the
+    interface of `device` comes first, since with iWARP writers reach the device through it.
     """
     first_interfaces = nodes[0].host.interfaces if nodes else []
     rates = {interface.name: interface.rate_b_s or 0.0 for interface in first_interfaces}
@@ -397,22 +420,24 @@ def interfaces(nodes: Sequence[NodeReport], device: ActiveDevice | None) -> list
 
 
 def common_interfaces(nodes: Sequence[NodeReport]) -> list[str]:
-    """Return all interfaces with an address on every node."""
+    """Return all interfaces that have an address on every node."""
     names = nodes[0].addresses if nodes else {}
     return [name for name in names if all(node.addresses.get(name) for node in nodes)]
 
 
-# A look at nodes, before there is a site file.
+# An inspection of nodes before the machine has a site file.
 
 
 def with_facts_of_nodes(
     name: str, facts: ClusterFacts, parent: Path, wait_s: float, tell: Callable[[str], None]
 ) -> ClusterFacts:
-    """Return the facts, completed by a job that looks at nodes with the files made from them.
+    """Return the facts, completed by a job that inspects nodes.
 
-    If Slurm refuses a heterogeneous job, or a limit keeps it from starting, a plain job is tried.
-    If the plain job gets no further, the facts of the first job are returned: then the cause, such
-    as the account, has nothing to do with heterogeneous jobs. Raises MachineError, Stopped.
+    The job uses temporary files of the machine, which are made from `facts`. If Slurm refuses a
+    heterogeneous job, or if a limit prevents its start, a plain job is tried. If the plain job gets
+    no further, the facts with the result of the heterogeneous job are returned, since the cause
+    (for example the account) has nothing to do with heterogeneous jobs. `tell` prints a line of
+    progress. Raises MachineError and Stopped.
     """
     with TemporaryDirectory() as folder:
         root = Path(folder)

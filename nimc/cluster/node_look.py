@@ -1,6 +1,7 @@
-"""Program that writes the facts of one node as `RANK.json` to the folder of a job.
+"""Program that inspects the node on which it runs, and writes its facts to the folder of a job.
 
-`srun` starts it as one task per node. It uses only the standard library.
+`srun` starts one task of it per node. The task with rank RANK writes `RANK.json`. It uses only the
+standard library.
 """
 
 from __future__ import annotations
@@ -24,54 +25,64 @@ from records.machine import devices, host
 from records.machine.fabrics import Fabric
 from records.machine.host import Host
 
-#: File in the job's folder: Slurm's state of the job at its end.
+#: Name of the file in the job's folder with Slurm's state of the job when it ended.
 JOB_STATE = "job-state"
-#: Start of the reason why a job ended if ReFrame cancelled it because it had waited too long.
+#: How the reason begins if ReFrame cancelled the job because it had waited too long in the queue.
 NOT_STARTED_REASON = "it had not started after"
-#: Bit in `CapEff` of the capability to lock any amount of memory.
+#: Number of the bit in `CapEff` for the capability to lock any amount of memory.
 _CAP_IPC_LOCK = 14
 _PROCESS_STATUS = Path("/proc/self/status")
 
 
 @dataclass(frozen=True, kw_only=True)
 class NodeReport:
-    """The facts of a node that was looked at."""
+    """The facts of an inspected node."""
 
     #: The node's name in Slurm.
     name: str
     #: Its hardware and kernel.
     host: Host
-    #: ReFrame's folders that it does not see. It sees the checkout, Python and the results: without
-    #: them there would be no report.
+    #: ReFrame's folders that do not exist on the node. The checkout, Python and the results folder
+    #: exist there, since the node could not report otherwise.
     unseen: list[str]
-    #: True if it sees the lock that the host that submits the job holds.
+    #: Whether the node sees that the host that submitted the job has locked a file. If not, locks
+    #: do not work across nodes.
     sees_lock: bool
-    #: Interface -> its IPv4 address; None if it has none.
+    #: Interface -> its IPv4 address; None if it has no such address.
     addresses: dict[str, str | None]
-    #: Injector -> what it lacks, and how to get that; None if it is ready.
+    #: Injector (program that makes writes) -> what is missing for it, and how to get this. It is
+    #: None if the injector is ready.
     injectors: dict[str, str | None]
-    #: RDMA device (its first port), `DEVICE:PORT` or interface -> the counter of its bytes.
+    #: Device or interface -> name of the counter that counts its bytes. `DEVICE` means the first
+    #: port of an RDMA device, `DEVICE:PORT` another port.
     counters: dict[str, str] = field(default_factory=dict)
-    #: The same without a counter -> why there is none.
+    #: Device or interface without a counter, named as in `counters` -> why it has no counter.
     uncounted: dict[str, str] = field(default_factory=dict)
-    #: Injector -> index of the GID that is passed to it; only injectors that are passed one.
+    #: Injector -> index of the GID (address of an RDMA port) that is passed to it. Injectors
+    #: without an index are left out.
     gid_indexes: dict[str, int] = field(default_factory=dict)
-    #: RDMA device -> the interface that shares its first port; only devices with one.
+    #: RDMA device -> the network interface on its first port. Devices without an interface are left
+    #: out.
     device_interfaces: dict[str, str] = field(default_factory=dict)
-    #: RDMA device -> the one before it with the same physical port; only devices that share one.
+    #: RDMA device -> an earlier RDMA device with the same physical port. Other devices are left
+    #: out.
     shared_ports: dict[str, str] = field(default_factory=dict)
-    #: RDMA device -> what its PCIe link carries, bytes per second; only devices that tell.
+    #: RDMA device -> rate of its PCIe link, bytes per second. Devices with an unknown rate are left
+    #: out.
     pcie_b_s: dict[str, float] = field(default_factory=dict)
-    #: Memory that a step may lock, bytes; None: any amount.
+    #: Memory that a job step may lock, bytes; None if it may lock any amount.
     lockable_b: int | None = None
 
     def why_no_injector(self, name: str, fabric: Fabric | None) -> str:
-        """Return why an injector cannot write over a fabric here, with the remedy; else empty."""
+        """Return why an injector cannot write over a fabric on this node, and the remedy.
+
+        The text is empty if the injector can write.
+        """
         return INJECTORS[name].why_not_over(fabric) or self.injectors.get(name) or ""
 
 
 def main() -> None:
-    """`node_look FOLDER DEVICE INTERFACE PATH...`; device and interface may be empty."""
+    """Run `node_look FOLDER DEVICE INTERFACE PATH...`; device and interface may be empty."""
     folder = Path(sys.argv[1])
     device, interface = (name or None for name in sys.argv[2:4])
     report = look_at_node(folder, device, interface, paths=sys.argv[4:])
@@ -82,7 +93,11 @@ def main() -> None:
 def look_at_node(
     folder: Path, device: str | None, interface: str | None, paths: list[str]
 ) -> NodeReport:
-    """Return the facts of this node, which should see `paths`. `folder` is the job's folder."""
+    """Return the facts of this node.
+
+    `folder` is the job's folder, which has the lock. `device` and `interface` are those of the site
+    file. `paths` are folders that the node should see.
+    """
     this_node = host.detect()
     names_of_interfaces = {adapter.name for adapter in this_node.interfaces}
     names = names_of_interfaces | {adapter.name for adapter in this_node.rdma}
@@ -137,7 +152,7 @@ def _why_uncounted(device: str, reading: CounterReading | None) -> str:
 
 
 def _lockable_b() -> int | None:
-    """Return the memory that this process may lock; None: any amount."""
+    """Return how much memory this process may lock, bytes; None if it may lock any amount."""
     limit_b, _ = resource.getrlimit(resource.RLIMIT_MEMLOCK)
     effective = re.search(
         r"^CapEff:\s*([0-9a-f]+)$", kernel_text.read(_PROCESS_STATUS), re.MULTILINE
@@ -147,7 +162,10 @@ def _lockable_b() -> int | None:
 
 
 def _sees_lock(lock_file: Path) -> bool:
-    """Return whether this task sees the lock, which it then cannot take."""
+    """Return whether this node sees that another host has locked the file.
+
+    It sees the lock if it cannot lock the file itself.
+    """
     try:
         with private_lock(lock_file) as lock:
             return not lock.acquire()

@@ -1,6 +1,7 @@
-"""The check that looks at a target and its origins: `nimc doctor --in-job` and `nimc init` run it.
+"""The ReFrame test that inspects nodes for `nimc doctor --in-job` and `nimc init`.
 
-ReFrame submits the job, with the options of the machine's configuration.
+The nodes are a target, which runs the application, and its origins, which run only writers. ReFrame
+submits the job with the options of the machine's configuration.
 """
 
 from __future__ import annotations
@@ -24,29 +25,34 @@ from reframe_tests.submission import submit_as_written
 
 @rfm.simple_test
 class NodeLook(rfm.RunOnlyRegressionTest):
-    """One task per node; each task writes the facts of its node to a folder."""
+    """Job with one task per node. Each task writes the facts of its node to a folder."""
 
     descr = "what a target and its origins have"
     valid_systems = ["*"]
     valid_prog_environs = ["*"]
     time_limit = "5m"
     num_tasks_per_node = 1
-    #: `origins` of the site file, as JSON.
+    #: The section `origins` of the site file, as JSON.
     origins = variable(str)
-    #: Slurm's `--network` for agents, and `device` and `interface` of the site file; may be empty.
+    #: Value of Slurm's option `--network` for agents; may be empty.
     network = variable(str)
+    #: `device` of the site file; may be empty.
     device = variable(str)
+    #: `interface` of the site file; may be empty.
     interface = variable(str)
-    #: Folder that gets the nodes' answers.
+    #: Folder to which the nodes write their facts.
     folder = variable(str)
-    #: ReFrame's stage folder, which each node must see.
+    #: ReFrame's stage folder, which must exist on each node.
     stage = variable(str)
-    #: File of the plan of the writes that are tried after the look; empty: none are.
+    #: File with the plan of the writes that are tried after the inspection; empty: no writes.
     trial_plan = variable(str, value="")
 
     @run_before("run")
     def start_on_all_nodes(self) -> None:
-        """Start the tasks as agents are started, then try the writes."""
+        """Set the job's options and commands, so that it starts the tasks and then tries writes.
+
+        The tasks are started in the same way as agents, which start writers on nodes.
+        """
         origins = Origins.model_validate_json(self.origins)
         one_host = origins.policy == "same_host"
         self.nodes = 1 if one_host else 1 + origins.nodes
@@ -65,7 +71,7 @@ class NodeLook(rfm.RunOnlyRegressionTest):
 
     @sanity_function
     def all_nodes_answered(self) -> bool:
-        """Check that every node has answered; else say why the job ended."""
+        """Check that every node has answered. If not, raise SanityError with the job's reason."""
         replace_text(Path(self.folder, JOB_STATE), str(self.job.state))
         answers = len(list(Path(self.folder).glob("[0-9]*.json")))
         if answers < self.nodes:

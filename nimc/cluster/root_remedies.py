@@ -1,4 +1,7 @@
-"""Remedies that need root: their table, and the scripts that an operator installs."""
+"""Remedies that need root: their table, and the scripts for them that an operator installs.
+
+A remedy is a setting of a node that may reduce the loss of an application under writes.
+"""
 
 from __future__ import annotations
 
@@ -25,20 +28,24 @@ _MASK = re.compile(r"(?:0x)?(?P<digits>[0-9a-fA-F]{1,8})")
 
 @dataclass(frozen=True, kw_only=True)
 class RootRemedy:
-    """One entry of `shell/remedies.yaml`."""
+    """One remedy: an entry of `shell/remedies.yaml`. Its texts have one or two sentences each."""
 
     name: str
-    #: Its effect, its needs, its price and its trap, in one or two sentences each.
+    #: What it does.
     does: str
+    #: What it needs.
     needs: str
+    #: What it costs.
     price: str
+    #: What an operator may overlook.
     trap: str
-    #: Value that the scripts need -> what is `allowed`, in words, and an `example`, the default.
+    #: Parameter of the scripts -> its allowed values in words (`allowed`) and its default
+    #: (`example`).
     parameters: Mapping[str, Mapping[str, str]]
 
     @property
     def feature(self) -> str:
-        """The node feature with which a job requests it."""
+        """Return the name of the node feature with which a job requests the remedy."""
         return f"nimc_{self.name}"
 
 
@@ -54,7 +61,10 @@ def _device(text: str) -> str | None:
 
 
 def _cpus(text: str) -> str | None:
-    """Return a list of CPUs as the kernel prints it: `0-2,8` for `0,1,2,8`."""
+    """Return a list of CPUs in the kernel's form, such as `0-2,8` for `0,1,2,8`.
+
+    Returns None if it is not a list of CPUs.
+    """
     try:
         return cpu_list_text(set(cpu_list(text))) or None
     except ValueError:
@@ -62,13 +72,17 @@ def _cpus(text: str) -> str | None:
 
 
 def _mask(text: str) -> str | None:
-    """Return a hexadecimal mask without `0x` and leading zeros; None if a gap is in its bits."""
+    """Return a hexadecimal mask without `0x` and leading zeros.
+
+    Returns None if it is not such a mask, or if its set bits are not adjacent.
+    """
     match = _MASK.fullmatch(text)
     mask = int(match["digits"], 16) if match else 0
     return f"{mask:x}" if re.fullmatch("1+0*", f"{mask:b}") else None
 
 
-#: Parameter -> function that returns a value as the kernel prints it; None if it is not allowed.
+#: Parameter -> function that returns a value in the form in which the kernel prints it, or None if
+#: the value is not allowed.
 _CANONICAL_VALUES: dict[str, Callable[[str], str | None]] = {
     "device": _device,
     "cpus": _cpus,
@@ -77,7 +91,10 @@ _CANONICAL_VALUES: dict[str, Callable[[str], str | None]] = {
 
 
 def parameter_values(remedy: RootRemedy, assignments: Sequence[str]) -> dict[str, str]:
-    """Return parameter -> value, from words such as `cpus=0-3`. Raises InputError."""
+    """Return parameter -> value of a remedy, from words such as `cpus=0-3`. Raises InputError.
+
+    Parameters without such a word have their default.
+    """
     values = {name: parameter["example"] for name, parameter in remedy.parameters.items()}
     for word in assignments:
         name, _, text = word.partition("=")
@@ -92,14 +109,14 @@ def parameter_values(remedy: RootRemedy, assignments: Sequence[str]) -> dict[str
 
 
 def path_of(remedy: RootRemedy, part: Part) -> str:
-    """Return the path where an operator installs a part."""
+    """Return the path at which an operator installs a file of a remedy."""
     if part == "unit":
         return f"/etc/systemd/system/nimc-{remedy.name}.service"
     return f"/etc/slurm/{part}.d/nimc-{remedy.name}"
 
 
 def render(remedy: RootRemedy, values: Mapping[str, str], part: Part) -> str:
-    """Return the text of one part, such as the epilog, with the values of its parameters."""
+    """Return the text of a file of a remedy, such as the epilog, with the values of parameters."""
     if part == "unit":
         unit = (_SHELL / "unit.in").read_text()
         return unit.format(name=remedy.name, epilog=path_of(remedy, "epilog"))

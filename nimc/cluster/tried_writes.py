@@ -1,4 +1,8 @@
-"""The trial of `nimc doctor --in-job`: which writes are tried, and their outcomes."""
+"""The trials of `nimc doctor --in-job`: plans which writes are tried, and reports the outcomes.
+
+A *trial* makes short writes (or reads) from origin nodes to target nodes with one injector, the
+program that makes writes. It finds out whether a campaign could use the injector.
+"""
 
 from __future__ import annotations
 
@@ -26,25 +30,26 @@ from records.treatment import Treatment
 from records.units import percentage, plural
 from reframe_tests import planning
 
-#: Case of the trial's plan.
+#: Name of the case in the plan of trials.
 CASE = "trial"
-#: How long a writer may take to report its first row, seconds. Six failures take two minutes.
+#: How long a writer may take to report its first row, seconds. So six failed trials take two
+#: minutes.
 _READY_S = 20.0
-#: A counter that shows less than this share of the bytes written counts as standing still. It may
-#: have risen a little, since every interface carries some other traffic.
+#: A counter is said to stand still if it counted less than this share of the bytes that the writers
+#: reported. It may count some bytes, since every interface carries some other traffic.
 _STANDSTILL_SHARE = 0.01
 _REASONS_PAGE = "docs/reliability.md explains each reason"
 
 
 def logs_of(folder: Path) -> Path:
-    """Return the folder in a job's folder that gets the files of its trial."""
+    """Return the folder for the files of trials in a job's folder."""
     return folder / "logs" / CASE / "0"
 
 
 def plan_of(machine: Machine, folder: Path) -> BlockPlan:
-    """Return the plan of writes and reads by the machine's injector, and writes by all others.
+    """Return the plan of trials: writes and reads by the machine's injector, writes by all others.
 
-    On one host the other injectors are not tried.
+    If origin and target share a host, the other injectors are not tried.
     """
     tried_writes: list[tuple[str, str]] = [(machine.injector, "write"), (machine.injector, "read")]
     if machine.origins.policy != "same_host":
@@ -71,7 +76,10 @@ def _writing_injectors() -> list[str]:
 
 
 def _treatments(name: str, direction: str, machine: Machine) -> list[Treatment]:
-    """Return the one treatment with an injector's writes; none if it has no such direction."""
+    """Return a list with the treatment in which an injector writes (or reads, by `direction`).
+
+    The list is empty if the injector cannot do this on the machine.
+    """
     try:
         injector = get(name, direction)
         levels = {"injector": name, "direction": direction}
@@ -83,7 +91,7 @@ def _treatments(name: str, direction: str, machine: Machine) -> list[Treatment]:
 
 
 def read_trials(folder: Path) -> list[Trial]:
-    """Return the outcomes in a job's folder; none if no outcome was saved."""
+    """Return the outcomes of the trials in a job's folder; an empty list if none was saved."""
     try:
         refresh(logs_of(folder))
         return [*block_trial.read(logs_of(folder))]
@@ -92,7 +100,7 @@ def read_trials(folder: Path) -> list[Trial]:
 
 
 def progress_lines(plan: BlockPlan, folder: Path) -> list[str]:
-    """Return a line for each treatment of a plan that was tried or is being tried."""
+    """Return a line for each trial of a plan that has ended or is in progress."""
     refresh(folder)
     if not logs_of(folder).exists():
         return []
@@ -105,9 +113,9 @@ def progress_lines(plan: BlockPlan, folder: Path) -> list[str]:
 
 
 def why_untried(folder: Path, state: str = "") -> str | None:
-    """Return why some writes were not tried, in one line; None if all were.
+    """Return in one line why some writes were not tried; None if all were tried.
 
-    `state` is Slurm's state of the job.
+    `state` is the state of the job in Slurm.
     """
     try:
         block = json.loads(read_written(logs_of(folder) / "block.json"))
@@ -117,13 +125,16 @@ def why_untried(folder: Path, state: str = "") -> str | None:
         return f"the trial did not finish{job_end}"
 
 
-# The findings of a trial, a line each.
+# The findings of trials. Each is printed as one line.
 
 
 def trial_findings(
     trials: Sequence[Trial], nodes: Sequence[NodeReport], machine: Machine
 ) -> Iterator[HostFinding]:
-    """Yield a finding for each kind of writes that was tried, or whose injector nodes lack."""
+    """Yield a finding for each trial. It may say that nodes lack the injector.
+
+    `nodes` are the reports of the inspected nodes.
+    """
     for trial in trials:
         is_needed = INJECTORS[trial.name].name == machine.injector
         subject = _subject(trial.name)
@@ -137,7 +148,7 @@ def trial_findings(
 
 
 def _subject(name: str) -> str:
-    """Return what the injector of a trial does, such as `reads by ucx`."""
+    """Return the subject of the finding about a trial, such as `reads by ucx`."""
     injector = INJECTORS[name]
     action = "writes" if injector.direction == "write" else "reads"
     return f"{action} by {injector.name.removesuffix('_read')}"
@@ -174,7 +185,8 @@ def _details(trial: Trial, nodes: Sequence[NodeReport], machine: Machine) -> Ite
     share = _link_share(writers, machine)
     share_text = "" if share is None else f", {percentage(share)} of the link"
     writer_queue_pairs = max(writer.queue_pairs or 1 for writer in writers)
-    # Writers with one queue pair are added up. Writers with several all have the same number.
+    # If each writer has one queue pair, the number of writers is printed. Otherwise all writers
+    # have the same number of queue pairs, which is printed.
     queue_pairs = writer_queue_pairs if writer_queue_pairs > 1 else len(writers)
     transports = ", ".join(dict.fromkeys(writer.transport for writer in writers))
     rate_text = f"{quantity(rate_b_s, 'B/s')}{share_text}"
@@ -191,9 +203,9 @@ def _details(trial: Trial, nodes: Sequence[NodeReport], machine: Machine) -> Ite
 
 
 def _standstill(trial: Trial) -> str:
-    """Return which target's counter stood still while writers wrote; empty if none did."""
+    """Return in words which counter stood still while writers wrote; empty if none stood still."""
     for writer in trial.writers:
-        # A counter counts all writers to a target.
+        # The counter of a target counts the bytes of all writers to this target.
         written_b = sum(other.bytes_b for other in trial.writers if other.target == writer.target)
         if writer.counted_b is not None and writer.counted_b < _STANDSTILL_SHARE * written_b:
             return f"a counter that stands still: {writer.counter} at {writer.target}"
@@ -201,7 +213,10 @@ def _standstill(trial: Trial) -> str:
 
 
 def _link_share(writers: Sequence[WriterRecord], machine: Machine) -> float | None:
-    """Return the share of the targets' link rates that the writers reached; None if not known."""
+    """Return the share of the links' rate at the targets that the writers reached together.
+
+    Returns None if the site file does not give the rate of a link.
+    """
     if machine.nic is None:
         return None
     targets = {writer.target for writer in writers}
@@ -212,9 +227,10 @@ def _link_share(writers: Sequence[WriterRecord], machine: Machine) -> float | No
 def _bottleneck_remedy(
     writers: Sequence[WriterRecord], nodes: Sequence[NodeReport], machine: Machine
 ) -> str:
-    """Return what to do if a port or a PCIe link is slower than `nic.link_rate`; else empty.
+    """Return what to do if a port or a PCIe link is slower than `nic.link_rate` of the site file.
 
-    A rate below that of the writers is not believed: virtual machines may show such.
+    The text is empty if none is slower. A reported rate of a port or link below the rate that a
+    writer reached is ignored, since virtual machines may report wrong rates.
     """
     if machine.device is None or machine.nic is None:
         return ""
@@ -238,8 +254,8 @@ def _bottleneck_remedy(
 
 
 def _counts_text(trial: Trial) -> str:
-    """Return what the devices of both ends counted."""
-    # A counter counts all writers to a target.
+    """Return in words the rates that the devices of targets and of origins counted."""
+    # The counter of a target counts the bytes of all writers to this target, so it is used once.
     by_target = {writer.target: writer for writer in trial.writers}
     received_b_s = [
         writer.counted_b / writer.counted_s
@@ -258,12 +274,15 @@ def _total_text(rates_b_s: Sequence[float]) -> str:
 
 
 def _buffer_nodes_text(writers: Sequence[WriterRecord]) -> str:
-    """Return the NUMA nodes of the writers' buffers at their targets, in words."""
+    """Return in words the NUMA nodes on which the targets' buffers for the writers are."""
     numbers = sorted({number for writer in writers for number in writer.target_buffers_b})
     return f"NUMA node {first_names(numbers, len(numbers))}" if numbers else "an unknown NUMA node"
 
 
 def _device_node_text(nodes: Sequence[NodeReport], name: str) -> str:
-    """Return the NUMA node of the writers' device on the first node, in words, or an empty text."""
+    """Return in words the NUMA node of the writers' device on the first of `nodes`.
+
+    The text is empty if it is unknown.
+    """
     number = devices.numa_node(name, nodes[0].host.rdma) if nodes else None
     return "" if number is None else f"{name} on NUMA node {number}"
